@@ -67,8 +67,9 @@ pub use self::{
 
 #[cfg(feature = "worker")]
 pub use self::worker::{
-    Backoff, Cancellation, Cancelled, Deliver, Done, Failure, Handler, HandlerError, Maintained, Maintenance,
-    OutboxDelivery, Policy, Relay, Retention, RetryAll, Running, Summary, Verdict, Work, Worker, WorkerOptions,
+    Backoff, CancelReason, Cancellation, Deliver, Done, Failure, Handler, HandlerError, LoopHandle, Maintenance,
+    MaintenanceSummary, OutboxDelivery, Policy, Relay, Retention, RetryAll, Verdict, Work, WorkSummary, Worker,
+    WorkerOptions,
 };
 
 #[cfg(feature = "file")]

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use store_core::{Clock, Error, IdSource, Limits, Progress, Result, Silent, SystemClock, Uuids};
+use store_core::{Clock, Error, IdSource, IgnoreProgress, Limits, Progress, Result, SystemClock, UuidSource};
 
 use crate::{StoreUrl, Stores, backend};
 
@@ -63,9 +63,9 @@ impl Default for OpenOptions {
             read_only: false,
             create: Create::Missing,
             clock: Arc::new(SystemClock),
-            ids: Arc::new(Uuids),
+            ids: Arc::new(UuidSource),
             limits: Limits::default(),
-            progress: Arc::new(Silent),
+            progress: Arc::new(IgnoreProgress),
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::{composed::ComposedStore, options::unsupported};
 #[derive(Clone)]
 pub struct Stores {
     store: Arc<dyn Store>,
-    files: Option<Arc<dyn LogFiles>>,
+    log_files: Option<Arc<dyn LogFiles>>,
     clock: Arc<dyn Clock>,
     backend: &'static str,
     /// The properties of the mailbox's store, if the mailbox belongs to another store.
@@ -45,12 +45,12 @@ impl Stores {
     /// Returns the parts of a store that the caller has opened.
     #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, files: None, clock: Arc::new(SystemClock), backend: "other", mailbox: None }
+        Self { store, log_files: None, clock: Arc::new(SystemClock), backend: "other", mailbox: None }
     }
 
     /// Sets the name of the backend, which metrics use as a label; `other` by default.
     #[must_use]
-    pub const fn named(mut self, backend: &'static str) -> Self {
+    pub const fn with_backend_name(mut self, backend: &'static str) -> Self {
         self.backend = backend;
         self
     }
@@ -91,8 +91,8 @@ impl Stores {
 
     /// Adds access to the log files of the backend.
     #[must_use]
-    pub fn with_log_files(mut self, files: Arc<dyn LogFiles>) -> Self {
-        self.files = Some(files);
+    pub fn with_log_files(mut self, log_files: Arc<dyn LogFiles>) -> Self {
+        self.log_files = Some(log_files);
         self
     }
 
@@ -122,7 +122,7 @@ impl Stores {
     }
 
     /// Returns the name of the backend of the mailbox: `memory`, `file`, `postgres`, `sqlite-mailbox`, `nats`, or the
-    /// name given to [`named`](Self::named).
+    /// name given to [`with_backend_name`](Self::with_backend_name).
     #[must_use]
     pub fn mailbox_backend(&self) -> &'static str {
         self.mailbox.as_ref().map_or(self.backend, |other| other.backend)
@@ -153,7 +153,7 @@ impl Stores {
     pub fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
         let stores = self.store.tenant(tenant)?;
         #[cfg(feature = "metrics")]
-        let stores = crate::worker::counting_enqueues(stores, self.mailbox_backend());
+        let stores = crate::worker::with_counting_mailbox(stores, self.mailbox_backend());
         Ok(stores)
     }
 
@@ -198,7 +198,7 @@ impl Stores {
     /// # Errors
     /// Any error of the lookup.
     pub fn log_file(&self, tenant: &TenantId, thread: &ThreadId) -> Result<Option<PathBuf>> {
-        self.files.as_ref().map_or(Ok(None), |files| files.log_file(tenant, thread))
+        self.log_files.as_ref().map_or(Ok(None), |log_files| log_files.log_file(tenant, thread))
     }
 
     /// Completes the calls that were accepted, and closes the store (PR-8).

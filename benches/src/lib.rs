@@ -1,7 +1,7 @@
 //! What the benchmarks share: threads of a given length, samples with their medians, and the table.
 //!
 //! # Layout
-//! - `fill`: threads of a given length
+//! - `filled_thread`: threads of a given length
 //! - `rows`: samples that are taken alternately, and the ratios that are too high
 //! - `schema`: an empty store on PostgreSQL
 //! - `bin/cost`: a long history compared with a short one, a full store with an empty one
@@ -14,12 +14,12 @@
 //! Figures can be compared only if one machine measured them in one run:
 //! `cargo run --release -p benches --bin cost`.
 
-mod fill;
+mod filled_thread;
 mod rows;
 mod schema;
 
 pub use self::{
-    fill::{FilledThread, fill, fill_and_compact, message},
-    rows::{AllowedGrowth, Row, Samples, median, print, print_heading, timed},
+    filled_thread::{FilledThread, create_compacted_thread, create_filled_thread, numbered_message},
+    rows::{AllowedGrowth, Row, Samples, median, print_heading, print_rows, timed},
     schema::in_new_schema,
 };

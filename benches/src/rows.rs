@@ -8,10 +8,10 @@ use std::{
 };
 
 /// A line of the table is flagged if the ratio of its medians is larger than this, and their difference is larger than
-/// [`NOTICEABLE`].
-const LARGEST_RATIO: f64 = 1.2;
+/// [`NOISE_LIMIT`].
+const MAX_RATIO: f64 = 1.2;
 /// A smaller difference of two medians is noise.
-const NOTICEABLE: Duration = Duration::from_micros(2);
+const NOISE_LIMIT: Duration = Duration::from_micros(2);
 
 /// How the cost of an operation may grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,8 +38,8 @@ impl Samples {
 
     /// Returns the line of the table for these samples.
     #[must_use]
-    pub fn row(self, operation: &'static str, backend: &'static str, kind: AllowedGrowth) -> Row {
-        Row { operation, backend, kind, small: median(self.small), large: median(self.large) }
+    pub fn row(self, operation: &'static str, backend: &'static str, allowed_growth: AllowedGrowth) -> Row {
+        Row { operation, backend, allowed_growth, small: median(self.small), large: median(self.large) }
     }
 }
 
@@ -48,7 +48,7 @@ impl Samples {
 pub struct Row {
     operation: &'static str,
     backend: &'static str,
-    kind: AllowedGrowth,
+    allowed_growth: AllowedGrowth,
     small: Duration,
     large: Duration,
 }
@@ -58,11 +58,11 @@ impl Row {
         self.large.as_secs_f64() / self.small.as_secs_f64().max(f64::EPSILON)
     }
 
-    /// Returns whether the cost grows by more than its kind allows, and by more than noise.
+    /// Returns whether the cost grows by more than is allowed for the operation, and by more than noise.
     #[must_use]
     pub fn grows_too_much(&self) -> bool {
-        let growth = if self.kind == AllowedGrowth::Path { 2.5 } else { 1.0 };
-        self.ratio() > LARGEST_RATIO * growth && self.large.saturating_sub(self.small) > NOTICEABLE
+        let growth = if self.allowed_growth == AllowedGrowth::Path { 2.5 } else { 1.0 };
+        self.ratio() > MAX_RATIO * growth && self.large.saturating_sub(self.small) > NOISE_LIMIT
     }
 }
 
@@ -90,11 +90,11 @@ pub fn print_heading() {
 
 /// Prints lines of the table. Returns `true` if none of them grows too much.
 #[must_use]
-pub fn print(rows: &[Row]) -> bool {
+pub fn print_rows(rows: &[Row]) -> bool {
     let micros = |time: Duration| time.as_secs_f64() * 1e6;
     for row in rows {
         let (small, large) = (micros(row.small), micros(row.large));
-        let remark = match (row.grows_too_much(), row.kind) {
+        let remark = match (row.grows_too_much(), row.allowed_growth) {
             (true, _) => "  grows too much",
             (false, AllowedGrowth::Path) => "  may grow logarithmically",
             (false, AllowedGrowth::Flat) => "",
@@ -116,22 +116,22 @@ mod tests {
 
     use super::{AllowedGrowth, Samples, median};
 
-    fn check(small: u64, large: u64, kind: AllowedGrowth, too_much: bool) {
+    fn expect_grows_too_much(small: u64, large: u64, allowed_growth: AllowedGrowth, expected: bool) {
         let mut samples = Samples::default();
         samples.add(false, Duration::from_nanos(small));
         samples.add(true, Duration::from_nanos(large));
-        assert_eq!(samples.row("append", "memory", kind).grows_too_much(), too_much, "{small} {large}");
+        assert_eq!(samples.row("append", "memory", allowed_growth).grows_too_much(), expected, "{small} {large}");
     }
 
     #[test]
     fn a_cost_that_grows_by_more_than_noise_is_flagged() {
-        check(10_000, 12_000, AllowedGrowth::Flat, false);
-        check(10_000, 12_500, AllowedGrowth::Flat, true);
-        check(1_000, 2_900, AllowedGrowth::Flat, false);
-        check(100_000, 110_000, AllowedGrowth::Flat, false);
-        check(10_000, 25_000, AllowedGrowth::Path, false);
-        check(10_000, 31_000, AllowedGrowth::Path, true);
-        check(20_000, 10_000, AllowedGrowth::Flat, false);
+        expect_grows_too_much(10_000, 12_000, AllowedGrowth::Flat, false);
+        expect_grows_too_much(10_000, 12_500, AllowedGrowth::Flat, true);
+        expect_grows_too_much(1_000, 2_900, AllowedGrowth::Flat, false);
+        expect_grows_too_much(100_000, 110_000, AllowedGrowth::Flat, false);
+        expect_grows_too_much(10_000, 25_000, AllowedGrowth::Path, false);
+        expect_grows_too_much(10_000, 31_000, AllowedGrowth::Path, true);
+        expect_grows_too_much(20_000, 10_000, AllowedGrowth::Flat, false);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use clap::{Args, Parser};
 use crate::command::Command;
 
 /// The store that a command uses if no URL is given.
-const DEFAULT_STORE: &str = "file:./agentstore-data";
+const DEFAULT_STORE_URL: &str = "file:./agentstore-data";
 
 /// The heading under which the help lists the options of every command.
 const GLOBAL_HEADING: &str = "Options of every command";
@@ -66,7 +66,7 @@ pub(crate) struct GlobalArgs {
 
 impl GlobalArgs {
     /// Returns an error if the value of `--store` or `--mailbox` is not a valid URL.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check_urls(&self) -> Result<(), String> {
         for (name, url) in [("--store", &self.store), ("--mailbox", &self.mailbox)] {
             if let Some(StoreArg(Err(reason))) = url {
                 return Err(format!("invalid value for `{name}`: {reason}"));
@@ -76,12 +76,12 @@ impl GlobalArgs {
     }
 
     /// Returns the URL of the mailbox's store, if one is given.
-    pub(crate) fn mailbox(&self) -> Option<&StoreUrl> {
+    pub(crate) fn mailbox_url(&self) -> Option<&StoreUrl> {
         self.mailbox.as_ref()?.0.as_ref().ok()
     }
 
-    /// Returns an error if a store for the mailbox is given. Commands that work on only one store call this.
-    pub(crate) fn check_one_store(&self, command: &str) -> Result<(), String> {
+    /// Returns an error if `--mailbox` or AGENTSTORE_MAILBOX is given. Commands that work on only one store call this.
+    pub(crate) fn check_no_mailbox_option(&self, command: &str) -> Result<(), String> {
         match &self.mailbox {
             Some(_) => Err(format!("`{command}` works on one store: omit `--mailbox`, and unset AGENTSTORE_MAILBOX")),
             None => Ok(()),
@@ -89,14 +89,14 @@ impl GlobalArgs {
     }
 
     /// Returns the URL of the store, if one is given.
-    pub(crate) fn named_store(&self) -> Option<&StoreUrl> {
+    pub(crate) fn given_store_url(&self) -> Option<&StoreUrl> {
         self.store.as_ref()?.0.as_ref().ok()
     }
 
     /// Returns the URL of the store to use.
-    pub(crate) fn store(&self) -> StoreUrl {
-        let default = || DEFAULT_STORE.strip_prefix("file:").unwrap_or(DEFAULT_STORE).into();
-        self.named_store().cloned().unwrap_or_else(|| StoreUrl::File(default()))
+    pub(crate) fn store_url(&self) -> StoreUrl {
+        let default = || DEFAULT_STORE_URL.strip_prefix("file:").unwrap_or(DEFAULT_STORE_URL).into();
+        self.given_store_url().cloned().unwrap_or_else(|| StoreUrl::File(default()))
     }
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn parse_age(text: &str) -> Result<Duration, String> {
     parse_span(text, "expected an age such as `90m`, `24h` or `7d`")
 }
 
-/// How long records are kept. Without an age they are never removed.
+/// How long records are kept, or `None` if they are never removed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RetentionAge(pub(crate) Option<Duration>);
 
@@ -135,8 +135,10 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     parse_span(text, "expected a length of time such as `500ms`, `30s` or `5m`")
 }
 
-fn parse_span(text: &str, expected: &str) -> Result<Duration, String> {
-    let span: jiff::Span = text.parse().map_err(|_| expected.to_owned())?;
-    let whole = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).map_err(|error| error.to_string())?;
-    Duration::try_from(whole).map_err(|_| "it must not be negative".to_owned())
+/// Parses a length of time. If the text is not a length of time, the error is `error_text`.
+fn parse_span(text: &str, error_text: &str) -> Result<Duration, String> {
+    let span: jiff::Span = text.parse().map_err(|_| error_text.to_owned())?;
+    let signed_duration =
+        span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).map_err(|error| error.to_string())?;
+    Duration::try_from(signed_duration).map_err(|_| "it must not be negative".to_owned())
 }

@@ -50,7 +50,7 @@ impl DocumentArg {
                 let place = format!("`{}`", path.display());
                 let read = fs::read(path).map_err(|error| {
                     let advice = "check that the file exists and is readable; write `@@` for text that begins with `@`";
-                    Failure::io(format!("{place} cannot be read"), error).advise(advice)
+                    Failure::io(format!("{place} cannot be read"), error).with_advice(advice)
                 });
                 (place, read?)
             }
@@ -71,7 +71,7 @@ fn noun(flag: &str) -> &str {
 }
 
 /// Reads a JSON value, if one is given.
-pub(crate) fn json(given: Option<&DocumentArg>, flag: &str) -> Result<Option<Json>> {
+pub(crate) fn read_json(given: Option<&DocumentArg>, flag: &str) -> Result<Option<Json>> {
     let parse = |text: &str| {
         Json::parse(text).map_err(|error| match std::error::Error::source(&error) {
             Some(source) => format!("it is not a JSON value ({source})"),

@@ -12,7 +12,7 @@ pub(crate) struct EntryRef(EntryId);
 
 impl EntryRef {
     /// Returns the id of the entry.
-    pub(crate) async fn find(&self, session: &Session, thread: &ThreadId) -> Result<EntryId> {
+    pub(crate) async fn resolve(&self, session: &Session, thread: &ThreadId) -> Result<EntryId> {
         let threads = session.threads()?;
         // An id may itself have the form `@N`, so the text is first looked up as an id.
         if let Some(entry) = threads.load_entry(thread, &self.0).await? {
@@ -26,7 +26,7 @@ impl EntryRef {
                 return Ok(entry.id.clone());
             }
         }
-        session.thread(thread).await?;
+        session.require_thread(thread).await?;
         Err(Error::not_found("entry", &self.0).into())
     }
 }

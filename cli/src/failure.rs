@@ -6,16 +6,16 @@ use std::{
     process::ExitCode,
 };
 
-use agentstore::{Cause, Detail, Error, ErrorKind, SchemaMend};
+use agentstore::{Detail, Error, ErrorKind, SchemaMend, UnavailableCause};
 use clap::error::ErrorKind as UsageKind;
 use serde::Serialize;
 
-use crate::{document::merge_objects, text::safe};
+use crate::{json_merge::merge_objects, text::terminal_safe};
 
 /// The exit code of a command that failed or found something wrong.
-pub(crate) const FAILED: u8 = 1;
+pub(crate) const FAILURE_EXIT_CODE: u8 = 1;
 /// The exit code for an invalid command line.
-const USAGE_ERROR: u8 = 2;
+const USAGE_EXIT_CODE: u8 = 2;
 
 const OUTPUT_FAILED: &str = "the output cannot be written";
 /// The advice for a command that may have taken effect, although its result is not known.
@@ -28,7 +28,7 @@ pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// An error of the library, or one that the command itself reports in the same form.
-    Refused {
+    Library {
         /// The error.
         error: Error,
         /// What the user can do about it. If absent, the usual advice for the error is given.
@@ -57,10 +57,10 @@ impl Failure {
         Self::System { what: what.into(), source, advice: None }
     }
 
-    /// Sets the advice of a `Refused` or `System` failure. Other failures have no advice and are returned unchanged.
-    pub(crate) fn advise(self, advice: impl Into<String>) -> Self {
+    /// Sets the advice of a `Library` or `System` failure. Other failures have no advice and are returned unchanged.
+    pub(crate) fn with_advice(self, advice: impl Into<String>) -> Self {
         match self {
-            Self::Refused { error, .. } => Self::Refused { error, advice: Some(advice.into()) },
+            Self::Library { error, .. } => Self::Library { error, advice: Some(advice.into()) },
             Self::System { what, source, .. } => Self::System { what, source, advice: Some(advice.into()) },
             other @ (Self::Usage(_) | Self::Output(_) | Self::ReaderClosed) => other,
         }
@@ -103,8 +103,8 @@ impl Failure {
                 )
             }
             Self::System { what, source, advice } => error_text(&format!("{what}: {source}"), None, advice.as_deref()),
-            Self::Refused { error, advice } => {
-                let advice = advice.as_deref().or_else(|| usual_advice(&error));
+            Self::Library { error, advice } => {
+                let advice = advice.as_deref().or_else(|| default_advice(&error));
                 if json {
                     error_document(&error, advice)
                 } else {
@@ -112,14 +112,14 @@ impl Failure {
                 }
             }
         };
-        print(&text);
-        ExitCode::from(FAILED)
+        print_to_stderr(&text);
+        ExitCode::from(FAILURE_EXIT_CODE)
     }
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self::Refused { error, advice: None }
+        Self::Library { error, advice: None }
     }
 }
 
@@ -156,15 +156,15 @@ pub(crate) fn report_parser_result(error: &clap::Error) -> ExitCode {
 
 fn report_usage(json: bool, reason: &str, text: &str) -> ExitCode {
     if json {
-        print(&error_document(&Error::invalid("command line", reason), Some("see `agentstore --help`")));
+        print_to_stderr(&error_document(&Error::invalid("command line", reason), Some("see `agentstore --help`")));
     } else {
-        print(text);
+        print_to_stderr(text);
     }
-    ExitCode::from(USAGE_ERROR)
+    ExitCode::from(USAGE_EXIT_CODE)
 }
 
 /// Returns the advice that follows from the error alone, without knowledge of the command.
-fn usual_advice(error: &Error) -> Option<&'static str> {
+fn default_advice(error: &Error) -> Option<&'static str> {
     Some(match error.kind() {
         ErrorKind::NotFound => not_found_advice(error.detail())?,
         ErrorKind::AlreadyExists => already_exists_advice(error.detail()),
@@ -173,7 +173,7 @@ fn usual_advice(error: &Error) -> Option<&'static str> {
         ErrorKind::IdempotencyMismatch => {
             "use another `--key`, or repeat the command with the content that the key was first used with"
         }
-        ErrorKind::Unavailable if is_missing(error) => "check `--store`; `agentstore import` creates a store",
+        ErrorKind::Unavailable if is_missing_file(error) => "check `--store`; `agentstore import` creates a store",
         ErrorKind::Unavailable => unavailable_advice(error.detail()),
         ErrorKind::CommitUnknown if error.is_retryable() => "repeat the command with the `--key` that the error names",
         ErrorKind::CommitUnknown => CHECK_THE_STORE,
@@ -216,10 +216,10 @@ fn conflict_advice(detail: &Detail) -> &'static str {
 
 fn unavailable_advice(detail: &Detail) -> &'static str {
     match detail {
-        Detail::Unavailable { cause: Cause::Server, .. } => {
+        Detail::Unavailable { cause: UnavailableCause::Server, .. } => {
             "check that the server is running and that the URL is correct, then try again"
         }
-        Detail::Unavailable { cause: Cause::Held, .. } => {
+        Detail::Unavailable { cause: UnavailableCause::Held, .. } => {
             "only one process at a time can open a `file:` store: try again when the other process has ended. If one \
              process does the work that others queue, use a separate mailbox (`--mailbox sqlite:PATH` for the worker, \
              `--store sqlite:PATH` for the processes that queue work). If several processes write threads, keep the \
@@ -248,7 +248,7 @@ fn is_about_syncing(error: &Error) -> bool {
 }
 
 /// Returns whether the cause of the error is a file or folder that does not exist.
-fn is_missing(error: &Error) -> bool {
+fn is_missing_file(error: &Error) -> bool {
     let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
     source.is_some_and(|source| source.kind() == io::ErrorKind::NotFound)
 }
@@ -296,9 +296,9 @@ impl Default for SystemError {
 /// Returns the error as text for people: what failed, why, and what to do.
 fn error_text(message: &str, mut source: Option<&(dyn StdError + 'static)>, advice: Option<&str>) -> String {
     let label = console::style("error:").red().bold().for_stderr();
-    let mut text = format!("{label} {}\n", safe(message));
+    let mut text = format!("{label} {}\n", terminal_safe(message));
     while let Some(cause) = source {
-        text.push_str(&format!("  because: {}\n", safe(&cause.to_string())));
+        text.push_str(&format!("  because: {}\n", terminal_safe(&cause.to_string())));
         source = cause.source();
     }
     if let Some(advice) = advice {
@@ -307,7 +307,7 @@ fn error_text(message: &str, mut source: Option<&(dyn StdError + 'static)>, advi
     text
 }
 
-fn print(text: &str) {
+fn print_to_stderr(text: &str) {
     // If standard error is closed, the failure cannot be reported.
     let _ = io::stderr().write_all(text.as_bytes());
 }
@@ -316,13 +316,13 @@ fn print(text: &str) {
 mod tests {
     use agentstore::{Error, SchemaMend};
 
-    use super::usual_advice;
+    use super::default_advice;
 
-    /// Shows ER-11: errors with the same fields get the same advice, whatever their texts are.
+    /// Tests ER-11: errors with the same fields get the same advice, whatever their texts are.
     #[test]
     fn advice_does_not_depend_on_error_texts() {
         let texts = ["x", "none", "the server", "it is held by process 7", "`agentstore migrate` makes it"];
-        let makes: [fn(&str) -> Error; 7] = [
+        let constructors: [fn(&str) -> Error; 7] = [
             |text| Error::unavailable(text),
             |text| Error::server_unavailable(text),
             |text| Error::store_in_use(text),
@@ -331,12 +331,12 @@ mod tests {
             |text| Error::schema_mismatch(text, text, SchemaMend::Release),
             |text| Error::corrupt(text),
         ];
-        let mut all: Vec<_> = makes.iter().map(|make| usual_advice(&make("x"))).collect();
-        for make in makes {
-            assert!(texts.iter().all(|text| usual_advice(&make(text)) == usual_advice(&make("x"))));
+        let mut all: Vec<_> = constructors.iter().map(|constructor| default_advice(&constructor("x"))).collect();
+        for constructor in constructors {
+            assert!(texts.iter().all(|text| default_advice(&constructor(text)) == default_advice(&constructor("x"))));
         }
         all.sort_unstable();
         all.dedup();
-        assert_eq!(all.len(), makes.len(), "different errors have the same advice: {all:?}");
+        assert_eq!(all.len(), constructors.len(), "different errors have the same advice: {all:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use agentstore::{CommitKey, Guard, IdSource, Thread, ThreadId, Uuids, Version};
+use agentstore::{CommitKey, Guard, IdSource, Thread, ThreadId, UuidSource, Version};
 use clap::Args;
 
 use crate::{failure::Result, session::Session};
@@ -15,19 +15,19 @@ pub(crate) struct GuardArgs {
     /// Without `--expect`, `append` accepts every version. The other commands do so only with `--key`; without it they
     /// expect the version that they have just read.
     #[arg(long, value_name = "N")]
-    expect: Option<Expected>,
+    expect: Option<ExpectedVersion>,
     /// A commit key: a repeat of the command with the same key has no further effect and prints the first receipt
     #[arg(long, value_name = "KEY")]
     key: Option<CommitKey>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Expected {
+enum ExpectedVersion {
     Absent,
     Version(u64),
 }
 
-impl FromStr for Expected {
+impl FromStr for ExpectedVersion {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -41,32 +41,32 @@ impl FromStr for Expected {
 impl GuardArgs {
     /// Returns the guard for a write to a thread that may not exist yet. If neither a version nor a key is given, the
     /// key is generated, so that the commit can be repeated if its outcome is unknown.
-    pub(crate) async fn for_new_or_existing(self, session: &Session, id: ThreadId) -> Result<Guard> {
+    pub(crate) async fn for_new_or_existing_thread(self, session: &Session, id: ThreadId) -> Result<Guard> {
         let Some(expected) = self.expect else {
-            let key = self.key.map_or_else(|| CommitKey::new(Uuids.next_id()), Ok)?;
+            let key = self.key.map_or_else(|| CommitKey::new(UuidSource.next_id()), Ok)?;
             return Ok(Guard::keyed(id, key));
         };
         let found = session.threads()?.load_thread(&id).await?;
-        Ok(with_key(expecting(expected, id, found.as_ref()), self.key))
+        Ok(with_key(expected_version_guard(expected, id, found.as_ref()), self.key))
     }
 
     /// Returns the guard for a write to an existing thread. If neither a version nor a key is given, the write is
     /// refused if the thread was written after it was read.
-    pub(crate) fn for_thread(self, thread: &Thread) -> Guard {
+    pub(crate) fn for_existing_thread(self, thread: &Thread) -> Guard {
         match (self.expect, self.key) {
             (None, None) => Guard::from(thread),
             (None, Some(key)) => Guard::keyed(thread.id.clone(), key),
-            (Some(expected), key) => with_key(expecting(expected, thread.id.clone(), Some(thread)), key),
+            (Some(expected), key) => with_key(expected_version_guard(expected, thread.id.clone(), Some(thread)), key),
         }
     }
 }
 
-fn expecting(expected: Expected, id: ThreadId, found: Option<&Thread>) -> Guard {
+fn expected_version_guard(expected: ExpectedVersion, id: ThreadId, found: Option<&Thread>) -> Guard {
     match (expected, found) {
         // A thread that does not exist has no entries, so version 0 also matches a missing thread.
-        (Expected::Absent, _) | (Expected::Version(0), None) => Guard::absent(id),
-        (Expected::Version(number), None) => Guard::at(id, Version::new(number, 1, 0)),
-        (Expected::Version(number), Some(Thread { version, .. })) => {
+        (ExpectedVersion::Absent, _) | (ExpectedVersion::Version(0), None) => Guard::absent(id),
+        (ExpectedVersion::Version(number), None) => Guard::at(id, Version::new(number, 1, 0)),
+        (ExpectedVersion::Version(number), Some(Thread { version, .. })) => {
             Guard::at(id, Version::new(number, version.generation(), version.incarnation()))
         }
     }

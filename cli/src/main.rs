@@ -2,11 +2,11 @@
 
 mod args;
 mod command;
-mod document;
 mod document_arg;
 mod entry_ref;
 mod failure;
 mod guard_args;
+mod json_merge;
 mod message;
 mod output;
 mod pages;
@@ -34,14 +34,14 @@ fn main() -> ExitCode {
         Err(error) => return failure::report_parser_result(&error),
     };
     let (json, only_prints) = (cli.global.json, cli.command.only_prints());
-    match start(cli, only_prints) {
+    match run_cli(cli, only_prints) {
         Ok(code) => code,
         Err(failure) => failure.report(json, only_prints),
     }
 }
 
-fn start(cli: Cli, only_prints: bool) -> Result<ExitCode, Failure> {
-    cli.global.check().map_err(Failure::Usage)?;
+fn run_cli(cli: Cli, only_prints: bool) -> Result<ExitCode, Failure> {
+    cli.global.check_urls().map_err(Failure::Usage)?;
     // `supervise` shares its standard error with the command that it runs. A warning would appear among the errors of
     // that command, which the worker records.
     if !matches!(cli.command, Command::Supervise(_)) {

@@ -5,7 +5,7 @@ use clap::Args;
 
 use crate::{document_arg::DocumentArg, failure::Result};
 
-const FLAG: &str = "--message";
+const MESSAGE_FLAG: &str = "--message";
 
 /// The option that gives a message.
 #[derive(Debug, Args)]
@@ -21,20 +21,20 @@ pub(crate) struct MessageArgs {
 
 impl MessageArgs {
     /// Reads the message. A command calls this before it opens the store.
-    pub(crate) fn prepare(&mut self) -> Result<()> {
-        self.parsed = Some(read(self.message.as_ref().unwrap_or(&DocumentArg::Stdin))?);
+    pub(crate) fn read_input(&mut self) -> Result<()> {
+        self.parsed = Some(read_message(self.message.as_ref().unwrap_or(&DocumentArg::Stdin))?);
         Ok(())
     }
 
-    /// Returns the message, and reads it if `prepare` was not called.
-    pub(crate) fn read(self) -> Result<Message> {
-        self.parsed.map_or_else(|| read(self.message.as_ref().unwrap_or(&DocumentArg::Stdin)), Ok)
+    /// Returns the message, and reads it if `read_input` was not called.
+    pub(crate) fn into_message(self) -> Result<Message> {
+        self.parsed.map_or_else(|| read_message(self.message.as_ref().unwrap_or(&DocumentArg::Stdin)), Ok)
     }
 }
 
 /// Reads a message.
-pub(crate) fn read(given: &DocumentArg) -> Result<Message> {
-    given.read(FLAG, parse)
+pub(crate) fn read_message(given: &DocumentArg) -> Result<Message> {
+    given.read(MESSAGE_FLAG, parse)
 }
 
 /// Parses text that begins with a brace as a message document. Any other text is a message of the user.
@@ -65,9 +65,11 @@ mod tests {
         assert_eq!(parse(r#""quoted""#), Ok(Message::user(r#""quoted""#)));
         let message = parse(r#"{"role":"assistant","blocks":[{"text":"hi"}]}"#).unwrap();
         assert_eq!((message.role, message.blocks.len()), (Role::Assistant, 1));
-        for (text, says) in [("  ", "it is empty"), ("{", "it is not a message"), (r#"{"role":"king"}"#, "role")] {
+        for (text, expected_text) in
+            [("  ", "it is empty"), ("{", "it is not a message"), (r#"{"role":"king"}"#, "role")]
+        {
             let error = parse(text).unwrap_err();
-            assert!(error.contains(says), "{text}: {error}");
+            assert!(error.contains(expected_text), "{text}: {error}");
         }
     }
 }

@@ -36,9 +36,11 @@ struct Stdout {
 }
 
 impl Stdout {
-    fn ignoring_closed_reader<T>(&self, written: io::Result<T>, unread: T) -> io::Result<T> {
+    fn ignoring_closed_reader<T>(&self, written: io::Result<T>, result_if_closed: T) -> io::Result<T> {
         match written {
-            Err(error) if self.continues_without_reader && error.kind() == io::ErrorKind::BrokenPipe => Ok(unread),
+            Err(error) if self.continues_without_reader && error.kind() == io::ErrorKind::BrokenPipe => {
+                Ok(result_if_closed)
+            }
             written => written,
         }
     }
@@ -77,7 +79,7 @@ impl Output {
     }
 
     /// Returns whether the output is JSON.
-    pub(crate) const fn json(&self) -> bool {
+    pub(crate) const fn is_json(&self) -> bool {
         self.json
     }
 
@@ -88,8 +90,8 @@ impl Output {
 
     /// Returns how many columns of an id a table shows. A generated id is always shown in full.
     pub(crate) fn id_width(&self) -> usize {
-        const GENERATED: usize = 36;
-        (self.width / 3).max(GENERATED)
+        const GENERATED_ID_WIDTH: usize = 36;
+        (self.width / 3).max(GENERATED_ID_WIDTH)
     }
 
     /// Returns `text` with a style. The style has an effect only if the output is text and colours are enabled.
@@ -98,21 +100,21 @@ impl Output {
     }
 
     /// Prints a line of text.
-    pub(crate) fn line(&mut self, text: impl Display) -> Result<()> {
+    pub(crate) fn print_line(&mut self, text: impl Display) -> Result<()> {
         Ok(writeln!(self.writer(), "{text}")?)
     }
 
     /// Prints a line to standard error.
-    pub(crate) fn note(&self, text: impl Display) {
+    pub(crate) fn print_to_stderr(&self, text: impl Display) {
         // A closed standard error must not end the command.
         let _ = writeln!(io::stderr(), "{text}");
     }
 
     /// Prints a JSON document on a line of its own. The text is complete before it is written, so that a document that
     /// cannot be serialized is not printed in part.
-    pub(crate) fn document(&mut self, document: &impl Serialize) -> Result<()> {
+    pub(crate) fn print_document(&mut self, document: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string(document)?;
-        self.line(text)
+        self.print_line(text)
     }
 
     /// Returns an empty table that fits the width of the output.
@@ -136,13 +138,13 @@ impl Output {
         for (at, line) in table.lines().enumerate() {
             // The style is applied after the layout, because the table would count control sequences as columns.
             let line = line.trim_end();
-            if at == 0 { self.line(self.style(line).bold())? } else { self.line(line)? }
+            if at == 0 { self.print_line(self.style(line).bold())? } else { self.print_line(line)? }
         }
         Ok(())
     }
 
     /// Sends the output that follows through a pager, if it is text and standard output is a terminal.
-    pub(crate) fn page(&mut self) -> Result<()> {
+    pub(crate) fn start_pager(&mut self) -> Result<()> {
         if self.json || !Term::stdout().is_term() || !matches!(self.sink, Sink::Direct(_)) {
             return Ok(());
         }
@@ -217,6 +219,6 @@ impl<'a> JsonList<'a> {
 
     /// Ends the list and its document.
     pub(crate) fn end(self) -> Result<()> {
-        self.out.line("]}")
+        self.out.print_line("]}")
     }
 }

@@ -5,18 +5,18 @@ use agentstore::{Page, PageRequest};
 use crate::failure::Result;
 
 /// The number of records of a page.
-const PAGE: u32 = 500;
+const PAGE_SIZE: u32 = 500;
 
-/// Passes the records of a list to `take`, until `take` returns false or the list ends.
-pub(crate) async fn each<T>(
+/// Passes the records of a list to `visit`, until `visit` returns false or the list ends.
+pub(crate) async fn for_each<T>(
     mut load: impl AsyncFnMut(PageRequest) -> agentstore::Result<Page<T>>,
-    mut take: impl FnMut(T) -> Result<bool>,
+    mut visit: impl FnMut(T) -> Result<bool>,
 ) -> Result<()> {
-    let mut request = PageRequest::first(PAGE);
+    let mut request = PageRequest::first(PAGE_SIZE);
     loop {
         let page = load(request.clone()).await?;
         for item in page.items {
-            if !take(item)? {
+            if !visit(item)? {
                 return Ok(());
             }
         }
@@ -27,10 +27,10 @@ pub(crate) async fn each<T>(
     }
 }
 
-/// Returns all records of a list. For lists that fit into memory.
-pub(crate) async fn all<T>(load: impl AsyncFnMut(PageRequest) -> agentstore::Result<Page<T>>) -> Result<Vec<T>> {
+/// Returns all records of a list. They must fit into memory.
+pub(crate) async fn load_all<T>(load: impl AsyncFnMut(PageRequest) -> agentstore::Result<Page<T>>) -> Result<Vec<T>> {
     let mut items = Vec::new();
-    each(load, |item| {
+    for_each(load, |item| {
         items.push(item);
         Ok(true)
     })

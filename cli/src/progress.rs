@@ -7,15 +7,15 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A bar on standard error. It appears with the first step, and only if standard error is a terminal.
 #[derive(Debug)]
-pub(crate) struct Bar {
+pub(crate) struct TerminalProgress {
     bar: ProgressBar,
     shown: Once,
 }
 
-impl Bar {
-    /// Makes a bar for `what`, whose length is not known yet.
-    pub(crate) fn new(what: &'static str) -> Self {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()).with_message(what);
+impl TerminalProgress {
+    /// Makes a bar with this label. Its length is not known yet.
+    pub(crate) fn new(label: &'static str) -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()).with_message(label);
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {pos}") {
             bar.set_style(style);
         }
@@ -23,7 +23,7 @@ impl Bar {
     }
 
     /// Calls `print` while the bar is hidden.
-    pub(crate) fn hide<T>(&self, print: impl FnOnce() -> T) -> T {
+    pub(crate) fn while_hidden<T>(&self, print: impl FnOnce() -> T) -> T {
         self.bar.suspend(print)
     }
 
@@ -33,7 +33,7 @@ impl Bar {
     }
 }
 
-impl Progress for Bar {
+impl Progress for TerminalProgress {
     fn advance(&self, done: u64, total: Option<u64>) -> bool {
         self.shown.call_once(|| {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());

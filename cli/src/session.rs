@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::{
     args::GlobalArgs,
     failure::{Failure, Result},
-    progress::Bar,
+    progress::TerminalProgress,
 };
 
 /// How a command uses the store.
@@ -51,7 +51,7 @@ pub(crate) struct StoreHeader {
 impl Session {
     /// Opens the store that the options name, with the mailbox of another store if they name one.
     pub(crate) async fn open(global: &GlobalArgs, access: Access) -> Result<Self> {
-        Self::open_at(global.store(), global.mailbox(), global.tenant.clone(), access).await
+        Self::open_at(global.store_url(), global.mailbox_url(), global.tenant.clone(), access).await
     }
 
     /// Opens the store at `url`. If `mailbox` names another store, its mailbox is used.
@@ -79,8 +79,8 @@ impl Session {
             Access::Write if url.outlives_process() => OpenOptions::new().with_create(Create::Never),
             Access::Read | Access::Write | Access::Create => OpenOptions::new(),
         };
-        let bar = Arc::new(Bar::new("reading logs"));
-        let stores = options.with_progress(Arc::<Bar>::clone(&bar)).open_url(url).await;
+        let bar = Arc::new(TerminalProgress::new("reading logs"));
+        let stores = options.with_progress(Arc::<TerminalProgress>::clone(&bar)).open_url(url).await;
         bar.finish();
         Ok(stores?)
     }
@@ -127,7 +127,7 @@ impl Session {
     }
 
     /// Returns the thread with this id, or an error if it does not exist.
-    pub(crate) async fn thread(&self, id: &ThreadId) -> Result<Thread> {
+    pub(crate) async fn require_thread(&self, id: &ThreadId) -> Result<Thread> {
         let found = self.threads()?.load_thread(id).await?;
         Ok(found.ok_or_else(|| Error::not_found("thread", id))?)
     }

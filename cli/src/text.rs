@@ -3,16 +3,16 @@
 use agentstore::{Block, BlockKind, Body, Entry, Message, RewindTo, Timestamp, TokenCounts};
 
 /// Returns a time as `2025-11-21 08:46:03Z`.
-pub(crate) fn time(at: Timestamp) -> String {
-    format(at, "%Y-%m-%d %H:%M:%SZ")
+pub(crate) fn format_time(at: Timestamp) -> String {
+    format_timestamp(at, "%Y-%m-%d %H:%M:%SZ")
 }
 
 /// Returns a time as `2025-11-21 08:46Z`, for tables with little space.
-pub(crate) fn minute(at: Timestamp) -> String {
-    format(at, "%Y-%m-%d %H:%MZ")
+pub(crate) fn format_minute(at: Timestamp) -> String {
+    format_timestamp(at, "%Y-%m-%d %H:%MZ")
 }
 
-fn format(at: Timestamp, format: &str) -> String {
+fn format_timestamp(at: Timestamp, format: &str) -> String {
     let millis = i64::try_from(at.as_millis()).unwrap_or(i64::MAX);
     match jiff::Timestamp::from_millisecond(millis) {
         Ok(time) => time.strftime(format).to_string(),
@@ -21,7 +21,7 @@ fn format(at: Timestamp, format: &str) -> String {
 }
 
 /// Returns a number with its noun in the singular or the plural: `1 thread`, `2 threads`.
-pub(crate) fn count(number: u64, noun: &str) -> String {
+pub(crate) fn with_noun(number: u64, noun: &str) -> String {
     let plural = match noun.strip_suffix('y') {
         _ if number == 1 => noun.to_owned(),
         Some(stem) => format!("{stem}ies"),
@@ -33,7 +33,7 @@ pub(crate) fn count(number: u64, noun: &str) -> String {
 }
 
 /// Returns a number of seconds in its two largest units, as `2d 3h`, `5m 7s` or `0s`.
-pub(crate) fn duration(seconds: u64) -> String {
+pub(crate) fn format_duration(seconds: u64) -> String {
     let units = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
     let mut rest = seconds;
     let mut parts = Vec::new();
@@ -48,7 +48,7 @@ pub(crate) fn duration(seconds: u64) -> String {
 }
 
 /// Returns token counts as `1200 in, 80 out, 5000 from cache`.
-pub(crate) fn tokens(counts: &TokenCounts) -> String {
+pub(crate) fn format_tokens(counts: &TokenCounts) -> String {
     let parts = [
         (counts.input, "in"),
         (counts.output, "out"),
@@ -61,7 +61,7 @@ pub(crate) fn tokens(counts: &TokenCounts) -> String {
 
 /// Returns the text without control characters, which could move the cursor of a terminal or change its title. Line
 /// ends and tabs stay.
-pub(crate) fn safe(text: &str) -> String {
+pub(crate) fn terminal_safe(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
 
@@ -78,16 +78,16 @@ pub(crate) fn one_line(text: &str, width: usize) -> String {
             break;
         }
     }
-    console::truncate_str(&safe(&words), width, "…").into_owned()
+    console::truncate_str(&terminal_safe(&words), width, "…").into_owned()
 }
 
 /// Returns the role of a message, or the kind of another body.
-pub(crate) fn kind(entry: &Entry) -> &'static str {
+pub(crate) fn role_or_kind(entry: &Entry) -> &'static str {
     entry.message().map_or_else(|| entry.kind().name(), |message| message.role.name())
 }
 
 /// Returns the content of an entry as text of any length; [`one_line`] shortens it.
-pub(crate) fn summary(entry: &Entry) -> String {
+pub(crate) fn content_text(entry: &Entry) -> String {
     match &*entry.body {
         Body::Message(message) => message_text(message),
         Body::Compaction(compaction) => {
@@ -101,7 +101,7 @@ pub(crate) fn summary(entry: &Entry) -> String {
             Some(label) => format!("number {} `{label}`", checkpoint.number),
             None => format!("number {}", checkpoint.number),
         },
-        Body::Usage(usage) => usage.spent.as_ref().map(tokens).unwrap_or_default(),
+        Body::Usage(usage) => usage.spent.as_ref().map(format_tokens).unwrap_or_default(),
         Body::Label(label) => match &label.text {
             Some(text) => format!("`{text}` for {}", label.target),
             None => format!("removed from {}", label.target),
@@ -118,7 +118,7 @@ pub(crate) fn summary(entry: &Entry) -> String {
 }
 
 /// Returns the target of a rewind in words.
-pub(crate) fn rewind_target(to: &RewindTo) -> String {
+pub(crate) fn rewind_target_text(to: &RewindTo) -> String {
     match to {
         RewindTo::Start => "the start".to_owned(),
         RewindTo::Entry(entry) => format!("entry {entry}"),
@@ -157,29 +157,32 @@ fn block_text(block: &Block) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{count, duration, one_line, safe, time};
+    use super::{format_duration, format_time, one_line, terminal_safe, with_noun};
     use agentstore::Timestamp;
 
     #[test]
     fn times_are_shown_as_dates_in_utc() {
-        assert_eq!(time(Timestamp::from_millis(1_763_700_000_123).unwrap()), "2025-11-21 04:40:00Z");
-        assert_eq!(time(Timestamp::MIN), "1970-01-01 00:00:00Z");
+        assert_eq!(format_time(Timestamp::from_millis(1_763_700_000_123).unwrap()), "2025-11-21 04:40:00Z");
+        assert_eq!(format_time(Timestamp::MIN), "1970-01-01 00:00:00Z");
     }
 
     #[test]
     fn numbers_agree_with_their_nouns() {
-        assert_eq!([count(0, "entry"), count(1, "entry"), count(2, "leaf")], ["0 entries", "1 entry", "2 leaves"]);
-        assert_eq!([count(1, "dispatch"), count(2, "dispatch")], ["1 dispatch", "2 dispatches"]);
+        assert_eq!(
+            [with_noun(0, "entry"), with_noun(1, "entry"), with_noun(2, "leaf")],
+            ["0 entries", "1 entry", "2 leaves"]
+        );
+        assert_eq!([with_noun(1, "dispatch"), with_noun(2, "dispatch")], ["1 dispatch", "2 dispatches"]);
     }
 
     #[test]
     fn elapsed_times_are_rounded_down() {
-        assert_eq!([0, 59, 61, 3_600, 200_000].map(duration), ["0s", "59s", "1m 1s", "1h", "2d 7h"]);
+        assert_eq!([0, 59, 61, 3_600, 200_000].map(format_duration), ["0s", "59s", "1m 1s", "1h", "2d 7h"]);
     }
 
     #[test]
     fn control_characters_never_reach_the_terminal() {
-        assert_eq!(safe("a\x1b[31mb\x07\n"), "a\u{fffd}[31mb\u{fffd}\n");
+        assert_eq!(terminal_safe("a\x1b[31mb\x07\n"), "a\u{fffd}[31mb\u{fffd}\n");
         assert_eq!(one_line("one\n two\tthree", 9), "one two …");
         assert_eq!(one_line("日本語です", 5), "日本…");
     }

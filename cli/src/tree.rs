@@ -34,7 +34,7 @@ struct Node {
 struct Segment {
     node: usize,
     /// The text in front of its first line.
-    lead: String,
+    first_prefix: String,
     /// The text in front of its other lines.
     margin: String,
 }
@@ -72,8 +72,8 @@ impl Tree {
         self.nodes.push(Node {
             seq: entry.seq,
             id: entry.id.clone(),
-            kind: text::kind(entry),
-            text: text::one_line(&text::summary(entry), KEPT_COLUMNS),
+            kind: text::role_or_kind(entry),
+            text: text::one_line(&text::content_text(entry), KEPT_COLUMNS),
             parent,
             children: Vec::new(),
             depth,
@@ -127,27 +127,28 @@ impl Drawing<'_> {
     /// drawn last and at the same margin; the others are drawn before it and indented.
     fn queue_children(&self, children: &[usize], margin: String, remaining: &mut Vec<Segment>) {
         let on_head_path = children.iter().rev().find(|child| self.head_path.contains(child));
-        let Some(&straight) = on_head_path.or(children.last()) else { return };
-        let others = children.iter().copied().filter(|&child| child != straight);
+        let Some(&last_drawn) = on_head_path.or(children.last()) else { return };
+        let others = children.iter().copied().filter(|&child| child != last_drawn);
         let segments =
-            others.map(|node| Segment { node, lead: format!("{margin}├─"), margin: format!("{margin}│ ") });
+            others
+                .map(|node| Segment { node, first_prefix: format!("{margin}├─"), margin: format!("{margin}│ ") });
         let mut segments: Vec<_> = segments.collect();
-        segments.push(Segment { node: straight, lead: margin.clone(), margin });
+        segments.push(Segment { node: last_drawn, first_prefix: margin.clone(), margin });
         remaining.extend(segments.into_iter().rev());
     }
 
     /// Draws a segment up to its leaf or its branch point. Entries that need no line of their own are folded.
     fn draw_segment(&self, segment: Segment, lines: &mut Vec<String>, remaining: &mut Vec<Segment>) {
-        let Segment { node: first, lead, margin } = segment;
+        let Segment { node: first, first_prefix, margin } = segment;
         let mut folded: Vec<&Node> = Vec::new();
-        let mut lead = Some(lead);
+        let mut first_prefix = Some(first_prefix);
         let mut next = self.tree.nodes.get(first);
         while let Some(node) = next {
-            if let Some(lead) = lead.take() {
-                lines.push(self.line(&lead, node));
+            if let Some(first_prefix) = first_prefix.take() {
+                lines.push(self.entry_line(&first_prefix, node));
             } else if self.is_shown(node) {
                 self.draw_folded(&mut folded, &margin, lines);
-                lines.push(self.line(&margin, node));
+                lines.push(self.entry_line(&margin, node));
             } else {
                 folded.push(node);
             }
@@ -161,6 +162,7 @@ impl Drawing<'_> {
         }
     }
 
+    /// Returns whether the entry gets a line of its own, even if the entries around it are folded.
     fn is_shown(&self, node: &Node) -> bool {
         node.children.len() != 1 || node.is_never_folded || node.label.is_some() || self.head == Some(&node.id)
     }
@@ -169,7 +171,7 @@ impl Drawing<'_> {
     fn draw_folded(&self, folded: &mut Vec<&Node>, margin: &str, lines: &mut Vec<String>) {
         match folded.as_slice() {
             [] => {}
-            [only] => lines.push(self.line(margin, only)),
+            [only] => lines.push(self.entry_line(margin, only)),
             several => {
                 let count = format!("⋯ {} entries", several.len());
                 lines.push(format!("{margin}│ {}", self.out.style(count).dim()));
@@ -178,7 +180,7 @@ impl Drawing<'_> {
         folded.clear();
     }
 
-    fn line(&self, lead: &str, node: &Node) -> String {
+    fn entry_line(&self, first_prefix: &str, node: &Node) -> String {
         let is_head = self.head == Some(&node.id);
         let is_leaf = node.children.is_empty();
         let mark = match (is_head, is_leaf) {
@@ -196,7 +198,7 @@ impl Drawing<'_> {
         if is_head {
             notes.push_str(&format!("  {}", self.out.style("← head").green().bold()));
         }
-        let begin = format!("{lead}{mark} @{} {}  ", node.seq, self.out.style(node.kind).bold());
+        let begin = format!("{first_prefix}{mark} @{} {}  ", node.seq, self.out.style(node.kind).bold());
         let used = console::measure_text_width(&begin) + console::measure_text_width(&notes);
         let room = self.out.width().saturating_sub(used);
         let text = if room < 8 { String::new() } else { text::one_line(&node.text, room) };

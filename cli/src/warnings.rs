@@ -23,7 +23,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-use crate::{args::GlobalArgs, text::safe};
+use crate::{args::GlobalArgs, text::terminal_safe};
 
 /// The shortest time between two warnings of one kind. A worker itself leaves a minute between two such warnings, so
 /// all its warnings are printed.
@@ -31,15 +31,15 @@ const MIN_INTERVAL: Duration = Duration::from_secs(30);
 /// The greatest number of kinds that are remembered.
 const MAX_KINDS: usize = 256;
 /// The field of an event that names the kind of the error.
-const KIND: &str = "kind";
+const KIND_FIELD: &str = "kind";
 /// The beginnings of the targets under which this project logs.
 const OUR_TARGETS: [&str; 2] = ["agentstore", "store_"];
 
 /// Installs the subscriber that prints the messages selected by the options and by `RUST_LOG`.
 pub(crate) fn install(global: &GlobalArgs) {
-    let named = std::env::var("RUST_LOG").ok().filter(|text| !text.is_empty());
-    let requested = named.as_deref().map(Targets::from_str);
-    let unreadable = matches!(requested, Some(Err(_)));
+    let rust_log = std::env::var("RUST_LOG").ok().filter(|text| !text.is_empty());
+    let requested = rust_log.as_deref().map(Targets::from_str);
+    let is_invalid = matches!(requested, Some(Err(_)));
     let (ours, others) = match (global.quiet, global.verbose) {
         (true, _) => (LevelFilter::ERROR, LevelFilter::OFF),
         (_, true) => (LevelFilter::DEBUG, LevelFilter::WARN),
@@ -53,7 +53,7 @@ pub(crate) fn install(global: &GlobalArgs) {
     let warnings = Warnings { json: global.json, last_printed: Mutex::default() };
     // This fails only if a subscriber is already installed, and the command installs no other.
     let _ = tracing_subscriber::registry().with(warnings.with_filter(targets)).try_init();
-    if unreadable {
+    if is_invalid {
         tracing::warn!(
             "RUST_LOG is invalid and ignored: expected a filter such as `warn` or `agentstore=debug,async_nats=info`"
         );
@@ -77,7 +77,8 @@ impl<S: Subscriber> Layer<S> for Warnings {
         let (meta, mut fields) = (event.metadata(), Fields::default());
         event.record(&mut fields);
         let is_warning = *meta.level() <= Level::WARN;
-        let left_out = if is_warning { self.admit(meta.callsite(), &fields, Instant::now()) } else { Some(0) };
+        let left_out =
+            if is_warning { self.left_out_if_printed(meta.callsite(), &fields, Instant::now()) } else { Some(0) };
         let Some(left_out) = left_out else { return };
         let level = meta.level().as_str().to_ascii_lowercase();
         let line = if self.json { fields.document(&level, left_out) } else { fields.line(&level, left_out) };
@@ -88,12 +89,12 @@ impl<S: Subscriber> Layer<S> for Warnings {
 
 impl Warnings {
     /// Returns how many warnings of the kind were left out before this one, or none if this one is left out, too.
-    fn admit(&self, callsite: Identifier, fields: &Fields, now: Instant) -> Option<u64> {
+    fn left_out_if_printed(&self, callsite: Identifier, fields: &Fields, now: Instant) -> Option<u64> {
         let mut last_printed = self.last_printed.lock().unwrap_or_else(PoisonError::into_inner);
         if last_printed.len() >= MAX_KINDS {
             last_printed.clear();
         }
-        let kind = fields.others.iter().find(|(name, _)| *name == KIND).map(|(_, kind)| kind.clone());
+        let kind = fields.others.iter().find(|(name, _)| *name == KIND_FIELD).map(|(_, kind)| kind.clone());
         match last_printed.get_mut(&(callsite.clone(), kind.clone().unwrap_or_default())) {
             Some(last_printed) if now.duration_since(last_printed.at) < MIN_INTERVAL => {
                 last_printed.left_out += 1;
@@ -152,7 +153,7 @@ impl Fields {
         if !rest.is_empty() {
             line.push_str(&format!(" ({})", rest.join(", ")));
         }
-        safe(&line).replace(['\n', '\t'], " ")
+        terminal_safe(&line).replace(['\n', '\t'], " ")
     }
 
     /// Returns the event as a JSON document.
@@ -187,7 +188,7 @@ mod tests {
         let warnings = Warnings { json: false, last_printed: Mutex::default() };
         let callsite = tracing::callsite! { name: "place", kind: tracing::metadata::Kind::EVENT, fields: message };
         let (now, callsite) = (Instant::now(), callsite.metadata().callsite());
-        let left_out = |kind, at| warnings.admit(callsite.clone(), &fields(kind), at);
+        let left_out = |kind, at| warnings.left_out_if_printed(callsite.clone(), &fields(kind), at);
         assert_eq!(left_out("unavailable", now), Some(0));
         assert_eq!((0..9).find_map(|_| left_out("unavailable", now + MIN_INTERVAL - Duration::from_millis(1))), None);
         assert_eq!(left_out("corrupt", now), Some(0));

@@ -1,28 +1,28 @@
-//! Every call of the contracts, as a future that was not polled yet. Some cases check that all these calls are refused.
-//! Others drop each call after a number of polls.
+//! Every call of the contracts, as a future that has not been polled yet. Some cases check that a closed store refuses
+//! each of these calls. Other cases drop each call after a number of polls.
 
 use std::{future::Future, pin::Pin, time::Duration};
 
 use store_core::{
     AppendEvents, AppendPending, ClaimNumber, ClaimOutbox, ClaimRef, ClaimRequest, ClaimToken, Commit,
     CommitCoordinator, ContextRequest, DeleteRequest, DeliverLive, DispatchQuery, EntryId, EntryQuery, EventFilter,
-    EventQuery, EventStore, Expect, ExtendOutbox, Interrupt, LiveChannel, LiveCommand, LiveTarget, MailboxStore,
-    Message, NewDispatch, NewEvent, NewInput, NewThread, OutboxFilter, OutboxQuery, OutboxSettlement, OutboxStore,
-    PageRequest, PendingStore, PendingUpdate, PruneRequest, Purge, PurgeOutbox, Reorder, Requeue, RequeueOutbox,
-    Result, RunChange, RunFilter, RunQuery, RunStatus, Scope, SettleOutbox, Settlement, Silent, Start, StateChange,
-    StateOp, Subscribe, ThreadFilter, ThreadId, ThreadPatch, ThreadQuery, ThreadRunStore, Timestamp, TrimBefore,
-    TrimRequest,
+    EventQuery, EventStore, Expect, ExtendOutbox, IgnoreProgress, Interrupt, LiveChannel, LiveCommand, LiveTarget,
+    MailboxStore, Message, NewDispatch, NewEvent, NewInput, NewThread, OutboxFilter, OutboxQuery, OutboxSettlement,
+    OutboxStore, PageRequest, PendingStore, PendingUpdate, PruneRequest, Purge, PurgeOutbox, Reorder, Requeue,
+    RequeueOutbox, Result, RunChange, RunFilter, RunQuery, RunStatus, Scope, SettleOutbox, Settlement, StateChange,
+    StateOp, Subscribe, SubscriptionStart, ThreadFilter, ThreadId, ThreadPatch, ThreadQuery, ThreadRunStore, Timestamp,
+    TrimBefore, TrimRequest,
 };
 
 use crate::given::{id, keyed_commit_with_message, message_entry};
 
-/// The future of a call, which was not polled yet.
+/// The future of a call, which has not been polled yet.
 pub(crate) type Call<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
 
 /// Calls, each with the name of its method.
 pub(crate) type Calls<'a> = Vec<(&'static str, Call<'a>)>;
 
-/// Boxes a call. Its answer is dropped, but an error is returned.
+/// Boxes the future of a call. The boxed future drops the answer of the call, but returns its error.
 pub(crate) fn call<'a, T: 'a>(call: impl Future<Output = Result<T>> + Send + 'a) -> Call<'a> {
     Box::pin(async move { call.await.map(drop) })
 }
@@ -61,14 +61,14 @@ pub(crate) fn write_calls<'a>(
         ("update_thread", call(threads.update_thread(t, title, Expect::Any))),
         ("delete_thread", call(threads.delete_thread(t, DeleteRequest::default()))),
         ("prune_threads", call(threads.prune_threads(prune))),
-        ("purge_deleted", call(threads.purge_deleted(&Silent))),
+        ("purge_deleted", call(threads.purge_deleted(&IgnoreProgress))),
         ("reset_fence", call(threads.reset_fence(t))),
         ("commit", call(commits.commit(keyed_commit(t)))),
         ("commit of nothing", call(commits.commit(Commit::new(t.clone())))),
     ]
 }
 
-/// A commit with a key, entries, a run, a change of the state and an event.
+/// A commit that has a key, two entries, a run, a change of the state and an event.
 pub(crate) fn keyed_commit(t: &ThreadId) -> Commit {
     let (key, run) = (format!("{t} dropped"), RunChange::new(id(&format!("{t} r")), RunStatus::Running));
     let event = NewEvent::new(id("dropped"), [Scope::Thread(t.clone())]);
@@ -85,7 +85,7 @@ pub(crate) fn append_pending_request(t: &ThreadId) -> AppendPending {
     AppendPending::new(t.clone(), [input("c"), input("d")])
 }
 
-/// Calls on the queue of a thread. The queue is at `revision` and holds the inputs `a` and `b`.
+/// Calls on the queue of a thread, which is at this revision and holds the inputs `a` and `b`.
 pub(crate) fn pending_calls<'a>(pending: &'a dyn PendingStore, t: &'a ThreadId, revision: u64) -> Calls<'a> {
     let [a, b]: [EntryId; 2] = [id("a"), id("b")];
     let update = PendingUpdate::new(t.clone(), a.clone()).with_message(Message::user("dropped"));
@@ -100,7 +100,7 @@ pub(crate) fn pending_calls<'a>(pending: &'a dyn PendingStore, t: &'a ThreadId, 
     ]
 }
 
-/// An append with a key, of two events in the scopes of a thread and of its run.
+/// A request to append two events, each in the scopes of the thread and of its run. The request has a key.
 pub(crate) fn append_events_request(t: &ThreadId) -> AppendEvents {
     let (scope, run) = (Scope::Thread(t.clone()), Scope::Run(id(&format!("{t} r"))));
     let event = |kind: &str| NewEvent::new(id(kind), [scope.clone(), run.clone()]);
@@ -122,7 +122,7 @@ pub(crate) fn event_calls<'a>(events: &'a dyn EventStore, t: &'a ThreadId) -> Ca
         ("list_events", call(events.list_events(EventQuery::new(scope.clone())))),
         ("count_events", call(async move { events.count_events(&counted, &EventFilter::default()).await })),
         ("load_scope", call(async move { events.load_scope(&loaded).await })),
-        ("subscribe", call(events.subscribe(Subscribe::new(scope, Start::First)))),
+        ("subscribe", call(events.subscribe(Subscribe::new(scope, SubscriptionStart::First)))),
         ("trim_events", call(events.trim_events(trim_request(t)))),
     ]
 }

@@ -13,10 +13,10 @@ use serde::Serialize;
 use tokio::{runtime::Builder, time::timeout};
 
 use crate::{
+    case_list,
     check::{Failure, Verdict},
     fixture::{Fixture, Lack},
     given::Given,
-    list,
 };
 
 /// How long a case may take. A case that waits forever fails after this time.
@@ -29,7 +29,7 @@ pub type CaseFuture<'a> = Pin<Box<dyn Future<Output = Verdict> + Send + 'a>>;
 pub struct Case {
     /// The area and the function, for example `thread::an_update_keeps_fields_that_it_does_not_name`.
     pub name: &'static str,
-    /// The ids of the lines of the contract that the case shows.
+    /// The ids of the lines of the contract that the case tests.
     pub ids: &'static [&'static str],
     /// What the case needs beyond an opened store.
     pub needs: &'static [Need],
@@ -136,12 +136,12 @@ async fn open_and_run(contract: Contract, case: &'static Case, fixture: &Arc<dyn
     // The case runs in a task of its own, so that a panic is a failure of this case only, and a case that blocks does
     // not block the suite.
     let task = tokio::spawn(async move { (case.run)(&given).await });
-    let aborter = task.abort_handle();
+    let abort_handle = task.abort_handle();
     match timeout(TIME_LIMIT, task).await {
         Ok(Ok(verdict)) => verdict,
         Ok(Err(panic)) => Err(Failure::new(format!("the case panicked: {panic}"))),
         Err(_) => {
-            aborter.abort();
+            abort_handle.abort();
             Err(Failure::new(format!("the case did not end within {} seconds", TIME_LIMIT.as_secs())))
         }
     }
@@ -153,8 +153,8 @@ async fn open_and_run(contract: Contract, case: &'static Case, fixture: &Arc<dyn
 /// If the case fails, because a test fails by panicking.
 #[doc(hidden)]
 #[expect(clippy::panic, reason = "a test fails by panicking")]
-pub fn test_case(contract: Contract, name: &str, fixture: impl Fixture) {
-    let case = list::find(contract, name).expect("the name of a listed case");
+pub fn run_case_as_test(contract: Contract, name: &str, fixture: impl Fixture) {
+    let case = case_list::find_case(contract, name).expect("the name of a listed case");
     let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().expect("a runtime");
     let fixture: Arc<dyn Fixture> = Arc::new(fixture);
     let status = runtime.block_on(run_case(contract, case, &fixture));

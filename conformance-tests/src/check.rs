@@ -121,18 +121,21 @@ pub fn expect_kind<T: Debug>(result: store_core::Result<T>, kind: ErrorKind) -> 
 /// If none or several succeeded.
 #[track_caller]
 pub fn expect_exactly_one<T: Debug>(results: Vec<store_core::Result<T>>) -> Result<(T, Vec<Error>), Failure> {
-    let (mut won, mut lost) = (Vec::new(), Vec::new());
+    let (mut successes, mut errors) = (Vec::new(), Vec::new());
     for result in results {
         match result {
-            Ok(value) => won.push(value),
-            Err(error) => lost.push(error),
+            Ok(value) => successes.push(value),
+            Err(error) => errors.push(error),
         }
     }
-    if won.len() == 1 {
-        let winner = won.swap_remove(0);
-        return Ok((winner, lost));
+    if successes.len() == 1 {
+        let winner = successes.swap_remove(0);
+        return Ok((winner, errors));
     }
-    Err(Failure::new(format!("{} successes where exactly one was expected: {won:?}, errors {lost:?}", won.len())))
+    Err(Failure::new(format!(
+        "{} successes where exactly one was expected: {successes:?}, errors {errors:?}",
+        successes.len()
+    )))
 }
 
 /// Checks that every error is of this kind and has the outcome `NotApplied`.

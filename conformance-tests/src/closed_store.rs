@@ -5,7 +5,8 @@ use store_core::{
     Capabilities, Error, Page, PageRequest, Result, Store, Survives, TenantId, TenantStores, inspect::Inspector,
 };
 
-/// A placeholder that is already closed. A fixture may close it before it opens the store again; this does nothing.
+/// A store that is already closed. Its `close` succeeds and does nothing, so a fixture can close it as it closes any
+/// other store before it opens the store again.
 pub(crate) struct ClosedStore(Capabilities);
 
 impl ClosedStore {

@@ -1,21 +1,21 @@
-//! Promises of the contract that no case shows, and what shows them instead.
+//! Promises of the contract that no case tests, and what covers them instead.
 
-/// A line of the contract that no case of this suite shows.
+/// A promise of the contract that no case of this suite tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OtherCoverage {
-    /// The id of the line.
+pub struct PromiseWithoutCase {
+    /// The id of the promise.
     pub id: &'static str,
-    /// What shows the line instead of a case.
+    /// What covers the promise instead of a case.
     pub covered_by: CoveredBy,
     /// What the test or benchmark examines.
     pub what: &'static str,
 }
 
-/// What shows a line that has no case.
+/// What covers a promise that has no case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CoveredBy {
-    /// The fault tests of the backends, because the line needs an injected fault.
+    /// The fault tests of the backends, because a test of the promise needs an injected fault.
     Faults,
     /// The backends' own tests, because these can examine the stored data.
     Backends,
@@ -25,35 +25,43 @@ pub enum CoveredBy {
     Types,
 }
 
-const fn line(id: &'static str, covered_by: CoveredBy, what: &'static str) -> OtherCoverage {
-    OtherCoverage { id, covered_by, what }
+const fn promise(id: &'static str, covered_by: CoveredBy, what: &'static str) -> PromiseWithoutCase {
+    PromiseWithoutCase { id, covered_by, what }
 }
 
-/// Every line of the areas of this suite that no case shows.
-pub static OTHER_COVERAGE: &[OtherCoverage] = &[
-    line("ER-4", CoveredBy::Faults, "a connection that breaks while a call is being sent, or afterwards"),
-    line("PR-2", CoveredBy::Types, "each contract that a store may lack is an `Option`"),
-    line("PR-15", CoveredBy::Benchmarks, "costs for different lengths of the history, numbers of threads and backlogs"),
-    line(
+/// Every promise that belongs to an area of this suite and that no case tests.
+pub static PROMISES_WITHOUT_CASE: &[PromiseWithoutCase] = &[
+    promise("ER-4", CoveredBy::Faults, "a connection that breaks while a call is being sent, or afterwards"),
+    promise("PR-2", CoveredBy::Types, "each contract that a store may lack is an `Option`"),
+    promise(
+        "PR-15",
+        CoveredBy::Benchmarks,
+        "costs for different lengths of the history, numbers of threads and backlogs",
+    ),
+    promise(
         "PR-18",
         CoveredBy::Backends,
         "stores written by each earlier release, and a store written by a newer release",
     ),
-    line("PR-21", CoveredBy::Faults, "the time at which the effect of a call with an unknown outcome becomes visible"),
-    line("TN-6", CoveredBy::Benchmarks, "the cost of a page of one tenant while other tenants grow"),
-    line("ID-5", CoveredBy::Backends, "the files, the tables and the subjects after hostile ids were written"),
-    line("EN-10", CoveredBy::Benchmarks, "the cost of a rewind and of a fork for different lengths of the log"),
-    line("EN-14", CoveredBy::Benchmarks, "the costs of the first and of the last page of a long log"),
-    line("CX-12", CoveredBy::Benchmarks, "the cost of a context for different lengths of the log and of the path"),
-    line("EV-18", CoveredBy::Faults, "a server that is killed during a subscription"),
-    line("EV-21", CoveredBy::Backends, "a subscriber and a writer in different processes"),
-    line("LV-9", CoveredBy::Benchmarks, "the time from an enqueue to the claim in another process that waits"),
-    line("MB-7", CoveredBy::Faults, "a process that is killed while it enqueues with keys"),
-    line(
+    promise(
+        "PR-21",
+        CoveredBy::Faults,
+        "the time at which the effect of a call with an unknown outcome becomes visible",
+    ),
+    promise("TN-6", CoveredBy::Benchmarks, "the cost of a page of one tenant while other tenants grow"),
+    promise("ID-5", CoveredBy::Backends, "the files, the tables and the subjects after hostile ids were written"),
+    promise("EN-10", CoveredBy::Benchmarks, "the cost of a rewind and of a fork for different lengths of the log"),
+    promise("EN-14", CoveredBy::Benchmarks, "the costs of the first and of the last page of a long log"),
+    promise("CX-12", CoveredBy::Benchmarks, "the cost of a context for different lengths of the log and of the path"),
+    promise("EV-18", CoveredBy::Faults, "a server that is killed during a subscription"),
+    promise("EV-21", CoveredBy::Backends, "a subscriber and a writer in different processes"),
+    promise("LV-9", CoveredBy::Benchmarks, "the time from an enqueue to the claim in another process that waits"),
+    promise("MB-7", CoveredBy::Faults, "a process that is killed while it enqueues with keys"),
+    promise(
         "MB-28",
         CoveredBy::Benchmarks,
         "claims while there is a backlog of other threads, of the same thread, finished, or not due",
     ),
-    line("MB-48", CoveredBy::Types, "no read of the mailbox is answered from an index that may lag behind"),
-    line("MB-55", CoveredBy::Backends, "a thread whose log is damaged"),
+    promise("MB-48", CoveredBy::Types, "no read of the mailbox is answered from an index that may lag behind"),
+    promise("MB-55", CoveredBy::Backends, "a thread whose log is damaged"),
 ];

@@ -8,14 +8,14 @@ use store_core::{Capabilities, Limits, Result, Store};
 use crate::case::Need;
 
 /// A store that was opened for a case, and a guard that must live as long as the store.
-pub struct Opened {
+pub struct OpenedStore {
     /// The store.
     pub store: Arc<dyn Store>,
     /// What must outlive the store, for example a temporary folder, a schema or a clock. It is dropped after the store.
     pub guard: Box<dyn Any + Send + Sync>,
 }
 
-impl Opened {
+impl OpenedStore {
     /// An opened store, and the guard that must outlive it.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, guard: impl Any + Send + Sync) -> Self {
@@ -29,9 +29,9 @@ impl Opened {
     }
 }
 
-impl fmt::Debug for Opened {
+impl fmt::Debug for OpenedStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Opened").finish_non_exhaustive()
+        f.debug_struct("OpenedStore").finish_non_exhaustive()
     }
 }
 
@@ -56,8 +56,8 @@ pub struct Gap {
 
 /// Opens the stores of a backend for the suite, and declares what they can do.
 ///
-/// The suite does not try out what a store can do. [`lack`](Self::lack) declares which needs of cases are not met, and
-/// the suite never calls the methods that serve such a need.
+/// The suite does not find out by trial what a store can do. Instead, [`lack`](Self::lack) declares which needs of
+/// cases are not met. The suite never calls a method that only cases with such a need use.
 #[async_trait]
 pub trait Fixture: Send + Sync + 'static {
     /// The name of the store in the report: the backend and its settings.
@@ -73,22 +73,22 @@ pub trait Fixture: Send + Sync + 'static {
     fn gaps(&self) -> Vec<Gap>;
 
     /// Opens a new, empty store with these limits. They are the default limits unless a case has [`Need::Limits`].
-    async fn open(&self, limits: Limits) -> Result<Opened>;
+    async fn open(&self, limits: Limits) -> Result<OpenedStore>;
 
     /// Opens the store again, with the data that it kept ([`Need::Reopen`]). Before this call, the suite has closed the
     /// store, or has dropped every handle of it. If it dropped the handles, `opened.store` is a closed placeholder.
-    async fn reopen(&self, opened: Opened) -> Result<Opened>;
+    async fn reopen(&self, opened: OpenedStore) -> Result<OpenedStore>;
 
     /// Opens the store a second time in this process, while it is open ([`Need::Beside`]).
-    async fn open_beside(&self, opened: &Opened) -> Result<Arc<dyn Store>>;
+    async fn open_second_time(&self, opened: &OpenedStore) -> Result<Arc<dyn Store>>;
 
     /// Moves the store's time forward ([`Need::Time`]).
-    async fn advance(&self, opened: &Opened, by: Duration);
+    async fn advance(&self, opened: &OpenedStore, by: Duration);
 
     /// Moves the store's time back ([`Need::Time`]).
-    async fn set_back(&self, opened: &Opened, by: Duration);
+    async fn set_back(&self, opened: &OpenedStore, by: Duration);
 
     /// Changes one stored byte of the closed store and opens the store again ([`Need::Damage`]). `seed` chooses
     /// the byte. An error means that the damaged store could not be opened.
-    async fn damage(&self, opened: Opened, seed: u64) -> Result<Opened>;
+    async fn damage(&self, opened: OpenedStore, seed: u64) -> Result<OpenedStore>;
 }

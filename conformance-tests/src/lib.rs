@@ -20,8 +20,8 @@
 //! # Layout
 //! - [`Fixture`]: how the suite opens a store, moves its time and damages its data
 //! - [`Case`], [`Given`], [`Verdict`]: a case, the store that it gets, how it ends; [`check`], [`given`]: helpers
-//! - `list`: which cases belong to which contract; [`OTHER_COVERAGE`]: promises that no case shows
-//! - [`Length`]: how long tests that repeat something run
+//! - `case_list`: which cases belong to which contract; [`PROMISES_WITHOUT_CASE`]: promises that no case tests
+//! - [`TestLength`]: how long tests that repeat something run
 //! - [`history`]: histories of many concurrent tasks, and a checker of linearizability
 //! - [`model`]: a simple store that follows the contract, to compare other stores with
 //! - a folder for each area of the contract: `thread`, `log`, `context`, `run`, `commit`, `pending`, `event`,
@@ -31,27 +31,27 @@
 //! # A new case
 //! Write `pub(super) async fn name(given: &Given) -> Verdict` in a file of its area. Its documentation states
 //! the rule. Then add `file: name ["TH-2"] [Race];` to the list in the area's `mod.rs`: the file, the name of the case,
-//! the lines of the contract that it shows, and what it needs. The tests of every backend are generated from this
+//! the lines of the contract that it tests, and what it needs. The tests of every backend are generated from this
 //! list, so nothing else is needed.
 
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a case that cannot continue panics where it fails")]
 
 mod call;
 mod case;
+mod case_list;
 pub mod check;
 mod closed_store;
 mod coverage;
 mod fixture;
 pub mod given;
 pub mod history;
-mod length;
-mod list;
 mod matrix;
 pub mod model;
-mod probe;
 mod random;
+mod record_list;
 mod report;
 mod sweep;
+mod test_length;
 mod unknown_outcome;
 
 mod commit;
@@ -71,14 +71,14 @@ mod tenant;
 mod thread;
 
 pub use self::{
-    case::{Case, CaseFuture, Contract, Need, Status, run_case, test_case},
+    case::{Case, CaseFuture, Contract, Need, Status, run_case, run_case_as_test},
+    case_list::{cases, cases_of, promises_by_case},
     check::{Failure, Verdict},
-    coverage::{CoveredBy, OTHER_COVERAGE, OtherCoverage},
-    fixture::{Fixture, Gap, Lack, Opened},
+    coverage::{CoveredBy, PROMISES_WITHOUT_CASE, PromiseWithoutCase},
+    fixture::{Fixture, Gap, Lack, OpenedStore},
     given::Given,
-    length::Length,
-    list::{cases, cases_of, ids},
-    matrix::{StoreSupport, matrix},
-    random::{Random, seed},
-    report::{Refusal, Report, Row, run},
+    matrix::{StoreSupport, comparison_table},
+    random::{Random, seed_from_env},
+    report::{CaseResult, Report, SuiteRefusal, run},
+    test_length::TestLength,
 };

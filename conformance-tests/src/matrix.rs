@@ -25,7 +25,7 @@ impl StoreSupport {
     /// As [`Store::tenant`].
     pub fn of(store: &dyn Store) -> Result<Self> {
         let stores = store.tenant(&TenantId::default_tenant())?;
-        let has = |contract: &Contract| match contract {
+        let is_supported = |contract: &Contract| match contract {
             Contract::ThreadRunStore => stores.threads.is_some(),
             Contract::CommitCoordinator => stores.commits.is_some(),
             Contract::PendingStore => stores.pending.is_some(),
@@ -34,14 +34,14 @@ impl StoreSupport {
             Contract::OutboxStore => stores.outbox.is_some(),
             Contract::LiveChannel => stores.live().is_some() || stores.wake_ups().is_some(),
         };
-        let contracts = Contract::ALL.iter().copied().filter(has).collect();
+        let contracts = Contract::ALL.iter().copied().filter(is_supported).collect();
         Ok(Self { capabilities: store.capabilities().clone(), contracts, live: stores.live().is_some() })
     }
 
     /// The rows of the comparison: the name of each property, and its value for this store.
     #[must_use]
     pub fn rows(&self) -> Vec<(String, String)> {
-        let yes = |is: bool| if is { "yes" } else { "no" };
+        let yes_or_no = |is: bool| if is { "yes" } else { "no" };
         let capabilities = &self.capabilities;
         let survives = match capabilities.survives {
             Survives::Nothing => "nothing",
@@ -66,15 +66,16 @@ impl StoreSupport {
             ("acknowledged data survives", survives.to_owned()),
             ("processes that can write at once", processes.to_owned()),
             ("clock that gives store time", time.to_owned()),
-            ("largest record", size(capabilities.max_record_bytes)),
-            ("commits check claims", yes(capabilities.fenced).to_owned()),
+            ("largest record", format_size(capabilities.max_record_bytes)),
+            ("commits check claims", yes_or_no(capabilities.fenced).to_owned()),
             ("subscriptions get new events", delivery.to_owned()),
         ];
-        let support_text = |one: &Contract| match one {
-            Contract::LiveChannel if !self.live && self.contracts.contains(one) => "wake-ups only",
-            one => yes(self.contracts.contains(one)),
+        let support_text = |contract: &Contract| match contract {
+            Contract::LiveChannel if !self.live && self.contracts.contains(contract) => "wake-ups only",
+            contract => yes_or_no(self.contracts.contains(contract)),
         };
-        let contracts = Contract::ALL.iter().map(|one| (format!("`{one:?}`"), support_text(one).to_owned()));
+        let contracts =
+            Contract::ALL.iter().map(|contract| (format!("`{contract:?}`"), support_text(contract).to_owned()));
         capability_rows.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(contracts).collect()
     }
 }
@@ -86,7 +87,7 @@ impl fmt::Display for StoreSupport {
 }
 
 /// A number of bytes, in the largest unit in which it is a whole number.
-fn size(bytes: u64) -> String {
+fn format_size(bytes: u64) -> String {
     let units = [(20, "MiB"), (10, "KiB")];
     let largest_unit = units.into_iter().find(|(bits, _)| bytes > 0 && bytes.trailing_zeros() >= *bits);
     largest_unit.map_or_else(|| format!("{bytes} B"), |(bits, unit)| format!("{} {unit}", bytes >> bits))
@@ -94,7 +95,7 @@ fn size(bytes: u64) -> String {
 
 /// A table in Markdown that compares several stores.
 #[must_use]
-pub fn matrix(stores: &[(&str, StoreSupport)]) -> String {
+pub fn comparison_table(stores: &[(&str, StoreSupport)]) -> String {
     let mut table = String::from("| |");
     let cells: Vec<_> = stores.iter().map(|(_, support)| support.rows()).collect();
     stores.iter().for_each(|(name, _)| _ = write!(table, " `{name}` |"));

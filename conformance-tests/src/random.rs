@@ -2,7 +2,7 @@
 
 use std::env;
 
-use store_core::{IdSource, Uuids};
+use store_core::{IdSource, UuidSource};
 
 /// Random numbers that are determined by a seed.
 #[derive(Debug, Clone)]
@@ -36,26 +36,26 @@ impl Random {
         (self.next() % bound as u64) as usize
     }
 
-    /// True once in `of` times on average.
-    pub const fn once_in(&mut self, of: usize) -> bool {
-        self.below(of) == 0
+    /// Returns true once in `calls` calls, on average.
+    pub const fn once_in(&mut self, calls: usize) -> bool {
+        self.below(calls) == 0
     }
 }
 
 /// The seed that the environment variable `name` sets: a number, or `random` for a seed that cannot be predicted.
 /// Otherwise the seed is 1, so that every run tests the same.
 #[must_use]
-pub fn seed(name: &str) -> u64 {
+pub fn seed_from_env(name: &str) -> u64 {
     match env::var(name).as_deref() {
         Ok("random") => random_seed(),
-        given => given.ok().and_then(|text| text.parse().ok()).unwrap_or(1),
+        value => value.ok().and_then(|text| text.parse().ok()).unwrap_or(1),
     }
 }
 
 /// A seed that cannot be predicted.
 #[must_use]
 pub(crate) fn random_seed() -> u64 {
-    let random = Uuids.next_id();
+    let random = UuidSource.next_id();
     let digits = random.chars().rev().filter(char::is_ascii_hexdigit).take(12).collect::<String>();
     u64::from_str_radix(&digits, 16).unwrap_or_default()
 }

@@ -24,17 +24,17 @@ pub struct Report {
     #[serde(flatten)]
     pub support: StoreSupport,
     /// One row for each case of each contract.
-    pub rows: Vec<Row>,
+    pub rows: Vec<CaseResult>,
 }
 
 /// The result of one case.
 #[derive(Debug, Clone, Serialize)]
-pub struct Row {
+pub struct CaseResult {
     /// The contract for which the case ran.
     pub contract: Contract,
     /// The name of the case.
     pub case: &'static str,
-    /// The ids of the lines of the contract that the case shows.
+    /// The ids of the lines of the contract that the case tests.
     pub ids: &'static [&'static str],
     /// How the case ended.
     #[serde(flatten)]
@@ -43,14 +43,14 @@ pub struct Row {
 
 /// Why the suite did not run at all.
 #[derive(Debug)]
-pub enum Refusal {
+pub enum SuiteRefusal {
     /// The store holds data, which the suite would destroy.
     HoldsData,
     /// The store cannot be opened or read.
     Failed(Error),
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for SuiteRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::HoldsData => f.write_str("the store holds data, but the suite needs an empty one"),
@@ -59,9 +59,9 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for SuiteRefusal {}
 
-impl From<Error> for Refusal {
+impl From<Error> for SuiteRefusal {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
@@ -74,7 +74,7 @@ impl From<Error> for Refusal {
 ///
 /// # Errors
 /// If the store holds data, or cannot be opened.
-pub async fn run(fixture: impl Fixture) -> Result<Report, Refusal> {
+pub async fn run(fixture: impl Fixture) -> Result<Report, SuiteRefusal> {
     let fixture: Arc<dyn Fixture> = Arc::new(fixture);
     let support = support_of_empty_store(&fixture).await?;
     let cases = Contract::ALL.iter().flat_map(|&contract| contract.cases().map(move |case| (contract, case)));
@@ -86,7 +86,7 @@ pub async fn run(fixture: impl Fixture) -> Result<Report, Refusal> {
             } else {
                 Status::Unsupported("the store does not have this contract".to_owned())
             };
-            Row { contract, case: case.name, ids: case.ids, status }
+            CaseResult { contract, case: case.name, ids: case.ids, status }
         }
     });
     let rows = rows.buffered(CONCURRENT_CASES).collect().await;
@@ -94,10 +94,10 @@ pub async fn run(fixture: impl Fixture) -> Result<Report, Refusal> {
 }
 
 /// Opens a store, checks that it is empty, and returns its capabilities and contracts.
-async fn support_of_empty_store(fixture: &Arc<dyn Fixture>) -> Result<StoreSupport, Refusal> {
+async fn support_of_empty_store(fixture: &Arc<dyn Fixture>) -> Result<StoreSupport, SuiteRefusal> {
     let opened = fixture.open(Limits::default()).await?;
     if !opened.store.list_tenants(PageRequest::default()).await?.items.is_empty() {
-        return Err(Refusal::HoldsData);
+        return Err(SuiteRefusal::HoldsData);
     }
     let support = StoreSupport::of(&*opened.store)?;
     opened.store.close().await?;
@@ -111,7 +111,7 @@ impl Report {
     pub fn counts(&self) -> [usize; 5] {
         let mut counts = [0; 5];
         for row in &self.rows {
-            counts[column(&row.status)] += 1;
+            counts[status_column(&row.status)] += 1;
         }
         counts
     }
@@ -123,7 +123,8 @@ impl Report {
     }
 }
 
-const fn column(status: &Status) -> usize {
+/// The index of the column of the report in which a case with this status is counted.
+const fn status_column(status: &Status) -> usize {
     match status {
         Status::Passed => 0,
         Status::Failed(_) => 1,
@@ -133,7 +134,8 @@ const fn column(status: &Status) -> usize {
     }
 }
 
-const COLUMNS: [&str; 5] = ["passed", "failed", "unsupported", "gap", "not run"];
+/// The headings of the columns of the report.
+const COLUMN_NAMES: [&str; 5] = ["passed", "failed", "unsupported", "gap", "not run"];
 
 /// Writes the capabilities and contracts, a table with the counts of each area, and every case that did not pass, with
 /// the reason.
@@ -141,8 +143,8 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}\n\n{}", self.store, self.support)?;
         write!(f, "{:<32}", "contract, area")?;
-        COLUMNS.iter().try_for_each(|name| write!(f, "{name:>12}"))?;
-        for (area, counts) in self.areas() {
+        COLUMN_NAMES.iter().try_for_each(|name| write!(f, "{name:>12}"))?;
+        for (area, counts) in self.counts_by_area() {
             write!(f, "\n{area:<32}")?;
             counts.iter().try_for_each(|count| write!(f, "{count:>12}"))?;
         }
@@ -151,7 +153,7 @@ impl fmt::Display for Report {
         for row in &self.rows {
             if let Status::Failed(why) | Status::Unsupported(why) | Status::Gap(why) | Status::NotRun(why) = &row.status
             {
-                let name = COLUMNS[column(&row.status)];
+                let name = COLUMN_NAMES[status_column(&row.status)];
                 write!(f, "\n{name}: {} ({}): {why}", row.case, row.ids.join(", "))?;
             }
         }
@@ -161,7 +163,7 @@ impl fmt::Display for Report {
 
 impl Report {
     /// The counts for each area of each contract, in the order of the lists.
-    fn areas(&self) -> Vec<(String, [usize; 5])> {
+    fn counts_by_area(&self) -> Vec<(String, [usize; 5])> {
         let mut areas: Vec<(String, [usize; 5])> = Vec::new();
         for row in &self.rows {
             let area = row.case.split("::").next().unwrap_or_default();
@@ -170,7 +172,7 @@ impl Report {
                 areas.push((name, [0; 5]));
             }
             if let Some((_, counts)) = areas.last_mut() {
-                counts[column(&row.status)] += 1;
+                counts[status_column(&row.status)] += 1;
             }
         }
         areas

@@ -1,5 +1,5 @@
-//! Calls whose outcome is unknown. A caller resolves the outcome as the documentation of the method says. After that,
-//! the call has taken effect exactly once.
+//! Checks of calls whose outcome is unknown. A caller resolves the outcome as the documentation of the method says.
+//! After that, the call has taken effect exactly once.
 
 use async_trait::async_trait;
 use store_core::ThreadId;
@@ -33,10 +33,15 @@ pub(crate) fn missing_resolution(call: &str) -> Failure {
     Failure::new(format!("`resolve_outcome` of the target does not say how to resolve an unknown outcome of `{call}`"))
 }
 
-/// Tests each call that changes something on two threads. On the first, the call is made and its answer is ignored. On
-/// the second, it is not made. In both cases the outcome is then resolved as the documentation says, and the call must
-/// have taken effect exactly once. The calls named in `changing`, and no others, must change something.
-pub(crate) async fn check_unknown_outcomes(given: &Given, target: impl ResolveOutcome, changing: &[&str]) -> Verdict {
+/// Checks, on two threads, each call of the target that changes something. On the first thread the call is made and its
+/// answer is ignored. On the second thread the call is not made. In both cases the outcome is then resolved as the
+/// documentation says, and the call must have taken effect exactly once. The calls named in `changing_calls`, and no
+/// others, must change something.
+pub(crate) async fn check_unknown_outcomes(
+    given: &Given,
+    target: impl ResolveOutcome,
+    changing_calls: &[&str],
+) -> Verdict {
     let mut changed = Vec::new();
     for at in 0.. {
         let t: ThreadId = id(&format!("t-{at}-once"));
@@ -49,26 +54,26 @@ pub(crate) async fn check_unknown_outcomes(given: &Given, target: impl ResolveOu
         let (name, call) = calls.swap_remove(at);
         let about = |failure: Failure| failure.about(format!("`{name}`"));
         let ended = call.await;
-        let once = target.describe(&t).await?;
-        if before == once {
+        let after_one_call = target.describe(&t).await?;
+        if before == after_one_call {
             continue;
         }
         ended?;
         changed.push(name);
         for applied in [true, false] {
             let t: ThreadId = id(&format!("t-{at}-{applied}"));
-            let seen = resolve_and_describe(given, &target, (at, applied), &t).await.map_err(about)?;
-            expect_eq(seen, once.clone()).map_err(about)?;
+            let after_resolution = resolve_and_describe(given, &target, (at, applied), &t).await.map_err(about)?;
+            expect_eq(after_resolution, after_one_call.clone()).map_err(about)?;
         }
     }
     changed.sort_unstable();
     changed.dedup();
-    let mut wanted = changing.to_vec();
+    let mut wanted = changing_calls.to_vec();
     wanted.sort_unstable();
     expect_eq(changed, wanted)
 }
 
-/// Makes one call if `applied` is set, and resolves its outcome. Returns what [`SweepTarget::describe`] then returns.
+/// Makes one call if `applied` is set, and resolves its outcome. Returns the description of the thread after that.
 async fn resolve_and_describe(
     given: &Given,
     target: &impl ResolveOutcome,
@@ -76,17 +81,17 @@ async fn resolve_and_describe(
     t: &ThreadId,
 ) -> Result<String, Failure> {
     let prepared = target.prepare(given, t).await?;
-    let make = || target.calls(t, &prepared).swap_remove(at);
+    let make_call = || target.calls(t, &prepared).swap_remove(at);
     if applied {
         // The answer is ignored, as if it had been lost.
-        let (_, call) = make();
+        let (_, call) = make_call();
         call.await?;
     }
-    match target.resolve_outcome(make().0, t, &prepared).await? {
+    match target.resolve_outcome(make_call().0, t, &prepared).await? {
         Resolution::ByRead(took_effect) => {
             expect_eq(took_effect, applied).map_err(|failure| failure.about("whether the call took effect"))?;
             if !took_effect {
-                let (_, call) = make();
+                let (_, call) = make_call();
                 call.await?;
             }
         }

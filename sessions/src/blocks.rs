@@ -3,20 +3,20 @@
 use store_core::{Block, BlockKind, Json, Media, MediaSource, Message, Opaque, Origin, ToolUse};
 
 use crate::{
-    issue::{Code, Issues},
-    json::{Object, text},
-    lines::bad_field,
+    issue::{IssueCode, Issues},
+    json::{Object, parse_json_string},
+    lines::note_bad_field,
 };
 
 /// The blocks of one message while they are read, and the line for which issues are noted.
-pub(crate) struct Blocks<'a> {
+pub(crate) struct MessageBlocks<'a> {
     pub(crate) line: u64,
     pub(crate) origin: Origin,
     pub(crate) issues: &'a mut Issues,
     pub(crate) list: Vec<Block>,
 }
 
-impl<'a> Blocks<'a> {
+impl<'a> MessageBlocks<'a> {
     pub(crate) const fn new(line: u64, origin: Origin, issues: &'a mut Issues) -> Self {
         Self { line, origin, issues, list: Vec::new() }
     }
@@ -28,13 +28,18 @@ impl<'a> Blocks<'a> {
     /// Adds a block of an unknown type, as an opaque block: only the provider that made it understands it.
     pub(crate) fn push_unknown(&mut self, raw: &str) {
         let kind = Object::parse(raw).and_then(|object| object.text("type")).unwrap_or_default();
-        self.issues.add(self.line, Code::UnknownType, format!("a block of type `{kind}`"), "kept as an opaque block");
+        self.issues.add(
+            self.line,
+            IssueCode::UnknownType,
+            format!("a block of type `{kind}`"),
+            "kept as an opaque block",
+        );
         self.push_opaque(raw);
     }
 
     /// Adds a block of a known type with a wrong field, as an opaque block.
     pub(crate) fn push_malformed(&mut self, raw: &str, detail: impl Into<String>) {
-        bad_field(self.issues, self.line, detail);
+        note_bad_field(self.issues, self.line, detail);
         self.push_opaque(raw);
     }
 
@@ -72,20 +77,20 @@ impl<'a> Blocks<'a> {
     pub(crate) fn tool_use(&mut self, id: String, name: String, arguments: Option<&str>) -> ToolUse {
         let empty = || Json::parse("{}").unwrap_or_else(|_| Json::null());
         let Some(raw) = arguments.filter(|raw| *raw != "null") else { return ToolUse::new(id, name, empty()) };
-        let Some(written) = text(raw) else {
+        let Some(argument_text) = parse_json_string(raw) else {
             return ToolUse::new(id, name, Json::parse(raw).unwrap_or_else(|_| empty()));
         };
-        let input = match Json::parse(&written) {
+        let input = match Json::parse(&argument_text) {
             Ok(input) => input,
-            Err(_) if written.is_empty() => empty(),
+            Err(_) if argument_text.is_empty() => empty(),
             Err(_) => {
                 let detail = format!("the arguments of `{id}` are not JSON");
-                self.issues.add(self.line, Code::BadArguments, detail, "raw text kept");
+                self.issues.add(self.line, IssueCode::BadArguments, detail, "raw text kept");
                 empty()
             }
         };
         let mut call = ToolUse::new(id, name, input);
-        call.raw = Some(written);
+        call.raw = Some(argument_text);
         call
     }
 
@@ -127,7 +132,7 @@ pub(crate) fn cut_to_1_kib(text: &str) -> String {
 }
 
 /// Returns the message with this origin and this format as its provenance.
-pub(crate) fn with_origin(mut message: Message, origin: Option<&Origin>, format: Option<&str>) -> Message {
+pub(crate) fn with_provenance(mut message: Message, origin: Option<&Origin>, format: Option<&str>) -> Message {
     if origin.is_some() || format.is_some() {
         let mut provenance = store_core::Provenance::default();
         provenance.origin = origin.cloned();

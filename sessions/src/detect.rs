@@ -29,7 +29,7 @@ pub(crate) enum Detected {
 }
 
 /// Returns the sources at this path or below it, in the order of their names.
-pub(crate) fn sources(path: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn find_sources(path: &Path) -> Result<Vec<PathBuf>> {
     if !path.is_dir() {
         let is_context = path.file_name().is_some_and(|name| name == "context.jsonl");
         let folder = path.parent().filter(|_| is_context && path.exists());
@@ -53,7 +53,7 @@ pub(crate) fn sources(path: &Path) -> Result<Vec<PathBuf>> {
     for (path, kind) in below {
         // Links to folders are not followed: a link may lead anywhere, even in a circle.
         if kind.is_dir() {
-            found.extend(sources(&path)?);
+            found.extend(find_sources(&path)?);
         } else if is_session_file(&path) && (kind.is_file() || path.is_file()) {
             found.push(path);
         }
@@ -101,7 +101,7 @@ fn detect_in_lines(lines: &[Object<'_>]) -> Detected {
     let any = |test: fn(&Object<'_>) -> bool| lines.iter().any(test);
     if first.text("kind").as_deref() == Some("header") && first.number("version") == Some(4) {
         Detected::Unsupported("pi-v4", "pi v1 to v3 are read")
-    } else if kind(first) == "session" && first.has("id") {
+    } else if type_field(first) == "session" && first.has("id") {
         Detected::Known(pi_version(first))
     } else if any(is_wire) {
         Detected::Unsupported("kimi-cli wire", "import the session's folder")
@@ -122,7 +122,7 @@ fn detect_in_lines(lines: &[Object<'_>]) -> Detected {
     }
 }
 
-fn kind(line: &Object<'_>) -> String {
+fn type_field(line: &Object<'_>) -> String {
     line.text("type").unwrap_or_default()
 }
 
@@ -140,14 +140,14 @@ fn is_wire(line: &Object<'_>) -> bool {
 }
 
 fn is_kimi_code(first: &Object<'_>, lines: &[Object<'_>]) -> bool {
-    let is_metadata = kind(first) == "metadata" && first.has("protocol_version");
+    let is_metadata = type_field(first) == "metadata" && first.has("protocol_version");
     let is_flat = |line: &Object<'_>| line.has("time") && line.has("type");
     is_metadata && (first.has("created_at") || lines.iter().skip(1).any(is_flat))
 }
 
 fn is_codex(line: &Object<'_>) -> bool {
     let types = ["session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state"];
-    line.has("timestamp") && line.has("payload") && types.contains(&kind(line).as_str())
+    line.has("timestamp") && line.has("payload") && types.contains(&type_field(line).as_str())
 }
 
 fn is_old_codex(first: &Object<'_>, lines: &[Object<'_>]) -> bool {
@@ -158,12 +158,12 @@ fn is_old_codex(first: &Object<'_>, lines: &[Object<'_>]) -> bool {
 }
 
 fn is_claude_code(line: &Object<'_>) -> bool {
-    ["user", "assistant", "system", "summary"].contains(&kind(line).as_str())
+    ["user", "assistant", "system", "summary"].contains(&type_field(line).as_str())
         && (line.object("message").is_some() || line.has("sessionId") || line.has("leafUuid"))
 }
 
 fn is_agent_core(line: &Object<'_>) -> bool {
-    ["user", "assistant", "tool", "tool_result", "system", "metadata"].contains(&kind(line).as_str())
+    ["user", "assistant", "tool", "tool_result", "system", "metadata"].contains(&type_field(line).as_str())
         && line.has("id")
         && line.object("message").is_none()
 }

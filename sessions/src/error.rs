@@ -9,8 +9,8 @@ use thiserror::Error as ThisError;
 
 /// The error that ended an import or export.
 ///
-/// A source that is refused, for example because its format is unknown, is not an error: its [`Report`](crate::Report)
-/// names no thread and contains the reason.
+/// A source that is refused, for example because its format is unknown, is not an error: its
+/// [`ImportReport`](crate::ImportReport) names no thread and contains the reason.
 #[derive(Debug, ThisError)]
 #[non_exhaustive]
 pub enum Error {

@@ -14,8 +14,8 @@ use crate::{
 ///
 /// # How to add a format
 /// 1. Write a function for the first pass. It reads a source once, finds everything that needs the whole file (ids,
-///    parents, hashes, lengths), and returns a [`Surveyed`] for each thread that the source becomes. A format whose
-///    lines form a tree implements [`LineFormat`](crate::lines::LineFormat) instead, and uses the function
+///    parents, hashes, lengths), and returns a [`SurveyedSession`] for each thread that the source becomes. A format
+///    whose lines form a tree implements [`LineFormat`](crate::lines::LineFormat) instead, and uses the function
 ///    [`survey`](crate::lines::survey).
 /// 2. Return the entries from [`Session::drafts`], in the order in which they are appended. Each has an id that is the
 ///    same in every import of the same bytes, an explicit parent (`ParentRef::Entry` or `Root`, also for a side entry),
@@ -40,14 +40,14 @@ pub(crate) trait Session: Send + Sync {
     /// Adopts the decisions of earlier imports, because stored entries cannot change. For example, an entry whose
     /// parent was not in the file when it was imported stays a root. The import calls this once, before the second
     /// pass.
-    fn adopt(&mut self, _stored: &Stored) {}
+    fn adopt(&mut self, _stored: &StoredEntries) {}
 
     /// Starts the second pass. It returns every entry, including those that are already stored.
-    fn drafts<'a>(&'a self, stored: &'a Stored) -> Result<Box<dyn Drafts + 'a>>;
+    fn drafts<'a>(&'a self, stored: &'a StoredEntries) -> Result<Box<dyn Drafts + 'a>>;
 
     /// The entry after which the program that writes the source would continue: a draft that is not a side entry.
     /// `None` means before the first entry.
-    fn head(&self, stored: &Stored) -> Option<EntryId>;
+    fn head(&self, stored: &StoredEntries) -> Option<EntryId>;
 }
 
 /// A stream of drafts. Reading it also notes the issues that only the second pass can find.
@@ -81,7 +81,7 @@ pub(crate) struct SessionInfo {
     /// The title, metadata and parent of the thread.
     pub(crate) fields: ThreadFields,
     /// When the session was created.
-    pub(crate) at: Option<Timestamp>,
+    pub(crate) created_at: Option<Timestamp>,
     /// The provenance of the files in their current state.
     pub(crate) provenance: Provenance,
 }
@@ -99,7 +99,7 @@ impl SessionInfo {
 }
 
 /// A session, and the issues that the first pass found.
-pub(crate) struct Surveyed {
+pub(crate) struct SurveyedSession {
     /// The session.
     pub(crate) session: Box<dyn Session>,
     /// Its issues.
@@ -107,65 +107,70 @@ pub(crate) struct Surveyed {
 }
 
 /// The result of the first pass over a source.
-pub(crate) enum Outcome {
+pub(crate) enum SurveyOutcome {
     /// The sessions that become threads, parents first.
-    Sessions(Vec<Surveyed>),
+    Sessions(Vec<SurveyedSession>),
     /// The source is refused. The issues say why.
     Refused(Issues),
 }
 
 /// What the thread of a session already contains. It is empty for a new thread.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Stored {
+pub(crate) struct StoredEntries {
     /// Entries that were imported.
-    pub(crate) imported: BTreeMap<EntryId, Imported>,
+    pub(crate) imported: BTreeMap<EntryId, ImportedEntry>,
     /// Entries that were not imported from this format. Their ids are in use.
     pub(crate) foreign: Vec<EntryId>,
     /// The newest provenance; `None` for a new thread.
     pub(crate) provenance: Option<Provenance>,
 }
 
-impl Stored {
+impl StoredEntries {
     /// Whether an import wrote this entry.
-    pub(crate) fn has(&self, id: &EntryId) -> bool {
+    pub(crate) fn has_imported(&self, id: &EntryId) -> bool {
         self.imported.contains_key(id)
     }
 
-    /// The lines of a file that were imported before they were complete. `known` is the stored provenance of the file,
-    /// `ends` are the offsets at which its lines end now, and the ids of the entries of its lines begin with `prefix`.
-    pub(crate) fn reimported(&self, known: Option<&FileProvenance>, ends: &[u64], prefix: &str) -> Vec<ReimportedLine> {
+    /// The lines of a file that were imported before they were complete. `known` is the stored provenance of the file.
+    /// `line_ends` are the offsets at which its lines end now. The ids of the entries of its lines begin with `prefix`.
+    pub(crate) fn reimported(
+        &self,
+        known: Option<&FileProvenance>,
+        line_ends: &[u64],
+        prefix: &str,
+    ) -> Vec<ReimportedLine> {
         let Some(known) = known else { return Vec::new() };
         let mut reimported = known.reimported.clone();
-        let end = usize::try_from(known.lines).ok().and_then(|lines| ends.get(lines.checked_sub(1)?));
+        let end = usize::try_from(known.lines).ok().and_then(|lines| line_ends.get(lines.checked_sub(1)?));
         // A CR at the end may be half of a CR LF, so it is not part of the line.
-        let end_then = known.bytes.saturating_sub(u64::from(known.crlf.contains(known.lines)));
-        let has_grown = known.last != LastLine::Ended && end.is_some_and(|end| *end > end_then);
+        let known_end = known.bytes.saturating_sub(u64::from(known.crlf.contains(known.lines)));
+        let has_grown = known.last != LastLine::Ended && end.is_some_and(|end| *end > known_end);
         // The provenance is stored before the lines. If the earlier import was interrupted, it may not have stored the
         // last line.
         let before = reimported.iter().filter(|reimported| reimported.line == known.lines).count();
-        if has_grown && self.times(known.lines, prefix) > before {
+        if has_grown && self.import_count(known.lines, prefix) > before {
             reimported.push(ReimportedLine { line: known.lines, torn: known.last == LastLine::Torn });
         }
         reimported
     }
 
     /// How often a line was imported.
-    fn times(&self, line: u64, prefix: &str) -> usize {
-        let is_of = |(id, entry): &(&EntryId, &Imported)| entry.line == line && id.as_str().starts_with(prefix);
+    fn import_count(&self, line: u64, prefix: &str) -> usize {
+        let is_of = |(id, entry): &(&EntryId, &ImportedEntry)| entry.line == line && id.as_str().starts_with(prefix);
         self.imported.iter().filter(is_of).count()
     }
 }
 
 /// An entry that was imported.
 #[derive(Debug, Clone)]
-pub(crate) struct Imported {
+pub(crate) struct ImportedEntry {
     pub(crate) parent: Option<EntryId>,
     /// The line that it represents, or 0 for none.
     pub(crate) line: u64,
 }
 
 /// Returns a thread id made from the first of these texts that is a valid id.
-pub(crate) fn thread_id(texts: &[&str]) -> Result<ThreadId> {
+pub(crate) fn first_valid_thread_id(texts: &[&str]) -> Result<ThreadId> {
     let mut found = ThreadId::new("");
     for text in texts {
         found = found.or_else(|_| ThreadId::new(text));
@@ -174,6 +179,6 @@ pub(crate) fn thread_id(texts: &[&str]) -> Result<ThreadId> {
 }
 
 /// The first 12 digits of a hash. They are enough to distinguish the states of one file.
-pub(crate) fn short(digest: &str) -> &str {
+pub(crate) fn short_digest(digest: &str) -> &str {
     digest.get(..12).unwrap_or(digest)
 }

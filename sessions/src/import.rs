@@ -11,14 +11,14 @@ use crate::{
     agent_core::AgentCore,
     detect::{self, Detected},
     error::Result,
-    format::{Imported, Outcome, Session, SessionInfo, Stored, Surveyed},
-    issue::{Code, Issues},
+    format::{ImportedEntry, Session, SessionInfo, StoredEntries, SurveyOutcome, SurveyedSession},
+    issue::{IssueCode, Issues},
     kimi_cli, lines,
     options::{FormatName, ImportOptions},
     parents,
     pi::Pi,
     provenance::Provenance,
-    report::Report,
+    report::ImportReport,
     source::Source,
     write,
 };
@@ -36,7 +36,11 @@ use crate::{
 /// [`Error::Io`](crate::Error::Io) if a source cannot be read, [`Error::Changed`](crate::Error::Changed) if a source
 /// changes during the import, [`Error::Store`](crate::Error::Store) if the store fails. What was written before the
 /// error stays, and the same call continues the import.
-pub async fn import(commits: &dyn CommitCoordinator, path: &Path, options: &ImportOptions) -> Result<Vec<Report>> {
+pub async fn import(
+    commits: &dyn CommitCoordinator,
+    path: &Path,
+    options: &ImportOptions,
+) -> Result<Vec<ImportReport>> {
     let threads = commits.threads();
     let target = ImportTarget { commits, threads: &*threads, options };
     let mut reports = Vec::new();
@@ -49,14 +53,14 @@ pub async fn import(commits: &dyn CommitCoordinator, path: &Path, options: &Impo
     done.map(|()| reports)
 }
 
-async fn import_all(target: &ImportTarget<'_>, path: &Path, reports: &mut Vec<Report>) -> Result<()> {
-    for source in detect::sources(path)? {
+async fn import_all(target: &ImportTarget<'_>, path: &Path, reports: &mut Vec<ImportReport>) -> Result<()> {
+    for source in detect::find_sources(path)? {
         reports.extend(import_source(target, &source).await?);
     }
     Ok(())
 }
 
-async fn import_source(target: &ImportTarget<'_>, path: &Path) -> Result<Vec<Report>> {
+async fn import_source(target: &ImportTarget<'_>, path: &Path) -> Result<Vec<ImportReport>> {
     let options = target.options;
     let detected = detect::detect(path, options)?;
     let format = match (options.format, detected) {
@@ -65,10 +69,10 @@ async fn import_source(target: &ImportTarget<'_>, path: &Path) -> Result<Vec<Rep
         (None, other) => return Ok(vec![unsupported_report(path, other, options)?]),
     };
     let sessions = match survey(format, path, options)? {
-        Outcome::Sessions(sessions) => sessions,
-        Outcome::Refused(issues) => return Ok(vec![refused_report(path, Some(format.name()), issues)]),
+        SurveyOutcome::Sessions(sessions) => sessions,
+        SurveyOutcome::Refused(issues) => return Ok(vec![refused_report(path, Some(format.name()), issues)]),
     };
-    let mut reports: Vec<Report> = Vec::new();
+    let mut reports: Vec<ImportReport> = Vec::new();
     let mut parent: Option<ThreadId> = None;
     for surveyed in sessions {
         let report = target.import(surveyed, parent.as_ref()).await?;
@@ -78,7 +82,7 @@ async fn import_source(target: &ImportTarget<'_>, path: &Path) -> Result<Vec<Rep
     Ok(reports)
 }
 
-fn survey(format: FormatName, path: &Path, options: &ImportOptions) -> Result<Outcome> {
+fn survey(format: FormatName, path: &Path, options: &ImportOptions) -> Result<SurveyOutcome> {
     let source = Source::new(path.to_owned(), options.max_line);
     match format {
         FormatName::AgentCore => lines::survey(AgentCore::default(), source, options),
@@ -88,36 +92,40 @@ fn survey(format: FormatName, path: &Path, options: &ImportOptions) -> Result<Ou
 }
 
 /// The report of a source that no format reads.
-fn unsupported_report(path: &Path, detected: Detected, options: &ImportOptions) -> Result<Report> {
+fn unsupported_report(path: &Path, detected: Detected, options: &ImportOptions) -> Result<ImportReport> {
     let mut issues = Issues::default();
-    let known = FormatName::known();
+    let known = FormatName::known_names();
     let format = match detected {
         Detected::Unsupported(name, instead) => {
             let detail = format!("this is {name}: {instead}; this release reads {known}");
-            issues.add_for_file(Code::UnsupportedFormat, detail, "refused");
+            issues.add_for_file(IssueCode::UnsupportedFormat, detail, "refused");
             Some(name)
         }
         Detected::Foreign(name) => {
-            issues.add_for_file(Code::UnknownFormat, format!("this is {name}; known formats are {known}"), "refused");
+            issues.add_for_file(
+                IssueCode::UnknownFormat,
+                format!("this is {name}; known formats are {known}"),
+                "refused",
+            );
             Some(name)
         }
         Detected::Empty => {
-            issues.add_for_file(Code::EmptyFile, "the source is empty or contains only blank lines", "refused");
+            issues.add_for_file(IssueCode::EmptyFile, "the source is empty or contains only blank lines", "refused");
             None
         }
         Detected::Unknown | Detected::Known(_) => {
-            let start = Source::new(path.to_owned(), options.max_line).start(200)?;
+            let start = Source::new(path.to_owned(), options.max_line).first_text(200)?;
             let detail = format!("no known format begins with {start:?}; known formats are {known}");
-            issues.add_for_file(Code::UnknownFormat, detail, "refused");
+            issues.add_for_file(IssueCode::UnknownFormat, detail, "refused");
             None
         }
     };
     Ok(refused_report(path, format, issues))
 }
 
-fn refused_report(path: &Path, format: Option<&'static str>, issues: Issues) -> Report {
+fn refused_report(path: &Path, format: Option<&'static str>, issues: Issues) -> ImportReport {
     let (issues, issue_counts) = issues.into_parts();
-    Report {
+    ImportReport {
         file: path.to_owned(),
         format,
         version: None,
@@ -141,8 +149,8 @@ struct ImportTarget<'a> {
 }
 
 impl ImportTarget<'_> {
-    async fn import(&self, surveyed: Surveyed, parent: Option<&ThreadId>) -> Result<Report> {
-        let Surveyed { mut session, mut issues } = surveyed;
+    async fn import(&self, surveyed: SurveyedSession, parent: Option<&ThreadId>) -> Result<ImportReport> {
+        let SurveyedSession { mut session, mut issues } = surveyed;
         let (thread, stored) = self.find_thread(&*session, &mut issues).await?;
         if stored.provenance.is_none() {
             self.decide_parent(session.info_mut(), parent).await?;
@@ -163,7 +171,7 @@ impl ImportTarget<'_> {
         Ok(report(session.info(), Some(thread), &tally, issues))
     }
 
-    /// Decides which parent a new thread gets.
+    /// Decides which parent a new thread gets. `first` is the first thread of the same source.
     async fn decide_parent(&self, info: &mut SessionInfo, first: Option<&ThreadId>) -> Result<()> {
         if info.is_child {
             info.fields.parent_thread_id = first.cloned();
@@ -173,7 +181,7 @@ impl ImportTarget<'_> {
     }
 
     /// Finds the thread of a session: one that was imported from the same bytes or their beginning, or else a new one.
-    async fn find_thread(&self, session: &dyn Session, issues: &mut Issues) -> Result<(ThreadId, Stored)> {
+    async fn find_thread(&self, session: &dyn Session, issues: &mut Issues) -> Result<(ThreadId, StoredEntries)> {
         let info = session.info();
         let mut conflict = None;
         for n in 1_u32.. {
@@ -182,18 +190,20 @@ impl ImportTarget<'_> {
                 if let Some((code, detail)) = conflict {
                     issues.add_for_file(code, detail, "imported as a new thread");
                 }
-                return Ok((id, Stored::default()));
+                return Ok((id, StoredEntries::default()));
             };
             match self.load_provenance(&thread, info.format).await? {
                 Some(provenance) if session.continues(&provenance)? => {
                     let stored = self.load_stored(&id, provenance, info.format).await?;
                     return Ok((id, stored));
                 }
-                Some(_) => conflict = Some((Code::ChangedFile, format!("thread `{id}` was imported from other bytes"))),
-                None => conflict = conflict.or(Some((Code::TakenId, format!("thread `{id}` has other content")))),
+                Some(_) => {
+                    conflict = Some((IssueCode::ChangedFile, format!("thread `{id}` was imported from other bytes")))
+                }
+                None => conflict = conflict.or(Some((IssueCode::TakenId, format!("thread `{id}` has other content")))),
             }
         }
-        Ok((info.thread.clone(), Stored::default()))
+        Ok((info.thread.clone(), StoredEntries::default()))
     }
 
     /// The newest provenance of a thread that was imported from this format.
@@ -214,15 +224,15 @@ impl ImportTarget<'_> {
     }
 
     /// The ids and parents of the entries of a thread.
-    async fn load_stored(&self, thread: &ThreadId, provenance: Provenance, format: &str) -> Result<Stored> {
-        let mut stored = Stored { provenance: Some(provenance), ..Stored::default() };
+    async fn load_stored(&self, thread: &ThreadId, provenance: Provenance, format: &str) -> Result<StoredEntries> {
+        let mut stored = StoredEntries { provenance: Some(provenance), ..StoredEntries::default() };
         let mut query = EntryQuery::all().with_page(PageRequest::first(MAX_PAGE));
         loop {
             let page = self.threads.list_entries(thread, query.clone()).await?;
             for entry in &page.items {
                 match entry.origin.as_ref().filter(|origin| origin.format == format) {
                     Some(origin) => {
-                        let imported = Imported { parent: entry.parent.clone(), line: origin.line };
+                        let imported = ImportedEntry { parent: entry.parent.clone(), line: origin.line };
                         stored.imported.insert(entry.id.clone(), imported);
                     }
                     None => stored.foreign.push(entry.id.clone()),
@@ -269,9 +279,9 @@ fn candidate_id(id: &ThreadId, n: u32) -> Result<ThreadId> {
     Ok(ThreadId::new(format!("{}{suffix}", id.as_str().get(..end).unwrap_or_default()))?)
 }
 
-fn report(info: &SessionInfo, thread: Option<ThreadId>, tally: &write::Tally, issues: Issues) -> Report {
+fn report(info: &SessionInfo, thread: Option<ThreadId>, tally: &write::Tally, issues: Issues) -> ImportReport {
     let (issues, issue_counts) = issues.into_parts();
-    Report {
+    ImportReport {
         file: info.file.clone(),
         format: Some(info.format),
         version: info.version.clone(),

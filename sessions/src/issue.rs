@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 use serde::{Serialize, Serializer};
 
 /// How many issues of one code are listed. The others are only counted.
-const MAX_LISTED: u64 = 100;
+const MAX_LISTED_PER_CODE: u64 = 100;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
         /// The kind of an issue.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
-        pub enum Code {
+        pub enum IssueCode {
             $($(#[$doc])* $variant,)*
         }
 
-        impl Code {
+        impl IssueCode {
             /// The name, as reports contain it.
             #[must_use]
             pub const fn name(self) -> &'static str {
@@ -89,7 +89,7 @@ codes! {
     TakenId = "taken_id",
 }
 
-impl Serialize for Code {
+impl Serialize for IssueCode {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
     }
@@ -105,7 +105,7 @@ pub struct Issue {
     /// The line, from 1. It is absent if the issue concerns the whole file.
     pub line: Option<u64>,
     /// The kind of the issue.
-    pub code: Code,
+    pub code: IssueCode,
     /// What was wrong.
     pub detail: String,
     /// What was done about it.
@@ -117,7 +117,7 @@ pub struct Issue {
 pub(crate) struct Issues {
     file: Option<String>,
     listed: Vec<Issue>,
-    counts: BTreeMap<Code, u64>,
+    counts: BTreeMap<IssueCode, u64>,
 }
 
 impl Issues {
@@ -127,19 +127,19 @@ impl Issues {
     }
 
     /// Notes an issue of a line.
-    pub(crate) fn add(&mut self, line: u64, code: Code, detail: impl Into<String>, action: &'static str) {
+    pub(crate) fn add(&mut self, line: u64, code: IssueCode, detail: impl Into<String>, action: &'static str) {
         self.push(Some(line), code, detail.into(), action);
     }
 
     /// Notes an issue of the whole file.
-    pub(crate) fn add_for_file(&mut self, code: Code, detail: impl Into<String>, action: &'static str) {
+    pub(crate) fn add_for_file(&mut self, code: IssueCode, detail: impl Into<String>, action: &'static str) {
         self.push(None, code, detail.into(), action);
     }
 
-    fn push(&mut self, line: Option<u64>, code: Code, detail: String, action: &'static str) {
+    fn push(&mut self, line: Option<u64>, code: IssueCode, detail: String, action: &'static str) {
         let count = self.counts.entry(code).or_default();
         *count += 1;
-        if *count <= MAX_LISTED {
+        if *count <= MAX_LISTED_PER_CODE {
             self.listed.push(Issue { file: self.file.clone(), line, code, detail, action });
         }
     }
@@ -150,7 +150,7 @@ impl Issues {
     }
 
     /// The listed issues, sorted by file and line, and the number of all issues of each code.
-    pub(crate) fn into_parts(mut self) -> (Vec<Issue>, BTreeMap<Code, u64>) {
+    pub(crate) fn into_parts(mut self) -> (Vec<Issue>, BTreeMap<IssueCode, u64>) {
         self.listed.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
         (self.listed, self.counts)
     }
@@ -158,17 +158,17 @@ impl Issues {
 
 #[cfg(test)]
 mod tests {
-    use super::{Code, Issues};
+    use super::{IssueCode, Issues};
 
     #[test]
     fn a_hundred_issues_of_a_code_are_listed_and_all_are_counted() {
         let mut issues = Issues::default();
         for line in (1..=150).rev() {
-            issues.add(line, Code::Nul, "", "");
+            issues.add(line, IssueCode::Nul, "", "");
         }
-        issues.add_for_file(Code::Bom, "", "");
+        issues.add_for_file(IssueCode::Bom, "", "");
         let (listed, counts) = issues.into_parts();
-        assert_eq!((listed.len(), counts[&Code::Nul], counts[&Code::Bom]), (101, 150, 1));
+        assert_eq!((listed.len(), counts[&IssueCode::Nul], counts[&IssueCode::Bom]), (101, 150, 1));
         assert!(listed.is_sorted_by_key(|issue| issue.line));
     }
 }

@@ -25,7 +25,7 @@ impl<'a> Object<'a> {
 
     /// A field that is text.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
-        text(self.raw(name)?)
+        parse_json_string(self.raw(name)?)
     }
 
     /// A field that is a boolean.
@@ -45,7 +45,7 @@ impl<'a> Object<'a> {
 
     /// The raw items of a field that is a list.
     pub(crate) fn list(&self, name: &str) -> Option<Vec<&'a str>> {
-        list(self.raw(name)?)
+        parse_json_array(self.raw(name)?)
     }
 
     /// The value of a field, of any type.
@@ -71,18 +71,18 @@ impl<'a> Object<'a> {
 }
 
 /// The text of a JSON string, or `None` for any other value.
-pub(crate) fn text(raw: &str) -> Option<String> {
+pub(crate) fn parse_json_string(raw: &str) -> Option<String> {
     if raw.starts_with('"') { serde_json::from_str(raw).ok() } else { None }
 }
 
 /// The raw items of a JSON array, or `None` for any other value.
-pub(crate) fn list(raw: &str) -> Option<Vec<&str>> {
+pub(crate) fn parse_json_array(raw: &str) -> Option<Vec<&str>> {
     let items: Vec<&RawValue> = serde_json::from_str(raw).ok()?;
     Some(items.into_iter().map(RawValue::get).collect())
 }
 
 /// A text as a JSON string.
-pub(crate) fn quote(text: &str) -> Json {
+pub(crate) fn json_string(text: &str) -> Json {
     Json::of(text).unwrap_or_else(|_| Json::null())
 }
 

@@ -4,35 +4,35 @@ use std::{borrow::Cow, collections::BTreeSet};
 
 use store_core::MAX_JSON_DEPTH;
 
-use crate::issue::Code;
+use crate::issue::IssueCode;
 
 /// The text of a line for a strict parser, and what was odd about the line.
 #[derive(Debug)]
-pub(crate) struct Lenient<'a> {
+pub(crate) struct LenientLine<'a> {
     /// The text. Invalid bytes and lone surrogates are replaced by U+FFFD, and raw control characters in strings are
     /// escaped.
     pub(crate) text: Cow<'a, str>,
     /// What was odd.
-    pub(crate) odd: BTreeSet<Code>,
+    pub(crate) oddities: BTreeSet<IssueCode>,
 }
 
 /// Finds and replaces what is odd in a line. It looks at every byte once.
-pub(crate) fn read(bytes: &[u8]) -> Lenient<'_> {
+pub(crate) fn read(bytes: &[u8]) -> LenientLine<'_> {
     let text = String::from_utf8_lossy(bytes);
-    let mut scan = OddityFinder::default();
+    let mut finder = OddityFinder::default();
     if matches!(text, Cow::Owned(_)) {
-        scan.odd.insert(Code::InvalidUtf8);
+        finder.oddities.insert(IssueCode::InvalidUtf8);
     }
-    scan.run(&text);
-    let OddityFinder { patches, odd, .. } = scan;
-    let text = if patches.is_empty() { text } else { Cow::Owned(patched(&text, &patches)) };
-    Lenient { text, odd }
+    finder.run(&text);
+    let OddityFinder { patches, oddities, .. } = finder;
+    let text = if patches.is_empty() { text } else { Cow::Owned(apply_patches(&text, &patches)) };
+    LenientLine { text, oddities }
 }
 
 /// A replacement: the text `.2` for the bytes from `.0` to `.1`.
 type Patch = (usize, usize, String);
 
-fn patched(text: &str, patches: &[Patch]) -> String {
+fn apply_patches(text: &str, patches: &[Patch]) -> String {
     let mut out = String::with_capacity(text.len());
     let mut kept = 0;
     for (from, to, instead) in patches {
@@ -49,7 +49,7 @@ struct OddityFinder {
     patches: Vec<Patch>,
     in_string: bool,
     depth: usize,
-    odd: BTreeSet<Code>,
+    oddities: BTreeSet<IssueCode>,
 }
 
 impl OddityFinder {
@@ -57,17 +57,17 @@ impl OddityFinder {
         let bytes = text.as_bytes();
         let mut at = 0;
         while let Some(&byte) = bytes.get(at) {
-            at = if self.in_string { self.inside(bytes, at, byte) } else { self.outside(at, byte) };
+            at = if self.in_string { self.inside_string(bytes, at, byte) } else { self.outside_string(at, byte) };
         }
     }
 
-    fn outside(&mut self, at: usize, byte: u8) -> usize {
+    fn outside_string(&mut self, at: usize, byte: u8) -> usize {
         match byte {
             b'"' => self.in_string = true,
             b'{' | b'[' => {
                 self.depth += 1;
                 if self.depth > MAX_JSON_DEPTH {
-                    self.odd.insert(Code::DeepJson);
+                    self.oddities.insert(IssueCode::DeepJson);
                 }
             }
             b'}' | b']' => self.depth = self.depth.saturating_sub(1),
@@ -76,14 +76,14 @@ impl OddityFinder {
         at + 1
     }
 
-    fn inside(&mut self, bytes: &[u8], at: usize, byte: u8) -> usize {
+    fn inside_string(&mut self, bytes: &[u8], at: usize, byte: u8) -> usize {
         match byte {
             b'"' => self.in_string = false,
             b'\\' => return self.escape(bytes, at),
             0..=0x1f => {
-                self.odd.insert(Code::ControlCharacter);
+                self.oddities.insert(IssueCode::ControlCharacter);
                 if byte == 0 {
-                    self.odd.insert(Code::Nul);
+                    self.oddities.insert(IssueCode::Nul);
                 }
                 self.patches.push((at, at + 1, format!("\\u{byte:04x}")));
             }
@@ -93,14 +93,14 @@ impl OddityFinder {
     }
 
     fn escape(&mut self, bytes: &[u8], at: usize) -> usize {
-        let Some(unit) = unit(bytes, at) else { return at + 2 };
+        let Some(unit) = code_unit(bytes, at) else { return at + 2 };
         match unit {
             0 => {
-                self.odd.insert(Code::Nul);
+                self.oddities.insert(IssueCode::Nul);
             }
-            0xd800..=0xdbff if matches!(self::unit(bytes, at + 6), Some(0xdc00..=0xdfff)) => return at + 12,
+            0xd800..=0xdbff if matches!(code_unit(bytes, at + 6), Some(0xdc00..=0xdfff)) => return at + 12,
             0xd800..=0xdfff => {
-                self.odd.insert(Code::LoneSurrogate);
+                self.oddities.insert(IssueCode::LoneSurrogate);
                 self.patches.push((at, at + 6, "\\ufffd".to_owned()));
             }
             _ => {}
@@ -110,7 +110,7 @@ impl OddityFinder {
 }
 
 /// The code unit of the escape `\uXXXX` at `at`, if there is one.
-fn unit(bytes: &[u8], at: usize) -> Option<u16> {
+fn code_unit(bytes: &[u8], at: usize) -> Option<u16> {
     let escape = std::str::from_utf8(bytes.get(at..at + 6)?).ok()?;
     let digits = escape.strip_prefix("\\u")?;
     if digits.bytes().all(|byte| byte.is_ascii_hexdigit()) { u16::from_str_radix(digits, 16).ok() } else { None }
@@ -120,10 +120,10 @@ fn unit(bytes: &[u8], at: usize) -> Option<u16> {
 mod tests {
     use super::read;
 
-    fn check(bytes: &[u8], text: &str, odd: &str) {
+    fn check(bytes: &[u8], text: &str, oddities: &str) {
         let line = read(bytes);
-        let found: Vec<_> = line.odd.iter().map(|code| code.name()).collect();
-        assert_eq!((line.text.as_ref(), found.join(" ").as_str()), (text, odd));
+        let found: Vec<_> = line.oddities.iter().map(|code| code.name()).collect();
+        assert_eq!((line.text.as_ref(), found.join(" ").as_str()), (text, oddities));
     }
 
     #[test]

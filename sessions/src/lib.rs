@@ -1,8 +1,8 @@
 //! Imports session files of other agent tools into agentstore, and exports threads to such files.
 //!
 //! A thread contains every line of the source that it was imported from. A thread that has not changed since its import
-//! is exported byte for byte. The exception is kimi-cli, whose session folders cannot be exported. The [`Report`] lists
-//! what is wrong with a source. A line with a fault is kept, too.
+//! is exported byte for byte. The exception is kimi-cli, whose session folders cannot be exported. The [`ImportReport`]
+//! lists what is wrong with a source. A line with a fault is kept, too.
 //!
 //! # Layout
 //! - `import`, `detect`, `write`: the driver: it recognises and reads a source, finds its thread and writes new entries
@@ -51,7 +51,7 @@ pub use self::{
     error::{Error, Result},
     export::{Exported, Loss, export},
     import::import,
-    issue::{Code, Issue},
+    issue::{Issue, IssueCode},
     options::{FormatName, HeadChoice, ImportOptions},
-    report::Report,
+    report::ImportReport,
 };

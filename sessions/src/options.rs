@@ -38,7 +38,7 @@ impl FormatName {
 
     /// The names of all formats, for messages.
     #[must_use]
-    pub fn known() -> String {
+    pub fn known_names() -> String {
         let names: Vec<_> = Self::ALL.iter().map(|format| format.name()).collect();
         names.join(", ")
     }
@@ -49,7 +49,7 @@ impl FromStr for FormatName {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let found = Self::ALL.iter().find(|format| format.name() == text);
-        found.copied().ok_or_else(|| Error::UnknownFormat { name: text.to_owned(), known: Self::known() })
+        found.copied().ok_or_else(|| Error::UnknownFormat { name: text.to_owned(), known: Self::known_names() })
     }
 }
 

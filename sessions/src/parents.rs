@@ -7,12 +7,12 @@ use store_core::{
 
 use crate::{
     error::Result,
-    json::{quote, text},
+    json::{json_string, parse_json_string},
 };
 
 /// The metadata key of a thread that waits for its parent. Its value is the id of the parent. It is removed when the
 /// parent is set, so that an import never undoes a later change of the parent.
-const WAITS_FOR: &str = "import.parent";
+const AWAITED_PARENT_KEY: &str = "import.parent";
 
 /// If the parent in the fields of a new thread does not exist, moves it to the metadata: the thread waits for it.
 pub(crate) async fn defer_missing_parent(threads: &dyn ThreadRunStore, fields: &mut ThreadFields) -> Result<()> {
@@ -20,7 +20,7 @@ pub(crate) async fn defer_missing_parent(threads: &dyn ThreadRunStore, fields: &
     if threads.load_thread(&parent).await?.is_some() {
         fields.parent_thread_id = Some(parent);
     } else {
-        fields.metadata.insert(WAITS_FOR.to_owned(), quote(parent.as_str()));
+        fields.metadata.insert(AWAITED_PARENT_KEY.to_owned(), json_string(parent.as_str()));
     }
     Ok(())
 }
@@ -43,11 +43,13 @@ pub(crate) async fn set_waiting_parents(threads: &dyn ThreadRunStore) -> Result<
 
 /// Sets the parent of a thread that waits for it, if the parent exists.
 pub(crate) async fn set_waiting_parent(threads: &dyn ThreadRunStore, thread: &Thread) -> Result<()> {
-    let Some(parent) = thread.metadata.get(WAITS_FOR).filter(|_| thread.parent_thread_id.is_none()).and_then(id) else {
+    let Some(parent) =
+        thread.metadata.get(AWAITED_PARENT_KEY).filter(|_| thread.parent_thread_id.is_none()).and_then(parse_thread_id)
+    else {
         return Ok(());
     };
     let mut patch = ThreadPatch::default().with_parent(Some(parent));
-    patch.metadata.insert(WAITS_FOR.to_owned(), None);
+    patch.metadata.insert(AWAITED_PARENT_KEY.to_owned(), None);
     match threads.update_thread(&thread.id, patch, Expect::Version(thread.revision)).await {
         // The parent does not exist yet, it is a descendant of the thread, or another process has just changed the
         // thread. The thread then keeps waiting.
@@ -56,6 +58,6 @@ pub(crate) async fn set_waiting_parent(threads: &dyn ThreadRunStore, thread: &Th
     }
 }
 
-fn id(value: &Json) -> Option<ThreadId> {
-    ThreadId::new(text(value.as_str())?).ok()
+fn parse_thread_id(value: &Json) -> Option<ThreadId> {
+    ThreadId::new(parse_json_string(value.as_str())?).ok()
 }

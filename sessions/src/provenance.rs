@@ -9,9 +9,9 @@ pub(crate) const IMPORT_LINE: &str = "import.line";
 
 /// Line numbers as ranges, both ends included.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Ranges(Vec<(u64, u64)>);
+pub(crate) struct LineRanges(Vec<(u64, u64)>);
 
-impl Ranges {
+impl LineRanges {
     /// Adds a line. It must come after all others.
     pub(crate) fn push(&mut self, line: u64) {
         match self.0.last_mut() {
@@ -46,9 +46,9 @@ pub(crate) struct FileProvenance {
     pub(crate) lines: u64,
     pub(crate) bom: bool,
     /// Lines that end in CR LF.
-    pub(crate) crlf: Ranges,
+    pub(crate) crlf: LineRanges,
     /// Blank lines.
-    pub(crate) blank: Ranges,
+    pub(crate) blank: LineRanges,
     /// The white space of those blank lines that contain some.
     pub(crate) spaces: Vec<(u64, String)>,
     /// How the last line ends.
@@ -89,7 +89,7 @@ pub(crate) struct ReimportedLine {
 
 impl FileProvenance {
     fn write(&self, out: &mut String) {
-        let pairs = |ranges: &Ranges| {
+        let pairs = |ranges: &LineRanges| {
             let pairs: Vec<_> = ranges.0.iter().map(|(from, to)| vec![*from, *to]).collect();
             (!pairs.is_empty()).then_some(pairs)
         };
@@ -122,7 +122,7 @@ impl FileProvenance {
             serde_json::from_str(raw).ok()
         };
         let spaces = object.object("spaces").map_or_else(Vec::new, |spaces| {
-            let read = |(line, raw): (&str, &str)| Some((line.parse().ok()?, crate::json::text(raw)?));
+            let read = |(line, raw): (&str, &str)| Some((line.parse().ok()?, crate::json::parse_json_string(raw)?));
             spaces.iter().filter_map(read).collect()
         });
         Some(Self {
@@ -131,8 +131,8 @@ impl FileProvenance {
             sha256: object.text("sha256")?,
             lines: object.number("lines")?,
             bom: object.bool("bom").unwrap_or_default(),
-            crlf: Ranges(pairs("crlf")?),
-            blank: Ranges(pairs("blank")?),
+            crlf: LineRanges(pairs("crlf")?),
+            blank: LineRanges(pairs("blank")?),
             spaces,
             last: match object.text("last").as_deref() {
                 Some("open") => LastLine::Unterminated,
@@ -147,7 +147,7 @@ impl FileProvenance {
     }
 
     /// The white space of a blank line.
-    pub(crate) fn spaces_of(&self, line: u64) -> &str {
+    pub(crate) fn white_space_of(&self, line: u64) -> &str {
         self.spaces.iter().find(|(at, _)| *at == line).map_or("", |(_, text)| text)
     }
 }
@@ -163,12 +163,12 @@ impl Provenance {
     }
 
     /// The only file, or the first of several.
-    pub(crate) fn file(&self) -> Option<&FileProvenance> {
+    pub(crate) fn first_file(&self) -> Option<&FileProvenance> {
         self.0.first()
     }
 
     /// The file with this name.
-    pub(crate) fn named(&self, name: &str) -> Option<&FileProvenance> {
+    pub(crate) fn file_named(&self, name: &str) -> Option<&FileProvenance> {
         self.0.iter().find(|file| file.name.as_deref() == Some(name))
     }
 
@@ -223,7 +223,7 @@ impl Provenance {
 
 #[cfg(test)]
 mod tests {
-    use super::{FileProvenance, LastLine, Ranges, ReimportedLine};
+    use super::{FileProvenance, LastLine, LineRanges, ReimportedLine};
 
     #[test]
     fn provenance_is_read_back() {
@@ -248,12 +248,12 @@ mod tests {
             &provenance,
             r#"{"bytes":9,"sha256":"00","lines":4,"bom":true,"crlf":[[1,3],[7,7]],"blank":[[3,3]],"spaces":{"3":" \t"},"last":"torn","retaken":[[2,1]]}"#,
         );
-        assert_eq!(provenance.spaces_of(3), " \t");
+        assert_eq!(provenance.white_space_of(3), " \t");
     }
 
     #[test]
     fn ranges_contain_exactly_their_lines() {
-        let mut ranges = Ranges::default();
+        let mut ranges = LineRanges::default();
         for line in [2, 3, 4, 9] {
             ranges.push(line);
         }

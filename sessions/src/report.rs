@@ -8,12 +8,12 @@ use std::{
 use serde::{Serialize, Serializer};
 use store_core::ThreadId;
 
-use crate::issue::{Code, Issue};
+use crate::issue::{Issue, IssueCode};
 
 /// What an import did with one session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Report {
+pub struct ImportReport {
     /// The file or folder. In the serialized report, the parts of the path that are not UTF-8 are replaced by
     /// `\u{fffd}`.
     #[serde(serialize_with = "as_text")]
@@ -39,10 +39,10 @@ pub struct Report {
     /// What was wrong, with at most 100 issues of each code.
     pub issues: Vec<Issue>,
     /// How many issues there are of each code.
-    pub issue_counts: BTreeMap<Code, u64>,
+    pub issue_counts: BTreeMap<IssueCode, u64>,
 }
 
-impl Report {
+impl ImportReport {
     /// Whether the source was imported.
     #[must_use]
     pub const fn is_imported(&self) -> bool {
@@ -51,7 +51,7 @@ impl Report {
 
     /// How many issues of `code` there are.
     #[must_use]
-    pub fn count(&self, code: Code) -> u64 {
+    pub fn count(&self, code: IssueCode) -> u64 {
         self.issue_counts.get(&code).copied().unwrap_or_default()
     }
 }

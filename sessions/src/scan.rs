@@ -2,7 +2,7 @@
 
 use crate::{
     error::Result,
-    issue::{Code, Issues},
+    issue::{IssueCode, Issues},
     json::Object,
     lenient,
     provenance::{FileProvenance, LastLine},
@@ -22,41 +22,46 @@ pub(crate) enum LineContent<'a> {
 
 /// A file that was read once.
 #[derive(Debug, Default)]
-pub(crate) struct Scan {
+pub(crate) struct ScannedFile {
     pub(crate) provenance: FileProvenance,
     /// The offset at which each line ends, without its line end.
-    pub(crate) ends: Vec<u64>,
+    pub(crate) line_ends: Vec<u64>,
 }
 
-/// Reads a file, and passes each line to `take`. Returns `None` if a line is longer than the limit.
+/// Reads a file, and passes each line to `visit`. Returns `None` if a line is longer than the limit.
 pub(crate) fn scan(
     source: &Source,
     name: Option<&String>,
     issues: &mut Issues,
-    take: &mut dyn FnMut(&Line, LineContent<'_>, &mut Issues),
-) -> Result<Option<Scan>> {
+    visit: &mut dyn FnMut(&Line, LineContent<'_>, &mut Issues),
+) -> Result<Option<ScannedFile>> {
     issues.set_file(name.cloned());
-    let mut scan = Scan::default();
+    let mut scan = ScannedFile::default();
     scan.provenance.name = name.cloned();
     let mut lines = source.lines(u64::MAX)?;
     loop {
         match lines.next()? {
-            NextLine::Line(line) => scan.line(&line, issues, take),
+            NextLine::Line(line) => scan.add_line(&line, issues, visit),
             NextLine::TooLong(number) => {
                 let action = "refused: the store has no blobs to hold it";
-                issues.add(number, Code::LongLine, format!("longer than {} bytes", source.max_line()), action);
+                issues.add(number, IssueCode::LongLine, format!("longer than {} bytes", source.max_line()), action);
                 return Ok(None);
             }
             NextLine::End => break,
         }
     }
-    (scan.provenance.bytes, scan.provenance.sha256) = lines.so_far();
+    (scan.provenance.bytes, scan.provenance.sha256) = lines.bytes_and_hash();
     scan.note_file_issues(lines.is_cut(), issues);
     Ok(Some(scan))
 }
 
-impl Scan {
-    fn line(&mut self, line: &Line, issues: &mut Issues, take: &mut dyn FnMut(&Line, LineContent<'_>, &mut Issues)) {
+impl ScannedFile {
+    fn add_line(
+        &mut self,
+        line: &Line,
+        issues: &mut Issues,
+        visit: &mut dyn FnMut(&Line, LineContent<'_>, &mut Issues),
+    ) {
         self.provenance.lines = line.number;
         self.provenance.bom |= line.bom;
         if matches!(line.ending, LineEnding::CrLf | LineEnding::Cr) {
@@ -65,39 +70,44 @@ impl Scan {
         if line.ending.is_unterminated() {
             self.provenance.last = LastLine::Unterminated;
         }
-        self.ends.push(line.end.saturating_sub(line.ending.len()));
+        self.line_ends.push(line.end.saturating_sub(line.ending.len()));
         if line.is_blank() {
             self.provenance.blank.push(line.number);
             if !line.bytes.is_empty() {
                 self.provenance.spaces.push((line.number, String::from_utf8_lossy(&line.bytes).into_owned()));
             }
-            return take(line, LineContent::Blank, issues);
+            return visit(line, LineContent::Blank, issues);
         }
         let lenient = lenient::read(&line.bytes);
-        for &code in &lenient.odd {
-            let (detail, action) = oddity(code);
+        for &code in &lenient.oddities {
+            let (detail, action) = describe_oddity(code);
             issues.add(line.number, code, detail, action);
         }
-        let is_deep = lenient.odd.contains(&Code::DeepJson);
+        let is_deep = lenient.oddities.contains(&IssueCode::DeepJson);
         match Object::parse(&lenient.text).filter(|_| !is_deep) {
             Some(object) => {
                 if line.ending.is_unterminated() {
-                    issues.add(line.number, Code::NoFinalNewline, "the last line has no line end", "read as usual");
+                    issues.add(
+                        line.number,
+                        IssueCode::NoFinalNewline,
+                        "the last line has no line end",
+                        "read as usual",
+                    );
                 }
-                take(line, LineContent::Object(object), issues);
+                visit(line, LineContent::Object(object), issues);
             }
             None => {
                 self.note_broken(line, is_deep, issues);
-                take(line, LineContent::Broken, issues);
+                visit(line, LineContent::Broken, issues);
             }
         }
     }
 
     fn note_broken(&mut self, line: &Line, is_deep: bool, issues: &mut Issues) {
-        let mut code = Code::MalformedLine;
+        let mut code = IssueCode::MalformedLine;
         if line.ending.is_unterminated() {
             self.provenance.last = LastLine::Torn;
-            code = Code::TornLastLine;
+            code = IssueCode::TornLastLine;
         }
         if !is_deep {
             issues.add(line.number, code, "not a JSON object", "raw bytes kept in a side entry");
@@ -106,25 +116,25 @@ impl Scan {
 
     fn note_file_issues(&self, is_cut: bool, issues: &mut Issues) {
         if is_cut && self.provenance.last != LastLine::Torn {
-            issues.add_for_file(Code::TornLastLine, "the compressed stream is cut off", "read as far as it goes");
+            issues.add_for_file(IssueCode::TornLastLine, "the compressed stream is cut off", "read as far as it goes");
         }
         if self.provenance.bom {
-            issues.add_for_file(Code::Bom, "a byte order mark", "left out of the entries, restored on export");
+            issues.add_for_file(IssueCode::Bom, "a byte order mark", "left out of the entries, restored on export");
         }
         if !self.provenance.crlf.is_empty() {
             let detail = format!("{} lines end in CR LF", self.provenance.crlf.count());
-            issues.add_for_file(Code::Crlf, detail, "left out of the entries, restored on export");
+            issues.add_for_file(IssueCode::Crlf, detail, "left out of the entries, restored on export");
         }
     }
 }
 
 /// The detail and the action of the issue for something odd in a line.
-const fn oddity(code: Code) -> (&'static str, &'static str) {
+const fn describe_oddity(code: IssueCode) -> (&'static str, &'static str) {
     match code {
-        Code::InvalidUtf8 => ("bytes that are not UTF-8", "read as U+FFFD; raw bytes kept"),
-        Code::LoneSurrogate => ("half of a surrogate pair", "read as U+FFFD; raw escape kept"),
-        Code::ControlCharacter => ("a raw control character in a string", "read as if it were escaped"),
-        Code::DeepJson => ("JSON with more than 128 levels of nesting", "raw bytes kept in a side entry"),
+        IssueCode::InvalidUtf8 => ("bytes that are not UTF-8", "read as U+FFFD; raw bytes kept"),
+        IssueCode::LoneSurrogate => ("half of a surrogate pair", "read as U+FFFD; raw escape kept"),
+        IssueCode::ControlCharacter => ("a raw control character in a string", "read as if it were escaped"),
+        IssueCode::DeepJson => ("JSON with more than 128 levels of nesting", "raw bytes kept in a side entry"),
         _ => ("the character U+0000", "kept"),
     }
 }

@@ -59,7 +59,7 @@ impl Source {
     }
 
     /// The SHA-256 of the first `bytes` bytes, or `None` if there are fewer.
-    pub(crate) fn hash_of(&self, bytes: u64) -> Result<Option<String>> {
+    pub(crate) fn hash_of_first(&self, bytes: u64) -> Result<Option<String>> {
         let mut hash = Sha256::new();
         let mut reader = TolerantReader { inner: self.open()?.take(bytes), cut: false };
         let mut buffer = vec![0; 1 << 16];
@@ -75,7 +75,7 @@ impl Source {
     }
 
     /// The first `bytes` bytes as text, for a message about them.
-    pub(crate) fn start(&self, bytes: u64) -> Result<String> {
+    pub(crate) fn first_text(&self, bytes: u64) -> Result<String> {
         let mut start = Vec::new();
         let mut reader = TolerantReader { inner: self.open()?.take(bytes), cut: false };
         reader.read_to_end(&mut start).map_err(Error::io(&self.path))?;
@@ -203,7 +203,7 @@ impl Lines {
     }
 
     /// Bytes read so far, and their SHA-256.
-    pub(crate) fn so_far(&self) -> (u64, String) {
+    pub(crate) fn bytes_and_hash(&self) -> (u64, String) {
         (self.bytes, hex(&self.hash.clone().finalize()))
     }
 }

@@ -11,10 +11,10 @@ pub(crate) fn read(raw: &str) -> Option<Timestamp> {
     if raw.starts_with('"') {
         return parse_iso(&serde_json::from_str::<String>(raw).ok()?);
     }
-    Timestamp::from_millis(number(raw)?).ok()
+    Timestamp::from_millis(parse_millis(raw)?).ok()
 }
 
-fn number(raw: &str) -> Option<u64> {
+fn parse_millis(raw: &str) -> Option<u64> {
     let plain = if raw.contains(['e', 'E']) { format!("{:.3}", raw.parse::<f64>().ok()?) } else { raw.to_owned() };
     let (whole, fraction) = plain.split_once('.').unwrap_or((&plain, ""));
     let whole: u64 = whole.parse().ok()?;
@@ -44,7 +44,7 @@ fn parse_iso(text: &str) -> Option<Timestamp> {
     if !(1..=12).contains(&month) || !(1..=31).contains(&day) || hour > 24 || minute > 59 || second > 60 {
         return None;
     }
-    let seconds = days(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second - offset(zone)?;
+    let seconds = days_since_epoch(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second - offset(zone)?;
     let millis = u64::try_from(seconds).ok()?.checked_mul(1_000)?.checked_add(millis(fraction)?)?;
     Timestamp::from_millis(millis).ok()
 }
@@ -71,7 +71,7 @@ fn offset(zone: &str) -> Option<i64> {
 }
 
 /// Days since the Unix epoch, by the proleptic Gregorian calendar.
-const fn days(year: i64, month: i64, day: i64) -> i64 {
+const fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
     // Years begin in March here, so that the leap day is the last day of its year.
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::issue::{Code, Issues};
+use crate::issue::{IssueCode, Issues};
 
 /// What a line says about its parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,9 @@ pub(crate) struct Node<D> {
     pub(crate) parent: Option<usize>,
     /// The data of the format about the line.
     pub(crate) data: D,
+    /// The position of the node in depth-first order.
     enter: usize,
+    /// The last position in depth-first order of the node and its descendants.
     leave: usize,
 }
 
@@ -111,7 +113,7 @@ impl<D> Tree<D> {
 
     /// Finds every parent, and cuts cycles. Returns the nodes in an order in which parents come first.
     pub(crate) fn resolve_parents(&mut self, names: &ParentNames, issues: &mut Issues) -> Vec<usize> {
-        let ids = Ids::of(&self.nodes);
+        let ids = PositionsById::of(&self.nodes);
         for at in 0..self.nodes.len() {
             let parent = ids.parent(&self.nodes, at, names, issues);
             if let Some(node) = self.nodes.get_mut(at) {
@@ -149,10 +151,10 @@ impl<D> Tree<D> {
         }
     }
 
-    fn cut_cycle(&mut self, on: usize, issues: &mut Issues) {
-        let mut members = vec![on];
-        let mut at = self.parent(on);
-        while let Some(here) = at.filter(|here| *here != on) {
+    fn cut_cycle(&mut self, member: usize, issues: &mut Issues) {
+        let mut members = vec![member];
+        let mut at = self.parent(member);
+        while let Some(here) = at.filter(|here| *here != member) {
             members.push(here);
             at = self.parent(here);
         }
@@ -161,7 +163,7 @@ impl<D> Tree<D> {
         if let Some(node) = members.first().and_then(|first| self.nodes.get_mut(*first)) {
             node.parent = None;
             let detail = format!("the parents of lines {} form a cycle", lines.join(", "));
-            issues.add(node.line, Code::ParentCycle, detail, "cut: it becomes a root");
+            issues.add(node.line, IssueCode::ParentCycle, detail, "cut: it becomes a root");
         }
     }
 
@@ -196,9 +198,9 @@ impl<D> Tree<D> {
 }
 
 /// The positions of lines by the ids that the lines contain, in file order.
-struct Ids(HashMap<String, Vec<usize>>);
+struct PositionsById(HashMap<String, Vec<usize>>);
 
-impl Ids {
+impl PositionsById {
     fn of<D>(nodes: &[Node<D>]) -> Self {
         let mut ids: HashMap<String, Vec<usize>> = HashMap::new();
         for (at, node) in nodes.iter().enumerate() {
@@ -216,18 +218,18 @@ impl Ids {
             ParentField::Missing => return at.checked_sub(1).filter(|_| names.chain),
             ParentField::Named(name) => name,
         };
-        if let Some(same) = self.0.get(name) {
-            let earlier = same.partition_point(|other| *other < at);
-            if let Some(found) = earlier.checked_sub(1).and_then(|before| same.get(before)) {
+        if let Some(candidates) = self.0.get(name) {
+            let earlier = candidates.partition_point(|other| *other < at);
+            if let Some(found) = earlier.checked_sub(1).and_then(|before| candidates.get(before)) {
                 return Some(*found);
             }
-            let found = same.get(earlier).copied();
+            let found = candidates.get(earlier).copied();
             let line = found.and_then(|found| nodes.get(found)).map_or(0, |found| found.line);
             if line == node.line {
                 return found;
             }
             let detail = format!("the parent `{name}` comes later, on line {line}");
-            issues.add(node.line, Code::ForwardParent, detail, "appended after its parent");
+            issues.add(node.line, IssueCode::ForwardParent, detail, "appended after its parent");
             return found;
         }
         if names.root.as_ref() == Some(name) {
@@ -238,7 +240,7 @@ impl Ids {
             return Some(*call);
         }
         let detail = format!("no line has the id `{name}`");
-        issues.add(node.line, Code::DanglingParent, detail, "it becomes a root; the raw line keeps the given id");
+        issues.add(node.line, IssueCode::DanglingParent, detail, "it becomes a root; the raw line keeps the given id");
         None
     }
 }
@@ -246,9 +248,9 @@ impl Ids {
 #[cfg(test)]
 mod tests {
     use super::{Node, ParentField, ParentNames, Tree};
-    use crate::issue::{Code, Issues};
+    use crate::issue::{IssueCode, Issues};
 
-    fn grow(lines: &[(&str, &str)], names: &ParentNames) -> (Tree<()>, Vec<(Option<u64>, Code)>) {
+    fn build_tree(lines: &[(&str, &str)], names: &ParentNames) -> (Tree<()>, Vec<(Option<u64>, IssueCode)>) {
         let mut tree = Tree::default();
         for (at, (id, parent)) in lines.iter().enumerate() {
             let parent_field = match *parent {
@@ -272,10 +274,12 @@ mod tests {
 
     #[test]
     fn a_parent_is_the_nearest_earlier_line_with_its_id() {
-        let (tree, issues) =
-            grow(&[("a", ""), ("b", "a"), ("a", "b"), ("c", "a"), ("d", "e"), ("e", "c")], &ParentNames::default());
+        let (tree, issues) = build_tree(
+            &[("a", ""), ("b", "a"), ("a", "b"), ("c", "a"), ("d", "e"), ("e", "c")],
+            &ParentNames::default(),
+        );
         assert_eq!(parents(&tree), [None, Some(0), Some(1), Some(2), Some(5), Some(3)]);
-        assert_eq!(issues, [(Some(5), Code::ForwardParent)]);
+        assert_eq!(issues, [(Some(5), IssueCode::ForwardParent)]);
         assert!(tree.is_on_path(4, 5) && tree.is_on_path(4, 0) && !tree.is_on_path(5, 4));
         assert_eq!((tree.first_leaf(), tree.path(4).collect::<Vec<_>>()), (Some(4), vec![4, 5, 3, 2, 1, 0]));
     }
@@ -283,14 +287,14 @@ mod tests {
     #[test]
     fn cycles_are_cut_at_their_first_line() {
         let (tree, issues) =
-            grow(&[("x", "b"), ("a", "b"), ("b", "a"), ("c", "c"), ("d", "nobody")], &ParentNames::default());
+            build_tree(&[("x", "b"), ("a", "b"), ("b", "a"), ("c", "c"), ("d", "nobody")], &ParentNames::default());
         assert_eq!(parents(&tree), [Some(2), None, Some(1), None, None]);
         let codes = [
-            (Some(1), Code::ForwardParent),
-            (Some(2), Code::ForwardParent),
-            (Some(2), Code::ParentCycle),
-            (Some(4), Code::ParentCycle),
-            (Some(5), Code::DanglingParent),
+            (Some(1), IssueCode::ForwardParent),
+            (Some(2), IssueCode::ForwardParent),
+            (Some(2), IssueCode::ParentCycle),
+            (Some(4), IssueCode::ParentCycle),
+            (Some(5), IssueCode::DanglingParent),
         ];
         assert_eq!(issues, codes);
     }
@@ -300,7 +304,7 @@ mod tests {
         let calls = [("call".to_owned(), vec![1, 3])].into();
         let names = ParentNames { chain: true, root: Some("session".to_owned()), calls };
         let (tree, issues) =
-            grow(&[("a", "session"), ("b", "?"), ("c", "call"), ("d", "session"), ("e", "call")], &names);
+            build_tree(&[("a", "session"), ("b", "?"), ("c", "call"), ("d", "session"), ("e", "call")], &names);
         assert_eq!(parents(&tree), [None, Some(0), Some(1), None, Some(3)]);
         assert_eq!(issues, []);
     }

@@ -9,12 +9,12 @@ use store_core::{
 
 use crate::{
     error::Result,
-    format::{Draft, Session, SessionInfo, Stored, short},
+    format::{Draft, Session, SessionInfo, StoredEntries, short_digest},
     issue::Issues,
 };
 
-const MAX_ENTRIES: usize = 1_000;
-const MAX_BYTES: u64 = 8 << 20;
+const MAX_BATCH_ENTRIES: usize = 1_000;
+const MAX_BATCH_BYTES: u64 = 8 << 20;
 
 /// What the drafts of a session contain, and what was written of them.
 #[derive(Debug, Default)]
@@ -26,7 +26,8 @@ pub(crate) struct Tally {
     /// How many of them are messages.
     pub(crate) messages: u64,
     leaves: BTreeSet<EntryId>,
-    last: Option<EntryId>,
+    /// The entry that is the head after the drafts that were counted.
+    implied_head: Option<EntryId>,
 }
 
 impl Tally {
@@ -39,22 +40,22 @@ impl Tally {
         self.entries += 1;
         self.messages += u64::from(matches!(entry.body, NewBody::Message(_)));
         match &entry.body {
-            NewBody::Rewind(RewindTo::Entry(to)) => self.last = Some(to.clone()),
-            NewBody::Rewind(_) => self.last = None,
+            NewBody::Rewind(RewindTo::Entry(to)) => self.implied_head = Some(to.clone()),
+            NewBody::Rewind(_) => self.implied_head = None,
             _ if entry.is_side() => {}
             _ => {
                 if let ParentRef::Entry(parent) = &entry.parent {
                     self.leaves.remove(parent);
                 }
                 self.leaves.extend(entry.id.clone());
-                self.last.clone_from(&entry.id);
+                self.implied_head.clone_from(&entry.id);
             }
         }
     }
 }
 
 /// Reads all drafts and writes nothing, to find every issue before anything is written.
-pub(crate) fn dry_run(session: &dyn Session, stored: &Stored, issues: &mut Issues) -> Result<Tally> {
+pub(crate) fn dry_run(session: &dyn Session, stored: &StoredEntries, issues: &mut Issues) -> Result<Tally> {
     let mut drafts = session.drafts(stored)?;
     let mut tally = Tally::default();
     while let Some(draft) = drafts.next(issues)? {
@@ -67,27 +68,27 @@ pub(crate) fn dry_run(session: &dyn Session, stored: &Stored, issues: &mut Issue
 pub(crate) async fn write(
     commits: &dyn CommitCoordinator,
     session: &dyn Session,
-    target: (&ThreadId, &Stored),
+    target: (&ThreadId, &StoredEntries),
     issues: &mut Issues,
 ) -> Result<Tally> {
     let (thread, stored) = target;
     let mut drafts = session.drafts(stored)?;
     let mut tally = Tally::default();
-    let mut batches = Batches::new(commits, session.info(), thread, stored.provenance.is_none());
+    let mut batches = BatchWriter::new(commits, session.info(), thread, stored.provenance.is_none());
     while let Some(draft) = drafts.next(issues)? {
         let at = tally.entries;
         tally.count(&draft.entry);
-        if !draft.entry.id.as_ref().is_some_and(|id| stored.has(id)) {
+        if !draft.entry.id.as_ref().is_some_and(|id| stored.has_imported(id)) {
             batches.push(at, draft).await?;
         }
     }
     let head = session.head(stored);
-    if head != tally.last
+    if head != tally.implied_head
         && let Some(draft) = head_rewind(session.info(), head)
     {
         let at = tally.entries;
         tally.entries += 1;
-        if !draft.entry.id.as_ref().is_some_and(|id| stored.has(id)) {
+        if !draft.entry.id.as_ref().is_some_and(|id| stored.has_imported(id)) {
             batches.push(at, draft).await?;
         }
     }
@@ -99,32 +100,36 @@ pub(crate) async fn write(
 /// Returns the entry that moves the head to `head`, or to before the first entry. The entry corresponds to no line.
 fn head_rewind(info: &SessionInfo, head: Option<EntryId>) -> Option<Draft> {
     let to = head.map_or(RewindTo::Start, RewindTo::Entry);
-    let id = EntryId::new(format!("L0#head.{}", short(&info.provenance.digest()))).ok()?;
+    let id = EntryId::new(format!("L0#head.{}", short_digest(&info.provenance.digest()))).ok()?;
     let entry =
         NewEntry::new(to).with_id(id).with_parent(ParentRef::Root).with_origin(ImportOrigin::new(info.format, 0));
     Some(Draft { entry, bytes: 0 })
 }
 
-struct Batches<'a> {
+/// Collects entries and commits them in batches.
+struct BatchWriter<'a> {
     commits: &'a dyn CommitCoordinator,
     info: &'a SessionInfo,
     thread: &'a ThreadId,
     digest: String,
+    /// Whether the next commit creates the thread.
     is_new: bool,
+    /// The position of the first entry of the batch among all drafts.
     first: u64,
     entries: Vec<NewEntry>,
     bytes: u64,
+    /// The number of entries that were written.
     written: u64,
 }
 
-impl<'a> Batches<'a> {
+impl<'a> BatchWriter<'a> {
     fn new(commits: &'a dyn CommitCoordinator, info: &'a SessionInfo, thread: &'a ThreadId, is_new: bool) -> Self {
         let digest = info.provenance.digest();
         Self { commits, info, thread, digest, is_new, first: 0, entries: Vec::new(), bytes: 0, written: 0 }
     }
 
     async fn push(&mut self, at: u64, draft: Draft) -> Result<()> {
-        if self.entries.len() >= MAX_ENTRIES || (self.bytes > 0 && self.bytes + draft.bytes > MAX_BYTES) {
+        if self.entries.len() >= MAX_BATCH_ENTRIES || (self.bytes > 0 && self.bytes + draft.bytes > MAX_BATCH_BYTES) {
             self.flush().await?;
         }
         if self.entries.is_empty() {
@@ -160,7 +165,7 @@ impl<'a> Batches<'a> {
 
     async fn create(&self, commit: Commit) -> Result<store_core::Receipt> {
         let commit = commit.expecting(Expect::Absent).creating(self.info.fields.clone());
-        let Some(at) = self.info.at else { return Ok(self.commits.commit(commit).await?) };
+        let Some(at) = self.info.created_at else { return Ok(self.commits.commit(commit).await?) };
         match self.commits.commit(commit.clone().at(at)).await {
             // The store refuses a creation time that is later than its own time. A machine whose clock is ahead may
             // have written such a time. The thread is then created with the time of the store.

@@ -14,14 +14,14 @@ use tokio::time::sleep;
 
 use crate::{
     producer::retry,
-    record::{DispatchName, thread_id, thread_of},
+    record::{DispatchName, thread_id, thread_number},
     worker::{DONE_KIND, DoneBy},
 };
 
 /// The number of records in a page: the largest number that is allowed.
-const PAGE: u32 = 1_000;
+const PAGE_SIZE: u32 = 1_000;
 /// The number of attempts that a store keeps of each dispatch.
-const MAX_HISTORY: usize = 20;
+const MAX_KEPT_ATTEMPTS: usize = 20;
 /// The minimum time that an ended dispatch stays in the store. After this time, no call about the dispatch is repeated
 /// any more, and all dispatches that ended earlier have been written.
 const MIN_RETENTION: Duration = Duration::from_secs(30);
@@ -44,7 +44,7 @@ impl FinalDispatch {
     fn from_dispatch(dispatch: Dispatch) -> Result<(DispatchName, Self)> {
         let name = dispatch.id.as_str().parse()?;
         let final_state = Self {
-            thread: thread_of(&dispatch.thread)?,
+            thread: thread_number(&dispatch.thread)?,
             epoch: dispatch.epoch,
             status: dispatch.status,
             done_by: dispatch.result.map(|result| result.to()).transpose()?,
@@ -60,7 +60,7 @@ impl FinalDispatch {
 
     /// Returns whether the history contains all attempts.
     pub(crate) const fn has_all_attempts(&self) -> bool {
-        self.history.len() < MAX_HISTORY
+        self.history.len() < MAX_KEPT_ATTEMPTS
     }
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct FinalThread {
 pub(crate) struct EndedDispatches {
     dispatches: BTreeMap<DispatchName, FinalDispatch>,
     /// Dispatches that were in the store again, or had changed, after they were read and removed.
-    came_back: BTreeSet<DispatchName>,
+    reappeared: BTreeSet<DispatchName>,
 }
 
 impl EndedDispatches {
@@ -110,12 +110,12 @@ impl EndedDispatches {
 
     /// Reads and removes the dispatches that ended before a time.
     async fn read_and_remove(&mut self, mailbox: &dyn MailboxStore, before: Timestamp) -> Result<()> {
-        let by_end = DispatchQuery::default().ordered(DispatchOrder::End, Direction::Forward);
+        let query_by_end = DispatchQuery::default().ordered(DispatchOrder::End, Direction::Forward);
         let is_included = |dispatch: &Dispatch| dispatch.finished_at.is_some_and(|end| end < before);
-        for (name, final_state) in read_dispatches(mailbox, by_end, is_included).await? {
+        for (name, final_state) in read_dispatches(mailbox, query_by_end, is_included).await? {
             // If an earlier removal did not complete, the same record is read again, without a change.
             if *self.dispatches.entry(name).or_insert_with(|| final_state.clone()) != final_state {
-                self.came_back.insert(name);
+                self.reappeared.insert(name);
             }
         }
         let request = Purge::new(before);
@@ -147,11 +147,11 @@ impl EndedDispatches {
     ) -> Result<(BTreeMap<DispatchName, FinalDispatch>, BTreeSet<DispatchName>)> {
         for (name, final_state) in read_dispatches(mailbox, DispatchQuery::default(), |_| true).await? {
             match self.dispatches.entry(name) {
-                Entry::Occupied(_) => _ = self.came_back.insert(name),
+                Entry::Occupied(_) => _ = self.reappeared.insert(name),
                 Entry::Vacant(free) => _ = free.insert(final_state),
             }
         }
-        Ok((self.dispatches, self.came_back))
+        Ok((self.dispatches, self.reappeared))
     }
 }
 
@@ -169,7 +169,7 @@ async fn read_dispatches(
     query: DispatchQuery,
     is_included: impl Fn(&Dispatch) -> bool,
 ) -> Result<BTreeMap<DispatchName, FinalDispatch>> {
-    let (mut all, first) = (BTreeMap::new(), PageRequest::first(PAGE));
+    let (mut all, first) = (BTreeMap::new(), PageRequest::first(PAGE_SIZE));
     let mut page = first.clone();
     loop {
         let found = retry(|| mailbox.list_dispatches(query.clone().with_page(page.clone()))).await?;
@@ -204,7 +204,7 @@ pub(crate) async fn read_threads(stores: &TenantStores, count: u32) -> Result<BT
 }
 
 async fn entry_writers(threads: &(impl LogReader + ?Sized), id: &agentstore::ThreadId) -> Result<Vec<DoneBy>> {
-    let (mut all, first) = (Vec::new(), PageRequest::first(PAGE));
+    let (mut all, first) = (Vec::new(), PageRequest::first(PAGE_SIZE));
     let mut page = first.clone();
     loop {
         let found = retry(|| threads.list_entries(id, EntryQuery::all().with_page(page.clone()))).await?;

@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// The largest number of violations that are shown.
-const SHOWN: usize = 20;
+const MAX_SHOWN_VIOLATIONS: usize = 20;
 
 fn main() -> ExitCode {
     match run() {
@@ -49,14 +49,14 @@ fn run() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     if let Ok(store) = std::env::var(worker_pool::STORE_VARIABLE) {
         let mailbox = std::env::var(worker_pool::MAILBOX_VARIABLE).ok();
-        return runtime.block_on(work(&StoreUrls { store, mailbox }));
+        return runtime.block_on(run_as_worker(&StoreUrls { store, mailbox }));
     }
     let Some(options) = Options::read(Parser::from_env())? else {
         print!("{HELP}");
         return Ok(());
     };
     let (figures, violations) = runtime.block_on(run::run(options))?;
-    for violation in violations.iter().take(SHOWN) {
+    for violation in violations.iter().take(MAX_SHOWN_VIOLATIONS) {
         eprintln!("{violation}");
     }
     println!("{}", serde_json::to_string(&figures)?);
@@ -68,14 +68,14 @@ fn run() -> Result<()> {
 
 /// Runs this process as a worker. The program starts itself with `work TENANT NAME LEASE LOG`, where the lease is in
 /// milliseconds.
-async fn work(urls: &StoreUrls) -> Result<()> {
+async fn run_as_worker(urls: &StoreUrls) -> Result<()> {
     let mut parser = Parser::from_env();
     let mut values = parser.values()?;
-    let mut value = move || values.next().context("too few arguments");
-    let _work = value()?;
-    let tenant: TenantId = value()?.parse()?;
-    let name = value()?.string()?;
-    let lease = Duration::from_millis(value()?.parse()?);
-    let log: PathBuf = value()?.into();
+    let mut next_argument = move || values.next().context("too few arguments");
+    let _subcommand = next_argument()?;
+    let tenant: TenantId = next_argument()?.parse()?;
+    let name = next_argument()?.string()?;
+    let lease = Duration::from_millis(next_argument()?.parse()?);
+    let log: PathBuf = next_argument()?.into();
     worker::run(urls, WorkerArguments { tenant, name: &name, log: &log, lease }).await
 }

@@ -39,8 +39,8 @@ pub(crate) struct Options {
     pub(crate) threads: u32,
     pub(crate) workers: usize,
     pub(crate) lease: Duration,
-    pub(crate) kill_every: Duration,
-    pub(crate) skew: Option<PathBuf>,
+    pub(crate) mean_fault_interval: Duration,
+    pub(crate) faketime_library: Option<PathBuf>,
     pub(crate) folder: Option<PathBuf>,
     pub(crate) seed: u64,
 }
@@ -48,9 +48,9 @@ pub(crate) struct Options {
 impl Options {
     /// Reads the options of a command line. Returns `None` if it asks for the help.
     pub(crate) fn read(mut parser: Parser) -> Result<Option<Self>> {
-        let (mut store, mut mailbox, mut folder, mut skew) = (None, None, None, None);
+        let (mut store, mut mailbox, mut folder, mut faketime_library) = (None, None, None, None);
         let (mut dispatches, mut threads, mut workers, mut seed) = (200_000, 1_000, 8, 1);
-        let (mut lease, mut kill_every) = (2_000, 400);
+        let (mut lease, mut mean_fault_interval) = (2_000, 400);
         while let Some(arg) = parser.next()? {
             match arg {
                 Arg::Long("store") => store = Some(parser.value()?.parse()?),
@@ -59,8 +59,8 @@ impl Options {
                 Arg::Long("threads") => threads = parser.value()?.parse()?,
                 Arg::Long("workers") => workers = parser.value()?.parse()?,
                 Arg::Long("lease") => lease = parser.value()?.parse()?,
-                Arg::Long("kill-every") => kill_every = parser.value()?.parse()?,
-                Arg::Long("skew") => skew = Some(parser.value()?.into()),
+                Arg::Long("kill-every") => mean_fault_interval = parser.value()?.parse()?,
+                Arg::Long("skew") => faketime_library = Some(parser.value()?.into()),
                 Arg::Long("folder") => folder = Some(parser.value()?.into()),
                 Arg::Long("seed") => seed = parser.value()?.parse()?,
                 Arg::Long("help") | Arg::Short('h') => return Ok(None),
@@ -68,15 +68,15 @@ impl Options {
             }
         }
         let store = store.context("no store is given: use `--store URL`")?;
-        let [lease, kill_every] = [lease, kill_every].map(Duration::from_millis);
+        let [lease, mean_fault_interval] = [lease, mean_fault_interval].map(Duration::from_millis);
         Ok(Some(Self {
             urls: StoreUrls { store, mailbox },
             dispatches,
             threads,
             workers,
             lease,
-            kill_every,
-            skew,
+            mean_fault_interval,
+            faketime_library,
             folder,
             seed,
         }))

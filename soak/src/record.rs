@@ -50,7 +50,7 @@ pub(crate) fn thread_id(thread: u32) -> Result<ThreadId> {
 }
 
 /// Returns the number of the thread with this id.
-pub(crate) fn thread_of(id: &ThreadId) -> Result<u32> {
+pub(crate) fn thread_number(id: &ThreadId) -> Result<u32> {
     let number = id.as_str().strip_prefix("t-").with_context(|| format!("`{id}` is not a thread of a soak"))?;
     Ok(number.parse()?)
 }
@@ -102,7 +102,7 @@ impl ClaimCall {
 
 /// A line of a log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Line {
+pub(crate) struct LogLine {
     /// When the call was made, in nanoseconds since the host started.
     pub(crate) called: u64,
     /// When the answer was received. For [`LoggedAction::Tries`] this is the time of the call.
@@ -165,7 +165,7 @@ impl LoggedAction {
 }
 
 /// Returns the nanoseconds since the host started.
-pub(crate) fn now() -> u64 {
+pub(crate) fn host_nanos() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     let (seconds, nanoseconds) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
     seconds * 1_000_000_000 + nanoseconds
@@ -182,7 +182,7 @@ impl Log {
     }
 
     /// Appends lines to the log, with one write.
-    pub(crate) fn append(&self, lines: &[Line]) -> Result<()> {
+    pub(crate) fn append(&self, lines: &[LogLine]) -> Result<()> {
         let mut text = Vec::new();
         for line in lines {
             serde_json::to_writer(&mut text, line)?;
@@ -193,7 +193,7 @@ impl Log {
 }
 
 /// Reads a log. Leaves out an incomplete last line, because the process was killed while it wrote the line.
-pub(crate) fn read(path: &Path) -> Result<Vec<Line>> {
+pub(crate) fn read_log(path: &Path) -> Result<Vec<LogLine>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
     let mut lines = Vec::new();
     for line in text.split_inclusive('\n') {

@@ -21,7 +21,7 @@ pub(crate) const STORE_VARIABLE: &str = "AGENTSTORE_SOAK_STORE";
 pub(crate) const MAILBOX_VARIABLE: &str = "AGENTSTORE_SOAK_MAILBOX";
 
 /// The clocks of the workers, in the format of `libfaketime`. Some are wrong by years, and one does not advance.
-const CLOCKS: [&str; 6] = ["+0", "+1h", "-1h", "+10y", "-10y", "2020-02-02 02:02:02"];
+const FAKE_CLOCKS: [&str; 6] = ["+0", "+1h", "-1h", "+10y", "-10y", "2020-02-02 02:02:02"];
 
 /// The number of faults of each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -33,29 +33,29 @@ pub(crate) struct Faults {
 /// The worker processes. They are killed when this value is dropped.
 pub(crate) struct WorkerPool<'a> {
     soak: &'a Soak,
-    workers: Vec<Process>,
-    started: u32,
+    workers: Vec<WorkerProcess>,
+    start_count: u32,
     random: Random,
     pub(crate) faults: Faults,
 }
 
-struct Process {
+struct WorkerProcess {
     child: Child,
     log: PathBuf,
     /// When the process continues, if it is stopped.
     stopped_until: Option<Instant>,
 }
 
-impl Process {
+impl WorkerProcess {
     /// Returns whether the worker has claimed anything. Its log is empty until then.
     fn has_worked(&self) -> bool {
         std::fs::metadata(&self.log).is_ok_and(|log| log.len() > 0)
     }
 }
 
-impl Drop for Process {
+impl Drop for WorkerProcess {
     fn drop(&mut self) {
-        let _gone = self.child.kill();
+        let _killed = self.child.kill();
         let _status = self.child.wait();
     }
 }
@@ -64,7 +64,7 @@ impl<'a> WorkerPool<'a> {
     pub(crate) fn start(soak: &'a Soak) -> Result<Self> {
         let Options { workers, seed, .. } = soak.options;
         let (random, faults) = (Random::new(seed), Faults::default());
-        let mut worker_pool = Self { soak, workers: Vec::new(), started: 0, random, faults };
+        let mut worker_pool = Self { soak, workers: Vec::new(), start_count: 0, random, faults };
         for _ in 0..workers {
             let worker = worker_pool.start_worker()?;
             worker_pool.workers.push(worker);
@@ -72,11 +72,11 @@ impl<'a> WorkerPool<'a> {
         Ok(worker_pool)
     }
 
-    fn start_worker(&mut self) -> Result<Process> {
+    fn start_worker(&mut self) -> Result<WorkerProcess> {
         let Soak { options, tenant, logs, .. } = self.soak;
-        let name = format!("w-{}", self.started);
+        let name = format!("w-{}", self.start_count);
         let log = log_path(logs, &name);
-        self.started += 1;
+        self.start_count += 1;
         let mut command = Command::new(std::env::current_exe()?);
         command
             .args(["work", tenant.as_str(), &name, &options.lease.as_millis().to_string()])
@@ -86,11 +86,11 @@ impl<'a> WorkerPool<'a> {
         if let Some(mailbox) = &options.urls.mailbox {
             command.env(MAILBOX_VARIABLE, mailbox);
         }
-        if let Some(library) = &options.skew {
-            let clock = CLOCKS.get(self.random.below(CLOCKS.len())).copied().unwrap_or_default();
+        if let Some(library) = &options.faketime_library {
+            let clock = FAKE_CLOCKS.get(self.random.below(FAKE_CLOCKS.len())).copied().unwrap_or_default();
             command.env("LD_PRELOAD", library).env("FAKETIME", clock).env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
         }
-        Ok(Process { child: command.spawn().context("a worker cannot be started")?, log, stopped_until: None })
+        Ok(WorkerProcess { child: command.spawn().context("a worker cannot be started")?, log, stopped_until: None })
     }
 
     /// Kills and stops workers at random, until the future is dropped.
@@ -99,12 +99,12 @@ impl<'a> WorkerPool<'a> {
     /// A worker ended by itself, or could not be started, killed or stopped.
     pub(crate) async fn inject_faults(&mut self) -> Result<()> {
         loop {
-            sleep(self.pause()).await;
+            sleep(self.random_pause()).await;
             self.continue_stopped().await?;
             let at = self.random.below(self.workers.len());
             // In most cases a worker that has claimed nothing gets no fault. Otherwise workers that take long to start
             // would never claim anything.
-            if !self.workers.get(at).is_some_and(Process::has_worked) && !self.random.once_in(10) {
+            if !self.workers.get(at).is_some_and(WorkerProcess::has_worked) && !self.random.once_in(10) {
                 continue;
             }
             if self.faults.stops * 3 <= self.faults.kills {
@@ -116,9 +116,9 @@ impl<'a> WorkerPool<'a> {
     }
 
     /// Returns a random pause between zero and twice the mean time of the options.
-    fn pause(&mut self) -> Duration {
+    fn random_pause(&mut self) -> Duration {
         let hundredths = u32::try_from(self.random.below(200)).unwrap_or_default();
-        self.soak.options.kill_every * hundredths / 100
+        self.soak.options.mean_fault_interval * hundredths / 100
     }
 
     fn kill(&mut self, at: usize) -> Result<()> {
@@ -168,7 +168,7 @@ impl<'a> WorkerPool<'a> {
     }
 }
 
-fn check_running(worker: &mut Process) -> Result<()> {
+fn check_running(worker: &mut WorkerProcess) -> Result<()> {
     match worker.child.try_wait()? {
         None => Ok(()),
         Some(status) => bail!("a worker exited on its own: {status}"),

@@ -32,10 +32,10 @@ pub(crate) async fn open(path: &Path, options: &OpenOptions) -> Result<Stores> {
     let (sender, opened) = tokio::sync::oneshot::channel();
     let path = path.to_owned();
     let opening = std::thread::Builder::new().name("agentstore-open".to_owned());
-    let failed = |source| Error::unavailable("the system cannot start another thread").with_source(source);
-    opening.spawn(move || sender.send(FileStore::open(path, config))).map_err(failed)?;
+    let spawn_error = |source| Error::unavailable("the system cannot start another thread").with_source(source);
+    opening.spawn(move || sender.send(FileStore::open(path, config))).map_err(spawn_error)?;
     let store = opened.await.map_err(|panicked| Error::unavailable("the opening panicked").with_source(panicked))??;
-    let stores = Stores::new(Arc::new(store.clone())).named("file").with_clock(Arc::clone(&options.clock));
+    let stores = Stores::new(Arc::new(store.clone())).with_backend_name("file").with_clock(Arc::clone(&options.clock));
     Ok(stores.with_log_files(Arc::new(store)))
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn open(options: &OpenOptions) -> Result<Stores> {
     }
     let OpenOptions { clock, ids, limits, .. } = options.clone();
     let config = MemoryConfig::default().with_clock(Arc::clone(&clock)).with_ids(ids).with_limits(&limits);
-    Ok(Stores::new(Arc::new(MemoryStore::open(config)?)).named("memory").with_clock(clock))
+    Ok(Stores::new(Arc::new(MemoryStore::open(config)?)).with_backend_name("memory").with_clock(clock))
 }
 
 #[cfg(not(feature = "memory"))]

@@ -32,7 +32,7 @@ pub(crate) async fn open(url: &ServerUrl, options: &OpenOptions) -> Result<Store
     };
     config.ids = Arc::clone(&options.ids);
     config.limits = options.limits.clone();
-    Ok(Stores::new(Arc::new(NatsStore::open(config).await?)).named("nats"))
+    Ok(Stores::new(Arc::new(NatsStore::open(config).await?)).with_backend_name("nats"))
 }
 
 #[cfg(not(feature = "nats"))]

@@ -22,7 +22,7 @@ pub(crate) async fn open(url: &ServerUrl, options: &OpenOptions) -> Result<Store
     config.read_only = options.read_only;
     config.ids = Arc::clone(&options.ids);
     config.limits = options.limits.clone();
-    Ok(Stores::new(Arc::new(PostgresStore::open(config).await?)).named("postgres"))
+    Ok(Stores::new(Arc::new(PostgresStore::open(config).await?)).with_backend_name("postgres"))
 }
 
 #[cfg(not(feature = "postgres"))]

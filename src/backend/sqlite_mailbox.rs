@@ -27,7 +27,7 @@ pub(crate) async fn open(path: &Path, options: &OpenOptions) -> Result<Stores> {
         crate::Create::Never => Create::Never,
     };
     config.ids = Arc::clone(&options.ids);
-    Ok(Stores::new(Arc::new(SqliteMailbox::open(config).await?)).named("sqlite-mailbox"))
+    Ok(Stores::new(Arc::new(SqliteMailbox::open(config).await?)).with_backend_name("sqlite-mailbox"))
 }
 
 #[cfg(not(feature = "sqlite-mailbox"))]

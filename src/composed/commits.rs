@@ -20,8 +20,8 @@ impl NonSettlingCommits {
 impl CommitCoordinator for NonSettlingCommits {
     async fn commit(&self, commit: Commit) -> Result<Receipt> {
         if commit.settle.is_some() {
-            let why = "settling in a commit (the mailbox is in another store: settle it there, after the commit)";
-            return Err(unsupported(why).in_part("settle"));
+            let operation = "settling in a commit (the mailbox is in another store: settle it there, after the commit)";
+            return Err(unsupported(operation).in_part("settle"));
         }
         self.0.commit(commit).await
     }

@@ -15,38 +15,38 @@ use self::commits::NonSettlingCommits;
 /// The store of the threads, with the mailbox of another store. There is no field for events, pending input or the
 /// outbox: they cannot come from another store (CP-2).
 pub(crate) struct ComposedStore {
-    threads: Arc<dyn Store>,
-    mailbox: Arc<dyn Store>,
+    thread_store: Arc<dyn Store>,
+    mailbox_store: Arc<dyn Store>,
     capabilities: Capabilities,
 }
 
 impl ComposedStore {
     /// Combines the threads of one store with the mailbox of another.
-    pub(crate) fn new(threads: Arc<dyn Store>, mailbox: Arc<dyn Store>) -> Self {
-        let capabilities = combined_capabilities(threads.capabilities(), mailbox.capabilities());
-        Self { threads, mailbox, capabilities }
+    pub(crate) fn new(thread_store: Arc<dyn Store>, mailbox_store: Arc<dyn Store>) -> Self {
+        let capabilities = combined_capabilities(thread_store.capabilities(), mailbox_store.capabilities());
+        Self { thread_store, mailbox_store, capabilities }
     }
 }
 
 /// Returns the capabilities of the composition. For durability, record size and number of processes, the weaker store
 /// decides. Time and events are those of the threads' store.
 fn combined_capabilities(threads: &Capabilities, mailbox: &Capabilities) -> Capabilities {
-    let mut both = threads.clone();
-    both.survives = threads.survives.min(mailbox.survives);
-    both.max_record_bytes = threads.max_record_bytes.min(mailbox.max_record_bytes);
-    both.processes = threads.processes;
+    let mut combined = threads.clone();
+    combined.survives = threads.survives.min(mailbox.survives);
+    combined.max_record_bytes = threads.max_record_bytes.min(mailbox.max_record_bytes);
+    combined.processes = threads.processes;
     if mailbox.processes == Processes::One {
-        both.processes = Processes::One;
+        combined.processes = Processes::One;
     }
-    both.fenced = false;
-    both
+    combined.fenced = false;
+    combined
 }
 
 #[async_trait]
 impl Store for ComposedStore {
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
-        let mut stores = self.threads.tenant(tenant)?;
-        let TenantStores { mailbox, live, wake_ups, .. } = self.mailbox.tenant(tenant)?;
+        let mut stores = self.thread_store.tenant(tenant)?;
+        let TenantStores { mailbox, live, wake_ups, .. } = self.mailbox_store.tenant(tenant)?;
         // Wake-ups announce work in a mailbox. Those of the threads' store would announce work in a mailbox that is not
         // used.
         (stores.mailbox, stores.wake_ups) = (mailbox, wake_ups);
@@ -56,14 +56,14 @@ impl Store for ComposedStore {
     }
 
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
-        tenants::list(&*self.threads, &*self.mailbox, page).await
+        tenants::list(&*self.thread_store, &*self.mailbox_store, page).await
     }
 
     /// Deletes the tenant from the mailbox first, because without work no worker writes to the threads again. If the
     /// call is interrupted between the two stores, the tenant is still listed.
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
-        self.mailbox.delete_tenant(tenant).await?;
-        self.threads.delete_tenant(tenant).await
+        self.mailbox_store.delete_tenant(tenant).await?;
+        self.thread_store.delete_tenant(tenant).await
     }
 
     fn capabilities(&self) -> &Capabilities {
@@ -71,17 +71,17 @@ impl Store for ComposedStore {
     }
 
     async fn sync(&self) -> Result<()> {
-        self.threads.sync().await?;
-        self.mailbox.sync().await
+        self.thread_store.sync().await?;
+        self.mailbox_store.sync().await
     }
 
     async fn close(&self) -> Result<()> {
-        let (mailbox, threads) = (self.mailbox.close().await, self.threads.close().await);
+        let (mailbox, threads) = (self.mailbox_store.close().await, self.thread_store.close().await);
         mailbox.and(threads)
     }
 
     /// Returns the inspector of the threads' store. To inspect the mailbox, open its own store.
     fn inspector(&self) -> Option<&dyn Inspector> {
-        self.threads.inspector()
+        self.thread_store.inspector()
     }
 }

@@ -13,7 +13,7 @@ enum ListPosition {
 }
 
 /// The list of one store, with the page of it that was read.
-struct StoreList<'a> {
+struct TenantListReader<'a> {
     store: &'a dyn Store,
     at: ListPosition,
     page: Page<TenantId>,
@@ -23,26 +23,28 @@ struct StoreList<'a> {
 /// Returns a page of the tenants that have data in either store.
 pub(super) async fn list(threads: &dyn Store, mailbox: &dyn Store, page: PageRequest) -> Result<Page<TenantId>> {
     let limit = page.checked_limit()?;
-    let (of_threads, of_mailbox) = match &page.cursor {
+    let (threads_position, mailbox_position) = match &page.cursor {
         None => (ListPosition::Beginning, ListPosition::Beginning),
         Some(cursor) => decode_positions(cursor).ok_or_else(|| Error::invalid_cursor("it belongs to another list"))?,
     };
-    let mut sides =
-        (StoreList::load(threads, of_threads, limit).await?, StoreList::load(mailbox, of_mailbox, limit).await?);
+    let mut lists = (
+        TenantListReader::load(threads, threads_position, limit).await?,
+        TenantListReader::load(mailbox, mailbox_position, limit).await?,
+    );
     let mut items = Vec::new();
     while items.len() < limit
-        && let Some(next) = next_tenant(&mut sides.0, &mut sides.1)
+        && let Some(next) = next_tenant(&mut lists.0, &mut lists.1)
     {
         items.push(next);
     }
-    let at = (sides.0.end_position().await?, sides.1.end_position().await?);
+    let at = (lists.0.position_after_taken().await?, lists.1.position_after_taken().await?);
     let next = (at != (ListPosition::End, ListPosition::End)).then(|| encode_positions(&at.0, &at.1));
     Ok(Page { items, next })
 }
 
 /// Takes the next name in the order of both lists together. Returns none at the end of both lists, and also if the next
 /// page of one list has to be read first.
-fn next_tenant(left: &mut StoreList<'_>, right: &mut StoreList<'_>) -> Option<TenantId> {
+fn next_tenant(left: &mut TenantListReader<'_>, right: &mut TenantListReader<'_>) -> Option<TenantId> {
     if left.needs_next_page() || right.needs_next_page() {
         return None;
     }
@@ -57,7 +59,7 @@ fn next_tenant(left: &mut StoreList<'_>, right: &mut StoreList<'_>) -> Option<Te
     from_left.or(from_right)
 }
 
-impl<'a> StoreList<'a> {
+impl<'a> TenantListReader<'a> {
     async fn load(store: &'a dyn Store, at: ListPosition, limit: usize) -> Result<Self> {
         let page = page_request(&at, limit).map(|page_request| store.list_tenants(page_request));
         let page = match page {
@@ -82,9 +84,9 @@ impl<'a> StoreList<'a> {
         self.peek().is_none() && self.page.next.is_some()
     }
 
-    /// Returns the position after the names that were taken. If that position is in the middle of the page, it reads a
-    /// page that ends there, to get its cursor.
-    async fn end_position(self) -> Result<ListPosition> {
+    /// Returns the position after the names that were taken. Only the end of a page has a cursor. If the position is in
+    /// the middle of the page, a shorter page that ends there is therefore read.
+    async fn position_after_taken(self) -> Result<ListPosition> {
         let next = match self.taken {
             0 if !self.page.items.is_empty() => return Ok(self.at),
             taken if taken == self.page.items.len() => self.page.next,
@@ -106,8 +108,8 @@ fn page_request(at: &ListPosition, limit: usize) -> Option<PageRequest> {
     }
 }
 
-/// Encodes both positions as one cursor: the length of the first position, a dot, then the two positions, each after a
-/// letter that names its kind.
+/// Encodes both positions as one cursor: the length of the first encoded position, a dot, and both encoded positions.
+/// The first letter of an encoded position says which kind it is.
 fn encode_positions(threads: &ListPosition, mailbox: &ListPosition) -> Cursor {
     let text = |at: &ListPosition| match at {
         ListPosition::Beginning => "b".to_owned(),

@@ -20,9 +20,9 @@ mod with_feature {
         assert_eq!(reader.threads(&tenant).unwrap().count_threads(&ThreadFilter::default()).await.unwrap(), 1);
     }
 
-    /// Shows CP-3.
+    /// Tests CP-3.
     #[tokio::test]
-    async fn two_urls_of_one_place_give_one_store() {
+    async fn two_urls_of_the_same_folder_open_one_store() {
         use store_core::NewDispatch;
 
         let (folder, tenant) = (tempfile::tempdir().unwrap(), TenantId::default_tenant());

@@ -4,20 +4,20 @@
 mod with_feature {
     use std::time::Duration;
 
-    use store_core::{ErrorKind, IdSource, NewDispatch, Processes, Survives, TenantId, Uuids};
+    use store_core::{ErrorKind, IdSource, NewDispatch, Processes, Survives, TenantId, UuidSource};
     use store_nats::{NatsConfig, TestPrefix};
 
     use crate::{Create, Durability, OpenOptions, open, tests::refusal};
 
     /// Returns a URL with a prefix that has no streams yet.
-    fn url(more: &str) -> String {
+    fn url_of_new_prefix(parameters: &str) -> String {
         let server = std::env::var("AGENTSTORE_TEST_NATS_URL").unwrap();
-        format!("{server}?prefix=test-{}{more}", Uuids.next_id())
+        format!("{server}?prefix=test-{}{parameters}", UuidSource.next_id())
     }
 
     #[tokio::test]
     async fn the_store_has_a_mailbox_and_nothing_else() {
-        let (url, tenant) = (url("&assume_sync=true"), TenantId::default_tenant());
+        let (url, tenant) = (url_of_new_prefix("&assume_sync=true"), TenantId::default_tenant());
         let stores = OpenOptions::new().with_durability(Durability::Sync).open(&url).await.unwrap();
         let capabilities = stores.capabilities();
         assert_eq!(
@@ -25,19 +25,19 @@ mod with_feature {
             (Survives::Power, Processes::Many, false)
         );
         let work = NewDispatch::new("t".parse().unwrap(), "r".parse().unwrap());
-        let put = stores.mailbox(&tenant).unwrap().enqueue(vec![work]).await.unwrap();
-        assert_eq!(put.len(), 1);
+        let answers = stores.mailbox(&tenant).unwrap().enqueue(vec![work]).await.unwrap();
+        assert_eq!(answers.len(), 1);
         let error = stores.threads(&tenant).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         let parts = stores.tenant(&tenant).unwrap();
         assert!(parts.wake_ups.is_some() && parts.live.is_some());
         stores.close().await.unwrap();
-        TestPrefix::named(NatsConfig::new(&url).unwrap()).remove().await.unwrap();
+        TestPrefix::from_config(NatsConfig::new(&url).unwrap()).remove().await.unwrap();
     }
 
     #[tokio::test]
     async fn unsupported_options_are_refused() {
-        let unsafe_url = url("&allow_unsafe=true");
+        let unsafe_url = url_of_new_prefix("&allow_unsafe=true");
         for options in [
             OpenOptions::new().with_durability(Durability::None),
             OpenOptions::new().with_durability(Durability::Interval(Duration::from_secs(1))),
@@ -50,10 +50,10 @@ mod with_feature {
         }
         let never = OpenOptions::new().with_create(Create::Never);
         assert_eq!(refusal(never.open(&unsafe_url).await).0, ErrorKind::SchemaMismatch);
-        assert_eq!(refusal(open(&url("")).await).0, ErrorKind::UnsafeDurability);
+        assert_eq!(refusal(open(&url_of_new_prefix("")).await).0, ErrorKind::UnsafeDurability);
         open(&unsafe_url).await.unwrap().close().await.unwrap();
         never.open(&unsafe_url).await.unwrap().close().await.unwrap();
-        TestPrefix::named(NatsConfig::new(&unsafe_url).unwrap()).remove().await.unwrap();
+        TestPrefix::from_config(NatsConfig::new(&unsafe_url).unwrap()).remove().await.unwrap();
     }
 
     #[tokio::test]

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "postgres")]
 mod with_feature {
-    use store_core::{ErrorKind, IdSource, Survives, TenantId, ThreadFilter, Uuids};
+    use store_core::{ErrorKind, IdSource, Survives, TenantId, ThreadFilter, UuidSource};
 
     use crate::{
         Create, Durability, OpenOptions,
@@ -10,15 +10,15 @@ mod with_feature {
     };
 
     /// Returns a URL with a schema that does not exist yet.
-    fn url() -> String {
+    fn url_of_new_schema() -> String {
         let server = std::env::var("AGENTSTORE_TEST_POSTGRES_URL").unwrap();
         let separator = if server.contains('?') { '&' } else { '?' };
-        format!("{server}{separator}allow_unsafe=true&schema=test_{}", Uuids.next_id().replace('-', ""))
+        format!("{server}{separator}allow_unsafe=true&schema=test_{}", UuidSource.next_id().replace('-', ""))
     }
 
     #[tokio::test]
     async fn a_postgres_store_has_every_contract_and_a_read_only_mode() {
-        let (url, tenant) = (url(), TenantId::default_tenant());
+        let (url, tenant) = (url_of_new_schema(), TenantId::default_tenant());
         let options = OpenOptions::new();
         for missing in [options.clone().with_create(Create::Never), options.clone().read_only()] {
             let (kind, message) = refusal(missing.open(&url).await);
@@ -35,12 +35,13 @@ mod with_feature {
             reader.mailbox(&tenant).unwrap().list_ready_threads(Default::default()).await.unwrap().items.is_empty()
         );
         let config = store_postgres::PostgresConfig::new(&url).unwrap();
-        store_postgres::TestSchema::named(config).remove().await.unwrap();
+        store_postgres::TestSchema::from_config(config).remove().await.unwrap();
     }
 
     #[tokio::test]
     async fn unsupported_options_are_refused() {
-        let (kind, message) = refusal(OpenOptions::new().with_durability(Durability::None).open(&url()).await);
+        let (kind, message) =
+            refusal(OpenOptions::new().with_durability(Durability::None).open(&url_of_new_schema()).await);
         assert_eq!(kind, ErrorKind::Unsupported);
         assert!(message.contains("file:PATH"), "{message}");
     }

@@ -22,8 +22,8 @@ mod with_feature {
             (Survives::Power, Processes::Many, false)
         );
         let work = NewDispatch::new("t".parse().unwrap(), "r".parse().unwrap());
-        let put = stores.mailbox(&tenant).unwrap().enqueue(vec![work]).await.unwrap();
-        assert_eq!(put.len(), 1);
+        let answers = stores.mailbox(&tenant).unwrap().enqueue(vec![work]).await.unwrap();
+        assert_eq!(answers.len(), 1);
         let error = stores.threads(&tenant).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(stores.tenant(&tenant).unwrap().wake_ups().is_some());

@@ -60,7 +60,7 @@ impl StoreUrl {
                     || left.canonicalize().is_ok_and(|left| right.canonicalize().is_ok_and(|right| left == right))
             }
             (Self::Postgres(left), Self::Postgres(right)) => left.is_same_schema(right),
-            (Self::Nats(left), Self::Nats(right)) => left.is_same_prefix(right),
+            (Self::Nats(left), Self::Nats(right)) => left.is_same_nats_store(right),
             (left, right) => left == right,
         }
     }
@@ -108,14 +108,14 @@ impl fmt::Display for StoreUrl {
     }
 }
 
-fn parse_path(rest: &str, missing: &str) -> Result<PathBuf> {
+fn parse_path(rest: &str, message_if_empty: &str) -> Result<PathBuf> {
     let path = match rest.strip_prefix("//") {
         Some(absolute) if absolute.starts_with('/') => absolute,
         Some(_) => return Err(invalid("a host is not allowed; write the path alone, or `///ABSOLUTE`".to_owned())),
         None => rest,
     };
     if path.is_empty() {
-        return Err(invalid(missing.to_owned()));
+        return Err(invalid(message_if_empty.to_owned()));
     }
     if path.contains('\0') {
         return Err(invalid("the path contains a NUL character".to_owned()));
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn an_invalid_url_is_refused_with_advice() {
-        for (text, says) in [
+        for (text, expected_text) in [
             ("", "known schemes are `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` and `nats://…`"),
             ("./data", "known schemes are `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` and"),
             ("redis://localhost", "the scheme `redis` is unknown; known schemes are"),
@@ -167,11 +167,11 @@ mod tests {
         ] {
             let error = text.parse::<StoreUrl>().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Invalid, "{text}");
-            assert!(error.to_string().contains(says), "{text}: {error}");
+            assert!(error.to_string().contains(expected_text), "{text}: {error}");
         }
     }
 
-    /// SEC6: no part of a URL that may be secret is shown.
+    /// Tests SEC6: no part of a URL that may be secret is shown.
     #[test]
     fn a_server_is_shown_without_secrets() {
         for (text, shown) in [
@@ -189,7 +189,7 @@ mod tests {
         }
     }
 
-    /// Shows CP-3.
+    /// Tests CP-3.
     #[test]
     fn urls_of_the_same_store_are_recognised() {
         let (same, other) = (true, false);

@@ -10,7 +10,7 @@ use store_core::Result;
 pub struct ServerUrl(String);
 
 /// The parts of a URL.
-struct Parts<'a> {
+struct UrlParts<'a> {
     login: &'a str,
     hosts: &'a str,
     path: &'a str,
@@ -38,22 +38,22 @@ impl ServerUrl {
         &self.0
     }
 
-    fn parts(&self) -> Parts<'_> {
+    fn parts(&self) -> UrlParts<'_> {
         let (_, rest) = self.0.split_once("://").unwrap_or_default();
         let (address, parameters) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = address.split_once('/').unwrap_or((address, ""));
         let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
-        Parts { login, hosts, path, parameters }
+        UrlParts { login, hosts, path, parameters }
     }
 
     /// Returns whether both URLs name the same schema of PostgreSQL. Host, port, database and schema are compared, each
     /// with its default if it is missing.
     pub(super) fn is_same_schema(&self, other: &Self) -> bool {
-        self.schema() == other.schema()
+        self.schema_location() == other.schema_location()
     }
 
-    fn schema(&self) -> [String; 4] {
-        let Parts { login, hosts, path, .. } = self.parts();
+    fn schema_location(&self) -> [String; 4] {
+        let UrlParts { login, hosts, path, .. } = self.parts();
         let parameter = |name: &str| self.parts().parameter(name);
         let (host, port) = host_and_port(hosts);
         let user = parameter("user").unwrap_or_else(|| login.split(':').next().unwrap_or_default());
@@ -67,7 +67,7 @@ impl ServerUrl {
 
     /// Returns whether both URLs have the same prefix and at least one NATS server in common. The credentials are
     /// compared, too, because they decide which account is used.
-    pub(super) fn is_same_prefix(&self, other: &Self) -> bool {
+    pub(super) fn is_same_nats_store(&self, other: &Self) -> bool {
         let (left, right) = (self.parts(), other.parts());
         let is_same =
             |name: &str, default| left.parameter(name).unwrap_or(default) == right.parameter(name).unwrap_or(default);
@@ -79,7 +79,7 @@ impl ServerUrl {
     }
 }
 
-impl<'a> Parts<'a> {
+impl<'a> UrlParts<'a> {
     /// Returns the value of a parameter. If the parameter occurs more than once, the last value counts.
     fn parameter(&self, name: &str) -> Option<&'a str> {
         let values = self.parameters.split('&').filter_map(|parameter| parameter.split_once('='));
@@ -108,16 +108,17 @@ fn or_default<'a>(text: &'a str, default: &'a str) -> &'a str {
 
 impl fmt::Display for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const SHOWN: [&str; 6] = ["host", "port", "dbname", "schema", "prefix", "replicas"];
+        const SHOWN_PARAMETERS: [&str; 6] = ["host", "port", "dbname", "schema", "prefix", "replicas"];
         let (scheme, rest) = self.0.split_once("://").unwrap_or(("postgres", ""));
         // Everything before the last `@` may belong to a password, because a password can contain an `@` that is not
         // percent-encoded.
-        let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
-        let (place, parameters) = place.split_once('?').unwrap_or((place, ""));
-        let is_shown = |parameter: &&str| parameter.split_once('=').is_some_and(|(name, _)| SHOWN.contains(&name));
-        write!(f, "{scheme}://{place}")?;
-        let mut shown = parameters.split('&').filter(is_shown);
-        shown.try_fold('?', |before, parameter| write!(f, "{before}{parameter}").map(|()| '&')).map(drop)
+        let address = rest.rsplit_once('@').map_or(rest, |(_, address)| address);
+        let (address, parameters) = address.split_once('?').unwrap_or((address, ""));
+        let is_shown =
+            |parameter: &&str| parameter.split_once('=').is_some_and(|(name, _)| SHOWN_PARAMETERS.contains(&name));
+        write!(f, "{scheme}://{address}")?;
+        let mut shown_parameters = parameters.split('&').filter(is_shown);
+        shown_parameters.try_fold('?', |before, parameter| write!(f, "{before}{parameter}").map(|()| '&')).map(drop)
     }
 }
 

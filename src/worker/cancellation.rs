@@ -10,10 +10,10 @@ use tokio_util::sync::CancellationToken;
 /// The reason why a handler has to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Cancelled {
-    /// Another attempt has the claim. Whatever this handler writes under its own claim is refused.
+pub enum CancelReason {
+    /// Another attempt has the claim. Every write of this handler under its own claim is refused.
     Lost,
-    /// The thread was interrupted. The work is no longer wanted, and whatever is written for it is refused.
+    /// The thread was interrupted. The work is no longer wanted, and every write under the claim is refused.
     Superseded,
     /// No extension of the claim was confirmed for a whole lease. Another worker may have the claim by now.
     Unconfirmed,
@@ -25,7 +25,7 @@ pub enum Cancelled {
     Ended,
 }
 
-impl Cancelled {
+impl CancelReason {
     /// Returns the name of the reason in messages and metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -55,7 +55,7 @@ pub struct Cancellation(Arc<State>);
 #[derive(Debug, Default)]
 struct State {
     token: CancellationToken,
-    reason: OnceLock<Cancelled>,
+    reason: OnceLock<CancelReason>,
     has_ended: AtomicBool,
     settling: AtomicU8,
 }
@@ -75,10 +75,10 @@ pub(super) enum SettlingCommit {
 
 impl Cancellation {
     /// Waits until the handler has to stop, and returns the reason.
-    pub async fn cancelled(&self) -> Cancelled {
+    pub async fn cancelled(&self) -> CancelReason {
         self.0.token.cancelled().await;
         // The reason is written before the token is cancelled.
-        self.reason().unwrap_or(Cancelled::Stopping)
+        self.reason().unwrap_or(CancelReason::Stopping)
     }
 
     /// Returns whether the handler has to stop.
@@ -89,7 +89,7 @@ impl Cancellation {
 
     /// Returns why the handler has to stop; none while it may continue.
     #[must_use]
-    pub fn reason(&self) -> Option<Cancelled> {
+    pub fn reason(&self) -> Option<CancelReason> {
         self.0.reason.get().copied()
     }
 
@@ -100,7 +100,7 @@ impl Cancellation {
     }
 
     /// Tells the handler to stop. If it was already told, the first reason is kept.
-    pub(super) fn cancel(&self, reason: Cancelled) {
+    pub(super) fn cancel(&self, reason: CancelReason) {
         let _ = self.0.reason.set(reason);
         self.0.token.cancel();
     }
@@ -108,12 +108,12 @@ impl Cancellation {
     /// Marks the attempt as ended. Tasks that its handler left running can write nothing more.
     pub(super) fn end(&self) {
         self.0.has_ended.store(true, Ordering::SeqCst);
-        self.cancel(Cancelled::Ended);
+        self.cancel(CancelReason::Ended);
     }
 
     /// Returns whether nothing can be written under the claim any more, as far as this process knows.
     pub(super) fn is_lost(&self) -> bool {
-        self.0.has_ended.load(Ordering::SeqCst) || self.reason().is_some_and(Cancelled::is_lost)
+        self.0.has_ended.load(Ordering::SeqCst) || self.reason().is_some_and(CancelReason::is_lost)
     }
 
     pub(super) fn settling(&self) -> SettlingCommit {

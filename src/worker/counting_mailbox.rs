@@ -13,7 +13,7 @@ use store_core::{
 use super::telemetry;
 
 /// Returns the same stores with a mailbox that counts enqueued dispatches.
-pub(crate) fn counting_enqueues(mut stores: TenantStores, backend: &'static str) -> TenantStores {
+pub(crate) fn with_counting_mailbox(mut stores: TenantStores, backend: &'static str) -> TenantStores {
     stores.mailbox = stores.mailbox.map(|inner| Arc::new(CountingMailbox { inner, backend }) as _);
     stores
 }

@@ -72,7 +72,7 @@ impl Done {
 
     /// Returns the answer for work that has finished with this result.
     #[must_use]
-    pub const fn with(result: Json) -> Self {
+    pub const fn ack_with_result(result: Json) -> Self {
         Self::Ack { result: Some(result) }
     }
 
@@ -120,7 +120,7 @@ impl Failure {
         Self { error: error.into(), verdict: None }
     }
 
-    /// Sets what becomes of the dispatch. The policy is then not asked.
+    /// Sets what becomes of the dispatch. The policy is then not consulted.
     #[must_use]
     pub const fn with_verdict(mut self, verdict: Verdict) -> Self {
         self.verdict = Some(verdict);

@@ -5,17 +5,18 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use store_core::{
     AttemptEnd, ClaimRequest, ClaimedDispatch, Commit, DispatchStatus, Error, ErrorKind, InstanceId, MailboxStore,
-    Result, Settlement, TenantId, TenantStores, Waited, WorkerId,
+    Result, Settlement, TenantId, TenantStores, WaitResult, WorkerId,
 };
 
 use super::{
-    Cancellation, Cancelled, Done, Failure, Handler, Work, WorkerOptions,
-    engine::{AttemptState, Source},
+    CancelReason, Cancellation, Done, Failure, Handler, Work, WorkerOptions,
+    engine::{AttemptState, JobSource},
     telemetry::{self, Telemetry},
 };
 use crate::{Stores, options::unsupported};
 
-/// The part that an error of the takeover names. It shows that the error is about the thread and not about the claim.
+/// The part (`Error::part`) that an error of the takeover names. It distinguishes errors about the thread from errors
+/// about the claim.
 const TAKE_OVER_PART: &str = "take-over";
 
 /// The mailbox of a tenant, with the handler for its dispatches.
@@ -39,11 +40,11 @@ impl MailboxSource {
         options: &WorkerOptions,
     ) -> Result<Self> {
         let WorkerOptions { name: worker, instance, lease, .. } = options.clone();
-        let parts = stores.tenant(tenant)?;
-        let mailbox = parts.mailbox.clone().ok_or_else(|| unsupported("working without a mailbox"))?;
-        let telemetry = Telemetry::new(&telemetry::MAILBOX, stores.mailbox_backend());
+        let tenant_stores = stores.tenant(tenant)?;
+        let mailbox = tenant_stores.mailbox.clone().ok_or_else(|| unsupported("working without a mailbox"))?;
+        let telemetry = Telemetry::new(&telemetry::MAILBOX_METRICS, stores.mailbox_backend());
         let is_fenced = stores.capabilities().fenced;
-        Ok(Self { stores: parts, mailbox, handler, worker, instance, lease, is_fenced, telemetry })
+        Ok(Self { stores: tenant_stores, mailbox, handler, worker, instance, lease, is_fenced, telemetry })
     }
 
     /// Takes the thread over. From then on the thread refuses every earlier claim (CM-32, WK-6). In one store the
@@ -60,7 +61,7 @@ impl MailboxSource {
 }
 
 #[async_trait]
-impl Source for MailboxSource {
+impl JobSource for MailboxSource {
     type Job = Arc<ClaimedDispatch>;
 
     async fn claim(&self, limit: u32) -> Result<Vec<Self::Job>> {
@@ -70,14 +71,15 @@ impl Source for MailboxSource {
             tracing::error!(error = %unreadable.error, "a thread was skipped: its mailbox cannot be read");
         }
         for claimed in &claims.claimed {
-            let since = claimed.dispatch.available_at.max(claimed.dispatch.created_at).as_millis();
-            let at = claimed.dispatch.claim.as_ref().map_or(since, |claim| claim.claimed_at.as_millis());
-            self.telemetry.record_claim(Duration::from_millis(at.saturating_sub(since)));
+            let available_since = claimed.dispatch.available_at.max(claimed.dispatch.created_at).as_millis();
+            let claimed_at =
+                claimed.dispatch.claim.as_ref().map_or(available_since, |claim| claim.claimed_at.as_millis());
+            self.telemetry.record_claim(Duration::from_millis(claimed_at.saturating_sub(available_since)));
         }
         Ok(claims.claimed.into_iter().map(Arc::new).collect())
     }
 
-    async fn begin(&self, job: &Self::Job) -> Result<()> {
+    async fn prepare_attempt(&self, job: &Self::Job) -> Result<()> {
         self.mailbox.start(&job.claim(), self.instance.clone()).await?;
         self.take_over(job).await
     }
@@ -115,8 +117,8 @@ impl Source for MailboxSource {
         Ok(match ended.map(|attempt| attempt.end) {
             None => AttemptState::Forgotten,
             Some(AttemptEnd::DeadLettered) => AttemptState::Ended("dead_letter"),
-            Some(AttemptEnd::LeaseExpired) => AttemptState::Lost(Cancelled::Lost),
-            Some(AttemptEnd::Superseded) => AttemptState::Lost(Cancelled::Superseded),
+            Some(AttemptEnd::LeaseExpired) => AttemptState::Lost(CancelReason::Lost),
+            Some(AttemptEnd::Superseded) => AttemptState::Lost(CancelReason::Superseded),
             Some(end) => AttemptState::Ended(end.name()),
         })
     }
@@ -133,7 +135,7 @@ impl Source for MailboxSource {
         job.dispatch.attempts
     }
 
-    async fn wait(&self, timeout: Duration) -> Option<Result<Waited>> {
+    async fn wait(&self, timeout: Duration) -> Option<Result<WaitResult>> {
         let wake_ups = self.stores.wake_ups()?;
         Some(wake_ups.wait(timeout).await)
     }

@@ -6,11 +6,11 @@ mod counting_mailbox;
 mod engine;
 mod fenced;
 mod handler;
+mod loop_handle;
 mod mailbox;
 mod maintenance;
 mod options;
 mod relay;
-mod running;
 mod telemetry;
 mod work;
 
@@ -19,14 +19,14 @@ use std::sync::Arc;
 use store_core::{Error, Result, TenantId};
 
 #[cfg(feature = "metrics")]
-pub(crate) use self::counting_mailbox::counting_enqueues;
+pub(crate) use self::counting_mailbox::with_counting_mailbox;
 pub use self::{
-    cancellation::{Cancellation, Cancelled},
+    cancellation::{CancelReason, Cancellation},
     handler::{Done, Failure, Handler, HandlerError, Policy, RetryAll, Verdict},
-    maintenance::{Maintained, Maintenance, Retention},
+    loop_handle::{LoopHandle, WorkSummary},
+    maintenance::{Maintenance, MaintenanceSummary, Retention},
     options::{Backoff, WorkerOptions},
     relay::{Deliver, OutboxDelivery, Relay},
-    running::{Running, Summary},
     work::Work,
 };
 use self::{engine::Engine, mailbox::MailboxSource};
@@ -56,12 +56,12 @@ use crate::{Stores, options::unsupported};
 /// # Guarantees
 /// - Each dispatch is claimed, started, extended at each third of its lease, handled and settled. At most
 ///   [`WorkerOptions::concurrency`] dispatches are handled at once, each of another thread (WK-1).
-/// - A handler whose claim is lost or superseded is cancelled as soon as the worker knows it, and can write nothing
+/// - A handler whose claim is lost or superseded is cancelled as soon as the worker knows of it, and can write nothing
 ///   more through its [`Work`] (WK-2). Before the worker calls the handler, it makes sure that no write of an earlier
 ///   attempt can still take effect (WK-6).
-/// - After an error the dispatch is retried after a growing delay, snoozed, made a dead letter or cancelled, as the
-///   policy says. A panic is an error (WK-3).
-/// - A worker that stops claims nothing more, lets handlers finish until a deadline and releases the remaining
+/// - After an error the policy decides whether the dispatch is retried after a growing delay, snoozed, made a dead
+///   letter, or cancelled. A panic is an error (WK-3).
+/// - When a worker stops, it claims nothing more, lets handlers finish until a deadline, and releases the remaining
 ///   dispatches. Killing a worker only delays its dispatches (WK-4).
 ///
 /// A dispatch is handled at least once. `docs/workers.md` says when it is handled twice, and what to do about it.
@@ -99,28 +99,28 @@ impl Worker {
     ///
     /// # Errors
     /// `Unavailable` outside of a tokio runtime.
-    pub fn start(self) -> Result<Running> {
+    pub fn start(self) -> Result<LoopHandle> {
         self.engine.start()
     }
 
     /// Starts the worker. It ends by itself once it can claim nothing, no handler runs, and every dispatch that failed
-    /// in it has been tried again.
+    /// in this worker has been tried again.
     ///
     /// It does not wait for other dispatches that become available later, or for dispatches that other workers have
     /// claimed.
     ///
     /// # Errors
     /// As [`start`](Self::start).
-    pub fn start_until_idle(self) -> Result<Running> {
+    pub fn start_until_idle(self) -> Result<LoopHandle> {
         self.engine.until_idle().start()
     }
 
     /// Runs the worker [until it is idle](Self::start_until_idle).
     ///
     /// # Errors
-    /// The error that ended the worker earlier, as for [`Running::stop`].
-    pub async fn run_until_idle(self) -> Result<Summary> {
-        self.start_until_idle()?.ended().await
+    /// The error that ended the worker earlier, as for [`LoopHandle::stop`].
+    pub async fn run_until_idle(self) -> Result<WorkSummary> {
+        self.start_until_idle()?.join().await
     }
 }
 

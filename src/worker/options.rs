@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use store_core::{Error, IdSource, InstanceId, Result, Uuids, WorkerId};
+use store_core::{Error, IdSource, InstanceId, Result, UuidSource, WorkerId};
 
 use super::{Policy, RetryAll};
 
@@ -41,7 +41,7 @@ pub struct WorkerOptions {
     pub patience: Duration,
     /// The longest time that one attempt may run; without a limit by default.
     pub deadline: Option<Duration>,
-    /// How long [`Running::stop`](super::Running::stop) lets handlers finish; 30 seconds by default.
+    /// How long [`LoopHandle::stop`](super::LoopHandle::stop) lets handlers finish; 30 seconds by default.
     pub stop_deadline: Duration,
     /// How long a handler that was told to stop may take before it is aborted; 5 seconds by default.
     pub grace: Duration,
@@ -54,7 +54,7 @@ pub struct WorkerOptions {
 impl Default for WorkerOptions {
     /// The defaults of WK-8.
     fn default() -> Self {
-        let name = Uuids.next_id();
+        let name = UuidSource.next_id();
         // A generated id is always a valid one.
         let id = |prefix: &str| format!("{prefix}{name}");
         Self {
@@ -210,7 +210,7 @@ mod tests {
 
     use super::{Backoff, WorkerOptions};
 
-    /// Shows WK-8, and the delays of WK-3.
+    /// Tests WK-8, and the delays of WK-3.
     #[test]
     fn retry_delays_double_up_to_a_bound_with_jitter() {
         let backoff = Backoff::default();
@@ -219,14 +219,14 @@ mod tests {
             [1, 2, 3, 7, 8, 9, 40, u32::MAX].map(millis),
             [250, 500, 1_000, 16_000, 30_000, 30_000, 30_000, 30_000]
         );
-        let pauses: Vec<_> = (0..100).map(|_| backoff.delay(3)).collect();
+        let delays: Vec<_> = (0..100).map(|_| backoff.delay(3)).collect();
         let (least, most) = (Duration::from_millis(500), Duration::from_secs(1));
-        assert!(pauses.iter().all(|pause| (least..=most).contains(pause)), "{pauses:?}");
-        assert!(pauses.iter().any(|pause| *pause != pauses[0]), "{pauses:?}");
+        assert!(delays.iter().all(|delay| (least..=most).contains(delay)), "{delays:?}");
+        assert!(delays.iter().any(|delay| *delay != delays[0]), "{delays:?}");
         assert_eq!(Backoff::new(Duration::ZERO, Duration::ZERO).delay(9), Duration::ZERO);
     }
 
-    /// Shows WK-8.
+    /// Tests WK-8.
     #[test]
     fn the_defaults_are_those_of_the_contract() {
         let options = WorkerOptions::default();

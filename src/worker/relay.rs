@@ -5,12 +5,12 @@ use std::{fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use store_core::{
     ClaimOutbox, ClaimedOutboxRow, Error, ExtendOutbox, LaneId, OutboxRow, OutboxSettlement, OutboxStatus, OutboxStore,
-    OutboxTarget, Result, SettleOutbox, Settlement, TenantId, Waited, WorkerId,
+    OutboxTarget, Result, SettleOutbox, Settlement, TenantId, WaitResult, WorkerId,
 };
 
 use super::{
-    Cancellation, Done, Failure, Running, Summary, WorkerOptions,
-    engine::{AttemptState, Engine, Source},
+    Cancellation, Done, Failure, LoopHandle, WorkSummary, WorkerOptions,
+    engine::{AttemptState, Engine, JobSource},
     telemetry::{self, Telemetry},
 };
 use crate::Stores;
@@ -60,7 +60,7 @@ impl Relay {
     pub fn new(stores: &Stores, tenant: &TenantId, lane: LaneId, deliver: impl Deliver) -> Result<Self> {
         let outbox = stores.commits(tenant)?.outbox();
         let options = WorkerOptions::default();
-        let telemetry = Telemetry::new(&telemetry::OUTBOX, stores.backend());
+        let telemetry = Telemetry::new(&telemetry::OUTBOX_METRICS, stores.backend());
         let (worker, lease) = (options.name.clone(), options.lease);
         let source = OutboxSource { outbox, deliver: Arc::new(deliver), lane, target: None, worker, lease, telemetry };
         Ok(Self { source, options })
@@ -88,7 +88,7 @@ impl Relay {
     ///
     /// # Errors
     /// `Unavailable` outside of a tokio runtime.
-    pub fn start(self) -> Result<Running> {
+    pub fn start(self) -> Result<LoopHandle> {
         Engine::new(self.source, self.options).start()
     }
 
@@ -96,9 +96,9 @@ impl Relay {
     /// again.
     ///
     /// # Errors
-    /// The error that ended the relay earlier, as for [`Running::stop`].
-    pub async fn run_until_idle(self) -> Result<Summary> {
-        Engine::new(self.source, self.options).until_idle().start()?.ended().await
+    /// The error that ended the relay earlier, as for [`LoopHandle::stop`].
+    pub async fn run_until_idle(self) -> Result<WorkSummary> {
+        Engine::new(self.source, self.options).until_idle().start()?.join().await
     }
 }
 
@@ -188,7 +188,7 @@ fn outbox_settlement(settlement: &Settlement) -> OutboxSettlement {
 }
 
 #[async_trait]
-impl Source for OutboxSource {
+impl JobSource for OutboxSource {
     type Job = Arc<ClaimedRow>;
 
     async fn claim(&self, limit: u32) -> Result<Vec<Self::Job>> {
@@ -198,16 +198,16 @@ impl Source for OutboxSource {
         if !claimed.unreadable.is_empty() {
             tracing::error!(rows = claimed.unreadable.len(), "outbox rows were skipped: they cannot be read");
         }
-        let job = |ClaimedOutboxRow { row, token, .. }| {
+        let to_job = |ClaimedOutboxRow { row, token, .. }| {
             let lease_until = row.claim.as_ref().map_or(row.available_at, |claim| claim.lease_until);
             let claimed_at = lease_until.saturating_sub(self.lease).as_millis();
             self.telemetry.record_claim(Duration::from_millis(claimed_at.saturating_sub(row.available_at.as_millis())));
             Arc::new(ClaimedRow { row: Arc::new(row), token })
         };
-        Ok(claimed.rows.into_iter().map(job).collect())
+        Ok(claimed.rows.into_iter().map(to_job).collect())
     }
 
-    async fn begin(&self, _job: &Self::Job) -> Result<()> {
+    async fn prepare_attempt(&self, _job: &Self::Job) -> Result<()> {
         Ok(())
     }
 
@@ -233,8 +233,8 @@ impl Source for OutboxSource {
         })
     }
 
-    /// A row keeps no history of its attempts. If the row has ended or has failed once more, this is taken for the end
-    /// of this attempt, because the store knows nothing more.
+    /// Derives the state from the row, which keeps no history of its attempts. If the row has ended, or has one more
+    /// failure than when it was claimed, this is taken to be the result of this attempt.
     async fn attempt_state(&self, job: &Self::Job) -> Result<AttemptState> {
         let Some(row) = self.outbox.load_outbox(&job.row.id).await? else { return Ok(AttemptState::Forgotten) };
         Ok(match row.status {
@@ -249,15 +249,15 @@ impl Source for OutboxSource {
 
     async fn is_waiting_for_retry(&self, job: &Self::Job) -> Result<bool> {
         let row = self.outbox.load_outbox(&job.row.id).await?;
-        let failed = job.row.attempts.saturating_add(1);
-        Ok(row.is_some_and(|row| row.status == OutboxStatus::Pending && row.attempts == failed))
+        let failures_after_attempt = job.row.attempts.saturating_add(1);
+        Ok(row.is_some_and(|row| row.status == OutboxStatus::Pending && row.attempts == failures_after_attempt))
     }
 
     fn failures(&self, job: &Self::Job) -> u32 {
         job.row.attempts
     }
 
-    async fn wait(&self, _timeout: Duration) -> Option<Result<Waited>> {
+    async fn wait(&self, _timeout: Duration) -> Option<Result<WaitResult>> {
         None
     }
 

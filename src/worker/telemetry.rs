@@ -39,9 +39,9 @@ macro_rules! metric_names {
 }
 
 /// The names for a mailbox.
-pub(super) static MAILBOX: MetricNames = metric_names!("agentstore.mailbox");
+pub(super) static MAILBOX_METRICS: MetricNames = metric_names!("agentstore.mailbox");
 /// The names for an outbox.
-pub(super) static OUTBOX: MetricNames = metric_names!("agentstore.outbox");
+pub(super) static OUTBOX_METRICS: MetricNames = metric_names!("agentstore.outbox");
 
 /// Whether this build records metrics.
 pub(super) const RECORDS_METRICS: bool = cfg!(feature = "metrics");

@@ -109,7 +109,7 @@ impl Work {
 
     /// Returns an empty commit to the thread of the dispatch.
     #[must_use]
-    pub fn commit(&self) -> Commit {
+    pub fn new_commit(&self) -> Commit {
         Commit::new(self.dispatch().thread.clone())
     }
 

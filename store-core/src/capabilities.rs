@@ -85,21 +85,21 @@ impl Capabilities {
 
     /// Sets how subscribers learn of events. This also says that the store has events.
     #[must_use]
-    pub const fn delivering(mut self, delivery: EventDelivery) -> Self {
+    pub const fn with_event_delivery(mut self, delivery: EventDelivery) -> Self {
         self.delivery = Some(delivery);
         self
     }
 
     /// Sets that the store has a mailbox whose claims a commit can check in the same atomic step.
     #[must_use]
-    pub const fn fencing(mut self) -> Self {
+    pub const fn with_fencing(mut self) -> Self {
         self.fenced = true;
         self
     }
 
     /// Sets the capabilities of a store on a server: any number of processes, and the time of the server.
     #[must_use]
-    pub const fn of_a_server(mut self) -> Self {
+    pub const fn on_server(mut self) -> Self {
         (self.processes, self.time) = (Processes::Many, TimeSource::Server);
         self
     }
@@ -107,7 +107,7 @@ impl Capabilities {
     /// Sets the capabilities of a store that any number of processes on one host can open. It uses the time of the
     /// host.
     #[must_use]
-    pub const fn of_a_host(mut self) -> Self {
+    pub const fn on_host(mut self) -> Self {
         (self.processes, self.time) = (Processes::Many, TimeSource::Host);
         self
     }

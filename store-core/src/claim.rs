@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    codec::{Codec, DecodeError, serde_by_codec, sha256},
+    codec::{Codec, DecodeError, serde_by_codec, sha256_hex},
     error::{Error, Result},
     id::{DispatchId, IdSource},
 };
@@ -36,13 +36,13 @@ impl ClaimToken {
     /// Returns the digest of the token. It is stored instead of the token, so that a reader of stored data cannot use
     /// the claim.
     pub(crate) fn digest(&self) -> String {
-        sha256(&self.0)
+        sha256_hex(&self.0)
     }
 
     /// Returns whether the token was generated in this incarnation of the store. The store may have lost the claims of
     /// earlier incarnations.
     pub(crate) fn is_of_incarnation(&self, incarnation: u64) -> bool {
-        self.0.split_once('.').is_some_and(|(made, _)| made.parse() == Ok(incarnation))
+        self.0.split_once('.').is_some_and(|(generated_in, _)| generated_in.parse() == Ok(incarnation))
     }
 }
 
@@ -73,8 +73,8 @@ pub(crate) fn check_lease(lease: Duration) -> Result<()> {
 /// The number of a claim. It grows with every claim of a thread, and no number is used twice (MB-25).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClaimNumber {
-    /// The incarnation of the mailbox. When the mailbox is created, restored or emptied, it is raised above all earlier
-    /// incarnations.
+    /// The incarnation of the mailbox. This number is raised above all earlier incarnations when the mailbox is
+    /// created, restored or emptied.
     pub incarnation: u64,
     /// Counts the claims of the thread.
     pub counter: u64,

@@ -28,8 +28,8 @@ fn rejection_reason(text: &str) -> Option<&'static str> {
     }
 }
 
-macro_rules! ids {
-    ($($(#[$doc:meta])* $name:ident = $what:literal;)*) => {$(
+macro_rules! id_types {
+    ($($(#[$doc:meta])* $name:ident = $type_name:literal;)*) => {$(
         $(#[$doc])*
         ///
         /// Cheap to clone. Serialises as a plain JSON string (ID-8). Deserialising checks the text again (ID-1).
@@ -37,17 +37,17 @@ macro_rules! ids {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// The type of the id, as error messages name it.
-            pub const WHAT: &'static str = $what;
+            /// The name of this type of id in error messages.
+            pub const TYPE_NAME: &'static str = $type_name;
 
-            /// Checks `text` and makes an id of it.
+            /// Checks `text` and makes an id from it.
             ///
             /// # Errors
             /// `Invalid` if `text` is empty, blank or longer than 256 bytes, or contains a control character (ID-1).
             pub fn new(text: impl AsRef<str>) -> Result<Self> {
                 let text = text.as_ref();
                 match rejection_reason(text) {
-                    Some(reason) => Err(Error::invalid(concat!($what, " id"), reason)),
+                    Some(reason) => Err(Error::invalid(concat!($type_name, " id"), reason)),
                     None => Ok(Self(Arc::from(text))),
                 }
             }
@@ -100,7 +100,7 @@ macro_rules! ids {
     )*};
 }
 
-ids! {
+id_types! {
     /// The id of a tenant. Every store handle belongs to one tenant.
     TenantId = "tenant";
     /// The id of a thread.
@@ -111,7 +111,7 @@ ids! {
     RunId = "run";
     /// The id of the agent that works in a run.
     AgentId = "agent";
-    /// The id of what a thread belongs to: a user, a ticket, a repository.
+    /// The id of the resource that a thread belongs to, such as a user, a ticket or a repository.
     ResourceId = "resource";
     /// The id of a dispatch, a unit of work in the mailbox.
     DispatchId = "dispatch";
@@ -125,13 +125,13 @@ ids! {
     WriterId = "writer";
     /// The idempotency key of an append of events, unique for its writer.
     EventKey = "event key";
-    /// The id of what caused an event.
+    /// The id of the cause of an event.
     CausationId = "causation";
-    /// The id that events which belong together have in common.
+    /// The id that related events have in common.
     CorrelationId = "correlation";
     /// The id of a worker that claims dispatches or outbox rows.
     WorkerId = "worker";
-    /// The id of what works on a dispatch: a process, a machine.
+    /// The id of the process or machine that works on a dispatch.
     InstanceId = "instance";
     /// The idempotency key of an interrupt, unique in its thread.
     InterruptKey = "interrupt key";
@@ -167,9 +167,9 @@ pub trait IdSource: Send + Sync + fmt::Debug {
 
 /// Generates UUIDv7 in lower case. Ids sort in the order in which one process generated them (ID-6).
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Uuids;
+pub struct UuidSource;
 
-impl IdSource for Uuids {
+impl IdSource for UuidSource {
     fn next_id(&self) -> String {
         uuid::Uuid::now_v7().hyphenated().to_string()
     }
@@ -177,7 +177,7 @@ impl IdSource for Uuids {
 
 #[cfg(test)]
 mod tests {
-    use super::{IdSource, ThreadId, Uuids};
+    use super::{IdSource, ThreadId, UuidSource};
 
     #[test]
     fn ids_are_validated_when_created() {
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn generated_ids_sort_in_the_order_of_creation() {
-        let ids: Vec<_> = (0..1000).map(|_| Uuids.next_id()).collect();
+        let ids: Vec<_> = (0..1000).map(|_| UuidSource.next_id()).collect();
         assert!(ids.is_sorted());
     }
 }

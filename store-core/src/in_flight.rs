@@ -4,13 +4,13 @@
 //! ```
 //! use std::sync::Arc;
 //!
-//! use store_core::in_flight::{AbandonedCalls, start};
+//! use store_core::in_flight::{AbandonedCalls, start_call};
 //!
 //! # async fn call() {
 //! let abandoned = Arc::new(AbandonedCalls::default());
 //! // Each call first waits for the earlier calls that have no caller any more.
 //! abandoned.wait(&None).await;
-//! let (work, caller) = start(&abandoned, None);
+//! let (work, caller) = start_call(&abandoned, None);
 //! // The code that does the work drops its guard when the work has taken effect.
 //! drop(work);
 //! // The caller reports that it received the answer.
@@ -30,6 +30,7 @@ use crate::{
     waiters::Waiters,
 };
 
+// The states of a call. A call is finished when its work has ended, or when its caller has the answer.
 const RUNNING: u8 = 0;
 const FINISHED: u8 = 1;
 const ABANDONED: u8 = 2;
@@ -41,7 +42,7 @@ pub type CallScope = Option<ThreadId>;
 #[derive(Debug, Default)]
 pub struct AbandonedCalls {
     running: Mutex<HashMap<CallScope, usize>>,
-    finished: Waiters,
+    waiting_calls: Waiters,
 }
 
 /// The guard that the work of a call holds. It is dropped when the work has taken effect, or when it is certain that it
@@ -62,16 +63,17 @@ struct InFlightCall {
 
 /// Starts a call. Returns the guard for its work and the guard for its caller.
 #[must_use]
-pub fn start(abandoned: &Arc<AbandonedCalls>, scope: CallScope) -> (WorkGuard, CallerGuard) {
+pub fn start_call(abandoned: &Arc<AbandonedCalls>, scope: CallScope) -> (WorkGuard, CallerGuard) {
     let in_flight = Arc::new(InFlightCall { state: AtomicU8::new(RUNNING), scope, abandoned: Arc::clone(abandoned) });
     (WorkGuard(Arc::clone(&in_flight)), CallerGuard(in_flight))
 }
 
 impl AbandonedCalls {
-    /// Waits for all abandoned calls that must take effect before a call with this scope.
+    /// Waits until all abandoned calls have ended that could be confused with a new call of this scope: those about the
+    /// same thread, and those about several threads. A call about several threads waits for all abandoned calls.
     pub async fn wait(&self, scope: &CallScope) {
         while self.blocks(scope) {
-            let waiter = self.finished.register(Timestamp::MAX);
+            let waiter = self.waiting_calls.register(Timestamp::MAX);
             if self.blocks(scope) {
                 waiter.next_wake_up().await;
             }
@@ -91,11 +93,11 @@ impl AbandonedCalls {
         }
     }
 
-    fn enter(&self, scope: &CallScope) {
+    fn add_abandoned(&self, scope: &CallScope) {
         *self.running().entry(scope.clone()).or_default() += 1;
     }
 
-    fn leave(&self, scope: &CallScope) {
+    fn remove_ended(&self, scope: &CallScope) {
         let mut running = self.running();
         if let Some(count) = running.get_mut(scope) {
             *count -= 1;
@@ -104,7 +106,7 @@ impl AbandonedCalls {
             }
         }
         drop(running);
-        self.finished.wake(|_| true);
+        self.waiting_calls.wake(|_| true);
     }
 }
 
@@ -122,9 +124,9 @@ impl Drop for CallerGuard {
             return;
         }
         // The abandoned call is counted first, because the work may end at any moment.
-        abandoned.enter(scope);
+        abandoned.add_abandoned(scope);
         if state.compare_exchange(RUNNING, ABANDONED, Ordering::SeqCst, Ordering::SeqCst).is_err() {
-            abandoned.leave(scope);
+            abandoned.remove_ended(scope);
         }
     }
 }
@@ -133,7 +135,7 @@ impl Drop for WorkGuard {
     fn drop(&mut self) {
         let InFlightCall { state, scope, abandoned } = &*self.0;
         if state.swap(FINISHED, Ordering::SeqCst) == ABANDONED {
-            abandoned.leave(scope);
+            abandoned.remove_ended(scope);
         }
     }
 }
@@ -147,26 +149,26 @@ mod tests {
         task::{Context, Waker},
     };
 
-    use super::{AbandonedCalls, start};
+    use super::{AbandonedCalls, start_call};
     use crate::ThreadId;
 
     #[test]
     fn only_abandoned_calls_are_waited_for() {
         let abandoned = Arc::new(AbandonedCalls::default());
         let scope = |text: &str| ThreadId::new(text).ok();
-        let (work, caller) = start(&abandoned, scope("a"));
+        let (work, caller) = start_call(&abandoned, scope("a"));
         caller.answered();
         drop(work);
-        let (work, caller) = start(&abandoned, scope("a"));
+        let (work, caller) = start_call(&abandoned, scope("a"));
         drop(work);
         drop(caller);
         assert!(!abandoned.blocks(&None));
-        let (work, caller) = start(&abandoned, scope("a"));
+        let (work, caller) = start_call(&abandoned, scope("a"));
         drop(caller);
         assert!(abandoned.blocks(&None) && abandoned.blocks(&scope("a")) && !abandoned.blocks(&scope("b")));
         drop(work);
         assert!(!abandoned.blocks(&None));
-        let (work, caller) = start(&abandoned, None);
+        let (work, caller) = start_call(&abandoned, None);
         drop(caller);
         assert!(abandoned.blocks(&scope("b")));
         drop(work);
@@ -176,7 +178,7 @@ mod tests {
     #[test]
     fn an_answered_call_is_not_abandoned() {
         let abandoned = Arc::new(AbandonedCalls::default());
-        let (work, caller) = start(&abandoned, None);
+        let (work, caller) = start_call(&abandoned, None);
         caller.answered();
         assert!(!abandoned.blocks(&None));
         drop(work);
@@ -185,7 +187,7 @@ mod tests {
     #[test]
     fn a_later_call_waits_until_an_abandoned_call_ends() {
         let abandoned = Arc::new(AbandonedCalls::default());
-        let (work, caller) = start(&abandoned, None);
+        let (work, caller) = start_call(&abandoned, None);
         drop(caller);
         let mut wait = pin!(abandoned.wait(&None));
         let mut context = Context::from_waker(Waker::noop());

@@ -28,7 +28,7 @@ pub const MAX_JSON_DEPTH: usize = 128;
 pub struct Json(Arc<str>);
 
 impl Json {
-    /// Checks `text` and makes a value of it.
+    /// Checks `text` and makes a value from it.
     ///
     /// # Errors
     /// `Invalid` if `text` is not a JSON value; `LimitExceeded` if it is nested deeper than [`MAX_JSON_DEPTH`] (ER-9).
@@ -67,8 +67,9 @@ impl Json {
     /// `Invalid` if the value does not fit the type.
     pub fn to<T: DeserializeOwned>(&self) -> Result<T> {
         // The message of serde quotes the value, which may be secret. Only the column is kept (ER-6).
-        let place = |e: serde_json::Error| format!("at column {}", e.column());
-        serde_json::from_str(&self.0).map_err(|e| Error::invalid("json", "its shape is wrong").with_source(place(e)))
+        let column_text = |e: serde_json::Error| format!("at column {}", e.column());
+        serde_json::from_str(&self.0)
+            .map_err(|e| Error::invalid("json", "its shape is wrong").with_source(column_text(e)))
     }
 
     /// Returns whether the value is an object.
@@ -88,7 +89,7 @@ impl Json {
 fn compact(text: &str) -> Result<Arc<str>> {
     let mut out = String::with_capacity(text.len());
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
-    let mut kept = 0;
+    let mut uncopied = 0;
     for (at, byte) in text.bytes().enumerate() {
         if in_string {
             match byte {
@@ -104,18 +105,18 @@ fn compact(text: &str) -> Result<Arc<str>> {
             b'{' | b'[' => {
                 depth += 1;
                 if depth > MAX_JSON_DEPTH {
-                    return Err(Error::limit("json depth", MAX_JSON_DEPTH as u64, depth as u64));
+                    return Err(Error::limit_exceeded("json depth", MAX_JSON_DEPTH as u64, depth as u64));
                 }
             }
             b'}' | b']' => depth -= 1,
             b' ' | b'\n' | b'\r' | b'\t' => {
-                out.push_str(text.get(kept..at).unwrap_or_default());
-                kept = at + 1;
+                out.push_str(text.get(uncopied..at).unwrap_or_default());
+                uncopied = at + 1;
             }
             _ => {}
         }
     }
-    out.push_str(text.get(kept..).unwrap_or_default());
+    out.push_str(text.get(uncopied..).unwrap_or_default());
     Ok(Arc::from(out))
 }
 
@@ -150,20 +151,20 @@ mod tests {
     use super::{Json, MAX_JSON_DEPTH};
     use crate::ErrorKind;
 
-    fn check(text: &str, kept: &str) {
-        assert_eq!(Json::parse(text).unwrap().as_str(), kept, "{text}");
+    fn expect_parsed_text(text: &str, expected: &str) {
+        assert_eq!(Json::parse(text).unwrap().as_str(), expected, "{text}");
     }
 
     #[test]
     fn only_white_space_outside_of_strings_is_removed() {
-        check("1e2", "1e2");
-        check("-0.0", "-0.0");
-        check("12345678901234567890.10", "12345678901234567890.10");
-        check(r#" { "b" : 1 , "a" : 2 , "b" : 3 } "#, r#"{"b":1,"a":2,"b":3}"#);
-        check(r#""a \" b \\""#, r#""a \" b \\""#);
-        check(r#"["\ud800", "\u0000", " "]"#, r#"["\ud800","\u0000"," "]"#);
-        check("\"\u{2028}\u{feff}\"", "\"\u{2028}\u{feff}\"");
-        check("\n[\t1,\r\n2]", "[1,2]");
+        expect_parsed_text("1e2", "1e2");
+        expect_parsed_text("-0.0", "-0.0");
+        expect_parsed_text("12345678901234567890.10", "12345678901234567890.10");
+        expect_parsed_text(r#" { "b" : 1 , "a" : 2 , "b" : 3 } "#, r#"{"b":1,"a":2,"b":3}"#);
+        expect_parsed_text(r#""a \" b \\""#, r#""a \" b \\""#);
+        expect_parsed_text(r#"["\ud800", "\u0000", " "]"#, r#"["\ud800","\u0000"," "]"#);
+        expect_parsed_text("\"\u{2028}\u{feff}\"", "\"\u{2028}\u{feff}\"");
+        expect_parsed_text("\n[\t1,\r\n2]", "[1,2]");
     }
 
     #[test]

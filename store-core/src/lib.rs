@@ -67,26 +67,26 @@ pub use self::{
     claim::{ClaimNumber, ClaimToken, Fence},
     commit::{Commit, CommitCoordinator, Receipt, StateChange, StateOp, ThreadState},
     context::{Budget, Context, ContextMessage, ContextRequest, OpenCalls, Repair, RepairKind, ThreadContext},
-    error::{Cause, Detail, Error, ErrorKind, Outcome, Result, SchemaMend, Subject},
+    error::{Detail, Error, ErrorKind, Outcome, Result, SchemaMend, Subject, UnavailableCause},
     event::{
         AppendEvents, AppendedEvents, Event, EventCursors, EventFilter, EventQuery, EventReader, EventRef,
         EventRetention, EventStore, EventStream, EventSubscriber, EventVisibility, EventWriter, NewEvent, Scope,
-        ScopeInfo, Start, Subscribe, Subscription, TrimBefore, TrimRequest, Trimmed,
+        ScopeInfo, Subscribe, Subscription, SubscriptionStart, TrimBefore, TrimRequest, Trimmed,
     },
     ext::{
-        CommitCoordinatorExt, DeliverOrQueue, EntryStream, Fork, Guard, LeafComparison, LogReaderExt, NewCheckpoint,
-        PendingStoreExt, Routed,
+        CommitCoordinatorExt, DeliverOrQueue, DeliveredOrQueued, EntryStream, Fork, Guard, LeafComparison,
+        LogReaderExt, NewCheckpoint, PendingStoreExt,
     },
     id::{
         AgentId, CausationId, CommitKey, CorrelationId, DedupeKey, DispatchId, EntryId, EventId, EventKey, EventKind,
         IdSource, InstanceId, InterruptKey, LaneId, MAX_ID_BYTES, OrderKey, OutboxId, OutboxTarget, ResourceId, RunId,
-        TenantId, ThreadId, Uuids, WorkerId, WriterId,
+        TenantId, ThreadId, UuidSource, WorkerId, WriterId,
     },
     json::{Json, MAX_JSON_DEPTH},
     limits::{Limits, check_limit, length},
     live::{
-        DeliverLive, LIVE_DEADLINE, LiveChannel, LiveCommand, LiveDelivery, LiveInput, LiveReceiver, LiveTarget,
-        ReceivedCommand, Waited, WakeUps,
+        DEFAULT_LIVE_DEADLINE, DeliverLive, LiveChannel, LiveCommand, LiveDelivery, LiveInput, LiveReceiver,
+        LiveTarget, ReceivedCommand, WaitResult, WakeUps,
     },
     log::{
         Block, BlockKind, Body, BodyKind, BranchPoint, Checkpoint, Compaction, Custom, Decision, DecisionAction,
@@ -97,8 +97,9 @@ pub use self::{
     mailbox::{
         Attempt, AttemptEnd, ClaimRef, ClaimRequest, ClaimedDispatch, Claims, Dispatch, DispatchClaim, DispatchCounts,
         DispatchFilter, DispatchOrder, DispatchQuery, DispatchStatus, Enqueued, Interrupt, Interrupted,
-        MailboxConsumer, MailboxMaintenance, MailboxProducer, MailboxReader, MailboxStore, Missed, NewDispatch, Purge,
-        Purged, ReadyThread, Reclaimed, Requeue, RequeueChoice, Settled, Settlement, Unreadable, When,
+        MailboxConsumer, MailboxMaintenance, MailboxProducer, MailboxReader, MailboxStore, NewDispatch,
+        NotClaimedReason, Purge, Purged, ReadyThread, Reclaimed, Requeue, RequeueChoice, Settled, Settlement,
+        UnreadableThread, When,
     },
     outbox::{
         ClaimOutbox, ClaimedOutbox, ClaimedOutboxRow, ExtendOutbox, NewOutboxRow, OutboxChoice, OutboxClaim,
@@ -107,21 +108,21 @@ pub use self::{
     },
     page::{
         Cursor, CursorKey, CursorScope, DEFAULT_PAGE, MAX_BYTES_READ, MAX_PAGE, MAX_RECORDS_READ, Page, PageBuilder,
-        PageRequest, Position, TimeOrder, Walk, merged,
+        PageRequest, Position, TimeOrderedSets, TimeWalk, merge_ordered,
     },
     pending::{
-        AppendPending, Appended, Boundary, Delivery, Granularity, InputRef, NewInput, PendingBody, PendingInput,
-        PendingQueue, PendingStore, PendingUpdate, Reorder, Target, select,
+        AppendPending, AppendedInputs, Boundary, Delivery, Granularity, InputRef, NewInput, PendingBody, PendingInput,
+        PendingQueue, PendingStore, PendingUpdate, Reorder, RunTarget, select_inputs,
     },
-    progress::{Progress, Silent},
+    progress::{IgnoreProgress, Progress},
     run::{
-        Completion, EntryRange, Run, RunChange, RunFilter, RunOutcome, RunPhase, RunQuery, RunReader, RunScope,
+        Completion, EntryRange, Run, RunChange, RunFilter, RunListKey, RunOutcome, RunPhase, RunQuery, RunReader,
         RunStatus, Ticket, WaitingReason, WaitingState,
     },
     store::{Store, TenantStores},
     thread::{
         ChildStrategy, DeleteRequest, Deletion, NewThread, ParentFilter, PruneRequest, Pruned, Thread, ThreadAdmin,
-        ThreadFields, ThreadFilter, ThreadOrder, ThreadPatch, ThreadQuery, ThreadReader, ThreadRunStore, ThreadScope,
+        ThreadFields, ThreadFilter, ThreadListKey, ThreadOrder, ThreadPatch, ThreadQuery, ThreadReader, ThreadRunStore,
     },
     time::{Clock, ManualClock, SystemClock, Timestamp},
     version::{Expect, Version},

@@ -90,7 +90,7 @@ impl Limits {
 /// # Errors
 /// `LimitExceeded` if `actual` is above `max`.
 pub fn check_limit(limit: &'static str, actual: u64, max: u64) -> Result<()> {
-    if actual > max { Err(Error::limit(limit, max, actual)) } else { Ok(()) }
+    if actual > max { Err(Error::limit_exceeded(limit, max, actual)) } else { Ok(()) }
 }
 
 /// Converts the length of a text or list to the type of the limits.
@@ -100,7 +100,7 @@ pub fn length(len: usize) -> u64 {
 }
 
 /// Shortens an error text that is longer than its limit: cuts it between two characters and adds `…` (ER-10).
-pub(crate) fn cut_text(text: &mut String, limits: &Limits) {
+pub(crate) fn truncate_text(text: &mut String, limits: &Limits) {
     let max = usize::try_from(limits.text_bytes).unwrap_or(usize::MAX);
     if text.len() > max {
         let end = (0..=max.saturating_sub('…'.len_utf8())).rev().find(|&end| text.is_char_boundary(end));
@@ -111,12 +111,12 @@ pub(crate) fn cut_text(text: &mut String, limits: &Limits) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Limits, cut_text};
+    use super::{Limits, truncate_text};
 
     #[test]
     fn a_long_error_text_is_cut_at_a_character() {
         let mut text = "é".repeat(10);
-        cut_text(&mut text, &Limits { text_bytes: 12, ..Limits::default() });
+        truncate_text(&mut text, &Limits { text_bytes: 12, ..Limits::default() });
         assert_eq!(text, "éééé…");
     }
 }

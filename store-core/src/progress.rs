@@ -24,9 +24,9 @@ pub trait Progress: fmt::Debug + Send + Sync {
 
 /// Ignores the progress and never stops the operation.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Silent;
+pub struct IgnoreProgress;
 
-impl Progress for Silent {
+impl Progress for IgnoreProgress {
     fn advance(&self, _done: u64, _total: Option<u64>) -> bool {
         true
     }

@@ -94,7 +94,7 @@ pub struct TenantStores {
 impl TenantStores {
     /// Returns the handles of a store that keeps threads: the coordinator `commits`, and the stores that it writes to.
     #[must_use]
-    pub fn of_threads(commits: Arc<dyn CommitCoordinator>) -> Self {
+    pub fn from_coordinator(commits: Arc<dyn CommitCoordinator>) -> Self {
         Self {
             threads: Some(commits.threads()),
             pending: Some(commits.pending()),

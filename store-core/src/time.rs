@@ -15,8 +15,8 @@ use crate::{
     waiters::Waiters,
 };
 
-/// The longest single sleep in real time. A longer one would notice too late that the clock was set or that the host
-/// was suspended.
+/// The longest single sleep in real time. The clock is read again after each sleep, so that a clock that was set, or a
+/// host that was suspended, is noticed soon.
 const LONGEST_SLEEP: Duration = Duration::from_secs(10);
 
 /// Waits for this length of real time, at most for a year.
@@ -116,8 +116,8 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "everything else reads the time through this clock")]
     fn now(&self) -> Timestamp {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Timestamp::MIN.saturating_add(since)
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp::MIN.saturating_add(since_epoch)
     }
 
     async fn sleep_until(&self, time: Timestamp) {

@@ -72,15 +72,15 @@ impl fmt::Display for Version {
     }
 }
 
-/// What a caller expects of a record before the record is written.
+/// The version that a caller expects a record to have before the record is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Expect {
-    /// The caller expects nothing.
+    /// The record may have any version, or not exist.
     #[default]
     Any,
-    /// There is no such record.
+    /// The record must not exist.
     Absent,
-    /// The counter of the record has this value.
+    /// The record must have this version.
     Version(Version),
 }
 
@@ -89,13 +89,13 @@ impl Expect {
     ///
     /// # Errors
     /// `Conflict`, which says what was expected and what was found.
-    pub fn check(self, what: &'static str, actual: Option<Version>) -> Result<()> {
+    pub fn check(self, record_kind: &'static str, actual: Option<Version>) -> Result<()> {
         let expected = match self {
             Self::Any => return Ok(()),
             Self::Absent => None,
             Self::Version(version) => Some(version),
         };
-        if expected == actual { Ok(()) } else { Err(Error::conflict(what, expected, actual)) }
+        if expected == actual { Ok(()) } else { Err(Error::conflict(record_kind, expected, actual)) }
     }
 }
 
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_shows_its_number_and_generation() {
+    fn a_version_is_written_with_its_number_and_generation() {
         let text = serde_json::to_string(&Version::new(7, 2, 0)).unwrap();
         assert_eq!(text, r#"{"version":7,"generation":2}"#);
     }

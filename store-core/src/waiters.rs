@@ -1,5 +1,6 @@
-//! A list of waiting tasks. Each task is registered with a time. A caller that wakes tasks gives a condition on that
-//! time, for example that a moved clock has passed it, or that new work is available before it.
+//! A list of waiting tasks. Each task waits for a time. To wake tasks, a caller passes a condition on these times: a
+//! clock that was moved wakes the tasks whose time has come, and new work wakes the tasks that would look for work only
+//! later.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +21,7 @@ pub(crate) struct Waiters(Mutex<WaiterList>);
 
 #[derive(Default)]
 struct WaiterList {
-    last: u64,
+    last_number: u64,
     waiters: BTreeMap<u64, WaiterState>,
 }
 
@@ -39,18 +40,18 @@ impl Waiters {
     /// Adds a task to the list. From now on no wake-up is lost, even if it comes before the task begins to wait.
     pub(crate) fn register(&self, time: Timestamp) -> Waiter<'_> {
         let mut list = self.list();
-        list.last += 1;
-        let number = list.last;
+        list.last_number += 1;
+        let number = list.last_number;
         list.waiters.insert(number, WaiterState { time, is_woken: false, waker: None });
-        Waiter { on: self, number }
+        Waiter { registry: self, number }
     }
 
-    /// Wakes the tasks for whose time `is_meant` returns true.
-    pub(crate) fn wake(&self, is_meant: impl Fn(Timestamp) -> bool) {
+    /// Wakes the tasks for whose time `should_wake` returns true.
+    pub(crate) fn wake(&self, should_wake: impl Fn(Timestamp) -> bool) {
         let mut wakers = Vec::new();
-        for entry in self.list().waiters.values_mut().filter(|entry| is_meant(entry.time)) {
-            entry.is_woken = true;
-            wakers.extend(entry.waker.take());
+        for waiter_state in self.list().waiters.values_mut().filter(|waiter_state| should_wake(waiter_state.time)) {
+            waiter_state.is_woken = true;
+            wakers.extend(waiter_state.waker.take());
         }
         // By now the lock is released, because a waker may run any code.
         wakers.into_iter().for_each(Waker::wake);
@@ -65,15 +66,15 @@ impl fmt::Debug for Waiters {
 
 /// A task on the list. Dropping it removes the task from the list.
 pub(crate) struct Waiter<'a> {
-    on: &'a Waiters,
+    registry: &'a Waiters,
     number: u64,
 }
 
 impl Waiter<'_> {
     /// Replaces the time that the task waits for.
     pub(crate) fn set_time(&self, time: Timestamp) {
-        if let Some(entry) = self.on.list().waiters.get_mut(&self.number) {
-            entry.time = time;
+        if let Some(waiter_state) = self.registry.list().waiters.get_mut(&self.number) {
+            waiter_state.time = time;
         }
     }
 
@@ -83,19 +84,19 @@ impl Waiter<'_> {
     }
 
     fn poll(&self, context: &Context<'_>) -> Poll<()> {
-        let mut list = self.on.list();
-        let Some(entry) = list.waiters.get_mut(&self.number) else { return Poll::Ready(()) };
-        if std::mem::take(&mut entry.is_woken) {
+        let mut list = self.registry.list();
+        let Some(waiter_state) = list.waiters.get_mut(&self.number) else { return Poll::Ready(()) };
+        if std::mem::take(&mut waiter_state.is_woken) {
             return Poll::Ready(());
         }
-        entry.waker = Some(context.waker().clone());
+        waiter_state.waker = Some(context.waker().clone());
         Poll::Pending
     }
 }
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        self.on.list().waiters.remove(&self.number);
+        self.registry.list().waiters.remove(&self.number);
     }
 }
 
@@ -106,11 +107,11 @@ mod tests {
 
     #[test]
     fn a_dropped_waiter_leaves_the_list() {
-        let waiting = Waiters::default();
-        let (first, second) = (waiting.register(Timestamp::MIN), waiting.register(Timestamp::MIN));
+        let waiters = Waiters::default();
+        let (first, second) = (waiters.register(Timestamp::MIN), waiters.register(Timestamp::MIN));
         drop(first);
-        assert_eq!(waiting.list().waiters.len(), 1);
+        assert_eq!(waiters.list().waiters.len(), 1);
         drop(second);
-        assert!(waiting.list().waiters.is_empty());
+        assert!(waiters.list().waiters.is_empty());
     }
 }

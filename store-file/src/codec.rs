@@ -5,10 +5,10 @@ use store_core::{
     WriterId,
     codec::{Codec, DecodeError, Fields, ObjectWriter},
     event::{EventKeyRecord, ScopeState},
-    log::{Marks, Node},
+    log::{EntryMarks, Node},
     outbox::StoredOutboxRow,
     pending::DecisionRecord,
-    thread::{IdRecord, StoredThread},
+    thread::{StoredThread, ThreadIdRecord},
 };
 
 use crate::{
@@ -333,10 +333,10 @@ pub(crate) trait Rows: Get {
     }
 
     /// What is remembered of an id; that of a thread without a record of its own follows from the thread.
-    fn id_record(&self, tenant: &TenantId, id: &ThreadId, stored: Option<&StoredThread>) -> Result<IdRecord> {
+    fn id_record(&self, tenant: &TenantId, id: &ThreadId, stored: Option<&StoredThread>) -> Result<ThreadIdRecord> {
         let found = load(self, "thread id", &table::id(tenant, id))?;
         let generation = stored.map_or(0, |stored| stored.thread.generation());
-        Ok(found.unwrap_or_else(|| IdRecord { generation, ..IdRecord::default() }))
+        Ok(found.unwrap_or_else(|| ThreadIdRecord { generation, ..ThreadIdRecord::default() }))
     }
 
     fn run_row(&self, tenant: &TenantId, id: &RunId) -> Result<Option<RunRow>> {
@@ -365,7 +365,7 @@ pub(crate) trait Rows: Get {
         bytes.map(|bytes| table::last_number(&bytes).ok_or_else(|| damaged("entry"))).transpose()
     }
 
-    fn marks_of(&self, log: u64, seq: u64) -> Result<Marks> {
+    fn marks_of(&self, log: u64, seq: u64) -> Result<EntryMarks> {
         Ok(load(self, "marks", &table::marks(log, seq))?.unwrap_or_default())
     }
 

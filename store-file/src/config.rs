@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use store_core::{Clock, IdSource, Limits, Progress, Silent, SystemClock, Uuids};
+use store_core::{Clock, IdSource, IgnoreProgress, Limits, Progress, SystemClock, UuidSource};
 
 use crate::{files::DEFAULT_OPEN_FILES, pool::DEFAULT_THREADS};
 
@@ -62,9 +62,9 @@ impl Default for FileConfig {
             create: Create::Missing,
             read_only: false,
             clock: Arc::new(SystemClock),
-            ids: Arc::new(Uuids),
+            ids: Arc::new(UuidSource),
             limits: Limits::default(),
-            progress: Arc::new(Silent),
+            progress: Arc::new(IgnoreProgress),
             open_files: DEFAULT_OPEN_FILES,
             threads: DEFAULT_THREADS,
         }

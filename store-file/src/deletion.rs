@@ -7,10 +7,10 @@ use std::{
 
 use store_core::{
     ClaimNumber, DeleteRequest, Deletion, Error, Outcome, PruneRequest, Pruned, Result, TenantId, ThreadId,
-    ThreadOrder, ThreadScope, Timestamp,
+    ThreadListKey, ThreadOrder, Timestamp,
     codec::Codec,
     length,
-    thread::{self, DeletionSet, IdRecord, PruneSelection, StoredThread},
+    thread::{self, DeletionSet, PruneSelection, StoredThread, ThreadIdRecord},
 };
 
 use crate::{
@@ -74,8 +74,8 @@ pub(crate) fn delete(shared: &Shared, key: &ThreadKey, request: DeleteRequest) -
     shared.check_writable()?;
     let family = shared.family(&key.0);
     let _family = guard(&family);
-    let mut threads = DeletionSet::of(key.1.clone(), children(shared, &key.0, &key.1)?, request.children);
-    while let Some(thread) = threads.next_deleted(shared.limits.deletion_threads) {
+    let mut threads = DeletionSet::begin(key.1.clone(), children(shared, &key.0, &key.1)?, request.children);
+    while let Some(thread) = threads.next_to_expand(shared.limits.deletion_threads) {
         threads.add_children(children(shared, &key.0, &thread)?);
     }
     let held = Slots::take(shared, &key.0, threads.all());
@@ -164,7 +164,7 @@ pub(crate) fn remove(staged: &mut Staged<'_>, tenant: &TenantId, what: (&ThreadR
 
 /// The direct children of a thread.
 fn children(shared: &Shared, tenant: &TenantId, parent: &ThreadId) -> Result<Vec<ThreadId>> {
-    let list = table::thread_list(tenant, ThreadScope::Of(parent), ThreadOrder::Creation);
+    let list = table::thread_list(tenant, ThreadListKey::Of(parent), ThreadOrder::Creation);
     let snapshot = shared.index.snapshot();
     let mut children = Vec::new();
     for pair in snapshot.prefix(list.as_bytes(), Direction::Forward) {
@@ -198,7 +198,7 @@ pub(crate) fn prune(shared: &Shared, tenant: &TenantId, request: PruneRequest) -
 }
 
 fn choose(shared: &Shared, tenant: &TenantId, choice: &mut PruneSelection) -> Result<()> {
-    let list = table::thread_list(tenant, ThreadScope::All, ThreadOrder::LastActivity);
+    let list = table::thread_list(tenant, ThreadListKey::All, ThreadOrder::LastActivity);
     let (snapshot, until) = (shared.index.snapshot(), choice.idle_before().as_millis());
     let stored = |id: &ThreadId| Ok::<_, Error>(shared.index.thread_row(tenant, id)?.map(|row| row.stored));
     for pair in snapshot.prefix(list.as_bytes(), Direction::Forward) {
@@ -241,7 +241,7 @@ fn forget(shared: &Shared, tenant: &TenantId, now: Timestamp) -> Result<()> {
     let mut threads = Vec::new();
     for pair in snapshot.prefix(table::ids(tenant).as_bytes(), Direction::Forward) {
         let (key, value) = pair?;
-        let id: IdRecord = read("thread id", &value)?;
+        let id: ThreadIdRecord = read("thread id", &value)?;
         if thread::can_be_forgotten(&id, now) {
             let (_, thread) = table::read_id(&key).ok_or_else(|| crate::codec::damaged("thread id"))?;
             threads.push(ThreadId::new(thread)?);

@@ -266,7 +266,7 @@ impl<R: Walk> MailboxView for MailboxTable<'_, R> {
         Ok(Some(StoredDispatch::new(Arc::new(row.body), row.state)))
     }
 
-    fn last_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
+    fn last_dispatch_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
         self.rows.dispatch_id(table::dispatch_key(self.tenant, thread, key).as_bytes())
     }
 

@@ -7,7 +7,7 @@ use store_core::{
     BranchPoint, ContextRequest, CursorScope, Direction, Entry, EntryId, EntryQuery, Error, Leaf, LogReader, Page,
     PageBuilder, PageRequest, Position, Result, Snapshot, TenantId, ThreadContext, ThreadId, ThreadState, context,
     length,
-    log::{Node, Nodes, given_name, node},
+    log::{Node, NodeSource, assigned_name, node},
 };
 
 use crate::{
@@ -44,7 +44,7 @@ impl LogReader for Tenant {
     async fn list_entries(&self, thread: &ThreadId, query: EntryQuery) -> Result<Page<Arc<Entry>>> {
         let thread = thread.clone();
         self.read(Some(thread.clone()), move |shared, tenant| {
-            Lister::new(shared, tenant, &thread, ("entries", &query.binding()), &query.page)?
+            Lister::new(shared, tenant, &thread, ("entries", &query.cursor_binding()), &query.page)?
                 .map_or_else(|| Ok(Page::empty()), |lister| lister.entries(&query))
         })
         .await
@@ -112,7 +112,7 @@ pub(crate) fn load(shared: &Shared, log: u64, rows: &[NodeRow]) -> Result<Vec<Ar
 /// Nodes of a log in a snapshot of the index.
 pub(crate) struct LogNodes<'a>(pub(crate) &'a index::Snapshot, pub(crate) u64);
 
-impl Nodes for LogNodes<'_> {
+impl NodeSource for LogNodes<'_> {
     fn node(&self, seq: u64) -> Result<Node> {
         self.0.expect_node(self.1, seq).map(|row| row.node)
     }
@@ -148,12 +148,12 @@ impl<'a> Lister<'a> {
         let (method, query) = list;
         let query = format!("{thread:?} {} {query}", row.stored.thread.generation());
         let scope = CursorScope::new(tenant, method, &query);
-        let from = Position::open(&shared.cursor_key, &scope, page.cursor.as_ref())?;
+        let from = Position::from_cursor(&shared.cursor_key, &scope, page.cursor.as_ref())?;
         Ok(Some(Self { shared, snapshot, row, scope, from, limit }))
     }
 
     fn seal<T>(&self, page: PageBuilder<T>) -> Page<T> {
-        page.finish(|position| position.seal(&self.shared.cursor_key, &self.scope))
+        page.finish(|position| position.to_cursor(&self.shared.cursor_key, &self.scope))
     }
 
     /// A list of sequence numbers below a key.
@@ -186,7 +186,7 @@ impl<'a> Lister<'a> {
             let bound = table::last_number(&giver).ok_or_else(|| damaged("snapshot"))?;
             let number = self.snapshot.expect_node(self.row.log, seq)?.node.checkpoint_number.unwrap_or_default();
             let item = Snapshot::new(name, number, self.leaf(seq)?);
-            if !page.offer(Position { bound, ..Position::new(seq, "") }, 64, Some(item)) {
+            if !page.offer(Position { extra_number: bound, ..Position::new(seq, "") }, 64, Some(item)) {
                 break;
             }
         }
@@ -196,12 +196,12 @@ impl<'a> Lister<'a> {
     /// Where a list of snapshots goes on. A name is too long for a cursor, which therefore says which entry gave it.
     fn named(&self, list: &Key, from: &Position) -> Result<Vec<u8>> {
         // It was of a tenant that was deleted, and made anew.
-        if from.bound > self.row.stored.thread.version.number() {
+        if from.extra_number > self.row.stored.thread.version.number() {
             return Err(Error::invalid_cursor("its entry does not exist"));
         }
-        let giver = self.snapshot.expect_node(self.row.log, from.bound)?;
+        let giver = self.snapshot.expect_node(self.row.log, from.extra_number)?;
         let entry = load(self.shared, self.row.log, &[giver])?.pop().ok_or_else(|| damaged("node"))?;
-        let name = given_name(&entry).unwrap_or_default();
+        let name = assigned_name(&entry).unwrap_or_default();
         Ok(list.clone().text(name).number(from.rank).into_bytes())
     }
 
@@ -363,8 +363,8 @@ impl<'a> Seqs<'a> {
         let log = lister.row.log;
         let leaf = lister.snapshot.expect_node(log, seq)?;
         let nodes = LogNodes(&lister.snapshot, log);
-        let before = if window.0 > 1 { node::depth_up_to(&nodes, &leaf.node, window.0 - 1)? } else { 0 };
-        let last = node::depth_up_to(&nodes, &leaf.node, window.1)?;
+        let before = if window.0 > 1 { node::depth_at_seq(&nodes, &leaf.node, window.0 - 1)? } else { 0 };
+        let last = node::depth_at_seq(&nodes, &leaf.node, window.1)?;
         Ok(Rest { leaf: Some(Box::new(leaf)), left: (before + 1, last), rows: Vec::new() })
     }
 

@@ -9,8 +9,8 @@ use std::{
 use async_trait::async_trait;
 use store_core::{
     AppendEvents, AppendedEvents, Direction, Error, Event, EventFilter, EventId, EventQuery, EventReader,
-    EventRetention, EventSubscriber, EventWriter, Page, PageBuilder, Position, Result, Scope, ScopeInfo, Start,
-    Subscribe, Subscription, TenantId, ThreadId, TrimRequest, Trimmed,
+    EventRetention, EventSubscriber, EventWriter, Page, PageBuilder, Position, Result, Scope, ScopeInfo, Subscribe,
+    Subscription, SubscriptionStart, TenantId, ThreadId, TrimRequest, Trimmed,
     event::{self, ChangeFollower, EventSource, ScopeState, StoredEvent},
     in_flight::CallScope,
 };
@@ -256,15 +256,15 @@ impl EventSubscriber for Tenant {
             .read(about, move |shared, tenant| {
                 let sealer = (tenant, &shared.cursor_key);
                 let cursor = match &start {
-                    Start::After(cursor) => event::seq_of_cursor(&of, Some(cursor), sealer)?,
-                    Start::First | Start::Now => None,
+                    SubscriptionStart::After(cursor) => event::seq_of_cursor(&of, Some(cursor), sealer)?,
+                    SubscriptionStart::First | SubscriptionStart::Now => None,
                 };
                 let after = event::start_seq(&Scoped::at(shared, tenant, &of, cursor)?.state, &of, &start, sealer)?;
                 Ok((after, (after > 0).then(|| event::cursor_after(&of, after, sealer))))
             })
             .await?;
         let source = Source { of: self.clone(), scope, filter };
-        Ok(Subscription::new(started_after, event::stream(source, after, changes)))
+        Ok(Subscription::new(started_after, event::event_stream(source, after, changes)))
     }
 }
 
@@ -359,7 +359,7 @@ pub(crate) fn sweep_step(index: &index::Index, what: (&TenantId, &Scope), now: s
                     break;
                 }
             }
-            if !event::is_remembered(&key.record, has_event, now) {
+            if !event::must_keep_event_key(&key.record, has_event, now) {
                 staged.delete(table::event_key(tenant, writer, name));
                 staged.delete(table::log_event_key(key.log, writer, name));
             }

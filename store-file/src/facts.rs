@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use store_core::{ClaimNumber, Result, TenantId, ThreadId, Timestamp, codec::Codec, thread::IdRecord};
+use store_core::{ClaimNumber, Result, TenantId, ThreadId, Timestamp, codec::Codec, thread::ThreadIdRecord};
 
 use crate::{
     codec::{Rows, damaged},
@@ -113,7 +113,8 @@ impl Facts {
             if id.forgotten {
                 staged.delete(table::id(tenant, thread));
             }
-            let mut record = if id.forgotten { IdRecord::default() } else { staged.id_record(tenant, thread, None)? };
+            let mut record =
+                if id.forgotten { ThreadIdRecord::default() } else { staged.id_record(tenant, thread, None)? };
             if let Some((generation, at)) = id.deleted {
                 record.generation = record.generation.max(generation);
                 record.deleted_at = Some(at);
@@ -121,7 +122,7 @@ impl Facts {
             if let Some(fence) = id.fence {
                 record.fence = fence;
             }
-            if record != IdRecord::default() {
+            if record != ThreadIdRecord::default() {
                 staged.put(table::id(tenant, thread), record.encode());
             }
         }

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use store_core::{Error, ErrorKind, Result, SchemaMend, Silent};
+use store_core::{Error, ErrorKind, IgnoreProgress, Result, SchemaMend};
 
 use crate::{
     config::{Create, Durability, FileConfig},
@@ -173,7 +173,7 @@ pub(crate) fn refresh(shared: &Shared) -> Result<()> {
         facts.take(fact);
         Ok(())
     })?;
-    let config = FileConfig { progress: Arc::new(Silent), ..shared.config.clone() };
+    let config = FileConfig { progress: Arc::new(IgnoreProgress), ..shared.config.clone() };
     // A log is read on from where it was read to.
     let mut opening = Opening { unclean: true, ..Opening::default() };
     let (_, damage) = catch_up(vfs, index, (known, &facts), &config, &mut opening)?;

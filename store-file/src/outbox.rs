@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use store_core::{
     ClaimOutbox, ClaimedOutbox, CursorScope, Direction, Error, ExtendOutbox, OutboxCounts, OutboxFilter, OutboxId,
     OutboxQuery, OutboxRow, OutboxStatus, OutboxStore, Page, PageBuilder, Position, PurgeOutbox, RequeueOutbox,
-    Requeued, Result, SettleOutbox, TenantId, ThreadId, Timestamp, merged,
+    Requeued, Result, SettleOutbox, TenantId, ThreadId, Timestamp, merge_ordered,
     outbox::{OutboxList, OutboxPosition, StoredOutboxRow},
 };
 
@@ -106,15 +106,15 @@ fn load(shared: &Shared, tenant: &TenantId, snapshot: &Snapshot, stored: StoredO
 fn list(shared: &Shared, tenant: &TenantId, query: &OutboxQuery) -> Result<Page<OutboxRow>> {
     let mut page = PageBuilder::new(query.page.checked_limit()?);
     check(shared, tenant)?;
-    let scope = CursorScope::new(tenant, "list_outbox", &query.binding());
-    let from = Position::open(&shared.cursor_key, &scope, query.page.cursor.as_ref())?;
+    let scope = CursorScope::new(tenant, "list_outbox", &query.cursor_binding());
+    let from = Position::from_cursor(&shared.cursor_key, &scope, query.page.cursor.as_ref())?;
     let malformed = |e: Error| Error::invalid_cursor("it is malformed").with_source(e);
     let place = |at: Position| -> Result<OutboxPosition> {
         Ok(OutboxPosition { rank: (at.rank, 0), id: OutboxId::new(at.id).map_err(malformed)? })
     };
     let from = from.map(place).transpose()?;
     let snapshot = shared.index.snapshot();
-    let (of, statuses) = query.filter.scopes();
+    let (of, statuses) = query.filter.list_keys();
     let lists = statuses.into_iter().map(|status| {
         let list = OutboxList::Created(of.clone(), status);
         places(&snapshot, tenant, &list, (from.as_ref(), query.direction))
@@ -124,7 +124,7 @@ fn list(shared: &Shared, tenant: &TenantId, query: &OutboxQuery) -> Result<Page<
         (Ok(a), Ok(b)) => (a > b) == backward,
         (a, _) => a.is_err(),
     };
-    for found in merged(lists, precedes) {
+    for found in merge_ordered(lists, precedes) {
         let place = found?;
         let stored = snapshot.outbox_row(tenant, &place.id)?.ok_or_else(|| damaged("outbox row"))?;
         let is_wanted = query.filter.admits(&stored);
@@ -134,7 +134,7 @@ fn list(shared: &Shared, tenant: &TenantId, query: &OutboxQuery) -> Result<Page<
             break;
         }
     }
-    Ok(page.finish(|at| at.seal(&shared.cursor_key, &scope)))
+    Ok(page.finish(|at| at.to_cursor(&shared.cursor_key, &scope)))
 }
 
 fn places<'a>(
@@ -154,12 +154,12 @@ fn count(shared: &Shared, tenant: &TenantId, filter: &OutboxFilter) -> Result<Ou
     check(shared, tenant)?;
     let snapshot = shared.index.snapshot();
     let mut counts = OutboxCounts::default();
-    let (of, _) = filter.scopes();
+    let (of, _) = filter.list_keys();
     for status in filter.accepted_statuses() {
         let list = table::outbox_list(tenant, &OutboxList::Created(of.clone(), Some(status)));
         for pair in snapshot.prefix(list.as_bytes(), index::Direction::Forward) {
             let place = table::read_outbox_place(&list, &pair?.0).ok_or_else(|| damaged("place of an outbox row"))?;
-            let admits = filter.has_exact_scopes()
+            let admits = filter.lists_match_exactly()
                 || snapshot.outbox_row(tenant, &place.id)?.is_some_and(|stored| filter.admits(&stored));
             counts.add(status, u64::from(admits));
         }

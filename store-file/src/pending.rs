@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use store_core::{
-    AppendPending, Appended, CursorScope, Direction, EntryId, Error, Page, PageBuilder, PageRequest, PendingInput,
-    PendingQueue, PendingStore, PendingUpdate, Position, Reorder, Result, TenantId, ThreadId,
+    AppendPending, AppendedInputs, CursorScope, Direction, EntryId, Error, Page, PageBuilder, PageRequest,
+    PendingInput, PendingQueue, PendingStore, PendingUpdate, Position, Reorder, Result, TenantId, ThreadId,
 };
 
 use crate::{
@@ -21,9 +21,9 @@ use crate::{
 
 #[async_trait]
 impl PendingStore for Tenant {
-    async fn append_pending(&self, request: AppendPending) -> Result<Appended> {
+    async fn append_pending(&self, request: AppendPending) -> Result<AppendedInputs> {
         match self.write(request.thread.clone(), Ask::Append(Box::new(request))).await? {
-            Answer::Appended(appended) => Ok(appended),
+            Answer::AppendedInputs(appended) => Ok(appended),
             _ => Err(Error::closed()),
         }
     }
@@ -86,7 +86,7 @@ pub(crate) fn inputs(snapshot: &index::Snapshot, log: u64) -> Result<Vec<InputRo
 fn list(shared: &Shared, tenant: &TenantId, request: &PageRequest) -> Result<Page<ThreadId>> {
     let mut page = PageBuilder::new(request.checked_limit()?);
     let scope = CursorScope::new(tenant, "threads with pending input", "");
-    let from = Position::open(&shared.cursor_key, &scope, request.cursor.as_ref())?;
+    let from = Position::from_cursor(&shared.cursor_key, &scope, request.cursor.as_ref())?;
     let list = table::pending_threads(tenant);
     let at = from.map(|from| list.clone().text(&from.id).into_bytes());
     let snapshot = shared.index.snapshot();
@@ -97,5 +97,5 @@ fn list(shared: &Shared, tenant: &TenantId, request: &PageRequest) -> Result<Pag
             break;
         }
     }
-    Ok(page.finish(|position| position.seal(&shared.cursor_key, &scope)))
+    Ok(page.finish(|position| position.to_cursor(&shared.cursor_key, &scope)))
 }

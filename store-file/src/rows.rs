@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use store_core::{
     Json, OutboxId, Result, TenantId,
-    outbox::{self, OutboxList, OutboxPosition, OutboxRows, StoredOutboxRow},
+    outbox::{self, OutboxList, OutboxPosition, OutboxView, StoredOutboxRow},
 };
 
 use crate::{
@@ -56,7 +56,7 @@ pub(crate) fn place(
     key.map(|key| table::read_outbox_place(&list, &key).ok_or_else(|| damaged("place of an outbox row"))).transpose()
 }
 
-impl OutboxRows for OutboxTable<'_, '_> {
+impl OutboxView for OutboxTable<'_, '_> {
     fn row(&self, id: &OutboxId) -> Result<Option<StoredOutboxRow>> {
         self.staged.outbox_row(self.tenant, id)
     }

@@ -57,15 +57,15 @@ fn list(shared: &Arc<Shared>, tenant: &TenantId, query: &RunQuery) -> Result<Pag
     // A cursor of a deleted thread is none of the one that is made anew under its id (TH-24).
     let of_thread = query.filter.thread.as_ref().map(|thread| snapshot.thread_row(tenant, thread)).transpose()?;
     let generation = of_thread.map(|row| row.map_or(0, |row| row.stored.thread.generation()));
-    let scope = CursorScope::new(tenant, "runs", &format!("{:?}", (generation, query.binding())));
-    let from = Position::open(&shared.cursor_key, &scope, query.page.cursor.as_ref())?;
+    let scope = CursorScope::new(tenant, "runs", &format!("{:?}", (generation, query.cursor_binding())));
+    let from = Position::from_cursor(&shared.cursor_key, &scope, query.page.cursor.as_ref())?;
     let mut page = PageBuilder::new(limit);
     walk(shared, &snapshot, (tenant, query, from), |row, run| {
         let position = Position::new(row.created_at.as_millis(), run.id.as_str());
         let bytes = u64::from(row.span.len);
         page.offer(position, bytes, query.filter.admits(&run).then_some(run))
     })?;
-    Ok(page.finish(|position| position.seal(&shared.cursor_key, &scope)))
+    Ok(page.finish(|position| position.to_cursor(&shared.cursor_key, &scope)))
 }
 
 /// Walks the list that a query is about, from a position on, as long as `each` wants more.
@@ -77,7 +77,7 @@ fn walk(
 ) -> Result<()> {
     let (tenant, query, from) = what;
     let from = from.or_else(|| beginning(query));
-    let lists = query.filter.scopes().into_iter().map(|scope| {
+    let lists = query.filter.list_keys().into_iter().map(|scope| {
         let list = table::run_list(tenant, scope);
         let pairs = crate::pages::places(snapshot, &list, query.direction, from.as_ref());
         pairs.map(move |pair| table::read_place(&list, &pair?.0).ok_or_else(|| crate::codec::damaged("run list")))
@@ -87,7 +87,7 @@ fn walk(
         (Ok(a), Ok(b), Direction::Backward) => a > b,
         (a, ..) => a.is_err(),
     };
-    for place in store_core::merged(lists, precedes) {
+    for place in store_core::merge_ordered(lists, precedes) {
         let (time, id) = place?;
         if is_behind(query, time) {
             break;

@@ -160,7 +160,7 @@ impl Store for FileStore {
         let tenant = Tenant { shared: Arc::clone(shared), writers: writers.clone(), id: tenant.clone(), state };
         let tenant = Arc::new(tenant);
         let live = Arc::clone(&tenant.state.live);
-        let stores = TenantStores::of_threads(Arc::<Tenant>::clone(&tenant)).with_live(live);
+        let stores = TenantStores::from_coordinator(Arc::<Tenant>::clone(&tenant)).with_live(live);
         Ok(stores.with_wake_ups(Arc::<Tenant>::clone(&tenant)).with_mailbox(tenant))
     }
 
@@ -224,7 +224,7 @@ impl FileStore {
 fn list_tenants(shared: &Shared, page: &PageRequest) -> Result<Page<TenantId>> {
     let limit = page.checked_limit()?;
     let scope = CursorScope::new(&TenantId::default_tenant(), "tenants", "");
-    let from = Position::open(&shared.cursor_key, &scope, page.cursor.as_ref())?;
+    let from = Position::from_cursor(&shared.cursor_key, &scope, page.cursor.as_ref())?;
     let snapshot = shared.index.snapshot();
     let mut page = PageBuilder::new(limit);
     let mut last = from.map(|position| TenantId::new(position.id)).transpose()?;
@@ -235,7 +235,7 @@ fn list_tenants(shared: &Shared, page: &PageRequest) -> Result<Page<TenantId>> {
             break;
         }
     }
-    Ok(page.finish(|position| position.seal(&shared.cursor_key, &scope)))
+    Ok(page.finish(|position| position.to_cursor(&shared.cursor_key, &scope)))
 }
 
 /// The first tenant behind another one that has a thread, an event, a row of the outbox or a mailbox.

@@ -63,7 +63,7 @@ impl Tenant {
         job: impl FnOnce(&Arc<Shared>, &TenantId) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         self.check_open()?;
-        let (work, caller) = in_flight::start(&self.state.abandoned, None);
+        let (work, caller) = in_flight::start_call(&self.state.abandoned, None);
         let changing = move |shared: &Arc<Shared>, tenant: &TenantId| {
             let _work = work;
             job(shared, tenant)
@@ -110,7 +110,7 @@ impl Tenant {
             Ask::Commit(commit) => commit.key.clone(),
             _ => None,
         };
-        let (work, caller) = in_flight::start(&self.state.abandoned, about);
+        let (work, caller) = in_flight::start_call(&self.state.abandoned, about);
         let wanted = Wanted { ask, tenant: Arc::clone(&self.state), work };
         let answer = self.writers.push((self.id.clone(), thread, part), wanted).await;
         caller.answered();

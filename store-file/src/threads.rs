@@ -146,16 +146,16 @@ pub(crate) fn ancestors(shared: &Shared, tenant: &TenantId, parent: &ThreadId) -
 
 fn list(shared: &Arc<Shared>, tenant: &TenantId, query: &ThreadQuery) -> Result<Page<Thread>> {
     let limit = query.page.checked_limit()?;
-    let scope = CursorScope::new(tenant, "threads", &query.binding());
-    let mut from = Position::open(&shared.cursor_key, &scope, query.page.cursor.as_ref())?;
+    let scope = CursorScope::new(tenant, "threads", &query.cursor_binding());
+    let mut from = Position::from_cursor(&shared.cursor_key, &scope, query.page.cursor.as_ref())?;
     if from.is_none() && query.order == ThreadOrder::LastActivity && query.direction == Direction::Forward {
         // What is written after the first page is left out of the walk (PG-5).
-        from = Some(Position { bound: shared.last_change(), ..Position::default() });
+        from = Some(Position { extra_number: shared.last_change(), ..Position::default() });
     }
-    let bound = from.as_ref().map_or(0, |position| position.bound);
+    let bound = from.as_ref().map_or(0, |position| position.extra_number);
     let mut page = PageBuilder::new(limit);
     walk(&shared.index.snapshot(), tenant, query, from.as_ref(), |time, bytes, thread| {
-        let position = Position { bound, ..Position::new(time, thread.id.as_str()) };
+        let position = Position { extra_number: bound, ..Position::new(time, thread.id.as_str()) };
         let item = query.filter.admits(thread).then(|| {
             let mut thread = thread.clone();
             crate::view::stamp_thread(&mut thread, shared.meta.incarnation());
@@ -163,7 +163,7 @@ fn list(shared: &Arc<Shared>, tenant: &TenantId, query: &ThreadQuery) -> Result<
         });
         page.offer(position, bytes, item)
     })?;
-    Ok(page.finish(|position| position.seal(&shared.cursor_key, &scope)))
+    Ok(page.finish(|position| position.to_cursor(&shared.cursor_key, &scope)))
 }
 
 /// Walks the list that a query is about, from a position on, as long as `each` wants more.
@@ -174,8 +174,8 @@ fn walk(
     from: Option<&Position>,
     mut each: impl FnMut(u64, u64, &Thread) -> bool,
 ) -> Result<()> {
-    let list = table::thread_list(tenant, query.filter.scope(), query.order);
-    let bound = from.map_or(0, |position| position.bound);
+    let list = table::thread_list(tenant, query.filter.list_key(), query.order);
+    let bound = from.map_or(0, |position| position.extra_number);
     for pair in crate::pages::places(snapshot, &list, query.direction, from) {
         let (key, _) = pair?;
         let (time, id) = table::read_place(&list, &key).ok_or_else(|| crate::codec::damaged("thread list"))?;

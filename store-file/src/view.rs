@@ -6,13 +6,13 @@ use store_core::{
     CommitKey, CursorKey, DedupeKey, DispatchId, EntryId, EventId, EventKey, Json, OutboxId, PendingInput, Result, Run,
     RunId, Scope, TenantId, Thread, ThreadId, Timestamp, Version, WriterId,
     codec::DecodeError,
-    commit::{CommitView, KeyRecord, LogView},
+    commit::{CommitKeyRecord, CommitView, LogView},
     event::{EventKeyRecord, EventView, ScopeState, StoredEvent},
-    log::{MarkSource, Marks, Node, Nodes},
+    log::{EntryMarks, MarkSource, Node, NodeSource},
     mailbox::{MailboxView, StoredDispatch, StoredInterrupt, StoredMailbox},
-    outbox::{OutboxList, OutboxPosition, OutboxRows, StoredOutboxRow},
+    outbox::{OutboxList, OutboxPosition, OutboxView, StoredOutboxRow},
     pending::{DecisionRecord, StoredInput},
-    thread::{IdRecord, StoredThread},
+    thread::{StoredThread, ThreadIdRecord},
 };
 
 use crate::{
@@ -32,7 +32,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Unwritten {
     pub(crate) runs: HashMap<RunId, Run>,
-    pub(crate) keys: HashMap<CommitKey, KeyRecord>,
+    pub(crate) keys: HashMap<CommitKey, CommitKeyRecord>,
     pub(crate) inputs: HashMap<EntryId, PendingInput>,
     pub(crate) events: HashMap<EventId, StoredEvent>,
     pub(crate) payloads: HashMap<DispatchId, Json>,
@@ -55,15 +55,15 @@ impl View<'_> {
     }
 }
 
-impl Nodes for View<'_> {
+impl NodeSource for View<'_> {
     fn node(&self, seq: u64) -> Result<Node> {
         self.row(seq).map(|row| row.node)
     }
 }
 
 impl MarkSource for View<'_> {
-    fn marks(&self, seq: u64) -> Result<Marks> {
-        self.log.map_or_else(|| Ok(Marks::default()), |log| self.staged.marks_of(log, seq))
+    fn marks(&self, seq: u64) -> Result<EntryMarks> {
+        self.log.map_or_else(|| Ok(EntryMarks::default()), |log| self.staged.marks_of(log, seq))
     }
 }
 
@@ -119,7 +119,7 @@ impl EventView for View<'_> {
     }
 }
 
-impl OutboxRows for View<'_> {
+impl OutboxView for View<'_> {
     fn row(&self, id: &OutboxId) -> Result<Option<StoredOutboxRow>> {
         // With relaxed durability a power cut must not take a row and leave a receipt that names it.
         if let Some((log, _)) = self.staged.outbox_payload(self.tenant, id)?.filter(|(log, _)| self.log != Some(*log)) {
@@ -158,8 +158,8 @@ impl MailboxView for View<'_> {
         self.table().dispatch(id)
     }
 
-    fn last_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
-        self.table().last_with_key(thread, key)
+    fn last_dispatch_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
+        self.table().last_dispatch_with_key(thread, key)
     }
 
     fn first_available(&self, thread: &ThreadId, epoch: u64, now: Timestamp) -> Result<Option<DispatchId>> {
@@ -176,11 +176,11 @@ impl CommitView for View<'_> {
         self.shared.meta.incarnation()
     }
 
-    fn claims(&self) -> Option<&dyn MailboxView> {
+    fn fenced_mailbox(&self) -> Option<&dyn MailboxView> {
         Some(self)
     }
 
-    fn id_record(&self) -> Result<IdRecord> {
+    fn id_record(&self) -> Result<ThreadIdRecord> {
         Ok(self.told.id.clone())
     }
 
@@ -188,7 +188,7 @@ impl CommitView for View<'_> {
         Ok(self.told.stored.clone().map(|stored| stamp(stored, self.incarnation())))
     }
 
-    fn key(&self, key: &CommitKey) -> Result<Option<KeyRecord>> {
+    fn key(&self, key: &CommitKey) -> Result<Option<CommitKeyRecord>> {
         let Some(log) = self.log else { return Ok(None) };
         if let Some(record) = self.unwritten.keys.get(key) {
             return Ok(Some(record.clone()));
@@ -196,7 +196,7 @@ impl CommitView for View<'_> {
         let Some(span) = self.staged.commit_span(log, key)? else { return Ok(None) };
         let commit = read(self.shared, log, span, CommitLine::decode)?;
         let Some((key, digest, receipt)) = commit.key else { return Err(damaged("commit key")) };
-        Ok(Some(KeyRecord::new(key, digest, receipt)))
+        Ok(Some(CommitKeyRecord::new(key, digest, receipt)))
     }
 
     fn thread_exists(&self, id: &ThreadId) -> Result<bool> {

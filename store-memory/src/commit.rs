@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use store_core::{
     Commit, CommitCoordinator, EventStore, OutboxStore, PendingStore, Receipt, Result, Run, ThreadRunStore,
-    commit::{self, CommitChange, Needs, Plan},
-    mailbox::MailboxMap,
+    commit::{self, CommitDecision, NeededKeys, Plan},
+    mailbox::InMemoryMailbox,
     thread::StoredThread,
 };
 
@@ -14,10 +14,10 @@ use crate::{
     events::MemoryEvents,
     outbox::MemoryOutbox,
     pending::MemoryPending,
-    slot::{Contents, Slot},
+    slot::{ThreadContents, ThreadSlot},
     tenant::{Events, Index, Outbox, Tenant},
     threads::MemoryThreads,
-    view::{EventsView, View},
+    view::{PlanView, TenantEventsView},
 };
 
 /// Commits to the threads of a tenant.
@@ -36,10 +36,10 @@ impl MemoryCommits {
 impl CommitCoordinator for MemoryCommits {
     async fn commit(&self, commit: Commit) -> Result<Receipt> {
         let tenant = self.tenant.check_open()?;
-        commit::check(&commit, tenant.setting().limits)?;
-        let needs = commit::needs(&commit);
-        let _family = needs.parent_thread.is_some().then(|| tenant.family.lock());
-        let receipt = tenant.slots.write(&commit.thread, |slot| write(tenant, slot, &commit, &needs));
+        commit::check(&commit, tenant.decision_context().limits)?;
+        let needs = commit::needed_keys(&commit);
+        let _family = needs.parent_thread.is_some().then(|| tenant.family_lock.lock());
+        let receipt = tenant.slots.write(&commit.thread, |slot| plan_and_apply(tenant, slot, &commit, &needs));
         if commit.settle.is_some() {
             tenant.notify_workers();
         }
@@ -70,7 +70,7 @@ impl fmt::Debug for MemoryCommits {
 }
 
 /// Plans a commit and applies it to the slot of its thread. The caller has locked the slot.
-fn write(tenant: &Tenant, slot: &mut Slot, commit: &Commit, needs: &Needs) -> Result<Receipt> {
+fn plan_and_apply(tenant: &Tenant, slot: &mut ThreadSlot, commit: &Commit, needs: &NeededKeys) -> Result<Receipt> {
     let mut mailbox = commit.fence.is_some().then(|| tenant.mailbox.write());
     let mut parts = LockedParts { slot, mailbox: mailbox.as_deref_mut() };
     if commit.events.is_some() || !commit.outbox.is_empty() {
@@ -81,31 +81,36 @@ fn write(tenant: &Tenant, slot: &mut Slot, commit: &Commit, needs: &Needs) -> Re
 
 /// What a commit has locked besides the index: the slot of its thread, and the mailbox if the commit names a claim.
 struct LockedParts<'a> {
-    slot: &'a mut Slot,
-    mailbox: Option<&'a mut MailboxMap>,
+    slot: &'a mut ThreadSlot,
+    mailbox: Option<&'a mut InMemoryMailbox>,
 }
 
 /// Plans a commit without a lock on the index, and locks the index only to apply the plan.
 ///
 /// The plan reads runs of other threads without holding a lock on them. If one of those runs was added or removed in
 /// the meantime, the commit is planned again. This happens only if another writer has made progress.
-fn write_optimistic(tenant: &Tenant, parts: &mut LockedParts<'_>, commit: &Commit, needs: &Needs) -> Result<Receipt> {
+fn write_optimistic(
+    tenant: &Tenant,
+    parts: &mut LockedParts<'_>,
+    commit: &Commit,
+    needs: &NeededKeys,
+) -> Result<Receipt> {
     loop {
-        let external = tenant.index.read().external(needs);
-        let events = EventsView { events: &Events::default(), tenant };
-        let view = View {
+        let external = tenant.index.read().external_records(needs);
+        let events = TenantEventsView { events: &Events::default(), tenant };
+        let view = PlanView {
             slot: parts.slot,
             external: &external,
             events,
             outbox: &Outbox::default(),
             mailbox: parts.mailbox.as_deref(),
         };
-        let plan = match commit::plan(&view, commit, tenant.setting())? {
-            CommitChange::Repeat(receipt) => return Ok(*receipt),
-            CommitChange::Write(plan) => plan,
+        let plan = match commit::plan(&view, commit, tenant.decision_context())? {
+            CommitDecision::Repeat(receipt) => return Ok(*receipt),
+            CommitDecision::Write(plan) => plan,
         };
         let mut index = tenant.index.write();
-        if index.is_unchanged(needs, &external) {
+        if index.are_run_owners_unchanged(needs, &external) {
             return apply(&mut index, parts, commit, *plan);
         }
     }
@@ -118,16 +123,16 @@ fn write_with_index_locked(
     tenant: &Tenant,
     parts: &mut LockedParts<'_>,
     commit: &Commit,
-    needs: &Needs,
+    needs: &NeededKeys,
 ) -> Result<Receipt> {
     let mut index = tenant.index.write();
-    let external = index.external(needs);
-    let events = EventsView { events: &index.events, tenant };
+    let external = index.external_records(needs);
+    let events = TenantEventsView { events: &index.events, tenant };
     let mailbox = parts.mailbox.as_deref();
-    let view = View { slot: parts.slot, external: &external, events, outbox: &index.outbox, mailbox };
-    match commit::plan(&view, commit, tenant.setting())? {
-        CommitChange::Repeat(receipt) => Ok(*receipt),
-        CommitChange::Write(plan) => apply(&mut index, parts, commit, *plan),
+    let view = PlanView { slot: parts.slot, external: &external, events, outbox: &index.outbox, mailbox };
+    match commit::plan(&view, commit, tenant.decision_context())? {
+        CommitDecision::Repeat(receipt) => Ok(*receipt),
+        CommitDecision::Write(plan) => apply(&mut index, parts, commit, *plan),
     }
 }
 
@@ -136,7 +141,7 @@ fn apply(index: &mut Index, parts: &mut LockedParts<'_>, commit: &Commit, mut pl
     let slot = &mut *parts.slot;
     let receipt = plan.receipt.clone();
     index.outbox.apply(std::mem::take(&mut plan.outbox))?;
-    index.put_id(&commit.thread, slot, std::mem::take(&mut plan.id));
+    index.put_id_record(&commit.thread, slot, std::mem::take(&mut plan.id));
     let runs: Vec<_> = std::mem::take(&mut plan.runs).into_iter().map(Arc::new).collect();
     let (events, settlement) = (plan.events.take(), plan.mailbox.take());
     if let Some(thread) = plan.thread.take().map(Arc::new) {
@@ -144,7 +149,7 @@ fn apply(index: &mut Index, parts: &mut LockedParts<'_>, commit: &Commit, mut pl
         for run in &runs {
             index.put_run(run);
         }
-        put(slot, plan, thread, runs);
+        apply_to_slot(slot, plan, thread, runs);
     }
     if let Some(events) = events {
         index.events.apply(events);
@@ -155,7 +160,7 @@ fn apply(index: &mut Index, parts: &mut LockedParts<'_>, commit: &Commit, mut pl
     Ok(receipt)
 }
 
-fn put(slot: &mut Slot, plan: Plan, thread: Arc<StoredThread>, runs: Vec<Arc<Run>>) {
-    let contents = slot.contents.get_or_insert_with(|| Box::new(Contents::new(Arc::clone(&thread))));
+fn apply_to_slot(slot: &mut ThreadSlot, plan: Plan, thread: Arc<StoredThread>, runs: Vec<Arc<Run>>) {
+    let contents = slot.contents.get_or_insert_with(|| Box::new(ThreadContents::new(Arc::clone(&thread))));
     contents.apply(plan, thread, runs);
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store_core::{Clock, IdSource, Limits, SystemClock, Uuids};
+use store_core::{Clock, IdSource, Limits, SystemClock, UuidSource};
 
 /// The settings with which a [`MemoryStore`](crate::MemoryStore) is opened.
 ///
@@ -23,7 +23,7 @@ pub struct MemoryConfig {
 impl Default for MemoryConfig {
     /// Returns a configuration with the host's clock, UUIDv7 ids and the limits of the contract.
     fn default() -> Self {
-        Self { clock: Arc::new(SystemClock), ids: Arc::new(Uuids), limits: Limits::default() }
+        Self { clock: Arc::new(SystemClock), ids: Arc::new(UuidSource), limits: Limits::default() }
     }
 }
 

@@ -13,11 +13,11 @@ use store_core::{
 
 use crate::{
     tenant::{Index, Tenant},
-    view::EventsView,
+    view::TenantEventsView,
 };
 
 /// The maximum number of events that a subscriber takes at once.
-const BATCH: usize = 256;
+const BATCH_EVENTS: usize = 256;
 /// A subscriber takes no more events at once when their payloads exceed this number of bytes.
 const BATCH_BYTES: usize = 4 << 20;
 
@@ -32,7 +32,7 @@ impl MemoryEvents {
         Self { tenant }
     }
 
-    fn seal(&self, stored: &StoredEvent) -> Event {
+    fn to_event(&self, stored: &StoredEvent) -> Event {
         event::event_with_cursors(stored, self.tenant.sealer())
     }
 }
@@ -50,7 +50,7 @@ impl EventWriter for MemoryEvents {
             let mut index = tenant.index.write();
             let options = AppendOptions { id: Some(&mut id), claims: Some(&*mailbox), ..AppendOptions::default() };
             let answer = append(tenant, &mut index, &request, options)?;
-            index.put_id(&thread, slot, id);
+            index.put_id_record(&thread, slot, id);
             Ok(answer)
         })
     }
@@ -62,8 +62,8 @@ fn append(
     request: &AppendEvents,
     options: AppendOptions<'_>,
 ) -> Result<AppendedEvents> {
-    let view = EventsView { events: &index.events, tenant };
-    let change = event::append(&view, request, tenant.setting(), options)?;
+    let view = TenantEventsView { events: &index.events, tenant };
+    let change = event::append(&view, request, tenant.decision_context(), options)?;
     if let Some(plan) = change.plan {
         index.events.apply(plan);
     }
@@ -74,7 +74,7 @@ fn append(
 impl EventReader for MemoryEvents {
     async fn load_event(&self, id: &EventId) -> Result<Option<Event>> {
         let index = self.tenant.check_open()?.index.read();
-        Ok(index.events.get(id).map(|stored| self.seal(stored)))
+        Ok(index.events.get(id).map(|stored| self.to_event(stored)))
     }
 
     async fn list_events(&self, query: EventQuery) -> Result<Page<Event>> {
@@ -82,7 +82,7 @@ impl EventReader for MemoryEvents {
         let mut page = PageBuilder::new(query.page.checked_limit()?);
         let after = event::seq_of_cursor(&query.scope, query.page.cursor.as_ref(), tenant.sealer())?;
         let index = tenant.index.read();
-        after.map_or(Ok(()), |after| event::check_cursor(&index.events.scope(&query.scope), after))?;
+        after.map_or(Ok(()), |after| event::check_cursor(&index.events.scope_state(&query.scope), after))?;
         for (seq, stored) in index.events.walk(&query.scope, after, query.direction) {
             let bytes = stored.event.payload.as_ref().map_or(0, |payload| payload.as_str().len());
             let item = query.filter.admits(&stored.event).then(|| stored.clone());
@@ -92,13 +92,13 @@ impl EventReader for MemoryEvents {
         }
         drop(index);
         let page = page.finish(|at| event::cursor_after(&query.scope, at.rank, tenant.sealer()));
-        Ok(page.map(|stored| self.seal(&stored)))
+        Ok(page.map(|stored| self.to_event(&stored)))
     }
 
     async fn count_events(&self, scope: &Scope, filter: &EventFilter) -> Result<u64> {
         let index = self.tenant.check_open()?.index.read();
         if *filter == EventFilter::default() {
-            let state = index.events.scope(scope);
+            let state = index.events.scope_state(scope);
             return Ok(state.count - state.floor);
         }
         let events = index.events.walk(scope, None, Direction::Forward);
@@ -107,7 +107,7 @@ impl EventReader for MemoryEvents {
 
     async fn load_scope(&self, scope: &Scope) -> Result<ScopeInfo> {
         let tenant = self.tenant.check_open()?;
-        let state = tenant.index.read().events.scope(scope);
+        let state = tenant.index.read().events.scope_state(scope);
         let last = (state.count > 0).then(|| event::cursor_after(scope, state.count, tenant.sealer()));
         Ok(ScopeInfo::new(state.count, state.floor, last))
     }
@@ -119,34 +119,34 @@ impl EventSubscriber for MemoryEvents {
         let tenant = self.tenant.check_open()?;
         let Subscribe { scope, start, filter, .. } = request;
         let index = tenant.index.read();
-        let state = index.events.scope(&scope);
+        let state = index.events.scope_state(&scope);
         let after = event::start_seq(&state, &scope, &start, tenant.sealer())?;
         let changes = index.events.followers.follow(&scope);
         drop(index);
         let started_after = (after > 0).then(|| event::cursor_after(&scope, after, tenant.sealer()));
-        let source = Source { tenant_events: self.clone(), scope, filter };
-        Ok(Subscription::new(started_after, event::stream(source, after, changes)))
+        let source = SubscriptionSource { tenant_events: self.clone(), scope, filter };
+        Ok(Subscription::new(started_after, event::event_stream(source, after, changes)))
     }
 }
 
 /// The source that a subscription reads from.
-struct Source {
+struct SubscriptionSource {
     tenant_events: MemoryEvents,
     scope: Scope,
     filter: EventFilter,
 }
 
 #[async_trait]
-impl EventSource for Source {
+impl EventSource for SubscriptionSource {
     async fn read_next(&mut self, after: u64) -> Result<(u64, VecDeque<Event>)> {
         let index = self.tenant_events.tenant.check_open()?.index.read();
-        event::check_cursor(&index.events.scope(&self.scope), after)?;
+        event::check_cursor(&index.events.scope_state(&self.scope), after)?;
         let (mut last, mut bytes, mut found) = (after, 0, VecDeque::new());
-        for (seq, stored) in index.events.walk(&self.scope, Some(after), Direction::Forward).take(BATCH) {
+        for (seq, stored) in index.events.walk(&self.scope, Some(after), Direction::Forward).take(BATCH_EVENTS) {
             last = seq;
             if self.filter.admits(&stored.event) {
                 bytes += stored.event.payload.as_ref().map_or(0, |payload| payload.as_str().len());
-                found.push_back(self.tenant_events.seal(stored));
+                found.push_back(self.tenant_events.to_event(stored));
             }
             if bytes > BATCH_BYTES {
                 break;
@@ -162,8 +162,14 @@ impl EventRetention for MemoryEvents {
         let tenant = self.tenant.check_open()?;
         let TrimRequest { scope, before, dry_run, .. } = request;
         let mut index = tenant.index.write();
-        let state = index.events.scope(&scope);
-        let floor = event::trim_up_to(&state, &scope, &before, tenant.sealer(), index.events.oldest(&scope))?;
+        let state = index.events.scope_state(&scope);
+        let floor = event::last_trimmed_seq(
+            &state,
+            &scope,
+            &before,
+            tenant.sealer(),
+            index.events.events_oldest_first(&scope),
+        )?;
         if !dry_run {
             index.events.trim(&scope, floor, tenant.now());
         }
@@ -183,7 +189,7 @@ mod tests {
         AppendEvents, EventFilter, EventKind, Json, NewEvent, Scope, Store, TenantId, ThreadId, event::EventSource,
     };
 
-    use super::{BATCH_BYTES, MemoryEvents, Source};
+    use super::{BATCH_BYTES, MemoryEvents, SubscriptionSource};
     use crate::{MemoryConfig, MemoryStore};
 
     #[tokio::test]
@@ -198,7 +204,7 @@ mod tests {
             let _ = events.append_events(AppendEvents::new([event])).await.unwrap();
         }
         let tenant_events = MemoryEvents::new(store.tenants().unwrap().remove(0));
-        let mut source = Source { tenant_events, scope, filter: EventFilter::default() };
+        let mut source = SubscriptionSource { tenant_events, scope, filter: EventFilter::default() };
         let (last, taken) = source.read_next(0).await.unwrap();
         assert_eq!((last, taken.len()), (3, 3));
         let (last, taken) = source.read_next(last).await.unwrap();

@@ -5,28 +5,30 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use store_core::{
     Progress, Result, ThreadId,
-    inspect::{Checked, Finding, FindingKind, Inspection, Inspector, Repairable, ThreadRecords, check_thread},
+    inspect::{
+        Finding, FindingKind, Inspection, Inspector, RepairStatus, ThreadCheckResult, ThreadRecords, check_thread,
+    },
     length,
 };
 
 use crate::{
-    pause::pause,
-    slot::{Contents, Derived, Slot},
+    slot::{DerivedLogData, ThreadContents, ThreadSlot},
     store::MemoryStore,
     tenant::Tenant,
+    yield_now::yield_now,
 };
 
 #[async_trait]
 impl Inspector for MemoryStore {
     async fn verify(&self, progress: &dyn Progress) -> Result<Inspection> {
-        self.inspect(progress, |tenant, id| tenant.slots.read(id, |slot| check(tenant, id, slot))).await
+        self.inspect(progress, |tenant, id| tenant.slots.read(id, |slot| check_slot(tenant, id, slot))).await
     }
 
     async fn repair(&self, dry_run: bool, progress: &dyn Progress) -> Result<Inspection> {
         if dry_run {
             return self.verify(progress).await;
         }
-        self.inspect(progress, |tenant, id| tenant.slots.write(id, |slot| repair(tenant, id, slot))).await
+        self.inspect(progress, |tenant, id| tenant.slots.write(id, |slot| repair_slot(tenant, id, slot))).await
     }
 }
 
@@ -35,7 +37,7 @@ impl MemoryStore {
     async fn inspect(
         &self,
         progress: &dyn Progress,
-        visit: impl Fn(&Tenant, &ThreadId) -> Option<Checked> + Send + Sync,
+        visit: impl Fn(&Tenant, &ThreadId) -> Option<ThreadCheckResult> + Send + Sync,
     ) -> Result<Inspection> {
         let mut inspection = Inspection::default();
         for tenant in self.tenants()? {
@@ -51,7 +53,7 @@ impl MemoryStore {
                     inspection.stopped = true;
                     return Ok(inspection);
                 }
-                pause().await;
+                yield_now().await;
             }
         }
         Ok(inspection)
@@ -59,7 +61,7 @@ impl MemoryStore {
 }
 
 /// Checks a thread and the data derived from it. Returns `None` if the slot holds no thread.
-fn check(tenant: &Tenant, id: &ThreadId, slot: &Slot) -> Option<Checked> {
+fn check_slot(tenant: &Tenant, id: &ThreadId, slot: &ThreadSlot) -> Option<ThreadCheckResult> {
     let contents = slot.contents.as_deref()?;
     let index = tenant.index.read();
     let parent = contents.thread.thread.parent_thread_id.as_ref();
@@ -71,46 +73,46 @@ fn check(tenant: &Tenant, id: &ThreadId, slot: &Slot) -> Option<Checked> {
         state: &contents.state,
         inputs: length(contents.queue.inputs().count()),
     };
-    let in_list = index.thread(id).is_some_and(|row| row.thread == contents.thread);
-    let in_runs = contents.runs.iter().all(|(id, run)| index.run(id) == Some(run));
+    let is_in_thread_list = index.thread(id).is_some_and(|row| row.thread == contents.thread);
+    let has_runs_in_index = contents.runs.iter().all(|(id, run)| index.run(id) == Some(run));
     drop(index);
     let entries = contents.log.iter().map(|log_entry| Ok((Arc::clone(&log_entry.entry), log_entry.node.clone())));
     let mut checked = check_thread(records, entries);
-    for (place, is_right) in [
-        ("lists of entries", contents.derived == Derived::of(&contents.log)),
-        ("list of threads", in_list),
-        ("list of runs", in_runs),
+    for (location, is_consistent) in [
+        ("lists of entries", contents.derived == DerivedLogData::of(&contents.log)),
+        ("list of threads", is_in_thread_list),
+        ("list of runs", has_runs_in_index),
     ] {
-        if !is_right {
+        if !is_consistent {
             let detail = "it does not agree with the thread";
-            checked.findings.push(Finding::new(FindingKind::StaleIndex, place, detail));
+            checked.findings.push(Finding::new(FindingKind::StaleIndex, location, detail));
         }
     }
     Some(checked)
 }
 
 /// Rebuilds the data that is derived from the log, unless the log itself is damaged.
-fn repair(tenant: &Tenant, id: &ThreadId, slot: &mut Slot) -> Option<Checked> {
-    let mut checked = check(tenant, id, slot)?;
-    let can_be_rebuilt = |finding: &Finding| finding.repair == Repairable::CanBeRebuilt;
+fn repair_slot(tenant: &Tenant, id: &ThreadId, slot: &mut ThreadSlot) -> Option<ThreadCheckResult> {
+    let mut checked = check_slot(tenant, id, slot)?;
+    let can_be_rebuilt = |finding: &Finding| finding.repair == RepairStatus::CanBeRebuilt;
     if checked.findings.is_empty() || !checked.findings.iter().all(can_be_rebuilt) {
         return Some(checked);
     }
     if let Some(contents) = slot.contents.as_deref_mut() {
-        rebuild(tenant, contents, &checked);
+        rebuild_derived_data(tenant, contents, &checked);
     }
     for finding in &mut checked.findings {
-        finding.repair = Repairable::Rebuilt;
+        finding.repair = RepairStatus::Rebuilt;
     }
     Some(checked)
 }
 
-fn rebuild(tenant: &Tenant, contents: &mut Contents, checked: &Checked) {
+fn rebuild_derived_data(tenant: &Tenant, contents: &mut ThreadContents, checked: &ThreadCheckResult) {
     contents.thread = Arc::new(checked.thread.clone());
     for log_entry in &mut contents.log {
         log_entry.marks = checked.marks.get(&log_entry.node.seq).cloned().unwrap_or_default();
     }
-    contents.derived = Derived::of(&contents.log);
+    contents.derived = DerivedLogData::of(&contents.log);
     let mut index = tenant.index.write();
     index.put_thread(&contents.thread);
     for run in contents.runs.values() {
@@ -123,25 +125,25 @@ mod tests {
     use std::sync::Arc;
 
     use store_core::{
-        AgentId, Body, Commit, Compaction, EntryId, EntryRange, Expect, Interval, Label, Message, NewBody, NewEntry,
-        RewindTo, RunChange, RunId, RunStatus, Silent, Store, TenantId, ThreadId,
-        inspect::{FindingKind, Inspection, Inspector, Repairable},
+        AgentId, Body, Commit, Compaction, EntryId, EntryRange, Expect, IgnoreProgress, Interval, Label, Message,
+        NewBody, NewEntry, RewindTo, RunChange, RunId, RunStatus, Store, TenantId, ThreadId,
+        inspect::{FindingKind, Inspection, Inspector, RepairStatus},
     };
 
-    use crate::{MemoryConfig, MemoryStore, slot::Contents};
+    use crate::{MemoryConfig, MemoryStore, slot::ThreadContents};
 
-    fn thread() -> ThreadId {
+    fn thread_id() -> ThreadId {
         ThreadId::new("t").unwrap()
     }
 
     /// Returns a store with a thread that has branches, a name and a run.
-    async fn store() -> MemoryStore {
+    async fn store_with_thread() -> MemoryStore {
         let store = MemoryStore::open(MemoryConfig::default()).unwrap();
         let commits = store.tenant(&TenantId::default_tenant()).unwrap().commits.unwrap();
         let run = RunId::new("r").unwrap();
         let change = RunChange::new(run.clone(), RunStatus::Running).with_agent(AgentId::new("a").unwrap());
         let id = |text: &str| EntryId::new(text).unwrap();
-        let commit = Commit::new(thread())
+        let commit = Commit::new(thread_id())
             .expecting(Expect::Absent)
             .with_run(change)
             .entry(NewEntry::new(Message::user("a")).with_id(id("a")).with_run(run, None))
@@ -153,29 +155,29 @@ mod tests {
         store
     }
 
-    async fn kinds_after(change: impl FnOnce(&mut Contents)) -> (MemoryStore, Vec<FindingKind>) {
-        let store = store().await;
-        store.tenants().unwrap()[0].slots.write(&thread(), |slot| change(slot.contents.as_mut().unwrap()));
-        let found = store.verify(&Silent).await.unwrap();
-        (store, kinds(&found))
+    async fn finding_kinds_after(change: impl FnOnce(&mut ThreadContents)) -> (MemoryStore, Vec<FindingKind>) {
+        let store = store_with_thread().await;
+        store.tenants().unwrap()[0].slots.write(&thread_id(), |slot| change(slot.contents.as_mut().unwrap()));
+        let found = store.verify(&IgnoreProgress).await.unwrap();
+        (store, finding_kinds(&found))
     }
 
-    fn kinds(inspection: &Inspection) -> Vec<FindingKind> {
+    fn finding_kinds(inspection: &Inspection) -> Vec<FindingKind> {
         inspection.findings.iter().map(|finding| finding.kind).collect()
     }
 
     #[tokio::test]
     async fn a_sound_store_has_no_findings() {
-        let store = store().await;
+        let store = store_with_thread().await;
         assert!(store.inspector().is_some());
-        let found = store.verify(&Silent).await.unwrap();
+        let found = store.verify(&IgnoreProgress).await.unwrap();
         assert_eq!(found.findings, []);
         assert_eq!((found.tenants, found.threads, found.entries, found.runs), (1, 1, 5, 1));
     }
 
     #[tokio::test]
     async fn data_derived_from_the_log_is_rebuilt() {
-        let (store, found) = kinds_after(|contents| {
+        let (store, found) = finding_kinds_after(|contents| {
             let mut thread = (*contents.thread).clone();
             (thread.head_seq, thread.roots) = (Some(1), 4);
             contents.thread = Arc::new(thread);
@@ -186,45 +188,45 @@ mod tests {
             found,
             [FindingKind::WrongHead, FindingKind::WrongSum, FindingKind::WrongSum, FindingKind::StaleIndex]
         );
-        let dry = store.repair(true, &Silent).await.unwrap();
-        assert!(dry.findings.iter().all(|finding| finding.repair == Repairable::CanBeRebuilt));
-        let repaired = store.repair(false, &Silent).await.unwrap();
-        assert!(repaired.findings.iter().all(|finding| finding.repair == Repairable::Rebuilt));
-        assert_eq!(kinds(&store.verify(&Silent).await.unwrap()), []);
+        let dry_run = store.repair(true, &IgnoreProgress).await.unwrap();
+        assert!(dry_run.findings.iter().all(|finding| finding.repair == RepairStatus::CanBeRebuilt));
+        let repaired = store.repair(false, &IgnoreProgress).await.unwrap();
+        assert!(repaired.findings.iter().all(|finding| finding.repair == RepairStatus::Rebuilt));
+        assert_eq!(finding_kinds(&store.verify(&IgnoreProgress).await.unwrap()), []);
     }
 
     #[tokio::test]
     async fn a_repair_never_changes_accepted_data() {
-        let (store, found) = kinds_after(|contents| drop(contents.log.remove(1))).await;
+        let (store, found) = finding_kinds_after(|contents| drop(contents.log.remove(1))).await;
         assert_eq!(found, [FindingKind::SequenceGap, FindingKind::StaleIndex]);
-        let repaired = store.repair(false, &Silent).await.unwrap();
-        assert!(repaired.findings.iter().all(|finding| finding.repair != Repairable::Rebuilt));
-        assert_eq!(kinds(&store.verify(&Silent).await.unwrap()), found);
+        let repaired = store.repair(false, &IgnoreProgress).await.unwrap();
+        assert!(repaired.findings.iter().all(|finding| finding.repair != RepairStatus::Rebuilt));
+        assert_eq!(finding_kinds(&store.verify(&IgnoreProgress).await.unwrap()), found);
     }
 
     #[tokio::test]
     async fn dangling_references_are_found() {
-        let (_, found) = kinds_after(|contents| contents.runs.clear()).await;
+        let (_, found) = finding_kinds_after(|contents| contents.runs.clear()).await;
         assert_eq!(found, [FindingKind::DanglingReference, FindingKind::WrongSum, FindingKind::DanglingReference]);
     }
 
     #[tokio::test]
     async fn a_wrong_sequence_number_in_a_node_is_a_gap() {
-        let (_, found) = kinds_after(|contents| contents.log[1].node.seq = 9).await;
+        let (_, found) = finding_kinds_after(|contents| contents.log[1].node.seq = 9).await;
         assert_eq!(found.first(), Some(&FindingKind::SequenceGap));
     }
 
     #[tokio::test]
     async fn a_node_with_a_wrong_depth_or_target_is_damage() {
-        let (_, found) = kinds_after(|contents| contents.log[0].node.depth = 7).await;
+        let (_, found) = finding_kinds_after(|contents| contents.log[0].node.depth = 7).await;
         assert!(found.contains(&FindingKind::Damaged), "{found:?}");
-        let (_, found) = kinds_after(|contents| contents.log[4].node.target = Some(1)).await;
+        let (_, found) = finding_kinds_after(|contents| contents.log[4].node.target = Some(1)).await;
         assert_eq!(found.first(), Some(&FindingKind::Damaged));
     }
 
     #[tokio::test]
     async fn a_compaction_of_missing_entries_is_a_dangling_reference() {
-        let (_, found) = kinds_after(|contents| {
+        let (_, found) = finding_kinds_after(|contents| {
             let mut compaction = Compaction::default();
             compaction.covers = Some(Interval::new(EntryId::new("a").unwrap(), EntryId::new("nobody").unwrap()));
             let mut entry = (*contents.log[3].entry).clone();
@@ -237,13 +239,13 @@ mod tests {
 
     #[tokio::test]
     async fn the_ranges_of_a_run_lie_inside_of_the_log() {
-        for (last, wanted) in [(4, false), (5, false), (6, true)] {
-            let (_, found) = kinds_after(|contents| {
+        for (last, is_dangling) in [(4, false), (5, false), (6, true)] {
+            let (_, found) = finding_kinds_after(|contents| {
                 let run = Arc::make_mut(contents.runs.values_mut().next().unwrap());
                 run.output = vec![EntryRange { from: 1, to: last }];
             })
             .await;
-            assert_eq!(found.contains(&FindingKind::DanglingReference), wanted, "{last}: {found:?}");
+            assert_eq!(found.contains(&FindingKind::DanglingReference), is_dangling, "{last}: {found:?}");
         }
     }
 }

@@ -14,7 +14,7 @@
 //! - `slot`: the state of one thread id: the log, and the data derived from it
 //! - `inspect`: checks and repairs of the stored data
 //! - `locks`: all locks, and the order in which they are taken
-//! - `pause`: the points at which long work yields to other tasks
+//! - `yield_now`: the points at which long work yields to other tasks
 //!
 //! ```
 //! use store_core::{Commit, Expect, Message, NewEntry, Store, TenantId, ThreadId};
@@ -42,7 +42,6 @@ mod locks;
 mod log;
 mod mailbox;
 mod outbox;
-mod pause;
 mod pending;
 mod runs;
 mod slot;
@@ -50,5 +49,6 @@ mod store;
 mod tenant;
 mod threads;
 mod view;
+mod yield_now;
 
 pub use self::{config::MemoryConfig, store::MemoryStore};

@@ -2,8 +2,8 @@
 //! checker.
 //!
 //! Locks are taken in this order. None is held across an `await`, so that a future can be dropped at any point:
-//! 1. `family` of a tenant: held by a writer that sets a parent or deletes a thread, so that a parent is not deleted
-//!    meanwhile and no thread becomes its own ancestor
+//! 1. `family_lock` of a tenant: held by a writer that sets a parent or deletes a thread, so that a parent is not
+//!    deleted meanwhile and no thread becomes its own ancestor
 //! 2. slots, several of them in the order of their ids: held by a reader or writer of a thread
 //! 3. `mailbox` of a tenant: held by a reader or writer of dispatches, and by a writer of a thread under a claim, so
 //!    that the claim stays valid until everything is written

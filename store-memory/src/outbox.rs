@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use store_core::{
     ClaimOutbox, ClaimedOutbox, CursorScope, Direction, Error, ExtendOutbox, OutboxCounts, OutboxFilter, OutboxId,
     OutboxQuery, OutboxRow, OutboxStatus, OutboxStore, Page, PageBuilder, Position, PurgeOutbox, RequeueOutbox,
-    Requeued, Result, SettleOutbox, Timestamp, length, merged,
+    Requeued, Result, SettleOutbox, Timestamp, length, merge_ordered,
     outbox::{self, OutboxList, OutboxPosition},
 };
 
@@ -29,19 +29,19 @@ impl OutboxStore for MemoryOutbox {
     async fn claim_outbox(&self, request: ClaimOutbox) -> Result<ClaimedOutbox> {
         let tenant = self.tenant.check_open()?;
         let mut index = tenant.index.write();
-        outbox::claim(&mut index.outbox, &request, tenant.setting())
+        outbox::claim(&mut index.outbox, &request, tenant.decision_context())
     }
 
     async fn extend_outbox(&self, request: ExtendOutbox) -> Result<Timestamp> {
         let tenant = self.tenant.check_open()?;
         let mut index = tenant.index.write();
-        outbox::extend(&mut index.outbox, &request, tenant.setting())
+        outbox::extend(&mut index.outbox, &request, tenant.decision_context())
     }
 
     async fn settle_outbox(&self, requests: Vec<SettleOutbox>) -> Result<Vec<Result<OutboxStatus>>> {
         let tenant = self.tenant.check_open()?;
         let mut index = tenant.index.write();
-        outbox::settle(&mut index.outbox, requests, tenant.setting())
+        outbox::settle(&mut index.outbox, requests, tenant.decision_context())
     }
 
     async fn load_outbox(&self, id: &OutboxId) -> Result<Option<OutboxRow>> {
@@ -51,37 +51,37 @@ impl OutboxStore for MemoryOutbox {
     async fn list_outbox(&self, query: OutboxQuery) -> Result<Page<OutboxRow>> {
         let tenant = self.tenant.check_open()?;
         let mut page = PageBuilder::new(query.page.checked_limit()?);
-        let scope = CursorScope::new(&tenant.name, "list_outbox", &query.binding());
-        let after = Position::open(&tenant.common.cursors, &scope, query.page.cursor.as_ref())?;
+        let scope = CursorScope::new(&tenant.name, "list_outbox", &query.cursor_binding());
+        let after = Position::from_cursor(&tenant.shared.cursor_key, &scope, query.page.cursor.as_ref())?;
         let after = after.map(|at| decode_position(&at)).transpose()?;
         let index = tenant.index.read();
-        let (list_scope, statuses) = query.filter.scopes();
+        let (list_scope, statuses) = query.filter.list_keys();
         let lists = statuses.into_iter().map(|status| {
             index.outbox.walk(&OutboxList::Created(list_scope.clone(), status), after.as_ref(), query.direction)
         });
         let backward = query.direction == Direction::Backward;
-        for at in merged(lists, move |a, b| if backward { a > b } else { a < b }) {
-            let Some(stored) = index.outbox.stored(&at.id) else { continue };
+        for at in merge_ordered(lists, move |a, b| if backward { a > b } else { a < b }) {
+            let Some(stored) = index.outbox.stored_row(&at.id) else { continue };
             let item = query.filter.admits(stored).then(|| index.outbox.get(&at.id)).flatten();
             let bytes = item.as_ref().map_or(0, |row| length(row.payload.as_str().len()));
             if !page.offer(Position::new(at.rank.0, at.id.as_str()), bytes, item) {
                 break;
             }
         }
-        Ok(page.finish(|at| at.seal(&tenant.common.cursors, &scope)))
+        Ok(page.finish(|at| at.to_cursor(&tenant.shared.cursor_key, &scope)))
     }
 
     async fn count_outbox(&self, filter: &OutboxFilter) -> Result<OutboxCounts> {
         let index = self.tenant.check_open()?.index.read();
         let mut counts = OutboxCounts::default();
-        let (list_scope, _) = filter.scopes();
+        let (list_scope, _) = filter.list_keys();
         for status in filter.accepted_statuses() {
             let list = OutboxList::Created(list_scope.clone(), Some(status));
-            let count = if filter.has_exact_scopes() {
+            let count = if filter.lists_match_exactly() {
                 index.outbox.len(&list)
             } else {
                 let rows = index.outbox.walk(&list, None, Direction::Forward);
-                length(rows.filter_map(|at| index.outbox.stored(&at.id)).filter(|row| filter.admits(row)).count())
+                length(rows.filter_map(|at| index.outbox.stored_row(&at.id)).filter(|row| filter.admits(row)).count())
             };
             counts.add(status, count);
         }
@@ -91,7 +91,7 @@ impl OutboxStore for MemoryOutbox {
     async fn requeue_outbox(&self, request: RequeueOutbox) -> Result<Vec<Requeued>> {
         let tenant = self.tenant.check_open()?;
         let mut index = tenant.index.write();
-        outbox::requeue(&mut index.outbox, request, tenant.setting())
+        outbox::requeue(&mut index.outbox, request, tenant.decision_context())
     }
 
     async fn purge_outbox(&self, request: PurgeOutbox) -> Result<u64> {

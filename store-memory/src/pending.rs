@@ -4,15 +4,15 @@ use std::{fmt, ops::Bound, sync::Arc};
 
 use async_trait::async_trait;
 use store_core::{
-    AppendPending, Appended, CursorScope, EntryId, Page, PageBuilder, PageRequest, PendingBody, PendingInput,
+    AppendPending, AppendedInputs, CursorScope, EntryId, Page, PageBuilder, PageRequest, PendingBody, PendingInput,
     PendingQueue, PendingStore, PendingUpdate, Position, Reorder, Result, RunId, ThreadId,
-    pending::{self, QueueChange, QueuePlan},
+    pending::{self, QueueDecision, QueuePlan},
 };
 
 use crate::{
-    slot::{Contents, Slot},
+    slot::{ThreadContents, ThreadSlot},
     tenant::{Events, Outbox, Tenant},
-    view::{EventsView, View},
+    view::{PlanView, TenantEventsView},
 };
 
 /// The pending input of a tenant.
@@ -31,42 +31,42 @@ impl MemoryPending {
         &self,
         thread: &ThreadId,
         runs: impl IntoIterator<Item = &'a RunId>,
-        plan: impl FnOnce(&View<'_>, &Tenant) -> Result<QueueChange<T>>,
+        plan: impl FnOnce(&PlanView<'_>, &Tenant) -> Result<QueueDecision<T>>,
     ) -> Result<T> {
         let tenant = self.tenant.check_open()?;
         tenant.slots.write(thread, |slot| {
             // Only runs of this thread matter, and they do not change while the slot is locked.
             let external = tenant.index.read().external_runs(runs);
-            let events = EventsView { events: &Events::default(), tenant };
-            let view = View { slot, external: &external, events, outbox: &Outbox::default(), mailbox: None };
+            let events = TenantEventsView { events: &Events::default(), tenant };
+            let view = PlanView { slot, external: &external, events, outbox: &Outbox::default(), mailbox: None };
             let change = plan(&view, tenant)?;
             if let Some(plan) = change.plan {
-                write(tenant, slot, *plan);
+                apply_queue_plan(tenant, slot, *plan);
             }
             Ok(change.answer)
         })
     }
 }
 
-fn write(tenant: &Tenant, slot: &mut Slot, plan: QueuePlan) {
+fn apply_queue_plan(tenant: &Tenant, slot: &mut ThreadSlot, plan: QueuePlan) {
     let thread = Arc::new(plan.thread);
     let mut index = tenant.index.write();
-    index.put_id(&thread.thread.id, slot, plan.id);
+    index.put_id_record(&thread.thread.id, slot, plan.id);
     index.put_thread(&thread);
     drop(index);
-    let contents = slot.contents.get_or_insert_with(|| Box::new(Contents::new(Arc::clone(&thread))));
+    let contents = slot.contents.get_or_insert_with(|| Box::new(ThreadContents::new(Arc::clone(&thread))));
     contents.thread = thread;
     contents.queue.apply(plan.write);
 }
 
 #[async_trait]
 impl PendingStore for MemoryPending {
-    async fn append_pending(&self, request: AppendPending) -> Result<Appended> {
+    async fn append_pending(&self, request: AppendPending) -> Result<AppendedInputs> {
         let runs = request.inputs.iter().filter_map(|input| match &input.body {
             PendingBody::Decision(decision) => Some(&decision.run),
             PendingBody::Message(_) => None,
         });
-        self.change(&request.thread, runs, |view, tenant| pending::append(view, &request, tenant.setting()))
+        self.change(&request.thread, runs, |view, tenant| pending::append(view, &request, tenant.decision_context()))
     }
 
     async fn load_queue(&self, thread: &ThreadId) -> Result<PendingQueue> {
@@ -77,31 +77,31 @@ impl PendingStore for MemoryPending {
     }
 
     async fn update_pending(&self, request: PendingUpdate) -> Result<PendingInput> {
-        self.change(&request.thread, [], |view, tenant| pending::update(view, &request, tenant.setting()))
+        self.change(&request.thread, [], |view, tenant| pending::update(view, &request, tenant.decision_context()))
     }
 
     async fn retract_pending(&self, thread: &ThreadId, id: &EntryId) -> Result<PendingInput> {
-        self.change(thread, [], |view, tenant| pending::retract(view, id, tenant.setting()))
+        self.change(thread, [], |view, tenant| pending::retract(view, id, tenant.decision_context()))
     }
 
     async fn reorder_pending(&self, request: Reorder) -> Result<u64> {
-        self.change(&request.thread, [], |view, tenant| pending::reorder(view, &request, tenant.setting()))
+        self.change(&request.thread, [], |view, tenant| pending::reorder(view, &request, tenant.decision_context()))
     }
 
     async fn list_threads_with_pending(&self, page: PageRequest) -> Result<Page<ThreadId>> {
         let tenant = self.tenant.check_open()?;
         let mut found = PageBuilder::new(page.checked_limit()?);
         let scope = CursorScope::new(&tenant.name, "list_threads_with_pending", "");
-        let after = Position::open(&tenant.common.cursors, &scope, page.cursor.as_ref())?;
+        let after = Position::from_cursor(&tenant.shared.cursor_key, &scope, page.cursor.as_ref())?;
         let after = after.map(|after| ThreadId::new(&after.id)).transpose()?;
         let index = tenant.index.read();
-        for thread in index.pending((after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded)) {
+        for thread in index.threads_with_pending((after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded)) {
             if !found.offer(Position::new(0, thread.as_str()), 0, Some(thread.clone())) {
                 break;
             }
         }
         drop(index);
-        Ok(found.finish(|at| at.seal(&tenant.common.cursors, &scope)))
+        Ok(found.finish(|at| at.to_cursor(&tenant.shared.cursor_key, &scope)))
     }
 }
 
@@ -132,7 +132,7 @@ mod tests {
         }
     }
 
-    async fn append(pending: &dyn PendingStore, inputs: usize) -> Result<Vec<EntryId>, ErrorKind> {
+    async fn append_messages(pending: &dyn PendingStore, inputs: usize) -> Result<Vec<EntryId>, ErrorKind> {
         let inputs = (0..inputs).map(|_| NewInput::message(Message::user("a")));
         let request = AppendPending::new(ThreadId::new("t").unwrap(), inputs);
         let appended = pending.append_pending(request).await;
@@ -146,10 +146,10 @@ mod tests {
         let store = MemoryStore::open(MemoryConfig::default().with_ids(Arc::new(ConstantIds))).unwrap();
         let tenant = store.tenant(&TenantId::default_tenant()).unwrap();
         let pending = &*tenant.pending.unwrap();
-        let taken = Err(ErrorKind::AlreadyExists);
-        assert_eq!(append(pending, 2).await, taken);
-        assert_eq!(append(pending, 1).await, Ok(vec![EntryId::new("same").unwrap()]));
-        assert_eq!(append(pending, 1).await, taken);
+        let already_exists = Err(ErrorKind::AlreadyExists);
+        assert_eq!(append_messages(pending, 2).await, already_exists);
+        assert_eq!(append_messages(pending, 1).await, Ok(vec![EntryId::new("same").unwrap()]));
+        assert_eq!(append_messages(pending, 1).await, already_exists);
         // An id that is already in the log is refused as well.
         let thread = ThreadId::new("t").unwrap();
         let version = tenant.threads.unwrap().load_thread(&thread).await.unwrap().unwrap().version;
@@ -157,6 +157,6 @@ mod tests {
         let commit = Commit::new(thread).expecting(Expect::Version(version));
         let consuming = commit.consuming(queue.inputs.iter().map(store_core::PendingInput::as_ref));
         let _ = tenant.commits.unwrap().commit(consuming).await.unwrap();
-        assert_eq!(append(pending, 1).await, taken);
+        assert_eq!(append_messages(pending, 1).await, already_exists);
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use store_core::{
-    CursorScope, Error, Page, PageBuilder, Position, Result, Run, RunFilter, RunId, RunQuery, RunReader, Timestamp,
-    Walk, length,
+    CursorScope, Error, Page, PageBuilder, Position, Result, Run, RunFilter, RunId, RunQuery, RunReader, TimeWalk,
+    Timestamp, length,
 };
 
 use crate::threads::MemoryThreads;
@@ -22,9 +22,9 @@ impl RunReader for MemoryThreads {
         let mut page = PageBuilder::new(query.page.checked_limit()?);
         let index = tenant.index.read();
         let generation = query.filter.thread.as_ref().map(|thread| index.generation(thread));
-        let scope = CursorScope::new(&tenant.name, "list_runs", &format!("{:?}", (generation, query.binding())));
-        let after = Position::open(&tenant.common.cursors, &scope, query.page.cursor.as_ref())?;
-        let walk = Walk {
+        let scope = CursorScope::new(&tenant.name, "list_runs", &format!("{:?}", (generation, query.cursor_binding())));
+        let after = Position::from_cursor(&tenant.shared.cursor_key, &scope, query.page.cursor.as_ref())?;
+        let walk = TimeWalk {
             direction: query.direction,
             after: after.map(|at| decode_position(&at)).transpose()?,
             from: query.filter.created_after,
@@ -32,12 +32,12 @@ impl RunReader for MemoryThreads {
         };
         for (time, run) in index.walk_runs(&query.filter, &walk) {
             let item = query.filter.admits(run).then(|| Arc::clone(run));
-            if !page.offer(Position::new(time.as_millis(), run.id.as_str()), bytes(run), item) {
+            if !page.offer(Position::new(time.as_millis(), run.id.as_str()), approximate_bytes(run), item) {
                 break;
             }
         }
         drop(index);
-        Ok(page.finish(|at| at.seal(&tenant.common.cursors, &scope)).map(|run| Run::clone(&run)))
+        Ok(page.finish(|at| at.to_cursor(&tenant.shared.cursor_key, &scope)).map(|run| Run::clone(&run)))
     }
 
     async fn count_runs(&self, filter: &RunFilter) -> Result<u64> {
@@ -45,7 +45,7 @@ impl RunReader for MemoryThreads {
         if *filter == RunFilter::default() {
             return Ok(length(index.count_runs()));
         }
-        let walk = Walk::over(filter.created_after, filter.created_before);
+        let walk = TimeWalk::between(filter.created_after, filter.created_before);
         Ok(length(index.walk_runs(filter, &walk).filter(|(_, run)| filter.admits(run)).count()))
     }
 }
@@ -56,7 +56,7 @@ fn decode_position(at: &Position) -> Result<(Timestamp, RunId)> {
 }
 
 /// Returns the size in bytes of the parts of a run that may be large.
-fn bytes(run: &Run) -> u64 {
+fn approximate_bytes(run: &Run) -> u64 {
     let request = run.request.as_ref().map_or(0, |request| request.as_str().len());
     length(request + run.state.values().map(|value| value.as_str().len()).sum::<usize>())
 }
@@ -78,6 +78,6 @@ mod tests {
         let commit = Commit::new(ThreadId::new("t").unwrap()).with_run(run);
         let _ = tenant.commits.unwrap().commit(commit).await.unwrap();
         let run = tenant.threads.unwrap().load_run(&id).await.unwrap().unwrap();
-        assert_eq!(super::bytes(&run), 8);
+        assert_eq!(super::approximate_bytes(&run), 8);
     }
 }

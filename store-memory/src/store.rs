@@ -13,7 +13,7 @@ use crate::{
     config::MemoryConfig,
     locks::Lock,
     mailbox::MemoryMailbox,
-    tenant::{Common, Tenant},
+    tenant::{SharedState, Tenant},
 };
 
 /// An in-memory store. It exists as long as the process holds a handle to it.
@@ -21,20 +21,20 @@ use crate::{
 /// Each opening creates a separate store. Handles are cheap to clone (PR-7).
 #[derive(Debug, Clone)]
 pub struct MemoryStore {
-    state: Arc<State>,
+    state: Arc<StoreState>,
 }
 
 #[derive(Debug)]
-struct State {
-    common: Arc<Common>,
+struct StoreState {
+    shared: Arc<SharedState>,
     capabilities: Capabilities,
-    tenants: Lock<Tenants>,
+    tenants: Lock<TenantMap>,
 }
 
 #[derive(Debug, Default)]
-struct Tenants {
+struct TenantMap {
     by_name: BTreeMap<TenantId, Arc<Tenant>>,
-    closed: bool,
+    is_closed: bool,
 }
 
 impl MemoryStore {
@@ -45,13 +45,15 @@ impl MemoryStore {
     pub fn open(config: MemoryConfig) -> Result<Self> {
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(|e| Error::unavailable("random bytes are not available").with_source(e))?;
-        let capabilities =
-            Capabilities::new(Survives::Nothing, config.limits.record_bytes).delivering(EventDelivery::Push).fencing();
-        let common = Arc::new(Common { config, cursors: CursorKey::new(key), incarnations: Lock::default() });
-        Ok(Self { state: Arc::new(State { common, capabilities, tenants: Lock::default() }) })
+        let capabilities = Capabilities::new(Survives::Nothing, config.limits.record_bytes)
+            .with_event_delivery(EventDelivery::Push)
+            .with_fencing();
+        let shared =
+            Arc::new(SharedState { config, cursor_key: CursorKey::new(key), newest_incarnation: Lock::default() });
+        Ok(Self { state: Arc::new(StoreState { shared, capabilities, tenants: Lock::default() }) })
     }
 
-    /// Returns the tenants that hold data, by name.
+    /// Returns the tenants that hold data, in the order of their names.
     pub(crate) fn tenants(&self) -> Result<Vec<Arc<Tenant>>> {
         let tenants = self.state.tenants.lock();
         tenants.check_open()?;
@@ -59,9 +61,9 @@ impl MemoryStore {
     }
 }
 
-impl Tenants {
+impl TenantMap {
     fn check_open(&self) -> Result<()> {
-        if self.closed { Err(Error::closed()) } else { Ok(()) }
+        if self.is_closed { Err(Error::closed()) } else { Ok(()) }
     }
 }
 
@@ -70,10 +72,10 @@ impl Store for MemoryStore {
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
         let mut tenants = self.state.tenants.lock();
         tenants.check_open()?;
-        let new = || Arc::new(Tenant::new(tenant.clone(), Arc::clone(&self.state.common)));
-        let tenant = tenants.by_name.entry(tenant.clone()).or_insert_with(new);
-        let stores = TenantStores::of_threads(Arc::new(MemoryCommits::new(Arc::clone(tenant))));
-        let (live, mailbox) = (Arc::clone(&tenant.live), Arc::new(MemoryMailbox::new(Arc::clone(tenant))));
+        let new_tenant = || Arc::new(Tenant::new(tenant.clone(), Arc::clone(&self.state.shared)));
+        let tenant = tenants.by_name.entry(tenant.clone()).or_insert_with(new_tenant);
+        let stores = TenantStores::from_coordinator(Arc::new(MemoryCommits::new(Arc::clone(tenant))));
+        let (live, mailbox) = (Arc::clone(&tenant.live_hub), Arc::new(MemoryMailbox::new(Arc::clone(tenant))));
         let wake_ups = Arc::clone(&mailbox);
         Ok(stores.with_mailbox(mailbox).with_wake_ups(wake_ups).with_live(live))
     }
@@ -81,11 +83,11 @@ impl Store for MemoryStore {
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
         // The list belongs to the store. A cursor scope needs a tenant, so the default tenant is used.
         let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
-        let key = &self.state.common.cursors;
+        let key = &self.state.shared.cursor_key;
         let tenants = self.state.tenants.lock();
         tenants.check_open()?;
         let mut found = PageBuilder::new(page.checked_limit()?);
-        let after = Position::open(key, &scope, page.cursor.as_ref())?;
+        let after = Position::from_cursor(key, &scope, page.cursor.as_ref())?;
         let after = after.map(|after| TenantId::new(&after.id)).transpose()?;
         let range = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
         for (name, tenant) in tenants.by_name.range(range) {
@@ -94,7 +96,7 @@ impl Store for MemoryStore {
                 break;
             }
         }
-        Ok(found.finish(|at| at.seal(key, &scope)))
+        Ok(found.finish(|at| at.to_cursor(key, &scope)))
     }
 
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
@@ -125,7 +127,7 @@ impl Store for MemoryStore {
 
     async fn close(&self) -> Result<()> {
         let mut tenants = self.state.tenants.lock();
-        tenants.closed = true;
+        tenants.is_closed = true;
         for tenant in std::mem::take(&mut tenants.by_name).into_values() {
             tenant.close();
         }

@@ -3,44 +3,44 @@
 use store_core::{
     CommitKey, CursorKey, EntryId, EventId, EventKey, Json, OutboxId, Result, Run, RunId, Scope, TenantId, ThreadId,
     WriterId,
-    commit::{CommitView, KeyRecord, LogView},
+    commit::{CommitKeyRecord, CommitView, LogView},
     event::{EventKeyRecord, EventView, ScopeState, StoredEvent},
-    log::{MarkSource, Marks, Node, Nodes},
-    mailbox::{MailboxMap, MailboxView},
-    outbox::{OutboxList, OutboxPosition, OutboxRows, StoredOutboxRow},
+    log::{EntryMarks, MarkSource, Node, NodeSource},
+    mailbox::{InMemoryMailbox, MailboxView},
+    outbox::{OutboxList, OutboxPosition, OutboxView, StoredOutboxRow},
     pending::{DecisionRecord, StoredInput},
-    thread::{IdRecord, StoredThread},
+    thread::{StoredThread, ThreadIdRecord},
 };
 
 use crate::{
-    slot::{Contents, Slot},
+    slot::{ThreadContents, ThreadSlot},
     tenant::{Events, ExternalRecords, Outbox, Tenant},
 };
 
 /// The stored data, in the form in which a plan reads it.
-pub(crate) struct View<'a> {
-    pub(crate) slot: &'a Slot,
+pub(crate) struct PlanView<'a> {
+    pub(crate) slot: &'a ThreadSlot,
     pub(crate) external: &'a ExternalRecords,
-    pub(crate) events: EventsView<'a>,
+    pub(crate) events: TenantEventsView<'a>,
     /// The mailbox, if the commit names a claim.
-    pub(crate) mailbox: Option<&'a MailboxMap>,
+    pub(crate) mailbox: Option<&'a InMemoryMailbox>,
     pub(crate) outbox: &'a Outbox,
 }
 
 /// The stored data that the plan of an append of events reads.
 #[derive(Clone, Copy)]
-pub(crate) struct EventsView<'a> {
+pub(crate) struct TenantEventsView<'a> {
     pub(crate) events: &'a Events,
     pub(crate) tenant: &'a Tenant,
 }
 
-impl EventView for EventsView<'_> {
+impl EventView for TenantEventsView<'_> {
     fn scope(&self, scope: &Scope) -> Result<ScopeState> {
-        Ok(self.events.scope(scope))
+        Ok(self.events.scope_state(scope))
     }
 
     fn event_key(&self, writer: &WriterId, key: &EventKey) -> Result<Option<EventKeyRecord>> {
-        Ok(self.events.key(writer, key).cloned())
+        Ok(self.events.key_record(writer, key).cloned())
     }
 
     fn event(&self, id: &EventId) -> Result<Option<StoredEvent>> {
@@ -52,7 +52,7 @@ impl EventView for EventsView<'_> {
     }
 }
 
-impl EventView for View<'_> {
+impl EventView for PlanView<'_> {
     fn scope(&self, scope: &Scope) -> Result<ScopeState> {
         self.events.scope(scope)
     }
@@ -70,7 +70,7 @@ impl EventView for View<'_> {
     }
 }
 
-impl OutboxRows for View<'_> {
+impl OutboxView for PlanView<'_> {
     fn row(&self, id: &OutboxId) -> Result<Option<StoredOutboxRow>> {
         self.outbox.row(id)
     }
@@ -84,25 +84,25 @@ impl OutboxRows for View<'_> {
     }
 }
 
-impl View<'_> {
-    fn contents(&self) -> Option<&Contents> {
+impl PlanView<'_> {
+    fn contents(&self) -> Option<&ThreadContents> {
         self.slot.contents.as_deref()
     }
 }
 
-impl Nodes for View<'_> {
+impl NodeSource for PlanView<'_> {
     fn node(&self, seq: u64) -> Result<Node> {
         self.contents().map_or_else(|| Err(store_core::Error::corrupt("a log does not exist")), |log| log.node(seq))
     }
 }
 
-impl MarkSource for View<'_> {
-    fn marks(&self, seq: u64) -> Result<Marks> {
-        self.contents().map_or_else(|| Ok(Marks::default()), |log| log.marks(seq))
+impl MarkSource for PlanView<'_> {
+    fn marks(&self, seq: u64) -> Result<EntryMarks> {
+        self.contents().map_or_else(|| Ok(EntryMarks::default()), |log| log.marks(seq))
     }
 }
 
-impl LogView for View<'_> {
+impl LogView for PlanView<'_> {
     fn entry(&self, id: &EntryId) -> Result<Option<u64>> {
         self.contents().map_or(Ok(None), |log| log.entry(id))
     }
@@ -116,16 +116,16 @@ impl LogView for View<'_> {
     }
 }
 
-impl CommitView for View<'_> {
+impl CommitView for PlanView<'_> {
     fn incarnation(&self) -> u64 {
         0
     }
 
-    fn claims(&self) -> Option<&dyn MailboxView> {
+    fn fenced_mailbox(&self) -> Option<&dyn MailboxView> {
         self.mailbox.map(|mailbox| mailbox as &dyn MailboxView)
     }
 
-    fn id_record(&self) -> Result<IdRecord> {
+    fn id_record(&self) -> Result<ThreadIdRecord> {
         Ok(self.slot.id.clone())
     }
 
@@ -133,7 +133,7 @@ impl CommitView for View<'_> {
         Ok(self.contents().map(|contents| StoredThread::clone(&contents.thread)))
     }
 
-    fn key(&self, key: &CommitKey) -> Result<Option<KeyRecord>> {
+    fn key(&self, key: &CommitKey) -> Result<Option<CommitKeyRecord>> {
         Ok(self.contents().and_then(|contents| contents.key(key)).cloned())
     }
 

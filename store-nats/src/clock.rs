@@ -9,25 +9,25 @@ use std::{
 
 use store_core::{Result, Timestamp};
 
-/// The time of the leader's clock, and the instant at which it was received.
+/// The time of the leader's clock since 1970, and the instant at which this process received it.
 #[derive(Debug)]
-pub(crate) struct Clock(Mutex<(Duration, Instant)>);
+pub(crate) struct LeaderClock(Mutex<(Duration, Instant)>);
 
-impl Clock {
+impl LeaderClock {
     pub(crate) fn new() -> Self {
         Self(Mutex::new((Duration::ZERO, Instant::now())))
     }
 
-    /// Sets the leader's time, which has just been received.
-    pub(crate) fn set_leader_time(&self, clock: Duration) {
-        *self.lock() = (clock, Instant::now());
+    /// Sets the leader's time to a value that has just been received.
+    pub(crate) fn set_leader_time(&self, leader_time: Duration) {
+        *self.lock() = (leader_time, Instant::now());
     }
 
     /// Returns store time: the leader's last known time plus the time elapsed since then. So it is never ahead of the
     /// leader (PR-22).
     pub(crate) fn now(&self) -> Result<Timestamp> {
-        let (clock, at) = *self.lock();
-        let now = clock.saturating_add(at.elapsed());
+        let (leader_time, received_at) = *self.lock();
+        let now = leader_time.saturating_add(received_at.elapsed());
         Timestamp::from_millis(u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
     }
 

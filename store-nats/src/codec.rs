@@ -9,7 +9,7 @@ use store_core::{
 };
 
 /// The format of the log. A newer format is refused (PR-18).
-pub(crate) const VERSION: u64 = 1;
+pub(crate) const FORMAT_VERSION: u64 = 1;
 
 /// Refers to a large payload or result in the data stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,14 +103,14 @@ pub(crate) struct DecisionMessage {
     /// Interrupts by the epoch that they began. `None` for removed ones.
     pub(crate) interrupts: BTreeMap<u64, Option<StoredInterrupt>>,
     /// The unreadable messages without which the thread continues (MB-55).
-    pub(crate) without: Vec<u64>,
+    pub(crate) skipped_messages: Vec<u64>,
 }
 
 impl Codec for DecisionMessage {
     fn write(&self, out: &mut String) {
         let mut object = ObjectWriter::open(out);
-        object.field("v", &VERSION).field("by", &self.decision_name).maybe("mailbox", self.mailbox.as_ref());
-        object.unless_default("rows", &self.rows).unless_default("removed", &self.removed);
+        object.field("v", &FORMAT_VERSION).field("by", &self.decision_name).maybe("mailbox", self.mailbox.as_ref());
+        object.field_unless_default("rows", &self.rows).field_unless_default("removed", &self.removed);
         let (mut written, mut gone) = (Vec::new(), Vec::new());
         for (epoch, interrupt) in &self.interrupts {
             match interrupt {
@@ -118,8 +118,8 @@ impl Codec for DecisionMessage {
                 None => gone.push(*epoch),
             }
         }
-        object.unless_default("interrupts", &written).unless_default("forgotten", &gone);
-        object.unless_default("without", &self.without);
+        object.field_unless_default("interrupts", &written).field_unless_default("forgotten", &gone);
+        object.field_unless_default("without", &self.skipped_messages);
         object.close();
     }
 
@@ -135,14 +135,14 @@ impl Codec for DecisionMessage {
             rows: fields.maybe("rows")?.unwrap_or_default(),
             removed: fields.maybe("removed")?.unwrap_or_default(),
             interrupts: written.chain(gone.into_iter().map(|epoch| (epoch, None))).collect(),
-            without: fields.maybe("without")?.unwrap_or_default(),
+            skipped_messages: fields.maybe("without")?.unwrap_or_default(),
         })
     }
 }
 
 fn check_version(fields: &mut Fields<'_>) -> Result<(), DecodeError> {
     match fields.take::<u64>("v")? {
-        ..=VERSION => Ok(()),
+        ..=FORMAT_VERSION => Ok(()),
         _ => Err(DecodeError::new("was written by a newer release")),
     }
 }
@@ -159,8 +159,8 @@ pub(crate) struct TenantRecord {
 impl Codec for TenantRecord {
     fn write(&self, out: &mut String) {
         let mut object = ObjectWriter::open(out);
-        object.field("v", &VERSION).field("incarnation", &self.incarnation);
-        object.unless_default("deleted", &u64::from(self.is_deleted));
+        object.field("v", &FORMAT_VERSION).field("incarnation", &self.incarnation);
+        object.field_unless_default("deleted", &u64::from(self.is_deleted));
         object.close();
     }
 
@@ -178,36 +178,36 @@ pub(crate) struct IdReservation {
     pub(crate) thread: ThreadId,
     /// The thread for which the id was reserved before. It equals `thread` if the id is being freed. In that case no
     /// thread may enqueue under the id.
-    pub(crate) from: Option<ThreadId>,
+    pub(crate) previous_thread: Option<ThreadId>,
 }
 
 impl IdReservation {
     pub(crate) fn is_being_freed(&self) -> bool {
-        self.from.as_ref() == Some(&self.thread)
+        self.previous_thread.as_ref() == Some(&self.thread)
     }
 }
 
 impl Codec for IdReservation {
     fn write(&self, out: &mut String) {
         let mut object = ObjectWriter::open(out);
-        object.field("v", &VERSION).field("thread", &self.thread).maybe("from", self.from.as_ref());
+        object.field("v", &FORMAT_VERSION).field("thread", &self.thread).maybe("from", self.previous_thread.as_ref());
         object.close();
     }
 
     fn read(raw: &str) -> Result<Self, DecodeError> {
         let mut fields = Fields::parse(raw)?;
         check_version(&mut fields)?;
-        Ok(Self { thread: fields.take("thread")?, from: fields.maybe("from")? })
+        Ok(Self { thread: fields.take("thread")?, previous_thread: fields.maybe("from")? })
     }
 }
 
-/// The data that all processes with a store open share (NA-9).
+/// The data shared by all processes that have a store open (NA-9).
 #[derive(Clone)]
-pub(crate) struct Meta {
+pub(crate) struct StoreMetadata {
     pub(crate) cursor_key: CursorKey,
 }
 
-impl Meta {
+impl StoreMetadata {
     /// Generates new shared data, and returns it in encoded form.
     pub(crate) fn generate() -> Result<String> {
         let mut key = [0; 32];
@@ -215,7 +215,7 @@ impl Meta {
         let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut text = String::new();
         let mut object = ObjectWriter::open(&mut text);
-        object.field("v", &VERSION).field("cursors", &hex);
+        object.field("v", &FORMAT_VERSION).field("cursors", &hex);
         object.close();
         Ok(text)
     }

@@ -3,7 +3,7 @@
 use std::{fmt, fs, future::ready, path::Path, sync::Arc, time::Duration};
 
 use async_nats::{Client, ConnectOptions, Event, ServerAddr};
-use store_core::{Error, IdSource, Limits, Result, Uuids};
+use store_core::{Error, IdSource, Limits, Result, UuidSource};
 use tokio::sync::watch;
 
 use crate::{
@@ -37,7 +37,7 @@ pub struct NatsConfig {
     /// The number of servers that store each message, if this opening creates the streams. 1 by default.
     pub replicas: u32,
     /// How long a call waits for the server.
-    pub deadline: Duration,
+    pub answer_timeout: Duration,
     /// Whether to assume that the servers sync what they acknowledge (`sync_interval: always`). Clients cannot read
     /// that setting (NA-5).
     pub assume_sync: bool,
@@ -80,10 +80,10 @@ impl NatsConfig {
             prefix,
             create: Create::Missing,
             replicas: replicas.unwrap_or(1),
-            deadline: Duration::from_secs(10),
+            answer_timeout: Duration::from_secs(10),
             assume_sync,
             allow_unsafe,
-            ids: Arc::new(Uuids),
+            ids: Arc::new(UuidSource),
             clock_is_fixed: false,
             garbage_retention: garbage::GARBAGE_RETENTION,
             limits: Limits::default(),
@@ -105,33 +105,33 @@ impl NatsConfig {
         Ok(self)
     }
 
-    /// Connects to the servers and counts lost connections in `lost`.
+    /// Connects to the servers. The client increases the given number each time it loses the connection.
     ///
     /// The settings for credentials and TLS also apply to every connection that replaces this one (NA-8).
-    pub(crate) async fn connect(&self, lost: watch::Sender<u64>) -> Result<Client> {
+    pub(crate) async fn connect(&self, lost_connections: watch::Sender<u64>) -> Result<Client> {
         let options = ConnectOptions::new()
             .name("agentstore")
             .event_callback(move |event| {
                 if event == Event::Disconnected {
-                    lost.send_modify(|count| *count += 1);
+                    lost_connections.send_modify(|count| *count += 1);
                 }
                 ready(())
             })
-            .connection_timeout(self.deadline)
-            .request_timeout(Some(self.deadline))
+            .connection_timeout(self.answer_timeout)
+            .request_timeout(Some(self.answer_timeout))
             .require_tls(self.tls.is_required)
             .subscription_capacity(64 << 10);
         let options = match &self.credentials {
             Credentials::None => options,
             Credentials::Password(user, password) => options.user_and_password(user.clone(), password.clone()),
             Credentials::Token(token) => options.token(token.clone()),
-            Credentials::Key(file) => options.nkey(read_secret(file)?.trim().to_owned()),
-            Credentials::File(file) => {
+            Credentials::NkeyFile(file) => options.nkey(read_secret(file)?.trim().to_owned()),
+            Credentials::CredsFile(file) => {
                 let unreadable = |_| Error::invalid("credentials", "the file contains no credentials");
                 options.credentials(&read_secret(file)?).map_err(unreadable)?
             }
         };
-        let options = match &self.tls.authorities {
+        let options = match &self.tls.ca_file {
             Some(file) => options.add_root_certificates(file.clone()),
             None => options,
         };
@@ -149,7 +149,7 @@ fn read_secret(file: &Path) -> Result<String> {
     fs::read_to_string(file).map_err(|e| Error::unavailable("the file with credentials cannot be read").with_source(e))
 }
 
-/// Shows the addresses of the servers, but no password.
+/// Prints the addresses of the servers, but no password.
 impl fmt::Debug for NatsConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hosts: Vec<_> = self.servers.iter().map(|server| format!("{}:{}", server.host(), server.port())).collect();

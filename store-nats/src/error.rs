@@ -1,24 +1,24 @@
 //! Maps errors of the client and the server to the errors of the contracts.
 
 use async_nats::{RequestError, RequestErrorKind};
-use store_core::{Cause, Detail, Error};
+use store_core::{Detail, Error, UnavailableCause};
 
-/// The effect that a failed request may have had.
+/// The kind of a request. It determines what effect the request may have had if it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// None: the request only read.
-    None,
-    /// The whole effect or none. If the answer was lost, it is unknown which.
-    Perhaps,
+pub(crate) enum RequestKind {
+    /// The request only reads, so it has no effect.
+    Read,
+    /// The request changes something. It has its whole effect or none. If the answer is lost, it is unknown which.
+    Change,
 }
 
 /// Returns the error of a request without an answer. The client's error is kept as its source.
-pub(crate) fn request_failed(error: RequestError, effect: Effect) -> Error {
+pub(crate) fn request_failed(error: RequestError, request_kind: RequestKind) -> Error {
     let detail = match error.kind() {
         RequestErrorKind::NoResponders => unavailable("the server has no JetStream, or the stream has no leader"),
         RequestErrorKind::InvalidSubject => unavailable("the client refused the subject"),
         RequestErrorKind::MaxPayloadExceeded => unavailable("the message is larger than the server accepts"),
-        RequestErrorKind::TimedOut | RequestErrorKind::Other if effect == Effect::Perhaps => {
+        RequestErrorKind::TimedOut | RequestErrorKind::Other if request_kind == RequestKind::Change => {
             Detail::CommitUnknown { key: None }
         }
         RequestErrorKind::TimedOut => unavailable("the server did not answer in time"),
@@ -28,10 +28,10 @@ pub(crate) fn request_failed(error: RequestError, effect: Effect) -> Error {
 }
 
 /// Returns the error of a request whose connection was lost before the answer came.
-pub(crate) fn connection_lost(effect: Effect) -> Error {
-    match effect {
-        Effect::None => Error::server_unavailable("the connection to the server was lost"),
-        Effect::Perhaps => Error::commit_unknown(None),
+pub(crate) fn connection_lost(request_kind: RequestKind) -> Error {
+    match request_kind {
+        RequestKind::Read => Error::server_unavailable("the connection to the server was lost"),
+        RequestKind::Change => Error::commit_unknown(None),
     }
 }
 
@@ -101,5 +101,5 @@ impl From<Refusal> for Error {
 }
 
 fn unavailable(reason: &str) -> Detail {
-    Detail::Unavailable { reason: reason.to_owned(), cause: Cause::Server }
+    Detail::Unavailable { reason: reason.to_owned(), cause: UnavailableCause::Server }
 }

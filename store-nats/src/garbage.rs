@@ -1,5 +1,5 @@
-//! Superseded messages, and payloads and results that are no longer needed. They are removed after a delay, in which
-//! processes that lag behind read the messages that superseded them.
+//! Removes superseded messages of the log, and payloads and results that are no longer needed. Each is removed only
+//! after a delay. Until then, processes that lag behind can read the messages that superseded it.
 
 #![expect(clippy::disallowed_methods, reason = "the age of garbage is not measured in store time")]
 
@@ -12,7 +12,7 @@ use std::{
 use futures_util::{StreamExt, stream};
 use store_core::{DispatchId, Result, TenantId};
 
-use crate::{codec::DataRef, key::Key, log::Log, mailbox::free_ids};
+use crate::{codec::DataRef, log::Log, mailbox::free_ids, server_names::LogSubject};
 
 /// How long garbage is kept. This is longer than a process searches the log for its own decision, and longer than it
 /// takes to load a payload to which a message refers.
@@ -25,19 +25,21 @@ const MAX_CONCURRENCY: usize = 16;
 /// Something to be removed.
 #[derive(Debug)]
 enum GarbageItem {
-    /// A message of the log, with its key.
-    Message(Option<Key>, u64),
+    /// A message of the log: its subject and its sequence number. `None` for a subject that this release does not know.
+    Message(Option<LogSubject>, u64),
+    /// A message of the data stream.
     DataRef(DataRef),
+    /// The message that reserves an id in an incarnation of a tenant.
     Id(TenantId, u64, DispatchId),
 }
 
-/// The items to be removed, each with the time from which it may be removed.
+/// The items to be removed, each with the instant from which it may be removed.
 #[derive(Debug)]
 pub(crate) struct Garbage {
     retention: Duration,
-    /// What messages of this process superseded.
+    /// Items that messages of this process superseded.
     own: Mutex<VecDeque<(Instant, GarbageItem)>>,
-    /// What messages of other processes superseded.
+    /// Items that messages of other processes superseded.
     others: Mutex<VecDeque<(Instant, GarbageItem)>>,
 }
 
@@ -50,13 +52,13 @@ impl Garbage {
         Self { retention, own: Mutex::default(), others: Mutex::default() }
     }
 
-    /// Notes superseded messages on the subject of a key. The process that superseded them removes them. If they still
-    /// exist later, other processes remove them.
-    pub(crate) fn add(&self, key: Option<&Key>, messages: Vec<u64>, is_own: bool) {
-        self.put(messages.into_iter().map(|message| GarbageItem::Message(key.cloned(), message)), is_own);
+    /// Notes superseded messages on a subject. `is_own` says whether this process wrote the message that superseded
+    /// them. That process removes them. If they still exist later, other processes remove them.
+    pub(crate) fn add_messages(&self, log_subject: Option<&LogSubject>, messages: Vec<u64>, is_own: bool) {
+        self.put(messages.into_iter().map(|message| GarbageItem::Message(log_subject.cloned(), message)), is_own);
     }
 
-    /// Notes payloads that are no longer needed.
+    /// Notes payloads and results that are no longer needed.
     pub(crate) fn add_data(&self, data: Vec<DataRef>, is_own: bool) {
         self.put(data.into_iter().map(GarbageItem::DataRef), is_own);
     }
@@ -66,22 +68,24 @@ impl Garbage {
         self.put(ids.into_iter().map(|id| GarbageItem::Id(tenant.clone(), incarnation, id)), true);
     }
 
-    fn put(&self, waste: impl Iterator<Item = GarbageItem>, is_own: bool) {
-        let mut waste = waste.peekable();
-        if waste.peek().is_some() {
+    /// Adds items to the queue of this process or to that of other processes.
+    fn put(&self, items: impl Iterator<Item = GarbageItem>, is_own: bool) {
+        let mut items = items.peekable();
+        if items.peek().is_some() {
             let (queue, retention) =
                 if is_own { (&self.own, self.retention) } else { (&self.others, self.retention * 2) };
             let from = Instant::now() + retention;
-            lock(queue).extend(waste.map(|waste| (from, waste)));
+            lock(queue).extend(items.map(|item| (from, item)));
         }
     }
 
-    fn take(&self, until: Instant) -> Vec<GarbageItem> {
+    /// Takes the items that may be removed at this instant.
+    fn take_due(&self, until: Instant) -> Vec<GarbageItem> {
         let mut taken = Vec::new();
         for queue in [&self.own, &self.others] {
             let mut queue = lock(queue);
             while queue.front().is_some_and(|(from, _)| *from <= until) {
-                taken.extend(queue.pop_front().map(|(_, waste)| waste));
+                taken.extend(queue.pop_front().map(|(_, item)| item));
             }
         }
         taken
@@ -92,22 +96,23 @@ impl Garbage {
 /// opened.
 pub(crate) async fn collect(log: Weak<Log>) {
     loop {
-        let Some(round) = log.upgrade().map(|log| COLLECTION_INTERVAL.min(log.garbage.retention)) else { return };
-        tokio::time::sleep(round).await;
+        let Some(interval) = log.upgrade().map(|log| COLLECTION_INTERVAL.min(log.garbage.retention)) else { return };
+        tokio::time::sleep(interval).await;
         let Some(log) = log.upgrade() else { return };
-        let mut waste = log.garbage.take(Instant::now());
-        // If a part of the log is lost, a sequence number may belong to a different message.
-        if !waste.is_empty() && log.catch_up().await.is_err() {
-            waste.clear();
+        let mut items = log.garbage.take_due(Instant::now());
+        // An error may mean that the servers lost a part of the log. The sequence numbers may then belong to different
+        // messages, so nothing is removed.
+        if !items.is_empty() && log.catch_up().await.is_err() {
+            items.clear();
         }
-        let (mut ids, mut single) = (HashMap::<_, Vec<_>>::new(), Vec::new());
-        for waste in waste {
-            match waste {
+        let (mut ids, mut messages) = (HashMap::<_, Vec<_>>::new(), Vec::new());
+        for item in items {
+            match item {
                 GarbageItem::Id(tenant, incarnation, id) => ids.entry((tenant, incarnation)).or_default().push(id),
-                waste => single.push(waste),
+                item => messages.push(item),
             }
         }
-        let removals = stream::iter(single).map(|waste| remove(Arc::clone(&log), waste));
+        let removals = stream::iter(messages).map(|item| remove(Arc::clone(&log), item));
         removals.buffer_unordered(MAX_CONCURRENCY).for_each(|_| async {}).await;
         for ((tenant, incarnation), ids) in ids {
             // An id that cannot be freed now is freed when the store is next opened.
@@ -116,19 +121,19 @@ pub(crate) async fn collect(log: Weak<Log>) {
     }
 }
 
-async fn remove(log: Arc<Log>, waste: GarbageItem) -> Result<()> {
-    let (connection, keys) = (&log.connection, &log.connection.keys);
-    match waste {
+async fn remove(log: Arc<Log>, item: GarbageItem) -> Result<()> {
+    let (connection, names) = (&log.connection, &log.connection.names);
+    match item {
         GarbageItem::Id(..) => Ok(()),
-        GarbageItem::DataRef(data_ref) => connection.remove(&keys.data_stream(), data_ref.sequence).await,
-        GarbageItem::Message(key, sequence) => {
-            connection.remove(&keys.log_stream(), sequence).await?;
-            if let Some(Key::Thread(tenant, incarnation, thread)) = &key {
+        GarbageItem::DataRef(data_ref) => connection.remove(&names.data_stream(), data_ref.sequence).await,
+        GarbageItem::Message(log_subject, sequence) => {
+            connection.remove(&names.log_stream(), sequence).await?;
+            if let Some(LogSubject::Thread(tenant, incarnation, thread)) = &log_subject {
                 let more = match log.view_mut().tenant_state_mut(tenant, *incarnation) {
                     Some(found) => found.mailbox.note_removed(thread, sequence),
                     None => Vec::new(),
                 };
-                log.garbage.add(key.as_ref(), more, true);
+                log.garbage.add_messages(log_subject.as_ref(), more, true);
             }
             Ok(())
         }

@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc};
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use store_core::{
-    DispatchId, Error, Json, Progress, Result, TenantId, ThreadId, Timestamp, Unreadable,
+    DispatchId, Error, Json, Progress, Result, TenantId, ThreadId, Timestamp, UnreadableThread,
     inspect::{Finding, FindingKind, Inspection, Inspector},
     length,
 };
@@ -14,14 +14,14 @@ use tokio::time::Instant;
 use crate::{
     codec::{DataRef, LargeParts},
     decide::write_decision,
-    key::Key,
     log::Log,
+    server_names::LogSubject,
     store::NatsStore,
     view::{Mailbox, TenantState},
 };
 
 /// The number of dispatches checked at once. It is small, so that other calls do not wait long.
-const BATCH: usize = 1_000;
+const DISPATCHES_PER_BATCH: usize = 1_000;
 /// The largest number of payloads loaded concurrently.
 const MAX_CONCURRENCY: usize = 16;
 
@@ -31,9 +31,9 @@ impl Inspector for NatsStore {
         let log = self.log()?;
         log.catch_up().await?;
         let mut inspection = Inspection::default();
-        for tenant_key in tenant_keys(log) {
+        for tenant_incarnation in tenants_to_check(log) {
             inspection.tenants += 1;
-            verify_tenant(log, &tenant_key, progress, &mut inspection).await?;
+            verify_tenant(log, &tenant_incarnation, progress, &mut inspection).await?;
             if inspection.stopped {
                 break;
             }
@@ -48,9 +48,11 @@ impl Inspector for NatsStore {
         if dry_run || inspection.stopped {
             return Ok(inspection);
         }
-        for tenant_key in tenant_keys(log) {
-            for Unreadable { thread, .. } in read(log, &tenant_key, |mailbox| mailbox.map.unreadable()) {
-                resume_thread(log, &tenant_key, &thread).await?;
+        for tenant_incarnation in tenants_to_check(log) {
+            for UnreadableThread { thread, .. } in
+                read_mailbox(log, &tenant_incarnation, |mailbox| mailbox.map.unreadable())
+            {
+                resume_thread(log, &tenant_incarnation, &thread).await?;
             }
         }
         Ok(inspection)
@@ -58,44 +60,47 @@ impl Inspector for NatsStore {
 }
 
 /// A tenant and one of its incarnations.
-type TenantKey = (TenantId, u64);
+type TenantIncarnation = (TenantId, u64);
 
-fn tenant_keys(log: &Log) -> Vec<TenantKey> {
-    let is_there = |(_, found): &(&TenantId, &TenantState)| !found.record.is_deleted && !found.mailbox.map.is_empty();
-    log.view().tenants.iter().filter(is_there).map(tenant_key).collect()
+fn tenants_to_check(log: &Log) -> Vec<TenantIncarnation> {
+    let has_data = |(_, found): &(&TenantId, &TenantState)| !found.record.is_deleted && !found.mailbox.map.is_empty();
+    log.view().tenants.iter().filter(has_data).map(tenant_incarnation).collect()
 }
 
-fn tenant_key((name, found): (&TenantId, &TenantState)) -> TenantKey {
+fn tenant_incarnation((name, found): (&TenantId, &TenantState)) -> TenantIncarnation {
     (name.clone(), found.record.incarnation)
 }
 
 /// A dispatch whose large parts are checked.
 struct DispatchToCheck {
-    at: (Timestamp, DispatchId),
+    position: (Timestamp, DispatchId),
     thread: ThreadId,
     large_parts: LargeParts,
 }
 
 async fn verify_tenant(
     log: &Log,
-    tenant_key: &TenantKey,
+    tenant_incarnation: &TenantIncarnation,
     progress: &dyn Progress,
     inspection: &mut Inspection,
 ) -> Result<()> {
     let mut threads = HashSet::new();
-    for Unreadable { thread, error, .. } in read(log, tenant_key, |mailbox| mailbox.map.unreadable()) {
+    for UnreadableThread { thread, error, .. } in
+        read_mailbox(log, tenant_incarnation, |mailbox| mailbox.map.unreadable())
+    {
         let finding = Finding::new(FindingKind::Damaged, format!("the log of `{thread}`"), error.to_string());
-        inspection.findings.push(finding.of_thread(&tenant_key.0, &thread));
+        inspection.findings.push(finding.of_thread(&tenant_incarnation.0, &thread));
         threads.insert(thread);
     }
     let mut after = None;
     loop {
-        let dispatches = read(log, tenant_key, |mailbox| batch(mailbox, after.take()));
+        let dispatches = read_mailbox(log, tenant_incarnation, |mailbox| next_batch(mailbox, after.take()));
         let Some(last) = dispatches.last() else { break };
-        after = Some(last.at.clone());
+        after = Some(last.position.clone());
         threads.extend(dispatches.iter().map(|dispatch| dispatch.thread.clone()));
-        let checks =
-            stream::iter(dispatches).map(|dispatch| check(log, tenant_key, dispatch)).buffered(MAX_CONCURRENCY);
+        let checks = stream::iter(dispatches)
+            .map(|dispatch| check_large_parts(log, tenant_incarnation, dispatch))
+            .buffered(MAX_CONCURRENCY);
         for findings in checks.collect::<Vec<_>>().await {
             inspection.findings.extend(findings?);
         }
@@ -108,17 +113,19 @@ async fn verify_tenant(
     Ok(())
 }
 
-/// Writes that a thread continues without its unreadable messages, unless another process has already written that.
-async fn resume_thread(log: &Arc<Log>, tenant_key: &TenantKey, thread: &ThreadId) -> Result<()> {
-    let key = Key::Thread(tenant_key.0.clone(), tenant_key.1, thread.clone());
+/// Writes the decision with which a thread continues without its unreadable messages, unless another process has
+/// already written it.
+async fn resume_thread(log: &Arc<Log>, tenant_incarnation: &TenantIncarnation, thread: &ThreadId) -> Result<()> {
+    let log_subject = LogSubject::Thread(tenant_incarnation.0.clone(), tenant_incarnation.1, thread.clone());
     let begun = Instant::now();
     while begun.elapsed() < log.deadline {
         log.catch_up().await?;
         let (mut pending, now) = (log.register_decision(), log.now()?);
-        let repair = |mailbox: &Mailbox| mailbox.repair(thread, &pending.name, now);
-        let wanted = read(log, tenant_key, |mailbox| Some((mailbox.last_message(thread), repair(mailbox)?)));
+        let repair = |mailbox: &Mailbox| mailbox.repair_message(thread, &pending.name, now);
+        let wanted =
+            read_mailbox(log, tenant_incarnation, |mailbox| Some((mailbox.last_message(thread), repair(mailbox)?)));
         let Some((last, decision)) = wanted else { return Ok(()) };
-        if write_decision(log, &mut pending, (&key, last), decision).await? {
+        if write_decision(log, &mut pending, (&log_subject, last), decision).await? {
             return Ok(());
         }
     }
@@ -126,37 +133,41 @@ async fn resume_thread(log: &Arc<Log>, tenant_key: &TenantKey, thread: &ThreadId
 }
 
 /// Reads from the view of a tenant. Returns the default if the tenant was deleted in the meantime.
-fn read<T: Default>(log: &Log, (name, incarnation): &TenantKey, read: impl FnOnce(&Mailbox) -> T) -> T {
+fn read_mailbox<T: Default>(log: &Log, (name, incarnation): &TenantIncarnation, read: impl FnOnce(&Mailbox) -> T) -> T {
     log.view().tenant_state(name, *incarnation).map(|found| read(&found.mailbox)).unwrap_or_default()
 }
 
-fn batch(mailbox: &Mailbox, after: Option<(Timestamp, DispatchId)>) -> Vec<DispatchToCheck> {
+fn next_batch(mailbox: &Mailbox, after: Option<(Timestamp, DispatchId)>) -> Vec<DispatchToCheck> {
     let dispatch = |(time, stored): (Timestamp, &store_core::mailbox::StoredDispatch)| {
         let id = stored.id().clone();
         let large_parts = mailbox.large_parts(&id);
-        DispatchToCheck { at: (time, id), thread: stored.body.thread.clone(), large_parts }
+        DispatchToCheck { position: (time, id), thread: stored.body.thread.clone(), large_parts }
     };
-    mailbox.map.dispatches(after).take(BATCH).map(dispatch).collect()
+    mailbox.map.dispatches(after).take(DISPATCHES_PER_BATCH).map(dispatch).collect()
 }
 
-async fn check(log: &Log, tenant_key: &TenantKey, dispatch: DispatchToCheck) -> Result<Vec<Finding>> {
-    let (id, mut findings) = (&dispatch.at.1, Vec::new());
+async fn check_large_parts(
+    log: &Log,
+    tenant_incarnation: &TenantIncarnation,
+    dispatch: DispatchToCheck,
+) -> Result<Vec<Finding>> {
+    let (id, mut findings) = (&dispatch.position.1, Vec::new());
     for (name, data_ref) in [("payload", dispatch.large_parts.payload), ("result", dispatch.large_parts.result)] {
         let Some(data_ref) = data_ref else { continue };
         let Some((kind, detail)) = find_damage(log, data_ref).await? else { continue };
         // A dispatch that was purged in the meantime no longer needs the part.
-        let now = read(log, tenant_key, |mailbox| Some(mailbox.large_parts(id))).unwrap_or_default();
+        let now = read_mailbox(log, tenant_incarnation, |mailbox| Some(mailbox.large_parts(id))).unwrap_or_default();
         if [now.payload, now.result].contains(&Some(data_ref)) {
             let finding = Finding::new(kind, format!("the {name} of dispatch `{id}`"), detail);
-            findings.push(finding.of_thread(&tenant_key.0, &dispatch.thread));
+            findings.push(finding.of_thread(&tenant_incarnation.0, &dispatch.thread));
         }
     }
     Ok(findings)
 }
 
-/// Returns what is wrong with a payload that is stored in its own message.
+/// Returns what is wrong with a payload or result that is stored in a message of its own.
 async fn find_damage(log: &Log, data_ref: DataRef) -> Result<Option<(FindingKind, String)>> {
-    let stream = log.connection.keys.data_stream();
+    let stream = log.connection.names.data_stream();
     let place = format!("message {} of the stream `{stream}`", data_ref.sequence);
     let Some(text) =
         log.connection.load(&stream, data_ref.sequence).await.map(Some).or_else(none_if_corrupt)?.flatten()

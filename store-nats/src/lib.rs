@@ -8,16 +8,19 @@
 //! # Layout
 //! - `config`, `url`: the settings with which a store is opened
 //! - `store`: opening, tenants, closing
-//! - `streams`: what is created on the server, and which settings are refused
+//! - `streams`: creates the streams on the server, and refuses streams whose settings are unsafe
 //! - `mailbox`: the contracts of a tenant
-//! - `live`: commands to running work
+//! - `live`: the live channel, which sends commands to running work
 //! - `decide`: applies the rules and writes their decisions
 //! - `log`: follows the stream
-//! - `view`: the state that results from the stream
-//! - `garbage`: messages of the stream that are no longer needed
+//! - `view`: the state that is derived from the messages of the stream
+//! - `garbage`: removes messages that are no longer needed
 //! - `tenant`: runs calls in tasks of their own
-//! - `connection`, `clock`, `key`, `codec`, `error`: requests to the leader, the leader's time, subjects, the content
-//!   of messages, errors
+//! - `connection`: requests to the leader of a stream
+//! - `clock`: the leader's time
+//! - `server_names`: names of streams, and subjects
+//! - `codec`: the content of messages
+//! - `error`: converts errors
 //! - `inspect`: checks of what the servers store
 //! - `testing`: stores for tests
 //!
@@ -44,10 +47,10 @@ mod decide;
 mod error;
 mod garbage;
 mod inspect;
-mod key;
 mod live;
 mod log;
 mod mailbox;
+mod server_names;
 mod store;
 mod streams;
 mod tenant;
@@ -58,5 +61,5 @@ mod view;
 pub use self::{
     config::{Create, NatsConfig},
     store::NatsStore,
-    testing::{BareMessages, TestPrefix},
+    testing::{BaselinePublisher, TestPrefix},
 };

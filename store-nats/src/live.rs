@@ -21,13 +21,13 @@ use futures_util::{
     future::{AbortHandle, Abortable},
 };
 use store_core::{
-    DeliverLive, Error, IdSource, LiveChannel, LiveDelivery, LiveReceiver, LiveTarget, Result, TenantId, Uuids,
+    DeliverLive, Error, IdSource, LiveChannel, LiveDelivery, LiveReceiver, LiveTarget, Result, TenantId, UuidSource,
     codec::Codec,
     live::{LiveAnswer, LiveHub},
 };
 use tokio::sync::watch;
 
-use crate::{error, error::Effect, store::OpenTenant, tenant::Tenant};
+use crate::{error, error::RequestKind, store::OpenTenant, tenant::Tenant};
 
 /// How long a process that opens a target waits for the previous receiver to end.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -43,7 +43,7 @@ pub(crate) struct LiveState {
 
 impl LiveState {
     /// Makes the deliveries of a closed tenant end.
-    pub(crate) fn end(&self, _tenant: &TenantId) {
+    pub(crate) fn end_deliveries(&self, _tenant: &TenantId) {
         self.closed_tenants.send_modify(|count| *count += 1);
     }
 }
@@ -86,7 +86,7 @@ impl NatsLive {
     }
 
     fn subject(&self, kind: &str, target: &LiveTarget) -> String {
-        self.tenant.log().connection.keys.live_subject(kind, &self.tenant.name, target)
+        self.tenant.log().connection.names.live_subject(kind, &self.tenant.name, target)
     }
 
     /// Asks the current receiver of a target to end. Returns its rank, or 0 if there is none.
@@ -97,7 +97,7 @@ impl NatsLive {
             Ok(message) => Ok(parse_rank(&String::from_utf8_lossy(&message.payload)).map_or(0, |rank| rank.0)),
             // The target has no receiver, or the receiver is gone.
             Err(e) if matches!(e.kind(), RequestErrorKind::NoResponders | RequestErrorKind::TimedOut) => Ok(0),
-            Err(e) => Err(error::request_failed(e, Effect::None)),
+            Err(e) => Err(error::request_failed(e, RequestKind::Read)),
         }
     }
 
@@ -108,7 +108,7 @@ impl NatsLive {
     async fn wait_for_subscriptions(&self) -> Result<()> {
         let client = &self.tenant.log().connection.client;
         match client.send_request(client.new_inbox(), Request::new().timeout(Some(HANDOVER_TIMEOUT))).await {
-            Err(e) if e.kind() != RequestErrorKind::NoResponders => Err(error::request_failed(e, Effect::None)),
+            Err(e) if e.kind() != RequestErrorKind::NoResponders => Err(error::request_failed(e, RequestKind::Read)),
             _ => Ok(()),
         }
     }
@@ -121,7 +121,7 @@ impl NatsLive {
                 .with_source(Box::<dyn std::error::Error + Send + Sync>::from(e))
         };
         let before = self.end_current_receiver(&target).await?;
-        let own_rank = (before + 1, Uuids.next_id());
+        let own_rank = (before + 1, UuidSource.next_id());
         let commands = client.subscribe(self.subject("command", &target)).await.map_err(|e| lost(e.to_string()))?;
         let ranks = client.subscribe(self.subject("rank", &target)).await.map_err(|e| lost(e.to_string()))?;
         self.wait_for_subscriptions().await?;
@@ -137,7 +137,7 @@ impl NatsLive {
 
     async fn send(&self, request: DeliverLive) -> Result<LiveDelivery> {
         let client = &self.tenant.log().connection.client;
-        let (subject, id) = (self.subject("command", &request.target), Uuids.next_id());
+        let (subject, id) = (self.subject("command", &request.target), UuidSource.next_id());
         let text = format!("{id}\n{}\n{}", request.deadline.as_millis(), request.command.encode());
         let largest = client.server_info().max_payload as u64;
         store_core::check_limit("record bytes", text.len() as u64, largest)?;
@@ -154,7 +154,7 @@ impl NatsLive {
                 Ok(LiveDelivery::NoReceiver)
             }
             Err(e) if e.kind() == RequestErrorKind::TimedOut => Ok(LiveDelivery::Unknown),
-            Err(e) => Err(error::request_failed(e, Effect::None)),
+            Err(e) => Err(error::request_failed(e, RequestKind::Read)),
         }
     }
 }
@@ -211,11 +211,12 @@ fn lock(deliveries: &Deliveries) -> MutexGuard<'_, HashMap<String, AbortHandle>>
     deliveries.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A target whose receiver is in this process.
+/// The receiver of a target, if it is in this process.
 struct LocalReceiver {
     client: Client,
     target: LiveTarget,
     own_rank: Rank,
+    /// The subject on which receivers of the target tell each other their ranks.
     subject: String,
     deliveries: Arc<Deliveries>,
     has_ended: bool,
@@ -241,7 +242,7 @@ impl LocalReceiver {
         }
     }
 
-    /// Handles a message of another receiver of the target.
+    /// Handles the rank of another receiver of the target, or a request to end.
     async fn handle_rank(&mut self, hub: &LiveHub, message: &Message) {
         let text = String::from_utf8_lossy(&message.payload);
         let own_rank = format!("{} {}", self.own_rank.0, self.own_rank.1);

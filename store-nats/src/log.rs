@@ -15,7 +15,7 @@ use async_nats::jetstream::{
     consumer::{DeliverPolicy, push::OrderedConfig},
 };
 use futures_util::StreamExt;
-use store_core::{Error, IdSource, Result, TenantId, Timestamp, Uuids, live::Notifier};
+use store_core::{Error, IdSource, Result, TenantId, Timestamp, UuidSource, live::Notifier};
 use tokio::{
     runtime::Handle,
     sync::{Notify, oneshot, watch},
@@ -26,7 +26,7 @@ use crate::{
     config::NatsConfig,
     connection::{Connection, DEADLINE_HEADER, REQUEST_TIMEOUT, WriteResult},
     garbage::Garbage,
-    key::Key,
+    server_names::LogSubject,
     view::{Change, View},
 };
 
@@ -88,10 +88,11 @@ impl Drop for LogEndQuery {
 pub(crate) struct Log {
     pub(crate) connection: Connection,
     view: RwLock<View>,
+    /// The sequence number of the last message that was read.
     position: watch::Sender<u64>,
     /// The lowest sequence number that a caller waits for. No caller is woken before the message with that number was
     /// read.
-    wanted: AtomicU64,
+    lowest_awaited: AtomicU64,
     /// Notified when an expected message does not come.
     resubscribe: Arc<Notify>,
     log_end_requests: Mutex<LogEndRequests>,
@@ -101,7 +102,7 @@ pub(crate) struct Log {
     pending_decisions: Mutex<HashMap<String, oneshot::Sender<bool>>>,
     pub(crate) garbage: Garbage,
     /// The name of this process.
-    process: String,
+    process_name: String,
     next_decision_number: AtomicU64,
     clock_is_fixed: bool,
     pub(crate) deadline: Duration,
@@ -120,16 +121,16 @@ impl Log {
             connection,
             view: RwLock::default(),
             position: watch::Sender::new(0),
-            wanted: AtomicU64::new(u64::MAX),
+            lowest_awaited: AtomicU64::new(u64::MAX),
             resubscribe: Arc::default(),
             log_end_requests: Mutex::default(),
             notifiers: Mutex::default(),
             pending_decisions: Mutex::default(),
             garbage: Garbage::new(config.garbage_retention),
-            process: Uuids.next_id(),
+            process_name: UuidSource.next_id(),
             next_decision_number: AtomicU64::default(),
             clock_is_fixed: config.clock_is_fixed,
-            deadline: config.deadline,
+            deadline: config.answer_timeout,
             runtime,
             is_truncated: AtomicBool::default(),
         }
@@ -144,7 +145,8 @@ impl Log {
         self.view.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the notifier of a tenant. It is notified when a message is read after which a claim may find something.
+    /// Returns the notifier of a tenant. It wakes waiting callers when a message is read after which a claim may find
+    /// something.
     pub(crate) fn notifier(&self, tenant: &TenantId) -> Arc<Notifier> {
         Arc::clone(lock(&self.notifiers).entry(tenant.clone()).or_default())
     }
@@ -165,7 +167,7 @@ impl Log {
     /// Returns a name for a decision of this process, and registers it so that it is recognised in the log.
     pub(crate) fn register_decision(&self) -> PendingDecision<'_> {
         let number = self.next_decision_number.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{}.{number}", self.process);
+        let name = format!("{}.{number}", self.process_name);
         let (sender, receiver) = oneshot::channel();
         lock(&self.pending_decisions).insert(name.clone(), sender);
         PendingDecision { log: self, name, receiver }
@@ -173,7 +175,7 @@ impl Log {
 
     /// Waits until all messages that were written before this call have been read.
     pub(crate) async fn catch_up(self: &Arc<Self>) -> Result<()> {
-        let mut behind = None;
+        let mut behind_since = None;
         loop {
             self.check_not_truncated()?;
             let known = *self.position.borrow();
@@ -181,10 +183,10 @@ impl Log {
             if last >= known {
                 return self.wait_until_read(last).await;
             }
-            // Either the leader that answered was replaced and can no longer write, or the servers lost the end of what
-            // was read.
+            // Either the leader that answered was replaced without noticing it, or the servers lost the end of what was
+            // read. A write shows which: only the current leader can write.
             let _shown = self.touch().await;
-            if behind.get_or_insert_with(Instant::now).elapsed() > self.deadline {
+            if behind_since.get_or_insert_with(Instant::now).elapsed() > self.deadline {
                 return self
                     .check_not_truncated()
                     .and(Err(Error::server_unavailable("the leader lacks messages that an earlier leader had")));
@@ -237,8 +239,9 @@ impl Log {
         loop {
             let now = {
                 let position = position.borrow_and_update();
-                // This is set while the position is borrowed. The next change of the position therefore sees it.
-                self.wanted.fetch_min(last, Ordering::SeqCst);
+                // This number is set while the position is borrowed, so the next change of the position takes it into
+                // account.
+                self.lowest_awaited.fetch_min(last, Ordering::SeqCst);
                 *position
             };
             if now >= last {
@@ -268,28 +271,33 @@ impl Log {
         }
     }
 
-    /// Writes a message without content. A caller that waits for a removed message continues when this one is read.
+    /// Writes a message without content. A caller that waits for a message that was removed continues when this one is
+    /// read.
     pub(crate) async fn touch(&self) -> Result<u64> {
-        let (subject, known) = (self.connection.keys.subject(&Key::Touch), *self.position.borrow());
+        let (subject, known) = (self.connection.names.subject_text(&LogSubject::Touch), *self.position.borrow());
         let sequence = self.connection.write(subject, String::new()).await?;
         self.check_sequence(known, sequence).map(|()| sequence)
     }
 
-    /// Writes a message on the subject of a key if `last` is still the last message on that subject.
-    pub(crate) async fn write(&self, key: &Key, last: u64, text: String) -> Result<WriteResult> {
+    /// Writes a message on a subject if the message with the number `last` is still the last one on that subject.
+    pub(crate) async fn write(&self, log_subject: &LogSubject, last: u64, text: String) -> Result<WriteResult> {
         let known = *self.position.borrow();
-        let written = self.connection.write_if_last(self.connection.keys.subject(key), last, text).await?;
+        let written =
+            self.connection.write_if_last(self.connection.names.subject_text(log_subject), last, text).await?;
         self.check_written(known, written)
     }
 
     /// Writes a message as `write` does. The message has no effect if it reaches the log after the deadline (PR-21).
-    pub(crate) async fn write_in_time(&self, key: &Key, last: u64, text: String) -> Result<WriteResult> {
+    pub(crate) async fn write_in_time(&self, log_subject: &LogSubject, last: u64, text: String) -> Result<WriteResult> {
         let until = self.connection.clock.now()?.saturating_add(self.deadline);
         let known = *self.position.borrow();
-        let written = self.connection.write_in_time(self.connection.keys.subject(key), last, text, until).await?;
+        let written =
+            self.connection.write_in_time(self.connection.names.subject_text(log_subject), last, text, until).await?;
         self.check_written(known, written)
     }
 
+    /// Checks that an accepted message comes after all messages that were read, the last of which has the number
+    /// `known`.
     fn check_written(&self, known: u64, written: WriteResult) -> Result<WriteResult> {
         if let WriteResult::Accepted(sequence) = written
             && let Err(lost) = self.check_sequence(known, sequence)
@@ -300,33 +308,33 @@ impl Log {
     }
 
     fn apply_message(&self, sequence: u64, message: &Message) {
-        let key = self.connection.keys.key_of(&message.subject);
+        let log_subject = self.connection.names.parse_log_subject(&message.subject);
         let text = String::from_utf8_lossy(&message.payload);
         let is_late = is_late(message);
-        let change = self.view_mut().apply(sequence, key.clone(), &text, is_late);
+        let change = self.view_mut().apply(sequence, log_subject.clone(), &text, is_late);
         let Change { tenant, claimable_from, garbage, data, ids, decision_name } = change;
         let mut is_own = false;
         if let Some(decision_name) = decision_name {
-            is_own = decision_name.starts_with(&self.process);
+            is_own = decision_name.starts_with(&self.process_name);
             if let Some(sender) = lock(&self.pending_decisions).remove(&decision_name) {
                 // A dropped caller needs no answer.
                 let _gone = sender.send(!is_late);
             }
         }
-        self.garbage.add(key.as_ref(), garbage, is_own);
+        self.garbage.add_messages(log_subject.as_ref(), garbage, is_own);
         self.garbage.add_data(data, is_own);
-        if let Some(Key::Thread(tenant, incarnation, _)) = key
+        if let Some(LogSubject::Thread(tenant, incarnation, _)) = log_subject
             && is_own
         {
             self.garbage.add_ids(&tenant, incarnation, ids);
         }
         self.position.send_if_modified(|position| {
             *position = sequence;
-            let is_wanted = sequence >= self.wanted.load(Ordering::SeqCst);
-            if is_wanted {
-                self.wanted.store(u64::MAX, Ordering::SeqCst);
+            let is_awaited = sequence >= self.lowest_awaited.load(Ordering::SeqCst);
+            if is_awaited {
+                self.lowest_awaited.store(u64::MAX, Ordering::SeqCst);
             }
-            is_wanted
+            is_awaited
         });
         match (tenant, claimable_from) {
             (Some(tenant), Some(from)) => {
@@ -340,7 +348,8 @@ impl Log {
     }
 }
 
-/// Whether a message reached the log after its deadline. Every reader of the log comes to the same result.
+/// Whether a message reached the log after its deadline. The result depends on the message only, so it is the same for
+/// every reader of the log.
 fn is_late(message: &Message) -> bool {
     let until =
         message.headers.as_ref().and_then(|headers| headers.get(DEADLINE_HEADER)?.as_str().parse::<u128>().ok());
@@ -349,7 +358,7 @@ fn is_late(message: &Message) -> bool {
     stored.as_millis() > until
 }
 
-/// A decision that is being written.
+/// A decision of this process that is being written.
 pub(crate) struct PendingDecision<'a> {
     log: &'a Log,
     pub(crate) name: String,
@@ -386,7 +395,7 @@ impl Drop for PendingDecision<'_> {
 pub(crate) async fn follow(log: Weak<Log>) {
     loop {
         let Some(strong) = log.upgrade() else { return };
-        let (mut context, keys) = (jetstream::new(strong.connection.client.clone()), strong.connection.keys.clone());
+        let (mut context, names) = (jetstream::new(strong.connection.client.clone()), strong.connection.names.clone());
         context.set_timeout(REQUEST_TIMEOUT);
         let resubscribe = Arc::clone(&strong.resubscribe);
         let config = OrderedConfig {
@@ -395,7 +404,7 @@ pub(crate) async fn follow(log: Weak<Log>) {
             ..OrderedConfig::default()
         };
         drop(strong);
-        if let Ok(consumer) = context.create_consumer_on_stream(config, keys.log_stream()).await
+        if let Ok(consumer) = context.create_consumer_on_stream(config, names.log_stream()).await
             && let Ok(mut messages) = consumer.messages().await
         {
             loop {

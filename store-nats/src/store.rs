@@ -22,10 +22,10 @@ use crate::{
     config::NatsConfig,
     connection::Connection,
     garbage,
-    key::Key,
     live::{LiveState, NatsLive},
     log::{self, Log},
     mailbox::NatsMailbox,
+    server_names::LogSubject,
     streams,
     tenant::{Common, Tenant},
 };
@@ -54,16 +54,16 @@ pub(crate) struct State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        self.end();
+        self.end_calls_and_tasks();
     }
 }
 
 impl State {
-    /// Makes all waiting calls end, and ends all background tasks.
-    fn end(&self) {
+    /// Ends all waiting calls and all background tasks.
+    fn end_calls_and_tasks(&self) {
         self.common.is_closed.store(true, Ordering::SeqCst);
         for tenant in lock(&self.tenants).values() {
-            tenant.end();
+            tenant.end_calls_and_receivers();
         }
         self.common.log.notify_all();
         lock(&self.tasks).drain(..).for_each(|task| task.abort());
@@ -102,8 +102,8 @@ impl NatsStore {
         let connection = Connection::open(&config).await?;
         let opened = streams::open(&connection, &config).await?;
         let mut config = config;
-        config.limits.record_bytes = config.limits.record_bytes.min(connection.largest_record());
-        let capabilities = Capabilities::new(opened.survives, config.limits.record_bytes).of_a_server();
+        config.limits.record_bytes = config.limits.record_bytes.min(connection.max_record_bytes());
+        let capabilities = Capabilities::new(opened.survives, config.limits.record_bytes).on_server();
         let runtime = Handle::current();
         let log = Arc::new(Log::new(connection, &config, runtime.clone()));
         let following = runtime.spawn(log::follow(Arc::downgrade(&log)));
@@ -115,7 +115,7 @@ impl NatsStore {
             runtime,
             live_state: LiveState::default(),
             is_closed: AtomicBool::new(false),
-            writing: Arc::new(RwLock::new(())),
+            ongoing_writes: Arc::new(RwLock::new(())),
         });
         let tasks = Mutex::new(vec![following, collecting]);
         let store = Self { state: Arc::new(State { common, capabilities, tenants: Mutex::default(), tasks }) };
@@ -134,7 +134,7 @@ impl NatsStore {
     /// has just lost its majority (PR-10).
     ///
     /// # Errors
-    /// `Unavailable`, also if it is unknown whether the message was written. In that case repeat the call.
+    /// `Unavailable`, even if it is unknown whether the message was written. The call can be repeated.
     pub async fn barrier(&self) -> Result<()> {
         let log = self.log()?;
         let written = log.touch().await.map_err(|error| match error.outcome() {
@@ -181,7 +181,7 @@ impl Store for NatsStore {
         // The list is not about one tenant. The default tenant is named only because a scope requires a tenant.
         let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
         let mut found = PageBuilder::new(page.checked_limit()?);
-        let after = Position::open(&common.cursor_key, &scope, page.cursor.as_ref())?;
+        let after = Position::from_cursor(&common.cursor_key, &scope, page.cursor.as_ref())?;
         common.log.catch_up().await?;
         let view = common.log.view();
         let filled = view.tenants.iter().filter(|(_, found)| !found.record.is_deleted && !found.mailbox.map.is_empty());
@@ -191,7 +191,7 @@ impl Store for NatsStore {
                 break;
             }
         }
-        Ok(found.finish(|at| at.seal(&common.cursor_key, &scope)))
+        Ok(found.finish(|at| at.to_cursor(&common.cursor_key, &scope)))
     }
 
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
@@ -199,7 +199,7 @@ impl Store for NatsStore {
         common.check_open()?;
         let (name, new) = (tenant.clone(), Arc::new(Tenant::new(Arc::clone(&common), tenant.clone())));
         let old = lock(&self.state.tenants).insert(name.clone(), Arc::clone(&new));
-        new.close_previous_then(old, async move { delete(&common, name).await }).await?;
+        new.close_previous_then(old, async move { delete_data_of_tenant(&common, name).await }).await?;
         // If no caller opened the tenant again in the meantime, it need not stay in the map.
         let mut tenants = lock(&self.state.tenants);
         if tenants.get(tenant).is_some_and(|held| Arc::ptr_eq(held, &new) && Arc::strong_count(held) == 2) {
@@ -221,9 +221,9 @@ impl Store for NatsStore {
 
     async fn close(&self) -> Result<()> {
         self.state.common.is_closed.store(true, Ordering::SeqCst);
-        // Calls that were accepted before may still end.
-        drop(self.state.common.writing.write().await);
-        self.state.end();
+        // Waits for the calls that were accepted before.
+        drop(self.state.common.ongoing_writes.write().await);
+        self.state.end_calls_and_tasks();
         Ok(())
     }
 
@@ -232,8 +232,9 @@ impl Store for NatsStore {
     }
 }
 
-/// Writes that a tenant is deleted, and then removes its data. From that message on none of the data has an effect.
-async fn delete(common: &Common, name: TenantId) -> Result<()> {
+/// Writes a message that marks the tenant as deleted, and then removes its data. After that message the data has no
+/// effect any more.
+async fn delete_data_of_tenant(common: &Common, name: TenantId) -> Result<()> {
     let log = &common.log;
     let incarnation = loop {
         // The log shows whether the tenant is deleted.
@@ -244,13 +245,13 @@ async fn delete(common: &Common, name: TenantId) -> Result<()> {
             break record.incarnation;
         }
         let gone = TenantRecord { is_deleted: true, ..record };
-        let _written = log.write_in_time(&Key::Tenant(name.clone()), last, gone.encode()).await?;
+        let _written = log.write_in_time(&LogSubject::Tenant(name.clone()), last, gone.encode()).await?;
     };
-    let (connection, keys) = (&log.connection, &log.connection.keys);
-    for subjects in keys.tenant_subjects(&name, incarnation) {
-        connection.purge(&keys.log_stream(), &subjects).await?;
+    let (connection, names) = (&log.connection, &log.connection.names);
+    for subjects in names.tenant_subjects(&name, incarnation) {
+        connection.purge(&names.log_stream(), &subjects).await?;
     }
-    connection.purge(&keys.data_stream(), &keys.tenant_data_subjects(&name, incarnation)).await?;
+    connection.purge(&names.data_stream(), &names.tenant_data_subjects(&name, incarnation)).await?;
     // A caller that waits for a removed message continues when this message is read.
     log.touch().await.map(drop)
 }

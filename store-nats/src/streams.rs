@@ -6,25 +6,25 @@ use store_core::{Detail, Error, Outcome, Result, SchemaMend, Survives};
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    codec::Meta,
+    codec::StoreMetadata,
     config::{Create, NatsConfig},
     connection::{Connection, RETRY_DELAY, StreamInfo},
-    error::Effect,
-    key::Key,
+    error::RequestKind,
+    server_names::LogSubject,
 };
 
-/// What was found out about the streams when they were opened.
+/// What is known about the streams after they were opened.
 pub(crate) struct OpenedStreams {
-    pub(crate) meta: Meta,
+    pub(crate) meta: StoreMetadata,
     pub(crate) survives: Survives,
 }
 
 /// Creates missing streams, and checks existing ones.
 pub(crate) async fn open(connection: &Connection, config: &NatsConfig) -> Result<OpenedStreams> {
-    let keys = &connection.keys;
+    let names = &connection.names;
     let mut replicas = u64::MAX;
     for (name, subjects) in
-        [(keys.log_stream(), keys.all_log_subjects()), (keys.data_stream(), keys.all_data_subjects())]
+        [(names.log_stream(), names.all_log_subjects()), (names.data_stream(), names.all_data_subjects())]
     {
         let info = ensure_stream(connection, config, &name, &subjects).await?;
         check_usable(&info.config, &name, &subjects)?;
@@ -41,6 +41,7 @@ pub(crate) async fn open(connection: &Connection, config: &NatsConfig) -> Result
     Ok(OpenedStreams { meta: load_or_create_meta(connection).await?, survives })
 }
 
+/// Returns the leader's report on a stream. If the stream does not exist, creates it.
 pub(crate) async fn ensure_stream(
     connection: &Connection,
     config: &NatsConfig,
@@ -72,7 +73,10 @@ pub(crate) async fn ensure_stream(
             Err(refusal) if refusal.is_not_found() => {}
             Err(refusal) => return Err(refusal.into()),
         }
-        let failed = match connection.ask::<Value>(&format!("STREAM.CREATE.{name}"), &settings, Effect::Perhaps).await {
+        let failed = match connection
+            .call_api::<Value>(&format!("STREAM.CREATE.{name}"), &settings, RequestKind::Change)
+            .await
+        {
             // Another process may have created the stream at the same time, or not all servers know it yet.
             Ok(Ok(_)) => Error::unavailable("the stream was created, but cannot be found"),
             Ok(Err(refusal)) if refusal.is_stream_name_in_use() => {
@@ -92,9 +96,9 @@ pub(crate) async fn ensure_stream(
 
 /// Refuses a stream of another application with the same name, and a stream that refuses writes or removals.
 fn check_usable(config: &Value, name: &str, subjects: &str) -> Result<()> {
-    let has = |name: &str| config.get(name).is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false)));
+    let is_set = |name: &str| config.get(name).is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false)));
     let other =
-        ["mirror", "sources", "sealed", "deny_delete", "deny_purge", "no_ack"].into_iter().find(|name| has(name));
+        ["mirror", "sources", "sealed", "deny_delete", "deny_purge", "no_ack"].into_iter().find(|name| is_set(name));
     let found = match (config.get("subjects") == Some(&json!([subjects])), other) {
         (true, None) => return Ok(()),
         (true, Some(setting)) => format!("a stream `{name}` with `{setting}`"),
@@ -105,17 +109,17 @@ fn check_usable(config: &Value, name: &str, subjects: &str) -> Result<()> {
 
 /// Refuses a stream that may drop or lose accepted messages. A setting that cannot be read counts as unsafe.
 fn check_durability(config: &Value) -> Result<()> {
-    let is = |name: &str, value: &str| config.get(name).and_then(Value::as_str) == Some(value);
+    let has_value = |name: &str, value: &str| config.get(name).and_then(Value::as_str) == Some(value);
     let number = |name: &str| config.get(name).and_then(Value::as_i64);
     let safe: [(&'static str, bool); 7] = [
-        ("storage", is("storage", "file")),
-        ("discard", is("discard", "new")),
-        ("retention", is("retention", "limits")),
+        ("storage", has_value("storage", "file")),
+        ("discard", has_value("discard", "new")),
+        ("retention", has_value("retention", "limits")),
         // Without this setting there is no maximum age.
         ("max_age", number("max_age").is_none_or(|age| age == 0)),
         ("max_msgs_per_subject", number("max_msgs_per_subject").is_some_and(|most| most <= 0)),
         ("allow_msg_ttl", config.get("allow_msg_ttl").is_none_or(|allowed| *allowed == Value::Bool(false))),
-        ("persist_mode", !is("persist_mode", "async")),
+        ("persist_mode", !has_value("persist_mode", "async")),
     ];
     match safe.into_iter().find(|(_, is_safe)| !is_safe) {
         Some((setting, _)) => Err(unsafe_setting(setting, "allow_unsafe")),
@@ -127,9 +131,9 @@ fn unsafe_setting(setting: &'static str, option: &'static str) -> Error {
     Error::new(Detail::UnsafeDurability { setting: setting.into(), option: option.into() })
 }
 
-/// Returns the data that all instances share. The first opening of the store creates it.
-async fn load_or_create_meta(connection: &Connection) -> Result<Meta> {
-    let (stream, subject) = (connection.keys.log_stream(), connection.keys.subject(&Key::Meta));
+/// Returns the data shared by all processes that have the store open. The first opening of the store creates it.
+async fn load_or_create_meta(connection: &Connection) -> Result<StoreMetadata> {
+    let (stream, subject) = (connection.names.log_stream(), connection.names.subject_text(&LogSubject::Meta));
     let begun = Instant::now();
     let found = loop {
         if let Some((_, text)) = connection.load_last(&stream, &subject).await? {
@@ -138,13 +142,13 @@ async fn load_or_create_meta(connection: &Connection) -> Result<Meta> {
         if begun.elapsed() > connection.deadline {
             return Err(Error::unavailable("the streams were removed, or another application uses their names"));
         }
-        match connection.write_if_last(subject.clone(), 0, Meta::generate()?).await {
+        match connection.write_if_last(subject.clone(), 0, StoreMetadata::generate()?).await {
             // The next round shows whether it was written.
             Err(error) if error.outcome() != Outcome::Unknown => return Err(error),
             _ => {}
         }
     };
-    Meta::parse(&found).map_err(|why| {
+    StoreMetadata::parse(&found).map_err(|why| {
         let (found, supported) = (format!("a store whose settings cannot be read: {why}"), "version 1".to_owned());
         Error::schema_mismatch(found, supported, SchemaMend::Release)
     })

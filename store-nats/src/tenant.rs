@@ -36,8 +36,9 @@ pub(crate) struct Common {
     pub(crate) runtime: Handle,
     pub(crate) live_state: LiveState,
     pub(crate) is_closed: AtomicBool,
-    /// Calls that write hold it for reading. Closing the store takes it for writing, and so waits for these calls.
-    pub(crate) writing: Arc<RwLock<()>>,
+    /// A call that writes holds this lock for reading. Closing the store takes the lock for writing, so it waits for
+    /// these calls.
+    pub(crate) ongoing_writes: Arc<RwLock<()>>,
 }
 
 impl Common {
@@ -59,7 +60,8 @@ pub(crate) struct Tenant {
     is_closed: AtomicBool,
     pub(crate) notifier: Arc<Notifier>,
     pub(crate) live: Arc<LiveHub>,
-    writing: Arc<RwLock<()>>,
+    /// As `Common::ongoing_writes`, for closing this tenant.
+    ongoing_writes: Arc<RwLock<()>>,
 }
 
 impl Tenant {
@@ -74,7 +76,7 @@ impl Tenant {
             is_closed: AtomicBool::new(false),
             notifier,
             live: Arc::default(),
-            writing: Arc::default(),
+            ongoing_writes: Arc::default(),
         }
     }
 
@@ -97,7 +99,7 @@ impl Tenant {
             Some(incarnation) => match view.tenant_state(&self.name, incarnation) {
                 Some(found) => Ok(Some(found)),
                 None => {
-                    self.end();
+                    self.end_calls_and_receivers();
                     Err(Error::closed())
                 }
             },
@@ -121,25 +123,25 @@ impl Tenant {
     /// Refuses further calls, and waits for those that write, because the tenant is deleted.
     pub(crate) async fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
-        self.end();
+        self.end_calls_and_receivers();
         self.abandoned.wait(&None).await;
-        drop(self.writing.write().await);
+        drop(self.ongoing_writes.write().await);
     }
 
     /// Closes the previous handle of the tenant, and then removes its data with `removing`. Calls of this handle wait
-    /// for the end of the removal, also if the caller of this method is dropped (PR-16).
+    /// for the end of the removal, even if the caller of this method is dropped (PR-16).
     pub(crate) async fn close_previous_then<F>(&self, old: Option<Arc<Self>>, removing: F) -> Result<()>
     where
         F: Future<Output = Result<()>> + Send + 'static,
     {
-        let (work, caller) = in_flight::start(&self.abandoned, None);
+        let (work, caller) = in_flight::start_call(&self.abandoned, None);
         let common = Arc::clone(&self.common);
         let task = self.common.runtime.spawn(async move {
             let _work = work;
             if let Some(old) = old {
                 old.close().await;
             }
-            let _of_store = common.writing.read().await;
+            let _store_write = common.ongoing_writes.read().await;
             common.check_open()?;
             removing.await
         });
@@ -148,11 +150,11 @@ impl Tenant {
         answer?
     }
 
-    /// Makes all waiting calls end, and ends all receivers.
-    pub(crate) fn end(&self) {
+    /// Ends all waiting calls and all receivers.
+    pub(crate) fn end_calls_and_receivers(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.live.close();
-        self.common.live_state.end(&self.name);
+        self.common.live_state.end_deliveries(&self.name);
         self.notifier.notify(Timestamp::MIN);
     }
 
@@ -182,7 +184,7 @@ impl Tenant {
         let tenant = Arc::clone(self);
         let release = move |claimed: T| {
             // Later calls of a caller that did not receive the claims wait for their release.
-            let (work, _caller) = in_flight::start(&tenant.abandoned, None);
+            let (work, _caller) = in_flight::start_call(&tenant.abandoned, None);
             let releasing = release(Arc::clone(&tenant), claimed);
             tenant.common.runtime.spawn(async move {
                 let _work = work;
@@ -200,19 +202,23 @@ impl Tenant {
 
     /// Runs a call that writes. If it is dropped, it takes effect before any later call about the same thread, or
     /// never.
-    pub(crate) async fn write<T, F>(self: &Arc<Self>, about: CallScope, call: impl FnOnce(Arc<Self>) -> F) -> Result<T>
+    pub(crate) async fn write<T, F>(
+        self: &Arc<Self>,
+        call_scope: CallScope,
+        call: impl FnOnce(Arc<Self>) -> F,
+    ) -> Result<T>
     where
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
         self.check_open()?;
-        self.abandoned.wait(&about).await;
-        let (work, caller) = in_flight::start(&self.abandoned, about);
+        self.abandoned.wait(&call_scope).await;
+        let (work, caller) = in_flight::start_call(&self.abandoned, call_scope);
         let (call, tenant) = (call(Arc::clone(self)), Arc::clone(self));
         let task = self.common.runtime.spawn(async move {
             let _work = work;
-            let _of_store = tenant.common.writing.read().await;
-            let _writing = tenant.writing.read().await;
+            let _store_write = tenant.common.ongoing_writes.read().await;
+            let _tenant_write = tenant.ongoing_writes.read().await;
             tenant.check_open()?;
             call.await
         });

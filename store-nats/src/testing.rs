@@ -5,13 +5,16 @@ use std::time::Duration;
 use async_nats::jetstream;
 use bytes::Bytes;
 use serde_json::Value;
-use store_core::{Error, IdSource, Outcome, Result, Timestamp, Uuids};
+use store_core::{Error, IdSource, Outcome, Result, Timestamp, UuidSource};
 use tokio::time::Instant;
 
-use crate::{codec, config::NatsConfig, connection::Connection, error::Effect, key::Key, store::NatsStore, streams};
+use crate::{
+    codec, config::NatsConfig, connection::Connection, error::RequestKind, server_names::LogSubject, store::NatsStore,
+    streams,
+};
 
 /// The time at which the clock starts, in milliseconds since 1970.
-const START_TIME: u64 = 1_763_700_000_000;
+const START_MILLIS: u64 = 1_763_700_000_000;
 
 /// A prefix for one test. Stores opened under it share its clock, which starts in November 2025.
 ///
@@ -39,18 +42,19 @@ impl TestPrefix {
     /// # Errors
     /// Those of [`NatsStore::open`].
     pub async fn create(config: NatsConfig) -> Result<Self> {
-        let mut config = config.with_prefix(&format!("test-{}", Uuids.next_id()))?;
+        let mut config = config.with_prefix(&format!("test-{}", UuidSource.next_id()))?;
         config.clock_is_fixed = true;
         let prefix = Self { config };
         let connection = Connection::open(&prefix.config).await?;
         streams::open(&connection, &prefix.config).await?;
-        prefix.set_clock(&connection, START_TIME).await?;
+        prefix.set_clock(&connection, START_MILLIS).await?;
         Ok(prefix)
     }
 
-    /// Returns the prefix of `config` itself, for example to remove it. Its clock is not stopped.
+    /// Returns the prefix that `config` names, for example to remove it. Nothing is created, and the clock is not
+    /// stopped.
     #[must_use]
-    pub const fn named(config: NatsConfig) -> Self {
+    pub const fn from_config(config: NatsConfig) -> Self {
         Self { config }
     }
 
@@ -86,8 +90,8 @@ impl TestPrefix {
 
     async fn change_clock(&self, change: impl Fn(Timestamp) -> Timestamp) -> Result<()> {
         let connection = Connection::open(&self.config).await?;
-        let subject = connection.keys.subject(&Key::Clock);
-        let found = connection.load_last(&connection.keys.log_stream(), &subject).await?;
+        let subject = connection.names.subject_text(&LogSubject::Clock);
+        let found = connection.load_last(&connection.names.log_stream(), &subject).await?;
         let now = found.and_then(|(_, text)| codec::parse_test_time(&text)).unwrap_or_default();
         self.set_clock(&connection, change(now).as_millis()).await
     }
@@ -95,8 +99,8 @@ impl TestPrefix {
     async fn set_clock(&self, connection: &Connection, millis: u64) -> Result<()> {
         let begun = Instant::now();
         loop {
-            match connection.write(connection.keys.subject(&Key::Clock), millis.to_string()).await {
-                Err(error) if error.outcome() == Outcome::Unknown && begun.elapsed() < self.config.deadline => {}
+            match connection.write(connection.names.subject_text(&LogSubject::Clock), millis.to_string()).await {
+                Err(error) if error.outcome() == Outcome::Unknown && begun.elapsed() < self.config.answer_timeout => {}
                 written => return written.map(drop),
             }
         }
@@ -108,13 +112,16 @@ impl TestPrefix {
     /// As [`advance`](Self::advance).
     pub async fn remove(&self) -> Result<()> {
         let connection = Connection::open(&self.config).await?;
-        for stream in [connection.keys.log_stream(), connection.keys.data_stream(), connection.keys.bare_stream()] {
+        for stream in
+            [connection.names.log_stream(), connection.names.data_stream(), connection.names.baseline_stream()]
+        {
             let delete = format!("STREAM.DELETE.{stream}");
             let begun = Instant::now();
             loop {
-                match connection.ask::<Value>(&delete, &Value::Null, Effect::Perhaps).await {
+                match connection.call_api::<Value>(&delete, &Value::Null, RequestKind::Change).await {
                     // The next round shows whether it was removed.
-                    Err(error) if error.outcome() == Outcome::Unknown && begun.elapsed() < self.config.deadline => {}
+                    Err(error)
+                        if error.outcome() == Outcome::Unknown && begun.elapsed() < self.config.answer_timeout => {}
                     Err(error) => return Err(error),
                     Ok(Err(refusal)) if !refusal.is_not_found() => return Err(refusal.into()),
                     Ok(_) => break,
@@ -129,34 +136,34 @@ impl TestPrefix {
 /// of stores.
 ///
 /// ```no_run
-/// use store_nats::{BareMessages, NatsConfig, TestPrefix};
+/// use store_nats::{BaselinePublisher, NatsConfig, TestPrefix};
 ///
 /// # async fn example() -> store_core::Result<()> {
 /// let prefix = TestPrefix::create(NatsConfig::new("nats://localhost/?allow_unsafe=true")?).await?;
-/// let bare = BareMessages::open(&prefix).await?;
+/// let bare = BaselinePublisher::open(&prefix).await?;
 /// bare.publish("a body", 100).await
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct BareMessages {
+pub struct BaselinePublisher {
     context: jetstream::Context,
     subject: String,
 }
 
-impl BareMessages {
+impl BaselinePublisher {
     /// Connects, and creates the stream if it does not exist. The stream is removed together with the prefix.
     ///
     /// # Errors
     /// `Unavailable` if the server cannot be reached.
     pub async fn open(prefix: &TestPrefix) -> Result<Self> {
         let connection = Connection::open(&prefix.config).await?;
-        let stream = connection.keys.bare_stream();
+        let stream = connection.names.baseline_stream();
         let subject = format!("{}.bare", prefix.config.prefix());
         let _info = streams::ensure_stream(&connection, &prefix.config, &stream, &subject).await?;
         Ok(Self { context: jetstream::new(connection.client), subject })
     }
 
-    /// Writes this number of messages at once, and waits until each is acknowledged.
+    /// Writes `count` messages with this content one after the other. Then waits until all of them are acknowledged.
     ///
     /// # Errors
     /// As [`open`](Self::open).

@@ -535,8 +535,8 @@ CREATE TYPE $schema$.interrupt_rows AS (thread text[], epoch bigint[], at bigint
 -- - `time`: the process's estimate of the server's time differs too much.
 -- - `closed`: the tenant is being deleted.
 --
--- Each expression takes time in each transaction. So two arguments say whether the batch has rows that few commits
--- have: `p_parts` for rows of the log, `p_around` for rows outside of it.
+-- Each expression of this function takes time, also if it has nothing to do. So two arguments say whether the batch has
+-- rows that few commits have: `p_parts` for rows of the log, `p_around` for rows outside of it.
 CREATE FUNCTION $schema$.write(
     p_tenant text, p_parts boolean, p_around boolean,
     t_id text[], t_stamp bigint[], t_log bigint[], t_makes boolean[], t_head bigint[], t_created bigint[], t_updated bigint[], t_last bigint[],
@@ -1225,8 +1225,8 @@ BEGIN
     ) w WHERE m.ctid = w.place;
 END $$;
 
--- Does the same for up to `p_limit` threads whose next dispatch became due between two times, except threads that other
--- transactions have locked.
+-- Does the same as `turn` for up to `p_limit` threads whose next dispatch became due between two times, except threads
+-- that other transactions have locked. Returns the number of these threads.
 CREATE FUNCTION $schema$.turn_all(p_tenant text, p_from bigint, p_now bigint, p_limit integer) RETURNS bigint
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE

@@ -14,13 +14,13 @@ const MAX_GROUP_SKEW_MS: u64 = 10;
 
 /// The time at which a decision is made.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Moment {
+pub(crate) struct DecisionTime {
     pub(crate) now: Timestamp,
     /// When `now` was estimated. `None` if the clock is fixed.
     at: Option<Instant>,
 }
 
-impl Moment {
+impl DecisionTime {
     /// Returns whether two decisions can be written as if made at the same moment.
     pub(crate) fn is_near(self, other: Self) -> bool {
         let (one, two) = (self.current_time().as_millis(), other.current_time().as_millis());
@@ -60,9 +60,9 @@ impl Clock {
     }
 
     /// Returns the moment for a decision that is made now.
-    pub(crate) fn moment(&self) -> Result<Moment> {
+    pub(crate) fn decision_time(&self) -> Result<DecisionTime> {
         let at = Instant::now();
-        Ok(Moment { now: self.now()?, at: (!self.clock_is_fixed).then_some(at) })
+        Ok(DecisionTime { now: self.now()?, at: (!self.clock_is_fixed).then_some(at) })
     }
 
     fn lock(&self) -> MutexGuard<'_, (Duration, Instant)> {

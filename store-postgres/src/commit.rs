@@ -6,26 +6,26 @@ use async_trait::async_trait;
 use sqlx::PgConnection;
 use store_core::{
     Commit, CommitCoordinator, EventStore, OutboxStore, PendingStore, Receipt, Result, ThreadRunStore,
-    commit::{self, CommitChange, DecisionContext},
+    commit::{self, CommitDecision, DecisionContext},
 };
 
 use crate::{
     cache::{Lookup, RecordCache},
     decide::{CacheUpdate, RuleResult, decide, decide_in_caller_transaction, decide_in_family},
     events::events_lookup,
-    store::OpenTenant,
-    tenant::{Tenant, with_key},
+    store::TenantHandle,
+    tenant::{Tenant, with_commit_key},
     write::Batch,
 };
 
 /// The commits of a tenant.
 #[derive(Debug, Clone)]
 pub(crate) struct PostgresCommits {
-    tenant: OpenTenant,
+    tenant: TenantHandle,
 }
 
 impl PostgresCommits {
-    pub(crate) const fn new(tenant: OpenTenant) -> Self {
+    pub(crate) const fn new(tenant: TenantHandle) -> Self {
         Self { tenant }
     }
 }
@@ -33,18 +33,19 @@ impl PostgresCommits {
 #[async_trait]
 impl CommitCoordinator for PostgresCommits {
     async fn commit(&self, commit: Commit) -> Result<Receipt> {
-        let (key, about) = (commit.key.clone(), Some(commit.thread.clone()));
+        let (key, call_scope) = (commit.key.clone(), Some(commit.thread.clone()));
         let call = |tenant: Arc<Tenant>| async move {
-            commit::check(&commit, &tenant.common.config.limits)?;
+            commit::check(&commit, &tenant.shared.config.limits)?;
             let (first, in_family) = first_lookup(&commit);
-            let rule = |cache: &RecordCache, setting: DecisionContext<'_>| plan(cache, &commit, setting);
+            let rule =
+                |cache: &RecordCache, decision_context: DecisionContext<'_>| plan(cache, &commit, decision_context);
             if in_family {
                 decide_in_family(&tenant, &commit.thread, first, rule).await
             } else {
                 decide(&tenant, &commit.thread, first, rule).await
             }
         };
-        self.tenant.write(about, call).await.map_err(|error| with_key(error, key.as_ref()))
+        self.tenant.run_write(call_scope, call).await.map_err(|error| with_commit_key(error, key.as_ref()))
     }
 
     fn threads(&self) -> Arc<dyn ThreadRunStore> {
@@ -67,7 +68,7 @@ impl CommitCoordinator for PostgresCommits {
 /// Returns the records that the plan of a commit most likely needs, and whether the commit must hold the lock of the
 /// family so that no other call changes parents meanwhile.
 fn first_lookup(commit: &Commit) -> (Lookup, bool) {
-    let needs = commit::needs(commit);
+    let needs = commit::needed_keys(commit);
     let in_family = needs.parent_thread.is_some();
     let first = Lookup {
         threads: needs.parent_thread.into_iter().collect(),
@@ -85,30 +86,30 @@ fn first_lookup(commit: &Commit) -> (Lookup, bool) {
 /// Commits in a transaction of the caller.
 pub(crate) async fn commit_in(tenant: &Tenant, connection: &mut PgConnection, commit: &Commit) -> Result<Receipt> {
     tenant.check_open()?;
-    tenant.common.check_writable()?;
-    commit::check(commit, &tenant.common.config.limits)?;
+    tenant.shared.check_writable()?;
+    commit::check(commit, &tenant.shared.config.limits)?;
     let (first, in_family) = first_lookup(commit);
-    let mut connection = tenant.db().of_caller(connection);
+    let mut connection = tenant.db().caller_connection(connection);
     if in_family {
         connection.lock_family(&tenant.constants.tenant).await?;
     }
-    let rule = |cache: &RecordCache, setting: DecisionContext<'_>| plan(cache, commit, setting);
+    let rule = |cache: &RecordCache, decision_context: DecisionContext<'_>| plan(cache, commit, decision_context);
     let decided = Box::pin(decide_in_caller_transaction(tenant, &commit.thread, connection, first, rule)).await;
     // The caller knows the outcome of its transaction: if the transaction was not committed, nothing of the commit was
     // written.
-    decided.map_err(|error| with_key(error, commit.key.as_ref()))
+    decided.map_err(|error| with_commit_key(error, commit.key.as_ref()))
 }
 
-fn plan(cache: &RecordCache, commit: &Commit, setting: DecisionContext<'_>) -> Result<RuleResult<Receipt>> {
-    let plan = match commit::plan(cache, commit, setting)? {
-        CommitChange::Repeat(receipt) => return Ok(RuleResult::Answer(*receipt)),
-        CommitChange::Write(plan) => plan,
+fn plan(cache: &RecordCache, commit: &Commit, decision_context: DecisionContext<'_>) -> Result<RuleResult<Receipt>> {
+    let plan = match commit::plan(cache, commit, decision_context)? {
+        CommitDecision::Repeat(receipt) => return Ok(RuleResult::Answer(*receipt)),
+        CommitDecision::Write(plan) => plan,
     };
     let mut batch = Batch::default();
     if commit.fence.is_some() && commit.settle.is_none() {
-        batch.guard_claims(cache, &commit.thread)?;
+        batch.require_unchanged_claims(cache, &commit.thread)?;
     }
-    batch.commit(&commit.thread, cache, &plan)?;
+    batch.add_commit(&commit.thread, cache, &plan)?;
     let answer = plan.receipt.clone();
-    Ok(RuleResult::Write { batch, after: CacheUpdate::Commit(plan), answer })
+    Ok(RuleResult::Write { batch, cache_update: CacheUpdate::Commit(plan), answer })
 }

@@ -3,9 +3,9 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use sqlx::postgres::PgConnectOptions;
-use store_core::{IdSource, Limits, Result, Uuids};
+use store_core::{IdSource, Limits, Result, UuidSource};
 
-use crate::url::{self, Target, UrlParts};
+use crate::url::{self, ServerRequirement, UrlParts};
 
 /// What opening a store does about the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,8 +35,8 @@ pub enum Pooler {
 pub struct PostgresConfig {
     /// The address of the server, and the user that connects.
     pub(crate) server: PgConnectOptions,
-    /// The property of the server that each new connection is checked for.
-    pub(crate) target: Target,
+    /// What each new connection requires of the server.
+    pub(crate) server_requirement: ServerRequirement,
     /// The schema that contains the whole store.
     pub(crate) schema: String,
     /// The kind of pooler between this process and the server.
@@ -48,9 +48,9 @@ pub struct PostgresConfig {
     /// The maximum number of connections.
     pub connections: u32,
     /// How long a call waits for a connection.
-    pub acquire: Duration,
+    pub acquire_timeout: Duration,
     /// How long a call waits for an answer of the server.
-    pub deadline: Duration,
+    pub answer_timeout: Duration,
     /// Opens the store even if the server may lose data that it acknowledged.
     pub allow_unsafe: bool,
     /// The source of generated ids.
@@ -84,20 +84,21 @@ impl PostgresConfig {
     /// # Errors
     /// `Invalid` for any other URL, parameter or value. No error shows the password.
     pub fn new(url: &str) -> Result<Self> {
-        let UrlParts { server, schema, connections, is_pooled, allow_unsafe, connect_within, target, .. } =
-            url::parse(url)?;
+        let UrlParts {
+            server, schema, connections, is_pooled, allow_unsafe, connect_within, server_requirement, ..
+        } = url::parse(url)?;
         Ok(Self {
             server,
-            target,
+            server_requirement,
             schema,
             pooler: if is_pooled { Pooler::Transaction } else { Pooler::None },
             migrate: Migrate::Always,
             read_only: false,
             connections: connections.unwrap_or(10),
-            acquire: connect_within.unwrap_or(Duration::from_secs(5)),
-            deadline: Duration::from_secs(30),
+            acquire_timeout: connect_within.unwrap_or(Duration::from_secs(5)),
+            answer_timeout: Duration::from_secs(30),
             allow_unsafe,
-            ids: Arc::new(Uuids),
+            ids: Arc::new(UuidSource),
             clock_is_fixed: false,
             limits: Limits::default(),
         })

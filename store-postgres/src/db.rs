@@ -27,11 +27,11 @@ use crate::{
     error::{self, Effect, corrupt},
     schema,
     sql::Sql,
-    url::Target,
+    url::ServerRequirement,
 };
 
 /// A connection that was unused for longer than this is tested before it is used again.
-const IDLE: Duration = Duration::from_secs(30);
+const MAX_UNTESTED_IDLE: Duration = Duration::from_secs(30);
 
 /// Planner settings. Plans are made once, possibly while tables are still small. So these settings force plans that
 /// look rows up by their keys.
@@ -60,7 +60,7 @@ pub(crate) struct Db {
 /// Makes and checks the connections of the pool.
 struct Connector {
     server: PgConnectOptions,
-    target: Target,
+    server_requirement: ServerRequirement,
     allows_unsafe: bool,
 }
 
@@ -76,16 +76,16 @@ impl managed::Manager for Connector {
     type Error = Error;
 
     async fn create(&self) -> Result<PgConnection> {
-        let mut connection = self.server.connect().await.map_err(error::connecting)?;
-        schema::check(&mut connection, self.target, self.allows_unsafe).await?;
+        let mut connection = self.server.connect().await.map_err(error::connection_error)?;
+        schema::check_connection(&mut connection, self.server_requirement, self.allows_unsafe).await?;
         Ok(connection)
     }
 
     async fn recycle(&self, connection: &mut PgConnection, metrics: &Metrics) -> RecycleResult<Error> {
-        if metrics.last_used() > IDLE {
+        if metrics.last_used() > MAX_UNTESTED_IDLE {
             let tried = tokio::time::timeout(Duration::from_secs(2), connection.ping()).await;
             let answered = tried.map_err(|_| Error::server_unavailable("an idle connection did not answer"))?;
-            answered.map_err(|e| RecycleError::Backend(error::sql(e, Effect::None)))?;
+            answered.map_err(|e| RecycleError::Backend(error::statement_error(e, Effect::None)))?;
         }
         Ok(())
     }
@@ -97,8 +97,9 @@ impl Db {
         if config.pooler == Pooler::None {
             server = server.options(PLANNER_SETTINGS);
         }
-        let connector = Connector { server, target: config.target, allows_unsafe: config.allow_unsafe };
-        let (wait, connect) = (Some(config.acquire), Some(config.acquire));
+        let connector =
+            Connector { server, server_requirement: config.server_requirement, allows_unsafe: config.allow_unsafe };
+        let (wait, connect) = (Some(config.acquire_timeout), Some(config.acquire_timeout));
         let pool = Pool::builder(connector)
             .max_size(config.connections as usize)
             .timeouts(Timeouts { wait, create: connect, recycle: connect })
@@ -108,8 +109,8 @@ impl Db {
         Ok(Self {
             pool,
             sql: Sql::new(&config.schema),
-            deadline: config.deadline,
-            acquire_timeout: config.acquire,
+            deadline: config.answer_timeout,
+            acquire_timeout: config.acquire_timeout,
             clock: Clock::new(config.clock_is_fixed),
             is_pooled: config.pooler == Pooler::Transaction,
             is_closed: AtomicBool::new(false),
@@ -117,8 +118,8 @@ impl Db {
     }
 
     /// Asks the server for its time and sets the clock.
-    pub(crate) async fn ask_time(&self) -> Result<()> {
-        let rows = self.any().read(|sql| &sql.clock, PgArguments::default()).await?;
+    pub(crate) async fn update_clock(&self) -> Result<()> {
+        let rows = self.any_connection().read(|sql| &sql.server_time, PgArguments::default()).await?;
         let clock = rows.first().map_or(Ok(0), |row| read_u64(row, 0))?;
         self.clock.set_server_time(Duration::from_millis(clock));
         Ok(())
@@ -126,9 +127,9 @@ impl Db {
 
     /// Calls an SQL function that takes a tenant and returns a number. Returns 0 if the function returns nothing.
     pub(crate) async fn call_for_tenant(&self, tenant: &str, sql: impl FnOnce(&Sql) -> &Arc<str>) -> Result<u64> {
-        let mut with = PgArguments::default();
-        add(&mut with, tenant)?;
-        let rows = self.any().write(sql, with).await.map_err(|failed| failed.error)?;
+        let mut arguments = PgArguments::default();
+        add(&mut arguments, tenant)?;
+        let rows = self.any_connection().write(sql, arguments).await.map_err(|failed| failed.error)?;
         Ok(rows.first().and_then(|row| read_u64(row, 0).ok()).unwrap_or_default())
     }
 
@@ -160,49 +161,49 @@ impl Db {
     }
 
     /// Returns a connection with which each statement runs on any connection of the pool.
-    pub(crate) const fn any(&self) -> Connection<'_> {
-        Connection { db: self, on: ConnectionSource::Any, waited: Duration::ZERO }
+    pub(crate) const fn any_connection(&self) -> Connection<'_> {
+        Connection { db: self, source: ConnectionSource::Any, waited: Duration::ZERO }
     }
 
     /// Wraps the connection of a caller, in a transaction of the caller.
-    pub(crate) const fn of_caller<'a>(&'a self, connection: &'a mut PgConnection) -> Connection<'a> {
-        Connection { db: self, on: ConnectionSource::Caller(connection), waited: Duration::ZERO }
+    pub(crate) const fn caller_connection<'a>(&'a self, connection: &'a mut PgConnection) -> Connection<'a> {
+        Connection { db: self, source: ConnectionSource::Caller(connection), waited: Duration::ZERO }
     }
 
     /// Returns one connection for all statements, in a read-only transaction that sees one snapshot.
-    pub(crate) async fn snapshot(&self) -> Result<Connection<'_>> {
+    pub(crate) async fn begin_snapshot(&self) -> Result<Connection<'_>> {
         self.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", Duration::ZERO).await
     }
 
     /// Returns one connection for all statements, in a transaction.
-    pub(crate) async fn transaction(&self) -> Result<Connection<'_>> {
+    pub(crate) async fn begin_transaction(&self) -> Result<Connection<'_>> {
         self.begin("BEGIN", Duration::ZERO).await
     }
 
     /// Returns one connection for all statements, in a transaction that holds the lock of the tenant's families. Until
     /// it ends, no other call of the tenant changes parents or deletes threads.
-    pub(crate) async fn family_transaction(&self, tenant: &TenantId) -> Result<Connection<'_>> {
-        let mut connection = self.transaction().await?;
+    pub(crate) async fn begin_family_transaction(&self, tenant: &TenantId) -> Result<Connection<'_>> {
+        let mut connection = self.begin_transaction().await?;
         connection.lock_family(tenant).await?;
         Ok(connection)
     }
 
-    fn statement(&self, text: Arc<str>, with: PgArguments) -> Query<'static, Postgres, PgArguments> {
-        sqlx::query_with(AssertSqlSafe(text), with).persistent(!self.is_pooled)
+    fn statement(&self, text: Arc<str>, arguments: PgArguments) -> Query<'static, Postgres, PgArguments> {
+        sqlx::query_with(AssertSqlSafe(text), arguments).persistent(!self.is_pooled)
     }
 
     /// Runs a statement in a transaction of its own.
-    async fn in_own_transaction(
+    async fn run_in_own_transaction(
         &self,
         text: Arc<str>,
-        with: impl FnOnce() -> Result<PgArguments>,
+        arguments: impl FnOnce() -> Result<PgArguments>,
         effect: Effect,
         waited: Duration,
     ) -> Result<Vec<PgRow>, StatementFailure> {
         let mut connection = self.begin("BEGIN", waited).await?;
-        let answered = match connection.pinned() {
+        let answered = match connection.pinned_connection() {
             Some(pinned) => {
-                with_deadline(self.deadline, self.statement(text, with()?).fetch_all(pinned), Effect::None).await
+                with_deadline(self.deadline, self.statement(text, arguments()?).fetch_all(pinned), Effect::None).await
             }
             None => Ok(Vec::new()),
         };
@@ -213,17 +214,18 @@ impl Db {
     }
 
     async fn begin(&self, sql: &'static str, waited: Duration) -> Result<Connection<'_>> {
-        let mut connection = Connection { db: self, on: ConnectionSource::Own(self.acquire(waited).await?), waited };
-        connection.control(sql, Effect::None).await?;
+        let mut connection =
+            Connection { db: self, source: ConnectionSource::Own(self.acquire(waited).await?), waited };
+        connection.run_control(sql, Effect::None).await?;
         Ok(connection)
     }
 }
 
-/// What statements run on.
+/// Where statements run: on any connection of the pool, on one connection, or on a connection of the caller.
 #[derive(Debug)]
 pub(crate) struct Connection<'a> {
     db: &'a Db,
-    on: ConnectionSource<'a>,
+    source: ConnectionSource<'a>,
     /// How long the call waited before it could ask for a connection.
     waited: Duration,
 }
@@ -254,37 +256,41 @@ impl Connection<'_> {
     }
 
     /// Runs a statement that only reads.
-    pub(crate) async fn read(&mut self, sql: impl FnOnce(&Sql) -> &Arc<str>, with: PgArguments) -> Result<Vec<PgRow>> {
-        Box::pin(self.run(sql, || Ok(with), Effect::None)).await.map_err(|failed| failed.error)
+    pub(crate) async fn read(
+        &mut self,
+        sql: impl FnOnce(&Sql) -> &Arc<str>,
+        arguments: PgArguments,
+    ) -> Result<Vec<PgRow>> {
+        Box::pin(self.run(sql, || Ok(arguments), Effect::None)).await.map_err(|failed| failed.error)
     }
 
     /// Runs a statement that writes. If its answer is lost outside of a transaction, its effect is unknown.
     pub(crate) async fn write(
         &mut self,
         sql: impl FnOnce(&Sql) -> &Arc<str>,
-        with: PgArguments,
+        arguments: PgArguments,
     ) -> Result<Vec<PgRow>, StatementFailure> {
-        self.write_with_late_arguments(sql, || Ok(with)).await
+        self.write_with_late_arguments(sql, || Ok(arguments)).await
     }
 
     /// Does the same as `write`, with arguments that are made just before the statement is sent.
     pub(crate) async fn write_with_late_arguments(
         &mut self,
         sql: impl FnOnce(&Sql) -> &Arc<str>,
-        with: impl FnOnce() -> Result<PgArguments>,
+        arguments: impl FnOnce() -> Result<PgArguments>,
     ) -> Result<Vec<PgRow>, StatementFailure> {
         let effect = if self.is_transaction() { Effect::None } else { Effect::Perhaps };
-        if !matches!(self.on, ConnectionSource::Caller(_)) {
-            return Box::pin(self.run(sql, with, effect)).await;
+        if !matches!(self.source, ConnectionSource::Caller(_)) {
+            return Box::pin(self.run(sql, arguments, effect)).await;
         }
         // The savepoint keeps a failed statement from aborting the transaction of the caller.
-        self.control("SAVEPOINT agentstore", effect).await?;
-        let answered = Box::pin(self.run(sql, with, effect)).await;
+        self.run_control("SAVEPOINT agentstore", effect).await?;
+        let answered = Box::pin(self.run(sql, arguments, effect)).await;
         let is_usable = answered.as_ref().map_or_else(|failed| failed.exchange != Exchange::Lost, |_| true);
         match &answered {
-            Ok(_) => self.control("RELEASE SAVEPOINT agentstore", effect).await?,
+            Ok(_) => self.run_control("RELEASE SAVEPOINT agentstore", effect).await?,
             Err(_) if is_usable => {
-                self.control("ROLLBACK TO SAVEPOINT agentstore; RELEASE SAVEPOINT agentstore", effect).await?;
+                self.run_control("ROLLBACK TO SAVEPOINT agentstore; RELEASE SAVEPOINT agentstore", effect).await?;
             }
             Err(_) => {}
         }
@@ -292,60 +298,61 @@ impl Connection<'_> {
     }
 
     /// Returns whether each statement is a transaction of its own, on a connection that keeps prepared statements.
-    pub(crate) const fn is_direct(&self) -> bool {
-        matches!(self.on, ConnectionSource::Any) && !self.db.is_pooled
+    pub(crate) const fn is_unpooled_autocommit(&self) -> bool {
+        matches!(self.source, ConnectionSource::Any) && !self.db.is_pooled
     }
 
     /// Runs a statement that was composed for this call, in a transaction of its own.
     pub(crate) async fn write_text(
         &mut self,
         text: &str,
-        with: impl FnOnce() -> Result<PgArguments>,
+        arguments: impl FnOnce() -> Result<PgArguments>,
     ) -> Result<Vec<PgRow>, StatementFailure> {
         let text = self.db.sql.in_schema(text).into();
-        Box::pin(self.run_text(text, with, Effect::Perhaps)).await
+        Box::pin(self.run_text(text, arguments, Effect::Perhaps)).await
     }
 
     async fn run(
         &mut self,
         sql: impl FnOnce(&Sql) -> &Arc<str>,
-        with: impl FnOnce() -> Result<PgArguments>,
+        arguments: impl FnOnce() -> Result<PgArguments>,
         effect: Effect,
     ) -> Result<Vec<PgRow>, StatementFailure> {
         let text = Arc::clone(sql(&self.db.sql));
-        self.run_text(text, with, effect).await
+        self.run_text(text, arguments, effect).await
     }
 
     async fn run_text(
         &mut self,
         text: Arc<str>,
-        with: impl FnOnce() -> Result<PgArguments>,
+        arguments: impl FnOnce() -> Result<PgArguments>,
         effect: Effect,
     ) -> Result<Vec<PgRow>, StatementFailure> {
         let (db, deadline) = (self.db, self.db.deadline);
-        if let Some(pinned) = self.pinned() {
-            return with_deadline(deadline, db.statement(text, with()?).fetch_all(pinned), effect).await;
+        if let Some(pinned) = self.pinned_connection() {
+            return with_deadline(deadline, db.statement(text, arguments()?).fetch_all(pinned), effect).await;
         }
         if db.is_pooled {
-            return Box::pin(db.in_own_transaction(text, with, effect, self.waited)).await;
+            return Box::pin(db.run_in_own_transaction(text, arguments, effect, self.waited)).await;
         }
         let mut connection = db.acquire(self.waited).await?;
-        let answered = with_deadline(deadline, db.statement(text, with()?).fetch_all(&mut *connection), effect).await;
+        let answered =
+            with_deadline(deadline, db.statement(text, arguments()?).fetch_all(&mut *connection), effect).await;
         if answered.as_ref().is_err_and(|failed| failed.exchange == Exchange::Lost) {
             drop(Object::take(connection));
         }
         answered
     }
 
-    async fn control(&mut self, sql: &'static str, effect: Effect) -> Result<()> {
+    async fn run_control(&mut self, sql: &'static str, effect: Effect) -> Result<()> {
         let deadline = self.db.deadline;
-        let Some(pinned) = self.pinned() else { return Ok(()) };
+        let Some(pinned) = self.pinned_connection() else { return Ok(()) };
         let done = with_deadline(deadline, sqlx::raw_sql(sql).execute(pinned), effect).await;
         done.map(|_| ()).map_err(|failed| failed.error)
     }
 
-    fn pinned(&mut self) -> Option<&mut PgConnection> {
-        match &mut self.on {
+    fn pinned_connection(&mut self) -> Option<&mut PgConnection> {
+        match &mut self.source {
             ConnectionSource::Any => None,
             ConnectionSource::Own(pinned) => Some(pinned),
             ConnectionSource::Caller(pinned) => Some(pinned),
@@ -355,26 +362,26 @@ impl Connection<'_> {
     /// Takes the lock of the tenant's families. Until the transaction ends, no other call of the tenant changes parents
     /// or deletes threads.
     pub(crate) async fn lock_family(&mut self, tenant: &TenantId) -> Result<()> {
-        let mut with = PgArguments::default();
-        add(&mut with, tenant.as_str())?;
-        let rows = self.read(|sql| &sql.lock_family, with).await?;
+        let mut arguments = PgArguments::default();
+        add(&mut arguments, tenant.as_str())?;
+        let rows = self.read(|sql| &sql.lock_family, arguments).await?;
         self.set_server_time(Duration::from_millis(rows.first().map_or(Ok(0), |row| read_u64(row, 1))?));
         Ok(())
     }
 
     pub(crate) const fn is_transaction(&self) -> bool {
-        !matches!(self.on, ConnectionSource::Any)
+        !matches!(self.source, ConnectionSource::Any)
     }
 
     /// Returns whether the transaction belongs to a caller, so that it is unknown when and whether its writes take
     /// effect.
-    pub(crate) const fn is_of_caller(&self) -> bool {
-        matches!(self.on, ConnectionSource::Caller(_))
+    pub(crate) const fn belongs_to_caller(&self) -> bool {
+        matches!(self.source, ConnectionSource::Caller(_))
     }
 
     /// Returns whether another statement can follow one that failed in this way.
     pub(crate) const fn can_continue_after(&self, failed: &StatementFailure) -> bool {
-        match self.on {
+        match self.source {
             ConnectionSource::Any => true,
             ConnectionSource::Own(_) => false,
             // After a violated unique key the transaction can continue. After a conflict with other transactions, the
@@ -385,12 +392,12 @@ impl Connection<'_> {
 
     /// Ends the transaction: commits it if `should_commit`, else rolls it back. The transaction of a caller stays open.
     pub(crate) async fn finish(mut self, should_commit: bool) -> Result<()> {
-        if let ConnectionSource::Own(_) = self.on {
+        if let ConnectionSource::Own(_) = self.source {
             let (sql, effect) = if should_commit { ("COMMIT", Effect::Perhaps) } else { ("ROLLBACK", Effect::None) };
-            self.control(sql, effect).await?;
+            self.run_control(sql, effect).await?;
         }
         // From here on the pool may lend the connection to other calls.
-        drop(std::mem::replace(&mut self.on, ConnectionSource::Any));
+        drop(std::mem::replace(&mut self.source, ConnectionSource::Any));
         Ok(())
     }
 }
@@ -398,7 +405,7 @@ impl Connection<'_> {
 /// Discards a connection whose transaction has not ended, so that it is not used again.
 impl Drop for Connection<'_> {
     fn drop(&mut self) {
-        if let ConnectionSource::Own(pinned) = std::mem::replace(&mut self.on, ConnectionSource::Any) {
+        if let ConnectionSource::Own(pinned) = std::mem::replace(&mut self.source, ConnectionSource::Any) {
             drop(Object::take(pinned));
         }
     }
@@ -419,7 +426,7 @@ pub(crate) struct StatementFailure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Exchange {
     /// Nothing was sent to the server.
-    Never,
+    NotSent,
     Answered,
     /// The connection can no longer be used.
     Lost,
@@ -433,18 +440,18 @@ impl StatementFailure {
 
     /// Returns whether anything was sent to the server.
     pub(crate) fn was_sent(&self) -> bool {
-        self.exchange != Exchange::Never
+        self.exchange != Exchange::NotSent
     }
 
     /// Returns whether it is unknown if the statement took effect.
-    pub(crate) fn is_unknown(&self) -> bool {
+    pub(crate) fn is_outcome_unknown(&self) -> bool {
         self.error.outcome() == Outcome::Unknown
     }
 }
 
 impl From<Error> for StatementFailure {
     fn from(error: Error) -> Self {
-        Self { error, is_transient: false, violates_unique_key: false, exchange: Exchange::Never }
+        Self { error, is_transient: false, violates_unique_key: false, exchange: Exchange::NotSent }
     }
 }
 
@@ -457,12 +464,12 @@ async fn with_deadline<T>(
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) => Err(StatementFailure {
             is_transient: error::is_transient(&error),
-            violates_unique_key: error::violated(&error).is_some(),
+            violates_unique_key: error::violated_constraint(&error).is_some(),
             exchange: if error::ends_connection(&error) { Exchange::Lost } else { Exchange::Answered },
-            error: error::sql(error, effect),
+            error: error::statement_error(error, effect),
         }),
         Err(_) => {
-            Err(StatementFailure { exchange: Exchange::Lost, ..StatementFailure::from(error::timed_out(effect)) })
+            Err(StatementFailure { exchange: Exchange::Lost, ..StatementFailure::from(error::timeout_error(effect)) })
         }
     }
 }

@@ -8,20 +8,20 @@ use store_core::{
     commit::{DecisionContext, Plan},
     event::EventPlan,
     pending::QueuePlan,
-    thread::{IdRecord, StoredThread},
+    thread::{StoredThread, ThreadIdRecord},
 };
 
 use crate::{
     cache::{self, CachedClaim, DecisionIds, Lookup, MailboxCache, MailboxLookup, OutboxLookup, RecordCache},
     db::Connection,
     tenant::Tenant,
-    write::{Batch, Written},
+    write::{Batch, WriteResult},
 };
 
 /// The maximum number of times that a decision is repeated because of concurrent writes.
-const ROUNDS: usize = 64;
+const MAX_ROUNDS: usize = 64;
 /// The maximum number of times that a write is tried again after a deadlock or a conflict of transactions (PO-12).
-const TRIES: usize = 5;
+const MAX_TRIES: usize = 5;
 
 /// The result of a rule.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(crate) enum RuleResult<T> {
     /// The answer. There is nothing to write.
     Answer(T),
     /// A batch to be written before the answer is returned.
-    Write { batch: Batch, after: CacheUpdate, answer: T },
+    Write { batch: Batch, cache_update: CacheUpdate, answer: T },
 }
 
 /// How the cached records of the thread change with the write.
@@ -38,8 +38,8 @@ pub(crate) enum RuleResult<T> {
 pub(crate) enum CacheUpdate {
     Commit(Box<Plan>),
     Queue(Box<QueuePlan>),
-    Thread(Option<Box<StoredThread>>, IdRecord),
-    Events(Box<EventPlan>, Option<IdRecord>),
+    Thread(Option<Box<StoredThread>>, ThreadIdRecord),
+    Events(Box<EventPlan>, Option<ThreadIdRecord>),
     Nothing,
 }
 
@@ -53,13 +53,13 @@ pub(crate) async fn decide<T: Send>(
 ) -> Result<T> {
     let thread_cache = tenant.thread_cache(id);
     let mut cache = thread_cache.lock().await;
-    let mut deciding = DecisionLoop::new(tenant, tenant.db().any(), first);
-    let answer = deciding.run(&mut cache, &rule).await;
+    let mut decision_loop = DecisionLoop::new(tenant, tenant.db().any_connection(), first);
+    let answer = decision_loop.run(&mut cache, &rule).await;
     if answer.is_err() {
         // The cached records may be older than a write whose outcome is unknown.
-        cache.forget();
+        cache.clear();
     }
-    deciding.end(answer).await
+    decision_loop.end(answer).await
 }
 
 /// Makes a decision about records that belong to no thread. Locks the records, so that no other call decides about them
@@ -74,19 +74,20 @@ pub(crate) async fn decide_locked<T: Send>(
     let (mut tries, began) = (0, Instant::now());
     loop {
         tries += 1;
-        let connection = tenant.db().transaction().await?;
-        let mut deciding = DecisionLoop { locks: true, ..DecisionLoop::new(tenant, connection, first.clone()) };
+        let connection = tenant.db().begin_transaction().await?;
+        let mut decision_loop =
+            DecisionLoop { locks_rows: true, ..DecisionLoop::new(tenant, connection, first.clone()) };
         let answer = loop {
             let mut cache = RecordCache::new(Arc::clone(&tenant.constants), None);
-            match deciding.run(&mut cache, &rule).await {
+            match decision_loop.run(&mut cache, &rule).await {
                 Ok(None) => {}
                 Ok(Some(answer)) => break Ok(answer),
                 Err(error) => break Err(error),
             }
         };
-        let has_time = tries < TRIES && began.elapsed() < tenant.common.config.deadline;
+        let has_time = tries < MAX_TRIES && began.elapsed() < tenant.shared.config.answer_timeout;
         let is_to_be_tried_again = has_time && answer.as_ref().is_err_and(Error::is_retryable);
-        let answer = deciding.end(answer).await;
+        let answer = decision_loop.end(answer).await;
         if !is_to_be_tried_again {
             return answer;
         }
@@ -111,9 +112,9 @@ pub(crate) async fn decide_with_claims<T: Send>(
 ) -> Result<T> {
     let mut cache = RecordCache::new(Arc::clone(&tenant.constants), None);
     cache.mailbox = MailboxCache::from_claims(claims);
-    let mut deciding = DecisionLoop::new(tenant, tenant.db().any(), first);
-    let answer = deciding.run(&mut cache, &rule).await;
-    deciding.end(answer).await
+    let mut decision_loop = DecisionLoop::new(tenant, tenant.db().any_connection(), first);
+    let answer = decision_loop.run(&mut cache, &rule).await;
+    decision_loop.end(answer).await
 }
 
 /// Makes a decision about a thread while no other call changes parents or deletes threads of the tenant (PR-12).
@@ -125,13 +126,13 @@ pub(crate) async fn decide_in_family<T: Send>(
 ) -> Result<T> {
     let thread_cache = tenant.thread_cache(id);
     let mut cache = thread_cache.lock().await;
-    cache.forget();
-    let connection = tenant.db().family_transaction(&tenant.constants.tenant).await?;
-    let mut deciding = DecisionLoop::new(tenant, connection, first);
-    let answer = deciding.run(&mut cache, &rule).await;
-    let answer = deciding.end(answer).await;
+    cache.clear();
+    let connection = tenant.db().begin_family_transaction(&tenant.constants.tenant).await?;
+    let mut decision_loop = DecisionLoop::new(tenant, connection, first);
+    let answer = decision_loop.run(&mut cache, &rule).await;
+    let answer = decision_loop.end(answer).await;
     if answer.is_err() {
-        cache.forget();
+        cache.clear();
     }
     answer
 }
@@ -156,13 +157,13 @@ struct DecisionLoop<'a> {
     /// Whether `first` was loaded.
     has_loaded_first: bool,
     /// Whether loaded rows are locked until the transaction ends.
-    locks: bool,
+    locks_rows: bool,
     written: Vec<Arc<Batch>>,
 }
 
 impl<'a> DecisionLoop<'a> {
     const fn new(tenant: &'a Tenant, connection: Connection<'a>, first: Lookup) -> Self {
-        Self { tenant, connection, first, has_loaded_first: false, locks: false, written: Vec::new() }
+        Self { tenant, connection, first, has_loaded_first: false, locks_rows: false, written: Vec::new() }
     }
 
     async fn run<T: Send>(
@@ -170,73 +171,74 @@ impl<'a> DecisionLoop<'a> {
         cache: &mut RecordCache,
         rule: &(impl Fn(&RecordCache, DecisionContext<'_>) -> Result<RuleResult<T>> + Send + Sync),
     ) -> Result<T> {
-        cache.begin();
+        cache.begin_decision();
         let (mut tries, mut rounds) = (0, 0);
         loop {
             if cache.row.is_none() && !cache.is_fresh && cache.mailbox.claims_numbered_above().is_none() {
                 self.reload(cache).await?;
             }
-            cache.restart();
-            let ids = DecisionIds { generated: &Arc::clone(&cache.generated), source: &*self.tenant.common.config.ids };
-            let moment = self.tenant.db().clock.moment()?;
-            let decided = rule(cache, DecisionContext::new(moment.now, &self.tenant.common.config.limits, &ids));
+            cache.begin_rule();
+            let ids = DecisionIds { generated: &Arc::clone(&cache.generated), source: &*self.tenant.shared.config.ids };
+            let decision_time = self.tenant.db().clock.decision_time()?;
+            let rule_result =
+                rule(cache, DecisionContext::new(decision_time.now, &self.tenant.shared.config.limits, &ids));
             if let Some(missing) = cache.take_missing() {
                 self.load_missing(cache, missing).await?;
                 continue;
             }
             // An answer or a refusal is returned only if none of the records on which it is based may be outdated.
-            let (batch, after, answer) = match decided {
+            let (batch, cache_update, answer) = match rule_result {
                 Ok(RuleResult::Write { batch, answer, .. }) if batch.is_empty() && cache.is_certain() => {
                     return Ok(answer);
                 }
                 // The server has no constraint against an input that has the id of an entry. So the write would succeed
                 // even if an entry that was assumed to be absent exists.
-                Ok(RuleResult::Write { after: CacheUpdate::Queue(_), .. }) if cache.has_assumed() => {
-                    cache.forget();
+                Ok(RuleResult::Write { cache_update: CacheUpdate::Queue(_), .. }) if cache.has_assumed_absence() => {
+                    cache.clear();
                     continue;
                 }
-                Ok(RuleResult::Write { batch, after, answer }) => (batch, after, answer),
+                Ok(RuleResult::Write { batch, cache_update, answer }) => (batch, cache_update, answer),
                 Ok(RuleResult::Answer(_)) | Err(_) if !cache.is_certain() => {
-                    cache.forget();
+                    cache.clear();
                     continue;
                 }
                 Ok(RuleResult::Answer(answer)) => return Ok(answer),
                 Err(error) => return Err(error),
             };
             let batch = Arc::new(batch);
-            match batch.write(&mut self.connection, self.tenant, moment).await {
-                Ok(Written::Done(threads)) => {
+            match batch.write(&mut self.connection, self.tenant, decision_time).await {
+                Ok(WriteResult::Done(threads)) => {
                     let (stamp, log) = threads.first().copied().unwrap_or_default();
-                    cache.apply_write((stamp, log), after);
+                    cache.apply_write((stamp, log), cache_update);
                     self.written.push(batch);
                     return Ok(answer);
                 }
-                Ok(Written::Stale(..)) if rounds >= ROUNDS => {
+                Ok(WriteResult::Stale(..)) if rounds >= MAX_ROUNDS => {
                     return Err(Error::unavailable("other callers kept writing to the thread at the same time"));
                 }
-                Ok(Written::Stale(mut rows, keys)) => {
+                Ok(WriteResult::Stale(mut rows, keys)) => {
                     rounds += 1;
                     self.has_loaded_first = false;
                     match rows.pop() {
-                        Some(row) => cache.renew(row, keys),
-                        None => cache.forget(),
+                        Some(row) => cache.replace_row(row, keys),
+                        None => cache.clear(),
                     }
                 }
-                Ok(Written::StaleScopes(scopes)) => cache.renew_scopes(scopes),
-                Ok(Written::OtherRowsChanged) if rounds < ROUNDS => {
+                Ok(WriteResult::StaleScopes(scopes)) => cache.replace_scopes(scopes),
+                Ok(WriteResult::OtherRowsChanged) if rounds < MAX_ROUNDS => {
                     rounds += 1;
-                    cache.forget();
+                    cache.clear();
                 }
-                Ok(Written::OtherRowsChanged) => {
+                Ok(WriteResult::OtherRowsChanged) => {
                     return Err(Error::unavailable("other callers kept writing to the same rows"));
                 }
-                Ok(Written::ClockDiffers) => {}
+                Ok(WriteResult::ClockDiffers) => {}
                 Err(failed) if !self.connection.can_continue_after(&failed) => return Err(failed.error),
                 // A record that was assumed to be absent exists.
-                Err(failed) if failed.violates_unique_key && !cache.is_certain() => cache.forget(),
-                Err(failed) if (failed.violates_unique_key || failed.is_transient) && tries < TRIES => {
+                Err(failed) if failed.violates_unique_key && !cache.is_certain() => cache.clear(),
+                Err(failed) if (failed.violates_unique_key || failed.is_transient) && tries < MAX_TRIES => {
                     tries += 1;
-                    cache.forget();
+                    cache.clear();
                 }
                 Err(failed) => return Err(failed.error),
             }
@@ -246,7 +248,7 @@ impl<'a> DecisionLoop<'a> {
     /// Ends the transaction: commits it, or rolls it back if there is an error. Subscribers and workers are notified
     /// afterwards, but not of writes in a transaction of the caller, because it is unknown when that transaction ends.
     async fn end<T: Send>(self, answer: Result<T>) -> Result<T> {
-        let is_notified = answer.is_ok() && !self.connection.is_of_caller();
+        let is_notified = answer.is_ok() && !self.connection.belongs_to_caller();
         let ended = self.connection.finish(answer.is_ok()).await;
         for batch in self.written.iter().filter(|_| is_notified) {
             self.tenant.notify_subscribers(batch.scopes_written());
@@ -256,12 +258,12 @@ impl<'a> DecisionLoop<'a> {
     }
 
     async fn reload(&mut self, cache: &mut RecordCache) -> Result<()> {
-        cache.forget();
+        cache.clear();
         cache.is_fresh = true;
         self.has_loaded_first = true;
         let is_of_thread = cache.id.is_some();
-        let look = Lookup { thread: is_of_thread, head: is_of_thread, ..self.first.clone() };
-        self.load(cache, look).await
+        let lookup = Lookup { thread: is_of_thread, head: is_of_thread, ..self.first.clone() };
+        self.load(cache, lookup).await
     }
 
     /// Loads missing records. A rule stops at the first record that is missing. The first time, nothing is loaded here:
@@ -271,21 +273,21 @@ impl<'a> DecisionLoop<'a> {
             return self.load(cache, missing).await;
         }
         self.has_loaded_first = true;
-        cache.note(self.first.clone());
+        cache.note_lookup(self.first.clone());
         Ok(())
     }
 
-    async fn load(&mut self, cache: &mut RecordCache, mut look: Lookup) -> Result<()> {
-        let (outbox, mailbox) = (std::mem::take(&mut look.outbox), std::mem::take(&mut look.mailbox));
+    async fn load(&mut self, cache: &mut RecordCache, mut lookup: Lookup) -> Result<()> {
+        let (outbox, mailbox) = (std::mem::take(&mut lookup.outbox), std::mem::take(&mut lookup.mailbox));
         let has_other_lookups = outbox != OutboxLookup::default() || mailbox != MailboxLookup::default();
-        if look != Lookup::default() || !has_other_lookups {
-            cache::load_records(&mut self.connection, cache, look).await?;
+        if lookup != Lookup::default() || !has_other_lookups {
+            cache::load_records(&mut self.connection, cache, lookup).await?;
         }
         if outbox != OutboxLookup::default() {
-            cache::load_outbox(&mut self.connection, cache, outbox, self.locks).await?;
+            cache::load_outbox(&mut self.connection, cache, outbox, self.locks_rows).await?;
         }
         if mailbox != MailboxLookup::default() {
-            cache::load_mailbox(&mut self.connection, cache, mailbox, self.locks).await?;
+            cache::load_mailbox(&mut self.connection, cache, mailbox, self.locks_rows).await?;
         }
         Ok(())
     }

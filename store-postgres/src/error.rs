@@ -4,7 +4,7 @@ use sqlx::{
     Error as SqlError,
     postgres::{PgDatabaseError, PgSeverity},
 };
-use store_core::{Cause, Detail, Error, SchemaMend};
+use store_core::{Detail, Error, SchemaMend, UnavailableCause};
 
 /// The effect that a statement may have had if it fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,11 +17,11 @@ pub(crate) enum Effect {
 
 /// Returns whether the whole call should be retried at once (PO-12).
 pub(crate) fn is_transient(error: &SqlError) -> bool {
-    matches!(code(error).as_deref(), Some("40001" | "40P01"))
+    matches!(sql_state(error).as_deref(), Some("40001" | "40P01"))
 }
 
 /// Returns the name of the unique constraint that refused a row.
-pub(crate) fn violated(error: &SqlError) -> Option<&str> {
+pub(crate) fn violated_constraint(error: &SqlError) -> Option<&str> {
     error.as_database_error().filter(|error| error.is_unique_violation())?.constraint()
 }
 
@@ -33,13 +33,13 @@ pub(crate) fn ends_connection(error: &SqlError) -> bool {
 }
 
 /// Returns the error for a failed statement, with the error of the driver as its source.
-pub(crate) fn sql(error: SqlError, effect: Effect) -> Error {
+pub(crate) fn statement_error(error: SqlError, effect: Effect) -> Error {
     let detail = match &error {
         SqlError::PoolTimedOut => unavailable("no connection became free in time"),
         SqlError::PoolClosed => Detail::Closed,
         SqlError::Tls(_) => unavailable("no secure connection to the server can be established"),
         SqlError::Configuration(_) => unavailable("the connection to the server is not configured correctly"),
-        SqlError::Database(_) => return refused(error, effect),
+        SqlError::Database(_) => return refusal_error(error, effect),
         SqlError::ColumnDecode { .. }
         | SqlError::Decode(_)
         | SqlError::ColumnNotFound(_)
@@ -53,17 +53,17 @@ pub(crate) fn sql(error: SqlError, effect: Effect) -> Error {
 }
 
 /// Returns the error for a connection that could not be made.
-pub(crate) fn connecting(error: SqlError) -> Error {
+pub(crate) fn connection_error(error: SqlError) -> Error {
     match &error {
         SqlError::Io(_) => Error::server_unavailable("the server cannot be reached").with_source(error),
-        _ => sql(error, Effect::None),
+        _ => statement_error(error, Effect::None),
     }
 }
 
 /// Returns the error for a statement that the server refused. Such a statement had no effect, unless the server ended
 /// while it ran the statement.
-fn refused(error: SqlError, effect: Effect) -> Error {
-    let code = code(&error).unwrap_or_default();
+fn refusal_error(error: SqlError, effect: Effect) -> Error {
+    let code = sql_state(&error).unwrap_or_default();
     let detail = match code.as_str() {
         _ if effect == Effect::Perhaps && ends_connection(&error) => Detail::CommitUnknown { key: None },
         "53100" => Detail::StorageFull,
@@ -89,15 +89,15 @@ fn refused(error: SqlError, effect: Effect) -> Error {
 }
 
 fn unavailable(reason: &str) -> Detail {
-    Detail::Unavailable { reason: reason.to_owned(), cause: Cause::Server }
+    Detail::Unavailable { reason: reason.to_owned(), cause: UnavailableCause::Server }
 }
 
-fn code(error: &SqlError) -> Option<String> {
+fn sql_state(error: &SqlError) -> Option<String> {
     error.as_database_error()?.code().map(std::borrow::Cow::into_owned)
 }
 
 /// Returns the error for a server that did not answer in time.
-pub(crate) fn timed_out(effect: Effect) -> Error {
+pub(crate) fn timeout_error(effect: Effect) -> Error {
     match effect {
         Effect::None => Error::server_unavailable("the server did not answer in time"),
         Effect::Perhaps => Error::commit_unknown(None),

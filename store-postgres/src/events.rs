@@ -19,34 +19,34 @@ use store_core::{
 };
 
 use crate::{
-    cache::{self, Lookup, RecordCache, decode, scope_key},
-    columns::{optional, read_i64, read_u64, text},
+    cache::{self, Lookup, RecordCache, decode, scope_kind_and_id},
+    columns::{read_i64, read_optional, read_text, read_u64},
     db::{Connection, add, signed},
     decide::{CacheUpdate, RuleResult, decide, decide_without_thread},
-    store::OpenTenant,
+    store::TenantHandle,
     tenant::Tenant,
     write::Batch,
 };
 
 /// The maximum number of events that a subscription reads at once.
-const BATCH: u64 = 256;
+const BATCH_EVENTS: u64 = 256;
 /// How many events of a page are read at once.
 const CHUNK: u64 = 256;
 /// How often a subscription polls for events that were not announced to it.
-const POLL: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a subscription continues while the server is unreachable.
-const PATIENCE: Duration = Duration::from_secs(60);
+const MAX_UNREACHABLE: Duration = Duration::from_secs(60);
 /// How often a subscription tries to reach a server that is unreachable.
-const RETRY: Duration = Duration::from_millis(200);
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The events of a tenant.
 #[derive(Debug, Clone)]
 pub(crate) struct PostgresEvents {
-    tenant: OpenTenant,
+    tenant: TenantHandle,
 }
 
 impl PostgresEvents {
-    pub(crate) const fn new(tenant: OpenTenant) -> Self {
+    pub(crate) const fn new(tenant: TenantHandle) -> Self {
         Self { tenant }
     }
 }
@@ -63,7 +63,7 @@ pub(crate) fn events_lookup(request: Option<&AppendEvents>) -> Lookup {
 }
 
 /// Returns the call scope of a call that concerns an event scope. A run may belong to any thread.
-fn call_scope(scope: &Scope) -> CallScope {
+fn call_scope_of(scope: &Scope) -> CallScope {
     match scope {
         Scope::Thread(thread) => Some(thread.clone()),
         Scope::Run(_) => None,
@@ -75,74 +75,79 @@ impl EventWriter for PostgresEvents {
     async fn append_events(&self, request: AppendEvents) -> Result<AppendedEvents> {
         let fenced = event::fenced_thread(&request)?;
         let mut scopes = request.drafts.iter().flat_map(|draft| &draft.scopes);
-        let thread = scopes.find_map(call_scope);
+        let thread = scopes.find_map(call_scope_of);
         let is_about_one =
-            request.drafts.iter().flat_map(|draft| &draft.scopes).all(|scope| call_scope(scope) == thread);
-        let about = thread.clone().filter(|_| is_about_one);
+            request.drafts.iter().flat_map(|draft| &draft.scopes).all(|scope| call_scope_of(scope) == thread);
+        let call_scope = thread.clone().filter(|_| is_about_one);
         let call = |tenant: Arc<Tenant>| async move {
             let first = events_lookup(Some(&request));
             match (fenced, thread) {
                 (Some(thread), _) => {
-                    let rule =
-                        |cache: &RecordCache, setting: DecisionContext<'_>| append_fenced(cache, &request, setting);
+                    let rule = |cache: &RecordCache, decision_context: DecisionContext<'_>| {
+                        append_fenced(cache, &request, decision_context)
+                    };
                     decide(&tenant, &thread, first, rule).await
                 }
                 (None, Some(thread)) => {
-                    let rule = |cache: &RecordCache, setting: DecisionContext<'_>| append(cache, &request, setting);
+                    let rule = |cache: &RecordCache, decision_context: DecisionContext<'_>| {
+                        append(cache, &request, decision_context)
+                    };
                     decide(&tenant, &thread, first, rule).await
                 }
                 (None, None) => {
-                    let rule = |cache: &RecordCache, setting: DecisionContext<'_>| append(cache, &request, setting);
+                    let rule = |cache: &RecordCache, decision_context: DecisionContext<'_>| {
+                        append(cache, &request, decision_context)
+                    };
                     decide_without_thread(&tenant, first, rule).await
                 }
             }
         };
-        self.tenant.write(about, call).await
+        self.tenant.run_write(call_scope, call).await
     }
 }
 
 fn append(
     cache: &RecordCache,
     request: &AppendEvents,
-    setting: DecisionContext<'_>,
+    decision_context: DecisionContext<'_>,
 ) -> Result<RuleResult<AppendedEvents>> {
-    let change = event::append(cache, request, setting, AppendOptions::default())?;
+    let change = event::append(cache, request, decision_context, AppendOptions::default())?;
     let Some(plan) = change.plan else { return Ok(RuleResult::Answer(change.answer)) };
     let mut batch = Batch::default();
-    batch.events(cache, &plan);
-    Ok(RuleResult::Write { batch, after: CacheUpdate::Events(Box::new(plan), None), answer: change.answer })
+    batch.add_events(cache, &plan);
+    Ok(RuleResult::Write { batch, cache_update: CacheUpdate::Events(Box::new(plan), None), answer: change.answer })
 }
 
 /// Appends under a claim. The same atomic step records the highest claim number of the thread's id.
 fn append_fenced(
     cache: &RecordCache,
     request: &AppendEvents,
-    setting: DecisionContext<'_>,
+    decision_context: DecisionContext<'_>,
 ) -> Result<RuleResult<AppendedEvents>> {
     let (thread, mut id) = (cache.thread()?, cache.id_record()?);
-    let options = AppendOptions { id: Some(&mut id), claims: cache.claims(), ..AppendOptions::default() };
-    let change = event::append(cache, request, setting, options)?;
+    let options = AppendOptions { id: Some(&mut id), claims: cache.fenced_mailbox(), ..AppendOptions::default() };
+    let change = event::append(cache, request, decision_context, options)?;
     let Some(plan) = change.plan else { return Ok(RuleResult::Answer(change.answer)) };
     let mut batch = Batch::default();
     if let (Some(name), Some(row)) = (&cache.id, &cache.row) {
-        batch.thread(name, row, (thread, id.clone()));
-        batch.guard_claims(cache, name)?;
+        batch.add_thread(name, row, (thread, id.clone()));
+        batch.require_unchanged_claims(cache, name)?;
     }
-    batch.events(cache, &plan);
-    Ok(RuleResult::Write { batch, after: CacheUpdate::Events(Box::new(plan), Some(id)), answer: change.answer })
+    batch.add_events(cache, &plan);
+    Ok(RuleResult::Write { batch, cache_update: CacheUpdate::Events(Box::new(plan), Some(id)), answer: change.answer })
 }
 
-fn arguments(tenant: &Tenant, scope: &Scope) -> Result<PgArguments> {
-    let mut with = PgArguments::default();
-    add(&mut with, tenant.constants.tenant.as_str())?;
-    let (kind, id) = scope_key(scope);
-    add(&mut with, kind)?;
-    add(&mut with, id)?;
-    Ok(with)
+fn scope_arguments(tenant: &Tenant, scope: &Scope) -> Result<PgArguments> {
+    let mut arguments = PgArguments::default();
+    add(&mut arguments, tenant.constants.tenant.as_str())?;
+    let (kind, id) = scope_kind_and_id(scope);
+    add(&mut arguments, kind)?;
+    add(&mut arguments, id)?;
+    Ok(arguments)
 }
 
 fn sealer(tenant: &Tenant) -> (&store_core::TenantId, &store_core::CursorKey) {
-    (&tenant.constants.tenant, &tenant.constants.cursors)
+    (&tenant.constants.tenant, &tenant.constants.cursor_key)
 }
 
 #[async_trait]
@@ -150,23 +155,23 @@ impl EventReader for PostgresEvents {
     async fn load_event(&self, id: &EventId) -> Result<Option<Event>> {
         let id = id.clone();
         let call = |tenant: Arc<Tenant>| async move {
-            let mut with = PgArguments::default();
-            add(&mut with, tenant.constants.tenant.as_str())?;
-            add(&mut with, id.as_str())?;
-            let rows = tenant.db().any().read(|sql| &sql.load_event, with).await?;
+            let mut arguments = PgArguments::default();
+            add(&mut arguments, tenant.constants.tenant.as_str())?;
+            add(&mut arguments, id.as_str())?;
+            let rows = tenant.db().any_connection().read(|sql| &sql.load_event, arguments).await?;
             let stored =
-                rows.first().map(|row| cache::decode_event(&text(row, 2)?, read_i64(row, 0)?, read_i64(row, 1)?));
+                rows.first().map(|row| cache::decode_event(&read_text(row, 2)?, read_i64(row, 0)?, read_i64(row, 1)?));
             Ok(stored.transpose()?.map(|stored| event::event_with_cursors(&stored, sealer(&tenant))))
         };
-        self.tenant.read(None, call).await
+        self.tenant.run_read(None, call).await
     }
 
     async fn list_events(&self, query: EventQuery) -> Result<Page<Event>> {
         let call = |tenant: Arc<Tenant>| async move {
             let mut page = PageBuilder::new(query.page.checked_limit()?);
             let after = event::seq_of_cursor(&query.scope, query.page.cursor.as_ref(), sealer(&tenant))?;
-            let mut connection = tenant.db().snapshot().await?;
-            let mut walk = Walk { scope: &query.scope, after, direction: query.direction };
+            let mut connection = tenant.db().begin_snapshot().await?;
+            let mut walk = EventWalk { scope: &query.scope, after, direction: query.direction };
             let mut chunk = length(query.page.checked_limit()? + 1).min(CHUNK);
             let mut is_first = true;
             'all: loop {
@@ -190,18 +195,18 @@ impl EventReader for PostgresEvents {
             let page = page.finish(|at| event::cursor_after(&query.scope, at.rank, sealer(&tenant)));
             Ok(page.map(|stored| event::event_with_cursors(&stored, sealer(&tenant))))
         };
-        self.tenant.read(None, call).await
+        self.tenant.run_read(None, call).await
     }
 
     async fn count_events(&self, scope: &Scope, filter: &EventFilter) -> Result<u64> {
         let (scope, filter) = (scope.clone(), filter.clone());
         let call = |tenant: Arc<Tenant>| async move {
             if filter == EventFilter::default() {
-                let state = load_state(&tenant, &mut tenant.db().any(), &scope).await?;
+                let state = load_scope_state(&tenant, &mut tenant.db().any_connection(), &scope).await?;
                 return Ok(state.count - state.floor);
             }
-            let mut connection = tenant.db().snapshot().await?;
-            let mut walk = Walk { scope: &scope, after: None, direction: Direction::Forward };
+            let mut connection = tenant.db().begin_snapshot().await?;
+            let mut walk = EventWalk { scope: &scope, after: None, direction: Direction::Forward };
             let mut count = 0;
             loop {
                 let (_, found) = walk.next(&tenant, &mut connection, CHUNK).await?;
@@ -213,65 +218,65 @@ impl EventReader for PostgresEvents {
             connection.finish(true).await?;
             Ok(count)
         };
-        self.tenant.read(None, call).await
+        self.tenant.run_read(None, call).await
     }
 
     async fn load_scope(&self, scope: &Scope) -> Result<ScopeInfo> {
         let scope = scope.clone();
         let call = |tenant: Arc<Tenant>| async move {
-            let state = load_state(&tenant, &mut tenant.db().any(), &scope).await?;
+            let state = load_scope_state(&tenant, &mut tenant.db().any_connection(), &scope).await?;
             let last = (state.count > 0).then(|| event::cursor_after(&scope, state.count, sealer(&tenant)));
             Ok(ScopeInfo::new(state.count, state.floor, last))
         };
-        self.tenant.read(None, call).await
+        self.tenant.run_read(None, call).await
     }
 }
 
-async fn load_state(tenant: &Tenant, connection: &mut Connection<'_>, scope: &Scope) -> Result<ScopeState> {
-    let rows = connection.read(|sql| &sql.load_scope, arguments(tenant, scope)?).await?;
-    let state = rows.first().map(|row| decode::<ScopeState>("scope", &text(row, 0)?)).transpose()?;
+async fn load_scope_state(tenant: &Tenant, connection: &mut Connection<'_>, scope: &Scope) -> Result<ScopeState> {
+    let rows = connection.read(|sql| &sql.load_scope, scope_arguments(tenant, scope)?).await?;
+    let state = rows.first().map(|row| decode::<ScopeState>("scope", &read_text(row, 0)?)).transpose()?;
     Ok(state.unwrap_or_default())
 }
 
-type Found = Vec<(u64, u64, StoredEvent)>;
+type FoundEvents = Vec<(u64, u64, StoredEvent)>;
 
 /// A walk over the events of a scope.
-struct Walk<'a> {
+struct EventWalk<'a> {
     scope: &'a Scope,
     after: Option<u64>,
     direction: Direction,
 }
 
-impl Walk<'_> {
+impl EventWalk<'_> {
     /// Returns the state of the scope, and the next events with their sequence numbers and sizes.
     async fn next(
         &mut self,
         tenant: &Tenant,
         connection: &mut Connection<'_>,
         chunk: u64,
-    ) -> Result<(ScopeState, Found)> {
+    ) -> Result<(ScopeState, FoundEvents)> {
         let is_forward = self.direction == Direction::Forward;
-        let end = if is_forward { 0 } else { i64::MAX };
-        let (kind, id) = scope_key(self.scope);
-        let mut with = PgArguments::default();
-        add(&mut with, tenant.constants.tenant.as_str())?;
-        add(&mut with, id)?;
-        add(&mut with, self.after.map_or(Ok(end), signed)?)?;
-        add(&mut with, signed(chunk)?)?;
-        let rows = connection.read(|sql| sql.lists.events(kind == "run", is_forward), with).await?;
+        let start = if is_forward { 0 } else { i64::MAX };
+        let (kind, id) = scope_kind_and_id(self.scope);
+        let mut arguments = PgArguments::default();
+        add(&mut arguments, tenant.constants.tenant.as_str())?;
+        add(&mut arguments, id)?;
+        add(&mut arguments, self.after.map_or(Ok(start), signed)?)?;
+        add(&mut arguments, signed(chunk)?)?;
+        let rows = connection.read(|sql| sql.lists.events(kind == "run", is_forward), arguments).await?;
         let Some(first) = rows.first() else { return Ok((ScopeState::default(), Vec::new())) };
-        let state = decode::<ScopeState>("scope", &text(first, 0)?)?;
-        let found = rows.iter().filter_map(|row| decode_row(row).transpose()).collect::<Result<Found>>()?;
+        let state = decode::<ScopeState>("scope", &read_text(first, 0)?)?;
+        let found = rows.iter().filter_map(|row| decode_event_row(row).transpose()).collect::<Result<FoundEvents>>()?;
         self.after = found.last().map(|(seq, ..)| *seq).or(self.after);
         Ok((state, found))
     }
 }
 
-fn decode_row(row: &PgRow) -> Result<Option<(u64, u64, StoredEvent)>> {
-    if optional::<i64>(row, 1)?.is_none() {
+fn decode_event_row(row: &PgRow) -> Result<Option<(u64, u64, StoredEvent)>> {
+    if read_optional::<i64>(row, 1)?.is_none() {
         return Ok(None);
     }
-    let record = text(row, 4)?;
+    let record = read_text(row, 4)?;
     let stored = cache::decode_event(&record, read_i64(row, 2)?, read_i64(row, 3)?)?;
     Ok(Some((read_u64(row, 1)?, length(record.len()), stored)))
 }
@@ -282,33 +287,35 @@ impl EventSubscriber for PostgresEvents {
         let Subscribe { scope, start, filter, .. } = request;
         // The follower is registered before the state is read, so that it misses no later change.
         let changes = self.tenant.followers.follow(&scope);
-        let of = scope.clone();
-        let call = |tenant: Arc<Tenant>| async move { load_state(&tenant, &mut tenant.db().any(), &of).await };
-        let state = self.tenant.read(None, call).await?;
+        let event_scope = scope.clone();
+        let call = |tenant: Arc<Tenant>| async move {
+            load_scope_state(&tenant, &mut tenant.db().any_connection(), &event_scope).await
+        };
+        let state = self.tenant.run_read(None, call).await?;
         let after = event::start_seq(&state, &scope, &start, sealer(&self.tenant))?;
         let started_after = (after > 0).then(|| event::cursor_after(&scope, after, sealer(&self.tenant)));
-        let source = Source { tenant: self.tenant.clone(), scope, filter, unreachable_since: None };
-        Ok(Subscription::new(started_after, event::stream(source, after, changes)))
+        let source = SubscriptionSource { tenant: self.tenant.clone(), scope, filter, unreachable_since: None };
+        Ok(Subscription::new(started_after, event::event_stream(source, after, changes)))
     }
 }
 
 /// The source from which a subscription reads.
-struct Source {
-    tenant: OpenTenant,
+struct SubscriptionSource {
+    tenant: TenantHandle,
     scope: Scope,
     filter: EventFilter,
     /// Since when the server has been unreachable. `None` if it is reachable.
     unreachable_since: Option<Instant>,
 }
 
-impl Source {
+impl SubscriptionSource {
     async fn next(&self, after: u64) -> Result<(u64, VecDeque<Event>)> {
         let scope = self.scope.clone();
         let call = |tenant: Arc<Tenant>| async move {
-            let mut walk = Walk { scope: &scope, after: Some(after), direction: Direction::Forward };
-            walk.next(&tenant, &mut tenant.db().any(), BATCH).await
+            let mut walk = EventWalk { scope: &scope, after: Some(after), direction: Direction::Forward };
+            walk.next(&tenant, &mut tenant.db().any_connection(), BATCH_EVENTS).await
         };
-        let (state, found) = self.tenant.read(None, call).await?;
+        let (state, found) = self.tenant.run_read(None, call).await?;
         event::check_cursor(&state, after)?;
         let last = found.last().map_or(after, |(seq, ..)| *seq);
         let admitted = found.into_iter().filter(|(_, _, stored)| self.filter.admits(&stored.event));
@@ -317,13 +324,13 @@ impl Source {
 }
 
 #[async_trait]
-impl EventSource for Source {
+impl EventSource for SubscriptionSource {
     #[expect(clippy::disallowed_methods, reason = "measures how long the server has been unavailable")]
     async fn read_next(&mut self, after: u64) -> Result<(u64, VecDeque<Event>)> {
         match self.next(after).await {
             Err(error)
                 if error.is_retryable()
-                    && self.unreachable_since.get_or_insert_with(Instant::now).elapsed() < PATIENCE =>
+                    && self.unreachable_since.get_or_insert_with(Instant::now).elapsed() < MAX_UNREACHABLE =>
             {
                 Ok((after, VecDeque::new()))
             }
@@ -335,7 +342,7 @@ impl EventSource for Source {
     }
 
     async fn wait(&mut self, changes: &mut ChangeFollower) -> Result<()> {
-        let wait = if self.unreachable_since.is_some() { RETRY } else { POLL };
+        let wait = if self.unreachable_since.is_some() { RETRY_INTERVAL } else { POLL_INTERVAL };
         // The writes of other processes may not be announced, so the wait ends after a while and the subscription
         // polls.
         tokio::time::timeout(wait, changes.next()).await.unwrap_or(Ok(()))
@@ -345,30 +352,30 @@ impl EventSource for Source {
 #[async_trait]
 impl EventRetention for PostgresEvents {
     async fn trim_events(&self, request: TrimRequest) -> Result<Trimmed> {
-        let about = call_scope(&request.scope);
+        let call_scope = call_scope_of(&request.scope);
         let call = |tenant: Arc<Tenant>| async move {
-            let trimmed = trim(&tenant, &request).await?;
+            let trimmed = raise_floor(&tenant, &request).await?;
             if !request.dry_run {
                 while remove_trimmed(&tenant, &request.scope).await? {}
             }
             Ok(trimmed)
         };
-        self.tenant.write(about, call).await
+        self.tenant.run_write(call_scope, call).await
     }
 }
 
 /// Raises the floor of a scope: the sequence number up to which its events are trimmed. Readers no longer see trimmed
 /// events.
-async fn trim(tenant: &Tenant, request: &TrimRequest) -> Result<Trimmed> {
+async fn raise_floor(tenant: &Tenant, request: &TrimRequest) -> Result<Trimmed> {
     let TrimRequest { scope, before, dry_run, .. } = request;
-    let mut connection = tenant.db().snapshot().await?;
-    let mut walk = Walk { scope, after: None, direction: Direction::Forward };
+    let mut connection = tenant.db().begin_snapshot().await?;
+    let mut walk = EventWalk { scope, after: None, direction: Direction::Forward };
     let mut oldest: Vec<Event> = Vec::new();
     let (state, floor) = loop {
         let (state, found) = walk.next(tenant, &mut connection, CHUNK).await?;
         let is_last = length(found.len()) < CHUNK;
         oldest.extend(found.into_iter().map(|(.., stored)| stored.event));
-        let floor = event::trim_up_to(&state, scope, before, sealer(tenant), oldest.iter().cloned().map(Ok))?;
+        let floor = event::last_trimmed_seq(&state, scope, before, sealer(tenant), oldest.iter().cloned().map(Ok))?;
         // If all events read so far are trimmed, there may be more to trim.
         if is_last || floor < state.floor + length(oldest.len()) {
             break (state, floor);
@@ -384,8 +391,8 @@ async fn trim(tenant: &Tenant, request: &TrimRequest) -> Result<Trimmed> {
                 return Ok(RuleResult::Answer(()));
             }
             let mut batch = Batch::default();
-            batch.scope(scope, before.clone(), before.trimmed(floor));
-            Ok(RuleResult::Write { batch, after: CacheUpdate::Nothing, answer: () })
+            batch.add_scope(scope, before.clone(), before.after_trim(floor));
+            Ok(RuleResult::Write { batch, cache_update: CacheUpdate::Nothing, answer: () })
         };
         decide_without_thread(tenant, first, rule).await?;
     }
@@ -394,22 +401,27 @@ async fn trim(tenant: &Tenant, request: &TrimRequest) -> Result<Trimmed> {
 
 /// Removes some of the trimmed events. Returns whether there may be more.
 async fn remove_trimmed(tenant: &Tenant, scope: &Scope) -> Result<bool> {
-    let mut connection = tenant.db().any();
-    let rows = connection.write(|sql| &sql.sweep, arguments(tenant, scope)?).await.map_err(|failed| failed.error)?;
+    let mut connection = tenant.db().any_connection();
+    let rows = connection
+        .write(|sql| &sql.remove_trimmed_events, scope_arguments(tenant, scope)?)
+        .await
+        .map_err(|failed| failed.error)?;
     for row in &rows {
-        let (Some(writer), Some(key)) = (optional::<String>(row, 1)?, optional::<String>(row, 2)?) else { continue };
+        let (Some(writer), Some(key)) = (read_optional::<String>(row, 1)?, read_optional::<String>(row, 2)?) else {
+            continue;
+        };
         let key_arguments = || -> Result<PgArguments> {
-            let mut with = PgArguments::default();
-            add(&mut with, tenant.constants.tenant.as_str())?;
-            add(&mut with, writer.as_str())?;
-            add(&mut with, key.as_str())?;
-            Ok(with)
+            let mut arguments = PgArguments::default();
+            add(&mut arguments, tenant.constants.tenant.as_str())?;
+            add(&mut arguments, writer.as_str())?;
+            add(&mut arguments, key.as_str())?;
+            Ok(arguments)
         };
         let found = connection.read(|sql| &sql.event_key, key_arguments()?).await?;
         let Some(found) = found.first() else { continue };
-        let record = decode::<EventKeyRecord>("event key", &text(found, 0)?)?;
-        let has_event = optional::<bool>(found, 1)?.unwrap_or_default();
-        if !event::is_remembered(&record, has_event, tenant.db().clock.now()?) {
+        let record = decode::<EventKeyRecord>("event key", &read_text(found, 0)?)?;
+        let has_event = read_optional::<bool>(found, 1)?.unwrap_or_default();
+        if !event::must_keep_event_key(&record, has_event, tenant.db().clock.now()?) {
             connection.write(|sql| &sql.forget_event_key, key_arguments()?).await.map_err(|failed| failed.error)?;
         }
     }

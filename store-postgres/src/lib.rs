@@ -44,5 +44,5 @@ pub use self::{
     config::{Migrate, Pooler, PostgresConfig},
     schema::Migrated,
     store::PostgresStore,
-    testing::{BareInserts, TestSchema},
+    testing::{BaselineInserts, TestSchema},
 };

@@ -13,11 +13,11 @@ use store_core::{Result, RunId, Scope, TenantId, ThreadId, Timestamp};
 use tokio::{sync::Notify, task::JoinHandle};
 
 use crate::{
-    cache::scope_key,
+    cache::scope_kind_and_id,
     config::Pooler,
     db::{Db, add},
     live,
-    tenant::{Common, Tenant},
+    tenant::{SharedState, Tenant},
 };
 
 /// How long notifications are collected before they are sent together.
@@ -25,16 +25,16 @@ const BATCH_DELAY: Duration = Duration::from_millis(5);
 /// How long the listener waits before it connects again, and how often waiting callers poll without a listener.
 const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 /// The maximum length of a notification. PostgreSQL allows fewer than 8,000 bytes; longer ones are found by polling.
-const MAX_PAYLOAD: usize = 7_900;
+const MAX_PAYLOAD_BYTES: usize = 7_900;
 
 /// The open tenants of a store.
-pub(crate) type Tenants = Mutex<HashMap<TenantId, Arc<Tenant>>>;
+pub(crate) type TenantMap = Mutex<HashMap<TenantId, Arc<Tenant>>>;
 
 /// Notifications that are still to be sent.
 #[derive(Debug, Default)]
 pub(crate) struct Notifications {
     waiting: Mutex<BTreeSet<String>>,
-    added: Notify,
+    text_added: Notify,
 }
 
 impl Notifications {
@@ -43,93 +43,93 @@ impl Notifications {
     }
 
     /// Announces that a scope has new events.
-    pub(crate) fn events(&self, tenant: &TenantId, scope: &Scope) {
-        let (kind, id) = scope_key(scope);
+    pub(crate) fn announce_events(&self, tenant: &TenantId, scope: &Scope) {
+        let (kind, id) = scope_kind_and_id(scope);
         self.add(format!("{}\n{kind}\n{id}", tenant.as_str()));
     }
 
     /// Announces that a tenant has work.
-    pub(crate) fn work(&self, tenant: &TenantId) {
+    pub(crate) fn announce_work(&self, tenant: &TenantId) {
         self.add(format!("{}\nwork\n", tenant.as_str()));
     }
 
     fn add(&self, text: String) {
-        if text.len() < MAX_PAYLOAD {
+        if text.len() < MAX_PAYLOAD_BYTES {
             self.waiting().insert(text);
-            self.added.notify_one();
+            self.text_added.notify_one();
         }
     }
 }
 
 /// The tasks that send and receive notifications. They are aborted when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Tasks([JoinHandle<()>; 3]);
+pub(crate) struct BackgroundTasks([JoinHandle<()>; 3]);
 
-impl Drop for Tasks {
+impl Drop for BackgroundTasks {
     fn drop(&mut self) {
         self.0.iter().for_each(JoinHandle::abort);
     }
 }
 
 /// Starts the tasks that send and receive notifications.
-pub(crate) fn begin(common: &Arc<Common>, tenants: &Arc<Tenants>) -> Tasks {
-    let sending = common.runtime.spawn(send(Arc::downgrade(common)));
-    let receiving = common.runtime.spawn(receive(Arc::clone(common), Arc::downgrade(tenants)));
-    let carrying = common.runtime.spawn(live::carry(Arc::clone(common), Arc::downgrade(tenants)));
-    Tasks([sending, receiving, carrying])
+pub(crate) fn start_tasks(shared: &Arc<SharedState>, tenants: &Arc<TenantMap>) -> BackgroundTasks {
+    let sending = shared.runtime.spawn(send_loop(Arc::downgrade(shared)));
+    let receiving = shared.runtime.spawn(receive_loop(Arc::clone(shared), Arc::downgrade(tenants)));
+    let carrying = shared.runtime.spawn(live::carry_commands(Arc::clone(shared), Arc::downgrade(tenants)));
+    BackgroundTasks([sending, receiving, carrying])
 }
 
-pub(crate) fn channel(schema: &str) -> String {
+pub(crate) fn channel_name(schema: &str) -> String {
     format!("agentstore_{schema}")
 }
 
-async fn send(common: Weak<Common>) {
-    while let Some(common) = common.upgrade() {
-        common.notifications.added.notified().await;
+async fn send_loop(shared: Weak<SharedState>) {
+    while let Some(shared) = shared.upgrade() {
+        shared.notifications.text_added.notified().await;
         tokio::time::sleep(BATCH_DELAY).await;
-        let texts: Vec<String> = std::mem::take(&mut *common.notifications.waiting()).into_iter().collect();
+        let texts: Vec<String> = std::mem::take(&mut *shared.notifications.waiting()).into_iter().collect();
         // If this fails, other processes find the events and the work by polling.
-        let _lost = notify(&common.db, &channel(&common.config.schema), texts).await;
+        let _lost = notify(&shared.db, &channel_name(&shared.config.schema), texts).await;
     }
 }
 
 async fn notify(db: &Db, channel: &str, texts: Vec<String>) -> Result<()> {
-    let mut with = PgArguments::default();
-    add(&mut with, channel)?;
-    add(&mut with, texts)?;
-    db.any().read(|sql| &sql.notify, with).await.map(drop)
+    let mut arguments = PgArguments::default();
+    add(&mut arguments, channel)?;
+    add(&mut arguments, texts)?;
+    db.any_connection().read(|sql| &sql.notify, arguments).await.map(drop)
 }
 
 /// Listens for notifications. Where that is impossible, wakes all waiting callers from time to time so that they poll.
-async fn receive(common: Arc<Common>, tenants: Weak<Tenants>) {
+async fn receive_loop(shared: Arc<SharedState>, tenants: Weak<TenantMap>) {
     loop {
-        if common.config.pooler == Pooler::None {
-            let _ended = listen(&common, &tenants).await;
+        if shared.config.pooler == Pooler::None {
+            let _ended = listen(&shared, &tenants).await;
         }
         tokio::time::sleep(RECONNECT_DELAY).await;
-        notify_all(&common, &tenants);
+        wake_all(&shared, &tenants);
     }
 }
 
 /// Listens until the connection is lost. First wakes all waiting callers so that they poll, because earlier
 /// notifications were not received.
-async fn listen(common: &Common, tenants: &Weak<Tenants>) -> Result<(), sqlx::Error> {
-    let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(common.config.server.clone());
+async fn listen(shared: &SharedState, tenants: &Weak<TenantMap>) -> Result<(), sqlx::Error> {
+    let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(shared.config.server.clone());
     let mut listener = PgListener::connect_with(&pool).await?;
-    listener.listen(&channel(&common.config.schema)).await?;
+    listener.listen(&channel_name(&shared.config.schema)).await?;
     loop {
-        notify_all(common, tenants);
+        wake_all(shared, tenants);
         while let Some(notification) = listener.try_recv().await? {
-            handle_notification(common, tenants, notification.payload());
+            handle_notification(shared, tenants, notification.payload());
         }
     }
 }
 
-fn handle_notification(common: &Common, tenants: &Weak<Tenants>, text: &str) {
+fn handle_notification(shared: &SharedState, tenants: &Weak<TenantMap>, text: &str) {
     let mut parts = text.splitn(3, '\n');
     let (Some(tenant), Some(kind), Some(id)) = (parts.next(), parts.next(), parts.next()) else { return };
     if matches!(kind, "live" | "answer") {
-        return common.live_state.wake_if(id);
+        return shared.live_state.wake_if(id);
     }
     let Some(tenants) = tenants.upgrade() else { return };
     let tenants = tenants.lock().unwrap_or_else(PoisonError::into_inner);
@@ -138,18 +138,18 @@ fn handle_notification(common: &Common, tenants: &Weak<Tenants>, text: &str) {
         "thread" => ThreadId::new(id).ok().map(Scope::Thread),
         "run" => RunId::new(id).ok().map(Scope::Run),
         _ => {
-            tenant.notifier.notify(Timestamp::MIN);
+            tenant.worker_notifier.notify(Timestamp::MIN);
             None
         }
     };
     tenant.followers.notify(scope.iter());
 }
 
-fn notify_all(common: &Common, tenants: &Weak<Tenants>) {
-    common.live_state.wake();
+fn wake_all(shared: &SharedState, tenants: &Weak<TenantMap>) {
+    shared.live_state.wake();
     let Some(tenants) = tenants.upgrade() else { return };
     for tenant in tenants.lock().unwrap_or_else(PoisonError::into_inner).values() {
         tenant.followers.notify_all();
-        tenant.notifier.notify(Timestamp::MIN);
+        tenant.worker_notifier.notify(Timestamp::MIN);
     }
 }

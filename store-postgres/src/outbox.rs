@@ -15,11 +15,11 @@ use store_core::{
 
 use crate::{
     cache::{Lookup, OutboxDraft, OutboxLookup, RecordCache, decode},
-    columns::{read_u64, text},
+    columns::{read_text, read_u64},
     db::{add, signed},
     decide::{CacheUpdate, RuleResult, decide_locked},
     error::corrupt,
-    store::OpenTenant,
+    store::TenantHandle,
     tenant::Tenant,
     write::Batch,
 };
@@ -30,11 +30,11 @@ const CHUNK: usize = 256;
 /// The outbox of a tenant.
 #[derive(Debug, Clone)]
 pub(crate) struct PostgresOutbox {
-    tenant: OpenTenant,
+    tenant: TenantHandle,
 }
 
 impl PostgresOutbox {
-    pub(crate) const fn new(tenant: OpenTenant) -> Self {
+    pub(crate) const fn new(tenant: TenantHandle) -> Self {
         Self { tenant }
     }
 
@@ -43,7 +43,7 @@ impl PostgresOutbox {
         first: OutboxLookup,
         rule: impl Fn(&mut OutboxDraft<'_>, DecisionContext<'_>) -> Result<T> + Send + Sync + 'static,
     ) -> Result<T> {
-        self.tenant.write(None, |tenant| async move { change(&tenant, first, rule).await }).await
+        self.tenant.run_write(None, |tenant| async move { change(&tenant, first, rule).await }).await
     }
 }
 
@@ -53,12 +53,12 @@ async fn change<T: Send>(
     first: OutboxLookup,
     rule: impl Fn(&mut OutboxDraft<'_>, DecisionContext<'_>) -> Result<T> + Send + Sync,
 ) -> Result<T> {
-    let rule = |cache: &RecordCache, setting: DecisionContext<'_>| {
+    let rule = |cache: &RecordCache, decision_context: DecisionContext<'_>| {
         let mut draft = OutboxDraft::new(cache);
-        let answer = rule(&mut draft, setting)?;
+        let answer = rule(&mut draft, decision_context)?;
         let mut batch = Batch::default();
-        batch.outbox(draft.into_changes()?, &[]);
-        Ok(RuleResult::Write { batch, after: CacheUpdate::Nothing, answer: Some(answer) })
+        batch.add_outbox_changes(draft.into_changes()?, &[]);
+        Ok(RuleResult::Write { batch, cache_update: CacheUpdate::Nothing, answer: Some(answer) })
     };
     decide_locked(tenant, Lookup { outbox: first, ..Lookup::default() }, rule).await
 }
@@ -66,57 +66,60 @@ async fn change<T: Send>(
 async fn settle(tenant: &Tenant, requests: Vec<SettleOutbox>) -> Result<Vec<Result<OutboxStatus>>> {
     let rows = requests.iter().map(|request| request.id.clone()).collect();
     let first = OutboxLookup { rows, ..OutboxLookup::default() };
-    change(tenant, first, |draft, setting| outbox::settle(draft, requests.clone(), setting)).await
+    change(tenant, first, |draft, decision_context| outbox::settle(draft, requests.clone(), decision_context)).await
 }
 
 #[async_trait]
 impl OutboxStore for PostgresOutbox {
     async fn claim_outbox(&self, request: ClaimOutbox) -> Result<ClaimedOutbox> {
         let call = |tenant: Arc<Tenant>| async move {
-            change(&tenant, OutboxLookup::default(), |draft, setting| outbox::claim(draft, &request, setting)).await
+            change(&tenant, OutboxLookup::default(), |draft, decision_context| {
+                outbox::claim(draft, &request, decision_context)
+            })
+            .await
         };
         let release = |tenant: Arc<Tenant>, claimed: ClaimedOutbox| async move {
-            let ends: Vec<_> = claimed.rows.iter().map(|row| row.settle(OutboxSettlement::Release)).collect();
-            if !ends.is_empty() {
-                let _given = settle(&tenant, ends).await;
+            let releases: Vec<_> = claimed.rows.iter().map(|row| row.settle(OutboxSettlement::Release)).collect();
+            if !releases.is_empty() {
+                let _given = settle(&tenant, releases).await;
             }
         };
-        self.tenant.claim(call, release).await
+        self.tenant.run_claim(call, release).await
     }
 
     async fn extend_outbox(&self, request: ExtendOutbox) -> Result<Timestamp> {
         let first = OutboxLookup { rows: [request.id.clone()].into(), ..OutboxLookup::default() };
-        self.change(first, move |draft, setting| outbox::extend(draft, &request, setting)).await
+        self.change(first, move |draft, decision_context| outbox::extend(draft, &request, decision_context)).await
     }
 
     async fn settle_outbox(&self, requests: Vec<SettleOutbox>) -> Result<Vec<Result<OutboxStatus>>> {
-        self.tenant.write(None, |tenant| async move { settle(&tenant, requests).await }).await
+        self.tenant.run_write(None, |tenant| async move { settle(&tenant, requests).await }).await
     }
 
     async fn load_outbox(&self, id: &OutboxId) -> Result<Option<OutboxRow>> {
         let id = id.clone();
         let call = |tenant: Arc<Tenant>| async move {
-            let mut with = PgArguments::default();
-            add(&mut with, tenant.constants.tenant.as_str())?;
-            add(&mut with, id.as_str())?;
-            let rows = tenant.db().any().read(|sql| &sql.load_outbox, with).await?;
+            let mut arguments = PgArguments::default();
+            add(&mut arguments, tenant.constants.tenant.as_str())?;
+            add(&mut arguments, id.as_str())?;
+            let rows = tenant.db().any_connection().read(|sql| &sql.load_outbox, arguments).await?;
             rows.first().map(decode_row).transpose()
         };
-        self.tenant.read(None, call).await
+        self.tenant.run_read(None, call).await
     }
 
     async fn list_outbox(&self, query: OutboxQuery) -> Result<Page<OutboxRow>> {
         let call = |tenant: Arc<Tenant>| async move {
             let mut page = PageBuilder::new(query.page.checked_limit()?);
-            let scope = CursorScope::new(&tenant.constants.tenant, "list_outbox", &query.binding());
-            let after = Position::open(&tenant.constants.cursors, &scope, query.page.cursor.as_ref())?;
+            let scope = CursorScope::new(&tenant.constants.tenant, "list_outbox", &query.cursor_binding());
+            let after = Position::from_cursor(&tenant.constants.cursor_key, &scope, query.page.cursor.as_ref())?;
             let mut after = after.map(|at| decode_position(&at)).transpose()?;
-            let mut connection = tenant.db().snapshot().await?;
+            let mut connection = tenant.db().begin_snapshot().await?;
             let mut chunk = (query.page.checked_limit()? + 1).min(CHUNK);
             'all: loop {
-                let with = list_arguments(&tenant, &query, after.as_ref(), chunk)?;
-                let (scope, is_forward) = (scope_of(&query.filter), query.direction == Direction::Forward);
-                let rows = connection.read(|sql| sql.lists.outbox(scope, is_forward), with).await?;
+                let arguments = list_arguments(&tenant, &query, after.as_ref(), chunk)?;
+                let (scope_index, is_forward) = (scope_index_of(&query.filter), query.direction == Direction::Forward);
+                let rows = connection.read(|sql| sql.lists.outbox(scope_index, is_forward), arguments).await?;
                 let is_last = rows.len() < chunk;
                 for row in &rows {
                     let row = decode_row(row)?;
@@ -134,34 +137,36 @@ impl OutboxStore for PostgresOutbox {
                 chunk = CHUNK;
             }
             connection.finish(true).await?;
-            Ok(page.finish(|at| at.seal(&tenant.constants.cursors, &scope)))
+            Ok(page.finish(|at| at.to_cursor(&tenant.constants.cursor_key, &scope)))
         };
-        self.tenant.read(None, call).await
+        self.tenant.run_read(None, call).await
     }
 
     async fn count_outbox(&self, filter: &OutboxFilter) -> Result<OutboxCounts> {
         let filter = filter.clone();
         let call = |tenant: Arc<Tenant>| async move {
-            let mut with = PgArguments::default();
-            add(&mut with, tenant.constants.tenant.as_str())?;
-            add(&mut with, filter.lane.as_ref().map(ToString::to_string))?;
-            add(&mut with, filter.target.as_ref().map(ToString::to_string))?;
+            let mut arguments = PgArguments::default();
+            add(&mut arguments, tenant.constants.tenant.as_str())?;
+            add(&mut arguments, filter.lane.as_ref().map(ToString::to_string))?;
+            add(&mut arguments, filter.target.as_ref().map(ToString::to_string))?;
             let mut counts = OutboxCounts::default();
-            for row in tenant.db().any().read(|sql| &sql.count_outbox, with).await? {
+            for row in tenant.db().any_connection().read(|sql| &sql.count_outbox, arguments).await? {
                 let status: OutboxStatus =
-                    text(&row, 0)?.parse().map_err(|_| corrupt("the status of an outbox row"))?;
+                    read_text(&row, 0)?.parse().map_err(|_| corrupt("the status of an outbox row"))?;
                 if filter.accepted_statuses().contains(&status) {
                     counts.add(status, read_u64(&row, 1)?);
                 }
             }
             Ok(counts)
         };
-        self.tenant.read(None, call).await
+        self.tenant.run_read(None, call).await
     }
 
     async fn requeue_outbox(&self, request: RequeueOutbox) -> Result<Vec<Requeued>> {
-        self.change(OutboxLookup::default(), move |draft, setting| outbox::requeue(draft, request.clone(), setting))
-            .await
+        self.change(OutboxLookup::default(), move |draft, decision_context| {
+            outbox::requeue(draft, request.clone(), decision_context)
+        })
+        .await
     }
 
     async fn purge_outbox(&self, request: PurgeOutbox) -> Result<u64> {
@@ -170,13 +175,15 @@ impl OutboxStore for PostgresOutbox {
 }
 
 fn decode_row(row: &sqlx::postgres::PgRow) -> Result<OutboxRow> {
-    let stored = decode::<StoredOutboxRow>("outbox row", &text(row, 0)?)?;
-    let payload = Json::parse(&text(row, 1)?).map_err(|e| corrupt("the payload of an outbox row").with_source(e))?;
+    let stored = decode::<StoredOutboxRow>("outbox row", &read_text(row, 0)?)?;
+    let payload =
+        Json::parse(&read_text(row, 1)?).map_err(|e| corrupt("the payload of an outbox row").with_source(e))?;
     Ok(OutboxRow::new(stored, payload))
 }
 
-/// Returns the scope of a list: 0 for all rows, 1 for a lane, 2 for a target of a lane.
-fn scope_of(filter: &OutboxFilter) -> usize {
+/// Returns the number of the statement that lists the rows of a filter: 0 for all rows, 1 for those of a lane, 2 for
+/// those of a target of a lane.
+fn scope_index_of(filter: &OutboxFilter) -> usize {
     match (&filter.lane, &filter.target) {
         (None, _) => 0,
         (Some(_), None) => 1,
@@ -193,16 +200,16 @@ fn list_arguments(
     let filter = &query.filter;
     let statuses =
         filter.statuses.as_ref().map(|_| filter.accepted_statuses().iter().map(|it| it.name()).collect::<Vec<_>>());
-    let end = if query.direction == Direction::Forward { i64::MIN } else { i64::MAX };
-    let mut with = PgArguments::default();
-    add(&mut with, tenant.constants.tenant.as_str())?;
-    add(&mut with, filter.lane.as_ref().map(ToString::to_string))?;
-    add(&mut with, filter.target.as_ref().filter(|_| filter.lane.is_some()).map(ToString::to_string))?;
-    add(&mut with, statuses)?;
-    add(&mut with, after.map_or(Ok(end), |(time, _)| signed(time.as_millis()))?)?;
-    add(&mut with, after.map_or("", |(_, id)| id.as_str()))?;
-    add(&mut with, i64::try_from(chunk).unwrap_or(i64::MAX))?;
-    Ok(with)
+    let start = if query.direction == Direction::Forward { i64::MIN } else { i64::MAX };
+    let mut arguments = PgArguments::default();
+    add(&mut arguments, tenant.constants.tenant.as_str())?;
+    add(&mut arguments, filter.lane.as_ref().map(ToString::to_string))?;
+    add(&mut arguments, filter.target.as_ref().filter(|_| filter.lane.is_some()).map(ToString::to_string))?;
+    add(&mut arguments, statuses)?;
+    add(&mut arguments, after.map_or(Ok(start), |(time, _)| signed(time.as_millis()))?)?;
+    add(&mut arguments, after.map_or("", |(_, id)| id.as_str()))?;
+    add(&mut arguments, i64::try_from(chunk).unwrap_or(i64::MAX))?;
+    Ok(arguments)
 }
 
 fn decode_position(at: &Position) -> Result<(Timestamp, OutboxId)> {

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use store_core::{
-    CursorScope, Direction, Error, Page, PageBuilder, Position, Result, Run, RunFilter, RunId, RunQuery, RunReader,
-    RunScope, Timestamp, length,
+    CursorScope, Direction, Error, Page, PageBuilder, Position, Result, Run, RunFilter, RunId, RunListKey, RunQuery,
+    RunReader, Timestamp, length,
 };
 
 use crate::{
     cache::decode,
-    columns::{read_u64, text},
+    columns::{read_text, read_u64},
     db::{Connection, add, signed},
     tenant::Tenant,
     threads::PostgresThreads,
@@ -24,37 +24,37 @@ impl RunReader for PostgresThreads {
     async fn load_run(&self, id: &RunId) -> Result<Option<Run>> {
         let id = id.clone();
         let call = |tenant: Arc<Tenant>| async move {
-            let mut with = sqlx::postgres::PgArguments::default();
-            add(&mut with, tenant.constants.tenant.as_str())?;
-            add(&mut with, id.as_str())?;
-            let rows = tenant.db().any().read(|sql| &sql.load_run, with).await?;
-            rows.first().map(|row| decode::<Run>("run", &text(row, 0)?)).transpose()
+            let mut arguments = sqlx::postgres::PgArguments::default();
+            add(&mut arguments, tenant.constants.tenant.as_str())?;
+            add(&mut arguments, id.as_str())?;
+            let rows = tenant.db().any_connection().read(|sql| &sql.load_run, arguments).await?;
+            rows.first().map(|row| decode::<Run>("run", &read_text(row, 0)?)).transpose()
         };
-        self.tenant.read(None, call).await
+        self.tenant.run_read(None, call).await
     }
 
     async fn list_runs(&self, query: RunQuery) -> Result<Page<Run>> {
         let call = |tenant: Arc<Tenant>| async move {
             let mut page = PageBuilder::new(query.page.checked_limit()?);
-            let mut connection = tenant.db().snapshot().await?;
-            let generation = match &query.filter.thread {
-                Some(id) => Some(generation(&tenant, &mut connection, id).await?),
+            let mut connection = tenant.db().begin_snapshot().await?;
+            let log_number = match &query.filter.thread {
+                Some(id) => Some(log_number(&tenant, &mut connection, id).await?),
                 None => None,
             };
-            let binding = format!("{:?}", (generation, query.binding()));
+            let binding = format!("{:?}", (log_number, query.cursor_binding()));
             let scope = CursorScope::new(&tenant.constants.tenant, "list_runs", &binding);
-            let after = Position::open(&tenant.constants.cursors, &scope, query.page.cursor.as_ref())?;
+            let after = Position::from_cursor(&tenant.constants.cursor_key, &scope, query.page.cursor.as_ref())?;
             let after = after.map(|at| decode_position(&at)).transpose()?;
-            let mut walk = Walk { tenant: &tenant, query: &query, after, chunk: page_chunk(&query)? };
+            let mut walk = RunWalk { tenant: &tenant, query: &query, after, chunk: first_chunk(&query)? };
             'all: loop {
                 let runs = walk.next(&mut connection).await?;
                 let is_last = runs.len() < walk.chunk;
                 for run in runs {
                     walk.after = Some((run.created_at, run.id.clone()));
-                    let bytes = bytes(&run);
+                    let approximate_bytes = approximate_bytes(&run);
                     let position = Position::new(run.created_at.as_millis(), run.id.as_str());
                     let item = query.filter.admits(&run).then_some(run);
-                    if !page.offer(position, bytes, item) {
+                    if !page.offer(position, approximate_bytes, item) {
                         break 'all;
                     }
                 }
@@ -64,16 +64,16 @@ impl RunReader for PostgresThreads {
                 walk.chunk = CHUNK;
             }
             connection.finish(true).await?;
-            Ok(page.finish(|at| at.seal(&tenant.constants.cursors, &scope)))
+            Ok(page.finish(|at| at.to_cursor(&tenant.constants.cursor_key, &scope)))
         };
-        self.tenant.read(None, call).await
+        self.tenant.run_read(None, call).await
     }
 
     async fn count_runs(&self, filter: &RunFilter) -> Result<u64> {
         let query = RunQuery::new(filter.clone());
         let call = |tenant: Arc<Tenant>| async move {
-            let mut connection = tenant.db().snapshot().await?;
-            let mut walk = Walk { tenant: &tenant, query: &query, after: None, chunk: CHUNK };
+            let mut connection = tenant.db().begin_snapshot().await?;
+            let mut walk = RunWalk { tenant: &tenant, query: &query, after: None, chunk: CHUNK };
             let mut count = 0;
             loop {
                 let runs = walk.next(&mut connection).await?;
@@ -84,72 +84,73 @@ impl RunReader for PostgresThreads {
             connection.finish(true).await?;
             Ok(count)
         };
-        self.tenant.read(None, call).await
+        self.tenant.run_read(None, call).await
     }
 }
 
-fn page_chunk(query: &RunQuery) -> Result<usize> {
+fn first_chunk(query: &RunQuery) -> Result<usize> {
     Ok((query.page.checked_limit()? + 1).min(CHUNK))
 }
 
 /// A walk over runs in the order of their creation. Applies the part of the filter that has an index.
-struct Walk<'a> {
+struct RunWalk<'a> {
     tenant: &'a Tenant,
     query: &'a RunQuery,
     after: Option<(Timestamp, RunId)>,
     chunk: usize,
 }
 
-impl Walk<'_> {
+impl RunWalk<'_> {
     async fn next(&mut self, connection: &mut Connection<'_>) -> Result<Vec<Run>> {
         let filter = &self.query.filter;
-        let scopes = filter.scopes();
+        let scopes = filter.list_keys();
         let (mut thread, mut parent, mut phases) = (None, None, Vec::new());
         for scope in &scopes {
             match scope {
-                RunScope::All => {}
-                RunScope::Thread(id) => thread = Some(id.as_str()),
-                RunScope::Parent(id) => parent = Some(id.as_str()),
-                RunScope::Status(phase) => phases.push(phase.name()),
+                RunListKey::All => {}
+                RunListKey::Thread(id) => thread = Some(id.as_str()),
+                RunListKey::Parent(id) => parent = Some(id.as_str()),
+                RunListKey::Status(phase) => phases.push(phase.name()),
             }
         }
         let bound = |time: Option<Timestamp>| time.map(|time| signed(time.as_millis())).transpose();
-        let mut with = sqlx::postgres::PgArguments::default();
-        add(&mut with, self.tenant.constants.tenant.as_str())?;
-        add(&mut with, thread)?;
-        add(&mut with, parent)?;
-        add(&mut with, phases)?;
-        add(&mut with, bound(filter.created_after)?.unwrap_or(i64::MIN))?;
-        add(&mut with, bound(filter.created_before)?.unwrap_or(i64::MAX))?;
+        let mut arguments = sqlx::postgres::PgArguments::default();
+        add(&mut arguments, self.tenant.constants.tenant.as_str())?;
+        add(&mut arguments, thread)?;
+        add(&mut arguments, parent)?;
+        add(&mut arguments, phases)?;
+        add(&mut arguments, bound(filter.created_after)?.unwrap_or(i64::MIN))?;
+        add(&mut arguments, bound(filter.created_before)?.unwrap_or(i64::MAX))?;
         let is_forward = self.query.direction == Direction::Forward;
-        let end = if is_forward { i64::MIN } else { i64::MAX };
+        let start = if is_forward { i64::MIN } else { i64::MAX };
         let after = self.after.as_ref().map(|(time, id)| signed(time.as_millis()).map(|time| (time, id.as_str())));
-        let (time, id) = after.transpose()?.unwrap_or((end, ""));
-        add(&mut with, time)?;
-        add(&mut with, id)?;
-        add(&mut with, i64::try_from(self.chunk).unwrap_or(i64::MAX))?;
-        let scope = match (thread, parent) {
+        let (time, id) = after.transpose()?.unwrap_or((start, ""));
+        add(&mut arguments, time)?;
+        add(&mut arguments, id)?;
+        add(&mut arguments, i64::try_from(self.chunk).unwrap_or(i64::MAX))?;
+        let scope_index = match (thread, parent) {
             (Some(_), _) => 0,
             (None, Some(_)) => 1,
-            (None, None) if matches!(scopes.as_slice(), [RunScope::All]) => 2,
+            (None, None) if matches!(scopes.as_slice(), [RunListKey::All]) => 2,
             (None, None) => 3,
         };
-        let rows = connection.read(|sql| sql.lists.runs(scope, is_forward), with).await?;
-        rows.iter().map(|row| decode::<Run>("run", &text(row, 0)?)).collect()
+        let rows = connection.read(|sql| sql.lists.runs(scope_index, is_forward), arguments).await?;
+        rows.iter().map(|row| decode::<Run>("run", &read_text(row, 0)?)).collect()
     }
 }
 
-/// Returns the generation of a thread. Cursors are bound to it, so that a cursor no longer works after its thread was
-/// deleted, even if the id is used again (TH-24).
-async fn generation(
+/// Returns the number of a thread's log, or `None` if the thread does not exist. A thread never has the log of another
+/// one, also if it has the id of a deleted thread. Cursors are bound to the log, so that a cursor does not work for a
+/// later thread with the same id (TH-24).
+async fn log_number(
     tenant: &Tenant,
     connection: &mut Connection<'_>,
     id: &store_core::ThreadId,
 ) -> Result<Option<u64>> {
-    let mut with = sqlx::postgres::PgArguments::default();
-    add(&mut with, tenant.constants.tenant.as_str())?;
-    add(&mut with, id.as_str())?;
-    let rows = connection.read(|sql| &sql.load_log, with).await?;
+    let mut arguments = sqlx::postgres::PgArguments::default();
+    add(&mut arguments, tenant.constants.tenant.as_str())?;
+    add(&mut arguments, id.as_str())?;
+    let rows = connection.read(|sql| &sql.load_log, arguments).await?;
     rows.first().map(|row| read_u64(row, 0)).transpose()
 }
 
@@ -159,7 +160,7 @@ fn decode_position(at: &Position) -> Result<(Timestamp, RunId)> {
 }
 
 /// Returns the size in bytes of the parts of a run that may be large.
-fn bytes(run: &Run) -> u64 {
+fn approximate_bytes(run: &Run) -> u64 {
     let request = run.request.as_ref().map_or(0, |request| request.as_str().len());
     length(request + run.state.values().map(|value| value.as_str().len()).sum::<usize>())
 }

@@ -7,7 +7,7 @@ use crate::{
     config::{Migrate, PostgresConfig},
     error::{self, Effect, corrupt},
     sql::in_schema,
-    url::Target,
+    url::ServerRequirement,
 };
 
 /// The migrations, numbered from 1.
@@ -15,9 +15,9 @@ const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001.sql")];
 
 /// The properties of the schema that opening a store reads.
 #[derive(Debug)]
-pub(crate) struct Meta {
+pub(crate) struct SchemaMeta {
     pub(crate) incarnation: u64,
-    pub(crate) cursors: CursorKey,
+    pub(crate) cursor_key: CursorKey,
     /// What acknowledged data survives with the present settings of the server.
     pub(crate) survives: Survives,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Meta {
 async fn check_durability(connection: &mut PgConnection) -> Result<()> {
     let query = "SELECT current_setting('fsync'), current_setting('full_page_writes'), \
         current_setting('synchronous_commit'), pg_is_in_recovery()::text";
-    let row = sqlx::raw_sql(query).fetch_one(connection).await.map_err(fail)?;
+    let row = sqlx::raw_sql(query).fetch_one(connection).await.map_err(statement_error)?;
     for (at, setting) in ["fsync", "full_page_writes", "synchronous_commit", "a standby"].into_iter().enumerate() {
         let value: String = row.try_get(at).map_err(|e| corrupt("a setting").with_source(e))?;
         let is_bad = if at == 3 { value == "true" } else { value == "off" };
@@ -40,24 +40,28 @@ async fn check_durability(connection: &mut PgConnection) -> Result<()> {
 
 /// Checks a new connection. Refuses a server without the property that the URL asks for. Unless `allow_unsafe` is set,
 /// also refuses a server that may lose data that it acknowledged (PO-6).
-pub(crate) async fn check(connection: &mut PgConnection, target: Target, allow_unsafe: bool) -> Result<()> {
-    check_target(connection, target).await?;
+pub(crate) async fn check_connection(
+    connection: &mut PgConnection,
+    server_requirement: ServerRequirement,
+    allow_unsafe: bool,
+) -> Result<()> {
+    check_requirement(connection, server_requirement).await?;
     if allow_unsafe { Ok(()) } else { check_durability(connection).await }
 }
 
-async fn check_target(connection: &mut PgConnection, target: Target) -> Result<()> {
-    if target == Target::Any {
+async fn check_requirement(connection: &mut PgConnection, server_requirement: ServerRequirement) -> Result<()> {
+    if server_requirement == ServerRequirement::Any {
         return Ok(());
     }
     let query = "SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean";
-    let row = sqlx::raw_sql(query).fetch_one(connection).await.map_err(fail)?;
+    let row = sqlx::raw_sql(query).fetch_one(connection).await.map_err(statement_error)?;
     let read = || -> Result<(bool, bool), sqlx::Error> { Ok((row.try_get(0)?, row.try_get(1)?)) };
     let (is_standby, is_read_only) = read().map_err(|e| corrupt("a setting").with_source(e))?;
     let refused = |why| Err(Error::invalid("target_session_attrs", why));
     if is_standby {
         return refused("the server is a standby: name the server that accepts writes");
     }
-    if target == Target::ReadWrite && is_read_only {
+    if server_requirement == ServerRequirement::ReadWrite && is_read_only {
         return refused("sessions of the server are read-only: check `default_transaction_read_only`");
     }
     Ok(())
@@ -74,7 +78,7 @@ pub struct Migrated {
 }
 
 /// Returns a hash of the text of all migrations.
-pub(crate) fn fingerprint() -> u32 {
+pub(crate) fn migrations_hash() -> u32 {
     // FNV-1a suffices: it only has to distinguish a changed text from the previous one.
     MIGRATIONS
         .iter()
@@ -85,23 +89,23 @@ pub(crate) fn fingerprint() -> u32 {
 /// Creates the schema, or migrates it to the current version.
 pub(crate) async fn create_or_migrate(config: &PostgresConfig) -> Result<Migrated> {
     let mut connection = connect(config).await?;
-    let from = version(&mut connection, &config.schema).await?;
+    let from = applied_version(&mut connection, &config.schema).await?;
     let to = if from < MIGRATIONS.len() { migrate(&mut connection, &config.schema).await? } else { from };
     check_version(to)?;
-    connection.close().await.map_err(fail)?;
+    connection.close().await.map_err(statement_error)?;
     Ok(Migrated { from, to })
 }
 
 /// Creates, migrates or checks the schema as configured, and returns its properties.
-pub(crate) async fn open(config: &PostgresConfig) -> Result<Meta> {
+pub(crate) async fn open_schema(config: &PostgresConfig) -> Result<SchemaMeta> {
     let mut connection = connect(config).await?;
-    let mut version = version(&mut connection, &config.schema).await?;
+    let mut version = applied_version(&mut connection, &config.schema).await?;
     if version < MIGRATIONS.len() && config.migrate == Migrate::Always && !config.read_only {
         version = migrate(&mut connection, &config.schema).await?;
     }
     check_version(version)?;
     let query = in_schema("SELECT incarnation, cursor_key FROM $schema$.meta", &config.schema);
-    let row = sqlx::raw_sql(AssertSqlSafe(query)).fetch_one(&mut connection).await.map_err(fail)?;
+    let row = sqlx::raw_sql(AssertSqlSafe(query)).fetch_one(&mut connection).await.map_err(statement_error)?;
     let read = || -> Result<(i64, Vec<u8>), sqlx::Error> { Ok((row.try_get(0)?, row.try_get(1)?)) };
     let (incarnation, key) = read().map_err(|e| corrupt("the store's own row").with_source(e))?;
     let key = <[u8; 32]>::try_from(key).map_err(|_| corrupt("the key of cursors"))?;
@@ -111,15 +115,15 @@ pub(crate) async fn open(config: &PostgresConfig) -> Result<Meta> {
         Err(error) if error.kind() == ErrorKind::UnsafeDurability => Survives::Process,
         Err(error) => return Err(error),
     };
-    connection.close().await.map_err(fail)?;
-    Ok(Meta { incarnation, cursors: CursorKey::new(key), survives })
+    connection.close().await.map_err(statement_error)?;
+    Ok(SchemaMeta { incarnation, cursor_key: CursorKey::new(key), survives })
 }
 
 async fn connect(config: &PostgresConfig) -> Result<PgConnection> {
-    let connecting = tokio::time::timeout(config.acquire, PgConnection::connect_with(&config.server)).await;
+    let connecting = tokio::time::timeout(config.acquire_timeout, PgConnection::connect_with(&config.server)).await;
     let late = |_| Error::server_unavailable("the server could not be reached in time");
-    let mut connection = connecting.map_err(late)?.map_err(error::connecting)?;
-    check(&mut connection, config.target, config.allow_unsafe).await?;
+    let mut connection = connecting.map_err(late)?.map_err(error::connection_error)?;
+    check_connection(&mut connection, config.server_requirement, config.allow_unsafe).await?;
     Ok(connection)
 }
 
@@ -133,26 +137,26 @@ fn check_version(version: usize) -> Result<()> {
 }
 
 /// Returns the number of the last migration that was applied, or 0 if there is no schema.
-async fn version(connection: &mut PgConnection, schema: &str) -> Result<usize> {
+async fn applied_version(connection: &mut PgConnection, schema: &str) -> Result<usize> {
     let exists = in_schema("SELECT to_regclass('$schema$.migration') IS NOT NULL", schema);
-    if !ask::<bool>(connection, exists).await? {
+    if !query_value::<bool>(connection, exists).await? {
         return Ok(0);
     }
     let newest = in_schema("SELECT coalesce(max(number), 0) FROM $schema$.migration", schema);
-    usize::try_from(ask::<i32>(connection, newest).await?).map_err(|_| corrupt("the schema's version"))
+    usize::try_from(query_value::<i32>(connection, newest).await?).map_err(|_| corrupt("the schema's version"))
 }
 
 /// Asks for one value. Such statements are not prepared, because a pooler may be in front of the server.
-async fn ask<T>(connection: &mut PgConnection, query: String) -> Result<T>
+async fn query_value<T>(connection: &mut PgConnection, query: String) -> Result<T>
 where
     T: for<'r> Decode<'r, Postgres> + Type<Postgres>,
 {
-    let row = sqlx::raw_sql(AssertSqlSafe(query)).fetch_one(connection).await.map_err(fail)?;
-    row.try_get(0).map_err(fail)
+    let row = sqlx::raw_sql(AssertSqlSafe(query)).fetch_one(connection).await.map_err(statement_error)?;
+    row.try_get(0).map_err(statement_error)
 }
 
-fn fail(error: sqlx::Error) -> Error {
-    error::sql(error, Effect::None)
+fn statement_error(error: sqlx::Error) -> Error {
+    error::statement_error(error, Effect::None)
 }
 
 /// Applies the missing migrations, each completely or not at all. A lock keeps other processes from doing so at the
@@ -160,33 +164,45 @@ fn fail(error: sqlx::Error) -> Error {
 async fn migrate(connection: &mut PgConnection, schema: &str) -> Result<usize> {
     let mut applied = 0;
     for number in 1..=MIGRATIONS.len() {
-        let mut transaction = connection.begin().await.map_err(fail)?;
+        let mut transaction = connection.begin().await.map_err(statement_error)?;
         let lock =
             in_schema("SELECT pg_advisory_xact_lock(hashtext('agentstore.$schema$'), hashtext('schema'))", schema);
-        sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *transaction).await.map_err(fail)?;
-        applied = version(&mut transaction, schema).await?;
+        sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *transaction).await.map_err(statement_error)?;
+        applied = applied_version(&mut transaction, schema).await?;
         if applied >= number {
-            transaction.rollback().await.map_err(fail)?;
+            transaction.rollback().await.map_err(statement_error)?;
             continue;
         }
         if number == 1 {
-            let base = "CREATE SCHEMA IF NOT EXISTS $schema$; CREATE TABLE $schema$.migration \
+            let create_schema = "CREATE SCHEMA IF NOT EXISTS $schema$; CREATE TABLE $schema$.migration \
                 (number integer PRIMARY KEY, made_at timestamptz NOT NULL DEFAULT now());";
-            sqlx::raw_sql(AssertSqlSafe(in_schema(base, schema))).execute(&mut *transaction).await.map_err(fail)?;
+            sqlx::raw_sql(AssertSqlSafe(in_schema(create_schema, schema)))
+                .execute(&mut *transaction)
+                .await
+                .map_err(statement_error)?;
         }
         let text = MIGRATIONS.get(number - 1).copied().unwrap_or_default();
-        sqlx::raw_sql(AssertSqlSafe(in_schema(text, schema))).execute(&mut *transaction).await.map_err(fail)?;
+        sqlx::raw_sql(AssertSqlSafe(in_schema(text, schema)))
+            .execute(&mut *transaction)
+            .await
+            .map_err(statement_error)?;
         if number == 1 {
             let mut key = [0; 32];
             let no_random = |e| Error::unavailable("random bytes are not available").with_source(e);
             getrandom::fill(&mut key).map_err(no_random)?;
             let key: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
             let meta = format!("INSERT INTO $schema$.meta (cursor_key) VALUES (decode('{key}', 'hex'))");
-            sqlx::raw_sql(AssertSqlSafe(in_schema(&meta, schema))).execute(&mut *transaction).await.map_err(fail)?;
+            sqlx::raw_sql(AssertSqlSafe(in_schema(&meta, schema)))
+                .execute(&mut *transaction)
+                .await
+                .map_err(statement_error)?;
         }
-        let done = format!("INSERT INTO $schema$.migration (number) VALUES ({number})");
-        sqlx::raw_sql(AssertSqlSafe(in_schema(&done, schema))).execute(&mut *transaction).await.map_err(fail)?;
-        transaction.commit().await.map_err(fail)?;
+        let record_migration = format!("INSERT INTO $schema$.migration (number) VALUES ({number})");
+        sqlx::raw_sql(AssertSqlSafe(in_schema(&record_migration, schema)))
+            .execute(&mut *transaction)
+            .await
+            .map_err(statement_error)?;
+        transaction.commit().await.map_err(statement_error)?;
         applied = number;
     }
     Ok(applied)

@@ -10,13 +10,13 @@ macro_rules! statements {
         #[derive(Debug)]
         pub(crate) struct Sql {
             $($(#[$doc])* pub(crate) $name: Arc<str>,)*
-            pub(crate) lists: Lists,
+            pub(crate) lists: ListStatements,
             schema: Box<str>,
         }
 
         impl Sql {
             pub(crate) fn new(schema: &str) -> Self {
-                Self { $($name: in_schema(AsRef::<str>::as_ref(&$text), schema).into(),)* lists: Lists::new(schema), schema: schema.into() }
+                Self { $($name: in_schema(AsRef::<str>::as_ref(&$text), schema).into(),)* lists: ListStatements::new(schema), schema: schema.into() }
             }
 
             pub(crate) fn in_schema(&self, text: &str) -> String {
@@ -53,7 +53,7 @@ fn call_write() -> String {
 
 statements! {
     /// Loads what a decision needs.
-    look: call("look", 21);
+    load_records: call("look", 21);
     /// Writes the result of a decision.
     write: call_write();
     lock_family: "WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtext('agentstore.$schema$'), hashtext('family ' || $1)))
@@ -69,16 +69,16 @@ statements! {
     live_answer: "SELECT $schema$.live_answer($1, $2, $3, $4)";
     live_answers: "SELECT id, answer FROM $schema$.live_letter WHERE id = ANY ($1) AND answer IS NOT NULL";
     live_end: "DELETE FROM $schema$.live_letter WHERE id = $1 RETURNING answer, is_taken";
-    clock: "SELECT $schema$.now()";
-    transactions: "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint";
+    server_time: "SELECT $schema$.now()";
+    next_transaction: "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint";
     list_tenants: "WITH RECURSIVE name (tenant) AS (
             SELECT $schema$.next_tenant($1) UNION ALL SELECT $schema$.next_tenant(tenant) FROM name WHERE tenant IS NOT NULL
         ) SELECT tenant FROM name WHERE tenant IS NOT NULL LIMIT $2";
     load_thread: "SELECT record FROM $schema$.thread WHERE tenant = $1 AND id = $2 AND log IS NOT NULL";
     load_rows: "SELECT id, stamp, log, record, id_record FROM $schema$.thread WHERE tenant = $1 AND id = ANY ($2)";
     load_log: "SELECT log FROM $schema$.thread WHERE tenant = $1 AND id = $2 AND log IS NOT NULL";
-    children: "SELECT id FROM $schema$.thread WHERE tenant = $1 AND parent_id = $2 ORDER BY id";
-    lineage: "WITH RECURSIVE line (id, parent_id) AS (
+    list_children_of_thread: "SELECT id FROM $schema$.thread WHERE tenant = $1 AND parent_id = $2 ORDER BY id";
+    load_lineage: "WITH RECURSIVE line (id, parent_id) AS (
             SELECT id, parent_id FROM $schema$.thread WHERE tenant = $1 AND id = $2 AND log IS NOT NULL
             UNION ALL
             SELECT t.id, t.parent_id FROM line JOIN $schema$.thread t ON t.tenant = $1 AND t.id = line.parent_id
@@ -88,19 +88,19 @@ statements! {
             SELECT count(*) FROM $schema$.thread c WHERE c.tenant = t.tenant AND c.parent_id = t.id
         ) FROM $schema$.thread t WHERE t.tenant = $1 AND t.log IS NOT NULL AND t.updated_at >= 0 AND t.updated_at < $2
         AND (t.updated_at, t.id) > ($3, $4) ORDER BY t.updated_at, t.id LIMIT 256";
-    forget: "DELETE FROM $schema$.thread WHERE tenant = $1 AND id IN (
+    forget_deleted_ids: "DELETE FROM $schema$.thread WHERE tenant = $1 AND id IN (
             SELECT id FROM $schema$.thread WHERE tenant = $1 AND deleted_at < $2 AND log IS NULL
             ORDER BY deleted_at, id LIMIT $3
         ) AND log IS NULL AND deleted_at < $2 RETURNING id";
     drop_begin: "SELECT $schema$.drop_begin($1)";
     drop_step: "SELECT $schema$.drop_step($1)::int::bigint";
-    purge: call("purge_step", 2);
-    look_mailbox: call("look_mailbox", 16);
-    turn_all: "SELECT $schema$.turn_all($1, 0, $schema$.now(), 10000)";
-    mailboxes: "SELECT record FROM $schema$.mailbox WHERE tenant = $1 AND ($2::text IS NULL OR thread = $2)";
+    purge_logs: call("purge_step", 2);
+    load_mailbox_records: call("look_mailbox", 16);
+    promote_all_due: "SELECT $schema$.turn_all($1, 0, $schema$.now(), 10000)";
+    load_mailboxes: "SELECT record FROM $schema$.mailbox WHERE tenant = $1 AND ($2::text IS NULL OR thread = $2)";
     load_epoch: "SELECT epoch FROM $schema$.mailbox WHERE tenant = $1 AND thread = $2";
     next_claim: call("next_claim", 6);
-    ready: "(SELECT m.ready_priority::bigint, m.ready_since, m.thread FROM $schema$.mailbox m WHERE m.tenant = $1
+    list_ready_threads: "(SELECT m.ready_priority::bigint, m.ready_since, m.thread FROM $schema$.mailbox m WHERE m.tenant = $1
             AND m.ready_priority IS NOT NULL AND (m.ready_priority, m.ready_since, m.thread) > ($2::bigint, $3, $4)
             ORDER BY m.ready_priority, m.ready_since, m.thread LIMIT $6)
         UNION ALL
@@ -109,7 +109,7 @@ statements! {
             AND (m.lease_until, m.thread) > (CASE WHEN $2 < $5 THEN -1 ELSE $3 END, CASE WHEN $2 < $5 THEN '' ELSE $4 END)
             ORDER BY m.lease_until, m.thread LIMIT $6)
         LIMIT $6";
-    ended: "SELECT id FROM (
+    list_ended_before: "SELECT id FROM (
             (SELECT e.finished_at AS at, e.id FROM $schema$.ended e WHERE e.tenant = $1
                 AND e.finished_at >= 0 AND e.finished_at < $2
                 ORDER BY e.finished_at, e.id LIMIT $3)
@@ -118,7 +118,7 @@ statements! {
                 AND q.thread = x.thread AND q.epoch = x.epoch - 1
                 WHERE x.tenant = $1 AND x.holds > 0 AND x.at < $2 ORDER BY x.at, q.id LIMIT $3)
         ) e ORDER BY at, id LIMIT $3";
-    look_outbox: call("look_outbox", 15);
+    load_outbox_records: call("look_outbox", 15);
     load_outbox: "SELECT record, payload FROM $schema$.outbox WHERE tenant = $1 AND id = $2";
     count_outbox: "SELECT status, count(*) FROM $schema$.outbox WHERE tenant = $1 AND ($2::text IS NULL OR lane = $2)
         AND ($3::text IS NULL OR target = $3) GROUP BY status";
@@ -127,7 +127,7 @@ statements! {
         LEFT JOIN $schema$.scope r ON r.tenant = e.tenant AND r.kind = 'run' AND r.id = e.run
         WHERE e.tenant = $1 AND e.id = $2 AND (e.thread_seq > t.floor OR e.run_seq > r.floor)";
     load_scope: "SELECT record FROM $schema$.scope WHERE tenant = $1 AND kind = $2 AND id = $3";
-    sweep: "SELECT * FROM $schema$.sweep_step($1, $2, $3)";
+    remove_trimmed_events: "SELECT * FROM $schema$.sweep_step($1, $2, $3)";
     event_key: "SELECT k.record, EXISTS (SELECT FROM $schema$.event e
             WHERE e.tenant = $1 AND e.writer = $2 AND e.key = $3) FROM $schema$.event_key k
         WHERE k.tenant = $1 AND k.writer = $2 AND k.key = $3";
@@ -213,14 +213,14 @@ statements! {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ThreadList {
     /// 0 for all threads, 1 for those of a parent, 2 for those of a resource.
-    pub(crate) scope: usize,
+    pub(crate) scope_index: usize,
     pub(crate) by_creation: bool,
     pub(crate) is_forward: bool,
 }
 
 /// The statements of lists, one for each scope and order.
 #[derive(Debug)]
-pub(crate) struct Lists {
+pub(crate) struct ListStatements {
     threads: Vec<Arc<str>>,
     runs: Vec<Arc<str>>,
     events: Vec<Arc<str>>,
@@ -229,7 +229,7 @@ pub(crate) struct Lists {
 }
 
 #[expect(clippy::indexing_slicing, reason = "each scope and direction has its statement")]
-impl Lists {
+impl ListStatements {
     pub(crate) fn new(schema: &str) -> Self {
         let (mut threads, mut runs) = (Vec::new(), Vec::new());
         let (mut events, mut outbox, mut dispatches) = (Vec::new(), Vec::new(), Vec::new());
@@ -267,25 +267,29 @@ impl Lists {
     }
 
     pub(crate) fn threads(&self, list: ThreadList) -> &Arc<str> {
-        &self.threads[usize::from(list.is_forward) * 6 + list.scope * 2 + usize::from(list.by_creation)]
+        &self.threads[usize::from(list.is_forward) * 6 + list.scope_index * 2 + usize::from(list.by_creation)]
     }
 
     pub(crate) fn events(&self, of_run: bool, is_forward: bool) -> &Arc<str> {
         &self.events[usize::from(is_forward) * 2 + usize::from(of_run)]
     }
 
-    pub(crate) fn outbox(&self, scope: usize, is_forward: bool) -> &Arc<str> {
-        &self.outbox[usize::from(is_forward) * 3 + scope]
+    /// Returns a statement that lists outbox rows: 0 is for all rows, 1 for those of a lane, 2 for those of a target of
+    /// a lane.
+    pub(crate) fn outbox(&self, scope_index: usize, is_forward: bool) -> &Arc<str> {
+        &self.outbox[usize::from(is_forward) * 3 + scope_index]
     }
 
-    /// Returns a statement that lists dispatches. `list` is 0 to 2 for the order of creation (all, those of a thread,
-    /// those with certain statuses), 3 for the order of their ends, 4 for the order of claims.
-    pub(crate) fn dispatches(&self, list: usize, is_forward: bool) -> &Arc<str> {
-        &self.dispatches[usize::from(is_forward) * 5 + list]
+    /// Returns a statement that lists dispatches. `list_index` is 0 to 2 for the order of creation (0 for all, 1 for
+    /// those of a thread, 2 for those with certain statuses), 3 for the order of their ends, 4 for the order of claims.
+    pub(crate) fn dispatches(&self, list_index: usize, is_forward: bool) -> &Arc<str> {
+        &self.dispatches[usize::from(is_forward) * 5 + list_index]
     }
 
-    pub(crate) fn runs(&self, scope: usize, is_forward: bool) -> &Arc<str> {
-        &self.runs[usize::from(is_forward) * 4 + scope]
+    /// Returns a statement that lists runs: 0 is for those of a thread, 1 for those of a parent run, 2 for all runs, 3
+    /// for those with certain phases.
+    pub(crate) fn runs(&self, scope_index: usize, is_forward: bool) -> &Arc<str> {
+        &self.runs[usize::from(is_forward) * 4 + scope_index]
     }
 }
 

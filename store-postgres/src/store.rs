@@ -17,15 +17,15 @@ use tokio::runtime::Handle;
 
 use crate::{
     cache::TenantConstants,
-    columns::text,
+    columns::read_text,
     commit::{self, PostgresCommits},
     config::PostgresConfig,
     db::{Db, add},
     live::{LiveState, PostgresLive},
     mailbox::PostgresMailbox,
-    notifications::{self, Notifications, Tasks, Tenants},
-    schema::{self, Meta, Migrated},
-    tenant::{Common, Tenant},
+    notifications::{self, BackgroundTasks, Notifications, TenantMap},
+    schema::{self, Migrated, SchemaMeta},
+    tenant::{SharedState, Tenant},
 };
 
 /// A store in a schema of a PostgreSQL database, which any number of processes can open.
@@ -33,32 +33,32 @@ use crate::{
 /// Its handles are cheap to clone (PR-7). Calls run on the runtime on which the store was opened.
 #[derive(Clone)]
 pub struct PostgresStore {
-    state: Arc<State>,
+    state: Arc<StoreState>,
 }
 
 impl fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PostgresStore").field("config", &self.state.common.config).finish_non_exhaustive()
+        f.debug_struct("PostgresStore").field("config", &self.state.shared.config).finish_non_exhaustive()
     }
 }
 
 #[derive(Debug)]
-pub(crate) struct State {
-    common: Arc<Common>,
-    meta: Meta,
+pub(crate) struct StoreState {
+    shared: Arc<SharedState>,
+    meta: SchemaMeta,
     capabilities: Capabilities,
-    tenants: Arc<Tenants>,
-    tasks: Mutex<Option<Tasks>>,
+    tenants: Arc<TenantMap>,
+    tasks: Mutex<Option<BackgroundTasks>>,
 }
 
 /// A tenant as its handles hold it. The store stays open as long as a handle exists (PR-8).
 #[derive(Debug, Clone)]
-pub(crate) struct OpenTenant {
+pub(crate) struct TenantHandle {
     tenant: Arc<Tenant>,
-    _store: Arc<State>,
+    _store: Arc<StoreState>,
 }
 
-impl Deref for OpenTenant {
+impl Deref for TenantHandle {
     type Target = Arc<Tenant>;
 
     fn deref(&self) -> &Arc<Tenant> {
@@ -75,23 +75,23 @@ impl PostgresStore {
     /// - `Unavailable` if the server cannot be reached.
     pub async fn open(mut config: PostgresConfig) -> Result<Self> {
         config.limits = config.limits.at_most(&Limits::default());
-        let meta = schema::open(&config).await?;
+        let meta = schema::open_schema(&config).await?;
         let capabilities = Capabilities::new(meta.survives, config.limits.record_bytes)
-            .delivering(EventDelivery::Push)
-            .fencing()
-            .of_a_server();
+            .with_event_delivery(EventDelivery::Push)
+            .with_fencing()
+            .on_server();
         let db = Db::new(&config)?;
-        db.ask_time().await?;
-        let common = Arc::new(Common {
+        db.update_clock().await?;
+        let shared = Arc::new(SharedState {
             db,
             config,
             runtime: Handle::current(),
             notifications: Notifications::default(),
             live_state: LiveState::default(),
         });
-        let tenants = Arc::<Tenants>::default();
-        let tasks = Mutex::new(Some(notifications::begin(&common, &tenants)));
-        Ok(Self { state: Arc::new(State { common, meta, capabilities, tenants, tasks }) })
+        let tenants = Arc::<TenantMap>::default();
+        let tasks = Mutex::new(Some(notifications::start_tasks(&shared, &tenants)));
+        Ok(Self { state: Arc::new(StoreState { shared, meta, capabilities, tenants, tasks }) })
     }
 }
 
@@ -151,20 +151,20 @@ impl PostgresStore {
     }
 
     pub(crate) fn check_writable(&self) -> Result<()> {
-        self.state.common.check_writable()
+        self.state.shared.check_writable()
     }
 
-    pub(crate) fn open_tenant(&self, tenant: &TenantId) -> Result<OpenTenant> {
-        self.state.common.db.check_open()?;
+    pub(crate) fn open_tenant(&self, tenant: &TenantId) -> Result<TenantHandle> {
+        self.state.shared.db.check_open()?;
         let tenant = Arc::clone(self.tenants().entry(tenant.clone()).or_insert_with(|| self.new_tenant(tenant)));
-        Ok(OpenTenant { tenant, _store: Arc::clone(&self.state) })
+        Ok(TenantHandle { tenant, _store: Arc::clone(&self.state) })
     }
 
     fn new_tenant(&self, tenant: &TenantId) -> Arc<Tenant> {
         let meta = &self.state.meta;
-        let (incarnation, cursors) = (meta.incarnation, meta.cursors.clone());
-        let constants = TenantConstants { tenant: tenant.clone(), incarnation, cursors };
-        Arc::new(Tenant::new(Arc::clone(&self.state.common), Arc::new(constants)))
+        let (incarnation, cursor_key) = (meta.incarnation, meta.cursor_key.clone());
+        let constants = TenantConstants { tenant: tenant.clone(), incarnation, cursor_key };
+        Arc::new(Tenant::new(Arc::clone(&self.state.shared), Arc::new(constants)))
     }
 
     fn tenants(&self) -> MutexGuard<'_, HashMap<TenantId, Arc<Tenant>>> {
@@ -176,41 +176,41 @@ impl PostgresStore {
 impl Store for PostgresStore {
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
         let tenant = self.open_tenant(tenant)?;
-        let stores = TenantStores::of_threads(Arc::new(PostgresCommits::new(tenant.clone())));
+        let stores = TenantStores::from_coordinator(Arc::new(PostgresCommits::new(tenant.clone())));
         let (live, mailbox) = (PostgresLive::new(tenant.clone()), Arc::new(PostgresMailbox::new(tenant)));
         let wake_ups = Arc::clone(&mailbox);
         Ok(stores.with_mailbox(mailbox).with_wake_ups(wake_ups).with_live(Arc::new(live)))
     }
 
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
-        let db = &self.state.common.db;
+        let db = &self.state.shared.db;
         db.check_open()?;
         // The list belongs to the store. A cursor scope needs a tenant, so the default tenant is used.
         let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
         let limit = page.checked_limit()?;
         let mut found = PageBuilder::new(limit);
-        let after = Position::open(&self.state.meta.cursors, &scope, page.cursor.as_ref())?;
-        let mut with = PgArguments::default();
-        add(&mut with, after.map(|after| after.id).unwrap_or_default())?;
-        add(&mut with, i64::try_from(limit + 1).unwrap_or(i64::MAX))?;
-        for row in db.any().read(|sql| &sql.list_tenants, with).await? {
-            let tenant: TenantId = text(&row, 0)?.parse()?;
+        let after = Position::from_cursor(&self.state.meta.cursor_key, &scope, page.cursor.as_ref())?;
+        let mut arguments = PgArguments::default();
+        add(&mut arguments, after.map(|after| after.id).unwrap_or_default())?;
+        add(&mut arguments, i64::try_from(limit + 1).unwrap_or(i64::MAX))?;
+        for row in db.any_connection().read(|sql| &sql.list_tenants, arguments).await? {
+            let tenant: TenantId = read_text(&row, 0)?.parse()?;
             if !found.offer(Position::new(0, tenant.as_str()), 0, Some(tenant)) {
                 break;
             }
         }
-        Ok(found.finish(|at| at.seal(&self.state.meta.cursors, &scope)))
+        Ok(found.finish(|at| at.to_cursor(&self.state.meta.cursor_key, &scope)))
     }
 
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
-        let common = Arc::clone(&self.state.common);
-        common.db.check_open()?;
-        common.check_writable()?;
+        let shared = Arc::clone(&self.state.shared);
+        shared.db.check_open()?;
+        shared.check_writable()?;
         let (name, new) = (tenant.clone(), self.new_tenant(tenant));
         let old = self.tenants().insert(name.clone(), Arc::clone(&new));
         new.close_previous_then(old, async move {
-            common.db.call_for_tenant(name.as_str(), |sql| &sql.drop_begin).await?;
-            while common.db.call_for_tenant(name.as_str(), |sql| &sql.drop_step).await? == 1 {}
+            shared.db.call_for_tenant(name.as_str(), |sql| &sql.drop_begin).await?;
+            while shared.db.call_for_tenant(name.as_str(), |sql| &sql.drop_step).await? == 1 {}
             Ok(())
         })
         .await?;
@@ -228,11 +228,11 @@ impl Store for PostgresStore {
 
     /// Only checks that the store is open: acknowledged data needs no further step to survive.
     async fn sync(&self) -> Result<()> {
-        self.state.common.db.check_open()
+        self.state.shared.db.check_open()
     }
 
     async fn close(&self) -> Result<()> {
-        let db = &self.state.common.db;
+        let db = &self.state.shared.db;
         db.refuse_new_calls();
         let open: Vec<_> = self.tenants().values().map(Arc::clone).collect();
         for tenant in open {

@@ -36,7 +36,7 @@ const MAX_CACHED_THREADS: usize = 10_000;
 
 /// What all tenants of a store share.
 #[derive(Debug)]
-pub(crate) struct Common {
+pub(crate) struct SharedState {
     pub(crate) db: Db,
     pub(crate) config: PostgresConfig,
     pub(crate) runtime: Handle,
@@ -44,7 +44,7 @@ pub(crate) struct Common {
     pub(crate) live_state: LiveState,
 }
 
-impl Common {
+impl SharedState {
     pub(crate) fn check_writable(&self) -> Result<()> {
         if self.config.read_only {
             return Err(Error::new(Detail::Unsupported { operation: "writing to a store opened for reading" }));
@@ -58,43 +58,43 @@ pub(crate) type ThreadCache = Arc<AsyncMutex<RecordCache>>;
 
 /// A tenant of a store.
 pub(crate) struct Tenant {
-    pub(crate) common: Arc<Common>,
+    pub(crate) shared: Arc<SharedState>,
     pub(crate) constants: Arc<TenantConstants>,
     thread_caches: Mutex<HashMap<ThreadId, ThreadCache>>,
     abandoned: Arc<AbandonedCalls>,
     is_closed: AtomicBool,
     pub(crate) followers: Followers,
-    pub(crate) notifier: Notifier,
-    pub(crate) live: Arc<LiveHub>,
+    pub(crate) worker_notifier: Notifier,
+    pub(crate) live_hub: Arc<LiveHub>,
     pub(crate) group_commit: GroupCommit,
     pub(crate) enqueues: Arc<Enqueues>,
     pub(crate) scan_state: ScanState,
-    pub(crate) claims: ClaimCache,
+    pub(crate) claim_cache: ClaimCache,
     /// Held for reading by calls that write, so that closing the tenant can wait for them.
-    writing: Arc<RwLock<()>>,
+    write_lock: Arc<RwLock<()>>,
 }
 
 impl Tenant {
-    pub(crate) fn new(common: Arc<Common>, constants: Arc<TenantConstants>) -> Self {
+    pub(crate) fn new(shared: Arc<SharedState>, constants: Arc<TenantConstants>) -> Self {
         Self {
-            common,
+            shared,
             constants,
             thread_caches: Mutex::default(),
             abandoned: Arc::default(),
             is_closed: AtomicBool::new(false),
             followers: Followers::default(),
-            notifier: Notifier::default(),
-            live: Arc::default(),
+            worker_notifier: Notifier::default(),
+            live_hub: Arc::default(),
             group_commit: GroupCommit::default(),
             enqueues: Arc::default(),
             scan_state: ScanState::default(),
-            claims: ClaimCache::default(),
-            writing: Arc::default(),
+            claim_cache: ClaimCache::default(),
+            write_lock: Arc::default(),
         }
     }
 
     pub(crate) fn db(&self) -> &Db {
-        &self.common.db
+        &self.shared.db
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {
@@ -106,7 +106,7 @@ impl Tenant {
         self.is_closed.store(true, Ordering::SeqCst);
         self.end_subscriptions();
         self.abandoned.wait(&None).await;
-        drop(self.writing.write().await);
+        drop(self.write_lock.write().await);
     }
 
     /// Closes the previous handle of the tenant, then runs `removing`. If the caller drops this call, every later call
@@ -115,8 +115,8 @@ impl Tenant {
     where
         F: Future<Output = Result<()>> + Send + 'static,
     {
-        let (work, caller) = in_flight::start(&self.abandoned, None);
-        let task = self.common.runtime.spawn(async move {
+        let (work, caller) = in_flight::start_call(&self.abandoned, None);
+        let task = self.shared.runtime.spawn(async move {
             let _work = work;
             if let Some(old) = old {
                 old.close().await;
@@ -133,11 +133,11 @@ impl Tenant {
     pub(crate) fn thread_cache(&self, id: &ThreadId) -> ThreadCache {
         let mut thread_caches = self.thread_caches.lock().unwrap_or_else(PoisonError::into_inner);
         if thread_caches.len() >= 2 * MAX_CACHED_THREADS && !thread_caches.contains_key(id) {
-            let mut spare = thread_caches.len() - MAX_CACHED_THREADS;
+            let mut excess = thread_caches.len() - MAX_CACHED_THREADS;
             thread_caches.retain(|_, thread_cache| {
-                let keep = spare == 0 || Arc::strong_count(thread_cache) > 1;
-                spare -= usize::from(!keep);
-                keep
+                let is_kept = excess == 0 || Arc::strong_count(thread_cache) > 1;
+                excess -= usize::from(!is_kept);
+                is_kept
             });
         }
         let new = || Arc::new(AsyncMutex::new(RecordCache::new(Arc::clone(&self.constants), Some(id.clone()))));
@@ -145,46 +145,50 @@ impl Tenant {
     }
 
     /// Removes a thread from the cache, because another call wrote to it.
-    pub(crate) fn forget(&self, id: &ThreadId) {
+    pub(crate) fn remove_cached(&self, id: &ThreadId) {
         self.thread_caches.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
     }
 
     /// Notifies the subscribers of these scopes, here and in other processes, of new events.
     pub(crate) fn notify_subscribers<'a>(&self, scopes: impl Iterator<Item = &'a Scope> + Clone) {
-        scopes.clone().for_each(|scope| self.common.notifications.events(&self.constants.tenant, scope));
+        scopes.clone().for_each(|scope| self.shared.notifications.announce_events(&self.constants.tenant, scope));
         self.followers.notify(scopes);
     }
 
     /// Notifies the workers that wait for work, here and in other processes, that there may be some.
     pub(crate) fn notify_workers(&self, from: Option<Timestamp>) {
         if let Some(from) = from {
-            self.notifier.notify(from);
-            self.common.notifications.work(&self.constants.tenant);
+            self.worker_notifier.notify(from);
+            self.shared.notifications.announce_work(&self.constants.tenant);
         }
     }
 
     /// Ends all subscriptions, live deliveries and waits for work.
     pub(crate) fn end_subscriptions(&self) {
         self.followers.end(|_| true);
-        self.live.close();
-        self.common.live_state.end(&self.constants.tenant);
-        self.notifier.notify(Timestamp::MIN);
+        self.live_hub.close();
+        self.shared.live_state.end_deliveries(&self.constants.tenant);
+        self.worker_notifier.notify(Timestamp::MIN);
     }
 
     /// Runs a call that only reads.
-    pub(crate) async fn read<T, F>(self: &Arc<Self>, about: CallScope, call: impl FnOnce(Arc<Self>) -> F) -> Result<T>
+    pub(crate) async fn run_read<T, F>(
+        self: &Arc<Self>,
+        call_scope: CallScope,
+        call: impl FnOnce(Arc<Self>) -> F,
+    ) -> Result<T>
     where
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
         self.check_open()?;
-        self.abandoned.wait(&about).await;
-        let task = self.common.runtime.spawn(call(Arc::clone(self)));
+        self.abandoned.wait(&call_scope).await;
+        let task = self.shared.runtime.spawn(call(Arc::clone(self)));
         task.await.map_err(|lost| Error::unavailable("the call ended with no answer").with_source(lost))?
     }
 
     /// Runs a call that claims. Claims that reach no caller are released with `release`.
-    pub(crate) async fn claim<T, F, B>(
+    pub(crate) async fn run_claim<T, F, B>(
         self: &Arc<Self>,
         call: impl FnOnce(Arc<Self>) -> F,
         release: impl Fn(Arc<Self>, T) -> B + Send + Sync + 'static,
@@ -197,9 +201,9 @@ impl Tenant {
         let tenant = Arc::clone(self);
         let release = move |claimed: T| {
             // Later calls wait for the release, including those of the caller that dropped the claim.
-            let (work, _caller) = in_flight::start(&tenant.abandoned, None);
+            let (work, _caller) = in_flight::start_call(&tenant.abandoned, None);
             let releasing = release(Arc::clone(&tenant), claimed);
-            tenant.common.runtime.spawn(async move {
+            tenant.shared.runtime.spawn(async move {
                 let _work = work;
                 releasing.await;
             });
@@ -209,25 +213,29 @@ impl Tenant {
             let call = call(tenant);
             async move { call.await.map(|claimed| UndeliveredClaims { claimed: Some(claimed), release }) }
         };
-        let mut claimed = self.write(None, call).await?;
+        let mut claimed = self.run_write(None, call).await?;
         claimed.claimed.take().ok_or_else(Error::closed)
     }
 
-    /// Runs a call that writes. If the caller drops it, it takes effect before any later call with the same call scope,
+    /// Runs a call that writes. If the caller drops it, the call takes effect before any later call of the same scope,
     /// or never.
-    pub(crate) async fn write<T, F>(self: &Arc<Self>, about: CallScope, call: impl FnOnce(Arc<Self>) -> F) -> Result<T>
+    pub(crate) async fn run_write<T, F>(
+        self: &Arc<Self>,
+        call_scope: CallScope,
+        call: impl FnOnce(Arc<Self>) -> F,
+    ) -> Result<T>
     where
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
         self.check_open()?;
-        self.common.check_writable()?;
-        self.abandoned.wait(&about).await;
-        let (work, caller) = in_flight::start(&self.abandoned, about);
+        self.shared.check_writable()?;
+        self.abandoned.wait(&call_scope).await;
+        let (work, caller) = in_flight::start_call(&self.abandoned, call_scope);
         let (call, tenant) = (call(Arc::clone(self)), Arc::clone(self));
-        let task = self.common.runtime.spawn(async move {
+        let task = self.shared.runtime.spawn(async move {
             let _work = work;
-            let _writing = tenant.writing.read().await;
+            let _writing = tenant.write_lock.read().await;
             tenant.check_open()?;
             call.await
         });
@@ -251,9 +259,9 @@ impl<T> Drop for UndeliveredClaims<T> {
     }
 }
 
-/// Adds the commit key to the error of a commit whose outcome is unknown, so that the caller can repeat the commit
+/// Adds the commit key to an error if the outcome of the commit is unknown, so that the caller can repeat the commit
 /// (CM-17).
-pub(crate) fn with_key(error: Error, key: Option<&CommitKey>) -> Error {
+pub(crate) fn with_commit_key(error: Error, key: Option<&CommitKey>) -> Error {
     if error.kind() == ErrorKind::CommitUnknown && error.outcome() == Outcome::Unknown {
         return Error::new(Detail::CommitUnknown { key: key.cloned() }).with_source(error);
     }

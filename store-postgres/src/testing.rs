@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
-use store_core::{Error, IdSource, Result, Uuids};
+use store_core::{Error, IdSource, Result, UuidSource};
 use tokio::sync::Mutex;
 
 use crate::{
@@ -36,11 +36,11 @@ const EMPTY_SCHEMA_SQL: &str = "SELECT pg_terminate_backend(l.pid, 5000) FROM pg
 
 /// The exclusive right of a test to use a schema. Lasts as long as the connection that holds the lock. The connection
 /// also moves the clock, because each new session costs the server milliseconds.
-struct Lease {
+struct SchemaLock {
     connection: Mutex<PgConnection>,
 }
 
-impl std::fmt::Debug for Lease {
+impl std::fmt::Debug for SchemaLock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Lease").finish_non_exhaustive()
     }
@@ -64,8 +64,8 @@ impl std::fmt::Debug for Lease {
 #[derive(Debug, Clone)]
 pub struct TestSchema {
     config: PostgresConfig,
-    /// Set if other tests use the schema afterwards.
-    lease: Option<Arc<Lease>>,
+    /// Set if other tests reuse the schema afterwards.
+    lock: Option<Arc<SchemaLock>>,
 }
 
 impl TestSchema {
@@ -74,10 +74,10 @@ impl TestSchema {
     /// # Errors
     /// Those of [`PostgresStore::open`].
     pub async fn create(config: PostgresConfig) -> Result<Self> {
-        let name = format!("test_{}", Uuids.next_id().replace('-', ""));
+        let name = format!("test_{}", UuidSource.next_id().replace('-', ""));
         let mut config = config.with_schema(&name)?;
         config.clock_is_fixed = true;
-        let schema = Self { config, lease: None };
+        let schema = Self { config, lock: None };
         PostgresStore::migrate(&schema.config).await?;
         schema.run(STOP_CLOCK_SQL).await?;
         Ok(schema)
@@ -91,16 +91,16 @@ impl TestSchema {
     ///
     /// # Errors
     /// Those of [`PostgresStore::open`].
-    pub async fn lease(direct: &PostgresConfig, config: PostgresConfig) -> Result<Self> {
-        let mut connection = PgConnection::connect_with(&direct.server).await.map_err(error::connecting)?;
+    pub async fn reuse_or_create(direct: &PostgresConfig, config: PostgresConfig) -> Result<Self> {
+        let mut connection = PgConnection::connect_with(&direct.server).await.map_err(error::connection_error)?;
         // The name contains a hash of the migrations, because a server that was running before they changed still has
         // schemas with the old ones.
-        let migrations_hash = schema::fingerprint();
+        let migrations_hash = schema::migrations_hash();
         let mut number = 0;
         let name = loop {
             let name = format!("test_{migrations_hash:08x}_{number}");
             let locked = sqlx::query_scalar("SELECT pg_try_advisory_lock(hashtext('agentstore tests'), hashtext($1))");
-            if locked.bind(&name).fetch_one(&mut connection).await.map_err(failed)? {
+            if locked.bind(&name).fetch_one(&mut connection).await.map_err(statement_error)? {
                 break name;
             }
             number += 1;
@@ -113,20 +113,20 @@ impl TestSchema {
             .bind(format!("{name}.clock"))
             .fetch_one(&mut connection)
             .await
-            .map_err(failed)?;
+            .map_err(statement_error)?;
         if !exists {
-            Self { config: direct.clone(), lease: None }.remove().await?;
+            Self { config: direct.clone(), lock: None }.remove().await?;
             PostgresStore::migrate(&direct).await?;
         }
         let prepared = AssertSqlSafe(in_schema(if exists { EMPTY_SCHEMA_SQL } else { STOP_CLOCK_SQL }, &name));
-        sqlx::raw_sql(prepared).execute(&mut connection).await.map_err(failed)?;
-        Ok(Self { config, lease: Some(Arc::new(Lease { connection: Mutex::new(connection) })) })
+        sqlx::raw_sql(prepared).execute(&mut connection).await.map_err(statement_error)?;
+        Ok(Self { config, lock: Some(Arc::new(SchemaLock { connection: Mutex::new(connection) })) })
     }
 
     /// Returns the schema that `config` names, with its present content and clock.
     #[must_use]
-    pub const fn named(config: PostgresConfig) -> Self {
-        Self { config, lease: None }
+    pub const fn from_config(config: PostgresConfig) -> Self {
+        Self { config, lock: None }
     }
 
     /// Opens a store in the schema. Each opened store behaves like one in another process.
@@ -162,12 +162,12 @@ impl TestSchema {
     /// Removes the schema and everything in it.
     ///
     /// Sessions whose transactions still hold locks in it are terminated, because their owners may be waiting for the
-    /// removal. A schema that was [leased](Self::lease) is kept for the next test.
+    /// removal. A schema from [`reuse_or_create`](Self::reuse_or_create) is kept for the next test.
     ///
     /// # Errors
     /// As [`advance`](Self::advance).
     pub async fn remove(&self) -> Result<()> {
-        if self.lease.is_some() {
+        if self.lock.is_some() {
             return Ok(());
         }
         // With a pooler, the connection may belong to another client by the time it is terminated. Therefore sessions
@@ -188,39 +188,39 @@ impl TestSchema {
 
     async fn run(&self, sql: &str) -> Result<()> {
         let sql = AssertSqlSafe(in_schema(sql, &self.config.schema));
-        if let Some(lease) = &self.lease {
-            sqlx::raw_sql(sql).execute(&mut *lease.connection.lock().await).await.map_err(failed)?;
+        if let Some(lock) = &self.lock {
+            sqlx::raw_sql(sql).execute(&mut *lock.connection.lock().await).await.map_err(statement_error)?;
             return Ok(());
         }
-        let mut connection = PgConnection::connect_with(&self.config.server).await.map_err(failed)?;
-        sqlx::raw_sql(sql).execute(&mut connection).await.map_err(failed)?;
-        connection.close().await.map_err(failed)
+        let mut connection = PgConnection::connect_with(&self.config.server).await.map_err(statement_error)?;
+        sqlx::raw_sql(sql).execute(&mut connection).await.map_err(statement_error)?;
+        connection.close().await.map_err(statement_error)
     }
 }
 
-fn failed(error: sqlx::Error) -> Error {
-    error::sql(error, Effect::None)
+fn statement_error(error: sqlx::Error) -> Error {
+    error::statement_error(error, Effect::None)
 }
 
 /// A connection that only inserts rows into a table, each in a transaction of its own. Benchmarks compare the speed of
 /// a store with it.
 ///
 /// ```no_run
-/// use store_postgres::{BareInserts, PostgresConfig, TestSchema};
+/// use store_postgres::{BaselineInserts, PostgresConfig, TestSchema};
 ///
 /// # async fn example() -> store_core::Result<()> {
 /// let schema = TestSchema::create(PostgresConfig::new("postgres://localhost/test?allow_unsafe=true")?).await?;
-/// let mut bare = BareInserts::open(&schema).await?;
+/// let mut bare = BaselineInserts::open(&schema).await?;
 /// bare.insert("a body").await
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct BareInserts {
+pub struct BaselineInserts {
     connection: PgConnection,
     sql: String,
 }
 
-impl BareInserts {
+impl BaselineInserts {
     /// Connects, and creates the table if it does not exist.
     ///
     /// # Errors
@@ -230,7 +230,7 @@ impl BareInserts {
         schema
             .run("SET client_min_messages = error; CREATE TABLE IF NOT EXISTS $schema$.bare (id bigserial PRIMARY KEY, body text NOT NULL)")
             .await?;
-        let connection = PgConnection::connect_with(&config.server).await.map_err(error::connecting)?;
+        let connection = PgConnection::connect_with(&config.server).await.map_err(error::connection_error)?;
         Ok(Self { connection, sql: in_schema("INSERT INTO $schema$.bare (body) VALUES ($1)", &config.schema) })
     }
 
@@ -240,6 +240,6 @@ impl BareInserts {
     /// As [`open`](Self::open).
     pub async fn insert(&mut self, body: &str) -> Result<()> {
         let insert = sqlx::query(AssertSqlSafe(self.sql.as_str())).bind(body);
-        insert.execute(&mut self.connection).await.map(drop).map_err(|e| error::sql(e, Effect::None))
+        insert.execute(&mut self.connection).await.map(drop).map_err(|e| error::statement_error(e, Effect::None))
     }
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use store_core::{Clock, IdSource, Limits, Uuids};
+use store_core::{Clock, IdSource, Limits, UuidSource};
 
 /// What opening does if the file does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -49,8 +49,8 @@ pub struct SqliteConfig {
     /// Whether to open although acknowledged work may be lost or the file may be damaged. That can happen with
     /// `Synchronous::Normal`, with a version of SQLite before 3.51.3, and on a network file system (SQ-2).
     pub allow_unsafe: bool,
-    /// The clock that gives store time. If none is set, that is the host's clock, which all processes share. A process
-    /// that sets a clock has exclusive use of the file (PR-3).
+    /// The clock that gives store time. Without one, the mailbox uses the host's clock, which all processes share. A
+    /// process that sets a clock has exclusive use of the file (PR-3).
     pub clock: Option<Arc<dyn Clock>>,
     /// The source of generated ids.
     pub ids: Arc<dyn IdSource>,
@@ -71,7 +71,7 @@ impl SqliteConfig {
             synchronous: Synchronous::Full,
             allow_unsafe: false,
             clock: None,
-            ids: Arc::new(Uuids),
+            ids: Arc::new(UuidSource),
             limits: Limits::default(),
             max_read_time: Duration::from_secs(5),
         }

@@ -39,11 +39,11 @@ static OPEN_FILES: Mutex<BTreeMap<PathBuf, Weak<DatabaseFile>>> = Mutex::new(BTr
 #[derive(Debug)]
 pub(crate) struct DatabaseFile {
     pub(crate) path: PathBuf,
-    /// Locked while the file is open: shared by all processes, or exclusively by one process.
+    /// Each process that has the database open holds a lock on this file: a shared one, or an exclusive one.
     _users: File,
     /// Locked by the process that writes next. Without this lock, a process that writes often could keep all others
     /// from writing.
-    next: File,
+    next_writer: File,
     is_exclusive: bool,
     poisoned: AtomicBool,
 }
@@ -60,13 +60,13 @@ fn open_files() -> MutexGuard<'static, BTreeMap<PathBuf, Weak<DatabaseFile>>> {
 }
 
 /// Opens a file that other processes may also open. A new file is accessible to its owner only.
-fn open(path: &Path) -> Result<File> {
+fn open_or_create(path: &Path) -> Result<File> {
     let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
-    opened.map_err(|e| error::file(path, e))
+    opened.map_err(|e| error::file_error(path, e))
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {
-    let failed = |e| error::file(path, e);
+    let failed = |e| error::file_error(path, e);
     if let Ok(found) = fs::canonicalize(path) {
         return Ok(found);
     }
@@ -79,8 +79,8 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 }
 
 impl DatabaseFile {
-    /// Returns the file of a configuration, ready to be opened. The first opening in this process checks the header and
-    /// recovers from a failed sync.
+    /// Prepares the database file that a configuration names, so that SQLite can open it. The first opening in this
+    /// process checks the header and recovers from a failed sync.
     pub(crate) fn open(config: &SqliteConfig) -> Result<Arc<Self>> {
         let path = absolute(&config.path)?;
         let is_exclusive = config.clock.is_some();
@@ -116,7 +116,7 @@ impl DatabaseFile {
             return Err(Error::schema_mismatch("none", "a mailbox created by agentstore", SchemaMend::Make));
         }
         check_header(path)?;
-        let users = open(&sibling(path, "-users"))?;
+        let users = open_or_create(&sibling(path, "-users"))?;
         let poisoned = sibling(path, "-poisoned");
         // Recovery needs exclusive access.
         if poisoned.exists() {
@@ -126,8 +126,8 @@ impl DatabaseFile {
                 "a sync failed while the mailbox was open: close it in all processes first",
             )?;
             copy_to_new_files(path)?;
-            fs::remove_file(&poisoned).map_err(|e| error::file(&poisoned, e))?;
-            users.unlock().map_err(|e| error::file(path, e))?;
+            fs::remove_file(&poisoned).map_err(|e| error::file_error(&poisoned, e))?;
+            users.unlock().map_err(|e| error::file_error(path, e))?;
         }
         if is_exclusive {
             lock(|| users.try_lock(), OPEN_TIMEOUT, "another process has the mailbox open")?;
@@ -135,11 +135,11 @@ impl DatabaseFile {
             lock(|| users.try_lock_shared(), OPEN_TIMEOUT, "another process has exclusive use of the mailbox")?;
         }
         if !path.exists() {
-            open(path)?;
+            open_or_create(path)?;
             sync_folder(path)?;
         }
-        let next = open(&sibling(path, "-next"))?;
-        Ok(Self { path: path.to_owned(), _users: users, next, is_exclusive, poisoned: AtomicBool::new(false) })
+        let next_writer = open_or_create(&sibling(path, "-next"))?;
+        Ok(Self { path: path.to_owned(), _users: users, next_writer, is_exclusive, poisoned: AtomicBool::new(false) })
     }
 
     /// Returns the path of the file that is opened for writing and closed again to notify other processes of changes.
@@ -151,18 +151,19 @@ impl DatabaseFile {
         self.poisoned.load(Ordering::SeqCst)
     }
 
-    /// Stops all writes after a failed sync. It creates a file that the next opening finds, also after a crash.
+    /// Stops all writes after a failed sync. Creates a file that tells the next opening about the failed sync, even
+    /// after a crash.
     pub(crate) fn poison(&self) {
         self.poisoned.store(true, Ordering::SeqCst);
         // On a failing disk this may fail as well. The flag in memory is set in any case.
-        let _marked = open(&sibling(&self.path, "-poisoned")).map(|mark| mark.sync_all());
+        let _marked = open_or_create(&sibling(&self.path, "-poisoned")).map(|mark| mark.sync_all());
     }
 
     /// Waits for the lock that lets this process write next. If the lock does not become free in time, the process
     /// writes without it: correctness depends only on SQLite's own lock.
     pub(crate) fn lock_for_next_write(&self) -> NextWriteLock<'_> {
-        let _in_time = lock(|| self.next.try_lock(), WRITE_LOCK_TIMEOUT, "other processes write");
-        NextWriteLock(&self.next)
+        let _in_time = lock(|| self.next_writer.try_lock(), WRITE_LOCK_TIMEOUT, "other processes write");
+        NextWriteLock(&self.next_writer)
     }
 }
 
@@ -190,20 +191,21 @@ fn lock(attempt: impl Fn() -> std::result::Result<(), TryLockError>, timeout: Du
     }
 }
 
-/// Refuses a file that is not a mailbox, without changing it, and says in the error what it is (SQ-3). SQLite would
-/// also detect such a file, but it would first move the log of a foreign database into that database.
+/// Refuses a file that is not a mailbox. The error says what the file is, and the file is not changed (SQ-3). SQLite
+/// would also detect such a file, but if the file is a database with a log, it would first move the log into the
+/// database.
 fn check_header(path: &Path) -> Result<()> {
     let mut header = Vec::new();
     match File::open(path) {
-        Ok(file) => file.take(100).read_to_end(&mut header).map_err(|e| error::file(path, e))?,
+        Ok(file) => file.take(100).read_to_end(&mut header).map_err(|e| error::file_error(path, e))?,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(e) => return Err(error::file(path, e)),
+        Err(e) => return Err(error::file_error(path, e)),
     };
     if header.is_empty() {
         return Ok(());
     }
     if !header.starts_with(b"SQLite format 3\0") {
-        return Err(crate::schema::mismatch("a file that is not an SQLite database"));
+        return Err(crate::schema::mismatch_error("a file that is not an SQLite database"));
     }
     let number = |at: usize| header.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(i32::from_be_bytes);
     crate::schema::check_identity(number(68).unwrap_or_default(), number(60).unwrap_or_default())
@@ -217,17 +219,17 @@ fn copy_to_new_files(path: &Path) -> Result<()> {
         match fs::copy(&file, &copy) {
             Ok(_) => {}
             Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-            Err(e) => return Err(error::file(&file, e)),
+            Err(e) => return Err(error::file_error(&file, e)),
         }
-        let synced = open(&copy)?.sync_all().and_then(|()| fs::rename(&copy, &file));
-        synced.map_err(|e| error::file(&copy, e))?;
+        let synced = open_or_create(&copy)?.sync_all().and_then(|()| fs::rename(&copy, &file));
+        synced.map_err(|e| error::file_error(&copy, e))?;
     }
     sync_folder(path)
 }
 
 fn sync_folder(path: &Path) -> Result<()> {
     let folder = path.parent().unwrap_or(path);
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|e| error::file(folder, e))
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|e| error::file_error(folder, e))
 }
 
 /// Returns the error of a mailbox that has refused all writes since this time.

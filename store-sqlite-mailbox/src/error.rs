@@ -3,10 +3,10 @@
 use std::{io, path::Path};
 
 use rusqlite::{Error as SqlError, ErrorCode};
-use store_core::{Cause, Detail, Error};
+use store_core::{Detail, Error, UnavailableCause};
 
-/// Converts the error of a statement. Its transaction has written nothing or is rolled back. The error of SQLite is
-/// kept as the source: it names tables and columns, but no values.
+/// Converts the error of a statement whose transaction has written nothing or is rolled back. The error of SQLite
+/// becomes the source of the returned error: it names tables and columns, but no values.
 pub(crate) fn sql_error(error: SqlError) -> Error {
     let detail = match code(&error) {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed) => {
@@ -19,7 +19,7 @@ pub(crate) fn sql_error(error: SqlError) -> Error {
         Some(ErrorCode::CannotOpen) => unavailable("the file cannot be opened"),
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => unavailable("the file cannot be written to"),
         Some(ErrorCode::OutOfMemory) => unavailable("there is not enough memory"),
-        // The rules and keys exclude this case, so the stored data contradicts itself.
+        // The rules and keys prevent this case, so the stored data must be inconsistent.
         Some(ErrorCode::ConstraintViolation) => Detail::Corrupt { location: "rows contradict each other".to_owned() },
         None => Detail::Corrupt { location: "a row does not have the expected form".to_owned() },
         Some(_) => unavailable("SQLite refused a statement"),
@@ -32,22 +32,22 @@ fn corrupt_file() -> Detail {
 }
 
 fn unavailable(reason: &str) -> Detail {
-    Detail::Unavailable { reason: reason.to_owned(), cause: Cause::Other }
+    Detail::Unavailable { reason: reason.to_owned(), cause: UnavailableCause::Other }
 }
 
 pub(crate) fn code(error: &SqlError) -> Option<ErrorCode> {
     error.sqlite_error_code()
 }
 
-/// The error of a file that cannot be opened, read or written.
-pub(crate) fn file(path: &Path, error: io::Error) -> Error {
+/// Returns the error for a file that cannot be opened, read or written.
+pub(crate) fn file_error(path: &Path, error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::StorageFull => Error::new(Detail::StorageFull).with_source(error),
         _ => Error::unavailable(format!("`{}` cannot be used", path.display())).with_source(error),
     }
 }
 
-/// The error of a row whose content is not what was written.
+/// Returns the error for stored data that is not what was written.
 pub(crate) fn corrupt(what: impl std::fmt::Display) -> Error {
     Error::corrupt(what.to_string())
 }

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-/// Network file systems, on which locks and shared memory are not reliable, with the numbers that the system reports
-/// for them.
+/// The numbers that the operating system reports for network file systems, and their names. On network file systems
+/// locks and shared memory are not reliable.
 #[cfg(target_os = "linux")]
-const NETWORK: &[(u32, &str)] = &[
+const NETWORK_FILE_SYSTEMS: &[(u32, &str)] = &[
     (0x6969, "nfs"),
     (0xff53_4d42, "cifs"),
     (0xfe53_4d42, "smb2"),
@@ -27,14 +27,14 @@ const NETWORK: &[(u32, &str)] = &[
 #[cfg(target_os = "linux")]
 pub(crate) fn network_file_system(folder: &Path) -> Option<&'static str> {
     let kind = rustix::fs::statfs(folder).ok()?.f_type;
-    name(kind)
+    network_name(kind)
 }
 
 #[cfg(target_os = "linux")]
-fn name(kind: impl TryInto<i64>) -> Option<&'static str> {
+fn network_name(kind: impl TryInto<i64>) -> Option<&'static str> {
     let kind: i64 = kind.try_into().ok()?;
     // On some machines the system reports the number with a sign.
-    NETWORK.iter().find(|(number, _)| i64::from(*number) == kind & 0xffff_ffff).map(|(_, name)| *name)
+    NETWORK_FILE_SYSTEMS.iter().find(|(number, _)| i64::from(*number) == kind & 0xffff_ffff).map(|(_, name)| *name)
 }
 
 /// Returns `None`: on other operating systems, file systems are not examined.
@@ -45,17 +45,20 @@ pub(crate) const fn network_file_system(_folder: &Path) -> Option<&'static str> 
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use super::{NETWORK, name, network_file_system};
+    use super::{NETWORK_FILE_SYSTEMS, network_file_system, network_name};
 
     #[test]
     fn network_file_systems_are_recognised_by_their_number() {
         assert_eq!(
-            NETWORK.iter().filter(|(number, wanted)| name(i64::from(*number)) == Some(wanted)).count(),
-            NETWORK.len()
+            NETWORK_FILE_SYSTEMS
+                .iter()
+                .filter(|(number, wanted)| network_name(i64::from(*number)) == Some(wanted))
+                .count(),
+            NETWORK_FILE_SYSTEMS.len()
         );
-        assert_eq!(name(i64::from(0xff53_4d42_u32.cast_signed())), Some("cifs"));
+        assert_eq!(network_name(i64::from(0xff53_4d42_u32.cast_signed())), Some("cifs"));
         let (ext4, tmpfs, btrfs) = (0xef53_i64, 0x0102_1994_i64, 0x9123_683e_i64);
-        assert_eq!([ext4, tmpfs, btrfs].map(name), [None; 3]);
+        assert_eq!([ext4, tmpfs, btrfs].map(network_name), [None; 3]);
         assert_eq!(network_file_system(&std::env::temp_dir()), None);
     }
 }

@@ -8,7 +8,7 @@
 //! - `writer`: the thread that writes, with many calls in one transaction
 //! - `readers`: the threads that read
 //! - `tenant`: passes calls to these threads and returns their results
-//! - `notifications`: wakes waiting callers, also in other processes
+//! - `notifications`: wakes waiting callers in this process and in other processes
 //! - `inspect`: checks, and repairs of what can be derived
 //! - `schema`, `sql`: connections, the schema, statements
 //! - `database_file`, `file_system`: the files, and the file system that holds them

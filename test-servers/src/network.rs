@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use crate::nats::{Nats, new_folder};
 
 /// The number of servers.
-const COUNT: usize = 3;
+const SERVER_COUNT: usize = 3;
 const CLUSTER_PORT: u16 = 6222;
 
 /// Three servers, and the network between them. Everything is removed when this value is dropped.
@@ -23,10 +23,10 @@ pub struct Network {
 #[derive(Debug)]
 struct NetworkNamespaces {
     /// The prefix of all names. It is short, because the system limits the length of a name.
-    name: String,
+    name_prefix: String,
     /// The first three numbers of every address.
-    prefix: String,
-    cut: Vec<(usize, usize)>,
+    address_prefix: String,
+    interrupted_links: Vec<(usize, usize)>,
 }
 
 impl Network {
@@ -36,13 +36,14 @@ impl Network {
     /// The system has no namespaces, or this process may not make them; or a server cannot be started.
     pub fn start(settings: &str) -> Result<Self> {
         let id = std::process::id();
-        let (name, prefix) = (format!("as{}", id % 1_000_000), format!("10.{}.{}", 100 + id / 250 % 100, id % 250));
-        let namespaces = NetworkNamespaces { name, prefix, cut: Vec::new() };
+        let (name_prefix, address_prefix) =
+            (format!("as{}", id % 1_000_000), format!("10.{}.{}", 100 + id / 250 % 100, id % 250));
+        let namespaces = NetworkNamespaces { name_prefix, address_prefix, interrupted_links: Vec::new() };
         namespaces.create()?;
         let mut network = Self { servers: Vec::new(), namespaces };
         let routes: Vec<_> =
-            (0..COUNT).map(|at| format!("nats://{}:{CLUSTER_PORT}", network.namespaces.address(at))).collect();
-        for at in 0..COUNT {
+            (0..SERVER_COUNT).map(|at| format!("nats://{}:{CLUSTER_PORT}", network.namespaces.address(at))).collect();
+        for at in 0..SERVER_COUNT {
             let (host, namespace) = (network.namespaces.address(at), network.namespaces.namespace(at));
             // With `no_advertise`, a client learns only of the server in its URL.
             let cluster = format!(
@@ -51,7 +52,7 @@ impl Network {
             );
             let settings = format!("server_name: n{at}\n{cluster}\n{settings}\n");
             let wrapper = ["ip", "netns", "exec", &namespace];
-            network.servers.push(Nats::start_as(new_folder(), &wrapper, &host, &settings)?);
+            network.servers.push(Nats::start_with_host(new_folder(), &wrapper, &host, &settings)?);
         }
         Ok(network)
     }
@@ -62,7 +63,7 @@ impl Network {
     /// The command `ip` fails.
     pub fn cut(&mut self, from: usize, to: usize) -> Result<()> {
         self.namespaces.change_route("add", (from, to))?;
-        self.namespaces.cut.push((from, to));
+        self.namespaces.interrupted_links.push((from, to));
         Ok(())
     }
 
@@ -71,9 +72,9 @@ impl Network {
     /// # Errors
     /// As [`cut`](Self::cut).
     pub fn isolate(&mut self, server: usize) -> Result<()> {
-        for other in (0..COUNT).filter(|other| *other != server) {
+        for other in (0..SERVER_COUNT).filter(|other| *other != server) {
             for link in [(server, other), (other, server)] {
-                if !self.namespaces.cut.contains(&link) {
+                if !self.namespaces.interrupted_links.contains(&link) {
                     self.cut(link.0, link.1)?;
                 }
             }
@@ -86,7 +87,7 @@ impl Network {
     /// # Errors
     /// As [`cut`](Self::cut).
     pub fn restore(&mut self) -> Result<()> {
-        while let Some(link) = self.namespaces.cut.pop() {
+        while let Some(link) = self.namespaces.interrupted_links.pop() {
             self.namespaces.change_route("del", link)?;
         }
         Ok(())
@@ -99,7 +100,7 @@ impl Network {
     /// # Errors
     /// The command `ip` fails.
     pub fn has_recovered(&self) -> Result<bool> {
-        for at in 0..COUNT {
+        for at in 0..SERVER_COUNT {
             if ip(&format!("netns exec {} ss -Htni", self.namespaces.namespace(at)))?.contains(" backoff:") {
                 return Ok(false);
             }
@@ -110,20 +111,20 @@ impl Network {
 
 impl NetworkNamespaces {
     fn namespace(&self, at: usize) -> String {
-        format!("{}n{at}", self.name)
+        format!("{}n{at}", self.name_prefix)
     }
 
     fn address(&self, at: usize) -> String {
-        format!("{}.{}", self.prefix, 10 + at)
+        format!("{}.{}", self.address_prefix, 10 + at)
     }
 
     fn create(&self) -> Result<()> {
-        let (bridge, prefix) = (format!("{}b", self.name), &self.prefix);
+        let (bridge, address_prefix) = (format!("{}b", self.name_prefix), &self.address_prefix);
         ip(&format!("link add {bridge} type bridge"))?;
-        ip(&format!("addr add {prefix}.1/24 dev {bridge}"))?;
+        ip(&format!("addr add {address_prefix}.1/24 dev {bridge}"))?;
         ip(&format!("link set {bridge} up"))?;
-        for at in 0..COUNT {
-            let (namespace, link) = (self.namespace(at), format!("{}v{at}", self.name));
+        for at in 0..SERVER_COUNT {
+            let (namespace, link) = (self.namespace(at), format!("{}v{at}", self.name_prefix));
             ip(&format!("netns add {namespace}"))?;
             ip(&format!("link add {link} type veth peer name eth0 netns {namespace}"))?;
             ip(&format!("link set {link} master {bridge} up"))?;
@@ -135,18 +136,18 @@ impl NetworkNamespaces {
     }
 
     /// Adds or deletes the route that drops all packets from one server to another.
-    fn change_route(&self, act: &str, (from, to): (usize, usize)) -> Result<()> {
-        ip(&format!("-n {} route {act} blackhole {}/32", self.namespace(from), self.address(to)))?;
+    fn change_route(&self, route_command: &str, (from, to): (usize, usize)) -> Result<()> {
+        ip(&format!("-n {} route {route_command} blackhole {}/32", self.namespace(from), self.address(to)))?;
         Ok(())
     }
 }
 
 impl Drop for NetworkNamespaces {
     fn drop(&mut self) {
-        for at in 0..COUNT {
+        for at in 0..SERVER_COUNT {
             let _gone = ip(&format!("netns del {}", self.namespace(at)));
         }
-        let _gone = ip(&format!("link del {}b", self.name));
+        let _gone = ip(&format!("link del {}b", self.name_prefix));
     }
 }
 

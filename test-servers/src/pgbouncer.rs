@@ -20,7 +20,7 @@ use crate::{
 pub const POOLER_URL_VARIABLE: &str = "AGENTSTORE_TEST_PGBOUNCER_URL";
 
 const PORT: u16 = 6_432;
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A pooler. It is killed when this value is dropped. Its files are in the folder of the server.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl PgBouncer {
     /// The pooler cannot be found, downloaded or started.
     pub fn start(server: &Postgres) -> Result<Self> {
         let folder = server.folder();
-        let program = find::pgbouncer()?.copied_to(folder)?;
+        let program = find::pgbouncer()?.copy_to(folder)?;
         let settings = format!(
             "[databases]\n* = host={0} user=postgres\n[pgbouncer]\nunix_socket_dir = {0}\nlisten_port = {PORT}\n\
              auth_type = any\npool_mode = transaction\nmax_client_conn = 1000\ndefault_pool_size = 20\n",
@@ -72,7 +72,7 @@ impl PgBouncer {
         #[expect(clippy::disallowed_methods, reason = "a server starts in real time")]
         let start = Instant::now();
         while !folder.join(format!(".s.PGSQL.{PORT}")).exists() {
-            if self.child.try_wait()?.is_some() || start.elapsed() > PATIENCE {
+            if self.child.try_wait()?.is_some() || start.elapsed() > START_TIMEOUT {
                 let log = fs::read_to_string(folder.join("pgbouncer.log")).unwrap_or_default();
                 bail!("pgbouncer does not start:\n{log}");
             }

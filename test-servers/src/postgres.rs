@@ -19,7 +19,7 @@ pub const POSTGRES_URL_VARIABLE: &str = "AGENTSTORE_TEST_POSTGRES_URL";
 
 /// The user that runs PostgreSQL if this process is root, because PostgreSQL refuses to run as root.
 pub(crate) const NOBODY: u32 = 65_534;
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_OR_END_TIMEOUT: Duration = Duration::from_secs(30);
 /// The settings of every server.
 const SETTINGS: [&str; 5] =
     ["listen_addresses=", "max_connections=300", "restart_after_crash=off", "shared_buffers=256MB", "max_wal_size=4GB"];
@@ -50,7 +50,7 @@ impl Postgres {
     /// # Errors
     /// As [`start`](Self::start).
     pub fn start_newest(settings: &[&str]) -> Result<Self> {
-        Self::new(find::newest_postgres()?, new_folder(), settings, None)
+        Self::new(find::newest_postgres_folder()?, new_folder(), settings, None)
     }
 
     /// Starts a new server whose clock can be set with [`set_clock`](Self::set_clock).
@@ -59,8 +59,8 @@ impl Postgres {
     /// As [`start`](Self::start).
     pub fn start_with_clock() -> Result<Self> {
         let folder = new_folder();
-        let clock = (find::faketime()?, folder.join("clock"));
-        Self::new(find::postgres()?, folder, &[], Some(clock))
+        let clock = (find::faketime_library()?, folder.join("clock"));
+        Self::new(find::postgres_folder()?, folder, &[], Some(clock))
     }
 
     /// Sets the clock of the server to `seconds` ahead of the clock of the host, or behind it if the number is
@@ -82,7 +82,7 @@ impl Postgres {
     /// # Errors
     /// As [`start`](Self::start).
     pub fn start_in(folder: PathBuf, settings: &[&str]) -> Result<Self> {
-        Self::new(find::postgres()?, folder, settings, None)
+        Self::new(find::postgres_folder()?, folder, settings, None)
     }
 
     fn new(bin: PathBuf, folder: PathBuf, settings: &[&str], clock: Option<(PathBuf, PathBuf)>) -> Result<Self> {
@@ -92,15 +92,15 @@ impl Postgres {
         }
         let settings = SETTINGS.iter().chain(settings).map(ToString::to_string).collect();
         let mut server = Self { bin, folder, settings, clock, child: None };
-        let made = server
+        let initdb_output = server
             .program("initdb")
             .arg("--pgdata")
             .arg(server.data())
             .args(["--auth=trust", "--encoding=UTF8", "--locale=C", "--username=postgres", "--no-sync"])
             .output()
             .context("initdb cannot be started")?;
-        if !made.status.success() {
-            bail!("initdb failed: {}", String::from_utf8_lossy(&made.stderr));
+        if !initdb_output.status.success() {
+            bail!("initdb failed: {}", String::from_utf8_lossy(&initdb_output.stderr));
         }
         if let Some((library, _)) = &mut server.clock {
             // The user that runs the server may have no access to the folder of the workspace.
@@ -120,7 +120,7 @@ impl Postgres {
     pub fn restart(&mut self) -> Result<()> {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.folder.join("log"))?;
         // A file of an earlier start would wrongly say that the server is ready.
-        let _none = fs::remove_file(self.data().join("postmaster.pid"));
+        let _absent = fs::remove_file(self.data().join("postmaster.pid"));
         let mut command = self.program("postgres");
         command.arg("-D").arg(self.data()).arg("-k").arg(&self.folder);
         for setting in &self.settings {
@@ -142,7 +142,7 @@ impl Postgres {
         let start = Instant::now();
         // The last line of this file says whether the server is ready.
         while !fs::read_to_string(&pid_file).is_ok_and(|text| text.trim_end().ends_with("ready")) {
-            if child.try_wait()?.is_some() || start.elapsed() > PATIENCE {
+            if child.try_wait()?.is_some() || start.elapsed() > START_OR_END_TIMEOUT {
                 bail!("PostgreSQL does not start:\n{}", fs::read_to_string(log).unwrap_or_default());
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -191,12 +191,12 @@ impl Postgres {
     /// A process cannot be killed, or does not end.
     pub fn kill(&mut self) -> Result<()> {
         let Some(mut child) = self.child.take() else { return Ok(()) };
-        if let Some(pid) = pid(child.id()) {
+        if let Some(pid) = to_pid(child.id()) {
             // A suspended server starts no more processes. A process that is not killed here would keep the shared
             // memory, and the server could not be started again.
             kill_process(pid, Signal::STOP)?;
         }
-        let children = children(child.id())?;
+        let children = child_processes(child.id())?;
         child.kill()?;
         for &pid in &children {
             // The process may have ended by itself.
@@ -211,7 +211,7 @@ impl Postgres {
     /// # Errors
     /// It is not possible to wait for the end of the process.
     pub fn shut_down(&mut self) -> Result<()> {
-        self.interrupt().map(drop)
+        self.send_interrupt_and_wait().map(drop)
     }
 
     /// Stops the server, and checks its exit status.
@@ -219,15 +219,15 @@ impl Postgres {
     /// # Errors
     /// The server ended with a failure.
     pub fn stop(mut self) -> Result<()> {
-        match self.interrupt()? {
+        match self.send_interrupt_and_wait()? {
             Some(status) if !status.success() => bail!("PostgreSQL ended with {status}"),
             _ => Ok(()),
         }
     }
 
-    fn interrupt(&mut self) -> Result<Option<ExitStatus>> {
+    fn send_interrupt_and_wait(&mut self) -> Result<Option<ExitStatus>> {
         let Some(mut child) = self.child.take() else { return Ok(None) };
-        if let Some(pid) = pid(child.id()) {
+        if let Some(pid) = to_pid(child.id()) {
             let _gone = kill_process(pid, Signal::INT);
         }
         Ok(Some(child.wait()?))
@@ -236,27 +236,29 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        let _ended = self.interrupt();
+        let _ended = self.send_interrupt_and_wait();
         let _removed = fs::remove_dir_all(&self.folder);
     }
 }
 
 fn new_folder() -> PathBuf {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    static NEXT_NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
     format!("/tmp/agentstore-postgres-{}-{number}", std::process::id()).into()
 }
 
-pub(crate) fn pid(number: u32) -> Option<Pid> {
+pub(crate) fn to_pid(number: u32) -> Option<Pid> {
     i32::try_from(number).ok().and_then(Pid::from_raw)
 }
 
 /// Returns the child processes of a process.
-fn children(of: u32) -> Result<Vec<Pid>> {
+fn child_processes(parent_id: u32) -> Result<Vec<Pid>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")? {
-        let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()).and_then(pid) else { continue };
-        if state_and_parent(pid).is_some_and(|(_, parent)| parent == of.to_string()) {
+        let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()).and_then(to_pid) else {
+            continue;
+        };
+        if state_and_parent(pid).is_some_and(|(_, parent)| parent == parent_id.to_string()) {
             found.push(pid);
         }
     }
@@ -268,7 +270,7 @@ fn wait_for_end(pid: Pid) -> Result<()> {
     #[expect(clippy::disallowed_methods, reason = "a process ends in real time")]
     let start = Instant::now();
     while state_and_parent(pid).is_some_and(|(state, _)| state != "Z" && state != "X") {
-        if start.elapsed() > PATIENCE {
+        if start.elapsed() > START_OR_END_TIMEOUT {
             bail!("process {} of PostgreSQL does not end", pid.as_raw_nonzero());
         }
         std::thread::sleep(Duration::from_millis(1));

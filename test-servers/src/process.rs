@@ -37,16 +37,16 @@ pub fn send_line(line: impl Display) {
 
 /// Waits until the process that started this one calls [`Process::let_continue`] or [`Process::end`], or ends.
 pub fn wait_for_parent() {
-    let _told = std::io::stdin().read(&mut [0]);
+    let _signal = std::io::stdin().read(&mut [0]);
 }
 
 impl Process {
-    /// Starts a process that runs the test with this name. `before` is empty, or is a command, such as `strace` with
-    /// its arguments, that starts the test binary.
+    /// Starts a process that runs the test with this name. `command_prefix` is empty, or is a command, such as `strace`
+    /// with its arguments, that starts the test binary.
     #[must_use]
-    pub fn begin(before: &[&str], test: &str, environment: &[(&str, &str)]) -> Self {
+    pub fn begin(command_prefix: &[&str], test: &str, environment: &[(&str, &str)]) -> Self {
         let binary = std::env::current_exe().unwrap();
-        let mut words = before.iter().map(Into::into).chain([binary.into_os_string()]);
+        let mut words = command_prefix.iter().map(Into::into).chain([binary.into_os_string()]);
         let mut child = Command::new(words.next().unwrap())
             .args(words)
             .args(["--exact", test, "--nocapture", "--test-threads", "1"])

@@ -14,12 +14,12 @@ const SYNC_EACH_MESSAGE: &str = "jetstream { sync_interval: always }";
 /// Measures all backends. Stores on files are created in `folder`, which is on the disk to measure. Starts PostgreSQL
 /// and NATS with durable settings, unless environment variables name other servers.
 pub(crate) fn run(root: &Path, folder: &Path) -> Result<()> {
-    println!("== the machine: {}", machine());
+    println!("== the machine: {}", describe_machine());
     fs::create_dir_all(folder)?;
     let folder = folder.canonicalize()?;
     let path = folder.display().to_string();
     for url in ["memory:".to_owned(), format!("file:{path}/agentstore-data")] {
-        bench(root, &url)?;
+        run_scenarios(root, &url)?;
     }
     let opening = ["run", "--release", "--package", "benches", "--bin", "opening", "--", "--folder", &path];
     cargo(root, "opening a store on files", &opening)?;
@@ -41,23 +41,23 @@ pub(crate) fn run(root: &Path, folder: &Path) -> Result<()> {
 }
 
 fn bench_postgres(root: &Path, url: &str) -> Result<()> {
-    bench(root, url)?;
+    run_scenarios(root, url)?;
     let cost = ["run", "--release", "--package", "benches", "--bin", "cost", "--", "--only", "postgres"];
     cargo_with(root, "long histories on PostgreSQL", &cost, [(POSTGRES_URL_VARIABLE, url.to_owned())])
 }
 
 fn bench_nats(root: &Path, url: &str) -> Result<()> {
-    bench(root, url)?;
+    run_scenarios(root, url)?;
     let cost = ["run", "--release", "--package", "benches", "--bin", "cost", "--", "--only", "nats"];
     cargo_with(root, "long mailboxes on NATS", &cost, [(NATS_URL_VARIABLE, url.to_owned())])
 }
 
-fn bench(root: &Path, url: &str) -> Result<()> {
+fn run_scenarios(root: &Path, url: &str) -> Result<()> {
     cargo(root, "scenarios", &["run", "--release", "--package", "cli", "--", "bench", "--store", url])
 }
 
 /// Returns a description of the machine, because the figures depend on it.
-pub(crate) fn machine() -> String {
+pub(crate) fn describe_machine() -> String {
     let cores = thread::available_parallelism().map_or(0, usize::from);
     let field = |file: &str, name: &str| {
         let text = fs::read_to_string(file).ok()?;

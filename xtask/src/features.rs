@@ -20,9 +20,9 @@ const CRATES_OF_FEATURES: [(&str, &[&str]); 6] = [
     ("tls-aws-lc-rs", &["aws-lc-rs"]),
 ];
 
-/// Compiles the library without features, with each feature, with all features and, if `in_pairs` is set, with each
+/// Compiles the library without features, with each feature, with all features and, if `checks_pairs` is set, with each
 /// pair of features. Then checks the dependencies of the features.
-pub(crate) fn run(root: &Path, in_pairs: bool) -> Result<()> {
+pub(crate) fn run(root: &Path, checks_pairs: bool) -> Result<()> {
     let features = features(root)?;
     let alone = features.iter().cloned();
     let pairs = features
@@ -30,24 +30,24 @@ pub(crate) fn run(root: &Path, in_pairs: bool) -> Result<()> {
         .enumerate()
         .flat_map(|(at, one)| features.iter().skip(at + 1).map(move |other| format!("{one},{other}")));
     let none_and_all = [String::new(), features.join(",")];
-    for chosen in none_and_all.into_iter().chain(alone).chain(pairs.filter(|_| in_pairs)) {
+    for chosen in none_and_all.into_iter().chain(alone).chain(pairs.filter(|_| checks_pairs)) {
         let check = ["clippy", "--quiet", "--package", LIBRARY, "--no-default-features", "--features", &chosen];
         cargo(root, "features", &[&check[..], &["--", "--deny", "warnings"]].concat())?;
     }
-    let with = dependencies(root, &features.join(","))?;
+    let all_dependencies = dependencies(root, &features.join(","))?;
     for (feature, crates) in CRATES_OF_FEATURES {
         let others: Vec<_> = features.iter().filter(|other| *other != feature).map(String::as_str).collect();
-        let without = dependencies(root, &others.join(","))?;
+        let dependencies_without = dependencies(root, &others.join(","))?;
         for name in crates {
-            if !with.iter().any(|found| found == name) {
+            if !all_dependencies.iter().any(|found| found == name) {
                 bail!("`{name}` is not a dependency of a build with all features: `{feature}` should bring it");
             }
-            if without.iter().any(|found| found == name) {
+            if dependencies_without.iter().any(|found| found == name) {
                 bail!("`{name}` is a dependency of a build without the feature `{feature}`");
             }
         }
     }
-    let pairs = if in_pairs { ", in pairs" } else { "" };
+    let pairs = if checks_pairs { ", in pairs" } else { "" };
     println!("{} features compile alone{pairs} and together; none has the drivers of another", features.len());
     Ok(())
 }

@@ -54,8 +54,8 @@ fn run() -> Result<()> {
     let mut parser = Parser::from_env();
     match parser.next()? {
         Some(Arg::Value(task)) if task == "test" => test::run(&root(), &test_options(&mut parser)?),
-        Some(Arg::Value(task)) if task == "faults" => test::faults(&root()),
-        Some(Arg::Value(task)) if task == "matrix" => test::matrix(&root()),
+        Some(Arg::Value(task)) if task == "faults" => test::run_faults(&root()),
+        Some(Arg::Value(task)) if task == "matrix" => test::write_matrix(&root()),
         Some(Arg::Value(task)) if task == "bench" => match parser.next()? {
             None => bench::run(&root(), &std::env::temp_dir()),
             Some(Arg::Value(folder)) => bench::run(&root(), Path::new(&folder)),
@@ -80,12 +80,12 @@ fn test_options(parser: &mut Parser) -> Result<test::Options> {
     while let Some(arg) = parser.next()? {
         match arg {
             Arg::Long("full") => options.is_full = true,
-            Arg::Long("record") => options.records = true,
+            Arg::Long("record") => options.writes_times = true,
             Arg::Value(package) => options.packages.push(package.string()?),
             arg => bail!("{}; see `cargo xtask --help`", arg.unexpected()),
         }
     }
-    if options.records && !options.packages.is_empty() {
+    if options.writes_times && !options.packages.is_empty() {
         bail!("`--record` records the times of all tests: leave out `{}`", options.packages.join(" "));
     }
     Ok(options)

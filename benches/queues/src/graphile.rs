@@ -15,10 +15,10 @@ use graphile_worker::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{BATCH, Durations, Workload, WORKERS, wait_until_done};
+use crate::{BATCH_SIZE, Durations, Workload, WORKER_COUNT, wait_until_done};
 
 #[derive(Debug, Clone)]
-struct Count(Arc<AtomicUsize>);
+struct DoneCount(Arc<AtomicUsize>);
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Job {
@@ -30,7 +30,7 @@ impl TaskHandler for Job {
     const IDENTIFIER: &'static str = "job";
 
     async fn run(self, context: WorkerContext) -> impl IntoTaskHandlerResult {
-        if let Some(count) = context.get_ext::<Count>() {
+        if let Some(count) = context.get_ext::<DoneCount>() {
             count.0.fetch_add(1, Ordering::Relaxed);
         }
         Ok::<(), String>(())
@@ -38,14 +38,14 @@ impl TaskHandler for Job {
 }
 
 pub(crate) async fn run(workload: &Workload) -> Result<Durations> {
-    let count = Count(Arc::default());
+    let count = DoneCount(Arc::default());
     let worker = WorkerOptions::default()
         .schema(&format!("bench_graphile_{}", workload.name))
-        .concurrency(2 * WORKERS)
+        .concurrency(2 * WORKER_COUNT)
         .poll_interval(Duration::from_millis(500))
         .complete_job_batch_delay(Duration::from_millis(5))
         .fail_job_batch_delay(Duration::from_millis(5))
-        .local_queue(LocalQueueConfig::default().with_size(BATCH))
+        .local_queue(LocalQueueConfig::default().with_size(BATCH_SIZE))
         .database_url(&workload.url)
         .max_pg_conn(20)
         .add_extension(count.clone())
@@ -54,16 +54,16 @@ pub(crate) async fn run(workload: &Workload) -> Result<Durations> {
         .await?;
     let worker = Arc::new(worker);
     let start = Instant::now();
-    let mut running = Vec::new();
-    for number in 0..WORKERS {
+    let mut enqueue_tasks = Vec::new();
+    for number in 0..WORKER_COUNT {
         let (utils, workload) = (worker.create_utils(), workload.clone());
-        running.push(tokio::spawn(async move {
-            for first in (number * BATCH..workload.jobs).step_by(WORKERS * BATCH) {
-                let jobs: Vec<_> = (first..workload.jobs.min(first + BATCH))
+        enqueue_tasks.push(tokio::spawn(async move {
+            for first in (number * BATCH_SIZE..workload.jobs).step_by(WORKER_COUNT * BATCH_SIZE) {
+                let jobs: Vec<_> = (first..workload.jobs.min(first + BATCH_SIZE))
                     .map(|number| RawJobSpec {
                         identifier: Job::IDENTIFIER.to_owned(),
-                        payload: Workload::payload(number),
-                        spec: JobSpec { queue_name: workload.threads.map(|_| workload.thread(number)), ..JobSpec::default() },
+                        payload: Workload::payload_of_job(number),
+                        spec: JobSpec { queue_name: workload.threads.map(|_| workload.thread_of_job(number)), ..JobSpec::default() },
                     })
                     .collect();
                 utils.add_raw_jobs(&jobs).await?;
@@ -71,18 +71,18 @@ pub(crate) async fn run(workload: &Workload) -> Result<Durations> {
             anyhow::Ok(())
         }));
     }
-    for enqueuing in running {
+    for enqueuing in enqueue_tasks {
         enqueuing.await??;
     }
-    let enqueued = start.elapsed();
+    let enqueue_time = start.elapsed();
     let start = Instant::now();
-    let working = tokio::spawn({
+    let worker_task = tokio::spawn({
         let worker = Arc::clone(&worker);
         async move { worker.run().await }
     });
     wait_until_done(|| count.0.load(Ordering::Relaxed), workload.jobs).await?;
-    let worked = start.elapsed();
+    let work_time = start.elapsed();
     worker.request_shutdown();
-    working.await??;
-    Ok(Durations { enqueued, worked })
+    worker_task.await??;
+    Ok(Durations { enqueue_time, work_time })
 }

@@ -14,7 +14,7 @@ use store_core::{
 };
 use store_postgres::{PostgresConfig, PostgresStore};
 
-use crate::{BATCH, Durations, Workload, WORKERS, wait_until_done};
+use crate::{BATCH_SIZE, Durations, Workload, WORKER_COUNT, wait_until_done};
 
 pub(crate) async fn run(workload: &Workload) -> Result<Durations> {
     let store =
@@ -24,17 +24,17 @@ pub(crate) async fn run(workload: &Workload) -> Result<Durations> {
     let mailbox = stores.mailbox.context("the store has no mailbox")?;
     let wake_ups = stores.wake_ups.context("the store has no wake-ups")?;
     let start = Instant::now();
-    let mut running = Vec::new();
-    for worker in 0..WORKERS {
-        running.push(tokio::spawn(enqueue(Arc::clone(&mailbox), workload.clone(), worker)));
+    let mut worker_tasks = Vec::new();
+    for worker in 0..WORKER_COUNT {
+        worker_tasks.push(tokio::spawn(enqueue(Arc::clone(&mailbox), workload.clone(), worker)));
     }
-    for worker in running.drain(..) {
+    for worker in worker_tasks.drain(..) {
         worker.await??;
     }
-    let enqueued = start.elapsed();
+    let enqueue_time = start.elapsed();
     let (start, done) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
-    for worker in 0..WORKERS {
-        running.push(tokio::spawn(work(
+    for worker in 0..WORKER_COUNT {
+        worker_tasks.push(tokio::spawn(work(
             Arc::clone(&mailbox),
             Arc::clone(&wake_ups),
             workload.jobs,
@@ -43,22 +43,22 @@ pub(crate) async fn run(workload: &Workload) -> Result<Durations> {
         )));
     }
     wait_until_done(|| done.load(Ordering::Relaxed), workload.jobs).await?;
-    let worked = start.elapsed();
-    for worker in running {
+    let work_time = start.elapsed();
+    for worker in worker_tasks {
         worker.await??;
     }
     store.close().await?;
-    Ok(Durations { enqueued, worked })
+    Ok(Durations { enqueue_time, work_time })
 }
 
 async fn enqueue(mailbox: Arc<dyn MailboxStore>, workload: Workload, worker: usize) -> Result<()> {
     let run = RunId::new("bench")?;
-    for first in (worker * BATCH..workload.jobs).step_by(WORKERS * BATCH) {
-        let new = |number: usize| -> Result<NewDispatch> {
-            let payload = Json::parse(&Workload::payload(number).to_string())?;
-            Ok(NewDispatch::new(ThreadId::new(workload.thread(number))?, run.clone()).with_payload(payload))
+    for first in (worker * BATCH_SIZE..workload.jobs).step_by(WORKER_COUNT * BATCH_SIZE) {
+        let new_dispatch = |number: usize| -> Result<NewDispatch> {
+            let payload = Json::parse(&Workload::payload_of_job(number).to_string())?;
+            Ok(NewDispatch::new(ThreadId::new(workload.thread_of_job(number))?, run.clone()).with_payload(payload))
         };
-        let dispatches = (first..workload.jobs.min(first + BATCH)).map(new).collect::<Result<_>>()?;
+        let dispatches = (first..workload.jobs.min(first + BATCH_SIZE)).map(new_dispatch).collect::<Result<_>>()?;
         for answer in mailbox.enqueue(dispatches).await? {
             answer?;
         }
@@ -75,7 +75,7 @@ async fn work(
 ) -> Result<()> {
     let name = WorkerId::new(format!("worker-{worker}"))?;
     while done.load(Ordering::Relaxed) < jobs {
-        let request = ClaimRequest::new(name.clone(), Duration::from_secs(60)).up_to(u32::try_from(BATCH)?);
+        let request = ClaimRequest::new(name.clone(), Duration::from_secs(60)).up_to(u32::try_from(BATCH_SIZE)?);
         let claims = mailbox.claim(request).await?;
         if claims.claimed.is_empty() {
             // Another worker has claimed the dispatch that woke this worker. The pause limits how often a worker claims
@@ -84,8 +84,8 @@ async fn work(
             wake_ups.wait(Duration::from_millis(100)).await?;
             continue;
         }
-        let ends = claims.claimed.iter().map(|held| (held.claim(), Settlement::Ack { result: None })).collect();
-        for answer in mailbox.settle(ends).await? {
+        let settlements = claims.claimed.iter().map(|held| (held.claim(), Settlement::Ack { result: None })).collect();
+        for answer in mailbox.settle(settlements).await? {
             answer?;
             done.fetch_add(1, Ordering::Relaxed);
         }

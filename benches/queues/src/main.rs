@@ -28,10 +28,10 @@ Options:
   --only QUEUE   only this queue: mailbox, graphile or apalis
 ";
 
-pub(crate) const WORKERS: usize = 8;
-pub(crate) const BATCH: usize = 100;
+pub(crate) const WORKER_COUNT: usize = 8;
+pub(crate) const BATCH_SIZE: usize = 100;
 /// How long the workers of a queue may take to do all jobs.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
+pub(crate) const WORK_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The jobs of one run of a queue.
 #[derive(Debug, Clone)]
@@ -46,12 +46,12 @@ pub(crate) struct Workload {
 
 impl Workload {
     /// Returns the payload of a job.
-    pub(crate) fn payload(number: usize) -> serde_json::Value {
+    pub(crate) fn payload_of_job(number: usize) -> serde_json::Value {
         json!({ "number": number, "text": "x".repeat(100) })
     }
 
     /// Returns the id of the thread of a job.
-    pub(crate) fn thread(&self, number: usize) -> String {
+    pub(crate) fn thread_of_job(&self, number: usize) -> String {
         format!("{}-{}", self.name, number % self.threads.unwrap_or(usize::MAX))
     }
 }
@@ -59,8 +59,8 @@ impl Workload {
 /// How long it took to enqueue all jobs, and to do all of them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Durations {
-    pub(crate) enqueued: Duration,
-    pub(crate) worked: Duration,
+    pub(crate) enqueue_time: Duration,
+    pub(crate) work_time: Duration,
 }
 
 #[tokio::main(worker_threads = 2)]
@@ -83,34 +83,34 @@ async fn main() -> Result<()> {
         }
     }
     let url = url.context("no server is given: start one with `cargo xtask servers` and name it with `--url`")?;
-    for order in [None, Some(threads)] {
-        let mut found = [const { Vec::new() }; 3];
+    for ordered_threads in [None, Some(threads)] {
+        let mut durations_of_queues = [const { Vec::new() }; 3];
         for round in 0..rounds {
-            let name = format!("{}{round}", if order.is_some() { "ordered" } else { "free" });
-            let workload = Workload { url: url.clone(), jobs, threads: order, name };
-            let runs = |queue| only.as_deref().is_none_or(|only| only == queue);
-            if runs("mailbox") {
-                found[0].push(mailbox::run(&workload).await?);
+            let name = format!("{}{round}", if ordered_threads.is_some() { "ordered" } else { "free" });
+            let workload = Workload { url: url.clone(), jobs, threads: ordered_threads, name };
+            let is_selected = |queue| only.as_deref().is_none_or(|only| only == queue);
+            if is_selected("mailbox") {
+                durations_of_queues[0].push(mailbox::run(&workload).await?);
             }
-            if runs("graphile") {
-                found[1].push(graphile::run(&workload).await?);
+            if is_selected("graphile") {
+                durations_of_queues[1].push(graphile::run(&workload).await?);
             }
-            if runs("apalis") && order.is_none() {
-                found[2].push(apalis_queue::run(&workload).await?);
+            if is_selected("apalis") && ordered_threads.is_none() {
+                durations_of_queues[2].push(apalis_queue::run(&workload).await?);
             }
         }
-        for (queue, mut runs) in ["agentstore mailbox", "graphile_worker", "apalis-postgres"].into_iter().zip(found) {
-            runs.sort_by_key(|done| done.enqueued + done.worked);
+        for (queue, mut runs) in ["agentstore mailbox", "graphile_worker", "apalis-postgres"].into_iter().zip(durations_of_queues) {
+            runs.sort_by_key(|done| done.enqueue_time + done.work_time);
             let Some(done) = runs.get(runs.len() / 2) else { continue };
             let rate = |time: Duration| (jobs as f64 / time.as_secs_f64()).round();
             println!(
                 "{}",
                 json!({
                     "queue": queue,
-                    "jobs": if order.is_some() { "ordered" } else { "free" },
-                    "enqueued_per_second": rate(done.enqueued),
-                    "worked_per_second": rate(done.worked),
-                    "both_per_second": rate(done.enqueued + done.worked),
+                    "jobs": if ordered_threads.is_some() { "ordered" } else { "free" },
+                    "enqueued_per_second": rate(done.enqueue_time),
+                    "worked_per_second": rate(done.work_time),
+                    "both_per_second": rate(done.enqueue_time + done.work_time),
                 })
             );
         }
@@ -122,7 +122,7 @@ async fn main() -> Result<()> {
 pub(crate) async fn wait_until_done(done: impl Fn() -> usize, all: usize) -> Result<()> {
     let start = Instant::now();
     while done() < all {
-        anyhow::ensure!(start.elapsed() < PATIENCE, "only {} of {all} jobs are done", done());
+        anyhow::ensure!(start.elapsed() < WORK_TIMEOUT, "only {} of {all} jobs are done", done());
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     Ok(())

@@ -22,14 +22,14 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    pub(crate) fn prepare(&mut self) -> Result<()> {
-        self.message.prepare()
+    pub(crate) fn read_input(&mut self) -> Result<()> {
+        self.message.read_input()
     }
 }
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    let message = args.message.read()?;
-    let guard = args.guard.for_new_or_existing(session, args.thread.clone()).await?;
+    let message = args.message.into_message()?;
+    let guard = args.guard.for_new_or_existing_thread(session, args.thread.clone()).await?;
     let receipt = session.commits()?.commit(guard.commit().entry(NewEntry::new(message))).await?;
     print_receipt(&receipt, &format!("appended to thread {}", args.thread), out)
 }

@@ -19,8 +19,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    let thread = session.thread(&args.thread).await?;
+    let thread = session.require_thread(&args.thread).await?;
     let checkpoint = args.label.map_or_else(NewCheckpoint::new, |label| NewCheckpoint::new().with_label(label));
-    let receipt = session.commits()?.checkpoint(args.guard.for_thread(&thread), checkpoint).await?;
+    let receipt = session.commits()?.checkpoint(args.guard.for_existing_thread(&thread), checkpoint).await?;
     print_receipt(&receipt, &format!("set a checkpoint in thread {}", args.thread), out)
 }

@@ -13,7 +13,7 @@ use crate::{
     failure::Result,
     output::Output,
     session::Session,
-    text::{self, count, safe},
+    text::{self, terminal_safe, with_noun},
 };
 
 /// Print the messages that would be sent to a model, in order, and the repairs that were made
@@ -81,7 +81,7 @@ impl From<ThreadContext> for ContextDocument {
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let mut request = match &args.at {
-        Some(at) => ContextRequest::at(at.find(session, &args.thread).await?),
+        Some(at) => ContextRequest::at(at.resolve(session, &args.thread).await?),
         None => ContextRequest::head(),
     };
     request.open_calls = match args.open_calls {
@@ -90,10 +90,10 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         OpenCallsArg::Drop => OpenCalls::Drop,
     };
     let found = session.threads()?.load_context(&args.thread, request).await?;
-    if out.json() {
-        out.document(&ContextDocument::from(found))?;
+    if out.is_json() {
+        out.print_document(&ContextDocument::from(found))?;
     } else {
-        out.page()?;
+        out.start_pager()?;
         print(&found, out)?;
     }
     Ok(Ending::Success)
@@ -103,21 +103,25 @@ fn print(found: &ThreadContext, out: &mut Output) -> Result<()> {
     for message in &found.context.messages {
         print_message(message, out)?;
     }
-    let mut sums = count(found.context.messages.len() as u64, "message");
+    let mut totals = with_noun(found.context.messages.len() as u64, "message");
     if let Some(size) = found.context_size {
-        sums.push_str(&format!(", context size {}", count(size, "token")));
+        totals.push_str(&format!(", context size {}", with_noun(size, "token")));
     }
     if let Some(model) = found.context.origin.as_ref().and_then(|origin| origin.model.as_ref()) {
-        sums.push_str(&format!(", model {}", safe(model)));
+        totals.push_str(&format!(", model {}", terminal_safe(model)));
     }
-    out.line(out.style(sums).dim())?;
+    out.print_line(out.style(totals).dim())?;
     for repair in &found.context.repairs {
         let call = repair.tool_use_id.as_ref().map_or_else(String::new, |id| format!(" (call {id})"));
-        let what = describe(repair.kind);
-        out.line(format!("repaired at entry {}: {what}{}", safe(repair.entry.as_str()), safe(&call)))?;
+        let what = describe_repair(repair.kind);
+        out.print_line(format!(
+            "repaired at entry {}: {what}{}",
+            terminal_safe(repair.entry.as_str()),
+            terminal_safe(&call)
+        ))?;
     }
     for (key, value) in &found.state {
-        out.line(format!("state {} = {}", safe(key), text::one_line(value.as_str(), out.width())))?;
+        out.print_line(format!("state {} = {}", terminal_safe(key), text::one_line(value.as_str(), out.width())))?;
     }
     Ok(())
 }
@@ -126,14 +130,14 @@ fn print_message(message: &ContextMessage, out: &mut Output) -> Result<()> {
     let made = if message.synthetic { ", added for the model" } else { "" };
     let note = format!("entry {}{made}", message.entry);
     let role = message.message.role.name();
-    out.line(format!("{}  {}", out.style(role).bold(), out.style(safe(&note)).dim()))?;
-    for line in safe(&text::message_text(&message.message)).lines() {
-        out.line(format!("  {line}"))?;
+    out.print_line(format!("{}  {}", out.style(role).bold(), out.style(terminal_safe(&note)).dim()))?;
+    for line in terminal_safe(&text::message_text(&message.message)).lines() {
+        out.print_line(format!("  {line}"))?;
     }
-    out.line("")
+    out.print_line("")
 }
 
-const fn describe(kind: RepairKind) -> &'static str {
+const fn describe_repair(kind: RepairKind) -> &'static str {
     match kind {
         RepairKind::OrphanResultDropped => "a result was left out because its call is not in the context",
         RepairKind::OpenCallAnswered => "a call was answered with an error because no result was recorded",

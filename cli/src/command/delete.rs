@@ -8,7 +8,7 @@ use crate::{
     output::Output,
     prompt,
     session::Session,
-    text::{count, safe},
+    text::{terminal_safe, with_noun},
 };
 
 /// Delete a thread with its entries, runs, state and pending input
@@ -33,27 +33,30 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    let thread = session.thread(&args.thread).await?;
-    let (children, with) = match (args.cascade, args.reject) {
+    let thread = session.require_thread(&args.thread).await?;
+    let (children, children_note) = match (args.cascade, args.reject) {
         (true, _) => (ChildStrategy::Cascade, ", together with all of its descendant threads"),
         (false, true) => (ChildStrategy::Reject, ""),
         (false, false) => (ChildStrategy::Detach, ""),
     };
-    let holds = count(thread.version.number(), "entry");
-    prompt::confirm(args.yes, &format!("Delete thread {} with {holds}{with}?", safe(args.thread.as_str())))?;
+    let entries = with_noun(thread.version.number(), "entry");
+    prompt::confirm(
+        args.yes,
+        &format!("Delete thread {} with {entries}{children_note}?", terminal_safe(args.thread.as_str())),
+    )?;
     // The user confirmed the deletion of the version that was read. If the thread has changed since then, the deletion
     // is refused.
     let request = DeleteRequest { children, expect: Expect::Version(thread.version) };
     let deletion = session.threads()?.delete_thread(&args.thread, request).await?;
-    if out.json() {
-        out.document(&deletion)?;
+    if out.is_json() {
+        out.print_document(&deletion)?;
         return Ok(Ending::Success);
     }
     for id in &deletion.deleted {
-        out.line(format!("deleted  {}", safe(id.as_str())))?;
+        out.print_line(format!("deleted  {}", terminal_safe(id.as_str())))?;
     }
     for id in &deletion.detached {
-        out.line(format!("detached {}", safe(id.as_str())))?;
+        out.print_line(format!("detached {}", terminal_safe(id.as_str())))?;
     }
     Ok(Ending::Success)
 }

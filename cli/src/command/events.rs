@@ -1,6 +1,6 @@
 //! `events`: lists and follows the events of a thread or a run.
 
-use agentstore::{Event, EventFilter, EventKind, EventQuery, RunId, Scope, Start, Subscribe, ThreadId};
+use agentstore::{Event, EventFilter, EventKind, EventQuery, RunId, Scope, Subscribe, SubscriptionStart, ThreadId};
 use clap::ArgGroup;
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use crate::{
     output::{JsonList, Output},
     pages,
     session::Session,
-    text::{self, safe},
+    text::{self, terminal_safe},
 };
 
 /// List the events of a thread or a run, the oldest first, or follow them
@@ -57,18 +57,18 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     // The parser of the command line requires one of the two.
     let Some(scope) = thread.or(args.run.map(Scope::Run)) else { return Ok(Ending::Success) };
     if args.follow {
-        let start = if args.new { Start::Now } else { Start::First };
+        let start = if args.new { SubscriptionStart::Now } else { SubscriptionStart::First };
         return follow(Subscribe::new(scope, start).with_filter(filter), session, out).await;
     }
     let events = session.commits()?.events();
     let query = EventQuery::new(scope.clone()).with_filter(filter);
-    let found = pages::all(async |page| events.list_events(query.clone().with_page(page)).await).await?;
-    if out.json() {
+    let found = pages::load_all(async |page| events.list_events(query.clone().with_page(page)).await).await?;
+    if out.is_json() {
         let mut list = JsonList::begin(out, &json!({}), "events")?;
         found.iter().try_for_each(|event| list.item(event))?;
         list.end()?;
     } else if found.is_empty() {
-        out.line(format!("{} has no such events", safe(&scope.to_string())))?;
+        out.print_line(format!("{} has no such events", terminal_safe(&scope.to_string())))?;
     } else {
         print(&found, out)?;
     }
@@ -79,7 +79,7 @@ fn print(events: &[Event], out: &mut Output) -> Result<()> {
     let mut table = out.table(&["time", "kind", "run", "visibility", "payload"]);
     for event in events {
         table.add_row([
-            text::time(event.created_at),
+            text::format_time(event.created_at),
             text::one_line(event.kind.as_str(), 40),
             event.run.as_ref().map(|run| text::one_line(run.as_str(), out.id_width())).unwrap_or_default(),
             event.visibility.name().to_owned(),
@@ -92,24 +92,29 @@ fn print(events: &[Event], out: &mut Output) -> Result<()> {
 /// Prints each event as it arrives.
 async fn follow(request: Subscribe, session: &Session, out: &mut Output) -> Result<Ending> {
     let mut subscription = session.commits()?.events().subscribe(request).await?;
-    while let Some(event) = next(&mut subscription.events).await {
+    while let Some(event) = next_event(&mut subscription.events).await {
         let event = event?;
-        if out.json() {
-            out.document(&event)?;
+        if out.is_json() {
+            out.print_document(&event)?;
         } else {
-            out.line(line(&event))?;
+            out.print_line(event_line(&event))?;
         }
         out.flush()?;
     }
     Ok(Ending::Success)
 }
 
-async fn next(events: &mut agentstore::EventStream) -> Option<agentstore::Result<Event>> {
+async fn next_event(events: &mut agentstore::EventStream) -> Option<agentstore::Result<Event>> {
     std::future::poll_fn(|context| events.as_mut().poll_next(context)).await
 }
 
-fn line(event: &Event) -> String {
-    let run = event.run.as_ref().map(|run| format!(", run {}", safe(run.as_str()))).unwrap_or_default();
+fn event_line(event: &Event) -> String {
+    let run = event.run.as_ref().map(|run| format!(", run {}", terminal_safe(run.as_str()))).unwrap_or_default();
     let payload = event.payload.as_ref().map(|payload| format!(" {}", text::one_line(payload.as_str(), 200)));
-    format!("{} {}{run}{}", text::time(event.created_at), safe(event.kind.as_str()), payload.unwrap_or_default())
+    format!(
+        "{} {}{run}{}",
+        text::format_time(event.created_at),
+        terminal_safe(event.kind.as_str()),
+        payload.unwrap_or_default()
+    )
 }

@@ -14,7 +14,7 @@ use crate::{
     failure::{Failure, Result},
     output::Output,
     session::Session,
-    text::{count, safe},
+    text::{terminal_safe, with_noun},
 };
 
 /// Export a thread as a session file
@@ -44,7 +44,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let threads = session.threads()?;
     let exported = match &args.output {
         Some(path) => {
-            let mut file = create(path)?;
+            let mut file = create_output_file(path)?;
             let exported = sessions::export(&*threads, &args.thread, args.format, &mut file).await.map_err(to_failure);
             if exported.is_err() {
                 // A partial file would look like a complete one.
@@ -52,38 +52,38 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
             }
             exported?
         }
-        None if out.json() => {
+        None if out.is_json() => {
             return Err(Failure::Usage(
                 "`--json` prints a document to standard output: name the exported file with `--output`".to_owned(),
             ));
         }
         None => sessions::export(&*threads, &args.thread, args.format, out.writer()).await.map_err(to_failure)?,
     };
-    if out.json() {
-        out.document(&exported)?;
+    if out.is_json() {
+        out.print_document(&exported)?;
     } else {
         print_summary(&exported, args.output.as_deref(), out);
     }
     Ok(Ending::Success)
 }
 
-fn create(path: &Path) -> Result<BufWriter<File>> {
+fn create_output_file(path: &Path) -> Result<BufWriter<File>> {
     let file = File::create_new(path).map_err(|error| {
         let advice = "choose a file that does not exist yet, in a folder that exists";
-        Failure::io(format!("`{}` cannot be written", path.display()), error).advise(advice)
+        Failure::io(format!("`{}` cannot be written", path.display()), error).with_advice(advice)
     })?;
     Ok(BufWriter::new(file))
 }
 
 /// Prints to standard error what was written, and what the format could not represent.
 fn print_summary(exported: &Exported, path: Option<&Path>, out: &Output) {
-    let sizes = format!("{}, {}", count(exported.lines, "line"), count(exported.bytes, "byte"));
+    let sizes = format!("{}, {}", with_noun(exported.lines, "line"), with_noun(exported.bytes, "byte"));
     let exact = if exported.exact { ", identical to the imported file" } else { "" };
     if let Some(path) = path {
-        out.note(format!("wrote {}: {sizes}{exact}", safe(&path.display().to_string())));
+        out.print_to_stderr(format!("wrote {}: {sizes}{exact}", terminal_safe(&path.display().to_string())));
     }
     for loss in &exported.losses {
         let text = format!("lost: {} at {} of entry {}: {}", loss.kind, loss.path, loss.entry, loss.reason);
-        out.note(safe(&text));
+        out.print_to_stderr(terminal_safe(&text));
     }
 }

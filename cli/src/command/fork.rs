@@ -23,15 +23,15 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    pub(crate) fn prepare(&mut self) -> Result<()> {
-        self.message.prepare()
+    pub(crate) fn read_input(&mut self) -> Result<()> {
+        self.message.read_input()
     }
 }
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    let thread = session.thread(&args.thread).await?;
-    let at = args.at.find(session, &args.thread).await?;
-    let fork = Fork::below(at.clone()).entry(NewEntry::new(args.message.read()?));
-    let receipt = session.commits()?.fork(args.guard.for_thread(&thread), fork).await?;
+    let thread = session.require_thread(&args.thread).await?;
+    let at = args.at.resolve(session, &args.thread).await?;
+    let fork = Fork::below(at.clone()).entry(NewEntry::new(args.message.into_message()?));
+    let receipt = session.commits()?.fork(args.guard.for_existing_thread(&thread), fork).await?;
     print_receipt(&receipt, &format!("forked thread {} at entry {at}", args.thread), out)
 }

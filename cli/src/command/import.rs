@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 
 use agentstore::{Error, Progress};
-use sessions::{Code, FormatName, HeadChoice, ImportOptions, Report};
+use sessions::{FormatName, HeadChoice, ImportOptions, ImportReport, IssueCode};
 
 use super::Ending;
 use crate::{
     failure::{Failure, Result},
     output::Output,
-    progress::Bar,
+    progress::TerminalProgress,
     session::Session,
-    text::{count, safe},
+    text::{terminal_safe, with_noun},
 };
 
 /// Import session files of other tools without loss
@@ -63,12 +63,12 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     options.format = args.format.0;
     options.strict = args.strict;
     let commits = session.commits()?;
-    let bar = Bar::new("importing");
-    let mut refused: Option<(Report, u64)> = None;
+    let bar = TerminalProgress::new("importing");
+    let mut refused: Option<(ImportReport, u64)> = None;
     for (done, file) in args.files.iter().enumerate() {
         bar.advance(done as u64, Some(args.files.len() as u64));
         for report in sessions::import(&*commits, file, &options).await.map_err(to_failure)? {
-            bar.hide(|| print(&report, out))?;
+            bar.while_hidden(|| print(&report, out))?;
             if !report.is_imported() {
                 let others = refused.map_or(0, |(_, others)| others + 1);
                 refused = Some((report, others));
@@ -77,7 +77,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     }
     bar.finish();
     match refused {
-        Some((report, others)) => Err(refusal(&report, others, args.strict)),
+        Some((report, others)) => Err(refusal_failure(&report, others, args.strict)),
         None => Ok(Ending::Success),
     }
 }
@@ -88,68 +88,70 @@ pub(super) fn to_failure(error: sessions::Error) -> Failure {
         sessions::Error::Store(error) => error.into(),
         sessions::Error::Io { path, source } => {
             let advice = "check that it exists and is readable";
-            Failure::io(format!("`{}` cannot be read", path.display()), source).advise(advice)
+            Failure::io(format!("`{}` cannot be read", path.display()), source).with_advice(advice)
         }
         other => Error::invalid("session", other.to_string()).into(),
     }
 }
 
-fn refusal(report: &Report, others: u64, strict: bool) -> Failure {
+fn refusal_failure(report: &ImportReport, others: u64, strict: bool) -> Failure {
     let reasons: Vec<_> =
         report.issues.iter().map(|issue| format!("{}: {}", issue.code.name(), issue.detail)).collect();
     let reasons = if reasons.is_empty() { "nothing was read".to_owned() } else { reasons.join("; ") };
     let more = if others == 0 { String::new() } else { format!(" (and {others} more)") };
     let what = format!("session `{}`{more}", report.file.display());
-    Failure::from(Error::invalid(what, reasons)).advise(refusal_advice(report, strict))
+    Failure::from(Error::invalid(what, reasons)).with_advice(refusal_advice(report, strict))
 }
 
 /// Returns what the user can do about a refused session.
-fn refusal_advice(report: &Report, strict: bool) -> String {
-    let has = |code| report.issue_counts.contains_key(&code);
-    if has(Code::LongLine) {
+fn refusal_advice(report: &ImportReport, strict: bool) -> String {
+    let has_issue = |code| report.issue_counts.contains_key(&code);
+    if has_issue(IssueCode::LongLine) {
         return "if the long line is intended, allow it with a larger `--max-line`".to_owned();
     }
-    if has(Code::TakenId) {
+    if has_issue(IssueCode::TakenId) {
         return "its id belongs to a thread with other content: import it into another store or `--tenant`".to_owned();
     }
-    if has(Code::ChangedFile) {
+    if has_issue(IssueCode::ChangedFile) {
         return "the imported thread is kept: import the changed file into another store or `--tenant`".to_owned();
     }
-    if has(Code::EmptyFile) {
+    if has_issue(IssueCode::EmptyFile) {
         return "the file is empty: leave it out".to_owned();
     }
-    if !strict || has(Code::UnknownFormat) || has(Code::UnsupportedFormat) {
-        return format!("supported formats: {}; select one with `--format`", FormatName::known());
+    if !strict || has_issue(IssueCode::UnknownFormat) || has_issue(IssueCode::UnsupportedFormat) {
+        return format!("supported formats: {}; select one with `--format`", FormatName::known_names());
     }
     "correct the file, or leave out `--strict`".to_owned()
 }
 
-fn print(report: &Report, out: &mut Output) -> Result<()> {
-    if out.json() {
-        return out.document(report);
+fn print(report: &ImportReport, out: &mut Output) -> Result<()> {
+    if out.is_json() {
+        return out.print_document(report);
     }
     let format = report.format.unwrap_or("not recognised");
-    let file = safe(&report.file.display().to_string());
+    let file = terminal_safe(&report.file.display().to_string());
     match &report.thread {
         Some(thread) => {
-            let thread = safe(thread.as_str());
-            out.line(format!("{} ({format}) is thread {}", out.style(file).bold(), out.style(thread).green()))?;
+            let thread = terminal_safe(thread.as_str());
+            out.print_line(format!("{} ({format}) is thread {}", out.style(file).bold(), out.style(thread).green()))?;
         }
-        None => out.line(format!("{} ({format}) {}", out.style(file).bold(), out.style("was not imported").red()))?,
+        None => {
+            out.print_line(format!("{} ({format}) {}", out.style(file).bold(), out.style("was not imported").red()))?
+        }
     }
-    let Report { lines, entries, added, bytes, messages, leaves, .. } = report;
+    let ImportReport { lines, entries, added, bytes, messages, leaves, .. } = report;
     let parts = [(*lines, "line"), (*entries, "entry"), (*messages, "message"), (*leaves, "leaf"), (*bytes, "byte")];
-    let parts: Vec<_> = parts.iter().map(|&(number, noun)| count(number, noun)).collect();
-    out.line(format!("  {}; {added} added now", parts.join(", ")))?;
+    let parts: Vec<_> = parts.iter().map(|&(number, noun)| with_noun(number, noun)).collect();
+    out.print_line(format!("  {}; {added} added now", parts.join(", ")))?;
     for issue in &report.issues {
         let line = issue.line.map_or_else(String::new, |line| format!("line {line}: "));
         let text = format!("{line}{}: {} ({})", issue.code.name(), issue.detail, issue.action);
-        out.line(format!("  {}", safe(&text)))?;
+        out.print_line(format!("  {}", terminal_safe(&text)))?;
     }
     let listed = report.issues.len() as u64;
     let total: u64 = report.issue_counts.values().sum();
     if total > listed {
-        out.line(format!("  and {} more", total - listed))?;
+        out.print_line(format!("  and {} more", total - listed))?;
     }
     Ok(())
 }

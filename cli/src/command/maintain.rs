@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agentstore::{Maintained, Maintenance, Retention, Running};
+use agentstore::{LoopHandle, Maintenance, MaintenanceSummary, Retention};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -13,7 +13,7 @@ use crate::{
     output::Output,
     session::Session,
     signals::Signals,
-    text::{self, safe},
+    text::{self, terminal_safe},
 };
 
 /// Remove finished work and old data, and end expired claims; repeat until Ctrl-C
@@ -54,9 +54,9 @@ pub(crate) struct Args {
 }
 
 /// What a round did, and its first error.
-struct Round {
-    done: Maintained,
-    failed: Option<(String, Value)>,
+struct RoundReport {
+    done: MaintenanceSummary,
+    first_error: Option<(String, Value)>,
 }
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
@@ -70,9 +70,9 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     }
     let (round_sender, mut rounds) = mpsc::unbounded_channel();
     let maintenance = maintenance.with_report(move |done, error| {
-        let failed = error.map(|error| (error.to_string(), json!(error)));
+        let first_error = error.map(|error| (error.to_string(), json!(error)));
         // The receiver is dropped if the output failed. The round has run nevertheless.
-        let _ = round_sender.send(Round { done: *done, failed });
+        let _ = round_sender.send(RoundReport { done: *done, first_error });
     });
     if args.once || args.dry_run {
         let ended = maintenance.run_once().await;
@@ -83,17 +83,20 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     }
     let mut signals = Signals::new()?;
     let running = maintenance.start()?;
-    if !out.json() {
-        out.note(format!("maintaining tenant {}; press Ctrl-C to stop", safe(session.tenant().as_str())));
+    if !out.is_json() {
+        out.print_to_stderr(format!(
+            "maintaining tenant {}; press Ctrl-C to stop",
+            terminal_safe(session.tenant().as_str())
+        ));
     }
-    watch(running, &mut signals, &mut rounds, out).await
+    report_until_ended(running, &mut signals, &mut rounds, out).await
 }
 
 /// Prints what each round did, until the maintenance has ended. A signal asks it to stop.
-async fn watch(
-    mut running: Running<Maintained>,
+async fn report_until_ended(
+    mut running: LoopHandle<MaintenanceSummary>,
     signals: &mut Signals,
-    rounds: &mut mpsc::UnboundedReceiver<Round>,
+    rounds: &mut mpsc::UnboundedReceiver<RoundReport>,
     out: &mut Output,
 ) -> Result<Ending> {
     let done = loop {
@@ -106,51 +109,52 @@ async fn watch(
     while let Ok(round) = rounds.try_recv() {
         print_round(&round, out)?;
     }
-    if out.json() {
-        out.document(&json!({ "summary": done }))?;
+    if out.is_json() {
+        out.print_document(&json!({ "summary": done }))?;
     } else {
-        out.line(format!("total: {}", summary_line(&done)))?;
+        out.print_line(format!("total: {}", summary_line(&done)))?;
     }
     Ok(Ending::Success)
 }
 
 /// Prints one of many rounds. If the output is text, a round in which nothing was removed and nothing failed is not
 /// printed.
-fn print_round(round: &Round, out: &mut Output) -> Result<()> {
-    if out.json() {
-        out.document(&json!({ "did": round.done, "error": round.failed.as_ref().map(|(_, error)| error) }))?;
+fn print_round(round: &RoundReport, out: &mut Output) -> Result<()> {
+    if out.is_json() {
+        out.print_document(&json!({ "did": round.done, "error": round.first_error.as_ref().map(|(_, error)| error) }))?;
     } else {
-        if let Some((error, _)) = &round.failed {
-            out.note(format!(
+        if let Some((error, _)) = &round.first_error {
+            out.print_to_stderr(format!(
                 "{} failed and will be tried again: {}",
-                text::count(round.done.failed, "step"),
-                safe(error)
+                text::with_noun(round.done.failed, "step"),
+                terminal_safe(error)
             ));
         }
-        if counts(&round.done).iter().any(|(_, count)| *count > 0) {
-            out.line(summary_line(&round.done))?;
+        if removed_by_kind(&round.done).iter().any(|(_, count)| *count > 0) {
+            out.print_line(summary_line(&round.done))?;
         }
     }
     out.flush()
 }
 
-/// Prints the only round.
-fn print_once(round: &Round, retention: &Retention, is_dry: bool, out: &mut Output) -> Result<()> {
-    if out.json() {
-        return out.document(&json!({ "did": round.done, "dry_run": is_dry }));
+/// Prints the round of `--once` or `--dry-run`.
+fn print_once(round: &RoundReport, retention: &Retention, is_dry: bool, out: &mut Output) -> Result<()> {
+    if out.is_json() {
+        return out.print_document(&json!({ "did": round.done, "dry_run": is_dry }));
     }
-    let kept = |age: Option<Duration>| age.map_or_else(|| "forever".to_owned(), |age| text::duration(age.as_secs()));
+    let age_text =
+        |age: Option<Duration>| age.map_or_else(|| "forever".to_owned(), |age| text::format_duration(age.as_secs()));
     let ages = [
         String::new(),
-        kept(retention.dispatches),
-        kept(retention.outbox),
-        kept(retention.threads),
+        age_text(retention.dispatches),
+        age_text(retention.outbox),
+        age_text(retention.threads),
         String::new(),
-        kept(retention.events),
+        age_text(retention.events),
     ];
     let more = if round.done.more { " or more" } else { "" };
     let mut table = out.table(&["what", if is_dry { "would be removed" } else { "removed" }, "kept for"]);
-    for ((what, count), age) in counts(&round.done).into_iter().zip(ages) {
+    for ((what, count), age) in removed_by_kind(&round.done).into_iter().zip(ages) {
         // One call counts at most 1,000 records, so the real number may be higher.
         let more = if count >= 1_000 { more } else { "" };
         table.add_row([what.to_owned(), format!("{count}{more}"), age]);
@@ -159,7 +163,7 @@ fn print_once(round: &Round, retention: &Retention, is_dry: bool, out: &mut Outp
     out.flush()
 }
 
-fn counts(done: &Maintained) -> [(&'static str, u64); 6] {
+fn removed_by_kind(done: &MaintenanceSummary) -> [(&'static str, u64); 6] {
     [
         ("expired claims", done.reclaimed),
         ("dispatches", done.dispatches),
@@ -171,8 +175,11 @@ fn counts(done: &Maintained) -> [(&'static str, u64); 6] {
 }
 
 /// Returns what was done, in one line.
-fn summary_line(done: &Maintained) -> String {
-    let parts: Vec<_> =
-        counts(done).iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!("{count} {what}")).collect();
+fn summary_line(done: &MaintenanceSummary) -> String {
+    let parts: Vec<_> = removed_by_kind(done)
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(what, count)| format!("{count} {what}"))
+        .collect();
     if parts.is_empty() { "nothing was removed".to_owned() } else { format!("removed: {}", parts.join(", ")) }
 }

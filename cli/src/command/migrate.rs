@@ -4,7 +4,7 @@ use agentstore::{Detail, Error, StoreUrl, postgres};
 use serde_json::json;
 
 use super::Ending;
-use crate::{args::GlobalArgs, failure::Result, output::Output, text::safe};
+use crate::{args::GlobalArgs, failure::Result, output::Output, text::terminal_safe};
 
 /// Create the schema of a PostgreSQL store, or bring it up to date
 #[derive(Debug, clap::Args)]
@@ -17,7 +17,7 @@ use crate::{args::GlobalArgs, failure::Result, output::Output, text::safe};
 pub(crate) struct Args {}
 
 pub(crate) async fn run(_args: Args, global: &GlobalArgs, out: &mut Output) -> Result<Ending> {
-    let store = global.store();
+    let store = global.store_url();
     let StoreUrl::Postgres(url) = &store else {
         let operation = "migrating a store without a schema (use `--store postgres://…`)";
         return Err(Error::new(Detail::Unsupported { operation }).into());
@@ -25,12 +25,12 @@ pub(crate) async fn run(_args: Args, global: &GlobalArgs, out: &mut Output) -> R
     let config = postgres::PostgresConfig::new(url.with_password())?;
     let migrated = postgres::PostgresStore::migrate(&config).await?;
     let (from, to) = (migrated.from, migrated.to);
-    if out.json() {
-        out.document(&json!({ "store": store.to_string(), "schema": config.schema(), "from": from, "to": to }))?;
+    if out.is_json() {
+        out.print_document(&json!({ "store": store.to_string(), "schema": config.schema(), "from": from, "to": to }))?;
         return Ok(Ending::Success);
     }
-    let schema = safe(config.schema());
-    out.line(match from {
+    let schema = terminal_safe(config.schema());
+    out.print_line(match from {
         0 => format!("created schema {schema}, version {to}"),
         from if from == to => format!("schema {schema} already has version {to}"),
         from => format!("migrated schema {schema} from version {from} to {to}"),

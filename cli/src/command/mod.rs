@@ -34,7 +34,7 @@ use clap::Subcommand;
 
 use crate::{
     args::{Cli, GlobalArgs},
-    failure::{FAILED, Failure, Result},
+    failure::{FAILURE_EXIT_CODE, Failure, Result},
     output::Output,
     session::{Access, Session},
     text,
@@ -93,19 +93,19 @@ impl From<Ending> for ExitCode {
     fn from(ending: Ending) -> Self {
         match ending {
             Ending::Success => Self::SUCCESS,
-            Ending::Problem => Self::from(FAILED),
+            Ending::Problem => Self::from(FAILURE_EXIT_CODE),
         }
     }
 }
 
 impl Command {
     /// Returns an error if a global option is given that this command does not support.
-    fn check(&self, global: &GlobalArgs) -> Result<(), String> {
+    fn check_global_options(&self, global: &GlobalArgs) -> Result<(), String> {
         match self {
             Self::Session(_) | Self::Demo(_) | Self::Supervise(_) => Ok(()),
-            Self::Migrate(_) => global.check_one_store("migrate"),
-            Self::Conformance(_) => global.check_one_store("conformance"),
-            Self::Bench(_) => global.check_one_store("bench"),
+            Self::Migrate(_) => global.check_no_mailbox_option("migrate"),
+            Self::Conformance(_) => global.check_no_mailbox_option("conformance"),
+            Self::Bench(_) => global.check_no_mailbox_option("bench"),
         }
     }
 
@@ -151,12 +151,12 @@ impl SessionCommand {
 
     /// Reads the input of the command. This happens before a store is opened, so that no store is locked while a user
     /// types.
-    fn prepare(&mut self) -> Result<()> {
+    fn read_input(&mut self) -> Result<()> {
         match self {
-            Self::Append(args) => args.prepare(),
-            Self::Fork(args) => args.prepare(),
-            Self::Pending(args) => args.prepare(),
-            Self::Mailbox(args) => args.prepare(),
+            Self::Append(args) => args.read_input(),
+            Self::Fork(args) => args.read_input(),
+            Self::Pending(args) => args.read_input(),
+            Self::Mailbox(args) => args.read_input(),
             _ => Ok(()),
         }
     }
@@ -192,7 +192,7 @@ impl SessionCommand {
 /// Opens the store, runs the command, and closes the store, also if the command failed.
 pub(crate) async fn run(cli: Cli, out: &mut Output) -> Result<ExitCode> {
     let Cli { global, command } = cli;
-    command.check(&global).map_err(Failure::Usage)?;
+    command.check_global_options(&global).map_err(Failure::Usage)?;
     let ending = match command {
         Command::Demo(args) => demo::run(args, &global, out).await?,
         Command::Migrate(args) => migrate::run(args, &global, out).await?,
@@ -200,7 +200,7 @@ pub(crate) async fn run(cli: Cli, out: &mut Output) -> Result<ExitCode> {
         Command::Bench(args) => bench::run(args, &global, out).await?,
         Command::Supervise(args) => return supervise::run(args).await,
         Command::Session(mut command) => {
-            command.prepare()?;
+            command.read_input()?;
             let session = Session::open(&global, command.access()).await?;
             let ending = command.run(&session, out).await;
             let closed = session.close().await;
@@ -212,20 +212,20 @@ pub(crate) async fn run(cli: Cli, out: &mut Output) -> Result<ExitCode> {
     Ok(ending.into())
 }
 
-/// Prints the receipt of a commit.
+/// Prints the receipt of a commit. `what` says what the commit did.
 fn print_receipt(receipt: &Receipt, what: &str, out: &mut Output) -> Result<Ending> {
-    if out.json() {
-        out.document(receipt)?;
+    if out.is_json() {
+        out.print_document(receipt)?;
         return Ok(Ending::Success);
     }
     let again = if receipt.deduplicated { " (the key was used before: this is the first receipt)" } else { "" };
-    out.line(format!("{what}, {}{again}", receipt.version))?;
+    out.print_line(format!("{what}, {}{again}", receipt.version))?;
     for (seq, id) in (receipt.first_seq.unwrap_or_default()..).zip(&receipt.entry_ids) {
-        out.line(format!("  entry @{seq} {}", text::safe(id.as_str())))?;
+        out.print_line(format!("  entry @{seq} {}", text::terminal_safe(id.as_str())))?;
     }
     match &receipt.head {
-        Some(head) => out.line(format!("  head  {}", text::safe(head.as_str())))?,
-        None => out.line("  head  none: the next entry begins a new path")?,
+        Some(head) => out.print_line(format!("  head  {}", text::terminal_safe(head.as_str())))?,
+        None => out.print_line("  head  none: the next entry begins a new path")?,
     }
     Ok(Ending::Success)
 }

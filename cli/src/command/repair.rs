@@ -1,6 +1,6 @@
 //! `repair`: rebuilds data that can be derived from other records.
 
-use agentstore::inspect::{Inspection, Repairable};
+use agentstore::inspect::{Inspection, RepairStatus};
 
 use super::{
     Ending,
@@ -9,10 +9,10 @@ use super::{
 use crate::{
     failure::Result,
     output::Output,
-    progress::Bar,
+    progress::TerminalProgress,
     prompt,
     session::{Access, Session},
-    text::count,
+    text::with_noun,
 };
 
 /// Rebuild data that can be derived: indexes, counters, heads and sums
@@ -39,32 +39,32 @@ impl Args {
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let plan = inspect(session, true).await?;
-    let to_do = plan.findings.iter().filter(|finding| finding.repair == Repairable::CanBeRebuilt).count();
+    let to_do = plan.findings.iter().filter(|finding| finding.repair == RepairStatus::CanBeRebuilt).count();
     if args.dry_run || to_do == 0 {
         return report(&plan, out);
     }
-    if !out.json() {
+    if !out.is_json() {
         print(&plan, out)?;
         out.flush()?;
     }
-    prompt::confirm(args.yes, &format!("Repair {}?", count(to_do as u64, "finding")))?;
+    prompt::confirm(args.yes, &format!("Repair {}?", with_noun(to_do as u64, "finding")))?;
     report(&inspect(session, false).await?, out)
 }
 
 async fn inspect(session: &Session, dry_run: bool) -> Result<Inspection> {
-    let bar = Bar::new(if dry_run { "checking" } else { "repairing" });
+    let bar = TerminalProgress::new(if dry_run { "checking" } else { "repairing" });
     let inspection = inspector(session)?.repair(dry_run, &bar).await;
     bar.finish();
     Ok(inspection?)
 }
 
 fn report(inspection: &Inspection, out: &mut Output) -> Result<Ending> {
-    if out.json() {
-        out.document(inspection)?
+    if out.is_json() {
+        out.print_document(inspection)?
     } else {
         print(inspection, out)?
     }
-    let is_not_repaired = |repair| matches!(repair, Repairable::NeedsBackup | Repairable::LeftAlone);
-    let left = inspection.findings.iter().any(|finding| is_not_repaired(finding.repair));
-    Ok(if left { Ending::Problem } else { Ending::Success })
+    let is_not_repaired = |repair| matches!(repair, RepairStatus::NeedsBackup | RepairStatus::LeftAlone);
+    let has_unrepaired = inspection.findings.iter().any(|finding| is_not_repaired(finding.repair));
+    Ok(if has_unrepaired { Ending::Problem } else { Ending::Success })
 }

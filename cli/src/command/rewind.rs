@@ -41,16 +41,16 @@ struct RewindTarget {
 }
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    let thread = session.thread(&args.thread).await?;
+    let thread = session.require_thread(&args.thread).await?;
     let to = match args.target {
-        RewindTarget { to: Some(entry), .. } => RewindTo::Entry(entry.find(session, &args.thread).await?),
+        RewindTarget { to: Some(entry), .. } => RewindTo::Entry(entry.resolve(session, &args.thread).await?),
         RewindTarget { checkpoint: Some(number), .. } => RewindTo::Checkpoint(number),
         RewindTarget { label: Some(label), .. } => RewindTo::Label(label),
         RewindTarget { snapshot: Some(name), .. } => RewindTo::Snapshot(name),
         // The parser of the command line requires exactly one of them.
         RewindTarget { to: None, checkpoint: None, label: None, snapshot: None, start: _ } => RewindTo::Start,
     };
-    let what = format!("rewound thread {} to {}", args.thread, text::rewind_target(&to));
-    let receipt = session.commits()?.rewind(args.guard.for_thread(&thread), to).await?;
+    let what = format!("rewound thread {} to {}", args.thread, text::rewind_target_text(&to));
+    let receipt = session.commits()?.rewind(args.guard.for_existing_thread(&thread), to).await?;
     print_receipt(&receipt, &what, out)
 }

@@ -25,15 +25,15 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     if let Some(thread) = &args.thread {
-        session.thread(thread).await?;
+        session.require_thread(thread).await?;
     }
     let runs = list(args, session).await?;
-    if out.json() {
+    if out.is_json() {
         let mut list = JsonList::begin(out, &json!({}), "runs")?;
         runs.iter().try_for_each(|run| list.item(run))?;
         list.end()?;
     } else if runs.is_empty() {
-        out.line("no runs")?;
+        out.print_line("no runs")?;
     } else {
         print(&runs, out)?;
     }
@@ -47,11 +47,11 @@ async fn list(args: Args, session: &Session) -> Result<Vec<Run>> {
     let mut query = RunQuery::new(filter);
     query.direction = Direction::Backward;
     let mut runs = Vec::new();
-    let mut left = args.limit;
-    if left == 0 {
+    let mut remaining = args.limit;
+    if remaining == 0 {
         return Ok(runs);
     }
-    pages::each(
+    pages::for_each(
         async |page| {
             let mut query = query.clone();
             query.page = page;
@@ -59,8 +59,8 @@ async fn list(args: Args, session: &Session) -> Result<Vec<Run>> {
         },
         |run| {
             runs.push(run);
-            left -= 1;
-            Ok(left > 0)
+            remaining -= 1;
+            Ok(remaining > 0)
         },
     )
     .await?;
@@ -74,16 +74,16 @@ fn print(runs: &[Run], out: &mut Output) -> Result<()> {
             text::one_line(run.id.as_str(), out.id_width()),
             text::one_line(run.thread.as_str(), out.id_width()),
             text::one_line(run.agent.as_str(), 30),
-            text::one_line(&status(&run.status), 60),
+            text::one_line(&status_text(&run.status), 60),
             run.steps.to_string(),
-            text::tokens(&run.spent),
-            text::minute(run.updated_at),
+            text::format_tokens(&run.spent),
+            text::format_minute(run.updated_at),
         ]);
     }
     out.print_table(table)
 }
 
-fn status(status: &RunStatus) -> String {
+fn status_text(status: &RunStatus) -> String {
     match status {
         RunStatus::Waiting(waiting) => format!("waiting: {}", waiting.reason.name().replace('_', " ")),
         RunStatus::Done(completion) => match &completion.outcome {

@@ -9,7 +9,7 @@ use crate::{
     output::Output,
     pages,
     session::Session,
-    text::{self, count, safe},
+    text::{self, terminal_safe, with_noun},
 };
 
 /// Show a thread and all of its entries, in the order in which they were committed
@@ -29,19 +29,19 @@ struct ThreadLine<'a> {
 }
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    let thread = session.thread(&args.thread).await?;
-    out.page()?;
-    if out.json() {
-        out.document(&ThreadLine { thread: &thread })?;
+    let thread = session.require_thread(&args.thread).await?;
+    out.start_pager()?;
+    if out.is_json() {
+        out.print_document(&ThreadLine { thread: &thread })?;
     } else {
         print_thread(&thread, session, out)?;
     }
     let threads = session.threads()?;
-    pages::each(
+    pages::for_each(
         async |page| threads.list_entries(&args.thread, EntryQuery::all().with_page(page)).await,
         |entry| {
-            if out.json() {
-                out.document(&*entry)?
+            if out.is_json() {
+                out.print_document(&*entry)?
             } else {
                 print_entry(&entry, out)?
             }
@@ -58,11 +58,11 @@ fn print_thread(thread: &Thread, session: &Session, out: &mut Output) -> Result<
     row("title", thread.title.clone());
     row("resource", thread.resource_id.as_ref().map(ToString::to_string));
     row("parent", thread.parent_thread_id.as_ref().map(ToString::to_string));
-    row("version", Some(format!("{}, with {}", thread.version.number(), count(u64::from(thread.leaves), "leaf"))));
+    row("version", Some(format!("{}, with {}", thread.version.number(), with_noun(u64::from(thread.leaves), "leaf"))));
     row("head", Some(thread.head.as_ref().map_or_else(|| "none".to_owned(), ToString::to_string)));
-    row("created", Some(text::time(thread.created_at)));
-    row("active", Some(text::time(thread.updated_at)));
-    row("tokens", Some(text::tokens(&thread.usage)));
+    row("created", Some(text::format_time(thread.created_at)));
+    row("active", Some(text::format_time(thread.updated_at)));
+    row("tokens", Some(text::format_tokens(&thread.usage)));
     row("last run", thread.latest_run.as_ref().map(ToString::to_string));
     let open: Vec<_> = thread.open_runs.iter().map(ToString::to_string).collect();
     row("open runs", (!open.is_empty()).then(|| open.join(", ")));
@@ -71,7 +71,7 @@ fn print_thread(thread: &Thread, session: &Session, out: &mut Output) -> Result<
     }
     row("log file", session.log_file(&thread.id)?.map(|path| path.display().to_string()));
     for (name, value) in rows {
-        out.line(format!("{} {}", out.style(format!("{name:<9}")).dim(), safe(&value)))?;
+        out.print_line(format!("{} {}", out.style(format!("{name:<9}")).dim(), terminal_safe(&value)))?;
     }
     Ok(())
 }
@@ -79,11 +79,16 @@ fn print_thread(thread: &Thread, session: &Session, out: &mut Output) -> Result<
 fn print_entry(entry: &Entry, out: &mut Output) -> Result<()> {
     let side_note = if entry.side { " (side entry)" } else { "" };
     let below = entry.parent.as_ref().map_or_else(String::new, |parent| format!(" below {parent}"));
-    let note = format!("{}{} {}{side_note}", entry.id, below, text::time(entry.timestamp));
-    out.line("")?;
-    out.line(format!("@{} {}  {}", entry.seq, out.style(text::kind(entry)).bold(), out.style(safe(&note)).dim()))?;
-    for line in safe(&text::summary(entry)).lines() {
-        out.line(format!("  {line}"))?;
+    let note = format!("{}{} {}{side_note}", entry.id, below, text::format_time(entry.timestamp));
+    out.print_line("")?;
+    out.print_line(format!(
+        "@{} {}  {}",
+        entry.seq,
+        out.style(text::role_or_kind(entry)).bold(),
+        out.style(terminal_safe(&note)).dim()
+    ))?;
+    for line in terminal_safe(&text::content_text(entry)).lines() {
+        out.print_line(format!("  {line}"))?;
     }
     Ok(())
 }

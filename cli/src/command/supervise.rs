@@ -10,7 +10,7 @@ use tokio::{
     time::interval,
 };
 
-use crate::failure::{FAILED, Failure, Result};
+use crate::failure::{FAILURE_EXIT_CODE, Failure, Result};
 
 /// How often the supervisor checks whether the worker still runs. On Linux a signal notifies it sooner.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -39,7 +39,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode> {
     let is_orphaned = || getppid() != Pid::from_raw(args.worker);
     // The worker may have died before the kernel was asked for the signal.
     if is_orphaned() {
-        return Ok(ExitCode::from(FAILED));
+        return Ok(ExitCode::from(FAILURE_EXIT_CODE));
     }
     let mut checks = interval(CHECK_INTERVAL);
     let mut command = Command::new("sh").args(["-c", &args.exec]).spawn().map_err(failed)?;

@@ -52,31 +52,31 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
 
 async fn list(session: &Session, out: &mut Output) -> Result<Ending> {
     let store = session.stores().store();
-    let tenants = pages::all(async |page| store.list_tenants(page).await).await?;
-    if out.json() {
+    let tenants = pages::load_all(async |page| store.list_tenants(page).await).await?;
+    if out.is_json() {
         let mut list = JsonList::begin(out, &json!({}), "tenants")?;
         tenants.iter().try_for_each(|tenant| list.item(tenant))?;
         list.end()?;
     } else if tenants.is_empty() {
-        out.line("no tenant has data")?;
+        out.print_line("no tenant has data")?;
     } else {
-        tenants.iter().try_for_each(|tenant| out.line(text::safe(tenant.as_str())))?;
+        tenants.iter().try_for_each(|tenant| out.print_line(text::terminal_safe(tenant.as_str())))?;
     }
     Ok(Ending::Success)
 }
 
 async fn delete(name: &TenantId, yes: bool, session: &Session, out: &mut Output) -> Result<Ending> {
     let store = session.stores().store();
-    let known = pages::all(async |page| store.list_tenants(page).await).await?;
+    let known = pages::load_all(async |page| store.list_tenants(page).await).await?;
     if !known.contains(name) {
         return Err(Error::not_found("tenant", name).into());
     }
-    prompt::confirm_name(yes, name.as_str(), &format!("all data of tenant `{}`", text::safe(name.as_str())))?;
+    prompt::confirm_name(yes, name.as_str(), &format!("all data of tenant `{}`", text::terminal_safe(name.as_str())))?;
     store.delete_tenant(name).await?;
-    if out.json() {
-        out.document(&json!({ "deleted": name }))?;
+    if out.is_json() {
+        out.print_document(&json!({ "deleted": name }))?;
     } else {
-        out.line(format!("deleted all data of tenant {}", text::safe(name.as_str())))?;
+        out.print_line(format!("deleted all data of tenant {}", text::terminal_safe(name.as_str())))?;
     }
     Ok(Ending::Success)
 }

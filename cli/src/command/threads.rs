@@ -10,12 +10,12 @@ use serde::Serialize;
 
 use super::Ending;
 use crate::{
-    document::merge_objects,
     failure::Result,
+    json_merge::merge_objects,
     output::{JsonList, Output},
     pages,
     session::Session,
-    text::{self, safe},
+    text::{self, terminal_safe},
 };
 
 /// List the threads of the tenant, the most recently active first
@@ -44,7 +44,7 @@ pub(crate) struct Args {
 /// A thread, and the file with its log.
 struct ListedThread {
     thread: Thread,
-    log: Option<PathBuf>,
+    log_path: Option<PathBuf>,
 }
 
 /// The fields that the list adds to the JSON document of a thread.
@@ -56,11 +56,14 @@ struct ExtraFields<'a> {
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let header = session.header();
-    let json = out.json();
+    let json = out.is_json();
     if json {
         let mut list = JsonList::begin(out, &header, "threads")?;
-        for_each_thread(args, session, |ListedThread { thread, log }| {
-            list.item(&merge_objects(&thread, &ExtraFields { log_file: log.as_deref().map(Path::to_string_lossy) })?)
+        for_each_thread(args, session, |ListedThread { thread, log_path }| {
+            list.item(&merge_objects(
+                &thread,
+                &ExtraFields { log_file: log_path.as_deref().map(Path::to_string_lossy) },
+            )?)
         })
         .await?;
         list.end()?;
@@ -72,9 +75,9 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         Ok(())
     })
     .await?;
-    out.line(out.style(header.line()).dim())?;
+    out.print_line(out.style(header.line()).dim())?;
     if threads.is_empty() {
-        out.line("no threads")?;
+        out.print_line("no threads")?;
         return Ok(Ending::Success);
     }
     print(&threads, out)?;
@@ -84,21 +87,21 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
 async fn for_each_thread(
     args: Args,
     session: &Session,
-    mut take: impl FnMut(ListedThread) -> Result<()>,
+    mut visit: impl FnMut(ListedThread) -> Result<()>,
 ) -> Result<()> {
     let threads = session.threads()?;
     let query = query(&args);
-    let mut left = args.limit;
-    if left == 0 {
+    let mut remaining = args.limit;
+    if remaining == 0 {
         return Ok(());
     }
-    pages::each(
+    pages::for_each(
         async |page| threads.list_threads(query.clone().with_page(page)).await,
         |thread| {
-            let log = session.log_file(&thread.id)?;
-            take(ListedThread { thread, log })?;
-            left -= 1;
-            Ok(left > 0)
+            let log_path = session.log_file(&thread.id)?;
+            visit(ListedThread { thread, log_path })?;
+            remaining -= 1;
+            Ok(remaining > 0)
         },
     )
     .await
@@ -123,16 +126,16 @@ fn print(threads: &[ListedThread], out: &mut Output) -> Result<()> {
         table.add_row([
             text::one_line(thread.id.as_str(), out.id_width()),
             thread.version.number().to_string(),
-            text::minute(thread.updated_at),
+            text::format_minute(thread.updated_at),
             if open == 0 { String::new() } else { format!("{open} open") },
             text::one_line(thread.title.as_deref().unwrap_or_default(), 40),
         ]);
     }
     out.print_table(table)?;
-    for ListedThread { thread, log } in threads {
-        if let Some(log) = log {
-            let path = safe(&log.display().to_string());
-            out.line(format!("{}  {path}", out.style(text::one_line(thread.id.as_str(), 40)).dim()))?;
+    for ListedThread { thread, log_path } in threads {
+        if let Some(log_path) = log_path {
+            let path = terminal_safe(&log_path.display().to_string());
+            out.print_line(format!("{}  {path}", out.style(text::one_line(thread.id.as_str(), 40)).dim()))?;
         }
     }
     Ok(())

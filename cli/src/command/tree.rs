@@ -9,7 +9,7 @@ use crate::{
     output::Output,
     pages,
     session::Session,
-    text::{self, count, safe},
+    text::{self, terminal_safe, with_noun},
     tree::Tree,
 };
 
@@ -25,7 +25,7 @@ pub(crate) struct Args {
 
 /// The branches as JSON.
 #[derive(Serialize)]
-struct Branches {
+struct BranchesDocument {
     thread: ThreadId,
     #[serde(flatten)]
     version: Version,
@@ -36,13 +36,13 @@ struct Branches {
 }
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    let thread = session.thread(&args.thread).await?;
+    let thread = session.require_thread(&args.thread).await?;
     let threads = session.threads()?;
-    if out.json() {
-        let leaves = pages::all(async |page| threads.list_leaves(&args.thread, page).await).await?;
-        let branch_points = pages::all(async |page| threads.list_branch_points(&args.thread, page).await).await?;
-        let snapshots = pages::all(async |page| threads.list_snapshots(&args.thread, page).await).await?;
-        let branches = Branches {
+    if out.is_json() {
+        let leaves = pages::load_all(async |page| threads.list_leaves(&args.thread, page).await).await?;
+        let branch_points = pages::load_all(async |page| threads.list_branch_points(&args.thread, page).await).await?;
+        let snapshots = pages::load_all(async |page| threads.list_snapshots(&args.thread, page).await).await?;
+        let branches = BranchesDocument {
             thread: thread.id,
             version: thread.version,
             head: thread.head,
@@ -50,36 +50,36 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
             branch_points,
             snapshots,
         };
-        out.document(&branches)?;
+        out.print_document(&branches)?;
         return Ok(Ending::Success);
     }
     // Entries that were committed after the head was read are left out.
-    let tree = load(session, &thread.id, Some(thread.version.number())).await?;
-    out.page()?;
+    let tree = load_tree(session, &thread.id, Some(thread.version.number())).await?;
+    out.start_pager()?;
     let title = thread.title.as_deref().map_or_else(String::new, |title| format!("  {}", text::one_line(title, 60)));
-    out.line(format!("{}{title}", out.style(safe(thread.id.as_str())).bold()))?;
+    out.print_line(format!("{}{title}", out.style(terminal_safe(thread.id.as_str())).bold()))?;
     let side_entries = match tree.side_entries() {
         0 => String::new(),
-        side_entries => format!(", {}", count(side_entries, "side entry")),
+        side_entries => format!(", {}", with_noun(side_entries, "side entry")),
     };
-    let sums = format!("{}{side_entries}, {}", thread.version, count(u64::from(thread.leaves), "leaf"));
-    out.line(out.style(sums).dim())?;
+    let totals = format!("{}{side_entries}, {}", thread.version, with_noun(u64::from(thread.leaves), "leaf"));
+    out.print_line(out.style(totals).dim())?;
     for line in tree.draw(thread.head.as_ref(), out) {
-        out.line(line)?;
+        out.print_line(line)?;
     }
     if thread.head.is_none() {
-        out.line("no head: the next entry begins a new path")?;
+        out.print_line("no head: the next entry begins a new path")?;
     }
     Ok(Ending::Success)
 }
 
 /// Returns the tree of a thread's log, up to the sequence number `to_seq` if it is given.
-pub(super) async fn load(session: &Session, thread: &ThreadId, to_seq: Option<u64>) -> Result<Tree> {
+pub(super) async fn load_tree(session: &Session, thread: &ThreadId, to_seq: Option<u64>) -> Result<Tree> {
     let threads = session.threads()?;
     let mut query = EntryQuery::all();
     query.to_seq = to_seq;
     let mut tree = Tree::default();
-    pages::each(
+    pages::for_each(
         async |page| threads.list_entries(thread, query.clone().with_page(page)).await,
         |entry| {
             tree.push(&entry);

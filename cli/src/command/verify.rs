@@ -2,17 +2,17 @@
 
 use agentstore::{
     Detail, Error,
-    inspect::{Finding, Inspection, Inspector, Repairable},
+    inspect::{Finding, Inspection, Inspector, RepairStatus},
 };
 
 use super::Ending;
 use crate::{
-    document::merge_objects,
     failure::Result,
+    json_merge::merge_objects,
     output::Output,
-    progress::Bar,
+    progress::TerminalProgress,
     session::Session,
-    text::{count, safe},
+    text::{terminal_safe, with_noun},
 };
 
 /// Read all data of all tenants and report all damage; nothing is changed
@@ -22,15 +22,15 @@ use crate::{
 pub(crate) struct Args {}
 
 pub(crate) async fn run(_args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    let bar = Bar::new("verifying");
+    let bar = TerminalProgress::new("verifying");
     let inspection = inspector(session)?.verify(&bar).await;
     bar.finish();
     let inspection = inspection?;
     let header = session.header();
-    if out.json() {
-        out.document(&merge_objects(&header, &inspection)?)?;
+    if out.is_json() {
+        out.print_document(&merge_objects(&header, &inspection)?)?;
     } else {
-        out.line(out.style(header.line()).dim())?;
+        out.print_line(out.style(header.line()).dim())?;
         print(&inspection, out)?;
     }
     Ok(if inspection.findings.is_empty() { Ending::Success } else { Ending::Problem })
@@ -50,13 +50,13 @@ pub(super) fn print(inspection: &Inspection, out: &mut Output) -> Result<()> {
     }
     let Inspection { tenants, threads, entries, runs, findings, stopped, .. } = inspection;
     let read = [(tenants, "tenant"), (threads, "thread"), (entries, "entry"), (runs, "run")];
-    let read: Vec<_> = read.iter().map(|&(&number, noun)| count(number, noun)).collect();
+    let read: Vec<_> = read.iter().map(|&(&number, noun)| with_noun(number, noun)).collect();
     let found = match findings.len() {
         0 => out.style("nothing is wrong".to_owned()).green(),
-        number => out.style(count(number as u64, "finding")).red(),
+        number => out.style(with_noun(number as u64, "finding")).red(),
     };
     let stopped = if *stopped { ", stopped before the end" } else { "" };
-    out.line(format!("read {}: {found}{stopped}", read.join(", ")))
+    out.print_line(format!("read {}: {found}{stopped}", read.join(", ")))
 }
 
 fn print_finding(finding: &Finding, out: &mut Output) -> Result<()> {
@@ -69,11 +69,16 @@ fn print_finding(finding: &Finding, out: &mut Output) -> Result<()> {
         which.push_str(&format!(", thread {thread}"));
     }
     let repair = match finding.repair {
-        Repairable::CanBeRebuilt => "`agentstore repair` can rebuild it",
-        Repairable::Rebuilt => "rebuilt",
-        Repairable::NeedsBackup => "it cannot be rebuilt: restore it from a backup",
-        Repairable::LeftAlone => "the store does not use it: inspect it, then remove it",
+        RepairStatus::CanBeRebuilt => "`agentstore repair` can rebuild it",
+        RepairStatus::Rebuilt => "rebuilt",
+        RepairStatus::NeedsBackup => "it cannot be rebuilt: restore it from a backup",
+        RepairStatus::LeftAlone => "the store does not use it: inspect it, then remove it",
     };
-    out.line(format!("{} {}{}", out.style(kind.trim()).red().bold(), safe(&finding.place), safe(&which)))?;
-    out.line(format!("  {}; {repair}", safe(&finding.detail)))
+    out.print_line(format!(
+        "{} {}{}",
+        out.style(kind.trim()).red().bold(),
+        terminal_safe(&finding.place),
+        terminal_safe(&which)
+    ))?;
+    out.print_line(format!("  {}; {repair}", terminal_safe(&finding.detail)))
 }

@@ -7,34 +7,34 @@ use std::{
 
 use serde_json::json;
 
-use crate::helpers::{CommandOutput, Store, at, fixture, run};
+use crate::helpers::{CommandOutput, TestStore, at, fixture, run};
 
 /// Returns the advice of a refused command.
-fn advice(response: &CommandOutput) -> String {
+fn expect_advice(response: &CommandOutput) -> String {
     assert_eq!(response.code, 1, "{response:?}");
     at(&response.error(), "/advice").as_str().unwrap().to_owned()
 }
 
-/// Shows ER-11 and MB-5: if the key is in use, the advice names another key and not another id.
+/// Tests ER-11 and MB-5: if the key is in use, the advice names another key and not another id.
 #[test]
 fn the_advice_for_a_taken_key_is_another_key() {
-    let store = Store::new();
+    let store = TestStore::new();
     let enqueue = |id, key| store.run(&["mailbox", "enqueue", "t", "--run", "r", "--id", id, "--key", key, "--json"]);
     enqueue("d-1", "k").expect_success();
     let taken = enqueue("d-2", "k");
     let error = taken.error();
     assert_eq!((at(&error, "/id"), at(&error, "/key")), (&json!("d-1"), &json!("k")), "{error}");
     assert!(at(&error, "/message").as_str().unwrap().contains("`k`"), "{error}");
-    assert!(advice(&taken).contains("another `--key`") && !advice(&taken).contains("id"), "{taken:?}");
+    assert!(expect_advice(&taken).contains("another `--key`") && !expect_advice(&taken).contains("id"), "{taken:?}");
     let id = enqueue("d-1", "other");
-    assert_eq!(advice(&id), "choose another id");
+    assert_eq!(expect_advice(&id), "choose another id");
     assert!(id.error().get("key").is_none());
 }
 
-/// Shows ER-11: the advice of a refused import names the option with which the import is accepted.
+/// Tests ER-11: the advice of a refused import names the option with which the import is accepted.
 #[test]
 fn the_advice_for_a_long_line_is_a_larger_limit() {
-    let store = Store::new();
+    let store = TestStore::new();
     let file = store.sibling_path("long.jsonl");
     let header = r#"{"type":"session","version":3,"id":"long","timestamp":"2026-01-05T10:00:00Z"}"#;
     fs::write(&file, format!("{header}\n{{\"text\":\"{}\"}}\n", "x".repeat(2_000))).unwrap();
@@ -49,32 +49,32 @@ fn the_advice_for_a_long_line_is_a_larger_limit() {
     assert!(response.err.contains("--format") && !response.err.contains("--max-line"), "{response:?}");
 }
 
-/// Shows ER-11 and PI-6: after a conflict the advice names the command that reads what was changed.
+/// Tests ER-11 and PI-6: after a conflict the advice names the command that reads what was changed.
 #[test]
 fn the_advice_for_a_conflict_names_the_command_to_read_again() {
-    let store = Store::new();
+    let store = TestStore::new();
     store.append("t", "hi");
     store.json(&["pending", "append", "t", "--id", "a", "--message", "x"]);
     let edited = store.run(&["pending", "edit", "t", "a", "--message", "y", "--expect", "7", "--json"]);
-    assert!(advice(&edited).contains("agentstore pending list"), "{edited:?}");
+    assert!(expect_advice(&edited).contains("agentstore pending list"), "{edited:?}");
     let appended = store.run(&["append", "t", "--message", "y", "--expect", "7", "--json"]);
-    assert!(advice(&appended).contains("agentstore threads"), "{appended:?}");
+    assert!(expect_advice(&appended).contains("agentstore threads"), "{appended:?}");
 }
 
-/// Shows ER-11: a text that the error contains by chance does not change the advice.
+/// Tests ER-11: a text that the error contains by chance does not change the advice.
 #[test]
 fn a_folder_named_like_a_server_gets_no_advice_about_servers() {
-    let store = Store::new();
+    let store = TestStore::new();
     let folder = store.sibling_path("the server");
     fs::write(&folder, "").unwrap();
     let response = run(&["--store", &format!("file:{}", folder.display()), "append", "t", "--message", "hi"], "");
     assert!(response.code == 1 && !response.err.contains("server is running"), "{response:?}");
 }
 
-/// Shows ER-11 and FI-2: a command that finds a `file:` store locked says which stores can be combined.
+/// Tests ER-11 and FI-2: a command that finds a `file:` store locked says which stores can be combined.
 #[test]
 fn the_advice_for_a_locked_store_names_usable_compositions() {
-    let store = Store::new();
+    let store = TestStore::new();
     store.append("t", "hi");
     let url = format!("file:{}", store.path().display());
     let mut worker = Command::new(env!("CARGO_BIN_EXE_agentstore"))
@@ -93,10 +93,10 @@ fn the_advice_for_a_locked_store_names_usable_compositions() {
         &["pending", "append", "t", "--message", "x"],
     ] {
         let refused = store.run(&[args, &["--json"]].concat());
-        let (error, advice) = (refused.error(), advice(&refused));
+        let (error, advice) = (refused.error(), expect_advice(&refused));
         assert_eq!((at(&error, "/cause"), at(&error, "/retryable")), (&json!("held"), &json!(true)), "{error}");
-        for says in ["--mailbox sqlite:PATH", "postgres://", "docs/compositions.md"] {
-            assert!(advice.contains(says), "{advice}");
+        for expected_text in ["--mailbox sqlite:PATH", "postgres://", "docs/compositions.md"] {
+            assert!(advice.contains(expected_text), "{advice}");
         }
     }
     worker.kill().unwrap();

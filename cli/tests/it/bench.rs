@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use crate::helpers::{Store, at, run};
+use crate::helpers::{TestStore, at, run};
 
 #[test]
 fn a_store_is_benchmarked_against_the_machine_limit() {
     let response = run(&["bench", "--store", "memory:", "--scenario", "commit-8", "--seconds", "1", "--json"], "");
     assert_eq!(response.code, 0, "{response:?}");
-    let report = &response.lines()[0];
+    let report = &response.documents()[0];
     assert_eq!(at(report, "/scenarios").as_array().unwrap().len(), 1);
     assert_eq!(at(report, "/scenarios/0/scenario"), "commit-8");
     let number = |path: &str| at(report, &format!("/scenarios/0/{path}")).as_f64().unwrap();
@@ -18,7 +18,7 @@ fn a_store_is_benchmarked_against_the_machine_limit() {
 
 #[test]
 fn a_benchmark_leaves_no_files_and_does_not_touch_the_named_store() {
-    let store = Store::new();
+    let store = TestStore::new();
     store.append("t", "hi");
     let response = store.run(&["bench", "--scenario", "dispatch-8", "--scenario", "turn-8", "--seconds", "1"]);
     assert_eq!(response.code, 0, "{response:?}");

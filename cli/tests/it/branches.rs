@@ -2,27 +2,27 @@
 
 use serde_json::{Value, json};
 
-use crate::helpers::{Store, at};
+use crate::helpers::{TestStore, at};
 
-fn texts(store: &Store, args: &[&str]) -> Vec<String> {
+fn context_texts(store: &TestStore, args: &[&str]) -> Vec<String> {
     let context = store.json(&[&["context", "t"], args].concat());
     let messages = at(&context, "/messages").as_array().unwrap();
     messages.iter().map(|message| at(message, "/message/blocks/0/text").as_str().unwrap().to_owned()).collect()
 }
 
-fn three_messages() -> (Store, Vec<Value>) {
-    let store = Store::new();
+fn store_with_three_messages() -> (TestStore, Vec<Value>) {
+    let store = TestStore::new();
     let receipts = ["a", "b", "c"].map(|text| store.append("t", text));
     (store, receipts.iter().map(|receipt| at(receipt, "/head").clone()).collect())
 }
 
 #[test]
 fn a_fork_leaves_the_old_branch_as_it_was() {
-    let (store, ids) = three_messages();
+    let (store, ids) = store_with_three_messages();
     store.json(&["fork", "t", "--at", "@1", "--message", "x"]);
-    assert_eq!(texts(&store, &[]), ["a", "x"]);
-    assert_eq!(texts(&store, &["--at", "@3"]), ["a", "b", "c"]);
-    assert_eq!(texts(&store, &["--at", ids[1].as_str().unwrap()]), ["a", "b"]);
+    assert_eq!(context_texts(&store, &[]), ["a", "x"]);
+    assert_eq!(context_texts(&store, &["--at", "@3"]), ["a", "b", "c"]);
+    assert_eq!(context_texts(&store, &["--at", ids[1].as_str().unwrap()]), ["a", "b"]);
     let tree = store.json(&["tree", "t"]);
     assert_eq!(at(&tree, "/leaves/0/path_length"), 3);
     assert_eq!(at(&tree, "/leaves/1/path_length"), 2);
@@ -32,7 +32,7 @@ fn a_fork_leaves_the_old_branch_as_it_was() {
 
 #[test]
 fn a_rewind_moves_the_head_to_the_given_target() {
-    let (store, ids) = three_messages();
+    let (store, ids) = store_with_three_messages();
     store.json(&["checkpoint", "t", "--label", "here"]);
     store.append("t", "d");
     let back = store.json(&["rewind", "t", "--label", "here"]);
@@ -42,13 +42,13 @@ fn a_rewind_moves_the_head_to_the_given_target() {
     let back = store.json(&["rewind", "t", "--snapshot", "here"]);
     assert_eq!(at(&back, "/head"), &ids[2]);
     assert_eq!(store.json(&["rewind", "t", "--start"]).get("head"), None);
-    assert_eq!(texts(&store, &[]), [""; 0]);
+    assert_eq!(context_texts(&store, &[]), [""; 0]);
     store.run(&["rewind", "t", "--checkpoint", "7"]).expect_failure(1, &["checkpoint `7` does not exist"]);
 }
 
 #[test]
 fn a_label_can_be_seen_and_cleared() {
-    let (store, _) = three_messages();
+    let (store, _) = store_with_three_messages();
     store.json(&["label", "t", "@2", "the good idea"]);
     let response = store.run(&["tree", "t"]).expect_success();
     assert!(response.out.contains("@2 user  b  [the good idea]"), "{}", response.out);
@@ -59,7 +59,7 @@ fn a_label_can_be_seen_and_cleared() {
 
 #[test]
 fn the_tree_is_drawn_in_human_readable_form() {
-    let (store, _) = three_messages();
+    let (store, _) = store_with_three_messages();
     for text in ["d", "e", "f"] {
         store.append("t", text);
     }
@@ -83,7 +83,7 @@ fn the_tree_is_drawn_in_human_readable_form() {
 
 #[test]
 fn writing_to_a_missing_thread_does_not_create_it() {
-    let (store, _) = three_messages();
+    let (store, _) = store_with_three_messages();
     for args in [
         &["fork", "u", "--at", "@1", "--message", "x"][..],
         &["checkpoint", "u"],

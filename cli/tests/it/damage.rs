@@ -5,10 +5,10 @@ use std::{fs, path::PathBuf};
 use fjall::{Database, KeyspaceCreateOptions, PersistMode};
 use store_file::testing::{Position, encode_group, unseal};
 
-use crate::helpers::{Store, at, closed_pipe};
+use crate::helpers::{TestStore, at, closed_pipe};
 
-fn two_threads() -> Store {
-    let store = Store::new();
+fn store_with_two_threads() -> TestStore {
+    let store = TestStore::new();
     for text in ["one", "two", "three"] {
         store.append("damaged", text);
         store.append("sound", text);
@@ -16,7 +16,7 @@ fn two_threads() -> Store {
     store
 }
 
-fn damaged_log(store: &Store) -> PathBuf {
+fn damaged_log(store: &TestStore) -> PathBuf {
     let folder = fs::read_dir(store.path().join("tenants")).unwrap().next().unwrap().unwrap().path();
     let mut logs = fs::read_dir(folder).unwrap().map(|log| log.unwrap().path());
     logs.find(|log| log.file_name().unwrap().to_string_lossy().starts_with("damaged.")).unwrap()
@@ -31,7 +31,7 @@ fn flip_bit(log: PathBuf, line: usize) {
 }
 
 /// Changes the groups of a log and writes them with correct checksums. Each commit of the log must have one entry.
-fn rewrite(log: PathBuf, change: impl FnOnce(&mut Vec<String>)) {
+fn rewrite_groups(log: PathBuf, change: impl FnOnce(&mut Vec<String>)) {
     let text = fs::read_to_string(&log).unwrap();
     let (header, lines) = text.split_once('\n').unwrap();
     // The first group has a line for the thread, too.
@@ -55,7 +55,7 @@ fn rewrite(log: PathBuf, change: impl FnOnce(&mut Vec<String>)) {
 }
 
 /// Writes a row of the index. `change` returns the new row for the old one, which is empty if there was none.
-fn plant_row(store: &Store, key: &[u8], change: impl Fn(&str) -> String) {
+fn plant_row(store: &TestStore, key: &[u8], change: impl Fn(&str) -> String) {
     let database = Database::builder(store.path().join("index")).open().unwrap();
     let rows = database.keyspace("rows", KeyspaceCreateOptions::default).unwrap();
     let old = rows.get(key).unwrap().map(|value| String::from_utf8(value.to_vec()).unwrap()).unwrap_or_default();
@@ -69,7 +69,7 @@ const THREAD_ROW_KEY: &[u8] = b"\x01default\0\x01damaged\0\x01";
 
 /// Returns the accepted data: the bytes of every log. The index and the files that change whenever the store is opened
 /// for writing are left out.
-fn accepted_data(store: &Store) -> Vec<(PathBuf, Vec<u8>)> {
+fn accepted_data(store: &TestStore) -> Vec<(PathBuf, Vec<u8>)> {
     let tenants = fs::read_dir(store.path().join("tenants")).unwrap().map(|tenant| tenant.unwrap().path());
     let mut logs: Vec<_> =
         tenants.flat_map(|tenant| fs::read_dir(tenant).unwrap().map(|log| log.unwrap().path())).collect();
@@ -78,10 +78,10 @@ fn accepted_data(store: &Store) -> Vec<(PathBuf, Vec<u8>)> {
     logs.into_iter().map(|log| (log.clone(), fs::read(log).unwrap())).collect()
 }
 
-/// Shows VF-1.
+/// Tests VF-1.
 #[test]
 fn verify_reads_all_of_a_sound_store() {
-    let store = two_threads();
+    let store = store_with_two_threads();
     let report = store.json(&["verify"]);
     for (sum, number) in [("/tenants", 1), ("/threads", 2), ("/entries", 6)] {
         assert_eq!(at(&report, sum), number, "{report}");
@@ -100,7 +100,7 @@ fn verify_reads_all_of_a_sound_store() {
 
 /// A planted damage: its name, how it is planted, the kind and the place of the finding, and whether a repair rebuilds
 /// it.
-type PlantedDamage = (&'static str, fn(&Store), &'static str, &'static str, &'static str);
+type PlantedDamage = (&'static str, fn(&TestStore), &'static str, &'static str, &'static str);
 
 const PLANTED_DAMAGE: [PlantedDamage; 13] = [
     ("a bit flip in the middle", |store| flip_bit(damaged_log(store), 4), "damaged", "damaged.", "needs_backup"),
@@ -110,14 +110,18 @@ const PLANTED_DAMAGE: [PlantedDamage; 13] = [
     ("a missing log", |store| fs::remove_file(damaged_log(store)).unwrap(), "missing_log", "damaged.", "needs_backup"),
     (
         "a missing group",
-        |store| rewrite(damaged_log(store), |groups| drop(groups.remove(1))),
+        |store| rewrite_groups(damaged_log(store), |groups| drop(groups.remove(1))),
         "sequence_gap",
         "entry 2",
         "needs_backup",
     ),
     (
         "a missing parent",
-        |store| rewrite(damaged_log(store), |groups| groups[1] = groups[1].replace(r#""parent":"0"#, r#""parent":"9"#)),
+        |store| {
+            rewrite_groups(damaged_log(store), |groups| {
+                groups[1] = groups[1].replace(r#""parent":"0"#, r#""parent":"9"#)
+            })
+        },
         "missing_parent",
         "entry 2",
         "needs_backup",
@@ -192,11 +196,11 @@ fn copy_folder(from: &std::path::Path, to: &std::path::Path) {
     }
 }
 
-/// Shows VF-1 and VF-5.
+/// Tests VF-1 and VF-5.
 #[test]
 fn every_damage_is_found_and_derived_data_is_repaired() {
     for (what, plant, kind, place, repair) in PLANTED_DAMAGE {
-        let store = two_threads();
+        let store = store_with_two_threads();
         store.append("gone", "hi");
         store.run(&["delete", "gone", "--yes"]).expect_success();
         // The next write removes the data that the deletion left.
@@ -208,7 +212,7 @@ fn every_damage_is_found_and_derived_data_is_repaired() {
         assert!(response.out.contains(&kind.replace('_', " ")) && response.out.contains(place), "{what}: {response:?}");
         assert!(response.out.contains("1 finding"), "{what}: {response:?}");
         let found = store.run(&["verify", "--json"]);
-        let document = found.lines().remove(0);
+        let document = found.documents().remove(0);
         assert_eq!((found.code, at(&document, "/findings/0/kind")), (1, &kind.into()), "{what}");
         assert_eq!(at(&document, "/findings/0/repair"), repair, "{what}");
         assert!(at(&document, "/findings/0/place").as_str().unwrap().contains(place), "{what}: {document}");
@@ -216,46 +220,46 @@ fn every_damage_is_found_and_derived_data_is_repaired() {
         let can_be_done = repair == "can_be_rebuilt";
         let code = i32::from(!can_be_done);
         let dry = store.run(&["repair", "--dry-run", "--json"]);
-        assert_eq!((dry.code, at(&dry.lines()[0], "/findings/0/repair")), (code, &repair.into()), "{what}");
+        assert_eq!((dry.code, at(&dry.documents()[0], "/findings/0/repair")), (code, &repair.into()), "{what}");
         let done = store.run(&["repair", "--yes", "--json"]);
         let after = if can_be_done { "rebuilt" } else { repair };
-        assert_eq!((done.code, at(&done.lines()[0], "/findings/0/repair")), (code, &after.into()), "{what}");
+        assert_eq!((done.code, at(&done.documents()[0], "/findings/0/repair")), (code, &after.into()), "{what}");
         assert_eq!(store.run(&["verify"]).code, code, "{what}");
         assert!(accepted_data(&store) == before, "{what}");
         store.run(&["append", "sound", "--message", "five"]).expect_success();
     }
 }
 
-/// Shows VF-5.
+/// Tests VF-5.
 #[test]
 fn damage_ends_with_a_failure_even_if_the_output_is_not_read() {
-    let store = two_threads();
+    let store = store_with_two_threads();
     flip_bit(damaged_log(&store), 2);
     for args in [&["verify"][..], &["verify", "--json"]] {
-        assert_eq!(store.run_into(args, closed_pipe()).code, 1, "{args:?}");
+        assert_eq!(store.run_with_stdout(args, closed_pipe()).code, 1, "{args:?}");
     }
-    assert_eq!(store.run_into(&["threads"], closed_pipe()).code, 0);
+    assert_eq!(store.run_with_stdout(&["threads"], closed_pipe()).code, 0);
 }
 
 #[test]
 fn a_repair_asks_for_confirmation() {
-    let store = two_threads();
+    let store = store_with_two_threads();
     plant_row(&store, THREAD_ROW_KEY, |row| row.replace(r#""leaves":1"#, r#""leaves":2"#));
-    let response = store.run_with(&["repair"], "n\n");
+    let response = store.run_with_input(&["repair"], "n\n");
     assert!(
         response.code == 2 && response.err.contains("Repair 1 finding?") && response.err.contains("nothing was done"),
         "{response:?}"
     );
     assert_eq!(store.run(&["verify"]).code, 1);
-    assert_eq!(store.run_with(&["repair"], "y\n").code, 0);
+    assert_eq!(store.run_with_input(&["repair"], "y\n").code, 0);
     store.run(&["verify"]).expect_success();
 }
 
-/// Shows VF-1: a command that must read a damaged root log to open the store says where the damage is, and does not
+/// Tests VF-1: a command that must read a damaged root log to open the store says where the damage is, and does not
 /// open the store.
 #[test]
 fn damage_in_the_middle_of_the_root_log_is_located() {
-    let store = two_threads();
+    let store = store_with_two_threads();
     for id in ["x", "y"] {
         store.append(id, "hi");
         store.run(&["delete", id, "--yes"]).expect_success();

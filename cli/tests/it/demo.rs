@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::helpers::{Store, at, run};
+use crate::helpers::{TestStore, at, run};
 
-fn outcomes(document: &Value) -> Vec<(&str, &str)> {
+fn step_outcomes(document: &Value) -> Vec<(&str, &str)> {
     let steps = at(document, "/steps").as_array().unwrap();
     let text = |step, field| at(step, field).as_str().unwrap();
     steps.iter().map(|step| (text(step, "/step"), text(step, "/outcome"))).collect()
@@ -25,7 +25,7 @@ pub(crate) fn run_tour(args: &[&str]) -> Value {
 fn the_tour_on_files_proves_every_step() {
     let document = run_tour(&[]);
     assert_eq!((at(&document, "/failed"), at(&document, "/skipped")), (&json!(0), &json!(0)), "{document}");
-    let steps: Vec<_> = outcomes(&document).iter().map(|(step, _)| *step).collect();
+    let steps: Vec<_> = step_outcomes(&document).iter().map(|(step, _)| *step).collect();
     assert_eq!(steps, ["import", "commit", "deliver", "work", "crash", "resume", "fork", "rewind", "verify"]);
     assert_eq!(at(&document, "/steps/4/figures/acknowledged_turns"), at(&document, "/steps/4/figures/found_turns"));
     let folder = at(&document, "/store").as_str().unwrap().strip_prefix("file:").unwrap();
@@ -35,7 +35,7 @@ fn the_tour_on_files_proves_every_step() {
 #[test]
 fn the_tour_in_memory_says_what_needs_files() {
     let document = run_tour(&["--store", "memory:"]);
-    let skipped: Vec<_> = outcomes(&document).into_iter().filter(|(_, outcome)| *outcome == "skipped").collect();
+    let skipped: Vec<_> = step_outcomes(&document).into_iter().filter(|(_, outcome)| *outcome == "skipped").collect();
     assert_eq!(skipped, [("crash", "skipped"), ("resume", "skipped")]);
     assert_eq!(at(&document, "/failed"), 0, "{document}");
     assert_eq!(at(&document, "/capabilities/survives"), "nothing");
@@ -50,15 +50,16 @@ fn the_tour_works_with_a_mailbox_in_another_store() {
     assert_eq!(at(&document, "/mailbox"), &json!(mailbox));
     let did = at(work_step(&document), "/did").as_str().unwrap();
     assert!(did.ends_with("then acknowledged it in the other store"), "{document}");
-    let left = run(&["mailbox", "list", "--json", "--store", &mailbox], "").expect_success();
-    let left: Value = serde_json::from_str(&left.out).unwrap();
-    let statuses: Vec<_> = at(&left, "/dispatches").as_array().unwrap().iter().map(|one| at(one, "/status")).collect();
+    let listed = run(&["mailbox", "list", "--json", "--store", &mailbox], "").expect_success();
+    let listed: Value = serde_json::from_str(&listed.out).unwrap();
+    let statuses: Vec<_> =
+        at(&listed, "/dispatches").as_array().unwrap().iter().map(|one| at(one, "/status")).collect();
     assert_eq!(statuses, ["superseded", "acked"]);
 }
 
 #[test]
 fn the_tour_can_be_repeated_on_an_existing_store() {
-    let store = Store::new();
+    let store = TestStore::new();
     for _ in 0..2 {
         let document = store.json(&["demo"]);
         assert_eq!(at(&document, "/failed"), 0, "{document}");

@@ -4,41 +4,41 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::helpers::{Store, at};
+use crate::helpers::{TestStore, at};
 
 /// A number of bytes that is more than Linux allows in one argument.
-const LARGE: usize = 200_000;
+const LARGE_BYTES: usize = 200_000;
 
-fn file_argument(store: &Store, name: &str, text: &str) -> String {
+fn file_argument(store: &TestStore, name: &str, text: &str) -> String {
     let path = store.sibling_path(name);
     fs::write(&path, text).unwrap();
     format!("@{}", path.display())
 }
 
-fn roles_and_lengths(store: &Store, thread: &str) -> Vec<(Value, usize)> {
+fn roles_and_lengths(store: &TestStore, thread: &str) -> Vec<(Value, usize)> {
     let context = store.json(&["context", thread]);
     let messages = at(&context, "/messages").as_array().unwrap();
-    let of = |message: &Value| {
+    let role_and_length = |message: &Value| {
         (at(message, "/message/role").clone(), at(message, "/message/blocks/0/text").as_str().unwrap().len())
     };
-    messages.iter().map(of).collect()
+    messages.iter().map(role_and_length).collect()
 }
 
 #[test]
 fn a_message_comes_from_a_file_or_standard_input() {
-    let store = Store::new();
-    let long = "x".repeat(LARGE);
+    let store = TestStore::new();
+    let long = "x".repeat(LARGE_BYTES);
     let document = json!({"role": "assistant", "blocks": [{"text": long}]}).to_string();
     let (text, reply) =
         (file_argument(&store, "text.txt", &format!("{long}\n")), file_argument(&store, "reply.json", &document));
     store.run(&["append", "t", "--message", &text]).expect_success();
     store.run(&["append", "t", "--message", &reply]).expect_success();
-    store.run_with(&["append", "t", "--message", "-"], &document).expect_success();
-    store.run_with(&["append", "t"], &document).expect_success();
-    store.run_with(&["append", "t", "-m", "-"], "typed\n").expect_success();
+    store.run_with_input(&["append", "t", "--message", "-"], &document).expect_success();
+    store.run_with_input(&["append", "t"], &document).expect_success();
+    store.run_with_input(&["append", "t", "-m", "-"], "typed\n").expect_success();
     store.run(&["append", "t", "--message", "@@ada"]).expect_success();
     let (user, assistant) = (json!("user"), json!("assistant"));
-    let large = |role: &Value| (role.clone(), LARGE);
+    let large = |role: &Value| (role.clone(), LARGE_BYTES);
     assert_eq!(
         roles_and_lengths(&store, "t"),
         [large(&user), large(&assistant), large(&assistant), large(&assistant), (user.clone(), 5), (user.clone(), 4)]
@@ -47,7 +47,7 @@ fn a_message_comes_from_a_file_or_standard_input() {
     assert_eq!(roles_and_lengths(&store, "t")[1..], [large(&assistant)]);
     store.run(&["pending", "append", "t", "--id", "i", "--message", &reply]).expect_success();
     store
-        .run_with(&["pending", "edit", "t", "i", "--message", "-"], &document.replace("xxxx", "yyyy"))
+        .run_with_input(&["pending", "edit", "t", "i", "--message", "-"], &document.replace("xxxx", "yyyy"))
         .expect_success();
     let queue = store.json(&["pending", "list", "t"]);
     assert!(at(&queue, "/inputs/0/body/message/blocks/0/text").as_str().unwrap().starts_with("yyy"));
@@ -55,32 +55,32 @@ fn a_message_comes_from_a_file_or_standard_input() {
 
 #[test]
 fn a_payload_and_a_result_come_from_a_file_or_standard_input() {
-    let store = Store::new();
-    let document = json!({"text": "x".repeat(LARGE), "n": 1}).to_string();
+    let store = TestStore::new();
+    let document = json!({"text": "x".repeat(LARGE_BYTES), "n": 1}).to_string();
     let payload = file_argument(&store, "payload.json", &format!("{document}\n"));
     store.run(&["mailbox", "enqueue", "t", "--run", "r", "--id", "a", "--payload", &payload]).expect_success();
     store
-        .run_with(&["mailbox", "enqueue", "t", "--run", "r", "--id", "b", "--payload", "-"], &document)
+        .run_with_input(&["mailbox", "enqueue", "t", "--run", "r", "--id", "b", "--payload", "-"], &document)
         .expect_success();
     let list = store.json(&["mailbox", "list"]);
     for at_index in ["/dispatches/0/payload/text", "/dispatches/1/payload/text"] {
-        assert_eq!(at(&list, at_index).as_str().unwrap().len(), LARGE);
+        assert_eq!(at(&list, at_index).as_str().unwrap().len(), LARGE_BYTES);
     }
     // The document is read, and then the store refuses the decision because the run does not exist.
     let decide = ["pending", "decide", "t", "r", "k", "--resume", "--result"];
     store.run(&[&decide[..], &[&payload]].concat()).expect_failure(1, &["is not waiting"]);
-    store.run_with(&[&decide[..], &["-"]].concat(), &document).expect_failure(1, &["is not waiting"]);
+    store.run_with_input(&[&decide[..], &["-"]].concat(), &document).expect_failure(1, &["is not waiting"]);
 }
 
 #[test]
 fn an_unreadable_document_is_named_before_anything_is_done() {
-    let store = Store::new();
+    let store = TestStore::new();
     let bad = file_argument(&store, "bad.json", "{\"role\":\"king\"}");
     let bytes = store.sibling_path("bytes");
     fs::write(&bytes, b"\xff").unwrap();
     let bytes = format!("@{}", bytes.display());
     let enqueue = ["mailbox", "enqueue", "t", "--run", "r", "--payload"];
-    for (args, input, code, says) in [
+    for (args, input, code, expected_text) in [
         (&["append", "t", "--message", "@/not/there"][..], "", 1, "`/not/there` cannot be read"),
         (&["append", "t", "--message", "@"], "", 2, "`--message`: a file name must follow"),
         (&["append", "t", "--message", &bad], "", 2, "bad.json`: it is not a message"),
@@ -91,7 +91,7 @@ fn an_unreadable_document_is_named_before_anything_is_done() {
         (&[&enqueue[..], &["-"]].concat(), "{", 2, "standard input: it is not a JSON value"),
         (&[&enqueue[..], &["{"]].concat(), "", 2, "`--payload`: it is not a JSON value"),
     ] {
-        store.run_with(args, input).expect_failure(code, &[says]);
+        store.run_with_input(args, input).expect_failure(code, &[expected_text]);
         assert!(!store.path().exists(), "{args:?}");
     }
 }

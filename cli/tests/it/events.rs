@@ -10,7 +10,7 @@ use agentstore::{
 };
 use serde_json::{Value, json};
 
-use crate::helpers::{Store, at};
+use crate::helpers::{TestStore, at};
 
 fn public_event(kind: &str) -> NewEvent {
     let scopes = [Scope::Thread(ThreadId::new("t").unwrap()), Scope::Run(RunId::new("r").unwrap())];
@@ -21,7 +21,7 @@ fn internal_event(kind: &str) -> NewEvent {
     public_event(kind).with_visibility(EventVisibility::Internal)
 }
 
-async fn open(store: &Store) -> agentstore::Stores {
+async fn open(store: &TestStore) -> agentstore::Stores {
     agentstore::open(&format!("file:{}", store.path().display())).await.unwrap()
 }
 
@@ -29,10 +29,10 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-/// Shows EV-10, EV-11 and EV-27.
+/// Tests EV-10, EV-11 and EV-27.
 #[test]
 fn events_are_listed() {
-    let store = Store::new();
+    let store = TestStore::new();
     block_on(async {
         let stores = open(&store).await;
         let events = stores.commits(&TenantId::default_tenant()).unwrap().events();
@@ -57,10 +57,10 @@ fn events_are_listed() {
     store.run(&["events", "t", "--new"]).expect_failure(2, &["--follow"]);
 }
 
-/// Shows EV-14 and EV-21.
+/// Tests EV-14 and EV-21.
 #[test]
 fn events_can_be_followed_while_another_process_writes() {
-    let store = Store::new();
+    let store = TestStore::new();
     block_on(async {
         let stores = open(&store).await;
         let commits = stores.commits(&TenantId::default_tenant()).unwrap();
@@ -75,8 +75,8 @@ fn events_can_be_followed_while_another_process_writes() {
         assert_eq!(at(&next(), "/kind"), "before");
         let entry = NewEntry::new(Message::user("hello"));
         let commit = Commit::new(ThreadId::new("t").unwrap()).entry(entry).with_key("k".parse().unwrap());
-        let of_thread = NewEvent::new("in a commit".parse().unwrap(), [Scope::Thread(ThreadId::new("t").unwrap())]);
-        let _ = commits.commit(commit.with_events(AppendEvents::new([of_thread]))).await.unwrap();
+        let thread_event = NewEvent::new("in a commit".parse().unwrap(), [Scope::Thread(ThreadId::new("t").unwrap())]);
+        let _ = commits.commit(commit.with_events(AppendEvents::new([thread_event]))).await.unwrap();
         commits.events().append_events(AppendEvents::new([public_event("after")])).await.unwrap();
         assert_eq!([next(), next()].map(|event| at(&event, "/kind").clone()), [json!("in a commit"), json!("after")]);
         child.kill().unwrap();

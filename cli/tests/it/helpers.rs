@@ -10,7 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// A store in a temporary folder.
-pub(crate) struct Store {
+pub(crate) struct TestStore {
     folder: TempDir,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct CommandOutput {
     pub(crate) err: String,
 }
 
-impl Store {
+impl TestStore {
     pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
@@ -38,17 +38,17 @@ impl Store {
 
     /// Runs the command on the store.
     pub(crate) fn run(&self, args: &[&str]) -> CommandOutput {
-        self.run_with(args, "")
+        self.run_with_input(args, "")
     }
 
     /// Runs the command on the store, with this standard input.
-    pub(crate) fn run_with(&self, args: &[&str], input: &str) -> CommandOutput {
+    pub(crate) fn run_with_input(&self, args: &[&str], input: &str) -> CommandOutput {
         run(&[&["--store", &format!("file:{}", self.path().display())], args].concat(), input)
     }
 
     /// Runs the command on the store, with `output` as its standard output.
-    pub(crate) fn run_into(&self, args: &[&str], output: impl Into<Stdio>) -> CommandOutput {
-        run_into(&[&["--store", &format!("file:{}", self.path().display())], args].concat(), "", output)
+    pub(crate) fn run_with_stdout(&self, args: &[&str], output: impl Into<Stdio>) -> CommandOutput {
+        run_with_stdout(&[&["--store", &format!("file:{}", self.path().display())], args].concat(), "", output)
     }
 
     /// Runs the command with `--json`. It must succeed. Returns its document.
@@ -70,11 +70,11 @@ impl CommandOutput {
         self
     }
 
-    /// Checks the exit code, that standard error contains each text of `says`, and that standard output is empty.
-    pub(crate) fn expect_failure(self, code: i32, says: &[&str]) -> Self {
+    /// Checks the exit code, that standard error contains each of these texts, and that standard output is empty.
+    pub(crate) fn expect_failure(self, code: i32, expected_texts: &[&str]) -> Self {
         assert_eq!((self.code, self.out.as_str()), (code, ""), "{self:?}");
-        for say in says {
-            assert!(self.err.contains(say), "`{say}` is not in {:?}", self.err);
+        for expected_text in expected_texts {
+            assert!(self.err.contains(expected_text), "`{expected_text}` is not in {:?}", self.err);
         }
         self
     }
@@ -85,7 +85,7 @@ impl CommandOutput {
     }
 
     /// Returns the documents on standard output, one per line.
-    pub(crate) fn lines(&self) -> Vec<Value> {
+    pub(crate) fn documents(&self) -> Vec<Value> {
         self.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }
@@ -97,10 +97,10 @@ pub(crate) fn closed_pipe() -> PipeWriter {
 
 /// Runs the command in a new folder.
 pub(crate) fn run(args: &[&str], input: &str) -> CommandOutput {
-    run_into(args, input, Stdio::piped())
+    run_with_stdout(args, input, Stdio::piped())
 }
 
-fn run_into(args: &[&str], input: &str, output: impl Into<Stdio>) -> CommandOutput {
+fn run_with_stdout(args: &[&str], input: &str, output: impl Into<Stdio>) -> CommandOutput {
     let folder = tempfile::tempdir().unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_agentstore"))
         .args(args)

@@ -4,11 +4,11 @@ use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, process::Command};
 
 use serde_json::{Value, json};
 
-use crate::helpers::{Store, at, fixture};
+use crate::helpers::{TestStore, at, fixture};
 
 #[test]
 fn an_import_reports_and_can_be_exported_again() {
-    let store = Store::new();
+    let store = TestStore::new();
     let file = fixture("pi/v1-turns.jsonl");
     let report = store.json(&["import", file.to_str().unwrap()]);
     assert_eq!((at(&report, "/format"), at(&report, "/lines")), (&json!("pi-v1"), &json!(17)));
@@ -30,17 +30,17 @@ fn an_import_reports_and_can_be_exported_again() {
 
 #[test]
 fn several_files_give_a_report_each() {
-    let store = Store::new();
+    let store = TestStore::new();
     let (tree, welded) = (fixture("pi/v3-tree.jsonl"), fixture("bad/pi-welded-lines.jsonl"));
     let response = store.run(&["import", tree.to_str().unwrap(), welded.to_str().unwrap(), "--json"]).expect_success();
-    let formats: Vec<_> = response.lines().iter().map(|line| at(line, "/format").clone()).collect();
+    let formats: Vec<_> = response.documents().iter().map(|line| at(line, "/format").clone()).collect();
     assert_eq!(formats.len(), 2);
-    assert_eq!(at(&response.lines()[1], "/issues/0/code"), "malformed_line");
+    assert_eq!(at(&response.documents()[1], "/issues/0/code"), "malformed_line");
 }
 
 #[test]
 fn a_file_that_is_not_a_session_exits_with_1() {
-    let store = Store::new();
+    let store = TestStore::new();
     let unknown = fixture("bad/unknown-format.jsonl");
     let response = store.run(&["import", unknown.to_str().unwrap()]);
     assert_eq!(response.code, 1, "{response:?}");
@@ -48,14 +48,14 @@ fn a_file_that_is_not_a_session_exits_with_1() {
         assert!(response.err.contains(text), "{response:?}");
     }
     let response = store.run(&["import", unknown.to_str().unwrap(), "--json"]);
-    assert!(at(&response.lines()[0], "/thread").is_null());
+    assert!(at(&response.documents()[0], "/thread").is_null());
     assert_eq!(at(&response.error(), "/kind"), "invalid");
     store.run(&["import", "/not/there.jsonl"]).expect_failure(1, &["/not/there.jsonl", "what to do"]);
 }
 
 #[test]
 fn a_strict_import_writes_nothing_of_a_file_with_issues() {
-    let store = Store::new();
+    let store = TestStore::new();
     let welded = fixture("bad/pi-welded-lines.jsonl");
     let response = store.run(&["import", "--strict", welded.to_str().unwrap()]);
     assert_eq!(response.code, 1, "{response:?}");
@@ -65,15 +65,15 @@ fn a_strict_import_writes_nothing_of_a_file_with_issues() {
 
 #[test]
 fn files_may_come_before_their_parents() {
-    let store = Store::new();
-    let session = |id: &str, parent: &str| {
+    let store = TestStore::new();
+    let write_session = |id: &str, parent: &str| {
         let path = store.sibling_path(&format!("{id}.jsonl"));
         let time = "2026-01-05T10:00:00Z";
         let header = json!({"type": "session", "version": 3, "id": id, "timestamp": time, "parentSession": parent});
         fs::write(&path, format!("{header}\n")).unwrap();
         path
     };
-    let (child, parent) = (session("child", "/x/1_parent.jsonl"), session("parent", ""));
+    let (child, parent) = (write_session("child", "/x/1_parent.jsonl"), write_session("parent", ""));
     store.run(&["import", child.to_str().unwrap(), parent.to_str().unwrap()]).expect_success();
     let shown = store.run(&["show", "child"]).expect_success();
     assert!(shown.out.lines().any(|line| line.contains("parent") && line.ends_with("parent")), "{shown:?}");
@@ -82,16 +82,16 @@ fn files_may_come_before_their_parents() {
 /// A file name that is not UTF-8 is shown with replacement characters, and the import goes on.
 #[test]
 fn a_file_name_that_is_not_utf_8_is_reported() {
-    let store = Store::new();
-    let named = |name: &[u8], session: &str| {
+    let store = TestStore::new();
+    let copy_with_name = |name: &[u8], session: &str| {
         let path = store.sibling_path("x").with_file_name(OsStr::from_bytes(name));
         fs::copy(fixture(session), &path).unwrap();
         path
     };
     let files = [
-        named(b"one-\xff.jsonl", "pi/v3-tree.jsonl"),
-        named(b"two-\xfe.jsonl", "bad/unknown-format.jsonl"),
-        named(b"three.jsonl", "bad/pi-welded-lines.jsonl"),
+        copy_with_name(b"one-\xff.jsonl", "pi/v3-tree.jsonl"),
+        copy_with_name(b"two-\xfe.jsonl", "bad/unknown-format.jsonl"),
+        copy_with_name(b"three.jsonl", "bad/pi-welded-lines.jsonl"),
     ];
     let import = |json: bool| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_agentstore"));
@@ -116,7 +116,7 @@ fn a_file_name_that_is_not_utf_8_is_reported() {
 /// A store in a folder whose name is not UTF-8 is listed, with its log files.
 #[test]
 fn a_folder_name_that_is_not_utf_8_is_shown() {
-    let store = Store::new();
+    let store = TestStore::new();
     let folder = store.sibling_path("x").with_file_name(OsStr::from_bytes(b"data-\xff"));
     fs::create_dir(&folder).unwrap();
     let run = |args: &[&str]| {

@@ -1,4 +1,4 @@
-//! `maintain`, and `mailbox cancel` by id.
+//! `maintain`, and `mailbox cancel` with the ids of dispatches.
 
 use std::{
     io::{BufRead, BufReader},
@@ -8,11 +8,11 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::helpers::{Store, at};
+use crate::helpers::{TestStore, at};
 
 /// Returns a store with a thread of one message, two cancelled dispatches and a queued one.
-fn store_with_dispatches() -> Store {
-    let store = Store::new();
+fn store_with_dispatches() -> TestStore {
+    let store = TestStore::new();
     store.append("t", "hi");
     for id in ["d-1", "d-2", "d-3"] {
         store.json(&["mailbox", "enqueue", "t", "--run", "r", "--id", id]);
@@ -22,18 +22,18 @@ fn store_with_dispatches() -> Store {
     store
 }
 
-fn dispatches(store: &Store) -> usize {
+fn dispatch_count(store: &TestStore) -> usize {
     at(&store.json(&["mailbox", "list"]), "/dispatches").as_array().unwrap().len()
 }
 
-/// Shows MB-11.
+/// Tests MB-11.
 #[test]
 fn dispatches_are_cancelled_by_id() {
     let store = store_with_dispatches();
     let response = store.run(&["mailbox", "cancel", "d-1", "d-3", "d-9"]);
     assert_eq!(response.code, 1, "{response:?}");
-    for says in ["refused d-1", "refused d-9", "`d-9` does not exist", "cancelled 1 dispatch\n"] {
-        assert!(response.out.contains(says), "{response:?}");
+    for expected_text in ["refused d-1", "refused d-9", "`d-9` does not exist", "cancelled 1 dispatch\n"] {
+        assert!(response.out.contains(expected_text), "{response:?}");
     }
     let refused = store.run(&["mailbox", "cancel", "d-1", "--json"]);
     let document: Value = serde_json::from_str(&refused.out).unwrap();
@@ -42,7 +42,7 @@ fn dispatches_are_cancelled_by_id() {
     assert_eq!(at(&store.json(&["mailbox", "list"]), "/counts/cancelled"), 3);
 }
 
-/// Shows WK-9 for the command: records are removed at the ages that are given, and not before.
+/// Tests WK-9 for the command: records are removed once they have the age that is given, and not before.
 #[test]
 fn finished_records_are_removed_once() {
     let store = store_with_dispatches();
@@ -52,13 +52,13 @@ fn finished_records_are_removed_once() {
     for _ in 0..2 {
         let dry = store.json(&[&all[..], &["--dry-run"]].concat());
         assert_eq!((at(&dry, "/did/dispatches"), at(&dry, "/dry_run")), (&json!(2), &json!(true)));
-        assert_eq!(dispatches(&store), 3);
+        assert_eq!(dispatch_count(&store), 3);
     }
     let response = store.run(&["maintain", "--once", "--dispatches", "0s", "--events", "never"]).expect_success().out;
     let rows: Vec<_> = response.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     assert!(rows.contains(&"dispatches 2 0s".to_owned()), "{response}");
     assert!(rows.contains(&"events 0 forever".to_owned()), "{response}");
-    assert_eq!(dispatches(&store), 1);
+    assert_eq!(dispatch_count(&store), 1);
     store.json(&["mailbox", "cancel", "d-3"]);
     let gone = store.json(&["maintain", "--once", "--threads", "0s", "--dispatches", "never"]);
     assert_eq!((at(&gone, "/did/threads"), at(&gone, "/did/dispatches")), (&json!(1), &json!(0)), "{gone}");
@@ -67,7 +67,7 @@ fn finished_records_are_removed_once() {
     store.run(&["maintain", "--events", "soon"]).expect_failure(2, &["or `never`"]);
 }
 
-/// Shows WK-9 for the command.
+/// Tests WK-9 for the command.
 #[test]
 fn the_maintain_command_runs_until_it_is_stopped() {
     let store = store_with_dispatches();
@@ -87,5 +87,5 @@ fn the_maintain_command_runs_until_it_is_stopped() {
     let last = std::iter::repeat_with(next).find(|line| line.get("summary").is_some()).unwrap();
     assert_eq!(at(&last, "/summary/dispatches"), 2, "{last}");
     assert!(child.wait().unwrap().success());
-    assert_eq!(dispatches(&store), 1);
+    assert_eq!(dispatch_count(&store), 1);
 }

@@ -6,7 +6,7 @@ use agentstore::{
     Store as _,
     postgres::{PostgresConfig, PostgresStore},
 };
-use conformance_tests::{StoreSupport, matrix};
+use conformance_tests::{StoreSupport, comparison_table};
 use test_servers::{Nats, Postgres};
 
 const PAGE_HEADING: &str = "\
@@ -42,7 +42,7 @@ async fn the_page_of_backends_matches_their_capabilities() {
     nats.stop().unwrap();
     postgres.close().await.unwrap();
     server.stop().unwrap();
-    let text = format!("{PAGE_HEADING}{}", matrix(&supports));
+    let text = format!("{PAGE_HEADING}{}", comparison_table(&supports));
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/backends.md");
     if std::env::var_os("AGENTSTORE_WRITE_MATRIX").is_some() {
         fs::write(&page, &text).unwrap();

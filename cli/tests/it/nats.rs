@@ -6,7 +6,7 @@ use std::{
 };
 
 use agentstore::{
-    IdSource, Uuids,
+    IdSource, UuidSource,
     nats::{NatsConfig, TestPrefix},
 };
 use serde_json::{Value, json};
@@ -15,19 +15,19 @@ use test_servers::Nats;
 use crate::{
     demo::{run_tour, work_step},
     helpers::{CommandOutput, at, run},
-    postgres::SchemaStore,
+    postgres::PostgresTestStore,
     work::wait_until,
 };
 
 /// A store under a prefix of its own. The prefix is removed when this value is dropped.
-struct PrefixStore {
+struct NatsTestStore {
     url: String,
 }
 
-impl PrefixStore {
+impl NatsTestStore {
     fn new() -> Self {
         let server = std::env::var("AGENTSTORE_TEST_NATS_URL").unwrap();
-        Self { url: format!("{server}?allow_unsafe=true&prefix=test-{}", Uuids.next_id()) }
+        Self { url: format!("{server}?allow_unsafe=true&prefix=test-{}", UuidSource.next_id()) }
     }
 
     fn run(&self, args: &[&str]) -> CommandOutput {
@@ -40,9 +40,9 @@ impl PrefixStore {
     }
 }
 
-impl Drop for PrefixStore {
+impl Drop for NatsTestStore {
     fn drop(&mut self) {
-        let prefix = TestPrefix::named(NatsConfig::new(&self.url).unwrap());
+        let prefix = TestPrefix::from_config(NatsConfig::new(&self.url).unwrap());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(prefix.remove()).unwrap();
     }
@@ -50,19 +50,19 @@ impl Drop for PrefixStore {
 
 #[test]
 fn a_mailbox_on_nats_can_be_filled_and_managed() {
-    let prefix = PrefixStore::new();
+    let prefix = NatsTestStore::new();
     prefix.run(&["mailbox", "list"]).expect_failure(1, &["does not exist yet"]);
-    let queue = |thread, id| prefix.json(&["mailbox", "enqueue", thread, "--run", "r", "--id", id]);
-    queue("t", "d-1");
-    queue("t", "d-2");
-    queue("u", "d-3");
+    let enqueue = |thread, id| prefix.json(&["mailbox", "enqueue", thread, "--run", "r", "--id", id]);
+    enqueue("t", "d-1");
+    enqueue("t", "d-2");
+    enqueue("u", "d-3");
     let listed = prefix.json(&["mailbox", "list"]);
     assert_eq!(at(&listed, "/dispatches").as_array().unwrap().len(), 3);
     let work = ["mailbox", "work", "--exec", "cat > /dev/null", "--until-idle"];
     assert_eq!(prefix.run(&work).code, 0);
     let done = prefix.json(&["mailbox", "list", "--status", "acked"]);
     assert_eq!(at(&done, "/dispatches").as_array().unwrap().len(), 3);
-    queue("t", "d-4");
+    enqueue("t", "d-4");
     prefix.json(&["mailbox", "interrupt", "t", "--yes"]);
     let verified = prefix.json(&["verify"]);
     assert_eq!(at(&verified, "/findings"), &json!([]));
@@ -74,20 +74,20 @@ fn a_mailbox_on_nats_can_be_filled_and_managed() {
 
 #[test]
 fn threads_and_mailbox_are_in_two_stores() {
-    let (prefix, folder) = (PrefixStore::new(), tempfile::tempdir().unwrap());
+    let (prefix, folder) = (NatsTestStore::new(), tempfile::tempdir().unwrap());
     let threads = format!("file:{}", folder.path().join("data").display());
     let stores = ["--store", &threads, "--mailbox", &prefix.url];
-    let both = |args: &[&str]| run(&[&stores, args].concat(), "");
-    both(&["append", "t", "--message", "hi"]).expect_success();
-    both(&["mailbox", "enqueue", "t", "--run", "r"]).expect_success();
-    assert_eq!(both(&["mailbox", "work", "--exec", "cat > /dev/null", "--until-idle"]).code, 0);
+    let run_on_both = |args: &[&str]| run(&[&stores, args].concat(), "");
+    run_on_both(&["append", "t", "--message", "hi"]).expect_success();
+    run_on_both(&["mailbox", "enqueue", "t", "--run", "r"]).expect_success();
+    assert_eq!(run_on_both(&["mailbox", "work", "--exec", "cat > /dev/null", "--until-idle"]).code, 0);
     let done = prefix.json(&["mailbox", "list", "--status", "acked"]);
     assert_eq!(at(&done, "/dispatches").as_array().unwrap().len(), 1);
 }
 
 #[test]
 fn the_tour_on_two_servers_proves_every_step() {
-    let (threads, mailbox) = (SchemaStore::new(), PrefixStore::new());
+    let (threads, mailbox) = (PostgresTestStore::new(), NatsTestStore::new());
     let document = run_tour(&["--store", threads.url(), "--mailbox", &mailbox.url]);
     let steps = at(&document, "/steps").as_array().unwrap();
     assert!(steps.iter().all(|step| at(step, "/outcome") == "proved"), "{document}");
@@ -97,15 +97,15 @@ fn the_tour_on_two_servers_proves_every_step() {
 
 #[test]
 fn the_suite_runs_on_a_named_nats_server() {
-    let prefix = PrefixStore::new();
+    let prefix = NatsTestStore::new();
     let report = prefix.json(&["conformance"]);
-    let sums = ["/passed", "/failed"].map(|sum| at(&report, sum).as_u64().unwrap());
-    assert!(sums[0] > 80 && sums[1] == 0, "{sums:?}");
+    let counts = ["/passed", "/failed"].map(|sum| at(&report, sum).as_u64().unwrap());
+    assert!(counts[0] > 80 && counts[1] == 0, "{counts:?}");
 }
 
 #[test]
 fn a_nats_mailbox_is_benchmarked_against_bare_messages() {
-    let prefix = PrefixStore::new();
+    let prefix = NatsTestStore::new();
     let report = prefix.json(&["bench", "--seconds", "1"]);
     assert_eq!(at(&report, "/scenarios").as_array().unwrap().len(), 1);
     let number = |path: &str| at(&report, &format!("/scenarios/0/{path}")).as_f64().unwrap();
@@ -122,8 +122,8 @@ fn errors_about_a_url_show_no_secret() {
         run(&["mailbox", "list", "--store", &format!("{url}?colour=canary")], "").expect_failure(2, &["unknown"]);
     assert!(!response.err.contains("canary"), "{response:?}");
     let server = std::env::var("AGENTSTORE_TEST_NATS_URL").unwrap();
-    let says = ["sync_interval may lose acknowledged data", "`sync_interval: always`", "assume_sync=true"];
-    run(&["mailbox", "enqueue", "t", "--run", "r", "--store", &server], "").expect_failure(1, &says);
+    let expected_texts = ["sync_interval may lose acknowledged data", "`sync_interval: always`", "assume_sync=true"];
+    run(&["mailbox", "enqueue", "t", "--run", "r", "--store", &server], "").expect_failure(1, &expected_texts);
 }
 
 /// Starts a worker on the server at `url`.
@@ -140,7 +140,7 @@ fn start_worker(url: &str, exec: &str, args: &[&str]) -> Child {
         .unwrap()
 }
 
-/// Shows WK-11: the worker does not wait forever, and prints its errors to standard error.
+/// Tests WK-11: the worker does not wait forever, and prints its errors to standard error.
 #[test]
 fn a_worker_whose_server_lost_its_data_ends_with_an_error() {
     let mut server = Nats::start("").unwrap();
@@ -163,15 +163,16 @@ fn a_worker_whose_server_lost_its_data_ends_with_an_error() {
     let (last, warnings) = lines.split_last().unwrap();
     assert_eq!((at(last, "/kind"), at(last, "/retryable")), (&json!("corrupt"), &json!(false)), "{err}");
     // Each kind of error is printed once, however often the call was tried.
-    let told = |kind: &str| warnings.iter().filter(|warning| warning.get("kind") == Some(&json!(kind))).count();
-    assert_eq!(told("corrupt"), 1, "{err}");
+    let warning_count =
+        |kind: &str| warnings.iter().filter(|warning| warning.get("kind") == Some(&json!(kind))).count();
+    assert_eq!(warning_count("corrupt"), 1, "{err}");
     assert!(warnings.len() <= 4, "{err}");
     // Standard output has only documents: here the one about the command that ended.
     let documents: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((documents.len(), at(&documents[0], "/exit")), (1, &json!(0)), "{out}");
 }
 
-/// Shows NA-11: the output of a command is cut to the size that the mailbox accepts, and its dispatch is acknowledged.
+/// Tests NA-11: the output of a command is cut to the size that the mailbox accepts, and its dispatch is acknowledged.
 #[test]
 fn a_result_too_large_for_the_server_is_cut() {
     let server = Nats::start("max_payload: 196608").unwrap();
@@ -196,7 +197,7 @@ fn a_result_too_large_for_the_server_is_cut() {
 fn options_take_precedence_over_rust_log_for_warnings() {
     let server = Nats::start("").unwrap();
     let url = format!("{}?allow_unsafe=true", server.url());
-    let say = |args: &[&str], log: &str| {
+    let worker_stderr = |args: &[&str], log: &str| {
         run(&["--store", &url, "mailbox", "enqueue", "t", "--run", "r", "--max-attempts", "1"], "").expect_success();
         let output = Command::new(env!("CARGO_BIN_EXE_agentstore"))
             .args([&["--store", &url, "mailbox", "work", "--exec", "exit 3", "--until-idle"], args].concat())
@@ -207,10 +208,10 @@ fn options_take_precedence_over_rust_log_for_warnings() {
         String::from_utf8(output.stderr).unwrap()
     };
     let warning = "warn: an attempt failed: exit code 3 (failures 1)\n";
-    assert_eq!(say(&[], ""), warning);
-    assert_eq!(say(&["--quiet"], "trace"), "");
-    assert_eq!(say(&[], "off"), "");
-    assert_eq!(say(&["--verbose"], "off"), warning);
-    assert!(say(&[], "agentstore=loud").starts_with("warn: RUST_LOG is invalid and ignored"));
+    assert_eq!(worker_stderr(&[], ""), warning);
+    assert_eq!(worker_stderr(&["--quiet"], "trace"), "");
+    assert_eq!(worker_stderr(&[], "off"), "");
+    assert_eq!(worker_stderr(&["--verbose"], "off"), warning);
+    assert!(worker_stderr(&[], "agentstore=loud").starts_with("warn: RUST_LOG is invalid and ignored"));
     run(&["--store", &url, "threads", "--quiet", "--verbose"], "").expect_failure(2, &["--quiet"]);
 }

@@ -3,14 +3,14 @@
 use agentstore::{ClaimOutbox, Commit, Json, NewOutboxRow, OutboxId, OutboxSettlement, TenantId, ThreadId};
 use serde_json::json;
 
-use crate::helpers::{Store, at};
+use crate::helpers::{TestStore, at};
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
 /// Fills the outbox of a store with a pending row, a delivered row and two dead letters. Returns their ids.
-fn fill_outbox(store: &Store) -> Vec<OutboxId> {
+fn fill_outbox(store: &TestStore) -> Vec<OutboxId> {
     block_on(async {
         let stores = agentstore::open(&format!("file:{}", store.path().display())).await.unwrap();
         let commits = stores.commits(&TenantId::default_tenant()).unwrap();
@@ -19,21 +19,21 @@ fn fill_outbox(store: &Store) -> Vec<OutboxId> {
         let receipt = commits.commit(Commit::new(ThreadId::new("t").unwrap()).with_outbox(rows)).await.unwrap();
         let outbox = commits.outbox();
         let claim = ClaimOutbox::new("mail".parse().unwrap(), "w".parse().unwrap(), 3);
-        let held = outbox.claim_outbox(claim).await.unwrap().rows;
+        let claimed = outbox.claim_outbox(claim).await.unwrap().rows;
         let dead = || OutboxSettlement::DeadLetter { error: "no such address".to_owned() };
-        let ends = [OutboxSettlement::Delivered, dead(), dead()];
-        let ends = held.iter().zip(ends).map(|(held, end)| held.settle(end)).collect();
-        let ended = outbox.settle_outbox(ends).await.unwrap();
-        assert!(ended.iter().all(Result::is_ok), "{ended:?}");
+        let settlements = [OutboxSettlement::Delivered, dead(), dead()];
+        let settlements = claimed.iter().zip(settlements).map(|(claimed, end)| claimed.settle(end)).collect();
+        let results = outbox.settle_outbox(settlements).await.unwrap();
+        assert!(results.iter().all(Result::is_ok), "{results:?}");
         stores.close().await.unwrap();
         receipt.outbox
     })
 }
 
-/// Shows OB-12 and OB-13.
+/// Tests OB-12 and OB-13.
 #[test]
 fn the_outbox_commands_manage_rows() {
-    let store = Store::new();
+    let store = TestStore::new();
     let ids = fill_outbox(&store);
     let all = store.json(&["outbox", "list"]);
     let counts = json!({"pending": 1, "claimed": 0, "delivered": 1, "dead_letter": 2});

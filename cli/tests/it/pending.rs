@@ -5,9 +5,9 @@ use agentstore::{
 };
 use serde_json::json;
 
-use crate::helpers::{Store, at};
+use crate::helpers::{TestStore, at};
 
-fn ids(store: &Store, thread: &str) -> Vec<String> {
+fn pending_ids(store: &TestStore, thread: &str) -> Vec<String> {
     let queue = store.json(&["pending", "list", thread]);
     at(&queue, "/inputs")
         .as_array()
@@ -17,13 +17,13 @@ fn ids(store: &Store, thread: &str) -> Vec<String> {
         .collect()
 }
 
-/// Shows PI-1, PI-2, PI-6, PI-7 and PI-8.
+/// Tests PI-1, PI-2, PI-6, PI-7 and PI-8.
 #[test]
 fn input_is_queued_changed_ordered_and_retracted() {
-    let store = Store::new();
+    let store = TestStore::new();
     assert!(
         store
-            .run_with(&["pending", "append", "t", "--id", "a"], "first\n")
+            .run_with_input(&["pending", "append", "t", "--id", "a"], "first\n")
             .expect_success()
             .out
             .contains("queued for thread t")
@@ -32,7 +32,7 @@ fn input_is_queued_changed_ordered_and_retracted() {
     store.json(&["pending", "append", "t", "--id", "c", "--message", "third", "--for", "r", "--only", "--barrier"]);
     let again = store.json(&["pending", "append", "t", "--id", "a", "--message", "first"]);
     assert_eq!((at(&again, "/deduplicated"), at(&again, "/inputs/0/revision")), (&json!(true), &json!(1)));
-    assert_eq!(ids(&store, "t"), ["a", "b", "c"]);
+    assert_eq!(pending_ids(&store, "t"), ["a", "b", "c"]);
     let edited = store.json(&["pending", "edit", "t", "b", "--message", "other", "--expect", "2"]);
     assert_eq!((at(&edited, "/revision"), at(&edited, "/delivery/boundary")), (&json!(4), &json!("next_step")));
     store.json(&["pending", "reorder", "t", "c", "a", "b"]);
@@ -43,15 +43,15 @@ fn input_is_queued_changed_ordered_and_retracted() {
     );
     let gone = store.json(&["pending", "retract", "t", "a"]);
     assert_eq!(at(&gone, "/body/message/blocks/0/text"), "first");
-    assert_eq!(ids(&store, "t"), ["c", "b"]);
+    assert_eq!(pending_ids(&store, "t"), ["c", "b"]);
     assert_eq!(at(&store.json(&["pending", "list"]), "/threads"), &json!(["t"]));
 }
 
 #[test]
 fn refusals_of_pending_commands_say_why() {
-    let store = Store::new();
+    let store = TestStore::new();
     store.json(&["pending", "append", "t", "--id", "a", "--message", "x"]);
-    for (args, code, says) in [
+    for (args, code, expected_text) in [
         (vec!["pending", "edit", "t", "a"], 2, "nothing to change"),
         (vec!["pending", "edit", "t", "a", "--message", "y", "--expect", "7"], 1, "revision"),
         (vec!["pending", "edit", "t", "b", "--message", "y"], 1, "pending input `b` does not exist"),
@@ -62,15 +62,15 @@ fn refusals_of_pending_commands_say_why() {
         (vec!["pending", "decide", "t", "r", "k", "--resume"], 1, "is not waiting"),
         (vec!["pending", "decide", "t", "r", "k"], 2, "--resume"),
     ] {
-        store.run(&args).expect_failure(code, &[says]);
+        store.run(&args).expect_failure(code, &[expected_text]);
     }
-    assert_eq!(ids(&store, "t"), ["a"]);
+    assert_eq!(pending_ids(&store, "t"), ["a"]);
 }
 
-/// Shows RU-16.
+/// Tests RU-16.
 #[test]
 fn a_ticket_is_decided_once() {
-    let store = Store::new();
+    let store = TestStore::new();
     store.append("t", "hi");
     add_waiting_run(&store);
     let decide = ["pending", "decide", "t", "r", "k", "--resume", "--result", r#"{"n":1.0}"#];
@@ -84,7 +84,7 @@ fn a_ticket_is_decided_once() {
 }
 
 /// Adds a run that waits for the ticket `k`.
-fn add_waiting_run(store: &Store) {
+fn add_waiting_run(store: &TestStore) {
     let mut waiting = WaitingState::new(WaitingReason::ToolPermission);
     waiting.tickets.push(Ticket::new("k"));
     let run = |status| RunChange::new(RunId::new("r").unwrap(), status).with_agent(AgentId::new("a").unwrap());

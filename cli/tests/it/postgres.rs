@@ -1,7 +1,7 @@
 //! Tests of the command with a store on a PostgreSQL server.
 
 use agentstore::{
-    IdSource, Uuids,
+    IdSource, UuidSource,
     postgres::{PostgresConfig, TestSchema},
 };
 use serde_json::{Value, json};
@@ -9,15 +9,17 @@ use serde_json::{Value, json};
 use crate::helpers::{CommandOutput, at, run};
 
 /// A store in a schema of its own. The schema is removed when this value is dropped.
-pub(crate) struct SchemaStore {
+pub(crate) struct PostgresTestStore {
     url: String,
 }
 
-impl SchemaStore {
+impl PostgresTestStore {
     pub(crate) fn new() -> Self {
         let server = std::env::var("AGENTSTORE_TEST_POSTGRES_URL").unwrap();
         let separator = if server.contains('?') { '&' } else { '?' };
-        Self { url: format!("{server}{separator}allow_unsafe=true&schema=test_{}", Uuids.next_id().replace('-', "")) }
+        Self {
+            url: format!("{server}{separator}allow_unsafe=true&schema=test_{}", UuidSource.next_id().replace('-', "")),
+        }
     }
 
     pub(crate) fn url(&self) -> &str {
@@ -34,9 +36,9 @@ impl SchemaStore {
     }
 }
 
-impl Drop for SchemaStore {
+impl Drop for PostgresTestStore {
     fn drop(&mut self) {
-        let schema = TestSchema::named(PostgresConfig::new(&self.url).unwrap());
+        let schema = TestSchema::from_config(PostgresConfig::new(&self.url).unwrap());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(schema.remove()).unwrap();
     }
@@ -44,20 +46,20 @@ impl Drop for SchemaStore {
 
 #[test]
 fn the_schema_is_created_by_migrate_or_by_the_first_write() {
-    let server = SchemaStore::new();
+    let server = PostgresTestStore::new();
     let _unmade = server.run(&["threads"]).expect_failure(1, &["none", "agentstore migrate"]);
     assert_eq!(at(&server.json(&["migrate"]), "/from"), 0);
     assert_eq!(at(&server.json(&["migrate"]), "/from"), 1);
     assert!(server.run(&["migrate"]).expect_success().out.contains("already has version 1"));
     assert_eq!(at(&server.json(&["threads"]), "/threads"), &json!([]));
-    let wanted = SchemaStore::new();
+    let wanted = PostgresTestStore::new();
     assert_eq!(at(&wanted.json(&["append", "t", "--message", "hi"]), "/version"), 1);
     let _wrong = run(&["migrate", "--store", "memory:"], "").expect_failure(1, &["without a schema"]);
 }
 
 #[test]
 fn the_tour_on_a_server_proves_every_step() {
-    let server = SchemaStore::new();
+    let server = PostgresTestStore::new();
     for _ in 0..2 {
         let document = server.json(&["demo"]);
         assert_eq!(at(&document, "/failed"), 0, "{document}");

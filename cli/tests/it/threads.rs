@@ -2,26 +2,26 @@
 
 use serde_json::json;
 
-use crate::helpers::{Store, at, run};
+use crate::helpers::{TestStore, at, run};
 
 #[test]
 fn append_creates_the_thread_and_returns_a_receipt() {
-    let store = Store::new();
+    let store = TestStore::new();
     let receipt = store.append("t-1", "hello");
     assert_eq!((at(&receipt, "/thread"), at(&receipt, "/version")), (&json!("t-1"), &json!(1)));
     assert_eq!((at(&receipt, "/first_seq"), at(&receipt, "/deduplicated")), (&json!(1), &json!(false)));
     assert_eq!(at(&receipt, "/head"), at(&receipt, "/entry_ids/0"));
-    let response = store.run_with(&["append", "t-1"], "from standard input\n").expect_success();
+    let response = store.run_with_input(&["append", "t-1"], "from standard input\n").expect_success();
     assert!(response.out.contains("appended to thread t-1, version 2"), "{}", response.out);
     let context = store.json(&["context", "t-1"]);
     assert_eq!(at(&context, "/messages/1/message/blocks/0/text"), "from standard input");
     assert_eq!(at(&context, "/messages/0/message/role"), "user");
 }
 
-/// Shows CM-10 and CM-12.
+/// Tests CM-10 and CM-12.
 #[test]
 fn a_key_makes_an_append_safe_to_repeat() {
-    let store = Store::new();
+    let store = TestStore::new();
     let first = store.json(&["append", "t", "--message", "once", "--key", "k"]);
     let again = store.json(&["append", "t", "--message", "once", "--key", "k"]);
     assert_eq!((at(&again, "/version"), at(&again, "/deduplicated")), (&json!(1), &json!(true)));
@@ -32,7 +32,7 @@ fn a_key_makes_an_append_safe_to_repeat() {
 
 #[test]
 fn a_stale_expectation_refuses_the_append() {
-    let store = Store::new();
+    let store = TestStore::new();
     store.json(&["append", "t", "--message", "one", "--expect", "absent"]);
     store.json(&["append", "t", "--message", "two", "--expect", "1"]);
     for late in ["absent", "1", "7"] {
@@ -43,10 +43,10 @@ fn a_stale_expectation_refuses_the_append() {
     store.json(&["append", "new", "--message", "x", "--expect", "0"]);
 }
 
-/// Shows TH-15 and FI-1.
+/// Tests TH-15 and FI-1.
 #[test]
 fn threads_are_listed_by_last_activity_with_their_log_files() {
-    let store = Store::new();
+    let store = TestStore::new();
     for thread in ["a", "b", "a/../b 🦀"] {
         store.append(thread, "hi");
     }
@@ -71,11 +71,11 @@ fn threads_are_listed_by_last_activity_with_their_log_files() {
 
 #[test]
 fn show_prints_a_line_for_the_thread_and_each_entry() {
-    let store = Store::new();
+    let store = TestStore::new();
     for number in 0..60 {
         store.append("t", &format!("message {number}"));
     }
-    let lines = store.run(&["show", "t", "--json"]).expect_success().lines();
+    let lines = store.run(&["show", "t", "--json"]).expect_success().documents();
     assert_eq!(at(&lines[0], "/thread/version"), 60);
     let seqs: Vec<_> = lines[1..].iter().map(|line| at(line, "/seq").as_u64().unwrap()).collect();
     assert_eq!(seqs, (1..=60).collect::<Vec<_>>());
@@ -83,10 +83,10 @@ fn show_prints_a_line_for_the_thread_and_each_entry() {
     assert!(response.out.contains("message 59") && response.out.contains("@60 user"), "{}", response.out);
 }
 
-/// Shows ID-10.
+/// Tests ID-10.
 #[test]
 fn numbers_and_the_order_of_keys_are_preserved() {
-    let store = Store::new();
+    let store = TestStore::new();
     let message = r#"{"role":"assistant","blocks":[{"tool_use":{"id":"c","name":"n","input":{"b":1.0,"a":12345678901234567890,"e":1e2}}}]}"#;
     store.json(&["append", "t", "--message", message]);
     for command in ["show", "context"] {
@@ -97,7 +97,7 @@ fn numbers_and_the_order_of_keys_are_preserved() {
 
 #[test]
 fn a_context_says_what_was_repaired() {
-    let store = Store::new();
+    let store = TestStore::new();
     let call = r#"{"role":"assistant","blocks":[{"tool_use":{"id":"c-1","name":"n","input":{}}}]}"#;
     store.json(&["append", "t", "--message", call]);
     let context = store.json(&["context", "t"]);
@@ -116,7 +116,7 @@ fn a_context_says_what_was_repaired() {
 
 #[test]
 fn stored_text_cannot_control_the_terminal() {
-    let store = Store::new();
+    let store = TestStore::new();
     store.append("t", "\u{1b}]0;title\u{7}\u{1b}[2Jgone");
     for command in ["show", "tree", "context"] {
         let response = store.run(&[command, "t"]).expect_success();
@@ -127,7 +127,7 @@ fn stored_text_cannot_control_the_terminal() {
 #[test]
 fn a_store_in_memory_keeps_nothing_after_the_command() {
     let response = run(&["append", "t", "--message", "hi", "--store", "memory:", "--json"], "").expect_success();
-    assert_eq!(at(&response.lines()[0], "/version"), 1);
+    assert_eq!(at(&response.documents()[0], "/version"), 1);
     run(&["show", "t", "--store", "memory:"], "").expect_failure(1, &["thread `t` does not exist"]);
     let response = run(&["threads", "--store", "memory:"], "").expect_success();
     assert!(response.out.contains("survives nothing"), "{}", response.out);

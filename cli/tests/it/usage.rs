@@ -4,7 +4,7 @@ use std::{fs::File, process::Command};
 
 use serde_json::json;
 
-use crate::helpers::{Store, at, closed_pipe, fixture, run};
+use crate::helpers::{TestStore, at, closed_pipe, fixture, run};
 
 const COMMANDS: &[&str] = &[
     "demo",
@@ -42,10 +42,10 @@ fn every_command_shows_an_example() {
     }
 }
 
-/// Shows CP-1.
+/// Tests CP-1.
 #[test]
 fn invalid_arguments_exit_with_2() {
-    for (args, says) in [
+    for (args, expected_text) in [
         (
             &["threads", "--store", "redis:x"][..],
             "the scheme `redis` is unknown; known schemes are `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` and `nats://…`",
@@ -69,11 +69,11 @@ fn invalid_arguments_exit_with_2() {
         (&["mailbox", "work"], "--exec"),
         (&["mailbox", "work", "--exec", "true", "--lease", "soon"], "expected a length of time such as"),
     ] {
-        run(args, "").expect_failure(2, &[says]);
+        run(args, "").expect_failure(2, &[expected_text]);
     }
 }
 
-/// Shows ER-7.
+/// Tests ER-7.
 #[test]
 fn a_usage_error_can_be_printed_as_json() {
     let response = run(&["rewind", "t", "--json"], "").expect_failure(2, &[]);
@@ -82,10 +82,10 @@ fn a_usage_error_can_be_printed_as_json() {
     assert!(at(&error, "/message").as_str().unwrap().contains("--checkpoint"), "{error}");
 }
 
-/// Shows ER-6 and ER-7.
+/// Tests ER-6 and ER-7.
 #[test]
 fn an_error_names_the_record_and_what_to_do() {
-    let store = Store::new();
+    let store = TestStore::new();
     store.append("t", "hi");
     store
         .run(&["show", "other"])
@@ -100,7 +100,7 @@ fn an_error_names_the_record_and_what_to_do() {
 
 #[test]
 fn reading_does_not_create_a_missing_store() {
-    let store = Store::new();
+    let store = TestStore::new();
     for command in ["threads", "verify", "tenants", "runs"] {
         let response = store.run(&[command]);
         assert_eq!(response.code, 1, "{command}: {response:?}");
@@ -111,14 +111,14 @@ fn reading_does_not_create_a_missing_store() {
 
 #[test]
 fn append_without_a_message_creates_nothing() {
-    let store = Store::new();
+    let store = TestStore::new();
     store.run(&["append", "t"]).expect_failure(2, &["standard input contains no message"]);
     assert!(!store.path().exists());
 }
 
 #[test]
 fn the_environment_names_a_store() {
-    let store = Store::new();
+    let store = TestStore::new();
     store.append("t", "hi");
     let output = Command::new(env!("CARGO_BIN_EXE_agentstore"))
         .args(["threads", "--json"])
@@ -143,25 +143,25 @@ fn without_a_name_the_store_is_in_the_current_folder() {
 
 #[test]
 fn a_commit_whose_output_fails_is_reported_as_unknown() {
-    let store = Store::new();
+    let store = TestStore::new();
     let full = || File::options().write(true).open("/dev/full").unwrap();
-    let response = store.run_into(&["append", "t", "--message", "hi", "--json"], full());
+    let response = store.run_with_stdout(&["append", "t", "--message", "hi", "--json"], full());
     let error = response.error();
     assert_eq!(
         (response.code, at(&error, "/outcome"), at(&error, "/retryable")),
         (1, &json!("unknown"), &json!(false))
     );
     assert_eq!(at(&store.json(&["context", "t"]), "/messages").as_array().unwrap().len(), 1, "{response:?}");
-    let response = store.run_into(&["threads", "--json"], full());
+    let response = store.run_with_stdout(&["threads", "--json"], full());
     assert_eq!((response.code, at(&response.error(), "/outcome")), (1, &json!("not_applied")));
 }
 
 #[test]
 fn an_import_continues_if_its_output_is_closed() {
-    let store = Store::new();
+    let store = TestStore::new();
     let [last, first] = ["pi/v1-turns.jsonl", "pi/v3-tree.jsonl"].map(fixture);
     // These are more reports than fit into the buffer of the output.
     let files = [vec![first.to_str().unwrap(); 60], vec![last.to_str().unwrap()]].concat();
-    assert_eq!(store.run_into(&[&["import"], &files[..]].concat(), closed_pipe()).code, 0);
+    assert_eq!(store.run_with_stdout(&[&["import"], &files[..]].concat(), closed_pipe()).code, 0);
     assert_eq!(at(&store.json(&["threads"]), "/threads").as_array().unwrap().len(), 2);
 }

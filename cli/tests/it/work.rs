@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::{
     helpers::{CommandOutput, at, run},
-    postgres::SchemaStore,
+    postgres::PostgresTestStore,
 };
 
 /// How long a test waits for an event that must come. The event itself takes far less time.
@@ -24,7 +24,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 struct WorkSetup {
     urls: Vec<String>,
     folder: TempDir,
-    _server: Option<SchemaStore>,
+    _server: Option<PostgresTestStore>,
 }
 
 impl WorkSetup {
@@ -34,7 +34,7 @@ impl WorkSetup {
         Self { urls: vec!["--store".to_owned(), url], folder, _server: None }
     }
 
-    /// Makes a place with threads in one file store and the mailbox in another.
+    /// Creates a setup with the threads in one file store and the mailbox in another.
     fn in_two_stores() -> Self {
         let mut setup = Self::in_files();
         let url = format!("file:{}", setup.folder.path().join("queue").display());
@@ -43,7 +43,7 @@ impl WorkSetup {
     }
 
     fn on_a_server() -> Self {
-        let server = SchemaStore::new();
+        let server = PostgresTestStore::new();
         let urls = vec!["--store".to_owned(), server.url().to_owned()];
         Self { urls, folder: tempfile::tempdir().unwrap(), _server: Some(server) }
     }
@@ -96,10 +96,10 @@ impl WorkSetup {
     }
 }
 
-pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+pub(crate) fn wait_until(what: &str, condition: impl Fn() -> bool) {
     #[expect(clippy::disallowed_methods, reason = "a test waits in real time")]
     let began = Instant::now();
-    while !is_so() {
+    while !condition() {
         assert!(began.elapsed() < TIMEOUT, "timed out while waiting for {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -112,7 +112,7 @@ fn read_process_id(path: &Path) -> Pid {
     Pid::from_raw(read().unwrap().trim().parse().unwrap()).unwrap()
 }
 
-fn signal(child: &Child, signal: Signal) {
+fn send_signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), signal).unwrap();
 }
 
@@ -125,7 +125,7 @@ fn wait_for_summary(worker: Child) -> Value {
     at(&last, "/summary").clone()
 }
 
-/// Shows WK-3: the way in which a command ends decides what becomes of its dispatch.
+/// Tests WK-3: the way in which a command ends decides what becomes of its dispatch.
 #[test]
 fn the_exit_code_of_a_command_decides_how_its_dispatch_is_settled() {
     let setup = WorkSetup::in_files();
@@ -144,13 +144,13 @@ fn the_exit_code_of_a_command_decides_how_its_dispatch_is_settled() {
     let warnings: Vec<Value> = response.err.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((response.code, warnings.len()), (0, 1), "{response:?}");
     assert_eq!(at(&warnings[0], "/message"), "an attempt failed");
-    let lines = response.lines();
+    let lines = response.documents();
     let (last, reports) = lines.split_last().unwrap();
     let counts = ["acked", "retried", "snoozed", "lost"].map(|name| at(last, &format!("/summary/{name}")).clone());
     assert_eq!(counts, [json!(5), json!(2), json!(1), json!(0)], "{last}");
     assert_eq!(reports.len(), 8);
-    let of = |id: &str| reports.iter().find(|report| at(report, "/dispatch") == id).unwrap();
-    assert_eq!((at(of("bad"), "/exit"), at(of("killed"), "/signal")), (&json!(3), &json!(9)));
+    let report_of = |id: &str| reports.iter().find(|report| at(report, "/dispatch") == id).unwrap();
+    assert_eq!((at(report_of("bad"), "/exit"), at(report_of("killed"), "/signal")), (&json!(3), &json!(9)));
 
     let ends = |ends: &[&str]| ends.iter().map(|end| (*end).to_owned()).collect::<Vec<_>>();
     assert_eq!(setup.status_summary("good"), ("acked".to_owned(), json!(0), ends(&["acked"])));
@@ -167,8 +167,8 @@ fn the_exit_code_of_a_command_decides_how_its_dispatch_is_settled() {
     let document: Value = serde_json::from_str(output.lines().next().unwrap()).unwrap();
     assert_eq!((at(&document, "/id"), at(&document, "/payload/n")), (&json!("good"), &json!(1)));
     let claim = at(&document, "/claim/number").as_array().unwrap().clone();
-    let wanted = format!("good r 1 {}.{}", claim[0], claim[1]);
-    assert_eq!(output.lines().last(), Some(wanted.as_str()));
+    let expected_last_line = format!("good r 1 {}.{}", claim[0], claim[1]);
+    assert_eq!(output.lines().last(), Some(expected_last_line.as_str()));
     assert!(at(&document, "/claim").get("token").is_none());
     assert_eq!(at(&found("bad"), "/last_error"), &json!("exit code 3: first\nno network"));
     assert_eq!(at(&found("killed"), "/last_error"), &json!("killed by signal 9"));
@@ -187,12 +187,12 @@ fn check_another_worker_finishes(setup: &WorkSetup) {
     let mut first = setup.start_worker("sleep 1000 & echo $! > number; wait; touch outlived", &["--lease", "1s"]);
     let command = read_process_id(&setup.path("number"));
     assert!(test_kill_process(command).is_ok(), "the command is not running");
-    signal(&first, Signal::KILL);
+    send_signal(&first, Signal::KILL);
     first.wait().unwrap();
     wait_until("the end of the command", || test_kill_process(command).is_err());
     let second = setup.start_worker("touch done", &["--lease", "30s"]);
     wait_until("the second worker", || setup.path("done").exists());
-    signal(&second, Signal::TERM);
+    send_signal(&second, Signal::TERM);
     let summary = wait_for_summary(second);
     assert_eq!((at(&summary, "/claimed"), at(&summary, "/acked")), (&json!(1), &json!(1)));
     let ends = vec!["lease_expired".to_owned(), "acked".to_owned()];
@@ -210,25 +210,25 @@ fn a_command_does_not_start_after_its_worker_died() {
     assert_eq!((response.code, setup.path("began").exists()), (1, false), "{response:?}");
 }
 
-/// Shows WK-4 and MB-51.
+/// Tests WK-4 and MB-51.
 #[test]
 fn another_worker_finishes_the_work_of_a_killed_one() {
     check_another_worker_finishes(&WorkSetup::in_files());
 }
 
-/// Shows WK-4 and MB-51.
+/// Tests WK-4 and MB-51.
 #[test]
 fn another_worker_finishes_the_work_of_a_killed_one_on_a_server() {
     check_another_worker_finishes(&WorkSetup::on_a_server());
 }
 
-/// Shows WK-4 and CP-2.
+/// Tests WK-4 and CP-2.
 #[test]
 fn another_worker_finishes_the_work_of_a_killed_one_on_two_stores() {
     check_another_worker_finishes(&WorkSetup::in_two_stores());
 }
 
-/// Shows WK-2: an interrupt by another process ends the claim, and with it the command and all processes that the
+/// Tests WK-2: an interrupt by another process ends the claim, and with it the command and all processes that the
 /// command started.
 #[test]
 fn a_command_whose_claim_is_lost_is_killed_with_its_child_processes() {
@@ -240,13 +240,13 @@ fn a_command_whose_claim_is_lost_is_killed_with_its_child_processes() {
     setup.json(&["mailbox", "interrupt", "t", "--yes"]);
     wait_until("the end of what the command started", || test_kill_process(started).is_err());
     wait_until("the end of the attempt", || setup.status_summary("d").0 == "superseded");
-    signal(&worker, Signal::TERM);
+    send_signal(&worker, Signal::TERM);
     let summary = wait_for_summary(worker);
     assert_eq!((at(&summary, "/lost"), at(&summary, "/acked")), (&json!(1), &json!(0)));
     assert!(!setup.path("outlived").exists());
 }
 
-/// Shows WK-4.
+/// Tests WK-4.
 #[test]
 fn a_worker_that_is_asked_to_end_lets_its_command_finish() {
     let setup = WorkSetup::in_files();
@@ -254,14 +254,14 @@ fn a_worker_that_is_asked_to_end_lets_its_command_finish() {
     setup.enqueue("t", "after");
     let worker = setup.start_worker("touch began; while ! [ -e go ]; do sleep 0.05; done", &[]);
     wait_until("the command", || setup.path("began").exists());
-    signal(&worker, Signal::INT);
+    send_signal(&worker, Signal::INT);
     fs::write(setup.path("go"), "").unwrap();
     let summary = wait_for_summary(worker);
     assert_eq!((at(&summary, "/claimed"), at(&summary, "/acked")), (&json!(1), &json!(1)));
     assert_eq!(setup.status_summary("after").0, "queued");
 }
 
-/// Shows WK-4: after the deadline, or at the second signal, the command is ended and its dispatch is released.
+/// Tests WK-4: after the deadline, or at the second signal, the command is ended and its dispatch is released.
 #[test]
 fn the_dispatch_of_an_unfinished_command_is_released() {
     for (args, signals) in [(&["--stop-after", "0s"][..], 1), (&["--stop-after", "1h"][..], 2)] {
@@ -272,7 +272,7 @@ fn the_dispatch_of_an_unfinished_command_is_released() {
         let command = read_process_id(&setup.path("number"));
         let mut stderr = std::io::BufReader::new(worker.stderr.take().unwrap());
         for _ in 0..signals {
-            signal(&worker, Signal::TERM);
+            send_signal(&worker, Signal::TERM);
             let mut line = String::new();
             std::io::BufRead::read_line(&mut stderr, &mut line).unwrap();
         }
@@ -283,7 +283,7 @@ fn the_dispatch_of_an_unfinished_command_is_released() {
     }
 }
 
-/// Shows CP-1, CP-2 and CP-3.
+/// Tests CP-1, CP-2 and CP-3.
 #[test]
 fn a_mailbox_can_be_in_another_store() {
     let setup = WorkSetup::in_two_stores();
@@ -292,50 +292,50 @@ fn a_mailbox_can_be_in_another_store() {
     let listed = setup.json(&["threads"]);
     assert!(at(&listed, "/mailbox").as_str().unwrap().ends_with("/queue"));
     assert_eq!(at(&listed, "/capabilities/fenced"), &json!(false));
-    let one = |url: &str, args: &[&str]| {
+    let run_on_url = |url: &str, args: &[&str]| {
         let response = run(&[&["--store", url, "--json"], args].concat(), "").expect_success();
         serde_json::from_str::<Value>(&response.out).unwrap()
     };
     let [store, queue] = [&setup.urls[1], &setup.urls[3]];
-    assert_eq!(at(&one(store, &["mailbox", "list"]), "/counts/queued"), &json!(0));
-    assert_eq!(at(&one(queue, &["mailbox", "list"]), "/counts/queued"), &json!(1));
-    assert_eq!(at(&one(queue, &["threads"]), "/threads"), &json!([]));
+    assert_eq!(at(&run_on_url(store, &["mailbox", "list"]), "/counts/queued"), &json!(0));
+    assert_eq!(at(&run_on_url(queue, &["mailbox", "list"]), "/counts/queued"), &json!(1));
+    assert_eq!(at(&run_on_url(queue, &["threads"]), "/threads"), &json!([]));
     // This is another spelling of the same path.
-    let same = one(store, &["threads", "--mailbox", &store.replace("/data", "/./data")]);
+    let same = run_on_url(store, &["threads", "--mailbox", &store.replace("/data", "/./data")]);
     assert!(same.get("mailbox").is_none());
     assert_eq!(at(&same, "/capabilities/fenced"), &json!(true));
     let response = setup.run(&["mailbox", "work", "--exec", "true", "--until-idle"]).expect_success();
     assert_eq!(response.out, "dispatch d of thread t, attempt 1: exit code 0\n1 done\n");
     setup.json(&["tenants", "delete", "default", "--yes"]);
     for url in [store, queue] {
-        assert_eq!(at(&one(url, &["tenants"]), "/tenants"), &json!([]));
+        assert_eq!(at(&run_on_url(url, &["tenants"]), "/tenants"), &json!([]));
     }
 }
 
-fn tenant<'a>(args: &[&'a str]) -> Vec<&'a str> {
+fn with_tenant_option<'a>(args: &[&'a str]) -> Vec<&'a str> {
     [&["--tenant", "acme"], args].concat()
 }
 
-/// Shows WK-12: a command finds the store, the mailbox and the tenant of its worker, in every folder.
+/// Tests WK-12: a command finds the store, the mailbox and the tenant of its worker, in every folder.
 #[test]
 fn a_command_finds_the_store_of_its_worker() {
     let program = env!("CARGO_BIN_EXE_agentstore");
     let setup = WorkSetup::in_two_stores();
-    setup.json(&tenant(&["append", "t", "--message", "hi"]));
-    setup.json(&tenant(&["mailbox", "enqueue", "t", "--run", "r"]));
+    setup.json(&with_tenant_option(&["append", "t", "--message", "hi"]));
+    setup.json(&with_tenant_option(&["mailbox", "enqueue", "t", "--run", "r"]));
     // A command can read while the worker has the store open. It cannot write, and the advice names the solutions.
     let exec = format!(
         "cd / && {program} context $AGENTSTORE_THREAD_ID --json && {program} append t --message x --json 2>&1; \
          echo \"$AGENTSTORE_URL $AGENTSTORE_MAILBOX $AGENTSTORE_TENANT\""
     );
-    setup.run(&tenant(&["mailbox", "work", "--until-idle", "--exec", &exec])).expect_success();
-    let list = setup.json(&tenant(&["mailbox", "list"]));
+    setup.run(&with_tenant_option(&["mailbox", "work", "--until-idle", "--exec", &exec])).expect_success();
+    let list = setup.json(&with_tenant_option(&["mailbox", "list"]));
     let output = at(&list, "/dispatches/0/result/output").as_str().unwrap();
     assert!(output.contains(r#"{"text":"hi"}"#) && output.contains("docs/compositions.md"), "{output}");
     assert_eq!(output.lines().last().unwrap(), format!("{} {} acme", setup.urls[1], setup.urls[3]));
 }
 
-/// Shows WK-12: the URL is complete, and a command on a server writes to the thread that it works for.
+/// Tests WK-12: the URL is complete, and a command on a server writes to the thread that it works for.
 #[test]
 fn a_command_on_a_server_writes_to_its_thread() {
     let mut setup = WorkSetup::on_a_server();

@@ -8,10 +8,10 @@ use crate::{
     check::{Failure, Verdict, expect_eq, expect_kind},
     given::{Given, commit_with_message, id},
     log::{
-        draft::{json, label, rewind, tool_results, user_entries, user_entry},
-        writer::{Writer, reopen_if},
+        entry_drafts::{json, label, rewind, tool_results_entry, user_entries, user_entry},
+        writer::{ThreadWriter, reopen_if},
     },
-    run::draft::{change, done, load_run, running, statuses, write_run},
+    run::helpers::{done_run, load_run, one_status_of_each_kind, run_change, running_run, write_run},
 };
 
 /// The record, the context, the runs and the log of a thread, as text. A case compares such texts.
@@ -22,14 +22,14 @@ async fn thread_as_text(given: &Given, thread: &str) -> Result<String, Failure> 
     let mut query = store_core::RunQuery::default();
     query.filter.thread = Some(thread.clone());
     let runs = threads.list_runs(query).await?.items;
-    Ok(format!("{found:?} {context:?} {runs:?} {:?}", given.log(&thread).await?))
+    Ok(format!("{found:?} {context:?} {runs:?} {:?}", given.read_log(&thread).await?))
 }
 
 /// A commit with two entries, a run, a state change and a key.
 fn commit_with_all_parts(thread: &str, key: &str) -> Commit {
     let state = StateChange::new().set("a", json("1")).with("n", StateOp::Add(2));
     let commit =
-        Commit::new(id(thread)).entries([user_entry("new"), label("new", Some("x"))]).with_run(running("new run"));
+        Commit::new(id(thread)).entries([user_entry("new"), label("new", Some("x"))]).with_run(running_run("new run"));
     commit.with_state(state).with_key(id(key))
 }
 
@@ -73,9 +73,13 @@ fn refused_commits() -> Vec<(&'static str, Commit, ErrorKind)> {
         ("entry id", commit_with_all_parts("t", "k").entry(user_entry("a")), ErrorKind::AlreadyExists),
         ("parent", commit_with_all_parts("t", "k").entry(user_entry("x").below(id("unknown"))), ErrorKind::Invalid),
         ("target", commit_with_all_parts("t", "k").entry(rewind("unknown")), ErrorKind::Invalid),
-        ("message", commit_with_all_parts("t", "k").entry(tool_results("x", &[])), ErrorKind::Invalid),
-        ("transition", commit_with_all_parts("t", "k").with_run(running("done")), ErrorKind::InvalidTransition),
-        ("run of another thread", commit_with_all_parts("t", "k").with_run(done("foreign")), ErrorKind::AlreadyExists),
+        ("message", commit_with_all_parts("t", "k").entry(tool_results_entry("x", &[])), ErrorKind::Invalid),
+        ("transition", commit_with_all_parts("t", "k").with_run(running_run("done")), ErrorKind::InvalidTransition),
+        (
+            "run of another thread",
+            commit_with_all_parts("t", "k").with_run(done_run("foreign")),
+            ErrorKind::AlreadyExists,
+        ),
         ("state value", commit_with_all_parts("t", "k").with_state(state(StateOp::Add(1))), ErrorKind::Invalid),
         (
             "state revision",
@@ -96,9 +100,9 @@ pub(crate) async fn no_part_of_a_refused_commit_appears_after_a_reopen(given: &G
 }
 
 async fn expect_no_part_stored(given: &Given, reopened: bool) -> Verdict {
-    let writer = Writer::with_entries(given, "t", user_entries(&["a", "b"])).await?;
-    write_run(given, "other", running("foreign")).await?;
-    let first = writer.commit().await?.with_run(done("done")).with_key(id("used"));
+    let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a", "b"])).await?;
+    write_run(given, "other", running_run("foreign")).await?;
+    let first = writer.guarded_commit().await?.with_run(done_run("done")).with_key(id("used"));
     given.expect_accepted(first.with_state(StateChange::new().set("text", json("\"x\"")))).await?;
     let (before, other) = (thread_as_text(given, "t").await?, thread_as_text(given, "other").await?);
     for (what, commit, kind) in refused_commits() {
@@ -115,42 +119,43 @@ async fn expect_no_part_stored(given: &Given, reopened: bool) -> Verdict {
 }
 
 /// A refused commit creates no thread, whatever the reason for the refusal is.
-pub(crate) async fn a_refused_commit_makes_no_thread(given: &Given) -> Verdict {
-    let absent = || commit_with_all_parts("t", "k").expecting(Expect::Absent);
-    let mut orphan = ThreadFields::default();
-    orphan.parent_thread_id = Some(id("t"));
-    let adding = StateChange::new().with("n", StateOp::Append(vec![])).with("m", StateOp::Max(1)).expecting(3);
+pub(crate) async fn a_refused_commit_creates_no_thread(given: &Given) -> Verdict {
+    let creating_commit = || commit_with_all_parts("t", "k").expecting(Expect::Absent);
+    let mut fields_with_own_parent = ThreadFields::default();
+    fields_with_own_parent.parent_thread_id = Some(id("t"));
+    let stale_state_change =
+        StateChange::new().with("n", StateOp::Append(vec![])).with("m", StateOp::Max(1)).expecting(3);
     for commit in [
-        absent().entry(user_entry("x").below(id("unknown"))),
-        absent().with_state(adding),
-        absent().creating(orphan),
-        absent().with_run(store_core::RunChange::new(id("r"), store_core::RunStatus::Running)),
+        creating_commit().entry(user_entry("x").below(id("unknown"))),
+        creating_commit().with_state(stale_state_change),
+        creating_commit().creating(fields_with_own_parent),
+        creating_commit().with_run(store_core::RunChange::new(id("r"), store_core::RunStatus::Running)),
     ] {
         let refused = given.commits()?.commit(commit).await;
         expect_eq(refused.is_err(), true)?;
         expect_eq(thread_as_text(given, "t").await?.as_str(), "no thread")?;
     }
-    given.expect_accepted(absent()).await?;
+    given.expect_accepted(creating_commit()).await?;
     expect_eq(load_run(given, "new run").await?.thread, id("t"))
 }
 
 /// An error names the part of the commit that it is about, with its index.
 pub(crate) async fn an_error_names_the_part_of_the_commit(given: &Given) -> Verdict {
-    Writer::with_entries(given, "t", user_entries(&["a"])).await?;
-    let keyed = || Commit::new(id("t")).with_key(id("k"));
+    ThreadWriter::with_entries(given, "t", user_entries(&["a"])).await?;
+    let keyed_commit = || Commit::new(id("t")).with_key(id("k"));
     let bad_state = StateChange::new().set("a", json("1")).remove("a");
-    let mut long = ThreadFields::default();
-    long.title = Some("x".repeat(2_000));
-    let [_, running, ..] = statuses();
-    let mut unread = change("r", running);
-    unread.input = vec![store_core::EntryRange { from: 9, to: 9 }];
+    let mut fields_with_long_title = ThreadFields::default();
+    fields_with_long_title.title = Some("x".repeat(2_000));
+    let [_, running_status, ..] = one_status_of_each_kind();
+    let mut run_with_missing_input = run_change("r", running_status);
+    run_with_missing_input.input = vec![store_core::EntryRange { from: 9, to: 9 }];
     for (part, commit) in [
-        ("entries[0]", keyed().entry(user_entry("a"))),
-        ("entries[2]", keyed().entries([user_entry("x"), user_entry("y"), rewind("unknown")])),
-        ("entries[1]", keyed().entries([user_entry("x"), tool_results("y", &[" "]), user_entry("a")])),
-        ("run", keyed().with_run(unread)),
-        ("state", keyed().with_state(bad_state)),
-        ("create", keyed().creating(long)),
+        ("entries[0]", keyed_commit().entry(user_entry("a"))),
+        ("entries[2]", keyed_commit().entries([user_entry("x"), user_entry("y"), rewind("unknown")])),
+        ("entries[1]", keyed_commit().entries([user_entry("x"), tool_results_entry("y", &[" "]), user_entry("a")])),
+        ("run", keyed_commit().with_run(run_with_missing_input)),
+        ("state", keyed_commit().with_state(bad_state)),
+        ("create", keyed_commit().creating(fields_with_long_title)),
     ] {
         let Err(error) = given.commits()?.commit(commit).await else {
             return Err(Failure::new("the commit was accepted"));

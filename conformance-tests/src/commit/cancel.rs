@@ -12,9 +12,9 @@ use crate::{
     call::{Calls, call},
     check::expect_some,
     given::{id, keyed_commit_with_message, message_entry},
-    log::draft::json,
-    mailbox::draft::{ack, claim_request, new_dispatch},
-    sweep::{Sweep, SweepTarget},
+    log::entry_drafts::json,
+    mailbox::helpers::{ack, claim_request, new_dispatch},
+    sweep::{CancelSweep, SweepTarget},
     unknown_outcome::{Resolution, ResolveOutcome, check_unknown_outcomes, missing_resolution},
 };
 
@@ -22,7 +22,7 @@ use crate::{
 /// the claim.
 struct SettlingCommits(TenantStores);
 
-fn dispatch(t: &ThreadId) -> DispatchId {
+fn dispatch_id(t: &ThreadId) -> DispatchId {
     id(&format!("d {t}"))
 }
 
@@ -40,16 +40,16 @@ impl SweepTarget for SettlingCommits {
         let input = NewInput::message(Message::user("question")).with_id(id("a"));
         let appended = require!(self.pending).append_pending(AppendPending::new(t.clone(), [input])).await?;
         let mailbox = require!(self.mailbox);
-        mailbox.enqueue(vec![new_dispatch(t.as_str(), dispatch(t).as_str())]).await?.remove(0)?;
-        let claimed = mailbox.claim(claim_request().of_dispatch(dispatch(t))).await?.claimed.pop();
-        let held = expect_some(claimed, "dispatch")?;
+        mailbox.enqueue(vec![new_dispatch(t.as_str(), dispatch_id(t).as_str())]).await?.remove(0)?;
+        let claimed = mailbox.claim(claim_request().of_dispatch(dispatch_id(t))).await?.claimed.pop();
+        let claimed_dispatch = expect_some(claimed, "dispatch")?;
         Ok(Commit::new(t.clone())
             .with_key(id("dropped"))
             .consuming(appended.inputs)
             .entry(message_entry("answer"))
             .with_events(AppendEvents::new([NewEvent::new(id("answered"), [Scope::Thread(t.clone())])]))
             .with_outbox([NewOutboxRow::new(id(t.as_str()), id("target"), json("1"))])
-            .fenced(held.fence())
+            .fenced(claimed_dispatch.fence())
             .settling(ack()))
     }
 
@@ -63,18 +63,20 @@ impl SweepTarget for SettlingCommits {
         let queue = require!(self.pending).load_queue(t).await?;
         let events = require!(self.events).load_scope(&Scope::Thread(t.clone())).await?.appended;
         let rows = require!(self.outbox).count_outbox(&OutboxFilter::default().of_lane(id(t.as_str()))).await?.pending;
-        let work = expect_some(require!(self.mailbox).load_dispatch(&dispatch(t)).await?, "dispatch")?;
+        let stored_dispatch = expect_some(require!(self.mailbox).load_dispatch(&dispatch_id(t)).await?, "dispatch")?;
         let (entries, inputs) = (found.version.number(), queue.inputs.len());
-        Ok(format!("{entries} entries, {inputs} inputs, {events} events, {rows} rows, {:?}", work.status))
+        Ok(format!("{entries} entries, {inputs} inputs, {events} events, {rows} rows, {:?}", stored_dispatch.status))
     }
 
     async fn make_refused_calls(&self, t: &ThreadId) {
         let (Some(mailbox), Some(pending)) = (&self.0.mailbox, &self.0.pending) else { return };
-        let (other, unread): (_, EntryId) = (ClaimRef::new(dispatch(t), ClaimToken::new("another")), id("unknown"));
-        let _refused = tokio::join!(mailbox.settle(vec![(other, ack())]), pending.retract_pending(t, &unread));
+        let (wrong_claim, unknown_input): (_, EntryId) =
+            (ClaimRef::new(dispatch_id(t), ClaimToken::new("another")), id("unknown"));
+        let _refused =
+            tokio::join!(mailbox.settle(vec![(wrong_claim, ack())]), pending.retract_pending(t, &unknown_input));
     }
 
-    async fn write(&self, t: &ThreadId) -> Verdict {
+    async fn check_nothing_locked(&self, t: &ThreadId) -> Verdict {
         for thread in [t, &id("another")] {
             drop(require!(self.commits).commit(keyed_commit_with_message(thread, &format!("next {t}"), "x")).await?);
         }
@@ -97,10 +99,11 @@ impl ResolveOutcome for SettlingCommits {
 /// A commit that consumes input, settles its claim and writes to the outbox may be dropped at any await. It then has
 /// taken effect in full or not at all.
 pub(super) async fn a_dropped_settling_commit_is_all_or_nothing(given: &Given) -> Verdict {
-    Sweep::new(SettlingCommits(given.stores()?)).run(given, &["commit"]).await
+    CancelSweep::new(SettlingCommits(given.stores()?)).run(given, &["commit"]).await
 }
 
-/// If the answer to such a commit is lost, repeating the commit returns its receipt. The commit takes effect once.
+/// If the answer to a commit that consumes input and settles its claim is lost, repeating the commit returns its
+/// receipt. The commit takes effect once.
 pub(super) async fn an_unknown_outcome_of_a_settling_commit_can_be_resolved(given: &Given) -> Verdict {
     check_unknown_outcomes(given, SettlingCommits(given.stores()?), &["commit"]).await
 }

@@ -10,11 +10,11 @@ use store_core::{
 use crate::{
     Given, Verdict,
     check::{expect, expect_eq, expect_kind},
-    given::{commit_with_message, id, keyed_commit_with_message, race},
-    log::{draft::json, writer::Writer},
-    mailbox::draft::{
-        LEASE, ack, claim, claim_request, enqueue_all, enqueue_and_claim, expect_nothing_to_claim, expect_status,
-        interrupt, mailbox, new_dispatch, settle, try_settle,
+    given::{commit_with_message, id, keyed_commit_with_message, run_concurrently},
+    log::{entry_drafts::json, writer::ThreadWriter},
+    mailbox::helpers::{
+        LEASE, ack, claim_request, enqueue_all, enqueue_and_claim, expect_next_claim, expect_nothing_to_claim,
+        expect_status, interrupt_thread_t, mailbox, new_dispatch, settle, try_settle,
     },
 };
 
@@ -25,7 +25,7 @@ fn commit_under_claim(claimed: &ClaimedDispatch, key: &str) -> Commit {
 
 /// A commit whose token does not prove a current claim of the dispatch is refused and changes nothing.
 pub(super) async fn a_lost_claim_writes_nothing(given: &Given) -> Verdict {
-    let writer = Writer::new(given, "t");
+    let writer = ThreadWriter::new(given, "t");
     let first = enqueue_and_claim(given, "a").await?;
     given.expect_accepted(commit_under_claim(&first, "k1")).await?;
     let mut forged = first.fence();
@@ -34,13 +34,16 @@ pub(super) async fn a_lost_claim_writes_nothing(given: &Given) -> Verdict {
         .expect_commit_refused(keyed_commit_with_message(&id("t"), "k2", "x").fenced(forged), ErrorKind::ClaimLost)
         .await?;
     // The token does not prove the claim under another claim number either.
-    let mut later = first.fence();
-    later.claim.counter += 1;
+    let mut other_number = first.fence();
+    other_number.claim.counter += 1;
     writer
-        .expect_commit_refused(keyed_commit_with_message(&id("t"), "k2", "x").fenced(later), ErrorKind::ClaimLost)
+        .expect_commit_refused(
+            keyed_commit_with_message(&id("t"), "k2", "x").fenced(other_number),
+            ErrorKind::ClaimLost,
+        )
         .await?;
     given.advance(LEASE).await;
-    let second = claim(given, "a").await?;
+    let second = expect_next_claim(given, "a").await?;
     // The old holder of the claim is refused, although the new holder has not written yet.
     writer.expect_commit_refused(commit_under_claim(&first, "k2"), ErrorKind::ClaimLost).await?;
     writer.expect_commit_refused(commit_under_claim(&first, "k2").settling(ack()), ErrorKind::ClaimLost).await?;
@@ -50,16 +53,16 @@ pub(super) async fn a_lost_claim_writes_nothing(given: &Given) -> Verdict {
     writer.expect_commit_refused(commit_under_claim(&second, "k3"), ErrorKind::ClaimLost).await?;
     // A claim of another thread does not count for this thread.
     enqueue_all(given, [new_dispatch("u", "b")]).await?;
-    let other = claim(given, "b").await?;
+    let other = expect_next_claim(given, "b").await?;
     writer.expect_commit_refused(commit_under_claim(&other, "k3"), ErrorKind::ClaimLost).await.map(drop)
 }
 
 /// After an interrupt, a commit under an earlier claim is refused with `StaleEpoch` and does not change the dispatch.
 pub(super) async fn a_stale_claim_writes_nothing(given: &Given) -> Verdict {
-    let writer = Writer::new(given, "t");
+    let writer = ThreadWriter::new(given, "t");
     let claimed = enqueue_and_claim(given, "a").await?;
     given.expect_accepted(commit_under_claim(&claimed, "k1")).await?;
-    interrupt(given).await?;
+    interrupt_thread_t(given).await?;
     for commit in [commit_under_claim(&claimed, "k2"), commit_under_claim(&claimed, "k2").settling(ack())] {
         writer.expect_commit_refused(commit, ErrorKind::StaleEpoch).await?;
         expect_status(given, "a", DispatchStatus::Claimed).await?;
@@ -94,7 +97,7 @@ pub(super) async fn a_commit_settles_its_claim(given: &Given) -> Verdict {
 /// A refused commit does not settle its claim. If the claim is lost and the guard does not hold either, the error is
 /// `ClaimLost`.
 pub(super) async fn a_refused_commit_settles_nothing(given: &Given) -> Verdict {
-    let writer = Writer::new(given, "t");
+    let writer = ThreadWriter::new(given, "t");
     let claimed = enqueue_and_claim(given, "a").await?;
     given.expect_accepted(commit_under_claim(&claimed, "k1")).await?;
     let guarded = || commit_with_message(&id("t"), Expect::Absent, "x").fenced(claimed.fence()).settling(ack());
@@ -144,7 +147,7 @@ pub(super) async fn a_claim_is_checked_wherever_a_fence_is(given: &Given) -> Ver
     };
     threads.update_thread(&id("t"), update(), Expect::Any).await?;
     events.append_events(append()).await?;
-    interrupt(given).await?;
+    interrupt_thread_t(given).await?;
     expect_kind(threads.update_thread(&id("t"), update(), Expect::Any).await, ErrorKind::StaleEpoch)?;
     expect_kind(events.append_events(append()).await, ErrorKind::StaleEpoch)?;
     given.advance(LEASE).await;
@@ -172,7 +175,7 @@ pub(super) async fn a_settling_commit_and_a_competing_claim_have_one_winner(give
         given.advance(LEASE).await;
         let (store, commits) = (mailbox(given)?, given.commits()?);
         let commit = commit_under_claim(&claimed, &format!("k{round}")).settling(ack());
-        let ends = race(2, |task| {
+        let succeeded = run_concurrently(2, |task| {
             let (store, commits, commit) = (Arc::clone(&store), Arc::clone(&commits), commit.clone());
             async move {
                 match task {
@@ -182,10 +185,10 @@ pub(super) async fn a_settling_commit_and_a_competing_claim_have_one_winner(give
             }
         })
         .await;
-        expect_eq(ends.iter().filter(|won| **won).count(), 1)?;
-        let status = if ends[0] { DispatchStatus::Acked } else { DispatchStatus::Claimed };
+        expect_eq(succeeded.iter().filter(|won| **won).count(), 1)?;
+        let status = if succeeded[0] { DispatchStatus::Acked } else { DispatchStatus::Claimed };
         expect_status(given, "a", status).await?;
-        expect_eq(given.threads()?.load_thread(&id("t")).await?.is_some(), ends[0])?;
+        expect_eq(given.threads()?.load_thread(&id("t")).await?.is_some(), succeeded[0])?;
         given.store().delete_tenant(&id("default")).await?;
     }
     Ok(())

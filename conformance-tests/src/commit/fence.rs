@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use store_core::{
-    ClaimNumber, ClaimToken, Commit, DeleteRequest, ErrorKind, Expect, Fence, NewThread, Silent, ThreadPatch,
+    ClaimNumber, ClaimToken, Commit, DeleteRequest, ErrorKind, Expect, Fence, IgnoreProgress, NewThread, ThreadPatch,
 };
 
 use crate::{
     check::{Verdict, expect, expect_eq, expect_kind},
-    given::{Given, commit_with_message, id, keyed_commit_with_message, race},
+    given::{Given, commit_with_message, id, keyed_commit_with_message, run_concurrently},
     log::{
-        draft::{user_entries, user_entry},
-        writer::{Writer, reopen_if},
+        entry_drafts::{user_entries, user_entry},
+        writer::{ThreadWriter, reopen_if},
     },
 };
 
@@ -27,10 +27,10 @@ fn commit_with_only_fence(thread: &str, fence: Fence) -> Commit {
 /// A commit is refused if its claim number is lower than the highest one that wrote to the thread. An equal or a higher
 /// number is accepted. The incarnation is compared before the counter. Commits without a fence are not checked.
 pub(crate) async fn a_lower_claim_is_refused(given: &Given) -> Verdict {
-    let writer = Writer::with_entries(given, "t", user_entries(&["a"])).await?;
+    let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a"])).await?;
     let steps = [((1, 5), true), ((1, 5), true), ((1, 4), false), ((1, 6), true), ((1, 5), false), ((2, 1), true)];
-    let more = [((1, 900), false), ((2, 0), false), ((2, 2), true), ((0, 0), false), ((2, 2), true)];
-    for (at, ((incarnation, counter), is_accepted)) in steps.into_iter().chain(more).enumerate() {
+    let more_steps = [((1, 900), false), ((2, 0), false), ((2, 2), true), ((0, 0), false), ((2, 2), true)];
+    for (at, ((incarnation, counter), is_accepted)) in steps.into_iter().chain(more_steps).enumerate() {
         let commit = keyed_commit_with_message(&writer.thread, &at.to_string(), "text")
             .fenced(fence_of_claim(incarnation, counter));
         if is_accepted {
@@ -62,7 +62,7 @@ pub(crate) async fn a_commit_with_only_a_fence_raises_the_claim_number(given: &G
     let receipt = given.commit(commit_with_only_fence("t", fence_of_claim(1, 7))).await?;
     expect_eq((receipt.version, receipt.head), (first.version, first.head))?;
     let late = keyed_commit_with_message(&id("t"), "k", "late").fenced(fence_of_claim(1, 6));
-    Writer::new(given, "t").expect_commit_refused(late, ErrorKind::StaleEpoch).await?;
+    ThreadWriter::new(given, "t").expect_commit_refused(late, ErrorKind::StaleEpoch).await?;
     // The guard of such a commit is checked, as that of any other commit.
     let guarded = commit_with_only_fence("t", fence_of_claim(1, 8)).expecting(Expect::Absent);
     expect_kind(given.commits()?.commit(guarded).await, ErrorKind::Conflict)?;
@@ -92,12 +92,13 @@ async fn expect_claim_numbers_remembered(given: &Given, reopened: bool) -> Verdi
         )?;
     }
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
-    given.threads()?.purge_deleted(&Silent).await?;
+    given.threads()?.purge_deleted(&IgnoreProgress).await?;
     reopen_if(given, reopened).await?;
-    let anew = |counter| commit_with_message(&id("t"), Expect::Absent, "anew").fenced(fence_of_claim(1, counter));
-    expect_kind(given.commits()?.commit(anew(4)).await, ErrorKind::StaleEpoch)?;
+    let recreating_commit =
+        |counter| commit_with_message(&id("t"), Expect::Absent, "anew").fenced(fence_of_claim(1, counter));
+    expect_kind(given.commits()?.commit(recreating_commit(4)).await, ErrorKind::StaleEpoch)?;
     expect_eq(given.threads()?.load_thread(&id("t")).await?, None)?;
-    given.expect_accepted(anew(5)).await?;
+    given.expect_accepted(recreating_commit(5)).await?;
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
     given.threads()?.create_thread(NewThread::new(id("t"))).await?;
     expect_kind(
@@ -113,7 +114,7 @@ async fn expect_claim_numbers_remembered(given: &Given, reopened: bool) -> Verdi
 pub(crate) async fn no_lower_claim_writes_after_a_higher_one(given: &Given) -> Verdict {
     for round in 0..20 {
         let (thread, commits) = (id(&format!("t{round}")), given.commits()?);
-        let results = race(6, |task| {
+        let results = run_concurrently(6, |task| {
             let (commits, thread) = (Arc::clone(&commits), store_core::ThreadId::clone(&thread));
             async move {
                 let mut accepted = 0;
@@ -130,7 +131,7 @@ pub(crate) async fn no_lower_claim_writes_after_a_higher_one(given: &Given) -> V
         })
         .await;
         let accepted = results.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let log = given.log(&thread).await?;
+        let log = given.read_log(&thread).await?;
         let claims: Vec<_> = log.iter().map(|entry| entry.id.as_str().split('-').next().map(str::to_owned)).collect();
         expect(claims.is_sorted(), format!("the entries are not in the order of their claims: {claims:?}"))?;
         expect_eq((log.len(), accepted.last().copied()), (accepted.iter().sum(), Some(4)))?;
@@ -141,15 +142,15 @@ pub(crate) async fn no_lower_claim_writes_after_a_higher_one(given: &Given) -> V
 /// After `reset_fence` a lower claim number can write again. Calling `reset_fence` for an unknown thread is not an
 /// error.
 pub(crate) async fn a_fence_can_be_reset(given: &Given) -> Verdict {
-    let writer = Writer::new(given, "t");
+    let writer = ThreadWriter::new(given, "t");
     given.expect_accepted(keyed_commit_with_message(&writer.thread, "k", "a").fenced(fence_of_claim(5, 5))).await?;
-    let before = writer.load().await?;
+    let before = writer.load_thread().await?;
     let late = || keyed_commit_with_message(&writer.thread, "l", "b").fenced(fence_of_claim(1, 1));
     writer.expect_commit_refused(late(), ErrorKind::StaleEpoch).await?;
     given.threads()?.reset_fence(&id("other")).await?;
     writer.expect_commit_refused(late(), ErrorKind::StaleEpoch).await?;
     given.threads()?.reset_fence(&writer.thread).await?;
-    expect_eq(writer.load().await?, before)?;
+    expect_eq(writer.load_thread().await?, before)?;
     given.expect_accepted(late()).await?;
     let lower = keyed_commit_with_message(&writer.thread, "m", "c").fenced(fence_of_claim(1, 0));
     writer.expect_commit_refused(lower, ErrorKind::StaleEpoch).await?;
@@ -159,16 +160,16 @@ pub(crate) async fn a_fence_can_be_reset(given: &Given) -> Verdict {
 
 /// The fence of a thread update is checked like the fence of a commit, and it also raises the highest claim number.
 pub(crate) async fn the_fence_of_an_update_is_checked(given: &Given) -> Verdict {
-    let (writer, threads) = (Writer::new(given, "t"), given.threads()?);
+    let (writer, threads) = (ThreadWriter::new(given, "t"), given.threads()?);
     given.expect_accepted(keyed_commit_with_message(&writer.thread, "k", "a").fenced(fence_of_claim(1, 5))).await?;
     let update = |title: &str, fence: Fence| {
         let mut patch = ThreadPatch::default().with_title(title);
         patch.fence = Some(fence);
         threads.update_thread(&writer.thread, patch, Expect::Any)
     };
-    let before = writer.load().await?;
+    let before = writer.load_thread().await?;
     expect_kind(update("late", fence_of_claim(1, 4)).await, ErrorKind::StaleEpoch)?;
-    expect_eq(writer.load().await?, before)?;
+    expect_eq(writer.load_thread().await?, before)?;
     update("a", fence_of_claim(1, 5)).await?;
     update("b", fence_of_claim(1, 7)).await?;
     writer
@@ -179,8 +180,8 @@ pub(crate) async fn the_fence_of_an_update_is_checked(given: &Given) -> Verdict 
         .await?;
     expect_kind(update("c", fence_of_claim(1, 6)).await, ErrorKind::StaleEpoch)?;
     // An update that changes nothing raises the highest claim number, too.
-    let same = update("b", fence_of_claim(1, 9)).await?;
-    expect_eq(&same, &writer.load().await?)?;
+    let unchanged = update("b", fence_of_claim(1, 9)).await?;
+    expect_eq(&unchanged, &writer.load_thread().await?)?;
     expect_kind(update("c", fence_of_claim(1, 8)).await, ErrorKind::StaleEpoch)?;
     given.expect_accepted(keyed_commit_with_message(&writer.thread, "m", "y").fenced(fence_of_claim(1, 9))).await
 }
@@ -198,7 +199,7 @@ pub(crate) async fn claim_numbers_of_commits_and_updates_survive_a_reopen(given:
     }
     given.reopen().await?;
     for (thread, counter) in [("a", 5), ("b", 7), ("c", 7)] {
-        let writer = Writer::new(given, thread);
+        let writer = ThreadWriter::new(given, thread);
         let late = keyed_commit_with_message(&writer.thread, "l", "x").fenced(fence_of_claim(1, counter - 1));
         writer.expect_commit_refused(late, ErrorKind::StaleEpoch).await?;
         given

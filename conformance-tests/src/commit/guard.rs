@@ -6,10 +6,10 @@ use crate::{
     check::{Failure, Verdict, expect_eq, expect_kind},
     given::{Given, commit_with_message, id, keyed_commit_with_message},
     log::{
-        draft::{side_note, user_entries},
-        writer::Writer,
+        entry_drafts::{side_note, user_entries},
+        writer::ThreadWriter,
     },
-    run::draft::{done, running, write_run},
+    run::helpers::{done_run, running_run, write_run},
 };
 
 /// Checks that a commit is refused with a conflict, and that the conflict names the version that was found, or none if
@@ -25,11 +25,11 @@ async fn expect_conflict(given: &Given, commit: Commit, found: Option<Version>) 
 /// found.
 pub(crate) async fn a_guard_is_checked_against_the_version(given: &Given) -> Verdict {
     let thread = id("t");
-    let zero = Expect::Version(Version::new(0, 1, 0));
-    expect_conflict(given, commit_with_message(&thread, zero, "x"), None).await?;
+    let version_zero = Expect::Version(Version::new(0, 1, 0));
+    expect_conflict(given, commit_with_message(&thread, version_zero, "x"), None).await?;
     expect_eq(given.threads()?.load_thread(&thread).await?, None)?;
     let first = given.commit(commit_with_message(&thread, Expect::Absent, "a")).await?;
-    for expect in [Expect::Absent, zero, Expect::Version(first.version.plus(1))] {
+    for expect in [Expect::Absent, version_zero, Expect::Version(first.version.plus(1))] {
         expect_conflict(given, commit_with_message(&thread, expect, "x"), Some(first.version)).await?;
     }
     let second = given.commit(commit_with_message(&thread, Expect::Version(first.version), "b")).await?;
@@ -37,9 +37,10 @@ pub(crate) async fn a_guard_is_checked_against_the_version(given: &Given) -> Ver
         .await?;
     let third = given.commit(keyed_commit_with_message(&thread, "k", "c")).await?;
     expect_eq(third.version.number(), 3)?;
-    let other_life = Version::new(3, 2, third.version.incarnation());
-    expect_conflict(given, commit_with_message(&thread, Expect::Version(other_life), "x"), Some(third.version)).await?;
-    expect_eq(given.log(&thread).await?.len(), 3)
+    let other_generation = Version::new(3, 2, third.version.incarnation());
+    expect_conflict(given, commit_with_message(&thread, Expect::Version(other_generation), "x"), Some(third.version))
+        .await?;
+    expect_eq(given.read_log(&thread).await?.len(), 3)
 }
 
 /// A thread that was created without a commit has version 0, which a guard can name.
@@ -57,52 +58,55 @@ pub(crate) async fn the_guard_any_creates_a_thread_that_never_existed(given: &Gi
     given.expect_accepted(keyed_commit_with_message(&thread, "k", "a")).await?;
     let by_state = Commit::new(id("by state")).with_state(StateChange::new().set("k", Json::null()));
     given.expect_accepted(by_state).await?;
-    write_run(given, "by run", running("r")).await?;
+    write_run(given, "by run", running_run("r")).await?;
     for name in ["by state", "by run"] {
         expect_eq(given.thread(&id(name)).await?.version.number(), 0)?;
     }
     let old = given.thread(&thread).await?.version;
     threads.delete_thread(&thread, DeleteRequest::default()).await?;
-    let fields = Commit::new(thread.clone()).creating(ThreadFields::default());
-    for commit in
-        [keyed_commit_with_message(&thread, "l", "x"), commit_with_message(&thread, Expect::Version(old), "x"), fields]
-    {
+    let creating_commit = Commit::new(thread.clone()).creating(ThreadFields::default());
+    for commit in [
+        keyed_commit_with_message(&thread, "l", "x"),
+        commit_with_message(&thread, Expect::Version(old), "x"),
+        creating_commit,
+    ] {
         expect_kind(given.commits()?.commit(commit).await, ErrorKind::NotFound)?;
     }
     expect_eq(threads.load_thread(&thread).await?, None)?;
-    let anew = given.commit(commit_with_message(&thread, Expect::Absent, "b")).await?;
-    expect_eq((anew.version.number(), anew.version.generation()), (1, old.generation() + 1))?;
-    expect_conflict(given, commit_with_message(&thread, Expect::Version(old), "x"), Some(anew.version)).await
+    let recreated = given.commit(commit_with_message(&thread, Expect::Absent, "b")).await?;
+    expect_eq((recreated.version.number(), recreated.version.generation()), (1, old.generation() + 1))?;
+    expect_conflict(given, commit_with_message(&thread, Expect::Version(old), "x"), Some(recreated.version)).await
 }
 
 /// A commit with entries needs a guard or a key. A commit with neither is refused, even if its only entry is a side
 /// entry.
 pub(crate) async fn entries_need_a_guard_or_a_key(given: &Given) -> Verdict {
-    let writer = Writer::new(given, "t");
+    let writer = ThreadWriter::new(given, "t");
     let unguarded = || Commit::new(id("t"));
-    for commit in [unguarded().entries(user_entries(&["x"])), unguarded().entry(side_note("x")).with_run(running("r"))]
+    for commit in
+        [unguarded().entries(user_entries(&["x"])), unguarded().entry(side_note("x")).with_run(running_run("r"))]
     {
         expect_kind(given.commits()?.commit(commit).await, ErrorKind::Invalid)?;
     }
     expect_eq(given.threads()?.load_thread(&id("t")).await?, None)?;
-    writer.accept(user_entries(&["a"])).await?;
+    writer.expect_accepted(user_entries(&["a"])).await?;
     writer.expect_commit_refused(unguarded().entries(user_entries(&["x"])), ErrorKind::Invalid).await?;
     given.expect_accepted(unguarded().entries(user_entries(&["b"])).with_key(id("k"))).await?;
-    let both = writer.commit().await?.entries(user_entries(&["c"])).with_key(id("l"));
-    given.expect_accepted(both).await?;
-    writer.expect_log("a b c").await
+    let guarded_and_keyed_commit = writer.guarded_commit().await?.entries(user_entries(&["c"])).with_key(id("l"));
+    given.expect_accepted(guarded_and_keyed_commit).await?;
+    writer.expect_log_ids("a b c").await
 }
 
 /// A commit without entries needs no guard, but a guard that it has is checked. The commit does not change the version.
 pub(crate) async fn a_commit_without_entries_does_not_change_the_version(given: &Given) -> Verdict {
-    let first = Writer::with_entries(given, "t", user_entries(&["a", "b"])).await?.load().await?;
-    let without = || Commit::new(id("t"));
+    let first = ThreadWriter::with_entries(given, "t", user_entries(&["a", "b"])).await?.load_thread().await?;
+    let commit_without_entries = || Commit::new(id("t"));
     let state = || StateChange::new().set("k", Json::null());
     for commit in [
-        without().with_run(running("r")),
-        without().with_state(state()),
-        without().with_run(done("r")).with_state(state()).expecting(Expect::Version(first.version)),
-        without().with_run(running("s")).with_key(id("k")),
+        commit_without_entries().with_run(running_run("r")),
+        commit_without_entries().with_state(state()),
+        commit_without_entries().with_run(done_run("r")).with_state(state()).expecting(Expect::Version(first.version)),
+        commit_without_entries().with_run(running_run("s")).with_key(id("k")),
     ] {
         let receipt = given.commit(commit).await?;
         expect_eq((receipt.version, receipt.first_seq), (first.version, None))?;
@@ -110,8 +114,10 @@ pub(crate) async fn a_commit_without_entries_does_not_change_the_version(given: 
     }
     let stale = Version::new(1, 1, first.version.incarnation());
     for expect in [Expect::Absent, Expect::Version(stale)] {
-        expect_conflict(given, without().with_state(state()).expecting(expect), Some(first.version)).await?;
-        expect_conflict(given, without().with_run(done("s")).expecting(expect), Some(first.version)).await?;
+        expect_conflict(given, commit_without_entries().with_state(state()).expecting(expect), Some(first.version))
+            .await?;
+        expect_conflict(given, commit_without_entries().with_run(done_run("s")).expecting(expect), Some(first.version))
+            .await?;
     }
     expect_eq(given.thread(&id("t")).await?.open_runs, vec![id("s")])
 }
@@ -119,9 +125,9 @@ pub(crate) async fn a_commit_without_entries_does_not_change_the_version(given: 
 /// A commit without content is refused, whatever its guard, key and time are. The part `create` alone is enough
 /// content.
 pub(crate) async fn a_commit_with_nothing_in_it_is_refused(given: &Given) -> Verdict {
-    let writer = Writer::with_entries(given, "t", user_entries(&["a"])).await?;
+    let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a"])).await?;
     let empty = || Commit::new(id("t"));
-    let (guarded, time) = (writer.commit().await?, store_core::Timestamp::MIN);
+    let (guarded, time) = (writer.guarded_commit().await?, store_core::Timestamp::MIN);
     for commit in
         [empty(), guarded, empty().with_key(id("k")), empty().at(time), empty().with_state(StateChange::new())]
     {
@@ -143,16 +149,16 @@ pub(crate) async fn create_fields_apply_only_to_a_new_thread(given: &Given) -> V
     fields.parent_thread_id = Some(id("parent"));
     fields.metadata = [("k".to_owned(), Json::null())].into();
     given.expect_accepted(commit_with_message(&id("t"), Expect::Absent, "a").creating(fields.clone())).await?;
-    let made = given.thread(&id("t")).await?;
-    expect_eq((&made.title, &made.resource_id), (&fields.title, &fields.resource_id))?;
-    expect_eq((&made.parent_thread_id, &made.metadata), (&fields.parent_thread_id, &fields.metadata))?;
-    expect_eq(made.revision.number(), 1)?;
+    let created = given.thread(&id("t")).await?;
+    expect_eq((&created.title, &created.resource_id), (&fields.title, &fields.resource_id))?;
+    expect_eq((&created.parent_thread_id, &created.metadata), (&fields.parent_thread_id, &fields.metadata))?;
+    expect_eq(created.revision.number(), 1)?;
     let mut other = ThreadFields::default();
     (other.title, other.parent_thread_id) = (Some("other".to_owned()), Some(id("unknown")));
     given.expect_accepted(keyed_commit_with_message(&id("t"), "k", "b").creating(other.clone())).await?;
     let kept = given.thread(&id("t")).await?;
-    expect_eq((kept.title, kept.revision), (made.title, made.revision))?;
-    expect_eq(kept.parent_thread_id, made.parent_thread_id)?;
+    expect_eq((kept.title, kept.revision), (created.title, created.revision))?;
+    expect_eq(kept.parent_thread_id, created.parent_thread_id)?;
     let orphan = commit_with_message(&id("orphan"), Expect::Absent, "a").creating(other);
     let error = expect_kind(given.commits()?.commit(orphan).await, ErrorKind::NotFound)?;
     expect_eq(error.to_string().contains("unknown"), true)?;

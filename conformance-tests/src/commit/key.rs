@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use store_core::{
-    ClaimNumber, ClaimToken, Commit, DeleteRequest, ErrorKind, Expect, Fence, Message, NewEntry, Silent, StateChange,
-    StateOp, Timestamp,
+    ClaimNumber, ClaimToken, Commit, DeleteRequest, ErrorKind, Expect, Fence, IgnoreProgress, Message, NewEntry,
+    StateChange, StateOp, Timestamp,
 };
 
-use super::draft::{clearing, replace_entries};
+use super::helpers::{clear_state_first, replace_entries};
 use crate::{
     check::{Verdict, expect_eq, expect_kind},
     given::{Given, commit_with_message, id, keyed_commit_with_message, message_entry},
     log::{
-        draft::{custom, json, user_entries, user_entry},
-        writer::{Writer, reopen_if},
+        entry_drafts::{custom_entry, json, user_entries, user_entry},
+        writer::{ThreadWriter, reopen_if},
     },
-    run::draft::{done, running, write_run},
+    run::helpers::{done_run, running_run, write_run},
 };
 
 /// A commit that is repeated with the same key and content returns the first receipt and writes nothing. This also
@@ -32,76 +32,79 @@ pub(crate) async fn a_commit_key_survives_a_reopen(given: &Given) -> Verdict {
 
 async fn expect_repeats_return_first_receipt(given: &Given, reopened: bool) -> Verdict {
     let state = StateChange::new().with("n", StateOp::Add(1));
-    let commit =
-        commit_with_message(&id("t"), Expect::Absent, "a").with_key(id("k")).with_run(running("r")).with_state(state);
+    let commit = commit_with_message(&id("t"), Expect::Absent, "a")
+        .with_key(id("k"))
+        .with_run(running_run("r"))
+        .with_state(state);
     let first = given.commit(commit.clone()).await?;
     expect_eq(first.deduplicated, false)?;
     for round in 0..3 {
-        let (thread, log) = (given.thread(&id("t")).await?, given.log(&id("t")).await?);
+        let (thread, log) = (given.thread(&id("t")).await?, given.read_log(&id("t")).await?);
         let mut again = given.commit(commit.clone()).await?;
         expect_eq(again.deduplicated, true)?;
         again.deduplicated = false;
         expect_eq(&again, &first)?;
         expect_eq(given.thread(&id("t")).await?, thread)?;
-        expect_eq(given.log(&id("t")).await?, log)?;
+        expect_eq(given.read_log(&id("t")).await?, log)?;
         if round == 0 {
-            given.expect_accepted(keyed_commit_with_message(&id("t"), "l", "b").with_run(done("r"))).await?;
-            given.expect_accepted(Commit::new(id("t")).with_state(clearing(StateChange::new()))).await?;
+            given.expect_accepted(keyed_commit_with_message(&id("t"), "l", "b").with_run(done_run("r"))).await?;
+            given.expect_accepted(Commit::new(id("t")).with_state(clear_state_first(StateChange::new()))).await?;
         }
         reopen_if(given, reopened).await?;
     }
     Ok(())
 }
 
+/// A commit to the thread `t`, with the key `k`, that writes a message, a run and a state change.
 fn keyed_commit() -> Commit {
     let state = StateChange::new().set("a", json("1.0")).remove("b");
-    Commit::new(id("t")).entry(message_entry("a")).with_run(running("r")).with_state(state).with_key(id("k"))
+    Commit::new(id("t")).entry(message_entry("a")).with_run(running_run("r")).with_state(state).with_key(id("k"))
 }
 
 /// The content that belongs to a key does not include the guard, the fence, the order of the keys in maps, or ids that
 /// the store generated.
 pub(crate) async fn guard_fence_and_map_order_are_not_part_of_the_content(given: &Given) -> Verdict {
-    let metadata = |order: [&str; 2]| {
+    let commit_with_metadata = |order: [&str; 2]| {
         let mut message = Message::user("with metadata");
         message.metadata = order.into_iter().map(|key| (key.to_owned(), json("1"))).collect();
         keyed_commit().entry(NewEntry::new(message))
     };
-    let first = given.commit(metadata(["x", "y"])).await?;
+    let first = given.commit(commit_with_metadata(["x", "y"])).await?;
     let swapped = StateChange::new().remove("b").set("a", json(" 1.0 "));
     let fence = Fence::new(id("d"), ClaimToken::new("token"), 1, ClaimNumber { incarnation: 1, counter: 1 });
-    for same in [
-        metadata(["y", "x"]),
-        metadata(["x", "y"]).expecting(Expect::Absent),
-        metadata(["x", "y"]).expecting(Expect::Version(first.version.plus(7))),
-        metadata(["x", "y"]).fenced(fence),
-        metadata(["x", "y"]).with_state(swapped),
+    for repeat in [
+        commit_with_metadata(["y", "x"]),
+        commit_with_metadata(["x", "y"]).expecting(Expect::Absent),
+        commit_with_metadata(["x", "y"]).expecting(Expect::Version(first.version.plus(7))),
+        commit_with_metadata(["x", "y"]).fenced(fence),
+        commit_with_metadata(["x", "y"]).with_state(swapped),
     ] {
-        let again = given.commit(same).await?;
+        let again = given.commit(repeat).await?;
         expect_eq((again.deduplicated, &again.entry_ids), (true, &first.entry_ids))?;
     }
-    expect_eq(given.log(&id("t")).await?.len(), 2)
+    expect_eq(given.read_log(&id("t")).await?.len(), 2)
 }
 
-/// Commits with the same key as the first commit of a case, each with other content.
+/// Commits with the key of [`keyed_commit`], each with other content.
 fn commits_with_other_content() -> Vec<Commit> {
-    let state = |change: StateChange| keyed_commit().with_state(change);
-    let (mut bare, mut steps) = (keyed_commit(), running("r"));
-    (bare.state, steps.steps) = (None, Some(0));
+    let commit_with_state = |change: StateChange| keyed_commit().with_state(change);
+    let (mut commit_without_state, mut run_with_steps) = (keyed_commit(), running_run("r"));
+    (commit_without_state.state, run_with_steps.steps) = (None, Some(0));
     vec![
         keyed_commit().entry(message_entry("a")),
-        replace_entries(bare.clone(), []),
+        replace_entries(commit_without_state.clone(), []),
         replace_entries(keyed_commit(), [user_entry("a")]),
         replace_entries(keyed_commit(), [message_entry("a").with_timestamp(Timestamp::MIN)]),
         replace_entries(keyed_commit(), [message_entry("a").with_side(false)]),
         replace_entries(keyed_commit(), [NewEntry::new(Message::assistant("a"))]),
-        bare,
-        state(StateChange::new().set("a", json("1.00")).remove("b")),
-        state(StateChange::new().set("a", json("1.0"))),
-        state(StateChange::new().set("a", json("1.0")).remove("b").expecting(0)),
-        state(StateChange::new().set("a", json("1.0")).with("b", StateOp::Append(vec![]))),
-        keyed_commit().with_run(done("r")),
-        keyed_commit().with_run(steps),
-        keyed_commit().with_run(running("s")),
+        commit_without_state,
+        commit_with_state(StateChange::new().set("a", json("1.00")).remove("b")),
+        commit_with_state(StateChange::new().set("a", json("1.0"))),
+        commit_with_state(StateChange::new().set("a", json("1.0")).remove("b").expecting(0)),
+        commit_with_state(StateChange::new().set("a", json("1.0")).with("b", StateOp::Append(vec![]))),
+        keyed_commit().with_run(done_run("r")),
+        keyed_commit().with_run(run_with_steps),
+        keyed_commit().with_run(running_run("s")),
         keyed_commit().at(Timestamp::MIN),
         keyed_commit().creating(store_core::ThreadFields::default()),
     ]
@@ -110,7 +113,7 @@ fn commits_with_other_content() -> Vec<Commit> {
 /// A commit with the same key and other content is refused with `IdempotencyMismatch`. One different byte in a JSON
 /// value is enough.
 pub(crate) async fn the_same_key_with_other_content_is_a_mismatch(given: &Given) -> Verdict {
-    let writer = Writer::new(given, "t");
+    let writer = ThreadWriter::new(given, "t");
     given.expect_accepted(keyed_commit()).await?;
     for other in commits_with_other_content() {
         let about = format!("{other:?}");
@@ -122,7 +125,7 @@ pub(crate) async fn the_same_key_with_other_content_is_a_mismatch(given: &Given)
 
 /// A refused commit does not use up its key: the key can be used again with any content.
 pub(crate) async fn a_refused_commit_does_not_use_up_its_key(given: &Given) -> Verdict {
-    let writer = Writer::with_entries(given, "t", user_entries(&["a"])).await?;
+    let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a"])).await?;
     let keyed = |entry: NewEntry| Commit::new(id("t")).with_key(id("k")).entry(entry);
     writer.expect_commit_refused(keyed(user_entry("a")), ErrorKind::AlreadyExists).await?;
     writer.expect_commit_refused(keyed(user_entry("b")).expecting(Expect::Absent), ErrorKind::Conflict).await?;
@@ -139,11 +142,11 @@ pub(crate) async fn keys_belong_to_one_thread(given: &Given) -> Verdict {
         let receipt = given.commit(keyed_commit_with_message(&id(thread), "k", text)).await?;
         expect_eq((receipt.deduplicated, receipt.thread), (false, id(thread)))?;
     }
-    let gone = keyed_commit_with_message(&id("t"), "k", "a");
+    let commit_to_t = keyed_commit_with_message(&id("t"), "k", "a");
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
-    expect_kind(given.commits()?.commit(gone.clone()).await, ErrorKind::NotFound)?;
-    let anew = given.commit(gone.expecting(Expect::Absent)).await?;
-    expect_eq((anew.deduplicated, anew.version.number(), anew.version.generation()), (false, 1, 2))?;
+    expect_kind(given.commits()?.commit(commit_to_t.clone()).await, ErrorKind::NotFound)?;
+    let recreated = given.commit(commit_to_t.expecting(Expect::Absent)).await?;
+    expect_eq((recreated.deduplicated, recreated.version.number(), recreated.version.generation()), (false, 1, 2))?;
     expect_kind(
         given.commits()?.commit(keyed_commit_with_message(&id("t"), "k", "b")).await,
         ErrorKind::IdempotencyMismatch,
@@ -158,8 +161,8 @@ pub(crate) async fn a_key_lives_as_long_as_its_thread(given: &Given) -> Verdict 
         let _receipt = given.commit(keyed_commit_with_message(&id("t"), &format!("k{at}"), "more")).await?;
     }
     given.advance(Duration::from_secs(400 * 24 * 60 * 60)).await;
-    write_run(given, "t", running("keeps the thread from being pruned")).await?;
-    given.threads()?.purge_deleted(&Silent).await?;
+    write_run(given, "t", running_run("keeps the thread from being pruned")).await?;
+    given.threads()?.purge_deleted(&IgnoreProgress).await?;
     let again = given.commit(keyed_commit_with_message(&id("t"), "k", "a")).await?;
     expect_eq((again.deduplicated, again.version, again.time), (true, first.version, first.time))?;
     expect_eq(given.commit(keyed_commit_with_message(&id("t"), "k7", "more")).await?.deduplicated, true)
@@ -169,10 +172,11 @@ pub(crate) async fn a_key_lives_as_long_as_its_thread(given: &Given) -> Verdict 
 /// checked.
 pub(crate) async fn a_repeat_is_checked_by_its_key_alone(given: &Given) -> Verdict {
     let state = StateChange::new().set("a", json("1")).expecting(0);
-    let commit = Commit::new(id("t")).entry(user_entry("a")).with_run(done("r")).with_state(state).with_key(id("k"));
+    let commit =
+        Commit::new(id("t")).entry(user_entry("a")).with_run(done_run("r")).with_state(state).with_key(id("k"));
     let first = given.commit(commit.clone().expecting(Expect::Absent)).await?;
     let fence = |counter| Fence::new(id("d"), ClaimToken::new("token"), 1, ClaimNumber { incarnation: 1, counter });
-    given.expect_accepted(Commit::new(id("t")).entry(custom("b")).with_key(id("l")).fenced(fence(9))).await?;
+    given.expect_accepted(Commit::new(id("t")).entry(custom_entry("b")).with_key(id("l")).fenced(fence(9))).await?;
     for guard in [Expect::Absent, Expect::Any, Expect::Version(first.version.plus(9))] {
         let again = given.commit(commit.clone().expecting(guard).fenced(fence(1))).await?;
         expect_eq((again.deduplicated, again.version), (true, first.version))?;

@@ -5,19 +5,19 @@ use store_core::{
     RewindTo, Scope, StateChange, StateOp, ThreadFields,
 };
 
-use super::draft::clearing;
+use super::helpers::clear_state_first;
 use crate::{
     check::{Failure, Verdict, expect_eq, expect_kind},
     given::{Given, id, message_entry},
     log::{
-        draft::{checkpoint, json, label, user_entry},
-        writer::Writer,
+        entry_drafts::{checkpoint, json, label, user_entry},
+        writer::ThreadWriter,
     },
-    run::draft::{done, running, write_run},
+    run::helpers::{done_run, running_run, write_run},
 };
 
 /// Checks that a commit is refused because it exceeds a limit of `max`, and that it changes nothing.
-async fn expect_over_limit(writer: &Writer<'_>, commit: Commit, max: u64) -> Verdict {
+async fn expect_over_limit(writer: &ThreadWriter<'_>, commit: Commit, max: u64) -> Verdict {
     let error = writer.expect_commit_refused(commit, ErrorKind::LimitExceeded).await?;
     match error.detail() {
         Detail::LimitExceeded { max: found, actual, .. } if *found == max && *actual > max => Ok(()),
@@ -25,114 +25,115 @@ async fn expect_over_limit(writer: &Writer<'_>, commit: Commit, max: u64) -> Ver
     }
 }
 
-/// A commit may have as many entries as the limit, and not one more.
+/// A commit may have as many entries as the limit allows, and not one more.
 pub(crate) async fn a_commit_has_a_thousand_entries_at_most(given: &Given) -> Verdict {
-    let writer = Writer::with_entries(given, "t", [user_entry("first")]).await?;
-    let many = |count| (0..count).map(|_| message_entry("text"));
-    expect_over_limit(&writer, writer.commit().await?.entries(many(1_001)), 1_000).await?;
-    let receipt = given.commit(writer.commit().await?.entries(many(1_000))).await?;
+    let writer = ThreadWriter::with_entries(given, "t", [user_entry("first")]).await?;
+    let messages = |count| (0..count).map(|_| message_entry("text"));
+    expect_over_limit(&writer, writer.guarded_commit().await?.entries(messages(1_001)), 1_000).await?;
+    let receipt = given.commit(writer.guarded_commit().await?.entries(messages(1_000))).await?;
     expect_eq((receipt.version.number(), receipt.entry_ids.len()), (1_001, 1_000))?;
-    expect_eq(given.log(&writer.thread).await?.len(), 1_001)
+    expect_eq(given.read_log(&writer.thread).await?.len(), 1_001)
 }
 
-/// A commit may change as many state keys as the limit. The state of a thread may have as many keys in all.
+/// A commit may change as many state keys as the limit allows. The state of a thread may have as many keys in
+/// all.
 pub(crate) async fn state_has_a_thousand_keys_at_most(given: &Given) -> Verdict {
-    let writer = Writer::with_entries(given, "t", [user_entry("a")]).await?;
+    let writer = ThreadWriter::with_entries(given, "t", [user_entry("a")]).await?;
     let keys =
         |from: u32, to: u32| (from..to).fold(StateChange::new(), |change, at| change.set(format!("k{at}"), json("1")));
-    let with = |change: StateChange| Commit::new(id("t")).with_state(change);
-    expect_over_limit(&writer, with(keys(0, 1_001)), 1_000).await?;
-    given.expect_accepted(with(keys(0, 1_000))).await?;
-    expect_over_limit(&writer, with(keys(1_000, 1_001)), 1_000).await?;
-    expect_over_limit(&writer, with(StateChange::new().with("n", StateOp::Add(1))), 1_000).await?;
-    given.expect_accepted(with(keys(0, 1_000))).await?;
-    given.expect_accepted(with(keys(1_000, 1_001).remove("k0"))).await?;
-    given.expect_accepted(with(clearing(keys(2_000, 3_000)))).await?;
-    expect_over_limit(&writer, with(keys(3_000, 3_001).remove("k0")), 1_000).await
+    let state_commit = |change: StateChange| Commit::new(id("t")).with_state(change);
+    expect_over_limit(&writer, state_commit(keys(0, 1_001)), 1_000).await?;
+    given.expect_accepted(state_commit(keys(0, 1_000))).await?;
+    expect_over_limit(&writer, state_commit(keys(1_000, 1_001)), 1_000).await?;
+    expect_over_limit(&writer, state_commit(StateChange::new().with("n", StateOp::Add(1))), 1_000).await?;
+    given.expect_accepted(state_commit(keys(0, 1_000))).await?;
+    given.expect_accepted(state_commit(keys(1_000, 1_001).remove("k0"))).await?;
+    given.expect_accepted(state_commit(clear_state_first(keys(2_000, 3_000)))).await?;
+    expect_over_limit(&writer, state_commit(keys(3_000, 3_001).remove("k0")), 1_000).await
 }
 
-/// The state of a thread may have as many bytes as the limit. Keys and values count together, whatever operation wrote
-/// them.
+/// The state of a thread may have as many bytes as the limit allows. Keys and values count together, whatever operation
+/// wrote them.
 pub(crate) async fn state_has_a_megabyte_at_most(given: &Given) -> Verdict {
     let limit = 1 << 20;
-    let writer = Writer::with_entries(given, "t", [user_entry("a")]).await?;
-    let with = |change: StateChange| Commit::new(id("t")).with_state(change);
+    let writer = ThreadWriter::with_entries(given, "t", [user_entry("a")]).await?;
+    let state_commit = |change: StateChange| Commit::new(id("t")).with_state(change);
     let text = |bytes: usize| json(&format!("\"{}\"", "x".repeat(bytes - 2)));
-    expect_over_limit(&writer, with(StateChange::new().set("key", text(limit - 2))), limit as u64).await?;
-    given.expect_accepted(with(StateChange::new().set("key", text(limit - 3)))).await?;
-    expect_over_limit(&writer, with(StateChange::new().set("b", json("1"))), limit as u64).await?;
-    given.expect_accepted(with(StateChange::new().set("key", text(limit - 15)).set("b", text(10)))).await?;
-    expect_over_limit(&writer, with(StateChange::new().with("c", StateOp::Add(1))), limit as u64).await?;
-    given.expect_accepted(with(StateChange::new().set("key", json("[]")).remove("b"))).await?;
+    expect_over_limit(&writer, state_commit(StateChange::new().set("key", text(limit - 2))), limit as u64).await?;
+    given.expect_accepted(state_commit(StateChange::new().set("key", text(limit - 3)))).await?;
+    expect_over_limit(&writer, state_commit(StateChange::new().set("b", json("1"))), limit as u64).await?;
+    given.expect_accepted(state_commit(StateChange::new().set("key", text(limit - 15)).set("b", text(10)))).await?;
+    expect_over_limit(&writer, state_commit(StateChange::new().with("c", StateOp::Add(1))), limit as u64).await?;
+    given.expect_accepted(state_commit(StateChange::new().set("key", json("[]")).remove("b"))).await?;
     let items = vec![text(limit / 2), text(limit / 2)];
-    expect_over_limit(&writer, with(StateChange::new().with("key", StateOp::Append(items))), limit as u64).await
+    expect_over_limit(&writer, state_commit(StateChange::new().with("key", StateOp::Append(items))), limit as u64).await
 }
 
-/// A thread may have as many open runs as the limit. Runs that are done do not count.
+/// A thread may have as many open runs as the limit allows. Runs that are done do not count.
 pub(crate) async fn a_thread_has_64_open_runs_at_most(given: &Given) -> Verdict {
-    let writer = Writer::with_entries(given, "t", [user_entry("a")]).await?;
+    let writer = ThreadWriter::with_entries(given, "t", [user_entry("a")]).await?;
     for at in 0..64 {
-        write_run(given, "t", running(&format!("r{at}"))).await?;
+        write_run(given, "t", running_run(&format!("r{at}"))).await?;
     }
-    let one_more = || Commit::new(id("t")).with_run(running("one more"));
+    let one_more = || Commit::new(id("t")).with_run(running_run("one more"));
     expect_over_limit(&writer, one_more(), 64).await?;
-    write_run(given, "t", done("done at once")).await?;
-    write_run(given, "t", running("r7")).await?;
-    write_run(given, "other", running("elsewhere")).await?;
-    write_run(given, "t", done("r0")).await?;
+    write_run(given, "t", done_run("done at once")).await?;
+    write_run(given, "t", running_run("r7")).await?;
+    write_run(given, "other", running_run("elsewhere")).await?;
+    write_run(given, "t", done_run("r0")).await?;
     given.expect_accepted(one_more()).await?;
-    expect_eq(writer.load().await?.open_runs.len(), 64)
+    expect_eq(writer.load_thread().await?.open_runs.len(), 64)
 }
 
-/// Labels and titles may have as many bytes as the limit, wherever they are given.
+/// Labels and titles may have as many bytes as the limit allows, wherever they are given.
 pub(crate) async fn a_text_has_a_kibibyte_at_most(given: &Given) -> Verdict {
-    let writer = Writer::with_entries(given, "t", [user_entry("a"), checkpoint("c", Some("x"))]).await?;
-    let (fits, long) = (format!("{}é", "x".repeat(1_022)), format!("{}é", "x".repeat(1_023)));
+    let writer = ThreadWriter::with_entries(given, "t", [user_entry("a"), checkpoint("c", Some("x"))]).await?;
+    let (longest_text, too_long_text) = (format!("{}é", "x".repeat(1_022)), format!("{}é", "x".repeat(1_023)));
     let drafts = |text: &str| {
         let rewinds = [RewindTo::Label(text.to_owned()), RewindTo::Snapshot(text.to_owned())].map(NewEntry::new);
         let named = NewBody::Checkpoint { number: None, label: Some(text.to_owned()) };
         [NewEntry::new(named), label("a", Some(text))].into_iter().chain(rewinds)
     };
-    for draft in drafts(&long) {
-        expect_over_limit(&writer, writer.commit().await?.entry(draft), 1_024).await?;
+    for draft in drafts(&too_long_text) {
+        expect_over_limit(&writer, writer.guarded_commit().await?.entry(draft), 1_024).await?;
     }
-    for draft in drafts(&fits) {
-        writer.accept([draft]).await?;
+    for draft in drafts(&longest_text) {
+        writer.expect_accepted([draft]).await?;
     }
     let titled = |thread: &str, title: String| {
         let mut fields = ThreadFields::default();
         fields.title = Some(title);
         Commit::new(id(thread)).creating(fields)
     };
-    expect_over_limit(&Writer::new(given, "long"), titled("long", long), 1_024).await?;
-    given.expect_accepted(titled("fits", fits)).await
+    expect_over_limit(&ThreadWriter::new(given, "long"), titled("long", too_long_text), 1_024).await?;
+    given.expect_accepted(titled("fits", longest_text)).await
 }
 
-/// The metadata of a new thread may have as many bytes as the limit, counted as one JSON document.
+/// The metadata of a new thread may have as many bytes as the limit allows, counted as one JSON document.
 pub(crate) async fn metadata_has_64_kibibytes_at_most(given: &Given) -> Verdict {
-    let with = |thread: &str, bytes: usize| {
+    let commit_with_metadata = |thread: &str, bytes: usize| {
         let mut fields = ThreadFields::default();
         // `{"k":"…"}` around the text adds 8 bytes.
         fields.metadata = [("k".to_owned(), json(&format!("\"{}\"", "x".repeat(bytes - 8))))].into();
         Commit::new(id(thread)).creating(fields)
     };
     let limit = 64 << 10;
-    expect_over_limit(&Writer::new(given, "long"), with("long", limit + 1), limit as u64).await?;
-    given.expect_accepted(with("fits", limit)).await
+    expect_over_limit(&ThreadWriter::new(given, "long"), commit_with_metadata("long", limit + 1), limit as u64).await?;
+    given.expect_accepted(commit_with_metadata("fits", limit)).await
 }
 
-/// If a store is opened with a smaller limit on records, it refuses every larger entry, run and state value.
+/// If a store is opened with a smaller limit on records, it refuses every entry, run and state value above this limit.
 pub(crate) async fn a_record_has_a_limit(given: &Given) -> Verdict {
-    let small = given.with_limits(|limits| limits.record_bytes = 2_000).await?;
-    let writer = Writer::with_entries(&small, "t", [user_entry("a")]).await?;
+    let small = given.open_another_store_with_limits(|limits| limits.record_bytes = 2_000).await?;
+    let writer = ThreadWriter::with_entries(&small, "t", [user_entry("a")]).await?;
     let text = |bytes: usize| "x".repeat(bytes);
-    let mut run = running("r");
+    let mut run = running_run("r");
     run.request = Some(json(&format!("\"{}\"", text(2_001))));
     for commit in [
-        writer.commit().await?.entry(NewEntry::new(Message::user(text(2_001)))),
-        writer.commit().await?.entry(NewEntry::new(Custom::new("k", json(&format!("\"{}\"", text(2_001)))))),
-        writer.commit().await?.with_run(run),
-        writer.commit().await?.with_state(StateChange::new().set("k", json(&format!("\"{}\"", text(2_001))))),
+        writer.guarded_commit().await?.entry(NewEntry::new(Message::user(text(2_001)))),
+        writer.guarded_commit().await?.entry(NewEntry::new(Custom::new("k", json(&format!("\"{}\"", text(2_001)))))),
+        writer.guarded_commit().await?.with_run(run),
+        writer.guarded_commit().await?.with_state(StateChange::new().set("k", json(&format!("\"{}\"", text(2_001))))),
     ] {
         expect_over_limit(&writer, commit, 2_000).await?;
     }
@@ -140,90 +141,92 @@ pub(crate) async fn a_record_has_a_limit(given: &Given) -> Verdict {
     expect_eq(receipt.version.number(), 2)
 }
 
-/// If a store is opened with a smaller limit on records, it refuses every larger state value, whatever operation would
-/// write it.
+/// If a store is opened with a smaller limit on records, it refuses every state value above this limit, whatever
+/// operation would write it.
 pub(crate) async fn a_state_value_has_a_limit(given: &Given) -> Verdict {
-    let small = given.with_limits(|limits| limits.record_bytes = 2_000).await?;
-    let writer = Writer::with_entries(&small, "t", [user_entry("a")]).await?;
+    let small = given.open_another_store_with_limits(|limits| limits.record_bytes = 2_000).await?;
+    let writer = ThreadWriter::with_entries(&small, "t", [user_entry("a")]).await?;
     let text = json(&format!("\"{}\"", "x".repeat(1_200)));
     let append = |key: &str| StateChange::new().with(key, StateOp::Append(vec![text.clone()]));
     let merge =
         |field: &str| StateChange::new().with("object", StateOp::Merge(json(&format!("{{\"{field}\":{text}}}"))));
-    let with = |change: StateChange| Commit::new(id("t")).with_state(change);
+    let state_commit = |change: StateChange| Commit::new(id("t")).with_state(change);
     for change in [append("list"), merge("a"), merge("a"), append("other list")] {
-        small.expect_accepted(with(change)).await?;
+        small.expect_accepted(state_commit(change)).await?;
     }
     for change in [append("list"), merge("b")] {
-        expect_over_limit(&writer, with(change), 2_000).await?;
+        expect_over_limit(&writer, state_commit(change), 2_000).await?;
     }
     Ok(())
 }
 
 /// No operation on the state can produce a value that is nested deeper than a JSON value may be.
 pub(crate) async fn the_depth_of_a_state_value_is_limited(given: &Given) -> Verdict {
-    let writer = Writer::with_entries(given, "t", [user_entry("a")]).await?;
+    let writer = ThreadWriter::with_entries(given, "t", [user_entry("a")]).await?;
     let nested = |depth: usize| json(&format!("{}{}", "[".repeat(depth), "]".repeat(depth)));
-    let with = |key: &str, op| Commit::new(id("t")).with_state(StateChange::new().with(key, op));
+    let commit_with_op = |key: &str, op| Commit::new(id("t")).with_state(StateChange::new().with(key, op));
     let object = |depth| StateOp::Merge(json(&format!("{{\"a\":{}}}", nested(depth))));
-    given.expect_accepted(with("k", StateOp::Set(nested(128)))).await?;
-    given.expect_accepted(with("list", StateOp::Append(vec![nested(127)]))).await?;
-    expect_over_limit(&writer, with("list", StateOp::Append(vec![json("1"), nested(128)])), 128).await?;
-    given.expect_accepted(with("object", object(127))).await
+    given.expect_accepted(commit_with_op("k", StateOp::Set(nested(128)))).await?;
+    given.expect_accepted(commit_with_op("list", StateOp::Append(vec![nested(127)]))).await?;
+    expect_over_limit(&writer, commit_with_op("list", StateOp::Append(vec![json("1"), nested(128)])), 128).await?;
+    given.expect_accepted(commit_with_op("object", object(127))).await
 }
 
 /// A store with smaller limits enforces them on the bytes of a commit, and on entries, keys, open runs and texts.
-pub(crate) async fn smaller_limits_hold(given: &Given) -> Verdict {
+pub(crate) async fn smaller_limits_are_enforced(given: &Given) -> Verdict {
     let change = |limits: &mut Limits| {
         (limits.commit_bytes, limits.commit_entries, limits.commit_state_keys) = (5_000, 3, 2);
         (limits.open_runs, limits.state_keys, limits.text_bytes) = (1, 3, 8);
     };
-    let small = given.with_limits(change).await?;
-    let writer = Writer::with_entries(&small, "t", [user_entry("a")]).await?;
+    let small = given.open_another_store_with_limits(change).await?;
+    let writer = ThreadWriter::with_entries(&small, "t", [user_entry("a")]).await?;
     let large = || NewEntry::new(Message::user("x".repeat(2_000)));
     let state = |keys: &[&str]| keys.iter().fold(StateChange::new(), |change, key| change.set(*key, json("1")));
-    expect_over_limit(&writer, writer.commit().await?.entries([large(), large(), large()]), 5_000).await?;
-    expect_over_limit(&writer, writer.commit().await?.entries((0..4).map(|_| message_entry("x"))), 3).await?;
-    expect_over_limit(&writer, writer.commit().await?.with_state(state(&["a", "b", "c"])), 2).await?;
-    expect_over_limit(&writer, writer.commit().await?.entry(label("a", Some("123456789"))), 8).await?;
-    small.expect_accepted(writer.commit().await?.entries([large(), large()]).with_state(state(&["a", "b"]))).await?;
-    expect_over_limit(&writer, writer.commit().await?.with_state(state(&["c", "d"])), 3).await?;
-    write_run(&small, "t", running("r")).await?;
-    expect_over_limit(&writer, writer.commit().await?.with_run(running("s")), 1).await?;
-    let above = small.commits()?.commit(writer.commit().await?.with_run(done("s"))).await;
-    expect_eq(above.is_ok(), true)
+    expect_over_limit(&writer, writer.guarded_commit().await?.entries([large(), large(), large()]), 5_000).await?;
+    expect_over_limit(&writer, writer.guarded_commit().await?.entries((0..4).map(|_| message_entry("x"))), 3).await?;
+    expect_over_limit(&writer, writer.guarded_commit().await?.with_state(state(&["a", "b", "c"])), 2).await?;
+    expect_over_limit(&writer, writer.guarded_commit().await?.entry(label("a", Some("123456789"))), 8).await?;
+    small
+        .expect_accepted(writer.guarded_commit().await?.entries([large(), large()]).with_state(state(&["a", "b"])))
+        .await?;
+    expect_over_limit(&writer, writer.guarded_commit().await?.with_state(state(&["c", "d"])), 3).await?;
+    write_run(&small, "t", running_run("r")).await?;
+    expect_over_limit(&writer, writer.guarded_commit().await?.with_run(running_run("s")), 1).await?;
+    let result_at_the_limit = small.commits()?.commit(writer.guarded_commit().await?.with_run(done_run("s"))).await;
+    expect_eq(result_at_the_limit.is_ok(), true)
 }
 
 /// The limit on the bytes of a commit applies to its entries, run, state, events and outbox rows together. In this case
 /// no single part is too large.
 pub(crate) async fn the_parts_of_a_commit_count_together(given: &Given) -> Verdict {
-    let small = given.with_limits(|limits| limits.commit_bytes = 5_000).await?;
-    let writer = Writer::with_entries(&small, "t", [user_entry("a")]).await?;
+    let small = given.open_another_store_with_limits(|limits| limits.commit_bytes = 5_000).await?;
+    let writer = ThreadWriter::with_entries(&small, "t", [user_entry("a")]).await?;
     let large = || NewEntry::new(Message::user("x".repeat(2_000)));
-    let (text, mut run) = (json(&format!("\"{}\"", "x".repeat(2_000))), running("r"));
+    let (text, mut run) = (json(&format!("\"{}\"", "x".repeat(2_000))), running_run("r"));
     run.request = Some(text.clone());
     let event = NewEvent::new(id("kind"), [Scope::Thread(id("t"))]).with_payload(text.clone());
     let row = NewOutboxRow::new(id("lane"), id("target"), text.clone());
-    let two = writer.commit().await?.entries([large(), large()]);
+    let commit_of_two_entries = writer.guarded_commit().await?.entries([large(), large()]);
     for commit in [
-        two.clone().with_run(run),
-        two.clone().with_state(StateChange::new().set("a", text)),
-        two.clone().with_events(AppendEvents::new([event])),
-        two.clone().with_outbox([row]),
+        commit_of_two_entries.clone().with_run(run),
+        commit_of_two_entries.clone().with_state(StateChange::new().set("a", text)),
+        commit_of_two_entries.clone().with_events(AppendEvents::new([event])),
+        commit_of_two_entries.clone().with_outbox([row]),
     ] {
         expect_over_limit(&writer, commit, 5_000).await?;
     }
-    small.expect_accepted(two).await
+    small.expect_accepted(commit_of_two_entries).await
 }
 
 /// Limits on stored totals are checked in the atomic step, so that concurrent commits together do not exceed a limit.
 pub(crate) async fn totals_are_checked_in_the_atomic_step(given: &Given) -> Verdict {
     let commits = given.commits()?;
-    let results = crate::given::race(8, |task| {
+    let results = crate::given::run_concurrently(8, |task| {
         let commits = std::sync::Arc::clone(&commits);
         async move {
             let mut accepted = 0;
             for at in 0..16 {
-                let run = running(&format!("{task}-{at}"));
+                let run = running_run(&format!("{task}-{at}"));
                 match commits.commit(Commit::new(id("t")).with_run(run)).await {
                     Ok(_) => accepted += 1,
                     refused => drop(expect_kind(refused, ErrorKind::LimitExceeded)?),

@@ -3,9 +3,9 @@
 mod atomic;
 mod cancel;
 mod claim;
-mod draft;
 mod fence;
 mod guard;
+mod helpers;
 mod key;
 mod limits;
 mod order;
@@ -24,7 +24,7 @@ macro_rules! commit {
             atomic: every_part_of_a_commit_survives_a_reopen ["CM-1"] [Reopen];
             atomic: no_part_of_a_refused_commit_is_stored ["CM-1", "CM-13"] [];
             atomic: no_part_of_a_refused_commit_appears_after_a_reopen ["CM-1", "CM-13", "ER-3"] [Reopen];
-            atomic: a_refused_commit_makes_no_thread ["CM-1"] [];
+            atomic: a_refused_commit_creates_no_thread ["CM-1"] [];
             atomic: an_error_names_the_part_of_the_commit ["CM-19"] [];
             atomic: an_update_writes_no_entry_run_or_state ["CM-2", "TH-9"] [];
             cancel: a_dropped_settling_commit_is_all_or_nothing ["PR-11", "PR-16", "CM-33"] [Fenced, Race];
@@ -85,7 +85,7 @@ macro_rules! commit {
             limits: a_record_has_a_limit ["CM-36", "ER-9", "ER-10"] [Limits];
             limits: a_state_value_has_a_limit ["CM-36", "ER-9", "ER-10"] [Limits];
             limits: the_depth_of_a_state_value_is_limited ["CM-36", "ER-9"] [];
-            limits: smaller_limits_hold ["CM-36", "ER-10"] [Limits];
+            limits: smaller_limits_are_enforced ["CM-36", "ER-10"] [Limits];
             limits: the_parts_of_a_commit_count_together ["CM-36", "ER-9", "ER-10"] [Limits];
             limits: totals_are_checked_in_the_atomic_step ["CM-36", "ER-9"] [Race];
             order: the_first_failing_check_determines_the_error ["CM-43"] [];
@@ -94,7 +94,7 @@ macro_rules! commit {
             receipt: a_receipt_says_what_the_next_read_gives ["CM-34"] [];
             receipt: times_do_not_decrease ["CM-35", "PR-5"] [Time];
             receipt: versions_follow_the_order_of_commits ["CM-35"] [Race];
-            receipt: a_commit_may_say_when_it_happened ["CM-41"] [];
+            receipt: a_commit_time_can_be_given ["CM-41"] [];
             receipt: a_commit_time_in_the_future_is_refused ["CM-41"] [];
         }
     };

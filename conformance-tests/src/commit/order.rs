@@ -9,10 +9,10 @@ use crate::{
     check::{Failure, Verdict, expect_eq, expect_kind},
     given::{Given, id, keyed_commit_with_message},
     log::{
-        draft::{json, tool_results, user_entries, user_entry},
-        writer::Writer,
+        entry_drafts::{json, tool_results_entry, user_entries, user_entry},
+        writer::ThreadWriter,
     },
-    run::draft::{done, running},
+    run::helpers::{done_run, running_run},
 };
 
 fn fence_of_claim(counter: u64) -> Fence {
@@ -23,12 +23,12 @@ fn fence_of_claim(counter: u64) -> Fence {
 struct Check {
     name: &'static str,
     make_fail: fn(&mut Commit),
-    is_answer: fn(&Error) -> bool,
+    is_its_error: fn(&Error) -> bool,
 }
 
 /// Whether `error` is a conflict that found the number `number`. This shows which expectation failed, because the
 /// version of the thread is 3 and its state revision is 1.
-fn conflict_with(error: &Error, number: u64) -> bool {
+fn is_conflict_with(error: &Error, number: u64) -> bool {
     matches!(error.detail(), Detail::Conflict { actual: Some(found), .. } if found.number() == number)
 }
 
@@ -36,38 +36,38 @@ fn conflict_with(error: &Error, number: u64) -> bool {
 static CHECKS: &[Check] = &[
     Check {
         name: "shape",
-        make_fail: |commit| commit.entries.push(tool_results("no result", &[])),
-        is_answer: |error| error.kind() == ErrorKind::Invalid,
+        make_fail: |commit| commit.entries.push(tool_results_entry("no result", &[])),
+        is_its_error: |error| error.kind() == ErrorKind::Invalid,
     },
     Check {
         name: "key",
         make_fail: |commit| commit.key = Some(id("used")),
-        is_answer: |error| error.kind() == ErrorKind::IdempotencyMismatch,
+        is_its_error: |error| error.kind() == ErrorKind::IdempotencyMismatch,
     },
     Check {
         name: "fence",
         make_fail: |commit| commit.fence = Some(fence_of_claim(4)),
-        is_answer: |error| error.kind() == ErrorKind::StaleEpoch,
+        is_its_error: |error| error.kind() == ErrorKind::StaleEpoch,
     },
     Check {
         name: "expect",
         make_fail: |commit| commit.expect = Expect::Version(Version::new(2, 1, 0)),
-        is_answer: |error| conflict_with(error, 3),
+        is_its_error: |error| is_conflict_with(error, 3),
     },
     Check {
         name: "state revision",
         make_fail: |commit| commit.state.get_or_insert_default().expect_revision = Some(7),
-        is_answer: |error| conflict_with(error, 1),
+        is_its_error: |error| is_conflict_with(error, 1),
     },
     Check {
         name: "run",
-        make_fail: |commit| commit.run = Some(running("done")),
-        is_answer: |error| error.kind() == ErrorKind::InvalidTransition,
+        make_fail: |commit| commit.run = Some(running_run("done")),
+        is_its_error: |error| error.kind() == ErrorKind::InvalidTransition,
     },
     Check {
         name: "entries",
         make_fail: |commit| commit.entries.push(user_entry("a")),
-        is_answer: |error| error.kind() == ErrorKind::AlreadyExists,
+        is_its_error: |error| error.kind() == ErrorKind::AlreadyExists,
     },
     Check {
         name: "totals",
@@ -75,17 +75,19 @@ static CHECKS: &[Check] = &[
             let change = commit.state.take().unwrap_or_default();
             commit.state = Some(change.set("one more", json("1")));
         },
-        is_answer: |error| error.kind() == ErrorKind::LimitExceeded,
+        is_its_error: |error| error.kind() == ErrorKind::LimitExceeded,
     },
 ];
 
 /// Creates a thread of version 3 and state revision 1, with as many state keys as a thread may have, a used
 /// key, a claim number and a run that is done.
-async fn create_full_thread(given: &Given) -> Verdict {
+async fn create_thread_at_its_limits(given: &Given) -> Verdict {
     let state = (0..1_000).fold(StateChange::new(), |change, at| change.set(format!("k{at}"), json("1")));
     let first = Commit::new(id("t")).expecting(Expect::Absent).entries(user_entries(&["a", "b", "c"]));
     given
-        .expect_accepted(first.with_run(done("done")).with_state(state).with_key(id("used")).fenced(fence_of_claim(5)))
+        .expect_accepted(
+            first.with_run(done_run("done")).with_state(state).with_key(id("used")).fenced(fence_of_claim(5)),
+        )
         .await
 }
 
@@ -96,7 +98,7 @@ fn valid_commit(number: usize) -> Commit {
 }
 
 /// Returns the error of a commit that must be refused.
-async fn error_of(given: &Given, commit: Commit) -> Result<Error, Failure> {
+async fn expect_error(given: &Given, commit: Commit) -> Result<Error, Failure> {
     match given.commits()?.commit(commit).await {
         Ok(receipt) => Err(Failure::new(format!("the commit was accepted: {receipt:?}"))),
         Err(error) => Ok(error),
@@ -106,9 +108,9 @@ async fn error_of(given: &Given, commit: Commit) -> Result<Error, Failure> {
 /// If two checks fail, the first of them determines the error. The order is: shape and limits, key, fence, guard, state
 /// revision, run, entries, limits on totals.
 pub(crate) async fn the_first_failing_check_determines_the_error(given: &Given) -> Verdict {
-    create_full_thread(given).await?;
-    let writer = Writer::new(given, "t");
-    let (before, log) = (writer.load().await?, given.log(&writer.thread).await?);
+    create_thread_at_its_limits(given).await?;
+    let writer = ThreadWriter::new(given, "t");
+    let (before, log) = (writer.load_thread().await?, given.read_log(&writer.thread).await?);
     for (at, first) in CHECKS.iter().enumerate() {
         for (second_at, second) in CHECKS.iter().enumerate().skip(at) {
             let mut commit = valid_commit(at * CHECKS.len() + second_at);
@@ -117,23 +119,23 @@ pub(crate) async fn the_first_failing_check_determines_the_error(given: &Given) 
                 (first.make_fail)(&mut commit);
             }
             let pair = format!("{} before {}", first.name, second.name);
-            let error = error_of(given, commit).await.map_err(|failure| failure.about(&pair))?;
-            if !(first.is_answer)(&error) {
+            let error = expect_error(given, commit).await.map_err(|failure| failure.about(&pair))?;
+            if !(first.is_its_error)(&error) {
                 return Err(Failure::new(format!("{pair}: {error:?}")));
             }
         }
     }
-    expect_eq((writer.load().await?, given.log(&writer.thread).await?), (before, log))
+    expect_eq((writer.load_thread().await?, given.read_log(&writer.thread).await?), (before, log))
 }
 
 /// For a deleted thread the error is `NotFound`, unless the check of shape and limits fails, which comes first.
 pub(crate) async fn a_deleted_thread_is_reported_before_other_errors(given: &Given) -> Verdict {
-    create_full_thread(given).await?;
+    create_thread_at_its_limits(given).await?;
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
     for (at, check) in CHECKS.iter().enumerate() {
         let mut commit = valid_commit(at);
         (check.make_fail)(&mut commit);
-        let error = error_of(given, commit).await?;
+        let error = expect_error(given, commit).await?;
         let kind = if check.name == "shape" { ErrorKind::Invalid } else { ErrorKind::NotFound };
         expect_eq(error.kind(), kind).map_err(|failure| failure.about(check.name))?;
     }
@@ -144,7 +146,7 @@ pub(crate) async fn a_deleted_thread_is_reported_before_other_errors(given: &Giv
 
 /// The limits on the commit itself are checked together with its shape, before all checks against stored data.
 pub(crate) async fn limits_of_the_commit_are_checked_first(given: &Given) -> Verdict {
-    create_full_thread(given).await?;
+    create_thread_at_its_limits(given).await?;
     let stale = || valid_commit(0).expecting(Expect::Absent).fenced(fence_of_claim(1));
     let many = stale().entries((0..1_001).map(|at| user_entry(&at.to_string())));
     let keys = (0..1_001).fold(StateChange::new(), |change, at| change.set(format!("k{at}"), json("1")));

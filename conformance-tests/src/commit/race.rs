@@ -9,9 +9,9 @@ use store_core::{
 
 use crate::{
     check::{Failure, Verdict, expect, expect_eq, expect_exactly_one, expect_kinds},
-    given::{Given, commit_with_message, id, keyed_commit_with_message, message_entry, race},
-    log::draft::{json, user_entry},
-    run::draft::{done, running},
+    given::{Given, commit_with_message, id, keyed_commit_with_message, message_entry, run_concurrently},
+    log::entry_drafts::{json, user_entry},
+    run::helpers::{done_run, running_run},
 };
 
 /// Of several concurrent commits with the same version as their guard, exactly one succeeds. The others are refused
@@ -22,7 +22,7 @@ pub(crate) async fn one_guard_has_one_winner(given: &Given) -> Verdict {
     let mut versions = BTreeSet::new();
     for round in 1..=ROUNDS {
         let commits = given.commits()?;
-        let results = race(6, |task| {
+        let results = run_concurrently(6, |task| {
             let (commits, commit) =
                 (Arc::clone(&commits), commit_with_message(&thread, guard, &format!("{round}-{task}")));
             async move { commits.commit(commit).await }
@@ -34,7 +34,7 @@ pub(crate) async fn one_guard_has_one_winner(given: &Given) -> Verdict {
         versions.insert(won.version.number());
         guard = Expect::Version(won.version);
     }
-    let log = given.log(&thread).await?;
+    let log = given.read_log(&thread).await?;
     expect_eq((log.len() as u64, versions.len() as u64), (ROUNDS, ROUNDS))?;
     expect_eq(log.iter().map(|entry| entry.seq).collect::<Vec<_>>(), (1..=ROUNDS).collect::<Vec<_>>())
 }
@@ -45,13 +45,13 @@ pub(crate) async fn unguarded_commits_all_take_effect(given: &Given) -> Verdict 
     const TASKS: usize = 12;
     let (thread, commits) = (id::<ThreadId>("t"), given.commits()?);
     for round in 0..5 {
-        let results = race(TASKS, |task| {
+        let results = run_concurrently(TASKS, |task| {
             let (commits, commit) =
                 (Arc::clone(&commits), keyed_commit_with_message(&thread, &format!("{round}-{task}"), "first"));
             async move { commits.commit(commit.entries([message_entry("second"), message_entry("third")])).await }
         })
         .await;
-        let log = given.log(&thread).await?;
+        let log = given.read_log(&thread).await?;
         expect_eq(log.len(), (round + 1) * TASKS * 3)?;
         for receipt in results.into_iter().collect::<Result<Vec<Receipt>, Error>>()? {
             let first = usize::try_from(receipt.first_seq.unwrap_or_default()).unwrap_or_default() - 1;
@@ -69,7 +69,7 @@ pub(crate) async fn unguarded_commits_all_take_effect(given: &Given) -> Verdict 
 pub(crate) async fn commits_with_the_same_key_are_applied_once(given: &Given) -> Verdict {
     let (thread, commits) = (id::<ThreadId>("t"), given.commits()?);
     for round in 0..30_u64 {
-        let results = race(6, |_| {
+        let results = run_concurrently(6, |_| {
             let (commits, commit) =
                 (Arc::clone(&commits), keyed_commit_with_message(&thread, &round.to_string(), "once"));
             async move { commits.commit(commit).await }
@@ -79,7 +79,7 @@ pub(crate) async fn commits_with_the_same_key_are_applied_once(given: &Given) ->
         expect_eq(receipts.iter().filter(|receipt| !receipt.deduplicated).count(), 1)?;
         receipts.iter_mut().for_each(|receipt| receipt.deduplicated = false);
         expect(receipts.windows(2).all(|pair| pair[0] == pair[1]), format!("the receipts differ: {receipts:?}"))?;
-        expect_eq(given.log(&thread).await?.len() as u64, round + 1)?;
+        expect_eq(given.read_log(&thread).await?.len() as u64, round + 1)?;
     }
     Ok(())
 }
@@ -89,7 +89,7 @@ pub(crate) async fn commits_with_the_same_key_are_applied_once(given: &Given) ->
 pub(crate) async fn a_key_with_different_content_is_refused(given: &Given) -> Verdict {
     let (thread, commits) = (id::<ThreadId>("t"), given.commits()?);
     for round in 0..20 {
-        let results = race(4, |task| {
+        let results = run_concurrently(4, |task| {
             let (commits, commit) =
                 (Arc::clone(&commits), keyed_commit_with_message(&thread, &format!("k{round}"), &task.to_string()));
             async move { commits.commit(commit).await }
@@ -104,13 +104,13 @@ pub(crate) async fn a_key_with_different_content_is_refused(given: &Given) -> Ve
 
 /// A commit with many parts that is refused because of one of them.
 fn commit_to_refuse(thread: &ThreadId, task: usize) -> Commit {
-    let much = keyed_commit_with_message(thread, &format!("refused {task}"), "refused")
-        .with_run(running(&format!("refused {task}")));
+    let commit_with_run = keyed_commit_with_message(thread, &format!("refused {task}"), "refused")
+        .with_run(running_run(&format!("refused {task}")));
     let state = StateChange::new().with("count", StateOp::Add(1_000)).with("refused", StateOp::Add(1));
     match task % 3 {
-        0 => much.with_state(state).entry(message_entry("x").below(id("unknown"))),
-        1 => much.with_state(state.with("text", StateOp::Add(1))),
-        _ => much.with_state(state).with_run(done("done")),
+        0 => commit_with_run.with_state(state).entry(message_entry("x").below(id("unknown"))),
+        1 => commit_with_run.with_state(state.with("text", StateOp::Add(1))),
+        _ => commit_with_run.with_state(state).with_run(done_run("done")),
     }
 }
 
@@ -120,23 +120,30 @@ pub(crate) async fn a_refused_commit_does_not_affect_other_writers(given: &Given
     const ROUNDS: usize = 10;
     let (thread, commits) = (id::<ThreadId>("t"), given.commits()?);
     let text = StateChange::new().set("text", json("\"x\""));
-    given.expect_accepted(Commit::new(thread.clone()).with_run(done("done")).with_state(text)).await?;
-    let results = race(TASKS, |task| {
+    given.expect_accepted(Commit::new(thread.clone()).with_run(done_run("done")).with_state(text)).await?;
+    let results = run_concurrently(TASKS, |task| {
         let (commits, thread) = (Arc::clone(&commits), thread.clone());
         async move {
-            let mut ends = Vec::new();
+            let mut task_results = Vec::new();
             for round in 0..ROUNDS {
-                let own = keyed_commit_with_message(&thread, &format!("{task}-{round}"), "accepted");
-                let own = own.with_state(StateChange::new().with("count", StateOp::Add(1)));
-                ends.push(commits.commit(if task % 2 == 0 { own } else { commit_to_refuse(&thread, task / 2) }).await);
+                let accepted_commit = keyed_commit_with_message(&thread, &format!("{task}-{round}"), "accepted");
+                let accepted_commit = accepted_commit.with_state(StateChange::new().with("count", StateOp::Add(1)));
+                task_results.push(
+                    commits
+                        .commit(if task % 2 == 0 { accepted_commit } else { commit_to_refuse(&thread, task / 2) })
+                        .await,
+                );
             }
-            ends
+            task_results
         }
     })
     .await;
     let accepted = TASKS / 2 * ROUNDS;
-    for (task, ends) in results.into_iter().enumerate() {
-        expect(ends.iter().all(|end| end.is_ok() == (task % 2 == 0)), format!("task {task}: {ends:?}"))?;
+    for (task, task_results) in results.into_iter().enumerate() {
+        expect(
+            task_results.iter().all(|end| end.is_ok() == (task % 2 == 0)),
+            format!("task {task}: {task_results:?}"),
+        )?;
     }
     let after = given.threads()?.load_context(&thread, ContextRequest::head()).await?;
     expect_eq(after.context.messages.len(), accepted)?;
@@ -157,7 +164,7 @@ pub(crate) async fn a_thousand_commits_follow_each_other(given: &Given) -> Verdi
     }
     let after = given.thread(&thread).await?;
     expect_eq((after.version.number(), after.state_revision, after.leaves), (1_000, 1_000, 1))?;
-    let log = given.log(&thread).await?;
+    let log = given.read_log(&thread).await?;
     expect(
         log.iter().enumerate().all(|(at, entry)| entry.seq == at as u64 + 1 && entry.id.as_str() == at.to_string()),
         "the log has gaps or is out of order",
@@ -169,7 +176,7 @@ pub(crate) async fn a_thousand_commits_follow_each_other(given: &Given) -> Verdi
 pub(crate) async fn many_writers_leave_complete_logs_and_exact_counters(given: &Given) -> Verdict {
     const ROUNDS: usize = 8;
     let commits = given.commits()?;
-    let results = race(64, |task| write_rounds(Arc::clone(&commits), task, ROUNDS)).await;
+    let results = run_concurrently(64, |task| commit_rounds(Arc::clone(&commits), task, ROUNDS)).await;
     let mut acknowledged = vec![BTreeSet::new(); 8];
     for (task, receipts) in results.into_iter().enumerate() {
         for receipt in receipts? {
@@ -178,7 +185,7 @@ pub(crate) async fn many_writers_leave_complete_logs_and_exact_counters(given: &
     }
     for (at, wanted) in acknowledged.into_iter().enumerate() {
         let thread = id::<ThreadId>(&format!("t{at}"));
-        let log = given.log(&thread).await?;
+        let log = given.read_log(&thread).await?;
         expect_eq(log.iter().map(|entry| entry.seq).collect::<Vec<_>>(), (1..=8 * ROUNDS as u64).collect::<Vec<_>>())?;
         expect_eq(log.iter().map(|entry| entry.id.clone()).collect::<BTreeSet<_>>(), wanted)?;
         let after = given.threads()?.load_context(&thread, ContextRequest::head()).await?;
@@ -188,7 +195,8 @@ pub(crate) async fn many_writers_leave_complete_logs_and_exact_counters(given: &
     Ok(())
 }
 
-async fn write_rounds(
+/// Makes `rounds` commits to one of eight threads, which `task` chooses. Returns the receipts.
+async fn commit_rounds(
     commits: Arc<dyn CommitCoordinator>,
     task: usize,
     rounds: usize,
@@ -209,23 +217,24 @@ pub(crate) async fn a_stale_commit_can_be_rebased(given: &Given) -> Verdict {
     const TASKS: usize = 8;
     let (commits, threads) = (given.commits()?, given.threads()?);
     given.create_empty_thread("t").await?;
-    let results = race(TASKS, |task| rebase(Arc::clone(&commits), Arc::clone(&threads), task)).await;
+    let results =
+        run_concurrently(TASKS, |task| commit_until_accepted(Arc::clone(&commits), Arc::clone(&threads), task)).await;
     let receipts = results.into_iter().collect::<Result<Vec<_>, _>>()?;
     expect_eq(receipts.iter().filter(|receipt| receipt.deduplicated).count(), 0)?;
-    let log = given.log(&id("t")).await?;
-    let said: BTreeSet<_> = log.iter().map(|entry| entry.id.to_string()).collect();
-    expect_eq(said, (0..TASKS).map(|task| task.to_string()).collect())?;
+    let log = given.read_log(&id("t")).await?;
+    let stored_ids: BTreeSet<_> = log.iter().map(|entry| entry.id.to_string()).collect();
+    expect_eq(stored_ids, (0..TASKS).map(|task| task.to_string()).collect())?;
     // After that, repeating a commit returns its first receipt, whatever its guard is.
     for (task, receipt) in receipts.into_iter().enumerate() {
         let again = Commit::new(id("t")).expecting(Expect::Absent).entry(user_entry(&task.to_string()));
         let again = commits.commit(again.with_key(id(&format!("k{task}")))).await?;
         expect_eq((again.deduplicated, again.version), (true, receipt.version))?;
     }
-    expect_eq(given.log(&id("t")).await?.len(), TASKS)
+    expect_eq(given.read_log(&id("t")).await?.len(), TASKS)
 }
 
 /// Commits the entry `task` with the current version as its guard, and tries again after each conflict.
-async fn rebase(
+async fn commit_until_accepted(
     commits: Arc<dyn CommitCoordinator>,
     threads: Arc<dyn ThreadRunStore>,
     task: usize,

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use store_core::{Commit, ContextRequest, DeleteRequest, ErrorKind, Expect, Json, StateChange, StateOp, ThreadState};
 
-use super::draft::clearing;
+use super::helpers::clear_state_first;
 use crate::{
     check::{Failure, Verdict, expect_eq, expect_exactly_one, expect_kind, expect_kinds},
-    given::{Given, commit_with_message, id, keyed_commit_with_message, race},
-    log::draft::json,
+    given::{Given, commit_with_message, id, keyed_commit_with_message, run_concurrently},
+    log::entry_drafts::json,
 };
 
+/// Commits a state change to the thread `t`.
 async fn change_state(given: &Given, change: StateChange) -> Verdict {
     change_state_for_receipt(given, change).await.map(drop)
 }
@@ -30,8 +31,9 @@ fn state_with(pairs: &[(&str, &str)]) -> ThreadState {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), json(value))).collect()
 }
 
+/// A change that clears the state.
 fn clearing_change() -> StateChange {
-    clearing(StateChange::new())
+    clear_state_first(StateChange::new())
 }
 
 /// A commit changes the state by key: keys that it does not name stay as they are. The revision increases by one with
@@ -86,8 +88,10 @@ pub(crate) async fn state_is_kept_if_a_commit_does_not_change_it(given: &Given) 
 pub(crate) async fn a_commit_names_a_state_key_at_most_once(given: &Given) -> Verdict {
     change_state(given, StateChange::new().set("b", json("1"))).await?;
     let set = || StateChange::new().set("x", json("0")).set("a", json("1"));
-    for twice in [set().remove("a"), set().set("a", json("1")), set().with("a", StateOp::Add(1)), set().remove("x")] {
-        let commit = Commit::new(id("t")).with_state(twice);
+    for change_naming_a_key_twice in
+        [set().remove("a"), set().set("a", json("1")), set().with("a", StateOp::Add(1)), set().remove("x")]
+    {
+        let commit = Commit::new(id("t")).with_state(change_naming_a_key_twice);
         expect_kind(given.commits()?.commit(commit).await, ErrorKind::Invalid)?;
     }
     expect_eq(load_state(given).await?, (1, state_with(&[("b", "1")])))
@@ -123,8 +127,9 @@ pub(crate) async fn an_operation_on_a_value_of_another_type_is_refused(given: &G
         let about = format!("{op:?} of {stored}");
         change_state(given, clearing_change().set("k", json(stored))).await?;
         let before = load_state(given).await?;
-        let misfit = Commit::new(id("t")).with_state(StateChange::new().with("n", StateOp::Add(1)).with("k", op));
-        let refused = expect_kind(given.commits()?.commit(misfit).await, ErrorKind::Invalid);
+        let refused_commit =
+            Commit::new(id("t")).with_state(StateChange::new().with("n", StateOp::Add(1)).with("k", op));
+        let refused = expect_kind(given.commits()?.commit(refused_commit).await, ErrorKind::Invalid);
         refused.map_err(|failure| failure.about(about))?;
         expect_eq(load_state(given).await?, before)?;
     }
@@ -161,7 +166,7 @@ pub(crate) async fn an_operation_applies_to_the_stored_value(given: &Given) -> V
 
 /// A state change with one operation of each kind on keys that all tasks share, and with one key that no other change
 /// sets.
-fn operations(number: usize) -> StateChange {
+fn one_operation_of_each_kind(number: usize) -> StateChange {
     let item = json(&number.to_string());
     let field = json(&format!("{{\"k{number}\":{number}}}"));
     let change = StateChange::new().with("sum", StateOp::Add(1)).with("object", StateOp::Merge(field));
@@ -174,11 +179,11 @@ pub(crate) async fn concurrent_operations_all_take_effect(given: &Given) -> Verd
     const TASKS: usize = 8;
     const ROUNDS: usize = 15;
     let commits = given.commits()?;
-    let results = race(TASKS, |task| {
+    let results = run_concurrently(TASKS, |task| {
         let commits = Arc::clone(&commits);
         async move {
             for round in 0..ROUNDS {
-                let change = operations(task * ROUNDS + round);
+                let change = one_operation_of_each_kind(task * ROUNDS + round);
                 let _receipt = commits.commit(Commit::new(id("t")).with_state(change)).await?;
             }
             Ok::<(), store_core::Error>(())
@@ -206,7 +211,7 @@ pub(crate) async fn a_state_revision_has_one_winner(given: &Given) -> Verdict {
     }
     let commits = given.commits()?;
     for round in 0..30 {
-        let results = race(6, |task| {
+        let results = run_concurrently(6, |task| {
             let change = StateChange::new().set("winner", json(&task.to_string())).with("n", StateOp::Add(1));
             let (commits, commit) = (Arc::clone(&commits), Commit::new(id("t")).with_state(change.expecting(round)));
             async move { commits.commit(commit).await }

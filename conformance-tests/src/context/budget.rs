@@ -9,13 +9,15 @@ use crate::{
     check::{Failure, Verdict, expect, expect_eq},
     given::Given,
     log::{
-        draft::{assistant_entry, compaction, entry, tool_calls, tool_results, user_entries, user_entry},
-        writer::Writer,
+        entry_drafts::{
+            assistant_entry, compaction, entry, tool_calls_entry, tool_results_entry, user_entries, user_entry,
+        },
+        writer::ThreadWriter,
     },
 };
 
 /// Loads the context of the head with this budget.
-async fn load_within(writer: &Writer<'_>, budget: Budget) -> Result<Context, Failure> {
+async fn load_context_within(writer: &ThreadWriter<'_>, budget: Budget) -> Result<Context, Failure> {
     Ok(writer.load_context(ContextRequest::head().within(budget)).await?.context)
 }
 
@@ -37,19 +39,22 @@ fn system_entry(name: &str) -> NewEntry {
 /// before the next ones, so that a call is left out together with its result. System messages stay. The entries that
 /// were left out are listed.
 pub(crate) async fn the_oldest_turns_are_left_out_first(given: &Given) -> Verdict {
-    let writer =
-        Writer::with_entries(given, "t", [system_entry("s"), user_entry("a"), assistant_entry("b"), user_entry("c")])
-            .await?;
+    let writer = ThreadWriter::with_entries(
+        given,
+        "t",
+        [system_entry("s"), user_entry("a"), assistant_entry("b"), user_entry("c")],
+    )
+    .await?;
     writer
-        .accept([
-            tool_calls("d", &["1"]),
-            tool_results("e", &["1"]),
+        .expect_accepted([
+            tool_calls_entry("d", &["1"]),
+            tool_results_entry("e", &["1"]),
             assistant_entry("f"),
             user_entry("g"),
             assistant_entry("h"),
         ])
         .await?;
-    for (messages, wanted, gone) in [
+    for (messages, wanted, left_out) in [
         (9, "s a b c d!1 ?1=e f g h", ""),
         (100, "s a b c d!1 ?1=e f g h", ""),
         (8, "s c d!1 ?1=e f g h", "a b"),
@@ -57,46 +62,59 @@ pub(crate) async fn the_oldest_turns_are_left_out_first(given: &Given) -> Verdic
         (6, "s g h", "a b c d e f"),
         (3, "s g h", "a b c d e f"),
     ] {
-        let context = load_within(&writer, Budget::Messages(messages)).await?;
+        let context = load_context_within(&writer, Budget::Messages(messages)).await?;
         let found = (short_form(&context), left_out_ids(&context));
-        expect_eq(found, (wanted.to_owned(), gone.to_owned())).map_err(|failure| failure.about(messages))?;
+        expect_eq(found, (wanted.to_owned(), left_out.to_owned())).map_err(|failure| failure.about(messages))?;
     }
     // The counter counts one token for each letter, one for the line break in the message `d`, and none for results.
-    let context = load_within(&writer, token_budget(7)).await?;
+    let context = load_context_within(&writer, token_budget(7)).await?;
     expect_eq((short_form(&context).as_str(), left_out_ids(&context).as_str()), ("s c d!1 ?1=e f g h", "a b"))?;
-    expect_eq(writer.context().await?.context.left_out, vec![])
+    expect_eq(writer.head_context().await?.context.left_out, vec![])
 }
 
 /// The last summary is kept, whatever else is left out.
 pub(crate) async fn the_last_summary_is_always_kept(given: &Given) -> Verdict {
-    let writer = Writer::with_entries(given, "t", user_entries(&["a", "b"])).await?;
-    writer.accept([assistant_entry("c"), compaction("s", "a", "c"), user_entry("d"), assistant_entry("e")]).await?;
-    writer.accept([user_entry("f"), assistant_entry("g")]).await?;
-    expect_eq(short_form(&writer.context().await?.context), "[s] d e f g")?;
-    let context = load_within(&writer, Budget::Messages(3)).await?;
+    let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a", "b"])).await?;
+    writer
+        .expect_accepted([assistant_entry("c"), compaction("s", "a", "c"), user_entry("d"), assistant_entry("e")])
+        .await?;
+    writer.expect_accepted([user_entry("f"), assistant_entry("g")]).await?;
+    expect_eq(short_form(&writer.head_context().await?.context), "[s] d e f g")?;
+    let context = load_context_within(&writer, Budget::Messages(3)).await?;
     expect_eq((short_form(&context).as_str(), left_out_ids(&context).as_str()), ("[s] f g", "d e"))
 }
 
 /// However small the budget is, the context has no result without its call and no call without its result. The log does
 /// not change.
 pub(crate) async fn no_budget_separates_a_call_from_its_result(given: &Given) -> Verdict {
-    let writer = Writer::with_entries(given, "t", [system_entry("s"), user_entry("a")]).await?;
-    writer.accept([tool_calls("b", &["1", "2"]), tool_results("c", &["1", "2"]), tool_calls("d", &["3"])]).await?;
+    let writer = ThreadWriter::with_entries(given, "t", [system_entry("s"), user_entry("a")]).await?;
     writer
-        .accept([tool_results("e", &["3"]), user_entry("f"), tool_calls("g", &["4"]), tool_results("h", &["4"])])
+        .expect_accepted([
+            tool_calls_entry("b", &["1", "2"]),
+            tool_results_entry("c", &["1", "2"]),
+            tool_calls_entry("d", &["3"]),
+        ])
         .await?;
-    let log = given.log(&writer.thread).await?;
-    let whole = writer.context().await?.context.messages.len();
+    writer
+        .expect_accepted([
+            tool_results_entry("e", &["3"]),
+            user_entry("f"),
+            tool_calls_entry("g", &["4"]),
+            tool_results_entry("h", &["4"]),
+        ])
+        .await?;
+    let log = given.read_log(&writer.thread).await?;
+    let message_count = writer.head_context().await?.context.messages.len();
     for messages in 0..=10 {
-        let context = load_within(&writer, Budget::Messages(messages)).await?;
+        let context = load_context_within(&writer, Budget::Messages(messages)).await?;
         let short_form = short_form(&context);
         for call in ["1", "2", "3", "4"] {
-            let (asked, answered) =
+            let (has_call, has_result) =
                 (short_form.contains(&format!("!{call}")), short_form.contains(&format!("?{call}=")));
-            expect_eq(asked, answered).map_err(|failure| failure.about(format!("{messages}: {short_form}")))?;
+            expect_eq(has_call, has_result).map_err(|failure| failure.about(format!("{messages}: {short_form}")))?;
         }
         expect(short_form.starts_with('s'), format!("the system message is missing: {short_form}"))?;
-        expect_eq(context.messages.len() + context.left_out.len(), whole)?;
+        expect_eq(context.messages.len() + context.left_out.len(), message_count)?;
     }
-    expect_eq(given.log(&writer.thread).await?, log)
+    expect_eq(given.read_log(&writer.thread).await?, log)
 }

@@ -6,24 +6,24 @@ use crate::{
     check::{Failure, Verdict, expect_eq, expect_kind},
     given::{Given, id},
     log::{
-        draft::{side_note, user_entries, user_entry},
-        writer::Writer,
+        entry_drafts::{side_note, user_entries, user_entry},
+        writer::ThreadWriter,
     },
 };
 
 /// Returns the id of the last entry that both paths have, and the ids of the entries after it on either path.
-async fn comparison(writer: &Writer<'_>, left: &str, right: &str) -> Result<[String; 3], Failure> {
+async fn shared_and_separate_ids(writer: &ThreadWriter<'_>, left: &str, right: &str) -> Result<[String; 3], Failure> {
     let found = writer.given.threads()?.compare_leaves(&writer.thread, &id(left), &id(right)).await?;
     let shared = found.shared.map(|entry| entry.id.to_string()).unwrap_or_default();
-    Ok([shared, writer.ids(found.left).await?, writer.ids(found.right).await?])
+    Ok([shared, writer.find_ids(found.left).await?, writer.find_ids(found.right).await?])
 }
 
 /// The paths of two leaves share their entries up to the point at which they separate. A comparison returns the last
 /// shared entry and what follows on either path.
 pub(crate) async fn two_leaves_are_compared(given: &Given) -> Verdict {
-    let writer = Writer::with_entries(given, "t", user_entries(&["a", "b", "c", "d"])).await?;
+    let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a", "b", "c", "d"])).await?;
     writer
-        .accept([
+        .expect_accepted([
             user_entry("e").below(id("b")),
             side_note("beside"),
             user_entry("f"),
@@ -31,7 +31,11 @@ pub(crate) async fn two_leaves_are_compared(given: &Given) -> Verdict {
         ])
         .await?;
     writer
-        .accept([user_entry("h").below(id("a")), user_entry("i").below(id("f")), user_entry("j").below(id("d"))])
+        .expect_accepted([
+            user_entry("h").below(id("a")),
+            user_entry("i").below(id("f")),
+            user_entry("j").below(id("d")),
+        ])
         .await?;
     for (left, right, wanted) in [
         ("j", "i", ["b", "c d j", "e f i"]),
@@ -41,7 +45,7 @@ pub(crate) async fn two_leaves_are_compared(given: &Given) -> Verdict {
         ("d", "d", ["d", "", ""]),
         ("g", "h", ["", "g", "a h"]),
     ] {
-        expect_eq(comparison(&writer, left, right).await?, wanted.map(str::to_owned))?;
+        expect_eq(shared_and_separate_ids(&writer, left, right).await?, wanted.map(str::to_owned))?;
     }
     let threads = given.threads()?;
     let unknown = threads.compare_leaves(&writer.thread, &id("a"), &id("unknown")).await;

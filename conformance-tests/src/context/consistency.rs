@@ -11,8 +11,8 @@ use store_core::{
 
 use crate::{
     check::{Verdict, expect, expect_eq, expect_some},
-    given::{Given, id, race_two},
-    log::draft::{json, user_entry},
+    given::{Given, id, run_two_concurrently},
+    log::entry_drafts::{json, user_entry},
 };
 
 const ROUNDS: u64 = 100;
@@ -32,8 +32,9 @@ fn commit_of_round(thread: &ThreadId, round: u64) -> Commit {
     commit.entry(user_entry(&round.to_string())).with_run(run).with_state(state)
 }
 
-/// Checks that all parts of a context are from the same moment: each must show the same commit as the last one.
-fn expect_one_moment(found: &ThreadContext) -> Verdict {
+/// Checks that all parts of a context are from the same moment. The version of the thread tells which commit was the
+/// last one, and each part must be as this commit left it.
+fn expect_consistent(found: &ThreadContext) -> Verdict {
     let last = found.thread.version.number() - 1;
     let name = Some(id(&last.to_string()));
     expect_eq((&found.thread.head, &found.at), (&name, &name))?;
@@ -54,7 +55,7 @@ pub(crate) async fn a_context_is_a_consistent_snapshot(given: &Given) -> Verdict
     let thread: ThreadId = id("t");
     given.expect_accepted(commit_of_round(&thread, 0)).await?;
     let (reads, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-    let reading = read(threads, thread.clone(), (Arc::clone(&reads), Arc::clone(&done)));
+    let reading = read_until_done(threads, thread.clone(), (Arc::clone(&reads), Arc::clone(&done)));
     let writing = async move {
         let mut next = 1;
         let mut result = Ok(());
@@ -67,14 +68,15 @@ pub(crate) async fn a_context_is_a_consistent_snapshot(given: &Given) -> Verdict
         done.store(true, Ordering::SeqCst);
         result.map(|()| next)
     };
-    let (written, read) = race_two(writing, reading).await;
+    let (written, read) = run_two_concurrently(writing, reading).await;
     read?;
     let last = given.threads()?.load_context(&id("t"), ContextRequest::head()).await?;
     expect_eq(last.thread.version.number(), written?)?;
-    expect_one_moment(&last)
+    expect_consistent(&last)
 }
 
-async fn read(
+/// Reads the context until `done` is set, counts the reads in `reads`, and checks each context.
+async fn read_until_done(
     threads: Arc<dyn ThreadRunStore>,
     thread: ThreadId,
     (reads, done): (Arc<AtomicU64>, Arc<AtomicBool>),
@@ -82,7 +84,7 @@ async fn read(
     let mut newest = 0;
     while !done.load(Ordering::SeqCst) {
         let found = threads.load_context(&thread, ContextRequest::head()).await?;
-        expect_one_moment(&found)?;
+        expect_consistent(&found)?;
         let version = found.thread.version.number();
         expect(version >= newest, format!("version {version} was read after version {newest}"))?;
         newest = version;

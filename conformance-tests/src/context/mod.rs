@@ -18,7 +18,7 @@ macro_rules! context {
             path: a_context_is_made_of_the_path ["CX-1"] [];
             path: without_a_head_the_context_is_empty ["CX-1", "EN-28"] [];
             path: a_context_has_only_messages_visible_to_the_model ["CX-2"] [];
-            path: the_model_last_in_effect_is_named ["CX-1"] [];
+            path: a_context_names_the_model_used_last ["CX-1"] [];
             path: a_context_never_changes ["CX-11"] [];
             path: an_unknown_thread_or_entry_is_not_found ["CX-14"] [];
             compaction: a_summary_replaces_its_interval ["CX-3"] [];

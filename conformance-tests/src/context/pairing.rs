@@ -2,66 +2,77 @@
 
 use store_core::{Block, ContextRequest, Json, Message, NewBody, NewEntry, OpenCalls, Origin, Provenance, Role};
 
-use super::short_form::{repairs, short_form};
+use super::short_form::{repairs_as_text, short_form};
 use crate::{
     check::{Verdict, expect, expect_eq},
     given::{Given, id},
     log::{
-        draft::{assistant_entry, compaction, entry, rewind, tool_calls, tool_results, user_entry},
-        writer::Writer,
+        entry_drafts::{assistant_entry, compaction, entry, rewind, tool_calls_entry, tool_results_entry, user_entry},
+        writer::ThreadWriter,
     },
 };
 
 /// Checks the messages and the repairs of the context of the head, and that loading it does not change the log.
-async fn expect_repaired(writer: &Writer<'_>, open_calls: OpenCalls, wanted: (&str, &str)) -> Verdict {
-    let log = writer.given.log(&writer.thread).await?;
+async fn expect_repaired(writer: &ThreadWriter<'_>, open_calls: OpenCalls, wanted: (&str, &str)) -> Verdict {
+    let log = writer.given.read_log(&writer.thread).await?;
     let context = writer.load_context(ContextRequest::head().with_open_calls(open_calls)).await?.context;
-    expect_eq((short_form(&context).as_str(), repairs(&context).as_str()), wanted)?;
+    expect_eq((short_form(&context).as_str(), repairs_as_text(&context).as_str()), wanted)?;
     for message in &context.messages {
         expect(!message.message.blocks.is_empty(), format!("message `{}` has no blocks", message.entry))?;
     }
-    expect_eq(writer.given.log(&writer.thread).await?, log)
+    expect_eq(writer.given.read_log(&writer.thread).await?, log)
 }
 
 /// A result is left out if its call is not in the context. Its message is left out, too, if it has no other blocks.
 /// These repairs are listed.
 pub(crate) async fn a_result_without_its_call_is_left_out(given: &Given) -> Verdict {
-    let writer =
-        Writer::with_entries(given, "t", [user_entry("a"), tool_results("b", &["x"]), tool_calls("c", &["1"])]).await?;
-    writer.accept([tool_results("d", &["y", "1"]), assistant_entry("e")]).await?;
-    let listed = "b:empty_message_dropped b:orphan_result_dropped:x d:orphan_result_dropped:y";
-    expect_repaired(&writer, OpenCalls::Answer, ("a c!1 ?1=d e", listed)).await?;
+    let writer = ThreadWriter::with_entries(
+        given,
+        "t",
+        [user_entry("a"), tool_results_entry("b", &["x"]), tool_calls_entry("c", &["1"])],
+    )
+    .await?;
+    writer.expect_accepted([tool_results_entry("d", &["y", "1"]), assistant_entry("e")]).await?;
+    let listed_repairs = "b:empty_message_dropped b:orphan_result_dropped:x d:orphan_result_dropped:y";
+    expect_repaired(&writer, OpenCalls::Answer, ("a c!1 ?1=d e", listed_repairs)).await?;
     // A compaction covers the call, but not its result.
-    let other =
-        Writer::with_entries(given, "other", [user_entry("a"), tool_calls("b", &["1"]), tool_results("c", &["1"])])
-            .await?;
-    other.accept([assistant_entry("d"), compaction("s", "a", "b")]).await?;
-    let listed = "c:empty_message_dropped c:orphan_result_dropped:1";
-    expect_repaired(&other, OpenCalls::Answer, ("[s] d", listed)).await
+    let other = ThreadWriter::with_entries(
+        given,
+        "other",
+        [user_entry("a"), tool_calls_entry("b", &["1"]), tool_results_entry("c", &["1"])],
+    )
+    .await?;
+    other.expect_accepted([assistant_entry("d"), compaction("s", "a", "b")]).await?;
+    let listed_repairs = "c:empty_message_dropped c:orphan_result_dropped:1";
+    expect_repaired(&other, OpenCalls::Answer, ("[s] d", listed_repairs)).await
 }
 
 /// A result on another branch answers no call of this branch.
 pub(crate) async fn a_result_on_another_branch_answers_no_call(given: &Given) -> Verdict {
-    let writer =
-        Writer::with_entries(given, "t", [user_entry("a"), tool_calls("b", &["1"]), tool_results("c", &["1"])]).await?;
-    writer.accept([rewind("b"), user_entry("d")]).await?;
+    let writer = ThreadWriter::with_entries(
+        given,
+        "t",
+        [user_entry("a"), tool_calls_entry("b", &["1"]), tool_results_entry("c", &["1"])],
+    )
+    .await?;
+    writer.expect_accepted([rewind("b"), user_entry("d")]).await?;
     expect_repaired(&writer, OpenCalls::Answer, ("a b!1 ?1=none d", "b:open_call_answered:1")).await
 }
 
 /// A call without a result gets a synthetic error as its result, stays open or is left out, as the request says.
 pub(crate) async fn a_call_without_a_result_is_treated_as_requested(given: &Given) -> Verdict {
-    let writer = Writer::with_entries(
+    let writer = ThreadWriter::with_entries(
         given,
         "t",
-        [user_entry("a"), tool_calls("b", &["1", "2", "3"]), tool_results("c", &["2"])],
+        [user_entry("a"), tool_calls_entry("b", &["1", "2", "3"]), tool_results_entry("c", &["2"])],
     )
     .await?;
     let answered = "b:open_call_answered:1 b:open_call_answered:3";
     expect_repaired(&writer, OpenCalls::Keep, ("a b!1!2!3 ?2=c", "")).await?;
     expect_repaired(&writer, OpenCalls::Drop, ("a b!2 ?2=c", "b:open_call_dropped:1 b:open_call_dropped:3")).await?;
-    writer.accept([user_entry("d")]).await?;
-    let context = writer.context().await?.context;
-    expect_eq(repairs(&context).as_str(), answered)?;
+    writer.expect_accepted([user_entry("d")]).await?;
+    let context = writer.head_context().await?.context;
+    expect_eq(repairs_as_text(&context).as_str(), answered)?;
     let short_form = short_form(&context);
     expect(
         short_form.starts_with("a b!1!2!3 ?") && short_form.ends_with(" d") && short_form.split(' ').count() == 6,
@@ -75,35 +86,52 @@ pub(crate) async fn a_call_without_a_result_is_treated_as_requested(given: &Give
 
 /// Each call has one result, directly after it, whatever the order and the messages in which the results were recorded.
 pub(crate) async fn results_follow_their_calls(given: &Given) -> Verdict {
-    let writer =
-        Writer::with_entries(given, "t", [user_entry("a"), tool_calls("b", &["1", "2"]), tool_results("c", &["1"])])
-            .await?;
-    writer.accept([user_entry("d"), tool_results("e", &["2"]), assistant_entry("f")]).await?;
+    let writer = ThreadWriter::with_entries(
+        given,
+        "t",
+        [user_entry("a"), tool_calls_entry("b", &["1", "2"]), tool_results_entry("c", &["1"])],
+    )
+    .await?;
+    writer.expect_accepted([user_entry("d"), tool_results_entry("e", &["2"]), assistant_entry("f")]).await?;
     expect_repaired(&writer, OpenCalls::Answer, ("a b!1!2 ?1=c ?2=e d f", "e:result_moved:2")).await?;
     // This result was recorded before its call.
-    let early =
-        Writer::with_entries(given, "early", [user_entry("a"), tool_results("b", &["1"]), tool_calls("c", &["1"])])
-            .await?;
-    early.accept([assistant_entry("d")]).await?;
+    let early = ThreadWriter::with_entries(
+        given,
+        "early",
+        [user_entry("a"), tool_results_entry("b", &["1"]), tool_calls_entry("c", &["1"])],
+    )
+    .await?;
+    early.expect_accepted([assistant_entry("d")]).await?;
     expect_repaired(&early, OpenCalls::Answer, ("a c!1 ?1=b d", "b:result_moved:1")).await
 }
 
 /// If a call has several results, only the last one is in the context. The others are listed as repairs.
 pub(crate) async fn of_several_results_the_last_counts(given: &Given) -> Verdict {
-    let writer =
-        Writer::with_entries(given, "t", [user_entry("a"), tool_calls("b", &["1"]), tool_results("c", &["1"])]).await?;
-    writer.accept([tool_results("d", &["1"]), assistant_entry("e")]).await?;
-    let context = writer.context().await?.context;
+    let writer = ThreadWriter::with_entries(
+        given,
+        "t",
+        [user_entry("a"), tool_calls_entry("b", &["1"]), tool_results_entry("c", &["1"])],
+    )
+    .await?;
+    writer.expect_accepted([tool_results_entry("d", &["1"]), assistant_entry("e")]).await?;
+    let context = writer.head_context().await?.context;
     expect_eq(short_form(&context), "a b!1 ?1=d e")?;
-    let listed = repairs(&context);
-    expect(listed.contains("c:earlier_result_dropped:1"), format!("the earlier result is not listed: {listed}"))
+    let listed_repairs = repairs_as_text(&context);
+    expect(
+        listed_repairs.contains("c:earlier_result_dropped:1"),
+        format!("the earlier result is not listed: {listed_repairs}"),
+    )
 }
 
 /// If the id of a call occurs again in a later message, this is a different call, with a result of its own.
 pub(crate) async fn a_call_id_may_be_reused(given: &Given) -> Verdict {
-    let writer =
-        Writer::with_entries(given, "t", [user_entry("a"), tool_calls("b", &["1"]), tool_results("c", &["1"])]).await?;
-    writer.accept([tool_calls("d", &["1"]), tool_results("e", &["1"]), user_entry("f")]).await?;
+    let writer = ThreadWriter::with_entries(
+        given,
+        "t",
+        [user_entry("a"), tool_calls_entry("b", &["1"]), tool_results_entry("c", &["1"])],
+    )
+    .await?;
+    writer.expect_accepted([tool_calls_entry("d", &["1"]), tool_results_entry("e", &["1"]), user_entry("f")]).await?;
     expect_repaired(&writer, OpenCalls::Answer, ("a b!1 ?1=c d!1 ?1=e f", "")).await
 }
 
@@ -111,14 +139,14 @@ pub(crate) async fn a_call_id_may_be_reused(given: &Given) -> Verdict {
 pub(crate) async fn an_empty_message_is_left_out(given: &Given) -> Verdict {
     let call = Block::tool_use("1", "tool", Json::null());
     let only_call = entry("b", Message::new(Role::Assistant, vec![call]));
-    let writer = Writer::with_entries(given, "t", [user_entry("a"), only_call]).await?;
-    writer.accept([entry("c", Message::new(Role::User, vec![])), assistant_entry("d")]).await?;
-    let listed = "b:empty_message_dropped b:open_call_dropped:1 c:empty_message_dropped";
-    expect_repaired(&writer, OpenCalls::Drop, ("a d", listed)).await
+    let writer = ThreadWriter::with_entries(given, "t", [user_entry("a"), only_call]).await?;
+    writer.expect_accepted([entry("c", Message::new(Role::User, vec![])), assistant_entry("d")]).await?;
+    let listed_repairs = "b:empty_message_dropped b:open_call_dropped:1 c:empty_message_dropped";
+    expect_repaired(&writer, OpenCalls::Drop, ("a d", listed_repairs)).await
 }
 
-/// Gives a draft this provider and this id of a message at the provider.
-fn part_of_message(mut draft: NewEntry, provider: &str, message_id: &str) -> NewEntry {
+/// Sets the provider of a draft, and the id that its message has at the provider.
+fn with_message_id(mut draft: NewEntry, provider: &str, message_id: &str) -> NewEntry {
     let mut provenance = Provenance::default();
     provenance.origin = Some(Origin::new(provider));
     provenance.message_id = Some(message_id.to_owned());
@@ -131,51 +159,51 @@ fn part_of_message(mut draft: NewEntry, provider: &str, message_id: &str) -> New
 /// Assistant entries with the same message id of the same provider become one message, if there are only results
 /// between them.
 pub(crate) async fn parts_of_one_message_are_merged(given: &Given) -> Verdict {
-    let part_of_message = |draft| part_of_message(draft, "p", "m1");
-    let writer = Writer::with_entries(
+    let with_message_id = |draft| with_message_id(draft, "p", "m1");
+    let writer = ThreadWriter::with_entries(
         given,
         "t",
-        [user_entry("a"), part_of_message(tool_calls("b", &["1"])), tool_results("c", &["1"])],
+        [user_entry("a"), with_message_id(tool_calls_entry("b", &["1"])), tool_results_entry("c", &["1"])],
     )
     .await?;
     writer
-        .accept([
-            part_of_message(tool_calls("d", &["2"])),
-            tool_results("e", &["2"]),
-            part_of_message(assistant_entry("f")),
+        .expect_accepted([
+            with_message_id(tool_calls_entry("d", &["2"])),
+            tool_results_entry("e", &["2"]),
+            with_message_id(assistant_entry("f")),
             user_entry("g"),
         ])
         .await?;
-    let context = writer.context().await?.context;
+    let context = writer.head_context().await?.context;
     expect_eq(short_form(&context), "a b!1!2 ?1=c ?2=e g")?;
-    let said = super::short_form::message_text(&context.messages[1].message);
-    expect_eq(said.split_whitespace().collect::<Vec<_>>(), vec!["b", "d", "f"])?;
-    writer.accept([part_of_message(assistant_entry("h"))]).await?;
-    expect_eq(short_form(&writer.context().await?.context), "a b!1!2 ?1=c ?2=e g h")
+    let merged_text = super::short_form::message_text(&context.messages[1].message);
+    expect_eq(merged_text.split_whitespace().collect::<Vec<_>>(), vec!["b", "d", "f"])?;
+    writer.expect_accepted([with_message_id(assistant_entry("h"))]).await?;
+    expect_eq(short_form(&writer.head_context().await?.context), "a b!1!2 ?1=c ?2=e g h")
 }
 
 /// Entries with different message ids, of different providers or without a message id stay separate.
 pub(crate) async fn unrelated_messages_are_not_merged(given: &Given) -> Verdict {
     let drafts = vec![
-        part_of_message(assistant_entry("a"), "p", "m1"),
-        part_of_message(assistant_entry("b"), "p", "m2"),
-        part_of_message(assistant_entry("c"), "q", "m2"),
+        with_message_id(assistant_entry("a"), "p", "m1"),
+        with_message_id(assistant_entry("b"), "p", "m2"),
+        with_message_id(assistant_entry("c"), "q", "m2"),
         assistant_entry("d"),
         assistant_entry("e"),
-        part_of_message(user_entry("f"), "q", "m2"),
-        part_of_message(user_entry("g"), "q", "m2"),
+        with_message_id(user_entry("f"), "q", "m2"),
+        with_message_id(user_entry("g"), "q", "m2"),
     ];
-    let writer = Writer::with_entries(given, "t", drafts).await?;
+    let writer = ThreadWriter::with_entries(given, "t", drafts).await?;
     let context = writer.load_context(ContextRequest::at(id("g"))).await?.context;
-    expect_eq((short_form(&context).as_str(), repairs(&context).as_str()), ("a b c d e f g", ""))
+    expect_eq((short_form(&context).as_str(), repairs_as_text(&context).as_str()), ("a b c d e f g", ""))
 }
 
 /// Only assistant messages are merged. Other messages with the same message id stay separate, and so do assistant
 /// messages that have such a message between them.
 pub(crate) async fn only_assistant_messages_are_merged(given: &Given) -> Verdict {
-    let part_of_message = |draft| part_of_message(draft, "p", "m1");
+    let with_message_id = |draft| with_message_id(draft, "p", "m1");
     let drafts = [user_entry("a"), assistant_entry("b"), user_entry("c"), assistant_entry("d"), assistant_entry("e")]
-        .map(part_of_message);
-    let writer = Writer::with_entries(given, "t", drafts).await?;
-    expect_eq(short_form(&writer.context().await?.context), "a b c d")
+        .map(with_message_id);
+    let writer = ThreadWriter::with_entries(given, "t", drafts).await?;
+    expect_eq(short_form(&writer.head_context().await?.context), "a b c d")
 }

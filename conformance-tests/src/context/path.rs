@@ -9,27 +9,27 @@ use crate::{
     check::{Failure, Verdict, expect, expect_eq, expect_kind},
     given::{Given, id},
     log::{
-        draft::{
-            assistant_entry, checkpoint, compaction, custom, entry, label, rewind, rewind_to_start, side_note,
-            tool_calls, tool_results, usage_entry, user_entries, user_entry,
+        entry_drafts::{
+            assistant_entry, checkpoint, compaction, custom_entry, entry, label, rewind, rewind_to_start, side_note,
+            tool_calls_entry, tool_results_entry, usage_entry, user_entries, user_entry,
         },
-        writer::Writer,
+        writer::ThreadWriter,
     },
 };
 
 /// The context of an entry has the messages on the path of this entry. The context of a thread has those on the path of
 /// its head.
 pub(crate) async fn a_context_is_made_of_the_path(given: &Given) -> Verdict {
-    let writer = Writer::with_entries(given, "t", user_entries(&["a", "b", "c"])).await?;
-    writer.accept([user_entry("d").below(id("a")), assistant_entry("e"), side_note("beside")]).await?;
+    let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a", "b", "c"])).await?;
+    writer.expect_accepted([user_entry("d").below(id("a")), assistant_entry("e"), side_note("beside")]).await?;
     for (at, wanted) in [("a", "a"), ("c", "a b c"), ("d", "a d"), ("e", "a d e")] {
         let context = writer.load_context(ContextRequest::at(id(at))).await?;
         expect_eq((context.at, short_form(&context.context)), (Some(id(at)), wanted.to_owned()))?;
     }
-    let head = writer.context().await?;
+    let head = writer.head_context().await?;
     expect_eq((head.at, short_form(&head.context)), (Some(id("e")), "a d e".to_owned()))?;
-    writer.accept([rewind("b")]).await?;
-    let head = writer.context().await?;
+    writer.expect_accepted([rewind("b")]).await?;
+    let head = writer.head_context().await?;
     expect_eq((head.at, short_form(&head.context)), (Some(id("b")), "a b".to_owned()))?;
     expect(head.context.messages.iter().all(|message| !message.synthetic), "a message of the log is synthetic")
 }
@@ -40,10 +40,11 @@ pub(crate) async fn without_a_head_the_context_is_empty(given: &Given) -> Verdic
     let thread = given.create_empty_thread("empty").await?;
     let empty = given.threads()?.load_context(&thread.id, ContextRequest::head()).await?;
     expect_eq((&empty.thread, empty.at, empty.context.messages.len()), (&thread, None, 0))?;
-    let side = Writer::with_entries(given, "side", [side_note("beside"), user_entry("x").with_side(true)]).await?;
-    expect_eq(side.context().await?.context.messages.len(), 0)?;
-    let cleared = Writer::with_entries(given, "cleared", [user_entry("a"), rewind_to_start()]).await?;
-    expect_eq(cleared.context().await?.context.messages.len(), 0)
+    let side =
+        ThreadWriter::with_entries(given, "side", [side_note("beside"), user_entry("x").with_side(true)]).await?;
+    expect_eq(side.head_context().await?.context.messages.len(), 0)?;
+    let cleared = ThreadWriter::with_entries(given, "cleared", [user_entry("a"), rewind_to_start()]).await?;
+    expect_eq(cleared.head_context().await?.context.messages.len(), 0)
 }
 
 /// A context has the messages with visibility `all` or `internal`, in order and unchanged. It has no messages with
@@ -52,28 +53,29 @@ pub(crate) async fn a_context_has_only_messages_visible_to_the_model(given: &Giv
     let message_with_visibility =
         |name: &str, visibility| entry(name, Message::assistant(name).with_visibility(visibility));
     let writer =
-        Writer::with_entries(given, "t", [user_entry("a"), message_with_visibility("b", Visibility::Internal)]).await?;
+        ThreadWriter::with_entries(given, "t", [user_entry("a"), message_with_visibility("b", Visibility::Internal)])
+            .await?;
     writer
-        .accept([
+        .expect_accepted([
             message_with_visibility("c", Visibility::Aside),
-            custom("d"),
+            custom_entry("d"),
             checkpoint("e", Some("x")),
             side_note("f"),
         ])
         .await?;
     let beside = user_entry("g").with_side(true);
     writer
-        .accept([
+        .expect_accepted([
             beside,
             message_with_visibility("h", Visibility::All),
             usage_entry(1, 1).with_side(false),
             label("a", None),
         ])
         .await?;
-    let context = writer.context().await?.context;
+    let context = writer.head_context().await?.context;
     expect_eq(short_form(&context), "a b h")?;
     for message in &context.messages {
-        let entry = writer.entry(message.entry.as_str()).await?;
+        let entry = writer.load_entry(message.entry.as_str()).await?;
         expect_eq(Some(&message.message), entry.message())?;
     }
     expect_eq((context.repairs.len(), context.left_out.len()), (0, 0))
@@ -92,67 +94,88 @@ fn entry_of_model(name: &str, model: Option<&str>) -> NewEntry {
 }
 
 /// A context names the provider and the model that were used last on its path.
-pub(crate) async fn the_model_last_in_effect_is_named(given: &Given) -> Verdict {
-    let writer = Writer::with_entries(
+pub(crate) async fn a_context_names_the_model_used_last(given: &Given) -> Verdict {
+    let writer = ThreadWriter::with_entries(
         given,
         "t",
         [user_entry("a"), entry_of_model("b", Some("one")), user_entry("c"), entry_of_model("d", Some("two"))],
     )
     .await?;
-    writer.accept([user_entry("e"), assistant_entry("f")]).await?;
+    writer.expect_accepted([user_entry("e"), assistant_entry("f")]).await?;
     let origin = |model: &str| Some(Origin::new("provider").with_model(model));
     for (at, wanted) in [("a", None), ("b", origin("one")), ("c", origin("one")), ("f", origin("two"))] {
         let found = writer.load_context(ContextRequest::at(id(at))).await?.context.origin;
         expect_eq(found, wanted).map_err(|failure| failure.about(at))?;
     }
-    writer.accept([rewind("c")]).await?;
-    expect_eq(writer.context().await?.context.origin, origin("one"))?;
+    writer.expect_accepted([rewind("c")]).await?;
+    expect_eq(writer.head_context().await?.context.origin, origin("one"))?;
     // The compaction covers the message of the model, but does not change which model was used last.
-    writer.accept([compaction("g", "a", "c")]).await?;
-    expect_eq(writer.context().await?.context.origin, origin("one"))?;
-    // Nor does a later compaction that names no model, if an earlier one names a model.
-    let other = Writer::new(given, "other");
-    let mut said = Compaction::default();
-    said.covers = Some(Interval::new(id("a"), id("b")));
-    said.replacement = Some(vec![message_of_model("b", Some("one"))]);
+    writer.expect_accepted([compaction("g", "a", "c")]).await?;
+    expect_eq(writer.head_context().await?.context.origin, origin("one"))?;
+    // A later compaction that names no model does not change it either, if an earlier compaction names a model.
+    let other = ThreadWriter::new(given, "other");
+    let mut compaction_with_replacement = Compaction::default();
+    compaction_with_replacement.covers = Some(Interval::new(id("a"), id("b")));
+    compaction_with_replacement.replacement = Some(vec![message_of_model("b", Some("one"))]);
     other
-        .accept([user_entry("a"), user_entry("b"), entry("c", said), user_entry("d"), compaction("e", "a", "d")])
+        .expect_accepted([
+            user_entry("a"),
+            user_entry("b"),
+            entry("c", compaction_with_replacement),
+            user_entry("d"),
+            compaction("e", "a", "d"),
+        ])
         .await?;
-    expect_eq(other.context().await?.context.origin, origin("one"))
+    expect_eq(other.head_context().await?.context.origin, origin("one"))
 }
 
 /// The context of an entry never changes, whatever is committed later: results, compactions, forks, labels, rewinds.
 pub(crate) async fn a_context_never_changes(given: &Given) -> Verdict {
-    let writer =
-        Writer::with_entries(given, "t", [user_entry("a"), tool_calls("b", &["c1", "c2"]), tool_results("c", &["c1"])])
-            .await?;
-    writer.accept([user_entry("d"), compaction("e", "a", "d"), user_entry("f"), checkpoint("g", Some("x"))]).await?;
+    let writer = ThreadWriter::with_entries(
+        given,
+        "t",
+        [user_entry("a"), tool_calls_entry("b", &["c1", "c2"]), tool_results_entry("c", &["c1"])],
+    )
+    .await?;
+    writer
+        .expect_accepted([user_entry("d"), compaction("e", "a", "d"), user_entry("f"), checkpoint("g", Some("x"))])
+        .await?;
     let mut before = Vec::new();
     for name in ["a", "b", "c", "d", "e", "f", "g"] {
         before.push((name, context_at(&writer, name).await?));
     }
     writer
-        .accept([tool_results("h", &["c2"]), user_entry("i"), compaction("j", "a", "f"), label("f", Some("y"))])
+        .expect_accepted([
+            tool_results_entry("h", &["c2"]),
+            user_entry("i"),
+            compaction("j", "a", "f"),
+            label("f", Some("y")),
+        ])
         .await?;
     writer
-        .accept([user_entry("k").below(id("b")), tool_results("l", &["c1", "c2"]), compaction("m", "a", "b")])
+        .expect_accepted([
+            user_entry("k").below(id("b")),
+            tool_results_entry("l", &["c1", "c2"]),
+            compaction("m", "a", "b"),
+        ])
         .await?;
-    writer.accept([rewind("f"), user_entry("n"), rewind_to_start(), user_entry("o")]).await?;
+    writer.expect_accepted([rewind("f"), user_entry("n"), rewind_to_start(), user_entry("o")]).await?;
     for (name, context) in before {
         expect_eq(context_at(&writer, name).await?, context).map_err(|failure| failure.about(name))?;
     }
     Ok(())
 }
 
-async fn context_at(writer: &Writer<'_>, name: &str) -> Result<store_core::Context, Failure> {
+/// Loads the context of the entry `name`.
+async fn context_at(writer: &ThreadWriter<'_>, name: &str) -> Result<store_core::Context, Failure> {
     Ok(writer.load_context(ContextRequest::at(id(name))).await?.context)
 }
 
 /// `load_context` is refused with `NotFound` for an unknown thread and for an unknown entry. The error names the thread
 /// or the entry.
 pub(crate) async fn an_unknown_thread_or_entry_is_not_found(given: &Given) -> Verdict {
-    Writer::with_entries(given, "t", user_entries(&["a"])).await?;
-    Writer::with_entries(given, "other", user_entries(&["foreign"])).await?;
+    ThreadWriter::with_entries(given, "t", user_entries(&["a"])).await?;
+    ThreadWriter::with_entries(given, "other", user_entries(&["foreign"])).await?;
     let threads = given.threads()?;
     for (thread, at, named) in
         [("unknown", None, "unknown"), ("unknown", Some("a"), "unknown"), ("t", Some("foreign"), "foreign")]

@@ -29,14 +29,14 @@ fn message_form(message: &ContextMessage) -> String {
 }
 
 fn result_form(result: &ToolResult, synthetic: bool) -> String {
-    let said = match text(result.blocks.first().map(|block| &block.kind)) {
+    let result_text = match text_of_block(result.blocks.first().map(|block| &block.kind)) {
         NO_RESULT if synthetic && result.is_error == Some(true) => "none",
         other => other,
     };
-    format!("?{}={said}", result.tool_use_id)
+    format!("?{}={result_text}", result.tool_use_id)
 }
 
-fn text(kind: Option<&BlockKind>) -> &str {
+fn text_of_block(kind: Option<&BlockKind>) -> &str {
     match kind {
         Some(BlockKind::Text(text)) => text,
         _ => "",
@@ -45,17 +45,17 @@ fn text(kind: Option<&BlockKind>) -> &str {
 
 /// The text blocks of a message, one on each line. A block of another kind becomes an empty line.
 pub(super) fn message_text(message: &Message) -> String {
-    message.blocks.iter().map(|block| text(Some(&block.kind))).collect::<Vec<_>>().join("\n")
+    message.blocks.iter().map(|block| text_of_block(Some(&block.kind))).collect::<Vec<_>>().join("\n")
 }
 
 /// The repairs of a context, sorted and separated by spaces, for example `a:orphan_result_dropped:c`.
-pub(super) fn repairs(context: &Context) -> String {
-    let mut all: Vec<_> = context.repairs.iter().map(repair).collect();
+pub(super) fn repairs_as_text(context: &Context) -> String {
+    let mut all: Vec<_> = context.repairs.iter().map(repair_as_text).collect();
     all.sort();
     all.join(" ")
 }
 
-fn repair(repair: &Repair) -> String {
+fn repair_as_text(repair: &Repair) -> String {
     let kind = serde_json::to_string(&repair.kind).unwrap_or_default();
     let call = repair.tool_use_id.as_ref().map(|call| format!(":{call}")).unwrap_or_default();
     format!("{}:{}{call}", repair.entry, kind.trim_matches('"'))

@@ -10,7 +10,7 @@ use store_core::{
     ThreadFilter, ThreadId, ThreadOrder, ThreadPatch, ThreadQuery, Timestamp, TokenCounts, UsageRecord, Version,
 };
 
-use super::effect::tenant_as_text;
+use super::outcomes::tenant_as_text;
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_kind},
@@ -18,18 +18,19 @@ use crate::{
 };
 
 /// Checks that a call succeeded, or was refused because of its arguments.
-fn expect_answer<T: std::fmt::Debug>(ended: Result<T>, call: &str) -> Verdict {
-    let Err(error) = ended else { return Ok(()) };
+fn expect_success_or_refusal<T: std::fmt::Debug>(result: Result<T>, call: &str) -> Verdict {
+    let Err(error) = result else { return Ok(()) };
     let broken = matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unavailable | ErrorKind::Closed);
     expect(!broken, format!("{call}: {error:?}"))?;
     let kind = error.kind();
     expect_kind::<()>(Err(error), kind).map(drop)
 }
 
-fn time_filters() -> Vec<ThreadFilter> {
-    let ends = [Timestamp::MIN, Timestamp::MAX].map(Some);
+/// Filters with the earliest and the latest time in each field, and one with 2,000 metadata values.
+fn extreme_filters() -> Vec<ThreadFilter> {
+    let bounds = [Timestamp::MIN, Timestamp::MAX].map(Some);
     let mut filters = vec![ThreadFilter::default(); 8];
-    for (at, end) in ends.into_iter().enumerate() {
+    for (at, end) in bounds.into_iter().enumerate() {
         filters[at].created_before = end;
         filters[2 + at].created_after = end;
         filters[4 + at].active_before = end;
@@ -45,12 +46,12 @@ fn time_filters() -> Vec<ThreadFilter> {
 pub(super) async fn lists_handle_every_filter(given: &Given) -> Verdict {
     given.create_thread_with_messages("t", &["x"]).await?;
     let threads = given.threads()?;
-    for filter in time_filters() {
-        expect_answer(threads.count_threads(&filter).await, "count")?;
+    for filter in extreme_filters() {
+        expect_success_or_refusal(threads.count_threads(&filter).await, "count")?;
         for order in [ThreadOrder::LastActivity, ThreadOrder::Creation] {
             for direction in [Direction::Forward, Direction::Backward] {
                 let query = ThreadQuery::new(filter.clone()).ordered(order, direction);
-                expect_answer(threads.list_threads(query.clone()).await, "list")?;
+                expect_success_or_refusal(threads.list_threads(query.clone()).await, "list")?;
                 let most = query.with_page(PageRequest::first(u32::MAX));
                 expect_kind(threads.list_threads(most).await, ErrorKind::Invalid)?;
             }
@@ -59,18 +60,18 @@ pub(super) async fn lists_handle_every_filter(given: &Given) -> Verdict {
     let mut runs = RunFilter::default();
     for (before, after) in [(Timestamp::MIN, Timestamp::MAX), (Timestamp::MAX, Timestamp::MIN)] {
         (runs.created_before, runs.created_after) = (Some(before), Some(after));
-        expect_answer(threads.count_runs(&runs).await, "count_runs")?;
-        expect_answer(threads.list_runs(RunQuery::new(runs.clone())).await, "list_runs")?;
+        expect_success_or_refusal(threads.count_runs(&runs).await, "count_runs")?;
+        expect_success_or_refusal(threads.list_runs(RunQuery::new(runs.clone())).await, "list_runs")?;
     }
     Ok(())
 }
 
-/// Lists of entries, and contexts, succeed with every window, direction and budget.
+/// Listing entries and loading contexts succeeds with every window, direction and budget.
 pub(super) async fn logs_handle_every_window(given: &Given) -> Verdict {
     given.create_thread_with_messages("t", &["a", "b", "c"]).await?;
     let (threads, t): (_, ThreadId) = (given.threads()?, id("t"));
-    let ends = [None, Some(0), Some(1), Some(3), Some(4), Some(u64::MAX)];
-    for (from, to) in ends.into_iter().flat_map(|from| ends.map(|to| (from, to))) {
+    let bounds = [None, Some(0), Some(1), Some(3), Some(4), Some(u64::MAX)];
+    for (from, to) in bounds.into_iter().flat_map(|from| bounds.map(|to| (from, to))) {
         for direction in [Direction::Forward, Direction::Backward] {
             let mut query = EntryQuery::all().with_direction(direction);
             (query.from_seq, query.to_seq) = (from, to);
@@ -79,8 +80,8 @@ pub(super) async fn logs_handle_every_window(given: &Given) -> Verdict {
             crate::check::expect_eq(found, (to + 1).saturating_sub(from))?;
         }
     }
-    let blind = Budget::Tokens { max: u64::MAX, counter: std::sync::Arc::new(|_| u64::MAX) };
-    for budget in [Budget::Messages(0), Budget::Messages(u64::MAX), blind] {
+    let largest_token_budget = Budget::Tokens { max: u64::MAX, counter: std::sync::Arc::new(|_| u64::MAX) };
+    for budget in [Budget::Messages(0), Budget::Messages(u64::MAX), largest_token_budget] {
         threads.load_context(&t, ContextRequest::head().within(budget)).await?;
     }
     Ok(())
@@ -145,7 +146,7 @@ pub(super) async fn commits_handle_every_argument(given: &Given) -> Verdict {
     given.create_thread_with_messages("t", &["x"]).await?;
     for commit in extreme_commits().into_iter().chain(extreme_commits()) {
         let call = format!("{commit:?}");
-        expect_answer(given.commits()?.commit(commit).await, &call)?;
+        expect_success_or_refusal(given.commits()?.commit(commit).await, &call)?;
     }
     tenant_as_text(&given.stores()?).await.map(drop)
 }
@@ -154,21 +155,21 @@ pub(super) async fn commits_handle_every_argument(given: &Given) -> Verdict {
 pub(super) async fn thread_changes_handle_every_argument(given: &Given) -> Verdict {
     given.create_empty_thread("t").await?;
     let (threads, t): (_, ThreadId) = (given.threads()?, id("t"));
-    let far = Expect::Version(Version::new(u64::MAX, u64::MAX, u64::MAX));
+    let largest_guard = Expect::Version(Version::new(u64::MAX, u64::MAX, u64::MAX));
     let patch = ThreadPatch::default().with_title("\u{0}").with_metadata("", Json::null());
-    expect_answer(threads.update_thread(&t, patch, far).await, "update")?;
-    expect_answer(
-        threads.delete_thread(&t, DeleteRequest { expect: far, ..DeleteRequest::default() }).await,
+    expect_success_or_refusal(threads.update_thread(&t, patch, largest_guard).await, "update")?;
+    expect_success_or_refusal(
+        threads.delete_thread(&t, DeleteRequest { expect: largest_guard, ..DeleteRequest::default() }).await,
         "delete",
     )?;
     for idle in [Duration::ZERO, Duration::MAX] {
         let request = PruneRequest { idle, limit: 1000, dry_run: true };
-        expect_answer(threads.prune_threads(request).await, "prune")?;
+        expect_success_or_refusal(threads.prune_threads(request).await, "prune")?;
     }
     let mut first = NewThread::new(id("first"));
     first.at = Some(Timestamp::MIN);
     threads.create_thread(first).await?;
-    expect_answer(threads.reset_fence(&id("unknown")).await, "reset_fence")?;
+    expect_success_or_refusal(threads.reset_fence(&id("unknown")).await, "reset_fence")?;
     tenant_as_text(&given.stores()?).await.map(drop)
 }
 
@@ -190,6 +191,6 @@ pub(super) async fn huge_arguments_are_refused(given: &Given) -> Verdict {
     expect_kind(commits.commit(many).await, ErrorKind::LimitExceeded)?;
     let deep = format!("{}{}", "[".repeat(1_000_000), "]".repeat(1_000_000));
     expect_kind(Json::parse(&deep), ErrorKind::LimitExceeded)?;
-    let made = threads.load_thread(&id("new")).await.map_err(|error: Error| Failure::from(error))?;
-    expect(made.is_none(), "a refused call created the thread")
+    let created = threads.load_thread(&id("new")).await.map_err(|error: Error| Failure::from(error))?;
+    expect(created.is_none(), "a refused call created the thread")
 }

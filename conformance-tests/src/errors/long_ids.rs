@@ -17,7 +17,7 @@ pub(super) async fn refusals_with_long_ids(
     stores: &TenantStores,
     long: &str,
 ) -> Vec<(&'static str, Error)> {
-    let ends = match contract {
+    let results = match contract {
         Contract::ThreadRunStore => refused_thread_calls(stores, long).await,
         Contract::CommitCoordinator => refused_commit_calls(stores, long).await,
         Contract::PendingStore => refused_pending_calls(stores, long).await,
@@ -25,17 +25,20 @@ pub(super) async fn refusals_with_long_ids(
         Contract::MailboxStore | Contract::LiveChannel => refused_mailbox_calls(stores, long).await,
         Contract::OutboxStore => refused_outbox_calls(stores, long).await,
     };
-    ends.into_iter().filter_map(|(call, ended)| Some((call, ended.err()?))).collect()
+    results.into_iter().filter_map(|(call, result)| Some((call, result.err()?))).collect()
 }
 
 async fn refused_thread_calls(stores: &TenantStores, long: &str) -> Vec<(&'static str, store_core::Result<()>)> {
     let Some(threads) = &stores.threads else { return Vec::new() };
-    let mut below = ThreadFields::default();
-    below.parent_thread_id = Some(id(long));
+    let mut fields_with_parent = ThreadFields::default();
+    fields_with_parent.parent_thread_id = Some(id(long));
     vec![
         ("long id: delete", threads.delete_thread(&id(long), DeleteRequest::default()).await.map(drop)),
         ("long id: update", threads.update_thread(&id(long), ThreadPatch::default(), Expect::Any).await.map(drop)),
-        ("long parent", threads.create_thread(NewThread::new(id("new")).with_fields(below)).await.map(drop)),
+        (
+            "long parent",
+            threads.create_thread(NewThread::new(id("new")).with_fields(fields_with_parent)).await.map(drop),
+        ),
     ]
 }
 
@@ -45,7 +48,7 @@ async fn refused_commit_calls(stores: &TenantStores, long: &str) -> Vec<(&'stati
     let state = |change| Commit::new(id("long")).with_state(change);
     let _kept = commits.commit(state(StateChange::new().set(&name, Json::null()))).await;
     let _kept = commits.commit(keyed_commit_with_message(&id("long"), long, "x")).await;
-    let mut ends = Vec::new();
+    let mut results = Vec::new();
     for (call, commit) in [
         ("long state key", state(StateChange::new().with(&name, StateOp::Add(1)))),
         ("long state key twice", state(StateChange::new().set(&name, Json::null()).remove(&name))),
@@ -55,9 +58,9 @@ async fn refused_commit_calls(stores: &TenantStores, long: &str) -> Vec<(&'stati
             keyed_commit_with_message(&id("long"), "k", "y").entry(message_entry("x").below(id(long))),
         ),
     ] {
-        ends.push((call, commits.commit(commit).await.map(drop)));
+        results.push((call, commits.commit(commit).await.map(drop)));
     }
-    ends
+    results
 }
 
 async fn refused_pending_calls(stores: &TenantStores, long: &str) -> Vec<(&'static str, store_core::Result<()>)> {
@@ -89,9 +92,9 @@ async fn refused_event_calls(stores: &TenantStores, long: &str) -> Vec<(&'static
 
 async fn refused_mailbox_calls(stores: &TenantStores, long: &str) -> Vec<(&'static str, store_core::Result<()>)> {
     let Some(mailbox) = &stores.mailbox else { return Vec::new() };
-    let work = || NewDispatch::new(id(long), id(long)).with_id(id(long));
-    let _kept = mailbox.enqueue(vec![work()]).await;
-    let again = mailbox.enqueue(vec![work().with_priority(1)]).await;
+    let new_dispatch = || NewDispatch::new(id(long), id(long)).with_id(id(long));
+    let _kept = mailbox.enqueue(vec![new_dispatch()]).await;
+    let again = mailbox.enqueue(vec![new_dispatch().with_priority(1)]).await;
     let claim = ClaimRef::new(id(long), ClaimToken::new(long));
     let settled = mailbox.settle(vec![(claim.clone(), Settlement::Release)]).await;
     vec![

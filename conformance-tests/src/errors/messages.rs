@@ -1,8 +1,8 @@
 //! The messages of errors, which people read, and their kinds and fields, which programs read.
 
-use store_core::{Cause, Detail, Error, ErrorKind, Outcome, SchemaMend, Subject, Timestamp, Version};
+use store_core::{Detail, Error, ErrorKind, Outcome, SchemaMend, Subject, Timestamp, UnavailableCause, Version};
 
-use super::refusals::{CANARY, refusals};
+use super::refusals::{CANARY, prepare_and_make_refused_calls};
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq},
@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// An error of each kind, with the outcome that the table of the contract gives for it, and whether it is retryable.
-fn table() -> Vec<(Detail, Outcome, bool)> {
+fn error_table() -> Vec<(Detail, Outcome, bool)> {
     use Outcome::{NotApplied, Unknown};
     let text = || "words".to_owned();
     let version = Some(Version::new(1, 1, 0));
@@ -31,7 +31,7 @@ fn table() -> Vec<(Detail, Outcome, bool)> {
         (Detail::InvalidCursor { reason: "it is malformed" }, NotApplied, false),
         (Detail::CursorExpired { floor: 3 }, NotApplied, false),
         (Detail::Unsupported { operation: "sync" }, NotApplied, false),
-        (Detail::Unavailable { reason: text(), cause: Cause::Other }, NotApplied, true),
+        (Detail::Unavailable { reason: text(), cause: UnavailableCause::Other }, NotApplied, true),
         (Detail::Closed, NotApplied, false),
         (Detail::CommitUnknown { key: Some(id("k")) }, Unknown, true),
         (Detail::CommitUnknown { key: None }, Unknown, false),
@@ -47,7 +47,7 @@ fn table() -> Vec<(Detail, Outcome, bool)> {
 /// table lists every kind.
 pub(super) async fn outcomes_agree_with_the_table(_given: &Given) -> Verdict {
     let mut kinds = Vec::new();
-    for (detail, outcome, retryable) in table() {
+    for (detail, outcome, retryable) in error_table() {
         let error = Error::new(detail);
         expect_eq((error.outcome(), error.is_retryable()), (outcome, retryable))
             .map_err(|failure| failure.about(error.kind().name()))?;
@@ -59,8 +59,8 @@ pub(super) async fn outcomes_agree_with_the_table(_given: &Given) -> Verdict {
 
 /// Every error can be written as a JSON document with `kind`, `outcome`, `retryable`, `message` and the fields of its
 /// kind.
-pub(super) async fn errors_become_documents(_given: &Given) -> Verdict {
-    for (detail, outcome, retryable) in table() {
+pub(super) async fn errors_are_written_as_json(_given: &Given) -> Verdict {
+    for (detail, outcome, retryable) in error_table() {
         let error = Error::new(detail).in_part("entries[2]").with_source("underneath");
         let text = serde_json::to_string(&error).map_err(|broken| Failure::new(broken.to_string()))?;
         let document: serde_json::Value = serde_json::from_str(&text).map_err(|e| Failure::new(e.to_string()))?;
@@ -72,15 +72,18 @@ pub(super) async fn errors_become_documents(_given: &Given) -> Verdict {
             expect_eq(document.get(field), Some(value)).map_err(|failure| failure.about(&text))?;
         }
         let fields = document.as_object().map_or(0, serde_json::Map::len);
-        let bare = matches!(error.kind(), ErrorKind::Closed | ErrorKind::StorageFull);
-        expect((fields > 5) != bare, format!("the document lacks the fields of its kind, or has others: {text}"))?;
+        let has_no_fields = matches!(error.kind(), ErrorKind::Closed | ErrorKind::StorageFull);
+        expect(
+            (fields > 5) != has_no_fields,
+            format!("the document lacks the fields of its kind, or has others: {text}"),
+        )?;
         expect(std::error::Error::source(&error).is_some(), "the error lost its source")?;
     }
     Ok(())
 }
 
 /// The part of a message that is outside of backticks, and the length of the longest value in backticks.
-fn split(message: &str) -> (String, usize) {
+fn split_message(message: &str) -> (String, usize) {
     let parts: Vec<&str> = message.split('`').collect();
     let outside = parts.iter().step_by(2).copied().collect();
     (outside, parts.iter().skip(1).step_by(2).map(|value| value.len()).max().unwrap_or_default())
@@ -89,7 +92,7 @@ fn split(message: &str) -> (String, usize) {
 /// Checks the form of the message of an error that `call` returned.
 fn expect_well_formed(call: &str, error: &Error) -> Verdict {
     let message = error.to_string();
-    let (outside, longest) = split(&message);
+    let (outside, longest) = split_message(&message);
     let name = format!("{call}: {message}");
     expect(!message.is_empty() && !message.ends_with(['.', '!', '\n']), &name)?;
     expect(!message.starts_with(char::is_uppercase), &name)?;
@@ -99,10 +102,10 @@ fn expect_well_formed(call: &str, error: &Error) -> Verdict {
 
 /// Messages begin in lower case, end without a full stop, and show values in backticks, cut at 64 bytes.
 pub(super) async fn messages_are_short_and_lower_case(given: &Given) -> Verdict {
-    for (detail, ..) in table() {
+    for (detail, ..) in error_table() {
         expect_well_formed("table", &Error::new(detail))?;
     }
-    for (call, error) in refusals(given.contract(), &given.stores()?).await? {
+    for (call, error) in prepare_and_make_refused_calls(given.contract(), &given.stores()?).await? {
         expect_well_formed(call, &error)?;
     }
     let long = "é".repeat(128);
@@ -114,7 +117,7 @@ pub(super) async fn messages_are_short_and_lower_case(given: &Given) -> Verdict 
 
 /// Neither an error nor the errors that caused it show a payload, a token or a value of the state.
 pub(super) async fn errors_show_no_secret(given: &Given) -> Verdict {
-    for (call, error) in refusals(given.contract(), &given.stores()?).await? {
+    for (call, error) in prepare_and_make_refused_calls(given.contract(), &given.stores()?).await? {
         for text in all_error_texts(&error) {
             expect(!text.contains(CANARY), format!("{call}: {text}"))?;
         }
@@ -124,8 +127,8 @@ pub(super) async fn errors_show_no_secret(given: &Given) -> Verdict {
 
 /// The error of a refused call names what it is about: the type and the id of the record, or the part of the request.
 pub(super) async fn refusals_name_the_record_or_part_concerned(given: &Given) -> Verdict {
-    for (call, error) in refusals(given.contract(), &given.stores()?).await? {
-        let named = match error.detail() {
+    for (call, error) in prepare_and_make_refused_calls(given.contract(), &given.stores()?).await? {
+        let is_named = match error.detail() {
             Detail::NotFound { what } | Detail::AlreadyExists { what, .. } => {
                 !what.noun.is_empty() && error.to_string().contains(&format!("{} `{}`", what.noun, what.id))
             }
@@ -134,7 +137,7 @@ pub(super) async fn refusals_name_the_record_or_part_concerned(given: &Given) ->
             Detail::Conflict { what, expected, actual } => !what.is_empty() && expected != actual,
             _ => true,
         };
-        expect(named, format!("{call}: {error}"))?;
+        expect(is_named, format!("{call}: {error}"))?;
         let in_list = ["message", "entry taken", "entry parent", "label target"].contains(&call);
         expect(!in_list || error.part() == Some("entries[1]"), format!("{call}: {:?}", error.part()))?;
     }

@@ -1,17 +1,17 @@
-//! Cases about errors and limits (promises ER of the contract). They run for every contract, except those in braces,
-//! which would be the same for each contract and run only once, for threads.
+//! Cases about errors and limits (promises ER of the contract). They run for every contract, except those in the inner
+//! braces. These do not depend on the contract, and run only once, for threads.
 
-mod effect;
 mod extreme;
 mod long_ids;
 mod messages;
+mod outcomes;
 mod refusals;
 mod sizes;
 mod smaller_limits;
 
 pub(crate) use self::{
-    effect::tenant_as_text,
-    refusals::{prepare, refusals},
+    outcomes::tenant_as_text,
+    refusals::{prepare, prepare_and_make_refused_calls},
     sizes::{RecordKind, WriteCall},
 };
 
@@ -22,18 +22,18 @@ pub(crate) use self::{
 macro_rules! errors {
     ($callback:ident $($arguments:tt)*) => {
         $crate::$callback! { [$($arguments)*] errors
-            effect: refused_calls_change_nothing ["ER-2"] [];
-            effect: refused_calls_are_refused_again ["ER-2", "ER-5"] [];
-            effect: refused_calls_leave_nothing_after_a_reopen ["ER-3"] [Reopen];
-            sizes: any_size_up_to_the_limit_is_kept ["ER-9", "ER-10"] [Limits];
+            outcomes: refused_calls_change_nothing ["ER-2"] [];
+            outcomes: refused_calls_are_refused_again ["ER-2", "ER-5"] [];
+            outcomes: refused_calls_leave_nothing_after_a_reopen ["ER-3"] [Reopen];
+            sizes: texts_up_to_the_limit_are_kept ["ER-9", "ER-10"] [Limits];
             messages: outcomes_agree_with_the_table ["ER-1", "ER-5"] [];
-            messages: errors_become_documents ["ER-7", "ER-1"] [];
+            messages: errors_are_written_as_json ["ER-7", "ER-1"] [];
             messages: messages_are_short_and_lower_case ["ER-6"] [];
             messages: errors_show_no_secret ["ER-6"] [];
             messages: refusals_name_the_record_or_part_concerned ["ER-1"] [];
             {
-                effect: an_unknown_outcome_can_be_resolved ["PR-20", "ER-5", "CM-17"] [Threads];
-                effect: an_unknown_outcome_of_maintenance_can_be_resolved ["PR-20", "CM-42"] [Threads, Time];
+                outcomes: an_unknown_outcome_can_be_resolved ["PR-20", "ER-5", "CM-17"] [Threads];
+                outcomes: an_unknown_outcome_of_maintenance_can_be_resolved ["PR-20", "CM-42"] [Threads, Time];
                 extreme: lists_handle_every_filter ["ER-8"] [Threads];
                 extreme: logs_handle_every_window ["ER-8"] [Threads];
                 extreme: commits_handle_every_argument ["ER-8"] [Threads];

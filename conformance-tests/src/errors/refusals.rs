@@ -8,9 +8,9 @@ use store_core::{
     DispatchQuery, Enqueued, EntryQuery, Error, EventQuery, Expect, ExtendOutbox, Fence, InputRef, Json, Label,
     Message, NewDispatch, NewEntry, NewEvent, NewInput, NewOutboxRow, NewThread, OutboxQuery, OutboxSettlement,
     PageRequest, PendingUpdate, PruneRequest, Purge, PurgeOutbox, Reorder, Requeue, RequeueOutbox, Result, Role,
-    RunChange, RunOutcome, RunStatus, Scope, SettleOutbox, Settlement, Start, StateChange, StateOp, Subscribe,
-    TenantStores, ThreadFields, ThreadId, ThreadPatch, ThreadQuery, ThreadRunStore, Timestamp, TrimBefore, TrimRequest,
-    Version,
+    RunChange, RunOutcome, RunStatus, Scope, SettleOutbox, Settlement, StateChange, StateOp, Subscribe,
+    SubscriptionStart, TenantStores, ThreadFields, ThreadId, ThreadPatch, ThreadQuery, ThreadRunStore, Timestamp,
+    TrimBefore, TrimRequest, Version,
 };
 
 use crate::{
@@ -20,22 +20,25 @@ use crate::{
 };
 
 /// The name of a call, and the error that it ended with.
-pub(crate) type Refused = (&'static str, Error);
+pub(crate) type RefusedCall = (&'static str, Error);
 
 /// A secret that is part of the content of requests. No error may show it.
 pub(crate) const CANARY: &str = "Kanarienvogel-42";
 
 /// Prepares the records that the calls are about, then makes every call that must be refused. None of these calls
 /// changes anything.
-pub(crate) async fn refusals(contract: Contract, stores: &TenantStores) -> std::result::Result<Vec<Refused>, Failure> {
+pub(crate) async fn prepare_and_make_refused_calls(
+    contract: Contract,
+    stores: &TenantStores,
+) -> std::result::Result<Vec<RefusedCall>, Failure> {
     prepare(stores).await?;
-    refused_calls(contract, stores).await
+    make_refused_calls(contract, stores).await
 }
 
-/// Prepares records in the contracts that the store has. The threads are `parent`, its child `child`, the deleted
-/// thread `gone`, and `t`, which has a log. The runs are `over`, which is done, and `on`, which is running. The inputs
-/// are `i`, which is pending, and `consumed`, which a commit consumed. There are also an outbox row and the dispatches
-/// `queued` and `cancelled`.
+/// Creates the records that the refused calls are about, for each contract that the store has. The threads are
+/// `parent`, its child `child`, the deleted thread `gone`, and `t`, which has a log. The runs are `done` and `running`.
+/// The inputs are `i`, which is pending, and `consumed`, which a commit consumed. There are also an outbox row and the
+/// dispatches `queued` and `cancelled`.
 pub(crate) async fn prepare(stores: &TenantStores) -> std::result::Result<(), Failure> {
     if let (Some(threads), Some(commits)) = (&stores.threads, &stores.commits) {
         prepare_threads(&**threads, &**commits).await?;
@@ -45,9 +48,9 @@ pub(crate) async fn prepare(stores: &TenantStores) -> std::result::Result<(), Fa
         }
     }
     if let Some(mailbox) = &stores.mailbox {
-        let work = |name: &str| NewDispatch::new(id("t"), id("r")).with_id(id(name)).with_payload(Json::null());
-        let queued = work("queued").with_dedupe_key(id("dedupe")).with_payload(Json::of(CANARY)?);
-        for answer in mailbox.enqueue(vec![queued, work("cancelled")]).await? {
+        let new_dispatch = |name: &str| NewDispatch::new(id("t"), id("r")).with_id(id(name)).with_payload(Json::null());
+        let queued = new_dispatch("queued").with_dedupe_key(id("dedupe")).with_payload(Json::of(CANARY)?);
+        for answer in mailbox.enqueue(vec![queued, new_dispatch("cancelled")]).await? {
             answer?;
         }
         mailbox.cancel(&id("cancelled")).await?;
@@ -60,49 +63,49 @@ async fn prepare_threads(
     commits: &dyn CommitCoordinator,
 ) -> std::result::Result<(), Failure> {
     threads.create_thread(NewThread::new(id("parent"))).await?;
-    threads.create_thread(NewThread::new(id("child")).with_fields(below("parent"))).await?;
+    threads.create_thread(NewThread::new(id("child")).with_fields(fields_with_parent("parent"))).await?;
     threads.create_thread(NewThread::new(id("gone"))).await?;
     threads.delete_thread(&id("gone"), DeleteRequest::default()).await?;
-    let on = RunChange::new(id("on"), RunStatus::Running).with_agent(id("agent"));
-    let over = RunChange::new(id("over"), RunStatus::done(RunOutcome::NaturalEnd)).with_agent(id("agent"));
+    let running_run = RunChange::new(id("running"), RunStatus::Running).with_agent(id("agent"));
+    let done_run = RunChange::new(id("done"), RunStatus::done(RunOutcome::NaturalEnd)).with_agent(id("agent"));
     for commit in [
-        keyed_commit_with_message(&id("t"), "key", CANARY).with_run(on),
-        Commit::new(id("t")).with_run(over),
+        keyed_commit_with_message(&id("t"), "key", CANARY).with_run(running_run),
+        Commit::new(id("t")).with_run(done_run),
         Commit::new(id("t")).entry(message_entry("x").with_id(id("e"))).with_key(id("key-2")),
-        Commit::new(id("t")).with_state(StateChange::new().set("text", Json::of(CANARY)?)).fenced(fence(9)),
+        Commit::new(id("t")).with_state(StateChange::new().set("text", Json::of(CANARY)?)).fenced(fence_of_claim(9)),
     ] {
         let _receipt = commits.commit(commit).await?;
     }
-    let inputs = AppendPending::new(id("t"), [input("i"), input("consumed")]);
+    let inputs = AppendPending::new(id("t"), [input_with_id("i"), input_with_id("consumed")]);
     commits.pending().append_pending(inputs).await?;
-    let _receipt = commits.commit(consuming("taken", "consumed", 1)).await?;
+    let _receipt = commits.commit(commit_consuming("taken", "consumed", 1)).await?;
     Ok(())
 }
 
-fn input(name: &str) -> NewInput {
+fn input_with_id(name: &str) -> NewInput {
     NewInput::message(Message::user(CANARY)).with_id(id(name))
 }
 
-fn consuming(key: &str, name: &str, revision: u64) -> Commit {
+fn commit_consuming(key: &str, name: &str, revision: u64) -> Commit {
     Commit::new(id("t")).with_key(id(key)).consuming([InputRef::new(id(name), revision)])
 }
 
-fn below(parent: &str) -> ThreadFields {
+fn fields_with_parent(parent: &str) -> ThreadFields {
     let mut fields = ThreadFields::default();
     fields.parent_thread_id = Some(id(parent));
     fields
 }
 
-fn fence(counter: u64) -> Fence {
+fn fence_of_claim(counter: u64) -> Fence {
     Fence::new(id("dispatch"), ClaimToken::new(CANARY), 1, ClaimNumber { incarnation: 0, counter })
 }
 
 /// Makes every call of a contract that must be refused, after [`prepare`] prepared the records.
-pub(crate) async fn refused_calls(
+pub(crate) async fn make_refused_calls(
     contract: Contract,
     stores: &TenantStores,
-) -> std::result::Result<Vec<Refused>, Failure> {
-    let ends = match contract {
+) -> std::result::Result<Vec<RefusedCall>, Failure> {
+    let results = match contract {
         Contract::ThreadRunStore => refused_thread_calls(stores).await,
         Contract::CommitCoordinator => refused_commit_calls(stores).await,
         Contract::PendingStore => refused_pending_calls(stores).await,
@@ -110,8 +113,9 @@ pub(crate) async fn refused_calls(
         Contract::MailboxStore | Contract::LiveChannel => refused_mailbox_calls(stores).await,
         Contract::OutboxStore => refused_outbox_calls(stores).await,
     };
-    ends.into_iter()
-        .map(|(call, ended)| match ended {
+    results
+        .into_iter()
+        .map(|(call, result)| match result {
             Ok(()) => Err(Failure::new(format!("`{call}` was not refused"))),
             Err(error) => Ok((call, error)),
         })
@@ -129,17 +133,20 @@ async fn refused_thread_calls(stores: &TenantStores) -> Vec<(&'static str, Resul
     let delete = |children, expect| DeleteRequest { children, expect };
     let reject = delete(ChildStrategy::Reject, Expect::Any);
     let forged = PageRequest::first(2).after(Cursor::from_text("forged"));
-    let own = ThreadPatch::default().with_parent(Some(id("child")));
+    let patch_that_makes_a_cycle = ThreadPatch::default().with_parent(Some(id("child")));
     let prune = PruneRequest { idle: Duration::ZERO, limit: 0, dry_run: false };
     let t: ThreadId = id("t");
     vec![
         ("create: taken", threads.create_thread(NewThread::new(t.clone())).await.map(drop)),
-        ("create: parent", threads.create_thread(NewThread::new(id("new")).with_fields(below("no"))).await.map(drop)),
+        (
+            "create: parent",
+            threads.create_thread(NewThread::new(id("new")).with_fields(fields_with_parent("no"))).await.map(drop),
+        ),
         ("create: time", threads.create_thread(late).await.map(drop)),
         ("create: title", threads.create_thread(long).await.map(drop)),
         ("update: unknown", threads.update_thread(&id("unknown"), titled(), Expect::Any).await.map(drop)),
         ("update: stale", threads.update_thread(&t, titled(), stale).await.map(drop)),
-        ("update: cycle", threads.update_thread(&id("parent"), own, Expect::Any).await.map(drop)),
+        ("update: cycle", threads.update_thread(&id("parent"), patch_that_makes_a_cycle, Expect::Any).await.map(drop)),
         ("delete: unknown", threads.delete_thread(&id("unknown"), DeleteRequest::default()).await.map(drop)),
         ("delete: children", threads.delete_thread(&id("parent"), reject).await.map(drop)),
         ("delete: stale", threads.delete_thread(&t, delete(ChildStrategy::Detach, stale)).await.map(drop)),
@@ -155,11 +162,11 @@ async fn refused_thread_calls(stores: &TenantStores) -> Vec<(&'static str, Resul
 
 async fn refused_commit_calls(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     let Some(commits) = &stores.commits else { return Vec::new() };
-    let mut ends = Vec::new();
+    let mut results = Vec::new();
     for (call, commit) in refused_commits() {
-        ends.push((call, commits.commit(commit).await.map(drop)));
+        results.push((call, commits.commit(commit).await.map(drop)));
     }
-    ends
+    results
 }
 
 async fn refused_pending_calls(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
@@ -167,16 +174,19 @@ async fn refused_pending_calls(stores: &TenantStores) -> Vec<(&'static str, Resu
     let t: ThreadId = id("t");
     let append = |inputs: Vec<NewInput>| pending.append_pending(AppendPending::new(id("t"), inputs));
     let update = |name: &str| PendingUpdate::new(id("t"), id(name)).with_message(Message::user("other"));
-    let consume = |name: &str, revision| commits.commit(consuming("k", name, revision));
-    let decision = Decision::new(id("on"), CANARY, DecisionAction::Resume);
+    let consume = |name: &str, revision| commits.commit(commit_consuming("k", name, revision));
+    let decision = Decision::new(id("running"), CANARY, DecisionAction::Resume);
     let misplaced = NewInput::message(Message::new(Role::Tool, vec![]));
     let forged = PageRequest::first(2).after(Cursor::from_text("forged"));
     vec![
         ("append: nothing", append(vec![]).await.map(drop)),
         ("append: message", append(vec![misplaced]).await.map(drop)),
         ("append: pending", append(vec![NewInput::message(Message::user("other")).with_id(id("i"))]).await.map(drop)),
-        ("append: consumed", append(vec![input("consumed")]).await.map(drop)),
-        ("append: deleted", pending.append_pending(AppendPending::new(id("gone"), [input("x")])).await.map(drop)),
+        ("append: consumed", append(vec![input_with_id("consumed")]).await.map(drop)),
+        (
+            "append: deleted",
+            pending.append_pending(AppendPending::new(id("gone"), [input_with_id("x")])).await.map(drop),
+        ),
         ("append: decision", append(vec![NewInput::decision(decision)]).await.map(drop)),
         ("update: unknown", pending.update_pending(update("unknown")).await.map(drop)),
         ("update: consumed", pending.update_pending(update("consumed")).await.map(drop)),
@@ -209,22 +219,22 @@ async fn refused_event_calls(stores: &TenantStores) -> Vec<(&'static str, Result
     let (Ok(hidden), Ok(unscoped)) = (secret(new_event()), secret(NewEvent::new(id("kind"), []))) else {
         return Vec::new();
     };
-    let with = |drafts: Vec<NewEvent>| AppendEvents::new(drafts);
-    let mut fenced = with(vec![hidden.clone()]);
-    fenced.fence = Some(fence(3));
-    let mut without_writer = with(vec![hidden.clone()]).with_key(id("w"), id("k"));
+    let append_request = |drafts: Vec<NewEvent>| AppendEvents::new(drafts);
+    let mut fenced = append_request(vec![hidden.clone()]);
+    fenced.fence = Some(fence_of_claim(3));
+    let mut without_writer = append_request(vec![hidden.clone()]).with_key(id("w"), id("k"));
     without_writer.writer = None;
     let forged = Cursor::from_text("forged");
     let list = |page| EventQuery::new(scope()).with_page(page);
     let trim = TrimRequest::new(scope(), TrimBefore::Cursor(forged.clone()));
-    let follow = Subscribe::new(scope(), Start::After(forged.clone()));
+    let follow = Subscribe::new(scope(), SubscriptionStart::After(forged.clone()));
     let foreign = NewEvent::new(id("kind"), [Scope::Thread(id("child"))]);
-    let commit = keyed_commit_with_message(&id("t"), "new-key", CANARY).with_events(with(vec![foreign]));
+    let commit = keyed_commit_with_message(&id("t"), "new-key", CANARY).with_events(append_request(vec![foreign]));
     vec![
-        ("append: nothing", events.append_events(with(vec![])).await.map(drop)),
-        ("append: scope", events.append_events(with(vec![unscoped])).await.map(drop)),
+        ("append: nothing", events.append_events(append_request(vec![])).await.map(drop)),
+        ("append: scope", events.append_events(append_request(vec![unscoped])).await.map(drop)),
         ("append: writer", events.append_events(without_writer).await.map(drop)),
-        ("append: counter", events.append_events(with(vec![hidden]).expecting(scope(), 77)).await.map(drop)),
+        ("append: counter", events.append_events(append_request(vec![hidden]).expecting(scope(), 77)).await.map(drop)),
         ("append: fence", events.append_events(fenced).await.map(drop)),
         ("list: limit", events.list_events(list(PageRequest::first(0))).await.map(drop)),
         ("list: cursor", events.list_events(list(PageRequest::first(2).after(forged))).await.map(drop)),
@@ -238,7 +248,7 @@ async fn refused_outbox_calls(stores: &TenantStores) -> Vec<(&'static str, Resul
     let (Some(outbox), Some(commits)) = (&stores.outbox, &stores.commits) else { return Vec::new() };
     let row = |text: &str| Json::of(&text).map(|payload| NewOutboxRow::new(id("lane"), id("target"), payload));
     let (Ok(hidden), Ok(other)) = (row(CANARY), row("other")) else { return Vec::new() };
-    let with = |row: NewOutboxRow| keyed_commit_with_message(&id("t"), "new-key", CANARY).with_outbox([row]);
+    let commit_with_row = |row: NewOutboxRow| keyed_commit_with_message(&id("t"), "new-key", CANARY).with_outbox([row]);
     let claim = |limit| ClaimOutbox::new(id("lane"), id("worker"), limit);
     let token = || ClaimToken::new(CANARY);
     let list = |page| OutboxQuery::default().with_page(page);
@@ -250,8 +260,8 @@ async fn refused_outbox_calls(stores: &TenantStores) -> Vec<(&'static str, Resul
     let requeued = requeued.and_then(|answers| answers.into_iter().try_for_each(|answer| answer.outcome));
     let purge = PurgeOutbox::new(Timestamp::MIN).with_limit(0);
     vec![
-        ("commit: row", commits.commit(with(hidden.with_max_attempts(0))).await.map(drop)),
-        ("commit: key of a row", commits.commit(with(other.with_dedupe_key(id("taken")))).await.map(drop)),
+        ("commit: row", commits.commit(commit_with_row(hidden.with_max_attempts(0))).await.map(drop)),
+        ("commit: key of a row", commits.commit(commit_with_row(other.with_dedupe_key(id("taken")))).await.map(drop)),
         ("claim: limit", outbox.claim_outbox(claim(0)).await.map(drop)),
         ("claim: lease", outbox.claim_outbox(claim(1).with_lease(Duration::MAX)).await.map(drop)),
         ("settle: token", settled.map(|_: Vec<_>| ())),
@@ -273,7 +283,7 @@ fn refused_commits() -> Vec<(&'static str, Commit)> {
     let run = |name: &str| RunChange::new(id(name), RunStatus::Running);
     let other = Expect::Version(Version::new(77, 1, 0));
     let twice = StateChange::new().set(CANARY.repeat(20), Json::null()).remove(CANARY.repeat(20));
-    let mut outside = run("on");
+    let mut outside = run("running");
     outside.input = vec![store_core::EntryRange { from: 1, to: 99 }];
     vec![
         ("nothing", Commit::new(t.clone())),
@@ -282,15 +292,15 @@ fn refused_commits() -> Vec<(&'static str, Commit)> {
         ("state twice", Commit::new(t.clone()).with_state(twice)),
         ("deleted", keyed_commit_with_message(&id("gone"), "k", CANARY)),
         ("key", keyed_commit_with_message(&t, "key", "other content")),
-        ("fence", keyed(message_entry("x")).fenced(fence(3))),
+        ("fence", keyed(message_entry("x")).fenced(fence_of_claim(3))),
         ("version", commit_with_message(&t, other, CANARY)),
         ("absent", commit_with_message(&t, Expect::Absent, CANARY)),
         ("state revision", Commit::new(t.clone()).with_state(StateChange::new().set("k", Json::null()).expecting(99))),
-        ("run transition", keyed(message_entry("x")).with_run(run("over"))),
-        ("run agent", keyed(message_entry("x")).with_run(run("on").with_agent(id("another")))),
+        ("run transition", keyed(message_entry("x")).with_run(run("done"))),
+        ("run agent", keyed(message_entry("x")).with_run(run("running").with_agent(id("another")))),
         ("run range", keyed(message_entry("x")).with_run(outside)),
         ("new run without agent", keyed(message_entry("x")).with_run(run("new"))),
-        ("run elsewhere", Commit::new(id("child")).with_run(run("on"))),
+        ("run elsewhere", Commit::new(id("child")).with_run(run("running"))),
         ("entry taken", keyed(message_entry("x").with_id(id("e")))),
         ("entry parent", keyed(message_entry("x").below(id("unknown")))),
         ("label target", keyed(NewEntry::new(Label::new(id("unknown"), Some(CANARY.to_owned()))))),
@@ -298,7 +308,10 @@ fn refused_commits() -> Vec<(&'static str, Commit)> {
         ("state type", state(StateOp::Add(1))),
         (
             "parent",
-            Commit::new(id("new")).expecting(Expect::Absent).entry(message_entry("x")).creating(below("unknown")),
+            Commit::new(id("new"))
+                .expecting(Expect::Absent)
+                .entry(message_entry("x"))
+                .creating(fields_with_parent("unknown")),
         ),
         ("unknown", commit_with_message(&id("new"), other, CANARY)),
     ]
@@ -306,8 +319,9 @@ fn refused_commits() -> Vec<(&'static str, Commit)> {
 
 async fn refused_mailbox_calls(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     let Some(mailbox) = &stores.mailbox else { return Vec::new() };
-    let work = |name: &str| NewDispatch::new(id("t"), id("r")).with_id(id(name)).with_payload(Json::null());
-    let first = |answers: Result<Vec<Result<Enqueued>>>| answers.and_then(|mut answers| answers.remove(0)).map(drop);
+    let new_dispatch = |name: &str| NewDispatch::new(id("t"), id("r")).with_id(id(name)).with_payload(Json::null());
+    let first_answer =
+        |answers: Result<Vec<Result<Enqueued>>>| answers.and_then(|mut answers| answers.remove(0)).map(drop);
     let forged = PageRequest::first(2).after(Cursor::from_text("forged"));
     let claim = ClaimRef::new(id("queued"), ClaimToken::new(CANARY));
     let lease = Duration::from_secs(1);
@@ -316,13 +330,16 @@ async fn refused_mailbox_calls(stores: &TenantStores) -> Vec<(&'static str, Resu
     let error = Settlement::DeadLetter { error: CANARY.to_owned() };
     let settled = mailbox.settle(vec![(claim.clone(), error)]).await;
     let requeued = mailbox.requeue(Requeue::ids([id("queued")])).await;
-    let mut nothing = Purge::new(Timestamp::MAX);
-    nothing.limit = 0;
+    let mut purge_of_nothing = Purge::new(Timestamp::MAX);
+    purge_of_nothing.limit = 0;
     vec![
-        ("enqueue: taken", first(mailbox.enqueue(vec![work("queued")]).await)),
-        ("enqueue: key", first(mailbox.enqueue(vec![work("other").with_dedupe_key(id("dedupe"))]).await)),
-        ("enqueue: attempts", first(mailbox.enqueue(vec![work("other").with_max_attempts(0)]).await)),
-        ("enqueue: many", mailbox.enqueue(vec![work("other"); 1_001]).await.map(drop)),
+        ("enqueue: taken", first_answer(mailbox.enqueue(vec![new_dispatch("queued")]).await)),
+        (
+            "enqueue: key",
+            first_answer(mailbox.enqueue(vec![new_dispatch("other").with_dedupe_key(id("dedupe"))]).await),
+        ),
+        ("enqueue: attempts", first_answer(mailbox.enqueue(vec![new_dispatch("other").with_max_attempts(0)]).await)),
+        ("enqueue: many", mailbox.enqueue(vec![new_dispatch("other"); 1_001]).await.map(drop)),
         ("cancel: unknown", mailbox.cancel(&id("unknown")).await.map(drop)),
         ("cancel: finished", mailbox.cancel(&id("cancelled")).await.map(drop)),
         ("claim: lease", mailbox.claim(without_lease).await.map(drop)),
@@ -336,7 +353,7 @@ async fn refused_mailbox_calls(stores: &TenantStores) -> Vec<(&'static str, Resu
         ("ready: cursor", mailbox.list_ready_threads(forged).await.map(drop)),
         ("ready: limit", mailbox.list_ready_threads(PageRequest::first(0)).await.map(drop)),
         ("reclaim: limit", mailbox.reclaim(0).await.map(drop)),
-        ("purge: limit", mailbox.purge(nothing).await.map(drop)),
+        ("purge: limit", mailbox.purge(purge_of_nothing).await.map(drop)),
         ("requeue: queued", requeued.and_then(|mut answers| answers.remove(0).1).map(drop)),
     ]
 }

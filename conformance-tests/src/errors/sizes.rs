@@ -35,14 +35,25 @@ pub(crate) enum WriteCall {
 }
 
 impl WriteCall {
+    /// Makes the call. The outer error says that the store lacks the contract, the inner result is the answer of the
+    /// store.
     pub(crate) async fn send(self, stores: &TenantStores) -> std::result::Result<Result<()>, Failure> {
-        let lacks = || Failure::new("the store does not have the contract");
+        let missing_contract = || Failure::new("the store does not have the contract");
         Ok(match self {
-            Self::Thread(new) => stores.threads.as_ref().ok_or_else(lacks)?.create_thread(new).await.map(drop),
-            Self::Commit(commit) => stores.commits.as_ref().ok_or_else(lacks)?.commit(*commit).await.map(drop),
-            Self::Inputs(request) => stores.pending.as_ref().ok_or_else(lacks)?.append_pending(request).await.map(drop),
-            Self::Events(request) => stores.events.as_ref().ok_or_else(lacks)?.append_events(request).await.map(drop),
-            Self::Dispatch(new) => match stores.mailbox.as_ref().ok_or_else(lacks)?.enqueue(vec![new]).await {
+            Self::Thread(new) => {
+                stores.threads.as_ref().ok_or_else(missing_contract)?.create_thread(new).await.map(drop)
+            }
+            Self::Commit(commit) => {
+                stores.commits.as_ref().ok_or_else(missing_contract)?.commit(*commit).await.map(drop)
+            }
+            Self::Inputs(request) => {
+                stores.pending.as_ref().ok_or_else(missing_contract)?.append_pending(request).await.map(drop)
+            }
+            Self::Events(request) => {
+                stores.events.as_ref().ok_or_else(missing_contract)?.append_events(request).await.map(drop)
+            }
+            Self::Dispatch(new) => match stores.mailbox.as_ref().ok_or_else(missing_contract)?.enqueue(vec![new]).await
+            {
                 Ok(mut answers) => answers.remove(0).map(drop),
                 Err(error) => Err(error),
             },
@@ -108,7 +119,7 @@ impl RecordKind {
     }
 
     /// Loads the text under `name`. Returns none if nothing was written under that name.
-    async fn load(self, stores: &TenantStores, name: &str) -> std::result::Result<Option<String>, Failure> {
+    async fn load_text(self, stores: &TenantStores, name: &str) -> std::result::Result<Option<String>, Failure> {
         let read = |json: &Json| json.to::<String>();
         if let Some(mailbox) = stores.mailbox.as_ref().filter(|_| self == Self::Dispatch) {
             let found = mailbox.load_dispatch(&id(name)).await?.and_then(|found| found.payload);
@@ -152,23 +163,27 @@ impl RecordKind {
         let limit = self.limit(limits);
         let text = |bytes: u64| "x".repeat(usize::try_from(bytes).unwrap_or(usize::MAX));
         // The length of the text that makes the record exactly as large as the limit.
-        let mut most = limit;
-        while let Err(refused) = self.write_call(&format!("{self:?} of most bytes"), &text(most))?.send(stores).await? {
+        let mut max_text_bytes = limit;
+        while let Err(refused) =
+            self.write_call(&format!("{self:?} of most bytes"), &text(max_text_bytes))?.send(stores).await?
+        {
             let Detail::LimitExceeded { max, actual, .. } = *refused.detail() else { return Err(refused.into()) };
             expect_eq((max, actual > max), (limit, true))?;
-            most = limit.saturating_sub(actual - most);
+            max_text_bytes = limit.saturating_sub(actual - max_text_bytes);
         }
-        for (at, bytes) in [0, 1, 64 << 10, most - 1, most, most + 1].into_iter().enumerate() {
-            let (name, given) = (format!("{self:?} {at}"), text(bytes));
-            let sent = self.write_call(&name, &given)?.send(stores).await?;
-            let found = self.load(stores, &name).await?;
-            if bytes > most {
+        for (at, bytes) in
+            [0, 1, 64 << 10, max_text_bytes - 1, max_text_bytes, max_text_bytes + 1].into_iter().enumerate()
+        {
+            let (name, written) = (format!("{self:?} {at}"), text(bytes));
+            let sent = self.write_call(&name, &written)?.send(stores).await?;
+            let found = self.load_text(stores, &name).await?;
+            if bytes > max_text_bytes {
                 expect_kind(sent, ErrorKind::LimitExceeded)?;
                 expect(found.is_none(), format!("{bytes} bytes were refused, but something was written"))?;
             } else {
                 sent?;
                 let length = found.as_ref().map(String::len);
-                expect(found == Some(given), format!("{bytes} bytes came back as {length:?} bytes, or changed"))?;
+                expect(found == Some(written), format!("{bytes} bytes came back as {length:?} bytes, or changed"))?;
             }
         }
         Ok(())
@@ -178,8 +193,8 @@ impl RecordKind {
 /// A text is read back exactly as it was written if it has 0 bytes, 1 byte or 64 KiB, or if its record is exactly as
 /// large as the limit or one byte smaller. If the record would be one byte larger than the limit, the call is refused
 /// with `LimitExceeded` and writes nothing.
-pub(super) async fn any_size_up_to_the_limit_is_kept(given: &Given) -> Verdict {
-    let small = given.with_limits(|limits| limits.record_bytes = 80 << 10).await?;
+pub(super) async fn texts_up_to_the_limit_are_kept(given: &Given) -> Verdict {
+    let small = given.open_another_store_with_limits(|limits| limits.record_bytes = 80 << 10).await?;
     for kind in RecordKind::of_contract(given.contract()) {
         let kept = kind.expect_all_sizes(&small.stores()?, small.limits()).await;
         kept.map_err(|failure| failure.about(format!("{kind:?}")))?;

@@ -3,18 +3,18 @@
 use crate::{
     Given, Verdict,
     call::event_calls,
-    sweep::{resolve_outcome, sweep},
+    sweep::{check_outcomes_of_conversation_calls, sweep_conversation_calls},
 };
 
-const CHANGING: [&str; 2] = ["append_events", "trim_events"];
+const CHANGING_CALLS: [&str; 2] = ["append_events", "trim_events"];
 
 /// A call on events that is dropped at any await takes effect in full or not at all, and leaves nothing locked.
 pub(super) async fn a_dropped_call_on_events_is_all_or_nothing(given: &Given) -> Verdict {
-    sweep(given, |stores, t, _| event_calls(&*stores.events, t), &CHANGING).await
+    sweep_conversation_calls(given, |stores, t, _| event_calls(&*stores.events, t), &CHANGING_CALLS).await
 }
 
 /// If the answer of a call on events is lost, the caller can find out whether the call took effect, as the
 /// documentation of the method says.
 pub(super) async fn an_unknown_outcome_on_events_can_be_resolved(given: &Given) -> Verdict {
-    resolve_outcome(given, |stores, t, _| event_calls(&*stores.events, t), &CHANGING).await
+    check_outcomes_of_conversation_calls(given, |stores, t, _| event_calls(&*stores.events, t), &CHANGING_CALLS).await
 }

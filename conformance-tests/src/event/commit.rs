@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use store_core::{AppendEvents, Commit, ErrorKind, Expect, NewEvent, Start, StateChange, Timestamp};
+use store_core::{AppendEvents, Commit, ErrorKind, Expect, NewEvent, StateChange, SubscriptionStart, Timestamp};
 
-use super::draft::{
-    all_events, append, events, expect_event_kinds, follow, kinds, next, of_run, of_thread, thread_and_run_event,
-    thread_event,
+use super::helpers::{
+    all_events, append_one_by_one, events, expect_event_kinds, joined_kinds, next_event, run_scope, subscribe,
+    thread_and_run_event, thread_event, thread_scope,
 };
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq, expect_kind},
-    given::{id, keyed_commit_with_message, race},
-    log::draft::{json, user_entry},
-    run::draft::{done, running, write_run},
+    given::{id, keyed_commit_with_message, run_concurrently},
+    log::entry_drafts::{json, user_entry},
+    run::helpers::{done_run, running_run, write_run},
 };
 
 fn commit_with_events(commit: Commit, drafts: impl IntoIterator<Item = NewEvent>) -> Commit {
@@ -24,50 +24,51 @@ fn commit_with_events(commit: Commit, drafts: impl IntoIterator<Item = NewEvent>
 /// guard and does not change the version.
 pub(super) async fn events_are_appended_with_their_commit(given: &Given) -> Verdict {
     let commit = commit_with_events(
-        keyed_commit_with_message(&id("t"), "k", "x").with_run(running("r")),
+        keyed_commit_with_message(&id("t"), "k", "x").with_run(running_run("r")),
         [thread_and_run_event("a"), thread_event("b")],
     );
     let receipt = given.commit(commit).await?;
-    let found = all_events(given, &of_thread("t")).await?;
-    expect_eq(kinds(&found), "a b")?;
+    let found = all_events(given, &thread_scope("t")).await?;
+    expect_eq(joined_kinds(&found), "a b")?;
     let refs: Vec<_> = found.iter().map(store_core::EventRef::from).collect();
     expect_eq(receipt.events, refs)?;
-    expect_event_kinds(given, &of_run("r"), "a").await?;
-    let alone = given.commit(commit_with_events(Commit::new(id("t")), [thread_event("c")])).await?;
-    expect_eq((alone.version, alone.entry_ids.len(), alone.events.len()), (receipt.version, 0, 1))?;
-    let made =
-        given.commit(commit_with_events(Commit::new(id("new")), [NewEvent::new(id("d"), [of_thread("new")])])).await?;
-    expect_eq(made.version.number(), 0)?;
+    expect_event_kinds(given, &run_scope("r"), "a").await?;
+    let events_only = given.commit(commit_with_events(Commit::new(id("t")), [thread_event("c")])).await?;
+    expect_eq((events_only.version, events_only.entry_ids.len(), events_only.events.len()), (receipt.version, 0, 1))?;
+    let created = given
+        .commit(commit_with_events(Commit::new(id("new")), [NewEvent::new(id("d"), [thread_scope("new")])]))
+        .await?;
+    expect_eq(created.version.number(), 0)?;
     expect_eq(given.thread(&id("new")).await?.version.number(), 0)
 }
 
 /// The scopes of a commit's events must be its thread, its run, or another run of the thread.
 pub(super) async fn events_of_a_commit_belong_to_its_thread_or_runs(given: &Given) -> Verdict {
-    write_run(given, "t", done("earlier")).await?;
-    write_run(given, "u", running("foreign")).await?;
-    let of = |scopes: Vec<store_core::Scope>| NewEvent::new(id("x"), scopes);
+    write_run(given, "t", done_run("earlier")).await?;
+    write_run(given, "u", running_run("foreign")).await?;
+    let event_in = |scopes: Vec<store_core::Scope>| NewEvent::new(id("x"), scopes);
     for draft in [
-        of(vec![of_thread("u")]),
-        of(vec![of_run("foreign")]),
-        of(vec![of_thread("t"), of_run("unknown")]),
-        of(vec![of_thread("u"), of_run("r")]),
+        event_in(vec![thread_scope("u")]),
+        event_in(vec![run_scope("foreign")]),
+        event_in(vec![thread_scope("t"), run_scope("unknown")]),
+        event_in(vec![thread_scope("u"), run_scope("r")]),
     ] {
         let commit = commit_with_events(
-            keyed_commit_with_message(&id("t"), "k", "x").with_run(running("r")),
+            keyed_commit_with_message(&id("t"), "k", "x").with_run(running_run("r")),
             [thread_event("good"), draft],
         );
         let error = expect_kind(given.commits()?.commit(commit).await, ErrorKind::Invalid)?;
         expect_eq(error.part(), Some("events[1]"))?;
     }
-    expect_eq(given.log(&id("t")).await?.len(), 0)?;
-    let drafts = [thread_and_run_event("a"), of(vec![of_run("earlier")])];
+    expect_eq(given.read_log(&id("t")).await?.len(), 0)?;
+    let drafts = [thread_and_run_event("a"), event_in(vec![run_scope("earlier")])];
     given
         .expect_accepted(commit_with_events(
-            keyed_commit_with_message(&id("t"), "k", "x").with_run(running("r")),
+            keyed_commit_with_message(&id("t"), "k", "x").with_run(running_run("r")),
             drafts,
         ))
         .await?;
-    expect_event_kinds(given, &of_run("earlier"), "x").await
+    expect_event_kinds(given, &run_scope("earlier"), "x").await
 }
 
 /// A refused commit appends no event. If one of its events is refused, because of the draft, a key or an expectation,
@@ -83,18 +84,18 @@ pub(super) async fn a_refused_commit_appends_nothing(given: &Given) -> Verdict {
     for (commit, kind) in [
         (commit().expecting(Expect::Absent).with_events(drafts()), ErrorKind::Conflict),
         (commit().entry(user_entry("e").below(id("unknown"))).with_events(drafts()), ErrorKind::Invalid),
-        (commit().with_events(drafts().expecting(of_thread("t"), 7)), ErrorKind::Conflict),
+        (commit().with_events(drafts().expecting(thread_scope("t"), 7)), ErrorKind::Conflict),
         (commit().with_events(drafts().with_key(id("w"), id("used"))), ErrorKind::IdempotencyMismatch),
         (commit_with_events(commit(), [thread_event("a"), unversioned]), ErrorKind::Invalid),
         (commit_with_events(commit(), []), ErrorKind::Invalid),
     ] {
         expect_kind(given.commits()?.commit(commit).await, kind)?;
-        expect_event_kinds(given, &of_thread("t"), "first").await?;
+        expect_event_kinds(given, &thread_scope("t"), "first").await?;
         expect_eq(given.thread(&id("t")).await?.state_revision, 0)?;
-        expect_eq(given.log(&id("t")).await?.len(), 1)?;
+        expect_eq(given.read_log(&id("t")).await?.len(), 1)?;
     }
-    given.expect_accepted(commit().with_events(drafts().expecting(of_thread("t"), 1))).await?;
-    expect_event_kinds(given, &of_thread("t"), "first a b").await
+    given.expect_accepted(commit().with_events(drafts().expecting(thread_scope("t"), 1))).await?;
+    expect_event_kinds(given, &thread_scope("t"), "first a b").await
 }
 
 /// If a commit is repeated with the same commit key and content, the receipt has the first events. A commit with that
@@ -102,7 +103,7 @@ pub(super) async fn a_refused_commit_appends_nothing(given: &Given) -> Verdict {
 pub(super) async fn a_repeated_commit_returns_its_first_events(given: &Given) -> Verdict {
     let commit = |kind: &str| commit_with_events(keyed_commit_with_message(&id("t"), "k", "x"), [thread_event(kind)]);
     let first = given.commit(commit("a")).await?;
-    append(given, &["b"]).await?;
+    append_one_by_one(given, &["b"]).await?;
     let again = given.commit(commit("a")).await?;
     expect_eq((again.deduplicated, again.events), (true, first.events))?;
     expect_kind(given.commits()?.commit(commit("c")).await, ErrorKind::IdempotencyMismatch)?;
@@ -110,15 +111,15 @@ pub(super) async fn a_repeated_commit_returns_its_first_events(given: &Given) ->
         given.commits()?.commit(keyed_commit_with_message(&id("t"), "k", "x")).await,
         ErrorKind::IdempotencyMismatch,
     )?;
-    expect_event_kinds(given, &of_thread("t"), "a b").await
+    expect_event_kinds(given, &thread_scope("t"), "a b").await
 }
 
 /// A subscriber that has received an event of a commit can read the entries of that commit. It receives no event of a
 /// refused commit.
 pub(super) async fn a_subscriber_sees_whole_commits(given: &Given) -> Verdict {
-    let mut stream = follow(given, of_thread("t"), Start::Now).await?;
+    let mut stream = subscribe(given, thread_scope("t"), SubscriptionStart::Now).await?;
     let commits = given.commits()?;
-    let writers = tokio::spawn(race(3, move |task| {
+    let writers = tokio::spawn(run_concurrently(3, move |task| {
         let commits = Arc::clone(&commits);
         async move {
             for at in 0..30 {
@@ -131,12 +132,12 @@ pub(super) async fn a_subscriber_sees_whole_commits(given: &Given) -> Verdict {
             }
         }
     }));
-    for heard in 1..=60_usize {
-        let event = next(&mut stream).await.ok_or_else(|| Failure::new("the subscription ended"))??;
+    for received in 1..=60_usize {
+        let event = next_event(&mut stream).await.ok_or_else(|| Failure::new("the subscription ended"))??;
         let at: usize = event.kind.as_str().split('.').nth(1).and_then(|at| at.parse().ok()).unwrap_or_default();
         expect(!at.is_multiple_of(3), format!("`{}` is an event of a refused commit", event.kind))?;
         let found = given.thread(&id("t")).await?.version.number();
-        expect(found >= heard as u64, format!("{heard} events were received at version {found}"))?;
+        expect(found >= received as u64, format!("{received} events were received at version {found}"))?;
     }
     writers.await.map(drop).map_err(|error| Failure::new(error.to_string()))
 }
@@ -147,6 +148,6 @@ pub(super) async fn events_have_the_time_of_their_commit(given: &Given) -> Verdi
     given
         .expect_accepted(commit_with_events(keyed_commit_with_message(&id("t"), "k", "x"), [thread_event("a")]).at(at))
         .await?;
-    let found = all_events(given, &of_thread("t")).await?;
+    let found = all_events(given, &thread_scope("t")).await?;
     expect_eq(found.iter().map(|event| event.created_at).collect::<Vec<_>>(), vec![at])
 }

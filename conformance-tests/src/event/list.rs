@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use store_core::{Cursor, Direction, ErrorKind, Event, EventFilter, EventQuery, EventVisibility, PageRequest, Scope};
 
-use super::draft::{
-    all_events, append, append_all, event_with_visibility, events, kinds, list_all, list_from, of_run, of_thread,
-    public_events, thread_and_run_event, thread_event,
+use super::helpers::{
+    all_events, all_events_of_query, append_one_by_one, append_together, event_with_visibility, events, joined_kinds,
+    list_from_cursor, public_events, run_scope, thread_and_run_event, thread_event, thread_scope,
 };
 use crate::{
     Failure, Given, Verdict,
@@ -18,31 +18,38 @@ fn cursor_of(event: &Event, scope: &Scope) -> Result<Cursor, Failure> {
     event.cursor(scope).cloned().ok_or_else(|| Failure::new("the event has no cursor in the scope"))
 }
 
-fn filter(set: impl FnOnce(&mut EventFilter)) -> EventFilter {
+fn filter_with(change: impl FnOnce(&mut EventFilter)) -> EventFilter {
     let mut filter = EventFilter::default();
-    set(&mut filter);
+    change(&mut filter);
     filter
 }
 
-/// A list begins with the event next to that of its cursor, in both directions. The cursor of every event of the scope
-/// is accepted, and a cursor of another scope is refused.
+/// In both directions a list begins with the event that is next to that of its cursor. The cursor of every event of the
+/// scope is accepted, and a cursor of another scope is refused.
 pub(super) async fn a_list_continues_after_its_cursor(given: &Given) -> Verdict {
-    let t = of_thread("t");
-    let appended = append_all(given, ["a", "b", "c", "d", "e"].map(thread_and_run_event)).await?;
+    let t = thread_scope("t");
+    let appended = append_together(given, ["a", "b", "c", "d", "e"].map(thread_and_run_event)).await?;
     for (at, event) in appended.iter().enumerate() {
         let cursor = cursor_of(event, &t)?;
-        let later = list_from(given, &t, &cursor, Direction::Forward).await?;
+        let later = list_from_cursor(given, &t, &cursor, Direction::Forward).await?;
         expect_eq(later, appended[at + 1..].to_vec())?;
-        let mut earlier = list_from(given, &t, &cursor, Direction::Backward).await?;
+        let mut earlier = list_from_cursor(given, &t, &cursor, Direction::Backward).await?;
         earlier.reverse();
         expect_eq(earlier, appended[..at].to_vec())?;
-        expect_kind(list_from(given, &of_run("r"), &cursor, Direction::Forward).await, ErrorKind::InvalidCursor)?;
-        expect_kind(list_from(given, &of_thread("u"), &cursor, Direction::Forward).await, ErrorKind::InvalidCursor)?;
+        expect_kind(
+            list_from_cursor(given, &run_scope("r"), &cursor, Direction::Forward).await,
+            ErrorKind::InvalidCursor,
+        )?;
+        expect_kind(
+            list_from_cursor(given, &thread_scope("u"), &cursor, Direction::Forward).await,
+            ErrorKind::InvalidCursor,
+        )?;
     }
-    let mut back = list_all(given, EventQuery::new(t.clone()).with_direction(Direction::Backward)).await?;
-    back.reverse();
-    expect_eq(back, all_events(given, &t).await?)?;
-    expect_eq(all_events(given, &of_thread("unknown")).await?, vec![])
+    let mut reversed =
+        all_events_of_query(given, EventQuery::new(t.clone()).with_direction(Direction::Backward)).await?;
+    reversed.reverse();
+    expect_eq(reversed, all_events(given, &t).await?)?;
+    expect_eq(all_events(given, &thread_scope("unknown")).await?, vec![])
 }
 
 /// Reading all pages of a list with a filter returns every matching event once.
@@ -55,59 +62,67 @@ pub(super) async fn a_filtered_walk_misses_and_repeats_nothing(given: &Given) ->
             event_with_visibility("audit", EventVisibility::Audit),
             thread_event(&format!("round.{round}")),
         ];
-        times.push(append_all(given, drafts).await?[0].created_at);
+        times.push(append_together(given, drafts).await?[0].created_at);
         given.advance(Duration::from_secs(1)).await;
     }
-    let filtered = async |filter: EventFilter| {
-        let query = EventQuery::new(of_thread("t")).with_filter(filter.clone());
-        let found = list_all(given, query.clone()).await?;
-        let mut back = list_all(given, query.with_direction(Direction::Backward)).await?;
-        back.reverse();
-        expect_eq(&back, &found)?;
-        let count = events(given)?.count_events(&of_thread("t"), &filter).await?;
+    let list_and_count = async |filter: EventFilter| {
+        let query = EventQuery::new(thread_scope("t")).with_filter(filter.clone());
+        let found = all_events_of_query(given, query.clone()).await?;
+        let mut reversed = all_events_of_query(given, query.with_direction(Direction::Backward)).await?;
+        reversed.reverse();
+        expect_eq(&reversed, &found)?;
+        let count = events(given)?.count_events(&thread_scope("t"), &filter).await?;
         expect_eq(count, found.len() as u64)?;
         Ok::<_, Failure>(found)
     };
-    let audits = filtered(filter(|filter| filter.visibility = Some(vec![EventVisibility::Audit]))).await?;
+    let audits = list_and_count(filter_with(|filter| filter.visibility = Some(vec![EventVisibility::Audit]))).await?;
     expect_eq(audits.len(), 10)?;
     expect(audits.iter().all(|event| event.kind.as_str() == "audit"), "an event of another visibility is listed")?;
-    let two = vec![id("round.3"), id("round.7"), id("unknown")];
-    expect_eq(kinds(&filtered(filter(|filter| filter.kinds = Some(two))).await?), "round.3 round.7")?;
+    let two_kinds = vec![id("round.3"), id("round.7"), id("unknown")];
+    expect_eq(
+        joined_kinds(&list_and_count(filter_with(|filter| filter.kinds = Some(two_kinds))).await?),
+        "round.3 round.7",
+    )?;
     let (after, before) = (Some(times[2]), Some(times[5]));
-    let between = filtered(filter(|filter| (filter.created_after, filter.created_before) = (after, before))).await?;
+    let between =
+        list_and_count(filter_with(|filter| (filter.created_after, filter.created_before) = (after, before))).await?;
     expect_eq(between.len(), 12)?;
-    expect_eq(filtered(filter(|filter| filter.kinds = Some(Vec::new()))).await?.len(), 0)?;
-    expect_eq(filtered(EventFilter::default()).await?.len(), 40)
+    expect_eq(list_and_count(filter_with(|filter| filter.kinds = Some(Vec::new()))).await?.len(), 0)?;
+    expect_eq(list_and_count(EventFilter::default()).await?.len(), 40)
 }
 
 /// `load_scope` returns how many events were ever appended to a scope, how many of them are still there, the floor, and
 /// the cursor of the last event.
 pub(super) async fn a_scope_reports_its_counters_and_floor(given: &Given) -> Verdict {
     let store = events(given)?;
-    let empty = store.load_scope(&of_thread("t")).await?;
+    let empty = store.load_scope(&thread_scope("t")).await?;
     expect_eq((empty.appended, empty.floor, empty.events, empty.last), (0, 0, 0, None))?;
-    let appended = append(given, &["a", "b", "c"]).await?;
-    let info = store.load_scope(&of_thread("t")).await?;
+    let appended = append_one_by_one(given, &["a", "b", "c"]).await?;
+    let info = store.load_scope(&thread_scope("t")).await?;
     expect_eq((info.appended, info.floor, info.events), (3, 0, 3))?;
     expect_eq(info.last.as_ref(), appended[2].cursors.thread.as_ref())?;
-    expect_eq(store.count_events(&of_thread("t"), &EventFilter::default()).await?, 3)?;
-    expect_eq(store.count_events(&of_thread("u"), &EventFilter::default()).await?, 0)?;
-    let bad = EventQuery::new(of_thread("t")).with_page(PageRequest::first(0));
+    expect_eq(store.count_events(&thread_scope("t"), &EventFilter::default()).await?, 3)?;
+    expect_eq(store.count_events(&thread_scope("u"), &EventFilter::default()).await?, 0)?;
+    let bad = EventQuery::new(thread_scope("t")).with_page(PageRequest::first(0));
     expect_kind(store.list_events(bad).await, ErrorKind::Invalid).map(drop)
 }
 
 /// A caller that asks for public events gets no other event: not in a list, not in a count and not in a subscription.
 pub(super) async fn a_filter_for_public_events_returns_no_others(given: &Given) -> Verdict {
     for (at, visibility) in EventVisibility::ALL.iter().cycle().take(12).enumerate() {
-        append_all(given, [event_with_visibility(&format!("{}.{at}", visibility.name()), *visibility)]).await?;
+        append_together(given, [event_with_visibility(&format!("{}.{at}", visibility.name()), *visibility)]).await?;
     }
-    let seen = list_all(given, EventQuery::new(of_thread("t")).with_filter(public_events())).await?;
-    expect_eq(kinds(&seen), "public.0 public.4 public.8")?;
+    let seen = all_events_of_query(given, EventQuery::new(thread_scope("t")).with_filter(public_events())).await?;
+    expect_eq(joined_kinds(&seen), "public.0 public.4 public.8")?;
     let store = events(given)?;
-    expect_eq(store.count_events(&of_thread("t"), &public_events()).await?, 3)?;
-    let request = store_core::Subscribe::new(of_thread("t"), store_core::Start::First).with_filter(public_events());
+    expect_eq(store.count_events(&thread_scope("t"), &public_events()).await?, 3)?;
+    let request = store_core::Subscribe::new(thread_scope("t"), store_core::SubscriptionStart::First)
+        .with_filter(public_events());
     let mut stream = store.subscribe(request).await?.events;
-    append_all(given, [event_with_visibility("hidden", EventVisibility::Sensitive), thread_event("public.last")])
+    append_together(given, [event_with_visibility("hidden", EventVisibility::Sensitive), thread_event("public.last")])
         .await?;
-    expect_eq(kinds(&super::draft::take_events(&mut stream, 4).await?), "public.0 public.4 public.8 public.last")
+    expect_eq(
+        joined_kinds(&super::helpers::take_events(&mut stream, 4).await?),
+        "public.0 public.4 public.8 public.last",
+    )
 }

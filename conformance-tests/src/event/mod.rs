@@ -1,18 +1,18 @@
 //! Cases about events (promises EV of the contract).
 
 mod append;
+mod append_key;
 mod cancel;
 mod commit;
-mod draft;
-mod follow;
-mod key;
+mod helpers;
 mod list;
+mod subscription;
 mod trim;
 
-pub(crate) use self::draft::next;
+pub(crate) use self::helpers::next_event;
 
 /// Passes the list of the cases of this area to the macro `$callback`. Each item of the list has the file, the case,
-/// the promises of the contract that the case shows, and what the case needs.
+/// the promises of the contract that the case tests, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! event {
@@ -31,10 +31,10 @@ macro_rules! event {
             append: the_claim_number_of_an_append_survives_a_reopen ["CM-44", "CM-32"] [Reopen];
             append: an_append_has_a_thousand_events_at_most ["ER-9"] [];
             append: a_payload_has_a_limit ["ER-9", "ER-10"] [Limits];
-            key: a_repeated_append_returns_the_first_events ["EV-5"] [];
-            key: a_key_with_different_content_is_refused ["EV-6"] [];
-            key: a_key_belongs_to_its_writer ["EV-7"] [];
-            key: a_key_is_remembered_for_thirty_days ["EV-5"] [Time];
+            append_key: a_repeated_append_returns_the_first_events ["EV-5"] [];
+            append_key: a_key_with_different_content_is_refused ["EV-6"] [];
+            append_key: a_key_belongs_to_its_writer ["EV-7"] [];
+            append_key: a_key_is_remembered_for_thirty_days ["EV-5"] [Time];
             list: a_list_continues_after_its_cursor ["EV-10"] [];
             list: a_filtered_walk_misses_and_repeats_nothing ["EV-11"] [Time];
             list: a_scope_reports_its_counters_and_floor ["EV-12"] [];
@@ -44,16 +44,16 @@ macro_rules! event {
             trim: a_cursor_below_the_floor_is_refused ["EV-24"] [];
             trim: an_event_stays_in_its_other_scope ["EV-25"] [];
             trim: events_survive_the_deletion_of_their_thread ["EV-26", "TH-21", "TH-24"] [];
-            follow: a_subscriber_gets_stored_events_and_then_new_ones ["EV-14"] [Race];
-            follow: a_subscription_from_now_starts_after_all_existing_events ["EV-15"] [];
-            follow: an_append_that_races_with_a_subscription_is_not_lost ["EV-16"] [Race];
-            follow: a_slow_subscriber_misses_nothing ["EV-17"] [Race];
-            follow: an_invalid_start_is_refused ["EV-19"] [];
-            follow: a_trim_ends_subscriptions_that_lag_behind ["EV-19", "EV-24"] [];
-            follow: a_dropped_subscription_affects_nothing_else ["EV-20"] [];
-            follow: every_subscriber_gets_everything ["EV-22"] [Race];
-            follow: closing_ends_subscriptions ["PR-8"] [];
-            follow: deleting_the_tenant_ends_subscriptions ["TN-8"] [];
+            subscription: a_subscriber_gets_stored_events_and_then_new_ones ["EV-14"] [Race];
+            subscription: a_subscription_from_now_starts_after_all_existing_events ["EV-15"] [];
+            subscription: an_append_that_races_with_a_subscription_is_not_lost ["EV-16"] [Race];
+            subscription: a_slow_subscriber_misses_nothing ["EV-17"] [Race];
+            subscription: an_invalid_start_is_refused ["EV-19"] [];
+            subscription: a_trim_ends_subscriptions_that_lag_behind ["EV-19", "EV-24"] [];
+            subscription: a_dropped_subscription_affects_nothing_else ["EV-20"] [];
+            subscription: every_subscriber_gets_everything ["EV-22"] [Race];
+            subscription: closing_ends_subscriptions ["PR-8"] [];
+            subscription: deleting_the_tenant_ends_subscriptions ["TN-8"] [];
             cancel: a_dropped_call_on_events_is_all_or_nothing ["PR-11", "PR-12", "PR-16"] [Race];
             cancel: an_unknown_outcome_on_events_can_be_resolved ["PR-20", "EV-5"] [];
             commit: events_are_appended_with_their_commit ["CM-1", "CM-8", "CM-20"] [];

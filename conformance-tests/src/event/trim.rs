@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use store_core::{
-    AppendEvents, Cursor, DeleteRequest, Detail, Direction, ErrorKind, Event, EventFilter, EventQuery, PageRequest,
-    Scope, Silent, TrimBefore, TrimRequest,
+    AppendEvents, Cursor, DeleteRequest, Detail, Direction, ErrorKind, Event, EventFilter, EventQuery, IgnoreProgress,
+    PageRequest, Scope, TrimBefore, TrimRequest,
 };
 
-use super::draft::{
-    all_events, append, append_all, events, expect_event_kinds, list_from, of_run, of_thread, thread_and_run_event,
-    thread_event,
+use super::helpers::{
+    all_events, append_one_by_one, append_together, events, expect_event_kinds, list_from_cursor, run_scope,
+    thread_and_run_event, thread_event, thread_scope,
 };
 use crate::{
     Failure, Given, Verdict,
@@ -17,7 +17,7 @@ use crate::{
     given::{id, keyed_commit_with_message},
 };
 
-fn trim_up_to(event: &Event, scope: &Scope) -> Result<TrimRequest, Failure> {
+fn trim_request_up_to(event: &Event, scope: &Scope) -> Result<TrimRequest, Failure> {
     let cursor = event.cursor(scope).cloned().ok_or_else(|| Failure::new("the event has no cursor in the scope"))?;
     Ok(TrimRequest::new(scope.clone(), TrimBefore::Cursor(cursor)))
 }
@@ -25,61 +25,62 @@ fn trim_up_to(event: &Event, scope: &Scope) -> Result<TrimRequest, Failure> {
 /// A trim removes the oldest events of a scope, up to and including that of the cursor. Later events continue the
 /// numbering. A dry run changes nothing.
 pub(super) async fn a_trim_removes_the_oldest_events(given: &Given) -> Verdict {
-    let (store, t) = (events(given)?, of_thread("t"));
-    let appended = append(given, &["a", "b", "c", "d"]).await?;
-    let dry = store.trim_events(trim_up_to(&appended[1], &t)?.dry()).await?;
+    let (store, t) = (events(given)?, thread_scope("t"));
+    let appended = append_one_by_one(given, &["a", "b", "c", "d"]).await?;
+    let dry = store.trim_events(trim_request_up_to(&appended[1], &t)?.dry()).await?;
     expect_eq((dry.events, dry.floor), (2, 2))?;
     expect_event_kinds(given, &t, "a b c d").await?;
-    let done = store.trim_events(trim_up_to(&appended[1], &t)?).await?;
+    let done = store.trim_events(trim_request_up_to(&appended[1], &t)?).await?;
     expect_eq((done.events, done.floor), (2, 2))?;
     expect_event_kinds(given, &t, "c d").await?;
     expect_eq(store.count_events(&t, &EventFilter::default()).await?, 2)?;
-    let again = store.trim_events(trim_up_to(&appended[0], &t)?).await?;
+    let again = store.trim_events(trim_request_up_to(&appended[0], &t)?).await?;
     expect_eq((again.events, again.floor), (0, 2))?;
-    append(given, &["e"]).await?;
+    append_one_by_one(given, &["e"]).await?;
     let info = store.load_scope(&t).await?;
     expect_eq((info.appended, info.floor, info.events), (5, 2, 3))?;
     expect_eq(store.load_event(&appended[0].id).await?, None)?;
-    let last = append(given, &["f"]).await?;
-    expect_eq(store.trim_events(trim_up_to(&last[0], &t)?).await?.events, 4)?;
+    let last = append_one_by_one(given, &["f"]).await?;
+    expect_eq(store.trim_events(trim_request_up_to(&last[0], &t)?).await?.events, 4)?;
     expect_event_kinds(given, &t, "").await?;
-    append(given, &["g"]).await?;
+    append_one_by_one(given, &["g"]).await?;
     expect_eq(store.load_scope(&t).await?.appended, 7)
 }
 
 /// A trim by time removes the oldest events of a scope until it reaches an event that is not older than the given time.
 pub(super) async fn a_trim_by_time_stops_at_the_first_newer_event(given: &Given) -> Verdict {
-    let (store, t) = (events(given)?, of_thread("t"));
+    let (store, t) = (events(given)?, thread_scope("t"));
     let mut times = Vec::new();
     for kind in ["a", "b", "c", "d"] {
-        times.push(append(given, &[kind]).await?[0].created_at);
+        times.push(append_one_by_one(given, &[kind]).await?[0].created_at);
         given.advance(Duration::from_secs(10)).await;
     }
-    let before = |time| TrimRequest::new(t.clone(), TrimBefore::Time(time));
-    expect_eq(store.trim_events(before(times[0])).await?.events, 0)?;
-    expect_eq(store.trim_events(before(times[2]).dry()).await?.events, 2)?;
-    expect_eq(store.trim_events(before(times[2])).await?.events, 2)?;
+    let trim_before = |time| TrimRequest::new(t.clone(), TrimBefore::Time(time));
+    expect_eq(store.trim_events(trim_before(times[0])).await?.events, 0)?;
+    expect_eq(store.trim_events(trim_before(times[2]).dry()).await?.events, 2)?;
+    expect_eq(store.trim_events(trim_before(times[2])).await?.events, 2)?;
     expect_event_kinds(given, &t, "c d").await?;
-    let all_of_them = times[3].saturating_add(Duration::from_secs(1));
-    expect_eq(store.trim_events(before(all_of_them)).await?.events, 2)
+    let after_last_event = times[3].saturating_add(Duration::from_secs(1));
+    expect_eq(store.trim_events(trim_before(after_last_event)).await?.events, 2)
 }
 
 /// The floor of a scope is the number of its last trimmed event. Lists and subscriptions refuse a cursor below the
 /// floor with `CursorExpired`, and accept a cursor at the floor.
 pub(super) async fn a_cursor_below_the_floor_is_refused(given: &Given) -> Verdict {
-    let (store, t) = (events(given)?, of_thread("t"));
-    let appended = append(given, &["a", "b", "c"]).await?;
+    let (store, t) = (events(given)?, thread_scope("t"));
+    let appended = append_one_by_one(given, &["a", "b", "c"]).await?;
     let cursors: Vec<Cursor> = appended.iter().filter_map(|event| event.cursors.thread.clone()).collect();
-    store.trim_events(trim_up_to(&appended[1], &t)?).await?;
-    let refused = expect_kind(list_from(given, &t, &cursors[0], Direction::Forward).await, ErrorKind::CursorExpired)?;
+    store.trim_events(trim_request_up_to(&appended[1], &t)?).await?;
+    let refused =
+        expect_kind(list_from_cursor(given, &t, &cursors[0], Direction::Forward).await, ErrorKind::CursorExpired)?;
     expect_eq(refused.detail(), &Detail::CursorExpired { floor: 2 })?;
-    let behind = store_core::Subscribe::new(t.clone(), store_core::Start::After(cursors[0].clone()));
+    let behind = store_core::Subscribe::new(t.clone(), store_core::SubscriptionStart::After(cursors[0].clone()));
     let refused = store.subscribe(behind).await.map(drop);
     expect_kind(refused, ErrorKind::CursorExpired)?;
     for (cursor, left) in [(&cursors[1], 1), (&cursors[2], 0)] {
-        expect_eq(list_from(given, &t, cursor, Direction::Forward).await?.len(), left)?;
+        expect_eq(list_from_cursor(given, &t, cursor, Direction::Forward).await?.len(), left)?;
     }
-    let foreign = TrimRequest::new(of_thread("u"), TrimBefore::Cursor(cursors[2].clone()));
+    let foreign = TrimRequest::new(thread_scope("u"), TrimBefore::Cursor(cursors[2].clone()));
     expect_kind(store.trim_events(foreign).await, ErrorKind::InvalidCursor).map(drop)
 }
 
@@ -87,12 +88,12 @@ pub(super) async fn a_cursor_below_the_floor_is_refused(given: &Given) -> Verdic
 /// trimmed from both.
 pub(super) async fn an_event_stays_in_its_other_scope(given: &Given) -> Verdict {
     let store = events(given)?;
-    let appended = append_all(given, ["a", "b"].map(thread_and_run_event)).await?;
-    store.trim_events(trim_up_to(&appended[1], &of_thread("t"))?).await?;
-    expect_event_kinds(given, &of_thread("t"), "").await?;
-    expect_eq(all_events(given, &of_run("r")).await?, appended.clone())?;
+    let appended = append_together(given, ["a", "b"].map(thread_and_run_event)).await?;
+    store.trim_events(trim_request_up_to(&appended[1], &thread_scope("t"))?).await?;
+    expect_event_kinds(given, &thread_scope("t"), "").await?;
+    expect_eq(all_events(given, &run_scope("r")).await?, appended.clone())?;
     expect_eq(store.load_event(&appended[0].id).await?, Some(appended[0].clone()))?;
-    store.trim_events(trim_up_to(&appended[0], &of_run("r"))?).await?;
+    store.trim_events(trim_request_up_to(&appended[0], &run_scope("r"))?).await?;
     expect_eq(store.load_event(&appended[0].id).await?, None)?;
     expect_eq(store.load_event(&appended[1].id).await?, Some(appended[1].clone()))
 }
@@ -103,19 +104,19 @@ pub(super) async fn events_survive_the_deletion_of_their_thread(given: &Given) -
     let commit = keyed_commit_with_message(&id("t"), "k", "x")
         .with_events(AppendEvents::new([thread_event("a"), thread_event("b")]));
     given.expect_accepted(commit).await?;
-    append(given, &["c"]).await?;
-    let before = all_events(given, &of_thread("t")).await?;
+    append_one_by_one(given, &["c"]).await?;
+    let before = all_events(given, &thread_scope("t")).await?;
     let cursor = before[0].cursors.thread.clone();
     let threads = given.threads()?;
     threads.delete_thread(&id("t"), DeleteRequest::default()).await?;
-    threads.purge_deleted(&Silent).await?;
-    expect_eq(all_events(given, &of_thread("t")).await?, before.clone())?;
+    threads.purge_deleted(&IgnoreProgress).await?;
+    expect_eq(all_events(given, &thread_scope("t")).await?, before.clone())?;
     expect_eq(events(given)?.load_event(&before[1].id).await?.as_ref(), Some(&before[1]))?;
     given.create_empty_thread("t").await?;
-    append(given, &["d"]).await?;
-    expect_event_kinds(given, &of_thread("t"), "a b c d").await?;
+    append_one_by_one(given, &["d"]).await?;
+    expect_event_kinds(given, &thread_scope("t"), "a b c d").await?;
     // A cursor that was made before the deletion is still valid.
-    let query = EventQuery::new(of_thread("t")).with_page(PageRequest { limit: None, cursor });
+    let query = EventQuery::new(thread_scope("t")).with_page(PageRequest { limit: None, cursor });
     let behind = events(given)?.list_events(query).await?.items;
     expect_eq(behind.iter().map(|event| event.kind.as_str()).collect::<Vec<_>>(), vec!["b", "c", "d"])
 }

@@ -1,8 +1,8 @@
 //! The opened store that a case gets, and helpers for working with it.
 
-mod concurrency;
-mod draft;
-mod step;
+mod builders;
+mod pages_and_tasks;
+mod steps;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -10,14 +10,14 @@ use store_core::{CommitCoordinator, Error, Limits, PageRequest, Store, TenantId,
 use tokio::sync::RwLock;
 
 pub use self::{
-    concurrency::{race, race_two, walk},
-    draft::{commit_with_message, id, keyed_commit_with_message, message_entry},
+    builders::{commit_with_message, id, keyed_commit_with_message, message_entry},
+    pages_and_tasks::{read_all_pages, run_concurrently, run_two_concurrently},
 };
 use crate::{
     case::Contract,
     check::Failure,
     closed_store::ClosedStore,
-    fixture::{Fixture, Opened},
+    fixture::{Fixture, OpenedStore},
 };
 
 /// The new, empty, opened store that a case gets.
@@ -27,7 +27,7 @@ pub struct Given {
     contract: Contract,
     fixture: Arc<dyn Fixture>,
     limits: Limits,
-    opened: RwLock<Option<Opened>>,
+    opened: RwLock<Option<OpenedStore>>,
     store: std::sync::RwLock<Option<Arc<dyn Store>>>,
 }
 
@@ -39,10 +39,10 @@ impl fmt::Debug for Given {
 
 impl Given {
     pub(crate) async fn open(contract: Contract, fixture: Arc<dyn Fixture>) -> Result<Self, Failure> {
-        Self::open_with(contract, fixture, Limits::default()).await
+        Self::open_with_limits(contract, fixture, Limits::default()).await
     }
 
-    async fn open_with(contract: Contract, fixture: Arc<dyn Fixture>, limits: Limits) -> Result<Self, Failure> {
+    async fn open_with_limits(contract: Contract, fixture: Arc<dyn Fixture>, limits: Limits) -> Result<Self, Failure> {
         let opened = fixture.open(limits.clone()).await?;
         let store = Arc::clone(&opened.store);
         if !store.list_tenants(PageRequest::default()).await?.items.is_empty() {
@@ -56,10 +56,13 @@ impl Given {
     ///
     /// # Errors
     /// If it cannot be opened.
-    pub async fn with_limits(&self, change: impl FnOnce(&mut Limits) + Send) -> Result<Self, Failure> {
+    pub async fn open_another_store_with_limits(
+        &self,
+        change: impl FnOnce(&mut Limits) + Send,
+    ) -> Result<Self, Failure> {
         let mut limits = Limits::default();
         change(&mut limits);
-        Self::open_with(self.contract, Arc::clone(&self.fixture), limits).await
+        Self::open_with_limits(self.contract, Arc::clone(&self.fixture), limits).await
     }
 
     /// Opens another new, empty store.
@@ -67,7 +70,7 @@ impl Given {
     /// # Errors
     /// If it cannot be opened.
     pub async fn open_another_store(&self) -> Result<Self, Failure> {
-        Self::open_with(self.contract, Arc::clone(&self.fixture), Limits::default()).await
+        Self::open_with_limits(self.contract, Arc::clone(&self.fixture), Limits::default()).await
     }
 
     /// The contract for which the case runs.
@@ -135,9 +138,9 @@ impl Given {
     /// If it cannot be closed or opened.
     pub async fn reopen(&self) -> Result<(), Failure> {
         let mut opened = self.opened.write().await;
-        let before = self.take(&mut opened)?;
+        let before = self.take_opened(&mut opened)?;
         before.store.close().await?;
-        self.put(&mut opened, self.fixture.reopen(before).await?);
+        self.set_opened(&mut opened, self.fixture.reopen(before).await?);
         Ok(())
     }
 
@@ -148,9 +151,9 @@ impl Given {
     /// If it cannot be opened.
     pub async fn reopen_without_closing(&self) -> Result<(), Failure> {
         let mut opened = self.opened.write().await;
-        let mut before = self.take(&mut opened)?;
+        let mut before = self.take_opened(&mut opened)?;
         before.store = Arc::new(ClosedStore::new());
-        self.put(&mut opened, self.fixture.reopen(before).await?);
+        self.set_opened(&mut opened, self.fixture.reopen(before).await?);
         Ok(())
     }
 
@@ -160,9 +163,9 @@ impl Given {
     /// If an earlier attempt to open the store again failed.
     pub async fn drop_store(&self) -> Result<(), Failure> {
         let mut opened = self.opened.write().await;
-        let mut opened_store = self.take(&mut opened)?;
+        let mut opened_store = self.take_opened(&mut opened)?;
         opened_store.store = Arc::new(ClosedStore::new());
-        self.put(&mut opened, opened_store);
+        self.set_opened(&mut opened, opened_store);
         Ok(())
     }
 
@@ -173,18 +176,19 @@ impl Given {
     /// If the store cannot be closed, or if an earlier call left it closed.
     pub async fn damage(&self, seed: u64) -> Result<Result<(), Error>, Failure> {
         let mut opened = self.opened.write().await;
-        let before = self.take(&mut opened)?;
+        let before = self.take_opened(&mut opened)?;
         before.store.close().await?;
-        Ok(self.fixture.damage(before, seed).await.map(|after| self.put(&mut opened, after)))
+        Ok(self.fixture.damage(before, seed).await.map(|after| self.set_opened(&mut opened, after)))
     }
 
     /// Takes the store out of `self`, so that the fixture gets its last handle.
-    fn take(&self, current: &mut Option<Opened>) -> Result<Opened, Failure> {
+    fn take_opened(&self, current: &mut Option<OpenedStore>) -> Result<OpenedStore, Failure> {
         *self.store.write().expect("no panic while the lock is held") = None;
         current.take().ok_or_else(|| Failure::new("the store is not open"))
     }
 
-    fn put(&self, current: &mut Option<Opened>, opened: Opened) {
+    /// Makes `opened` the store that the case uses from now on.
+    fn set_opened(&self, current: &mut Option<OpenedStore>, opened: OpenedStore) {
         *self.store.write().expect("no panic while the lock is held") = Some(Arc::clone(&opened.store));
         *current = Some(opened);
     }
@@ -193,10 +197,10 @@ impl Given {
     ///
     /// # Errors
     /// If the store is not open. The inner result says whether the store could be opened a second time.
-    pub async fn open_beside(&self) -> Result<Result<Arc<dyn Store>, Error>, Failure> {
+    pub async fn open_second_time(&self) -> Result<Result<Arc<dyn Store>, Error>, Failure> {
         let opened = self.opened.read().await;
         let opened = opened.as_ref().ok_or_else(|| Failure::new("the store is not open"))?;
-        Ok(self.fixture.open_beside(opened).await)
+        Ok(self.fixture.open_second_time(opened).await)
     }
 
     /// Moves the store's time forward (`Need::Time`).

@@ -21,27 +21,27 @@ use crate::{
     case::Contract,
     check::{Failure, Verdict, expect, expect_eq, expect_some},
     fixture::Fixture,
-    given::{Given, id, message_entry, race, walk},
-    length::Length,
-    mailbox::draft::{LEASE, ack, mailbox},
-    random::{Random, seed},
+    given::{Given, id, message_entry, read_all_pages, run_concurrently},
+    mailbox::helpers::{LEASE, ack, mailbox},
+    random::{Random, seed_from_env},
     sweep::poll_then_drop,
+    test_length::TestLength,
 };
 
 /// The number of dispatches that one call enqueues.
-const BATCH: usize = 500;
+const BATCH_SIZE: usize = 500;
 /// How long the good workers may take to finish the remaining dispatches.
-const PATIENCE: Duration = Duration::from_secs(30);
+const FINISH_TIMEOUT: Duration = Duration::from_secs(30);
 /// How far the clock jumps. This is longer than every lease of the test.
-const JUMP: Duration = Duration::from_hours(1);
+const CLOCK_JUMP: Duration = Duration::from_hours(1);
 
 fn dispatch_draft(number: usize, threads: usize) -> NewDispatch {
     NewDispatch::new(id(&format!("t-{}", number % threads)), id("r")).with_id(id(&format!("d-{number}")))
 }
 
 async fn enqueue(mailbox: &dyn MailboxStore, dispatches: usize, threads: usize) -> Verdict {
-    for first in (0..dispatches).step_by(BATCH) {
-        let numbers = first..dispatches.min(first + BATCH);
+    for first in (0..dispatches).step_by(BATCH_SIZE) {
+        let numbers = first..dispatches.min(first + BATCH_SIZE);
         for answer in mailbox.enqueue(numbers.map(|number| dispatch_draft(number, threads)).collect()).await? {
             answer?;
         }
@@ -59,7 +59,7 @@ pub struct AbandonedWork {
     pub threads: usize,
     /// The number of bad workers, and of good workers after them.
     pub workers: usize,
-    /// Decides what the bad workers do. It does not decide the schedule of the tasks.
+    /// The seed of what the bad workers do. The schedule of the tasks does not depend on it.
     pub seed: u64,
 }
 
@@ -67,8 +67,8 @@ impl Default for AbandonedWork {
     /// Returns a test of 16 workers with 200 dispatches (500 at lengths `full` and `long`) and a tenth as many
     /// threads. The seed comes from `AGENTSTORE_HISTORY_SEED`: a number (1 if it is not set), or `random`.
     fn default() -> Self {
-        let dispatches = Length::choose(200, 500, 500);
-        Self { dispatches, threads: dispatches / 10, workers: 16, seed: seed("AGENTSTORE_HISTORY_SEED") }
+        let dispatches = TestLength::pick_by_env(200, 500, 500);
+        Self { dispatches, threads: dispatches / 10, workers: 16, seed: seed_from_env("AGENTSTORE_HISTORY_SEED") }
     }
 }
 
@@ -76,8 +76,8 @@ impl AbandonedWork {
     /// Returns a test for a fast store, of 64 workers with 300 dispatches (1,000 at length `full`, 10,000 at length
     /// `long`) and a tenth as many threads.
     #[must_use]
-    pub fn many() -> Self {
-        let dispatches = Length::choose(300, 1_000, 10_000);
+    pub fn with_many_workers() -> Self {
+        let dispatches = TestLength::pick_by_env(300, 1_000, 10_000);
         Self { dispatches, threads: dispatches / 10, workers: 64, ..Self::default() }
     }
 }
@@ -89,7 +89,7 @@ pub struct AbandonedFigures {
     /// The test.
     pub test: AbandonedWork,
     /// The number of dispatches that had not finished when the bad workers stopped.
-    pub left: u64,
+    pub unfinished: u64,
     /// The number of dispatches that were acknowledged. The others were superseded by interrupts, or used up their
     /// attempts.
     pub acked: u64,
@@ -101,8 +101,11 @@ pub struct AbandonedFigures {
 
 impl fmt::Display for AbandonedFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { test: AbandonedWork { dispatches, workers, seed, .. }, left, acked, dropped, claims } = self;
-        write!(f, "AGENTSTORE_HISTORY_SEED={seed}: {workers} bad workers left {left} of {dispatches} dispatches ")?;
+        let Self { test: AbandonedWork { dispatches, workers, seed, .. }, unfinished, acked, dropped, claims } = self;
+        write!(
+            f,
+            "AGENTSTORE_HISTORY_SEED={seed}: {workers} bad workers left {unfinished} of {dispatches} dispatches "
+        )?;
         write!(
             f,
             "unfinished and dropped {dropped} calls; good workers finished them, {acked} acknowledged, each once; "
@@ -127,7 +130,7 @@ struct ClaimLedger {
     received: Mutex<BTreeMap<(ThreadId, ClaimNumber), ReceivedClaim>>,
     acked: Mutex<BTreeMap<DispatchId, u64>>,
     dropped: AtomicU64,
-    at_work: AtomicU64,
+    working_good_workers: AtomicU64,
 }
 
 impl ClaimLedger {
@@ -153,7 +156,7 @@ impl ClaimLedger {
         *self.acked.lock().unwrap_or_else(PoisonError::into_inner).entry(id.clone()).or_default() += 1;
     }
 
-    fn count_dropped<T>(&self, ended: Option<T>) -> Option<T> {
+    fn count_if_dropped<T>(&self, ended: Option<T>) -> Option<T> {
         self.dropped.fetch_add(u64::from(ended.is_none()), Ordering::SeqCst);
         ended
     }
@@ -188,28 +191,30 @@ impl AbandonedWork {
         let store = mailbox(&given)?;
         enqueue(&*store, self.dispatches, self.threads).await?;
         let mut random = Random::new(self.seed);
-        let seeds: Vec<Random> = (0..self.workers).map(|_| random.fork()).collect();
+        let task_randoms: Vec<Random> = (0..self.workers).map(|_| random.fork()).collect();
         let with_seed = |failure: Failure| failure.about(format!("AGENTSTORE_HISTORY_SEED={}", self.seed));
         let ledger = Arc::new(ClaimLedger::default());
-        let ends = race(self.workers, |task| {
-            self.run_bad_worker((Arc::clone(&given), Arc::clone(&ledger)), seeds[task].clone())
+        let results = run_concurrently(self.workers, |task| {
+            self.run_bad_worker((Arc::clone(&given), Arc::clone(&ledger)), task_randoms[task].clone())
         });
-        ends.await.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(with_seed)?;
+        results.await.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(with_seed)?;
         ledger.check(self.dispatches as u64).map_err(with_seed)?;
         let counts = store.count_dispatches(None).await?;
-        let left = counts.queued + counts.claimed;
-        expect(left > 0, "the bad workers left no work")?;
+        let unfinished = counts.queued + counts.claimed;
+        expect(unfinished > 0, "the bad workers left no work")?;
         let dropped = ledger.dropped.load(Ordering::SeqCst);
         expect(dropped > 0, "no call was dropped").map_err(with_seed)?;
-        let ends = race(self.workers, |_| Self::run_good_worker(Arc::clone(&given), Arc::clone(&ledger)));
-        let ends =
-            timeout(PATIENCE, ends).await.map_err(|_| with_seed(Failure::new("not all work was done in time")))?;
-        ends.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(with_seed)?;
+        let results =
+            run_concurrently(self.workers, |_| Self::run_good_worker(Arc::clone(&given), Arc::clone(&ledger)));
+        let results = timeout(FINISH_TIMEOUT, results)
+            .await
+            .map_err(|_| with_seed(Failure::new("not all work was done in time")))?;
+        results.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(with_seed)?;
         let counts = store.count_dispatches(None).await?;
         expect_eq((counts.queued + counts.claimed, counts.total()), (0, self.dispatches as u64)).map_err(with_seed)?;
         let claims = ledger.check(counts.acked).map_err(with_seed)?;
         given.store().close().await?;
-        Ok(AbandonedFigures { test: self, left, acked: counts.acked, dropped, claims })
+        Ok(AbandonedFigures { test: self, unfinished, acked: counts.acked, dropped, claims })
     }
 
     /// Runs a bad worker. It stops when three quarters of the dispatches have finished, so that the good workers have
@@ -222,7 +227,7 @@ impl AbandonedWork {
                 break;
             }
             let claim = store.claim(ClaimRequest::new(id("bad"), LEASE).up_to(3));
-            let claims = ledger.count_dropped(poll_then_drop(claim, random.below(12)).await?);
+            let claims = ledger.count_if_dropped(poll_then_drop(claim, random.below(12)).await?);
             let claimed = claims.map(|claims| claims.claimed).unwrap_or_default();
             for held in &claimed {
                 ledger.note_claim(held)?;
@@ -248,7 +253,7 @@ impl AbandonedWork {
             2 => Settlement::Snooze { after: Duration::from_secs(20) },
             3 => {
                 let interrupt = store.interrupt(Interrupt::new(held.dispatch.thread.clone()));
-                ledger.count_dropped(poll_then_drop(interrupt, random.below(6)).await?);
+                ledger.count_if_dropped(poll_then_drop(interrupt, random.below(6)).await?);
                 return Ok(());
             }
             4 => {
@@ -260,7 +265,7 @@ impl AbandonedWork {
         let is_ack = settlement == ack();
         ledger.note_settling(held);
         let ended = ledger
-            .count_dropped(poll_then_drop(store.settle(vec![(held.claim(), settlement)]), random.below(8)).await?);
+            .count_if_dropped(poll_then_drop(store.settle(vec![(held.claim(), settlement)]), random.below(8)).await?);
         if is_ack && ended.is_some_and(|answers| answers.iter().all(Result::is_ok)) {
             ledger.note_ack(&held.dispatch.id);
         }
@@ -279,13 +284,13 @@ impl AbandonedWork {
                 if counts.queued + counts.claimed == 0 {
                     return Ok(());
                 }
-                if ledger.at_work.load(Ordering::SeqCst) == 0 {
+                if ledger.working_good_workers.load(Ordering::SeqCst) == 0 {
                     given.advance(Duration::from_secs(1)).await;
                 }
                 sleep(Duration::from_millis(1)).await;
                 continue;
             }
-            ledger.at_work.fetch_add(1, Ordering::SeqCst);
+            ledger.working_good_workers.fetch_add(1, Ordering::SeqCst);
             for held in &claims.claimed {
                 ledger.note_claim(held)?;
             }
@@ -294,11 +299,11 @@ impl AbandonedWork {
                 match expect_some(store.settle(vec![(held.claim(), ack())]).await?.pop(), "answer")? {
                     Ok(_) => ledger.note_ack(&held.dispatch.id),
                     // Another worker moved the time past the end of the lease before this worker was counted in
-                    // `at_work`.
+                    // `working_good_workers`.
                     Err(error) => expect_eq(error.kind(), ErrorKind::ClaimLost)?,
                 }
             }
-            ledger.at_work.fetch_sub(1, Ordering::SeqCst);
+            ledger.working_good_workers.fetch_sub(1, Ordering::SeqCst);
         }
     }
 }
@@ -319,7 +324,7 @@ impl Default for JumpingClock {
     /// Returns a test of 64 workers with 200 dispatches (500 at length `full`, 2,000 at length `long`) and a tenth as
     /// many threads.
     fn default() -> Self {
-        let dispatches = Length::choose(200, 500, 2_000);
+        let dispatches = TestLength::pick_by_env(200, 500, 2_000);
         Self { dispatches, threads: dispatches / 10, workers: 64 }
     }
 }
@@ -345,7 +350,7 @@ impl fmt::Display for JumpingFigures {
 }
 
 /// The data that all tasks share.
-struct Shared {
+struct JumpingClockState {
     given: Given,
     mailbox: Arc<dyn MailboxStore>,
     commits: Option<Arc<dyn CommitCoordinator>>,
@@ -366,13 +371,13 @@ impl JumpingClock {
         let (mailbox, commits) = (mailbox(&given)?, given.stores()?.commits);
         enqueue(&*mailbox, self.dispatches, self.threads).await?;
         let (done, refused, is_done) = (Mutex::default(), AtomicU64::new(0), AtomicBool::new(false));
-        let shared = Arc::new(Shared { given, mailbox, commits, test: self, done, refused, is_done });
+        let shared = Arc::new(JumpingClockState { given, mailbox, commits, test: self, done, refused, is_done });
         let jumps = Arc::new(AtomicU64::new(0));
-        let ends = race(self.workers + 1, |task| {
+        let results = run_concurrently(self.workers + 1, |task| {
             let (shared, jumps) = (Arc::clone(&shared), Arc::clone(&jumps));
-            async move { if task == 0 { shared.move_clock(&jumps).await } else { shared.consume().await } }
+            async move { if task == 0 { shared.move_clock(&jumps).await } else { shared.run_worker().await } }
         });
-        ends.await.into_iter().collect::<Result<Vec<()>, Failure>>()?;
+        results.await.into_iter().collect::<Result<Vec<()>, Failure>>()?;
         shared.check().await?;
         shared.given.store().close().await?;
         let (jumps, refused) = (jumps.load(Ordering::SeqCst), shared.refused.load(Ordering::SeqCst));
@@ -381,7 +386,7 @@ impl JumpingClock {
     }
 }
 
-impl Shared {
+impl JumpingClockState {
     fn is_done(&self) -> bool {
         self.is_done.load(Ordering::SeqCst)
     }
@@ -391,15 +396,15 @@ impl Shared {
     async fn move_clock(&self, jumps: &AtomicU64) -> Verdict {
         while !self.is_done() {
             match jumps.fetch_add(1, Ordering::SeqCst) % 3 {
-                0 | 1 => self.given.advance(JUMP).await,
-                _ => self.given.set_back(JUMP).await,
+                0 | 1 => self.given.advance(CLOCK_JUMP).await,
+                _ => self.given.set_back(CLOCK_JUMP).await,
             }
             sleep(Duration::from_millis(5)).await;
         }
         Ok(())
     }
 
-    async fn consume(&self) -> Verdict {
+    async fn run_worker(&self) -> Verdict {
         while !self.is_done() {
             let Some(held) = self.mailbox.claim(ClaimRequest::new(id("w"), LEASE)).await?.claimed.pop() else {
                 let counts = self.mailbox.count_dispatches(None).await?;
@@ -451,7 +456,7 @@ impl Shared {
             let thread: ThreadId = id(&format!("t-{at}"));
             if threads.load_thread(&thread).await?.is_some() {
                 let list = |page| threads.list_entries(&thread, EntryQuery::all().with_page(page));
-                entries += walk(PageRequest::first(100), list).await?.len() as u64;
+                entries += read_all_pages(PageRequest::first(100), list).await?.len() as u64;
             }
         }
         expect_eq(entries, counts.acked)

@@ -18,11 +18,11 @@ use crate::{
     case::{Contract, Need},
     check::{Failure, Verdict, expect, expect_some},
     fixture::Fixture,
-    given::{Given, id, message_entry, race},
-    length::Length,
-    log::draft::json,
-    mailbox::draft::{LEASE, ack},
-    random::{Random, seed},
+    given::{Given, id, message_entry, run_concurrently},
+    log::entry_drafts::json,
+    mailbox::helpers::{LEASE, ack},
+    random::{Random, seed_from_env},
+    test_length::TestLength,
 };
 
 /// A test of commits that have every kind of part, while other tasks read. No reader may see only a part of a commit.
@@ -34,7 +34,7 @@ pub struct CommitAtomicity {
     pub threads: usize,
     /// The number of tasks that read.
     pub readers: usize,
-    /// Decides what is read. It does not decide the schedule of the tasks.
+    /// The seed of what is read. The schedule of the tasks does not depend on it.
     pub seed: u64,
 }
 
@@ -62,17 +62,17 @@ impl Default for CommitAtomicity {
     /// Returns a test of 200 commits (1,000 at length `full`, 5,000 at length `long`) to 4 threads, with 8 readers.
     /// The seed comes from `AGENTSTORE_HISTORY_SEED`: a number (1 if it is not set), or `random`.
     fn default() -> Self {
-        let commits = Length::choose(200, 1_000, 5_000);
-        Self { commits, threads: 4, readers: 8, seed: seed("AGENTSTORE_HISTORY_SEED") }
+        let commits = TestLength::pick_by_env(200, 1_000, 5_000);
+        Self { commits, threads: 4, readers: 8, seed: seed_from_env("AGENTSTORE_HISTORY_SEED") }
     }
 }
 
 /// The data that all tasks share.
-struct Shared {
+struct AtomicityState {
     stores: TenantStores,
     /// Whether the commits also settle claims.
     settles_claims: bool,
-    writers: AtomicU64,
+    active_writers: AtomicU64,
     is_done: AtomicBool,
     reads: AtomicU64,
 }
@@ -85,21 +85,21 @@ impl CommitAtomicity {
     pub async fn run(self, fixture: impl Fixture) -> Result<AtomicityFigures, Failure> {
         let settles_claims = fixture.lack(Need::Fenced).is_none() && fixture.capabilities().fenced;
         let given = Given::open(Contract::CommitCoordinator, Arc::new(fixture)).await?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(AtomicityState {
             stores: given.stores()?,
             settles_claims,
-            writers: AtomicU64::new(self.threads as u64),
+            active_writers: AtomicU64::new(self.threads as u64),
             is_done: AtomicBool::new(false),
             reads: AtomicU64::new(0),
         });
         let mut random = Random::new(self.seed);
-        let seeds: Vec<Random> = (0..self.threads + self.readers).map(|_| random.fork()).collect();
-        let ends = race(self.threads + self.readers, |task| {
-            let (shared, random) = (Arc::clone(&shared), seeds[task].clone());
+        let task_randoms: Vec<Random> = (0..self.threads + self.readers).map(|_| random.fork()).collect();
+        let results = run_concurrently(self.threads + self.readers, |task| {
+            let (shared, random) = (Arc::clone(&shared), task_randoms[task].clone());
             async move {
                 if task < self.threads {
                     let written = shared.write(&thread_id(task), self.commits / self.threads as u64).await;
-                    if shared.writers.fetch_sub(1, Ordering::SeqCst) == 1 || written.is_err() {
+                    if shared.active_writers.fetch_sub(1, Ordering::SeqCst) == 1 || written.is_err() {
                         shared.is_done.store(true, Ordering::SeqCst);
                     }
                     written
@@ -109,7 +109,7 @@ impl CommitAtomicity {
             }
         });
         let with_seed = |failure: Failure| failure.about(format!("AGENTSTORE_HISTORY_SEED={}", self.seed));
-        ends.await.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(with_seed)?;
+        results.await.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(with_seed)?;
         given.store().close().await?;
         let reads = shared.reads.load(Ordering::SeqCst);
         expect(reads > 0, "no read was made")?;
@@ -121,7 +121,7 @@ fn thread_id(at: usize) -> ThreadId {
     id(&format!("t-{at}"))
 }
 
-impl Shared {
+impl AtomicityState {
     /// Makes one commit after the other. Each commit increases the count that every part of the thread shows by one.
     async fn write(&self, thread: &ThreadId, commits: u64) -> Verdict {
         let coordinator = expect_some(self.stores.commits.as_ref(), "coordinator")?;
@@ -151,15 +151,15 @@ impl Shared {
 
     /// Reads one part after the other. A part must show at least as many commits as any part that was read earlier.
     async fn read(&self, threads: usize, mut random: Random) -> Verdict {
-        let mut seen = vec![(0, "nothing"); threads];
+        let mut last_reads = vec![(0, "nothing"); threads];
         while !self.is_done.load(Ordering::SeqCst) {
             let at = random.below(threads);
             let (thread, part) = (thread_id(at), random.below(6));
-            let (number, what) = self.count_commits_in(&thread, part).await?;
-            let (before, earlier) = seen[at];
-            let why = || format!("{thread}: {what} show {number} commits after {earlier} showed {before}");
+            let (number, part_name) = self.count_commits_in(&thread, part).await?;
+            let (before, earlier) = last_reads[at];
+            let why = || format!("{thread}: {part_name} show {number} commits after {earlier} showed {before}");
             expect(number >= before, why())?;
-            seen[at] = (number, what);
+            last_reads[at] = (number, part_name);
             self.reads.fetch_add(1, Ordering::SeqCst);
             tokio::task::yield_now().await;
         }

@@ -15,7 +15,7 @@ use super::record::Operation;
 /// The number of placements that the search tries for one object before it gives up.
 const MAX_STEPS: u64 = 20_000_000;
 /// The maximum number of lines that a violation shows. The first line is the state, the others are operations.
-const MAX_LINES: usize = 40;
+const MAX_VIOLATION_LINES: usize = 40;
 
 /// Describes what an object does when its operations are executed one after the other.
 pub trait Spec {
@@ -36,20 +36,20 @@ pub trait Spec {
 
     /// Returns the state after `op`, or `None` if `op` cannot return this answer in `state`.
     ///
-    /// Without an answer the outcome of `op` is unknown. The result is then the state after `op` takes effect. If `op`
-    /// has no effect in `state`, the result is `None` or the same state.
-    fn step(&self, state: &Self::State, op: &Self::Op, answer: Option<&Self::Answer>) -> Option<Self::State>;
+    /// If `answer` is `None`, the outcome of `op` is unknown, and the result is the state after `op` has taken effect.
+    /// If `op` has no effect in `state`, the result is `None` or the same state.
+    fn state_after(&self, state: &Self::State, op: &Self::Op, answer: Option<&Self::Answer>) -> Option<Self::State>;
 
-    /// Returns whether `op` changes no state in which it can return this answer, as for a read or a refusal. The search
-    /// then places `op` as early as possible, and tries no other position.
-    fn is_read(&self, op: &Self::Op, answer: &Self::Answer) -> bool;
+    /// Returns whether `op` leaves every state unchanged in which it can return this answer. Reads and refused
+    /// operations do. The search places such an operation as early as possible, and tries no other position.
+    fn has_no_effect(&self, op: &Self::Op, answer: &Self::Answer) -> bool;
 }
 
 /// The size of a history that was checked, and the cost of the check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Checked {
+pub struct CheckFigures {
     /// The number of objects.
-    pub keys: usize,
+    pub objects: usize,
     /// The number of operations on these objects.
     pub operations: usize,
     /// The number of operations whose outcome is unknown.
@@ -64,16 +64,16 @@ pub struct Violation {
     /// The object.
     pub key: String,
     /// Why the search ended.
-    pub why: String,
-    /// The state at the point where the search had placed the most operations, and the operations that it tried to
-    /// place next.
-    pub stuck: Vec<String>,
+    pub reason: String,
+    /// Lines that show how far the search came: the state after it had placed the most operations, and the operations
+    /// that it then tried to place next.
+    pub furthest_lines: Vec<String>,
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "the history of {} is not linearizable: {}", self.key, self.why)?;
-        for operation in &self.stuck {
+        writeln!(f, "the history of {} is not linearizable: {}", self.key, self.reason)?;
+        for operation in &self.furthest_lines {
             writeln!(f, "  {operation}")?;
         }
         Ok(())
@@ -89,17 +89,17 @@ type Operations<'a, S> = Vec<&'a Operation<<S as Spec>::Op, <S as Spec>::Answer>
 ///
 /// # Errors
 /// Returns the first object for which there is no such order, or for which the search exceeds its limit.
-pub fn check<S: Spec>(spec: &S, history: &[Operation<S::Op, S::Answer>]) -> Result<Checked, Box<Violation>> {
+pub fn check<S: Spec>(spec: &S, history: &[Operation<S::Op, S::Answer>]) -> Result<CheckFigures, Box<Violation>> {
     let mut objects: BTreeMap<S::Key, Operations<'_, S>> = BTreeMap::new();
     for operation in history {
         objects.entry(spec.key(&operation.op)).or_default().push(operation);
     }
     let unknown = history.iter().filter(|operation| operation.returned.is_none()).count();
-    let mut checked = Checked { keys: objects.len(), operations: history.len(), unknown, steps: 0 };
+    let mut checked = CheckFigures { objects: objects.len(), operations: history.len(), unknown, steps: 0 };
     for (key, operations) in objects {
         let mut search = Search::new(spec, operations);
-        if let Err((why, stuck)) = search.run() {
-            return Err(Box::new(Violation { key: format!("{key:?}"), why, stuck }));
+        if let Err((reason, furthest_lines)) = search.run() {
+            return Err(Box::new(Violation { key: format!("{key:?}"), reason, furthest_lines }));
         }
         checked.steps += search.steps;
     }
@@ -109,8 +109,8 @@ pub fn check<S: Spec>(spec: &S, history: &[Operation<S::Op, S::Answer>]) -> Resu
 /// The invocations and returns that are not placed yet, in the order of their times.
 ///
 /// The invocation of an operation is the node `2 * operation`, and its return is the node `2 * operation + 1`. The
-/// nodes form a ring of links in both directions; `head` is in front of the first node and behind the last. A placed
-/// operation is taken out and can be put back.
+/// nodes form a ring of links in both directions. The ring also contains `head`, between the last node and the first
+/// one. A placed operation is taken out of the ring and can be put back.
 struct UnplacedOperations {
     next: Vec<usize>,
     previous: Vec<usize>,
@@ -136,7 +136,7 @@ impl UnplacedOperations {
         list
     }
 
-    fn first(&self) -> usize {
+    fn first_node(&self) -> usize {
         self.next[self.head]
     }
 
@@ -153,19 +153,19 @@ impl UnplacedOperations {
 }
 
 /// One bit for each operation, which says whether it is placed.
-type Placed = Vec<u64>;
+type PlacedBits = Vec<u64>;
 
 struct Search<'a, S: Spec> {
     spec: &'a S,
     operations: Operations<'a, S>,
     unplaced: UnplacedOperations,
     state: S::State,
-    placed: Placed,
+    placed: PlacedBits,
     /// The operations in the order in which they are placed. Each is stored with the state before it, except a read,
     /// which changes no state.
-    order: Vec<(usize, Option<S::State>)>,
+    placements: Vec<(usize, Option<S::State>)>,
     /// Configurations that the search has examined without success. When it reaches one of them again, it backtracks.
-    examined: HashSet<(Placed, S::State)>,
+    examined: HashSet<(PlacedBits, S::State)>,
     /// The number of operations that returned and are not placed yet.
     unplaced_returned: usize,
     steps: u64,
@@ -181,7 +181,7 @@ impl<'a, S: Spec> Search<'a, S> {
             unplaced: UnplacedOperations::new(&operations),
             state: spec.initial(),
             placed: vec![0; operations.len().div_ceil(64)],
-            order: Vec::new(),
+            placements: Vec::new(),
             examined: HashSet::new(),
             unplaced_returned,
             steps: 0,
@@ -191,11 +191,11 @@ impl<'a, S: Spec> Search<'a, S> {
     }
 
     fn run(&mut self) -> Result<(), (String, Vec<String>)> {
-        let mut node = self.unplaced.first();
+        let mut node = self.unplaced.first_node();
         // An operation of unknown outcome need not be placed. The search succeeds when all others are placed.
         while self.unplaced_returned > 0 {
             if node.is_multiple_of(2) && node != self.unplaced.head {
-                node = if self.place(node / 2) { self.unplaced.first() } else { self.unplaced.next[node] };
+                node = if self.place(node / 2) { self.unplaced.first_node() } else { self.unplaced.next[node] };
                 if self.steps > MAX_STEPS {
                     return Err((format!("undecided after {MAX_STEPS} steps"), Vec::new()));
                 }
@@ -205,11 +205,11 @@ impl<'a, S: Spec> Search<'a, S> {
             // after it. So the search has to change an earlier decision.
             self.remember_furthest(node);
             let Some(operation) = self.undo_last_change() else {
-                let (placed, stuck) = self.furthest.take().unwrap_or_default();
+                let (placed, furthest_lines) = self.furthest.take().unwrap_or_default();
                 let all = self.operations.len();
                 return Err((
                     format!("only {placed} of {all} operations can be ordered, none of these can be next"),
-                    stuck,
+                    furthest_lines,
                 ));
             };
             node = self.unplaced.next[operation * 2];
@@ -223,19 +223,19 @@ impl<'a, S: Spec> Search<'a, S> {
         self.steps += 1;
         let Operation { op, returned, .. } = self.operations[operation];
         let answer = returned.as_ref().map(|(_, answer)| answer);
-        let Some(after) = self.spec.step(&self.state, op, answer) else { return false };
+        let Some(after) = self.spec.state_after(&self.state, op, answer) else { return false };
         // An operation without effect and without answer need not be placed here. It may still take effect later in
         // the order.
         if answer.is_none() && after == self.state {
             return false;
         }
-        let is_read = answer.is_some_and(|answer| self.spec.is_read(op, answer));
+        let has_no_effect = answer.is_some_and(|answer| self.spec.has_no_effect(op, answer));
         self.toggle_placed(operation);
-        if !is_read && !self.examined.insert((self.placed.clone(), after.clone())) {
+        if !has_no_effect && !self.examined.insert((self.placed.clone(), after.clone())) {
             self.toggle_placed(operation);
             return false;
         }
-        self.order.push((operation, (!is_read).then(|| std::mem::replace(&mut self.state, after))));
+        self.placements.push((operation, (!has_no_effect).then(|| std::mem::replace(&mut self.state, after))));
         self.unplaced.remove(operation * 2);
         if answer.is_some() {
             self.unplaced.remove(operation * 2 + 1);
@@ -251,7 +251,7 @@ impl<'a, S: Spec> Search<'a, S> {
     /// read at its present one.
     fn undo_last_change(&mut self) -> Option<usize> {
         loop {
-            let (operation, before) = self.order.pop()?;
+            let (operation, before) = self.placements.pop()?;
             self.toggle_placed(operation);
             if self.operations[operation].returned.is_some() {
                 self.unplaced.put_back(operation * 2 + 1);
@@ -271,19 +271,19 @@ impl<'a, S: Spec> Search<'a, S> {
 
     /// Remembers the state and the operations that could come next, if more operations are placed than ever before.
     fn remember_furthest(&mut self, node: usize) {
-        if self.furthest.as_ref().is_some_and(|(placed, _)| *placed >= self.order.len()) {
+        if self.furthest.as_ref().is_some_and(|(placed, _)| *placed >= self.placements.len()) {
             return;
         }
-        let mut stuck = vec![format!("state {:?}", self.state)];
-        let mut unplaced = self.unplaced.first();
-        while unplaced != node && stuck.len() < MAX_LINES {
+        let mut furthest_lines = vec![format!("state {:?}", self.state)];
+        let mut unplaced = self.unplaced.first_node();
+        while unplaced != node && furthest_lines.len() < MAX_VIOLATION_LINES {
             let Operation { op, invoked, returned } = self.operations[unplaced / 2];
-            stuck.push(match returned {
+            furthest_lines.push(match returned {
                 Some((time, answer)) => format!("{invoked}..{time} {op:?} -> {answer:?}"),
                 None => format!("{invoked}.. {op:?} -> unknown"),
             });
             unplaced = self.unplaced.next[unplaced];
         }
-        self.furthest = Some((self.order.len(), stuck));
+        self.furthest = Some((self.placements.len(), furthest_lines));
     }
 }

@@ -21,16 +21,16 @@ use crate::{
     case::{Contract, Need},
     check::{Failure, Verdict, expect, expect_eq, expect_kind, expect_some},
     fixture::Fixture,
-    given::{Given, id, keyed_commit_with_message, race, race_two, walk},
-    length::Length,
-    mailbox::draft::{LEASE, ack, mailbox, try_settle},
-    random::{Random, seed},
+    given::{Given, id, keyed_commit_with_message, read_all_pages, run_concurrently, run_two_concurrently},
+    mailbox::helpers::{LEASE, ack, mailbox, try_settle},
+    random::{Random, seed_from_env},
+    test_length::TestLength,
 };
 
 /// The number of dispatches that one call enqueues.
-const BATCH: usize = 500;
+const BATCH_SIZE: usize = 500;
 /// How long the test may take at length `quick`. Longer tests have more dispatches, and get more time.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A test of many tasks that claim and settle dispatches at the same time. No thread may have two holders at a time,
 /// and each dispatch must be done once.
@@ -42,9 +42,9 @@ pub struct RacingClaims {
     /// The number of threads that have these dispatches.
     pub threads: usize,
     /// The number of tasks that claim and settle them.
-    pub consumers: usize,
-    /// Decides how many dispatches each claim asks for, and which of them are released. It does not decide the
-    /// schedule of the tasks.
+    pub workers: usize,
+    /// The seed of how many dispatches each claim asks for, and of which of them are released. The schedule of the
+    /// tasks does not depend on it.
     pub seed: u64,
 }
 
@@ -60,8 +60,8 @@ pub struct ClaimFigures {
 
 impl fmt::Display for ClaimFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { test: RacingClaims { dispatches, threads, consumers, seed }, claims } = self;
-        write!(f, "AGENTSTORE_HISTORY_SEED={seed}: {consumers} consumers, {dispatches} dispatches of {threads} ")?;
+        let Self { test: RacingClaims { dispatches, threads, workers, seed }, claims } = self;
+        write!(f, "AGENTSTORE_HISTORY_SEED={seed}: {workers} workers, {dispatches} dispatches of {threads} ")?;
         write!(f, "threads, each done once; {claims} claims, never two of one thread at a time")
     }
 }
@@ -70,17 +70,17 @@ impl Default for RacingClaims {
     /// Returns a test of 64 tasks with 400 dispatches (2,000 at length `full`, 10,000 at length `long`) and a tenth
     /// as many threads. The seed comes from `AGENTSTORE_HISTORY_SEED`: a number (1 if it is not set), or `random`.
     fn default() -> Self {
-        let dispatches = Length::choose(400, 2_000, 10_000);
-        Self { dispatches, threads: dispatches / 10, consumers: 64, seed: seed("AGENTSTORE_HISTORY_SEED") }
+        let dispatches = TestLength::pick_by_env(400, 2_000, 10_000);
+        Self { dispatches, threads: dispatches / 10, workers: 64, seed: seed_from_env("AGENTSTORE_HISTORY_SEED") }
     }
 }
 
 /// The data that all tasks share.
-struct Shared {
+struct RaceState {
     mailbox: Arc<dyn MailboxStore>,
     test: RacingClaims,
-    /// For each thread the dispatch that is held, if there is one, and the number of the last claim.
-    threads: Mutex<HashMap<ThreadId, (Option<DispatchId>, ClaimNumber)>>,
+    /// For each thread, the dispatch that is claimed now, if there is one, and the number of the last claim.
+    holders: Mutex<HashMap<ThreadId, (Option<DispatchId>, ClaimNumber)>>,
     done: AtomicUsize,
     claims: AtomicU64,
 }
@@ -92,23 +92,27 @@ impl RacingClaims {
     /// If a call fails, if a thread has two holders at a time, or if a dispatch is not done exactly once in the end.
     pub async fn run(self, fixture: impl Fixture) -> Result<ClaimFigures, Failure> {
         let given = Given::open(Contract::MailboxStore, Arc::new(fixture)).await?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(RaceState {
             mailbox: mailbox(&given)?,
             test: self,
-            threads: Mutex::default(),
+            holders: Mutex::default(),
             done: AtomicUsize::new(0),
             claims: AtomicU64::new(0),
         });
         let enqueued_later = self.dispatches / 10;
-        for first in (enqueued_later..self.dispatches).step_by(BATCH) {
-            shared.enqueue(first..self.dispatches.min(first + BATCH)).await?;
+        for first in (enqueued_later..self.dispatches).step_by(BATCH_SIZE) {
+            shared.enqueue(first..self.dispatches.min(first + BATCH_SIZE)).await?;
         }
         let mut random = Random::new(self.seed);
-        let seeds: Vec<Random> = (0..=self.consumers).map(|_| random.fork()).collect();
-        let ends = race(self.consumers + 1, |task| {
-            let (shared, random) = (Arc::clone(&shared), seeds[task].clone());
+        let task_randoms: Vec<Random> = (0..=self.workers).map(|_| random.fork()).collect();
+        let results = run_concurrently(self.workers + 1, |task| {
+            let (shared, random) = (Arc::clone(&shared), task_randoms[task].clone());
             async move {
-                let ended = if task == 0 { shared.produce(enqueued_later).await } else { shared.consume(random).await };
+                let ended = if task == 0 {
+                    shared.enqueue_one_by_one(enqueued_later).await
+                } else {
+                    shared.run_worker(random).await
+                };
                 if ended.is_err() {
                     // The other tasks would wait forever for what this task has not done. This ends them.
                     shared.done.store(self.dispatches, Ordering::SeqCst);
@@ -117,31 +121,31 @@ impl RacingClaims {
             }
         });
         let with_seed = |failure: Failure| failure.about(format!("AGENTSTORE_HISTORY_SEED={}", self.seed));
-        let patience = PATIENCE * Length::choose(1, 5, 25);
-        let ends =
-            timeout(patience, ends).await.map_err(|_| with_seed(Failure::new("not all work was done in time")))?;
-        ends.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(with_seed)?;
+        let time_limit = TEST_TIMEOUT * TestLength::pick_by_env(1, 5, 25);
+        let results =
+            timeout(time_limit, results).await.map_err(|_| with_seed(Failure::new("not all work was done in time")))?;
+        results.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(with_seed)?;
         shared.check().await.map_err(with_seed)?;
         given.store().close().await?;
         Ok(ClaimFigures { test: self, claims: shared.claims.load(Ordering::SeqCst) })
     }
 }
 
-impl Shared {
+impl RaceState {
     async fn enqueue(&self, numbers: impl Iterator<Item = usize>) -> Verdict {
         let threads = self.test.threads;
-        let work = |number: usize| {
+        let new_dispatch = |number: usize| {
             let thread = id(&format!("t-{}", number % threads));
             NewDispatch::new(thread, id("r")).with_id(id(&format!("d-{number}")))
         };
-        for answer in self.mailbox.enqueue(numbers.map(work).collect()).await? {
+        for answer in self.mailbox.enqueue(numbers.map(new_dispatch).collect()).await? {
             answer?;
         }
         Ok(())
     }
 
     /// Enqueues dispatches one by one, while the other tasks try to claim them.
-    async fn produce(&self, count: usize) -> Verdict {
+    async fn enqueue_one_by_one(&self, count: usize) -> Verdict {
         for number in 0..count {
             self.enqueue(std::iter::once(number)).await?;
             tokio::task::yield_now().await;
@@ -149,7 +153,7 @@ impl Shared {
         Ok(())
     }
 
-    async fn consume(&self, mut random: Random) -> Verdict {
+    async fn run_worker(&self, mut random: Random) -> Verdict {
         while self.done.load(Ordering::SeqCst) < self.test.dispatches {
             let limit = 1 + u32::try_from(random.below(4)).unwrap_or_default();
             let claims = self.mailbox.claim(ClaimRequest::new(id("w"), LEASE).up_to(limit)).await?;
@@ -177,15 +181,15 @@ impl Shared {
 
     fn note_claim(&self, held: &ClaimedDispatch) -> Verdict {
         self.claims.fetch_add(1, Ordering::SeqCst);
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = (Some(held.dispatch.id.clone()), held.number);
-        let Some((holder, last)) = threads.insert(held.dispatch.thread.clone(), own) else { return Ok(()) };
+        let mut threads = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
+        let this_claim = (Some(held.dispatch.id.clone()), held.number);
+        let Some((holder, last)) = threads.insert(held.dispatch.thread.clone(), this_claim) else { return Ok(()) };
         expect(holder.is_none(), format!("{} was claimed while {holder:?} was claimed", held.dispatch.id))?;
         expect(last < held.number, format!("claim {} of {} follows claim {last}", held.number, held.dispatch.id))
     }
 
     fn note_settling(&self, held: &ClaimedDispatch) -> Verdict {
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut threads = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
         let claimed = expect_some(threads.get_mut(&held.dispatch.thread), "thread")?;
         expect_eq(claimed.0.take(), Some(held.dispatch.id.clone()))
     }
@@ -193,7 +197,7 @@ impl Shared {
     async fn check(&self) -> Verdict {
         let query = DispatchQuery::new(DispatchFilter::default().in_status([DispatchStatus::Acked]));
         let list = |page| self.mailbox.list_dispatches(query.clone().with_page(page));
-        let acked = walk(PageRequest::first(1_000), list).await?;
+        let acked = read_all_pages(PageRequest::first(1_000), list).await?;
         expect_eq(acked.len(), self.test.dispatches)?;
         let counts = self.mailbox.count_dispatches(None).await?;
         expect_eq((counts.acked, counts.total()), (self.test.dispatches as u64, self.test.dispatches as u64))
@@ -204,14 +208,14 @@ impl Shared {
 /// a holder must be refused, while the next holder writes and settles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StaleHolders {
-    /// The number of holders, each of a thread of its own.
+    /// The number of rounds. Each has one stale holder, in a thread of its own.
     pub rounds: usize,
 }
 
 impl Default for StaleHolders {
     /// Returns a test of 40 holders (200 at lengths `full` and `long`).
     fn default() -> Self {
-        Self { rounds: Length::choose(40, 200, 200) }
+        Self { rounds: TestLength::pick_by_env(40, 200, 200) }
     }
 }
 
@@ -238,33 +242,36 @@ impl StaleHolders {
 
     async fn run_round(given: &Given, round: usize, checks_commits: bool) -> Verdict {
         let (store, thread): (_, ThreadId) = (mailbox(given)?, id(&format!("t-{round}")));
-        let work = |name: &str| NewDispatch::new(thread.clone(), id("r")).with_id(id(&format!("{name}-{round}")));
+        let new_dispatch = |dispatch_name: &str| {
+            NewDispatch::new(thread.clone(), id("r")).with_id(id(&format!("{dispatch_name}-{round}")))
+        };
         let claim = async || {
             let claims = store.claim(ClaimRequest::new(id("w"), LEASE).of_thread(thread.clone())).await?;
             expect_some(claims.claimed.into_iter().next(), "dispatch")
         };
-        store.enqueue(vec![work("a")]).await?.remove(0)?;
+        store.enqueue(vec![new_dispatch("a")]).await?.remove(0)?;
         let stale = claim().await?;
-        let kind = if round.is_multiple_of(2) {
+        let expected_kind = if round.is_multiple_of(2) {
             given.advance(LEASE).await;
             ErrorKind::ClaimLost
         } else {
             store.interrupt(Interrupt::new(thread.clone()).taking_over()).await?;
-            store.enqueue(vec![work("b")]).await?.remove(0)?;
+            store.enqueue(vec![new_dispatch("b")]).await?.remove(0)?;
             ErrorKind::StaleEpoch
         };
         let next = claim().await?;
-        let say = |held: &ClaimedDispatch, key: &str| keyed_commit_with_message(&thread, key, key).fenced(held.fence());
+        let fenced_commit =
+            |held: &ClaimedDispatch, key: &str| keyed_commit_with_message(&thread, key, key).fenced(held.fence());
         if checks_commits {
-            given.expect_accepted(say(&next, "own")).await?;
-            let late = given.commits()?.commit(say(&stale, "late").settling(ack())).await;
-            expect_kind(late, kind)?;
+            given.expect_accepted(fenced_commit(&next, "own")).await?;
+            let late = given.commits()?.commit(fenced_commit(&stale, "late").settling(ack())).await;
+            expect_kind(late, expected_kind)?;
         }
-        expect_kind(store.extend(&stale.claim(), LEASE).await, kind)?;
-        expect_kind(store.start(&stale.claim(), id("i")).await, kind)?;
-        expect_kind(try_settle(given, &stale, ack()).await?, kind)?;
+        expect_kind(store.extend(&stale.claim(), LEASE).await, expected_kind)?;
+        expect_kind(store.start(&stale.claim(), id("i")).await, expected_kind)?;
+        expect_kind(try_settle(given, &stale, ack()).await?, expected_kind)?;
         if checks_commits {
-            given.expect_accepted(say(&next, "end").settling(ack())).await?;
+            given.expect_accepted(fenced_commit(&next, "end").settling(ack())).await?;
             let entries = given.threads()?.list_entries(&thread, EntryQuery::all()).await?.items;
             expect_eq(entries.len(), 2)?;
         } else {
@@ -278,29 +285,29 @@ impl StaleHolders {
 /// A test of holders that settle one millisecond before the end of their lease, exactly at its end or one millisecond
 /// after it, while another worker claims. Exactly one of the two must succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LeaseEdges {
-    /// The number of leases.
+pub struct LeaseExpiryRaces {
+    /// The number of rounds, each with one lease.
     pub rounds: usize,
 }
 
-impl Default for LeaseEdges {
+impl Default for LeaseExpiryRaces {
     /// Returns a test of 60 leases (300 at length `full`, 1,000 at length `long`).
     fn default() -> Self {
-        Self { rounds: Length::choose(60, 300, 1_000) }
+        Self { rounds: TestLength::pick_by_env(60, 300, 1_000) }
     }
 }
 
 /// How often the holder succeeded, and how often the other worker did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct EdgeFigures {
+pub struct LeaseExpiryFigures {
     /// How often the holder settled.
     pub settled: usize,
     /// How often the other worker claimed.
     pub claimed: usize,
 }
 
-impl fmt::Display for EdgeFigures {
+impl fmt::Display for LeaseExpiryFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { settled, claimed } = self;
         write!(
@@ -311,45 +318,51 @@ impl fmt::Display for EdgeFigures {
     }
 }
 
-impl LeaseEdges {
+impl LeaseExpiryRaces {
     /// Runs the test on a new store of `fixture`. The fixture must be able to move the store's time.
     ///
     /// # Errors
     /// If a dispatch is both settled and claimed again, or neither; if it is claimed before its lease has expired; or
     /// if in all rounds the same one of the two succeeds.
-    pub async fn run(self, fixture: impl Fixture) -> Result<EdgeFigures, Failure> {
+    pub async fn run(self, fixture: impl Fixture) -> Result<LeaseExpiryFigures, Failure> {
         let given = Given::open(Contract::MailboxStore, Arc::new(fixture)).await?;
         let time_stands_still = given.fixture().lack(Need::Still).is_none();
-        let (store, mut figures) = (mailbox(&given)?, EdgeFigures::default());
+        let (store, mut figures) = (mailbox(&given)?, LeaseExpiryFigures::default());
         for round in 0..self.rounds {
-            let name: DispatchId = id(&format!("d-{round}"));
-            let work = NewDispatch::new(id(&format!("t-{round}")), id("r")).with_id(name.clone());
-            store.enqueue(vec![work]).await?.remove(0)?;
-            let request = || ClaimRequest::new(id("w"), LEASE).of_dispatch(name.clone());
+            let dispatch_name: DispatchId = id(&format!("d-{round}"));
+            let new_dispatch = NewDispatch::new(id(&format!("t-{round}")), id("r")).with_id(dispatch_name.clone());
+            store.enqueue(vec![new_dispatch]).await?.remove(0)?;
+            let request = || ClaimRequest::new(id("w"), LEASE).of_dispatch(dispatch_name.clone());
             let held = expect_some(store.claim(request()).await?.claimed.pop(), "dispatch")?;
             given.advance(LEASE - Duration::from_millis(1) + Duration::from_millis(round as u64 % 3)).await;
             let (one, other) = (Arc::clone(&store), Arc::clone(&store));
             let (claim, next) = (held.claim(), request());
             let (settled, claimed) =
-                race_two(async move { one.settle(vec![(claim, ack())]).await }, async move { other.claim(next).await })
-                    .await;
+                run_two_concurrently(async move { one.settle(vec![(claim, ack())]).await }, async move {
+                    other.claim(next).await
+                })
+                .await;
             let settled = expect_some(settled?.pop(), "answer")?;
             match (settled, claimed?.claimed.pop()) {
                 (Ok(_), None) => figures.settled += 1,
                 (Err(error), Some(next)) => {
                     expect_eq(error.kind(), ErrorKind::ClaimLost)?;
                     let may_have_expired = !time_stands_still || round % 3 > 0;
-                    expect(may_have_expired, format!("{name} was claimed again before its lease expired"))?;
+                    expect(may_have_expired, format!("{dispatch_name} was claimed again before its lease expired"))?;
                     expect(held.number < next.number, format!("claim {} follows claim {}", next.number, held.number))?;
                     try_settle(&given, &next, ack()).await??;
                     figures.claimed += 1;
                 }
-                (Ok(_), Some(_)) => return Err(Failure::new(format!("{name} was both settled and claimed again"))),
-                (Err(error), None) => return Err(Failure::new(format!("{name} was not settled or claimed: {error}"))),
+                (Ok(_), Some(_)) => {
+                    return Err(Failure::new(format!("{dispatch_name} was both settled and claimed again")));
+                }
+                (Err(error), None) => {
+                    return Err(Failure::new(format!("{dispatch_name} was not settled or claimed: {error}")));
+                }
             }
         }
         given.store().close().await?;
-        let EdgeFigures { settled, claimed } = figures;
+        let LeaseExpiryFigures { settled, claimed } = figures;
         expect(settled > 0 && claimed > 0, format!("{settled} leases were settled, {claimed} claimed again"))?;
         Ok(figures)
     }

@@ -15,23 +15,23 @@ use store_core::{
 };
 
 use super::{
-    check::{Checked, check},
-    faulty::FaultyCoordinator,
-    log::{GuardedLogs, LogAct, LogAnswer, LogOp},
-    record::{Operation, Recorder, to_lines},
+    check::{CheckFigures, check},
+    faulty_coordinator::FaultyCoordinator,
+    guarded_logs::{GuardedLogs, LogAct, LogAnswer, LogOp},
+    record::{Operation, Recorder, to_json_lines},
 };
 use crate::{
     case::Contract,
     check::Failure,
     fixture::Fixture,
-    given::{Given, id, message_entry, race},
-    length::Length,
-    random::{Random, seed},
+    given::{Given, id, message_entry, run_concurrently},
+    random::{Random, seed_from_env},
+    test_length::TestLength,
 };
 
-/// The number of commits of a thread that may have an unknown outcome. Then a new thread replaces it, because each such
-/// commit doubles the number of orders that the checker has to try.
-const MAX_UNKNOWN: usize = 8;
+/// The number of unknown outcomes after which a new thread replaces a thread. Each commit of unknown outcome doubles
+/// the number of orders that the checker has to try.
+const MAX_UNKNOWN_OUTCOMES: usize = 8;
 
 /// A test of guarded commits, repeats and reads that many tasks call at the same time. Their history must be
 /// linearizable.
@@ -43,9 +43,9 @@ pub struct GuardedCommits {
     pub tasks: usize,
     /// The number of threads in use at a time.
     pub threads: usize,
-    /// One commit in this number has an unknown outcome.
+    /// One commit in this many has an unknown outcome.
     pub unknown_once_in: usize,
-    /// Decides what is called. It does not decide the schedule of the tasks.
+    /// The seed of the calls. The schedule of the tasks does not depend on it.
     pub seed: u64,
     /// Whether a history that is not linearizable is written to the folder for temporary files.
     pub saves_history: bool,
@@ -58,7 +58,7 @@ pub struct CommitFigures {
     /// The test.
     pub test: GuardedCommits,
     /// The figures of the checker.
-    pub checked: Checked,
+    pub checked: CheckFigures,
     /// The number of commits that were accepted and answered.
     pub accepted: usize,
     /// The number of repeats that were answered with the first receipt.
@@ -71,8 +71,12 @@ pub struct CommitFigures {
 
 impl fmt::Display for CommitFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { test, checked: Checked { keys, operations, unknown, steps }, .. } = self;
-        write!(f, "AGENTSTORE_HISTORY_SEED={}: {operations} operations on {keys} threads, linearizable, ", test.seed)?;
+        let Self { test, checked: CheckFigures { objects, operations, unknown, steps }, .. } = self;
+        write!(
+            f,
+            "AGENTSTORE_HISTORY_SEED={}: {operations} operations on {objects} threads, linearizable, ",
+            test.seed
+        )?;
         write!(
             f,
             "{unknown} of unknown outcome; {} commits accepted, {} unanswered, ",
@@ -87,10 +91,10 @@ impl Default for GuardedCommits {
     /// operation in a hundred has an unknown outcome. The seed comes from `AGENTSTORE_HISTORY_SEED`: a number (1 if
     /// it is not set), or `random`.
     fn default() -> Self {
-        let seed = seed("AGENTSTORE_HISTORY_SEED");
+        let seed = seed_from_env("AGENTSTORE_HISTORY_SEED");
         // Two operations of three are commits, so that one commit in 66 is about one operation in 100.
         Self {
-            operations: Length::choose(3_000, 20_000, 20_000),
+            operations: TestLength::pick_by_env(3_000, 20_000, 20_000),
             tasks: 64,
             threads: 8,
             unknown_once_in: 66,
@@ -111,22 +115,22 @@ impl GuardedCommits {
     pub async fn run(self, fixture: impl Fixture) -> Result<CommitFigures, Failure> {
         let given = Given::open(Contract::CommitCoordinator, Arc::new(fixture)).await?;
         let mut random = Random::new(self.seed);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(GuardedCommitsState {
             history: Recorder::default(),
             commits: FaultyCoordinator::new(given.commits()?, self.unknown_once_in, random.fork()),
             threads: given.threads()?,
-            unknown: (0..self.threads).map(|_| AtomicUsize::new(0)).collect(),
-            names: AtomicU64::new(0),
+            unknown_outcomes: (0..self.threads).map(|_| AtomicUsize::new(0)).collect(),
+            commit_counter: AtomicU64::new(0),
         });
-        let seeds: Vec<Random> = (0..self.tasks).map(|_| random.fork()).collect();
-        let ends = race(self.tasks, |task| {
-            let caller = Caller::new(Arc::clone(&shared), seeds[task].clone());
+        let task_randoms: Vec<Random> = (0..self.tasks).map(|_| random.fork()).collect();
+        let results = run_concurrently(self.tasks, |task| {
+            let caller = Caller::new(Arc::clone(&shared), task_randoms[task].clone());
             caller.make_calls(self.operations.div_ceil(self.tasks))
         });
-        ends.await.into_iter().collect::<Result<Vec<()>, Failure>>()?;
+        results.await.into_iter().collect::<Result<Vec<()>, Failure>>()?;
         shared.commits.wait_for_late_commits().await;
         for at in 0..self.threads {
-            for number in 0..=shared.unknown[at].load(Ordering::SeqCst) / MAX_UNKNOWN {
+            for number in 0..=shared.unknown_outcomes[at].load(Ordering::SeqCst) / MAX_UNKNOWN_OUTCOMES {
                 shared.read(&thread_id(at, number)).await?;
             }
         }
@@ -147,7 +151,7 @@ impl GuardedCommits {
             return Failure::new(format!("AGENTSTORE_HISTORY_SEED={}", self.seed));
         }
         let path = env::temp_dir().join(format!("agentstore-history-{}-{}.jsonl", std::process::id(), self.seed));
-        let saved = to_lines(history).map_err(std::io::Error::from).and_then(|lines| fs::write(&path, lines));
+        let saved = to_json_lines(history).map_err(std::io::Error::from).and_then(|lines| fs::write(&path, lines));
         Failure::new(match saved {
             Ok(()) => format!("AGENTSTORE_HISTORY_SEED={}, the whole history is in {}", self.seed, path.display()),
             Err(error) => format!("AGENTSTORE_HISTORY_SEED={}, the history could not be saved: {error}", self.seed),
@@ -162,28 +166,28 @@ fn thread_id(at: usize, number: usize) -> ThreadId {
 }
 
 /// The data that all tasks share.
-struct Shared {
+struct GuardedCommitsState {
     history: Recorder<LogOp, LogAnswer>,
     commits: FaultyCoordinator<Arc<dyn CommitCoordinator>>,
     threads: Arc<dyn ThreadRunStore>,
     /// For each index, the number of unknown outcomes of all its threads. It decides which of them is in use.
-    unknown: Vec<AtomicUsize>,
-    names: AtomicU64,
+    unknown_outcomes: Vec<AtomicUsize>,
+    commit_counter: AtomicU64,
 }
 
-impl Shared {
+impl GuardedCommitsState {
     async fn read(&self, thread: &ThreadId) -> Result<Option<Version>, Failure> {
-        let invocation = self.history.invoke(LogOp { thread: thread.to_string(), act: LogAct::Read });
+        let invocation = self.history.record_invocation(LogOp { thread: thread.to_string(), act: LogAct::Read });
         let found = self.threads.load_thread(thread).await?;
         let version = found.as_ref().map(|thread| thread.version);
-        let head = found.as_ref().and_then(head_name);
-        self.history.returned(invocation, LogAnswer::Seen { version: version_number(version), head });
+        let head = found.as_ref().and_then(name_of_head_commit);
+        self.history.record_return(invocation, LogAnswer::Seen { version: version_number(version), head });
         Ok(version)
     }
 }
 
 /// Returns the name of the commit that wrote the head of a thread.
-fn head_name(thread: &Thread) -> Option<u64> {
+fn name_of_head_commit(thread: &Thread) -> Option<u64> {
     thread.head.as_ref()?.as_str().parse().ok()
 }
 
@@ -193,7 +197,7 @@ fn version_number(version: Option<Version>) -> u64 {
 
 /// A task that makes calls.
 struct Caller {
-    shared: Arc<Shared>,
+    shared: Arc<GuardedCommitsState>,
     random: Random,
     /// The index that the task writes to, and the thread that is in use there.
     thread_index: usize,
@@ -205,16 +209,16 @@ struct Caller {
 }
 
 impl Caller {
-    fn new(shared: Arc<Shared>, random: Random) -> Self {
+    fn new(shared: Arc<GuardedCommitsState>, random: Random) -> Self {
         Self { shared, random, thread_index: 0, thread: thread_id(0, 0), known_version: None, sent: Vec::new() }
     }
 
     async fn make_calls(mut self, operations: usize) -> Result<(), Failure> {
         for _ in 0..operations {
             if self.random.once_in(20) || self.sent.is_empty() {
-                self.thread_index = self.random.below(self.shared.unknown.len());
+                self.thread_index = self.random.below(self.shared.unknown_outcomes.len());
             }
-            let number = self.shared.unknown[self.thread_index].load(Ordering::SeqCst) / MAX_UNKNOWN;
+            let number = self.shared.unknown_outcomes[self.thread_index].load(Ordering::SeqCst) / MAX_UNKNOWN_OUTCOMES;
             let thread = thread_id(self.thread_index, number);
             if thread != self.thread {
                 (self.thread, self.known_version) = (thread, None);
@@ -231,26 +235,26 @@ impl Caller {
         Ok(())
     }
 
-    fn guard(&self) -> Expect {
+    fn newest_guard(&self) -> Expect {
         self.known_version.map_or(Expect::Absent, Expect::Version)
     }
 
     async fn commit_new(&mut self) -> Result<(), Failure> {
-        let name = self.shared.names.fetch_add(1, Ordering::SeqCst) + 1;
+        let name = self.shared.commit_counter.fetch_add(1, Ordering::SeqCst) + 1;
         let entry = message_entry("x").with_id(id(&name.to_string()));
         let commit = Commit::new(self.thread.clone()).with_key(id(&name.to_string())).entry(entry);
         self.sent.push((name, commit.clone()));
-        self.send(name, commit.expecting(self.guard())).await
+        self.send(name, commit.expecting(self.newest_guard())).await
     }
 
     /// Repeats an earlier commit, whatever its outcome was, with its old guard or with the newest version as the guard.
-    async fn repeat(&mut self, is_rebased: bool) -> Result<(), Failure> {
+    async fn repeat(&mut self, uses_newest_guard: bool) -> Result<(), Failure> {
         if self.sent.is_empty() {
             return self.commit_new().await;
         }
-        let recent = self.sent.len().saturating_sub(4);
-        let (name, commit) = self.sent[recent + self.random.below(self.sent.len() - recent)].clone();
-        let commit = if is_rebased { commit.expecting(self.guard()) } else { commit };
+        let first_recent = self.sent.len().saturating_sub(4);
+        let (name, commit) = self.sent[first_recent + self.random.below(self.sent.len() - first_recent)].clone();
+        let commit = if uses_newest_guard { commit.expecting(self.newest_guard()) } else { commit };
         self.send(name, commit).await
     }
 
@@ -263,7 +267,7 @@ impl Caller {
             Expect::Any | Expect::Absent => 0,
         };
         let op = LogOp { thread: commit.thread.to_string(), act: LogAct::Commit { from, name } };
-        let invocation = self.shared.history.invoke(op);
+        let invocation = self.shared.history.record_invocation(op);
         let answer = match self.shared.commits.commit(commit).await {
             Ok(receipt) => {
                 // The receipt of a repeat has the version of the first commit, which may be an old one.
@@ -273,7 +277,7 @@ impl Caller {
                 LogAnswer::Committed { version: receipt.version.number(), deduplicated: receipt.deduplicated }
             }
             Err(error) if error.kind() == ErrorKind::CommitUnknown => {
-                self.shared.unknown[self.thread_index].fetch_add(1, Ordering::SeqCst);
+                self.shared.unknown_outcomes[self.thread_index].fetch_add(1, Ordering::SeqCst);
                 return Ok(());
             }
             Err(error) => {
@@ -281,7 +285,7 @@ impl Caller {
                 LogAnswer::Conflict { actual: version_number(self.known_version) }
             }
         };
-        self.shared.history.returned(invocation, answer);
+        self.shared.history.record_return(invocation, answer);
         Ok(())
     }
 }
@@ -294,9 +298,9 @@ fn conflict_version(error: &Error) -> Result<Option<Version>, Failure> {
     }
 }
 
-/// Checks each entry of the logs. Exactly one commit must have been accepted at its version, and must have written it.
-/// If none was accepted there, a commit of unknown outcome must have written it. Every accepted commit must be in a
-/// log.
+/// Checks each entry of the logs. Exactly one commit must have been accepted at the version of the entry, and must have
+/// written it. If no commit was accepted there, a commit of unknown outcome must have written the entry. Also checks
+/// that every accepted commit is in a log.
 async fn check_one_commit_per_version(
     given: &Given,
     history: &History,
@@ -321,7 +325,7 @@ async fn check_one_commit_per_version(
     threads.dedup();
     for thread in threads {
         let log = if given.threads()?.load_thread(&id(thread)).await?.is_some() {
-            given.log(&id(thread)).await?
+            given.read_log(&id(thread)).await?
         } else {
             Vec::new()
         };

@@ -13,7 +13,7 @@ use std::{
 
 use store_core::{
     AppendEvents, Commit, CommitCoordinator, Cursor, Direction, Event, EventQuery, EventStore, Json, NewEvent,
-    PageRequest, Scope, Start, Subscribe,
+    PageRequest, Scope, Subscribe, SubscriptionStart,
 };
 use tokio::{
     task::JoinSet,
@@ -21,24 +21,24 @@ use tokio::{
 };
 
 use super::{
-    order::{EventAct, EventAnswer, EventOp, check_order},
+    event_order::{EventAct, EventAnswer, EventOp, check_order},
     record::{Operation, Recorder},
 };
 use crate::{
     case::Contract,
     check::Failure,
-    event::next,
+    event::next_event,
     fixture::Fixture,
-    given::{Given, id, walk},
-    length::Length,
-    random::{Random, seed},
+    given::{Given, id, read_all_pages},
+    random::{Random, seed_from_env},
+    test_length::TestLength,
 };
 
-/// The names of the last events of the scopes are numbers from this one on. Each scope has two last events, so that a
-/// follower that misses the first one still ends.
-const LAST: u64 = 1 << 40;
+/// The smallest name of a final event. Each scope gets two final events after all others, so that a follower that
+/// misses the first of them still stops.
+const FIRST_FINAL_NAME: u64 = 1 << 40;
 /// The time that a follower waits for its next event.
-const PATIENCE: Duration = Duration::from_secs(60);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A test of events that many tasks append, list and follow at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub struct EventOrder {
     pub writers: usize,
     /// The number of threads that they are appended to. One append in three also goes to a run.
     pub threads: usize,
-    /// Decides what is called. It does not decide the schedule of the tasks.
+    /// The seed of the calls. The schedule of the tasks does not depend on it.
     pub seed: u64,
 }
 
@@ -81,17 +81,17 @@ impl Default for EventOrder {
     /// Returns a test of 1,500 events (15,000 at length `full`, 50,000 at length `long`) of 16 tasks in 4 threads.
     /// The seed comes from `AGENTSTORE_HISTORY_SEED`: a number (1 if it is not set), or `random`.
     fn default() -> Self {
-        let events = Length::choose(1_500, 15_000, 50_000);
-        Self { events, writers: 16, threads: 4, seed: seed("AGENTSTORE_HISTORY_SEED") }
+        let events = TestLength::pick_by_env(1_500, 15_000, 50_000);
+        Self { events, writers: 16, threads: 4, seed: seed_from_env("AGENTSTORE_HISTORY_SEED") }
     }
 }
 
 /// The data that all tasks share.
-struct Shared {
+struct EventOrderState {
     history: Recorder<EventOp, EventAnswer>,
     commits: Arc<dyn CommitCoordinator>,
     events: Arc<dyn EventStore>,
-    names: AtomicU64,
+    event_counter: AtomicU64,
     is_done: AtomicBool,
     test: EventOrder,
 }
@@ -121,9 +121,9 @@ impl EventOrder {
     pub async fn run(self, fixture: impl Fixture) -> Result<EventFigures, Failure> {
         let given = Given::open(Contract::EventStore, Arc::new(fixture)).await?;
         let events = given.stores()?.events.ok_or_else(|| Failure::new("the store has no events"))?;
-        let (names, is_done) = (AtomicU64::new(0), AtomicBool::new(false));
+        let (event_counter, is_done) = (AtomicU64::new(0), AtomicBool::new(false));
         let (history, commits) = (Recorder::default(), given.commits()?);
-        let shared = Arc::new(Shared { history, commits, events, names, is_done, test: self });
+        let shared = Arc::new(EventOrderState { history, commits, events, event_counter, is_done, test: self });
         let mut random = Random::new(self.seed);
         let (mut writers, mut readers, mut followers) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
         for _ in 0..self.writers {
@@ -141,7 +141,7 @@ impl EventOrder {
         }
         join_all(writers).await?;
         for at in 0..self.threads {
-            let last = LAST + 2 * at as u64;
+            let last = FIRST_FINAL_NAME + 2 * at as u64;
             shared.append(scopes(at).to_vec(), vec![last, last + 1], false).await?;
         }
         shared.is_done.store(true, Ordering::SeqCst);
@@ -157,11 +157,11 @@ impl EventOrder {
 }
 
 async fn join_all<T: 'static>(mut tasks: JoinSet<Result<T, Failure>>) -> Result<Vec<T>, Failure> {
-    let mut ends = Vec::new();
+    let mut results = Vec::new();
     while let Some(ended) = tasks.join_next().await {
-        ends.push(ended.map_err(|panic| Failure::new(panic.to_string()))??);
+        results.push(ended.map_err(|panic| Failure::new(panic.to_string()))??);
     }
-    Ok(ends)
+    Ok(results)
 }
 
 /// Where the subscription of a follower starts, and how the follower reads it.
@@ -177,7 +177,7 @@ enum FollowMode {
 }
 
 impl FollowMode {
-    const fn is_from_first(self) -> bool {
+    const fn starts_at_first(self) -> bool {
         matches!(self, Self::First | Self::Restarts | Self::Idle)
     }
 }
@@ -192,28 +192,28 @@ struct FollowerRecord {
     names: Vec<u64>,
 }
 
-impl Shared {
+impl EventOrderState {
     async fn append(&self, scopes: Vec<Scope>, names: Vec<u64>, by_commit: bool) -> Result<(), Failure> {
         let mut drafts = Vec::new();
         for name in &names {
             drafts.push(NewEvent::new(id("fact"), scopes.clone()).with_payload(Json::of(name)?));
         }
         let (request, op) = (AppendEvents::new(drafts), scopes.iter().map(scope_id).collect());
-        let invocation = self.history.invoke(EventOp { scopes: op, act: EventAct::Append(names) });
+        let invocation = self.history.record_invocation(EventOp { scopes: op, act: EventAct::Append(names) });
         match &scopes[..] {
             [Scope::Thread(thread)] if by_commit => {
                 self.commits.commit(Commit::new(thread.clone()).with_events(request)).await.map(drop)?;
             }
             _ => self.events.append_events(request).await.map(drop)?,
         }
-        self.history.returned(invocation, EventAnswer::Appended);
+        self.history.record_return(invocation, EventAnswer::Appended);
         Ok(())
     }
 
     async fn write(self: Arc<Self>, mut random: Random) -> Result<(), Failure> {
         loop {
             let count = 1 + random.below(8) as u64;
-            let first = self.names.fetch_add(count, Ordering::SeqCst);
+            let first = self.event_counter.fetch_add(count, Ordering::SeqCst);
             let names: Vec<_> = (first..(first + count).min(self.test.events)).collect();
             if names.is_empty() {
                 return Ok(());
@@ -261,34 +261,34 @@ impl Shared {
     }
 
     async fn list(&self, act: EventAct, query: EventQuery) -> Result<(Vec<Event>, bool), Failure> {
-        let invocation = self.history.invoke(EventOp { scopes: vec![scope_id(&query.scope)], act });
+        let invocation = self.history.record_invocation(EventOp { scopes: vec![scope_id(&query.scope)], act });
         let page = self.events.list_events(query).await?;
         let names = page.items.iter().map(event_name).collect::<Result<Vec<_>, _>>()?;
         let is_end = page.next.is_none();
-        self.history.returned(invocation, EventAnswer::Read { names, is_end });
+        self.history.record_return(invocation, EventAnswer::Read { names, is_end });
         Ok((page.items, is_end))
     }
 
-    /// Follows a scope until one of its last events arrives.
+    /// Follows a scope until one of its final events arrives.
     async fn follow(
         self: Arc<Self>,
         scope: Scope,
         mode: FollowMode,
         mut random: Random,
     ) -> Result<FollowerRecord, Failure> {
-        while !mode.is_from_first() && self.names.load(Ordering::SeqCst) < self.test.events / 3 {
+        while !mode.starts_at_first() && self.event_counter.load(Ordering::SeqCst) < self.test.events / 3 {
             sleep(Duration::from_millis(1)).await;
         }
         let start = match mode {
-            FollowMode::First | FollowMode::Restarts | FollowMode::Idle => Start::First,
-            FollowMode::Now => Start::Now,
+            FollowMode::First | FollowMode::Restarts | FollowMode::Idle => SubscriptionStart::First,
+            FollowMode::Now => SubscriptionStart::Now,
             FollowMode::Middle => {
                 let page = self.events.list_events(EventQuery::new(scope.clone())).await?;
                 let cursor = page.items.last().and_then(|event| event.cursor(&scope)).cloned();
-                cursor.map_or(Start::First, Start::After)
+                cursor.map_or(SubscriptionStart::First, SubscriptionStart::After)
             }
         };
-        let after = if let Start::After(cursor) = &start { Some(cursor.clone()) } else { None };
+        let after = if let SubscriptionStart::After(cursor) = &start { Some(cursor.clone()) } else { None };
         let invoked = self.history.tick();
         let mut subscription = self.events.subscribe(Subscribe::new(scope.clone(), start)).await?;
         let (times, is_now) = ((invoked, self.history.tick()), mode == FollowMode::Now);
@@ -297,14 +297,15 @@ impl Shared {
         while mode == FollowMode::Idle && !self.is_done.load(Ordering::SeqCst) {
             sleep(Duration::from_millis(1)).await;
         }
-        while followed.names.last().is_none_or(|name| *name < LAST) {
-            let event = timeout(PATIENCE, next(&mut subscription.events)).await;
+        while followed.names.last().is_none_or(|name| *name < FIRST_FINAL_NAME) {
+            let event = timeout(EVENT_TIMEOUT, next_event(&mut subscription.events)).await;
             let event = event.map_err(|_| Failure::new(format!("no event arrived after {}", followed.names.len())))?;
             let event = event.ok_or_else(|| Failure::new("a subscription ended"))??;
             followed.names.push(event_name(&event)?);
             if mode == FollowMode::Restarts && random.once_in(50) {
                 let cursor = event.cursor(&scope).cloned().ok_or_else(|| Failure::new("an event has no cursor"))?;
-                subscription = self.events.subscribe(Subscribe::new(scope.clone(), Start::After(cursor))).await?;
+                subscription =
+                    self.events.subscribe(Subscribe::new(scope.clone(), SubscriptionStart::After(cursor))).await?;
             }
         }
         Ok(followed)
@@ -319,7 +320,7 @@ impl Shared {
         for scope in (0..self.test.threads).flat_map(scopes) {
             let query = EventQuery::new(scope.clone());
             let list = |page| self.events.list_events(query.clone().with_page(page));
-            let all = walk(PageRequest::first(1_000), list).await?;
+            let all = read_all_pages(PageRequest::first(1_000), list).await?;
             let names = all.iter().map(event_name).collect::<Result<Vec<_>, _>>()?;
             let counted = self.events.load_scope(&scope).await?.appended;
             if counted != names.len() as u64 {

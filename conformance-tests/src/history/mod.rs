@@ -4,28 +4,28 @@
 //! - [`Spec`], [`check()`]: describe what an object does when its operations are executed one after the other, and
 //!   decide whether a history of the object is linearizable; [`Registers`] and [`GuardedLogs`] are such descriptions
 //! - [`GuardedCommits`]: checks the history of the commits of a store; [`FaultyCoordinator`] makes outcomes unknown
-//! - [`RacingClaims`], [`StaleHolders`], [`LeaseEdges`]: check which worker holds a dispatch, and which holder may
-//!   still write
+//! - [`RacingClaims`], [`StaleHolders`], [`LeaseExpiryRaces`]: check which worker holds a dispatch, and which holder
+//!   may still write
 //! - [`CommitAtomicity`]: readers read the parts of a thread one after the other, and must never see only a part of a
 //!   commit
 //! - [`AbandonedWork`], [`JumpingClock`]: check dispatches whose workers abandon them, and a store clock that jumps
 //! - [`LongLists`]: checks lists and subscriptions of many pages
-//! - [`RefusedBounds`], [`default_sizes`]: check arguments at the limits and above them
+//! - [`OversizedArguments`], [`check_text_sizes`]: check arguments at the limits and above them
 //! - [`EventOrder`]: records which events readers and subscriptions receive; [`check_order`] checks their order
 
 mod abandoned;
 mod atomicity;
-mod bounds;
 mod check;
 mod claims;
 mod commits;
+mod event_order;
 mod events;
-mod faulty;
-mod log;
-mod order;
+mod faulty_coordinator;
+mod guarded_logs;
+mod long_lists;
+mod oversized_arguments;
 mod record;
 mod register;
-mod streams;
 
 use std::future::Future;
 
@@ -36,17 +36,17 @@ use crate::check::Failure;
 pub use self::{
     abandoned::{AbandonedFigures, AbandonedWork, JumpingClock, JumpingFigures},
     atomicity::{AtomicityFigures, CommitAtomicity},
-    bounds::{BoundFigures, RefusedBounds, default_sizes},
-    check::{Checked, Spec, Violation, check},
-    claims::{ClaimFigures, EdgeFigures, LeaseEdges, RacingClaims, StaleHolders},
+    check::{CheckFigures, Spec, Violation, check},
+    claims::{ClaimFigures, LeaseExpiryFigures, LeaseExpiryRaces, RacingClaims, StaleHolders},
     commits::{CommitFigures, GuardedCommits},
+    event_order::{EventAct, EventAnswer, EventOp, check_order},
     events::{EventFigures, EventOrder},
-    faulty::FaultyCoordinator,
-    log::{GuardedLogs, LogAct, LogAnswer, LogOp},
-    order::{EventAct, EventAnswer, EventOp, check_order},
-    record::{Invocation, Operation, Recorder, from_lines, to_lines},
+    faulty_coordinator::FaultyCoordinator,
+    guarded_logs::{GuardedLogs, LogAct, LogAnswer, LogOp},
+    long_lists::{LongListFigures, LongLists},
+    oversized_arguments::{OversizedArguments, RefusalFigures, check_text_sizes},
+    record::{Invocation, Operation, Recorder, from_json_lines, to_json_lines},
     register::{RegisterAct, RegisterAnswer, RegisterOp, Registers},
-    streams::{LongFigures, LongLists},
 };
 
 /// Turns each history into a test of a backend.
@@ -59,21 +59,21 @@ pub use self::{
 macro_rules! histories {
     ($fixture:expr) => {
         mod histories {
-            /// LC1. Shows CM-3, CM-5, CM-10, CM-17, CM-35 and PR-10.
+            /// LC1. Tests CM-3, CM-5, CM-10, CM-17, CM-35 and PR-10.
             #[test]
             fn guarded_commits_are_linearizable() {
                 let test = $crate::history::GuardedCommits::default();
                 println!("{}", $crate::history::run(test.run($fixture)));
             }
 
-            /// LC5. Shows EV-3, EV-4, EV-13 to EV-17, EV-22 and PR-10.
+            /// LC5. Tests EV-3, EV-4, EV-13 to EV-17, EV-22 and PR-10.
             #[test]
             fn all_readers_see_the_same_order_of_events() {
                 let test = $crate::history::EventOrder::default();
                 println!("{}", $crate::history::run(test.run($fixture)));
             }
 
-            /// MT4. Shows EV-3, EV-11, EV-14, PG-4 and PG-8.
+            /// MT4. Tests EV-3, EV-11, EV-14, PG-4 and PG-8.
             #[test]
             fn long_lists_return_every_record_once() {
                 let test = $crate::history::LongLists::default();
@@ -82,7 +82,7 @@ macro_rules! histories {
 
             $crate::histories_of_mailboxes! { $fixture }
 
-            /// LC4. Shows CM-1, CM-23, CM-33 and PR-10.
+            /// LC4. Tests CM-1, CM-23, CM-33 and PR-10.
             #[test]
             fn no_reader_sees_part_of_a_commit() {
                 let test = $crate::history::CommitAtomicity::default();
@@ -108,35 +108,35 @@ macro_rules! mailbox_histories {
 #[macro_export]
 macro_rules! histories_of_mailboxes {
     ($fixture:expr) => {
-        /// LC2. Shows MB-18, MB-19, MB-25 and MB-46.
+        /// LC2. Tests MB-18, MB-19, MB-25 and MB-46.
         #[test]
         fn work_has_one_holder_at_a_time() {
             let test = $crate::history::RacingClaims::default();
             println!("{}", $crate::history::run(test.run($fixture)));
         }
 
-        /// LK3. Shows MB-30, MB-31 and MB-34.
+        /// LK3. Tests MB-30, MB-31 and MB-34.
         #[test]
         fn the_end_of_a_lease_has_one_winner() {
-            let test = $crate::history::LeaseEdges::default();
+            let test = $crate::history::LeaseExpiryRaces::default();
             println!("{}", $crate::history::run(test.run($fixture)));
         }
 
-        /// LK2. Shows MB-18, MB-31, CM-33, PR-4 and PR-6.
+        /// LK2. Tests MB-18, MB-31, CM-33, PR-4 and PR-6.
         #[test]
         fn no_dispatch_ends_twice_when_the_clock_jumps() {
             let test = $crate::history::JumpingClock::default();
             println!("{}", $crate::history::run(test.run($fixture)));
         }
 
-        /// LC6. Shows MB-29, MB-36, MB-37, PR-11 and PR-12.
+        /// LC6. Tests MB-29, MB-36, MB-37, PR-11 and PR-12.
         #[test]
         fn other_workers_finish_abandoned_work() {
             let test = $crate::history::AbandonedWork::default();
             println!("{}", $crate::history::run(test.run($fixture)));
         }
 
-        /// LC3. Shows MB-33, MB-34, CM-31 and CM-33.
+        /// LC3. Tests MB-33, MB-34, CM-31 and CM-33.
         #[test]
         fn stale_holders_write_nothing() {
             let test = $crate::history::StaleHolders::default();

@@ -22,60 +22,61 @@ pub struct Operation<O, A> {
 /// the smaller time.
 #[derive(Debug)]
 pub struct Recorder<O, A> {
-    log: Mutex<Log<O, A>>,
+    recorded_calls: Mutex<RecordedCalls<O, A>>,
 }
 
 #[derive(Debug)]
-struct Log<O, A> {
+struct RecordedCalls<O, A> {
     clock: u64,
     operations: Vec<Operation<O, A>>,
 }
 
-/// Identifies an operation that was invoked. The caller passes it to [`Recorder::returned`] when the operation returns.
+/// Identifies an operation that was invoked. The caller passes it to [`Recorder::record_return`] when the operation
+/// returns.
 #[derive(Debug)]
 #[must_use]
 pub struct Invocation(usize);
 
 impl<O, A> Default for Recorder<O, A> {
     fn default() -> Self {
-        Self { log: Mutex::new(Log { clock: 0, operations: Vec::new() }) }
+        Self { recorded_calls: Mutex::new(RecordedCalls { clock: 0, operations: Vec::new() }) }
     }
 }
 
 impl<O, A> Recorder<O, A> {
-    fn log(&self) -> MutexGuard<'_, Log<O, A>> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    fn recorded_calls(&self) -> MutexGuard<'_, RecordedCalls<O, A>> {
+        self.recorded_calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Advances the clock and returns the new time.
     pub fn tick(&self) -> u64 {
-        self.log().tick()
+        self.recorded_calls().tick()
     }
 
     /// Records that an operation is about to be called.
-    pub fn invoke(&self, op: O) -> Invocation {
-        let mut log = self.log();
-        let invoked = log.tick();
-        log.operations.push(Operation { op, invoked, returned: None });
-        Invocation(log.operations.len() - 1)
+    pub fn record_invocation(&self, op: O) -> Invocation {
+        let mut recorded_calls = self.recorded_calls();
+        let invoked = recorded_calls.tick();
+        recorded_calls.operations.push(Operation { op, invoked, returned: None });
+        Invocation(recorded_calls.operations.len() - 1)
     }
 
     /// Records the answer of an operation. An operation whose outcome is unknown gets no such call.
     #[expect(clippy::needless_pass_by_value, reason = "an operation returns once")]
-    pub fn returned(&self, invocation: Invocation, answer: A) {
-        let mut log = self.log();
-        let now = log.tick();
-        log.operations[invocation.0].returned = Some((now, answer));
+    pub fn record_return(&self, invocation: Invocation, answer: A) {
+        let mut recorded_calls = self.recorded_calls();
+        let now = recorded_calls.tick();
+        recorded_calls.operations[invocation.0].returned = Some((now, answer));
     }
 
     /// Returns the history so far, and removes it from the recorder.
     #[must_use]
     pub fn take(&self) -> Vec<Operation<O, A>> {
-        std::mem::take(&mut self.log().operations)
+        std::mem::take(&mut self.recorded_calls().operations)
     }
 }
 
-impl<O, A> Log<O, A> {
+impl<O, A> RecordedCalls<O, A> {
     fn tick(&mut self) -> u64 {
         self.clock += 1;
         self.clock
@@ -86,7 +87,7 @@ impl<O, A> Log<O, A> {
 ///
 /// # Errors
 /// If an operation cannot be written as JSON.
-pub fn to_lines<O: Serialize, A: Serialize>(history: &[Operation<O, A>]) -> serde_json::Result<String> {
+pub fn to_json_lines<O: Serialize, A: Serialize>(history: &[Operation<O, A>]) -> serde_json::Result<String> {
     let mut lines = String::new();
     for operation in history {
         lines.push_str(&serde_json::to_string(operation)?);
@@ -99,7 +100,7 @@ pub fn to_lines<O: Serialize, A: Serialize>(history: &[Operation<O, A>]) -> serd
 ///
 /// # Errors
 /// If a line is not an operation.
-pub fn from_lines<O, A>(lines: &str) -> serde_json::Result<Vec<Operation<O, A>>>
+pub fn from_json_lines<O, A>(lines: &str) -> serde_json::Result<Vec<Operation<O, A>>>
 where
     O: for<'a> Deserialize<'a>,
     A: for<'a> Deserialize<'a>,

@@ -66,12 +66,12 @@ impl Spec for Registers {
         0
     }
 
-    fn step(&self, state: &u8, op: &RegisterOp, answer: Option<&RegisterAnswer>) -> Option<u8> {
-        let (given, after) = Self::apply(*state, op.act);
-        answer.is_none_or(|answer| *answer == given).then_some(after)
+    fn state_after(&self, state: &u8, op: &RegisterOp, answer: Option<&RegisterAnswer>) -> Option<u8> {
+        let (expected_answer, after) = Self::apply(*state, op.act);
+        answer.is_none_or(|answer| *answer == expected_answer).then_some(after)
     }
 
-    fn is_read(&self, _op: &RegisterOp, answer: &RegisterAnswer) -> bool {
+    fn has_no_effect(&self, _op: &RegisterOp, answer: &RegisterAnswer) -> bool {
         // A write of the number that the register already holds does not count as a read, because it has an effect at
         // other positions in the order.
         matches!(answer, RegisterAnswer::Value(_) | RegisterAnswer::Set(false))

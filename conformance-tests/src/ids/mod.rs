@@ -1,9 +1,9 @@
-//! Cases about ids and values (promises ID of the contract). They run for every contract, except those in braces, which
-//! would be the same for each contract and run only once, for threads.
+//! Cases about ids and values (promises ID of the contract). They run for every contract, except those in the inner
+//! braces. These do not depend on the contract, and run only once, for threads.
 
 mod corpus;
-mod everywhere;
-mod names;
+mod enum_names;
+mod id_arguments;
 mod storage;
 mod text;
 mod validation;
@@ -24,8 +24,8 @@ macro_rules! ids {
             storage: hostile_ids_work_as_tenant_names ["ID-3", "ID-4", "TN-4"] [];
             storage: hostile_ids_work_everywhere ["ID-2", "ID-3", "ID-4", "ID-7"] [];
             storage: pairs_of_tenant_and_record_never_collide ["ID-4", "TN-4"] [];
-            names: names_never_change ["ID-12"] [];
-            names: unknown_names_of_closed_enums_are_refused ["ID-12"] [];
+            enum_names: stored_names_never_change ["ID-12"] [];
+            enum_names: unknown_names_of_closed_enums_are_refused ["ID-12"] [];
             {
                 storage: pairs_of_thread_and_entry_never_collide ["ID-4"] [Threads];
                 storage: equal_ids_of_different_types_do_not_collide ["ID-7"] [Threads];

@@ -4,13 +4,13 @@ use store_core::{Commit, ThreadFilter};
 
 use super::{
     corpus::{AMBIGUOUS_PAIRS, hostile_ids},
-    everywhere::{expect_found, use_everywhere, write_records},
+    id_arguments::{check_as_ids_everywhere, expect_found_by_each_id, write_records},
 };
 use crate::{
     Contract, Failure, Given, Verdict,
     check::{expect, expect_eq},
     given::{id, message_entry},
-    probe::{first_probe, probes},
+    record_list::{first_record_list, record_lists},
 };
 
 /// Ids are kept and compared byte by byte. Each of sixty similar ids has a record of its own. The record is found under
@@ -20,14 +20,14 @@ pub(super) async fn hostile_ids_are_stored_unchanged(given: &Given) -> Verdict {
     wanted.sort();
     wanted.dedup();
     expect_eq(wanted.len(), 60)?;
-    for probe in probes(given.contract()) {
-        let stores = given.tenant(probe.name())?;
+    for records in record_lists(given.contract()) {
+        let stores = given.tenant(records.name())?;
         for (at, text) in hostile_ids().iter().enumerate() {
-            expect(!probe.has(&stores, text).await?, format!("{}: {text:?} exists already", probe.name()))?;
-            probe.write(&stores, text).await.map_err(|e| Failure::from(e).about(format!("{at} {text:?}")))?;
-            expect(probe.has(&stores, text).await?, format!("{}: {text:?} is not found", probe.name()))?;
+            expect(!records.has(&stores, text).await?, format!("{}: {text:?} exists already", records.name()))?;
+            records.write(&stores, text).await.map_err(|e| Failure::from(e).about(format!("{at} {text:?}")))?;
+            expect(records.has(&stores, text).await?, format!("{}: {text:?} is not found", records.name()))?;
         }
-        expect_eq(&probe.ids(&stores).await?, &wanted).map_err(|failure| failure.about(probe.name()))?;
+        expect_eq(&records.ids(&stores).await?, &wanted).map_err(|failure| failure.about(records.name()))?;
     }
     Ok(())
 }
@@ -36,15 +36,15 @@ pub(super) async fn hostile_ids_are_stored_unchanged(given: &Given) -> Verdict {
 pub(super) async fn hostile_ids_survive_a_reopen(given: &Given) -> Verdict {
     let mut wanted = hostile_ids();
     wanted.sort();
-    for probe in probes(given.contract()) {
-        probe.write_all(&given.tenant(probe.name())?, &hostile_ids()).await?;
+    for records in record_lists(given.contract()) {
+        records.write_all(&given.tenant(records.name())?, &hostile_ids()).await?;
     }
     given.reopen().await?;
-    for probe in probes(given.contract()) {
-        let stores = given.tenant(probe.name())?;
-        expect_eq(&probe.ids(&stores).await?, &wanted).map_err(|failure| failure.about(probe.name()))?;
+    for records in record_lists(given.contract()) {
+        let stores = given.tenant(records.name())?;
+        expect_eq(&records.ids(&stores).await?, &wanted).map_err(|failure| failure.about(records.name()))?;
         for text in &wanted {
-            expect(probe.has(&stores, text).await?, format!("{}: {text:?} is gone", probe.name()))?;
+            expect(records.has(&stores, text).await?, format!("{}: {text:?} is gone", records.name()))?;
         }
     }
     Ok(())
@@ -52,33 +52,33 @@ pub(super) async fn hostile_ids_survive_a_reopen(given: &Given) -> Verdict {
 
 /// Every hostile id can be the name of a tenant. These tenants share no records.
 pub(super) async fn hostile_ids_work_as_tenant_names(given: &Given) -> Verdict {
-    let probe = first_probe(given.contract());
+    let records = first_record_list(given.contract());
     for (at, tenant) in hostile_ids().iter().enumerate() {
-        probe.write_all(&given.tenant(tenant)?, &[format!("own-{at}"), "same".to_owned()]).await?;
+        records.write_all(&given.tenant(tenant)?, &[format!("own-{at}"), "same".to_owned()]).await?;
     }
     for (at, tenant) in hostile_ids().iter().enumerate() {
         let mut wanted = vec![format!("own-{at}"), "same".to_owned()];
         wanted.sort();
-        expect_eq(probe.ids(&given.tenant(tenant)?).await?, wanted).map_err(|failure| failure.about(tenant))?;
+        expect_eq(records.ids(&given.tenant(tenant)?).await?, wanted).map_err(|failure| failure.about(tenant))?;
     }
     Ok(())
 }
 
 /// Every hostile id works wherever a contract takes an id, while all of them are in use.
 pub(super) async fn hostile_ids_work_everywhere(given: &Given) -> Verdict {
-    use_everywhere(given.contract(), &given.stores()?, &hostile_ids()).await
+    check_as_ids_everywhere(given.contract(), &given.stores()?, &hostile_ids()).await
 }
 
 /// Two different pairs of a tenant and a record id never refer to the same record, whatever separators the ids contain.
 pub(super) async fn pairs_of_tenant_and_record_never_collide(given: &Given) -> Verdict {
-    for probe in probes(given.contract()) {
+    for records in record_lists(given.contract()) {
         for (at, [one, two]) in AMBIGUOUS_PAIRS.into_iter().enumerate() {
-            let tenant = |name: &str| given.tenant(&format!("{name}{}{at}", probe.name()));
-            probe.write(&tenant(one.0)?, one.1).await?;
-            expect(!probe.has(&tenant(two.0)?, two.1).await?, format!("{one:?} and {two:?} are the same record"))?;
-            probe.write(&tenant(two.0)?, two.1).await?;
-            expect_eq(probe.ids(&tenant(one.0)?).await?, [one.1])?;
-            expect_eq(probe.ids(&tenant(two.0)?).await?, [two.1])?;
+            let tenant = |name: &str| given.tenant(&format!("{name}{}{at}", records.name()));
+            records.write(&tenant(one.0)?, one.1).await?;
+            expect(!records.has(&tenant(two.0)?, two.1).await?, format!("{one:?} and {two:?} are the same record"))?;
+            records.write(&tenant(two.0)?, two.1).await?;
+            expect_eq(records.ids(&tenant(one.0)?).await?, [one.1])?;
+            expect_eq(records.ids(&tenant(two.0)?).await?, [two.1])?;
         }
     }
     Ok(())
@@ -108,7 +108,7 @@ pub(super) async fn pairs_of_thread_and_entry_never_collide(given: &Given) -> Ve
 pub(super) async fn equal_ids_of_different_types_do_not_collide(given: &Given) -> Verdict {
     let stores = given.tenant("x")?;
     let commits = stores.commits.clone().ok_or_else(|| Failure::new("the store has no commits"))?;
-    let has = |contract: &&Contract| match contract {
+    let has_contract = |contract: &&Contract| match contract {
         Contract::PendingStore => stores.pending.is_some(),
         Contract::EventStore => stores.events.is_some(),
         Contract::MailboxStore => stores.mailbox.is_some(),
@@ -116,7 +116,7 @@ pub(super) async fn equal_ids_of_different_types_do_not_collide(given: &Given) -
         Contract::CommitCoordinator => true,
         Contract::ThreadRunStore | Contract::LiveChannel => false,
     };
-    let contracts: Vec<_> = Contract::ALL.iter().filter(has).collect();
+    let contracts: Vec<_> = Contract::ALL.iter().filter(has_contract).collect();
     for contract in &contracts {
         write_records(**contract, &stores, "x").await.map_err(|failure| failure.about(format!("{contract:?}")))?;
     }
@@ -124,7 +124,9 @@ pub(super) async fn equal_ids_of_different_types_do_not_collide(given: &Given) -
     expect(!commits.commit(other).await?.deduplicated, "two threads share a commit key")?;
     commits.threads().delete_thread(&id("y"), store_core::DeleteRequest::default()).await?;
     for contract in &contracts {
-        expect_found(**contract, &stores, "x").await.map_err(|failure| failure.about(format!("{contract:?}")))?;
+        expect_found_by_each_id(**contract, &stores, "x")
+            .await
+            .map_err(|failure| failure.about(format!("{contract:?}")))?;
     }
     let mut filter = ThreadFilter::default();
     filter.resource_id = Some(id("parent"));

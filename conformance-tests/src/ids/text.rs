@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Texts that some stores cut, strip, normalise or re-encode.
-const TEXTS: [&str; 14] = [
+const UNUSUAL_TEXTS: [&str; 14] = [
     "",
     " ",
     "\u{0}",
@@ -30,7 +30,7 @@ const TEXTS: [&str; 14] = [
 ];
 
 /// JSON that some stores rewrite: the spelling of numbers, the order of keys, repeated keys, escapes.
-const VALUES: [&str; 18] = [
+const UNUSUAL_JSON_VALUES: [&str; 18] = [
     "null",
     "\"\"",
     "{}",
@@ -57,7 +57,7 @@ async fn load_entry(given: &Given, entry: &str) -> Result<std::sync::Arc<Entry>,
 
 /// Text may be any Unicode and is read back unchanged: in titles, messages, labels, kinds, metadata keys, state keys.
 pub(super) async fn any_text_round_trips(given: &Given) -> Verdict {
-    for (at, text) in TEXTS.into_iter().enumerate() {
+    for (at, text) in UNUSUAL_TEXTS.into_iter().enumerate() {
         let (thread, text) = (format!("t-{at}"), text.to_owned());
         let mut fields = ThreadFields::default();
         fields.title = Some(text.clone());
@@ -72,7 +72,7 @@ pub(super) async fn any_text_round_trips(given: &Given) -> Verdict {
         given.expect_accepted(commit.entries(bodies.map(NewEntry::new)).with_state(state)).await?;
         let found = given.thread(&id(&thread)).await?;
         expect_eq((found.title, found.metadata), (fields.title, fields.metadata.clone()))?;
-        let log = given.log(&id(&thread)).await?;
+        let log = given.read_log(&id(&thread)).await?;
         expect_eq(log[0].message(), Some(&Message::user(text.clone())))?;
         let (Body::Checkpoint(checkpoint), Body::Custom(custom)) = (&*log[1].body, &*log[2].body) else {
             return Err(Failure::new(format!("{log:?}")));
@@ -87,7 +87,7 @@ pub(super) async fn any_text_round_trips(given: &Given) -> Verdict {
 /// A JSON value is read back byte for byte: in metadata, state, custom data, tool input, and the request and state of a
 /// run.
 pub(super) async fn json_round_trips_byte_for_byte(given: &Given) -> Verdict {
-    for (at, text) in VALUES.into_iter().enumerate() {
+    for (at, text) in UNUSUAL_JSON_VALUES.into_iter().enumerate() {
         let (thread, value) = (format!("t-{at}"), Json::parse(text)?);
         let mut fields = ThreadFields::default();
         fields.metadata.insert("k".to_owned(), value.clone());
@@ -100,7 +100,7 @@ pub(super) async fn json_round_trips_byte_for_byte(given: &Given) -> Verdict {
         let custom = NewEntry::new(Custom::new("kind", value.clone()));
         given.expect_accepted(commit.entry(NewEntry::new(call.clone())).entry(custom)).await?;
         expect_eq(&given.thread(&id(&thread)).await?.metadata, &fields.metadata)?;
-        let log = given.log(&id(&thread)).await?;
+        let log = given.read_log(&id(&thread)).await?;
         expect_eq(log[0].message(), Some(&call))?;
         expect_eq(&*log[1].body, &Body::Custom(Custom::new("kind", value.clone())))?;
         let context = given.threads()?.load_context(&id(&thread), ContextRequest::head()).await?;
@@ -119,10 +119,10 @@ const MESSAGE_OF_NEWER_RELEASE: &str = concat!(
 
 /// Fields, blocks and kinds that this release does not know are kept, and no read fails because of them.
 pub(super) async fn unknown_fields_blocks_and_kinds_are_kept(given: &Given) -> Verdict {
-    let newer = Message::read(MESSAGE_OF_NEWER_RELEASE).map_err(|error| Failure::new(error.to_string()))?;
+    let newer_message = Message::read(MESSAGE_OF_NEWER_RELEASE).map_err(|error| Failure::new(error.to_string()))?;
     let unknown = NewBody::Unknown { kind: "hologram".to_owned(), data: Json::parse(r#"{"x":1.50,"x":2}"#)? };
     let commit = Commit::new(id("t")).expecting(Expect::Absent);
-    let entries = [NewEntry::new(newer.clone()).with_id(id("m")), NewEntry::new(unknown).with_id(id("u"))];
+    let entries = [NewEntry::new(newer_message.clone()).with_id(id("m")), NewEntry::new(unknown).with_id(id("u"))];
     given.expect_accepted(commit.entries(entries).entry(message_entry("after"))).await?;
     let message = load_entry(given, "m").await?;
     expect_eq(message.message().map(Codec::encode), Some(MESSAGE_OF_NEWER_RELEASE.to_owned()))?;
@@ -130,7 +130,7 @@ pub(super) async fn unknown_fields_blocks_and_kinds_are_kept(given: &Given) -> V
         return Err(Failure::new("the body is no longer of an unknown kind"));
     };
     expect_eq((kind.as_str(), data.as_str()), ("hologram", r#"{"x":1.50,"x":2}"#))?;
-    expect_eq(given.log(&id("t")).await?.len(), 3)?;
+    expect_eq(given.read_log(&id("t")).await?.len(), 3)?;
     given.threads()?.load_context(&id("t"), ContextRequest::head()).await?;
     Ok(())
 }
@@ -149,7 +149,7 @@ pub(super) async fn an_unknown_kind_with_a_known_name_keeps_the_log_readable(giv
             expect_eq(&*found.body, &Body::Unknown { kind: kind.to_owned(), data })?;
         }
     }
-    given.log(&id("t")).await.map(drop)
+    given.read_log(&id("t")).await.map(drop)
 }
 
 /// An unknown block whose kind has the name of a known kind is refused, or is read back as it was written. The same
@@ -161,10 +161,10 @@ pub(super) async fn an_unknown_block_with_a_known_name_keeps_the_log_readable(gi
     let kinds = ["text", "thinking", "image", "tool_use", "tool_result", "opaque", ""].map(unknown);
     for (at, kind) in kinds.into_iter().chain([BlockKind::Opaque(opaque()), BlockKind::Text(String::new())]).enumerate()
     {
-        for carried in [None, Some(opaque())] {
-            let name = format!("{at}-{}", carried.is_some());
+        for opaque_data in [None, Some(opaque())] {
+            let name = format!("{at}-{}", opaque_data.is_some());
             let mut block = Block::new(kind.clone());
-            block.opaque = carried;
+            block.opaque = opaque_data;
             let message = Message::new(Role::User, vec![block]);
             let commit = Commit::new(id("t")).with_key(id(&name));
             let entry = NewEntry::new(message.clone()).with_id(id(&name));
@@ -174,5 +174,5 @@ pub(super) async fn an_unknown_block_with_a_known_name_keeps_the_log_readable(gi
             }
         }
     }
-    given.log(&id("t")).await.map(drop)
+    given.read_log(&id("t")).await.map(drop)
 }

@@ -3,7 +3,7 @@
 use store_core::{
     AgentId, CausationId, CommitKey, CorrelationId, DedupeKey, DispatchId, EntryId, ErrorKind, EventId, EventKey,
     EventKind, IdSource, InstanceId, InterruptKey, Json, LaneId, MAX_ID_BYTES, OrderKey, OutboxId, OutboxTarget,
-    ResourceId, Result, RunId, TenantId, ThreadId, Timestamp, Uuids, WorkerId, WriterId, codec::Codec,
+    ResourceId, Result, RunId, TenantId, ThreadId, Timestamp, UuidSource, WorkerId, WriterId, codec::Codec,
 };
 
 use super::corpus::hostile_ids;
@@ -20,7 +20,7 @@ type MakeId = fn(&str) -> (&'static str, Result<String>, std::result::Result<Str
 macro_rules! id_types {
     ($($id:ident),*) => { [$(|text| {
         let read = serde_json::from_value::<$id>(serde_json::Value::from(text));
-        ($id::WHAT, $id::new(text).map(|id| id.to_string()), read.map(|id| id.as_str().to_owned()))
+        ($id::TYPE_NAME, $id::new(text).map(|id| id.to_string()), read.map(|id| id.as_str().to_owned()))
     }),*] };
 }
 
@@ -49,18 +49,19 @@ const ID_TYPES: [MakeId; 22] = id_types!(
     InterruptKey
 );
 
-/// A text that is empty, blank, longer than 256 bytes or that contains a control character is refused with `Invalid` as
-/// an id, both when the id is created and when it is read from JSON. The error names the type and the reason. Every
+/// A text is refused as an id with `Invalid` if it is empty or blank, is longer than 256 bytes, or contains a control
+/// character, both when the id is created and when it is read from JSON. The error names the type and the reason. Every
 /// other text is a valid id of every type.
 pub(super) async fn ids_are_validated_when_created(_given: &Given) -> Verdict {
-    let mut bad: Vec<String> = ["", " ", " \u{2003}\u{a0} ", "\u{3000}"].map(str::to_owned).to_vec();
-    bad.extend([MAX_ID_BYTES + 1, 4096].map(|bytes| "x".repeat(bytes)));
-    bad.push("é".repeat(129));
-    bad.extend((0..=0x1f_u32).chain(0x7f..=0x9f).filter_map(char::from_u32).map(|control| format!("a{control}b")));
-    for make in ID_TYPES {
-        for text in &bad {
-            let (what, made, read) = make(text);
-            let error = expect_kind(made, ErrorKind::Invalid)?;
+    let mut invalid_texts: Vec<String> = ["", " ", " \u{2003}\u{a0} ", "\u{3000}"].map(str::to_owned).to_vec();
+    invalid_texts.extend([MAX_ID_BYTES + 1, 4096].map(|bytes| "x".repeat(bytes)));
+    invalid_texts.push("é".repeat(129));
+    invalid_texts
+        .extend((0..=0x1f_u32).chain(0x7f..=0x9f).filter_map(char::from_u32).map(|control| format!("a{control}b")));
+    for make_id in ID_TYPES {
+        for text in &invalid_texts {
+            let (what, created, read) = make_id(text);
+            let error = expect_kind(created, ErrorKind::Invalid)?;
             expect(
                 error.to_string().starts_with(&format!("invalid {what} id: ")) || error.to_string().contains(what),
                 error.to_string(),
@@ -68,8 +69,8 @@ pub(super) async fn ids_are_validated_when_created(_given: &Given) -> Verdict {
             expect(read.is_err_and(|error| error.to_string().contains(what)), format!("{text:?} is accepted"))?;
         }
         for text in hostile_ids() {
-            let (what, made, read) = make(&text);
-            expect_eq(made?, text.as_str()).map_err(|failure| failure.about(what))?;
+            let (what, created, read) = make_id(&text);
+            expect_eq(created?, text.as_str()).map_err(|failure| failure.about(what))?;
             expect_eq(read.map_err(|error| Failure::new(error.to_string()))?, text)?;
         }
     }
@@ -79,8 +80,8 @@ pub(super) async fn ids_are_validated_when_created(_given: &Given) -> Verdict {
 /// A generated id is a UUIDv7 in lower case, and ids that are generated one after the other sort in that order. Entries
 /// and dispatches get such ids if the caller gives none.
 pub(super) async fn generated_ids_sort_in_order(given: &Given) -> Verdict {
-    let made: Vec<_> = (0..10_000).map(|_| Uuids.next_id()).collect();
-    expect(made.is_sorted_by(|a, b| a < b), "generated ids are not in order")?;
+    let created: Vec<_> = (0..10_000).map(|_| UuidSource.next_id()).collect();
+    expect(created.is_sorted_by(|a, b| a < b), "generated ids are not in order")?;
     let (stores, mut entries, mut dispatches) = (given.stores()?, Vec::new(), Vec::new());
     if let Some(commits) = &stores.commits {
         let commit = store_core::Commit::new(id("t")).with_key(id("k")).entries((0..50).map(|_| message_entry("x")));
@@ -92,7 +93,7 @@ pub(super) async fn generated_ids_sort_in_order(given: &Given) -> Verdict {
             dispatches.push(answer?.id.to_string());
         }
     }
-    for text in made.iter().take(100).chain(&entries).chain(&dispatches) {
+    for text in created.iter().take(100).chain(&entries).chain(&dispatches) {
         let shape: String = text.chars().map(|c| if c.is_ascii_hexdigit() { 'x' } else { c }).collect();
         expect_eq(shape.as_str(), "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx")?;
         expect(text.as_bytes()[14] == b'7' && b"89ab".contains(&text.as_bytes()[19]), format!("no UUIDv7: {text}"))?;

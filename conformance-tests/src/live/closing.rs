@@ -2,22 +2,25 @@
 
 use store_core::{DeliverLive, ErrorKind, LiveDelivery};
 
-use super::draft::{
-    DEADLINE, Task, accept_command, begin_delivery, begin_wait, custom_command, expect_delivery, expect_no_command,
-    expect_woken, join_task, live, target, wake_ups,
+use super::helpers::{
+    CallTask, DEADLINE, accept_command, begin_delivery, begin_wait, custom_command, expect_delivery, expect_no_command,
+    expect_woken, join_task, live_channel, live_target, wake_ups,
 };
 use crate::{
     Given, Need, Verdict,
     check::{expect, expect_eq, expect_kind},
     given::id,
-    mailbox::draft::{enqueue_all, new_dispatch},
+    mailbox::helpers::{enqueue_all, new_dispatch},
 };
 
 /// A store has a live channel, and wake-ups, unless its fixture declares that it does not.
 pub(super) async fn live_channel_and_wake_ups_exist_exactly_if_declared(given: &Given) -> Verdict {
     let stores = given.stores()?;
-    let has = |need| given.fixture().lack(need).is_none();
-    expect_eq((stores.live().is_some(), stores.wake_ups().is_some()), (has(Need::Live), has(Need::WakeUps)))
+    let is_declared = |need| given.fixture().lack(need).is_none();
+    expect_eq(
+        (stores.live().is_some(), stores.wake_ups().is_some()),
+        (is_declared(Need::Live), is_declared(Need::WakeUps)),
+    )
 }
 
 /// Deletes the tenant `default` if `how` is 0. Otherwise closes the store.
@@ -32,18 +35,18 @@ async fn close_store_or_delete_tenant(given: &Given, how: usize) -> Verdict {
 /// with `Delivered`. Later calls are refused.
 pub(super) async fn closing_ends_receivers(given: &Given) -> Verdict {
     for how in 0..2 {
-        let (live, to) = (live(given)?, target("t", 1));
-        let mut receiver = live.open_live(to.clone()).await?;
-        let mut unread = live.open_live(target("u", 1)).await?;
-        let receiving: Task<()> = tokio::spawn(async move { receiver.next().await.map(drop) });
-        let task = begin_delivery(&live, &target("u", 1), custom_command("a")).await;
+        let (live, target) = (live_channel(given)?, live_target("t", 1));
+        let mut receiver = live.open_live(target.clone()).await?;
+        let mut unread = live.open_live(live_target("u", 1)).await?;
+        let receiving: CallTask<()> = tokio::spawn(async move { receiver.next().await.map(drop) });
+        let task = begin_delivery(&live, &live_target("u", 1), custom_command("a")).await;
         close_store_or_delete_tenant(given, how).await?;
         expect_kind(join_task(receiving).await?, ErrorKind::Closed)?;
         let ended = join_task(task).await?;
         expect(!matches!(ended, Ok(LiveDelivery::Delivered)), "the command was delivered, but not accepted")?;
         expect_kind(unread.next().await.map(drop), ErrorKind::Closed)?;
-        expect_kind(live.open_live(to.clone()).await.map(drop), ErrorKind::Closed)?;
-        expect_kind(live.deliver(DeliverLive::new(to, custom_command("b"))).await, ErrorKind::Closed)?;
+        expect_kind(live.open_live(target.clone()).await.map(drop), ErrorKind::Closed)?;
+        expect_kind(live.deliver(DeliverLive::new(target, custom_command("b"))).await, ErrorKind::Closed)?;
     }
     Ok(())
 }
@@ -62,12 +65,12 @@ pub(super) async fn closing_ends_waits(given: &Given) -> Verdict {
 /// If a read of a receiver is dropped, no command is lost. If a wait for work is dropped, no later wait misses a
 /// wake-up.
 pub(super) async fn a_dropped_call_loses_no_command_and_no_wake_up(given: &Given) -> Verdict {
-    let (live, to) = (live(given)?, target("t", 1));
-    let mut receiver = live.open_live(to.clone()).await?;
+    let (live, target) = (live_channel(given)?, live_target("t", 1));
+    let mut receiver = live.open_live(target.clone()).await?;
     for name in ["a", "b"] {
         // This read gets nothing and is dropped.
         expect_no_command(&mut receiver).await?;
-        let task = begin_delivery(&live, &to, custom_command(name)).await;
+        let task = begin_delivery(&live, &target, custom_command(name)).await;
         accept_command(&mut receiver, &custom_command(name)).await?;
         expect_delivery(task, LiveDelivery::Delivered).await?;
     }

@@ -7,22 +7,22 @@ use store_core::{
     ClaimNumber, Decision, DecisionAction, DeliverLive, ErrorKind, LiveCommand, LiveDelivery, LiveTarget, Settlement,
 };
 
-use super::draft::{
+use super::helpers::{
     DEADLINE, SHORT_PAUSE, accept_command, begin_delivery, custom_command, expect_delivery, expect_no_command,
-    join_task, live, live_input, live_of, next, target,
+    join_task, live_channel, live_channel_of, live_input, live_target, next_command,
 };
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq, expect_kind, expect_some},
-    given::{id, race},
-    log::draft::json,
-    mailbox::draft::{claim, enqueue_and_claim, load, settle},
+    given::{id, run_concurrently},
+    log::entry_drafts::json,
+    mailbox::helpers::{enqueue_and_claim, expect_next_claim, load_dispatch, settle},
 };
 
 /// A receiver gets the commands for its target as they were sent, whatever their kind.
 pub(super) async fn commands_arrive_as_they_were_sent(given: &Given) -> Verdict {
-    let (live, to) = (live(given)?, target("t", 1));
-    let mut receiver = live.open_live(to.clone()).await?;
+    let (live, target) = (live_channel(given)?, live_target("t", 1));
+    let mut receiver = live.open_live(target.clone()).await?;
     for command in [
         LiveCommand::Input(vec![live_input("a"), live_input("b")]),
         LiveCommand::PendingChanged,
@@ -30,7 +30,7 @@ pub(super) async fn commands_arrive_as_they_were_sent(given: &Given) -> Verdict 
         LiveCommand::Decision(Decision::new(id("r"), "ticket", DecisionAction::Resume)),
         LiveCommand::Custom(store_core::Custom::new("k", json("{\"n\":1e2,\"a\":\"\\u0000\"}"))),
     ] {
-        let task = begin_delivery(&live, &to, command.clone()).await;
+        let task = begin_delivery(&live, &target, command.clone()).await;
         accept_command(&mut receiver, &command).await?;
         expect_delivery(task, LiveDelivery::Delivered).await?;
     }
@@ -39,14 +39,14 @@ pub(super) async fn commands_arrive_as_they_were_sent(given: &Given) -> Verdict 
 
 /// A receiver gets no command for a target that differs from its own in thread, run, dispatch or claim number.
 pub(super) async fn a_command_reaches_only_its_target(given: &Given) -> Verdict {
-    let (live, to) = (live(given)?, target("t", 1));
+    let (live, target) = (live_channel(given)?, live_target("t", 1));
     let other =
         |thread: &str, run: &str, dispatch: &str, claim| LiveTarget::new(id(thread), id(run), id(dispatch), claim);
     let later = [(1, 2), (2, 1)].map(|(incarnation, counter)| ClaimNumber { incarnation, counter });
     let others = [
-        other("u", "r", "d", to.claim),
-        other("t", "s", "d", to.claim),
-        other("t", "r", "e", to.claim),
+        other("u", "r", "d", target.claim),
+        other("t", "s", "d", target.claim),
+        other("t", "r", "e", target.claim),
         other("t", "r", "d", later[0]),
         other("t", "r", "d", later[1]),
     ];
@@ -54,13 +54,13 @@ pub(super) async fn a_command_reaches_only_its_target(given: &Given) -> Verdict 
     for other in others {
         receivers.push(live.open_live(other).await?);
     }
-    expect_delivery(begin_delivery(&live, &to, custom_command("nobody")).await, LiveDelivery::NoReceiver).await?;
-    let mut own = live.open_live(to.clone()).await?;
-    let task = begin_delivery(&live, &to, custom_command("own")).await;
+    expect_delivery(begin_delivery(&live, &target, custom_command("nobody")).await, LiveDelivery::NoReceiver).await?;
+    let mut own_receiver = live.open_live(target.clone()).await?;
+    let task = begin_delivery(&live, &target, custom_command("own")).await;
     for receiver in &mut receivers {
         expect_no_command(receiver).await?;
     }
-    accept_command(&mut own, &custom_command("own")).await?;
+    accept_command(&mut own_receiver, &custom_command("own")).await?;
     expect_delivery(task, LiveDelivery::Delivered).await
 }
 
@@ -68,37 +68,37 @@ pub(super) async fn a_command_reaches_only_its_target(given: &Given) -> Verdict 
 /// `NoReceiver` if no receiver has the target open, or if the receiver drops the command or ends. A receiver that opens
 /// the target later does not get the command.
 pub(super) async fn delivered_means_accepted(given: &Given) -> Verdict {
-    let (live, to) = (live(given)?, target("t", 1));
-    expect_delivery(begin_delivery(&live, &to, custom_command("early")).await, LiveDelivery::NoReceiver).await?;
-    let mut receiver = live.open_live(to.clone()).await?;
+    let (live, target) = (live_channel(given)?, live_target("t", 1));
+    expect_delivery(begin_delivery(&live, &target, custom_command("early")).await, LiveDelivery::NoReceiver).await?;
+    let mut receiver = live.open_live(target.clone()).await?;
     expect_no_command(&mut receiver).await?;
-    let task = begin_delivery(&live, &to, custom_command("a")).await;
-    let received = expect_some(next(&mut receiver).await?, "command")?;
+    let task = begin_delivery(&live, &target, custom_command("a")).await;
+    let received = expect_some(next_command(&mut receiver).await?, "command")?;
     expect(!task.is_finished(), "the delivery ended before the command was accepted")?;
     expect_eq(received.accept(), Some(custom_command("a")))?;
     expect_delivery(task, LiveDelivery::Delivered).await?;
-    let task = begin_delivery(&live, &to, custom_command("b")).await;
-    drop(next(&mut receiver).await?);
+    let task = begin_delivery(&live, &target, custom_command("b")).await;
+    drop(next_command(&mut receiver).await?);
     expect_delivery(task, LiveDelivery::NoReceiver).await?;
-    let task = begin_delivery(&live, &to, custom_command("c")).await;
+    let task = begin_delivery(&live, &target, custom_command("c")).await;
     drop(receiver);
     expect_delivery(task, LiveDelivery::NoReceiver).await?;
-    expect_delivery(begin_delivery(&live, &to, custom_command("d")).await, LiveDelivery::NoReceiver).await?;
-    expect_no_command(&mut live.open_live(to).await?).await
+    expect_delivery(begin_delivery(&live, &target, custom_command("d")).await, LiveDelivery::NoReceiver).await?;
+    expect_no_command(&mut live.open_live(target).await?).await
 }
 
 /// A delivery whose command is not accepted before the deadline ends with `Unknown`, whether or not the receiver has
 /// read the command. This does not affect the next delivery.
 pub(super) async fn a_delivery_without_a_timely_answer_is_unknown(given: &Given) -> Verdict {
-    let (live, to) = (live(given)?, target("t", 1));
-    let mut receiver = live.open_live(to.clone()).await?;
-    let request = |name| DeliverLive::new(to.clone(), custom_command(name)).within(SHORT_PAUSE);
+    let (live, target) = (live_channel(given)?, live_target("t", 1));
+    let mut receiver = live.open_live(target.clone()).await?;
+    let request = |name| DeliverLive::new(target.clone(), custom_command(name)).within(SHORT_PAUSE);
     expect_eq(live.deliver(request("a")).await?, LiveDelivery::Unknown)?;
-    let (_unanswered, ended) = tokio::join!(next(&mut receiver), live.deliver(request("b")));
+    let (_unanswered, ended) = tokio::join!(next_command(&mut receiver), live.deliver(request("b")));
     expect_eq(ended?, LiveDelivery::Unknown)?;
-    let task = begin_delivery(&live, &to, custom_command("c")).await;
+    let task = begin_delivery(&live, &target, custom_command("c")).await;
     loop {
-        let received = expect_some(next(&mut receiver).await?, "command")?;
+        let received = expect_some(next_command(&mut receiver).await?, "command")?;
         if *received.command() == custom_command("c") {
             expect_eq(received.accept(), Some(custom_command("c")))?;
             return expect_delivery(task, LiveDelivery::Delivered).await;
@@ -106,22 +106,22 @@ pub(super) async fn a_delivery_without_a_timely_answer_is_unknown(given: &Given)
     }
 }
 
-/// When a target is opened again, the earlier receiver ends: it gets none instead of a command. All later commands go
+/// When a target is opened again, the earlier receiver ends: it gets `None` instead of a command. All later commands go
 /// to the new receiver.
 pub(super) async fn opening_again_ends_the_earlier_receiver(given: &Given) -> Verdict {
-    let (live, to) = (live(given)?, target("t", 1));
-    let mut earlier = live.open_live(to.clone()).await?;
+    let (live, target) = (live_channel(given)?, live_target("t", 1));
+    let mut earlier = live.open_live(target.clone()).await?;
     let listening = tokio::spawn(async move {
-        let ended = next(&mut earlier).await;
+        let ended = next_command(&mut earlier).await;
         (earlier, ended)
     });
     tokio::time::sleep(SHORT_PAUSE).await;
     expect(!listening.is_finished(), "the receiver ended before another was opened")?;
-    let mut later = live.open_live(to.clone()).await?;
+    let mut later = live.open_live(target.clone()).await?;
     let (mut earlier, ended) = listening.await.map_err(|panic| Failure::new(panic.to_string()))?;
     expect(ended?.is_none(), "the earlier receiver got a command")?;
-    let task = begin_delivery(&live, &to, custom_command("a")).await;
-    expect(next(&mut earlier).await?.is_none(), "the earlier receiver got a command")?;
+    let task = begin_delivery(&live, &target, custom_command("a")).await;
+    expect(next_command(&mut earlier).await?.is_none(), "the earlier receiver got a command")?;
     drop(earlier);
     accept_command(&mut later, &custom_command("a")).await?;
     expect_delivery(task, LiveDelivery::Delivered).await
@@ -129,18 +129,18 @@ pub(super) async fn opening_again_ends_the_earlier_receiver(given: &Given) -> Ve
 
 /// The commands of one sender arrive in order, and only at their target, even if other senders send at the same time.
 pub(super) async fn commands_of_a_sender_arrive_in_order(given: &Given) -> Verdict {
-    const MANY: usize = 30;
-    let live = live(given)?;
-    let ends = race(4, |task| {
-        let (live, to) = (Arc::clone(&live), target(["t", "u"][task % 2], task as u64));
+    const COMMANDS: usize = 30;
+    let live = live_channel(given)?;
+    let results = run_concurrently(4, |task| {
+        let (live, target) = (Arc::clone(&live), live_target(["t", "u"][task % 2], task as u64));
         async move {
-            let mut receiver = live.open_live(to.clone()).await?;
-            let send = |at| DeliverLive::new(to.clone(), custom_command(&format!("{task}-{at}"))).within(DEADLINE);
+            let mut receiver = live.open_live(target.clone()).await?;
+            let send = |at| DeliverLive::new(target.clone(), custom_command(&format!("{task}-{at}"))).within(DEADLINE);
             // The deliveries begin one after the other, and then run at the same time.
-            let sending = join_all((0..MANY).map(|at| live.deliver(send(at))));
+            let sending = join_all((0..COMMANDS).map(|at| live.deliver(send(at))));
             let receiving = async {
                 tokio::time::sleep(SHORT_PAUSE).await;
-                for at in 0..MANY {
+                for at in 0..COMMANDS {
                     accept_command(&mut receiver, &custom_command(&format!("{task}-{at}"))).await?;
                 }
                 Ok::<_, Failure>(())
@@ -153,22 +153,22 @@ pub(super) async fn commands_of_a_sender_arrive_in_order(given: &Given) -> Verdi
             Ok::<_, Failure>(())
         }
     });
-    ends.await.into_iter().collect()
+    results.await.into_iter().collect()
 }
 
 /// The receiver of an earlier attempt gets no command for the current attempt, even if the current attempt has no
 /// receiver.
 pub(super) async fn an_earlier_attempt_gets_nothing(given: &Given) -> Verdict {
-    let live = live(given)?;
+    let live = live_channel(given)?;
     let first = enqueue_and_claim(given, "a").await?;
     let mut earlier = live.open_live(LiveTarget::from(&first)).await?;
     settle(given, &first, Settlement::Release).await?;
-    expect_eq(LiveTarget::of(&load(given, "a").await?), None)?;
-    let second = claim(given, "a").await?;
-    let to = expect_some(LiveTarget::of(&load(given, "a").await?), "target")?;
-    expect_delivery(begin_delivery(&live, &to, custom_command("nobody")).await, LiveDelivery::NoReceiver).await?;
+    expect_eq(LiveTarget::of(&load_dispatch(given, "a").await?), None)?;
+    let second = expect_next_claim(given, "a").await?;
+    let target = expect_some(LiveTarget::of(&load_dispatch(given, "a").await?), "target")?;
+    expect_delivery(begin_delivery(&live, &target, custom_command("nobody")).await, LiveDelivery::NoReceiver).await?;
     let mut current = live.open_live(LiveTarget::from(&second)).await?;
-    let task = begin_delivery(&live, &to, custom_command("a")).await;
+    let task = begin_delivery(&live, &target, custom_command("a")).await;
     expect_no_command(&mut earlier).await?;
     accept_command(&mut current, &custom_command("a")).await?;
     expect_delivery(task, LiveDelivery::Delivered).await
@@ -177,11 +177,11 @@ pub(super) async fn an_earlier_attempt_gets_nothing(given: &Given) -> Verdict {
 /// If the receiver does not know the kind of a command, the delivery ends with an error. The receiver does not get this
 /// command, but gets the next one.
 pub(super) async fn an_unreadable_command_is_refused(given: &Given) -> Verdict {
-    let (live, to) = (live(given)?, target("t", 1));
-    let mut receiver = live.open_live(to.clone()).await?;
+    let (live, target) = (live_channel(given)?, live_target("t", 1));
+    let mut receiver = live.open_live(target.clone()).await?;
     let newer = LiveCommand::Unknown { kind: "pause".to_owned(), data: json("{}") };
     let (refused, good) =
-        (begin_delivery(&live, &to, newer).await, begin_delivery(&live, &to, custom_command("a")).await);
+        (begin_delivery(&live, &target, newer).await, begin_delivery(&live, &target, custom_command("a")).await);
     accept_command(&mut receiver, &custom_command("a")).await?;
     let error = expect_kind(join_task(refused).await?, ErrorKind::Invalid)?;
     expect(error.to_string().contains("pause"), "the error does not name the kind")?;
@@ -190,12 +190,12 @@ pub(super) async fn an_unreadable_command_is_refused(given: &Given) -> Verdict {
 
 /// A command of one tenant never reaches a receiver of another tenant, even if their targets are equal.
 pub(super) async fn tenants_have_their_own_targets(given: &Given) -> Verdict {
-    let (one, two) = (live_of(&given.tenant("acme")?)?, live_of(&given.tenant("acm")?)?);
-    let to = target("t", 1);
-    let mut first = one.open_live(to.clone()).await?;
-    expect_delivery(begin_delivery(&two, &to, custom_command("a")).await, LiveDelivery::NoReceiver).await?;
-    let mut second = two.open_live(to.clone()).await?;
-    let task = begin_delivery(&one, &to, custom_command("b")).await;
+    let (one, two) = (live_channel_of(&given.tenant("acme")?)?, live_channel_of(&given.tenant("acm")?)?);
+    let target = live_target("t", 1);
+    let mut first = one.open_live(target.clone()).await?;
+    expect_delivery(begin_delivery(&two, &target, custom_command("a")).await, LiveDelivery::NoReceiver).await?;
+    let mut second = two.open_live(target.clone()).await?;
+    let task = begin_delivery(&one, &target, custom_command("b")).await;
     expect_no_command(&mut second).await?;
     accept_command(&mut first, &custom_command("b")).await?;
     expect_delivery(task, LiveDelivery::Delivered).await

@@ -3,12 +3,12 @@
 mod cancel;
 mod closing;
 mod deliver;
-mod draft;
-mod queue;
+mod deliver_or_queue;
+mod helpers;
 mod wait;
 
 /// Passes the list of the cases of this area to the macro `$callback`. Each item of the list has the file, the case,
-/// the promises of the contract that the case shows, and what the case needs.
+/// the promises of the contract that the case tests, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! live {
@@ -23,8 +23,8 @@ macro_rules! live {
             deliver: an_earlier_attempt_gets_nothing ["LV-5"] [Live];
             deliver: an_unreadable_command_is_refused ["LV-6"] [Live];
             deliver: tenants_have_their_own_targets ["TN-2"] [Live];
-            queue: input_is_delivered_live_or_queued ["LV-12", "LV-7"] [Threads, Live];
-            queue: input_enters_the_log_once ["LV-12", "PR-20"] [Threads, Live, Race];
+            deliver_or_queue: input_is_delivered_live_or_queued ["LV-12", "LV-7"] [Threads, Live];
+            deliver_or_queue: input_enters_the_log_once ["LV-12", "PR-20"] [Threads, Live, Race];
             wait: new_work_wakes_waiting_workers ["LV-8"] [WakeUps];
             wait: a_freed_thread_wakes_waiting_workers ["LV-8"] [WakeUps];
             wait: a_settling_commit_wakes_waiting_workers ["LV-8"] [WakeUps, Fenced];

@@ -2,16 +2,16 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use store_core::{Interrupt, Requeue, Settlement, Waited};
+use store_core::{Interrupt, Requeue, Settlement, WaitResult};
 
-use super::draft::{DEADLINE, SHORT_PAUSE, begin_wait, expect_woken, wake_ups};
+use super::helpers::{DEADLINE, SHORT_PAUSE, begin_wait, expect_woken, wake_ups};
 use crate::{
     Given, Verdict,
     check::{expect, expect_eq},
     given::{id, keyed_commit_with_message},
-    mailbox::draft::{
-        LEASE, TICK, ack, claim, claim_next, claim_request, delayed_dispatch, enqueue_all, enqueue_and_claim,
-        interrupt, mailbox, new_dispatch, retry, settle, try_settle,
+    mailbox::helpers::{
+        LEASE, MILLISECOND, ack, claim_next, claim_request, delayed_dispatch, enqueue_all, enqueue_and_claim,
+        expect_next_claim, interrupt_thread_t, mailbox, new_dispatch, retry, settle, try_settle,
     },
 };
 
@@ -26,15 +26,15 @@ pub(super) async fn new_work_wakes_waiting_workers(given: &Given) -> Verdict {
     for task in all {
         expect_woken(task).await?;
     }
-    expect_eq(wake_ups(given)?.wait(DEADLINE).await?, Waited::Woken)?;
-    let claimed = claim(given, "a").await?;
+    expect_eq(wake_ups(given)?.wait(DEADLINE).await?, WaitResult::Woken)?;
+    let claimed = expect_next_claim(given, "a").await?;
     settle(given, &claimed, Settlement::DeadLetter { error: "bad".to_owned() }).await?;
     let task = begin_wait(given).await?;
     for (_, requeued) in store.requeue(Requeue::ids([id("a")])).await? {
         requeued?;
     }
     expect_woken(task).await?;
-    claim(given, "a").await.map(drop)
+    expect_next_claim(given, "a").await.map(drop)
 }
 
 /// A waiting worker is woken when the claim of a thread with queued dispatches ends, however it ends.
@@ -56,18 +56,18 @@ pub(super) async fn a_freed_thread_wakes_waiting_workers(given: &Given) -> Verdi
     }
     // The first refused write after an interrupt supersedes the claimed dispatch, so that the next one can be claimed.
     let stale = enqueue_and_claim(given, "e").await?;
-    interrupt(given).await?;
+    interrupt_thread_t(given).await?;
     enqueue_all(given, [new_dispatch("t", "f")]).await?;
     let task = begin_wait(given).await?;
     expect(try_settle(given, &stale, ack()).await?.is_err(), "a stale claim was settled")?;
     expect_woken(task).await?;
-    let taken_over = claim(given, "f").await?;
+    let taken_over = expect_next_claim(given, "f").await?;
     let task = begin_wait(given).await?;
     mailbox(given)?.interrupt(Interrupt::new(id("t")).taking_over()).await?;
     enqueue_all(given, [new_dispatch("t", "g")]).await?;
     expect_woken(task).await?;
     expect(try_settle(given, &taken_over, ack()).await?.is_err(), "a stale claim was settled")?;
-    claim(given, "g").await.map(drop)
+    expect_next_claim(given, "g").await.map(drop)
 }
 
 /// A commit that settles its claim wakes waiting workers if the thread has another queued dispatch.
@@ -77,7 +77,7 @@ pub(super) async fn a_settling_commit_wakes_waiting_workers(given: &Given) -> Ve
     let task = begin_wait(given).await?;
     given.expect_accepted(keyed_commit_with_message(&id("t"), "k", "x").fenced(held.fence()).settling(ack())).await?;
     expect_woken(task).await?;
-    claim(given, "b").await.map(drop)
+    expect_next_claim(given, "b").await.map(drop)
 }
 
 /// If nothing can be claimed, a wait ends at its timeout, even if a dispatch becomes available later. With a timeout of
@@ -85,14 +85,14 @@ pub(super) async fn a_settling_commit_wakes_waiting_workers(given: &Given) -> Ve
 pub(super) async fn a_wait_ends_at_its_timeout(given: &Given) -> Verdict {
     let wake_ups = wake_ups(given)?;
     for time in [Duration::ZERO, SHORT_PAUSE] {
-        expect_eq(wake_ups.wait(time).await?, Waited::TimedOut)?;
+        expect_eq(wake_ups.wait(time).await?, WaitResult::TimedOut)?;
     }
     enqueue_all(given, [delayed_dispatch("t", "a", MINUTE), new_dispatch("u", "b")]).await?;
-    expect_eq(wake_ups.wait(Duration::ZERO).await?, Waited::Woken)?;
-    let held = claim(given, "b").await?;
-    expect_eq(wake_ups.wait(SHORT_PAUSE).await?, Waited::TimedOut)?;
+    expect_eq(wake_ups.wait(Duration::ZERO).await?, WaitResult::Woken)?;
+    let held = expect_next_claim(given, "b").await?;
+    expect_eq(wake_ups.wait(SHORT_PAUSE).await?, WaitResult::TimedOut)?;
     settle(given, &held, ack()).await?;
-    expect_eq(wake_ups.wait(SHORT_PAUSE).await?, Waited::TimedOut)
+    expect_eq(wake_ups.wait(SHORT_PAUSE).await?, WaitResult::TimedOut)
 }
 
 /// A waiting worker is woken when a dispatch becomes available, and not before. The dispatch may have been enqueued
@@ -100,25 +100,25 @@ pub(super) async fn a_wait_ends_at_its_timeout(given: &Given) -> Verdict {
 pub(super) async fn a_dispatch_that_becomes_due_wakes_waiting_workers(given: &Given) -> Verdict {
     enqueue_all(given, [delayed_dispatch("t", "a", MINUTE)]).await?;
     let task = begin_wait(given).await?;
-    given.advance(MINUTE - TICK).await;
+    given.advance(MINUTE - MILLISECOND).await;
     tokio::time::sleep(SHORT_PAUSE).await;
     expect(!task.is_finished(), "the worker was woken before the dispatch was due")?;
-    given.advance(TICK).await;
+    given.advance(MILLISECOND).await;
     expect_woken(task).await?;
-    let held = claim(given, "a").await?;
+    let held = expect_next_claim(given, "a").await?;
     mailbox(given)?.extend(&held.claim(), MINUTE * 3).await?;
     enqueue_all(given, [delayed_dispatch("u", "b", MINUTE * 2)]).await?;
     let task = begin_wait(given).await?;
     enqueue_all(given, [delayed_dispatch("v", "c", MINUTE / 2)]).await?;
     given.advance(MINUTE / 2).await;
     expect_woken(task).await?;
-    let other = claim(given, "c").await?;
+    let other = expect_next_claim(given, "c").await?;
     settle(given, &other, ack()).await?;
     let task = begin_wait(given).await?;
     settle(given, &held, retry(MINUTE / 4)).await?;
     given.advance(MINUTE / 4).await;
     expect_woken(task).await?;
-    claim(given, "a").await.map(drop)
+    expect_next_claim(given, "a").await.map(drop)
 }
 
 /// A waiting worker is woken when a lease expires, even if the claim was made during the wait.
@@ -127,7 +127,7 @@ pub(super) async fn an_expired_lease_wakes_waiting_workers(given: &Given) -> Ver
     let task = begin_wait(given).await?;
     given.advance(LEASE).await;
     expect_woken(task).await?;
-    let first = claim(given, "a").await?;
+    let first = expect_next_claim(given, "a").await?;
     mailbox(given)?.extend(&first.claim(), LEASE * 3).await?;
     enqueue_all(given, [delayed_dispatch("u", "b", MINUTE * 10)]).await?;
     let task = begin_wait(given).await?;
@@ -135,7 +135,7 @@ pub(super) async fn an_expired_lease_wakes_waiting_workers(given: &Given) -> Ver
     expect_eq(claims.claimed.len(), 1)?;
     given.advance(LEASE).await;
     expect_woken(task).await?;
-    claim(given, "b").await.map(drop)
+    expect_next_claim(given, "b").await.map(drop)
 }
 
 /// A worker that only claims, and never waits, finds all dispatches: new ones, those that become due, those that are

@@ -5,23 +5,23 @@ use std::{collections::BTreeSet, sync::Arc};
 use store_core::{Commit, CommitCoordinator, ErrorKind, Json, Message, NewEntry, Receipt, StateChange, ThreadPatch};
 
 use super::{
-    draft::{compaction, custom, label, rewind, rewind_to_start, side_note, user_entries, user_entry},
-    writer::Writer,
+    entry_drafts::{compaction, custom_entry, label, rewind, rewind_to_start, side_note, user_entries, user_entry},
+    writer::ThreadWriter,
 };
 use crate::{
     check::{Failure, Verdict, expect, expect_eq},
-    given::{Given, id, keyed_commit_with_message, race},
+    given::{Given, id, keyed_commit_with_message, run_concurrently},
 };
 
 /// Entries get consecutive sequence numbers, in the order in which the commit gives them. The receipt has the first of
 /// these numbers and the ids of all entries, both those that were given and those that the store generated.
 pub(crate) async fn entries_are_numbered_in_the_order_given(given: &Given) -> Verdict {
-    let writer = Writer::new(given, "t");
+    let writer = ThreadWriter::new(given, "t");
     let first = writer.append(user_entries(&["a", "b", "c"])).await?;
     let second = writer.append([NewEntry::new(Message::user("generated")), side_note("d")]).await?;
     expect_eq((first.first_seq, first.version.number()), (Some(1), 3))?;
     expect_eq((second.first_seq, second.version.number()), (Some(4), 5))?;
-    let log = given.log(&writer.thread).await?;
+    let log = given.read_log(&writer.thread).await?;
     expect_eq(log.iter().map(|entry| entry.seq).collect::<Vec<_>>(), vec![1, 2, 3, 4, 5])?;
     let ids: Vec<_> = log.iter().map(|entry| entry.id.clone()).collect();
     expect_eq([first.entry_ids, second.entry_ids].concat(), ids.clone())?;
@@ -34,25 +34,31 @@ pub(crate) async fn concurrent_writers_leave_no_gap(given: &Given) -> Verdict {
     const TASKS: usize = 8;
     const ROUNDS: usize = 12;
     let commits = given.commits()?;
-    let write = |task: usize| write_rounds(Arc::clone(&commits), task, ROUNDS);
-    let receipts: Vec<Receipt> =
-        race(TASKS, write).await.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
-    let log = given.log(&id("t")).await?;
+    let write = |task: usize| commit_rounds(Arc::clone(&commits), task, ROUNDS);
+    let receipts: Vec<Receipt> = run_concurrently(TASKS, write)
+        .await
+        .into_iter()
+        .collect::<Result<Vec<_>, _>>()?
+        .into_iter()
+        .flatten()
+        .collect();
+    let log = given.read_log(&id("t")).await?;
     let seqs: Vec<_> = log.iter().map(|entry| entry.seq).collect();
     expect_eq(seqs, (1..=log.len() as u64).collect::<Vec<_>>())?;
     expect_eq(receipts.len(), TASKS * ROUNDS)?;
-    let mut named = 0;
+    let mut ids_in_receipts = 0;
     for receipt in receipts {
         let first = usize::try_from(receipt.first_seq.unwrap_or_default()).unwrap_or_default();
         for (at, entry) in receipt.entry_ids.iter().enumerate() {
             expect_eq(log.get(first + at - 1).map(|entry| &entry.id), Some(entry))?;
-            named += 1;
+            ids_in_receipts += 1;
         }
     }
-    expect_eq(named, log.len())
+    expect_eq(ids_in_receipts, log.len())
 }
 
-async fn write_rounds(
+/// Makes `rounds` commits to the thread `t`, with one to three entries each. Returns the receipts.
+async fn commit_rounds(
     commits: Arc<dyn CommitCoordinator>,
     task: usize,
     rounds: usize,
@@ -69,53 +75,54 @@ async fn write_rounds(
 /// The parent of an entry that names no parent is the entry before it in the commit. Side entries are not counted. The
 /// parent of the first entry is the head of the thread.
 pub(crate) async fn each_entry_is_the_parent_of_the_next(given: &Given) -> Verdict {
-    let writer = Writer::with_entries(
+    let writer = ThreadWriter::with_entries(
         given,
         "t",
         [user_entry("a"), side_note("beside a"), user_entry("b"), side_note("beside b")],
     )
     .await?;
-    writer.accept([side_note("also beside b"), user_entry("c")]).await?;
+    writer.expect_accepted([side_note("also beside b"), user_entry("c")]).await?;
     for (name, parent) in
         [("a", ""), ("beside a", "a"), ("b", "a"), ("beside b", "b"), ("also beside b", "b"), ("c", "b")]
     {
-        expect_eq(writer.parent(name).await?, parent).map_err(|failure| failure.about(name))?;
+        expect_eq(writer.parent_id(name).await?, parent).map_err(|failure| failure.about(name))?;
     }
     // In a thread without a head neither a side entry nor the entry after it gets a parent.
-    let empty = Writer::with_entries(given, "empty", [side_note("first"), user_entry("root")]).await?;
-    expect_eq((empty.parent("first").await?, empty.parent("root").await?), (String::new(), String::new()))
+    let empty = ThreadWriter::with_entries(given, "empty", [side_note("first"), user_entry("root")]).await?;
+    expect_eq((empty.parent_id("first").await?, empty.parent_id("root").await?), (String::new(), String::new()))
 }
 
 /// Every entry that is not a side entry becomes the head when it is committed, whatever its body and its parent are.
 pub(crate) async fn every_entry_but_a_side_entry_becomes_the_head(given: &Given) -> Verdict {
-    let writer = Writer::with_entries(given, "t", user_entries(&["a", "b"])).await?;
-    expect_eq(writer.head().await?, "b")?;
+    let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a", "b"])).await?;
+    expect_eq(writer.head_id().await?, "b")?;
     let receipt = writer.append([user_entry("c").below(id("a"))]).await?;
-    expect_eq((writer.head().await?, receipt.head), ("c".to_owned(), Some(id("c"))))?;
-    for entry in [custom("d"), compaction("e", "a", "c"), label("a", Some("x")).with_id(id("f")).with_side(false)] {
+    expect_eq((writer.head_id().await?, receipt.head), ("c".to_owned(), Some(id("c"))))?;
+    for entry in [custom_entry("d"), compaction("e", "a", "c"), label("a", Some("x")).with_id(id("f")).with_side(false)]
+    {
         let name = entry.id.clone();
-        writer.accept([entry]).await?;
-        expect_eq(writer.load().await?.head, name)?;
+        writer.expect_accepted([entry]).await?;
+        expect_eq(writer.load_thread().await?.head, name)?;
     }
     let receipt = writer.append([side_note("g"), label("a", None)]).await?;
-    expect_eq((writer.head().await?, receipt.head), ("f".to_owned(), Some(id("f"))))
+    expect_eq((writer.head_id().await?, receipt.head), ("f".to_owned(), Some(id("f"))))
 }
 
 /// No later commit or update changes an entry.
 pub(crate) async fn an_entry_never_changes(given: &Given) -> Verdict {
-    let writer = Writer::with_entries(given, "t", user_entries(&["a", "b", "c"])).await?;
-    let before = given.log(&writer.thread).await?;
-    writer.accept([label("b", Some("x")), side_note("d"), compaction("e", "a", "b")]).await?;
-    writer.accept([rewind("a"), user_entry("f")]).await?;
-    writer.accept([user_entry("g").below(id("b")), rewind_to_start()]).await?;
+    let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a", "b", "c"])).await?;
+    let before = given.read_log(&writer.thread).await?;
+    writer.expect_accepted([label("b", Some("x")), side_note("d"), compaction("e", "a", "b")]).await?;
+    writer.expect_accepted([rewind("a"), user_entry("f")]).await?;
+    writer.expect_accepted([user_entry("g").below(id("b")), rewind_to_start()]).await?;
     let state = StateChange::new().set("k", Json::null());
     given.expect_accepted(Commit::new(writer.thread.clone()).with_state(state)).await?;
     let patch = ThreadPatch::default().with_title("new");
     given.threads()?.update_thread(&writer.thread, patch, store_core::Expect::Any).await?;
-    let after = given.log(&writer.thread).await?;
+    let after = given.read_log(&writer.thread).await?;
     expect_eq(after.get(..3), Some(&before[..]))?;
     for entry in before {
-        expect_eq(writer.entry(entry.id.as_str()).await?, entry)?;
+        expect_eq(writer.load_entry(entry.id.as_str()).await?, entry)?;
     }
     Ok(())
 }
@@ -123,7 +130,7 @@ pub(crate) async fn an_entry_never_changes(given: &Given) -> Verdict {
 /// An entry id that the thread already has, or that occurs twice in a commit, is refused. The branches and the contents
 /// of the entries do not matter. Another thread may use the same id.
 pub(crate) async fn an_entry_id_is_used_once(given: &Given) -> Verdict {
-    let writer = Writer::with_entries(
+    let writer = ThreadWriter::with_entries(
         given,
         "t",
         [user_entry("a"), user_entry("b"), side_note("c"), rewind("a").with_id(id("d"))],
@@ -137,24 +144,24 @@ pub(crate) async fn an_entry_id_is_used_once(given: &Given) -> Verdict {
     let error =
         writer.expect_refused([user_entry("new"), side_note("x"), user_entry("new")], ErrorKind::AlreadyExists).await?;
     expect_eq(error.part(), Some("entries[2]"))?;
-    let other = Writer::with_entries(given, "other", user_entries(&["a", "b"])).await?;
-    other.expect_log("a b").await
+    let other = ThreadWriter::with_entries(given, "other", user_entries(&["a", "b"])).await?;
+    other.expect_log_ids("a b").await
 }
 
 /// Of several concurrent commits with the same entry id, exactly one succeeds.
 pub(crate) async fn an_entry_id_has_one_winner(given: &Given) -> Verdict {
     for round in 0..20 {
         let commits = given.commits()?;
-        let results = race(4, |task| {
+        let results = run_concurrently(4, |task| {
             let (commits, name) = (Arc::clone(&commits), format!("e{round}"));
             let commit =
                 keyed_commit_with_message(&id("t"), &format!("{round}-{task}"), "before").entry(user_entry(&name));
             async move { commits.commit(commit).await }
         })
         .await;
-        let (_, lost) = crate::check::expect_exactly_one(results)?;
-        crate::check::expect_kinds(lost, ErrorKind::AlreadyExists)?;
+        let (_, errors) = crate::check::expect_exactly_one(results)?;
+        crate::check::expect_kinds(errors, ErrorKind::AlreadyExists)?;
     }
-    let log = given.log(&id("t")).await?;
+    let log = given.read_log(&id("t")).await?;
     expect_eq(log.len(), 40).map_err(|failure: Failure| failure.about("the length of the log"))
 }

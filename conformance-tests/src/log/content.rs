@@ -9,16 +9,18 @@ use store_core::{
 };
 
 use super::{
-    draft::{entry, json, user_entry},
-    writer::{Writer, reopen_if},
+    entry_drafts::{entry, json, user_entry},
+    writer::{ThreadWriter, reopen_if},
 };
 use crate::{
     check::{Verdict, expect_eq},
     given::{Given, id},
 };
 
-const TEXT: &str = "a\u{0}b \u{2028}\u{feff} \"\\ é e\u{301} 🦀 \u{202e}rtl\r\n";
-const DOCUMENT: &str = r#"{"z":1.0,"a":12345678901234567890.10,"z":-0.0,"e":1E400,"s":"\ud800\u0041","n":null}"#;
+/// A text that a store might cut, strip, normalise or re-encode.
+const UNUSUAL_TEXT: &str = "a\u{0}b \u{2028}\u{feff} \"\\ é e\u{301} 🦀 \u{202e}rtl\r\n";
+/// A JSON value that a store might rewrite: repeated keys, the spelling of numbers, escapes.
+const UNUSUAL_JSON: &str = r#"{"z":1.0,"a":12345678901234567890.10,"z":-0.0,"e":1E400,"s":"\ud800\u0041","n":null}"#;
 
 fn origin() -> Origin {
     let mut origin = Origin::new("provider").with_api("api").with_model("model");
@@ -28,27 +30,27 @@ fn origin() -> Origin {
 
 fn block_with_opaque_data(kind: BlockKind) -> Block {
     let mut block = Block::new(kind);
-    block.opaque = Some(Opaque::new(origin(), json(DOCUMENT)));
+    block.opaque = Some(Opaque::new(origin(), json(UNUSUAL_JSON)));
     block
 }
 
 fn titled_media(source: MediaSource) -> Media {
     let mut media = Media::new(Some("image/png".to_owned()), source);
-    media.title = Some(TEXT.to_owned());
+    media.title = Some(UNUSUAL_TEXT.to_owned());
     media
 }
 
-fn blocks() -> Vec<Block> {
-    let mut thinking = Thinking::new(TEXT);
+fn assistant_blocks() -> Vec<Block> {
+    let mut thinking = Thinking::new(UNUSUAL_TEXT);
     thinking.signature = Some("c2lnbmF0dXJl".to_owned());
     thinking.origin = Some(origin());
     thinking.redacted = true;
-    let mut call = ToolUse::new(TEXT, "tool", json(DOCUMENT));
+    let mut call = ToolUse::new(UNUSUAL_TEXT, "tool", json(UNUSUAL_JSON));
     call.raw = Some("{not json".to_owned());
     vec![
-        Block::text(TEXT),
+        Block::text(UNUSUAL_TEXT),
         Block::text(""),
-        block_with_opaque_data(BlockKind::Text(TEXT.to_owned())),
+        block_with_opaque_data(BlockKind::Text(UNUSUAL_TEXT.to_owned())),
         block_with_opaque_data(BlockKind::Thinking(thinking)),
         Block::new(BlockKind::Thinking(Thinking::new(""))),
         block_with_opaque_data(BlockKind::Image(titled_media(MediaSource::Base64("AAEC/w==".to_owned())))),
@@ -56,39 +58,46 @@ fn blocks() -> Vec<Block> {
         Block::new(BlockKind::Audio(titled_media(MediaSource::Blob("00ff".to_owned())))),
         Block::new(BlockKind::Video(Media::new(None, MediaSource::Url(String::new())))),
         block_with_opaque_data(BlockKind::ToolUse(call)),
-        Block::new(BlockKind::Opaque(Opaque::new(Origin::new("p"), json(DOCUMENT)))),
-        block_with_opaque_data(BlockKind::Unknown { kind: "hologram".to_owned(), data: json(DOCUMENT) }),
+        Block::new(BlockKind::Opaque(Opaque::new(Origin::new("p"), json(UNUSUAL_JSON)))),
+        block_with_opaque_data(BlockKind::Unknown { kind: "hologram".to_owned(), data: json(UNUSUAL_JSON) }),
     ]
 }
 
-fn results() -> Vec<Block> {
-    let answer = |is_error: Option<bool>| {
-        let mut result =
-            ToolResult::new("call", vec![Block::text(TEXT), block_with_opaque_data(BlockKind::Text(String::new()))]);
+fn tool_result_blocks() -> Vec<Block> {
+    let tool_result_block = |is_error: Option<bool>| {
+        let mut result = ToolResult::new(
+            "call",
+            vec![Block::text(UNUSUAL_TEXT), block_with_opaque_data(BlockKind::Text(String::new()))],
+        );
         result.is_error = is_error;
-        result.details = is_error.map(|_| json(DOCUMENT));
+        result.details = is_error.map(|_| json(UNUSUAL_JSON));
         Block::new(BlockKind::ToolResult(result))
     };
-    vec![answer(None), answer(Some(false)), answer(Some(true)), Block::tool_result("empty", vec![])]
+    vec![
+        tool_result_block(None),
+        tool_result_block(Some(false)),
+        tool_result_block(Some(true)),
+        Block::tool_result("empty", vec![]),
+    ]
 }
 
 /// Returns a message in which every field is set.
-fn message(role: Role, blocks: Vec<Block>) -> Message {
+fn message_with_all_fields(role: Role, blocks: Vec<Block>) -> Message {
     let mut usage = Usage::from(TokenCounts::new(u64::MAX / 4, 2));
     usage.tokens.cache_read = 3;
     usage.tokens.cache_write = 4;
     usage.tokens.reasoning = 5;
     usage.cost = Some(json("0.10"));
-    usage.raw = Some(json(DOCUMENT));
+    usage.raw = Some(json(UNUSUAL_JSON));
     let mut provenance = Provenance::default();
     provenance.agent = Some(id::<AgentId>("agent"));
     provenance.origin = Some(origin());
-    provenance.message_id = Some(TEXT.to_owned());
+    provenance.message_id = Some(UNUSUAL_TEXT.to_owned());
     provenance.format = Some("other".to_owned());
     let mut message = Message::new(role, blocks).with_usage(usage).with_provenance(provenance);
     message.visibility = Visibility::Internal;
     message.stop = Some("end_turn".to_owned());
-    message.metadata = [(TEXT.to_owned(), json(DOCUMENT)), (String::new(), Json::null())].into();
+    message.metadata = [(UNUSUAL_TEXT.to_owned(), json(UNUSUAL_JSON)), (String::new(), Json::null())].into();
     message
 }
 
@@ -104,29 +113,33 @@ pub(crate) async fn every_block_survives_a_reopen(given: &Given) -> Verdict {
 }
 
 async fn expect_blocks_unchanged(given: &Given, reopened: bool) -> Verdict {
-    let messages = [message(Role::Assistant, blocks()), message(Role::Tool, results())];
+    let messages = [
+        message_with_all_fields(Role::Assistant, assistant_blocks()),
+        message_with_all_fields(Role::Tool, tool_result_blocks()),
+    ];
     let drafts = messages.iter().enumerate().map(|(at, message)| entry(&at.to_string(), message.clone()));
-    let writer = Writer::with_entries(given, "t", drafts.collect::<Vec<_>>()).await?;
+    let writer = ThreadWriter::with_entries(given, "t", drafts.collect::<Vec<_>>()).await?;
     reopen_if(given, reopened).await?;
     for (at, message) in messages.iter().enumerate() {
-        let found = writer.entry(&at.to_string()).await?;
+        let found = writer.load_entry(&at.to_string()).await?;
         expect_eq(found.message(), Some(message))?;
     }
     Ok(())
 }
 
-fn bodies() -> Vec<(NewBody, Body)> {
+fn drafts_and_bodies() -> Vec<(NewBody, Body)> {
     let mut compaction = Compaction::default();
     compaction.covers = Some(Interval::new(id("first"), id("first")));
-    compaction.summary = vec![Block::text(TEXT)];
-    compaction.replacement = Some(vec![message(Role::User, vec![Block::text(TEXT)])]);
+    compaction.summary = vec![Block::text(UNUSUAL_TEXT)];
+    compaction.replacement = Some(vec![message_with_all_fields(Role::User, vec![Block::text(UNUSUAL_TEXT)])]);
     let mut usage = UsageRecord::default();
     usage.spent = Some(TokenCounts::new(1, 2));
     usage.context_size = Some(u64::MAX);
-    usage.cost = Some(json(DOCUMENT));
-    usage.model = Some(TEXT.to_owned());
-    let (label, custom) = (Label::new(id("first"), Some(TEXT.to_owned())), Custom::new(TEXT, json(DOCUMENT)));
-    let unknown = || ("hologram".to_owned(), json(DOCUMENT));
+    usage.cost = Some(json(UNUSUAL_JSON));
+    usage.model = Some(UNUSUAL_TEXT.to_owned());
+    let (label, custom) =
+        (Label::new(id("first"), Some(UNUSUAL_TEXT.to_owned())), Custom::new(UNUSUAL_TEXT, json(UNUSUAL_JSON)));
+    let unknown = || ("hologram".to_owned(), json(UNUSUAL_JSON));
     vec![
         (compaction.clone().into(), Body::Compaction(compaction)),
         (Compaction::default().into(), Body::Compaction(Compaction::default())),
@@ -152,12 +165,13 @@ pub(crate) async fn every_body_survives_a_reopen(given: &Given) -> Verdict {
 }
 
 async fn expect_bodies_unchanged(given: &Given, reopened: bool) -> Verdict {
-    let drafts = bodies().into_iter().enumerate().map(|(at, (body, _))| entry(&at.to_string(), body));
+    let drafts = drafts_and_bodies().into_iter().enumerate().map(|(at, (body, _))| entry(&at.to_string(), body));
     let writer =
-        Writer::with_entries(given, "t", [user_entry("first")].into_iter().chain(drafts).collect::<Vec<_>>()).await?;
+        ThreadWriter::with_entries(given, "t", [user_entry("first")].into_iter().chain(drafts).collect::<Vec<_>>())
+            .await?;
     reopen_if(given, reopened).await?;
-    for (at, (_, body)) in bodies().into_iter().enumerate() {
-        expect_eq(&*writer.entry(&at.to_string()).await?.body, &body)?;
+    for (at, (_, body)) in drafts_and_bodies().into_iter().enumerate() {
+        expect_eq(&*writer.load_entry(&at.to_string()).await?.body, &body)?;
     }
     Ok(())
 }
@@ -174,7 +188,7 @@ pub(crate) async fn large_contents_survive_a_reopen(given: &Given) -> Verdict {
 }
 
 async fn expect_large_contents_unchanged(given: &Given, reopened: bool) -> Verdict {
-    let text: String = TEXT.chars().cycle().take(400_000).collect();
+    let text: String = UNUSUAL_TEXT.chars().cycle().take(400_000).collect();
     let data = json(&format!("[{}1]", "1.50,".repeat(60_000)));
     let result = Block::tool_result("c", vec![Block::text(text.clone()), Block::text(text.clone())]);
     let drafts = [
@@ -183,16 +197,17 @@ async fn expect_large_contents_unchanged(given: &Given, reopened: bool) -> Verdi
         entry("data", Custom::new("large", data)),
     ];
     let bodies: Vec<_> = drafts.iter().map(|draft| draft.body.clone()).collect();
-    let writer = Writer::with_entries(given, "t", drafts).await?;
+    let writer = ThreadWriter::with_entries(given, "t", drafts).await?;
     reopen_if(given, reopened).await?;
-    let after = given.log(&writer.thread).await?;
-    for (found, given) in after.iter().zip(&bodies) {
-        let same = match (&*found.body, given) {
-            (Body::Message(found), NewBody::Message(given)) => found == given,
-            (Body::Custom(found), NewBody::Custom(given)) => found == given,
+    let after = given.read_log(&writer.thread).await?;
+    expect_eq(after.len(), bodies.len())?;
+    for (found, written) in after.iter().zip(&bodies) {
+        let is_unchanged = match (&*found.body, written) {
+            (Body::Message(found), NewBody::Message(written)) => found == written,
+            (Body::Custom(found), NewBody::Custom(written)) => found == written,
             _ => false,
         };
-        expect_eq(same, true).map_err(|failure| failure.about(&found.id))?;
+        expect_eq(is_unchanged, true).map_err(|failure| failure.about(&found.id))?;
     }
     Ok(())
 }
@@ -200,22 +215,22 @@ async fn expect_large_contents_unchanged(given: &Given, reopened: bool) -> Verdi
 /// The time, run, step and origin that the caller gives for an entry are kept. An entry without a time gets the time of
 /// its commit. The store does not make up any other field.
 pub(crate) async fn given_fields_are_kept_and_none_are_invented(given: &Given) -> Verdict {
-    let writer = Writer::new(given, "t");
+    let writer = ThreadWriter::new(given, "t");
     let run = RunChange::new(id("r"), RunStatus::Running).with_agent(id("agent"));
-    given.expect_accepted(writer.commit().await?.with_run(run)).await?;
+    given.expect_accepted(writer.guarded_commit().await?.with_run(run)).await?;
     let raw = vec![0xff, 0, b'{', 0xfe];
-    let mut full = entry("full", message(Role::User, vec![])).with_run(id("r"), Some(u32::MAX));
+    let mut full = entry("full", message_with_all_fields(Role::User, vec![])).with_run(id("r"), Some(u32::MAX));
     full = full.with_timestamp(Timestamp::MAX).with_origin(ImportOrigin::new("pi-v3", 7).with_raw(raw.into()));
     let receipt =
         writer.append([full.clone(), user_entry("bare"), user_entry("old").with_timestamp(Timestamp::MIN)]).await?;
-    let found: Arc<Entry> = writer.entry("full").await?;
+    let found: Arc<Entry> = writer.load_entry("full").await?;
     expect_eq((found.timestamp, &found.run, found.step), (Timestamp::MAX, &full.run, full.step))?;
     expect_eq(&found.origin, &full.origin)?;
-    let bare = writer.entry("bare").await?;
+    let bare = writer.load_entry("bare").await?;
     expect_eq(bare.message(), Some(&Message::user("bare")))?;
     expect_eq((bare.timestamp, &bare.run, bare.step, &bare.origin), (receipt.time, &None, None, &None))?;
-    expect_eq(writer.entry("old").await?.timestamp, Timestamp::MIN)?;
-    let none: NewEntry = entry("none", UsageRecord::default());
-    writer.accept([none]).await?;
-    expect_eq(writer.load().await?.entry_times, Some((Timestamp::MIN, Timestamp::MAX)))
+    expect_eq(writer.load_entry("old").await?.timestamp, Timestamp::MIN)?;
+    let entry_without_time: NewEntry = entry("none", UsageRecord::default());
+    writer.expect_accepted([entry_without_time]).await?;
+    expect_eq(writer.load_thread().await?.entry_times, Some((Timestamp::MIN, Timestamp::MAX)))
 }

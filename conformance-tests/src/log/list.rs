@@ -9,38 +9,45 @@ use store_core::{
 };
 
 use super::{
-    draft::{
-        assistant_entry, checkpoint, custom, entry, label, rewind, side_note, tool_results, user_entries, user_entry,
+    entry_drafts::{
+        assistant_entry, checkpoint, custom_entry, entry, label, rewind, side_note, tool_results_entry, user_entries,
+        user_entry,
     },
-    writer::{Writer, joined_ids},
+    writer::{ThreadWriter, joined_ids},
 };
 use crate::{
     check::{Failure, Verdict, expect, expect_eq, expect_kind, expect_some},
-    given::{Given, id, walk},
+    given::{Given, id, read_all_pages},
 };
 
 /// The path of an entry is listed page by page, from the root or from the entry. The path of an unknown entry is
 /// empty.
 pub(crate) async fn a_path_is_listed_from_either_end(given: &Given) -> Verdict {
-    let writer = Writer::with_entries(given, "t", user_entries(&["a", "b", "c", "d", "e", "f", "g", "h", "i"])).await?;
-    writer.accept([user_entry("x").below(id("c")), side_note("beside"), user_entry("y"), user_entry("z")]).await?;
+    let writer =
+        ThreadWriter::with_entries(given, "t", user_entries(&["a", "b", "c", "d", "e", "f", "g", "h", "i"])).await?;
+    writer
+        .expect_accepted([user_entry("x").below(id("c")), side_note("beside"), user_entry("y"), user_entry("z")])
+        .await?;
     let threads = given.threads()?;
     for (direction, path) in [(Direction::Forward, "a b c x y z"), (Direction::Backward, "z y x c b a")] {
         for limit in [1, 2, 3, 5, 6, 7] {
             let query = EntryQuery::path_of(id("z")).with_direction(direction);
             let list = |page| threads.list_entries(&writer.thread, query.clone().with_page(page));
-            expect_eq(joined_ids(&walk(PageRequest::first(limit), list).await?), path)?;
+            expect_eq(joined_ids(&read_all_pages(PageRequest::first(limit), list).await?), path)?;
         }
     }
-    expect_eq(writer.path("unknown").await?, "")?;
-    let elsewhere = threads.list_entries(&id("unknown"), EntryQuery::path_of(id("z"))).await?;
-    expect(elsewhere.items.is_empty() && elsewhere.next.is_none(), "an unknown thread has a path")
+    expect_eq(writer.path_ids("unknown").await?, "")?;
+    let page_of_unknown_thread = threads.list_entries(&id("unknown"), EntryQuery::path_of(id("z"))).await?;
+    expect(
+        page_of_unknown_thread.items.is_empty() && page_of_unknown_thread.next.is_none(),
+        "an unknown thread has a path",
+    )
 }
 
 /// A long path is listed completely in one page, from either end.
-pub(crate) async fn a_long_path_is_listed_whole(given: &Given) -> Verdict {
+pub(crate) async fn a_long_path_is_listed_in_one_page(given: &Given) -> Verdict {
     let all: Vec<_> = (0..200).map(|at| format!("{at}")).collect();
-    let writer = Writer::with_entries(given, "t", all.iter().map(|name| user_entry(name))).await?;
+    let writer = ThreadWriter::with_entries(given, "t", all.iter().map(|name| user_entry(name))).await?;
     let query = EntryQuery::path_of(id("199")).with_page(PageRequest::first(1_000));
     let threads = given.threads()?;
     let page = threads.list_entries(&writer.thread, query.clone()).await?;
@@ -52,13 +59,13 @@ pub(crate) async fn a_long_path_is_listed_whole(given: &Given) -> Verdict {
 
 /// Whatever is committed between two pages, the list of a path continues along the same path.
 pub(crate) async fn a_path_is_stable_while_it_is_listed(given: &Given) -> Verdict {
-    let writer = Writer::with_entries(given, "t", user_entries(&["a", "b", "c", "d"])).await?;
+    let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a", "b", "c", "d"])).await?;
     for direction in [Direction::Forward, Direction::Backward] {
         let query = EntryQuery::path_of(id("d")).with_direction(direction);
         let first = PageRequest::first(2);
         let threads = given.threads()?;
         let page = threads.list_entries(&writer.thread, query.clone().with_page(first.clone())).await?;
-        writer.accept([NewEntry::new(Message::user("new")).below(id("a")), rewind("b")]).await?;
+        writer.expect_accepted([NewEntry::new(Message::user("new")).below(id("a")), rewind("b")]).await?;
         let next = first.after(expect_some(page.next, "cursor")?);
         let rest = threads.list_entries(&writer.thread, query.with_page(next)).await?;
         let mut path = joined_ids(&page.items) + " " + &joined_ids(&rest.items);
@@ -72,29 +79,41 @@ pub(crate) async fn a_path_is_stable_while_it_is_listed(given: &Given) -> Verdic
 
 /// Creates a thread with the entries `a` to `l`. Among them are all kinds, roles and visibilities that the filters of
 /// these cases distinguish.
-async fn create_thread_with_varied_entries(given: &Given) -> Result<Writer<'_>, Failure> {
-    let writer = Writer::new(given, "t");
+async fn create_thread_with_varied_entries(given: &Given) -> Result<ThreadWriter<'_>, Failure> {
+    let writer = ThreadWriter::new(given, "t");
     let run = RunChange::new(id("r"), RunStatus::Running).with_agent(id("agent"));
-    given.expect_accepted(writer.commit().await?.with_run(run)).await?;
+    given.expect_accepted(writer.guarded_commit().await?.with_run(run)).await?;
     let internal = entry("c", Message::user("c").with_visibility(Visibility::Internal));
     let aside = entry("d", Message::assistant("d").with_visibility(Visibility::Aside));
     writer
-        .accept([user_entry("a"), assistant_entry("b").with_run(id("r"), Some(1)), internal, aside, side_note("e")])
+        .expect_accepted([
+            user_entry("a"),
+            assistant_entry("b").with_run(id("r"), Some(1)),
+            internal,
+            aside,
+            side_note("e"),
+        ])
         .await?;
-    writer.accept([tool_results("f", &["x"]).with_run(id("r"), None), checkpoint("g", None), custom("h")]).await?;
     writer
-        .accept([
+        .expect_accepted([
+            tool_results_entry("f", &["x"]).with_run(id("r"), None),
+            checkpoint("g", None),
+            custom_entry("h"),
+        ])
+        .await?;
+    writer
+        .expect_accepted([
             label("a", Some("x")).with_id(id("i")),
             user_entry("j").below(id("b")),
             user_entry("k").with_side(true),
         ])
         .await?;
-    writer.accept([rewind("d").with_id(id("l"))]).await?;
+    writer.expect_accepted([rewind("d").with_id(id("l"))]).await?;
     Ok(writer)
 }
 
 /// Returns a query for all entries, changed by `change`.
-fn query(change: impl FnOnce(&mut EntryQuery)) -> EntryQuery {
+fn query_with(change: impl FnOnce(&mut EntryQuery)) -> EntryQuery {
     let mut query = EntryQuery::all();
     change(&mut query);
     query
@@ -106,21 +125,21 @@ pub(crate) async fn entries_are_filtered(given: &Given) -> Verdict {
     let kinds = |kinds: &[BodyKind]| Some(kinds.to_vec());
     for (query, ids) in [
         (EntryQuery::all(), "a b c d e f g h i j k l"),
-        (query(|query| query.role = Some(Role::User)), "a c j k"),
-        (query(|query| query.role = Some(Role::Tool)), "f"),
-        (query(|query| query.visibility = Some(Visibility::Aside)), "d"),
-        (query(|query| query.visibility = Some(Visibility::All)), "a b f j k"),
-        (query(|query| query.run = Some(id("r"))), "b f"),
-        (query(|query| query.run = Some(id("unknown"))), ""),
-        (query(|query| query.side = Some(true)), "e i k l"),
-        (query(|query| query.side = Some(false)), "a b c d f g h j"),
-        (query(|query| query.children_of = Some(id("b"))), "c j"),
-        (query(|query| query.children_of = Some(id("unknown"))), ""),
-        (query(|query| query.kinds = kinds(&[BodyKind::Checkpoint, BodyKind::Custom])), "e g h"),
-        (query(|query| query.kinds = kinds(&[BodyKind::Rewind, BodyKind::Label])), "i l"),
-        (query(|query| query.kinds = kinds(&[])), ""),
+        (query_with(|query| query.role = Some(Role::User)), "a c j k"),
+        (query_with(|query| query.role = Some(Role::Tool)), "f"),
+        (query_with(|query| query.visibility = Some(Visibility::Aside)), "d"),
+        (query_with(|query| query.visibility = Some(Visibility::All)), "a b f j k"),
+        (query_with(|query| query.run = Some(id("r"))), "b f"),
+        (query_with(|query| query.run = Some(id("unknown"))), ""),
+        (query_with(|query| query.side = Some(true)), "e i k l"),
+        (query_with(|query| query.side = Some(false)), "a b c d f g h j"),
+        (query_with(|query| query.children_of = Some(id("b"))), "c j"),
+        (query_with(|query| query.children_of = Some(id("unknown"))), ""),
+        (query_with(|query| query.kinds = kinds(&[BodyKind::Checkpoint, BodyKind::Custom])), "e g h"),
+        (query_with(|query| query.kinds = kinds(&[BodyKind::Rewind, BodyKind::Label])), "i l"),
+        (query_with(|query| query.kinds = kinds(&[])), ""),
     ] {
-        expect_in_both_directions(&writer, query, ids).await?;
+        expect_found_in_both_directions(&writer, query, ids).await?;
     }
     Ok(())
 }
@@ -129,21 +148,21 @@ pub(crate) async fn entries_are_filtered(given: &Given) -> Verdict {
 pub(crate) async fn filters_combine(given: &Given) -> Verdict {
     let writer = create_thread_with_varied_entries(given).await?;
     let of_path = |query: &mut EntryQuery| (query.path_of, query.role) = (Some(id("h")), Some(Role::User));
-    let below = |query: &mut EntryQuery| (query.children_of, query.side) = (Some(id("d")), Some(true));
+    let side_entries_below_d = |query: &mut EntryQuery| (query.children_of, query.side) = (Some(id("d")), Some(true));
     let of_run = |query: &mut EntryQuery| (query.run, query.role) = (Some(id("r")), Some(Role::User));
     let window = |query: &mut EntryQuery| (query.from_seq, query.visibility) = (Some(5), Some(Visibility::All));
     let path_below =
-        |parent: &str| query(|query| (query.path_of, query.children_of) = (Some(id("h")), Some(id(parent))));
+        |parent: &str| query_with(|query| (query.path_of, query.children_of) = (Some(id("h")), Some(id(parent))));
     for (query, ids) in [
-        (query(of_path), "a c"),
-        (query(below), "e"),
-        (query(of_run), ""),
-        (query(window), "f j k"),
+        (query_with(of_path), "a c"),
+        (query_with(side_entries_below_d), "e"),
+        (query_with(of_run), ""),
+        (query_with(window), "f j k"),
         (path_below("b"), "c"),
         (path_below("d"), "f"),
         (path_below("j"), ""),
     ] {
-        expect_in_both_directions(&writer, query, ids).await?;
+        expect_found_in_both_directions(&writer, query, ids).await?;
     }
     Ok(())
 }
@@ -164,30 +183,31 @@ pub(crate) async fn a_window_includes_its_bounds(given: &Given) -> Verdict {
         (None, Some(0), "", ""),
         (Some(5), Some(5), "e", ""),
     ] {
-        let mut query = query(|query| (query.from_seq, query.to_seq) = (from, to));
-        expect_in_both_directions(&writer, query.clone(), ids).await?;
+        let mut query = query_with(|query| (query.from_seq, query.to_seq) = (from, to));
+        expect_found_in_both_directions(&writer, query.clone(), ids).await?;
         query.path_of = Some(id("h"));
-        expect_in_both_directions(&writer, query, on_path).await?;
+        expect_found_in_both_directions(&writer, query, on_path).await?;
     }
     Ok(())
 }
 
 /// Checks that a query finds the entries with these ids, in both directions.
-async fn expect_in_both_directions(writer: &Writer<'_>, query: EntryQuery, ids: &str) -> Verdict {
+async fn expect_found_in_both_directions(writer: &ThreadWriter<'_>, query: EntryQuery, ids: &str) -> Verdict {
     let about = format!("{query:?}");
-    expect_eq(writer.ids(query.clone()).await?, ids).map_err(|failure| failure.about(&about))?;
-    let backward = writer.ids(query.with_direction(Direction::Backward)).await?;
-    let turned = ids.split(' ').rev().collect::<Vec<_>>().join(" ");
-    expect_eq(backward, turned).map_err(|failure| failure.about(format!("backward {about}")))
+    expect_eq(writer.find_ids(query.clone()).await?, ids).map_err(|failure| failure.about(&about))?;
+    let backward = writer.find_ids(query.with_direction(Direction::Backward)).await?;
+    let reversed = ids.split(' ').rev().collect::<Vec<_>>().join(" ");
+    expect_eq(backward, reversed).map_err(|failure| failure.about(format!("backward {about}")))
 }
 
 /// An entry is found by its id in its own thread. For an unknown id or an unknown thread, no entry is returned.
 pub(crate) async fn an_entry_is_found_by_its_id(given: &Given) -> Verdict {
     let writer =
-        Writer::with_entries(given, "t", [user_entry("a"), side_note("beside"), user_entry("b"), rewind("a")]).await?;
-    Writer::with_entries(given, "other", user_entries(&["foreign", "a"])).await?;
-    for listed in given.log(&writer.thread).await? {
-        expect_eq(writer.entry(listed.id.as_str()).await?, listed)?;
+        ThreadWriter::with_entries(given, "t", [user_entry("a"), side_note("beside"), user_entry("b"), rewind("a")])
+            .await?;
+    ThreadWriter::with_entries(given, "other", user_entries(&["foreign", "a"])).await?;
+    for listed in given.read_log(&writer.thread).await? {
+        expect_eq(writer.load_entry(listed.id.as_str()).await?, listed)?;
     }
     let threads = given.threads()?;
     for (thread, name) in [("t", "foreign"), ("t", "A"), ("t", "unknown"), ("unknown", "a")] {
@@ -200,8 +220,8 @@ pub(crate) async fn an_entry_is_found_by_its_id(given: &Given) -> Verdict {
 /// any entry.
 pub(crate) async fn entries_stream_in_order(given: &Given) -> Verdict {
     let all = ["a", "b", "c", "d", "e", "f", "g", "h"];
-    let writer = Writer::with_entries(given, "t", user_entries(&all)).await?;
-    let log = given.log(&writer.thread).await?;
+    let writer = ThreadWriter::with_entries(given, "t", user_entries(&all)).await?;
+    let log = given.read_log(&writer.thread).await?;
     for (direction, order) in
         [(Direction::Forward, all), (Direction::Backward, ["h", "g", "f", "e", "d", "c", "b", "a"])]
     {
@@ -217,7 +237,7 @@ pub(crate) async fn entries_stream_in_order(given: &Given) -> Verdict {
 }
 
 /// Returns the ids of the entries that a stream returns, separated by blanks.
-async fn streamed_ids(writer: &Writer<'_>, query: EntryQuery) -> Result<String, Failure> {
+async fn streamed_ids(writer: &ThreadWriter<'_>, query: EntryQuery) -> Result<String, Failure> {
     let threads = writer.given.threads()?;
     let mut entries = pin!(threads.stream_entries(&writer.thread, query));
     let mut found = Vec::new();
@@ -229,16 +249,16 @@ async fn streamed_ids(writer: &Writer<'_>, query: EntryQuery) -> Result<String, 
 
 /// The cursor of one path is refused for another path, for another thread and for another list.
 pub(crate) async fn a_cursor_belongs_to_its_path(given: &Given) -> Verdict {
-    let writer = Writer::with_entries(given, "t", user_entries(&["a", "b", "c"])).await?;
-    Writer::with_entries(given, "other", user_entries(&["a", "b", "c"])).await?;
+    let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a", "b", "c"])).await?;
+    ThreadWriter::with_entries(given, "other", user_entries(&["a", "b", "c"])).await?;
     let threads = given.threads()?;
     let first = PageRequest::first(1);
     let page = threads.list_entries(&writer.thread, EntryQuery::path_of(id("c")).with_page(first.clone())).await?;
     let next = first.after(expect_some(page.next, "cursor")?);
-    let along = |path: &str| EntryQuery::path_of(id(path)).with_page(next.clone());
-    expect_kind(threads.list_entries(&writer.thread, along("b")).await, ErrorKind::InvalidCursor)?;
-    expect_kind(threads.list_entries(&id("other"), along("c")).await, ErrorKind::InvalidCursor)?;
+    let query_of_path = |path: &str| EntryQuery::path_of(id(path)).with_page(next.clone());
+    expect_kind(threads.list_entries(&writer.thread, query_of_path("b")).await, ErrorKind::InvalidCursor)?;
+    expect_kind(threads.list_entries(&id("other"), query_of_path("c")).await, ErrorKind::InvalidCursor)?;
     let leaves = threads.list_leaves(&writer.thread, next.clone()).await;
     expect_kind(leaves, ErrorKind::InvalidCursor)?;
-    expect_eq(joined_ids(&threads.list_entries(&writer.thread, along("c")).await?.items), "b")
+    expect_eq(joined_ids(&threads.list_entries(&writer.thread, query_of_path("c")).await?.items), "b")
 }

@@ -4,7 +4,7 @@ mod append;
 mod checkpoint;
 mod compaction;
 mod content;
-pub(crate) mod draft;
+pub(crate) mod entry_drafts;
 mod list;
 mod message;
 mod rewind;
@@ -71,7 +71,7 @@ macro_rules! log {
             usage: a_context_has_the_newest_context_size ["EN-26", "EN-29"] [];
             usage: a_context_size_belongs_to_its_path ["EN-29"] [];
             list: a_path_is_listed_from_either_end ["EN-12"] [];
-            list: a_long_path_is_listed_whole ["EN-12", "PG-1"] [];
+            list: a_long_path_is_listed_in_one_page ["EN-12", "PG-1"] [];
             list: a_path_is_stable_while_it_is_listed ["EN-12"] [];
             list: entries_are_filtered ["EN-13"] [];
             list: filters_combine ["EN-13", "PG-9"] [];

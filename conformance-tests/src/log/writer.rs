@@ -9,17 +9,17 @@ use store_core::{
 
 use crate::{
     check::{Failure, Verdict, expect_eq, expect_kind},
-    given::{Given, id, walk},
+    given::{Given, id, read_all_pages},
 };
 
 /// Commits to one thread of the tenant `default`, and reads it. The guard of each commit is the version that was loaded
 /// just before.
-pub(crate) struct Writer<'a> {
+pub(crate) struct ThreadWriter<'a> {
     pub(crate) given: &'a Given,
     pub(crate) thread: ThreadId,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> ThreadWriter<'a> {
     /// Returns a writer for the thread `name`, which the first commit creates.
     pub(crate) fn new(given: &'a Given, name: &str) -> Self {
         Self { given, thread: id(name) }
@@ -32,26 +32,26 @@ impl<'a> Writer<'a> {
         entries: impl IntoIterator<Item = NewEntry> + Send,
     ) -> Result<Self, Failure> {
         let writer = Self::new(given, name);
-        writer.accept(entries).await?;
+        writer.expect_accepted(entries).await?;
         Ok(writer)
     }
 
     /// Returns a commit without content. Its guard is the current version of the thread, or `Absent` if there is no
     /// thread.
-    pub(crate) async fn commit(&self) -> Result<Commit, Failure> {
+    pub(crate) async fn guarded_commit(&self) -> Result<Commit, Failure> {
         let stored = self.given.threads()?.load_thread(&self.thread).await?;
         let expect = stored.map_or(Expect::Absent, |thread| Expect::Version(thread.version));
         Ok(Commit::new(self.thread.clone()).expecting(expect))
     }
 
     /// Commits these entries, and checks that they are accepted.
-    pub(crate) async fn accept(&self, entries: impl IntoIterator<Item = NewEntry> + Send) -> Verdict {
+    pub(crate) async fn expect_accepted(&self, entries: impl IntoIterator<Item = NewEntry> + Send) -> Verdict {
         self.append(entries).await.map(drop)
     }
 
     /// Commits these entries, and returns the receipt.
     pub(crate) async fn append(&self, entries: impl IntoIterator<Item = NewEntry> + Send) -> Result<Receipt, Failure> {
-        let commit = self.commit().await?.entries(entries);
+        let commit = self.guarded_commit().await?.entries(entries);
         self.given.commit(commit).await
     }
 
@@ -61,62 +61,62 @@ impl<'a> Writer<'a> {
         entries: impl IntoIterator<Item = NewEntry> + Send,
         kind: ErrorKind,
     ) -> Result<Error, Failure> {
-        let commit = self.commit().await?.entries(entries);
+        let commit = self.guarded_commit().await?.entries(entries);
         self.expect_commit_refused(commit, kind).await
     }
 
     /// Checks that a commit is refused and changes nothing. Returns the error.
     pub(crate) async fn expect_commit_refused(&self, commit: Commit, kind: ErrorKind) -> Result<Error, Failure> {
         let before = self.given.threads()?.load_thread(&self.thread).await?;
-        let log = self.given.log(&self.thread).await?;
+        let log = self.given.read_log(&self.thread).await?;
         let error = expect_kind(self.given.commits()?.commit(commit).await, kind)?;
         expect_eq(self.given.threads()?.load_thread(&self.thread).await?, before)?;
-        expect_eq(self.given.log(&self.thread).await?, log)?;
+        expect_eq(self.given.read_log(&self.thread).await?, log)?;
         Ok(error)
     }
 
     /// Loads the thread, which must exist.
-    pub(crate) async fn load(&self) -> Result<Thread, Failure> {
+    pub(crate) async fn load_thread(&self) -> Result<Thread, Failure> {
         self.given.thread(&self.thread).await
     }
 
     /// Returns the id of the head, or an empty text if there is none.
-    pub(crate) async fn head(&self) -> Result<String, Failure> {
-        Ok(self.load().await?.head.map(|head| head.to_string()).unwrap_or_default())
+    pub(crate) async fn head_id(&self) -> Result<String, Failure> {
+        Ok(self.load_thread().await?.head.map(|head| head.to_string()).unwrap_or_default())
     }
 
     /// Loads an entry, which must exist.
-    pub(crate) async fn entry(&self, name: &str) -> Result<Arc<Entry>, Failure> {
+    pub(crate) async fn load_entry(&self, name: &str) -> Result<Arc<Entry>, Failure> {
         let found = self.given.threads()?.load_entry(&self.thread, &id(name)).await?;
         found.ok_or_else(|| Failure::new(format!("no entry `{name}` where one was expected")))
     }
 
     /// Returns the id of an entry's parent, or an empty text for a root.
-    pub(crate) async fn parent(&self, name: &str) -> Result<String, Failure> {
-        Ok(self.entry(name).await?.parent.clone().map(|parent| parent.to_string()).unwrap_or_default())
+    pub(crate) async fn parent_id(&self, name: &str) -> Result<String, Failure> {
+        Ok(self.load_entry(name).await?.parent.clone().map(|parent| parent.to_string()).unwrap_or_default())
     }
 
     /// Returns the ids of the entries that a query finds, separated by blanks.
-    pub(crate) async fn ids(&self, query: EntryQuery) -> Result<String, Failure> {
+    pub(crate) async fn find_ids(&self, query: EntryQuery) -> Result<String, Failure> {
         let threads = &self.given.threads()?;
         let list = |page: PageRequest| threads.list_entries(&self.thread, query.clone().with_page(page));
-        Ok(joined_ids(&walk(PageRequest::first(7), list).await?))
+        Ok(joined_ids(&read_all_pages(PageRequest::first(7), list).await?))
     }
 
     /// Returns the ids of the path of an entry, from its root, separated by blanks.
-    pub(crate) async fn path(&self, name: &str) -> Result<String, Failure> {
-        self.ids(EntryQuery::path_of(id(name))).await
+    pub(crate) async fn path_ids(&self, name: &str) -> Result<String, Failure> {
+        self.find_ids(EntryQuery::path_of(id(name))).await
     }
 
     /// Returns the ids of the leaves by sequence number, separated by blanks.
-    pub(crate) async fn leaves(&self) -> Result<String, Failure> {
+    pub(crate) async fn leaf_ids(&self) -> Result<String, Failure> {
         let threads = &self.given.threads()?;
-        let leaves = walk(PageRequest::first(2), |page| threads.list_leaves(&self.thread, page)).await?;
+        let leaves = read_all_pages(PageRequest::first(2), |page| threads.list_leaves(&self.thread, page)).await?;
         Ok(join(leaves.iter().map(|leaf| leaf.entry.as_str())))
     }
 
     /// Loads the context of the head.
-    pub(crate) async fn context(&self) -> Result<ThreadContext, Failure> {
+    pub(crate) async fn head_context(&self) -> Result<ThreadContext, Failure> {
         self.load_context(ContextRequest::head()).await
     }
 
@@ -126,8 +126,8 @@ impl<'a> Writer<'a> {
     }
 
     /// Checks that the log has these entries, in this order.
-    pub(crate) async fn expect_log(&self, ids: &str) -> Verdict {
-        expect_eq(joined_ids(&self.given.log(&self.thread).await?), ids)
+    pub(crate) async fn expect_log_ids(&self, ids: &str) -> Verdict {
+        expect_eq(joined_ids(&self.given.read_log(&self.thread).await?), ids)
     }
 }
 

@@ -8,28 +8,28 @@ use store_core::{
     MailboxStore, PageRequest, Purge, Requeue, Settlement, ThreadId, Timestamp,
 };
 
-use super::draft::{
-    LEASE, ack, claim, claim_request, enqueue_all, expect_nothing_to_claim, mailbox, new_dispatch, settle,
+use super::helpers::{
+    LEASE, ack, claim_request, enqueue_all, expect_next_claim, expect_nothing_to_claim, mailbox, new_dispatch, settle,
 };
 use crate::{
     Failure, Given, Verdict,
     call::{Calls, call},
     check::{expect_eq, expect_some},
     given::id,
-    sweep::{SETTLE_DELAY, Sweep, SweepTarget, poll_then_drop},
+    sweep::{CancelSweep, LATE_EFFECT_DELAY, SweepTarget, poll_then_drop},
     unknown_outcome::{Resolution, ResolveOutcome, check_unknown_outcomes, missing_resolution},
 };
 
 /// The number of claims that the case drops, each after one, two or three polls.
-const DROPPED_CLAIMS: usize = 30;
+const DROPPED_CLAIM_COUNT: usize = 30;
 /// How often the case tries to claim the dispatch of a dropped claim. With the delay after each try, this takes 10 s.
-const MAX_CHECKS: usize = 500;
+const MAX_CLAIM_TRIES: usize = 500;
 
 /// If the future of a claim is dropped before it returns, the claim is released within 10 s. The number of attempts of
 /// the dispatch does not change.
 pub(super) async fn a_claim_that_was_not_received_is_released(given: &Given) -> Verdict {
     enqueue_all(given, [new_dispatch("t", "a")]).await?;
-    for claim in 0..DROPPED_CLAIMS {
+    for claim in 0..DROPPED_CLAIM_COUNT {
         let store = mailbox(given)?;
         let answer = poll_then_drop(Box::pin(store.claim(claim_request())), 1 + claim % 3).await?;
         let held = match answer.map(|claims| claims.claimed).unwrap_or_default().pop() {
@@ -43,17 +43,17 @@ pub(super) async fn a_claim_that_was_not_received_is_released(given: &Given) -> 
 }
 
 async fn claim_after_release(given: &Given) -> Result<ClaimedDispatch, Failure> {
-    for _ in 0..MAX_CHECKS {
+    for _ in 0..MAX_CLAIM_TRIES {
         if let Some(held) = mailbox(given)?.claim(claim_request()).await?.claimed.pop() {
             return Ok(held);
         }
-        tokio::time::sleep(SETTLE_DELAY).await;
+        tokio::time::sleep(LATE_EFFECT_DELAY).await;
     }
     Err(Failure::new("the dispatch of a dropped claim was not released within 10 s"))
 }
 
-/// The calls of [`MailboxSweepTarget`] that change something.
-const CHANGING: [&str; 10] = [
+/// The names of the calls of [`MailboxSweepTarget`] that change something.
+const CHANGING_CALLS: [&str; 10] = [
     "enqueue",
     "cancel",
     "interrupt",
@@ -71,7 +71,7 @@ const CHANGING: [&str; 10] = [
 struct MailboxSweepTarget(Arc<dyn MailboxStore>);
 
 /// Returns the second thread for `t`, which has no claim.
-fn free_thread(t: &ThreadId) -> ThreadId {
+fn second_thread(t: &ThreadId) -> ThreadId {
     id(&format!("{t} free"))
 }
 
@@ -79,15 +79,15 @@ fn keyed_interrupt(t: &ThreadId) -> Interrupt {
     Interrupt::new(t.clone()).with_key(id("dropped"))
 }
 
-fn dispatch_id(what: &str, t: &ThreadId) -> DispatchId {
-    id(&format!("{what} {t}"))
+fn dispatch_id(role: &str, t: &ThreadId) -> DispatchId {
+    id(&format!("{role} {t}"))
 }
 
 impl MailboxSweepTarget {
-    async fn enqueue_and_claim(&self, what: &str, t: &ThreadId) -> Result<ClaimedDispatch, Failure> {
-        let new = new_dispatch(t.as_str(), dispatch_id(what, t).as_str());
+    async fn enqueue_and_claim(&self, role: &str, t: &ThreadId) -> Result<ClaimedDispatch, Failure> {
+        let new = new_dispatch(t.as_str(), dispatch_id(role, t).as_str());
         self.0.enqueue(vec![new]).await?.remove(0)?;
-        let claims = self.0.claim(claim_request().of_dispatch(dispatch_id(what, t))).await?;
+        let claims = self.0.claim(claim_request().of_dispatch(dispatch_id(role, t))).await?;
         expect_some(claims.claimed.into_iter().next(), "dispatch")
     }
 }
@@ -101,7 +101,7 @@ impl SweepTarget for MailboxSweepTarget {
             (self.enqueue_and_claim("dead", t).await?, Settlement::DeadLetter { error: "gone".to_owned() });
         self.0.settle(vec![(dead.claim(), end)]).await?.remove(0)?;
         let held = self.enqueue_and_claim("held", t).await?;
-        let free = new_dispatch(free_thread(t).as_str(), dispatch_id("free", t).as_str());
+        let free = new_dispatch(second_thread(t).as_str(), dispatch_id("free", t).as_str());
         for answer in self.0.enqueue(vec![new_dispatch(t.as_str(), dispatch_id("queued", t).as_str()), free]).await? {
             answer?;
         }
@@ -117,7 +117,7 @@ impl SweepTarget for MailboxSweepTarget {
             ("cancel", call(async move { store.cancel(&dispatch_id("queued", t)).await })),
             ("interrupt", call(store.interrupt(Interrupt::new(t.clone())))),
             ("interrupt with a key", call(store.interrupt(keyed_interrupt(t)))),
-            ("claim", call(store.claim(claim_request().of_thread(free_thread(t))))),
+            ("claim", call(store.claim(claim_request().of_thread(second_thread(t))))),
             ("claim of a busy thread", call(store.claim(claim_request().of_thread(t.clone())))),
             ("extend", call(async move { store.extend(&held.claim(), LEASE * 10).await })),
             ("start", call(async move { store.start(&held.claim(), id("i")).await })),
@@ -134,18 +134,18 @@ impl SweepTarget for MailboxSweepTarget {
     }
 
     async fn describe(&self, t: &ThreadId) -> Result<String, Failure> {
-        let mut seen = format!("epoch {}", self.0.load_epoch(t).await?);
+        let mut description = format!("epoch {}", self.0.load_epoch(t).await?);
         let list = |thread| self.0.list_dispatches(DispatchQuery::new(DispatchFilter::of_thread(thread)));
-        let (own, of_free_thread) = (list(t.clone()).await?.items, list(free_thread(t)).await?.items);
-        for found in own.into_iter().chain(of_free_thread) {
-            let what = found.id.as_str().split(' ').next().unwrap_or_default().to_owned();
-            seen += &format!(", {what} {:?} {} of {}", found.status, found.attempts, found.epoch);
+        let (own, of_second_thread) = (list(t.clone()).await?.items, list(second_thread(t)).await?.items);
+        for found in own.into_iter().chain(of_second_thread) {
+            let role = found.id.as_str().split(' ').next().unwrap_or_default().to_owned();
+            description += &format!(", {role} {:?} {} of {}", found.status, found.attempts, found.epoch);
             if let Some(claim) = found.claim {
                 let lease = Duration::from_millis(claim.lease_until.as_millis() - claim.claimed_at.as_millis());
-                seen += &format!(", long {}, {:?}", lease > LEASE * 5, claim.instance);
+                description += &format!(", long {}, {:?}", lease > LEASE * 5, claim.instance);
             }
         }
-        Ok(seen + &format!(", {:?}", self.0.count_dispatches(Some(t)).await?))
+        Ok(description + &format!(", {:?}", self.0.count_dispatches(Some(t)).await?))
     }
 
     async fn make_refused_calls(&self, t: &ThreadId) {
@@ -159,7 +159,7 @@ impl SweepTarget for MailboxSweepTarget {
         );
     }
 
-    async fn write(&self, t: &ThreadId) -> Verdict {
+    async fn check_nothing_locked(&self, t: &ThreadId) -> Verdict {
         for thread in [t.as_str(), "another"] {
             self.0.enqueue(vec![new_dispatch(thread, dispatch_id(thread, t).as_str())]).await?.remove(0)?;
         }
@@ -171,8 +171,8 @@ impl SweepTarget for MailboxSweepTarget {
 impl ResolveOutcome for MailboxSweepTarget {
     async fn resolve_outcome(&self, call: &str, t: &ThreadId, held: &ClaimedDispatch) -> Result<Resolution, Failure> {
         let store = &self.0;
-        let status = async |what: &str| {
-            let found = store.load_dispatch(&dispatch_id(what, t)).await?;
+        let status = async |role: &str| {
+            let found = store.load_dispatch(&dispatch_id(role, t)).await?;
             Ok::<_, Failure>(expect_some(found, "dispatch")?.status)
         };
         Ok(match call {
@@ -185,7 +185,7 @@ impl ResolveOutcome for MailboxSweepTarget {
             "interrupt with a key" => Resolution::ByRepeat(store.interrupt(keyed_interrupt(t)).await?.deduplicated),
             // If the claim took effect, its dispatch cannot be claimed again before the lease has expired.
             "claim" => {
-                Resolution::ByRepeat(store.claim(claim_request().of_thread(free_thread(t))).await?.claimed.is_empty())
+                Resolution::ByRepeat(store.claim(claim_request().of_thread(second_thread(t))).await?.claimed.is_empty())
             }
             "extend" => {
                 store.extend(&held.claim(), LEASE * 10).await?;
@@ -233,8 +233,8 @@ impl SweepTarget for ExpiredLeaseSweepTarget {
         let _refused = tokio::join!(self.0.settle(vec![(claim.clone(), ack())]), self.0.extend(&claim, LEASE));
     }
 
-    async fn write(&self, t: &ThreadId) -> Verdict {
-        MailboxSweepTarget(Arc::clone(&self.0)).write(t).await
+    async fn check_nothing_locked(&self, t: &ThreadId) -> Verdict {
+        MailboxSweepTarget(Arc::clone(&self.0)).check_nothing_locked(t).await
     }
 }
 
@@ -252,18 +252,18 @@ impl ResolveOutcome for ExpiredLeaseSweepTarget {
 /// If a call on a mailbox is dropped at any await, it takes effect in full before the next call of the same handle, or
 /// never. A dropped claim is released.
 pub(super) async fn a_dropped_call_on_a_mailbox_is_all_or_nothing(given: &Given) -> Verdict {
-    Sweep::new(MailboxSweepTarget(mailbox(given)?)).run(given, &CHANGING).await
+    CancelSweep::new(MailboxSweepTarget(mailbox(given)?)).run(given, &CHANGING_CALLS).await
 }
 
 /// If a `reclaim` is dropped at any await, it takes effect in full before the next call of the same handle, or never.
 pub(super) async fn a_dropped_reclaim_is_all_or_nothing(given: &Given) -> Verdict {
-    Sweep::new(ExpiredLeaseSweepTarget(mailbox(given)?)).run(given, &["reclaim"]).await
+    CancelSweep::new(ExpiredLeaseSweepTarget(mailbox(given)?)).run(given, &["reclaim"]).await
 }
 
 /// If the answer of a call on a mailbox is lost, the caller can find out whether the call took effect, as the
 /// documentation of the method says.
 pub(super) async fn an_unknown_outcome_on_a_mailbox_can_be_resolved(given: &Given) -> Verdict {
-    check_unknown_outcomes(given, MailboxSweepTarget(mailbox(given)?), &CHANGING).await
+    check_unknown_outcomes(given, MailboxSweepTarget(mailbox(given)?), &CHANGING_CALLS).await
 }
 
 /// If the answer of a `reclaim` is lost, the caller can repeat the call.
@@ -277,10 +277,10 @@ pub(super) async fn an_unknown_claim_becomes_claimable_when_its_lease_expires(gi
     enqueue_all(given, [new_dispatch("t", "a"), new_dispatch("u", "b")]).await?;
     let store = mailbox(given)?;
     drop(store.claim(claim_request()).await?);
-    let other = claim(given, "b").await?;
+    let other = expect_next_claim(given, "b").await?;
     expect_nothing_to_claim(given).await?;
     settle(given, &other, ack()).await?;
     given.advance(LEASE).await;
-    expect_eq(claim(given, "a").await?.dispatch.attempts, 1)?;
+    expect_eq(expect_next_claim(given, "a").await?.dispatch.attempts, 1)?;
     expect_nothing_to_claim(given).await
 }

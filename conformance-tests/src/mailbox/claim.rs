@@ -2,11 +2,12 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use store_core::{ClaimRequest, DispatchStatus, ErrorKind, Missed, Settlement};
+use store_core::{ClaimRequest, DispatchStatus, ErrorKind, NotClaimedReason, Settlement};
 
-use super::draft::{
-    LEASE, TICK, ack, claim, claim_and_ack_all, claim_request, claimed_ids, delayed_dispatch, enqueue_all,
-    enqueue_and_claim, expect_nothing_to_claim, expect_status, interrupt, load, mailbox, new_dispatch, settle,
+use super::helpers::{
+    LEASE, MILLISECOND, ack, claim_and_ack_all, claim_request, claimed_ids, delayed_dispatch, enqueue_all,
+    enqueue_and_claim, expect_next_claim, expect_nothing_to_claim, expect_status, interrupt_thread_t, load_dispatch,
+    mailbox, new_dispatch, settle,
 };
 use crate::{
     Given, Verdict,
@@ -47,21 +48,21 @@ pub(super) async fn a_claim_may_name_a_thread(given: &Given) -> Verdict {
     expect_eq(claimed_ids(&store.claim(claim_request().of_thread(id("unknown"))).await?), "")?;
     expect_eq(claimed_ids(&store.claim(claim_request().up_to(9).of_thread(id("u"))).await?), "b")?;
     expect_eq(claimed_ids(&store.claim(claim_request().of_thread(id("u"))).await?), "")?;
-    claim(given, "a").await.map(drop)
+    expect_next_claim(given, "a").await.map(drop)
 }
 
 /// A dispatch cannot be claimed before its `available_at`. From then on it can be claimed.
 pub(super) async fn no_dispatch_is_claimed_before_it_is_available(given: &Given) -> Verdict {
-    enqueue_all(given, [delayed_dispatch("t", "a", MINUTE), delayed_dispatch("u", "b", MINUTE + TICK)]).await?;
+    enqueue_all(given, [delayed_dispatch("t", "a", MINUTE), delayed_dispatch("u", "b", MINUTE + MILLISECOND)]).await?;
     expect_nothing_to_claim(given).await?;
-    given.advance(MINUTE - TICK).await;
+    given.advance(MINUTE - MILLISECOND).await;
     expect_nothing_to_claim(given).await?;
     expect_eq(mailbox(given)?.list_ready_threads(store_core::PageRequest::default()).await?.items.len(), 0)?;
-    given.advance(TICK).await;
-    claim(given, "a").await?;
+    given.advance(MILLISECOND).await;
+    expect_next_claim(given, "a").await?;
     expect_nothing_to_claim(given).await?;
-    given.advance(TICK).await;
-    claim(given, "b").await.map(drop)
+    given.advance(MILLISECOND).await;
+    expect_next_claim(given, "b").await.map(drop)
 }
 
 /// If a dispatch was available but was not claimed, and store time then goes back, the dispatch cannot be claimed until
@@ -69,21 +70,38 @@ pub(super) async fn no_dispatch_is_claimed_before_it_is_available(given: &Given)
 pub(super) async fn nothing_is_claimed_early_after_the_clock_goes_back(given: &Given) -> Verdict {
     enqueue_all(given, [delayed_dispatch("t", "a", MINUTE), delayed_dispatch("u", "b", MINUTE)]).await?;
     given.advance(MINUTE).await;
-    claim(given, "a").await?;
+    expect_next_claim(given, "a").await?;
     given.set_back(MINUTE).await;
     expect_nothing_to_claim(given).await?;
-    given.advance(MINUTE - TICK).await;
+    given.advance(MINUTE - MILLISECOND).await;
     expect_nothing_to_claim(given).await?;
-    given.advance(TICK).await;
-    claim(given, "b").await.map(drop)
+    given.advance(MILLISECOND).await;
+    expect_next_claim(given, "b").await.map(drop)
 }
 
 /// Within a thread, the dispatch with the lowest priority number is claimed first. Of dispatches with equal priority,
 /// the one that was enqueued first is claimed first. A dispatch that is not yet available does not block others.
 pub(super) async fn priority_decides_within_a_thread(given: &Given) -> Verdict {
-    let of = |name: &str, priority: u8| new_dispatch("t", name).with_priority(priority);
-    enqueue_all(given, [of("c", 128), of("e", 255), delayed_dispatch("t", "late", MINUTE).with_priority(0)]).await?;
-    enqueue_all(given, [of("d", 128), of("b", 1), of("a", 0), of("f", 255)]).await?;
+    let dispatch_with_priority = |name: &str, priority: u8| new_dispatch("t", name).with_priority(priority);
+    enqueue_all(
+        given,
+        [
+            dispatch_with_priority("c", 128),
+            dispatch_with_priority("e", 255),
+            delayed_dispatch("t", "late", MINUTE).with_priority(0),
+        ],
+    )
+    .await?;
+    enqueue_all(
+        given,
+        [
+            dispatch_with_priority("d", 128),
+            dispatch_with_priority("b", 1),
+            dispatch_with_priority("a", 0),
+            dispatch_with_priority("f", 255),
+        ],
+    )
+    .await?;
     expect_eq(claim_and_ack_all(given).await?, "a b c d e f")?;
     given.advance(MINUTE).await;
     expect_eq(claim_and_ack_all(given).await?, "late")
@@ -115,7 +133,7 @@ pub(super) async fn the_thread_that_waited_longest_comes_first(given: &Given) ->
     .await?;
     let mut order = Vec::new();
     for _ in 0..5 {
-        let claimed = expect_some(super::draft::claim_next(given).await?, "dispatch")?;
+        let claimed = expect_some(super::helpers::claim_next(given).await?, "dispatch")?;
         given.advance(Duration::from_secs(2)).await;
         settle(given, &claimed, ack()).await?;
         order.push(claimed.dispatch.id.to_string());
@@ -127,22 +145,22 @@ pub(super) async fn the_thread_that_waited_longest_comes_first(given: &Given) ->
 /// dispatches. Otherwise the answer says why the dispatch was not claimed.
 pub(super) async fn a_claim_by_id_reports_why_it_returned_nothing(given: &Given) -> Verdict {
     let store = mailbox(given)?;
-    let named = |name: &str| store.claim(claim_request().of_dispatch(id(name)));
+    let claim_by_id = |name: &str| store.claim(claim_request().of_dispatch(id(name)));
     enqueue_all(given, [new_dispatch("t", "a"), delayed_dispatch("t", "b", MINUTE)]).await?;
-    expect_eq(named("unknown").await?.missed, Some(Missed::Unknown))?;
-    let elsewhere = claim_request().of_dispatch(id("a")).of_thread(id("u"));
-    expect_eq(store.claim(elsewhere).await?.missed, Some(Missed::Unknown))?;
-    let early = named("b").await?;
+    expect_eq(claim_by_id("unknown").await?.missed, Some(NotClaimedReason::Unknown))?;
+    let claim_from_wrong_thread = claim_request().of_dispatch(id("a")).of_thread(id("u"));
+    expect_eq(store.claim(claim_from_wrong_thread).await?.missed, Some(NotClaimedReason::Unknown))?;
+    let early = claim_by_id("b").await?;
     expect_eq((claimed_ids(&early), early.missed), ("b".to_owned(), None))?;
-    expect_eq(named("a").await?.missed, Some(Missed::Busy(id("b"))))?;
-    expect_eq(named("b").await?.missed, Some(Missed::NotQueued(DispatchStatus::Claimed)))?;
+    expect_eq(claim_by_id("a").await?.missed, Some(NotClaimedReason::Busy(id("b"))))?;
+    expect_eq(claim_by_id("b").await?.missed, Some(NotClaimedReason::NotQueued(DispatchStatus::Claimed)))?;
     settle(given, &early.claimed[0], Settlement::Release).await?;
     // The released dispatch `b` is not due yet, as before its claim, so `a` is next.
-    let a = claim(given, "a").await?;
+    let a = expect_next_claim(given, "a").await?;
     settle(given, &a, ack()).await?;
-    expect_eq(named("a").await?.missed, Some(Missed::NotQueued(DispatchStatus::Acked)))?;
-    interrupt(given).await?;
-    expect_eq(named("b").await?.missed, Some(Missed::NotQueued(DispatchStatus::Superseded)))
+    expect_eq(claim_by_id("a").await?.missed, Some(NotClaimedReason::NotQueued(DispatchStatus::Acked)))?;
+    interrupt_thread_t(given).await?;
+    expect_eq(claim_by_id("b").await?.missed, Some(NotClaimedReason::NotQueued(DispatchStatus::Superseded)))
 }
 
 /// A lease ends at store time plus the requested length. A claim or an extension is refused if the length is zero or
@@ -151,15 +169,18 @@ pub(super) async fn a_lease_has_the_requested_length(given: &Given) -> Verdict {
     const DAY: Duration = Duration::from_hours(24);
     enqueue_all(given, [new_dispatch("t", "a"), new_dispatch("u", "b")]).await?;
     let store = mailbox(given)?;
-    for lease in [Duration::ZERO, DAY + TICK] {
+    for lease in [Duration::ZERO, DAY + MILLISECOND] {
         expect_kind(store.claim(ClaimRequest::new(id("w"), lease)).await, ErrorKind::Invalid)?;
     }
-    for (name, lease) in [("a", TICK), ("b", DAY)] {
+    for (name, lease) in [("a", MILLISECOND), ("b", DAY)] {
         let claimed = store.claim(ClaimRequest::new(id("w"), lease).of_dispatch(id(name))).await?.claimed.remove(0);
-        let held = expect_some(claimed.dispatch.claim, "claim")?;
-        expect_eq(held.lease_until, held.claimed_at.saturating_add(lease))?;
-        expect_eq((held.worker, held.number, held.started_at), (id("w"), claimed.number, None))?;
-        for extension in [Duration::ZERO, DAY + TICK] {
+        let stored_claim = expect_some(claimed.dispatch.claim, "claim")?;
+        expect_eq(stored_claim.lease_until, stored_claim.claimed_at.saturating_add(lease))?;
+        expect_eq(
+            (stored_claim.worker, stored_claim.number, stored_claim.started_at),
+            (id("w"), claimed.number, None),
+        )?;
+        for extension in [Duration::ZERO, DAY + MILLISECOND] {
             let claim = store_core::ClaimRef::new(id(name), claimed.token.clone());
             expect_kind(store.extend(&claim, extension).await, ErrorKind::Invalid)?;
         }
@@ -177,9 +198,9 @@ pub(super) async fn claim_numbers_grow(given: &Given) -> Verdict {
         last = Some(claimed.number);
         let settlement = if round % 2 == 0 { ack() } else { Settlement::Cancel { reason: "no".to_owned() } };
         settle(given, &claimed, settlement).await?;
-        given.advance(TICK).await;
-        let ended = load(given, &format!("d{round}")).await?.finished_at;
-        let before = expect_some(ended, "end")?.saturating_add(TICK);
+        given.advance(MILLISECOND).await;
+        let ended = load_dispatch(given, &format!("d{round}")).await?.finished_at;
+        let before = expect_some(ended, "end")?.saturating_add(MILLISECOND);
         expect_eq(store.purge(store_core::Purge::new(before)).await?.removed, 1)?;
     }
     Ok(())
@@ -189,11 +210,14 @@ pub(super) async fn claim_numbers_grow(given: &Given) -> Verdict {
 pub(super) async fn claim_numbers_continue_to_grow_in_a_recreated_tenant(given: &Given) -> Verdict {
     let first = enqueue_and_claim(given, "a").await?;
     settle(given, &first, Settlement::Release).await?;
-    let second = claim(given, "a").await?;
+    let second = expect_next_claim(given, "a").await?;
     given.store().delete_tenant(&id("default")).await?;
-    let anew = enqueue_and_claim(given, "a").await?;
-    expect(anew.number > second.number, format!("claim {} follows {}", anew.number, second.number))?;
-    expect(anew.number.incarnation > first.number.incarnation, "the incarnation did not increase")
+    let after_deletion = enqueue_and_claim(given, "a").await?;
+    expect(
+        after_deletion.number > second.number,
+        format!("claim {} follows {}", after_deletion.number, second.number),
+    )?;
+    expect(after_deletion.number.incarnation > first.number.incarnation, "the incarnation did not increase")
 }
 
 /// A claim returns at once and without a dispatch if the mailbox is empty, if the thread is unknown, or if an interrupt
@@ -202,7 +226,7 @@ pub(super) async fn a_claim_of_an_empty_mailbox_returns_nothing(given: &Given) -
     expect_nothing_to_claim(given).await?;
     expect_eq(claimed_ids(&mailbox(given)?.claim(claim_request().of_thread(id("unknown"))).await?), "")?;
     enqueue_all(given, [new_dispatch("t", "a"), new_dispatch("t", "b")]).await?;
-    interrupt(given).await?;
+    interrupt_thread_t(given).await?;
     expect_nothing_to_claim(given).await?;
     expect_eq(claimed_ids(&mailbox(given)?.claim(claim_request().of_thread(id("t"))).await?), "")?;
     expect_status(given, "a", DispatchStatus::Superseded).await?;

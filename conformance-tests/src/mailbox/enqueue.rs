@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use store_core::{DispatchStatus, ErrorKind, NewDispatch, Timestamp, When};
 
-use super::draft::{
-    TICK, ack, claim, delayed_dispatch, enqueue_all, enqueue_and_claim, error_kind, expect_counts, expect_status,
-    expect_taken_by, keyed_dispatch, load, mailbox, new_dispatch, settle, try_enqueue,
+use super::helpers::{
+    MILLISECOND, ack, delayed_dispatch, enqueue_all, enqueue_and_claim, error_kind, expect_counts_in_status_order,
+    expect_id_or_key_taken_by, expect_next_claim, expect_status, keyed_dispatch, load_dispatch, mailbox, new_dispatch,
+    settle, try_enqueue,
 };
 use crate::{
     Given, Verdict,
     check::{expect, expect_eq, expect_kind},
     given::id,
-    log::draft::json,
+    log::entry_drafts::json,
 };
 
 /// Returns a dispatch in which every field is set that a caller can set.
@@ -28,7 +29,7 @@ fn dispatch_with_all_fields() -> NewDispatch {
 /// An enqueued dispatch is queued, has no attempts, has the epoch of its thread, and has every field that the caller
 /// gave.
 pub(super) async fn an_enqueued_dispatch_has_the_given_fields(given: &Given) -> Verdict {
-    super::draft::interrupt(given).await?;
+    super::helpers::interrupt_thread_t(given).await?;
     let answers = enqueue_all(given, [dispatch_with_all_fields(), new_dispatch("t", "plain")]).await?;
     let (found, new) = (expect_status(given, "full", DispatchStatus::Queued).await?, dispatch_with_all_fields());
     expect_eq((&found.thread, &found.run, &found.payload), (&new.thread, &new.run, &new.payload))?;
@@ -41,7 +42,7 @@ pub(super) async fn an_enqueued_dispatch_has_the_given_fields(given: &Given) -> 
     expect_eq((plain.available_at, plain.updated_at), (plain.created_at, plain.created_at))?;
     expect(plain.number > found.number, "the numbers of dispatches do not increase")?;
     let unnamed = enqueue_all(given, [NewDispatch::new(id("t"), id("r"))]).await?;
-    load(given, unnamed[0].id.as_str()).await.map(drop)
+    load_dispatch(given, unnamed[0].id.as_str()).await.map(drop)
 }
 
 /// Each dispatch of an enqueue has its own answer, in the order given. Whether one is accepted does not affect the
@@ -58,7 +59,7 @@ pub(super) async fn each_enqueued_dispatch_has_its_own_answer(given: &Given) -> 
     expect_eq(kinds, vec![None, taken, Some(ErrorKind::Invalid), None, taken, None])?;
     let again = answers.into_iter().last().and_then(Result::ok);
     expect_eq(again.map(|again| (again.id.to_string(), again.deduplicated)), Some(("b".to_owned(), true)))?;
-    expect_counts(given, [2, 0, 0, 0, 0, 0]).await?;
+    expect_counts_in_status_order(given, [2, 0, 0, 0, 0, 0]).await?;
     expect_eq(mailbox(given)?.enqueue(vec![]).await?.len(), 0)
 }
 
@@ -68,7 +69,7 @@ pub(super) async fn a_repeated_enqueue_returns_the_first_answer(given: &Given) -
     let draft = || keyed_dispatch("t", "a", "k").available(When::In(Duration::ZERO));
     let first = enqueue_all(given, [draft()]).await?.remove(0);
     expect(!first.deduplicated, "the first enqueue was deduplicated")?;
-    let claimed = claim(given, "a").await?;
+    let claimed = expect_next_claim(given, "a").await?;
     let mut wanted = first.clone();
     wanted.deduplicated = true;
     expect_eq(&enqueue_all(given, [draft()]).await?[0], &wanted)?;
@@ -82,25 +83,25 @@ pub(super) async fn a_repeated_enqueue_returns_the_first_answer(given: &Given) -
         new_dispatch("t", "a").available(When::In(Duration::ZERO)),
         keyed_dispatch("u", "a", "k").available(When::In(Duration::ZERO)),
     ] {
-        expect_taken_by(given, other, "a").await?;
+        expect_id_or_key_taken_by(given, other, "a").await?;
     }
-    expect_counts(given, [0, 0, 1, 0, 0, 0]).await
+    expect_counts_in_status_order(given, [0, 0, 1, 0, 0, 0]).await
 }
 
 /// A dedupe key is taken while a queued or claimed dispatch of the thread has it. Another thread can use the same key
 /// at the same time.
 pub(super) async fn a_key_is_taken_until_its_dispatch_ends(given: &Given) -> Verdict {
     enqueue_all(given, [keyed_dispatch("t", "a", "k")]).await?;
-    expect_taken_by(given, keyed_dispatch("t", "b", "k"), "a").await?;
+    expect_id_or_key_taken_by(given, keyed_dispatch("t", "b", "k"), "a").await?;
     enqueue_all(given, [keyed_dispatch("u", "other", "k"), keyed_dispatch("t", "c", "other")]).await?;
-    let claimed = claim(given, "a").await?;
-    expect_taken_by(given, keyed_dispatch("t", "b", "k"), "a").await?;
+    let claimed = expect_next_claim(given, "a").await?;
+    expect_id_or_key_taken_by(given, keyed_dispatch("t", "b", "k"), "a").await?;
     settle(given, &claimed, store_core::Settlement::Release).await?;
-    expect_taken_by(given, keyed_dispatch("t", "b", "k"), "a").await?;
-    let claimed = claim(given, "a").await?;
+    expect_id_or_key_taken_by(given, keyed_dispatch("t", "b", "k"), "a").await?;
+    let claimed = expect_next_claim(given, "a").await?;
     settle(given, &claimed, ack()).await?;
     enqueue_all(given, [keyed_dispatch("t", "b", "k")]).await?;
-    expect_taken_by(given, keyed_dispatch("t", "d", "k"), "b").await?;
+    expect_id_or_key_taken_by(given, keyed_dispatch("t", "d", "k"), "b").await?;
     mailbox(given)?.cancel(&id("b")).await?;
     enqueue_all(given, [keyed_dispatch("t", "d", "k")]).await.map(drop)
 }
@@ -109,13 +110,13 @@ pub(super) async fn a_key_is_taken_until_its_dispatch_ends(given: &Given) -> Ver
 /// dispatch.
 pub(super) async fn an_interrupt_frees_the_keys_of_queued_dispatches(given: &Given) -> Verdict {
     enqueue_all(given, [keyed_dispatch("t", "held", "h")]).await?;
-    let held = claim(given, "held").await?;
+    let held = expect_next_claim(given, "held").await?;
     enqueue_all(given, [keyed_dispatch("t", "a", "k")]).await?;
-    super::draft::interrupt(given).await?;
-    expect_taken_by(given, keyed_dispatch("t", "b", "h"), "held").await?;
+    super::helpers::interrupt_thread_t(given).await?;
+    expect_id_or_key_taken_by(given, keyed_dispatch("t", "b", "h"), "held").await?;
     enqueue_all(given, [keyed_dispatch("t", "b", "k")]).await?;
-    expect_taken_by(given, keyed_dispatch("t", "c", "k"), "b").await?;
-    expect_kind(super::draft::try_settle(given, &held, ack()).await?, ErrorKind::StaleEpoch)?;
+    expect_id_or_key_taken_by(given, keyed_dispatch("t", "c", "k"), "b").await?;
+    expect_kind(super::helpers::try_settle(given, &held, ack()).await?, ErrorKind::StaleEpoch)?;
     enqueue_all(given, [keyed_dispatch("t", "c", "h")]).await.map(drop)
 }
 
@@ -125,19 +126,19 @@ pub(super) async fn an_interrupt_frees_the_keys_of_queued_dispatches(given: &Giv
 pub(super) async fn a_lost_lease_frees_its_key_only_with_the_last_attempt(given: &Given) -> Verdict {
     for (name, attempts) in [("more", 2), ("last", 1)] {
         enqueue_all(given, [keyed_dispatch(name, name, "k").with_max_attempts(attempts)]).await?;
-        claim(given, name).await?;
+        expect_next_claim(given, name).await?;
     }
-    given.advance(super::draft::LEASE - TICK).await;
+    given.advance(super::helpers::LEASE - MILLISECOND).await;
     for name in ["more", "last"] {
-        expect_taken_by(given, keyed_dispatch(name, "new", "k"), name).await?;
+        expect_id_or_key_taken_by(given, keyed_dispatch(name, "new", "k"), name).await?;
     }
-    given.advance(TICK).await;
-    expect_taken_by(given, keyed_dispatch("more", "new", "k"), "more").await?;
+    given.advance(MILLISECOND).await;
+    expect_id_or_key_taken_by(given, keyed_dispatch("more", "new", "k"), "more").await?;
     enqueue_all(given, [keyed_dispatch("last", "new", "k")]).await?;
     let lost = expect_status(given, "last", DispatchStatus::DeadLetter).await?;
     expect_eq((lost.attempts, lost.last_error.as_deref()), (1, Some("lease expired")))?;
-    let again = mailbox(given)?.claim(super::draft::claim_request().of_thread(id("more"))).await?;
-    expect_eq(super::draft::claimed_ids(&again), "more")
+    let again = mailbox(given)?.claim(super::helpers::claim_request().of_thread(id("more"))).await?;
+    expect_eq(super::helpers::claimed_ids(&again), "more")
 }
 
 /// A dispatch with a `max_attempts` of 0 is refused. The thread and the run of a dispatch need not exist.
@@ -145,7 +146,7 @@ pub(super) async fn a_dispatch_needs_an_attempt_but_no_existing_thread(given: &G
     expect_kind(try_enqueue(given, new_dispatch("t", "a").with_max_attempts(0)).await?, ErrorKind::Invalid)?;
     expect_eq(mailbox(given)?.load_dispatch(&id("a")).await?, None)?;
     enqueue_all(given, [new_dispatch("no such thread", "a").with_max_attempts(1)]).await?;
-    claim(given, "a").await.map(drop)
+    expect_next_claim(given, "a").await.map(drop)
 }
 
 /// A queued dispatch can be cancelled. The call is refused for a claimed or finished dispatch, and the error names the
@@ -153,10 +154,10 @@ pub(super) async fn a_dispatch_needs_an_attempt_but_no_existing_thread(given: &G
 pub(super) async fn only_a_queued_dispatch_can_be_cancelled(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     expect_kind(store.cancel(&id("unknown")).await, ErrorKind::NotFound)?;
-    enqueue_all(given, [new_dispatch("t", "a"), delayed_dispatch("t", "b", LATER)]).await?;
+    enqueue_all(given, [new_dispatch("t", "a"), delayed_dispatch("t", "b", MINUTE)]).await?;
     for name in ["a", "b"] {
-        let gone = store.cancel(&id(name)).await?;
-        expect_eq(&gone, &expect_status(given, name, DispatchStatus::Cancelled).await?)?;
+        let cancelled = store.cancel(&id(name)).await?;
+        expect_eq(&cancelled, &expect_status(given, name, DispatchStatus::Cancelled).await?)?;
     }
     let claimed = enqueue_and_claim(given, "c").await?;
     let error = expect_kind(store.cancel(&id("c")).await, ErrorKind::InvalidTransition)?;
@@ -166,38 +167,41 @@ pub(super) async fn only_a_queued_dispatch_can_be_cancelled(given: &Given) -> Ve
         let error = expect_kind(store.cancel(&id(name)).await, ErrorKind::InvalidTransition)?;
         expect_eq(error.to_string(), format!("dispatch `{name}` cannot go from {status} to cancelled"))?;
     }
-    expect_counts(given, [0, 0, 1, 2, 0, 0]).await
+    expect_counts_in_status_order(given, [0, 0, 1, 2, 0, 0]).await
 }
 
-const LATER: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// One call can enqueue at most 1,000 dispatches, or settle at most 1,000 claims.
 pub(super) async fn a_call_has_a_thousand_dispatches_at_most(given: &Given) -> Verdict {
     let store = mailbox(given)?;
-    let many = |count: usize| (0..count).map(|_| NewDispatch::new(id("t"), id("r"))).collect::<Vec<_>>();
-    expect_kind(store.enqueue(many(1_001)).await, ErrorKind::LimitExceeded)?;
-    expect_counts(given, [0; 6]).await?;
-    expect_eq(store.enqueue(many(1_000)).await?.iter().filter(|answer| answer.is_ok()).count(), 1_000)?;
-    expect_counts(given, [1_000, 0, 0, 0, 0, 0]).await?;
+    let dispatches = |count: usize| (0..count).map(|_| NewDispatch::new(id("t"), id("r"))).collect::<Vec<_>>();
+    expect_kind(store.enqueue(dispatches(1_001)).await, ErrorKind::LimitExceeded)?;
+    expect_counts_in_status_order(given, [0; 6]).await?;
+    expect_eq(store.enqueue(dispatches(1_000)).await?.iter().filter(|answer| answer.is_ok()).count(), 1_000)?;
+    expect_counts_in_status_order(given, [1_000, 0, 0, 0, 0, 0]).await?;
     let claimed =
-        super::draft::claim_next(given).await?.ok_or_else(|| crate::Failure::new("no dispatch was claimed"))?;
+        super::helpers::claim_next(given).await?.ok_or_else(|| crate::Failure::new("no dispatch was claimed"))?;
     let settlements = vec![(claimed.claim(), ack()); 1_001];
     expect_kind(store.settle(settlements).await, ErrorKind::LimitExceeded)?;
-    expect_counts(given, [999, 1, 0, 0, 0, 0]).await
+    expect_counts_in_status_order(given, [999, 1, 0, 0, 0, 0]).await
 }
 
 /// A payload or a result whose size is exactly the limit is accepted. One byte more is refused.
 pub(super) async fn a_payload_has_a_limit(given: &Given) -> Verdict {
-    let given = given.with_limits(|limits| limits.record_bytes = 2_000).await?;
-    let text = |bytes: usize| json(&format!("\"{}\"", "x".repeat(bytes - 2)));
+    let given = given.open_another_store_with_limits(|limits| limits.record_bytes = 2_000).await?;
+    let json_text_of_size = |bytes: usize| json(&format!("\"{}\"", "x".repeat(bytes - 2)));
     expect_kind(
-        try_enqueue(&given, new_dispatch("t", "b").with_payload(text(2_001))).await?,
+        try_enqueue(&given, new_dispatch("t", "b").with_payload(json_text_of_size(2_001))).await?,
         ErrorKind::LimitExceeded,
     )?;
-    enqueue_all(&given, [new_dispatch("t", "a").with_payload(text(2_000))]).await?;
-    let claimed = claim(&given, "a").await?;
-    let result = |bytes| store_core::Settlement::Ack { result: Some(text(bytes)) };
-    expect_kind(super::draft::try_settle(&given, &claimed, result(2_001)).await?, ErrorKind::LimitExceeded)?;
-    settle(&given, &claimed, result(2_000)).await?;
-    expect_eq(load(&given, "a").await?.result, Some(text(2_000)))
+    enqueue_all(&given, [new_dispatch("t", "a").with_payload(json_text_of_size(2_000))]).await?;
+    let claimed = expect_next_claim(&given, "a").await?;
+    let ack_with_result_of_size = |bytes| store_core::Settlement::Ack { result: Some(json_text_of_size(bytes)) };
+    expect_kind(
+        super::helpers::try_settle(&given, &claimed, ack_with_result_of_size(2_001)).await?,
+        ErrorKind::LimitExceeded,
+    )?;
+    settle(&given, &claimed, ack_with_result_of_size(2_000)).await?;
+    expect_eq(load_dispatch(&given, "a").await?.result, Some(json_text_of_size(2_000)))
 }

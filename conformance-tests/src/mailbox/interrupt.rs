@@ -4,16 +4,17 @@ use store_core::{
     ClaimToken, Commit, DispatchOrder, DispatchStatus, ErrorKind, Expect, Interrupt, NewEntry, Settlement, ThreadId,
 };
 
-use super::draft::{
-    LEASE, TICK, ack, claim, delayed_dispatch, enqueue_all, enqueue_and_claim, expect_counts, expect_holder_refused,
-    expect_nothing_to_claim, expect_status, expect_taken_by, filter_of_t, interrupt, keyed_dispatch, list_ids_in_order,
-    load, mailbox, new_dispatch, settle, try_settle,
+use super::helpers::{
+    LEASE, MILLISECOND, ack, delayed_dispatch, enqueue_all, enqueue_and_claim, expect_counts_in_status_order,
+    expect_holder_refused, expect_id_or_key_taken_by, expect_next_claim, expect_nothing_to_claim, expect_status,
+    filter_of_thread_t, interrupt_thread_t, keyed_dispatch, list_ids_in_order, load_dispatch, mailbox, new_dispatch,
+    settle, try_settle,
 };
 use crate::{
     Given, Verdict,
     check::{expect, expect_eq, expect_kind, expect_some},
-    given::{id, race_two},
-    log::draft::user_entry,
+    given::{id, run_two_concurrently},
+    log::entry_drafts::user_entry,
 };
 
 /// An interrupt raises the epoch of the thread and supersedes its queued dispatches. From then on reads show them as
@@ -22,26 +23,31 @@ pub(super) async fn an_interrupt_supersedes_queued_dispatches(given: &Given) -> 
     let claimed = enqueue_and_claim(given, "held").await?;
     enqueue_all(given, [new_dispatch("t", "a"), delayed_dispatch("t", "b", LEASE), keyed_dispatch("t", "c", "k")])
         .await?;
-    given.advance(TICK).await;
-    let done = interrupt(given).await?;
-    expect_eq((done.epoch, done.superseded, done.claimed, done.fence.is_none()), (1, 3, Some(id("held")), true))?;
+    given.advance(MILLISECOND).await;
+    let interrupted = interrupt_thread_t(given).await?;
+    expect_eq(
+        (interrupted.epoch, interrupted.superseded, interrupted.claimed, interrupted.fence.is_none()),
+        (1, 3, Some(id("held")), true),
+    )?;
     for name in ["a", "b", "c"] {
         let dispatch = expect_status(given, name, DispatchStatus::Superseded).await?;
         expect_eq(
             (dispatch.finished_at, dispatch.reason.as_deref(), dispatch.epoch),
-            (Some(done.at), Some("stop"), 0),
+            (Some(interrupted.at), Some("stop"), 0),
         )?;
-        expect(dispatch.updated_at >= done.at, "the dispatch was not updated")?;
+        expect(dispatch.updated_at >= interrupted.at, "the dispatch was not updated")?;
         expect_kind(mailbox(given)?.cancel(&id(name)).await, ErrorKind::InvalidTransition)?;
     }
     expect_status(given, "held", DispatchStatus::Claimed).await?;
-    expect_counts(given, [0, 1, 0, 0, 3, 0]).await?;
+    expect_counts_in_status_order(given, [0, 1, 0, 0, 3, 0]).await?;
     expect_eq(
-        list_ids_in_order(given, filter_of_t().in_status([DispatchStatus::Superseded]), DispatchOrder::End).await?,
+        list_ids_in_order(given, filter_of_thread_t().in_status([DispatchStatus::Superseded]), DispatchOrder::End)
+            .await?,
         "a b c",
     )?;
     expect_eq(
-        list_ids_in_order(given, filter_of_t().in_status([DispatchStatus::Queued]), DispatchOrder::Creation).await?,
+        list_ids_in_order(given, filter_of_thread_t().in_status([DispatchStatus::Queued]), DispatchOrder::Creation)
+            .await?,
         "",
     )?;
     expect_kind(try_settle(given, &claimed, ack()).await?, ErrorKind::StaleEpoch)?;
@@ -55,13 +61,13 @@ pub(super) async fn each_dispatch_shows_the_interrupt_that_superseded_it(given: 
     for (name, reason) in [("a", "first"), ("b", "second"), ("c", "third")] {
         enqueue_all(given, [new_dispatch("t", name)]).await?;
         times.push((name, reason, store.interrupt(Interrupt::new(id("t")).because(reason)).await?.at));
-        given.advance(TICK).await;
+        given.advance(MILLISECOND).await;
     }
     for (name, reason, at) in times {
         let dispatch = expect_status(given, name, DispatchStatus::Superseded).await?;
         expect_eq((dispatch.reason.as_deref(), dispatch.finished_at), (Some(reason), Some(at)))?;
     }
-    expect_counts(given, [0, 0, 0, 0, 3, 0]).await
+    expect_counts_in_status_order(given, [0, 0, 0, 0, 3, 0]).await
 }
 
 /// If an interrupt is repeated with the same key, it returns the first answer and interrupts nothing. A thread
@@ -82,7 +88,7 @@ pub(super) async fn a_key_makes_an_interrupt_repeatable(given: &Given) -> Verdic
     for at in 1..20 {
         expect_eq(keyed_interrupt(&format!("k{at}")).await?.epoch, at + 1)?;
     }
-    interrupt(given).await?;
+    interrupt_thread_t(given).await?;
     expect(
         keyed_interrupt("k0").await?.deduplicated && keyed_interrupt("k19").await?.deduplicated,
         "a key of the last 20 was forgotten",
@@ -94,11 +100,11 @@ pub(super) async fn a_key_makes_an_interrupt_repeatable(given: &Given) -> Verdic
 pub(super) async fn epochs_never_decrease(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     expect_eq(store.load_epoch(&id("t")).await?, 0)?;
-    expect_eq(interrupt(given).await?.epoch, 1)?;
+    expect_eq(interrupt_thread_t(given).await?.epoch, 1)?;
     enqueue_all(given, [new_dispatch("t", "a")]).await?;
-    let last = interrupt(given).await?;
-    given.advance(TICK).await;
-    let purge = store_core::Purge::new(last.at.saturating_add(TICK));
+    let last = interrupt_thread_t(given).await?;
+    given.advance(MILLISECOND).await;
+    let purge = store_core::Purge::new(last.at.saturating_add(MILLISECOND));
     expect_eq(store.purge(purge).await?.removed, 1)?;
     expect_eq(store.load_epoch(&id("t")).await?, 2)?;
     expect_eq(enqueue_all(given, [new_dispatch("t", "b")]).await?[0].epoch, 2)
@@ -109,14 +115,14 @@ pub(super) async fn epochs_never_decrease(given: &Given) -> Verdict {
 pub(super) async fn a_dispatch_enqueued_after_an_interrupt_can_be_claimed(given: &Given) -> Verdict {
     let claimed = enqueue_and_claim(given, "held").await?;
     enqueue_all(given, [new_dispatch("t", "old")]).await?;
-    interrupt(given).await?;
+    interrupt_thread_t(given).await?;
     expect_eq(enqueue_all(given, [new_dispatch("t", "new")]).await?[0].epoch, 1)?;
     expect_nothing_to_claim(given).await?;
     expect_kind(try_settle(given, &claimed, ack()).await?, ErrorKind::StaleEpoch)?;
-    let next = claim(given, "new").await?;
+    let next = expect_next_claim(given, "new").await?;
     settle(given, &next, ack()).await?;
     expect_nothing_to_claim(given).await?;
-    expect_counts(given, [0, 0, 1, 0, 2, 0]).await
+    expect_counts_in_status_order(given, [0, 0, 1, 0, 2, 0]).await
 }
 
 /// If an enqueue and an interrupt run at the same time, the dispatch either is superseded or has the new epoch.
@@ -124,14 +130,12 @@ pub(super) async fn an_enqueue_takes_effect_before_or_after_an_interrupt(given: 
     for round in 0..30 {
         let (thread, name) = (format!("t{round}"), format!("d{round}"));
         let (one, two) = (mailbox(given)?, mailbox(given)?);
-        let (draft, of) = (new_dispatch(&thread, &name), id::<ThreadId>(&thread));
-        let (_, interrupted) =
-            race_two(
-                async move { one.enqueue(vec![draft]).await },
-                async move { two.interrupt(Interrupt::new(of)).await },
-            )
-            .await;
-        let (dispatch, superseded) = (load(given, &name).await?, interrupted?.superseded);
+        let (draft, thread_id) = (new_dispatch(&thread, &name), id::<ThreadId>(&thread));
+        let (_, interrupted) = run_two_concurrently(async move { one.enqueue(vec![draft]).await }, async move {
+            two.interrupt(Interrupt::new(thread_id)).await
+        })
+        .await;
+        let (dispatch, superseded) = (load_dispatch(given, &name).await?, interrupted?.superseded);
         let wanted = if superseded == 1 { (DispatchStatus::Superseded, 0) } else { (DispatchStatus::Queued, 1) };
         expect_eq((dispatch.status, dispatch.epoch), wanted)?;
     }
@@ -141,9 +145,9 @@ pub(super) async fn an_enqueue_takes_effect_before_or_after_an_interrupt(given: 
 /// An interrupt affects only its own thread.
 pub(super) async fn an_interrupt_affects_only_its_thread(given: &Given) -> Verdict {
     enqueue_all(given, [new_dispatch("t", "a"), new_dispatch("u", "b")]).await?;
-    interrupt(given).await?;
+    interrupt_thread_t(given).await?;
     expect_eq(mailbox(given)?.load_epoch(&id("u")).await?, 0)?;
-    claim(given, "b").await?;
+    expect_next_claim(given, "b").await?;
     expect_nothing_to_claim(given).await
 }
 
@@ -153,7 +157,7 @@ pub(super) async fn a_holder_loses_its_claim_to_an_interrupt(given: &Given) -> V
     for write in 0..3 {
         let name = format!("d{write}");
         let claimed = enqueue_and_claim(given, &name).await?;
-        interrupt(given).await?;
+        interrupt_thread_t(given).await?;
         expect_status(given, &name, DispatchStatus::Claimed).await?;
         let (store, claim) = (mailbox(given)?, claimed.claim());
         let kind = ErrorKind::StaleEpoch;
@@ -173,7 +177,7 @@ pub(super) async fn a_holder_loses_its_claim_to_an_interrupt(given: &Given) -> V
 /// supersedes it.
 pub(super) async fn the_expired_claim_of_an_interrupted_thread_is_superseded(given: &Given) -> Verdict {
     enqueue_and_claim(given, "a").await?;
-    interrupt(given).await?;
+    interrupt_thread_t(given).await?;
     given.advance(LEASE).await;
     expect_nothing_to_claim(given).await?;
     let dispatch = expect_status(given, "a", DispatchStatus::Superseded).await?;
@@ -186,11 +190,11 @@ pub(super) async fn a_take_over_frees_the_thread(given: &Given) -> Verdict {
     let claimed = enqueue_and_claim(given, "a").await?;
     let store = mailbox(given)?;
     let request = Interrupt::new(id("t")).because("mine").with_key(id("k")).taking_over();
-    let done = store.interrupt(request.clone()).await?;
-    let fence = expect_some(done.fence.clone(), "fence")?;
+    let interrupted = store.interrupt(request.clone()).await?;
+    let fence = expect_some(interrupted.fence.clone(), "fence")?;
     expect(fence.claim > claimed.number, "the claim number did not increase")?;
     let dispatch = expect_status(given, "a", DispatchStatus::Superseded).await?;
-    expect_eq((dispatch.reason.as_deref(), done.claimed), (Some("mine"), Some(id("a"))))?;
+    expect_eq((dispatch.reason.as_deref(), interrupted.claimed), (Some("mine"), Some(id("a"))))?;
     expect_eq(store.interrupt(request).await?.fence, Some(fence.clone()))?;
     expect_holder_refused(given, &claimed, ErrorKind::StaleEpoch).await?;
     let next = enqueue_and_claim(given, "b").await?;
@@ -202,8 +206,8 @@ pub(super) async fn a_take_over_frees_the_thread(given: &Given) -> Verdict {
 /// claim. The old holder can no longer write.
 pub(super) async fn a_take_over_fences_out_the_old_holder(given: &Given) -> Verdict {
     let claimed = enqueue_and_claim(given, "a").await?;
-    let done = mailbox(given)?.interrupt(Interrupt::new(id("t")).taking_over()).await?;
-    let fence = expect_some(done.fence, "fence")?;
+    let interrupted = mailbox(given)?.interrupt(Interrupt::new(id("t")).taking_over()).await?;
+    let fence = expect_some(interrupted.fence, "fence")?;
     let commit =
         |key: &str, entry: NewEntry| Commit::new(id("t")).expecting(Expect::Any).with_key(id(key)).entry(entry);
     given.expect_accepted(commit("mine", user_entry("a")).fenced(fence.clone())).await?;
@@ -225,16 +229,16 @@ pub(super) async fn a_take_over_fences_out_the_old_holder(given: &Given) -> Verd
 /// The dispatches that an interrupt superseded can be listed by their epoch.
 pub(super) async fn superseded_dispatches_are_found_by_epoch(given: &Given) -> Verdict {
     enqueue_all(given, [new_dispatch("t", "a"), new_dispatch("t", "b")]).await?;
-    interrupt(given).await?;
+    interrupt_thread_t(given).await?;
     enqueue_all(given, [new_dispatch("t", "c")]).await?;
-    interrupt(given).await?;
+    interrupt_thread_t(given).await?;
     enqueue_all(given, [new_dispatch("t", "d")]).await?;
     for (epoch, wanted) in [(0, "a b"), (1, "c"), (2, "")] {
-        let mut filter = filter_of_t().in_status([DispatchStatus::Superseded]);
+        let mut filter = filter_of_thread_t().in_status([DispatchStatus::Superseded]);
         filter.epoch = Some(epoch);
         for order in [DispatchOrder::Creation, DispatchOrder::End] {
             expect_eq(list_ids_in_order(given, filter.clone(), order).await?, wanted)?;
         }
     }
-    expect_taken_by(given, new_dispatch("t", "a").with_priority(3), "a").await
+    expect_id_or_key_taken_by(given, new_dispatch("t", "a").with_priority(3), "a").await
 }

@@ -4,28 +4,29 @@ use std::time::Duration;
 
 use store_core::{AttemptEnd, ClaimRef, ClaimToken, DispatchStatus, ErrorKind, PageRequest, Settlement};
 
-use super::draft::{
-    LEASE, TICK, ack, claim, claim_next, claim_request, dispatch_ids, enqueue_all, enqueue_and_claim, expect_counts,
-    expect_holder_refused, expect_nothing_to_claim, expect_status, mailbox, new_dispatch, settle, try_settle,
+use super::helpers::{
+    LEASE, MILLISECOND, ack, claim_next, claim_request, dispatch_ids, enqueue_all, enqueue_and_claim,
+    expect_counts_in_status_order, expect_holder_refused, expect_next_claim, expect_nothing_to_claim, expect_status,
+    mailbox, new_dispatch, settle, try_settle,
 };
 use crate::{
     Given, Verdict,
     check::{expect, expect_eq, expect_kind, expect_some},
-    given::{id, race},
+    given::{id, run_concurrently},
 };
 
 /// At exactly `lease_until` a lease has expired. Reads still show the dispatch as claimed. The next claim takes the
 /// dispatch over and counts the lost attempt. After that the old token is invalid.
 pub(super) async fn an_expired_lease_can_be_claimed(given: &Given) -> Verdict {
     let first = enqueue_and_claim(given, "a").await?;
-    given.advance(LEASE - TICK).await;
+    given.advance(LEASE - MILLISECOND).await;
     expect_nothing_to_claim(given).await?;
-    given.advance(TICK).await;
+    given.advance(MILLISECOND).await;
     expect_status(given, "a", DispatchStatus::Claimed).await?;
-    expect_counts(given, [0, 1, 0, 0, 0, 0]).await?;
+    expect_counts_in_status_order(given, [0, 1, 0, 0, 0, 0]).await?;
     let ready = mailbox(given)?.list_ready_threads(PageRequest::default()).await?.items;
     expect_eq(ready.iter().map(|ready| ready.next.as_str()).collect::<Vec<_>>(), vec!["a"])?;
-    let second = claim(given, "a").await?;
+    let second = expect_next_claim(given, "a").await?;
     expect(second.number > first.number && second.token != first.token, "the second claim is not a new one")?;
     expect_eq((second.dispatch.attempts, second.dispatch.last_error.as_deref()), (1, Some("lease expired")))?;
     let lost = second.dispatch.history.last().map(|attempt| (attempt.end, attempt.claim));
@@ -38,13 +39,13 @@ pub(super) async fn an_expired_lease_can_be_claimed(given: &Given) -> Verdict {
 pub(super) async fn the_last_lost_lease_makes_a_dead_letter(given: &Given) -> Verdict {
     enqueue_all(given, [new_dispatch("t", "a").with_max_attempts(2), new_dispatch("t", "b")]).await?;
     for _ in 0..2 {
-        claim(given, "a").await?;
+        expect_next_claim(given, "a").await?;
         given.advance(LEASE).await;
     }
-    claim(given, "b").await?;
+    expect_next_claim(given, "b").await?;
     let dead = expect_status(given, "a", DispatchStatus::DeadLetter).await?;
     expect_eq((dead.attempts, dead.history.len(), dead.last_error.as_deref()), (2, 2, Some("lease expired")))?;
-    expect_counts(given, [0, 1, 0, 0, 0, 1]).await
+    expect_counts_in_status_order(given, [0, 1, 0, 0, 0, 1]).await
 }
 
 /// After a lease has expired, its holder can still extend and settle the claim until another caller has claimed the
@@ -55,7 +56,7 @@ pub(super) async fn an_expired_claim_is_valid_until_another_caller_claims(given:
     let store = mailbox(given)?;
     let extended = store.extend(&claimed.claim(), LEASE).await?;
     expect_nothing_to_claim(given).await?;
-    given.advance(LEASE - TICK).await;
+    given.advance(LEASE - MILLISECOND).await;
     expect_nothing_to_claim(given).await?;
     expect_eq(extended.number, claimed.number)?;
     given.advance(LEASE).await;
@@ -77,10 +78,10 @@ pub(super) async fn an_extension_counts_from_now(given: &Given) -> Verdict {
     let forged = ClaimRef::new(id("a"), ClaimToken::new("forged"));
     expect_kind(store.extend(&forged, LEASE).await, ErrorKind::ClaimLost)?;
     expect_kind(store.extend(&ClaimRef::new(id("b"), claimed.token.clone()), LEASE).await, ErrorKind::ClaimLost)?;
-    given.advance(LEASE / 2 - TICK).await;
+    given.advance(LEASE / 2 - MILLISECOND).await;
     expect_nothing_to_claim(given).await?;
-    given.advance(TICK).await;
-    claim(given, "a").await.map(drop)
+    given.advance(MILLISECOND).await;
+    expect_next_claim(given, "a").await.map(drop)
 }
 
 /// After another caller has claimed the dispatch, every write of the old holder is refused and changes nothing, even
@@ -88,13 +89,13 @@ pub(super) async fn an_extension_counts_from_now(given: &Given) -> Verdict {
 pub(super) async fn an_old_holder_writes_nothing(given: &Given) -> Verdict {
     let first = enqueue_and_claim(given, "a").await?;
     given.advance(LEASE).await;
-    let second = claim(given, "a").await?;
+    let second = expect_next_claim(given, "a").await?;
     expect_holder_refused(given, &first, ErrorKind::ClaimLost).await?;
     expect_status(given, "a", DispatchStatus::Claimed).await?;
     settle(given, &second, Settlement::Release).await?;
     expect_holder_refused(given, &first, ErrorKind::ClaimLost).await?;
     expect_status(given, "a", DispatchStatus::Queued).await?;
-    let third = claim(given, "a").await?;
+    let third = expect_next_claim(given, "a").await?;
     settle(given, &third, ack()).await?;
     expect_holder_refused(given, &first, ErrorKind::ClaimLost).await?;
     expect_status(given, "a", DispatchStatus::Acked).await.map(drop)
@@ -105,14 +106,14 @@ pub(super) async fn an_old_holder_writes_nothing(given: &Given) -> Verdict {
 pub(super) async fn an_old_holder_is_refused_in_the_same_call_as_the_new_one(given: &Given) -> Verdict {
     for (old, new, is_reversed) in [("a", "b", false), ("c", "d", true)] {
         enqueue_all(given, [new_dispatch("t", old).with_max_attempts(1), new_dispatch("t", new)]).await?;
-        let lost = claim(given, old).await?;
+        let lost = expect_next_claim(given, old).await?;
         given.advance(LEASE).await;
-        let held = claim(given, new).await?;
-        let mut ends = vec![(lost.claim(), ack()), (held.claim(), ack())];
+        let held = expect_next_claim(given, new).await?;
+        let mut settlements = vec![(lost.claim(), ack()), (held.claim(), ack())];
         if is_reversed {
-            ends.reverse();
+            settlements.reverse();
         }
-        let mut answers = mailbox(given)?.settle(ends).await?;
+        let mut answers = mailbox(given)?.settle(settlements).await?;
         if is_reversed {
             answers.reverse();
         }
@@ -122,7 +123,7 @@ pub(super) async fn an_old_holder_is_refused_in_the_same_call_as_the_new_one(giv
         expect_status(given, old, DispatchStatus::DeadLetter).await?;
         expect_status(given, new, DispatchStatus::Acked).await?;
     }
-    expect_counts(given, [0, 0, 2, 0, 0, 2]).await
+    expect_counts_in_status_order(given, [0, 0, 2, 0, 0, 2]).await
 }
 
 /// If the holder settles after its lease has expired, and another worker claims at the same time, exactly one of the
@@ -132,17 +133,17 @@ pub(super) async fn a_settlement_and_a_competing_claim_have_one_winner(given: &G
         let claimed = enqueue_and_claim(given, &format!("d{round}")).await?;
         given.advance(LEASE).await;
         let store = mailbox(given)?;
-        let ends = race(2, |task| {
+        let results = run_concurrently(2, |task| {
             let (store, claimed) = (std::sync::Arc::clone(&store), claimed.clone());
             async move {
                 match task {
-                    0 => store.settle(vec![(claimed.claim(), ack())]).await.map(|ends| ends[0].is_ok()),
+                    0 => store.settle(vec![(claimed.claim(), ack())]).await.map(|results| results[0].is_ok()),
                     _ => store.claim(claim_request()).await.map(|claims| !claims.claimed.is_empty()),
                 }
             }
         })
         .await;
-        let won = ends.into_iter().collect::<store_core::Result<Vec<_>>>()?;
+        let won = results.into_iter().collect::<store_core::Result<Vec<_>>>()?;
         expect_eq(won.iter().filter(|won| **won).count(), 1)?;
         let status = if won[0] { DispatchStatus::Acked } else { DispatchStatus::Claimed };
         expect_status(given, &format!("d{round}"), status).await?;
@@ -156,20 +157,20 @@ pub(super) async fn a_settlement_and_a_competing_claim_have_one_winner(given: &G
 pub(super) async fn a_claim_is_started_by_one_instance(given: &Given) -> Verdict {
     let claimed = enqueue_and_claim(given, "a").await?;
     let (store, claim) = (mailbox(given)?, claimed.claim());
-    given.advance(TICK).await;
+    given.advance(MILLISECOND).await;
     let started = store.start(&claim, id("i")).await?;
     expect_eq(
         (&started.instance, started.started_at),
-        (&Some(id("i")), Some(started.claimed_at.saturating_add(TICK))),
+        (&Some(id("i")), Some(started.claimed_at.saturating_add(MILLISECOND))),
     )?;
-    given.advance(TICK).await;
+    given.advance(MILLISECOND).await;
     expect_eq(&store.start(&claim, id("i")).await?, &started)?;
     expect_kind(store.start(&claim, id("j")).await, ErrorKind::InvalidTransition)?;
     expect_eq(expect_status(given, "a", DispatchStatus::Claimed).await?.claim, Some(started))?;
     let forged = ClaimRef::new(id("a"), ClaimToken::new("forged"));
     expect_kind(store.start(&forged, id("i")).await, ErrorKind::ClaimLost)?;
     settle(given, &claimed, Settlement::Release).await?;
-    let again = super::draft::claim(given, "a").await?;
+    let again = expect_next_claim(given, "a").await?;
     store.start(&again.claim(), id("j")).await?;
     Ok(())
 }
@@ -182,10 +183,10 @@ pub(super) async fn a_reclaim_ends_expired_claims(given: &Given) -> Verdict {
         .await?;
     let store = mailbox(given)?;
     store.claim(claim_request().up_to(3)).await?;
-    given.advance(TICK).await;
+    given.advance(MILLISECOND).await;
     store.claim(claim_request()).await?;
-    super::draft::interrupt(given).await?;
-    given.advance(LEASE - TICK).await;
+    super::helpers::interrupt_thread_t(given).await?;
+    given.advance(LEASE - MILLISECOND).await;
     expect_kind(store.reclaim(0).await, ErrorKind::Invalid)?;
     expect_eq(store.reclaim(1).await?.requeued, dispatch_ids(["a1"]))?;
     let rest = store.reclaim(1_000).await?;
@@ -205,12 +206,12 @@ pub(super) async fn concurrent_reclaims_count_each_claim_once(given: &Given) -> 
     let store = mailbox(given)?;
     store.claim(claim_request().up_to(40)).await?;
     given.advance(LEASE).await;
-    let ends = race(4, |_| {
+    let results = run_concurrently(4, |_| {
         let store = std::sync::Arc::clone(&store);
         async move { store.reclaim(1_000).await }
     })
     .await;
-    let mut all: Vec<_> = ends.into_iter().collect::<store_core::Result<Vec<_>>>()?;
+    let mut all: Vec<_> = results.into_iter().collect::<store_core::Result<Vec<_>>>()?;
     let count = all.iter_mut().map(|reclaimed| reclaimed.requeued.len()).sum::<usize>();
     expect_eq(count, 40)?;
     for at in 0..40 {
@@ -236,8 +237,8 @@ pub(super) async fn earlier_attempts_show_only_in_history_and_last_error(given: 
     store.requeue(store_core::Requeue::ids(dispatch_ids(["a"]))).await?;
     let dispatch = expect_status(given, "a", DispatchStatus::Queued).await?;
     expect_eq((dispatch.attempts, dispatch.last_error.as_deref()), (0, Some("bad")))?;
-    let ends: Vec<_> = dispatch.history.iter().map(|attempt| attempt.end).collect();
-    expect_eq(ends, vec![AttemptEnd::LeaseExpired, AttemptEnd::DeadLettered])
+    let attempt_ends: Vec<_> = dispatch.history.iter().map(|attempt| attempt.end).collect();
+    expect_eq(attempt_ends, vec![AttemptEnd::LeaseExpired, AttemptEnd::DeadLettered])
 }
 
 /// A jump of store time may let a lease expire early or late, but never gives a dispatch two holders.
@@ -246,13 +247,13 @@ pub(super) async fn clock_jumps_never_give_a_dispatch_two_holders(given: &Given)
     given.set_back(Duration::from_hours(1)).await;
     expect_nothing_to_claim(given).await?;
     given.advance(Duration::from_hours(1) + LEASE).await;
-    let second = claim(given, "a").await?;
+    let second = expect_next_claim(given, "a").await?;
     expect_kind(try_settle(given, &first, ack()).await?, ErrorKind::ClaimLost)?;
     given.set_back(Duration::from_hours(1)).await;
     let third = mailbox(given)?.extend(&second.claim(), LEASE).await?;
     expect(third.lease_until >= third.claimed_at, "the lease expires before the claim began")?;
     given.advance(Duration::from_hours(10)).await;
-    let last = claim(given, "a").await?;
+    let last = expect_next_claim(given, "a").await?;
     expect_kind(try_settle(given, &second, ack()).await?, ErrorKind::ClaimLost)?;
     settle(given, &last, ack()).await.map(drop)
 }

@@ -7,14 +7,14 @@ use store_core::{
     Settlement,
 };
 
-use super::draft::{
-    LEASE, TICK, ack, claim, claim_request, counts_by_status, delayed_dispatch, enqueue_all, filter_of_t, interrupt,
-    keyed_dispatch, list_ids, list_ids_in_order, mailbox, new_dispatch, settle,
+use super::helpers::{
+    LEASE, MILLISECOND, ack, claim_request, counts_in_status_order, delayed_dispatch, enqueue_all, expect_next_claim,
+    filter_of_thread_t, interrupt_thread_t, keyed_dispatch, list_ids, list_ids_in_order, mailbox, new_dispatch, settle,
 };
 use crate::{
     Given, Verdict,
     check::{expect_eq, expect_kind, expect_some},
-    given::{id, walk},
+    given::{id, read_all_pages},
     log::writer::join,
 };
 
@@ -22,21 +22,21 @@ use crate::{
 /// `s` is superseded, and `d` is a dead letter. In the thread `u`, `u` is queued.
 async fn create_one_of_each_status(given: &Given) -> Verdict {
     enqueue_all(given, [new_dispatch("t", "s")]).await?;
-    interrupt(given).await?;
+    interrupt_thread_t(given).await?;
     for (name, settlement) in [
         ("a", ack()),
         ("x", Settlement::Cancel { reason: "no".to_owned() }),
         ("d", Settlement::DeadLetter { error: "bad".to_owned() }),
     ] {
-        given.advance(TICK).await;
+        given.advance(MILLISECOND).await;
         enqueue_all(given, [new_dispatch("t", name)]).await?;
-        let claimed = claim(given, name).await?;
-        given.advance(TICK).await;
+        let claimed = expect_next_claim(given, name).await?;
+        given.advance(MILLISECOND).await;
         settle(given, &claimed, settlement).await?;
     }
     enqueue_all(given, [keyed_dispatch("t", "c", "k")]).await?;
-    claim(given, "c").await?;
-    given.advance(TICK).await;
+    expect_next_claim(given, "c").await?;
+    given.advance(MILLISECOND).await;
     enqueue_all(given, [new_dispatch("t", "q"), new_dispatch("u", "u")]).await.map(drop)
 }
 
@@ -45,26 +45,26 @@ async fn create_one_of_each_status(given: &Given) -> Verdict {
 pub(super) async fn dispatches_are_filtered_by_all_given_fields(given: &Given) -> Verdict {
     use DispatchStatus::{Acked, Claimed, DeadLetter, Queued, Superseded};
     create_one_of_each_status(given).await?;
-    let any = DispatchFilter::default;
-    let with = |change: fn(&mut DispatchFilter)| {
+    let no_filter = DispatchFilter::default;
+    let filter_with = |change: fn(&mut DispatchFilter)| {
         let mut filter = DispatchFilter::default();
         change(&mut filter);
         filter
     };
     for (filter, wanted) in [
-        (any(), "s a x d c q u"),
-        (filter_of_t(), "s a x d c q"),
-        (any().in_status([Queued]), "q u"),
-        (filter_of_t().in_status([Queued]), "q"),
-        (any().in_status([Superseded]), "s"),
-        (any().in_status([Acked, DeadLetter, Claimed, Acked]), "a d c"),
-        (any().in_status([]), ""),
-        (with(|filter| filter.run = Some(id("r"))), "s a x d c q u"),
-        (with(|filter| filter.run = Some(id("other"))), ""),
-        (with(|filter| filter.worker = Some(id("w"))), "c"),
-        (with(|filter| filter.worker = Some(id("v"))), ""),
-        (with(|filter| filter.epoch = Some(0)), "s u"),
-        (with(|filter| filter.dedupe_key = Some(id("k"))), "c"),
+        (no_filter(), "s a x d c q u"),
+        (filter_of_thread_t(), "s a x d c q"),
+        (no_filter().in_status([Queued]), "q u"),
+        (filter_of_thread_t().in_status([Queued]), "q"),
+        (no_filter().in_status([Superseded]), "s"),
+        (no_filter().in_status([Acked, DeadLetter, Claimed, Acked]), "a d c"),
+        (no_filter().in_status([]), ""),
+        (filter_with(|filter| filter.run = Some(id("r"))), "s a x d c q u"),
+        (filter_with(|filter| filter.run = Some(id("other"))), ""),
+        (filter_with(|filter| filter.worker = Some(id("w"))), "c"),
+        (filter_with(|filter| filter.worker = Some(id("v"))), ""),
+        (filter_with(|filter| filter.epoch = Some(0)), "s u"),
+        (filter_with(|filter| filter.dedupe_key = Some(id("k"))), "c"),
         (DispatchFilter::of_thread(id("unknown")), ""),
     ] {
         let found = list_ids_in_order(given, filter.clone(), DispatchOrder::Creation).await?;
@@ -85,10 +85,10 @@ pub(super) async fn dispatches_are_ordered_by_creation_or_end(given: &Given) -> 
     for (order, wanted) in [(DispatchOrder::Creation, "s a x d c q u v w"), (DispatchOrder::End, "s a x d u v w")] {
         expect_eq(list_ids_in_order(given, DispatchFilter::default(), order).await?, wanted)?;
         let query = DispatchQuery::default().ordered(order, Direction::Backward);
-        let back = wanted.split(' ').rev().collect::<Vec<_>>().join(" ");
-        expect_eq(list_ids(given, query).await?, back)?;
+        let reversed = wanted.split(' ').rev().collect::<Vec<_>>().join(" ");
+        expect_eq(list_ids(given, query).await?, reversed)?;
     }
-    expect_eq(list_ids_in_order(given, filter_of_t(), DispatchOrder::End).await?, "s a x d")
+    expect_eq(list_ids_in_order(given, filter_of_thread_t(), DispatchOrder::End).await?, "s a x d")
 }
 
 /// Dispatches that ended at the same time are listed by id, across threads, and whether an interrupt or a settlement
@@ -96,7 +96,7 @@ pub(super) async fn dispatches_are_ordered_by_creation_or_end(given: &Given) -> 
 pub(super) async fn dispatches_that_ended_at_the_same_time_are_ordered_by_id(given: &Given) -> Verdict {
     let store = &mailbox(given)?;
     enqueue_all(given, [new_dispatch("w", "b")]).await?;
-    let held = claim(given, "b").await?;
+    let held = expect_next_claim(given, "b").await?;
     let ended = [("t", "c"), ("u", "a"), ("v", "g"), ("t", "h"), ("u", "i"), ("v", "d"), ("t", "e"), ("u", "f")];
     enqueue_all(given, ended.map(|(thread, name)| new_dispatch(thread, name))).await?;
     settle(given, &held, ack()).await?;
@@ -117,7 +117,7 @@ pub(super) async fn dispatches_that_ended_at_the_same_time_are_ordered_by_id(giv
 /// not, ordered by priority and number.
 pub(super) async fn only_dispatches_of_one_thread_can_be_listed_in_claim_order(given: &Given) -> Verdict {
     enqueue_all(given, [new_dispatch("t", "old")]).await?;
-    interrupt(given).await?;
+    interrupt_thread_t(given).await?;
     enqueue_all(
         given,
         [
@@ -130,11 +130,11 @@ pub(super) async fn only_dispatches_of_one_thread_can_be_listed_in_claim_order(g
     .await?;
     enqueue_all(given, [new_dispatch("t", "a").with_priority(0)]).await?;
     let store = mailbox(given)?;
-    let query = |direction| DispatchQuery::new(filter_of_t()).ordered(DispatchOrder::Claim, direction);
+    let query = |direction| DispatchQuery::new(filter_of_thread_t()).ordered(DispatchOrder::Claim, direction);
     expect_eq(list_ids(given, query(Direction::Forward)).await?, "a b c d")?;
     expect_eq(list_ids(given, query(Direction::Backward)).await?, "d c b a")?;
-    let everywhere = DispatchQuery::default().ordered(DispatchOrder::Claim, Direction::Forward);
-    expect_kind(store.list_dispatches(everywhere).await, ErrorKind::Invalid)?;
+    let of_all_threads = DispatchQuery::default().ordered(DispatchOrder::Claim, Direction::Forward);
+    expect_kind(store.list_dispatches(of_all_threads).await, ErrorKind::Invalid)?;
     expect_eq(store.load_dispatch(&id("unknown")).await?, None)
 }
 
@@ -142,39 +142,39 @@ pub(super) async fn only_dispatches_of_one_thread_can_be_listed_in_claim_order(g
 pub(super) async fn counts_are_exact(given: &Given) -> Verdict {
     create_one_of_each_status(given).await?;
     let store = mailbox(given)?;
-    super::draft::expect_counts(given, [1, 1, 1, 1, 1, 1]).await?;
-    expect_eq(counts_by_status(&store.count_dispatches(None).await?), [2, 1, 1, 1, 1, 1])?;
+    super::helpers::expect_counts_in_status_order(given, [1, 1, 1, 1, 1, 1]).await?;
+    expect_eq(counts_in_status_order(&store.count_dispatches(None).await?), [2, 1, 1, 1, 1, 1])?;
     expect_eq(store.count_dispatches(Some(&id("unknown"))).await?, DispatchCounts::default())?;
     store.interrupt(store_core::Interrupt::new(id("u"))).await?;
-    expect_eq(counts_by_status(&store.count_dispatches(None).await?), [1, 1, 1, 1, 2, 1])?;
+    expect_eq(counts_in_status_order(&store.count_dispatches(None).await?), [1, 1, 1, 1, 2, 1])?;
     expect_eq(store.count_dispatches(None).await?.total(), 7)
 }
 
 /// The ready threads are those of which a claim would now return a dispatch.
 pub(super) async fn ready_threads_are_those_that_a_claim_takes(given: &Given) -> Verdict {
     let store = &mailbox(given)?;
-    let ready = || async {
+    let ready_dispatch_ids = || async {
         let page = |page| store.list_ready_threads(page);
-        let all = walk(PageRequest::first(1), page).await?;
+        let all = read_all_pages(PageRequest::first(1), page).await?;
         Ok::<_, crate::Failure>(join(all.iter().map(|ready| ready.next.as_str())))
     };
-    expect_eq(ready().await?, "")?;
+    expect_eq(ready_dispatch_ids().await?, "")?;
     enqueue_all(given, [new_dispatch("a", "a1"), new_dispatch("a", "a2"), new_dispatch("b", "b1").with_priority(1)])
         .await?;
     enqueue_all(given, [delayed_dispatch("c", "c1", LEASE), new_dispatch("e", "e1").with_max_attempts(1)]).await?;
     given.advance(Duration::from_secs(1)).await;
-    expect_eq(ready().await?, "b1 a1 e1")?;
+    expect_eq(ready_dispatch_ids().await?, "b1 a1 e1")?;
     store.claim(claim_request().up_to(3)).await?;
-    expect_eq(ready().await?, "")?;
+    expect_eq(ready_dispatch_ids().await?, "")?;
     given.advance(LEASE).await;
-    expect_eq(ready().await?, "c1 a1 b1")?;
+    expect_eq(ready_dispatch_ids().await?, "c1 a1 b1")?;
     // A thread whose dispatch was released is listed once, also after the time at which the lease would have expired.
     let held = store.claim(claim_request().of_thread(id("a"))).await?.claimed;
     settle(given, expect_some(held.first(), "dispatch")?, Settlement::Release).await?;
     given.advance(LEASE).await;
-    expect_eq(ready().await?, "c1 a1 b1")?;
+    expect_eq(ready_dispatch_ids().await?, "c1 a1 b1")?;
     let claims = store.claim(claim_request().up_to(9)).await?;
-    let mut given_out: Vec<_> = claims.claimed.iter().map(|claimed| claimed.dispatch.id.as_str()).collect();
-    given_out.sort_unstable();
-    expect_eq(given_out.join(" "), "a1 b1 c1")
+    let mut claimed: Vec<_> = claims.claimed.iter().map(|claimed| claimed.dispatch.id.as_str()).collect();
+    claimed.sort_unstable();
+    expect_eq(claimed.join(" "), "a1 b1 c1")
 }

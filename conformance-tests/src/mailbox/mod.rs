@@ -2,18 +2,18 @@
 
 mod cancel;
 mod claim;
-pub(crate) mod draft;
 mod enqueue;
+pub(crate) mod helpers;
 mod interrupt;
 mod lease;
 mod list;
-mod maintain;
+mod purge_and_requeue;
 mod race;
 mod reopen;
 mod settle;
 
 /// Passes the list of the cases of this area to the macro `$callback`. Each item of the list has the file, the case,
-/// the promises of the contract that the case shows, and what the case needs.
+/// the promises of the contract that the case tests, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! mailbox {
@@ -86,17 +86,17 @@ macro_rules! mailbox {
             list: only_dispatches_of_one_thread_can_be_listed_in_claim_order ["MB-45"] [];
             list: counts_are_exact ["MB-46"] [Time];
             list: ready_threads_are_those_that_a_claim_takes ["MB-47"] [Time];
-            maintain: a_purge_removes_records_that_ended_before_its_time ["MB-49"] [Time];
-            maintain: superseded_dispatches_are_purged_by_the_time_of_their_interrupt ["MB-49", "MB-12"] [Time];
-            maintain: dead_letters_can_be_requeued ["MB-50"] [];
-            maintain: requeueing_respects_keys_and_filters ["MB-50"] [Time];
+            purge_and_requeue: a_purge_removes_records_that_ended_before_its_time ["MB-49"] [Time];
+            purge_and_requeue: superseded_dispatches_are_purged_by_the_time_of_their_interrupt ["MB-49", "MB-12"] [Time];
+            purge_and_requeue: dead_letters_can_be_requeued ["MB-50"] [];
+            purge_and_requeue: requeueing_respects_keys_and_filters ["MB-50"] [Time];
             reopen: a_mailbox_survives_a_reopen ["MB-1", "MB-13", "MB-25", "MB-52"] [Reopen, Time];
             reopen: another_worker_can_claim_the_work_of_a_lost_one ["MB-51", "MB-52"] [Reopen, Time];
             reopen: every_step_of_a_claim_survives_a_reopen ["MB-52", "PR-9"] [Reopen, Time];
             reopen: every_end_of_a_dispatch_survives_a_reopen ["MB-52", "PR-9"] [Reopen];
             reopen: superseding_by_a_refused_write_survives_a_reopen ["MB-33", "MB-52"] [Reopen, Time];
             reopen: the_keys_of_interrupts_survive_a_reopen ["MB-12", "MB-52"] [Reopen];
-            reopen: claim_numbers_grow_across_emptying_and_reopening ["MB-25", "TN-8"] [Reopen];
+            reopen: claim_numbers_grow_across_tenant_deletion_and_reopen ["MB-25", "TN-8"] [Reopen];
             race: one_of_several_enqueues_with_the_same_key_is_accepted ["MB-6"] [Race];
             race: concurrent_enqueues_all_take_effect ["MB-8"] [Race];
             race: concurrent_purges_remove_each_dispatch_once ["MB-49"] [Race];

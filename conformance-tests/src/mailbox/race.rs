@@ -4,50 +4,55 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use store_core::{ClaimRequest, ErrorKind, MailboxStore, NewDispatch, Purge, Timestamp};
 
-use super::draft::{
-    LEASE, ack, claim_request, counts_by_status, enqueue_all, expect_counts, keyed_dispatch, mailbox, new_dispatch,
+use super::helpers::{
+    LEASE, ack, claim_request, counts_in_status_order, enqueue_all, expect_counts_in_status_order, keyed_dispatch,
+    mailbox, new_dispatch,
 };
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq, expect_exactly_one, expect_kinds},
-    given::{id, race},
+    given::{id, run_concurrently},
 };
 
 /// Of several concurrent enqueues with the same dedupe key, exactly one is accepted.
 pub(super) async fn one_of_several_enqueues_with_the_same_key_is_accepted(given: &Given) -> Verdict {
     for round in 0..20 {
         let store = mailbox(given)?;
-        let ends = race(8, |task| {
+        let results = run_concurrently(8, |task| {
             let (store, key) = (Arc::clone(&store), format!("k{round}"));
             async move { store.enqueue(vec![keyed_dispatch("t", &format!("{key}-{task}"), &key)]).await?.remove(0) }
         });
-        let (_, lost) = expect_exactly_one(ends.await)?;
+        let (_, lost) = expect_exactly_one(results.await)?;
         expect_kinds(lost, ErrorKind::AlreadyExists)?;
     }
-    expect_counts(given, [20, 0, 0, 0, 0, 0]).await
+    expect_counts_in_status_order(given, [20, 0, 0, 0, 0, 0]).await
 }
 
 /// All concurrent enqueues take effect, and each caller gets the answers to its own dispatches.
 pub(super) async fn concurrent_enqueues_all_take_effect(given: &Given) -> Verdict {
     let store = mailbox(given)?;
-    let ends = race(8, |task| {
+    let results = run_concurrently(8, |task| {
         let store = Arc::clone(&store);
         async move {
             let drafts: Vec<NewDispatch> = (0..25).map(|at| new_dispatch("t", &format!("{task}-{at}"))).collect();
             let answers = store.enqueue(drafts).await?.into_iter().collect::<store_core::Result<Vec<_>>>()?;
-            let own = answers.iter().enumerate().all(|(at, answer)| answer.id.as_str() == format!("{task}-{at}"));
-            Ok::<_, store_core::Error>((own, answers.into_iter().map(|answer| answer.number).collect::<Vec<_>>()))
+            let has_own_answers =
+                answers.iter().enumerate().all(|(at, answer)| answer.id.as_str() == format!("{task}-{at}"));
+            Ok::<_, store_core::Error>((
+                has_own_answers,
+                answers.into_iter().map(|answer| answer.number).collect::<Vec<_>>(),
+            ))
         }
     })
     .await;
-    let mut seen = BTreeSet::new();
-    for end in ends {
-        let (own, found) = end?;
-        expect(own && found.is_sorted(), "a call got the answers of another call")?;
-        seen.extend(found);
+    let mut numbers = BTreeSet::new();
+    for end in results {
+        let (has_own_answers, found) = end?;
+        expect(has_own_answers && found.is_sorted(), "a call got the answers of another call")?;
+        numbers.extend(found);
     }
-    expect_eq(seen.len(), 200)?;
-    expect_counts(given, [200, 0, 0, 0, 0, 0]).await
+    expect_eq(numbers.len(), 200)?;
+    expect_counts_in_status_order(given, [200, 0, 0, 0, 0, 0]).await
 }
 
 /// Of several concurrent purges, exactly one removes and counts each finished dispatch. Dispatches that are enqueued at
@@ -60,7 +65,7 @@ pub(super) async fn concurrent_purges_remove_each_dispatch_once(given: &Given) -
         for name in &names {
             store.cancel(&id(name)).await?;
         }
-        let ends = race(4, |task| {
+        let results = run_concurrently(4, |task| {
             let (store, own) = (Arc::clone(&store), new_dispatch("t", &format!("{round}-by-{task}")));
             async move {
                 store.enqueue(vec![own]).await?.remove(0)?;
@@ -68,9 +73,9 @@ pub(super) async fn concurrent_purges_remove_each_dispatch_once(given: &Given) -
             }
         });
         let removed =
-            ends.await.into_iter().map(|purged| purged.map(|purged| purged.removed)).sum::<Result<u64, _>>()?;
+            results.await.into_iter().map(|purged| purged.map(|purged| purged.removed)).sum::<Result<u64, _>>()?;
         expect_eq(removed, 10)?;
-        expect_counts(given, [4 * (round + 1), 0, 0, 0, 0, 0]).await?;
+        expect_counts_in_status_order(given, [4 * (round + 1), 0, 0, 0, 0, 0]).await?;
     }
     Ok(())
 }
@@ -78,20 +83,20 @@ pub(super) async fn concurrent_purges_remove_each_dispatch_once(given: &Given) -
 /// Claims and acknowledges dispatches until none is left, and returns their ids. Fails if a second claim of a thread
 /// succeeds while the thread has a claim.
 async fn process_all(store: Arc<dyn MailboxStore>, worker: usize) -> Result<Vec<String>, Failure> {
-    let mut done = Vec::new();
+    let mut acked_ids = Vec::new();
     let claim_request = || ClaimRequest::new(id(&format!("w{worker}")), LEASE).up_to(2);
     loop {
         let claims = store.claim(claim_request()).await?.claimed;
-        let waiting = store.count_dispatches(None).await?.queued > 0;
-        if claims.is_empty() && !waiting {
-            return Ok(done);
+        let has_queued = store.count_dispatches(None).await?.queued > 0;
+        if claims.is_empty() && !has_queued {
+            return Ok(acked_ids);
         }
         for claimed in claims {
             tokio::task::yield_now().await;
             let other = store.claim(claim_request().of_thread(claimed.dispatch.thread.clone())).await?;
             expect_eq(other.claimed.len(), 0)?;
             let settled = store.settle(vec![(claimed.claim(), ack())]).await?.remove(0)?;
-            done.push(settled.dispatch.to_string());
+            acked_ids.push(settled.dispatch.to_string());
         }
         tokio::task::yield_now().await;
     }
@@ -103,13 +108,13 @@ pub(super) async fn a_dispatch_goes_to_one_claimant(given: &Given) -> Verdict {
     let drafts: Vec<_> = (0..120).map(|at| new_dispatch(&format!("t{}", at % 10), &format!("d{at}"))).collect();
     enqueue_all(given, drafts).await?;
     let store = mailbox(given)?;
-    let ends = race(8, |worker| process_all(Arc::clone(&store), worker)).await;
-    let mut done = ends.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
-    expect_eq(done.len(), 120)?;
-    done.sort();
-    done.dedup();
-    expect_eq(done.len(), 120)?;
-    expect_eq(counts_by_status(&store.count_dispatches(None).await?), [0, 0, 120, 0, 0, 0])
+    let results = run_concurrently(8, |worker| process_all(Arc::clone(&store), worker)).await;
+    let mut acked_ids = results.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
+    expect_eq(acked_ids.len(), 120)?;
+    acked_ids.sort();
+    acked_ids.dedup();
+    expect_eq(acked_ids.len(), 120)?;
+    expect_eq(counts_in_status_order(&store.count_dispatches(None).await?), [0, 0, 120, 0, 0, 0])
 }
 
 /// If several claims run at the same time after a lease has expired, exactly one of them returns the dispatch.
@@ -117,13 +122,13 @@ pub(super) async fn a_lost_lease_has_one_winner(given: &Given) -> Verdict {
     enqueue_all(given, [new_dispatch("t", "a").with_max_attempts(100)]).await?;
     let store = mailbox(given)?;
     for round in 0..20 {
-        let ends = race(8, |_| {
+        let results = run_concurrently(8, |_| {
             let store = Arc::clone(&store);
             async move { store.claim(claim_request()).await.map(|claims| claims.claimed.len()) }
         });
-        let taken: usize = ends.await.into_iter().collect::<store_core::Result<Vec<_>>>()?.into_iter().sum();
+        let taken: usize = results.await.into_iter().collect::<store_core::Result<Vec<_>>>()?.into_iter().sum();
         expect_eq(taken, 1)?;
-        expect_eq(super::draft::load(given, "a").await?.attempts, round)?;
+        expect_eq(super::helpers::load_dispatch(given, "a").await?.attempts, round)?;
         given.advance(LEASE).await;
     }
     Ok(())

@@ -7,10 +7,10 @@ use store_core::{
     Settlement, ThreadId, Timestamp,
 };
 
-use super::draft::{
-    LEASE, ack, claim, claim_request, delayed_dispatch, dispatch_ids, enqueue_all, enqueue_and_claim,
-    expect_nothing_to_claim, expect_status, expect_taken_by, interrupt, keyed_dispatch, load, mailbox, new_dispatch,
-    retry, settle, try_settle,
+use super::helpers::{
+    LEASE, ack, claim_request, delayed_dispatch, dispatch_ids, enqueue_all, enqueue_and_claim,
+    expect_id_or_key_taken_by, expect_next_claim, expect_nothing_to_claim, expect_status, interrupt_thread_t,
+    keyed_dispatch, load_dispatch, mailbox, new_dispatch, retry, settle, try_settle,
 };
 use crate::{
     Failure, Given, Verdict,
@@ -22,20 +22,25 @@ use crate::{
 /// A reopen changes nothing in a mailbox: dispatches, claims, keys, epochs, claim numbers and history are kept.
 pub(super) async fn a_mailbox_survives_a_reopen(given: &Given) -> Verdict {
     enqueue_all(given, [new_dispatch("t", "old")]).await?;
-    interrupt(given).await?;
+    interrupt_thread_t(given).await?;
     let first = enqueue_and_claim(given, "a").await?;
     settle(given, &first, retry(Duration::from_secs(60))).await?;
     enqueue_all(given, [keyed_dispatch("t", "b", "k"), delayed_dispatch("u", "c", LEASE)]).await?;
-    let claimed = claim(given, "b").await?;
-    let before = [load(given, "old").await?, load(given, "a").await?, load(given, "b").await?, load(given, "c").await?];
+    let claimed = expect_next_claim(given, "b").await?;
+    let before = [
+        load_dispatch(given, "old").await?,
+        load_dispatch(given, "a").await?,
+        load_dispatch(given, "b").await?,
+        load_dispatch(given, "c").await?,
+    ];
     let counts = mailbox(given)?.count_dispatches(None).await?;
     given.reopen().await?;
     for dispatch in &before {
-        expect_eq(&load(given, dispatch.id.as_str()).await?, dispatch)?;
+        expect_eq(&load_dispatch(given, dispatch.id.as_str()).await?, dispatch)?;
     }
     expect_eq(mailbox(given)?.count_dispatches(None).await?, counts)?;
     expect_eq(mailbox(given)?.load_epoch(&id("t")).await?, 1)?;
-    expect_taken_by(given, keyed_dispatch("t", "e", "k"), "b").await?;
+    expect_id_or_key_taken_by(given, keyed_dispatch("t", "e", "k"), "b").await?;
     expect(settle(given, &first, retry(Duration::from_secs(60))).await?.deduplicated, "the repeat settled again")?;
     settle(given, &claimed, ack()).await?;
     given.advance(Duration::from_secs(60)).await;
@@ -51,7 +56,7 @@ pub(super) async fn another_worker_can_claim_the_work_of_a_lost_one(given: &Give
     given.reopen().await?;
     expect_nothing_to_claim(given).await?;
     given.advance(LEASE).await;
-    let next = claim(given, "a").await?;
+    let next = expect_next_claim(given, "a").await?;
     expect_kind(try_settle(given, &lost, ack()).await?, ErrorKind::ClaimLost)?;
     settle(given, &next, ack()).await?;
     given.reopen().await?;
@@ -59,10 +64,10 @@ pub(super) async fn another_worker_can_claim_the_work_of_a_lost_one(given: &Give
 }
 
 /// Returns a description of everything that can be read from the mailbox.
-async fn read_everything(given: &Given) -> Result<Vec<String>, Failure> {
+async fn describe_mailbox(given: &Given) -> Result<Vec<String>, Failure> {
     let (store, t): (_, &ThreadId) = (mailbox(given)?, &id("t"));
     let mut all = tenant_as_text(&given.stores()?).await?;
-    let query = |order| DispatchQuery::new(super::draft::filter_of_t()).ordered(order, Direction::Forward);
+    let query = |order| DispatchQuery::new(super::helpers::filter_of_thread_t()).ordered(order, Direction::Forward);
     for order in [DispatchOrder::End, DispatchOrder::Claim] {
         all.push(format!("{order:?}: {:?}", store.list_dispatches(query(order)).await?.items));
     }
@@ -70,11 +75,11 @@ async fn read_everything(given: &Given) -> Result<Vec<String>, Failure> {
     Ok(all)
 }
 
-/// Reopens the store, and checks that this did not change the mailbox. `change` names the last change before that.
-async fn expect_unchanged_by_reopen(given: &Given, change: &str) -> Verdict {
-    let before = read_everything(given).await?;
+/// Reopens the store, and checks that this did not change the mailbox. `last_change` names the last change before that.
+async fn expect_unchanged_by_reopen(given: &Given, last_change: &str) -> Verdict {
+    let before = describe_mailbox(given).await?;
     given.reopen().await?;
-    expect_eq(read_everything(given).await?, before).map_err(|failure| failure.about(change))
+    expect_eq(describe_mailbox(given).await?, before).map_err(|failure| failure.about(last_change))
 }
 
 /// Every call that makes or changes a claim without ending its dispatch survives a reopen.
@@ -82,19 +87,19 @@ pub(super) async fn every_step_of_a_claim_survives_a_reopen(given: &Given) -> Ve
     enqueue_all(given, [new_dispatch("t", "a"), keyed_dispatch("t", "b", "k"), delayed_dispatch("t", "c", LEASE)])
         .await?;
     expect_unchanged_by_reopen(given, "enqueue").await?;
-    let first = claim(given, "a").await?;
+    let first = expect_next_claim(given, "a").await?;
     expect_unchanged_by_reopen(given, "claim").await?;
     mailbox(given)?.start(&first.claim(), id("instance")).await?;
     expect_unchanged_by_reopen(given, "start").await?;
     mailbox(given)?.extend(&first.claim(), LEASE * 2).await?;
     expect_unchanged_by_reopen(given, "extend").await?;
     for (end, name) in [(Settlement::Snooze { after: LEASE }, "a"), (Settlement::Release, "b"), (retry(LEASE), "b")] {
-        let held = if name == "a" { first.clone() } else { claim(given, name).await? };
+        let held = if name == "a" { first.clone() } else { expect_next_claim(given, name).await? };
         settle(given, &held, end.clone()).await?;
         expect_unchanged_by_reopen(given, &format!("{end:?}")).await?;
     }
     given.advance(LEASE).await;
-    let lost = claim(given, "a").await?;
+    let lost = expect_next_claim(given, "a").await?;
     given.advance(LEASE).await;
     expect_eq(mailbox(given)?.reclaim(10).await?.requeued, dispatch_ids(["a"]))?;
     expect_unchanged_by_reopen(given, "reclaim").await?;
@@ -115,7 +120,7 @@ pub(super) async fn every_end_of_a_dispatch_survives_a_reopen(given: &Given) -> 
     settle(given, &done, ack()).await?;
     expect_unchanged_by_reopen(given, "ack").await?;
     enqueue_all(given, [new_dispatch("t", "c")]).await?;
-    interrupt(given).await?;
+    interrupt_thread_t(given).await?;
     expect_unchanged_by_reopen(given, "interrupt").await?;
     expect_eq(mailbox(given)?.purge(Purge::new(Timestamp::MAX)).await?.removed, 3)?;
     expect_unchanged_by_reopen(given, "purge").await
@@ -124,7 +129,7 @@ pub(super) async fn every_end_of_a_dispatch_survives_a_reopen(given: &Given) -> 
 /// If a refused write of the holder superseded its dispatch, the dispatch is still superseded after a reopen.
 pub(super) async fn superseding_by_a_refused_write_survives_a_reopen(given: &Given) -> Verdict {
     let claimed = enqueue_and_claim(given, "a").await?;
-    interrupt(given).await?;
+    interrupt_thread_t(given).await?;
     expect_kind(try_settle(given, &claimed, ack()).await?, ErrorKind::StaleEpoch)?;
     expect_unchanged_by_reopen(given, "a refused settlement").await?;
     expect_status(given, "a", DispatchStatus::Superseded).await?;
@@ -141,11 +146,11 @@ pub(super) async fn the_keys_of_interrupts_survive_a_reopen(given: &Given) -> Ve
     given.reopen().await?;
     let again = mailbox(given)?.interrupt(keyed_interrupt()).await?;
     expect_eq((again.deduplicated, again.epoch, again.superseded), (true, first.epoch, first.superseded))?;
-    claim(given, "b").await.map(drop)
+    expect_next_claim(given, "b").await.map(drop)
 }
 
 /// No claim number is used twice, even if the tenant is deleted, the store is reopened, or both.
-pub(super) async fn claim_numbers_grow_across_emptying_and_reopening(given: &Given) -> Verdict {
+pub(super) async fn claim_numbers_grow_across_tenant_deletion_and_reopen(given: &Given) -> Verdict {
     let mut last: Option<ClaimedDispatch> = None;
     for round in 0..6 {
         let claimed = enqueue_and_claim(given, &format!("d{round}")).await?;

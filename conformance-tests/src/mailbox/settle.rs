@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use store_core::{AttemptEnd, DispatchStatus, ErrorKind, Settlement};
 
-use super::draft::{
-    TICK, ack, claim, enqueue_all, enqueue_and_claim, error_kind, expect_counts, expect_nothing_to_claim,
-    expect_status, interrupt, load, mailbox, new_dispatch, retry, settle, try_settle,
+use super::helpers::{
+    MILLISECOND, ack, enqueue_all, enqueue_and_claim, error_kind, expect_counts_in_status_order, expect_next_claim,
+    expect_nothing_to_claim, expect_status, interrupt_thread_t, load_dispatch, mailbox, new_dispatch, retry, settle,
+    try_settle,
 };
 use crate::{
     Given, Verdict,
     check::{expect, expect_eq, expect_kind},
-    log::draft::json,
+    log::entry_drafts::json,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -29,7 +30,7 @@ pub(super) async fn each_settlement_changes_the_dispatch_as_the_contract_says(gi
     ] {
         let name = end.name();
         enqueue_all(given, [new_dispatch(name, name)]).await?;
-        let claims = mailbox(given)?.claim(super::draft::claim_request().of_thread(crate::given::id(name))).await?;
+        let claims = mailbox(given)?.claim(super::helpers::claim_request().of_thread(crate::given::id(name))).await?;
         let settled = settle(given, &claims.claimed[0], settlement).await?;
         let found = expect_status(given, name, status).await?;
         expect_eq((settled.status, settled.attempts, settled.deduplicated), (status, attempts, false))?;
@@ -44,7 +45,7 @@ pub(super) async fn each_settlement_changes_the_dispatch_as_the_contract_says(gi
 pub(super) async fn the_last_retry_makes_a_dead_letter(given: &Given) -> Verdict {
     enqueue_all(given, [new_dispatch("t", "a").with_max_attempts(3)]).await?;
     for attempt in 1..=3 {
-        let claimed = claim(given, "a").await?;
+        let claimed = expect_next_claim(given, "a").await?;
         let settled = settle(given, &claimed, retry(Duration::ZERO)).await?;
         let status = if attempt == 3 { DispatchStatus::DeadLetter } else { DispatchStatus::Queued };
         expect_eq((settled.status, settled.attempts), (status, attempt))?;
@@ -52,19 +53,19 @@ pub(super) async fn the_last_retry_makes_a_dead_letter(given: &Given) -> Verdict
     expect_nothing_to_claim(given).await?;
     let dead = expect_status(given, "a", DispatchStatus::DeadLetter).await?;
     expect_eq((dead.last_error.as_deref(), dead.attempts), (Some("failed"), 3))?;
-    expect_counts(given, [0, 0, 0, 0, 0, 1]).await
+    expect_counts_in_status_order(given, [0, 0, 0, 0, 0, 1]).await
 }
 
 /// A snooze or a release uses up no attempt, however often it is repeated.
 pub(super) async fn a_snooze_or_release_uses_up_no_attempt(given: &Given) -> Verdict {
     enqueue_all(given, [new_dispatch("t", "a").with_max_attempts(1)]).await?;
     for _ in 0..3 {
-        let claimed = claim(given, "a").await?;
+        let claimed = expect_next_claim(given, "a").await?;
         settle(given, &claimed, Settlement::Release).await?;
-        let claimed = claim(given, "a").await?;
-        settle(given, &claimed, Settlement::Snooze { after: TICK }).await?;
+        let claimed = expect_next_claim(given, "a").await?;
+        settle(given, &claimed, Settlement::Snooze { after: MILLISECOND }).await?;
         expect_nothing_to_claim(given).await?;
-        given.advance(TICK).await;
+        given.advance(MILLISECOND).await;
     }
     expect_eq(expect_status(given, "a", DispatchStatus::Queued).await?.attempts, 0)
 }
@@ -73,12 +74,12 @@ pub(super) async fn a_snooze_or_release_uses_up_no_attempt(given: &Given) -> Ver
 pub(super) async fn each_settlement_has_its_own_answer(given: &Given) -> Verdict {
     enqueue_all(given, ["a", "b", "c"].map(|name| new_dispatch(name, name))).await?;
     let store = mailbox(given)?;
-    let held = store.claim(super::draft::claim_request().up_to(3)).await?.claimed;
+    let held = store.claim(super::helpers::claim_request().up_to(3)).await?.claimed;
     settle(given, &held[1], Settlement::Release).await?;
-    let again = store.claim(super::draft::claim_request()).await?;
+    let again = store.claim(super::helpers::claim_request()).await?;
     expect_eq(again.claimed.len(), 1)?;
-    let pairs = held.iter().map(|claimed| (claimed.claim(), ack())).chain([(held[0].claim(), ack())]).collect();
-    let answers = store.settle(pairs).await?;
+    let settlements = held.iter().map(|claimed| (claimed.claim(), ack())).chain([(held[0].claim(), ack())]).collect();
+    let answers = store.settle(settlements).await?;
     let kinds: Vec<_> = answers.iter().map(error_kind).collect();
     expect_eq(kinds, vec![None, Some(ErrorKind::ClaimLost), None, None])?;
     expect(answers[3].as_ref().is_ok_and(|settled| settled.deduplicated), "the repeat was not deduplicated")?;
@@ -91,19 +92,19 @@ pub(super) async fn a_repeated_settlement_returns_the_first_answer(given: &Given
     let first = enqueue_and_claim(given, "a").await?;
     let mut wanted = settle(given, &first, retry(Duration::ZERO)).await?;
     wanted.deduplicated = true;
-    let before = load(given, "a").await?;
+    let before = load_dispatch(given, "a").await?;
     expect_eq(&settle(given, &first, retry(Duration::ZERO)).await?, &wanted)?;
-    expect_eq(load(given, "a").await?, before)?;
-    for other in [retry(TICK), ack(), Settlement::Release] {
+    expect_eq(load_dispatch(given, "a").await?, before)?;
+    for other in [retry(MILLISECOND), ack(), Settlement::Release] {
         expect_kind(try_settle(given, &first, other).await?, ErrorKind::ClaimLost)?;
     }
-    let second = claim(given, "a").await?;
+    let second = expect_next_claim(given, "a").await?;
     expect_eq(&settle(given, &first, retry(Duration::ZERO)).await?, &wanted)?;
     settle(given, &second, ack()).await?;
-    interrupt(given).await?;
+    interrupt_thread_t(given).await?;
     expect_eq(&settle(given, &first, retry(Duration::ZERO)).await?, &wanted)?;
     expect_eq(settle(given, &second, ack()).await?.status, DispatchStatus::Acked)?;
-    expect_counts(given, [0, 0, 1, 0, 0, 0]).await
+    expect_counts_in_status_order(given, [0, 0, 1, 0, 0, 0]).await
 }
 
 /// A dispatch remembers its last 20 attempts. If the settlement of an older attempt is repeated, it is refused with
@@ -112,11 +113,11 @@ pub(super) async fn twenty_attempts_are_remembered(given: &Given) -> Verdict {
     enqueue_all(given, [new_dispatch("t", "a")]).await?;
     let mut claims = Vec::new();
     for _ in 0..22 {
-        let claimed = claim(given, "a").await?;
+        let claimed = expect_next_claim(given, "a").await?;
         settle(given, &claimed, Settlement::Release).await?;
         claims.push(claimed);
     }
-    let history = load(given, "a").await?.history;
+    let history = load_dispatch(given, "a").await?.history;
     let numbers: Vec<_> = history.iter().map(|attempt| attempt.claim).collect();
     expect_eq(numbers, claims.iter().skip(2).map(|claimed| claimed.number).collect::<Vec<_>>())?;
     expect(settle(given, &claims[2], Settlement::Release).await?.deduplicated, "the repeat was not deduplicated")?;
@@ -128,10 +129,10 @@ pub(super) async fn a_retried_dispatch_waits_for_its_delay(given: &Given) -> Ver
     for settlement in [retry(MINUTE), Settlement::Snooze { after: MINUTE }] {
         let claimed = enqueue_and_claim(given, &format!("{:?}", std::mem::discriminant(&settlement))).await?;
         settle(given, &claimed, settlement).await?;
-        given.advance(MINUTE - TICK).await;
+        given.advance(MINUTE - MILLISECOND).await;
         expect_nothing_to_claim(given).await?;
-        given.advance(TICK).await;
-        let again = claim(given, claimed.dispatch.id.as_str()).await?;
+        given.advance(MILLISECOND).await;
+        let again = expect_next_claim(given, claimed.dispatch.id.as_str()).await?;
         settle(given, &again, ack()).await?;
     }
     Ok(())
@@ -142,16 +143,16 @@ pub(super) async fn results_errors_and_reasons_round_trip(given: &Given) -> Verd
     let result = json("{\"b\":1.50,\"a\":[1e3],\"b\":2}");
     let a = enqueue_and_claim(given, "a").await?;
     settle(given, &a, Settlement::Ack { result: Some(result.clone()) }).await?;
-    expect_eq(load(given, "a").await?.result, Some(result))?;
+    expect_eq(load_dispatch(given, "a").await?.result, Some(result))?;
     let b = enqueue_and_claim(given, "b").await?;
     settle(given, &b, Settlement::DeadLetter { error: "\u{0}é🦀\n".to_owned() }).await?;
-    expect_eq(load(given, "b").await?.last_error.as_deref(), Some("\u{0}é🦀\n"))?;
+    expect_eq(load_dispatch(given, "b").await?.last_error.as_deref(), Some("\u{0}é🦀\n"))?;
     let c = enqueue_and_claim(given, "c").await?;
     settle(given, &c, Settlement::Cancel { reason: "not wanted".to_owned() }).await?;
-    expect_eq(load(given, "c").await?.reason.as_deref(), Some("not wanted"))?;
+    expect_eq(load_dispatch(given, "c").await?.reason.as_deref(), Some("not wanted"))?;
     let d = enqueue_and_claim(given, "d").await?;
     settle(given, &d, Settlement::DeadLetter { error: "é".repeat(600) }).await?;
-    let error = load(given, "d").await?.last_error.unwrap_or_default();
+    let error = load_dispatch(given, "d").await?.last_error.unwrap_or_default();
     expect(error.len() <= 1 << 10 && error.ends_with('…') && error.starts_with("éé"), error)
 }
 
@@ -168,10 +169,10 @@ pub(super) async fn a_thread_is_free_after_any_settlement(given: &Given) -> Verd
     ];
     enqueue_all(given, (0..settlements.len()).map(|at| new_dispatch("t", &format!("d{at}")))).await?;
     for (at, settlement) in settlements.into_iter().enumerate() {
-        let claimed = claim(given, &format!("d{at}")).await?;
+        let claimed = expect_next_claim(given, &format!("d{at}")).await?;
         expect_nothing_to_claim(given).await?;
         settle(given, &claimed, settlement).await?;
     }
     // The released dispatch can be claimed again at once.
-    claim(given, "d5").await.map(drop)
+    expect_next_claim(given, "d5").await.map(drop)
 }

@@ -11,9 +11,9 @@ use store_core::{
 use super::{
     bug::Bug,
     commit::{Environment, check_fence, new_thread_data},
-    handle::{Handle, yield_to_others},
+    handle::{TenantHandle, yield_to_others},
     mailbox,
-    model_data::{Tenant, ThreadData},
+    model_data::{TenantData, ThreadData},
     shape,
 };
 
@@ -21,7 +21,7 @@ use super::{
 const ID_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Creates a thread.
-pub(super) fn create(tenant: &mut Tenant, new: NewThread, env: &Environment<'_>) -> Result<Thread> {
+pub(super) fn create(tenant: &mut TenantData, new: NewThread, env: &Environment<'_>) -> Result<Thread> {
     shape::check_fields(&new.fields, env.limits)?;
     if new.at.is_some_and(|at| at > env.now) {
         return Err(Error::invalid("at", "it lies after store time"));
@@ -32,26 +32,26 @@ pub(super) fn create(tenant: &mut Tenant, new: NewThread, env: &Environment<'_>)
     if let Some(parent) = &new.fields.parent_thread_id {
         check_parent(tenant, &new.id, parent, env.bug)?;
     }
-    let mut id_history = tenant.ids.get(&new.id).cloned().unwrap_or_default();
+    let mut id_history = tenant.id_histories.get(&new.id).cloned().unwrap_or_default();
     let at = new.at.unwrap_or(env.now);
     let thread_data = new_thread_data(&new.id, new.fields, &id_history, (at, env))?;
     id_history.generation = thread_data.thread.generation();
     id_history.deleted_at = None;
-    tenant.ids.insert(new.id.clone(), id_history);
-    let thread = thread_data.view(env.bug);
-    tenant.put(thread_data);
+    tenant.id_histories.insert(new.id.clone(), id_history);
+    let thread = thread_data.to_thread(env.bug);
+    tenant.store_thread(thread_data);
     Ok(thread)
 }
 
 /// Refuses a `parent` that may not be the parent of `thread` (TH-10, TH-11).
-pub(super) fn check_parent(tenant: &Tenant, thread: &ThreadId, parent: &ThreadId, bug: Option<Bug>) -> Result<()> {
+pub(super) fn check_parent(tenant: &TenantData, thread: &ThreadId, parent: &ThreadId, bug: Option<Bug>) -> Result<()> {
     if bug == Some(Bug::ParentUnchecked) {
         return Ok(());
     }
     if parent != thread && !tenant.threads.contains_key(parent) {
         return Err(Error::not_found("parent thread", parent));
     }
-    if tenant.family(thread).contains(parent) && bug != Some(Bug::CyclesAllowed) {
+    if tenant.subtree(thread).contains(parent) && bug != Some(Bug::CyclesAllowed) {
         return Err(Error::invalid("parent_thread_id", "the thread would be its own ancestor"));
     }
     Ok(())
@@ -59,14 +59,14 @@ pub(super) fn check_parent(tenant: &Tenant, thread: &ThreadId, parent: &ThreadId
 
 /// Changes the fields of a thread.
 pub(super) fn update(
-    tenant: &mut Tenant,
+    tenant: &mut TenantData,
     id: &ThreadId,
     patch: &ThreadPatch,
-    with: (Expect, &Environment<'_>),
+    expect_and_env: (Expect, &Environment<'_>),
 ) -> Result<Thread> {
-    let (expect, env) = with;
+    let (expect, env) = expect_and_env;
     let mut thread_data = tenant.threads.get(id).cloned().ok_or_else(|| Error::not_found("thread", id))?;
-    let mut id_history = tenant.ids.get(id).cloned().unwrap_or_default();
+    let mut id_history = tenant.id_histories.get(id).cloned().unwrap_or_default();
     mailbox::check_fence(&tenant.mailbox, id, patch.fence.as_ref(), env.bug)?;
     check_fence(&mut id_history, patch.fence.as_ref(), env.bug)?;
     check_revision(expect, thread_data.thread.revision)?;
@@ -75,17 +75,17 @@ pub(super) fn update(
     if let Some(Some(parent)) = &patch.parent_thread_id {
         check_parent(tenant, id, parent, env.bug)?;
     }
-    tenant.ids.insert(id.clone(), id_history);
-    if fields == own_fields(&thread_data.thread) && env.bug != Some(Bug::UnchangedCounts) {
-        return Ok(thread_data.view(env.bug));
+    tenant.id_histories.insert(id.clone(), id_history);
+    if fields == current_fields(&thread_data.thread) && env.bug != Some(Bug::UnchangedUpdateRaisesRevision) {
+        return Ok(thread_data.to_thread(env.bug));
     }
     thread_data.thread.resource_id = fields.resource_id;
     thread_data.thread.parent_thread_id = fields.parent_thread_id;
     thread_data.thread.title = fields.title;
     thread_data.thread.metadata = fields.metadata;
     raise_revision(&mut thread_data, env);
-    let thread = thread_data.view(env.bug);
-    tenant.put(thread_data);
+    let thread = thread_data.to_thread(env.bug);
+    tenant.store_thread(thread_data);
     Ok(thread)
 }
 
@@ -98,7 +98,7 @@ fn check_revision(expect: Expect, actual: Version) -> Result<()> {
     }
 }
 
-fn own_fields(thread: &Thread) -> ThreadFields {
+fn current_fields(thread: &Thread) -> ThreadFields {
     let mut fields = ThreadFields::default();
     fields.resource_id.clone_from(&thread.resource_id);
     fields.parent_thread_id.clone_from(&thread.parent_thread_id);
@@ -108,7 +108,7 @@ fn own_fields(thread: &Thread) -> ThreadFields {
 }
 
 fn patched_fields(thread: &Thread, patch: &ThreadPatch, bug: Option<Bug>) -> ThreadFields {
-    let mut fields = own_fields(thread);
+    let mut fields = current_fields(thread);
     if bug == Some(Bug::UpdateForgetsMetadata) && !patch.metadata.is_empty() {
         fields.metadata.clear();
     }
@@ -140,13 +140,13 @@ fn raise_revision(thread_data: &mut ThreadData, env: &Environment<'_>) {
 
 /// Deletes a thread (TH-17 to TH-22).
 pub(super) fn delete(
-    tenant: &mut Tenant,
+    tenant: &mut TenantData,
     id: &ThreadId,
     request: DeleteRequest,
     env: &Environment<'_>,
 ) -> Result<Deletion> {
     let thread_data = tenant.threads.get(id).ok_or_else(|| Error::not_found("thread", id))?;
-    let version = thread_data.view(None).version;
+    let version = thread_data.to_thread(None).version;
     match request.expect {
         Expect::Any => {}
         Expect::Version(expected) if expected == version => {}
@@ -154,21 +154,21 @@ pub(super) fn delete(
         Expect::Absent => return Err(Error::conflict("version", None, Some(version))),
     }
     let children = tenant.children(id);
-    let only = BTreeSet::from([id.clone()]);
+    let only_this_thread = BTreeSet::from([id.clone()]);
     let (deleted, detached) = match request.children {
         ChildStrategy::Reject if !children.is_empty() && env.bug != Some(Bug::ChildrenIgnored) => {
             return Err(Error::new(Detail::HasChildren { count: children.len() as u64 }));
         }
-        ChildStrategy::Reject => (only, Vec::new()),
-        ChildStrategy::Detach => (only, children),
+        ChildStrategy::Reject => (only_this_thread, Vec::new()),
+        ChildStrategy::Detach => (only_this_thread, children),
         ChildStrategy::Cascade if env.bug == Some(Bug::CascadeStopsEarly) => {
-            (children.into_iter().chain(only).collect(), Vec::new())
+            (children.into_iter().chain(only_this_thread).collect(), Vec::new())
         }
-        ChildStrategy::Cascade => (tenant.family(id), Vec::new()),
+        ChildStrategy::Cascade => (tenant.subtree(id), Vec::new()),
     };
     check_limit("threads changed", (deleted.len() + detached.len()) as u64, env.limits.deletion_threads)?;
     for id in &deleted {
-        remove(tenant, id, env);
+        remove_thread(tenant, id, env);
     }
     for id in &detached {
         let Some(mut child) = tenant.threads.get(id).cloned() else { continue };
@@ -177,55 +177,55 @@ pub(super) fn delete(
         }
         child.thread.parent_thread_id = None;
         raise_revision(&mut child, env);
-        tenant.put(child);
+        tenant.store_thread(child);
     }
     Ok(Deletion::new(deleted.into_iter().collect(), detached))
 }
 
-fn remove(tenant: &mut Tenant, id: &ThreadId, env: &Environment<'_>) {
+fn remove_thread(tenant: &mut TenantData, id: &ThreadId, env: &Environment<'_>) {
     let thread_data = tenant.threads.remove(id);
-    let id_history = tenant.ids.entry(id.clone()).or_default();
+    let id_history = tenant.id_histories.entry(id.clone()).or_default();
     id_history.deleted_at =
         Some(thread_data.as_ref().map_or(env.now, |thread_data| env.now.max(thread_data.last_time)));
     id_history.old_log =
         thread_data.filter(|_| env.bug == Some(Bug::OldLogReturns)).map(|thread_data| thread_data.entries);
     if env.bug == Some(Bug::DeletionForgetsTheId) {
-        tenant.ids.remove(id);
+        tenant.id_histories.remove(id);
     }
 }
 
 /// Deletes the threads to which nothing was written for the given time (TH-26 to TH-28), children before their parents.
 /// Also forgets the ids of threads that were deleted long ago (TH-25).
-pub(super) fn prune(tenant: &mut Tenant, request: PruneRequest, env: &Environment<'_>) -> Result<Pruned> {
+pub(super) fn prune(tenant: &mut TenantData, request: PruneRequest, env: &Environment<'_>) -> Result<Pruned> {
     if !(1..=1_000).contains(&request.limit) {
         return Err(Error::invalid("limit", "it must be from 1 to 1000"));
     }
-    let mut rest = tenant.clone();
+    let mut remaining = tenant.clone();
     let mut pruned = Vec::new();
     let mut more = false;
-    while let Some(id) = idle_thread(&rest, request.idle, env) {
+    while let Some(id) = find_prunable_thread(&remaining, request.idle, env) {
         if pruned.len() as u64 == u64::from(request.limit) {
             more = true;
             break;
         }
-        remove(&mut rest, &id, env);
+        remove_thread(&mut remaining, &id, env);
         pruned.push(id);
     }
     if !request.dry_run {
-        let floor = env.now.saturating_sub(ID_RETENTION);
-        rest.ids.retain(|_, id_history| id_history.deleted_at.is_none_or(|at| at >= floor));
-        *tenant = rest;
+        let cutoff = env.now.saturating_sub(ID_RETENTION);
+        remaining.id_histories.retain(|_, id_history| id_history.deleted_at.is_none_or(|at| at >= cutoff));
+        *tenant = remaining;
     }
     Ok(Pruned::new(pruned, more))
 }
 
-fn idle_thread(tenant: &Tenant, idle: Duration, env: &Environment<'_>) -> Option<ThreadId> {
-    let floor: Timestamp = env.now.saturating_sub(idle);
-    let is_open =
+fn find_prunable_thread(tenant: &TenantData, idle: Duration, env: &Environment<'_>) -> Option<ThreadId> {
+    let cutoff: Timestamp = env.now.saturating_sub(idle);
+    let has_open_run =
         |thread_data: &ThreadData| thread_data.runs.iter().any(|run| !matches!(run.status, RunStatus::Done(_)));
     let is_prunable = |thread_data: &&ThreadData| {
-        thread_data.last_time.max(thread_data.thread.updated_at) < floor
-            && (!is_open(thread_data) || env.bug == Some(Bug::PruneTakesOpenRuns))
+        thread_data.last_time.max(thread_data.thread.updated_at) < cutoff
+            && (!has_open_run(thread_data) || env.bug == Some(Bug::PruneTakesOpenRuns))
             && (thread_data.queue.is_empty() || env.bug == Some(Bug::PruneTakesPending))
             && (tenant.children(&thread_data.thread.id).is_empty() || env.bug == Some(Bug::PruneTakesParents))
     };
@@ -233,9 +233,9 @@ fn idle_thread(tenant: &Tenant, idle: Duration, env: &Environment<'_>) -> Option
 }
 
 #[async_trait]
-impl ThreadAdmin for Handle {
+impl ThreadAdmin for TenantHandle {
     async fn create_thread(&self, mut thread: NewThread) -> Result<Thread> {
-        thread.id = self.key(&thread.id)?;
+        thread.id = self.lookup_id(&thread.id)?;
         self.write(|tenant, env| create(tenant, thread, &env))
     }
 
@@ -277,7 +277,7 @@ impl ThreadAdmin for Handle {
     async fn reset_fence(&self, id: &ThreadId) -> Result<()> {
         self.write(|tenant, env| {
             let is_kept = env.bug == Some(Bug::FenceKept);
-            if let Some(id_history) = tenant.ids.get_mut(id).filter(|_| !is_kept) {
+            if let Some(id_history) = tenant.id_histories.get_mut(id).filter(|_| !is_kept) {
                 id_history.fence = None;
             }
             Ok(())

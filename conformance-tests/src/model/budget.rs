@@ -4,7 +4,7 @@ use store_core::{Budget, EntryId, Role};
 
 use super::context::Piece;
 
-/// Leaves out the oldest turns, which `turns` defines, until the rest fits. The newest turn is kept, whatever its size.
+/// Leaves out the oldest turns (see [`turns`]) until the rest fits. The newest turn is kept, whatever its size.
 /// Returns the messages that are kept, and the entries of the others.
 pub(super) fn fit_to_budget(pieces: Vec<Piece>, budget: Option<&Budget>) -> (Vec<Piece>, Vec<EntryId>) {
     let Some(budget) = budget else { return (pieces, Vec::new()) };
@@ -29,13 +29,13 @@ pub(super) fn fit_to_budget(pieces: Vec<Piece>, budget: Option<&Budget>) -> (Vec
         }
         kept.retain(|(turn, _)| *turn != oldest);
     }
-    let mut named: Vec<EntryId> = Vec::new();
+    let mut left_out_ids: Vec<EntryId> = Vec::new();
     for entry in left_out {
-        if !named.contains(&entry) {
-            named.push(entry);
+        if !left_out_ids.contains(&entry) {
+            left_out_ids.push(entry);
         }
     }
-    (kept.into_iter().map(|(_, piece)| piece).collect(), named)
+    (kept.into_iter().map(|(_, piece)| piece).collect(), left_out_ids)
 }
 
 /// Returns for each message the number of its turn, from 0. Messages that are always kept have no number: system
@@ -48,9 +48,9 @@ fn turns(pieces: &[Piece]) -> Vec<Option<usize>> {
     let last_summary = pieces.iter().rfind(|piece| piece.is_summary()).map(|piece| &piece.entry);
     let mut turns: Vec<Option<usize>> = Vec::new();
     let mut turn = 0;
-    let mut last: Option<&Piece> = None;
+    let mut previous: Option<&Piece> = None;
     for piece in pieces {
-        let stays = piece.is_summary() && Some(&piece.entry) == last_summary;
+        let is_last_summary = piece.is_summary() && Some(&piece.entry) == last_summary;
         if piece.message.role == Role::System {
             turns.push(None);
             continue;
@@ -60,13 +60,13 @@ fn turns(pieces: &[Piece]) -> Vec<Option<usize>> {
             continue;
         }
         let summary = |piece: &Piece| piece.is_summary().then(|| piece.entry.clone());
-        let begins = last.is_some_and(|last| {
-            let asks = piece.message.role == Role::User && last.message.role != Role::User;
-            summary(last) != summary(piece) || (asks && !piece.is_summary())
+        let begins_turn = previous.is_some_and(|previous| {
+            let is_new_request = piece.message.role == Role::User && previous.message.role != Role::User;
+            summary(previous) != summary(piece) || (is_new_request && !piece.is_summary())
         });
-        turn += usize::from(begins);
-        last = Some(piece);
-        turns.push((!stays).then_some(turn));
+        turn += usize::from(begins_turn);
+        previous = Some(piece);
+        turns.push((!is_last_summary).then_some(turn));
     }
     turns
 }

@@ -28,7 +28,7 @@ bugs! {
     /// A guard that is one below the version is accepted.
     VersionOffByOne = "commit::a_guard_is_checked_against_the_version",
     /// A guard with an old version is accepted if the entry at that version has the same time as the newest entry.
-    VersionByTime = "commit::the_guard_any_creates_a_thread_that_never_existed",
+    GuardComparesTimes = "commit::the_guard_any_creates_a_thread_that_never_existed",
     /// A commit of entries is acknowledged but not written if the new version is divisible by four.
     AckWithoutWriting = "commit::a_thousand_commits_follow_each_other",
     /// The guard of a commit is checked before the lock is taken.
@@ -60,11 +60,11 @@ bugs! {
     /// A thread that is created under a deleted id has the log of the old thread.
     OldLogReturns = "thread::a_deletion_removes_everything_of_the_thread",
     /// A commit raises the revision of the thread.
-    CommitMovesTheRevision = "thread::updates_and_commits_do_not_affect_each_others_guards",
+    CommitRaisesRevision = "thread::updates_and_commits_do_not_affect_each_others_guards",
     /// An update of metadata removes the keys that it does not name.
     UpdateForgetsMetadata = "thread::unguarded_updates_of_different_keys_all_take_effect",
     /// An update that changes nothing raises the revision.
-    UnchangedCounts = "thread::an_update_without_effect_keeps_the_revision",
+    UnchangedUpdateRaisesRevision = "thread::an_update_without_effect_keeps_the_revision",
     /// `updated_at` goes back when the clock is set back.
     TimeGoesBack = "thread::activity_never_goes_back",
     /// A parent that does not exist is accepted.
@@ -92,11 +92,11 @@ bugs! {
     /// Checkpoints are numbered across all branches.
     CheckpointsCountTheLog = "log::checkpoints_are_numbered_along_their_path",
     /// The token counts of a thread are twice as large as they should be.
-    SumsCountedTwice = "log::token_usage_is_summed",
+    TokensCountedTwice = "log::token_usage_is_summed",
     /// NUL characters are removed from texts.
     NulStripped = "ids::any_text_round_trips",
     /// Texts are cut at 65,535 bytes.
-    LongTextsCut = "errors::any_size_up_to_the_limit_is_kept",
+    LongTextsCut = "errors::texts_up_to_the_limit_are_kept",
     /// JSON values are parsed and written again, which changes their numbers.
     NumbersRewritten = "ids::json_round_trips_byte_for_byte",
     /// Thread ids are compared without case.
@@ -110,15 +110,15 @@ bugs! {
     /// The context contains results without a call.
     OrphanResultsKept = "context::a_result_without_its_call_is_left_out",
     /// The context contains messages with visibility `aside`.
-    AsideIsSent = "context::a_context_has_only_messages_visible_to_the_model",
+    AsideInContext = "context::a_context_has_only_messages_visible_to_the_model",
     /// A run that is done can be written again.
     DoneRunChanges = "run::a_done_run_never_changes",
     /// A run that is not done can change to any status.
     AnyTransition = "run::status_transitions_follow_the_table",
     /// A commit can use the run id of another thread.
-    RunTakenOver = "run::a_run_belongs_to_one_thread",
+    RunIdOfAnotherThread = "run::a_run_belongs_to_one_thread",
     /// `add` sets the value instead of adding to it.
-    AddSets = "commit::an_operation_applies_to_the_stored_value",
+    AddReplacesValue = "commit::an_operation_applies_to_the_stored_value",
     /// A page leaves out records that have the same time as the last record of the page before.
     CursorSkipsTies = "page::orders_are_total",
     /// A page begins with the last record of the page before.
@@ -135,16 +135,16 @@ bugs! {
     TenantByPrefix = "tenant::tenants_see_only_their_own_records",
     /// A deletion also deletes the threads of tenants whose names differ only in case.
     DeletionFoldsCase = "tenant::no_data_of_another_tenant_can_be_reached",
-    /// A claim that finds nothing claims from tenants whose names end with the name of its own tenant.
+    /// If a claim finds nothing, it claims from tenants whose names end with the name of its own tenant.
     ClaimsBySuffix = "tenant::no_data_of_another_tenant_can_be_reached",
     /// A subscription treats a tenant's name that ends with `*` as a pattern.
-    FollowsByPattern = "tenant::no_data_of_another_tenant_can_be_reached",
+    SubscribesByPattern = "tenant::no_data_of_another_tenant_can_be_reached",
     /// A list of threads that continues from a cursor shows the tenant as it was before its deletion.
     DeletedTenantReturns = "page::an_old_cursor_shows_nothing_of_a_deleted_tenant",
     /// Handles of a deleted tenant still work.
-    DeletedTenantAnswers = "process::a_deleted_tenant_refuses_every_call",
+    DeletedTenantUsable = "process::a_deleted_tenant_refuses_every_call",
     /// A closed store still works.
-    ClosedAnswers = "process::a_closed_store_refuses_every_call",
+    ClosedStoreUsable = "process::a_closed_store_refuses_every_call",
     /// Consumed input stays in the queue.
     ConsumedStays = "pending::consumed_input_is_an_entry_and_no_longer_pending",
     /// Consumed input is appended after the other entries of its commit.
@@ -172,22 +172,22 @@ bugs! {
     /// `prune_threads` deletes threads that have pending input.
     PruneTakesPending = "pending::a_thread_with_input_is_not_pruned",
     /// The first event of an append is written separately, and is kept if the append is refused.
-    EventsInPart = "event::an_append_is_all_or_none",
+    FirstEventOfRefusedAppendStays = "event::an_append_is_all_or_none",
     /// An append that repeats a key appends its events again.
     EventKeyIgnored = "event::a_repeated_append_returns_the_first_events",
     /// Events get their numbers first, and become visible only when their append returns. Later events can become
     /// visible earlier.
-    EventsSeenLater = "event::no_event_becomes_visible_before_an_earlier_one",
+    EventsVisibleLate = "event::no_event_becomes_visible_before_an_earlier_one",
     /// An append does not check what it expects of a scope.
     EventsUnguarded = "event::an_expectation_counts_all_events_ever_appended",
     /// A cursor below the floor is accepted.
-    TrimmedCursorGoesOn = "event::a_cursor_below_the_floor_is_refused",
+    TrimmedCursorAccepted = "event::a_cursor_below_the_floor_is_refused",
     /// Trimming a scope also trims all other scopes of the trimmed events.
     TrimTakesBothScopes = "event::an_event_stays_in_its_other_scope",
     /// `list_events` ignores its filter and returns internal events too.
     InternalEventsShown = "event::a_filter_for_public_events_returns_no_others",
     /// A subscription that starts at `Now` begins with the last stored event.
-    NowIsEarlier = "event::a_subscription_from_now_starts_after_all_existing_events",
+    NowStartsAtLastEvent = "event::a_subscription_from_now_starts_after_all_existing_events",
     /// A subscription leaves out the event after every fifth one.
     SubscriberSkips = "event::a_subscriber_gets_stored_events_and_then_new_ones",
     /// The events of a refused commit are appended.
@@ -203,25 +203,25 @@ bugs! {
     /// A finished dispatch keeps its dedupe key.
     KeyNeverFreed = "mailbox::an_interrupt_frees_the_keys_of_queued_dispatches",
     /// A lease expires one millisecond after its end.
-    LeaseJudgedLate = "mailbox::an_expired_lease_can_be_claimed",
+    LeaseExpiresLate = "mailbox::an_expired_lease_can_be_claimed",
     /// A lease expires one millisecond before its end.
-    LeaseJudgedEarly = "mailbox::an_extension_counts_from_now",
+    LeaseExpiresEarly = "mailbox::an_extension_counts_from_now",
     /// A retried dispatch is available immediately, regardless of its delay.
-    RetryComesEarly = "mailbox::a_retried_dispatch_waits_for_its_delay",
+    RetriedDispatchNotDelayed = "mailbox::a_retried_dispatch_waits_for_its_delay",
     /// A dispatch whose lease expires does not count the attempt.
-    LostLeaseIsNoAttempt = "mailbox::the_last_lost_lease_makes_a_dead_letter",
+    LostLeaseNotCounted = "mailbox::the_last_lost_lease_makes_a_dead_letter",
     /// The repeat of a settlement counts one more attempt.
-    SettledTwice = "mailbox::a_repeated_settlement_returns_the_first_answer",
+    RepeatedSettlementCounted = "mailbox::a_repeated_settlement_returns_the_first_answer",
     /// Within a thread, claims follow the order of the enqueues and ignore the priority.
     PriorityIgnored = "mailbox::priority_decides_within_a_thread",
     /// A claim can take a superseded dispatch.
-    SupersededIsGivenOut = "mailbox::a_claim_of_an_empty_mailbox_returns_nothing",
+    SupersededClaimed = "mailbox::a_claim_of_an_empty_mailbox_returns_nothing",
     /// A claim can take a dispatch of a thread that already has a claimed dispatch.
-    BusyThreadsGiveMore = "mailbox::a_dispatch_goes_to_one_claimant",
+    BusyThreadClaimed = "mailbox::a_dispatch_goes_to_one_claimant",
     /// A purge also removes dispatches that ended exactly at the given time.
-    PurgeTakesTheMoment = "mailbox::a_purge_removes_records_that_ended_before_its_time",
+    PurgeIncludesItsTime = "mailbox::a_purge_removes_records_that_ended_before_its_time",
     /// The fence of a commit is checked by its claim number only, and not by the mailbox.
-    ClaimUnchecked = "commit::a_lost_claim_writes_nothing",
+    FenceOfLostClaimAccepted = "commit::a_lost_claim_writes_nothing",
     /// A commit settles its claim before its guard is checked. If the commit is refused, the settlement is kept.
     SettledBeforeTheGuard = "commit::a_refused_commit_settles_nothing",
     /// The outbox rows of a refused commit are written.
@@ -239,29 +239,29 @@ bugs! {
     /// A claim call of the outbox waits after it has claimed. If it is dropped while it waits, its rows stay claimed.
     RowClaimKept = "outbox::a_claim_that_was_not_received_is_released",
     /// The lease of a row expires one millisecond after its end.
-    RowLeaseEndsLate = "outbox::an_expired_lease_frees_its_row",
+    RowLeaseExpiresLate = "outbox::an_expired_lease_frees_its_row",
     /// A row whose lease expires does not count the attempt.
-    LostLeaseUncounted = "outbox::lost_leases_use_up_attempts",
+    RowLostLeaseNotCounted = "outbox::lost_leases_use_up_attempts",
     /// A row does not count failed attempts.
-    AttemptUncounted = "outbox::a_row_without_remaining_attempts_becomes_a_dead_letter",
+    RowAttemptNotCounted = "outbox::a_row_without_remaining_attempts_becomes_a_dead_letter",
     /// A retried row is available immediately, regardless of its delay.
-    RetriedAtOnce = "outbox::a_retried_row_waits_for_its_delay",
+    RetriedRowNotDelayed = "outbox::a_retried_row_waits_for_its_delay",
     /// A claim can take a dead letter of the outbox.
     DeadLetterClaimed = "outbox::final_rows_are_never_claimed",
     /// Several rows with one order key can be claimed at the same time.
     OrderKeyIgnored = "outbox::rows_of_an_order_key_go_one_after_the_other",
     /// A row can be claimed before an earlier row of its order key that is not yet available.
-    WaitingRowOvertaken = "outbox::a_waiting_row_blocks_later_rows_of_its_order_key",
+    WaitingRowDoesNotBlock = "outbox::a_waiting_row_blocks_later_rows_of_its_order_key",
     /// A requeued row comes after all other rows with its order key.
     RequeuedComesLast = "outbox::a_requeued_row_keeps_its_position",
     /// A purge also removes rows that ended exactly at the given time.
-    PurgeTakesTheBound = "outbox::a_purge_removes_records_that_ended_before_its_time",
+    RowPurgeIncludesItsTime = "outbox::a_purge_removes_records_that_ended_before_its_time",
     /// A command counts as delivered as soon as it is sent.
     DeliveredWhenSent = "live::delivered_means_accepted",
     /// A command without a receiver waits for the next receiver of its target.
     CommandKept = "live::delivered_means_accepted",
     /// When the deadline passes, the delivery is `NoReceiver` instead of `Unknown`.
-    LateIsNoReceiver = "live::a_delivery_without_a_timely_answer_is_unknown",
+    TimeoutIsNoReceiver = "live::a_delivery_without_a_timely_answer_is_unknown",
     /// If a target is opened again, the earlier receiver does not end.
     EarlierReceiverStays = "live::opening_again_ends_the_earlier_receiver",
     /// The command that was sent last is received first.
@@ -275,29 +275,29 @@ bugs! {
     /// A receiver keeps waiting after the store is closed.
     ReceiverOutlivesClosing = "live::closing_ends_receivers",
     /// An append checks whether its ids are in the log, and writes the inputs some time later.
-    AppendLooksEarly = "live::input_enters_the_log_once",
+    AppendChecksEarly = "live::input_enters_the_log_once",
     /// No work ends a wait before its timeout.
     NewWorkWakesNobody = "live::new_work_wakes_waiting_workers",
     /// A wait does not end when work becomes available because time passes.
     DueWorkWakesNobody = "live::a_dispatch_that_becomes_due_wakes_waiting_workers",
     /// A wait ends immediately, even if there is no work.
-    WakesAtOnce = "live::a_wait_ends_at_its_timeout",
+    WaitEndsAtOnce = "live::a_wait_ends_at_its_timeout",
     /// A wait continues after the store is closed.
     WaitOutlivesClosing = "live::closing_ends_waits",
     /// A claim finds nothing before a worker has called `wait`.
-    ClaimWantsAWait = "live::a_worker_that_never_waits_finds_all_work",
+    ClaimNeedsEarlierWait = "live::a_worker_that_never_waits_finds_all_work",
     /// An enqueue with an id that is in use is refused, even if it repeats the first enqueue exactly.
-    EnqueueForgetsItsAnswer = "mailbox::an_unknown_outcome_on_a_mailbox_can_be_resolved",
+    RepeatedEnqueueRefused = "mailbox::an_unknown_outcome_on_a_mailbox_can_be_resolved",
     /// A claim of rows that finds none returns rows that were claimed before, with their tokens.
     ClaimedRowGivenAgain = "outbox::an_unknown_outcome_on_an_outbox_can_be_resolved",
     /// The reset of a fence does nothing.
     FenceKept = "errors::an_unknown_outcome_of_maintenance_can_be_resolved",
     /// A commit settles its claim in a separate first step, after which the call can be dropped.
-    SettledFirst = "commit::a_dropped_settling_commit_is_all_or_nothing",
+    CommitSettlesInOwnStep = "commit::a_dropped_settling_commit_is_all_or_nothing",
     /// A reclaim counts lost attempts in a separate first step, after which the call can be dropped.
     ReclaimInTwoSteps = "mailbox::a_dropped_reclaim_is_all_or_nothing",
-    /// If a deletion of a tenant is dropped halfway, its repeat removes nothing.
-    DeletionNotGoneOnWith = "process::a_dropped_call_on_a_store_leaves_nothing_locked",
+    /// If the call that deletes a tenant is dropped halfway, a repeated call removes nothing.
+    RepeatedDeletionDoesNothing = "process::a_dropped_call_on_a_store_leaves_nothing_locked",
     /// A store that is dropped closes the handles of its tenants.
     HandlesEndWithTheStore = "process::handles_keep_the_store_open",
     /// Commit keys are lost when the store is opened again.

@@ -1,4 +1,5 @@
-//! The changes with which some planted bugs follow a commit or its refusal: see [`Bug`].
+//! The wrong changes that a model with one of certain planted bugs makes after a commit, or after it refused one: see
+//! [`Bug`].
 
 use std::sync::Arc;
 
@@ -6,19 +7,24 @@ use store_core::{Body, Commit, ErrorKind, Expect, NewBody, ParentRef, RewindTo};
 
 use super::{
     bug::Bug,
-    commit::{Environment, decide, receipt},
+    commit::{Environment, check_and_write, receipt_for},
     events,
-    model_data::{Tenant, ThreadData},
+    model_data::{TenantData, ThreadData},
     outbox,
-    tree::Tree,
+    tree::LogTree,
 };
 
 /// Writes the parts of a refused commit that a store with this bug writes.
-pub(super) fn after_refusal(tenant: &mut Tenant, commit: &Commit, why: ErrorKind, with: (Bug, Environment<'_>)) {
-    let (bug, env) = with;
+pub(super) fn apply_after_refusal(
+    tenant: &mut TenantData,
+    commit: &Commit,
+    refusal: ErrorKind,
+    bug_and_env: (Bug, Environment<'_>),
+) {
+    let (bug, env) = bug_and_env;
     match bug {
-        Bug::RefusedButApplied if why == ErrorKind::Conflict => {
-            let _written = decide(tenant, &commit.clone().expecting(Expect::Any), env);
+        Bug::RefusedButApplied if refusal == ErrorKind::Conflict => {
+            let _written = check_and_write(tenant, &commit.clone().expecting(Expect::Any), env);
         }
         Bug::RefusedEventsStay => {
             if let Some(request) = &commit.events {
@@ -27,24 +33,24 @@ pub(super) fn after_refusal(tenant: &mut Tenant, commit: &Commit, why: ErrorKind
         }
         Bug::RefusedRowsStay => outbox::append_refused(tenant, commit, &env),
         Bug::StateWithoutEntries => {
-            let mut part = Commit::new(commit.thread.clone());
-            part.state.clone_from(&commit.state);
-            let _written = decide(tenant, &part, env);
+            let mut partial_commit = Commit::new(commit.thread.clone());
+            partial_commit.state.clone_from(&commit.state);
+            let _written = check_and_write(tenant, &partial_commit, env);
         }
         Bug::EntriesBeforeTheBadOne => {
             for kept in (1..commit.entries.len()).rev() {
-                let mut part = commit.clone();
-                part.entries.truncate(kept);
-                if decide(tenant, &part, env).is_ok() {
+                let mut partial_commit = commit.clone();
+                partial_commit.entries.truncate(kept);
+                if check_and_write(tenant, &partial_commit, env).is_ok() {
                     break;
                 }
             }
         }
         Bug::RefusedKeyStays => {
             let Some(thread_data) = tenant.threads.get_mut(&commit.thread) else { return };
-            let receipt = receipt(&thread_data.view(None), env.now).ok();
+            let receipt = receipt_for(&thread_data.to_thread(None), env.now).ok();
             if let (Some(key), Some(receipt)) = (&commit.key, receipt) {
-                thread_data.keys.entry(key.clone()).or_insert_with(|| (commit.clone(), receipt));
+                thread_data.keyed_commits.entry(key.clone()).or_insert_with(|| (commit.clone(), receipt));
             }
         }
         _ => {}
@@ -52,13 +58,18 @@ pub(super) fn after_refusal(tenant: &mut Tenant, commit: &Commit, why: ErrorKind
 }
 
 /// Makes the further changes that a store with this bug makes after a commit.
-pub(super) fn after_commit(thread_data: &mut ThreadData, commit: &Commit, first: usize, with: (Bug, &Environment<'_>)) {
-    let (bug, env) = with;
+pub(super) fn apply_after_commit(
+    thread_data: &mut ThreadData,
+    commit: &Commit,
+    first_new_index: usize,
+    bug_and_env: (Bug, &Environment<'_>),
+) {
+    let (bug, env) = bug_and_env;
     match bug {
-        Bug::CommitMovesTheRevision => thread_data.thread.revision = thread_data.thread.revision.plus(1),
+        Bug::CommitRaisesRevision => thread_data.thread.revision = thread_data.thread.revision.plus(1),
         Bug::TimeGoesBack => thread_data.thread.updated_at = env.now,
         Bug::RewindDeletes => delete_rewound(thread_data, commit),
-        Bug::ForkTakesTheBranch => take_branch(thread_data, commit, first),
+        Bug::ForkTakesTheBranch => move_branch_below_fork(thread_data, commit, first_new_index),
         _ => {}
     }
 }
@@ -68,7 +79,7 @@ fn delete_rewound(thread_data: &mut ThreadData, commit: &Commit) {
     for entry in &commit.entries {
         let NewBody::Rewind(to) = &entry.body else { continue };
         let keep = match to {
-            RewindTo::Entry(id) => Tree(&thread_data.entries).find(id).map_or(0, |entry| entry.seq),
+            RewindTo::Entry(id) => LogTree(&thread_data.entries).find(id).map_or(0, |entry| entry.seq),
             _ => 0,
         };
         thread_data.entries.retain(|entry| entry.seq <= keep || matches!(*entry.body, Body::Rewind(_)));
@@ -76,10 +87,10 @@ fn delete_rewound(thread_data: &mut ThreadData, commit: &Commit) {
 }
 
 /// Makes a fork the parent of the earlier children of its parent.
-fn take_branch(thread_data: &mut ThreadData, commit: &Commit, first: usize) {
+fn move_branch_below_fork(thread_data: &mut ThreadData, commit: &Commit, first_new_index: usize) {
     let forked = commit.entries.iter().position(|entry| matches!(entry.parent, ParentRef::Entry(_)));
-    let Some(fork) = forked.and_then(|at| thread_data.entries.get(first + at)).cloned() else { return };
-    for entry in thread_data.entries.iter_mut().take(first).filter(|entry| entry.parent == fork.parent) {
+    let Some(fork) = forked.and_then(|at| thread_data.entries.get(first_new_index + at)).cloned() else { return };
+    for entry in thread_data.entries.iter_mut().take(first_new_index).filter(|entry| entry.parent == fork.parent) {
         let mut moved = (**entry).clone();
         moved.parent = Some(fork.id.clone());
         *entry = Arc::new(moved);

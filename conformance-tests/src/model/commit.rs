@@ -13,7 +13,7 @@ use super::{
     bug_effects,
     entries::LogDraft,
     events, mailbox,
-    model_data::{Tenant, ThreadData, ThreadIdHistory, blank_thread, record},
+    model_data::{TenantData, ThreadData, ThreadIdHistory, blank_thread, record_from_json},
     outbox, pending, run, shape, state,
     tree::token_counts_of,
 };
@@ -26,7 +26,7 @@ pub(super) struct Environment<'a> {
     /// The limits.
     pub(super) limits: &'a Limits,
     /// Generates the ids that the caller does not give.
-    pub(super) ids: &'a dyn IdSource,
+    pub(super) id_source: &'a dyn IdSource,
     /// The planted bug of the store, if it has one.
     pub(super) bug: Option<Bug>,
     /// The tenant that cursors of events are bound to, and the key that seals them.
@@ -34,21 +34,21 @@ pub(super) struct Environment<'a> {
 }
 
 /// Writes everything in `commit`, or nothing.
-pub(super) fn commit(tenant: &mut Tenant, commit: &Commit, env: Environment<'_>) -> Result<Receipt> {
-    let result = decide(tenant, commit, env);
+pub(super) fn commit(tenant: &mut TenantData, commit: &Commit, env: Environment<'_>) -> Result<Receipt> {
+    let result = check_and_write(tenant, commit, env);
     if let (Err(refusal), Some(bug)) = (&result, env.bug) {
-        bug_effects::after_refusal(tenant, commit, refusal.kind(), (bug, env));
+        bug_effects::apply_after_refusal(tenant, commit, refusal.kind(), (bug, env));
     }
     result
 }
 
 /// Makes all checks of a commit in their order, then writes it.
-pub(super) fn decide(tenant: &mut Tenant, commit: &Commit, env: Environment<'_>) -> Result<Receipt> {
-    shape::check(commit, env.limits)?;
+pub(super) fn check_and_write(tenant: &mut TenantData, commit: &Commit, env: Environment<'_>) -> Result<Receipt> {
+    shape::check_shape(commit, env.limits)?;
     let stored = tenant.threads.get(&commit.thread).cloned();
-    let mut id_history = tenant.ids.get(&commit.thread).cloned().unwrap_or_default();
-    let late = stored.is_none() && id_history.deleted_at.is_some() && commit.expect != Expect::Absent;
-    if late && env.bug != Some(Bug::LateCommitRevives) {
+    let mut id_history = tenant.id_histories.get(&commit.thread).cloned().unwrap_or_default();
+    let is_late_write = stored.is_none() && id_history.deleted_at.is_some() && commit.expect != Expect::Absent;
+    if is_late_write && env.bug != Some(Bug::LateCommitRevives) {
         return Err(Error::not_found("thread", &commit.thread));
     }
     if let Some(receipt) = receipt_of_repeat(tenant, stored.as_ref(), commit, (env.bug, env.sealer))? {
@@ -66,7 +66,7 @@ pub(super) fn decide(tenant: &mut Tenant, commit: &Commit, env: Environment<'_>)
     if commit.at.is_some_and(|at| at > now) {
         return Err(Error::invalid("at", "it lies after store time"));
     }
-    let only_fence = commit.consume.is_empty()
+    let has_only_fence = commit.consume.is_empty()
         && commit.events.is_none()
         && commit.outbox.is_empty()
         && commit.entries.is_empty()
@@ -75,10 +75,10 @@ pub(super) fn decide(tenant: &mut Tenant, commit: &Commit, env: Environment<'_>)
         && !shape::changes_state(commit);
     let thread_data = match stored {
         Some(thread_data) => thread_data,
-        None if only_fence => {
-            let receipt = receipt(&blank_thread(&commit.thread, id_history.generation, now)?, now)?;
+        None if has_only_fence => {
+            let receipt = receipt_for(&blank_thread(&commit.thread, id_history.generation, now)?, now)?;
             settle(tenant, commit, &env_at_call)?;
-            tenant.ids.insert(commit.thread.clone(), id_history);
+            tenant.id_histories.insert(commit.thread.clone(), id_history);
             return Ok(receipt);
         }
         None => create_thread(tenant, commit, &id_history, &env)?,
@@ -90,40 +90,40 @@ pub(super) fn decide(tenant: &mut Tenant, commit: &Commit, env: Environment<'_>)
         check_events(&thread_data, commit)?;
         // Errors of events are reported before errors of rows (CM-43). If the rows are refused, the events that were
         // appended here are removed again.
-        let before = outbox.is_err().then(|| (tenant.events.clone(), tenant.ids.clone()));
+        let before = outbox.is_err().then(|| (tenant.events.clone(), tenant.id_histories.clone()));
         let appended = events::append(tenant, request, &env, (commit.at, env.sealer))?;
         if let Some(before) = before {
-            (tenant.events, tenant.ids) = before;
+            (tenant.events, tenant.id_histories) = before;
         }
         receipt.events = appended.events.iter().map(EventRef::from).collect();
     }
     let (rows, ids) = outbox?;
     receipt.outbox = ids;
     settle(tenant, commit, &env_at_call)?;
-    if let Some((_, stored)) = commit.key.as_ref().and_then(|key| thread_data.keys.get_mut(key)) {
+    if let Some((_, stored)) = commit.key.as_ref().and_then(|key| thread_data.keyed_commits.get_mut(key)) {
         stored.events.clone_from(&receipt.events);
         stored.outbox.clone_from(&receipt.outbox);
     }
     tenant.outbox = rows;
-    tenant.put(thread_data);
-    tenant.ids.insert(commit.thread.clone(), id_history);
+    tenant.store_thread(thread_data);
+    tenant.id_histories.insert(commit.thread.clone(), id_history);
     Ok(receipt)
 }
 
 /// Settles the claim under which a commit is written, if the commit has a settlement (CM-33).
-pub(super) fn settle(tenant: &mut Tenant, commit: &Commit, env: &Environment<'_>) -> Result<()> {
+pub(super) fn settle(tenant: &mut TenantData, commit: &Commit, env: &Environment<'_>) -> Result<()> {
     let (Some(fence), Some(settlement)) = (&commit.fence, &commit.settle) else { return Ok(()) };
     mailbox::settle(&mut tenant.mailbox, &ClaimRef::from(fence), settlement, env).map(drop)
 }
 
 /// Refuses events that name another thread, or a run of another thread (CM-21).
 fn check_events(thread_data: &ThreadData, commit: &Commit) -> Result<()> {
-    let own = |scope: &Scope| match scope {
+    let is_own_scope = |scope: &Scope| match scope {
         Scope::Thread(thread) => *thread == commit.thread,
         Scope::Run(id) => thread_data.runs.iter().any(|run| run.id == *id),
     };
     for (index, draft) in commit.events.iter().flat_map(|events| &events.drafts).enumerate() {
-        if !draft.scopes.iter().all(own) {
+        if !draft.scopes.iter().all(is_own_scope) {
             return Err(Error::invalid("scopes", "it is not a scope of the commit").in_part(format!("events[{index}]")));
         }
     }
@@ -132,18 +132,18 @@ fn check_events(thread_data: &ThreadData, commit: &Commit) -> Result<()> {
 
 /// Returns the receipt of the earlier commit with this key and content, if there is one (CM-10 to CM-12).
 fn receipt_of_repeat(
-    tenant: &Tenant,
+    tenant: &TenantData,
     stored: Option<&ThreadData>,
     commit: &Commit,
-    with: (Option<Bug>, (&TenantId, &CursorKey)),
+    bug_and_sealer: (Option<Bug>, (&TenantId, &CursorKey)),
 ) -> Result<Option<Receipt>> {
-    let (bug, sealer) = with;
+    let (bug, sealer) = bug_and_sealer;
     let Some(key) = &commit.key else { return Ok(None) };
-    let mut found = stored.and_then(|thread_data| thread_data.keys.get(key));
+    let mut found = stored.and_then(|thread_data| thread_data.keyed_commits.get(key));
     match bug {
         Some(Bug::KeyIgnored) => return Ok(None),
         Some(Bug::KeysOfAllThreads) => {
-            found = tenant.threads.values().find_map(|thread_data| thread_data.keys.get(key))
+            found = tenant.threads.values().find_map(|thread_data| thread_data.keyed_commits.get(key))
         }
         _ => {}
     }
@@ -192,25 +192,25 @@ fn check_guard(stored: Option<&ThreadData>, commit: &Commit, bug: Option<Bug>) -
         Expect::Absent => None,
         Expect::Version(version) => Some(version),
     };
-    let nearly = match bug {
+    let is_wrongly_accepted = match bug {
         Some(Bug::VersionOffByOne) => expected.map(|version| version.plus(1)) == actual,
-        Some(Bug::VersionByTime) => {
-            stored.zip(expected).is_some_and(|(thread_data, expected)| same_time(thread_data, expected))
+        Some(Bug::GuardComparesTimes) => {
+            stored.zip(expected).is_some_and(|(thread_data, expected)| has_time_of_last_entry(thread_data, expected))
         }
         _ => false,
     };
-    if expected == actual || nearly { Ok(()) } else { Err(Error::conflict("version", expected, actual)) }
+    if expected == actual || is_wrongly_accepted { Ok(()) } else { Err(Error::conflict("version", expected, actual)) }
 }
 
 /// Returns whether the entry at this version has the same time as the last entry.
-fn same_time(thread_data: &ThreadData, version: Version) -> bool {
+fn has_time_of_last_entry(thread_data: &ThreadData, version: Version) -> bool {
     let at =
         |number: usize| number.checked_sub(1).and_then(|at| thread_data.entries.get(at)).map(|entry| entry.timestamp);
     usize::try_from(version.number()).ok().and_then(at) == at(thread_data.entries.len())
 }
 
 fn create_thread(
-    tenant: &Tenant,
+    tenant: &TenantData,
     commit: &Commit,
     id_history: &ThreadIdHistory,
     env: &Environment<'_>,
@@ -232,9 +232,9 @@ pub(super) fn new_thread_data(
     id: &ThreadId,
     fields: ThreadFields,
     id_history: &ThreadIdHistory,
-    at: (Timestamp, &Environment<'_>),
+    time_and_env: (Timestamp, &Environment<'_>),
 ) -> Result<ThreadData> {
-    let (at, env) = at;
+    let (at, env) = time_and_env;
     let generation = if env.bug == Some(Bug::GenerationForgotten) { 1 } else { id_history.generation + 1 };
     let mut thread = blank_thread(id, generation, at)?;
     thread.resource_id = fields.resource_id;
@@ -248,7 +248,7 @@ pub(super) fn new_thread_data(
 
 /// Applies a commit to a thread. Returns the changed thread and the receipt.
 fn apply_commit(
-    tenant: &Tenant,
+    tenant: &TenantData,
     mut thread_data: ThreadData,
     commit: &Commit,
     env: &Environment<'_>,
@@ -264,7 +264,7 @@ fn apply_commit(
     let at = commit.at.unwrap_or(env.now);
     let before = thread_data.clone();
     let mut drafts = pending::consume(&mut thread_data, commit, env.bug)?;
-    pending::check_unused(&before, commit, env.bug)?;
+    pending::check_ids_unused(&before, commit, env.bug)?;
     if env.bug == Some(Bug::ConsumedComesLast) {
         drafts.splice(0..0, commit.entries.iter().cloned());
     } else {
@@ -275,10 +275,10 @@ fn apply_commit(
         log.append(draft, at, env).map_err(|e| e.in_part(format!("entries[{index}]")))?;
     }
     let (first, entries) = (thread_data.entries.len(), log.entries);
-    check_producers(&thread_data, run.as_ref(), entries.get(first..).unwrap_or_default())?;
+    check_runs_of_entries(&thread_data, run.as_ref(), entries.get(first..).unwrap_or_default())?;
     thread_data.entries = entries;
     if let Some(change) = change {
-        thread_data.state = state::apply(&thread_data.state, change, (env.limits, env.bug))?;
+        thread_data.state = state::apply_change(&thread_data.state, change, (env.limits, env.bug))?;
         state::check_totals(&thread_data.state, env.limits)?;
         thread_data.thread.state_revision += u64::from(shape::changes_state(commit));
     }
@@ -293,23 +293,23 @@ fn apply_commit(
     thread_data.last_time = env.now;
     thread_data.thread.updated_at = thread_data.thread.updated_at.max(at);
     if let Some(bug) = env.bug {
-        bug_effects::after_commit(&mut thread_data, commit, first, (bug, env));
+        bug_effects::apply_after_commit(&mut thread_data, commit, first, (bug, env));
     }
-    let mut receipt = receipt(&thread_data.view(env.bug), env.now)?;
-    let new = commit.consume.len() + commit.entries.len();
-    receipt.first_seq = (new > 0).then_some(first as u64 + 1);
+    let mut receipt = receipt_for(&thread_data.to_thread(env.bug), env.now)?;
+    let new_count = commit.consume.len() + commit.entries.len();
+    receipt.first_seq = (new_count > 0).then_some(first as u64 + 1);
     receipt.entry_ids = thread_data.entries.iter().skip(first).map(|entry| entry.id.clone()).collect();
     receipt.consumed = commit.consume.iter().map(|input| input.id.clone()).collect();
     receipt.run_status = run.map(|run| run.status);
     if let Some(key) = &commit.key {
-        thread_data.keys.insert(key.clone(), (commit.clone(), receipt.clone()));
+        thread_data.keyed_commits.insert(key.clone(), (commit.clone(), receipt.clone()));
     }
     Ok((thread_data, receipt))
 }
 
 /// Returns the receipt of a commit that leaves the thread in this state.
-pub(super) fn receipt(thread: &Thread, now: Timestamp) -> Result<Receipt> {
-    let mut receipt: Receipt = record(&json!({
+pub(super) fn receipt_for(thread: &Thread, now: Timestamp) -> Result<Receipt> {
+    let mut receipt: Receipt = record_from_json(&json!({
         "thread": thread.id, "version": thread.version.number(), "generation": thread.version.generation(),
         "entry_ids": [], "state_revision": thread.state_revision, "time": now, "deduplicated": false,
     }))?;
@@ -319,7 +319,7 @@ pub(super) fn receipt(thread: &Thread, now: Timestamp) -> Result<Receipt> {
 
 /// Refuses entries that name a run which the thread does not have, and entries that add token counts to a run which was
 /// done before the commit.
-fn check_producers(thread_data: &ThreadData, written: Option<&Run>, new: &[Arc<Entry>]) -> Result<()> {
+fn check_runs_of_entries(thread_data: &ThreadData, written: Option<&Run>, new: &[Arc<Entry>]) -> Result<()> {
     for (index, entry) in new.iter().enumerate() {
         let Some(id) = entry.run.as_ref().filter(|id| written.is_none_or(|run| run.id != **id)) else { continue };
         let part = format!("entries[{index}]");
@@ -334,8 +334,13 @@ fn check_producers(thread_data: &ThreadData, written: Option<&Run>, new: &[Arc<E
 }
 
 /// Refuses a commit whose stored size or whose number of open runs exceeds a limit.
-fn check_totals(thread_data: &ThreadData, run: Option<&Run>, first: usize, commit: (&Commit, &Limits)) -> Result<()> {
-    let (commit, limits) = commit;
+fn check_totals(
+    thread_data: &ThreadData,
+    run: Option<&Run>,
+    first: usize,
+    commit_and_limits: (&Commit, &Limits),
+) -> Result<()> {
+    let (commit, limits) = commit_and_limits;
     let entries: usize = thread_data.entries.iter().skip(first).map(|entry| entry.encode().len()).sum();
     let changed = commit.state.iter().flat_map(|change| &change.changes);
     let state: usize = changed.filter_map(|(key, _)| thread_data.state.get(key)).map(|json| json.as_str().len()).sum();

@@ -7,7 +7,7 @@ use store_core::{
     Repair, RepairKind, Role, Visibility, context::SUMMARY_MARKER,
 };
 
-use super::{budget::fit_to_budget, bug::Bug, entries::covered_range, pairing::pair_results, tree::Tree};
+use super::{budget::fit_to_budget, bug::Bug, entries::covered_range, pairing::pair_results, tree::LogTree};
 
 /// A message of a context during its construction, with the entry that it comes from.
 #[derive(Debug, Clone)]
@@ -32,16 +32,21 @@ impl Piece {
     }
 }
 
-/// Returns the context of the path of `at`.
-pub(super) fn context(tree: Tree<'_>, at: Option<&EntryId>, request: &ContextRequest, bug: Option<Bug>) -> Context {
-    let path = tree.path(at);
+/// Returns the context of the path of `leaf`.
+pub(super) fn context(
+    tree: LogTree<'_>,
+    leaf: Option<&EntryId>,
+    request: &ContextRequest,
+    bug: Option<Bug>,
+) -> Context {
+    let path = tree.path(leaf);
     let mut repairs = Vec::new();
     let pieces = pieces(tree, &path, bug);
     let pieces = merge_messages(pieces, &mut repairs);
     let pieces = pair_results(&pieces, request.open_calls, bug, &mut repairs);
     let (kept, empty): (Vec<_>, Vec<_>) = pieces.into_iter().partition(|piece| !piece.message.blocks.is_empty());
-    let dropped = |piece: &Piece| Repair::new(piece.entry.clone(), RepairKind::EmptyMessageDropped, None);
-    repairs.extend(empty.iter().map(dropped));
+    let dropped_repair = |piece: &Piece| Repair::new(piece.entry.clone(), RepairKind::EmptyMessageDropped, None);
+    repairs.extend(empty.iter().map(dropped_repair));
     let mut context = Context::default();
     let (kept, left_out) = fit_to_budget(kept, request.budget.as_ref());
     context.left_out = left_out;
@@ -65,14 +70,14 @@ fn origin(path: &[&Arc<Entry>]) -> Option<Origin> {
 }
 
 /// Returns the messages of the path, with a summary in place of each covered interval (CX-2 to CX-5).
-fn pieces(tree: Tree<'_>, path: &[&Arc<Entry>], bug: Option<Bug>) -> Vec<Piece> {
-    let of = |entry: &Arc<Entry>| match &*entry.body {
+fn pieces(tree: LogTree<'_>, path: &[&Arc<Entry>], bug: Option<Bug>) -> Vec<Piece> {
+    let compaction_of = |entry: &Arc<Entry>| match &*entry.body {
         Body::Compaction(compaction) => Some((Arc::clone(entry), compaction.clone())),
         _ => None,
     };
     let compactions: Vec<_> = match bug {
-        Some(Bug::ForeignCompaction) => tree.0.iter().filter_map(of).collect(),
-        _ => path.iter().copied().filter_map(of).collect(),
+        Some(Bug::ForeignCompaction) => tree.0.iter().filter_map(compaction_of).collect(),
+        _ => path.iter().copied().filter_map(compaction_of).collect(),
     };
     let mut outermost: BTreeMap<usize, (usize, &Arc<Entry>, &Compaction)> = BTreeMap::new();
     for (entry, compaction) in &compactions {
@@ -80,21 +85,21 @@ fn pieces(tree: Tree<'_>, path: &[&Arc<Entry>], bug: Option<Bug>) -> Vec<Piece> 
             outermost.insert(from, (to, entry, compaction));
         }
     }
-    let all: Vec<_> = outermost.iter().map(|(from, (to, ..))| (*from, *to)).collect();
+    let intervals: Vec<_> = outermost.iter().map(|(from, (to, ..))| (*from, *to)).collect();
     let is_inside = |from: usize, to: usize| {
-        all.iter().any(|&(other, end)| (other, end) != (from, to) && other <= from && to <= end)
+        intervals.iter().any(|&(other, end)| (other, end) != (from, to) && other <= from && to <= end)
     };
     outermost.retain(|from, (to, ..)| !is_inside(*from, *to));
     let mut pieces = Vec::new();
-    let from_the_root = outermost.get(&0).map(|(to, ..)| *to);
-    if let Some((entry, compaction)) = compaction_at_start(path, &compactions, from_the_root) {
-        pieces.extend(summary(entry, compaction));
+    let root_interval_end = outermost.get(&0).map(|(to, ..)| *to);
+    if let Some((entry, compaction)) = compaction_at_start(path, &compactions, root_interval_end) {
+        pieces.extend(summary_messages(entry, compaction));
     }
     for (index, entry) in path.iter().enumerate() {
         let covered = outermost.range(..=index).next_back().filter(|(_, (to, ..))| index <= *to);
         match (covered, &*entry.body) {
             (Some((from, (_, compaction_entry, compaction))), _) if *from == index => {
-                pieces.extend(summary(compaction_entry, compaction));
+                pieces.extend(summary_messages(compaction_entry, compaction));
             }
             (Some(_), _) => {}
             (None, Body::Message(message)) => {
@@ -103,7 +108,7 @@ fn pieces(tree: Tree<'_>, path: &[&Arc<Entry>], bug: Option<Bug>) -> Vec<Piece> 
             (None, _) => {}
         }
     }
-    pieces.retain(|piece| piece.message.visibility != Visibility::Aside || bug == Some(Bug::AsideIsSent));
+    pieces.retain(|piece| piece.message.visibility != Visibility::Aside || bug == Some(Bug::AsideInContext));
     pieces
 }
 
@@ -120,7 +125,7 @@ fn compaction_at_start<'a>(
 }
 
 /// Returns the messages that replace a covered interval.
-fn summary(entry: &Arc<Entry>, compaction: &Compaction) -> Vec<Piece> {
+fn summary_messages(entry: &Arc<Entry>, compaction: &Compaction) -> Vec<Piece> {
     let messages = match &compaction.replacement {
         Some(messages) => messages.clone(),
         None if compaction.summary.is_empty() => Vec::new(),
@@ -136,19 +141,19 @@ fn summary(entry: &Arc<Entry>, compaction: &Compaction) -> Vec<Piece> {
 
 /// Merges assistant entries that are parts of one message of a provider, if only results lie between them (CX-17).
 fn merge_messages(pieces: Vec<Piece>, repairs: &mut Vec<Repair>) -> Vec<Piece> {
-    let mut out: Vec<Piece> = Vec::new();
+    let mut merged_pieces: Vec<Piece> = Vec::new();
     for piece in pieces {
-        let last = out.iter().rposition(|earlier| earlier.message.role != Role::Tool);
-        let target = last.and_then(|at| out.get_mut(at)).filter(|earlier| is_same_message(earlier, &piece));
+        let last = merged_pieces.iter().rposition(|earlier| earlier.message.role != Role::Tool);
+        let target = last.and_then(|at| merged_pieces.get_mut(at)).filter(|earlier| is_same_message(earlier, &piece));
         let Some(target) = target else {
-            out.push(piece);
+            merged_pieces.push(piece);
             continue;
         };
         repairs.push(Repair::new(piece.entry.clone(), RepairKind::MessagesMerged, None));
         target.merged.push(piece.entry);
-        let known = calls(&target.message);
+        let known_calls = call_ids(&target.message);
         let is_new = |block: &Block| match &block.kind {
-            BlockKind::ToolUse(call) => !known.contains(&call.id),
+            BlockKind::ToolUse(call) => !known_calls.contains(&call.id),
             _ => true,
         };
         target.message.blocks.extend(piece.message.blocks.into_iter().filter(is_new));
@@ -156,7 +161,7 @@ fn merge_messages(pieces: Vec<Piece>, repairs: &mut Vec<Repair>) -> Vec<Piece> {
         target.message.stop = piece.message.stop.or(target.message.stop.take());
         target.message.metadata.extend(piece.message.metadata);
     }
-    out
+    merged_pieces
 }
 
 fn is_same_message(one: &Piece, other: &Piece) -> bool {
@@ -168,7 +173,7 @@ fn is_same_message(one: &Piece, other: &Piece) -> bool {
     from_log(one) && from_log(other) && key(one).is_some() && key(one) == key(other)
 }
 
-fn calls(message: &Message) -> Vec<String> {
+fn call_ids(message: &Message) -> Vec<String> {
     let id = |block: &Block| match &block.kind {
         BlockKind::ToolUse(call) => Some(call.id.clone()),
         _ => None,

@@ -8,7 +8,7 @@ use store_core::{
     Result, Rewind, RewindTo, Timestamp, check_limit, codec::Codec,
 };
 
-use super::{bug::Bug, commit::Environment, model_data::record, state, tree::Tree};
+use super::{bug::Bug, commit::Environment, model_data::record_from_json, state, tree::LogTree};
 
 /// A log to which a commit is appending entries.
 #[derive(Debug)]
@@ -23,21 +23,21 @@ pub(super) struct LogDraft<'a> {
 
 impl<'a> LogDraft<'a> {
     pub(super) fn new(stored: &'a [Arc<Entry>]) -> Self {
-        Self { stored, entries: stored.to_vec(), head: Tree(stored).head() }
+        Self { stored, entries: stored.to_vec(), head: LogTree(stored).head() }
     }
 
     /// Appends one entry.
     pub(super) fn append(&mut self, draft: &NewEntry, at: Timestamp, env: &Environment<'_>) -> Result<()> {
         let id = match &draft.id {
             Some(id) => id.clone(),
-            None => EntryId::new(env.ids.next_id())?,
+            None => EntryId::new(env.id_source.next_id())?,
         };
-        if Tree(&self.entries).find(&id).is_some() {
+        if LogTree(&self.entries).find(&id).is_some() {
             return Err(Error::already_exists("entry", &id));
         }
-        let parent = self.parent(&draft.parent)?;
-        let body = self.body(&draft.body, parent.as_ref(), env)?;
-        let mut entry: Entry = record(&json!({
+        let parent = self.resolve_parent(&draft.parent)?;
+        let body = self.stored_body(&draft.body, parent.as_ref(), env)?;
+        let mut entry: Entry = record_from_json(&json!({
             "seq": self.entries.len() + 1, "id": id, "side": draft.is_side(),
             "timestamp": draft.timestamp.unwrap_or(at), "body": {"custom": {"kind": "x", "data": null}},
         }))?;
@@ -59,7 +59,7 @@ impl<'a> LogDraft<'a> {
     /// Returns the entry with this id. Returns an error if there is no such entry or, with `on_path`, if it is a side
     /// entry.
     fn find_entry(&self, what: &'static str, id: &EntryId, on_path: bool) -> Result<&Arc<Entry>> {
-        match Tree(&self.entries).find(id) {
+        match LogTree(&self.entries).find(id) {
             None => Err(Error::invalid(what, format!("entry {} does not exist", quoted(id)))),
             Some(entry) if on_path && entry.side => {
                 Err(Error::invalid(what, format!("{} is a side entry", quoted(id))))
@@ -68,7 +68,7 @@ impl<'a> LogDraft<'a> {
         }
     }
 
-    fn parent(&self, parent: &ParentRef) -> Result<Option<EntryId>> {
+    fn resolve_parent(&self, parent: &ParentRef) -> Result<Option<EntryId>> {
         match parent {
             ParentRef::Head => Ok(self.head.clone()),
             ParentRef::Root => Ok(None),
@@ -76,17 +76,17 @@ impl<'a> LogDraft<'a> {
         }
     }
 
-    fn body(&self, body: &NewBody, parent: Option<&EntryId>, env: &Environment<'_>) -> Result<Body> {
+    fn stored_body(&self, body: &NewBody, parent: Option<&EntryId>, env: &Environment<'_>) -> Result<Body> {
         Ok(match body {
             NewBody::Message(message) => Body::Message(stored_message(message, env.bug)),
             NewBody::Compaction(compaction) => {
-                self.check_cover(compaction, parent)?;
+                self.check_covered_interval(compaction, parent)?;
                 Body::Compaction(compaction.clone())
             }
             NewBody::Checkpoint { number, label } => {
                 let next = match env.bug {
-                    Some(Bug::CheckpointsCountTheLog) => Some(self.checkpoints()),
-                    _ => Tree(&self.entries).next_checkpoint(parent),
+                    Some(Bug::CheckpointsCountTheLog) => Some(self.count_checkpoints()),
+                    _ => LogTree(&self.entries).next_checkpoint(parent),
                 };
                 let number = number.or(next).ok_or_else(|| Error::invalid("checkpoint", "there is no next number"))?;
                 Body::Checkpoint(Checkpoint::new(number, label.clone()))
@@ -98,13 +98,13 @@ impl<'a> LogDraft<'a> {
             }
             NewBody::Rewind(to) => {
                 let mut rewind = Rewind::default();
-                rewind.to = self.rewind(to)?;
+                rewind.to = self.head_after_rewind(to)?;
                 Body::Rewind(rewind)
             }
             NewBody::Custom(custom) => {
                 let mut custom = custom.clone();
                 if env.bug == Some(Bug::NumbersRewritten) {
-                    custom.data = state::rewritten(&custom.data)?;
+                    custom.data = state::rewrite_numbers(&custom.data)?;
                 }
                 Body::Custom(custom)
             }
@@ -114,18 +114,19 @@ impl<'a> LogDraft<'a> {
         })
     }
 
-    fn checkpoints(&self) -> u64 {
+    fn count_checkpoints(&self) -> u64 {
         self.entries.iter().filter(|entry| matches!(*entry.body, Body::Checkpoint(_))).count() as u64
     }
 
     /// Returns the head after a rewind. Checkpoints are searched for in the log as it was before the commit.
-    fn rewind(&self, to: &RewindTo) -> Result<Option<EntryId>> {
-        let tree = Tree(self.stored);
+    fn head_after_rewind(&self, to: &RewindTo) -> Result<Option<EntryId>> {
+        let tree = LogTree(self.stored);
         let path = tree.path(tree.head().as_ref());
-        let nearest = |name: &str, is_it: &dyn Fn(&Entry) -> bool| match path.iter().rev().find(|entry| is_it(entry)) {
-            Some(checkpoint) => Ok(checkpoint.parent.clone()),
-            None => Err(Error::not_found("checkpoint", name)),
-        };
+        let nearest =
+            |name: &str, is_match: &dyn Fn(&Entry) -> bool| match path.iter().rev().find(|entry| is_match(entry)) {
+                Some(checkpoint) => Ok(checkpoint.parent.clone()),
+                None => Err(Error::not_found("checkpoint", name)),
+            };
         match to {
             RewindTo::Start => Ok(None),
             RewindTo::Entry(id) => self.find_entry("rewind", id, true).map(|entry| Some(entry.id.clone())),
@@ -133,7 +134,7 @@ impl<'a> LogDraft<'a> {
                 &number.to_string(),
                 &|entry| matches!(&*entry.body, Body::Checkpoint(body) if body.number == *number),
             ),
-            RewindTo::Label(name) => nearest(name, &|entry| tree.name(entry).as_ref() == Some(name)),
+            RewindTo::Label(name) => nearest(name, &|entry| tree.checkpoint_name(entry).as_ref() == Some(name)),
             RewindTo::Snapshot(name) => {
                 let all = tree.snapshots();
                 let newest = all.iter().filter(|snapshot| snapshot.name == *name).max_by_key(|snapshot| snapshot.seq);
@@ -145,10 +146,10 @@ impl<'a> LogDraft<'a> {
 
     /// Refuses a compaction that covers entries outside of its own path. Also refuses one that overlaps an earlier
     /// interval, unless one of the two intervals contains the other (EN-24).
-    fn check_cover(&self, compaction: &Compaction, parent: Option<&EntryId>) -> Result<()> {
+    fn check_covered_interval(&self, compaction: &Compaction, parent: Option<&EntryId>) -> Result<()> {
         let Some(covers) = &compaction.covers else { return Ok(()) };
         let refuse = |reason: &str| Err(Error::invalid("compaction", reason));
-        let path = Tree(&self.entries).path(parent);
+        let path = LogTree(&self.entries).path(parent);
         let Some((from, to)) = covered_range(&path, compaction) else {
             return refuse("it covers entries that are not on its path");
         };
@@ -158,10 +159,10 @@ impl<'a> LogDraft<'a> {
         for earlier in &path {
             let Body::Compaction(other) = &*earlier.body else { continue };
             let Some((other_from, other_to)) = covered_range(&path, other) else { continue };
-            let apart = to < other_from || other_to < from;
-            let inside = other_from <= from && to <= other_to;
-            let around = from <= other_from && other_to <= to;
-            if !(apart || inside || around) {
+            let are_apart = to < other_from || other_to < from;
+            let is_inside_other = other_from <= from && to <= other_to;
+            let contains_other = from <= other_from && other_to <= to;
+            if !(are_apart || is_inside_other || contains_other) {
                 return refuse("it overlaps an earlier compaction");
             }
         }

@@ -10,8 +10,8 @@ use std::{
 use serde_json::json;
 use store_core::{
     AppendEvents, AppendedEvents, CursorKey, Detail, Direction, Error, Event, EventFilter, EventId, EventKey,
-    EventQuery, Limits, NewEvent, Page, Result, Scope, ScopeInfo, Start, Subscribe, TenantId, Timestamp, TrimBefore,
-    TrimRequest, Trimmed, Version, WriterId, check_limit,
+    EventQuery, Limits, NewEvent, Page, Result, Scope, ScopeInfo, Subscribe, SubscriptionStart, TenantId, Timestamp,
+    TrimBefore, TrimRequest, Trimmed, Version, WriterId, check_limit,
     event::{cursor_after, fenced_thread, seq_of_cursor},
 };
 
@@ -19,7 +19,7 @@ use super::{
     bug::Bug,
     commit::{Environment, check_fence},
     mailbox,
-    model_data::{Tenant, record},
+    model_data::{TenantData, record_from_json},
 };
 
 /// The minimum time for which the key of an append is remembered (EV-5).
@@ -35,9 +35,9 @@ pub(super) struct EventLog {
     /// How many events of each scope were trimmed.
     floors: BTreeMap<Scope, u64>,
     /// The time of the last append to each scope.
-    times: BTreeMap<Scope, Timestamp>,
-    keys: BTreeMap<(WriterId, EventKey), RememberedAppend>,
-    /// Events that are not listed yet. Only the planted bug `EventsSeenLater` uses this.
+    last_append_times: BTreeMap<Scope, Timestamp>,
+    appends_by_key: BTreeMap<(WriterId, EventKey), RememberedAppend>,
+    /// Events that are not listed yet. Only the planted bug `EventsVisibleLate` uses this.
     hidden: BTreeSet<EventId>,
 }
 
@@ -46,17 +46,17 @@ type RememberedAppend = (Vec<NewEvent>, Vec<EventId>, Timestamp);
 
 impl EventLog {
     /// Returns the events of a scope, each with its sequence number.
-    fn scope(&self, scope: &Scope) -> impl Iterator<Item = (u64, &Event)> {
+    fn numbered_events(&self, scope: &Scope) -> impl Iterator<Item = (u64, &Event)> {
         let events = self.scopes.get(scope).into_iter().flatten();
         (1..).zip(events.map(|event| &**event))
     }
 
     /// Returns the sequence number of an event in a scope.
-    fn seq(&self, scope: &Scope, id: &EventId) -> Option<u64> {
-        self.scope(scope).find(|(_, own)| own.id == *id).map(|(seq, _)| seq)
+    fn seq_of(&self, scope: &Scope, id: &EventId) -> Option<u64> {
+        self.numbered_events(scope).find(|(_, own)| own.id == *id).map(|(seq, _)| seq)
     }
 
-    fn count(&self, scope: &Scope) -> u64 {
+    fn appended_count(&self, scope: &Scope) -> u64 {
         self.scopes.get(scope).map_or(0, |events| events.len() as u64)
     }
 
@@ -72,13 +72,13 @@ impl EventLog {
         self.floors.get(scope).copied().unwrap_or_default()
     }
 
-    /// Hides these events from lists. Only the planted bug `EventsSeenLater` does this.
-    pub(super) fn hide(&mut self, events: &[Event]) {
+    /// Hides these events from lists. Only the planted bug `EventsVisibleLate` does this.
+    pub(super) fn hide_from_lists(&mut self, events: &[Event]) {
         self.hidden.extend(events.iter().map(|event| event.id.clone()));
     }
 
     /// Shows hidden events again.
-    pub(super) fn show(&mut self, events: &[Event]) {
+    pub(super) fn show_in_lists(&mut self, events: &[Event]) {
         self.hidden.retain(|id| events.iter().all(|event| event.id != *id));
     }
 
@@ -88,13 +88,13 @@ impl EventLog {
     }
 
     fn is_untrimmed(&self, event: &Event) -> bool {
-        event.scopes().any(|scope| self.seq(&scope, &event.id).is_some_and(|seq| seq > self.floor(&scope)))
+        event.scopes().any(|scope| self.seq_of(&scope, &event.id).is_some_and(|seq| seq > self.floor(&scope)))
     }
 
-    fn seal(&self, event: &Event, sealer: (&TenantId, &CursorKey)) -> Event {
+    fn with_cursors(&self, event: &Event, sealer: (&TenantId, &CursorKey)) -> Event {
         let mut sealed = event.clone();
         for scope in event.scopes() {
-            let at = self.seq(&scope, &event.id).map(|seq| cursor_after(&scope, seq, sealer));
+            let at = self.seq_of(&scope, &event.id).map(|seq| cursor_after(&scope, seq, sealer));
             match scope {
                 Scope::Thread(_) => sealed.cursors.thread = at,
                 Scope::Run(_) => sealed.cursors.run = at,
@@ -105,7 +105,7 @@ impl EventLog {
 
     pub(super) fn load(&self, id: &EventId, sealer: (&TenantId, &CursorKey)) -> Option<Event> {
         let found = self.events.get(id);
-        found.filter(|event| self.is_untrimmed(event)).map(|event| self.seal(event, sealer))
+        found.filter(|event| self.is_untrimmed(event)).map(|event| self.with_cursors(event, sealer))
     }
 
     pub(super) fn list(
@@ -117,11 +117,11 @@ impl EventLog {
         let limit = query.page.checked_limit()?;
         let after = seq_of_cursor(&query.scope, query.page.cursor.as_ref(), sealer)?;
         let floor = self.floor(&query.scope);
-        self.check_known(&query.scope, after)?;
-        if after.is_some_and(|after| after < floor) && bug != Some(Bug::TrimmedCursorGoesOn) {
+        self.check_not_after_last(&query.scope, after)?;
+        if after.is_some_and(|after| after < floor) && bug != Some(Bug::TrimmedCursorAccepted) {
             return Err(Error::new(Detail::CursorExpired { floor }));
         }
-        let mut all: Vec<_> = self.scope(&query.scope).filter(|(seq, _)| *seq > floor).collect();
+        let mut all: Vec<_> = self.numbered_events(&query.scope).filter(|(seq, _)| *seq > floor).collect();
         all.retain(|(_, event)| !self.hidden.contains(&event.id));
         match query.direction {
             Direction::Forward => all.retain(|(seq, _)| after.is_none_or(|after| *seq > after)),
@@ -134,42 +134,52 @@ impl EventLog {
         let next =
             (all.len() > limit).then(|| all.get(limit - 1).map(|(seq, _)| cursor_after(&query.scope, *seq, sealer)));
         all.truncate(limit);
-        Ok(Page { items: all.iter().map(|(_, event)| self.seal(event, sealer)).collect(), next: next.flatten() })
+        Ok(Page {
+            items: all.iter().map(|(_, event)| self.with_cursors(event, sealer)).collect(),
+            next: next.flatten(),
+        })
     }
 
     /// Refuses a cursor that is after the last event of the scope (EV-10).
-    fn check_known(&self, scope: &Scope, after: Option<u64>) -> Result<()> {
-        let is_known = after.is_none_or(|after| after <= self.count(scope));
+    fn check_not_after_last(&self, scope: &Scope, after: Option<u64>) -> Result<()> {
+        let is_known = after.is_none_or(|after| after <= self.appended_count(scope));
         if is_known { Ok(()) } else { Err(Error::new(Detail::InvalidCursor { reason: "no such event" })) }
     }
 
     pub(super) fn count_matching(&self, scope: &Scope, filter: &EventFilter) -> u64 {
         let floor = self.floor(scope);
-        self.scope(scope).filter(|(seq, event)| *seq > floor && filter.admits(event)).count() as u64
+        self.numbered_events(scope).filter(|(seq, event)| *seq > floor && filter.admits(event)).count() as u64
     }
 
-    pub(super) fn info(&self, scope: &Scope, sealer: (&TenantId, &CursorKey)) -> ScopeInfo {
-        let count = self.count(scope);
+    pub(super) fn scope_info(&self, scope: &Scope, sealer: (&TenantId, &CursorKey)) -> ScopeInfo {
+        let count = self.appended_count(scope);
         ScopeInfo::new(count, self.floor(scope), (count > 0).then(|| cursor_after(scope, count, sealer)))
     }
 
     /// Returns the sequence number after which a subscription begins.
-    pub(super) fn start(&self, request: &Subscribe, sealer: (&TenantId, &CursorKey), bug: Option<Bug>) -> Result<u64> {
+    pub(super) fn start_position(
+        &self,
+        request: &Subscribe,
+        sealer: (&TenantId, &CursorKey),
+        bug: Option<Bug>,
+    ) -> Result<u64> {
         let floor = self.floor(&request.scope);
         match &request.start {
-            Start::First => Ok(floor),
-            Start::Now if bug == Some(Bug::NowIsEarlier) => Ok(self.count(&request.scope).saturating_sub(1)),
-            Start::Now => Ok(self.count(&request.scope)),
-            Start::After(at) => {
+            SubscriptionStart::First => Ok(floor),
+            SubscriptionStart::Now if bug == Some(Bug::NowStartsAtLastEvent) => {
+                Ok(self.appended_count(&request.scope).saturating_sub(1))
+            }
+            SubscriptionStart::Now => Ok(self.appended_count(&request.scope)),
+            SubscriptionStart::After(at) => {
                 let after = seq_of_cursor(&request.scope, Some(at), sealer)?.unwrap_or_default();
-                self.check_known(&request.scope, Some(after))?;
+                self.check_not_after_last(&request.scope, Some(after))?;
                 if after < floor { Err(Error::new(Detail::CursorExpired { floor })) } else { Ok(after) }
             }
         }
     }
 
     /// Returns the next event of a subscription after this sequence number, with its own sequence number.
-    pub(super) fn next(
+    pub(super) fn next_event(
         &self,
         request: &Subscribe,
         after: u64,
@@ -179,61 +189,63 @@ impl EventLog {
         if after < floor {
             return Err(Error::new(Detail::CursorExpired { floor }));
         }
-        let mut rest = self.scope(&request.scope).filter(|(seq, event)| *seq > after && request.filter.admits(event));
-        Ok(rest.next().map(|(seq, event)| (seq, self.seal(event, sealer))))
+        let mut rest =
+            self.numbered_events(&request.scope).filter(|(seq, event)| *seq > after && request.filter.admits(event));
+        Ok(rest.next().map(|(seq, event)| (seq, self.with_cursors(event, sealer))))
     }
 
     pub(super) fn trim(
         &mut self,
         request: &TrimRequest,
         sealer: (&TenantId, &CursorKey),
-        with: (Timestamp, Option<Bug>),
+        now_and_bug: (Timestamp, Option<Bug>),
     ) -> Result<Trimmed> {
-        let (now, bug) = with;
-        let before = self.floor(&request.scope);
+        let (now, bug) = now_and_bug;
+        let old_floor = self.floor(&request.scope);
         let floor = match &request.before {
             TrimBefore::Cursor(at) => {
                 let seq = seq_of_cursor(&request.scope, Some(at), sealer)?.unwrap_or_default();
-                self.check_known(&request.scope, Some(seq))?;
-                seq.max(before)
+                self.check_not_after_last(&request.scope, Some(seq))?;
+                seq.max(old_floor)
             }
             TrimBefore::Time(time) => {
-                let older = self.scope(&request.scope).take_while(|(_, event)| event.created_at < *time);
-                older.map(|(seq, _)| seq).last().unwrap_or_default().max(before)
+                let older = self.numbered_events(&request.scope).take_while(|(_, event)| event.created_at < *time);
+                older.map(|(seq, _)| seq).last().unwrap_or_default().max(old_floor)
             }
         };
         if !request.dry_run {
             self.floors.insert(request.scope.clone(), floor);
             if bug == Some(Bug::TrimTakesBothScopes) {
-                let gone: Vec<_> = self.scope(&request.scope).filter(|(seq, _)| *seq <= floor).collect();
-                let others: Vec<_> = gone.iter().flat_map(|(_, event)| event.scopes()).collect();
+                let trimmed_events: Vec<_> =
+                    self.numbered_events(&request.scope).filter(|(seq, _)| *seq <= floor).collect();
+                let others: Vec<_> = trimmed_events.iter().flat_map(|(_, event)| event.scopes()).collect();
                 for scope in others {
-                    let all = self.count(&scope);
+                    let all = self.appended_count(&scope);
                     self.floors.insert(scope, all);
                 }
             }
-            let forgotten = |log: &Self, ids: &[EventId], at: Timestamp| {
-                let mut there = ids.iter().filter_map(|id| log.events.get(id));
-                !there.any(|event| log.is_untrimmed(event)) && at < now.saturating_sub(KEY_RETENTION)
+            let is_forgotten = |log: &Self, ids: &[EventId], at: Timestamp| {
+                let mut events_of_key = ids.iter().filter_map(|id| log.events.get(id));
+                !events_of_key.any(|event| log.is_untrimmed(event)) && at < now.saturating_sub(KEY_RETENTION)
             };
-            let kept = self.keys.iter().filter(|(_, (_, ids, at))| !forgotten(self, ids, *at));
-            self.keys = kept.map(|(key, value)| (key.clone(), value.clone())).collect();
+            let kept = self.appends_by_key.iter().filter(|(_, (_, ids, at))| !is_forgotten(self, ids, *at));
+            self.appends_by_key = kept.map(|(key, value)| (key.clone(), value.clone())).collect();
         }
-        Ok(Trimmed::new(floor - before, floor))
+        Ok(Trimmed::new(floor - old_floor, floor))
     }
 }
 
 /// Appends events.
 pub(super) fn append(
-    tenant: &mut Tenant,
+    tenant: &mut TenantData,
     request: &AppendEvents,
     env: &Environment<'_>,
-    how: (Option<Timestamp>, (&TenantId, &CursorKey)),
+    time_and_sealer: (Option<Timestamp>, (&TenantId, &CursorKey)),
 ) -> Result<AppendedEvents> {
-    let (at, sealer) = how;
+    let (at, sealer) = time_and_sealer;
     check_request(request, env.limits)?;
     if let (Some(writer), Some(key)) = (&request.writer, &request.key)
-        && let Some((drafts, ids, _)) = tenant.events.keys.get(&(writer.clone(), key.clone()))
+        && let Some((drafts, ids, _)) = tenant.events.appends_by_key.get(&(writer.clone(), key.clone()))
         && env.bug != Some(Bug::EventKeyIgnored)
     {
         if with_sorted_scopes(drafts) != with_sorted_scopes(&request.drafts) {
@@ -244,13 +256,13 @@ pub(super) fn append(
     }
     let mut id_history = None;
     if let Some(thread) = fenced_thread(request)? {
-        let mut own = tenant.ids.get(&thread).cloned().unwrap_or_default();
+        let mut fenced_history = tenant.id_histories.get(&thread).cloned().unwrap_or_default();
         mailbox::check_fence(&tenant.mailbox, &thread, request.fence.as_ref(), env.bug)?;
-        check_fence(&mut own, request.fence.as_ref(), env.bug)?;
-        id_history = Some((thread, own));
+        check_fence(&mut fenced_history, request.fence.as_ref(), env.bug)?;
+        id_history = Some((thread, fenced_history));
     }
     for (scope, expected) in &request.expect {
-        let found = tenant.events.count(scope);
+        let found = tenant.events.appended_count(scope);
         if found != *expected && env.bug != Some(Bug::EventsUnguarded) {
             return Err(Error::conflict(
                 "counter",
@@ -260,7 +272,8 @@ pub(super) fn append(
         }
     }
     let scopes: Vec<_> = request.drafts.iter().flat_map(|draft| &draft.scopes).collect();
-    let append_time = scopes.iter().filter_map(|scope| tenant.events.times.get(scope)).copied().fold(env.now, Ord::max);
+    let append_time =
+        scopes.iter().filter_map(|scope| tenant.events.last_append_times.get(scope)).copied().fold(env.now, Ord::max);
     let scopes: Vec<Scope> = scopes.into_iter().cloned().collect();
     let mut ids = Vec::new();
     for draft in &request.drafts {
@@ -270,10 +283,10 @@ pub(super) fn append(
     }
     if let (Some(writer), Some(key)) = (&request.writer, &request.key) {
         let kept = (request.drafts.clone(), ids.clone(), append_time);
-        tenant.events.keys.insert((writer.clone(), key.clone()), kept);
+        tenant.events.appends_by_key.insert((writer.clone(), key.clone()), kept);
     }
-    tenant.events.times.extend(scopes.into_iter().map(|scope| (scope, append_time)));
-    tenant.ids.extend(id_history);
+    tenant.events.last_append_times.extend(scopes.into_iter().map(|scope| (scope, append_time)));
+    tenant.id_histories.extend(id_history);
     let events = ids.iter().filter_map(|id| tenant.events.load(id, sealer)).collect();
     Ok(AppendedEvents::new(events, false))
 }
@@ -308,8 +321,8 @@ pub(super) fn check_request(request: &AppendEvents, limits: &Limits) -> Result<(
 }
 
 fn new_event(draft: &NewEvent, at: Timestamp, env: &Environment<'_>) -> Result<Event> {
-    let mut event: Event = record(&json!({
-        "id": EventId::new(env.ids.next_id())?, "created_at": at, "kind": draft.kind,
+    let mut event: Event = record_from_json(&json!({
+        "id": EventId::new(env.id_source.next_id())?, "created_at": at, "kind": draft.kind,
         "schema_version": draft.schema_version,
     }))?;
     for scope in &draft.scopes {

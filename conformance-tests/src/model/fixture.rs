@@ -8,11 +8,11 @@ use store_core::{Capabilities, Clock, Limits, ManualClock, Result, Store, Timest
 use super::{bug::Bug, store::ModelStore};
 use crate::{
     case::{Contract, Need, Status, run_case},
-    fixture::{Fixture, Gap, Lack, Opened},
+    fixture::{Fixture, Gap, Lack, OpenedStore},
 };
 
 /// The time at which the clock of a model starts, in milliseconds: in November 2025.
-const START: u64 = 1_763_700_000_000;
+const CLOCK_START_MILLIS: u64 = 1_763_700_000_000;
 
 /// Opens models.
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,18 +24,18 @@ pub struct ModelFixture {
 impl ModelFixture {
     /// Returns a fixture that opens models with this planted bug.
     #[must_use]
-    pub const fn broken(bug: Bug) -> Self {
+    pub const fn with_bug(bug: Bug) -> Self {
         Self { bug: Some(bug) }
     }
 
-    fn opened(store: ModelStore) -> Opened {
+    fn to_opened(store: ModelStore) -> OpenedStore {
         // The fixture uses this second handle to move the clock, and to open the store again after it was closed.
         let guard = store.reopened();
-        Opened::new(Arc::new(store), guard)
+        OpenedStore::new(Arc::new(store), guard)
     }
 }
 
-fn model(opened: &Opened) -> Option<&ModelStore> {
+fn model_of(opened: &OpenedStore) -> Option<&ModelStore> {
     opened.guard()
 }
 
@@ -72,34 +72,34 @@ impl Fixture for ModelFixture {
         Vec::new()
     }
 
-    async fn open(&self, limits: Limits) -> Result<Opened> {
-        let clock = ManualClock::new(Timestamp::from_millis(START)?);
-        Ok(Self::opened(ModelStore::new(limits, clock, self.bug)))
+    async fn open(&self, limits: Limits) -> Result<OpenedStore> {
+        let clock = ManualClock::new(Timestamp::from_millis(CLOCK_START_MILLIS)?);
+        Ok(Self::to_opened(ModelStore::new(limits, clock, self.bug)))
     }
 
-    async fn reopen(&self, opened: Opened) -> Result<Opened> {
+    async fn reopen(&self, opened: OpenedStore) -> Result<OpenedStore> {
         opened.store.close().await?;
-        let again = model(&opened).map(|store| Self::opened(store.reopened()));
-        Ok(again.unwrap_or(opened))
+        let reopened_store = model_of(&opened).map(|store| Self::to_opened(store.reopened()));
+        Ok(reopened_store.unwrap_or(opened))
     }
 
-    async fn open_beside(&self, opened: &Opened) -> Result<Arc<dyn Store>> {
-        Ok(model(opened).map_or_else(|| Arc::clone(&opened.store), |store| Arc::new(store.reopened())))
+    async fn open_second_time(&self, opened: &OpenedStore) -> Result<Arc<dyn Store>> {
+        Ok(model_of(opened).map_or_else(|| Arc::clone(&opened.store), |store| Arc::new(store.reopened())))
     }
 
-    async fn advance(&self, opened: &Opened, by: Duration) {
-        if let Some(store) = model(opened) {
+    async fn advance(&self, opened: &OpenedStore, by: Duration) {
+        if let Some(store) = model_of(opened) {
             store.clock().advance(by);
         }
     }
 
-    async fn set_back(&self, opened: &Opened, by: Duration) {
-        if let Some(store) = model(opened) {
+    async fn set_back(&self, opened: &OpenedStore, by: Duration) {
+        if let Some(store) = model_of(opened) {
             store.clock().set(store.clock().now().saturating_sub(by));
         }
     }
 
-    async fn damage(&self, opened: Opened, _seed: u64) -> Result<Opened> {
+    async fn damage(&self, opened: OpenedStore, _seed: u64) -> Result<OpenedStore> {
         Ok(opened)
     }
 }
@@ -108,7 +108,7 @@ impl Fixture for ModelFixture {
 /// there is no such case.
 ///
 /// If several contracts list the case, it runs for each of them, and the first result that is not `Passed` is returned.
-pub async fn verdict(name: &str, bug: Option<Bug>) -> Option<Status> {
+pub async fn run_named_case(name: &str, bug: Option<Bug>) -> Option<Status> {
     let fixture: Arc<dyn Fixture> = Arc::new(ModelFixture { bug });
     let mut verdict = None;
     for contract in Contract::ALL {

@@ -13,11 +13,11 @@ use std::{
 use async_trait::async_trait;
 use futures_util::stream;
 use store_core::{
-    AppendEvents, AppendPending, Appended, AppendedEvents, BranchPoint, Clock, Commit, CommitCoordinator,
+    AppendEvents, AppendPending, AppendedEvents, AppendedInputs, BranchPoint, Clock, Commit, CommitCoordinator,
     ContextRequest, Entry, EntryId, EntryQuery, Error, Event, EventFilter, EventId, EventQuery, EventReader,
     EventRetention, EventStore, EventSubscriber, EventWriter, Expect, Leaf, LogReader, OutboxStore, Page, PageRequest,
     PendingInput, PendingQueue, PendingStore, PendingUpdate, Receipt, Reorder, Result, Run, RunFilter, RunId, RunQuery,
-    RunReader, Scope, ScopeInfo, Snapshot, Start, Subscribe, Subscription, TenantId, Thread, ThreadContext,
+    RunReader, Scope, ScopeInfo, Snapshot, Subscribe, Subscription, SubscriptionStart, TenantId, Thread, ThreadContext,
     ThreadFilter, ThreadId, ThreadQuery, ThreadReader, ThreadRunStore, TrimRequest, Trimmed, event::cursor_after,
 };
 
@@ -26,61 +26,61 @@ use super::{
     bug::Bug,
     commit::{self, Environment},
     events,
-    model_data::{ModelData, Tenant},
+    model_data::{ModelData, TenantData},
     pending,
-    read::View,
-    store::Shared,
-    tree::Tree,
+    read::TenantView,
+    store::SharedModel,
+    tree::LogTree,
 };
 
 /// A handle of a tenant of the model.
 #[derive(Clone)]
-pub(super) struct Handle {
-    pub(super) shared: Arc<Shared>,
-    pub(super) closed: Arc<AtomicBool>,
+pub(super) struct TenantHandle {
+    pub(super) shared: Arc<SharedModel>,
+    pub(super) is_closed: Arc<AtomicBool>,
     pub(super) tenant: TenantId,
     /// How often the tenant had been deleted before the handle was made.
     pub(super) deletions: u64,
 }
 
-impl Handle {
+impl TenantHandle {
     fn check_open(&self, model_data: &ModelData) -> Result<()> {
         let bug = self.shared.bug;
-        let closed = self.closed.load(Ordering::SeqCst) && bug != Some(Bug::ClosedAnswers);
+        let is_closed = self.is_closed.load(Ordering::SeqCst) && bug != Some(Bug::ClosedStoreUsable);
         let deleted = model_data.deletions.get(&self.tenant).copied().unwrap_or_default() != self.deletions;
-        if closed || (deleted && bug != Some(Bug::DeletedTenantAnswers)) { Err(Error::closed()) } else { Ok(()) }
+        if is_closed || (deleted && bug != Some(Bug::DeletedTenantUsable)) { Err(Error::closed()) } else { Ok(()) }
     }
 
     /// Refuses the call if the handle was closed or its tenant was deleted.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(super) fn check_usable(&self) -> Result<()> {
         self.check_open(&self.shared.model_data())
     }
 
-    pub(super) fn read<T>(&self, read: impl FnOnce(View<'_>) -> Result<T>) -> Result<T> {
+    pub(super) fn read<T>(&self, read: impl FnOnce(TenantView<'_>) -> Result<T>) -> Result<T> {
         let model_data = self.shared.model_data();
         self.check_open(&model_data)?;
         let bug = self.shared.bug;
-        let empty = Tenant::default();
-        let own = model_data.tenants.get(&self.tenant).unwrap_or(&empty);
-        let seen = match bug {
-            Some(Bug::StaleRead) => model_data.before.get(&self.tenant).cloned(),
-            Some(Bug::TenantByPrefix) => Some(by_prefix(&model_data, &self.tenant)),
+        let empty = TenantData::default();
+        let current_tenant = model_data.tenants.get(&self.tenant).unwrap_or(&empty);
+        let wrong_tenant = match bug {
+            Some(Bug::StaleRead) => model_data.previous_tenants.get(&self.tenant).cloned(),
+            Some(Bug::TenantByPrefix) => Some(merged_by_prefix(&model_data, &self.tenant)),
             _ => None,
         };
-        let tenant = seen.as_ref().unwrap_or(own);
-        read(View { tenant, name: &self.tenant, cursors: &self.shared.cursors, bug })
+        let tenant = wrong_tenant.as_ref().unwrap_or(current_tenant);
+        read(TenantView { tenant, name: &self.tenant, cursors: &self.shared.cursors, bug })
     }
 
-    pub(super) fn write<T>(&self, write: impl FnOnce(&mut Tenant, Environment<'_>) -> Result<T>) -> Result<T> {
-        let Shared { clock, limits, ids, bug, .. } = &*self.shared;
+    pub(super) fn write<T>(&self, write: impl FnOnce(&mut TenantData, Environment<'_>) -> Result<T>) -> Result<T> {
+        let SharedModel { clock, limits, id_source, bug, .. } = &*self.shared;
         let mut model_data = self.shared.model_data();
         self.check_open(&model_data)?;
         if *bug == Some(Bug::StaleRead) {
             let before = model_data.tenants.get(&self.tenant).cloned().unwrap_or_default();
-            model_data.before.insert(self.tenant.clone(), before);
+            model_data.previous_tenants.insert(self.tenant.clone(), before);
         }
         let sealer = (&self.tenant, self.shared.cursors.key());
-        let env = Environment { now: clock.now(), limits, ids, bug: *bug, sealer };
+        let env = Environment { now: clock.now(), limits, id_source, bug: *bug, sealer };
         let tenant = model_data.tenants.entry(self.tenant.clone()).or_default();
         tenant.mailbox.incarnation = self.deletions + 1;
         write(tenant, env)
@@ -97,12 +97,12 @@ impl Handle {
         names.map(handle).collect()
     }
 
-    /// Returns the handle that a subscription reads through. With the planted bug `FollowsByPattern`, a tenant's name
-    /// such as `a*` is a pattern.
+    /// Returns the handle that a subscription reads through. With the planted bug `SubscribesByPattern`, a tenant's
+    /// name such as `a*` is a pattern.
     fn subscription_handle(&self, request: &Subscribe) -> Self {
         let stem = self.tenant.as_str().strip_suffix('*');
         let others = match (self.shared.bug, &request.start, stem) {
-            (Some(Bug::FollowsByPattern), Start::First, Some(stem)) => {
+            (Some(Bug::SubscribesByPattern), SubscriptionStart::First, Some(stem)) => {
                 self.confused_tenants(|name| name.starts_with(stem))
             }
             _ => Vec::new(),
@@ -111,7 +111,7 @@ impl Handle {
     }
 
     /// Returns the id under which the store looks up a thread.
-    pub(super) fn key(&self, id: &ThreadId) -> Result<ThreadId> {
+    pub(super) fn lookup_id(&self, id: &ThreadId) -> Result<ThreadId> {
         match self.shared.bug {
             Some(Bug::CaseFolded) => ThreadId::new(id.as_str().to_lowercase()),
             _ => Ok(id.clone()),
@@ -121,15 +121,15 @@ impl Handle {
     /// Commits, but checks the guard before it takes the lock for the write. Other calls can write in between.
     async fn commit_with_early_guard(&self, mut commit: Commit) -> Result<Receipt> {
         let mut copy = self.shared.model_data().tenants.get(&self.tenant).cloned().unwrap_or_default();
-        let seen = self.write(|_, env| commit::commit(&mut copy, &commit, env))?;
-        if seen.deduplicated {
-            return Ok(seen);
+        let early_receipt = self.write(|_, env| commit::commit(&mut copy, &commit, env))?;
+        if early_receipt.deduplicated {
+            return Ok(early_receipt);
         }
         yield_to_others().await;
         self.write(|tenant, env| {
             let thread_data = tenant.threads.get(&commit.thread);
             commit.expect =
-                thread_data.map_or(Expect::Absent, |thread_data| Expect::Version(thread_data.view(None).version));
+                thread_data.map_or(Expect::Absent, |thread_data| Expect::Version(thread_data.to_thread(None).version));
             commit::commit(tenant, &commit, env)
         })
     }
@@ -173,16 +173,16 @@ impl Handle {
 
     /// Checks an append, and writes its inputs later. If an id enters the log in between, the input with this id
     /// becomes pending although it is in the log.
-    async fn append_with_early_check(&self, request: &AppendPending) -> Result<Appended> {
+    async fn append_with_early_check(&self, request: &AppendPending) -> Result<AppendedInputs> {
         let mut copy = self.shared.model_data().tenants.get(&self.tenant).cloned().unwrap_or_default();
         let appended = self.write(|_, env| pending::append(&mut copy, request, &env))?;
         tokio::time::sleep(Duration::from_millis(50)).await;
         self.write(|tenant, _| {
-            let decided =
+            let queue_of_copy =
                 copy.threads.get(&request.thread).map(|thread_data| thread_data.queue.clone()).unwrap_or_default();
             if let Some(thread_data) = tenant.threads.get_mut(&request.thread) {
                 let is_new = |input: &PendingInput| appended.inputs.iter().any(|new| new.id == input.id);
-                thread_data.queue.extend(decided.into_iter().filter(is_new));
+                thread_data.queue.extend(queue_of_copy.into_iter().filter(is_new));
                 thread_data.queue_revision += 1;
             }
             Ok(())
@@ -191,7 +191,7 @@ impl Handle {
     }
 
     /// Lets other tasks run if the model has this planted bug.
-    pub(in crate::model) async fn wait_if(&self, bug: Bug) {
+    pub(in crate::model) async fn yield_if_bug(&self, bug: Bug) {
         if self.shared.bug == Some(bug) {
             yield_to_others().await;
         }
@@ -202,12 +202,12 @@ impl Handle {
         let sealer = (&self.tenant, self.shared.cursors.key());
         let appended = self.write(|tenant, env| {
             let appended = events::append(tenant, &request, &env, (None, sealer))?;
-            tenant.events.hide(&appended.events);
+            tenant.events.hide_from_lists(&appended.events);
             Ok(appended)
         })?;
         yield_to_others().await;
         self.write(|tenant, _| {
-            tenant.events.show(&appended.events);
+            tenant.events.show_in_lists(&appended.events);
             Ok(())
         })?;
         Ok(appended)
@@ -216,12 +216,12 @@ impl Handle {
 
 /// Lets other tasks run.
 pub(super) async fn yield_to_others() {
-    let mut turns = 3;
+    let mut remaining_polls = 3;
     poll_fn(|context| {
-        if turns == 0 {
+        if remaining_polls == 0 {
             return Poll::Ready(());
         }
-        turns -= 1;
+        remaining_polls -= 1;
         context.waker().wake_by_ref();
         Poll::Pending
     })
@@ -229,27 +229,27 @@ pub(super) async fn yield_to_others() {
 }
 
 /// Returns the threads, the mailbox and the outbox of all tenants whose names begin with `name`, as one tenant.
-fn by_prefix(model_data: &ModelData, name: &TenantId) -> Tenant {
-    let mut all = Tenant::default();
+fn merged_by_prefix(model_data: &ModelData, name: &TenantId) -> TenantData {
+    let mut all = TenantData::default();
     for (_, tenant) in model_data.tenants.iter().filter(|(other, _)| other.as_str().starts_with(name.as_str())) {
         all.threads.extend(tenant.threads.clone());
-        all.ids.extend(tenant.ids.clone());
+        all.id_histories.extend(tenant.id_histories.clone());
         all.mailbox.merge(&tenant.mailbox);
         all.outbox.extend(tenant.outbox.clone());
-        all.writes = all.writes.max(tenant.writes);
+        all.write_count = all.write_count.max(tenant.write_count);
     }
     all
 }
 
 #[async_trait]
-impl CommitCoordinator for Handle {
+impl CommitCoordinator for TenantHandle {
     async fn commit(&self, mut commit: Commit) -> Result<Receipt> {
-        commit.thread = self.key(&commit.thread)?;
+        commit.thread = self.lookup_id(&commit.thread)?;
         match self.shared.bug {
             Some(Bug::GuardOutsideTheLock) => self.commit_with_early_guard(commit).await,
             Some(Bug::RefusalRollsBack) => self.commit_with_rollback(&commit).await,
             Some(Bug::AckWithoutWriting) => self.commit_except_every_fourth(&commit),
-            Some(Bug::SettledFirst) => self.commit_after_its_settlement(commit).await,
+            Some(Bug::CommitSettlesInOwnStep) => self.commit_after_its_settlement(commit).await,
             _ => self.write(|tenant, env| commit::commit(tenant, &commit, env)),
         }
     }
@@ -272,10 +272,10 @@ impl CommitCoordinator for Handle {
 }
 
 #[async_trait]
-impl PendingStore for Handle {
-    async fn append_pending(&self, mut request: AppendPending) -> Result<Appended> {
-        request.thread = self.key(&request.thread)?;
-        if self.shared.bug == Some(Bug::AppendLooksEarly) {
+impl PendingStore for TenantHandle {
+    async fn append_pending(&self, mut request: AppendPending) -> Result<AppendedInputs> {
+        request.thread = self.lookup_id(&request.thread)?;
+        if self.shared.bug == Some(Bug::AppendChecksEarly) {
             return self.append_with_early_check(&request).await;
         }
         if self.shared.bug == Some(Bug::InputsOneByOne) && request.inputs.len() > 1 {
@@ -290,7 +290,7 @@ impl PendingStore for Handle {
     }
 
     async fn load_queue(&self, thread: &ThreadId) -> Result<PendingQueue> {
-        let thread = self.key(thread)?;
+        let thread = self.lookup_id(thread)?;
         self.read(|view| {
             let thread_data = view.tenant.threads.get(&thread);
             let (revision, inputs) = thread_data
@@ -313,19 +313,19 @@ impl PendingStore for Handle {
     }
 
     async fn list_threads_with_pending(&self, page: PageRequest) -> Result<Page<ThreadId>> {
-        self.read(|view| view.pending(&page))
+        self.read(|view| view.threads_with_pending(&page))
     }
 }
 
 #[async_trait]
-impl EventWriter for Handle {
+impl EventWriter for TenantHandle {
     async fn append_events(&self, request: AppendEvents) -> Result<AppendedEvents> {
-        if self.shared.bug == Some(Bug::EventsSeenLater) {
+        if self.shared.bug == Some(Bug::EventsVisibleLate) {
             return self.append_hidden(request).await;
         }
         let sealer = (&self.tenant, self.shared.cursors.key());
         self.write(|tenant, env| {
-            if env.bug == Some(Bug::EventsInPart) && request.drafts.len() > 1 {
+            if env.bug == Some(Bug::FirstEventOfRefusedAppendStays) && request.drafts.len() > 1 {
                 let first = AppendEvents::new(request.drafts.iter().take(1).cloned());
                 let _written = events::append(tenant, &first, &env, (None, sealer));
             }
@@ -335,7 +335,7 @@ impl EventWriter for Handle {
 }
 
 #[async_trait]
-impl EventReader for Handle {
+impl EventReader for TenantHandle {
     async fn load_event(&self, id: &EventId) -> Result<Option<Event>> {
         self.read(|view| Ok(view.tenant.events.load(id, view.sealer())))
     }
@@ -349,21 +349,21 @@ impl EventReader for Handle {
     }
 
     async fn load_scope(&self, scope: &Scope) -> Result<ScopeInfo> {
-        self.read(|view| Ok(view.tenant.events.info(scope, view.sealer())))
+        self.read(|view| Ok(view.tenant.events.scope_info(scope, view.sealer())))
     }
 }
 
 #[async_trait]
-impl EventSubscriber for Handle {
+impl EventSubscriber for TenantHandle {
     async fn subscribe(&self, request: Subscribe) -> Result<Subscription> {
-        let after = self.read(|view| view.tenant.events.start(&request, view.sealer(), view.bug))?;
+        let after = self.read(|view| view.tenant.events.start_position(&request, view.sealer(), view.bug))?;
         let sealer = (&self.tenant, self.shared.cursors.key());
         let started_after = (after > 0).then(|| cursor_after(&request.scope, after, sealer));
         let follower = Some((self.subscription_handle(&request), request, after));
         let events = stream::unfold(follower, async |follower| {
             let (handle, request, after) = follower?;
             loop {
-                match handle.read(|view| view.tenant.events.next(&request, after, view.sealer())) {
+                match handle.read(|view| view.tenant.events.next_event(&request, after, view.sealer())) {
                     Ok(Some((seq, event))) => {
                         let skipped = u64::from(handle.shared.bug == Some(Bug::SubscriberSkips) && seq % 5 == 0);
                         return Some((Ok(event), Some((handle, request, seq + skipped))));
@@ -378,7 +378,7 @@ impl EventSubscriber for Handle {
 }
 
 #[async_trait]
-impl EventRetention for Handle {
+impl EventRetention for TenantHandle {
     async fn trim_events(&self, request: TrimRequest) -> Result<Trimmed> {
         let sealer = (&self.tenant, self.shared.cursors.key());
         self.write(|tenant, env| tenant.events.trim(&request, sealer, (env.now, env.bug)))
@@ -386,17 +386,18 @@ impl EventRetention for Handle {
 }
 
 #[async_trait]
-impl ThreadReader for Handle {
+impl ThreadReader for TenantHandle {
     async fn load_thread(&self, id: &ThreadId) -> Result<Option<Thread>> {
-        let id = self.key(id)?;
-        self.read(|view| Ok(view.tenant.threads.get(&id).map(|thread_data| thread_data.view(view.bug))))
+        let id = self.lookup_id(id)?;
+        self.read(|view| Ok(view.tenant.threads.get(&id).map(|thread_data| thread_data.to_thread(view.bug))))
     }
 
     async fn list_threads(&self, query: ThreadQuery) -> Result<Page<Thread>> {
         if self.shared.bug == Some(Bug::DeletedTenantReturns) && query.page.cursor.is_some() {
             let model_data = self.shared.model_data();
-            if let Some(tenant) = model_data.before.get(&self.tenant) {
-                let view = View { tenant, name: &self.tenant, cursors: &self.shared.cursors, bug: self.shared.bug };
+            if let Some(tenant) = model_data.previous_tenants.get(&self.tenant) {
+                let view =
+                    TenantView { tenant, name: &self.tenant, cursors: &self.shared.cursors, bug: self.shared.bug };
                 return view.threads(&query);
             }
         }
@@ -418,9 +419,9 @@ impl ThreadReader for Handle {
 }
 
 #[async_trait]
-impl LogReader for Handle {
+impl LogReader for TenantHandle {
     async fn load_entry(&self, thread: &ThreadId, entry: &EntryId) -> Result<Option<Arc<Entry>>> {
-        let thread = self.key(thread)?;
+        let thread = self.lookup_id(thread)?;
         self.read(|view| {
             if view.bug == Some(Bug::IdsJoined) {
                 let wanted = format!("{thread}.{entry}");
@@ -432,12 +433,16 @@ impl LogReader for Handle {
                 let mut found = all.filter(|(thread_data, e)| format!("{}.{}", thread_data.thread.id, e.id) == wanted);
                 return Ok(found.next().map(|(_, entry)| Arc::clone(entry)));
             }
-            Ok(view.tenant.threads.get(&thread).and_then(|thread_data| Tree(&thread_data.entries).find(entry).cloned()))
+            Ok(view
+                .tenant
+                .threads
+                .get(&thread)
+                .and_then(|thread_data| LogTree(&thread_data.entries).find(entry).cloned()))
         })
     }
 
     async fn list_entries(&self, thread: &ThreadId, query: EntryQuery) -> Result<Page<Arc<Entry>>> {
-        let thread = self.key(thread)?;
+        let thread = self.lookup_id(thread)?;
         self.read(|view| view.entries(&thread, &query))
     }
 
@@ -459,9 +464,9 @@ impl LogReader for Handle {
 }
 
 #[async_trait]
-impl RunReader for Handle {
+impl RunReader for TenantHandle {
     async fn load_run(&self, id: &RunId) -> Result<Option<Run>> {
-        self.read(|view| Ok(view.tenant.run(id).map(|(thread_data, run)| thread_data.view_run(run))))
+        self.read(|view| Ok(view.tenant.find_run(id).map(|(thread_data, run)| thread_data.to_run(run))))
     }
 
     async fn list_runs(&self, query: RunQuery) -> Result<Page<Run>> {

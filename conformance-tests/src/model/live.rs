@@ -6,28 +6,28 @@ use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use futures_util::stream;
 use store_core::{
-    Clock, DeliverLive, LiveChannel, LiveDelivery, LiveReceiver, LiveTarget, Result, TenantId, Waited, WakeUps,
+    Clock, DeliverLive, LiveChannel, LiveDelivery, LiveReceiver, LiveTarget, Result, TenantId, WaitResult, WakeUps,
     codec::Codec,
     live::{LiveAnswer, LiveMessage},
 };
 use tokio::time::{sleep, timeout};
 
-use super::{bug::Bug, handle::Handle, store::Shared};
+use super::{bug::Bug, handle::TenantHandle, store::SharedModel};
 
 /// The interval at which callers poll.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A target, with its tenant and how often the tenant had been deleted.
-type Address = (TenantId, u64, LiveTarget);
+type TargetOfTenant = (TenantId, u64, LiveTarget);
 
 /// The receivers of a model, and the commands that were sent to them.
 #[derive(Debug, Default)]
 pub(super) struct LiveState {
-    last: u64,
-    /// How often a caller waited for work. Only the planted bug `ClaimWantsAWait` reads this.
+    last_number: u64,
+    /// How often a caller waited for work. Only the planted bug `ClaimNeedsEarlierWait` reads this.
     pub(super) waits: u64,
     /// The number of the receiver of each target.
-    receivers: BTreeMap<Address, u64>,
+    receivers: BTreeMap<TargetOfTenant, u64>,
     /// The commands that were sent, the oldest first.
     sent: Vec<SentCommand>,
 }
@@ -35,21 +35,21 @@ pub(super) struct LiveState {
 #[derive(Debug)]
 struct SentCommand {
     number: u64,
-    address: Address,
+    address: TargetOfTenant,
     /// The receiver that the command was sent to. Only the planted bug `CommandKept` keeps commands without a receiver.
-    to: Option<u64>,
+    receiver_number: Option<u64>,
     text: String,
     is_taken: bool,
     answer: Option<LiveAnswer>,
 }
 
 impl LiveState {
-    const fn next(&mut self) -> u64 {
-        self.last += 1;
-        self.last
+    const fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
     }
 
-    fn find(&mut self, number: u64) -> Option<&mut SentCommand> {
+    fn find_command(&mut self, number: u64) -> Option<&mut SentCommand> {
         self.sent.iter_mut().find(|sent| sent.number == number)
     }
 
@@ -58,38 +58,38 @@ impl LiveState {
     }
 
     /// Takes the oldest command for a receiver. Returns its number, the receiver that it was sent to, and its text.
-    fn take(&mut self, at: &OpenReceiver) -> Option<(u64, Option<u64>, String)> {
-        let bug = at.handle.shared.bug;
-        let is_its = |sent: &SentCommand| match bug {
-            Some(Bug::EarlierReceiverStays | Bug::CommandKept) => sent.address == at.address,
-            _ => sent.to == Some(at.number),
+    fn take_command(&mut self, receiver: &OpenReceiver) -> Option<(u64, Option<u64>, String)> {
+        let bug = receiver.handle.shared.bug;
+        let is_for_receiver = |sent: &SentCommand| match bug {
+            Some(Bug::EarlierReceiverStays | Bug::CommandKept) => sent.address == receiver.address,
+            _ => sent.receiver_number == Some(receiver.number),
         };
-        let mut waiting = self.sent.iter_mut().filter(|sent| !sent.is_taken && is_its(sent));
+        let mut waiting = self.sent.iter_mut().filter(|sent| !sent.is_taken && is_for_receiver(sent));
         let next = if bug == Some(Bug::LastCommandFirst) { waiting.last() } else { waiting.next() }?;
         next.is_taken = true;
-        Some((next.number, next.to, next.text.clone()))
+        Some((next.number, next.receiver_number, next.text.clone()))
     }
 }
 
-/// Calls `look` until it returns a value.
-async fn poll_until_some<T>(mut look: impl FnMut() -> Result<Option<T>> + Send) -> Result<T> {
+/// Calls `poll_once` until it returns a value.
+async fn poll_until_some<T>(mut poll_once: impl FnMut() -> Result<Option<T>> + Send) -> Result<T> {
     loop {
-        if let Some(found) = look()? {
+        if let Some(found) = poll_once()? {
             return Ok(found);
         }
         sleep(POLL_INTERVAL).await;
     }
 }
 
-/// Waits for `found`, but no longer than `time`. Returns `None` when the time has passed.
-async fn with_timeout<T>(time: Duration, found: impl Future<Output = Result<T>> + Send) -> Result<Option<T>> {
-    timeout(time, found).await.ok().transpose()
+/// Waits for `future`, but no longer than `time`. Returns `None` when the time has passed.
+async fn with_timeout<T>(time: Duration, future: impl Future<Output = Result<T>> + Send) -> Result<Option<T>> {
+    timeout(time, future).await.ok().transpose()
 }
 
 /// The open receiver of a target.
 struct OpenReceiver {
-    handle: Handle,
-    address: Address,
+    handle: TenantHandle,
+    address: TargetOfTenant,
     number: u64,
 }
 
@@ -99,15 +99,15 @@ impl OpenReceiver {
         let shared = &self.handle.shared;
         poll_until_some(|| {
             if shared.bug != Some(Bug::ReceiverOutlivesClosing) {
-                self.handle.check()?;
+                self.handle.check_usable()?;
             }
             let mut live_state = shared.live_state();
-            let is_superseded =
+            let is_replaced =
                 !live_state.is_receiver_open(Some(self.number)) && shared.bug != Some(Bug::EarlierReceiverStays);
-            if is_superseded {
+            if is_replaced {
                 return Ok(Some(None));
             }
-            Ok(live_state.take(self).map(|taken| Some(message(shared, taken))))
+            Ok(live_state.take_command(self).map(|taken| Some(live_message(shared, taken))))
         })
         .await
     }
@@ -122,12 +122,12 @@ impl Drop for OpenReceiver {
     }
 }
 
-fn message(shared: &Arc<Shared>, (number, to, text): (u64, Option<u64>, String)) -> LiveMessage {
+fn live_message(shared: &Arc<SharedModel>, (number, receiver_number, text): (u64, Option<u64>, String)) -> LiveMessage {
     let shared = Arc::clone(shared);
     LiveMessage::new(text, move |answer| {
         let mut live_state = shared.live_state();
-        let is_open = live_state.is_receiver_open(to);
-        if let Some(sent) = live_state.find(number).filter(|_| is_open) {
+        let is_open = live_state.is_receiver_open(receiver_number);
+        if let Some(sent) = live_state.find_command(number).filter(|_| is_open) {
             sent.answer = Some(answer);
         }
         // As on a network, the receiver does not know whether the sender is still waiting. It does know whether it is
@@ -136,8 +136,8 @@ fn message(shared: &Arc<Shared>, (number, to, text): (u64, Option<u64>, String))
     })
 }
 
-impl Handle {
-    fn address(&self, mut target: LiveTarget) -> Address {
+impl TenantHandle {
+    fn address(&self, mut target: LiveTarget) -> TargetOfTenant {
         if self.shared.bug == Some(Bug::AttemptIgnored) {
             target.claim.counter = 0;
         }
@@ -150,11 +150,11 @@ impl Handle {
     /// Waits for the answer of the receiver. A command whose receiver has ended counts as dropped.
     async fn wait_for_answer(&self, number: u64) -> Result<LiveAnswer> {
         poll_until_some(|| {
-            self.check()?;
+            self.check_usable()?;
             let mut live_state = self.shared.live_state();
-            let Some(sent) = live_state.find(number) else { return Ok(Some(LiveAnswer::Dropped)) };
-            let (answer, to) = (sent.answer.take(), sent.to);
-            let is_lost = !live_state.is_receiver_open(to);
+            let Some(sent) = live_state.find_command(number) else { return Ok(Some(LiveAnswer::Dropped)) };
+            let (answer, receiver_number) = (sent.answer.take(), sent.receiver_number);
+            let is_lost = !live_state.is_receiver_open(receiver_number);
             Ok(answer.or_else(|| is_lost.then_some(LiveAnswer::Dropped)))
         })
         .await
@@ -162,13 +162,13 @@ impl Handle {
 }
 
 #[async_trait]
-impl LiveChannel for Handle {
+impl LiveChannel for TenantHandle {
     async fn open_live(&self, target: LiveTarget) -> Result<LiveReceiver> {
-        self.check()?;
+        self.check_usable()?;
         let (handle, address) = (self.clone(), self.address(target));
         let number = {
             let mut live_state = self.shared.live_state();
-            let number = live_state.next();
+            let number = live_state.next_number();
             live_state.receivers.insert(address.clone(), number);
             number
         };
@@ -184,17 +184,24 @@ impl LiveChannel for Handle {
     }
 
     async fn deliver(&self, request: DeliverLive) -> Result<LiveDelivery> {
-        self.check()?;
+        self.check_usable()?;
         let bug = self.shared.bug;
         let address = self.address(request.target);
         let number = {
             let mut live_state = self.shared.live_state();
-            let (number, to) = (live_state.next(), live_state.receivers.get(&address).copied());
-            if to.is_some() || bug == Some(Bug::CommandKept) {
+            let (number, receiver_number) = (live_state.next_number(), live_state.receivers.get(&address).copied());
+            if receiver_number.is_some() || bug == Some(Bug::CommandKept) {
                 let text = request.command.encode();
-                live_state.sent.push(SentCommand { number, address, to, text, is_taken: false, answer: None });
+                live_state.sent.push(SentCommand {
+                    number,
+                    address,
+                    receiver_number,
+                    text,
+                    is_taken: false,
+                    answer: None,
+                });
             }
-            if to.is_none() {
+            if receiver_number.is_none() {
                 return Ok(LiveDelivery::NoReceiver);
             }
             number
@@ -207,25 +214,25 @@ impl LiveChannel for Handle {
         match answer? {
             Some(LiveAnswer::Unreadable(_)) if bug == Some(Bug::UnreadableDropped) => Ok(LiveDelivery::NoReceiver),
             Some(answer) => answer.into_delivery(),
-            None if bug == Some(Bug::LateIsNoReceiver) => Ok(LiveDelivery::NoReceiver),
+            None if bug == Some(Bug::TimeoutIsNoReceiver) => Ok(LiveDelivery::NoReceiver),
             None => Ok(LiveDelivery::Unknown),
         }
     }
 }
 
 #[async_trait]
-impl WakeUps for Handle {
-    async fn wait(&self, time: Duration) -> Result<Waited> {
-        self.check()?;
-        let (bug, begun) = (self.shared.bug, self.shared.clock.now());
+impl WakeUps for TenantHandle {
+    async fn wait(&self, time: Duration) -> Result<WaitResult> {
+        self.check_usable()?;
+        let (bug, wait_start) = (self.shared.bug, self.shared.clock.now());
         self.shared.live_state().waits += 1;
         let ready = poll_until_some(|| match bug {
-            Some(Bug::WaitOutlivesClosing) => Ok(self.is_ready(begun).unwrap_or_default().then_some(())),
-            Some(Bug::NewWorkWakesNobody) => self.check().map(|()| None),
-            Some(Bug::DueWorkWakesNobody) => Ok(self.is_ready(begun)?.then_some(())),
-            Some(Bug::WakesAtOnce) => Ok(Some(())),
+            Some(Bug::WaitOutlivesClosing) => Ok(self.is_ready(wait_start).unwrap_or_default().then_some(())),
+            Some(Bug::NewWorkWakesNobody) => self.check_usable().map(|()| None),
+            Some(Bug::DueWorkWakesNobody) => Ok(self.is_ready(wait_start)?.then_some(())),
+            Some(Bug::WaitEndsAtOnce) => Ok(Some(())),
             _ => Ok(self.is_ready(self.shared.clock.now())?.then_some(())),
         });
-        Ok(with_timeout(time, ready).await?.map_or(Waited::TimedOut, |()| Waited::Woken))
+        Ok(with_timeout(time, ready).await?.map_or(WaitResult::TimedOut, |()| WaitResult::Woken))
     }
 }

@@ -2,7 +2,7 @@
 //! and does not use core's rules. So a comparison of the two can find mistakes in both.
 //!
 //! - [`ModelStore`]: maps and lists behind one lock; [`ModelFixture`] opens it for the suite
-//! - [`Bug`]: the planted bugs with which the model can be opened; a case that finds none of them is of no use
+//! - [`Bug`]: the planted bugs with which the model can be opened; the case that a bug names must fail on such a model
 //! - `model_test` (feature `random`): runs the same random operations on a store and on the model
 
 mod admin;
@@ -35,6 +35,6 @@ mod tree;
 pub use self::random::{Divergence, ModelTest, model_test};
 pub use self::{
     bug::Bug,
-    fixture::{ModelFixture, verdict},
+    fixture::{ModelFixture, run_named_case},
     store::ModelStore,
 };

@@ -18,25 +18,25 @@ use super::{
     mailbox::TenantMailbox,
     outbox::StoredRow,
     pending::StoredDecision,
-    tree::{Tree, sum, token_counts_of},
+    tree::{LogTree, sum_token_counts, token_counts_of},
 };
 
 /// All data of a model.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ModelData {
     /// The data of each tenant.
-    pub(super) tenants: BTreeMap<TenantId, Tenant>,
+    pub(super) tenants: BTreeMap<TenantId, TenantData>,
     /// The data of each tenant before its last write or before its deletion. Only some planted bugs use it.
-    pub(super) before: BTreeMap<TenantId, Tenant>,
+    pub(super) previous_tenants: BTreeMap<TenantId, TenantData>,
     /// How often each tenant was deleted. Handles from before the last deletion are closed.
     pub(super) deletions: BTreeMap<TenantId, u64>,
 }
 
 /// The data of a tenant.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tenant {
+pub(super) struct TenantData {
     /// What is remembered about each thread id, also after the deletion of its thread.
-    pub(super) ids: BTreeMap<ThreadId, ThreadIdHistory>,
+    pub(super) id_histories: BTreeMap<ThreadId, ThreadIdHistory>,
     /// The threads.
     pub(super) threads: BTreeMap<ThreadId, ThreadData>,
     /// The events.
@@ -46,7 +46,7 @@ pub(super) struct Tenant {
     /// The rows of the outbox, in the order in which they were written.
     pub(super) outbox: Vec<StoredRow>,
     /// The number of writes to threads.
-    pub(super) writes: u64,
+    pub(super) write_count: u64,
 }
 
 /// What is remembered about a thread id.
@@ -65,7 +65,7 @@ pub(super) struct ThreadIdHistory {
 /// A thread with all data that is deleted together with it.
 #[derive(Debug, Clone)]
 pub(super) struct ThreadData {
-    /// The thread's fields and times. [`ThreadData::view`] adds the values that are derived from the log and the runs.
+    /// The thread's fields and times. [`ThreadData::to_thread`] adds the values derived from the log and the runs.
     pub(super) thread: Thread,
     /// The log.
     pub(super) entries: Vec<Arc<Entry>>,
@@ -80,13 +80,13 @@ pub(super) struct ThreadData {
     /// The decisions on tickets.
     pub(super) decisions: Vec<StoredDecision>,
     /// The commits that had a key, with their receipts.
-    pub(super) keys: BTreeMap<CommitKey, (Commit, Receipt)>,
+    pub(super) keyed_commits: BTreeMap<CommitKey, (Commit, Receipt)>,
     /// Store time of the last write.
     pub(super) last_time: Timestamp,
-    /// The value of [`Tenant::writes`] at the last write.
-    pub(super) written: u64,
-    /// The value of [`Tenant::writes`] at the first write.
-    pub(super) made: u64,
+    /// The value of [`TenantData::write_count`] at the last write.
+    pub(super) last_write: u64,
+    /// The value of [`TenantData::write_count`] at the first write.
+    pub(super) first_write: u64,
 }
 
 impl ThreadData {
@@ -100,16 +100,16 @@ impl ThreadData {
             queue: Vec::new(),
             queue_revision: 0,
             decisions: Vec::new(),
-            keys: BTreeMap::new(),
+            keyed_commits: BTreeMap::new(),
             last_time,
-            written: 0,
-            made: 0,
+            last_write: 0,
+            first_write: 0,
         }
     }
 
     /// Returns the thread with all derived values, as a read returns it.
-    pub(super) fn view(&self, bug: Option<Bug>) -> Thread {
-        let tree = Tree(&self.entries);
+    pub(super) fn to_thread(&self, bug: Option<Bug>) -> Thread {
+        let tree = LogTree(&self.entries);
         let mut thread = self.thread.clone();
         thread.version = Version::new(self.entries.len() as u64, thread.generation(), 0);
         thread.head = tree.head();
@@ -119,8 +119,8 @@ impl ThreadData {
         let times = || self.entries.iter().map(|entry| entry.timestamp);
         thread.entry_times = times().min().zip(times().max());
         thread.leaves = u32::try_from(tree.leaves().len()).unwrap_or(u32::MAX);
-        thread.usage = sum(self.entries.iter().filter_map(|entry| token_counts_of(entry)));
-        if bug == Some(Bug::SumsCountedTwice) {
+        thread.usage = sum_token_counts(self.entries.iter().filter_map(|entry| token_counts_of(entry)));
+        if bug == Some(Bug::TokensCountedTwice) {
             thread.usage = thread.usage.plus(&thread.usage);
         }
         let open = |run: &&Run| !matches!(run.status, RunStatus::Done(_));
@@ -129,17 +129,17 @@ impl ThreadData {
     }
 
     /// Returns a run with all derived values, as a read returns it.
-    pub(super) fn view_run(&self, run: &Run) -> Run {
+    pub(super) fn to_run(&self, run: &Run) -> Run {
         let produced = self.entries.iter().filter(|entry| entry.run.as_ref() == Some(&run.id));
         let mut run = run.clone();
-        run.spent = sum(produced.filter_map(|entry| token_counts_of(entry)));
+        run.spent = sum_token_counts(produced.filter_map(|entry| token_counts_of(entry)));
         run
     }
 }
 
-impl Tenant {
+impl TenantData {
     /// Returns a run, with the thread that it belongs to.
-    pub(super) fn run(&self, id: &store_core::RunId) -> Option<(&ThreadData, &Run)> {
+    pub(super) fn find_run(&self, id: &store_core::RunId) -> Option<(&ThreadData, &Run)> {
         self.threads
             .values()
             .find_map(|thread_data| thread_data.runs.iter().find(|run| run.id == *id).map(|run| (thread_data, run)))
@@ -152,35 +152,35 @@ impl Tenant {
     }
 
     /// Returns the ids of a thread and of all its descendants.
-    pub(super) fn family(&self, id: &ThreadId) -> BTreeSet<ThreadId> {
-        let mut family = BTreeSet::from([id.clone()]);
+    pub(super) fn subtree(&self, id: &ThreadId) -> BTreeSet<ThreadId> {
+        let mut subtree = BTreeSet::from([id.clone()]);
         loop {
-            let children: Vec<_> = family.iter().flat_map(|member| self.children(member)).collect();
-            let before = family.len();
-            family.extend(children);
-            if family.len() == before {
-                return family;
+            let children: Vec<_> = subtree.iter().flat_map(|member| self.children(member)).collect();
+            let before = subtree.len();
+            subtree.extend(children);
+            if subtree.len() == before {
+                return subtree;
             }
         }
     }
 
     /// Stores a thread that was written, and counts the write.
-    pub(super) fn put(&mut self, mut thread_data: ThreadData) {
-        self.writes += 1;
-        thread_data.written = self.writes;
-        thread_data.made = if thread_data.made == 0 { self.writes } else { thread_data.made };
+    pub(super) fn store_thread(&mut self, mut thread_data: ThreadData) {
+        self.write_count += 1;
+        thread_data.last_write = self.write_count;
+        thread_data.first_write = if thread_data.first_write == 0 { self.write_count } else { thread_data.first_write };
         self.threads.insert(thread_data.thread.id.clone(), thread_data);
     }
 }
 
 /// Makes a record of core from JSON, because these records have no public constructor.
-pub(super) fn record<T: DeserializeOwned>(document: &serde_json::Value) -> Result<T> {
+pub(super) fn record_from_json<T: DeserializeOwned>(document: &serde_json::Value) -> Result<T> {
     Json::of(document)?.to()
 }
 
 /// Makes a thread that has only an id, a generation and times.
 pub(super) fn blank_thread(id: &ThreadId, generation: u64, at: Timestamp) -> Result<Thread> {
-    record(&json!({
+    record_from_json(&json!({
         "id": id, "metadata": {}, "created_at": at, "updated_at": at, "version": 0, "generation": generation,
         "revision": 1, "open_runs": [], "leaves": 0, "usage": TokenCounts::default(), "state_revision": 0,
     }))

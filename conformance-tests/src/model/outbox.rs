@@ -12,9 +12,9 @@ use store_core::{
 use super::{
     bug::Bug,
     commit::Environment,
-    handle::Handle,
-    model_data::{Tenant, record},
-    read::View,
+    handle::TenantHandle,
+    model_data::{TenantData, record_from_json},
+    read::TenantView,
 };
 
 /// A row, with the draft that it was made from and data that callers do not see.
@@ -25,7 +25,7 @@ pub(super) struct StoredRow {
     /// The token of its last claim.
     token: Option<ClaimToken>,
     /// Its position among the rows with the same order key.
-    order: u64,
+    order_position: u64,
 }
 
 impl StoredRow {
@@ -45,15 +45,15 @@ impl StoredRow {
         self.row.updated_at = self.row.updated_at.max(now);
     }
 
-    fn end(&mut self, status: OutboxStatus) {
+    fn finish(&mut self, status: OutboxStatus) {
         (self.row.status, self.row.claim, self.row.finished_at) = (status, None, Some(self.row.updated_at));
     }
 
-    fn fail(&mut self, error: String, bug: Option<Bug>) {
-        self.row.attempts += u32::from(bug != Some(Bug::AttemptUncounted));
+    fn fail_attempt(&mut self, error: String, bug: Option<Bug>) {
+        self.row.attempts += u32::from(bug != Some(Bug::RowAttemptNotCounted));
         self.row.last_error = Some(error);
         if self.row.attempts >= self.row.max_attempts {
-            self.end(OutboxStatus::DeadLetter);
+            self.finish(OutboxStatus::DeadLetter);
         } else {
             (self.row.status, self.row.claim) = (OutboxStatus::Pending, None);
         }
@@ -61,7 +61,7 @@ impl StoredRow {
 }
 
 /// Refuses drafts that exceed a limit, and drafts that allow no attempt.
-pub(super) fn check(commit: &Commit, limits: &store_core::Limits) -> Result<()> {
+pub(super) fn check_rows(commit: &Commit, limits: &store_core::Limits) -> Result<()> {
     check_limit("outbox rows", commit.outbox.len() as u64, limits.commit_outbox)?;
     for (at, draft) in commit.outbox.iter().enumerate() {
         let part = |e: Error| e.in_part(format!("outbox[{at}]"));
@@ -75,15 +75,15 @@ pub(super) fn check(commit: &Commit, limits: &store_core::Limits) -> Result<()> 
 
 /// Returns all rows of the outbox, including the new rows of a commit, and the id of the row of each draft.
 pub(super) fn append(
-    tenant: &Tenant,
+    tenant: &TenantData,
     commit: &Commit,
     env: &Environment<'_>,
 ) -> Result<(Vec<StoredRow>, Vec<OutboxId>)> {
     let (mut rows, mut ids) = (tenant.outbox.clone(), Vec::new());
     for (at, draft) in commit.outbox.iter().enumerate() {
-        let taken = rows.iter().find(|row| has_dedupe_key_of(row, draft, env.bug)).cloned();
-        let taken = taken.filter(|_| env.bug != Some(Bug::RowKeyIgnored));
-        match taken {
+        let row_with_key = rows.iter().find(|row| has_dedupe_key_of(row, draft, env.bug)).cloned();
+        let row_with_key = row_with_key.filter(|_| env.bug != Some(Bug::RowKeyIgnored));
+        match row_with_key {
             Some(row) if row.draft != *draft && env.bug != Some(Bug::RowKeyContentIgnored) => {
                 let key = draft.dedupe_key.iter().map(ToString::to_string).collect();
                 return Err(Error::new(Detail::IdempotencyMismatch { key }).in_part(format!("outbox[{at}]")));
@@ -91,10 +91,10 @@ pub(super) fn append(
             Some(row) => ids.push(row.row.id),
             None => {
                 let mut row = new_row(commit, draft, env)?;
-                row.order = rows
+                row.order_position = rows
                     .iter()
                     .filter(|other| other.shares_order_key_with(&row))
-                    .map(|row| row.order)
+                    .map(|row| row.order_position)
                     .max()
                     .unwrap_or(0)
                     + 1;
@@ -115,8 +115,8 @@ fn has_dedupe_key_of(row: &StoredRow, draft: &NewOutboxRow, bug: Option<Bug>) ->
 }
 
 fn new_row(commit: &Commit, draft: &NewOutboxRow, env: &Environment<'_>) -> Result<StoredRow> {
-    let mut row: OutboxRow = record(&json!({
-        "id": OutboxId::new(env.ids.next_id())?, "thread": commit.thread, "lane": draft.lane,
+    let mut row: OutboxRow = record_from_json(&json!({
+        "id": OutboxId::new(env.id_source.next_id())?, "thread": commit.thread, "lane": draft.lane,
         "target": draft.target, "payload": null, "available_at": draft.available_at.unwrap_or(env.now),
         "max_attempts": draft.max_attempts, "status": "pending", "attempts": 0, "created_at": env.now,
         "updated_at": env.now,
@@ -124,7 +124,7 @@ fn new_row(commit: &Commit, draft: &NewOutboxRow, env: &Environment<'_>) -> Resu
     row.payload = draft.payload.clone();
     row.dedupe_key.clone_from(&draft.dedupe_key);
     row.order_key.clone_from(&draft.order_key);
-    Ok(StoredRow { row, draft: draft.clone(), token: None, order: 0 })
+    Ok(StoredRow { row, draft: draft.clone(), token: None, order_position: 0 })
 }
 
 fn check_batch_limit(limit: u32) -> Result<()> {
@@ -141,7 +141,7 @@ fn check_lease(lease: std::time::Duration) -> Result<()> {
 }
 
 /// Claims rows for a consumer, after it has ended the claims whose leases have expired.
-fn claim(tenant: &mut Tenant, request: &ClaimOutbox, env: &Environment<'_>) -> Result<ClaimedOutbox> {
+fn claim(tenant: &mut TenantData, request: &ClaimOutbox, env: &Environment<'_>) -> Result<ClaimedOutbox> {
     check_batch_limit(request.limit)?;
     check_lease(request.lease)?;
     let bug = env.bug;
@@ -149,12 +149,15 @@ fn claim(tenant: &mut Tenant, request: &ClaimOutbox, env: &Environment<'_>) -> R
     filter.target.clone_from(&request.target);
     let rows = &mut tenant.outbox;
     for row in rows.iter_mut().filter(|row| row.matches(&filter)) {
-        let late = std::time::Duration::from_millis(u64::from(bug == Some(Bug::RowLeaseEndsLate)));
-        let is_expired = |until: Timestamp| until.saturating_add(late) <= env.now;
+        let lateness = std::time::Duration::from_millis(u64::from(bug == Some(Bug::RowLeaseExpiresLate)));
+        let is_expired = |until: Timestamp| until.saturating_add(lateness) <= env.now;
         if row.row.claim.as_ref().is_some_and(|claim| is_expired(claim.lease_until)) {
             row.record_write(env.now);
-            let uncounted = bug == Some(Bug::LostLeaseUncounted);
-            row.fail("lease expired".to_owned(), if uncounted { Some(Bug::AttemptUncounted) } else { bug });
+            let is_uncounted = bug == Some(Bug::RowLostLeaseNotCounted);
+            row.fail_attempt(
+                "lease expired".to_owned(),
+                if is_uncounted { Some(Bug::RowAttemptNotCounted) } else { bug },
+            );
         }
     }
     let mut claimed = Vec::new();
@@ -166,8 +169,8 @@ fn claim(tenant: &mut Tenant, request: &ClaimOutbox, env: &Environment<'_>) -> R
         row.record_write(env.now);
         row.row.status = OutboxStatus::Claimed;
         let lease_until = row.row.updated_at.saturating_add(request.lease);
-        row.row.claim = Some(record(&json!({ "worker": request.worker, "lease_until": lease_until }))?);
-        let token = ClaimToken::new(env.ids.next_id());
+        row.row.claim = Some(record_from_json(&json!({ "worker": request.worker, "lease_until": lease_until }))?);
+        let token = ClaimToken::new(env.id_source.next_id());
         row.token = Some(token.clone());
         claimed.push(ClaimedOutboxRow::new(row.row.clone(), token));
     }
@@ -179,11 +182,11 @@ fn claim(tenant: &mut Tenant, request: &ClaimOutbox, env: &Environment<'_>) -> R
 }
 
 /// Returns whether a claim may take a row now.
-fn is_ready(rows: &[StoredRow], row: &StoredRow, with: (Timestamp, Option<Bug>)) -> bool {
-    let (now, bug) = with;
+fn is_ready(rows: &[StoredRow], row: &StoredRow, now_and_bug: (Timestamp, Option<Bug>)) -> bool {
+    let (now, bug) = now_and_bug;
     let blocks = |other: &&StoredRow| {
-        let waits = other.row.available_at > now && bug == Some(Bug::WaitingRowOvertaken);
-        let is_earlier = other.order < row.order && !other.row.status.is_final() && !waits;
+        let waits = other.row.available_at > now && bug == Some(Bug::WaitingRowDoesNotBlock);
+        let is_earlier = other.order_position < row.order_position && !other.row.status.is_final() && !waits;
         other.shares_order_key_with(row) && (is_earlier || other.row.status == OutboxStatus::Claimed)
     };
     let is_dead = row.row.status == OutboxStatus::DeadLetter && bug == Some(Bug::DeadLetterClaimed);
@@ -195,7 +198,7 @@ fn is_ready(rows: &[StoredRow], row: &StoredRow, with: (Timestamp, Option<Bug>))
 }
 
 fn find_held<'a>(
-    tenant: &'a mut Tenant,
+    tenant: &'a mut TenantData,
     id: &OutboxId,
     token: &ClaimToken,
     bug: Option<Bug>,
@@ -207,7 +210,7 @@ fn find_held<'a>(
     found.ok_or_else(|| Error::new(Detail::ClaimLost { what: "outbox row", id: id.to_string() }))
 }
 
-fn extend(tenant: &mut Tenant, request: &ExtendOutbox, env: &Environment<'_>) -> Result<Timestamp> {
+fn extend(tenant: &mut TenantData, request: &ExtendOutbox, env: &Environment<'_>) -> Result<Timestamp> {
     check_lease(request.lease)?;
     let row = find_held(tenant, &request.id, &request.token, env.bug)?;
     row.record_write(env.now);
@@ -217,25 +220,25 @@ fn extend(tenant: &mut Tenant, request: &ExtendOutbox, env: &Environment<'_>) ->
 }
 
 pub(super) fn settle(
-    tenant: &mut Tenant,
+    tenant: &mut TenantData,
     requests: Vec<SettleOutbox>,
     env: &Environment<'_>,
 ) -> Result<Vec<Result<OutboxStatus>>> {
     check_limit("rows", requests.len() as u64, env.limits.commit_outbox)?;
-    let each = requests.into_iter().map(|request| {
+    let settlements = requests.into_iter().map(|request| {
         let row = find_held(tenant, &request.id, &request.token, env.bug)?;
         row.record_write(env.now);
         apply_settlement(row, request.settlement, env);
         Ok(row.row.status)
     });
-    Ok(each.collect())
+    Ok(settlements.collect())
 }
 
 fn apply_settlement(row: &mut StoredRow, settlement: OutboxSettlement, env: &Environment<'_>) {
-    let cut = |mut text: String| {
-        let most = usize::try_from(env.limits.text_bytes).unwrap_or(usize::MAX);
-        if text.len() > most {
-            while text.len() > most - 3 {
+    let truncate_text = |mut text: String| {
+        let max_bytes = usize::try_from(env.limits.text_bytes).unwrap_or(usize::MAX);
+        if text.len() > max_bytes {
+            while text.len() > max_bytes - 3 {
                 text.pop();
             }
             text.push('…');
@@ -243,41 +246,41 @@ fn apply_settlement(row: &mut StoredRow, settlement: OutboxSettlement, env: &Env
         text
     };
     match settlement {
-        OutboxSettlement::Delivered => row.end(OutboxStatus::Delivered),
+        OutboxSettlement::Delivered => row.finish(OutboxStatus::Delivered),
         OutboxSettlement::Retry { after, error } => {
-            row.fail(cut(error), env.bug);
-            if row.row.status == OutboxStatus::Pending && env.bug != Some(Bug::RetriedAtOnce) {
+            row.fail_attempt(truncate_text(error), env.bug);
+            if row.row.status == OutboxStatus::Pending && env.bug != Some(Bug::RetriedRowNotDelayed) {
                 row.row.available_at = row.row.updated_at.saturating_add(after);
             }
         }
         OutboxSettlement::DeadLetter { error } => {
             row.row.attempts += 1;
-            row.row.last_error = Some(cut(error));
-            row.end(OutboxStatus::DeadLetter);
+            row.row.last_error = Some(truncate_text(error));
+            row.finish(OutboxStatus::DeadLetter);
         }
         OutboxSettlement::Release => (row.row.status, row.row.claim) = (OutboxStatus::Pending, None),
     }
 }
 
-fn load(tenant: &Tenant, id: &OutboxId) -> Option<OutboxRow> {
+fn load(tenant: &TenantData, id: &OutboxId) -> Option<OutboxRow> {
     tenant.outbox.iter().find(|row| row.row.id == *id).map(|row| row.row.clone())
 }
 
 /// Returns a page of rows, ordered by creation.
-fn list(view: &View<'_>, query: &OutboxQuery) -> Result<Page<OutboxRow>> {
-    let page_reader = view.page_reader("list_outbox", &query.binding(), &query.page)?;
+fn list(view: &TenantView<'_>, query: &OutboxQuery) -> Result<Page<OutboxRow>> {
+    let page_reader = view.page_reader("list_outbox", &query.cursor_binding(), &query.page)?;
     let rows = view.tenant.outbox.iter().filter(|row| row.matches(&query.filter)).map(|row| row.row.clone());
     let keyed = rows.map(|row| ((row.created_at.as_millis(), row.id.to_string()), row));
     Ok(page_reader.page(keyed.collect(), query.direction == Direction::Backward, 0))
 }
 
-fn count(tenant: &Tenant, filter: &OutboxFilter) -> OutboxCounts {
+fn count(tenant: &TenantData, filter: &OutboxFilter) -> OutboxCounts {
     let mut counts = OutboxCounts::default();
     tenant.outbox.iter().filter(|row| row.matches(filter)).for_each(|row| counts.add(row.row.status, 1));
     counts
 }
 
-fn requeue(tenant: &mut Tenant, request: RequeueOutbox, env: &Environment<'_>) -> Result<Vec<Requeued>> {
+fn requeue(tenant: &mut TenantData, request: RequeueOutbox, env: &Environment<'_>) -> Result<Vec<Requeued>> {
     let ids = match request.choice {
         OutboxChoice::Ids(ids) => ids,
         OutboxChoice::Filter { lane, target, limit } => {
@@ -294,8 +297,8 @@ fn requeue(tenant: &mut Tenant, request: RequeueOutbox, env: &Environment<'_>) -
     Ok(ids.into_iter().map(|id| Requeued::new(id.clone(), requeue_one(tenant, &id, env))).collect())
 }
 
-fn requeue_one(tenant: &mut Tenant, id: &OutboxId, env: &Environment<'_>) -> Result<()> {
-    let last = tenant.outbox.iter().map(|row| row.order).max().unwrap_or(0);
+fn requeue_one(tenant: &mut TenantData, id: &OutboxId, env: &Environment<'_>) -> Result<()> {
+    let last_position = tenant.outbox.iter().map(|row| row.order_position).max().unwrap_or(0);
     let found = tenant.outbox.iter_mut().find(|row| row.row.id == *id);
     let row = found.ok_or_else(|| Error::not_found("outbox row", id))?;
     if row.row.status != OutboxStatus::DeadLetter {
@@ -305,17 +308,18 @@ fn requeue_one(tenant: &mut Tenant, id: &OutboxId, env: &Environment<'_>) -> Res
     row.row.available_at = row.row.updated_at;
     (row.row.status, row.row.attempts, row.row.finished_at) = (OutboxStatus::Pending, 0, None);
     if env.bug == Some(Bug::RequeuedComesLast) {
-        row.order = last + 1;
+        row.order_position = last_position + 1;
     }
     Ok(())
 }
 
-fn purge(tenant: &mut Tenant, request: &PurgeOutbox, bug: Option<Bug>) -> Result<u64> {
+fn purge(tenant: &mut TenantData, request: &PurgeOutbox, bug: Option<Bug>) -> Result<u64> {
     check_batch_limit(request.limit)?;
     let is_old = |row: &&StoredRow| {
         let time = row.row.finished_at;
         time.is_some_and(|time| {
-            time < request.finished_before || (time == request.finished_before && bug == Some(Bug::PurgeTakesTheBound))
+            time < request.finished_before
+                || (time == request.finished_before && bug == Some(Bug::RowPurgeIncludesItsTime))
         })
     };
     let mut rows: Vec<_> =
@@ -329,17 +333,17 @@ fn purge(tenant: &mut Tenant, request: &PurgeOutbox, bug: Option<Bug>) -> Result
 }
 
 /// Writes the rows of a refused commit. Only the planted bug `RefusedRowsStay` does this.
-pub(super) fn append_refused(tenant: &mut Tenant, commit: &Commit, env: &Environment<'_>) {
+pub(super) fn append_refused(tenant: &mut TenantData, commit: &Commit, env: &Environment<'_>) {
     if let Ok((rows, _)) = append(tenant, commit, env) {
         tenant.outbox = rows;
     }
 }
 
 #[async_trait]
-impl OutboxStore for Handle {
+impl OutboxStore for TenantHandle {
     async fn claim_outbox(&self, request: ClaimOutbox) -> Result<ClaimedOutbox> {
         let claimed = self.write(|tenant, env| claim(tenant, &request, &env));
-        self.wait_if(Bug::RowClaimKept).await;
+        self.yield_if_bug(Bug::RowClaimKept).await;
         claimed
     }
 

@@ -8,12 +8,12 @@ use super::bug::Bug;
 
 /// The positions of all cursors that were returned. A cursor contains the sealed index of its position in this list.
 #[derive(Debug)]
-pub(super) struct Cursors {
+pub(super) struct CursorTable {
     key: CursorKey,
     positions: Mutex<Vec<Position>>,
 }
 
-impl Cursors {
+impl CursorTable {
     /// Makes an empty list. The key seals the cursors.
     pub(super) const fn new(key: CursorKey) -> Self {
         Self { key, positions: Mutex::new(Vec::new()) }
@@ -27,11 +27,11 @@ impl Cursors {
     fn seal(&self, scope: &CursorScope, position: Position) -> Cursor {
         let mut positions = self.positions.lock().unwrap_or_else(PoisonError::into_inner);
         positions.push(position);
-        Position::new(positions.len() as u64 - 1, "").seal(&self.key, scope)
+        Position::new(positions.len() as u64 - 1, "").to_cursor(&self.key, scope)
     }
 
     fn open(&self, scope: &CursorScope, cursor: Option<&Cursor>) -> Result<Option<Position>> {
-        let Some(number) = Position::open(&self.key, scope, cursor)? else { return Ok(None) };
+        let Some(number) = Position::from_cursor(&self.key, scope, cursor)? else { return Ok(None) };
         let positions = self.positions.lock().unwrap_or_else(PoisonError::into_inner);
         let position = usize::try_from(number.rank).ok().and_then(|number| positions.get(number));
         position.cloned().map(Some).ok_or_else(|| Error::invalid_cursor("it is unknown"))
@@ -43,7 +43,7 @@ impl Cursors {
 pub(super) struct PageReader<'a> {
     /// What the cursors are bound to.
     scope: CursorScope,
-    cursors: &'a Cursors,
+    cursors: &'a CursorTable,
     request: &'a PageRequest,
     bug: Option<Bug>,
     /// The position after which the page begins. `None` for the first page.
@@ -55,8 +55,12 @@ pub(super) type Keyed<T> = ((u64, String), T);
 
 impl<'a> PageReader<'a> {
     /// Checks the limit and the cursor of a request (PG-1, PG-6, PG-7).
-    pub(super) fn open(scope: CursorScope, request: &'a PageRequest, with: (&'a Cursors, Option<Bug>)) -> Result<Self> {
-        let (cursors, bug) = with;
+    pub(super) fn open(
+        scope: CursorScope,
+        request: &'a PageRequest,
+        cursors_and_bug: (&'a CursorTable, Option<Bug>),
+    ) -> Result<Self> {
+        let (cursors, bug) = cursors_and_bug;
         if request.limit.is_some_and(|limit| limit == 0 || limit > 1_000) {
             return Err(Error::invalid("page limit", "it must be from 1 to 1000"));
         }
@@ -66,7 +70,7 @@ impl<'a> PageReader<'a> {
 
     /// Returns the `bound` that was passed to [`page`](Self::page) for the previous page; `None` for the first page.
     pub(super) fn bound(&self) -> Option<u64> {
-        self.after.as_ref().map(|after| after.bound)
+        self.after.as_ref().map(|after| after.extra_number)
     }
 
     /// Sorts `records` by key, in descending order if `backward` is set, and returns the page. The cursor contains
@@ -78,17 +82,18 @@ impl<'a> PageReader<'a> {
         if backward {
             records.reverse();
         }
-        let mut rest: Vec<_> = records.into_iter().filter(|(key, _)| self.is_behind(key, backward)).collect();
+        let mut following: Vec<_> =
+            records.into_iter().filter(|(key, _)| self.is_after_cursor(key, backward)).collect();
         let limit = self.request.limit.unwrap_or(50) as usize;
-        if rest.len() <= limit || self.bug == Some(Bug::LimitIgnored) {
-            return Page { items: rest.into_iter().map(|(_, item)| item).collect(), next: None };
+        if following.len() <= limit || self.bug == Some(Bug::LimitIgnored) {
+            return Page { items: following.into_iter().map(|(_, item)| item).collect(), next: None };
         }
-        rest.truncate(limit);
-        let next = rest.last().map(|(key, _)| self.cursor(key, bound));
-        Page { items: rest.into_iter().map(|(_, item)| item).collect(), next }
+        following.truncate(limit);
+        let next = following.last().map(|(key, _)| self.cursor(key, bound));
+        Page { items: following.into_iter().map(|(_, item)| item).collect(), next }
     }
 
-    fn is_behind(&self, key: &(u64, String), backward: bool) -> bool {
+    fn is_after_cursor(&self, key: &(u64, String), backward: bool) -> bool {
         let Some(after) = &self.after else { return true };
         let last = &(after.rank, after.id.clone());
         match self.bug {
@@ -101,7 +106,7 @@ impl<'a> PageReader<'a> {
 
     fn cursor(&self, key: &(u64, String), bound: u64) -> Cursor {
         let mut position = Position::new(key.0, key.1.clone());
-        position.bound = bound;
+        position.extra_number = bound;
         self.cursors.seal(&self.scope, position)
     }
 }

@@ -2,16 +2,16 @@
 
 use serde_json::json;
 use store_core::{
-    AppendPending, Appended, Boundary, Commit, Decision, Delivery, Detail, EntryId, Error, InputRef, NewBody, NewEntry,
-    NewInput, PendingBody, PendingInput, PendingUpdate, Reorder, Result, RunStatus, ThreadId, Version, check_limit,
-    codec::Codec, log::check_message,
+    AppendPending, AppendedInputs, Boundary, Commit, Decision, Delivery, Detail, EntryId, Error, InputRef, NewBody,
+    NewEntry, NewInput, PendingBody, PendingInput, PendingUpdate, Reorder, Result, RunStatus, ThreadId, Version,
+    check_limit, codec::Codec, log::check_message,
 };
 
 use super::{
     bug::Bug,
     commit::{Environment, new_thread_data},
-    model_data::{Tenant, ThreadData, ThreadIdHistory, record},
-    tree::Tree,
+    model_data::{TenantData, ThreadData, ThreadIdHistory, record_from_json},
+    tree::LogTree,
 };
 
 /// A decision on a ticket, and the input that contained it.
@@ -22,22 +22,26 @@ pub(super) struct StoredDecision {
 }
 
 /// Puts inputs at the end of the queue.
-pub(super) fn append(tenant: &mut Tenant, request: &AppendPending, env: &Environment<'_>) -> Result<Appended> {
-    check(request, env)?;
-    let mut id_history = tenant.ids.get(&request.thread).cloned().unwrap_or_default();
+pub(super) fn append(
+    tenant: &mut TenantData,
+    request: &AppendPending,
+    env: &Environment<'_>,
+) -> Result<AppendedInputs> {
+    check_append(request, env)?;
+    let mut id_history = tenant.id_histories.get(&request.thread).cloned().unwrap_or_default();
     let mut thread_data = match tenant.threads.get(&request.thread) {
         Some(thread_data) => thread_data.clone(),
         None if id_history.deleted_at.is_some() => return Err(Error::not_found("thread", &request.thread)),
         None => new_thread_data(&request.thread, store_core::ThreadFields::default(), &id_history, (env.now, env))?,
     };
-    let mut known = Vec::new();
+    let mut repeated = Vec::new();
     for input in &request.inputs {
-        known.extend(find_repeat(&thread_data, input, env.bug)?);
+        repeated.extend(find_repeat(&thread_data, input, env.bug)?);
     }
-    if known.len() == request.inputs.len() {
-        return Ok(Appended::new(known, true));
+    if repeated.len() == request.inputs.len() {
+        return Ok(AppendedInputs::new(repeated, true));
     }
-    if let (Some(first), false) = (known.first(), env.bug == Some(Bug::AppendInPart)) {
+    if let (Some(first), false) = (repeated.first(), env.bug == Some(Bug::AppendInPart)) {
         let is_pending = thread_data.queue.iter().any(|pending| pending.id == first.id);
         let consumed = || Error::new(Detail::AlreadyConsumed { id: first.id.to_string() });
         return Err(if is_pending { Error::already_exists("pending input", &first.id) } else { consumed() });
@@ -50,10 +54,10 @@ pub(super) fn append(tenant: &mut Tenant, request: &AppendPending, env: &Environ
         }
         let id = match &input.id {
             Some(id) => id.clone(),
-            None => EntryId::new(env.ids.next_id())?,
+            None => EntryId::new(env.id_source.next_id())?,
         };
         let now = thread_data.last_time;
-        let mut stored: PendingInput = record(&json!({
+        let mut stored: PendingInput = record_from_json(&json!({
             "id": id, "thread": request.thread, "revision": revision, "body": {"message": {"role": "user", "blocks": []}},
             "created_at": now, "updated_at": now,
         }))?;
@@ -68,9 +72,9 @@ pub(super) fn append(tenant: &mut Tenant, request: &AppendPending, env: &Environ
     check_limit("pending inputs", thread_data.queue.len() as u64, env.limits.pending_inputs)?;
     thread_data.queue_revision = revision;
     id_history = ThreadIdHistory { generation: thread_data.thread.generation(), deleted_at: None, ..id_history };
-    tenant.ids.insert(request.thread.clone(), id_history);
-    tenant.put(thread_data);
-    Ok(Appended::new(refs, false))
+    tenant.id_histories.insert(request.thread.clone(), id_history);
+    tenant.store_thread(thread_data);
+    Ok(AppendedInputs::new(refs, false))
 }
 
 /// Refuses an input that could be too large as an entry, so that every input that was appended can be consumed. 8 KiB
@@ -80,7 +84,7 @@ fn check_size(body: &PendingBody, delivery: &Delivery, env: &Environment<'_>) ->
     check_limit("record bytes", bytes as u64, env.limits.record_bytes)
 }
 
-fn check(request: &AppendPending, env: &Environment<'_>) -> Result<()> {
+fn check_append(request: &AppendPending, env: &Environment<'_>) -> Result<()> {
     if request.inputs.is_empty() {
         return Err(Error::invalid("append", "it is empty"));
     }
@@ -92,14 +96,14 @@ fn check(request: &AppendPending, env: &Environment<'_>) -> Result<()> {
         match &input.body {
             PendingBody::Message(message) => check_message(message)?,
             PendingBody::Decision(decision) => {
-                let same = |other: &NewInput| {
+                let has_same_ticket = |other: &NewInput| {
                     matches!(&other.body, PendingBody::Decision(other)
                     if (&other.run, &other.ticket) == (&decision.run, &decision.ticket))
                 };
-                let elsewhere = input.delivery.target.as_ref().is_some_and(|target| target.run != decision.run);
+                let targets_other_run = input.delivery.target.as_ref().is_some_and(|target| target.run != decision.run);
                 let delivery = &input.delivery;
-                if before.clone().any(same)
-                    || elsewhere
+                if before.clone().any(has_same_ticket)
+                    || targets_other_run
                     || delivery.barrier
                     || delivery.boundary != Boundary::ResumeInput
                 {
@@ -115,10 +119,10 @@ fn check(request: &AppendPending, env: &Environment<'_>) -> Result<()> {
 /// Returns the earlier input that equals this one, if there is one. Refuses an id or a ticket that another input uses.
 fn find_repeat(thread_data: &ThreadData, input: &NewInput, bug: Option<Bug>) -> Result<Option<InputRef>> {
     if let PendingBody::Decision(decision) = &input.body {
-        let same = |decided: &&StoredDecision| {
+        let has_same_ticket = |decided: &&StoredDecision| {
             (&decided.decision.run, &decided.decision.ticket) == (&decision.run, &decision.ticket)
         };
-        match thread_data.decisions.iter().find(same) {
+        match thread_data.decisions.iter().find(has_same_ticket) {
             _ if bug == Some(Bug::DecidedTwice) => {}
             Some(decided) if decided.decision == *decision => return Ok(Some(decided.input.clone())),
             Some(_) => return Err(Error::conflict("decision", None, None)),
@@ -135,22 +139,22 @@ fn find_repeat(thread_data: &ThreadData, input: &NewInput, bug: Option<Bug>) -> 
 
 /// Returns the error for an id that is in the log, or `None` if it is not in the log.
 fn already_consumed(thread_data: &ThreadData, id: &EntryId, bug: Option<Bug>) -> Option<Error> {
-    let found = Tree(&thread_data.entries).find(id).is_some() && bug != Some(Bug::ConsumedIdIsFree);
+    let found = LogTree(&thread_data.entries).find(id).is_some() && bug != Some(Bug::ConsumedIdIsFree);
     found.then(|| Error::new(Detail::AlreadyConsumed { id: id.to_string() }))
 }
 
-fn check_ticket(tenant: &Tenant, thread_data: &ThreadData, decision: &Decision) -> Result<()> {
-    let run = tenant.run(&decision.run).filter(|(owner, _)| owner.thread.id == thread_data.thread.id);
-    let waits = run.is_some_and(|(_, run)| match &run.status {
+fn check_ticket(tenant: &TenantData, thread_data: &ThreadData, decision: &Decision) -> Result<()> {
+    let run = tenant.find_run(&decision.run).filter(|(owner, _)| owner.thread.id == thread_data.thread.id);
+    let is_waited_for = run.is_some_and(|(_, run)| match &run.status {
         RunStatus::Waiting(waiting) => waiting.tickets.iter().any(|ticket| ticket.id == decision.ticket),
         _ => false,
     });
-    if waits { Ok(()) } else { Err(Error::invalid("decision", "its run does not wait for this ticket")) }
+    if is_waited_for { Ok(()) } else { Err(Error::invalid("decision", "its run does not wait for this ticket")) }
 }
 
 /// Returns the index of an input that may be changed or, if `retracts` is set, removed. A decision can never be
 /// changed, and can be removed only when its run is done (RU-16).
-fn changeable_position(thread_data: &ThreadData, id: &EntryId, bug: Option<Bug>, retracts: bool) -> Result<usize> {
+fn find_changeable(thread_data: &ThreadData, id: &EntryId, bug: Option<Bug>, retracts: bool) -> Result<usize> {
     match thread_data.queue.iter().position(|pending| pending.id == *id) {
         Some(position)
             if thread_data.queue.get(position).is_some_and(|input| is_protected(thread_data, input, retracts)) =>
@@ -173,13 +177,13 @@ fn check_revision(thread_data: &ThreadData, expected: u64, actual: u64) -> Resul
 }
 
 /// Changes one input.
-pub(super) fn update(tenant: &mut Tenant, request: &PendingUpdate, env: &Environment<'_>) -> Result<PendingInput> {
+pub(super) fn update(tenant: &mut TenantData, request: &PendingUpdate, env: &Environment<'_>) -> Result<PendingInput> {
     if let Some(message) = &request.message {
         check_message(message)?;
     }
     let unknown = || Error::not_found("pending input", &request.id);
     let mut thread_data = tenant.threads.get(&request.thread).cloned().ok_or_else(unknown)?;
-    let position = changeable_position(&thread_data, &request.id, env.bug, false)?;
+    let position = find_changeable(&thread_data, &request.id, env.bug, false)?;
     let before = thread_data.queue.get(position).cloned().ok_or_else(unknown)?;
     if let Some(expected) = request.expect_revision.filter(|_| env.bug != Some(Bug::UpdateUnguarded)) {
         check_revision(&thread_data, expected, before.revision)?;
@@ -201,41 +205,41 @@ pub(super) fn update(tenant: &mut Tenant, request: &PendingUpdate, env: &Environ
     } else if let Some(stored) = thread_data.queue.get_mut(position) {
         *stored = after.clone();
     }
-    tenant.put(thread_data);
+    tenant.store_thread(thread_data);
     Ok(after)
 }
 
 /// Removes one input.
 pub(super) fn retract(
-    tenant: &mut Tenant,
+    tenant: &mut TenantData,
     thread: &ThreadId,
     id: &EntryId,
     env: &Environment<'_>,
 ) -> Result<PendingInput> {
     let mut thread_data = tenant.threads.get(thread).cloned().ok_or_else(|| Error::not_found("pending input", id))?;
-    let position = changeable_position(&thread_data, id, env.bug, true)?;
+    let position = find_changeable(&thread_data, id, env.bug, true)?;
     let removed = thread_data.queue.remove(position);
     thread_data.last_time = thread_data.last_time.max(env.now);
     thread_data.queue_revision += 1;
     if env.bug == Some(Bug::RetractForgetsTheRevision) && thread_data.queue.is_empty() {
         thread_data.queue_revision = 0;
     }
-    tenant.put(thread_data);
+    tenant.store_thread(thread_data);
     Ok(removed)
 }
 
 /// Changes the order of the queue.
-pub(super) fn reorder(tenant: &mut Tenant, request: &Reorder, env: &Environment<'_>) -> Result<u64> {
+pub(super) fn reorder(tenant: &mut TenantData, request: &Reorder, env: &Environment<'_>) -> Result<u64> {
     let unknown = || Error::not_found("thread", &request.thread);
     let mut thread_data = tenant.threads.get(&request.thread).cloned().ok_or_else(unknown)?;
     if env.bug != Some(Bug::ReorderUnguarded) {
         check_revision(&thread_data, request.expect_revision, thread_data.queue_revision)?;
     }
-    let mut left = thread_data.queue.clone();
+    let mut unplaced = thread_data.queue.clone();
     let mut ordered = Vec::new();
     for id in &request.order {
-        match left.iter().position(|pending| pending.id == *id) {
-            Some(position) => ordered.push(left.remove(position)),
+        match unplaced.iter().position(|pending| pending.id == *id) {
+            Some(position) => ordered.push(unplaced.remove(position)),
             None => {
                 let pending = thread_data.queue.iter().any(|pending| pending.id == *id);
                 let consumed = if pending { None } else { already_consumed(&thread_data, id, env.bug) };
@@ -243,7 +247,7 @@ pub(super) fn reorder(tenant: &mut Tenant, request: &Reorder, env: &Environment<
             }
         }
     }
-    if !left.is_empty() {
+    if !unplaced.is_empty() {
         return Err(Error::invalid("order", "an input is missing"));
     }
     if ordered == thread_data.queue {
@@ -253,7 +257,7 @@ pub(super) fn reorder(tenant: &mut Tenant, request: &Reorder, env: &Environment<
     thread_data.queue_revision += 1;
     thread_data.last_time = thread_data.last_time.max(env.now);
     let revision = thread_data.queue_revision;
-    tenant.put(thread_data);
+    tenant.store_thread(thread_data);
     Ok(revision)
 }
 
@@ -285,7 +289,7 @@ pub(super) fn consume(thread_data: &mut ThreadData, commit: &Commit, bug: Option
 }
 
 /// Refuses a new entry with the id of a pending input (EN-16).
-pub(super) fn check_unused(thread_data: &ThreadData, commit: &Commit, bug: Option<Bug>) -> Result<()> {
+pub(super) fn check_ids_unused(thread_data: &ThreadData, commit: &Commit, bug: Option<Bug>) -> Result<()> {
     let taken = |id: &&EntryId| thread_data.queue.iter().any(|pending| pending.id == **id);
     match commit.entries.iter().filter_map(|entry| entry.id.as_ref()).find(taken) {
         Some(id) if bug != Some(Bug::PendingIdIsFree) => Err(Error::already_exists("entry", id)),

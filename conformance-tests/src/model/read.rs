@@ -11,21 +11,21 @@ use store_core::{
 use super::{
     bug::Bug,
     context::context,
-    model_data::{Tenant, ThreadData},
-    page::{Cursors, Keyed, PageReader},
-    tree::Tree,
+    model_data::{TenantData, ThreadData},
+    page::{CursorTable, Keyed, PageReader},
+    tree::LogTree,
 };
 
 /// The data of a tenant for one read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct View<'a> {
-    pub(super) tenant: &'a Tenant,
+pub(super) struct TenantView<'a> {
+    pub(super) tenant: &'a TenantData,
     pub(super) name: &'a TenantId,
-    pub(super) cursors: &'a Cursors,
+    pub(super) cursors: &'a CursorTable,
     pub(super) bug: Option<Bug>,
 }
 
-impl<'a> View<'a> {
+impl<'a> TenantView<'a> {
     pub(super) fn page_reader(
         &self,
         method: &'static str,
@@ -36,15 +36,16 @@ impl<'a> View<'a> {
         PageReader::open(CursorScope::new(self.name, method, query), page, (self.cursors, self.bug))
     }
 
-    /// Returns a page of a list of a thread. A new thread with the id of a deleted one refuses its cursors (TH-24).
+    /// Returns a page of a list of a thread. If a thread is created again under a deleted id, it refuses the cursors of
+    /// the deleted thread (TH-24).
     fn thread_page<T>(
         &self,
         thread: &ThreadId,
-        method: (&'static str, &str, Direction),
+        list: (&'static str, &str, Direction),
         page: &'a PageRequest,
         records: impl FnOnce(&ThreadData) -> Vec<Keyed<T>>,
     ) -> Result<Page<T>> {
-        let (method, query, direction) = method;
+        let (method, query, direction) = list;
         let thread_data = self.tenant.threads.get(thread);
         let generation = thread_data.map(|thread_data| thread_data.thread.generation());
         let page_reader = self.page_reader(method, &format!("{thread:?} {generation:?} {query}"), page)?;
@@ -54,7 +55,7 @@ impl<'a> View<'a> {
 
     /// Returns a page of dispatches.
     pub(super) fn dispatches(&self, query: &'a DispatchQuery, records: Vec<Keyed<Dispatch>>) -> Result<Page<Dispatch>> {
-        let page_reader = self.page_reader("dispatches", &query.binding(), &query.page)?;
+        let page_reader = self.page_reader("dispatches", &query.cursor_binding(), &query.page)?;
         Ok(page_reader.page(records, query.direction == Direction::Backward, 0))
     }
 
@@ -71,17 +72,17 @@ impl<'a> View<'a> {
         let ThreadQuery { filter, order, direction, .. } = query;
         let page_reader = self.page_reader("threads", &format!("{:?}", (filter, order, direction)), &query.page)?;
         // A list in ascending order of activity leaves out threads that were written after its first page (PG-5).
-        let bound = page_reader.bound().unwrap_or(self.tenant.writes);
-        let ascending = *order == ThreadOrder::LastActivity && *direction == Direction::Forward;
+        let bound = page_reader.bound().unwrap_or(self.tenant.write_count);
+        let is_ascending_activity = *order == ThreadOrder::LastActivity && *direction == Direction::Forward;
         let mut all_thread_data: Vec<_> = self.tenant.threads.values().collect();
-        all_thread_data.retain(|thread_data| !ascending || thread_data.written <= bound);
+        all_thread_data.retain(|thread_data| !is_ascending_activity || thread_data.last_write <= bound);
         if self.bug == Some(Bug::InsertionOrder) {
-            all_thread_data.sort_by_key(|thread_data| thread_data.made);
+            all_thread_data.sort_by_key(|thread_data| thread_data.first_write);
         }
         let views = all_thread_data
             .into_iter()
-            .map(|thread_data| thread_data.view(self.bug))
-            .filter(|thread| admits(filter, thread));
+            .map(|thread_data| thread_data.to_thread(self.bug))
+            .filter(|thread| admits_thread(filter, thread));
         let rank = |thread: &Thread| match order {
             ThreadOrder::LastActivity => thread.updated_at.as_millis(),
             ThreadOrder::Creation => thread.created_at.as_millis(),
@@ -95,7 +96,7 @@ impl<'a> View<'a> {
         (self.name, self.cursors.key())
     }
 
-    pub(super) fn pending(&self, page: &'a PageRequest) -> Result<Page<ThreadId>> {
+    pub(super) fn threads_with_pending(&self, page: &'a PageRequest) -> Result<Page<ThreadId>> {
         let page_reader = self.page_reader("pending", "", page)?;
         let all_thread_data = self.tenant.threads.values().filter(|thread_data| !thread_data.queue.is_empty());
         let keyed = all_thread_data
@@ -105,8 +106,8 @@ impl<'a> View<'a> {
     }
 
     pub(super) fn count_threads(&self, filter: &ThreadFilter) -> u64 {
-        let views = self.tenant.threads.values().map(|thread_data| thread_data.view(self.bug));
-        views.filter(|thread| admits(filter, thread)).count() as u64
+        let views = self.tenant.threads.values().map(|thread_data| thread_data.to_thread(self.bug));
+        views.filter(|thread| admits_thread(filter, thread)).count() as u64
     }
 
     pub(super) fn runs(&self, query: &'a RunQuery) -> Result<Page<Run>> {
@@ -124,7 +125,7 @@ impl<'a> View<'a> {
             .tenant
             .threads
             .values()
-            .flat_map(|thread_data| thread_data.runs.iter().map(|run| thread_data.view_run(run)));
+            .flat_map(|thread_data| thread_data.runs.iter().map(|run| thread_data.to_run(run)));
         all.filter(|run| admits_run(filter, run)).collect()
     }
 
@@ -133,7 +134,7 @@ impl<'a> View<'a> {
         unpaged.page = PageRequest::default();
         let method = ("entries", format!("{unpaged:?}"));
         self.thread_page(thread, (method.0, &method.1, query.direction), &query.page, |thread_data| {
-            let tree = Tree(&thread_data.entries);
+            let tree = LogTree(&thread_data.entries);
             let path = query.path_of.as_ref().map(|entry| tree.path(Some(entry)));
             let on_path = |entry: &&Arc<Entry>| path.as_ref().is_none_or(|path| path.contains(entry));
             let wanted = thread_data.entries.iter().filter(on_path).filter(|entry| admits_entry(query, entry));
@@ -143,36 +144,40 @@ impl<'a> View<'a> {
 
     pub(super) fn leaves(&self, thread: &ThreadId, page: &'a PageRequest) -> Result<Page<Leaf>> {
         self.thread_page(thread, ("leaves", "", Direction::Forward), page, |thread_data| {
-            let tree = Tree(&thread_data.entries);
-            tree.leaves().into_iter().map(|leaf| ((leaf.seq, String::new()), tree.leaf_of(leaf))).collect()
+            let tree = LogTree(&thread_data.entries);
+            tree.leaves().into_iter().map(|leaf| ((leaf.seq, String::new()), tree.to_leaf(leaf))).collect()
         })
     }
 
     pub(super) fn branch_points(&self, thread: &ThreadId, page: &'a PageRequest) -> Result<Page<BranchPoint>> {
         self.thread_page(thread, ("branch points", "", Direction::Forward), page, |thread_data| {
-            let points = Tree(&thread_data.entries).branch_points().into_iter();
+            let points = LogTree(&thread_data.entries).branch_points().into_iter();
             points.map(|(seq, point)| ((seq, String::new()), point)).collect()
         })
     }
 
     pub(super) fn snapshots(&self, thread: &ThreadId, page: &'a PageRequest) -> Result<Page<Snapshot>> {
-        let by_name = |snapshot: &Snapshot| (0, format!("{}\0{:020}", snapshot.name, snapshot.seq));
+        let name_key = |snapshot: &Snapshot| (0, format!("{}\0{:020}", snapshot.name, snapshot.seq));
         self.thread_page(thread, ("snapshots", "", Direction::Forward), page, |thread_data| {
-            Tree(&thread_data.entries).snapshots().into_iter().map(|snapshot| (by_name(&snapshot), snapshot)).collect()
+            LogTree(&thread_data.entries)
+                .snapshots()
+                .into_iter()
+                .map(|snapshot| (name_key(&snapshot), snapshot))
+                .collect()
         })
     }
 
     pub(super) fn context(&self, id: &ThreadId, request: &ContextRequest) -> Result<ThreadContext> {
         let thread_data = self.tenant.threads.get(id).ok_or_else(|| Error::not_found("thread", id))?;
-        let tree = Tree(&thread_data.entries);
+        let tree = LogTree(&thread_data.entries);
         if let Some(entry) = request.at.as_ref().filter(|entry| tree.find(entry).is_none()) {
             return Err(Error::not_found("entry", entry));
         }
         let at: Option<EntryId> = request.at.clone().or_else(|| tree.head());
-        let mut thread_context = ThreadContext::empty(thread_data.view(self.bug));
+        let mut thread_context = ThreadContext::empty(thread_data.to_thread(self.bug));
         thread_context.context = context(tree, at.as_ref(), request, self.bug);
         thread_context.state.clone_from(&thread_data.state);
-        let views: Vec<_> = thread_data.runs.iter().map(|run| thread_data.view_run(run)).collect();
+        let views: Vec<_> = thread_data.runs.iter().map(|run| thread_data.to_run(run)).collect();
         thread_context.latest_run =
             views.iter().find(|run| Some(&run.id) == thread_data.thread.latest_run.as_ref()).cloned();
         thread_context.open_runs = views.into_iter().filter(|run| !matches!(run.status, RunStatus::Done(_))).collect();
@@ -183,7 +188,7 @@ impl<'a> View<'a> {
     }
 }
 
-fn admits(filter: &ThreadFilter, thread: &Thread) -> bool {
+fn admits_thread(filter: &ThreadFilter, thread: &Thread) -> bool {
     let mut checks = vec![];
     checks.extend(filter.resource_id.as_ref().map(|id| thread.resource_id.as_ref() == Some(id)));
     checks.extend(filter.parent.as_ref().map(|parent| match parent {

@@ -9,48 +9,53 @@ use store_core::{
 use super::{
     bug::Bug,
     commit::Environment,
-    model_data::{Tenant, ThreadData, record},
+    model_data::{TenantData, ThreadData, record_from_json},
 };
 
-/// Returns the run of a commit as it is after the commit.
+/// Returns the run that a commit creates or changes, as it is after the commit.
 pub(super) fn run_after_commit(
-    tenant: &Tenant,
+    tenant: &TenantData,
     thread_data: &ThreadData,
     commit: &Commit,
     env: &Environment<'_>,
 ) -> Result<Option<Run>> {
     let Some(change) = &commit.run else { return Ok(None) };
-    let mut found = tenant.run(&change.id).filter(|(other, _)| other.thread.id != commit.thread);
-    if env.bug == Some(Bug::RunTakenOver) {
-        found = None;
+    let mut run_of_other_thread = tenant.find_run(&change.id).filter(|(other, _)| other.thread.id != commit.thread);
+    if env.bug == Some(Bug::RunIdOfAnotherThread) {
+        run_of_other_thread = None;
     }
-    if found.is_some() {
+    if run_of_other_thread.is_some() {
         return Err(Error::already_exists("run", &change.id).in_part("run"));
     }
     let stored = thread_data.runs.iter().find(|run| run.id == change.id);
-    let length = (thread_data.entries.len() + commit.consume.len() + commit.entries.len()) as u64;
-    let run = changed_run(stored, commit, change, (length, env)).map_err(|e| e.in_part("run"))?;
+    let log_length = (thread_data.entries.len() + commit.consume.len() + commit.entries.len()) as u64;
+    let run = changed_run(stored, commit, change, (log_length, env)).map_err(|e| e.in_part("run"))?;
     if stored.is_none()
         && let Some(parent) = &run.parent_run
-        && tenant.run(parent).is_none()
+        && tenant.find_run(parent).is_none()
     {
         return Err(Error::not_found("parent run", parent).in_part("run"));
     }
     Ok(Some(run))
 }
 
-fn changed_run(stored: Option<&Run>, commit: &Commit, change: &RunChange, at: (u64, &Environment<'_>)) -> Result<Run> {
-    let (length, env) = at;
+fn changed_run(
+    stored: Option<&Run>,
+    commit: &Commit,
+    change: &RunChange,
+    length_and_env: (u64, &Environment<'_>),
+) -> Result<Run> {
+    let (log_length, env) = length_and_env;
     let mut run = match stored {
         Some(run) => run.clone(),
         None => new_run(commit, change, env.now)?,
     };
     if let Some(stored) = stored {
         check_transition(stored, change, env.bug)?;
-        check_unchangeable(stored, change)?;
+        check_fixed_fields(stored, change)?;
     }
     for range in change.input.iter().chain(&change.output) {
-        if range.from < 1 || range.to < range.from || length < range.to {
+        if range.from < 1 || range.to < range.from || log_length < range.to {
             return Err(Error::invalid("range", "it is not within the log"));
         }
     }
@@ -66,7 +71,7 @@ fn changed_run(stored: Option<&Run>, commit: &Commit, change: &RunChange, at: (u
         run.state.remove(key);
         run.state.extend(value.iter().map(|value| (key.clone(), value.clone())));
     }
-    run.status = cut(&change.status, env.limits);
+    run.status = truncate_error_text(&change.status, env.limits);
     run.updated_at = run.updated_at.max(env.now);
     match run.status.phase() {
         RunPhase::Running => run.started_at = run.started_at.or(Some(run.updated_at)),
@@ -79,7 +84,7 @@ fn changed_run(stored: Option<&Run>, commit: &Commit, change: &RunChange, at: (u
 
 fn new_run(commit: &Commit, change: &RunChange, now: Timestamp) -> Result<Run> {
     let agent = change.agent.as_ref().ok_or_else(|| Error::invalid("agent", "a new run needs an agent"))?;
-    let mut run: Run = record(&json!({
+    let mut run: Run = record_from_json(&json!({
         "id": change.id, "thread": commit.thread, "agent": agent, "status": {"created": {}},
         "created_at": now, "updated_at": now,
     }))?;
@@ -101,7 +106,7 @@ fn check_transition(stored: &Run, change: &RunChange, bug: Option<Bug>) -> Resul
     if allowed { Ok(()) } else { Err(Error::invalid_transition("run", &stored.id, from.name(), to.name())) }
 }
 
-fn check_unchangeable(stored: &Run, change: &RunChange) -> Result<()> {
+fn check_fixed_fields(stored: &Run, change: &RunChange) -> Result<()> {
     let refuse_if = |field: &str, differs: bool| {
         if differs { Err(Error::invalid(format!("run.{field}"), "this change is not allowed")) } else { Ok(()) }
     };
@@ -135,7 +140,7 @@ fn append_ranges(old: &[EntryRange], new: &[EntryRange]) -> Vec<EntryRange> {
 }
 
 /// Cuts the error text of a failed run at its limit (ER-10).
-fn cut(status: &RunStatus, limits: &Limits) -> RunStatus {
+fn truncate_error_text(status: &RunStatus, limits: &Limits) -> RunStatus {
     let mut status = status.clone();
     if let RunStatus::Done(completion) = &mut status
         && let RunOutcome::Failed { error } = &mut completion.outcome

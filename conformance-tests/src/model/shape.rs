@@ -9,20 +9,20 @@ use store_core::{
 };
 
 /// Refuses a commit that has a wrong shape or exceeds a limit.
-pub(super) fn check(commit: &Commit, limits: &Limits) -> Result<()> {
+pub(super) fn check_shape(commit: &Commit, limits: &Limits) -> Result<()> {
     let Commit { create, key, fence, entries, run, state, consume, .. } = commit;
-    let new = entries.len() + consume.len();
+    let new_entries = entries.len() + consume.len();
     if create.is_none()
         && fence.is_none()
         && commit.events.is_none()
         && commit.outbox.is_empty()
-        && new == 0
+        && new_entries == 0
         && run.is_none()
         && !changes_state(commit)
     {
         return Err(Error::invalid("commit", "it is empty"));
     }
-    if new > 0 && commit.expect == Expect::Any && key.is_none() {
+    if new_entries > 0 && commit.expect == Expect::Any && key.is_none() {
         return Err(Error::invalid("commit", "it has entries, but neither guard nor key"));
     }
     check_limit("entries of a commit", entries.len() as u64, limits.commit_entries)?;
@@ -37,8 +37,8 @@ pub(super) fn check(commit: &Commit, limits: &Limits) -> Result<()> {
     }
     for (at, entry) in entries.iter().enumerate() {
         let earlier = entries.iter().take(at).filter_map(|other| other.id.as_ref());
-        let mut taken = earlier.chain(consume.iter().map(|input| &input.id));
-        if let Some(id) = entry.id.as_ref().filter(|id| taken.any(|other| other == *id)) {
+        let mut used_ids = earlier.chain(consume.iter().map(|input| &input.id));
+        if let Some(id) = entry.id.as_ref().filter(|id| used_ids.any(|other| other == *id)) {
             return Err(Error::already_exists("entry", id).in_part(format!("entries[{at}]")));
         }
         check_entry(entry, limits).map_err(|e| e.in_part(format!("entries[{at}]")))?;
@@ -50,16 +50,16 @@ pub(super) fn check(commit: &Commit, limits: &Limits) -> Result<()> {
         }
     }
     if let Some(events) = &commit.events {
-        let foreign = |scope: &Scope| matches!(scope, Scope::Thread(thread) if *thread != commit.thread);
+        let is_other_thread = |scope: &Scope| matches!(scope, Scope::Thread(thread) if *thread != commit.thread);
         super::events::check_request(events, limits)?;
         if events.fence.is_some() {
             return Err(Error::invalid("events", "they must not have a fence of their own"));
         }
-        if let Some(index) = events.drafts.iter().position(|draft| draft.scopes.iter().any(foreign)) {
+        if let Some(index) = events.drafts.iter().position(|draft| draft.scopes.iter().any(is_other_thread)) {
             return Err(Error::invalid("events", "they belong to another thread").in_part(format!("events[{index}]")));
         }
     }
-    super::outbox::check(commit, limits)?;
+    super::outbox::check_rows(commit, limits)?;
     state.as_ref().map_or(Ok(()), |state| check_state(state, limits)).map_err(|e| e.in_part("state"))
 }
 
@@ -95,9 +95,9 @@ fn check_entry(entry: &NewEntry, limits: &Limits) -> Result<()> {
 
 fn check_state(state: &StateChange, limits: &Limits) -> Result<()> {
     check_limit("state keys of a commit", state.changes.len() as u64, limits.commit_state_keys)?;
-    let mut named = BTreeSet::new();
+    let mut seen_keys = BTreeSet::new();
     for (key, op) in &state.changes {
-        if !named.insert(key) {
+        if !seen_keys.insert(key) {
             return Err(Error::invalid("state", "a key is named twice"));
         }
         match op {

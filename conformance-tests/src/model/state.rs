@@ -8,12 +8,16 @@ use store_core::{
 use super::bug::Bug;
 
 /// Returns the state after `change`.
-pub(super) fn apply(state: &JsonMap, change: &StateChange, with: (&Limits, Option<Bug>)) -> Result<JsonMap> {
-    let (limits, bug) = with;
+pub(super) fn apply_change(
+    state: &JsonMap,
+    change: &StateChange,
+    limits_and_bug: (&Limits, Option<Bug>),
+) -> Result<JsonMap> {
+    let (limits, bug) = limits_and_bug;
     let mut after = if change.clear { JsonMap::new() } else { state.clone() };
     for (key, op) in &change.changes {
         let old = after.remove(key);
-        if let Some(value) = value(old.as_ref(), op, bug).map_err(|e| e.in_part("state"))? {
+        if let Some(value) = value_after(old.as_ref(), op, bug).map_err(|e| e.in_part("state"))? {
             check_limit("record bytes", value.as_str().len() as u64, limits.record_bytes)?;
             after.insert(key.clone(), value);
         }
@@ -30,17 +34,17 @@ pub(super) fn check_totals(state: &JsonMap, limits: &Limits) -> Result<()> {
     check_limit("state bytes", bytes as u64, limits.state_bytes)
 }
 
-fn value(old: Option<&Json>, op: &StateOp, bug: Option<Bug>) -> Result<Option<Json>> {
+fn value_after(old: Option<&Json>, op: &StateOp, bug: Option<Bug>) -> Result<Option<Json>> {
     Ok(match op {
-        StateOp::Set(value) if bug == Some(Bug::NumbersRewritten) => Some(rewritten(value)?),
+        StateOp::Set(value) if bug == Some(Bug::NumbersRewritten) => Some(rewrite_numbers(value)?),
         StateOp::Set(value) => Some(value.clone()),
         StateOp::Remove => None,
-        StateOp::Add(by) if bug == Some(Bug::AddSets) => Some(Json::of(by)?),
+        StateOp::Add(by) if bug == Some(Bug::AddReplacesValue) => Some(Json::of(by)?),
         StateOp::Add(by) => {
-            let sum = number(old)?.unwrap_or(0).checked_add(*by);
+            let sum = parse_number(old)?.unwrap_or(0).checked_add(*by);
             Some(Json::of(&sum.ok_or_else(|| Error::invalid("state", "the sum is too large"))?)?)
         }
-        StateOp::Max(other) => Some(Json::of(&number(old)?.map_or(*other, |old| old.max(*other)))?),
+        StateOp::Max(other) => Some(Json::of(&parse_number(old)?.map_or(*other, |old| old.max(*other)))?),
         StateOp::Append(items) => {
             let mut list: Vec<Json> = match old {
                 None => Vec::new(),
@@ -55,7 +59,7 @@ fn value(old: Option<&Json>, op: &StateOp, bug: Option<Bug>) -> Result<Option<Js
     })
 }
 
-fn number(old: Option<&Json>) -> Result<Option<i64>> {
+fn parse_number(old: Option<&Json>) -> Result<Option<i64>> {
     let parse = |json: &Json| json.as_str().parse().map_err(|_| Error::invalid("state", "it is not a whole number"));
     old.map(parse).transpose()
 }
@@ -84,7 +88,7 @@ fn merge(old: Option<&Json>, new: &Json) -> Result<Json> {
 }
 
 /// Returns a value after its numbers were parsed and written again, as with the planted bug `NumbersRewritten`.
-pub(super) fn rewritten(value: &Json) -> Result<Json> {
+pub(super) fn rewrite_numbers(value: &Json) -> Result<Json> {
     let value: serde_json::Value = value.to()?;
     Json::of(&value)
 }

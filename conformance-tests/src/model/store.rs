@@ -11,29 +11,29 @@ use std::{
 use async_trait::async_trait;
 use store_core::{
     Capabilities, CursorKey, CursorScope, Error, EventDelivery, IdSource, Limits, ManualClock, Page, PageRequest,
-    Result, Store, Survives, TenantId, TenantStores, Uuids, inspect::Inspector,
+    Result, Store, Survives, TenantId, TenantStores, UuidSource, inspect::Inspector,
 };
 
 use super::{
     bug::Bug,
-    handle::{Handle, yield_to_others},
+    handle::{TenantHandle, yield_to_others},
     live::LiveState,
     model_data::ModelData,
-    page::{Cursors, PageReader},
+    page::{CursorTable, PageReader},
 };
 
 /// What all handles of a model share. A store that is opened again shares it with the earlier one.
-pub(super) struct Shared {
+pub(super) struct SharedModel {
     pub(super) clock: ManualClock,
     pub(super) limits: Limits,
-    pub(super) ids: Uuids,
+    pub(super) id_source: UuidSource,
     pub(super) bug: Option<Bug>,
-    pub(super) cursors: Cursors,
+    pub(super) cursors: CursorTable,
     model_data: Mutex<ModelData>,
     live_state: Mutex<LiveState>,
 }
 
-impl Shared {
+impl SharedModel {
     pub(super) fn model_data(&self) -> MutexGuard<'_, ModelData> {
         self.model_data.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -48,9 +48,9 @@ impl Shared {
 /// Its data is in maps and lists behind one lock, and it implements every rule as the contract words it. It need not be
 /// fast.
 pub struct ModelStore {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedModel>,
     capabilities: Capabilities,
-    closed: Arc<AtomicBool>,
+    is_closed: Arc<AtomicBool>,
 }
 
 impl fmt::Debug for ModelStore {
@@ -62,7 +62,7 @@ impl fmt::Debug for ModelStore {
 impl Drop for ModelStore {
     fn drop(&mut self) {
         if self.shared.bug == Some(Bug::HandlesEndWithTheStore) {
-            self.closed.store(true, Ordering::SeqCst);
+            self.is_closed.store(true, Ordering::SeqCst);
         }
     }
 }
@@ -72,24 +72,34 @@ impl ModelStore {
     #[must_use]
     pub fn new(limits: Limits, clock: ManualClock, bug: Option<Bug>) -> Self {
         let mut key = [0; 32];
-        for (byte, random) in key.iter_mut().zip(Uuids.next_id().into_bytes().into_iter().rev()) {
+        for (byte, random) in key.iter_mut().zip(UuidSource.next_id().into_bytes().into_iter().rev()) {
             *byte = random;
         }
-        let cursors = Cursors::new(CursorKey::new(key));
+        let cursors = CursorTable::new(CursorKey::new(key));
         let (model_data, live_state) = (Mutex::default(), Mutex::default());
-        Self::with_shared(Arc::new(Shared { clock, limits, ids: Uuids, bug, cursors, model_data, live_state }))
+        Self::with_shared(Arc::new(SharedModel {
+            clock,
+            limits,
+            id_source: UuidSource,
+            bug,
+            cursors,
+            model_data,
+            live_state,
+        }))
     }
 
-    fn with_shared(shared: Arc<Shared>) -> Self {
+    fn with_shared(shared: Arc<SharedModel>) -> Self {
         let capabilities = Self::capabilities_with(&shared.limits);
-        Self { shared, capabilities, closed: Arc::default() }
+        Self { shared, capabilities, is_closed: Arc::default() }
     }
 
     /// Returns the capabilities of a model with these limits. Its data survives a reopen, because the suite closes and
     /// opens the model in the same process.
     #[must_use]
     pub const fn capabilities_with(limits: &Limits) -> Capabilities {
-        Capabilities::new(Survives::Process, limits.record_bytes).delivering(EventDelivery::Push).fencing()
+        Capabilities::new(Survives::Process, limits.record_bytes)
+            .with_event_delivery(EventDelivery::Push)
+            .with_fencing()
     }
 
     /// Returns a store with the same data, as if this one were closed and opened again.
@@ -98,7 +108,7 @@ impl ModelStore {
         if self.shared.bug == Some(Bug::ReopenForgetsKeys) {
             let mut model_data = self.shared.model_data();
             let all_thread_data = model_data.tenants.values_mut().flat_map(|tenant| tenant.threads.values_mut());
-            all_thread_data.for_each(|thread_data| thread_data.keys.clear());
+            all_thread_data.for_each(|thread_data| thread_data.keyed_commits.clear());
         }
         Self::with_shared(Arc::clone(&self.shared))
     }
@@ -110,8 +120,8 @@ impl ModelStore {
     }
 
     fn check_open(&self) -> Result<()> {
-        let closed = self.closed.load(Ordering::SeqCst) && self.shared.bug != Some(Bug::ClosedAnswers);
-        if closed { Err(Error::closed()) } else { Ok(()) }
+        let is_closed = self.is_closed.load(Ordering::SeqCst) && self.shared.bug != Some(Bug::ClosedStoreUsable);
+        if is_closed { Err(Error::closed()) } else { Ok(()) }
     }
 }
 
@@ -120,10 +130,10 @@ impl Store for ModelStore {
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
         self.check_open()?;
         let deletions = self.shared.model_data().deletions.get(tenant).copied().unwrap_or_default();
-        let (shared, closed) = (Arc::clone(&self.shared), Arc::clone(&self.closed));
-        let handle = Arc::new(Handle { shared, closed, tenant: tenant.clone(), deletions });
+        let (shared, is_closed) = (Arc::clone(&self.shared), Arc::clone(&self.is_closed));
+        let handle = Arc::new(TenantHandle { shared, is_closed, tenant: tenant.clone(), deletions });
         let (commits, mailbox, live) = (Arc::clone(&handle), Arc::clone(&handle), Arc::clone(&handle));
-        Ok(TenantStores::of_threads(commits).with_mailbox(mailbox).with_live(live).with_wake_ups(handle))
+        Ok(TenantStores::from_coordinator(commits).with_mailbox(mailbox).with_live(live).with_wake_ups(handle))
     }
 
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
@@ -131,17 +141,21 @@ impl Store for ModelStore {
         let model_data = self.shared.model_data();
         let scope = CursorScope::new(&TenantId::default_tenant(), "tenants", "");
         let page_reader = PageReader::open(scope, &page, (&self.shared.cursors, self.shared.bug))?;
-        let is_held = |tenant: &super::model_data::Tenant| {
+        let has_data = |tenant: &super::model_data::TenantData| {
             let has_deliveries = !tenant.outbox.is_empty() || !tenant.mailbox.is_empty();
             has_deliveries || !tenant.threads.is_empty() || !tenant.events.is_empty()
         };
-        let held = model_data.tenants.iter().filter(|(_, tenant)| is_held(tenant));
-        Ok(page_reader.page(held.map(|(name, _)| ((0, name.to_string()), name.clone())).collect(), false, 0))
+        let tenants_with_data = model_data.tenants.iter().filter(|(_, tenant)| has_data(tenant));
+        Ok(page_reader.page(
+            tenants_with_data.map(|(name, _)| ((0, name.to_string()), name.clone())).collect(),
+            false,
+            0,
+        ))
     }
 
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
         self.check_open()?;
-        if self.shared.bug == Some(Bug::DeletionNotGoneOnWith) {
+        if self.shared.bug == Some(Bug::RepeatedDeletionDoesNothing) {
             let deletions = self.shared.model_data().deletions.insert(tenant.clone(), 1);
             if deletions.is_some() {
                 return Ok(());
@@ -152,10 +166,10 @@ impl Store for ModelStore {
         }
         let mut model_data = self.shared.model_data();
         *model_data.deletions.entry(tenant.clone()).or_default() += 1;
-        let gone = model_data.tenants.remove(tenant);
-        model_data.before.remove(tenant);
+        let deleted_data = model_data.tenants.remove(tenant);
+        model_data.previous_tenants.remove(tenant);
         if self.shared.bug == Some(Bug::DeletedTenantReturns) {
-            model_data.before.extend(gone.map(|gone| (tenant.clone(), gone)));
+            model_data.previous_tenants.extend(deleted_data.map(|deleted_data| (tenant.clone(), deleted_data)));
         }
         Ok(())
     }
@@ -170,7 +184,7 @@ impl Store for ModelStore {
     }
 
     async fn close(&self) -> Result<()> {
-        self.closed.store(true, Ordering::SeqCst);
+        self.is_closed.store(true, Ordering::SeqCst);
         Ok(())
     }
 

@@ -9,9 +9,9 @@ use store_core::{Body, BranchPoint, Entry, EntryId, Leaf, Snapshot, TokenCounts}
 
 /// The log as a tree.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Tree<'a>(pub(super) &'a [Arc<Entry>]);
+pub(super) struct LogTree<'a>(pub(super) &'a [Arc<Entry>]);
 
-impl<'a> Tree<'a> {
+impl<'a> LogTree<'a> {
     /// Returns the entry with this id.
     pub(super) fn find(self, id: &EntryId) -> Option<&'a Arc<Entry>> {
         self.0.iter().find(|entry| entry.id == *id)
@@ -31,10 +31,10 @@ impl<'a> Tree<'a> {
     }
 
     /// Returns the path of an entry, from its root (EN-12). For a side entry this is the path of its parent.
-    pub(super) fn path(self, at: Option<&EntryId>) -> Vec<&'a Arc<Entry>> {
+    pub(super) fn path(self, entry_id: Option<&EntryId>) -> Vec<&'a Arc<Entry>> {
         let by_id: BTreeMap<_, _> = self.0.iter().map(|entry| (&entry.id, entry)).collect();
         let mut path = Vec::new();
-        let mut next = at;
+        let mut next = entry_id;
         while let Some(entry) = next.and_then(|id| by_id.get(id).copied()) {
             if !entry.side {
                 path.push(entry);
@@ -53,7 +53,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Returns an entry as a leaf, with the length of its path.
-    pub(super) fn leaf_of(self, entry: &Entry) -> Leaf {
+    pub(super) fn to_leaf(self, entry: &Entry) -> Leaf {
         let length = self.path(Some(&entry.id)).len() as u64;
         Leaf::new(entry.id.clone(), entry.seq, length, entry.timestamp)
     }
@@ -72,7 +72,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Returns the current name of a checkpoint: that of its newest label, or else its own (EN-25, EN-30).
-    pub(super) fn name(self, checkpoint: &Entry) -> Option<String> {
+    pub(super) fn checkpoint_name(self, checkpoint: &Entry) -> Option<String> {
         let Body::Checkpoint(body) = &*checkpoint.body else { return None };
         let label = self.0.iter().rev().find_map(|entry| match &*entry.body {
             Body::Label(label) if label.target == checkpoint.id => Some(label.text.clone()),
@@ -84,7 +84,9 @@ impl<'a> Tree<'a> {
     /// Returns the checkpoints that have a name, by name and then by sequence number (EN-30).
     pub(super) fn snapshots(self) -> Vec<Snapshot> {
         let named = self.0.iter().filter_map(|entry| match &*entry.body {
-            Body::Checkpoint(body) => Some(Snapshot::new(self.name(entry)?, body.number, self.leaf_of(entry))),
+            Body::Checkpoint(body) => {
+                Some(Snapshot::new(self.checkpoint_name(entry)?, body.number, self.to_leaf(entry)))
+            }
             _ => None,
         });
         let mut snapshots: Vec<_> = named.collect();
@@ -93,8 +95,8 @@ impl<'a> Tree<'a> {
     }
 
     /// Returns the number of the next checkpoint below an entry (EN-21), or `None` after the largest possible number.
-    pub(super) fn next_checkpoint(self, at: Option<&EntryId>) -> Option<u64> {
-        let nearest = self.path(at).into_iter().rev().find_map(|entry| match &*entry.body {
+    pub(super) fn next_checkpoint(self, entry_id: Option<&EntryId>) -> Option<u64> {
+        let nearest = self.path(entry_id).into_iter().rev().find_map(|entry| match &*entry.body {
             Body::Checkpoint(checkpoint) => Some(checkpoint.number),
             _ => None,
         });
@@ -103,43 +105,47 @@ impl<'a> Tree<'a> {
 
     /// Returns the newest context size of a path since its last compaction (EN-29).
     ///
-    /// A side entry with a size counts if it was committed before the next entry of the path. If `at` is itself a side
-    /// entry, later side entries do not count.
-    pub(super) fn context_size(self, at: Option<&EntryId>) -> Option<u64> {
-        let side = at.and_then(|at| self.find(at)).filter(|entry| entry.side);
-        if let Some(Body::Usage(usage)) = side.map(|entry| &*entry.body)
+    /// A side entry with a size counts if it was committed before the next entry of the path. If `entry_id` is itself
+    /// a side entry, later side entries do not count.
+    pub(super) fn context_size(self, entry_id: Option<&EntryId>) -> Option<u64> {
+        let side_entry = entry_id.and_then(|entry_id| self.find(entry_id)).filter(|entry| entry.side);
+        if let Some(Body::Usage(usage)) = side_entry.map(|entry| &*entry.body)
             && usage.context_size.is_some()
         {
             return usage.context_size;
         }
-        let mut before = side.map_or(u64::MAX, |entry| entry.seq);
-        for entry in self.path(at).into_iter().rev() {
-            let beside = self.0.iter().rev().find_map(|side| match &*side.body {
-                Body::Usage(usage) if side.side && side.parent.as_ref() == Some(&entry.id) && side.seq < before => {
+        let mut side_seq_limit = side_entry.map_or(u64::MAX, |entry| entry.seq);
+        for entry in self.path(entry_id).into_iter().rev() {
+            let size_of_side_entry = self.0.iter().rev().find_map(|side_entry| match &*side_entry.body {
+                Body::Usage(usage)
+                    if side_entry.side
+                        && side_entry.parent.as_ref() == Some(&entry.id)
+                        && side_entry.seq < side_seq_limit =>
+                {
                     usage.context_size
                 }
                 _ => None,
             });
-            let own = match &*entry.body {
+            let size_of_entry = match &*entry.body {
                 Body::Message(message) => {
-                    message.usage.as_ref().map(|usage| context_size(&usage.tokens)).filter(|size| *size > 0)
+                    message.usage.as_ref().map(|usage| total_context_size(&usage.tokens)).filter(|size| *size > 0)
                 }
                 Body::Usage(usage) => usage.context_size,
                 _ => None,
             };
-            if let Some(size) = beside.or(own) {
+            if let Some(size) = size_of_side_entry.or(size_of_entry) {
                 return Some(size);
             }
             if matches!(*entry.body, Body::Compaction(_)) {
                 return None;
             }
-            before = entry.seq;
+            side_seq_limit = entry.seq;
         }
         None
     }
 }
 
-fn context_size(tokens: &TokenCounts) -> u64 {
+fn total_context_size(tokens: &TokenCounts) -> u64 {
     [tokens.cache_read, tokens.cache_write, tokens.output].into_iter().fold(tokens.input, u64::saturating_add)
 }
 
@@ -153,7 +159,7 @@ pub(super) fn token_counts_of(entry: &Entry) -> Option<&TokenCounts> {
 }
 
 /// Adds up token counts.
-pub(super) fn sum<'a>(counts: impl Iterator<Item = &'a TokenCounts>) -> TokenCounts {
+pub(super) fn sum_token_counts<'a>(counts: impl Iterator<Item = &'a TokenCounts>) -> TokenCounts {
     let mut sum = TokenCounts::default();
     for count in counts {
         sum.input = sum.input.saturating_add(count.input);

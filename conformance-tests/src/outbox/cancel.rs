@@ -9,50 +9,52 @@ use store_core::{
     ThreadId, Timestamp,
 };
 
-use super::draft::{LEASE, claim, claim_one, commit_rows, dead_letter, mail_claim, mail_row, new_row, outbox};
+use super::helpers::{
+    LEASE, claim_one_row, claim_rows, commit_rows, dead_letter, mail_claim_request, mail_row, new_row, outbox,
+};
 use crate::{
     Failure, Given, Verdict,
     call::{Calls, call},
     check::{expect_eq, expect_some},
     given::id,
-    sweep::{SETTLE_DELAY, Sweep, SweepTarget, poll_then_drop},
+    sweep::{CancelSweep, LATE_EFFECT_DELAY, SweepTarget, poll_then_drop},
     unknown_outcome::{Resolution, ResolveOutcome, check_unknown_outcomes, missing_resolution},
 };
 
 /// The number of claims that the case drops, each after one, two or three polls.
-const DROPPED_CLAIMS: usize = 30;
+const DROPPED_CLAIM_COUNT: usize = 30;
 /// How often the case tries to claim the row of a dropped claim. With the delay after each try, this takes 10 s.
-const MAX_CHECKS: usize = 500;
+const MAX_CLAIM_TRIES: usize = 500;
 
 /// If the future of a claim is dropped before it returns, the claim is released within 10 s. The number of attempts of
 /// the row does not change.
 pub(super) async fn a_claim_that_was_not_received_is_released(given: &Given) -> Verdict {
     commit_rows(given, [mail_row("a")]).await?;
-    for number in 0..DROPPED_CLAIMS {
+    for number in 0..DROPPED_CLAIM_COUNT {
         let store = outbox(given)?;
-        let answer = poll_then_drop(Box::pin(store.claim_outbox(mail_claim(1))), 1 + number % 3).await?;
-        let held = match answer.map(|claimed| claimed.rows).unwrap_or_default().pop() {
+        let answer = poll_then_drop(Box::pin(store.claim_outbox(mail_claim_request(1))), 1 + number % 3).await?;
+        let claimed_row = match answer.map(|claimed| claimed.rows).unwrap_or_default().pop() {
             Some(received) => received,
             None => claim_after_release(given).await?,
         };
-        expect_eq(held.row.attempts, 0)?;
-        store.settle_outbox(vec![held.settle(OutboxSettlement::Release)]).await?.remove(0)?;
+        expect_eq(claimed_row.row.attempts, 0)?;
+        store.settle_outbox(vec![claimed_row.settle(OutboxSettlement::Release)]).await?.remove(0)?;
     }
     Ok(())
 }
 
 async fn claim_after_release(given: &Given) -> Result<ClaimedOutboxRow, Failure> {
-    for _ in 0..MAX_CHECKS {
-        if let Some(held) = claim(given, 1).await?.pop() {
-            return Ok(held);
+    for _ in 0..MAX_CLAIM_TRIES {
+        if let Some(claimed_row) = claim_rows(given, 1).await?.pop() {
+            return Ok(claimed_row);
         }
-        tokio::time::sleep(SETTLE_DELAY).await;
+        tokio::time::sleep(LATE_EFFECT_DELAY).await;
     }
     Err(Failure::new("the row of a dropped claim was not released within 10 s"))
 }
 
-/// The calls of [`OutboxSweepTarget`] that change something.
-const CHANGING: [&str; 6] =
+/// The names of the calls of [`OutboxSweepTarget`] that change something.
+const CHANGING_CALLS: [&str; 6] =
     ["commit", "claim_outbox", "extend_outbox", "settle_outbox", "requeue_outbox", "purge_outbox"];
 
 /// An outbox in which the lane `t` has a dead letter, a claimed row and a pending row.
@@ -63,8 +65,8 @@ struct OutboxSweepTarget {
 
 /// The dead letter and the claimed row of a lane.
 struct Prepared {
-    dead: OutboxId,
-    held: ClaimedOutboxRow,
+    dead_letter_id: OutboxId,
+    claimed_row: ClaimedOutboxRow,
 }
 
 impl OutboxSweepTarget {
@@ -75,17 +77,17 @@ impl OutboxSweepTarget {
 
     async fn commit_and_claim_row(&self, t: &ThreadId) -> Result<ClaimedOutboxRow, Failure> {
         self.commit_row(t).await?;
-        expect_some(self.outbox.claim_outbox(claim_one_of(t)).await?.rows.pop(), "row")
+        expect_some(self.outbox.claim_outbox(one_row_claim_request(t)).await?.rows.pop(), "row")
     }
 }
 
 /// A request to claim a row of the lane `t`.
-fn claim_one_of(t: &ThreadId) -> ClaimOutbox {
+fn one_row_claim_request(t: &ThreadId) -> ClaimOutbox {
     ClaimOutbox::new(id(t.as_str()), id("w"), 1).with_lease(LEASE)
 }
 
 /// A commit of one row, with a commit key.
-fn keyed_commit(t: &ThreadId) -> Commit {
+fn keyed_row_commit(t: &ThreadId) -> Commit {
     Commit::new(t.clone()).with_key(id("dropped")).with_outbox([new_row(t.as_str(), "b", "x")])
 }
 
@@ -94,56 +96,56 @@ impl SweepTarget for OutboxSweepTarget {
     type Prepared = Prepared;
 
     async fn prepare(&self, _given: &Given, t: &ThreadId) -> Result<Prepared, Failure> {
-        let gone = self.commit_and_claim_row(t).await?;
-        self.outbox.settle_outbox(vec![gone.settle(dead_letter())]).await?.remove(0)?;
-        let held = self.commit_and_claim_row(t).await?;
+        let dead_row = self.commit_and_claim_row(t).await?;
+        self.outbox.settle_outbox(vec![dead_row.settle(dead_letter())]).await?.remove(0)?;
+        let claimed_row = self.commit_and_claim_row(t).await?;
         self.commit_row(t).await?;
-        Ok(Prepared { dead: gone.row.id, held })
+        Ok(Prepared { dead_letter_id: dead_row.row.id, claimed_row })
     }
 
     fn calls<'a>(&'a self, t: &'a ThreadId, prepared: &'a Prepared) -> Calls<'a> {
-        let (store, Prepared { dead, held }) = (&self.outbox, prepared);
+        let (store, Prepared { dead_letter_id, claimed_row }) = (&self.outbox, prepared);
         let filter = || OutboxFilter::default().of_lane(id(t.as_str()));
         vec![
-            ("commit", call(self.commits.commit(keyed_commit(t)))),
-            ("claim_outbox", call(store.claim_outbox(claim_one_of(t)))),
-            ("extend_outbox", call(store.extend_outbox(held.extend(LEASE * 10)))),
-            ("settle_outbox", call(store.settle_outbox(vec![held.settle(OutboxSettlement::Delivered)]))),
-            ("load_outbox", call(store.load_outbox(dead))),
+            ("commit", call(self.commits.commit(keyed_row_commit(t)))),
+            ("claim_outbox", call(store.claim_outbox(one_row_claim_request(t)))),
+            ("extend_outbox", call(store.extend_outbox(claimed_row.extend(LEASE * 10)))),
+            ("settle_outbox", call(store.settle_outbox(vec![claimed_row.settle(OutboxSettlement::Delivered)]))),
+            ("load_outbox", call(store.load_outbox(dead_letter_id))),
             ("list_outbox", call(store.list_outbox(OutboxQuery::new(filter())))),
             ("count_outbox", call(async move { store.count_outbox(&filter()).await })),
-            ("requeue_outbox", call(store.requeue_outbox(RequeueOutbox::ids([dead.clone()])))),
+            ("requeue_outbox", call(store.requeue_outbox(RequeueOutbox::ids([dead_letter_id.clone()])))),
             ("purge_outbox", call(store.purge_outbox(PurgeOutbox::new(Timestamp::MAX)))),
         ]
     }
 
     async fn describe(&self, t: &ThreadId) -> Result<String, Failure> {
         let query = OutboxQuery::new(OutboxFilter::default().of_lane(id(t.as_str())));
-        let mut seen = String::new();
+        let mut description = String::new();
         for row in self.outbox.list_outbox(query).await?.items {
-            seen += &format!("{} {:?} {}", row.target, row.status, row.attempts);
+            description += &format!("{} {:?} {}", row.target, row.status, row.attempts);
             if let Some(claim) = row.claim {
                 let lease = Duration::from_millis(claim.lease_until.as_millis() - row.updated_at.as_millis());
-                seen += &format!(" long {}", lease > LEASE * 5);
+                description += &format!(" long {}", lease > LEASE * 5);
             }
-            seen += ", ";
+            description += ", ";
         }
-        Ok(seen)
+        Ok(description)
     }
 
     async fn make_refused_calls(&self, t: &ThreadId) {
         let (unknown, token) = (|| id::<OutboxId>("unknown"), || ClaimToken::new("another"));
         let other = || Commit::new(t.clone()).with_outbox([new_row("another", "b", "x")]);
-        let wrong = store_core::Expect::Version(store_core::Version::new(1_000, 1, 0));
+        let wrong_version = store_core::Expect::Version(store_core::Version::new(1_000, 1, 0));
         let _refused = tokio::join!(
             self.outbox.settle_outbox(vec![SettleOutbox::new(unknown(), token(), OutboxSettlement::Delivered)]),
             self.outbox.extend_outbox(ExtendOutbox::new(unknown(), token(), LEASE)),
             self.outbox.requeue_outbox(RequeueOutbox::ids([unknown()])),
-            self.commits.commit(other().expecting(wrong))
+            self.commits.commit(other().expecting(wrong_version))
         );
     }
 
-    async fn write(&self, t: &ThreadId) -> Verdict {
+    async fn check_nothing_locked(&self, t: &ThreadId) -> Verdict {
         self.commit_row(t).await?;
         self.commit_row(&id("another")).await?;
         Ok(self.outbox.purge_outbox(PurgeOutbox::new(Timestamp::MAX)).await.map(drop)?)
@@ -153,31 +155,31 @@ impl SweepTarget for OutboxSweepTarget {
 #[async_trait]
 impl ResolveOutcome for OutboxSweepTarget {
     async fn resolve_outcome(&self, call: &str, t: &ThreadId, prepared: &Prepared) -> Result<Resolution, Failure> {
-        let (store, Prepared { dead, held }) = (&self.outbox, prepared);
+        let (store, Prepared { dead_letter_id, claimed_row }) = (&self.outbox, prepared);
         let status = async |row: &OutboxId| {
             let found = store.load_outbox(row).await?;
             Ok::<_, Failure>(expect_some(found, "row")?.status)
         };
         Ok(match call {
-            "commit" => Resolution::ByRepeat(self.commits.commit(keyed_commit(t)).await?.deduplicated),
+            "commit" => Resolution::ByRepeat(self.commits.commit(keyed_row_commit(t)).await?.deduplicated),
             // If the claim took effect, its row cannot be claimed again before the lease has expired.
-            "claim_outbox" => Resolution::ByRepeat(store.claim_outbox(claim_one_of(t)).await?.rows.is_empty()),
+            "claim_outbox" => Resolution::ByRepeat(store.claim_outbox(one_row_claim_request(t)).await?.rows.is_empty()),
             "extend_outbox" => {
-                store.extend_outbox(held.extend(LEASE * 10)).await?;
+                store.extend_outbox(claimed_row.extend(LEASE * 10)).await?;
                 Resolution::Idempotent
             }
             "settle_outbox" => {
-                match store.settle_outbox(vec![held.settle(OutboxSettlement::Delivered)]).await?.remove(0) {
+                match store.settle_outbox(vec![claimed_row.settle(OutboxSettlement::Delivered)]).await?.remove(0) {
                     Ok(_) => Resolution::ByRepeat(false),
                     Err(lost) => {
                         expect_eq(lost.kind(), ErrorKind::ClaimLost)?;
-                        Resolution::ByRepeat(status(&held.row.id).await? == OutboxStatus::Delivered)
+                        Resolution::ByRepeat(status(&claimed_row.row.id).await? == OutboxStatus::Delivered)
                     }
                 }
             }
             "requeue_outbox" => {
-                let again = store.requeue_outbox(RequeueOutbox::ids([dead.clone()])).await?.remove(0).outcome;
-                expect_eq(status(dead).await?, OutboxStatus::Pending)?;
+                let again = store.requeue_outbox(RequeueOutbox::ids([dead_letter_id.clone()])).await?.remove(0).outcome;
+                expect_eq(status(dead_letter_id).await?, OutboxStatus::Pending)?;
                 Resolution::ByRepeat(again.is_err())
             }
             "purge_outbox" => {
@@ -196,22 +198,22 @@ fn sweep_target(given: &Given) -> Result<OutboxSweepTarget, Failure> {
 /// If a call on an outbox is dropped at any await, it takes effect in full before the next call of the same handle, or
 /// never. A dropped claim is released.
 pub(super) async fn a_dropped_call_on_an_outbox_is_all_or_nothing(given: &Given) -> Verdict {
-    Sweep::new(sweep_target(given)?).run(given, &CHANGING).await
+    CancelSweep::new(sweep_target(given)?).run(given, &CHANGING_CALLS).await
 }
 
 /// If the answer of a call on an outbox is lost, the caller can find out whether the call took effect, as the
 /// documentation of the method says.
 pub(super) async fn an_unknown_outcome_on_an_outbox_can_be_resolved(given: &Given) -> Verdict {
-    check_unknown_outcomes(given, sweep_target(given)?, &CHANGING).await
+    check_unknown_outcomes(given, sweep_target(given)?, &CHANGING_CALLS).await
 }
 
 /// If the answer of a claim is lost, its row can be claimed again, once, after the lease has expired. The lost attempt
 /// is counted.
 pub(super) async fn an_unknown_claim_becomes_claimable_when_its_lease_expires(given: &Given) -> Verdict {
     commit_rows(given, [mail_row("a")]).await?;
-    drop(outbox(given)?.claim_outbox(mail_claim(1)).await?);
-    expect_eq(claim(given, 1).await?.len(), 0)?;
+    drop(outbox(given)?.claim_outbox(mail_claim_request(1)).await?);
+    expect_eq(claim_rows(given, 1).await?.len(), 0)?;
     given.advance(LEASE).await;
-    expect_eq(claim_one(given).await?.row.attempts, 1)?;
-    expect_eq(claim(given, 1).await?.len(), 0)
+    expect_eq(claim_one_row(given).await?.row.attempts, 1)?;
+    expect_eq(claim_rows(given, 1).await?.len(), 0)
 }

@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use store_core::{
-    Commit, DeleteRequest, ErrorKind, Expect, OutboxFilter, OutboxSettlement, OutboxStatus, Silent, StateChange,
+    Commit, DeleteRequest, ErrorKind, Expect, IgnoreProgress, OutboxFilter, OutboxSettlement, OutboxStatus, StateChange,
 };
 
-use super::draft::{
-    all_rows, claim, claim_one, commit_rows, expect_claim, load, mail_row, new_row, outbox, payloads, settle,
+use super::helpers::{
+    all_rows, claim_one_row, claim_rows, commit_rows, expect_claimed_payloads, load_row, mail_row, new_row, outbox,
+    payloads, try_settle,
 };
 use crate::{
     Given, Verdict,
     check::{expect, expect_eq, expect_kind},
-    given::{id, keyed_commit_with_message, race},
-    log::draft::{json, user_entry},
+    given::{id, keyed_commit_with_message, run_concurrently},
+    log::entry_drafts::{json, user_entry},
 };
 
 /// The rows of a commit are written together with it. They are pending and have no attempts, and the receipt has their
@@ -23,16 +24,16 @@ pub(super) async fn outbox_rows_are_written_with_their_commit(given: &Given) -> 
     let commit = keyed_commit_with_message(&id("t"), "k", "x").with_outbox([draft, mail_row("y")]);
     let receipt = given.commit(commit).await?;
     expect_eq(receipt.outbox.len(), 2)?;
-    let found = load(given, &receipt.outbox[0]).await?;
+    let found = load_row(given, &receipt.outbox[0]).await?;
     expect_eq((found.lane.as_str(), found.target.as_str(), found.payload.as_str()), ("mail", "ada", "\"x\""))?;
     expect_eq((&found.order_key, &found.dedupe_key), (&Some(id("o")), &Some(id("d"))))?;
     expect_eq((found.status, found.attempts, found.max_attempts), (OutboxStatus::Pending, 0, 3))?;
     expect_eq((found.claim, found.last_error, found.finished_at), (None, None, None))?;
     expect_eq((found.created_at, found.available_at), (receipt.time, receipt.time))?;
-    let second = load(given, &receipt.outbox[1]).await?;
+    let second = load_row(given, &receipt.outbox[1]).await?;
     expect_eq((second.payload.as_str(), second.max_attempts), ("\"y\"", 5))?;
-    let alone = given.commit(Commit::new(id("t")).with_outbox([mail_row("z")])).await?;
-    expect_eq((alone.version, alone.entry_ids.len(), alone.outbox.len()), (receipt.version, 0, 1))?;
+    let rows_only = given.commit(Commit::new(id("t")).with_outbox([mail_row("z")])).await?;
+    expect_eq((rows_only.version, rows_only.entry_ids.len(), rows_only.outbox.len()), (receipt.version, 0, 1))?;
     expect_eq(outbox(given)?.load_outbox(&id("unknown")).await?, None)
 }
 
@@ -53,7 +54,7 @@ pub(super) async fn a_refused_commit_writes_no_row(given: &Given) -> Verdict {
         expect_kind(given.commits()?.commit(commit).await, kind)?;
         expect_eq(payloads(&all_rows(given).await?), "first")?;
         expect_eq(given.thread(&id("t")).await?.state_revision, 0)?;
-        expect_eq(given.log(&id("t")).await?.len(), 1)?;
+        expect_eq(given.read_log(&id("t")).await?.len(), 1)?;
     }
     given.expect_accepted(commit().with_outbox([mail_row("a")])).await?;
     expect_eq(payloads(&all_rows(given).await?), "first a")
@@ -77,50 +78,51 @@ pub(super) async fn consumers_see_all_rows_of_a_commit_or_none(given: &Given) ->
     const COMMITS: usize = 40;
     let commits = given.commits()?;
     let rows = outbox(given)?;
-    let counted = race(4, |task| {
+    let counted = run_concurrently(4, |task| {
         let (commits, rows) = (Arc::clone(&commits), Arc::clone(&rows));
         async move {
-            let mut odd = 0;
+            let mut rows_of_partial_commits = 0;
             for at in 0..COMMITS {
                 if task % 2 == 0 {
                     let three = (0..3).map(|_| mail_row(&format!("{task}.{at}")));
                     let _receipt = commits.commit(Commit::new(id(&format!("t-{task}"))).with_outbox(three)).await?;
                 } else {
-                    odd += rows.count_outbox(&OutboxFilter::default()).await?.pending % 3;
+                    rows_of_partial_commits += rows.count_outbox(&OutboxFilter::default()).await?.pending % 3;
                 }
             }
-            Ok::<_, store_core::Error>(odd)
+            Ok::<_, store_core::Error>(rows_of_partial_commits)
         }
     });
-    let odd: u64 = counted.await.into_iter().collect::<store_core::Result<Vec<_>>>()?.into_iter().sum();
-    expect_eq(odd, 0)?;
-    expect_eq(claim(given, 1_000).await?.len(), 6 * COMMITS)
+    let rows_of_partial_commits: u64 =
+        counted.await.into_iter().collect::<store_core::Result<Vec<_>>>()?.into_iter().sum();
+    expect_eq(rows_of_partial_commits, 0)?;
+    expect_eq(claim_rows(given, 1_000).await?.len(), 6 * COMMITS)
 }
 
 /// Rows, claims and settlements survive a reopen. An earlier claim can still be settled, and no row is claimed twice.
 pub(super) async fn outbox_rows_survive_a_reopen(given: &Given) -> Verdict {
     commit_rows(given, ["a", "b", "c"].map(mail_row)).await?;
-    let (first, second) = (claim_one(given).await?, claim_one(given).await?);
-    settle(given, &first, OutboxSettlement::Delivered).await??;
+    let (first, second) = (claim_one_row(given).await?, claim_one_row(given).await?);
+    try_settle(given, &first, OutboxSettlement::Delivered).await??;
     let before = all_rows(given).await?;
     given.reopen().await?;
     expect_eq(all_rows(given).await?, before)?;
-    settle(given, &second, OutboxSettlement::Delivered).await??;
-    expect_claim(given, "c").await?;
+    try_settle(given, &second, OutboxSettlement::Delivered).await??;
+    expect_claimed_payloads(given, "c").await?;
     given.reopen().await?;
-    expect_claim(given, "").await
+    expect_claimed_payloads(given, "").await
 }
 
 /// Deleting a thread does not remove the rows of its commits. They can be claimed and settled as before.
 pub(super) async fn outbox_rows_survive_the_deletion_of_their_thread(given: &Given) -> Verdict {
     commit_rows(given, ["a", "b"].map(mail_row)).await?;
-    let held = claim_one(given).await?;
+    let held = claim_one_row(given).await?;
     let threads = given.threads()?;
     threads.delete_thread(&id("t"), DeleteRequest::default()).await?;
-    threads.purge_deleted(&Silent).await?;
+    threads.purge_deleted(&IgnoreProgress).await?;
     expect_eq(payloads(&all_rows(given).await?), "a b")?;
-    settle(given, &held, OutboxSettlement::Delivered).await??;
-    let other = claim_one(given).await?;
+    try_settle(given, &held, OutboxSettlement::Delivered).await??;
+    let other = claim_one_row(given).await?;
     expect_eq((other.row.payload.as_str(), other.row.thread), ("\"b\"", id("t")))
 }
 
@@ -134,20 +136,20 @@ pub(super) async fn a_row_needs_at_least_one_attempt(given: &Given) -> Verdict {
 
 /// A commit with 1,000 rows is accepted. A commit with more rows is refused.
 pub(super) async fn a_commit_has_a_thousand_rows_at_most(given: &Given) -> Verdict {
-    let many = |count: usize| (0..count).map(|at| mail_row(&format!("{at}")));
-    expect_eq(commit_rows(given, many(1_000)).await?.len(), 1_000)?;
-    let commit = Commit::new(id("t")).with_outbox(many(1_001));
+    let numbered_rows = |count: usize| (0..count).map(|at| mail_row(&format!("{at}")));
+    expect_eq(commit_rows(given, numbered_rows(1_000)).await?.len(), 1_000)?;
+    let commit = Commit::new(id("t")).with_outbox(numbered_rows(1_001));
     expect_kind(given.commits()?.commit(commit).await, ErrorKind::LimitExceeded)?;
-    expect_eq(claim(given, 1_000).await?.len(), 1_000)
+    expect_eq(claim_rows(given, 1_000).await?.len(), 1_000)
 }
 
 /// A payload whose size is exactly the limit of a record is accepted. One byte more is refused.
 pub(super) async fn a_payload_has_a_limit(given: &Given) -> Verdict {
-    let small = given.with_limits(|limits| limits.record_bytes = 1_000).await?;
-    let sized = |bytes: usize| mail_row(&"x".repeat(bytes - 2));
-    commit_rows(&small, [sized(1_000)]).await?;
-    let commit = Commit::new(id("t")).with_outbox([sized(1_001)]);
-    let error = expect_kind(small.commits()?.commit(commit).await, ErrorKind::LimitExceeded)?;
+    let small_store = given.open_another_store_with_limits(|limits| limits.record_bytes = 1_000).await?;
+    let row_with_payload_size = |bytes: usize| mail_row(&"x".repeat(bytes - 2));
+    commit_rows(&small_store, [row_with_payload_size(1_000)]).await?;
+    let commit = Commit::new(id("t")).with_outbox([row_with_payload_size(1_001)]);
+    let error = expect_kind(small_store.commits()?.commit(commit).await, ErrorKind::LimitExceeded)?;
     expect_eq(error.part(), Some("outbox[0]"))?;
-    expect_eq(all_rows(&small).await?.len(), 1)
+    expect_eq(all_rows(&small_store).await?.len(), 1)
 }

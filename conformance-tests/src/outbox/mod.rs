@@ -3,14 +3,14 @@
 mod cancel;
 mod claim;
 mod commit;
-mod draft;
-mod key;
+mod dedupe_key;
+mod helpers;
 mod list;
-mod order;
+mod order_key;
 mod settle;
 
 /// Passes the list of the cases of this area to the macro `$callback`. Each item of the list has the file, the case,
-/// the promises of the contract that the case shows, and what the case needs.
+/// the promises of the contract that the case tests, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! outbox {
@@ -25,12 +25,12 @@ macro_rules! outbox {
             commit: a_row_needs_at_least_one_attempt ["OB-1"] [];
             commit: a_commit_has_a_thousand_rows_at_most ["ER-9", "CM-36"] [];
             commit: a_payload_has_a_limit ["ER-9", "ER-10"] [Limits];
-            key: the_same_key_gives_the_first_row ["OB-2"] [];
-            key: a_key_with_other_content_refuses_the_commit ["OB-2", "CM-22"] [];
-            key: a_key_is_scoped_to_its_lane_and_target ["OB-2"] [];
-            key: a_key_is_taken_until_its_row_is_purged ["OB-3"] [Time];
-            key: one_key_has_one_row ["OB-3"] [Race];
-            claim: a_claim_takes_the_first_of_its_lane ["OB-4"] [Time];
+            dedupe_key: the_same_key_gives_the_first_row ["OB-2"] [];
+            dedupe_key: a_key_with_other_content_refuses_the_commit ["OB-2", "CM-22"] [];
+            dedupe_key: a_key_is_scoped_to_its_lane_and_target ["OB-2"] [];
+            dedupe_key: a_key_is_taken_until_its_row_is_purged ["OB-3"] [Time];
+            dedupe_key: concurrent_commits_with_one_key_write_one_row ["OB-3"] [Race];
+            claim: a_claim_takes_the_first_rows_of_its_lane ["OB-4"] [Time];
             claim: every_row_has_its_own_token ["OB-4", "OB-7"] [];
             claim: the_size_and_lease_of_a_claim_are_bounded ["OB-4", "ER-9"] [];
             claim: a_row_has_one_holder ["OB-5"] [Race];
@@ -47,12 +47,12 @@ macro_rules! outbox {
             settle: a_row_without_remaining_attempts_becomes_a_dead_letter ["OB-6"] [Time];
             settle: a_retried_row_waits_for_its_delay ["OB-9"] [Time, Still];
             settle: an_extension_prolongs_a_claim ["OB-8"] [Time, Still];
-            settle: a_long_error_is_cut ["ER-10"] [];
-            order: rows_of_an_order_key_go_one_after_the_other ["OB-11"] [];
-            order: a_waiting_row_blocks_later_rows_of_its_order_key ["OB-11"] [Time];
-            order: a_final_row_blocks_nothing ["OB-11"] [];
-            order: a_requeued_row_keeps_its_position ["OB-11", "OB-13"] [];
-            order: rows_keep_the_order_of_their_commits ["OB-11"] [Race];
+            settle: a_long_error_is_truncated ["ER-10"] [];
+            order_key: rows_of_an_order_key_go_one_after_the_other ["OB-11"] [];
+            order_key: a_waiting_row_blocks_later_rows_of_its_order_key ["OB-11"] [Time];
+            order_key: a_final_row_blocks_nothing ["OB-11"] [];
+            order_key: a_requeued_row_keeps_its_position ["OB-11", "OB-13"] [];
+            order_key: rows_keep_the_order_of_their_commits ["OB-11"] [Race];
             list: lists_filter_by_lane_target_and_status ["OB-12"] [];
             list: counts_are_exact ["OB-12"] [];
             list: dead_letters_are_requeued_with_all_their_attempts ["OB-13"] [];

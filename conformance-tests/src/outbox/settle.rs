@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use store_core::{ClaimToken, ErrorKind, ExtendOutbox, OutboxSettlement, OutboxStatus, SettleOutbox};
 
-use super::draft::{
-    LEASE, all_rows, claim, claim_one, claimed_payloads, commit_each, commit_rows, dead_letter, expect_claim, load,
-    mail_row, outbox, retry, settle,
+use super::helpers::{
+    LEASE, all_rows, claim_one_row, claim_rows, claimed_payloads, commit_rows, commit_rows_one_by_one, dead_letter,
+    expect_claimed_payloads, load_row, mail_row, outbox, retry_after_seconds, try_settle,
 };
 use crate::{
     Given, Verdict,
@@ -17,8 +17,8 @@ use crate::{
 /// has its own answer, in the order given.
 pub(super) async fn settlements_end_an_attempt(given: &Given) -> Verdict {
     commit_rows(given, ["a", "b", "c", "d"].map(mail_row)).await?;
-    let rows = claim(given, 4).await?;
-    let settlements = [OutboxSettlement::Delivered, retry(0), dead_letter(), OutboxSettlement::Release];
+    let rows = claim_rows(given, 4).await?;
+    let settlements = [OutboxSettlement::Delivered, retry_after_seconds(0), dead_letter(), OutboxSettlement::Release];
     let mut requests = Vec::new();
     for (held, settlement) in rows.iter().zip(settlements) {
         requests.push(held.settle(settlement));
@@ -27,11 +27,11 @@ pub(super) async fn settlements_end_an_attempt(given: &Given) -> Verdict {
     let mut answers = outbox(given)?.settle_outbox(requests).await?;
     expect_kind(answers.remove(4), ErrorKind::ClaimLost)?;
     let statuses = answers.into_iter().collect::<store_core::Result<Vec<_>>>()?;
-    let (pending, wanted) = (OutboxStatus::Pending, [OutboxStatus::Delivered, OutboxStatus::DeadLetter]);
-    expect_eq(statuses, vec![wanted[0], pending, wanted[1], pending])?;
+    let (pending, final_statuses) = (OutboxStatus::Pending, [OutboxStatus::Delivered, OutboxStatus::DeadLetter]);
+    expect_eq(statuses, vec![final_statuses[0], pending, final_statuses[1], pending])?;
     let found = all_rows(given).await?;
-    let told: Vec<_> = found.iter().map(|row| (row.attempts, row.last_error.as_deref())).collect();
-    expect_eq(told, vec![(0, None), (1, Some("refused")), (1, Some("gone")), (0, None)])?;
+    let attempts_and_errors: Vec<_> = found.iter().map(|row| (row.attempts, row.last_error.as_deref())).collect();
+    expect_eq(attempts_and_errors, vec![(0, None), (1, Some("refused")), (1, Some("gone")), (0, None)])?;
     let ended: Vec<_> = found.iter().map(|row| row.finished_at.is_some()).collect();
     expect_eq(ended, vec![true, false, true, false])?;
     expect(found.iter().all(|row| row.claim.is_none()), "a settled row still has a claim")
@@ -39,11 +39,11 @@ pub(super) async fn settlements_end_an_attempt(given: &Given) -> Verdict {
 
 /// A settlement or an extension without the token of the current claim is refused and changes nothing.
 pub(super) async fn without_the_token_nothing_changes(given: &Given) -> Verdict {
-    commit_each(given, &["a"]).await?;
-    let held = claim_one(given).await?;
+    commit_rows_one_by_one(given, &["a"]).await?;
+    let held = claim_one_row(given).await?;
     let released = held.token.clone();
-    settle(given, &held, OutboxSettlement::Release).await??;
-    let held = claim_one(given).await?;
+    try_settle(given, &held, OutboxSettlement::Release).await??;
+    let held = claim_one_row(given).await?;
     let store = outbox(given)?;
     let before = all_rows(given).await?;
     let unknown = "unknown".parse()?;
@@ -53,7 +53,9 @@ pub(super) async fn without_the_token_nothing_changes(given: &Given) -> Verdict 
         (&held.row.id, released),
         (&unknown, held.token.clone()),
     ] {
-        for settlement in [OutboxSettlement::Delivered, retry(0), dead_letter(), OutboxSettlement::Release] {
+        for settlement in
+            [OutboxSettlement::Delivered, retry_after_seconds(0), dead_letter(), OutboxSettlement::Release]
+        {
             let request = SettleOutbox::new(row.clone(), token.clone(), settlement);
             expect_kind(store.settle_outbox(vec![request]).await?.remove(0), ErrorKind::ClaimLost)?;
         }
@@ -61,71 +63,71 @@ pub(super) async fn without_the_token_nothing_changes(given: &Given) -> Verdict 
         expect_kind(store.extend_outbox(extend).await, ErrorKind::ClaimLost)?;
         expect_eq(all_rows(given).await?, before.clone())?;
     }
-    settle(given, &held, OutboxSettlement::Delivered).await?.map(drop).map_err(Into::into)
+    try_settle(given, &held, OutboxSettlement::Delivered).await?.map(drop).map_err(Into::into)
 }
 
 /// If all attempts of a row have failed, the row becomes a dead letter. A release uses up no attempt.
 pub(super) async fn a_row_without_remaining_attempts_becomes_a_dead_letter(given: &Given) -> Verdict {
     let id = commit_rows(given, [mail_row("a").with_max_attempts(2)]).await?.remove(0);
     for _ in 0..3 {
-        let held = claim_one(given).await?;
-        settle(given, &held, OutboxSettlement::Release).await??;
+        let held = claim_one_row(given).await?;
+        try_settle(given, &held, OutboxSettlement::Release).await??;
     }
-    let held = claim_one(given).await?;
-    expect_eq(settle(given, &held, retry(0)).await??, OutboxStatus::Pending)?;
+    let held = claim_one_row(given).await?;
+    expect_eq(try_settle(given, &held, retry_after_seconds(0)).await??, OutboxStatus::Pending)?;
     given.advance(Duration::from_millis(1)).await;
-    let held = claim_one(given).await?;
-    expect_eq(settle(given, &held, retry(0)).await??, OutboxStatus::DeadLetter)?;
-    let found = load(given, &id).await?;
+    let held = claim_one_row(given).await?;
+    expect_eq(try_settle(given, &held, retry_after_seconds(0)).await??, OutboxStatus::DeadLetter)?;
+    let found = load_row(given, &id).await?;
     expect_eq((found.attempts, found.last_error.as_deref()), (2, Some("refused")))?;
-    expect_claim(given, "").await
+    expect_claimed_payloads(given, "").await
 }
 
 /// A retried row cannot be claimed before its delay has passed. From then on it can be claimed.
 pub(super) async fn a_retried_row_waits_for_its_delay(given: &Given) -> Verdict {
-    commit_each(given, &["a", "b"]).await?;
-    let held = claim_one(given).await?;
-    settle(given, &held, retry(60)).await??;
-    expect_claim(given, "b").await?;
-    let found = load(given, &held.row.id).await?;
+    commit_rows_one_by_one(given, &["a", "b"]).await?;
+    let held = claim_one_row(given).await?;
+    try_settle(given, &held, retry_after_seconds(60)).await??;
+    expect_claimed_payloads(given, "b").await?;
+    let found = load_row(given, &held.row.id).await?;
     expect_eq(found.available_at, found.updated_at.saturating_add(Duration::from_secs(60)))?;
     given.advance(Duration::from_millis(59_999)).await;
-    expect(!claimed_payloads(&claim(given, 9).await?).contains('a'), "a retried row was claimed too early")?;
+    expect(!claimed_payloads(&claim_rows(given, 9).await?).contains('a'), "a retried row was claimed too early")?;
     given.advance(Duration::from_millis(1)).await;
-    expect_claim(given, "a").await
+    expect_claimed_payloads(given, "a").await
 }
 
 /// An extension sets the end of the lease to store time plus its length. It is also accepted after the lease has
 /// expired, until another consumer has claimed the row.
 pub(super) async fn an_extension_prolongs_a_claim(given: &Given) -> Verdict {
-    commit_each(given, &["a"]).await?;
-    let held = claim_one(given).await?;
+    commit_rows_one_by_one(given, &["a"]).await?;
+    let held = claim_one_row(given).await?;
     let extend = held.extend(LEASE);
     given.advance(LEASE / 2).await;
     let until = outbox(given)?.extend_outbox(extend.clone()).await?;
-    let found = load(given, &held.row.id).await?;
+    let found = load_row(given, &held.row.id).await?;
     expect_eq(found.claim.map(|claim| claim.lease_until), Some(until))?;
     expect_eq(until, held.row.updated_at.saturating_add(LEASE + LEASE / 2))?;
     given.advance(LEASE.saturating_sub(Duration::from_millis(1))).await;
-    expect_claim(given, "").await?;
+    expect_claimed_payloads(given, "").await?;
     given.advance(LEASE).await;
     outbox(given)?.extend_outbox(extend.clone()).await?;
-    expect_claim(given, "").await?;
+    expect_claimed_payloads(given, "").await?;
     given.advance(LEASE).await;
-    expect_claim(given, "a").await?;
+    expect_claimed_payloads(given, "a").await?;
     expect_kind(outbox(given)?.extend_outbox(extend).await, ErrorKind::ClaimLost).map(drop)
 }
 
 /// A long error text is truncated between two characters and ends in `…`.
-pub(super) async fn a_long_error_is_cut(given: &Given) -> Verdict {
-    commit_each(given, &["a", "b"]).await?;
+pub(super) async fn a_long_error_is_truncated(given: &Given) -> Verdict {
+    commit_rows_one_by_one(given, &["a", "b"]).await?;
     for settlement in [
         OutboxSettlement::Retry { after: Duration::from_secs(60), error: "é".repeat(1_000) },
         OutboxSettlement::DeadLetter { error: "é".repeat(1_000) },
     ] {
-        let held = claim_one(given).await?;
-        settle(given, &held, settlement).await??;
-        let error = load(given, &held.row.id).await?.last_error.unwrap_or_default();
+        let held = claim_one_row(given).await?;
+        try_settle(given, &held, settlement).await??;
+        let error = load_row(given, &held.row.id).await?.last_error.unwrap_or_default();
         expect(error.len() <= 1_024 && error.len() > 1_000, format!("{} bytes", error.len()))?;
         expect(error.starts_with("ééé") && error.ends_with("é…"), &error)?;
     }

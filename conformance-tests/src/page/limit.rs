@@ -5,7 +5,7 @@ use store_core::{Direction, ErrorKind, PageRequest, TenantStores};
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq, expect_kind},
-    probe::{Probe, probes},
+    record_list::{RecordList, record_lists},
 };
 
 /// Returns `count` ids in ascending order.
@@ -14,29 +14,29 @@ pub(super) fn ordered_ids(count: usize) -> Vec<String> {
 }
 
 /// The sizes of the pages of a walk with this limit.
-async fn sizes(
-    probe: &dyn Probe,
+async fn page_sizes(
+    records: &dyn RecordList,
     stores: &TenantStores,
     direction: Direction,
     limit: u32,
 ) -> Result<Vec<usize>, Failure> {
-    let (mut sizes, mut request) = (Vec::new(), PageRequest::first(limit));
+    let (mut page_sizes, mut request) = (Vec::new(), PageRequest::first(limit));
     loop {
-        let page = probe.list(stores, direction, request.clone()).await?;
-        sizes.push(page.items.len());
+        let page = records.list(stores, direction, request.clone()).await?;
+        page_sizes.push(page.items.len());
         match page.next {
             Some(cursor) => request = request.after(cursor),
-            None => return Ok(sizes),
+            None => return Ok(page_sizes),
         }
     }
 }
 
 /// A page holds at most `limit` records, and has a cursor if and only if more follow.
 pub(super) async fn a_page_holds_at_most_limit(given: &Given) -> Verdict {
-    for probe in probes(given.contract()) {
-        let stores = given.tenant(probe.name())?;
-        probe.write_all(&stores, &ordered_ids(7)).await?;
-        for &direction in probe.directions() {
+    for records in record_lists(given.contract()) {
+        let stores = given.tenant(records.name())?;
+        records.write_all(&stores, &ordered_ids(7)).await?;
+        for &direction in records.directions() {
             for (limit, wanted) in [
                 (1, vec![1; 7]),
                 (2, vec![2, 2, 2, 1]),
@@ -46,8 +46,8 @@ pub(super) async fn a_page_holds_at_most_limit(given: &Given) -> Verdict {
                 (8, vec![7]),
                 (1000, vec![7]),
             ] {
-                let found = sizes(&*probe, &stores, direction, limit).await?;
-                expect_eq(found, wanted).map_err(|f| f.about(format!("{}, limit {limit}", probe.name())))?;
+                let found = page_sizes(&*records, &stores, direction, limit).await?;
+                expect_eq(found, wanted).map_err(|f| f.about(format!("{}, limit {limit}", records.name())))?;
             }
         }
     }
@@ -56,22 +56,22 @@ pub(super) async fn a_page_holds_at_most_limit(given: &Given) -> Verdict {
 
 /// A limit of 0 or above 1,000 is refused with `Invalid`, with and without a cursor. Without a limit a page holds up to
 /// 50 records.
-pub(super) async fn limits_are_checked(given: &Given) -> Verdict {
-    for probe in probes(given.contract()) {
-        let stores = given.tenant(probe.name())?;
-        probe.write_all(&stores, &ordered_ids(51)).await?;
-        for &direction in probe.directions() {
-            let page = probe.list(&stores, direction, PageRequest::default()).await?;
+pub(super) async fn a_page_limit_out_of_range_is_refused(given: &Given) -> Verdict {
+    for records in record_lists(given.contract()) {
+        let stores = given.tenant(records.name())?;
+        records.write_all(&stores, &ordered_ids(51)).await?;
+        for &direction in records.directions() {
+            let page = records.list(&stores, direction, PageRequest::default()).await?;
             expect_eq(page.items.len(), 50)?;
-            let cursor = page.next.ok_or_else(|| Failure::new("the page has no cursor").about(probe.name()))?;
+            let cursor = page.next.ok_or_else(|| Failure::new("the page has no cursor").about(records.name()))?;
             for limit in [0, 1001, u32::MAX] {
                 let first = PageRequest::first(limit);
                 for request in [first.clone(), first.after(cursor.clone())] {
-                    expect_kind(probe.list(&stores, direction, request).await, ErrorKind::Invalid)
-                        .map_err(|failure| failure.about(probe.name()))?;
+                    expect_kind(records.list(&stores, direction, request).await, ErrorKind::Invalid)
+                        .map_err(|failure| failure.about(records.name()))?;
                 }
             }
-            let rest = probe.list(&stores, direction, PageRequest::default().after(cursor)).await?;
+            let rest = records.list(&stores, direction, PageRequest::default().after(cursor)).await?;
             expect_eq((rest.items.len(), rest.next.is_none()), (1, true))?;
         }
     }
@@ -81,15 +81,15 @@ pub(super) async fn limits_are_checked(given: &Given) -> Verdict {
 /// If nothing is found, the page is empty and has no cursor, and the call is not an error. This also holds for a tenant
 /// that was never used.
 pub(super) async fn finding_nothing_returns_an_empty_page(given: &Given) -> Verdict {
-    for probe in probes(given.contract()) {
-        let stores = given.tenant(probe.name())?;
-        for &direction in probe.directions() {
+    for records in record_lists(given.contract()) {
+        let stores = given.tenant(records.name())?;
+        for &direction in records.directions() {
             for limit in [1, 1000] {
-                let page = probe.list(&stores, direction, PageRequest::first(limit)).await?;
-                expect(page.items.is_empty() && page.next.is_none(), format!("{}: {page:?}", probe.name()))?;
+                let page = records.list(&stores, direction, PageRequest::first(limit)).await?;
+                expect(page.items.is_empty() && page.next.is_none(), format!("{}: {page:?}", records.name()))?;
             }
         }
-        expect(!probe.has(&stores, "x").await?, "a record that was never written is found")?;
+        expect(!records.has(&stores, "x").await?, "a record that was never written is found")?;
     }
     Ok(())
 }

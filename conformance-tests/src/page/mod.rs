@@ -12,7 +12,7 @@ macro_rules! page {
     ($callback:ident $($arguments:tt)*) => {
         $crate::$callback! { [$($arguments)*] page
             limit: a_page_holds_at_most_limit ["PG-1"] [];
-            limit: limits_are_checked ["PG-1"] [];
+            limit: a_page_limit_out_of_range_is_refused ["PG-1"] [];
             limit: finding_nothing_returns_an_empty_page ["PG-2"] [];
             walk: orders_are_total ["PG-8", "PG-11", "PG-4"] [];
             walk: a_walk_with_writes_between_pages_skips_and_repeats_nothing ["PG-3", "PG-4"] [];

@@ -8,7 +8,7 @@ use super::limit::ordered_ids;
 use crate::{
     Given, Verdict,
     check::{Failure, expect, expect_eq},
-    probe::{Item, probes},
+    record_list::{ListedRecord, record_lists},
 };
 
 /// Ids that are sorted differently by locale, by case, by Unicode normalisation, or by UTF-16 instead of UTF-8.
@@ -18,20 +18,20 @@ const IDS_WITH_AMBIGUOUS_ORDER: [&str; 16] =
 /// The order of a list is total: records with equal keys are ordered by the bytes of their ids. A backward walk returns
 /// the same records in reverse order, whatever the size of the pages is.
 pub(super) async fn orders_are_total(given: &Given) -> Verdict {
-    for probe in probes(given.contract()) {
-        let stores = given.tenant(probe.name())?;
-        probe.write_all(&stores, &IDS_WITH_AMBIGUOUS_ORDER.map(str::to_owned)).await?;
-        let forward = probe.walk(&stores, Direction::Forward, 1000).await?;
-        let sorted: Vec<Item> = forward.iter().cloned().collect::<BTreeSet<_>>().into_iter().collect();
-        expect_eq(&forward, &sorted).map_err(|failure| failure.about(probe.name()))?;
+    for records in record_lists(given.contract()) {
+        let stores = given.tenant(records.name())?;
+        records.write_all(&stores, &IDS_WITH_AMBIGUOUS_ORDER.map(str::to_owned)).await?;
+        let forward = records.read_all_pages(&stores, Direction::Forward, 1000).await?;
+        let sorted: Vec<ListedRecord> = forward.iter().cloned().collect::<BTreeSet<_>>().into_iter().collect();
+        expect_eq(&forward, &sorted).map_err(|failure| failure.about(records.name()))?;
         expect_eq(forward.len(), IDS_WITH_AMBIGUOUS_ORDER.len())?;
         for limit in [1, 2, 5] {
-            for &direction in probe.directions() {
-                let mut found = probe.walk(&stores, direction, limit).await?;
+            for &direction in records.directions() {
+                let mut found = records.read_all_pages(&stores, direction, limit).await?;
                 if direction == Direction::Backward {
                     found.reverse();
                 }
-                expect_eq(&found, &forward).map_err(|f| f.about(format!("{} by {limit}", probe.name())))?;
+                expect_eq(&found, &forward).map_err(|f| f.about(format!("{} by {limit}", records.name())))?;
             }
         }
     }
@@ -41,26 +41,26 @@ pub(super) async fn orders_are_total(given: &Given) -> Verdict {
 /// If records are written between two pages, a walk leaves out no other record and repeats none. Every record that
 /// existed at the start is returned exactly once.
 pub(super) async fn a_walk_with_writes_between_pages_skips_and_repeats_nothing(given: &Given) -> Verdict {
-    for probe in probes(given.contract()) {
-        for &direction in probe.directions() {
-            let stores = given.tenant(&format!("{} {direction:?}", probe.name()))?;
-            probe.write_all(&stores, &ordered_ids(9)).await?;
+    for records in record_lists(given.contract()) {
+        for &direction in records.directions() {
+            let stores = given.tenant(&format!("{} {direction:?}", records.name()))?;
+            records.write_all(&stores, &ordered_ids(9)).await?;
             let (mut found, mut request) = (Vec::new(), PageRequest::first(2));
-            for between in 0.. {
-                let page = probe.list(&stores, direction, request.clone()).await?;
+            for pages_read in 0.. {
+                let page = records.list(&stores, direction, request.clone()).await?;
                 found.extend(page.items.into_iter().map(|item| item.id));
-                let Some(cursor) = page.next.filter(|_| between < 50) else { break };
+                let Some(cursor) = page.next.filter(|_| pages_read < 50) else { break };
                 request = request.after(cursor);
-                for name in [format!("aa-{between:03}"), format!("zz-{between:03}")] {
-                    if between < 6 {
-                        probe.write(&stores, &name).await?;
+                for name in [format!("aa-{pages_read:03}"), format!("zz-{pages_read:03}")] {
+                    if pages_read < 6 {
+                        records.write(&stores, &name).await?;
                     }
                 }
             }
-            let once: BTreeSet<_> = found.iter().cloned().collect();
-            let what = || format!("{} {direction:?}: {found:?}", probe.name());
-            expect_eq(once.len(), found.len()).map_err(|failure: Failure| failure.about(what()))?;
-            expect(ordered_ids(9).iter().all(|name| once.contains(name)), what())?;
+            let distinct: BTreeSet<_> = found.iter().cloned().collect();
+            let what = || format!("{} {direction:?}: {found:?}", records.name());
+            expect_eq(distinct.len(), found.len()).map_err(|failure: Failure| failure.about(what()))?;
+            expect(ordered_ids(9).iter().all(|name| distinct.contains(name)), what())?;
         }
     }
     Ok(())
@@ -68,24 +68,24 @@ pub(super) async fn a_walk_with_writes_between_pages_skips_and_repeats_nothing(g
 
 /// A walk during which records are written returns every record that existed at the start exactly once, and ends.
 pub(super) async fn a_walk_during_writes_returns_each_record_once(given: &Given) -> Verdict {
-    for probe in probes(given.contract()) {
-        let stores = given.tenant(probe.name())?;
-        probe.write_all(&stores, &ordered_ids(30)).await?;
-        let (name, contract, writer_stores) = (probe.name(), given.contract(), stores.clone());
+    for records in record_lists(given.contract()) {
+        let stores = given.tenant(records.name())?;
+        records.write_all(&stores, &ordered_ids(30)).await?;
+        let (name, contract, writer_stores) = (records.name(), given.contract(), stores.clone());
         let writer = tokio::spawn(async move {
-            let probe = probes(contract).into_iter().find(|probe| probe.name() == name);
+            let records = record_lists(contract).into_iter().find(|records| records.name() == name);
             for at in 0..60 {
-                if let Some(probe) = &probe {
-                    probe.write(&writer_stores, &format!("more-{at:03}")).await?;
+                if let Some(records) = &records {
+                    records.write(&writer_stores, &format!("more-{at:03}")).await?;
                 }
             }
             Ok::<(), store_core::Error>(())
         });
-        for &direction in probe.directions() {
-            let found = probe.walk(&stores, direction, 3).await?;
-            let once: BTreeSet<_> = found.iter().map(|item| &item.id).collect();
-            expect_eq(once.len(), found.len()).map_err(|failure| failure.about(name))?;
-            expect(ordered_ids(30).iter().all(|name| once.contains(name)), format!("{name}: a record is missing"))?;
+        for &direction in records.directions() {
+            let found = records.read_all_pages(&stores, direction, 3).await?;
+            let distinct: BTreeSet<_> = found.iter().map(|item| &item.id).collect();
+            expect_eq(distinct.len(), found.len()).map_err(|failure| failure.about(name))?;
+            expect(ordered_ids(30).iter().all(|name| distinct.contains(name)), format!("{name}: a record is missing"))?;
         }
         writer.await.map_err(|panic| Failure::new(panic.to_string()))??;
     }

@@ -3,18 +3,28 @@
 use crate::{
     Given, Verdict,
     call::pending_calls,
-    sweep::{resolve_outcome, sweep},
+    sweep::{check_outcomes_of_conversation_calls, sweep_conversation_calls},
 };
 
-const CHANGING: [&str; 4] = ["append_pending", "update_pending", "retract_pending", "reorder_pending"];
+const CHANGING_CALLS: [&str; 4] = ["append_pending", "update_pending", "retract_pending", "reorder_pending"];
 
 /// A call on a queue that is dropped at any await takes effect in full or not at all, and leaves nothing locked.
 pub(super) async fn a_dropped_call_on_a_queue_is_all_or_nothing(given: &Given) -> Verdict {
-    sweep(given, |stores, t, before| pending_calls(&*stores.pending, t, before.queue), &CHANGING).await
+    sweep_conversation_calls(
+        given,
+        |stores, t, before| pending_calls(&*stores.pending, t, before.queue_revision),
+        &CHANGING_CALLS,
+    )
+    .await
 }
 
 /// If the answer of a call on a queue is lost, the caller can find out whether the call took effect, as the
 /// documentation of the method says.
 pub(super) async fn an_unknown_outcome_on_a_queue_can_be_resolved(given: &Given) -> Verdict {
-    resolve_outcome(given, |stores, t, before| pending_calls(&*stores.pending, t, before.queue), &CHANGING).await
+    check_outcomes_of_conversation_calls(
+        given,
+        |stores, t, before| pending_calls(&*stores.pending, t, before.queue_revision),
+        &CHANGING_CALLS,
+    )
+    .await
 }

@@ -4,26 +4,26 @@ use store_core::{
     Boundary, Delivery, EntryId, ErrorKind, Message, NewInput, PendingBody, PendingInput, PendingUpdate, Reorder,
 };
 
-use super::draft::{Queue, input};
+use super::helpers::{ThreadQueue, input};
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq, expect_kind},
     given::id,
 };
 
-fn update(name: &str) -> PendingUpdate {
+fn update_of(name: &str) -> PendingUpdate {
     PendingUpdate::new(id("t"), id(name))
 }
 
 fn message_update(name: &str, text: &str) -> PendingUpdate {
-    update(name).with_message(Message::user(text))
+    update_of(name).with_message(Message::user(text))
 }
 
-fn ids(names: &[&str]) -> Vec<EntryId> {
+fn entry_ids(names: &[&str]) -> Vec<EntryId> {
     names.iter().map(|name| id(name)).collect()
 }
 
-async fn find(queue: &Queue<'_>, name: &str) -> Result<PendingInput, Failure> {
+async fn find_input(queue: &ThreadQueue<'_>, name: &str) -> Result<PendingInput, Failure> {
     let found = queue.load().await?.inputs.into_iter().find(|input| input.id.as_str() == name);
     found.ok_or_else(|| Failure::new(format!("`{name}` is not pending")))
 }
@@ -31,9 +31,9 @@ async fn find(queue: &Queue<'_>, name: &str) -> Result<PendingInput, Failure> {
 /// An update of the message or the delivery does not change the position and the time of creation of the input. It
 /// raises the revisions of the input and of the queue.
 pub(super) async fn an_update_keeps_the_position(given: &Given) -> Verdict {
-    let queue = Queue::with_inputs(given, "t", &["a", "b", "c"]).await?;
-    let before = find(&queue, "b").await?;
-    let other = find(&queue, "a").await?;
+    let queue = ThreadQueue::with_inputs(given, "t", &["a", "b", "c"]).await?;
+    let before = find_input(&queue, "b").await?;
+    let other = find_input(&queue, "a").await?;
     let changed = queue.store()?.update_pending(message_update("b", "new")).await?;
     expect_eq(changed.position, None)?;
     expect_eq(&changed.body, &PendingBody::Message(Message::user("new")))?;
@@ -42,16 +42,16 @@ pub(super) async fn an_update_keeps_the_position(given: &Given) -> Verdict {
     expect_eq((changed.revision, after.revision), (2, 2))?;
     queue.expect_inputs("a b c").await?;
     let delivery = Delivery::at(Boundary::NextStep);
-    let again = queue.store()?.update_pending(update("b").expecting(2).with_delivery(delivery.clone())).await?;
+    let again = queue.store()?.update_pending(update_of("b").expecting(2).with_delivery(delivery.clone())).await?;
     expect_eq((&again.delivery, &again.body), (&delivery, &changed.body))?;
     queue.expect_inputs("a b c").await?;
-    expect_eq(find(&queue, "a").await?, other)?;
-    expect_eq(find(&queue, "b").await?.as_ref(), again.as_ref())
+    expect_eq(find_input(&queue, "a").await?, other)?;
+    expect_eq(find_input(&queue, "b").await?.as_ref(), again.as_ref())
 }
 
 /// An update that expects a revision other than the current one is refused.
 pub(super) async fn an_update_of_a_stale_revision_is_refused(given: &Given) -> Verdict {
-    let queue = Queue::with_inputs(given, "t", &["a", "b"]).await?;
+    let queue = ThreadQueue::with_inputs(given, "t", &["a", "b"]).await?;
     queue.store()?.update_pending(message_update("a", "1").expecting(1)).await?;
     let before = queue.load().await?;
     for revision in [0, 1, 3] {
@@ -64,9 +64,9 @@ pub(super) async fn an_update_of_a_stale_revision_is_refused(given: &Given) -> V
 
 /// An update that changes nothing raises no revision.
 pub(super) async fn an_input_update_without_effect_raises_no_revision(given: &Given) -> Verdict {
-    let queue = Queue::with_inputs(given, "t", &["a"]).await?;
+    let queue = ThreadQueue::with_inputs(given, "t", &["a"]).await?;
     let before = queue.load().await?;
-    for same in [update("a"), message_update("a", "a"), update("a").with_delivery(Delivery::default())] {
+    for same in [update_of("a"), message_update("a", "a"), update_of("a").with_delivery(Delivery::default())] {
         let found = queue.store()?.update_pending(same).await?;
         expect_eq(found.revision, 1)?;
     }
@@ -75,11 +75,12 @@ pub(super) async fn an_input_update_without_effect_raises_no_revision(given: &Gi
 
 /// A retraction removes an input and returns it. It does not change the revisions of the other inputs.
 pub(super) async fn a_retraction_returns_the_input(given: &Given) -> Verdict {
-    let queue = Queue::with_inputs(given, "t", &["a", "b", "c"]).await?;
+    let queue = ThreadQueue::with_inputs(given, "t", &["a", "b", "c"]).await?;
     queue.store()?.update_pending(message_update("b", "new")).await?;
-    let (before, others) = (find(&queue, "b").await?, [find(&queue, "a").await?, find(&queue, "c").await?]);
-    let gone = queue.store()?.retract_pending(&id("t"), &id("b")).await?;
-    expect_eq((gone.as_ref(), &gone.body), (before.as_ref(), &before.body))?;
+    let (before, others) =
+        (find_input(&queue, "b").await?, [find_input(&queue, "a").await?, find_input(&queue, "c").await?]);
+    let retracted = queue.store()?.retract_pending(&id("t"), &id("b")).await?;
+    expect_eq((retracted.as_ref(), &retracted.body), (before.as_ref(), &before.body))?;
     queue.expect_inputs("a c").await?;
     let after = queue.load().await?;
     expect_eq(after.revision, 3)?;
@@ -90,27 +91,27 @@ pub(super) async fn a_retraction_returns_the_input(given: &Given) -> Verdict {
 /// A reorder names every input once, and the revision of the queue. It raises the revision of the queue, but not those
 /// of the inputs.
 pub(super) async fn a_reorder_names_every_input(given: &Given) -> Verdict {
-    let queue = Queue::with_inputs(given, "t", &["a", "b", "c"]).await?;
-    let revision = queue.store()?.reorder_pending(Reorder::new(id("t"), 1, ids(&["c", "a", "b"]))).await?;
+    let queue = ThreadQueue::with_inputs(given, "t", &["a", "b", "c"]).await?;
+    let revision = queue.store()?.reorder_pending(Reorder::new(id("t"), 1, entry_ids(&["c", "a", "b"]))).await?;
     expect_eq(revision, 2)?;
     queue.expect_inputs("c a b").await?;
     expect_eq(queue.load().await?.revision, 2)?;
     expect_eq(queue.input_ref("a").await?.revision, 1)?;
-    let same = queue.store()?.reorder_pending(Reorder::new(id("t"), 2, ids(&["c", "a", "b"]))).await?;
+    let same = queue.store()?.reorder_pending(Reorder::new(id("t"), 2, entry_ids(&["c", "a", "b"]))).await?;
     expect_eq(same, 2)?;
     queue.append([input("d")]).await?;
     queue.expect_inputs("c a b d").await?;
-    let stale = Reorder::new(id("t"), 2, ids(&["a", "b", "c", "d"]));
+    let stale = Reorder::new(id("t"), 2, entry_ids(&["a", "b", "c", "d"]));
     expect_kind(queue.store()?.reorder_pending(stale).await, ErrorKind::Conflict)?;
-    queue.store()?.reorder_pending(Reorder::new(id("t"), 3, ids(&["d", "c", "b", "a"]))).await?;
+    queue.store()?.reorder_pending(Reorder::new(id("t"), 3, entry_ids(&["d", "c", "b", "a"]))).await?;
     queue.expect_inputs("d c b a").await
 }
 
 /// A reorder is refused and changes nothing if the revision is stale, if an input is missing or named twice, or if it
 /// names an input of another thread.
 pub(super) async fn a_refused_reorder_changes_nothing(given: &Given) -> Verdict {
-    let queue = Queue::with_inputs(given, "t", &["a", "b", "c"]).await?;
-    Queue::with_inputs(given, "u", &["x"]).await?;
+    let queue = ThreadQueue::with_inputs(given, "t", &["a", "b", "c"]).await?;
+    ThreadQueue::with_inputs(given, "u", &["x"]).await?;
     let before = queue.load().await?;
     for (order, revision, kind) in [
         (vec!["a", "b"], 1, ErrorKind::Invalid),
@@ -121,7 +122,7 @@ pub(super) async fn a_refused_reorder_changes_nothing(given: &Given) -> Verdict 
         (vec!["c", "b", "a"], 0, ErrorKind::Conflict),
         (vec!["c", "b", "a"], 2, ErrorKind::Conflict),
     ] {
-        let refused = queue.store()?.reorder_pending(Reorder::new(id("t"), revision, ids(&order))).await;
+        let refused = queue.store()?.reorder_pending(Reorder::new(id("t"), revision, entry_ids(&order))).await;
         expect_kind(refused, kind).map_err(|failure| failure.about(format!("{order:?}")))?;
         expect_eq(queue.load().await?, before.clone())?;
     }
@@ -130,13 +131,13 @@ pub(super) async fn a_refused_reorder_changes_nothing(given: &Given) -> Verdict 
 
 /// An input that was consumed cannot be updated, retracted, reordered or appended again.
 pub(super) async fn consumed_input_can_no_longer_be_changed(given: &Given) -> Verdict {
-    let queue = Queue::with_inputs(given, "t", &["a", "b"]).await?;
+    let queue = ThreadQueue::with_inputs(given, "t", &["a", "b"]).await?;
     queue.consume(&["a"]).await?;
     let store = queue.store()?;
     expect_kind(store.update_pending(message_update("a", "x")).await, ErrorKind::AlreadyConsumed)?;
     expect_kind(store.retract_pending(&id("t"), &id("a")).await, ErrorKind::AlreadyConsumed)?;
     let revision = queue.load().await?.revision;
-    let order = Reorder::new(id("t"), revision, ids(&["a", "b"]));
+    let order = Reorder::new(id("t"), revision, entry_ids(&["a", "b"]));
     expect_kind(store.reorder_pending(order).await, ErrorKind::AlreadyConsumed)?;
     queue.expect_refused([NewInput::message(Message::user("a")).with_id(id("a"))], ErrorKind::AlreadyConsumed).await?;
     queue.expect_inputs("b").await
@@ -145,12 +146,12 @@ pub(super) async fn consumed_input_can_no_longer_be_changed(given: &Given) -> Ve
 /// For an unknown input or an unknown thread, updates, retractions and reorders fail with `NotFound`.
 pub(super) async fn an_unknown_input_is_not_found(given: &Given) -> Verdict {
     for _ in 0..2 {
-        let store = Queue::of(given, "t").store()?;
+        let store = ThreadQueue::of(given, "t").store()?;
         expect_kind(store.update_pending(message_update("a", "x")).await, ErrorKind::NotFound)?;
         expect_kind(store.retract_pending(&id("t"), &id("a")).await, ErrorKind::NotFound)?;
         let unknown = store.reorder_pending(Reorder::new(id("unknown"), 0, Vec::new())).await;
         expect_kind(unknown, ErrorKind::NotFound)?;
-        Queue::with_inputs(given, "t", &["b"]).await?;
+        ThreadQueue::with_inputs(given, "t", &["b"]).await?;
     }
     Ok(())
 }
@@ -158,7 +159,7 @@ pub(super) async fn an_unknown_input_is_not_found(given: &Given) -> Verdict {
 /// The revision of an input never decreases, even if the input is retracted and appended again, and the queue was empty
 /// in between.
 pub(super) async fn revisions_never_decrease(given: &Given) -> Verdict {
-    let queue = Queue::with_inputs(given, "t", &["a"]).await?;
+    let queue = ThreadQueue::with_inputs(given, "t", &["a"]).await?;
     let mut last = queue.input_ref("a").await?.revision;
     for round in 0..3 {
         queue.store()?.update_pending(message_update("a", &format!("{round}"))).await?;
@@ -173,10 +174,10 @@ pub(super) async fn revisions_never_decrease(given: &Given) -> Verdict {
 
 /// Updates, retractions and reorders survive a reopen.
 pub(super) async fn changes_of_a_queue_survive_a_reopen(given: &Given) -> Verdict {
-    let queue = Queue::with_inputs(given, "t", &["a", "b", "c", "d"]).await?;
+    let queue = ThreadQueue::with_inputs(given, "t", &["a", "b", "c", "d"]).await?;
     queue.store()?.update_pending(message_update("b", "new")).await?;
     queue.store()?.retract_pending(&id("t"), &id("c")).await?;
-    queue.store()?.reorder_pending(Reorder::new(id("t"), 3, ids(&["d", "b", "a"]))).await?;
+    queue.store()?.reorder_pending(Reorder::new(id("t"), 3, entry_ids(&["d", "b", "a"]))).await?;
     queue.append([input("e")]).await?;
     queue.store()?.update_pending(message_update("d", "newer")).await?;
     let before = queue.load().await?;

@@ -4,14 +4,14 @@ mod append;
 mod cancel;
 mod change;
 mod consume;
-mod decide;
-mod draft;
+mod decision;
+mod helpers;
 mod race;
 mod select;
 mod thread_lifecycle;
 
 /// Passes the list of the cases of this area to the macro `$callback`. Each item of the list has the file, the case,
-/// the promises of the contract that the case shows, and what the case needs.
+/// the promises of the contract that the case tests, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! pending {
@@ -47,13 +47,13 @@ macro_rules! pending {
             consume: a_commit_consumes_a_thousand_inputs_at_most ["CM-36", "ER-9"] [];
             consume: an_entry_cannot_take_the_id_of_pending_input ["EN-16"] [];
             consume: consumption_survives_a_reopen ["CM-1", "PI-14"] [Reopen];
-            decide: a_decision_becomes_an_entry ["PI-22", "RU-16"] [];
-            decide: a_decision_needs_a_waiting_run ["PI-22"] [];
-            decide: a_ticket_is_decided_once ["RU-16"] [];
-            decide: a_ticket_stays_decided_after_consumption ["RU-16"] [Reopen];
-            decide: a_decision_of_an_open_run_cannot_be_changed ["RU-16"] [];
-            decide: a_decision_of_a_finished_run_can_be_retracted ["RU-16", "PI-7"] [];
-            decide: one_of_several_decisions_counts ["RU-16"] [Race];
+            decision: a_decision_becomes_an_entry ["PI-22", "RU-16"] [];
+            decision: a_decision_needs_a_waiting_run ["PI-22"] [];
+            decision: a_ticket_is_decided_once ["RU-16"] [];
+            decision: a_ticket_stays_decided_after_consumption ["RU-16"] [Reopen];
+            decision: a_decision_of_an_open_run_cannot_be_changed ["RU-16"] [];
+            decision: a_decision_of_a_finished_run_can_be_retracted ["RU-16", "PI-7"] [];
+            decision: one_of_several_concurrent_decisions_is_accepted ["RU-16"] [Race];
             select: inputs_are_taken_at_their_boundary ["PI-15", "PI-16", "PI-21"] [];
             select: a_targeted_input_is_taken_by_its_run ["PI-17"] [];
             select: nothing_behind_a_barrier_is_taken ["PI-18", "PI-19"] [];

@@ -7,17 +7,17 @@ use std::{
 
 use store_core::{AppendPending, ErrorKind, Message, PendingUpdate};
 
-use super::draft::{Queue, input};
+use super::helpers::{ThreadQueue, input};
 use crate::{
     Given, Verdict,
     check::{expect, expect_eq, expect_exactly_one, expect_kind},
-    given::{id, race, race_two},
+    given::{id, run_concurrently, run_two_concurrently},
 };
 
 /// All concurrent appends take effect, and the inputs of each caller are in the order in which it appended them.
 pub(super) async fn concurrent_appends_lose_nothing(given: &Given) -> Verdict {
-    let store = Queue::of(given, "t").store()?;
-    let ends = race(8, |task| {
+    let store = ThreadQueue::of(given, "t").store()?;
+    let results = run_concurrently(8, |task| {
         let store = Arc::clone(&store);
         async move {
             for at in 0..25 {
@@ -27,17 +27,17 @@ pub(super) async fn concurrent_appends_lose_nothing(given: &Given) -> Verdict {
             Ok::<_, store_core::Error>(())
         }
     });
-    ends.await.into_iter().collect::<store_core::Result<Vec<()>>>()?;
-    let queue = Queue::of(given, "t").load().await?;
+    results.await.into_iter().collect::<store_core::Result<Vec<()>>>()?;
+    let queue = ThreadQueue::of(given, "t").load().await?;
     expect_eq((queue.inputs.len(), queue.revision), (400, 200))?;
     for pair in queue.inputs.chunks(2) {
         expect_eq(pair[0].revision, pair[1].revision)?;
     }
     for task in 0..8 {
         let prefix = format!("{task} ");
-        let own: Vec<_> = queue.inputs.iter().filter(|input| input.id.as_str().starts_with(&prefix)).collect();
+        let own_inputs: Vec<_> = queue.inputs.iter().filter(|input| input.id.as_str().starts_with(&prefix)).collect();
         let wanted: Vec<_> = (0..25).flat_map(|at| [format!("{task} {at} 0"), format!("{task} {at} 1")]).collect();
-        expect_eq(own.iter().map(|input| input.id.to_string()).collect::<Vec<_>>(), wanted)?;
+        expect_eq(own_inputs.iter().map(|input| input.id.to_string()).collect::<Vec<_>>(), wanted)?;
     }
     Ok(())
 }
@@ -46,18 +46,18 @@ pub(super) async fn concurrent_appends_lose_nothing(given: &Given) -> Verdict {
 pub(super) async fn an_input_is_consumed_once(given: &Given) -> Verdict {
     for round in 0..10 {
         let name = format!("t-{round}");
-        let queue = Queue::with_inputs(given, &name, &["a", "b"]).await?;
+        let queue = ThreadQueue::with_inputs(given, &name, &["a", "b"]).await?;
         let (input, commits) = (queue.input_ref("a").await?, given.commits()?);
-        let ends = race(6, |task| {
+        let results = run_concurrently(6, |task| {
             let (commits, input) = (Arc::clone(&commits), input.clone());
             let commit = store_core::Commit::new(id(&name)).with_key(id(&format!("k-{task}"))).consuming([input]);
             async move { commits.commit(commit).await }
         });
-        let (_, lost) = expect_exactly_one(ends.await)?;
+        let (_, lost) = expect_exactly_one(results.await)?;
         for error in lost {
             expect_kind::<()>(Err(error), ErrorKind::AlreadyConsumed)?;
         }
-        expect_eq(given.log(&id(&name)).await?.len(), 1)?;
+        expect_eq(given.read_log(&id(&name)).await?.len(), 1)?;
         queue.expect_inputs("b").await?;
     }
     Ok(())
@@ -67,21 +67,22 @@ pub(super) async fn an_input_is_consumed_once(given: &Given) -> Verdict {
 pub(super) async fn an_update_and_a_consumption_exclude_each_other(given: &Given) -> Verdict {
     for round in 0..20 {
         let name = format!("t-{round}");
-        let queue = Queue::with_inputs(given, &name, &["a"]).await?;
+        let queue = ThreadQueue::with_inputs(given, &name, &["a"]).await?;
         let (input, commits, store) = (queue.input_ref("a").await?, given.commits()?, queue.store()?);
         let thread: store_core::ThreadId = id(&name);
         let commit = store_core::Commit::new(thread.clone()).with_key(id("k")).consuming([input]);
         let update = PendingUpdate::new(thread.clone(), id("a")).with_message(Message::user("new"));
-        let (consumed, changed) = race_two(async move { commits.commit(commit).await.map(drop) }, async move {
-            if round % 2 == 0 {
-                store.update_pending(update).await.map(drop)
-            } else {
-                store.retract_pending(&thread, &id("a")).await.map(drop)
-            }
-        })
-        .await;
+        let (consumed, changed) =
+            run_two_concurrently(async move { commits.commit(commit).await.map(drop) }, async move {
+                if round % 2 == 0 {
+                    store.update_pending(update).await.map(drop)
+                } else {
+                    store.retract_pending(&thread, &id("a")).await.map(drop)
+                }
+            })
+            .await;
         expect(consumed.is_ok() != changed.is_ok(), format!("not exactly one succeeded: {consumed:?}, {changed:?}"))?;
-        let log = given.log(&id(&name)).await?.len();
+        let log = given.read_log(&id(&name)).await?.len();
         expect_eq(log, usize::from(consumed.is_ok()))?;
         if let Err(error) = changed {
             expect_kind::<()>(Err(error), ErrorKind::AlreadyConsumed)?;
@@ -92,13 +93,13 @@ pub(super) async fn an_update_and_a_consumption_exclude_each_other(given: &Given
 
 /// If the future of an append is dropped, the append takes effect in full before the next call, or never.
 pub(super) async fn a_dropped_append_is_all_or_nothing(given: &Given) -> Verdict {
-    let queue = Queue::with_inputs(given, "t", &["a"]).await?;
+    let queue = ThreadQueue::with_inputs(given, "t", &["a"]).await?;
     let mut wanted = 1;
     for round in 0..20_usize {
         let store = queue.store()?;
         let names = [format!("{round} 0"), format!("{round} 1")];
         {
-            let mut call = store.append_pending(queue.request(names.iter().map(|name| input(name))));
+            let mut call = store.append_pending(queue.append_request(names.iter().map(|name| input(name))));
             for _ in 0..round % 3 {
                 if call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
                     break;
@@ -106,8 +107,8 @@ pub(super) async fn a_dropped_append_is_all_or_nothing(given: &Given) -> Verdict
                 tokio::task::yield_now().await;
             }
         }
-        let before = queue.load().await?.inputs.len();
-        expect(before == wanted || before == wanted + 2, format!("{before} inputs, expected {wanted} or two more"))?;
+        let count = queue.load().await?.inputs.len();
+        expect(count == wanted || count == wanted + 2, format!("{count} inputs, expected {wanted} or two more"))?;
         queue.append(names.iter().map(|name| input(name))).await?;
         wanted += 2;
         expect_eq(queue.load().await?.inputs.len(), wanted)?;

@@ -2,36 +2,37 @@
 
 use store_core::{
     Boundary::{self, Interrupt, NewRun, NextStep, OnNaturalEnd, ResumeInput},
-    Delivery, RunPhase, Target, select,
+    Delivery, RunPhase, RunTarget, select_inputs,
 };
 
-use super::draft::{Queue, input_with_delivery};
+use super::helpers::{ThreadQueue, input_with_delivery};
 use crate::{
     Failure, Given, Verdict,
     check::expect_eq,
     given::id,
     log::writer::join,
-    run::draft::{done, running, write_run},
+    run::helpers::{done_run, running_run, write_run},
 };
 
 /// The ids of the inputs that the run `r` takes from a queue at a boundary.
-async fn selected_ids(queue: &Queue<'_>, boundary: Boundary) -> Result<String, Failure> {
+async fn selected_ids(queue: &ThreadQueue<'_>, boundary: Boundary) -> Result<String, Failure> {
     let inputs = queue.load().await?.inputs;
     let mut finished_runs = Vec::new();
     for target in inputs.iter().filter_map(|input| input.delivery.target.as_ref()) {
         let run = queue.given.threads()?.load_run(&target.run).await?;
         finished_runs.extend(run.filter(|run| run.status.phase() == RunPhase::Done).map(|run| run.id));
     }
-    let taken = select(&inputs, boundary, &id("r"), |run| finished_runs.contains(run));
+    let taken = select_inputs(&inputs, boundary, &id("r"), |run| finished_runs.contains(run));
     Ok(join(taken.iter().map(|input| input.id.as_str())))
 }
 
+/// Creates a queue with an input for each delivery. The ids of the inputs are `a`, `b`, `c` and so on.
 async fn queue_with_deliveries<'a>(
     given: &'a Given,
     name: &str,
     deliveries: Vec<Delivery>,
-) -> Result<Queue<'a>, Failure> {
-    let queue = Queue::of(given, name);
+) -> Result<ThreadQueue<'a>, Failure> {
+    let queue = ThreadQueue::of(given, name);
     let names = ["a", "b", "c", "d", "e"];
     queue.append(names.iter().zip(deliveries).map(|(name, delivery)| input_with_delivery(name, delivery))).await?;
     Ok(queue)
@@ -48,21 +49,21 @@ pub(super) async fn inputs_are_taken_at_their_boundary(given: &Given) -> Verdict
     {
         expect_eq(selected_ids(&queue, boundary).await?, wanted).map_err(|failure| failure.about(boundary))?;
     }
-    expect_eq(selected_ids(&Queue::of(given, "empty"), NewRun).await?, "")
+    expect_eq(selected_ids(&ThreadQueue::of(given, "empty"), NewRun).await?, "")
 }
 
 /// An input with a target is taken by that run. If the target has ended and the input allows it, a new run takes the
 /// input. No other run takes it.
 pub(super) async fn a_targeted_input_is_taken_by_its_run(given: &Given) -> Verdict {
-    for run in [running("r"), running("busy"), done("over")] {
+    for run in [running_run("r"), running_run("busy"), done_run("over")] {
         write_run(given, "t", run).await?;
     }
     let targets = [
-        Target::new(id("r")),
-        Target::new(id("busy")),
-        Target::new(id("over")),
-        Target::only(id("over")),
-        Target::new(id("unknown")),
+        RunTarget::new(id("r")),
+        RunTarget::new(id("busy")),
+        RunTarget::new(id("over")),
+        RunTarget::without_fallback(id("over")),
+        RunTarget::new(id("unknown")),
     ];
     let deliveries = targets.map(|target| Delivery::at(NextStep).for_run(target)).to_vec();
     let queue = queue_with_deliveries(given, "t", deliveries).await?;
@@ -73,13 +74,13 @@ pub(super) async fn a_targeted_input_is_taken_by_its_run(given: &Given) -> Verdi
 /// An input that cannot be taken is skipped, and inputs behind it are taken. A barrier ends this: nothing behind it is
 /// taken, and it is taken itself only if no input in front of it was skipped.
 pub(super) async fn nothing_behind_a_barrier_is_taken(given: &Given) -> Verdict {
-    let (now, late) = (|| Delivery::at(Interrupt), || Delivery::at(NewRun));
+    let (takeable, not_yet_takeable) = (|| Delivery::at(Interrupt), || Delivery::at(NewRun));
     for (at, (deliveries, wanted)) in [
-        (vec![late(), now(), late(), now()], "b d"),
-        (vec![now(), now().as_barrier(), now()], "a b"),
-        (vec![now(), late().as_barrier(), now()], "a"),
-        (vec![late(), now().as_barrier(), now()], ""),
-        (vec![now(), late(), now().as_barrier()], "a"),
+        (vec![not_yet_takeable(), takeable(), not_yet_takeable(), takeable()], "b d"),
+        (vec![takeable(), takeable().as_barrier(), takeable()], "a b"),
+        (vec![takeable(), not_yet_takeable().as_barrier(), takeable()], "a"),
+        (vec![not_yet_takeable(), takeable().as_barrier(), takeable()], ""),
+        (vec![takeable(), not_yet_takeable(), takeable().as_barrier()], "a"),
     ]
     .into_iter()
     .enumerate()
@@ -93,12 +94,12 @@ pub(super) async fn nothing_behind_a_barrier_is_taken(given: &Given) -> Verdict 
 /// An input of granularity `one` is taken only if it is the first input that is taken, and then no other input is
 /// taken. If another input was taken before it, no more inputs are taken.
 pub(super) async fn an_input_of_granularity_one_is_taken_alone(given: &Given) -> Verdict {
-    let (now, late) = (|| Delivery::at(Interrupt), || Delivery::at(NewRun));
+    let (takeable, not_yet_takeable) = (|| Delivery::at(Interrupt), || Delivery::at(NewRun));
     for (at, (deliveries, wanted)) in [
-        (vec![now().alone(), now()], "a"),
-        (vec![now(), now().alone(), now()], "a"),
-        (vec![late(), now().alone(), now()], "b"),
-        (vec![now(), late().alone(), now()], "a c"),
+        (vec![takeable().alone(), takeable()], "a"),
+        (vec![takeable(), takeable().alone(), takeable()], "a"),
+        (vec![not_yet_takeable(), takeable().alone(), takeable()], "b"),
+        (vec![takeable(), not_yet_takeable().alone(), takeable()], "a c"),
     ]
     .into_iter()
     .enumerate()

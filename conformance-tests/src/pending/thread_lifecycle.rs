@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use store_core::{DeleteRequest, PageRequest, Silent};
+use store_core::{DeleteRequest, IgnoreProgress, PageRequest};
 
-use super::draft::{Queue, input};
+use super::helpers::{ThreadQueue, input};
 use crate::{
     Failure, Given, Verdict,
     check::expect_eq,
-    given::{id, walk},
+    given::{id, read_all_pages},
     thread::prune::prune_request,
 };
 
-async fn threads_with_input(given: &Given) -> Result<Vec<String>, Failure> {
-    let store = &Queue::of(given, "any").store()?;
-    let threads = walk(PageRequest::first(2), |page| store.list_threads_with_pending(page)).await?;
+async fn list_threads_with_input(given: &Given) -> Result<Vec<String>, Failure> {
+    let store = &ThreadQueue::of(given, "any").store()?;
+    let threads = read_all_pages(PageRequest::first(2), |page| store.list_threads_with_pending(page)).await?;
     Ok(threads.iter().map(ToString::to_string).collect())
 }
 
@@ -22,29 +22,29 @@ async fn threads_with_input(given: &Given) -> Result<Vec<String>, Failure> {
 /// or after the thread was deleted.
 pub(super) async fn threads_with_input_are_listed(given: &Given) -> Verdict {
     for name in ["d", "b", "e", "a", "c"] {
-        Queue::with_inputs(given, name, &["x", "y"]).await?;
+        ThreadQueue::with_inputs(given, name, &["x", "y"]).await?;
     }
     given.create_empty_thread("none").await?;
-    expect_eq(threads_with_input(given).await?, ["a", "b", "c", "d", "e"])?;
-    Queue::of(given, "b").consume(&["y", "x"]).await?;
-    let store = Queue::of(given, "d").store()?;
+    expect_eq(list_threads_with_input(given).await?, ["a", "b", "c", "d", "e"])?;
+    ThreadQueue::of(given, "b").consume(&["y", "x"]).await?;
+    let store = ThreadQueue::of(given, "d").store()?;
     for name in ["x", "y"] {
         store.retract_pending(&id("d"), &id(name)).await?;
     }
-    Queue::of(given, "a").consume(&["x"]).await?;
+    ThreadQueue::of(given, "a").consume(&["x"]).await?;
     given.threads()?.delete_thread(&id("c"), DeleteRequest::default()).await?;
-    expect_eq(threads_with_input(given).await?, ["a", "e"])?;
-    Queue::of(given, "b").append([input("z")]).await?;
-    expect_eq(threads_with_input(given).await?, ["a", "b", "e"])
+    expect_eq(list_threads_with_input(given).await?, ["a", "e"])?;
+    ThreadQueue::of(given, "b").append([input("z")]).await?;
+    expect_eq(list_threads_with_input(given).await?, ["a", "b", "e"])
 }
 
 /// Deleting a thread deletes its pending input. A new thread with the same id begins with an empty queue.
 pub(super) async fn deleting_a_thread_deletes_its_queue(given: &Given) -> Verdict {
-    let queue = Queue::with_inputs(given, "t", &["a", "b"]).await?;
+    let queue = ThreadQueue::with_inputs(given, "t", &["a", "b"]).await?;
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
     queue.expect_inputs("").await?;
     expect_eq(queue.load().await?.revision, 0)?;
-    given.threads()?.purge_deleted(&Silent).await?;
+    given.threads()?.purge_deleted(&IgnoreProgress).await?;
     given.create_empty_thread("t").await?;
     queue.expect_inputs("").await?;
     queue.append([input("a")]).await?;
@@ -55,7 +55,7 @@ pub(super) async fn deleting_a_thread_deletes_its_queue(given: &Given) -> Verdic
 /// A thread with pending input is not pruned, however long it has been idle. When it has no pending input any more, it
 /// is pruned.
 pub(super) async fn a_thread_with_input_is_not_pruned(given: &Given) -> Verdict {
-    let queue = Queue::with_inputs(given, "t", &["a"]).await?;
+    let queue = ThreadQueue::with_inputs(given, "t", &["a"]).await?;
     given.create_empty_thread("idle").await?;
     given.advance(Duration::from_hours(2)).await;
     let pruned = given.threads()?.prune_threads(prune_request(Duration::from_hours(1))).await?;
@@ -71,7 +71,7 @@ pub(super) async fn a_thread_with_input_is_not_pruned(given: &Given) -> Verdict 
 pub(super) async fn queue_changes_do_not_change_the_thread(given: &Given) -> Verdict {
     let before = given.create_thread_with_messages("t", &["x"]).await?;
     given.advance(Duration::from_mins(1)).await;
-    let queue = Queue::with_inputs(given, "t", &["a", "b"]).await?;
+    let queue = ThreadQueue::with_inputs(given, "t", &["a", "b"]).await?;
     let update = store_core::PendingUpdate::new(id("t"), id("a")).with_message(store_core::Message::user("new"));
     queue.store()?.update_pending(update).await?;
     queue.store()?.retract_pending(&id("t"), &id("b")).await?;

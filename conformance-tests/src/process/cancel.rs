@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use store_core::{
-    ChildStrategy, DeleteRequest, Expect, NewThread, PruneRequest, Silent, TenantStores, ThreadFields, ThreadId,
-    ThreadPatch,
+    ChildStrategy, DeleteRequest, Expect, IgnoreProgress, NewThread, PruneRequest, TenantStores, ThreadFields,
+    ThreadId, ThreadPatch,
 };
 use tokio::time::timeout;
 
@@ -13,20 +13,20 @@ use crate::{
     call::Call,
     check::{expect, expect_eq},
     given::{id, keyed_commit_with_message},
-    sweep::{CALL_TIMEOUT, MAX_POLLS, SETTLE_DELAY, poll_then_drop},
+    sweep::{CALL_TIMEOUT, LATE_EFFECT_DELAY, MAX_POLLS, poll_then_drop},
 };
 
 /// Makes a call on the thread `t`.
 type MakeCall = for<'a> fn(&'a TenantStores, ThreadId) -> Call<'a>;
 
-fn create(stores: &TenantStores, t: ThreadId) -> Call<'_> {
+fn creation_call(stores: &TenantStores, t: ThreadId) -> Call<'_> {
     Box::pin(async move {
         let Some(threads) = &stores.threads else { return Ok(()) };
         threads.create_thread(NewThread::new(t)).await.map(drop)
     })
 }
 
-fn commit(stores: &TenantStores, t: ThreadId) -> Call<'_> {
+fn commit_call(stores: &TenantStores, t: ThreadId) -> Call<'_> {
     Box::pin(async move {
         let Some(commits) = &stores.commits else { return Ok(()) };
         commits
@@ -36,29 +36,29 @@ fn commit(stores: &TenantStores, t: ThreadId) -> Call<'_> {
     })
 }
 
-fn update(stores: &TenantStores, t: ThreadId) -> Call<'_> {
+fn update_call(stores: &TenantStores, t: ThreadId) -> Call<'_> {
     Box::pin(async move {
         let Some(threads) = &stores.threads else { return Ok(()) };
         threads.update_thread(&t, ThreadPatch::default().with_title("dropped"), Expect::Any).await.map(drop)
     })
 }
 
-fn delete(stores: &TenantStores, t: ThreadId) -> Call<'_> {
+fn deletion_call(stores: &TenantStores, t: ThreadId) -> Call<'_> {
     Box::pin(async move {
         let Some(threads) = &stores.threads else { return Ok(()) };
         let cascade = DeleteRequest { children: ChildStrategy::Cascade, expect: Expect::Any };
         threads.delete_thread(&t, cascade).await?;
-        threads.purge_deleted(&Silent).await.map(drop)
+        threads.purge_deleted(&IgnoreProgress).await.map(drop)
     })
 }
 
 /// The idle time after which a thread is pruned.
-const IDLE: Duration = Duration::from_secs(86_400);
+const PRUNE_IDLE_TIME: Duration = Duration::from_secs(86_400);
 
-fn prune(stores: &TenantStores, _t: ThreadId) -> Call<'_> {
+fn prune_call(stores: &TenantStores, _t: ThreadId) -> Call<'_> {
     Box::pin(async move {
         let Some(threads) = &stores.threads else { return Ok(()) };
-        let request = PruneRequest { idle: IDLE, limit: 1000, dry_run: false };
+        let request = PruneRequest { idle: PRUNE_IDLE_TIME, limit: 1000, dry_run: false };
         threads.prune_threads(request).await.map(drop)
     })
 }
@@ -68,69 +68,80 @@ fn prune(stores: &TenantStores, _t: ThreadId) -> Call<'_> {
 struct DroppedCall {
     make_call: MakeCall,
     /// Whether the thread is created before the call, with a child.
-    exists: bool,
+    has_thread: bool,
     /// How long the thread is idle before the call.
     idle: Duration,
     /// The thread, as [`describe_thread`] describes it, without the effect of the call and with it.
     before_and_after: [&'static str; 2],
 }
 
-const NEW: &str = "0 entries, revision 1, None";
-const CREATION: DroppedCall =
-    DroppedCall { make_call: create, exists: false, idle: Duration::ZERO, before_and_after: ["", NEW] };
+const NEW_THREAD: &str = "0 entries, revision 1, None";
+const CREATION: DroppedCall = DroppedCall {
+    make_call: creation_call,
+    has_thread: false,
+    idle: Duration::ZERO,
+    before_and_after: ["", NEW_THREAD],
+};
 const FIRST_COMMIT: DroppedCall = DroppedCall {
-    make_call: commit,
-    exists: false,
+    make_call: commit_call,
+    has_thread: false,
     idle: Duration::ZERO,
     before_and_after: ["", "2 entries, revision 1, None"],
 };
 const COMMIT: DroppedCall = DroppedCall {
-    make_call: commit,
-    exists: true,
+    make_call: commit_call,
+    has_thread: true,
     idle: Duration::ZERO,
-    before_and_after: [NEW, "2 entries, revision 1, None"],
+    before_and_after: [NEW_THREAD, "2 entries, revision 1, None"],
 };
 const UPDATE: DroppedCall = DroppedCall {
-    make_call: update,
-    exists: true,
+    make_call: update_call,
+    has_thread: true,
     idle: Duration::ZERO,
-    before_and_after: [NEW, "0 entries, revision 2, Some(\"dropped\")"],
+    before_and_after: [NEW_THREAD, "0 entries, revision 2, Some(\"dropped\")"],
 };
-const DELETION: DroppedCall =
-    DroppedCall { make_call: delete, exists: true, idle: Duration::ZERO, before_and_after: [NEW, ""] };
+const DELETION: DroppedCall = DroppedCall {
+    make_call: deletion_call,
+    has_thread: true,
+    idle: Duration::ZERO,
+    before_and_after: [NEW_THREAD, ""],
+};
 /// The prune removes the child first. After that the thread has no child, and is removed as well.
 const PRUNE: DroppedCall = DroppedCall {
-    make_call: prune,
-    exists: true,
-    idle: IDLE.saturating_add(SETTLE_DELAY),
-    before_and_after: [NEW, ""],
+    make_call: prune_call,
+    has_thread: true,
+    idle: PRUNE_IDLE_TIME.saturating_add(LATE_EFFECT_DELAY),
+    before_and_after: [NEW_THREAD, ""],
 };
 
 /// Drops the call on a new thread after 0 polls, after 1 poll, and so on, until the call ends before it is dropped. A
-/// little later the thread must be in one of the two states `before_and_after`. If `in_order` is set, the next call of
-/// the same handle must already find it in that state.
-async fn check_all_or_nothing(given: &Given, dropped_call: DroppedCall, in_order: bool) -> Verdict {
+/// little later the thread must be in one of the two states `before_and_after`. If `effect_before_next_call` is set,
+/// the next call of the same handle must already find it in that state.
+async fn check_all_or_nothing(given: &Given, dropped_call: DroppedCall, effect_before_next_call: bool) -> Verdict {
     let given = &given.open_another_store().await?;
     let stores = given.stores()?;
     for polls in 0..MAX_POLLS {
         let t: ThreadId = id(&format!("t-{polls}"));
-        if dropped_call.exists {
+        if dropped_call.has_thread {
             create_thread_with_child(given, &t, &format!("child-{polls}")).await?;
         }
         if !dropped_call.idle.is_zero() {
             given.advance(dropped_call.idle).await;
         }
         let ended = poll_then_drop((dropped_call.make_call)(&stores, t.clone()), polls).await?.is_some();
-        let seen = describe_thread(&stores, &t).await?;
-        tokio::time::sleep(SETTLE_DELAY).await;
-        let later = describe_thread(&stores, &t).await?;
-        let what = format!("after {polls} polls a read shows {seen:?}, a later read {later:?}");
-        expect(dropped_call.before_and_after.contains(&later.as_str()), &what)?;
+        let first_read = describe_thread(&stores, &t).await?;
+        tokio::time::sleep(LATE_EFFECT_DELAY).await;
+        let later_read = describe_thread(&stores, &t).await?;
+        let reads = format!("after {polls} polls a read shows {first_read:?}, a later read {later_read:?}");
+        expect(dropped_call.before_and_after.contains(&later_read.as_str()), &reads)?;
         expect(
-            !ended || seen == dropped_call.before_and_after[1],
-            format!("the call ended without its effect: {what}"),
+            !ended || first_read == dropped_call.before_and_after[1],
+            format!("the call ended without its effect: {reads}"),
         )?;
-        expect(!in_order || seen == later, format!("the dropped call took effect later: {what}"))?;
+        expect(
+            !effect_before_next_call || first_read == later_read,
+            format!("the dropped call took effect later: {reads}"),
+        )?;
         check_nothing_locked(given, &stores, &t).await?;
         if ended {
             return Ok(());
@@ -142,9 +153,9 @@ async fn check_all_or_nothing(given: &Given, dropped_call: DroppedCall, in_order
 /// Creates a thread with a child.
 async fn create_thread_with_child(given: &Given, t: &ThreadId, child: &str) -> Verdict {
     given.create_empty_thread(t.as_str()).await?;
-    let mut below = ThreadFields::default();
-    below.parent_thread_id = Some(t.clone());
-    given.threads()?.create_thread(NewThread::new(id(child)).with_fields(below)).await?;
+    let mut child_fields = ThreadFields::default();
+    child_fields.parent_thread_id = Some(t.clone());
+    given.threads()?.create_thread(NewThread::new(id(child)).with_fields(child_fields)).await?;
     Ok(())
 }
 
@@ -194,8 +205,8 @@ pub(super) async fn a_dropped_deletion_is_all_or_nothing(given: &Given) -> Verdi
     for polls in 0..20 {
         let (t, child) = (id::<ThreadId>(&format!("t-{polls}")), format!("child-{polls}"));
         create_thread_with_child(&given, &t, &child).await?;
-        poll_then_drop(delete(&given.stores()?, t.clone()), polls).await?;
-        tokio::time::sleep(SETTLE_DELAY).await;
+        poll_then_drop(deletion_call(&given.stores()?, t.clone()), polls).await?;
+        tokio::time::sleep(LATE_EFFECT_DELAY).await;
         let threads = given.threads()?;
         let there = (threads.load_thread(&t).await?.is_some(), threads.load_thread(&id(&child)).await?.is_some());
         expect_eq(there.0, there.1).map_err(|failure| failure.about(format!("after {polls} polls")))?;
@@ -227,24 +238,25 @@ pub(super) async fn a_dropped_change_does_not_take_effect_late(given: &Given) ->
 /// nothing is locked.
 pub(super) async fn many_dropped_calls_leave_a_store_that_works(given: &Given) -> Verdict {
     let stores = Arc::new(given.stores()?);
-    let ends = crate::given::race(8, |task| {
+    let results = crate::given::run_concurrently(8, |task| {
         let stores = Arc::clone(&stores);
         async move {
             for at in 0..60 {
                 let t: ThreadId = id(&format!("t-{}", at % 4));
-                let make_call: MakeCall = [create, commit, update, delete][(task + at) % 4];
+                let make_call: MakeCall = [creation_call, commit_call, update_call, deletion_call][(task + at) % 4];
                 // A refusal does not matter here, because other tasks create and delete the threads.
                 let _ended = poll_then_drop(make_call(&stores, t), at % 7).await;
             }
         }
     });
-    ends.await;
+    results.await;
     for at in 0..4 {
         let t: ThreadId = id(&format!("t-{at}"));
-        let _gone =
-            timeout(CALL_TIMEOUT, delete(&stores, t.clone())).await.map_err(|_| Failure::new("a lock is held"))?;
+        let _gone = timeout(CALL_TIMEOUT, deletion_call(&stores, t.clone()))
+            .await
+            .map_err(|_| Failure::new("a lock is held"))?;
         let receipt = given.commit(keyed_commit_with_message(&t, "last", "x").expecting(Expect::Absent)).await?;
-        expect_eq((receipt.version.number(), given.log(&t).await?.len()), (1, 1))?;
+        expect_eq((receipt.version.number(), given.read_log(&t).await?.len()), (1, 1))?;
     }
     Ok(())
 }

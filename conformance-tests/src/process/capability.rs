@@ -10,7 +10,7 @@ use crate::{
     check::{expect, expect_eq, expect_kind},
     fixture::Lack,
     given::{id, keyed_commit_with_message},
-    probe::first_probe,
+    record_list::first_record_list,
 };
 
 /// A store has the capabilities that its fixture declares. They are known as soon as the store is open, and do not
@@ -18,21 +18,21 @@ use crate::{
 pub(super) async fn capabilities_are_those_declared(given: &Given) -> Verdict {
     let (store, declared) = (given.store(), given.fixture().capabilities());
     expect_eq(store.capabilities(), &declared)?;
-    first_probe(given.contract()).write(&given.stores()?, "x").await?;
+    first_record_list(given.contract()).write(&given.stores()?, "x").await?;
     store.list_tenants(PageRequest::default()).await?;
     store.delete_tenant(&id("default")).await?;
     expect_eq(store.capabilities(), &declared)?;
-    let unsupported = |need| matches!(given.fixture().lack(need), Some(Lack::Unsupported(_)));
-    expect_eq(unsupported(Need::Reopen), declared.survives == Survives::Nothing)?;
+    let is_unsupported = |need| matches!(given.fixture().lack(need), Some(Lack::Unsupported(_)));
+    expect_eq(is_unsupported(Need::Reopen), declared.survives == Survives::Nothing)?;
     let stores = given.stores()?;
-    let lacking = unsupported(Need::Threads);
-    expect_eq((stores.threads.is_none(), stores.commits.is_none()), (lacking, lacking))
+    let lacks_threads = is_unsupported(Need::Threads);
+    expect_eq((stores.threads.is_none(), stores.commits.is_none()), (lacks_threads, lacks_threads))
 }
 
 /// `sync` succeeds on a store whose acknowledged data survives a power cut. It is refused with `Unsupported` on a store
 /// whose data survives nothing. If the data survives only the end of the process, both answers are right.
 pub(super) async fn sync_succeeds_or_is_unsupported(given: &Given) -> Verdict {
-    first_probe(given.contract()).write(&given.stores()?, "x").await?;
+    first_record_list(given.contract()).write(&given.stores()?, "x").await?;
     let ended = given.store().sync().await;
     match given.store().capabilities().survives {
         Survives::Power => Ok(ended?),
@@ -56,9 +56,12 @@ pub(super) async fn times_come_from_the_clock_of_the_store(given: &Given) -> Ver
         expect(moved >= by && moved < by + Duration::from_secs(60), format!("time moved {moved:?} instead of {by:?}"))?;
         let entry = given.threads()?.load_entry(&thread.id, &receipt.entry_ids[0]).await?;
         expect_eq(entry.map(|entry| entry.timestamp), Some(receipt.time))?;
-        let made = given.create_empty_thread(&format!("t-{days}")).await?.created_at;
-        let moved = Duration::from_millis(made.as_millis().saturating_sub(receipt.time.as_millis()));
-        expect(made >= receipt.time && moved < Duration::from_secs(60), format!("created {moved:?} after the commit"))?;
+        let created_at = given.create_empty_thread(&format!("t-{days}")).await?.created_at;
+        let moved = Duration::from_millis(created_at.as_millis().saturating_sub(receipt.time.as_millis()));
+        expect(
+            created_at >= receipt.time && moved < Duration::from_secs(60),
+            format!("created {moved:?} after the commit"),
+        )?;
     }
     Ok(())
 }
@@ -74,10 +77,10 @@ pub(super) async fn handles_are_shared_between_threads(given: &Given) -> Verdict
     let (stores, contract) = (given.stores()?, given.contract());
     for at in 0..8 {
         let clone = stores.clone();
-        let task = tokio::spawn(async move { first_probe(contract).write(&clone, &format!("id-{at}")).await });
+        let task = tokio::spawn(async move { first_record_list(contract).write(&clone, &format!("id-{at}")).await });
         task.await.map_err(|panic| crate::Failure::new(panic.to_string()))??;
     }
-    expect_eq(first_probe(contract).ids(&stores).await?.len(), 8)
+    expect_eq(first_record_list(contract).ids(&stores).await?.len(), 8)
 }
 
 /// `threads()` of a coordinator returns the thread store that the coordinator writes to.

@@ -11,12 +11,12 @@ use crate::{
     Failure, Given, Verdict,
     call::{event_calls, live_calls, mailbox_calls, outbox_calls, pending_calls, read_calls, write_calls},
     check::{expect, expect_eq, expect_kind},
-    given::{id, race},
-    probe::{first_probe, has_record, write_record},
+    given::{id, run_concurrently},
+    record_list::{first_record_list, has_record, write_record},
 };
 
 /// Makes every call through the handles of a tenant. Returns the name and the result of each call.
-async fn every_call(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
+async fn make_every_call(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     let (t, pending) = (&id("t"), stores.commits.as_ref().map(|commits| commits.pending()));
     let mut calls = Vec::new();
     if let (Some(threads), Some(commits), Some(pending)) = (&stores.threads, &stores.commits, &pending) {
@@ -39,17 +39,17 @@ async fn every_call(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     if let Some(wake_ups) = stores.wake_ups() {
         calls.push(("wait", Box::pin(async { wake_ups.wait(Duration::ZERO).await.map(drop) })));
     }
-    let mut ends = Vec::new();
+    let mut results = Vec::new();
     for (name, call) in calls {
-        ends.push((name, call.await));
+        results.push((name, call.await));
     }
-    ends
+    results
 }
 
 async fn expect_every_call_refused(stores: &TenantStores) -> Verdict {
-    let ends = every_call(stores).await;
-    expect(!ends.is_empty(), "the store has no contract")?;
-    for (call, ended) in ends {
+    let results = make_every_call(stores).await;
+    expect(!results.is_empty(), "the store has no contract")?;
+    for (call, ended) in results {
         expect_kind(ended, ErrorKind::Closed).map_err(|failure| failure.about(call))?;
     }
     Ok(())
@@ -92,66 +92,66 @@ pub(super) async fn a_deleted_tenant_refuses_every_call(given: &Given) -> Verdic
 /// the names of the records that were written.
 async fn write_until_closed(given: &Given) -> std::result::Result<Vec<String>, Failure> {
     let (store, contract, stores) = (given.store(), given.contract(), given.stores()?);
-    let ends = race(8, |task| {
+    let results = run_concurrently(8, |task| {
         let (store, stores) = (Arc::clone(&store), stores.clone());
         async move {
-            let mut done = Vec::new();
+            let mut written = Vec::new();
             for at in 0..200 {
                 if (task, at) == (0, 20) {
                     store.close().await?;
                 }
                 let name = format!("t-{task}-{at}");
                 match write_record(contract, &stores, &name).await {
-                    Ok(()) => done.push(name),
+                    Ok(()) => written.push(name),
                     Err(error) if error.kind() == ErrorKind::Closed => break,
                     Err(error) => return Err(error),
                 }
             }
-            Ok(done)
+            Ok(written)
         }
     });
-    Ok(ends.await.into_iter().collect::<Result<Vec<_>>>()?.concat())
+    Ok(results.await.into_iter().collect::<Result<Vec<_>>>()?.concat())
 }
 
 /// A write that races with `close` succeeds or is refused with `Closed`.
 pub(super) async fn writes_racing_with_close_succeed_or_are_refused(given: &Given) -> Verdict {
-    let done = write_until_closed(given).await?;
-    expect(done.len() >= 20, format!("only {} writes were done", done.len()))
+    let written = write_until_closed(given).await?;
+    expect(written.len() >= 20, format!("only {} writes were done", written.len()))
 }
 
 /// `close` completes the calls that were accepted: each acknowledged write is there after the store was opened again.
 pub(super) async fn closing_finishes_accepted_calls(given: &Given) -> Verdict {
-    let done = write_until_closed(given).await?;
+    let written = write_until_closed(given).await?;
     given.reopen().await?;
     let stores = given.stores()?;
-    for name in &done {
+    for name in &written {
         expect(has_record(given.contract(), &stores, name).await?, format!("the write of {name} is lost"))?;
     }
     let Some(threads) = &stores.threads else { return Ok(()) };
-    for name in &done {
+    for name in &written {
         expect_eq(given.thread(&id(name)).await?.version.number(), 1)?;
     }
-    expect(threads.count_threads(&ThreadFilter::default()).await? >= done.len() as u64, "writes are lost")
+    expect(threads.count_threads(&ThreadFilter::default()).await? >= written.len() as u64, "writes are lost")
 }
 
 /// Dropping the last handle also closes the store: each acknowledged write is there after the store was opened again.
 pub(super) async fn dropping_the_last_handle_closes_the_store(given: &Given) -> Verdict {
-    let probe = first_probe(given.contract());
+    let records = first_record_list(given.contract());
     for round in 0..5 {
-        probe.write(&given.stores()?, &format!("{round}")).await?;
+        records.write(&given.stores()?, &format!("{round}")).await?;
         given.reopen_without_closing().await?;
-        expect_eq(probe.ids(&given.stores()?).await?.len(), round + 1)?;
+        expect_eq(records.ids(&given.stores()?).await?.len(), round + 1)?;
     }
     Ok(())
 }
 
 /// Handles of a tenant keep the store open, even after the handle of the store was dropped: their calls still work.
 pub(super) async fn handles_keep_the_store_open(given: &Given) -> Verdict {
-    let (probe, stores) = (first_probe(given.contract()), given.stores()?);
-    probe.write(&stores, "a").await?;
+    let (records, stores) = (first_record_list(given.contract()), given.stores()?);
+    records.write(&stores, "a").await?;
     given.drop_store().await?;
-    probe.write(&stores, "b").await?;
-    expect_eq(probe.ids(&stores).await?, ["a", "b"])?;
+    records.write(&stores, "b").await?;
+    expect_eq(records.ids(&stores).await?, ["a", "b"])?;
     let Some(live) = stores.live() else { return Ok(()) };
     let claim = ClaimNumber { incarnation: 1, counter: 1 };
     let target = LiveTarget::new(id("t"), id("r"), id("d"), claim);
@@ -168,19 +168,19 @@ pub(super) async fn handles_keep_the_store_open(given: &Given) -> Verdict {
 /// A process that opens a store twice gets two handles of the same store, or an error. It never gets a second store
 /// that overwrites the first.
 pub(super) async fn opening_twice_returns_one_store_or_an_error(given: &Given) -> Verdict {
-    let probe = first_probe(given.contract());
-    probe.write(&given.stores()?, "a").await?;
-    let other = match given.open_beside().await? {
+    let records = first_record_list(given.contract());
+    records.write(&given.stores()?, "a").await?;
+    let other = match given.open_second_time().await? {
         Ok(other) => other,
         Err(error) => {
             let kind = error.kind();
             expect_kind::<()>(Err(error), kind)?;
-            return Ok(probe.write(&given.stores()?, "b").await?);
+            return Ok(records.write(&given.stores()?, "b").await?);
         }
     };
     let (one, two) = (given.stores()?, other.tenant(&id("default"))?);
-    probe.write(&two, "b").await?;
-    probe.write(&one, "c").await?;
-    expect_eq(probe.ids(&one).await?, ["a", "b", "c"])?;
-    expect_eq(probe.ids(&two).await?, ["a", "b", "c"])
+    records.write(&two, "b").await?;
+    records.write(&one, "c").await?;
+    expect_eq(records.ids(&one).await?, ["a", "b", "c"])?;
+    expect_eq(records.ids(&two).await?, ["a", "b", "c"])
 }

@@ -10,21 +10,26 @@ use store_core::{
 use crate::{
     Given, Verdict,
     check::{expect, expect_eq},
-    given::{id, keyed_commit_with_message, race},
+    given::{id, keyed_commit_with_message, run_concurrently},
 };
 
 /// The id of one of the six threads that all tasks use.
-fn name(at: usize) -> ThreadId {
+fn shared_thread_id(at: usize) -> ThreadId {
     id(&format!("t-{}", at % 6))
 }
 
 /// Makes one call. The calls of the tasks use threads, runs and parents in different orders.
-async fn step(commits: &dyn CommitCoordinator, threads: &dyn ThreadRunStore, task: usize, at: usize) -> Result<()> {
-    let (one, two) = (name(task + at), name(task * 5 + at * 3 + 1));
-    let below = ThreadPatch::default().with_parent(Some(two.clone()));
+async fn make_one_call(
+    commits: &dyn CommitCoordinator,
+    threads: &dyn ThreadRunStore,
+    task: usize,
+    at: usize,
+) -> Result<()> {
+    let (one, two) = (shared_thread_id(task + at), shared_thread_id(task * 5 + at * 3 + 1));
+    let parent_patch = ThreadPatch::default().with_parent(Some(two.clone()));
     let run = |status| RunChange::new(id(&format!("r-{}", at % 5)), status).with_agent(id("agent"));
     match (task + at) % 7 {
-        0 => threads.update_thread(&one, below, Expect::Any).await.map(drop),
+        0 => threads.update_thread(&one, parent_patch, Expect::Any).await.map(drop),
         1 => threads.validate_parent(&one, &two).await,
         2 => commits.commit(Commit::new(one).with_run(run(RunStatus::Running))).await.map(drop),
         3 => commits.commit(Commit::new(one).with_run(run(RunStatus::done(RunOutcome::NaturalEnd)))).await.map(drop),
@@ -42,19 +47,19 @@ async fn step(commits: &dyn CommitCoordinator, threads: &dyn ThreadRunStore, tas
 /// The remaining data is consistent: logs have no gaps, parents exist, and runs belong to threads that exist.
 pub(super) async fn concurrent_calls_never_deadlock(given: &Given) -> Verdict {
     let (commits, threads) = (given.commits()?, given.threads()?);
-    let ends = race(12, |task| {
+    let results = run_concurrently(12, |task| {
         let (commits, threads) = (Arc::clone(&commits), Arc::clone(&threads));
         async move {
             for at in 0..80 {
                 // A refusal does not matter here, because other tasks create and delete the threads.
-                let _ended = step(&*commits, &*threads, task, at).await;
+                let _ended = make_one_call(&*commits, &*threads, task, at).await;
             }
         }
     });
-    ends.await;
+    results.await;
     for at in 0..6 {
-        let Some(thread) = threads.load_thread(&name(at)).await? else { continue };
-        let seqs: Vec<_> = given.log(&thread.id).await?.iter().map(|entry| entry.seq).collect();
+        let Some(thread) = threads.load_thread(&shared_thread_id(at)).await? else { continue };
+        let seqs: Vec<_> = given.read_log(&thread.id).await?.iter().map(|entry| entry.seq).collect();
         expect_eq(seqs, (1..=thread.version.number()).collect::<Vec<_>>())?;
         if let Some(parent) = &thread.parent_thread_id {
             expect(threads.load_thread(parent).await?.is_some(), "a parent does not exist")?;

@@ -1,13 +1,13 @@
 //! Long operations can be stopped, and damage never causes a panic.
 
-use store_core::{DeleteRequest, Progress, Silent};
+use store_core::{DeleteRequest, IgnoreProgress, Progress};
 
 use crate::{
     Given, Verdict,
     check::{expect, expect_eq},
     errors::{prepare, tenant_as_text},
     given::{id, keyed_commit_with_message},
-    probe::write_record,
+    record_list::write_record,
 };
 
 /// Asks the operation to stop as soon as it reports progress.
@@ -30,14 +30,14 @@ pub(super) async fn checks_of_a_sound_store_find_nothing_and_can_be_stopped(give
     let before = tenant_as_text(&given.stores()?).await?;
     let store = given.store();
     let Some(inspector) = store.inspector() else { return Ok(()) };
-    let found = inspector.verify(&Silent).await?;
+    let found = inspector.verify(&IgnoreProgress).await?;
     expect(found.findings.is_empty() && !found.stopped, format!("{found:?}"))?;
     expect_eq((found.tenants, found.threads, found.runs), (5, 15, 10))?;
     for dry_run in [true, false] {
         expect(inspector.verify(&StopAtOnce).await?.stopped, "a check cannot be stopped")?;
         let repaired = inspector.repair(dry_run, &StopAtOnce).await?;
         expect(repaired.findings.is_empty(), format!("{repaired:?}"))?;
-        let repaired = inspector.repair(dry_run, &Silent).await?;
+        let repaired = inspector.repair(dry_run, &IgnoreProgress).await?;
         expect(repaired.findings.is_empty(), format!("{repaired:?}"))?;
     }
     expect_eq(tenant_as_text(&given.stores()?).await?, before)?;
@@ -57,8 +57,8 @@ pub(super) async fn a_purge_can_be_stopped(given: &Given) -> Verdict {
     let before = tenant_as_text(&given.stores()?).await?;
     let _purged = threads.purge_deleted(&StopAtOnce).await?;
     expect_eq(tenant_as_text(&given.stores()?).await?, before.clone())?;
-    let _purged = threads.purge_deleted(&Silent).await?;
-    expect_eq(threads.purge_deleted(&Silent).await?, 0)?;
+    let _purged = threads.purge_deleted(&IgnoreProgress).await?;
+    expect_eq(threads.purge_deleted(&IgnoreProgress).await?, 0)?;
     expect_eq(tenant_as_text(&given.stores()?).await?, before)
 }
 
@@ -75,7 +75,7 @@ pub(super) async fn damage_never_causes_a_panic(given: &Given) -> Verdict {
         let _read = tenant_as_text(&damaged.stores()?).await;
         let _written = write_record(given.contract(), &damaged.stores()?, "after").await;
         if let Some(inspector) = damaged.store().inspector() {
-            let _found = inspector.verify(&Silent).await;
+            let _found = inspector.verify(&IgnoreProgress).await;
         }
     }
     Ok(())

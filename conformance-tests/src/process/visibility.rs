@@ -15,19 +15,19 @@ use crate::{
     case::Contract,
     check::{expect, expect_eq},
     errors::tenant_as_text,
-    given::{commit_with_message, id, keyed_commit_with_message, message_entry, race},
-    probe::first_probe,
+    given::{commit_with_message, id, keyed_commit_with_message, message_entry, run_concurrently},
+    record_list::first_record_list,
 };
 
 /// Writes records and commits to a thread, and reads both through other handles. Returns a description of the first
 /// write that a read did not show, or none.
 async fn describe_missing_write(store: Arc<dyn Store>, contract: Contract, task: usize) -> Result<Option<String>> {
-    let (thread, probe): (ThreadId, _) = (id(&format!("t-{task}")), first_probe(contract));
+    let (thread, records): (ThreadId, _) = (id(&format!("t-{task}")), first_record_list(contract));
     for at in 0..25_u64 {
         let (writer, reader) = (store.tenant(&id("default"))?, store.tenant(&id("default"))?);
         let name = format!("{task}-{at}");
-        probe.write(&writer, &name).await?;
-        if !probe.has(&reader, &name).await? {
+        records.write(&writer, &name).await?;
+        if !records.has(&reader, &name).await? {
             return Ok(Some(name));
         }
         let (Some(commits), Some(threads)) = (writer.commits, reader.threads) else { continue };
@@ -36,9 +36,9 @@ async fn describe_missing_write(store: Arc<dyn Store>, contract: Contract, task:
         let entry = threads.load_entry(&thread, &receipt.entry_ids[0]).await?.is_some();
         let listed = threads.list_entries(&thread, EntryQuery::all()).await?.items.len() as u64;
         let context = threads.load_context(&thread, ContextRequest::head()).await?.context.messages.len() as u64;
-        let seen = (loaded, entry, listed, context);
-        if seen != (Some(receipt.version), true, at + 1, at + 1) {
-            return Ok(Some(format!("read {seen:?} after {receipt:?}")));
+        let reads = (loaded, entry, listed, context);
+        if reads != (Some(receipt.version), true, at + 1, at + 1) {
+            return Ok(Some(format!("read {reads:?} after {receipt:?}")));
         }
     }
     Ok(None)
@@ -48,7 +48,7 @@ async fn describe_missing_write(store: Arc<dyn Store>, contract: Contract, task:
 /// read.
 pub(super) async fn writes_are_read_back_through_every_handle(given: &Given) -> Verdict {
     let (store, contract) = (given.store(), given.contract());
-    for end in race(8, |task| describe_missing_write(Arc::clone(&store), contract, task)).await {
+    for end in run_concurrently(8, |task| describe_missing_write(Arc::clone(&store), contract, task)).await {
         expect_eq(end?, None)?;
     }
     Ok(())
@@ -86,8 +86,8 @@ async fn read_until_done(
     done: Arc<AtomicBool>,
 ) -> Result<Option<String>> {
     while !done.load(Ordering::SeqCst) {
-        if let Some(half) = describe_partial_commit(&*threads, &thread).await? {
-            return Ok(Some(half));
+        if let Some(partial_commit) = describe_partial_commit(&*threads, &thread).await? {
+            return Ok(Some(partial_commit));
         }
         tokio::task::yield_now().await;
     }
@@ -134,19 +134,19 @@ pub(super) async fn acknowledged_data_survives_a_reopen(given: &Given) -> Verdic
         crate::errors::prepare(&given.tenant(tenant)?).await?;
     }
     let (stores, contract) = (given.stores()?, given.contract());
-    let ends = race(8, |task| {
+    let results = run_concurrently(8, |task| {
         let stores = stores.clone();
         async move {
             for at in 0..10 {
                 let name = format!("{task}-{at}");
-                first_probe(contract).write(&stores, &name).await?;
+                first_record_list(contract).write(&stores, &name).await?;
                 let Some(commits) = &stores.commits else { continue };
                 let _receipt = commits.commit(commit_of_two_entries(&id(&format!("t-{}", task % 3)), &name)).await?;
             }
             Result::Ok(())
         }
     });
-    ends.await.into_iter().collect::<Result<Vec<_>>>()?;
+    results.await.into_iter().collect::<Result<Vec<_>>>()?;
     drop(stores);
     let before = [tenant_as_text(&given.tenant("default")?).await?, tenant_as_text(&given.tenant("acme")?).await?];
     given.reopen().await?;

@@ -1,7 +1,7 @@
 //! Cases about runs (promises RU of the contract).
 
-pub(crate) mod draft;
 mod field;
+pub(crate) mod helpers;
 mod latest;
 mod list;
 mod transition;

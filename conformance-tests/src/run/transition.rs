@@ -4,13 +4,16 @@ use std::{sync::Arc, time::Duration};
 
 use store_core::{Commit, ErrorKind, RunOutcome, RunStatus, StateChange, WaitingReason};
 
-use super::draft::{change, done, expect_run_refused, load_run, running, statuses, write_run, write_run_for_receipt};
+use super::helpers::{
+    done_run, expect_run_refused, load_run, one_status_of_each_kind, run_change, running_run, write_run,
+    write_run_for_receipt,
+};
 use crate::{
     check::{Verdict, expect_eq, expect_exactly_one, expect_kinds},
-    given::{Given, id, race},
+    given::{Given, id, run_concurrently},
     log::{
-        draft::{json, usage_entry, user_entry},
-        writer::Writer,
+        entry_drafts::{json, usage_entry, user_entry},
+        writer::ThreadWriter,
     },
 };
 
@@ -23,11 +26,11 @@ pub(crate) async fn status_transitions_follow_the_table(given: &Given) -> Verdic
         [false, true, true, true],
         [false, false, false, false],
     ];
-    for (row, from) in statuses().into_iter().enumerate() {
-        for (column, to) in statuses().into_iter().enumerate() {
+    for (row, from) in one_status_of_each_kind().into_iter().enumerate() {
+        for (column, to) in one_status_of_each_kind().into_iter().enumerate() {
             let name = format!("{from} to {to}");
             create_run_with_status(given, &name, &from).await?;
-            let next = change(&name, to.clone());
+            let next = run_change(&name, to.clone());
             if allowed[row][column] {
                 let receipt = write_run_for_receipt(given, "t", next).await.map_err(|failure| failure.about(&name))?;
                 expect_eq(receipt.run_status, Some(to.clone()))?;
@@ -37,7 +40,7 @@ pub(crate) async fn status_transitions_follow_the_table(given: &Given) -> Verdic
                 refused.map_err(|failure| failure.about(&name))?;
             }
             if load_run(given, &name).await?.is_open() {
-                write_run(given, "t", done(&name)).await?;
+                write_run(given, "t", done_run(&name)).await?;
             }
         }
     }
@@ -46,34 +49,34 @@ pub(crate) async fn status_transitions_follow_the_table(given: &Given) -> Verdic
 
 /// Creates the run `name` and brings it to this status.
 async fn create_run_with_status(given: &Given, name: &str, status: &RunStatus) -> Verdict {
-    write_run(given, "t", change(name, RunStatus::Created)).await?;
+    write_run(given, "t", run_change(name, RunStatus::Created)).await?;
     if *status != RunStatus::Created {
-        write_run(given, "t", running(name)).await?;
-        write_run(given, "t", change(name, status.clone())).await?;
+        write_run(given, "t", running_run(name)).await?;
+        write_run(given, "t", run_change(name, status.clone())).await?;
     }
     Ok(())
 }
 
 /// Every write to a run that is done is refused, unless the write repeats an earlier commit with its key.
 pub(crate) async fn a_done_run_never_changes(given: &Given) -> Verdict {
-    let writer = Writer::with_entries(given, "t", [user_entry("a")]).await?;
-    write_run(given, "t", running("r")).await?;
-    let last = Commit::new(id("t")).with_run(done("r")).with_key(id("last"));
+    let writer = ThreadWriter::with_entries(given, "t", [user_entry("a")]).await?;
+    write_run(given, "t", running_run("r")).await?;
+    let last = Commit::new(id("t")).with_run(done_run("r")).with_key(id("last"));
     let receipt = given.commit(last.clone()).await?;
     let run = load_run(given, "r").await?;
     let failed = RunStatus::done(RunOutcome::Failed { error: "late".to_owned() });
-    for status in statuses().into_iter().chain([failed]) {
-        let mut more = change("r", status);
-        more.steps = Some(9);
-        more.state = [("k".to_owned(), Some(json("1")))].into();
-        expect_run_refused(given, "t", more, ErrorKind::InvalidTransition).await?;
+    for status in one_status_of_each_kind().into_iter().chain([failed]) {
+        let mut later_change = run_change("r", status);
+        later_change.steps = Some(9);
+        later_change.state = [("k".to_owned(), Some(json("1")))].into();
+        expect_run_refused(given, "t", later_change, ErrorKind::InvalidTransition).await?;
     }
     let mut repeated = given.commit(last).await?;
     expect_eq(repeated.deduplicated, true)?;
     repeated.deduplicated = false;
     expect_eq(repeated, receipt)?;
     // An entry that names the run does not change it either, whether the entry is accepted or not.
-    let entry = writer.commit().await?.entry(usage_entry(5, 5).with_run(id("r"), None));
+    let entry = writer.guarded_commit().await?.entry(usage_entry(5, 5).with_run(id("r"), None));
     drop(given.commits()?.commit(entry).await);
     expect_eq(load_run(given, "r").await?, run)
 }
@@ -82,11 +85,11 @@ pub(crate) async fn a_done_run_never_changes(given: &Given) -> Verdict {
 pub(crate) async fn a_run_ends_once(given: &Given) -> Verdict {
     for round in 0..20 {
         let name = format!("r{round}");
-        write_run(given, "t", running(&name)).await?;
+        write_run(given, "t", running_run(&name)).await?;
         let commits = given.commits()?;
-        let results = race(4, |task| {
+        let results = run_concurrently(4, |task| {
             let failed = RunOutcome::Failed { error: task.to_string() };
-            let end = Commit::new(id("t")).with_run(change(&name, RunStatus::done(failed)));
+            let end = Commit::new(id("t")).with_run(run_change(&name, RunStatus::done(failed)));
             let end = end.with_state(StateChange::new().set(&name, json(&task.to_string())));
             let commits = Arc::clone(&commits);
             async move { commits.commit(end).await }
@@ -102,9 +105,9 @@ pub(crate) async fn a_run_ends_once(given: &Given) -> Verdict {
 
 /// `started_at` is set when a run is running for the first time, and `finished_at` when it is done. Each is set once.
 pub(crate) async fn times_are_set_once(given: &Given) -> Verdict {
-    let waiting = || change("r", RunStatus::waiting(WaitingReason::RateLimit));
+    let waiting = || run_change("r", RunStatus::waiting(WaitingReason::RateLimit));
     let mut times = Vec::new();
-    for step in [change("r", RunStatus::Created), running("r"), waiting(), running("r"), done("r")] {
+    for step in [run_change("r", RunStatus::Created), running_run("r"), waiting(), running_run("r"), done_run("r")] {
         let receipt = write_run_for_receipt(given, "t", step).await?;
         times.push(receipt.time);
         let run = load_run(given, "r").await?;
@@ -113,7 +116,7 @@ pub(crate) async fn times_are_set_once(given: &Given) -> Verdict {
         expect_eq(run.finished_at, times.get(4).copied())?;
         given.advance(Duration::from_millis(7)).await;
     }
-    let receipt = write_run_for_receipt(given, "t", done("never ran")).await?;
+    let receipt = write_run_for_receipt(given, "t", done_run("never ran")).await?;
     let run = load_run(given, "never ran").await?;
     expect_eq((run.started_at, run.finished_at), (None, Some(receipt.time)))
 }

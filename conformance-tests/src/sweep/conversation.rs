@@ -9,7 +9,7 @@ use store_core::{
     ThreadRunStore, Version,
 };
 
-use super::{Sweep, SweepTarget};
+use super::{CancelSweep, SweepTarget};
 use crate::{
     call::{Calls, append_events_request, append_pending_request, keyed_commit, trim_request},
     check::{Failure, Verdict, expect_some},
@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The contracts that the calls belong to.
-pub(crate) struct Stores {
+pub(crate) struct ConversationStores {
     pub(crate) threads: Arc<dyn ThreadRunStore>,
     pub(crate) commits: Arc<dyn CommitCoordinator>,
     pub(crate) pending: Arc<dyn PendingStore>,
@@ -29,35 +29,40 @@ pub(crate) struct Stores {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Revisions {
     /// The revision of the queue.
-    pub(crate) queue: u64,
+    pub(crate) queue_revision: u64,
     /// The revision of the thread's own fields.
-    revision: Version,
+    thread_revision: Version,
 }
 
 /// Makes the calls of a sweep on a thread.
-pub(crate) type MakeCalls = for<'a> fn(&'a Stores, &'a ThreadId, Revisions) -> Calls<'a>;
+pub(crate) type MakeCalls = for<'a> fn(&'a ConversationStores, &'a ThreadId, Revisions) -> Calls<'a>;
 
 struct Conversation {
-    stores: Stores,
+    stores: ConversationStores,
     make_calls: MakeCalls,
 }
 
-/// Drops each call after every number of polls. The calls named in `changing`, and no others, must change something.
-pub(crate) async fn sweep(given: &Given, make_calls: MakeCalls, changing: &[&str]) -> Verdict {
-    Sweep::new(Conversation::of(given, make_calls)?).run(given, changing).await
+/// Drops each call after every number of polls. The calls named in `changing_calls`, and no others, must change
+/// something.
+pub(crate) async fn sweep_conversation_calls(given: &Given, make_calls: MakeCalls, changing_calls: &[&str]) -> Verdict {
+    CancelSweep::new(Conversation::of(given, make_calls)?).run(given, changing_calls).await
 }
 
-/// Checks that an unknown outcome of each call can be resolved. The calls named in `changing`, and no others, must
-/// change something.
-pub(crate) async fn resolve_outcome(given: &Given, make_calls: MakeCalls, changing: &[&str]) -> Verdict {
-    check_unknown_outcomes(given, Conversation::of(given, make_calls)?, changing).await
+/// Checks that an unknown outcome of each call can be resolved. The calls named in `changing_calls`, and no others,
+/// must change something.
+pub(crate) async fn check_outcomes_of_conversation_calls(
+    given: &Given,
+    make_calls: MakeCalls,
+    changing_calls: &[&str],
+) -> Verdict {
+    check_unknown_outcomes(given, Conversation::of(given, make_calls)?, changing_calls).await
 }
 
 impl Conversation {
     fn of(given: &Given, make_calls: MakeCalls) -> Result<Self, Failure> {
         let commits = given.commits()?;
         let (threads, pending, events) = (commits.threads(), commits.pending(), commits.events());
-        Ok(Self { stores: Stores { threads, commits, pending, events }, make_calls })
+        Ok(Self { stores: ConversationStores { threads, commits, pending, events }, make_calls })
     }
 }
 
@@ -78,31 +83,32 @@ impl SweepTarget for Conversation {
     }
 
     async fn make_refused_calls(&self, t: &ThreadId) {
-        let wrong = Expect::Version(Version::new(1_000, 1, 0));
+        let wrong_version = Expect::Version(Version::new(1_000, 1, 0));
         let event = NewEvent::new(id("x"), [Scope::Thread(t.clone())]);
         let unknown: EntryId = id("unknown");
-        let commit = self.stores.commits.commit(Commit::new(t.clone()).expecting(wrong).entry(message_entry("x")));
+        let commit =
+            self.stores.commits.commit(Commit::new(t.clone()).expecting(wrong_version).entry(message_entry("x")));
         let retract = self.stores.pending.retract_pending(t, &unknown);
         let append = AppendEvents::new([event]).expecting(Scope::Thread(t.clone()), 1_000);
         let append = self.stores.events.append_events(append);
         let _refused = tokio::join!(commit, retract, append);
     }
 
-    async fn write(&self, t: &ThreadId) -> Verdict {
-        self.stores.write(t).await
+    async fn check_nothing_locked(&self, t: &ThreadId) -> Verdict {
+        self.stores.check_nothing_locked(t).await
     }
 }
 
 #[async_trait]
 impl ResolveOutcome for Conversation {
     async fn resolve_outcome(&self, call: &str, t: &ThreadId, before: &Revisions) -> Result<Resolution, Failure> {
-        let Stores { threads, commits, pending, events } = &self.stores;
+        let ConversationStores { threads, commits, pending, events } = &self.stores;
         let loaded = threads.load_thread(t).await?;
         let inputs = pending.load_queue(t).await?.inputs;
         let first = inputs.first().map(|input| (input.id.as_str(), input.revision));
         Ok(match call {
             "create_thread" => Resolution::ByRead(threads.load_thread(&id(&format!("{t} new"))).await?.is_some()),
-            "update_thread" => Resolution::ByRead(loaded.map(|thread| thread.revision) != Some(before.revision)),
+            "update_thread" => Resolution::ByRead(loaded.map(|thread| thread.revision) != Some(before.thread_revision)),
             "delete_thread" => Resolution::ByRead(loaded.is_none()),
             "commit" => Resolution::ByRepeat(commits.commit(keyed_commit(t)).await?.deduplicated),
             "append_pending" => {
@@ -121,23 +127,23 @@ impl ResolveOutcome for Conversation {
     }
 }
 
-impl Stores {
+impl ConversationStores {
     /// Prepares a thread with a child, an entry, the inputs `a` and `b` and an event. Also creates and deletes another
     /// thread.
     async fn prepare(&self, t: &ThreadId) -> Result<Revisions, Failure> {
         drop(self.commits.commit(keyed_commit_with_message(t, "first", "x")).await?);
-        let mut below = ThreadFields::default();
-        below.parent_thread_id = Some(t.clone());
-        self.threads.create_thread(NewThread::new(id(&format!("{t} child"))).with_fields(below)).await?;
+        let mut child_fields = ThreadFields::default();
+        child_fields.parent_thread_id = Some(t.clone());
+        self.threads.create_thread(NewThread::new(id(&format!("{t} child"))).with_fields(child_fields)).await?;
         let input = |name: &str| NewInput::message(Message::user(name)).with_id(id(name));
         self.pending.append_pending(AppendPending::new(t.clone(), [input("a"), input("b")])).await?;
         let event = NewEvent::new(id("first"), [Scope::Thread(t.clone())]);
         self.events.append_events(AppendEvents::new([event])).await?;
-        let gone = id(&format!("{t} gone"));
-        drop(self.commits.commit(keyed_commit_with_message(&gone, "first", "x")).await?);
-        self.threads.delete_thread(&gone, DeleteRequest::default()).await?;
+        let deleted_thread = id(&format!("{t} gone"));
+        drop(self.commits.commit(keyed_commit_with_message(&deleted_thread, "first", "x")).await?);
+        self.threads.delete_thread(&deleted_thread, DeleteRequest::default()).await?;
         let thread = expect_some(self.threads.load_thread(t).await?, "thread")?;
-        Ok(Revisions { queue: self.pending.load_queue(t).await?.revision, revision: thread.revision })
+        Ok(Revisions { queue_revision: self.pending.load_queue(t).await?.revision, thread_revision: thread.revision })
     }
 
     /// Describes the thread, its child, its runs, its queue, its events, and the thread that a call creates. The text
@@ -148,7 +154,7 @@ impl Stores {
         let new = self.threads.load_thread(&id(&format!("{t} new"))).await?;
         let mut runs = RunFilter::default();
         runs.thread = Some(t.clone());
-        let mut seen = format!(
+        let mut description = format!(
             "child {:?}, new {}, {} runs",
             child.map(|child| child.parent_thread_id.is_some()),
             new.is_some(),
@@ -157,22 +163,22 @@ impl Stores {
         if let Some(thread) = thread {
             let state = self.threads.load_context(t, ContextRequest::head()).await?.state;
             let (version, revision) = (thread.version.number(), thread.revision.number());
-            seen += &format!(", {version} entries, revision {revision}, {:?}, state {state:?}", thread.title);
+            description += &format!(", {version} entries, revision {revision}, {:?}, state {state:?}", thread.title);
         }
         let queue = self.pending.load_queue(t).await?;
         let inputs: Vec<_> = queue.inputs.iter().map(|input| (input.id.as_str(), &input.body)).collect();
-        seen += &format!(", queue {} {inputs:?}", queue.revision);
+        description += &format!(", queue {} {inputs:?}", queue.revision);
         for scope in [Scope::Thread(t.clone()), Scope::Run(id(&format!("{t} r")))] {
             let info = self.events.load_scope(&scope).await?;
             let listed = self.events.list_events(EventQuery::new(scope)).await?.items;
             let kinds: Vec<_> = listed.iter().map(|event| event.kind.as_str()).collect();
-            seen += &format!(", events {} {} {kinds:?}", info.appended, info.floor);
+            description += &format!(", events {} {} {kinds:?}", info.appended, info.floor);
         }
-        Ok(seen)
+        Ok(description)
     }
 
     /// Writes to the thread and its queue (if the thread exists), to its events, and to another thread.
-    async fn write(&self, t: &ThreadId) -> Verdict {
+    async fn check_nothing_locked(&self, t: &ThreadId) -> Verdict {
         if self.threads.load_thread(t).await?.is_some() {
             drop(self.commits.commit(keyed_commit_with_message(t, "next", "x")).await?);
             let next = NewInput::message(Message::user("next"));

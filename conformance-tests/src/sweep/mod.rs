@@ -25,44 +25,44 @@ use crate::{
     call::Calls,
     check::{Failure, Verdict, expect, expect_eq},
     given::{Given, id},
-    length::Length,
+    test_length::TestLength,
 };
 
-pub(crate) use self::conversation::{resolve_outcome, sweep};
+pub(crate) use self::conversation::{check_outcomes_of_conversation_calls, sweep_conversation_calls};
 
 /// More polls than any call needs.
 pub(crate) const MAX_POLLS: usize = 200;
-/// How long a call may take. A call that takes longer is assumed to wait forever. This is much more than a call takes,
-/// even on a busy machine, and even if the store must first find out that a caller which it waits for was dropped.
+/// How long a call may take. A call that takes longer is assumed to wait forever. No call needs that long, even if the
+/// machine is busy and the call waits until the store notices that an earlier caller was dropped.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the sweep waits before it assumes that a dropped call will not take effect later.
-pub(crate) const SETTLE_DELAY: Duration = Duration::from_millis(20);
+pub(crate) const LATE_EFFECT_DELAY: Duration = Duration::from_millis(20);
 /// Calls whose effect the store reverts if the caller was dropped before it received the answer.
 const REVERTED_WHEN_UNANSWERED: [&str; 2] = ["claim", "claim_outbox"];
 /// How often the sweep checks whether an effect was reverted. With the delay between them, all checks take 10 s.
-const MAX_CHECKS: usize = 500;
+const MAX_REVERT_CHECKS: usize = 500;
 
 /// Polls a call at most `polls` times and drops it. Returns its answer if it ended. Otherwise returns none.
 pub(crate) async fn poll_then_drop<T>(
     mut call: Pin<Box<dyn Future<Output = store_core::Result<T>> + Send + '_>>,
     polls: usize,
 ) -> store_core::Result<Option<T>> {
-    let mut left = polls;
+    let mut remaining_polls = polls;
     std::future::poll_fn(move |context| {
-        if left == 0 {
+        if remaining_polls == 0 {
             return Poll::Ready(Ok(None));
         }
-        left -= 1;
+        remaining_polls -= 1;
         match call.as_mut().poll(context) {
             Poll::Ready(ended) => Poll::Ready(ended.map(Some)),
-            Poll::Pending if left == 0 => Poll::Ready(Ok(None)),
+            Poll::Pending if remaining_polls == 0 => Poll::Ready(Ok(None)),
             Poll::Pending => Poll::Pending,
         }
     })
     .await
 }
 
-/// The stores that the calls of a sweep are made on, and how the sweep prepares and reads them.
+/// The stores that the calls of a sweep are made on, and how the sweep prepares and reads their records.
 #[async_trait]
 pub(crate) trait SweepTarget: Send + Sync + 'static {
     /// The ids, tokens and revisions of the prepared records, which the calls need.
@@ -77,43 +77,43 @@ pub(crate) trait SweepTarget: Send + Sync + 'static {
     /// Describes the records of the thread. The text contains nothing that differs between threads, such as ids.
     async fn describe(&self, t: &ThreadId) -> Result<String, Failure>;
 
-    /// Makes calls on the same thread, which are all refused. Meanwhile another task drops its call, which thus finds
-    /// locks taken and queues filled.
+    /// Makes calls on the same thread that are all refused. Meanwhile the sweep drops its own call, so that the dropped
+    /// call meets locks that are taken and queues that are filled.
     async fn make_refused_calls(&self, t: &ThreadId);
 
     /// Writes to every record that a dropped call may have left locked.
-    async fn write(&self, t: &ThreadId) -> Verdict;
+    async fn check_nothing_locked(&self, t: &ThreadId) -> Verdict;
 }
 
 /// Drops each call on a target after every number of polls.
-pub(crate) struct Sweep<T>(Arc<T>);
+pub(crate) struct CancelSweep<T>(Arc<T>);
 
-impl<T: SweepTarget> Sweep<T> {
+impl<T: SweepTarget> CancelSweep<T> {
     pub(crate) fn new(target: T) -> Self {
         Self(Arc::new(target))
     }
 
-    /// Drops each call after every number of polls. The calls named in `changing`, and no others, must change
+    /// Drops each call after every number of polls. The calls named in `changing_calls`, and no others, must change
     /// something. With `AGENTSTORE_FIGURES=1` it prints at how many points calls were dropped.
-    pub(crate) async fn run(&self, given: &Given, changing: &[&str]) -> Verdict {
+    pub(crate) async fn run(&self, given: &Given, changing_calls: &[&str]) -> Verdict {
         let (mut changed, mut figures, mut at) = (BTreeSet::new(), DropPointCounts::default(), 0);
-        while let Some(swept) = CallSweep::begin(&self.0, given, at).await? {
-            if swept.before_and_after[0] != swept.before_and_after[1] {
-                changed.insert(swept.name);
+        while let Some(call_sweep) = CallSweep::observe_effect(&self.0, given, at).await? {
+            if call_sweep.before_and_after[0] != call_sweep.before_and_after[1] {
+                changed.insert(call_sweep.name);
             }
             // Quick tests try a third of the numbers of polls: 0, 3, 6 … if no other call runs, and 2, 5, 8 … while
             // another task makes calls.
-            let step = Length::choose(3, 1, 1);
-            let mut points = swept.drop_after_each((0..MAX_POLLS).step_by(step), None).await?;
-            // Each round meets the calls of the other task at different points.
-            for round in 0..Length::choose(1, 3, 3) {
-                points += swept.drop_after_each((step - 1..MAX_POLLS).step_by(step), Some(round)).await?;
+            let step = TestLength::pick_by_env(3, 1, 1);
+            let mut points = call_sweep.drop_after_each((0..MAX_POLLS).step_by(step), None).await?;
+            // In each round the dropped call meets the calls of the other task at different points.
+            for round in 0..TestLength::pick_by_env(1, 3, 3) {
+                points += call_sweep.drop_after_each((step - 1..MAX_POLLS).step_by(step), Some(round)).await?;
             }
-            figures.add(swept.name, points)?;
+            figures.add(call_sweep.name, points)?;
             at += 1;
         }
         figures.print_and_check(given, at)?;
-        expect_eq(changed, changing.iter().copied().collect())
+        expect_eq(changed, changing_calls.iter().copied().collect())
     }
 }
 
@@ -155,7 +155,7 @@ struct CallSweep<'a, T> {
 
 impl<'a, T: SweepTarget> CallSweep<'a, T> {
     /// Makes the call number `at` and waits until it ends. Returns none if there is no such call.
-    async fn begin(target: &'a Arc<T>, given: &'a Given, at: usize) -> Result<Option<Self>, Failure> {
+    async fn observe_effect(target: &'a Arc<T>, given: &'a Given, at: usize) -> Result<Option<Self>, Failure> {
         let t: ThreadId = id(&format!("t-{at}-whole"));
         let prepared = target.prepare(given, &t).await?;
         let before = describe(&**target, &t).await?;
@@ -172,12 +172,16 @@ impl<'a, T: SweepTarget> CallSweep<'a, T> {
 
     /// Drops the call after each of these numbers of polls, each time on a new thread, until it ends before it is
     /// dropped. If `round` is given, another task makes calls meanwhile. Returns how often the call was dropped.
-    async fn drop_after_each(&self, all: impl Iterator<Item = usize>, round: Option<usize>) -> Result<usize, Failure> {
-        for (points, polls) in all.enumerate() {
+    async fn drop_after_each(
+        &self,
+        poll_counts: impl Iterator<Item = usize>,
+        round: Option<usize>,
+    ) -> Result<usize, Failure> {
+        for (points, polls) in poll_counts.enumerate() {
             let t: ThreadId = id(&format!("t-{}-{polls}-{round:?}", self.at));
-            let beside = if round.is_some() { ", while another task made calls" } else { "" };
-            let about = |failure: Failure| failure.about(format!("`{}` after {polls} polls{beside}", self.name));
-            if self.drop_once(&t, polls, round.is_some()).await.map_err(about)? {
+            let circumstance = if round.is_some() { ", while another task made calls" } else { "" };
+            let about = |failure: Failure| failure.about(format!("`{}` after {polls} polls{circumstance}", self.name));
+            if self.drop_after(&t, polls, round.is_some()).await.map_err(about)? {
                 return Ok(points);
             }
         }
@@ -185,41 +189,48 @@ impl<'a, T: SweepTarget> CallSweep<'a, T> {
     }
 
     /// Drops the call after this number of polls. Returns whether it ended before it was dropped.
-    async fn drop_once(&self, t: &ThreadId, polls: usize, with_other_calls: bool) -> Result<bool, Failure> {
+    async fn drop_after(&self, t: &ThreadId, polls: usize, with_other_calls: bool) -> Result<bool, Failure> {
         let prepared = self.target.prepare(self.given, t).await?;
         let others = with_other_calls.then(|| BackgroundCalls::begin(self.target, t));
         let (_, call) = self.target.calls(t, &prepared).swap_remove(self.at);
-        // A refusal counts as an end. Such a call was also refused when `begin` made it.
+        // A refusal counts as an end. Such a call was also refused when `observe_effect` made it.
         let ended = poll_then_drop(call, polls).await.map_or(true, |ended| ended.is_some());
-        let mut seen = describe(&**self.target, t).await?;
-        tokio::time::sleep(SETTLE_DELAY).await;
-        let later = describe(&**self.target, t).await?;
+        let mut first_read = describe(&**self.target, t).await?;
+        tokio::time::sleep(LATE_EFFECT_DELAY).await;
+        let later_read = describe(&**self.target, t).await?;
         if !ended && REVERTED_WHEN_UNANSWERED.contains(&self.name) {
             self.expect_reverted(t).await?;
-            seen.clone_from(&later);
+            first_read.clone_from(&later_read);
         }
         if let Some(others) = others {
             others.end().await?;
         }
-        let what = || format!("a read shows {seen}, a later read {later}, expected one of {:?}", self.before_and_after);
-        expect(seen == later, format!("the dropped call took effect later: {}", what()))?;
-        expect(self.before_and_after.contains(&later), what())?;
-        expect(!ended || seen == self.before_and_after[1], format!("the call ended without its effect: {}", what()))?;
+        let describe_reads = || {
+            format!("a read shows {first_read}, a later read {later_read}, expected one of {:?}", self.before_and_after)
+        };
+        expect(first_read == later_read, format!("the dropped call took effect later: {}", describe_reads()))?;
+        expect(self.before_and_after.contains(&later_read), describe_reads())?;
+        expect(
+            !ended || first_read == self.before_and_after[1],
+            format!("the call ended without its effect: {}", describe_reads()),
+        )?;
         let (_, again) = self.target.calls(t, &prepared).swap_remove(self.at);
         let again = timeout(CALL_TIMEOUT, again).await;
         // The repeated call may be refused, because the dropped call may have taken effect.
         let _answer = again.map_err(|_| Failure::new("the repeated call does not return"))?;
-        timeout(CALL_TIMEOUT, self.target.write(t)).await.map_err(|_| Failure::new("a lock is still held"))??;
+        timeout(CALL_TIMEOUT, self.target.check_nothing_locked(t))
+            .await
+            .map_err(|_| Failure::new("a lock is still held"))??;
         Ok(ended)
     }
 
     /// Checks that the effect of the call is reverted within 10 s.
     async fn expect_reverted(&self, t: &ThreadId) -> Verdict {
-        for _ in 0..MAX_CHECKS {
+        for _ in 0..MAX_REVERT_CHECKS {
             if describe(&**self.target, t).await? == self.before_and_after[0] {
                 return Ok(());
             }
-            tokio::time::sleep(SETTLE_DELAY).await;
+            tokio::time::sleep(LATE_EFFECT_DELAY).await;
         }
         Err(Failure::new("the claim of a dropped call was not released"))
     }
@@ -231,25 +242,25 @@ async fn describe(target: &impl SweepTarget, t: &ThreadId) -> Result<String, Fai
 
 /// Another task that makes refused calls until [`end`](Self::end) stops it.
 struct BackgroundCalls {
-    is_done: Arc<AtomicBool>,
+    is_stopped: Arc<AtomicBool>,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl BackgroundCalls {
     fn begin<T: SweepTarget>(target: &Arc<T>, t: &ThreadId) -> Self {
-        let is_done = Arc::new(AtomicBool::new(false));
-        let (target, t, done) = (Arc::clone(target), t.clone(), Arc::clone(&is_done));
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let (target, t, done) = (Arc::clone(target), t.clone(), Arc::clone(&is_stopped));
         let task = tokio::spawn(async move {
             while !done.load(Ordering::SeqCst) {
                 target.make_refused_calls(&t).await;
                 tokio::task::yield_now().await;
             }
         });
-        Self { is_done, task }
+        Self { is_stopped, task }
     }
 
     async fn end(self) -> Verdict {
-        self.is_done.store(true, Ordering::SeqCst);
+        self.is_stopped.store(true, Ordering::SeqCst);
         let ended =
             timeout(CALL_TIMEOUT, self.task).await.map_err(|_| Failure::new("a call of the other task hangs"))?;
         ended.map_err(|panic| Failure::new(panic.to_string()))

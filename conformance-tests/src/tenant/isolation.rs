@@ -5,30 +5,30 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 use store_core::{
     ClaimNumber, ClaimRequest, ClaimToken, Commit, CommitCoordinator, DeleteRequest, ErrorKind, Expect, Fence,
-    Interrupt, MailboxStore, NewDispatch, Purge, RunChange, RunStatus, Settlement, Silent, StateChange, TenantId,
-    ThreadFields, ThreadId, Timestamp,
+    IgnoreProgress, Interrupt, MailboxStore, NewDispatch, Purge, RunChange, RunStatus, Settlement, StateChange,
+    TenantId, ThreadFields, ThreadId, Timestamp,
 };
 
-use super::names::TENANTS;
+use super::similar_names::SIMILAR_TENANT_NAMES;
 use crate::{
     Given, Verdict,
     check::{expect, expect_eq, expect_kind, expect_some},
     given::{id, keyed_commit_with_message, message_entry},
-    probe::probes,
+    record_list::record_lists,
 };
 
 /// Each tenant sees exactly its own records in every list, however similar the names of the tenants are. Records with
 /// equal ids in several tenants have no effect on each other.
 pub(super) async fn tenants_see_only_their_own_records(given: &Given) -> Verdict {
-    for probe in &probes(given.contract()) {
-        let own = |at: usize| [format!("own-{at:02} {}", probe.name()), format!("same {}", probe.name())];
-        let write = async |at: usize| probe.write_all(&given.tenant(TENANTS[at])?, &own(at)).await;
-        try_join_all((0..TENANTS.len()).map(write)).await?;
-        for (at, tenant) in TENANTS.iter().enumerate() {
-            let mut found = probe.ids(&given.tenant(tenant)?).await?;
+    for records in &record_lists(given.contract()) {
+        let own = |at: usize| [format!("own-{at:02} {}", records.name()), format!("same {}", records.name())];
+        let write = async |at: usize| records.write_all(&given.tenant(SIMILAR_TENANT_NAMES[at])?, &own(at)).await;
+        try_join_all((0..SIMILAR_TENANT_NAMES.len()).map(write)).await?;
+        for (at, tenant) in SIMILAR_TENANT_NAMES.iter().enumerate() {
+            let mut found = records.ids(&given.tenant(tenant)?).await?;
             // This list may also contain the records that were written for another list.
-            found.retain(|id| id.ends_with(probe.name()));
-            expect_eq(found, own(at)).map_err(|f| f.about(format!("{tenant}: {}", probe.name())))?;
+            found.retain(|id| id.ends_with(records.name()));
+            expect_eq(found, own(at)).map_err(|f| f.about(format!("{tenant}: {}", records.name())))?;
         }
     }
     Ok(())
@@ -37,14 +37,14 @@ pub(super) async fn tenants_see_only_their_own_records(given: &Given) -> Verdict
 /// The default tenant has the name `default`. All handles with the same name reach the same records.
 pub(super) async fn the_default_tenant_is_named_default(given: &Given) -> Verdict {
     expect_eq(TenantId::default_tenant().as_str(), "default")?;
-    let probe = crate::probe::first_probe(given.contract());
-    probe.write(&given.stores()?, "x").await?;
-    expect(probe.has(&given.tenant("default")?, "x").await?, "another handle does not find the record")?;
-    expect(!probe.has(&given.tenant("Default")?, "x").await?, "a tenant with another name finds the record")
+    let records = crate::record_list::first_record_list(given.contract());
+    records.write(&given.stores()?, "x").await?;
+    expect(records.has(&given.tenant("default")?, "x").await?, "another handle does not find the record")?;
+    expect(!records.has(&given.tenant("Default")?, "x").await?, "a tenant with another name finds the record")
 }
 
 /// Writes a record of each type that has an id, with the same ids in every tenant.
-async fn write_one_of_each(given: &Given, tenant: &str) -> Verdict {
+async fn write_record_of_each_type(given: &Given, tenant: &str) -> Verdict {
     if let Some(commits) = given.tenant(tenant)?.commits {
         let mut fields = ThreadFields::default();
         fields.resource_id = Some(id("resource"));
@@ -63,8 +63,8 @@ async fn write_one_of_each(given: &Given, tenant: &str) -> Verdict {
 /// Two tenants may use the same ids, keys and claims for all records. The calls of one tenant have no effect on the
 /// records of the other.
 pub(super) async fn equal_ids_in_two_tenants_are_independent(given: &Given) -> Verdict {
-    write_one_of_each(given, "acme").await?;
-    write_one_of_each(given, "acme-corp").await?;
+    write_record_of_each_type(given, "acme").await?;
+    write_record_of_each_type(given, "acme-corp").await?;
     let (one, two) = (given.tenant("acme")?, given.tenant("acme-corp")?);
     if let (Some(first), Some(second)) = (&one.commits, &two.commits) {
         check_threads_are_separate(&**first, &**second).await?;
@@ -100,10 +100,10 @@ async fn check_threads_are_separate(first: &dyn CommitCoordinator, second: &dyn 
     let receipt = second.commit(keyed_commit_with_message(&thread, "more", "other").fenced(fence(3))).await?;
     expect_eq((receipt.version.number(), receipt.deduplicated), (2, false))?;
     first.threads().delete_thread(&thread, DeleteRequest::default()).await?;
-    first.threads().purge_deleted(&Silent).await?;
-    let kept = second.threads();
-    expect_eq(kept.load_thread(&thread).await?.map(|found| found.version), Some(receipt.version))?;
-    expect(kept.load_run(&id("run")).await?.is_some(), "the other tenant's run is gone")?;
+    first.threads().purge_deleted(&IgnoreProgress).await?;
+    let threads = second.threads();
+    expect_eq(threads.load_thread(&thread).await?.map(|found| found.version), Some(receipt.version))?;
+    expect(threads.load_run(&id("run")).await?.is_some(), "the other tenant's run is gone")?;
     let again = second.commit(keyed_commit_with_message(&thread, "more", "other")).await?;
     expect(again.deduplicated, "the other tenant's key is gone")
 }

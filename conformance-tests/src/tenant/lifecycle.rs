@@ -3,37 +3,37 @@
 use std::time::Duration;
 
 use store_core::{
-    ClaimRequest, Cursor, DeleteRequest, DispatchQuery, ErrorKind, MailboxStore, NewDispatch, PageRequest,
-    PruneRequest, Purge, Silent, TenantId, ThreadFilter, ThreadRunStore, Timestamp,
+    ClaimRequest, Cursor, DeleteRequest, DispatchQuery, ErrorKind, IgnoreProgress, MailboxStore, NewDispatch,
+    PageRequest, PruneRequest, Purge, TenantId, ThreadFilter, ThreadRunStore, Timestamp,
 };
 
-use super::names::TENANTS;
+use super::similar_names::SIMILAR_TENANT_NAMES;
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq, expect_kind},
-    given::{id, keyed_commit_with_message, race_two, walk},
-    probe::{first_probe, probes},
+    given::{id, keyed_commit_with_message, read_all_pages, run_two_concurrently},
+    record_list::{first_record_list, record_lists},
 };
 
-async fn tenant_names(given: &Given, limit: u32) -> Result<Vec<String>, Failure> {
+async fn list_tenant_names(given: &Given, limit: u32) -> Result<Vec<String>, Failure> {
     let store = &given.store();
-    let found = walk(PageRequest::first(limit), |page| store.list_tenants(page)).await?;
+    let found = read_all_pages(PageRequest::first(limit), |page| store.list_tenants(page)).await?;
     Ok(found.iter().map(ToString::to_string).collect())
 }
 
 /// `list_tenants` returns the tenants that have records, ordered by the bytes of their names, in pages of any size. An
 /// invalid limit is refused with `Invalid`, and a forged cursor with `InvalidCursor`.
 pub(super) async fn tenants_are_listed_by_name(given: &Given) -> Verdict {
-    expect_eq(tenant_names(given, 10).await?, [""; 0])?;
-    let probe = first_probe(given.contract());
+    expect_eq(list_tenant_names(given, 10).await?, [""; 0])?;
+    let records = first_record_list(given.contract());
     given.tenant("looked at only")?;
-    for tenant in TENANTS {
-        probe.write(&given.tenant(tenant)?, "x").await?;
+    for tenant in SIMILAR_TENANT_NAMES {
+        records.write(&given.tenant(tenant)?, "x").await?;
     }
-    let mut sorted = TENANTS.map(str::to_owned).to_vec();
+    let mut sorted = SIMILAR_TENANT_NAMES.map(str::to_owned).to_vec();
     sorted.sort();
     for limit in [1, 2, 49, 50, 1000] {
-        expect_eq(&tenant_names(given, limit).await?, &sorted)?;
+        expect_eq(&list_tenant_names(given, limit).await?, &sorted)?;
     }
     for limit in [0, 1001, u32::MAX] {
         expect_kind(given.store().list_tenants(PageRequest::first(limit)).await, ErrorKind::Invalid)?;
@@ -50,23 +50,23 @@ pub(super) async fn tenants_are_listed_by_name(given: &Given) -> Verdict {
 /// error.
 pub(super) async fn deleting_a_tenant_removes_all_its_records(given: &Given) -> Verdict {
     let name: TenantId = id("acme");
-    for probe in probes(given.contract()) {
+    for records in record_lists(given.contract()) {
         let (old, other) = (given.tenant("acme")?, given.tenant("acme-corp")?);
         for stores in [&old, &other] {
-            probe.write_all(stores, &["a", "b", "c"].map(|id| format!("{id} {}", probe.name()))).await?;
+            records.write_all(stores, &["a", "b", "c"].map(|id| format!("{id} {}", records.name()))).await?;
         }
-        let before = probe.ids(&other).await?;
+        let before = records.ids(&other).await?;
         given.store().delete_tenant(&name).await?;
-        expect_kind(probe.has(&old, "a").await, ErrorKind::Closed)?;
-        expect_kind(probe.write(&old, "d").await, ErrorKind::Closed)?;
-        for &direction in probe.directions() {
-            expect_kind(probe.list(&old, direction, PageRequest::default()).await, ErrorKind::Closed)?;
+        expect_kind(records.has(&old, "a").await, ErrorKind::Closed)?;
+        expect_kind(records.write(&old, "d").await, ErrorKind::Closed)?;
+        for &direction in records.directions() {
+            expect_kind(records.list(&old, direction, PageRequest::default()).await, ErrorKind::Closed)?;
         }
-        expect_eq(probe.ids(&other).await?, before)?;
-        expect_eq(tenant_names(given, 10).await?, ["acme-corp"])?;
+        expect_eq(records.ids(&other).await?, before)?;
+        expect_eq(list_tenant_names(given, 10).await?, ["acme-corp"])?;
         let new = given.tenant("acme")?;
-        expect_eq(probe.ids(&new).await?, [""; 0])?;
-        probe.write(&new, "a").await?;
+        expect_eq(records.ids(&new).await?, [""; 0])?;
+        records.write(&new, "a").await?;
         given.store().delete_tenant(&name).await?;
         given.store().delete_tenant(&name).await?;
         given.store().delete_tenant(&id("never")).await?;
@@ -76,15 +76,15 @@ pub(super) async fn deleting_a_tenant_removes_all_its_records(given: &Given) -> 
 
 /// After the store was opened again, a deleted tenant has no records, and another tenant has all its records.
 pub(super) async fn a_deleted_tenant_stays_deleted_after_a_reopen(given: &Given) -> Verdict {
-    let probe = first_probe(given.contract());
+    let records = first_record_list(given.contract());
     for tenant in ["acme", "acme-corp"] {
-        probe.write(&given.tenant(tenant)?, "x").await?;
+        records.write(&given.tenant(tenant)?, "x").await?;
     }
     given.store().delete_tenant(&id("acme")).await?;
     given.reopen().await?;
-    expect_eq(tenant_names(given, 10).await?, ["acme-corp"])?;
-    expect(!probe.has(&given.tenant("acme")?, "x").await?, "a record of the deleted tenant came back")?;
-    expect(probe.has(&given.tenant("acme-corp")?, "x").await?, "the other tenant's record is gone")
+    expect_eq(list_tenant_names(given, 10).await?, ["acme-corp"])?;
+    expect(!records.has(&given.tenant("acme")?, "x").await?, "a record of the deleted tenant came back")?;
+    expect(records.has(&given.tenant("acme-corp")?, "x").await?, "the other tenant's record is gone")
 }
 
 /// A write that races with the deletion of its tenant is deleted with the tenant or refused with `Closed`. No record is
@@ -100,7 +100,7 @@ pub(super) async fn writes_racing_with_a_tenant_deletion_leave_nothing(given: &G
                         let thread = id(&format!("t-{}", at % 5));
                         commits.commit(keyed_commit_with_message(&thread, &format!("{at}"), "x")).await.map(drop)?;
                     }
-                    None => first_probe(contract).write(&old, &format!("{at}")).await?,
+                    None => first_record_list(contract).write(&old, &format!("{at}")).await?,
                 }
                 tokio::task::yield_now().await;
             }
@@ -110,7 +110,7 @@ pub(super) async fn writes_racing_with_a_tenant_deletion_leave_nothing(given: &G
             tokio::time::sleep(Duration::from_micros(round * 20)).await;
             store.delete_tenant(&id("acme")).await
         };
-        let (written, deleted) = race_two(writing, deleting).await;
+        let (written, deleted) = run_two_concurrently(writing, deleting).await;
         deleted?;
         if written.is_err() {
             expect_kind(written, ErrorKind::Closed)?;
@@ -119,7 +119,10 @@ pub(super) async fn writes_racing_with_a_tenant_deletion_leave_nothing(given: &G
         if let Some(threads) = &new.threads {
             expect_eq(threads.count_threads(&ThreadFilter::default()).await?, 0)?;
         }
-        expect_eq((first_probe(contract).ids(&new).await?.len(), tenant_names(given, 10).await?.len()), (0, 0))?;
+        expect_eq(
+            (first_record_list(contract).ids(&new).await?.len(), list_tenant_names(given, 10).await?.len()),
+            (0, 0),
+        )?;
     }
     Ok(())
 }
@@ -135,8 +138,8 @@ pub(super) async fn maintenance_changes_only_its_own_tenant(given: &Given) -> Ve
             commits.threads().delete_thread(&id("deleted"), DeleteRequest::default()).await?;
         }
         if let Some(mailbox) = &stores.mailbox {
-            let work = |name| NewDispatch::new(id(name), id("r")).with_id(id(name));
-            mailbox.enqueue(vec![work("over"), work("held")]).await?;
+            let new_dispatch = |name| NewDispatch::new(id(name), id("r")).with_id(id(name));
+            mailbox.enqueue(vec![new_dispatch("over"), new_dispatch("held")]).await?;
             mailbox.cancel(&id("over")).await?;
             expect_eq(mailbox.claim(ClaimRequest::new(id("w"), Duration::from_secs(1))).await?.claimed.len(), 1)?;
         }
@@ -144,25 +147,25 @@ pub(super) async fn maintenance_changes_only_its_own_tenant(given: &Given) -> Ve
     given.advance(Duration::from_secs(7200)).await;
     let [own, other] = tenants;
     if let (Some(own), Some(other)) = (&own.threads, &other.threads) {
-        maintain_threads(&**own, &**other).await?;
+        check_thread_maintenance(&**own, &**other).await?;
     }
     if let (Some(own), Some(other)) = (&own.mailbox, &other.mailbox) {
-        maintain_mailboxes(&**own, &**other).await?;
+        check_mailbox_maintenance(&**own, &**other).await?;
     }
     Ok(())
 }
 
-async fn maintain_mailboxes(own: &dyn MailboxStore, other: &dyn MailboxStore) -> Verdict {
+async fn check_mailbox_maintenance(own: &dyn MailboxStore, other: &dyn MailboxStore) -> Verdict {
     let before = other.list_dispatches(DispatchQuery::default()).await?;
     expect_eq(own.reclaim(10).await?.requeued, vec![id("held")])?;
     expect_eq(own.purge(Purge::new(Timestamp::MAX)).await?.removed, 1)?;
     expect_eq(other.list_dispatches(DispatchQuery::default()).await?, before)
 }
 
-async fn maintain_threads(own: &dyn ThreadRunStore, other: &dyn ThreadRunStore) -> Verdict {
+async fn check_thread_maintenance(own: &dyn ThreadRunStore, other: &dyn ThreadRunStore) -> Verdict {
     let request = PruneRequest { idle: Duration::from_secs(3600), limit: 1000, dry_run: false };
     expect_eq(own.prune_threads(request).await?.threads, vec![id("idle")])?;
-    own.purge_deleted(&Silent).await?;
+    own.purge_deleted(&IgnoreProgress).await?;
     expect(other.load_thread(&id("idle")).await?.is_some(), "another tenant's thread was pruned")?;
     expect_eq(own.count_threads(&ThreadFilter::default()).await?, 0)
 }

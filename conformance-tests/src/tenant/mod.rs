@@ -4,12 +4,12 @@ mod cross_tenant;
 mod isolation;
 mod lifecycle;
 mod name_leaks;
-mod names;
+mod similar_names;
 
 pub(crate) use self::name_leaks::all_error_texts;
 
 /// Passes the list of the cases of this area to the macro `$callback`. Each item of the list has the file, the case,
-/// the promises of the contract that the case shows, and what the case needs.
+/// the promises of the contract that the case tests, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! tenant {

@@ -3,26 +3,28 @@
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use store_core::{Direction, Error, PageRequest};
 
-use crate::{Failure, Given, Verdict, check::expect, errors::refusals, probe::probes};
+use crate::{
+    Failure, Given, Verdict, check::expect, errors::prepare_and_make_refused_calls, record_list::record_lists,
+};
 
 const SECRET_TENANT: &str = "Gesundheitsamt-7f3e";
 
 /// Every text of an error: its message, its debug text, its JSON form, and the texts of the errors that caused it.
 pub(crate) fn all_error_texts(error: &Error) -> Vec<String> {
-    let mut said = vec![error.to_string(), format!("{error:?}"), serde_json::to_string(error).unwrap_or_default()];
+    let mut texts = vec![error.to_string(), format!("{error:?}"), serde_json::to_string(error).unwrap_or_default()];
     let mut source = std::error::Error::source(error);
     while let Some(inner) = source {
-        said.extend([inner.to_string(), format!("{inner:?}")]);
+        texts.extend([inner.to_string(), format!("{inner:?}")]);
         source = inner.source();
     }
-    said
+    texts
 }
 
 /// Errors never contain the name of the tenant, nor an id of another tenant.
 pub(super) async fn errors_never_name_a_tenant(given: &Given) -> Verdict {
-    let probe = crate::probe::first_probe(given.contract());
-    probe.write(&given.tenant("other")?, "Fremde-Akte-11c9").await?;
-    for (call, error) in refusals(given.contract(), &given.tenant(SECRET_TENANT)?).await? {
+    let records = crate::record_list::first_record_list(given.contract());
+    records.write(&given.tenant("other")?, "Fremde-Akte-11c9").await?;
+    for (call, error) in prepare_and_make_refused_calls(given.contract(), &given.tenant(SECRET_TENANT)?).await? {
         for text in all_error_texts(&error) {
             expect(!text.contains(SECRET_TENANT) && !text.contains("Fremde-Akte"), format!("{call}: {text}"))?;
         }
@@ -32,16 +34,16 @@ pub(super) async fn errors_never_name_a_tenant(given: &Given) -> Verdict {
 
 /// The text of a cursor never contains the name of the tenant, and neither do the bytes that it encodes.
 pub(super) async fn cursors_never_name_a_tenant(given: &Given) -> Verdict {
-    for probe in probes(given.contract()) {
+    for records in record_lists(given.contract()) {
         let stores = given.tenant(SECRET_TENANT)?;
-        probe.write_all(&stores, &["a", "b", "c"].map(|id| format!("{} {id}", probe.name()))).await?;
-        let page = probe.list(&stores, Direction::Forward, PageRequest::first(1)).await?;
-        let cursor = page.next.ok_or_else(|| Failure::new("the page has no cursor").about(probe.name()))?;
+        records.write_all(&stores, &["a", "b", "c"].map(|id| format!("{} {id}", records.name()))).await?;
+        let page = records.list(&stores, Direction::Forward, PageRequest::first(1)).await?;
+        let cursor = page.next.ok_or_else(|| Failure::new("the page has no cursor").about(records.name()))?;
         let bytes = BASE64.decode(cursor.as_str()).unwrap_or_default();
         let decoded = String::from_utf8_lossy(&bytes);
         expect(
             !cursor.as_str().contains(SECRET_TENANT) && !decoded.contains(SECRET_TENANT),
-            format!("{}: {decoded}", probe.name()),
+            format!("{}: {decoded}", records.name()),
         )?;
     }
     Ok(())

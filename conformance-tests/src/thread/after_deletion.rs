@@ -3,27 +3,27 @@
 use std::time::Duration;
 
 use store_core::{
-    Commit, DeleteRequest, EntryQuery, ErrorKind, Expect, Json, PageRequest, RunFilter, RunQuery, Silent, StateChange,
-    ThreadFields, ThreadId, Version,
+    Commit, DeleteRequest, EntryQuery, ErrorKind, Expect, IgnoreProgress, Json, PageRequest, RunFilter, RunQuery,
+    StateChange, ThreadFields, ThreadId, Version,
 };
 
 use crate::{
     Failure, Given, Verdict,
     check::{expect_eq, expect_kind},
     given::{commit_with_message, id, keyed_commit_with_message},
-    run::draft::{done, write_run},
+    run::helpers::{done_run, write_run},
 };
 
 /// Checks that commits to a deleted thread are refused with `NotFound`, and that the thread does not exist afterwards.
-async fn expect_stays_deleted(given: &Given, name: &ThreadId, old: Version) -> Verdict {
+async fn expect_stays_deleted(given: &Given, name: &ThreadId, old_version: Version) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
-    let state = || Commit::new(name.clone()).with_state(StateChange::new().set("k", Json::null()));
+    let state_commit = || Commit::new(name.clone()).with_state(StateChange::new().set("k", Json::null()));
     for late in [
         keyed_commit_with_message(name, "late", "x"),
         keyed_commit_with_message(name, "key", "x"),
-        commit_with_message(name, Expect::Version(old), "x"),
-        state(),
-        state().creating(ThreadFields::default()),
+        commit_with_message(name, Expect::Version(old_version), "x"),
+        state_commit(),
+        state_commit().creating(ThreadFields::default()),
     ] {
         expect_kind(commits.commit(late).await, ErrorKind::NotFound)?;
     }
@@ -36,7 +36,7 @@ pub(super) async fn a_late_write_does_not_restore_a_deleted_thread(given: &Given
     let receipt = given.commit(keyed_commit_with_message(&id("t"), "key", "x")).await?;
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
     expect_stays_deleted(given, &id("t"), receipt.version).await?;
-    given.threads()?.purge_deleted(&Silent).await?;
+    given.threads()?.purge_deleted(&IgnoreProgress).await?;
     expect_stays_deleted(given, &id("t"), receipt.version).await
 }
 
@@ -58,11 +58,12 @@ pub(super) async fn a_write_racing_with_a_deletion_does_not_restore_the_thread(g
         given.expect_accepted(keyed_commit_with_message(&name, "first", "x")).await?;
         let (threads, commits, late) =
             (given.threads()?, given.commits()?, keyed_commit_with_message(&name, "late", "x"));
-        let deleting = name.clone();
-        let (written, deleted) = crate::given::race_two(async move { commits.commit(late).await }, async move {
-            threads.delete_thread(&deleting, DeleteRequest::default()).await
-        })
-        .await;
+        let thread_to_delete = name.clone();
+        let (written, deleted) =
+            crate::given::run_two_concurrently(async move { commits.commit(late).await }, async move {
+                threads.delete_thread(&thread_to_delete, DeleteRequest::default()).await
+            })
+            .await;
         deleted?;
         if written.is_err() {
             expect_kind(written, ErrorKind::NotFound)?;
@@ -79,33 +80,33 @@ pub(super) async fn a_recreated_thread_is_a_different_thread(given: &Given) -> V
     let old = given.create_thread_with_messages("t", &["a", "b", "c"]).await?;
     let page = PageRequest::first(1);
     let entries = threads.list_entries(&id("t"), EntryQuery::all().with_page(page.clone())).await?;
-    let cursor = page.after(entries.next.ok_or_else(|| Failure::new("the page has no cursor"))?);
+    let second_page = page.after(entries.next.ok_or_else(|| Failure::new("the page has no cursor"))?);
     for name in ["r", "s"] {
-        write_run(given, "t", done(name)).await?;
+        write_run(given, "t", done_run(name)).await?;
     }
-    let of_t = |page| {
+    let runs_of_t = |page| {
         let mut query = RunQuery::new(RunFilter::default());
         (query.filter.thread, query.page) = (Some(id("t")), page);
         query
     };
-    let runs = threads.list_runs(of_t(page.clone())).await?;
-    let runs = page.after(runs.next.ok_or_else(|| Failure::new("the page has no cursor"))?);
+    let runs = threads.list_runs(runs_of_t(page.clone())).await?;
+    let second_page_of_runs = page.after(runs.next.ok_or_else(|| Failure::new("the page has no cursor"))?);
     threads.delete_thread(&id("t"), DeleteRequest::default()).await?;
-    let gone = threads.list_entries(&id("t"), EntryQuery::all().with_page(cursor.clone())).await;
-    expect_kind(gone, ErrorKind::InvalidCursor)?;
-    let anew = given.create_thread_with_messages("t", &["A", "B", "C"]).await?;
-    expect_eq((anew.version.number(), anew.generation(), anew.revision.number()), (3, 2, 1))?;
+    let listed_after_deletion = threads.list_entries(&id("t"), EntryQuery::all().with_page(second_page.clone())).await;
+    expect_kind(listed_after_deletion, ErrorKind::InvalidCursor)?;
+    let recreated = given.create_thread_with_messages("t", &["A", "B", "C"]).await?;
+    expect_eq((recreated.version.number(), recreated.generation(), recreated.revision.number()), (3, 2, 1))?;
     expect_kind(
         commits.commit(commit_with_message(&id("t"), Expect::Version(old.version), "x")).await,
         ErrorKind::Conflict,
     )?;
     let stale = DeleteRequest { expect: Expect::Version(old.version), ..DeleteRequest::default() };
     expect_kind(threads.delete_thread(&id("t"), stale).await, ErrorKind::Conflict)?;
-    let listed = threads.list_entries(&id("t"), EntryQuery::all().with_page(cursor)).await;
+    let listed = threads.list_entries(&id("t"), EntryQuery::all().with_page(second_page)).await;
     expect_kind(listed, ErrorKind::InvalidCursor)?;
-    let listed = threads.list_runs(of_t(runs)).await;
+    let listed = threads.list_runs(runs_of_t(second_page_of_runs)).await;
     expect_kind(listed, ErrorKind::InvalidCursor)?;
-    expect_eq(given.log(&id("t")).await?.len(), 3)?;
+    expect_eq(given.read_log(&id("t")).await?.len(), 3)?;
     threads.delete_thread(&id("t"), DeleteRequest::default()).await?;
     expect_eq(given.create_empty_thread("t").await?.generation(), 3)
 }
@@ -128,7 +129,7 @@ pub(super) async fn deleted_ids_are_remembered_for_thirty_days(given: &Given) ->
     for days in [0, 1, 28] {
         given.advance(Duration::from_secs(days * 86_400)).await;
         given.threads()?.prune_threads(super::prune::prune_request(Duration::from_secs(3600))).await?;
-        given.threads()?.purge_deleted(&Silent).await?;
+        given.threads()?.purge_deleted(&IgnoreProgress).await?;
         expect_stays_deleted(given, &id("t"), receipt.version).await?;
     }
     Ok(())

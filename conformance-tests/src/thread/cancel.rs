@@ -3,24 +3,34 @@
 use crate::{
     Given, Verdict,
     call::{read_calls, write_calls},
-    sweep::{resolve_outcome, sweep},
+    sweep::{check_outcomes_of_conversation_calls, sweep_conversation_calls},
 };
 
-/// The calls that must change something.
-const CHANGING: [&str; 4] = ["create_thread", "update_thread", "delete_thread", "commit"];
+/// The names of the calls that must change something. All other calls must change nothing.
+const CALLS_THAT_CHANGE_SOMETHING: [&str; 4] = ["create_thread", "update_thread", "delete_thread", "commit"];
 
 /// A read whose future is dropped at any await changes nothing and leaves nothing locked.
 pub(super) async fn a_dropped_read_leaves_nothing_locked(given: &Given) -> Verdict {
-    sweep(given, |stores, t, _| read_calls(&*stores.threads, t), &[]).await
+    sweep_conversation_calls(given, |stores, t, _| read_calls(&*stores.threads, t), &[]).await
 }
 
 /// A write whose future is dropped at any await takes effect in full or not at all, and leaves nothing locked.
 pub(super) async fn a_dropped_write_is_all_or_nothing(given: &Given) -> Verdict {
-    sweep(given, |stores, t, _| write_calls(&*stores.threads, &*stores.commits, t), &CHANGING).await
+    sweep_conversation_calls(
+        given,
+        |stores, t, _| write_calls(&*stores.threads, &*stores.commits, t),
+        &CALLS_THAT_CHANGE_SOMETHING,
+    )
+    .await
 }
 
 /// If the answer to a write is lost, the caller can find out its outcome in the way that the documentation of the
 /// method describes.
 pub(super) async fn an_unknown_outcome_of_a_write_can_be_resolved(given: &Given) -> Verdict {
-    resolve_outcome(given, |stores, t, _| write_calls(&*stores.threads, &*stores.commits, t), &CHANGING).await
+    check_outcomes_of_conversation_calls(
+        given,
+        |stores, t, _| write_calls(&*stores.threads, &*stores.commits, t),
+        &CALLS_THAT_CHANGE_SOMETHING,
+    )
+    .await
 }

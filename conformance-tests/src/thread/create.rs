@@ -7,7 +7,7 @@ use store_core::{ErrorKind, Json, NewThread, Thread, ThreadFields, ThreadId, Tim
 use crate::{
     Given, Verdict,
     check::{expect, expect_eq, expect_exactly_one, expect_kind, expect_kinds},
-    given::{id, race},
+    given::{id, run_concurrently},
 };
 
 /// The draft of a thread with a resource, a title and metadata.
@@ -20,7 +20,7 @@ fn draft_with_all_fields(name: &str) -> NewThread {
 }
 
 /// Checks that a thread has the fields of its draft, and that its counters and lists are those of a new thread.
-fn expect_new(thread: &Thread, new: &NewThread) -> Verdict {
+fn expect_new_thread(thread: &Thread, new: &NewThread) -> Verdict {
     expect_eq((thread.version.number(), thread.revision.number(), thread.generation()), (0, 1, 1))?;
     expect_eq((&thread.head, &thread.latest_run, thread.open_runs.len(), thread.leaves), (&None, &None, 0, 0))?;
     let found = (&thread.id, &thread.resource_id, &thread.title, &thread.metadata);
@@ -33,42 +33,42 @@ fn expect_new(thread: &Thread, new: &NewThread) -> Verdict {
 /// `load_thread` returns an equal thread.
 pub(super) async fn a_new_thread_is_loaded_as_it_was_created(given: &Given) -> Verdict {
     let new = draft_with_all_fields("t");
-    let made = given.threads()?.create_thread(new.clone()).await?;
-    expect_new(&made, &new)?;
-    expect_eq(given.thread(&new.id).await?, made)
+    let created = given.threads()?.create_thread(new.clone()).await?;
+    expect_new_thread(&created, &new)?;
+    expect_eq(given.thread(&new.id).await?, created)
 }
 
 /// After the store is closed and reopened, a thread is loaded with all its fields unchanged.
 pub(super) async fn a_new_thread_survives_a_reopen(given: &Given) -> Verdict {
-    let made = given.threads()?.create_thread(draft_with_all_fields("t")).await?;
+    let created = given.threads()?.create_thread(draft_with_all_fields("t")).await?;
     given.reopen().await?;
-    expect_eq(given.thread(&made.id).await?, made)
+    expect_eq(given.thread(&created.id).await?, created)
 }
 
 /// Creating a thread with an id that is in use is refused with `AlreadyExists`, whatever fields are given. The stored
 /// thread does not change.
 pub(super) async fn an_id_in_use_is_refused(given: &Given) -> Verdict {
     let threads = given.threads()?;
-    let made = given.create_empty_thread("t").await?;
+    let created = given.create_empty_thread("t").await?;
     for again in [NewThread::new(id("t")), draft_with_all_fields("t")] {
         expect_kind(threads.create_thread(again).await, ErrorKind::AlreadyExists)?;
     }
-    expect_eq(given.thread(&made.id).await?, made)?;
+    expect_eq(given.thread(&created.id).await?, created)?;
     given.create_thread_with_messages("u", &["x"]).await?;
     expect_kind(threads.create_thread(NewThread::new(id("u"))).await, ErrorKind::AlreadyExists)?;
-    expect_eq(given.log(&id("u")).await?.len(), 1)
+    expect_eq(given.read_log(&id("u")).await?.len(), 1)
 }
 
 /// Of several concurrent creations with the same id, exactly one succeeds. The others are refused with `AlreadyExists`.
 pub(super) async fn concurrent_creations_have_one_winner(given: &Given) -> Verdict {
     for round in 0..20 {
         let (threads, name): (_, ThreadId) = (given.threads()?, id(&format!("t-{round}")));
-        let made = race(8, |at| {
+        let created = run_concurrently(8, |at| {
             let (threads, mut new) = (Arc::clone(&threads), NewThread::new(name.clone()));
             new.fields.title = Some(format!("title {at}"));
             async move { threads.create_thread(new).await }
         });
-        let (winner, losers) = expect_exactly_one(made.await)?;
+        let (winner, losers) = expect_exactly_one(created.await)?;
         expect_kinds(losers, ErrorKind::AlreadyExists)?;
         expect_eq(given.thread(&name).await?, winner)?;
     }
@@ -94,9 +94,9 @@ pub(super) async fn a_creation_time_can_be_given(given: &Given) -> Verdict {
     for (name, at) in [("past", now.saturating_sub(Duration::from_secs(86_400))), ("first", Timestamp::MIN)] {
         let mut new = NewThread::new(id(name));
         new.at = Some(at);
-        let made = threads.create_thread(new).await?;
-        expect_eq((made.created_at, made.updated_at), (at, at))?;
-        expect_eq(given.thread(&made.id).await?, made)?;
+        let created = threads.create_thread(new).await?;
+        expect_eq((created.created_at, created.updated_at), (at, at))?;
+        expect_eq(given.thread(&created.id).await?, created)?;
     }
     for after in [now.saturating_add(Duration::from_secs(3600)), Timestamp::MAX] {
         let mut new = NewThread::new(id("future"));

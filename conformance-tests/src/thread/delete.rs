@@ -6,8 +6,8 @@ use std::sync::{
 };
 
 use store_core::{
-    ChildStrategy, Commit, ContextRequest, DeleteRequest, Detail, EntryQuery, ErrorKind, Expect, Json, NewThread,
-    PageRequest, RunChange, RunFilter, RunStatus, Silent, StateChange, ThreadFields, ThreadFilter, ThreadQuery,
+    ChildStrategy, Commit, ContextRequest, DeleteRequest, Detail, EntryQuery, ErrorKind, Expect, IgnoreProgress, Json,
+    NewThread, PageRequest, RunChange, RunFilter, RunStatus, StateChange, ThreadFields, ThreadFilter, ThreadQuery,
     Version,
 };
 
@@ -93,16 +93,16 @@ pub(super) async fn cascade_deletes_all_descendants(given: &Given) -> Verdict {
 /// A deletion that would change more threads than the limit allows is refused with `LimitExceeded` and changes nothing.
 /// A deletion that changes exactly as many threads as the limit is accepted.
 pub(super) async fn a_deletion_of_too_many_threads_is_refused(given: &Given) -> Verdict {
-    for (limit, strategy, changed) in [(3, ChildStrategy::Cascade, 4), (2, ChildStrategy::Detach, 3)] {
-        for (limit, fits) in [(limit, false), (changed, true)] {
-            let given = &given.with_limits(|limits| limits.deletion_threads = limit).await?;
+    for (limit, strategy, changed_threads) in [(3, ChildStrategy::Cascade, 4), (2, ChildStrategy::Detach, 3)] {
+        for (limit, is_accepted) in [(limit, false), (changed_threads, true)] {
+            let given = &given.open_another_store_with_limits(|limits| limits.deletion_threads = limit).await?;
             create_family(given).await?;
-            let ended = given.threads()?.delete_thread(&id("top"), delete_request(strategy)).await;
-            if fits {
-                ended?;
+            let result = given.threads()?.delete_thread(&id("top"), delete_request(strategy)).await;
+            if is_accepted {
+                result?;
                 continue;
             }
-            expect_kind(ended, ErrorKind::LimitExceeded)?;
+            expect_kind(result, ErrorKind::LimitExceeded)?;
             expect_eq(thread_ids(given).await?, ["leaf", "left", "right", "top"])?;
             expect_eq(given.thread(&id("left")).await?.parent_thread_id, Some(id("top")))?;
         }
@@ -115,20 +115,20 @@ pub(super) async fn a_deletion_becomes_visible_atomically(given: &Given) -> Verd
     let threads = given.threads()?;
     for _ in 0..30 {
         create_family(given).await?;
-        let (done, reader) = (Arc::new(AtomicBool::new(false)), Arc::clone(&threads));
-        let is_deleted = Arc::clone(&done);
-        let reading = tokio::spawn(async move {
+        let (deletion_has_ended, reader) = (Arc::new(AtomicBool::new(false)), Arc::clone(&threads));
+        let has_ended = Arc::clone(&deletion_has_ended);
+        let reader_task = tokio::spawn(async move {
             let mut counts = Vec::new();
-            while !is_deleted.load(Ordering::SeqCst) {
+            while !has_ended.load(Ordering::SeqCst) {
                 counts.push(reader.list_threads(ThreadQuery::default()).await?.items.len());
                 tokio::task::yield_now().await;
             }
             Ok::<_, store_core::Error>(counts)
         });
         let deleted = threads.delete_thread(&id("top"), delete_request(ChildStrategy::Cascade)).await;
-        done.store(true, Ordering::SeqCst);
+        deletion_has_ended.store(true, Ordering::SeqCst);
         deleted?;
-        let counts = reading.await.map_err(|panic| Failure::new(panic.to_string()))??;
+        let counts = reader_task.await.map_err(|panic| Failure::new(panic.to_string()))??;
         expect(counts.iter().all(|count| [0, 4].contains(count)), format!("a partial deletion was seen: {counts:?}"))?;
         expect(counts.is_sorted_by(|a, b| a >= b), format!("deleted threads came back: {counts:?}"))?;
     }
@@ -143,10 +143,10 @@ pub(super) async fn purging_leaves_nothing_behind(given: &Given) -> Verdict {
     let threads = given.threads()?;
     threads.delete_thread(&id("top"), delete_request(ChildStrategy::Cascade)).await?;
     expect_eq(thread_ids(given).await?, ["stays"])?;
-    threads.purge_deleted(&Silent).await?;
-    expect_eq(threads.purge_deleted(&Silent).await?, 0)?;
+    threads.purge_deleted(&IgnoreProgress).await?;
+    expect_eq(threads.purge_deleted(&IgnoreProgress).await?, 0)?;
     expect_eq(thread_ids(given).await?, ["stays"])?;
-    expect_eq(given.log(&id("stays")).await?.len(), 1)?;
+    expect_eq(given.read_log(&id("stays")).await?.len(), 1)?;
     let late = given.commits()?.commit(keyed_commit_with_message(&id("top"), "late", "x")).await;
     expect_kind(late, ErrorKind::NotFound).map(drop)
 }
@@ -174,27 +174,34 @@ pub(super) async fn a_deletion_removes_everything_of_the_thread(given: &Given) -
     let context = threads.load_context(&id("t"), ContextRequest::head()).await;
     expect_kind(context, ErrorKind::NotFound)?;
     given.create_empty_thread("t").await?;
-    let anew = threads.load_context(&id("t"), ContextRequest::head()).await?;
-    expect_eq((anew.state.len(), anew.latest_run, anew.thread.state_revision), (0, None, 0))?;
+    let context_of_new_thread = threads.load_context(&id("t"), ContextRequest::head()).await?;
+    expect_eq(
+        (
+            context_of_new_thread.state.len(),
+            context_of_new_thread.latest_run,
+            context_of_new_thread.thread.state_revision,
+        ),
+        (0, None, 0),
+    )?;
     let receipt = given.commit(commit_with_all_parts("t")).await?;
     expect_eq((receipt.deduplicated, receipt.first_seq), (false, Some(1)))?;
-    expect_eq(given.log(&id("other")).await?.len(), 1)
+    expect_eq(given.read_log(&id("other")).await?.len(), 1)
 }
 
 /// A deletion is refused with `NotFound` if the thread does not exist, and with `Conflict` if the deletion expects
 /// another version.
 pub(super) async fn a_deletion_can_be_guarded(given: &Given) -> Verdict {
     let threads = given.threads()?;
-    let guarded = |expect| DeleteRequest { children: ChildStrategy::Detach, expect };
+    let request_expecting = |expect| DeleteRequest { children: ChildStrategy::Detach, expect };
     for expected in [Expect::Any, Expect::Absent, Expect::Version(Version::new(0, 1, 0))] {
-        expect_kind(threads.delete_thread(&id("t"), guarded(expected)).await, ErrorKind::NotFound)?;
+        expect_kind(threads.delete_thread(&id("t"), request_expecting(expected)).await, ErrorKind::NotFound)?;
     }
     let thread = given.create_empty_thread("t").await?;
     let receipt = given.commit(commit_with_message(&id("t"), Expect::Version(thread.version), "x")).await?;
     for stale in [Expect::Version(thread.version), Expect::Version(receipt.version.plus(1)), Expect::Absent] {
-        expect_kind(threads.delete_thread(&id("t"), guarded(stale)).await, ErrorKind::Conflict)?;
+        expect_kind(threads.delete_thread(&id("t"), request_expecting(stale)).await, ErrorKind::Conflict)?;
     }
-    expect_eq(given.log(&id("t")).await?.len(), 1)?;
-    threads.delete_thread(&id("t"), guarded(Expect::Version(receipt.version))).await?;
+    expect_eq(given.read_log(&id("t")).await?.len(), 1)?;
+    threads.delete_thread(&id("t"), request_expecting(Expect::Version(receipt.version))).await?;
     expect_kind(threads.delete_thread(&id("t"), DeleteRequest::default()).await, ErrorKind::NotFound).map(drop)
 }

@@ -8,25 +8,26 @@ use crate::{
     given::{id, message_entry},
 };
 
-fn title_of_length(bytes: usize) -> ThreadFields {
+/// Fields whose title has `bytes` bytes.
+fn fields_with_title(bytes: usize) -> ThreadFields {
     let mut fields = ThreadFields::default();
     fields.title = Some("x".repeat(bytes));
     fields
 }
 
-/// Fields with the metadata `{"k":"…"}`, which have `bytes` bytes when they are written as JSON.
-fn with_metadata(bytes: usize) -> ThreadFields {
+/// Fields whose metadata is `{"k":"…"}` and has `bytes` bytes when it is written as JSON.
+fn fields_with_metadata(bytes: usize) -> ThreadFields {
     let mut fields = ThreadFields::default();
     let value = "x".repeat(bytes - r#"{"k":""}"#.len());
     fields.metadata.insert("k".to_owned(), Json::of(&value).expect("json"));
     fields
 }
 
-/// Checks that a creation, an update and a commit accept the fields if `fits` is true, and otherwise refuse them with
-/// `LimitExceeded`.
-async fn expect_fits(given: &Given, name: &str, fields: ThreadFields, fits: bool) -> Verdict {
+/// Checks that a creation, an update and a commit accept the fields if `is_accepted` is true. Otherwise they must
+/// refuse the fields with `LimitExceeded`.
+async fn check_whether_accepted(given: &Given, name: &str, fields: ThreadFields, is_accepted: bool) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
-    let made = threads.create_thread(NewThread::new(id(name)).with_fields(fields.clone())).await.map(drop);
+    let created = threads.create_thread(NewThread::new(id(name)).with_fields(fields.clone())).await.map(drop);
     let target = given.create_empty_thread(&format!("{name}-target")).await?;
     let mut patch = ThreadPatch::default();
     patch.title = Some(fields.title.clone());
@@ -34,30 +35,30 @@ async fn expect_fits(given: &Given, name: &str, fields: ThreadFields, fits: bool
     let updated = threads.update_thread(&target.id, patch, Expect::Any).await.map(drop);
     let commit = Commit::new(id(&format!("{name}-commit"))).expecting(Expect::Absent).entry(message_entry("x"));
     let committed = commits.commit(commit.creating(fields)).await.map(drop);
-    for ended in [made, updated, committed] {
-        if fits {
-            ended?;
+    for result in [created, updated, committed] {
+        if is_accepted {
+            result?;
         } else {
-            expect_kind(ended, ErrorKind::LimitExceeded)?;
+            expect_kind(result, ErrorKind::LimitExceeded)?;
         }
     }
     let found = threads.load_thread(&id(name)).await?.is_some();
-    expect_eq(found, fits).map_err(|failure: Failure| failure.about("whether the thread was created"))
+    expect_eq(found, is_accepted).map_err(|failure: Failure| failure.about("whether the thread was created"))
 }
 
 /// A title of 1 KiB is accepted, and one byte more is refused. The limit counts bytes, not characters.
 pub(super) async fn a_title_has_at_most_a_kibibyte(given: &Given) -> Verdict {
-    expect_fits(given, "at", title_of_length(1024), true).await?;
-    expect_fits(given, "above", title_of_length(1025), false).await?;
+    check_whether_accepted(given, "at", fields_with_title(1024), true).await?;
+    check_whether_accepted(given, "above", fields_with_title(1025), false).await?;
     let mut wide = ThreadFields::default();
     wide.title = Some("é".repeat(513));
-    expect_fits(given, "wide", wide, false).await
+    check_whether_accepted(given, "wide", wide, false).await
 }
 
 /// Metadata of 64 KiB in all is accepted. More is refused, even if an update adds only the last key.
 pub(super) async fn metadata_has_at_most_64_kibibytes(given: &Given) -> Verdict {
-    expect_fits(given, "at", with_metadata(64 << 10), true).await?;
-    expect_fits(given, "above", with_metadata((64 << 10) + 1), false).await?;
+    check_whether_accepted(given, "at", fields_with_metadata(64 << 10), true).await?;
+    check_whether_accepted(given, "above", fields_with_metadata((64 << 10) + 1), false).await?;
     let threads = given.threads()?;
     let before = given.thread(&id("at")).await?;
     let grown = ThreadPatch::default().with_metadata("more", Json::null());
@@ -66,10 +67,11 @@ pub(super) async fn metadata_has_at_most_64_kibibytes(given: &Given) -> Verdict 
 }
 
 /// A store that was opened with smaller limits enforces them in the same way.
-pub(super) async fn smaller_limits_hold_in_the_same_way(given: &Given) -> Verdict {
-    let small = &given.with_limits(|limits| (limits.text_bytes, limits.metadata_bytes) = (10, 20)).await?;
-    expect_fits(small, "at", title_of_length(10), true).await?;
-    expect_fits(small, "above", title_of_length(11), false).await?;
-    expect_fits(small, "full", with_metadata(20), true).await?;
-    expect_fits(small, "over", with_metadata(21), false).await
+pub(super) async fn smaller_limits_are_enforced_in_the_same_way(given: &Given) -> Verdict {
+    let small =
+        &given.open_another_store_with_limits(|limits| (limits.text_bytes, limits.metadata_bytes) = (10, 20)).await?;
+    check_whether_accepted(small, "at", fields_with_title(10), true).await?;
+    check_whether_accepted(small, "above", fields_with_title(11), false).await?;
+    check_whether_accepted(small, "full", fields_with_metadata(20), true).await?;
+    check_whether_accepted(small, "over", fields_with_metadata(21), false).await
 }

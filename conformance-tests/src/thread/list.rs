@@ -10,13 +10,13 @@ use store_core::{
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq},
-    given::{id, keyed_commit_with_message, walk},
+    given::{id, keyed_commit_with_message, read_all_pages},
 };
 
 /// All threads that a query finds, in the order of the query.
 pub(super) async fn find_threads(given: &Given, query: ThreadQuery) -> Result<Vec<Thread>, Failure> {
     let threads = &given.threads()?;
-    walk(query.page.clone(), |page| threads.list_threads(query.clone().with_page(page))).await
+    read_all_pages(query.page.clone(), |page| threads.list_threads(query.clone().with_page(page))).await
 }
 
 /// The sorted ids of the threads that match a filter. Also checks that `count_threads` returns their number.
@@ -29,7 +29,8 @@ pub(super) async fn matching_ids(given: &Given, filter: ThreadFilter) -> Result<
     Ok(ids)
 }
 
-/// Creates a thread with a resource and the metadata key `k`. `at` is the time of its creation in milliseconds.
+/// Creates a thread with the metadata `{"k": value}`. `at` is the time of its creation in milliseconds. The resource is
+/// `even` or `odd`, as `at` is.
 async fn create_thread_at(given: &Given, name: &str, at: u64, value: &str) -> Result<Thread, Failure> {
     let mut fields = ThreadFields::default();
     fields.resource_id = Some(id(if at.is_multiple_of(2) { "even" } else { "odd" }));
@@ -50,13 +51,14 @@ async fn create_five_threads(given: &Given) -> Result<(), Failure> {
     Ok(())
 }
 
-fn filter(change: impl FnOnce(&mut ThreadFilter)) -> ThreadFilter {
+/// Returns a filter for all threads, changed by `change`.
+fn filter_with(change: impl FnOnce(&mut ThreadFilter)) -> ThreadFilter {
     let mut filter = ThreadFilter::default();
     change(&mut filter);
     filter
 }
 
-fn millis(millis: u64) -> Option<Timestamp> {
+fn timestamp(millis: u64) -> Option<Timestamp> {
     Timestamp::from_millis(millis).ok()
 }
 
@@ -66,19 +68,20 @@ pub(super) async fn threads_are_filtered_by_resource_and_creation(given: &Given)
     create_five_threads(given).await?;
     for (wanted, filter) in [
         ("abcde", ThreadFilter::default()),
-        ("abd", filter(|f| f.resource_id = Some(id("even")))),
-        ("", filter(|f| f.resource_id = Some(id("Even")))),
-        ("ab", filter(|f| f.created_before = millis(3001))),
-        ("cde", filter(|f| f.created_after = millis(3001))),
-        ("bc", filter(|f| (f.created_after, f.created_before) = (millis(2000), millis(4000)))),
+        ("abd", filter_with(|f| f.resource_id = Some(id("even")))),
+        ("", filter_with(|f| f.resource_id = Some(id("Even")))),
+        ("ab", filter_with(|f| f.created_before = timestamp(3001))),
+        ("cde", filter_with(|f| f.created_after = timestamp(3001))),
+        ("bc", filter_with(|f| (f.created_after, f.created_before) = (timestamp(2000), timestamp(4000)))),
         (
             "b",
-            filter(|f| {
-                (f.created_after, f.created_before, f.resource_id) = (millis(2000), millis(4000), Some(id("even")))
+            filter_with(|f| {
+                (f.created_after, f.created_before, f.resource_id) =
+                    (timestamp(2000), timestamp(4000), Some(id("even")))
             }),
         ),
-        ("", filter(|f| (f.created_after, f.created_before) = (millis(4000), millis(2000)))),
-        ("", filter(|f| (f.created_after, f.created_before) = (millis(3001), millis(3001)))),
+        ("", filter_with(|f| (f.created_after, f.created_before) = (timestamp(4000), timestamp(2000)))),
+        ("", filter_with(|f| (f.created_after, f.created_before) = (timestamp(3001), timestamp(3001)))),
     ] {
         expect_eq(matching_ids(given, filter.clone()).await?.concat(), wanted)
             .map_err(|f| f.about(format!("{filter:?}")))?;
@@ -102,7 +105,7 @@ pub(super) async fn threads_are_filtered_by_metadata(given: &Given) -> Verdict {
         ("", vec![pair("k'; --", "1")]),
         ("", vec![pair("%", "1")]),
     ] {
-        let filter = filter(|f| f.metadata.clone_from(&metadata));
+        let filter = filter_with(|f| f.metadata.clone_from(&metadata));
         expect_eq(matching_ids(given, filter).await?.concat(), wanted).map_err(|f| f.about(format!("{metadata:?}")))?;
     }
     Ok(())
@@ -110,15 +113,16 @@ pub(super) async fn threads_are_filtered_by_metadata(given: &Given) -> Verdict {
 
 /// The filter by open runs considers the current status of the runs.
 pub(super) async fn threads_are_filtered_by_open_runs(given: &Given) -> Verdict {
-    let open = |value| filter(|f| f.has_open_runs = Some(value));
+    let filter_by_open_runs = |value| filter_with(|f| f.has_open_runs = Some(value));
     given.create_empty_thread("idle").await?;
-    let write = |status| Commit::new(id("busy")).with_run(RunChange::new(id("r"), status).with_agent(id("agent")));
-    given.expect_accepted(write(RunStatus::Created)).await?;
-    expect_eq(matching_ids(given, open(true)).await?, ["busy"])?;
-    expect_eq(matching_ids(given, open(false)).await?, ["idle"])?;
-    given.expect_accepted(write(RunStatus::done(RunOutcome::NaturalEnd))).await?;
-    expect_eq(matching_ids(given, open(true)).await?, [""; 0])?;
-    expect_eq(matching_ids(given, open(false)).await?, ["busy", "idle"])
+    let commit_with_run_status =
+        |status| Commit::new(id("busy")).with_run(RunChange::new(id("r"), status).with_agent(id("agent")));
+    given.expect_accepted(commit_with_run_status(RunStatus::Created)).await?;
+    expect_eq(matching_ids(given, filter_by_open_runs(true)).await?, ["busy"])?;
+    expect_eq(matching_ids(given, filter_by_open_runs(false)).await?, ["idle"])?;
+    given.expect_accepted(commit_with_run_status(RunStatus::done(RunOutcome::NaturalEnd))).await?;
+    expect_eq(matching_ids(given, filter_by_open_runs(true)).await?, [""; 0])?;
+    expect_eq(matching_ids(given, filter_by_open_runs(false)).await?, ["busy", "idle"])
 }
 
 /// The filters by last activity consider updates and commits: `active_before` excludes the given time, and
@@ -128,14 +132,14 @@ pub(super) async fn threads_are_filtered_by_activity(given: &Given) -> Verdict {
     let now = given.create_thread_with_messages("now", &["x"]).await?.updated_at;
     given.threads()?.update_thread(&id("b"), ThreadPatch::default().with_title("x"), Expect::Any).await?;
     given.expect_accepted(keyed_commit_with_message(&id("d"), "k", "x")).await?;
-    let active = |after: Option<Timestamp>, before: Option<Timestamp>| {
-        filter(|f| (f.active_after, f.active_before) = (after, before))
+    let filter_by_activity = |after: Option<Timestamp>, before: Option<Timestamp>| {
+        filter_with(|f| (f.active_after, f.active_before) = (after, before))
     };
-    let names = |names: &str| names.split(' ').map(str::to_owned).collect::<Vec<_>>();
-    expect_eq(matching_ids(given, active(Some(now), None)).await?, names("b d now"))?;
-    expect_eq(matching_ids(given, active(None, Some(now))).await?, names("a c e"))?;
-    expect_eq(matching_ids(given, active(millis(1000), millis(5001))).await?, names("a c"))?;
-    expect_eq(matching_ids(given, active(Some(now), Some(now))).await?, names("")[1..].to_vec())
+    let split_names = |names: &str| names.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    expect_eq(matching_ids(given, filter_by_activity(Some(now), None)).await?, split_names("b d now"))?;
+    expect_eq(matching_ids(given, filter_by_activity(None, Some(now))).await?, split_names("a c e"))?;
+    expect_eq(matching_ids(given, filter_by_activity(timestamp(1000), timestamp(5001))).await?, split_names("a c"))?;
+    expect_eq(matching_ids(given, filter_by_activity(Some(now), Some(now))).await?, split_names("")[1..].to_vec())
 }
 
 /// Threads are listed by last activity or by creation, each in both directions. The default begins with the thread that
@@ -163,11 +167,12 @@ pub(super) async fn a_commit_moves_its_thread_to_the_front(given: &Given) -> Ver
         given.create_empty_thread(name).await?;
         given.advance(Duration::from_millis(10)).await;
     }
-    let front =
+    let first_thread_id =
         async || Ok::<_, Failure>(find_threads(given, ThreadQuery::default()).await?.swap_remove(0).id.to_string());
     for name in ["a", "c", "b", "a"] {
-        let receipt = given.commit(keyed_commit_with_message(&id(name), &format!("k-{}", front().await?), "x")).await?;
-        expect_eq(front().await?, name)?;
+        let receipt =
+            given.commit(keyed_commit_with_message(&id(name), &format!("k-{}", first_thread_id().await?), "x")).await?;
+        expect_eq(first_thread_id().await?, name)?;
         expect_eq(given.thread(&id(name)).await?.updated_at, receipt.time)?;
         given.advance(Duration::from_millis(10)).await;
     }
@@ -177,19 +182,19 @@ pub(super) async fn a_commit_moves_its_thread_to_the_front(given: &Given) -> Ver
 /// A commit sets `updated_at` to its own time, unless the old value is later. `updated_at` never decreases, even if a
 /// commit states an earlier time or store time was set back.
 pub(super) async fn activity_never_goes_back(given: &Given) -> Verdict {
-    let receipt = given.create_thread_with_messages("t", &["x"]).await?;
+    let created = given.create_thread_with_messages("t", &["x"]).await?;
     let before = given.thread(&id("t")).await?.updated_at;
     given
         .expect_accepted(
             keyed_commit_with_message(&id("t"), "old", "x")
-                .at(receipt.updated_at.saturating_sub(Duration::from_secs(60))),
+                .at(created.updated_at.saturating_sub(Duration::from_secs(60))),
         )
         .await?;
     expect_eq(given.thread(&id("t")).await?.updated_at, before)?;
     given.set_back(Duration::from_secs(3600)).await;
     let late = given.commit(keyed_commit_with_message(&id("t"), "back", "x")).await?;
     let after = given.thread(&id("t")).await?;
-    expect(late.time >= receipt.updated_at, "the receipt's time went back")?;
+    expect(late.time >= created.updated_at, "the receipt's time went back")?;
     expect(after.updated_at >= before && after.created_at <= after.updated_at, "the thread's time went back")?;
     let updated = given.threads()?.update_thread(&id("t"), ThreadPatch::default().with_title("x"), Expect::Any).await?;
     expect(updated.updated_at >= after.updated_at, "an update set the time back")

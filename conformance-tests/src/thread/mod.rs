@@ -83,7 +83,7 @@ macro_rules! thread {
             page: a_walk_continues_after_long_names ["PG-6"] [];
             limits: a_title_has_at_most_a_kibibyte ["ER-9"] [];
             limits: metadata_has_at_most_64_kibibytes ["ER-9"] [];
-            limits: smaller_limits_hold_in_the_same_way ["ER-9", "ER-10"] [Limits];
+            limits: smaller_limits_are_enforced_in_the_same_way ["ER-9", "ER-10"] [Limits];
             cancel: a_dropped_read_leaves_nothing_locked ["PR-11", "PR-12"] [Race];
             cancel: a_dropped_write_is_all_or_nothing ["PR-11", "PR-12", "PR-16"] [Race];
             cancel: an_unknown_outcome_of_a_write_can_be_resolved ["PR-20", "CM-17"] [];

@@ -11,7 +11,7 @@ use store_core::{
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq, expect_kind},
-    given::{id, keyed_commit_with_message, message_entry, walk},
+    given::{id, keyed_commit_with_message, message_entry, read_all_pages},
 };
 
 fn thread_name(at: usize) -> String {
@@ -26,7 +26,7 @@ async fn create_threads(given: &Given, count: usize) -> Verdict {
 }
 
 /// Returns the next page of a query, and changes `page` to the request for the page after it. After the last page,
-/// `page` has no limit.
+/// `page.limit` is none, which tells the caller that the list has ended.
 async fn next_page(given: &Given, query: &ThreadQuery, page: &mut PageRequest) -> Result<Option<Vec<Thread>>, Failure> {
     let found = given.threads()?.list_threads(query.clone().with_page(page.clone())).await?;
     if found.items.is_empty() && found.next.is_none() {
@@ -57,10 +57,10 @@ pub(super) async fn a_walk_with_deletions_between_pages_skips_nothing(given: &Gi
                     break;
                 }
             }
-            let once: BTreeSet<ThreadId> = found.iter().cloned().collect();
-            expect_eq((found.len(), once.len()), (12, 12))?;
+            let distinct: BTreeSet<ThreadId> = found.iter().cloned().collect();
+            expect_eq((found.len(), distinct.len()), (12, 12))?;
             for at in 0..12 {
-                let _gone =
+                let _ignored =
                     given.threads()?.delete_thread(&id(&thread_name(at)), store_core::DeleteRequest::default()).await;
             }
         }
@@ -68,7 +68,7 @@ pub(super) async fn a_walk_with_deletions_between_pages_skips_nothing(given: &Gi
     Ok(())
 }
 
-/// A walk by last activity returns no thread twice, and returns each thread that was not written during the walk
+/// A walk by last activity returns no thread twice, and returns each thread that was not written to during the walk
 /// exactly once.
 pub(super) async fn a_walk_by_activity_gives_each_thread_once(given: &Given) -> Verdict {
     create_threads(given, 12).await?;
@@ -76,39 +76,40 @@ pub(super) async fn a_walk_by_activity_gives_each_thread_once(given: &Given) -> 
         let query = ThreadQuery::default().ordered(ThreadOrder::LastActivity, direction);
         let written = [thread_name(0), thread_name(5), thread_name(11)];
         let (mut found, mut page) = (Vec::new(), PageRequest::first(2));
-        for between in 0..40 {
+        for pages_read in 0..40 {
             let Some(items) = next_page(given, &query, &mut page).await? else { break };
             found.extend(items.into_iter().map(|thread| thread.id.to_string()));
             if page.limit.is_none() {
                 break;
             }
-            let key = format!("{round}-{between}");
-            given.expect_accepted(keyed_commit_with_message(&id(&written[between % 3]), &key, "x")).await?;
+            let key = format!("{round}-{pages_read}");
+            given.expect_accepted(keyed_commit_with_message(&id(&written[pages_read % 3]), &key, "x")).await?;
         }
-        let once: BTreeSet<_> = found.iter().cloned().collect();
-        expect_eq(found.len(), once.len()).map_err(|failure| failure.about(format!("{direction:?} {found:?}")))?;
-        let all = (0..12).map(thread_name).filter(|name| !written.contains(name)).all(|name| once.contains(&name));
-        expect(all, format!("{direction:?}: a thread without writes is missing: {found:?}"))?;
+        let distinct: BTreeSet<_> = found.iter().cloned().collect();
+        expect_eq(found.len(), distinct.len()).map_err(|failure| failure.about(format!("{direction:?} {found:?}")))?;
+        let all_found =
+            (0..12).map(thread_name).filter(|name| !written.contains(name)).all(|name| distinct.contains(&name));
+        expect(all_found, format!("{direction:?}: a thread without writes is missing: {found:?}"))?;
     }
     Ok(())
 }
 
-/// An ascending walk by last activity leaves out the threads that were written after its first page. It therefore ends
-/// even if writes continue, and even if store time does not advance.
+/// An ascending walk by last activity leaves out the threads that were written to after its first page. It therefore
+/// ends even if writes continue, and even if store time does not advance.
 pub(super) async fn an_ascending_walk_by_activity_ends(given: &Given) -> Verdict {
     create_threads(given, 6).await?;
     let query = ThreadQuery::default().ordered(ThreadOrder::LastActivity, Direction::Forward);
     let (mut found, mut page) = (Vec::new(), PageRequest::first(1));
-    for between in 0..30 {
+    for pages_read in 0..30 {
         let Some(items) = next_page(given, &query, &mut page).await? else { break };
         found.extend(items.into_iter().map(|thread| thread.id.to_string()));
         if page.limit.is_none() {
             break;
         }
-        let title = ThreadPatch::default().with_title(format!("{between}"));
+        let title = ThreadPatch::default().with_title(format!("{pages_read}"));
         given.threads()?.update_thread(&id(&thread_name(0)), title, Expect::Any).await?;
         // If store time does not advance, this thread comes after all others in the order.
-        given.create_empty_thread(&format!("u-{between}")).await?;
+        given.create_empty_thread(&format!("u-{pages_read}")).await?;
     }
     expect_eq(found, (0..6).map(thread_name).collect::<Vec<_>>())
 }
@@ -150,7 +151,7 @@ pub(super) async fn rare_entries_are_found_among_thousands(given: &Given) -> Ver
     for direction in [Direction::Forward, Direction::Backward] {
         let mut query = EntryQuery::all().with_direction(direction);
         query.role = Some(Role::Assistant);
-        let found = walk(PageRequest::first(1), |page| {
+        let found = read_all_pages(PageRequest::first(1), |page| {
             let query = query.clone().with_page(page);
             async move { threads.list_entries(&id("t"), query).await }
         });
@@ -216,6 +217,7 @@ pub(super) async fn a_walk_continues_after_long_names(given: &Given) -> Verdict 
     let length = page.next.map_or(0, |cursor| cursor.as_str().len());
     expect((1..=1024).contains(&length), format!("the cursor has {length} bytes"))?;
     let found: Vec<Snapshot> =
-        walk(PageRequest::first(1), |page| async move { threads.list_snapshots(&id("t"), page).await }).await?;
+        read_all_pages(PageRequest::first(1), |page| async move { threads.list_snapshots(&id("t"), page).await })
+            .await?;
     expect_eq(found.into_iter().map(|snapshot| snapshot.name).collect::<Vec<_>>(), names)
 }

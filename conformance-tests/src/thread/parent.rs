@@ -10,7 +10,7 @@ use store_core::{
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq, expect_exactly_one, expect_kind},
-    given::{id, message_entry, race_two},
+    given::{id, message_entry, run_two_concurrently},
 };
 
 fn fields_with_parent(parent: &str) -> ThreadFields {
@@ -76,14 +76,14 @@ pub(super) async fn a_commit_to_a_thread_ignores_its_parent(given: &Given) -> Ve
 pub(super) async fn a_thread_is_never_its_own_ancestor(given: &Given) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
     create_chain(given, 40).await?;
-    for below in ["t-0", "t-1", "t-2", "t-39"] {
-        let refused = threads.update_thread(&id("t-0"), patch_with_parent(below), Expect::Any).await;
+    for new_parent in ["t-0", "t-1", "t-2", "t-39"] {
+        let refused = threads.update_thread(&id("t-0"), patch_with_parent(new_parent), Expect::Any).await;
         expect_kind(refused, ErrorKind::Invalid)?;
     }
     expect_kind(threads.create_thread(new_child("s", "s")).await, ErrorKind::Invalid)?;
-    let own =
+    let commit_with_itself_as_parent =
         Commit::new(id("s")).expecting(Expect::Absent).entry(message_entry("x")).creating(fields_with_parent("s"));
-    expect_kind(commits.commit(own).await, ErrorKind::Invalid)?;
+    expect_kind(commits.commit(commit_with_itself_as_parent).await, ErrorKind::Invalid)?;
     expect_eq(given.thread(&id("t-0")).await?.parent_thread_id, None)?;
     expect_eq(threads.load_thread(&id("s")).await?, None)?;
     let moved = threads.update_thread(&id("t-39"), patch_with_parent("t-0"), Expect::Any).await?;
@@ -101,7 +101,7 @@ pub(super) async fn two_concurrent_updates_create_no_cycle(given: &Given) -> Ver
             let (threads, child, patch) = (Arc::clone(&threads), id::<ThreadId>(child), patch_with_parent(parent));
             async move { threads.update_thread(&child, patch, Expect::Any).await }
         };
-        let (one, two) = race_two(update(&a, &b), update(&b, &a)).await;
+        let (one, two) = run_two_concurrently(update(&a, &b), update(&b, &a)).await;
         let (_winner, losers) = expect_exactly_one(vec![one, two])?;
         for loser in losers {
             expect_kind::<()>(Err(loser), ErrorKind::Invalid)?;
@@ -121,12 +121,12 @@ pub(super) async fn three_concurrent_updates_create_no_cycle(given: &Given) -> V
         for at in 0..3 {
             given.create_empty_thread(&name(at)).await?;
         }
-        let ends = crate::given::race(3, |at| {
-            let (threads, own, patch) =
+        let results = crate::given::run_concurrently(3, |at| {
+            let (threads, child, patch) =
                 (Arc::clone(&threads), id::<ThreadId>(&name(at)), patch_with_parent(&name(at + 1)));
-            async move { threads.update_thread(&own, patch, Expect::Any).await }
+            async move { threads.update_thread(&child, patch, Expect::Any).await }
         });
-        let refused: Vec<_> = ends.await.into_iter().filter_map(Result::err).collect();
+        let refused: Vec<_> = results.await.into_iter().filter_map(Result::err).collect();
         expect_eq(refused.len(), 1)?;
         crate::check::expect_kinds(refused, ErrorKind::Invalid)?;
     }
@@ -142,19 +142,19 @@ pub(super) async fn a_child_created_during_a_deletion_is_never_orphaned(given: &
         let (parent, name) = (format!("p-{round}"), format!("c-{round}"));
         given.create_empty_thread(&parent).await?;
         let request = DeleteRequest { children: strategies[round % 3], ..DeleteRequest::default() };
-        let (new, deleting) = (new_child(&name, &parent), id::<ThreadId>(&parent));
-        let (one, two) = (Arc::clone(&threads), Arc::clone(&threads));
-        let made = async move { one.create_thread(new).await };
-        let deleted = async move { two.delete_thread(&deleting, request).await };
-        let (made, deleted) = race_two(made, deleted).await;
-        let left = threads.load_thread(&id(&name)).await?;
-        let parent_left = threads.load_thread(&id(&parent)).await?.is_some();
-        expect_eq(parent_left, deleted.is_err())?;
-        let kept = left.as_ref().and_then(|thread| thread.parent_thread_id.clone());
-        expect(kept.is_none() || parent_left, "a child has a parent that does not exist")?;
-        match made {
+        let (new, parent_id) = (new_child(&name, &parent), id::<ThreadId>(&parent));
+        let (first_handle, second_handle) = (Arc::clone(&threads), Arc::clone(&threads));
+        let created = async move { first_handle.create_thread(new).await };
+        let deleted = async move { second_handle.delete_thread(&parent_id, request).await };
+        let (created, deleted) = run_two_concurrently(created, deleted).await;
+        let child = threads.load_thread(&id(&name)).await?;
+        let parent_exists = threads.load_thread(&id(&parent)).await?.is_some();
+        expect_eq(parent_exists, deleted.is_err())?;
+        let parent_of_child = child.as_ref().and_then(|thread| thread.parent_thread_id.clone());
+        expect(parent_of_child.is_none() || parent_exists, "a child has a parent that does not exist")?;
+        match created {
             Err(error) => drop(expect_kind::<()>(Err(error), ErrorKind::NotFound)?),
-            Ok(_) => expect(left.is_some() || request.children == ChildStrategy::Cascade, "a child is lost")?,
+            Ok(_) => expect(child.is_some() || request.children == ChildStrategy::Cascade, "a child is lost")?,
         }
     }
     Ok(())
@@ -170,19 +170,19 @@ pub(super) async fn a_detached_child_is_not_deleted_with_its_parent(given: &Give
         given.create_empty_thread(&parent).await?;
         threads.create_thread(new_child(&name, &parent)).await?;
         let request = DeleteRequest { children: ChildStrategy::Cascade, ..DeleteRequest::default() };
-        let (leaving, deleting) = (id::<ThreadId>(&name), id::<ThreadId>(&parent));
-        let (one, two) = (Arc::clone(&threads), Arc::clone(&threads));
-        let alone = ThreadPatch::default().with_parent(None);
-        let left = async move { one.update_thread(&leaving, alone, Expect::Any).await };
-        let deleted = async move { two.delete_thread(&deleting, request).await };
-        let (left, deleted) = race_two(left, deleted).await;
+        let (child_id, parent_id) = (id::<ThreadId>(&name), id::<ThreadId>(&parent));
+        let (first_handle, second_handle) = (Arc::clone(&threads), Arc::clone(&threads));
+        let without_parent = ThreadPatch::default().with_parent(None);
+        let detached = async move { first_handle.update_thread(&child_id, without_parent, Expect::Any).await };
+        let deleted = async move { second_handle.delete_thread(&parent_id, request).await };
+        let (detached, deleted) = run_two_concurrently(detached, deleted).await;
         deleted?;
-        let stays = threads.load_thread(&id(&name)).await?.is_some();
-        match left {
-            Ok(_) => expect(stays, "a detached child was deleted with its parent")?,
+        let child_exists = threads.load_thread(&id(&name)).await?.is_some();
+        match detached {
+            Ok(_) => expect(child_exists, "a detached child was deleted with its parent")?,
             Err(error) => {
                 expect_kind::<()>(Err(error), ErrorKind::NotFound)?;
-                expect(!stays, "a child remains, but could not be detached")?;
+                expect(!child_exists, "a child remains, but could not be detached")?;
             }
         }
     }
@@ -196,15 +196,17 @@ pub(super) async fn validate_parent_answers_as_an_update_would(given: &Given) ->
     let all = ["t-0", "t-1", "t-2", "t-3", "gone"];
     for (thread, parent) in all.iter().flat_map(|a| all.map(|b| (*a, b))) {
         let before = threads.load_thread(&id(thread)).await?;
-        let said = threads.validate_parent(&id(thread), &id(parent)).await;
+        let validated = threads.validate_parent(&id(thread), &id(parent)).await;
         expect_eq(threads.load_thread(&id(thread)).await?, before.clone())?;
-        let done = threads.update_thread(&id(thread), patch_with_parent(parent), Expect::Any).await;
-        let kinds =
-            (said.as_ref().err().map(store_core::Error::kind), done.as_ref().err().map(store_core::Error::kind));
+        let updated = threads.update_thread(&id(thread), patch_with_parent(parent), Expect::Any).await;
+        let kinds = (
+            validated.as_ref().err().map(store_core::Error::kind),
+            updated.as_ref().err().map(store_core::Error::kind),
+        );
         expect_eq(kinds.0, kinds.1).map_err(|failure| failure.about(format!("{thread} below {parent}")))?;
-        if let (Ok(_), Some(before)) = (done, before) {
-            let back = ThreadPatch::default().with_parent(before.parent_thread_id);
-            threads.update_thread(&id(thread), back, Expect::Any).await?;
+        if let (Ok(_), Some(before)) = (updated, before) {
+            let restored_parent = ThreadPatch::default().with_parent(before.parent_thread_id);
+            threads.update_thread(&id(thread), restored_parent, Expect::Any).await?;
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Pruning: `prune_threads` deletes the threads that were not written for a while.
+//! Pruning: `prune_threads` deletes the threads that have not been written to for a while.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,12 +11,12 @@ use super::list::matching_ids;
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq, expect_kind},
-    given::{id, keyed_commit_with_message, race_two},
+    given::{id, keyed_commit_with_message, run_two_concurrently},
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A request to prune at most 1,000 threads that were not written for the time `idle`.
+/// A request to prune at most 1,000 threads that have not been written to for the time `idle`.
 pub(crate) const fn prune_request(idle: Duration) -> PruneRequest {
     PruneRequest { idle, limit: 1000, dry_run: false }
 }
@@ -42,8 +42,8 @@ async fn create_child(given: &Given, name: &str, parent: &str) -> Verdict {
     Ok(())
 }
 
-/// `prune_threads` deletes the threads that were not written for the given time, and keeps those that had a commit or
-/// an update since.
+/// `prune_threads` deletes the threads that have not been written to for the given time, and keeps those that had a
+/// commit or an update since.
 pub(super) async fn idle_threads_are_pruned(given: &Given) -> Verdict {
     for name in ["old", "committed", "updated"] {
         given.create_thread_with_messages(name, &["x"]).await?;
@@ -55,7 +55,7 @@ pub(super) async fn idle_threads_are_pruned(given: &Given) -> Verdict {
     expect_eq(prune(given, prune_request(3 * HOUR)).await?, (vec![], false))?;
     expect_eq(prune(given, prune_request(HOUR)).await?, (vec!["old".to_owned()], false))?;
     expect_eq(remaining_threads(given).await?, ["committed", "new", "updated"])?;
-    expect_eq(given.log(&id("old")).await?, vec![])?;
+    expect_eq(given.read_log(&id("old")).await?, vec![])?;
     let late = given.commits()?.commit(keyed_commit_with_message(&id("old"), "late", "x")).await;
     expect_kind(late, ErrorKind::NotFound).map(drop)
 }
@@ -71,11 +71,12 @@ pub(super) async fn a_fence_reset_does_not_count_as_a_write(given: &Given) -> Ve
 
 /// A thread with an open run is not pruned. After the run is done, the thread can be pruned.
 pub(super) async fn threads_with_open_runs_are_not_pruned(given: &Given) -> Verdict {
-    let write = |status| Commit::new(id("t")).with_run(RunChange::new(id("r"), status).with_agent(id("agent")));
-    given.expect_accepted(write(RunStatus::Running)).await?;
+    let commit_with_run_status =
+        |status| Commit::new(id("t")).with_run(RunChange::new(id("r"), status).with_agent(id("agent")));
+    given.expect_accepted(commit_with_run_status(RunStatus::Running)).await?;
     given.advance(2 * HOUR).await;
     expect_eq(prune(given, prune_request(HOUR)).await?, (vec![], false))?;
-    given.expect_accepted(write(RunStatus::done(RunOutcome::NaturalEnd))).await?;
+    given.expect_accepted(commit_with_run_status(RunStatus::done(RunOutcome::NaturalEnd))).await?;
     given.advance(2 * HOUR).await;
     expect_eq(prune(given, prune_request(HOUR)).await?.0, ["t"])
 }
@@ -109,14 +110,14 @@ pub(super) async fn a_dry_run_gives_the_same_list(given: &Given) -> Verdict {
     given.create_empty_thread("new").await?;
     given.expect_accepted(keyed_commit_with_message(&id("f"), "k", "x")).await?;
     let before = remaining_threads(given).await?;
-    let dry = prune(given, PruneRequest { dry_run: true, ..prune_request(HOUR) }).await?;
+    let dry_run_result = prune(given, PruneRequest { dry_run: true, ..prune_request(HOUR) }).await?;
     expect_eq(remaining_threads(given).await?, before)?;
-    expect_eq(given.log(&id("a")).await?.len(), 1)?;
-    expect_eq(&dry.0, &["a", "c", "d", "e"].map(str::to_owned))?;
-    expect_eq(prune(given, prune_request(HOUR)).await?, dry)
+    expect_eq(given.read_log(&id("a")).await?.len(), 1)?;
+    expect_eq(&dry_run_result.0, &["a", "c", "d", "e"].map(str::to_owned))?;
+    expect_eq(prune(given, prune_request(HOUR)).await?, dry_run_result)
 }
 
-/// A thread that is written after `prune_threads` chose it, but before its deletion, is not pruned: no acknowledged
+/// A thread that is written to after `prune_threads` chose it, but before its deletion, is not pruned: no acknowledged
 /// write is lost.
 pub(super) async fn a_thread_written_meanwhile_is_not_pruned(given: &Given) -> Verdict {
     for round in 0..30 {
@@ -125,9 +126,9 @@ pub(super) async fn a_thread_written_meanwhile_is_not_pruned(given: &Given) -> V
         given.advance(2 * HOUR).await;
         let (threads, commits) = (given.threads()?, given.commits()?);
         let commit = crate::given::commit_with_message(&id(&name), Expect::Version(before.version), "late");
-        let pruning = Arc::clone(&threads);
-        let (written, pruned) = race_two(async move { commits.commit(commit).await }, async move {
-            pruning.prune_threads(prune_request(HOUR)).await
+        let pruner = Arc::clone(&threads);
+        let (written, pruned) = run_two_concurrently(async move { commits.commit(commit).await }, async move {
+            pruner.prune_threads(prune_request(HOUR)).await
         })
         .await;
         let is_listed = pruned?.threads.contains(&id(&name));
@@ -183,10 +184,10 @@ pub(super) async fn at_most_limit_threads_are_pruned(given: &Given) -> Verdict {
         let refused = given.threads()?.prune_threads(PruneRequest { limit, ..prune_request(HOUR) }).await;
         expect_kind(refused, ErrorKind::Invalid)?;
     }
-    let two = PruneRequest { limit: 2, ..prune_request(HOUR) };
+    let limit_of_two = PruneRequest { limit: 2, ..prune_request(HOUR) };
     for (wanted, more) in [(2, true), (2, true), (1, false), (0, false)] {
-        let (pruned, found) = prune(given, two).await?;
-        expect_eq((pruned.len(), found), (wanted, more))?;
+        let (pruned, has_more) = prune(given, limit_of_two).await?;
+        expect_eq((pruned.len(), has_more), (wanted, more))?;
     }
     expect_eq(remaining_threads(given).await?, [""; 0])
 }

@@ -9,7 +9,7 @@ use store_core::{
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq, expect_exactly_one, expect_kind, expect_kinds},
-    given::{commit_with_message, id, race},
+    given::{commit_with_message, id, run_concurrently},
 };
 
 fn json(text: &str) -> Json {
@@ -21,7 +21,7 @@ fn patch_with_title(title: &str) -> ThreadPatch {
 }
 
 /// Creates a thread with a resource, a title, a parent and two metadata keys.
-async fn create_full_thread(given: &Given) -> Result<Thread, Failure> {
+async fn create_thread_with_all_fields(given: &Given) -> Result<Thread, Failure> {
     given.create_empty_thread("parent").await?;
     let mut fields = ThreadFields::default();
     fields.resource_id = Some(id("r"));
@@ -34,7 +34,7 @@ async fn create_full_thread(given: &Given) -> Result<Thread, Failure> {
 /// An update changes the fields that it names, and no other fields.
 pub(super) async fn an_update_keeps_fields_that_it_does_not_name(given: &Given) -> Verdict {
     let threads = given.threads()?;
-    let before = create_full_thread(given).await?;
+    let before = create_thread_with_all_fields(given).await?;
     let mut wanted = before.clone();
     let mut cleared = ThreadPatch::default();
     (cleared.resource_id, cleared.title) = (Some(None), Some(None));
@@ -60,7 +60,7 @@ pub(super) async fn an_update_keeps_fields_that_it_does_not_name(given: &Given) 
 /// is not an error.
 pub(super) async fn metadata_is_patched_key_by_key(given: &Given) -> Verdict {
     let threads = given.threads()?;
-    let before = create_full_thread(given).await?;
+    let before = create_thread_with_all_fields(given).await?;
     let mut patch = ThreadPatch::default().with_metadata("c", json("3")).with_metadata("b", json("null"));
     patch.metadata.insert("a".to_owned(), None);
     patch.metadata.insert("missing".to_owned(), None);
@@ -75,12 +75,12 @@ pub(super) async fn metadata_is_patched_key_by_key(given: &Given) -> Verdict {
 /// revision, the version and the time of the thread.
 pub(super) async fn an_update_without_effect_keeps_the_revision(given: &Given) -> Verdict {
     let threads = given.threads()?;
-    let before = create_full_thread(given).await?;
-    let mut same = patch_with_title("before").with_parent(Some(id("parent"))).with_metadata("a", json("1"));
-    same.resource_id = Some(Some(id("r")));
-    same.metadata.insert("missing".to_owned(), None);
-    for nothing in [ThreadPatch::default(), same] {
-        let after = threads.update_thread(&before.id, nothing, Expect::Version(before.revision)).await?;
+    let before = create_thread_with_all_fields(given).await?;
+    let mut unchanged_patch = patch_with_title("before").with_parent(Some(id("parent"))).with_metadata("a", json("1"));
+    unchanged_patch.resource_id = Some(Some(id("r")));
+    unchanged_patch.metadata.insert("missing".to_owned(), None);
+    for patch in [ThreadPatch::default(), unchanged_patch] {
+        let after = threads.update_thread(&before.id, patch, Expect::Version(before.revision)).await?;
         expect_eq(&after, &before)?;
         expect_eq(given.thread(&before.id).await?, before.clone())?;
     }
@@ -94,8 +94,8 @@ pub(super) async fn an_update_renews_the_time(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let before = given.create_empty_thread("t").await?;
     given.advance(Duration::from_secs(5)).await;
-    let same = threads.update_thread(&before.id, ThreadPatch::default(), Expect::Any).await?;
-    expect_eq(same.updated_at, before.updated_at)?;
+    let unchanged = threads.update_thread(&before.id, ThreadPatch::default(), Expect::Any).await?;
+    expect_eq(unchanged.updated_at, before.updated_at)?;
     let after = threads.update_thread(&before.id, patch_with_title("x"), Expect::Any).await?;
     expect_eq(after.created_at, before.created_at)?;
     expect(after.updated_at >= before.updated_at.saturating_add(Duration::from_secs(5)), "`updated_at` is too early")?;
@@ -128,7 +128,7 @@ pub(super) async fn concurrent_guarded_updates_have_one_winner(given: &Given) ->
     let mut thread = given.create_empty_thread("t").await?;
     for round in 0..50 {
         let guard = Expect::Version(thread.revision);
-        let updated = race(4, |at| {
+        let updated = run_concurrently(4, |at| {
             let (threads, patch) = (Arc::clone(&threads), patch_with_title(&format!("{round}-{at}")));
             async move { threads.update_thread(&id("t"), patch, guard).await }
         });
@@ -145,7 +145,7 @@ pub(super) async fn concurrent_guarded_updates_have_one_winner(given: &Given) ->
 /// revision by one.
 pub(super) async fn unguarded_updates_of_different_keys_all_take_effect(given: &Given) -> Verdict {
     let (threads, thread) = (given.threads()?, given.create_empty_thread("t").await?);
-    let updated = race(8, |task| {
+    let updated = run_concurrently(8, |task| {
         let threads = Arc::clone(&threads);
         async move {
             for at in 0..20 {
@@ -190,7 +190,7 @@ pub(super) async fn updates_and_commits_do_not_affect_each_others_guards(given: 
 pub(super) async fn concurrent_updates_and_commits_all_take_effect(given: &Given) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
     let thread = given.create_empty_thread("t").await?;
-    let written = race(8, |task| {
+    let written = run_concurrently(8, |task| {
         let (threads, commits): (Arc<dyn ThreadRunStore>, _) = (Arc::clone(&threads), Arc::clone(&commits));
         async move {
             for at in 0..15 {

@@ -5,62 +5,62 @@ use std::fmt::Display;
 use conformance_tests::{
     Failure,
     history::{
-        AbandonedWork, CommitAtomicity, EventOrder, GuardedCommits, JumpingClock, LeaseEdges, LongLists, RacingClaims,
-        StaleHolders, run,
+        AbandonedWork, CommitAtomicity, EventOrder, GuardedCommits, JumpingClock, LeaseExpiryRaces, LongLists,
+        RacingClaims, StaleHolders, run,
     },
     model::{Bug, ModelFixture},
 };
 use tokio::runtime::Builder;
 
 /// The histories are short, because the model searches all of its data in each call.
-const COMMITS: GuardedCommits =
+const GUARDED_COMMITS: GuardedCommits =
     GuardedCommits { operations: 3_000, tasks: 16, threads: 2, unknown_once_in: 66, seed: 1, saves_history: false };
-const EVENTS: EventOrder = EventOrder { events: 1_500, writers: 8, threads: 2, seed: 1 };
+const EVENT_ORDER: EventOrder = EventOrder { events: 1_500, writers: 8, threads: 2, seed: 1 };
 
-const CLAIMS: RacingClaims = RacingClaims { dispatches: 400, threads: 40, consumers: 16, seed: 1 };
-const HOLDERS: StaleHolders = StaleHolders { rounds: 10 };
-const LISTS: LongLists = LongLists { events: 1_200, threads: 300 };
-const EDGES: LeaseEdges = LeaseEdges { rounds: 60 };
-const JUMPS: JumpingClock = JumpingClock { dispatches: 200, threads: 20, workers: 16 };
+const RACING_CLAIMS: RacingClaims = RacingClaims { dispatches: 400, threads: 40, workers: 16, seed: 1 };
+const STALE_HOLDERS: StaleHolders = StaleHolders { rounds: 10 };
+const LONG_LISTS: LongLists = LongLists { events: 1_200, threads: 300 };
+const LEASE_EXPIRY_RACES: LeaseExpiryRaces = LeaseExpiryRaces { rounds: 60 };
+const JUMPING_CLOCK: JumpingClock = JumpingClock { dispatches: 200, threads: 20, workers: 16 };
 const ABANDONED_WORK: AbandonedWork = AbandonedWork { dispatches: 200, threads: 20, workers: 8, seed: 1 };
-const ATOMICITY: CommitAtomicity = CommitAtomicity { commits: 200, threads: 2, readers: 4, seed: 1 };
+const COMMIT_ATOMICITY: CommitAtomicity = CommitAtomicity { commits: 200, threads: 2, readers: 4, seed: 1 };
 
 #[test]
 fn histories_of_the_model_pass() {
-    println!("{}", run(COMMITS.run(crate::fixture())));
-    println!("{}", run(EVENTS.run(crate::fixture())));
-    println!("{}", run(CLAIMS.run(crate::fixture())));
-    println!("{}", run(HOLDERS.run(crate::fixture())));
-    println!("{}", run(LISTS.run(crate::fixture())));
-    println!("{}", run(EDGES.run(crate::fixture())));
-    println!("{}", run(JUMPS.run(crate::fixture())));
+    println!("{}", run(GUARDED_COMMITS.run(crate::fixture())));
+    println!("{}", run(EVENT_ORDER.run(crate::fixture())));
+    println!("{}", run(RACING_CLAIMS.run(crate::fixture())));
+    println!("{}", run(STALE_HOLDERS.run(crate::fixture())));
+    println!("{}", run(LONG_LISTS.run(crate::fixture())));
+    println!("{}", run(LEASE_EXPIRY_RACES.run(crate::fixture())));
+    println!("{}", run(JUMPING_CLOCK.run(crate::fixture())));
     println!("{}", run(ABANDONED_WORK.run(crate::fixture())));
-    println!("{}", run(ATOMICITY.run(crate::fixture())));
+    println!("{}", run(COMMIT_ATOMICITY.run(crate::fixture())));
 }
 
 /// Bugs of claims are visible in which worker holds which dispatch.
 #[test]
 fn histories_of_claims_find_broken_stores() {
-    expect_rejected(Bug::BusyThreadsGiveMore, |store| CLAIMS.run(store));
-    for bug in [Bug::TokenUnchecked, Bug::ClaimUnchecked] {
-        expect_rejected(bug, |store| HOLDERS.run(store));
+    expect_rejected(Bug::BusyThreadClaimed, |store| RACING_CLAIMS.run(store));
+    for bug in [Bug::TokenUnchecked, Bug::FenceOfLostClaimAccepted] {
+        expect_rejected(bug, |store| STALE_HOLDERS.run(store));
     }
 }
 
 /// Bugs of leases are visible at the ends of leases, when the clock jumps, and when holders abandon their work.
 #[test]
 fn histories_of_leases_find_broken_stores() {
-    for bug in [Bug::TokenUnchecked, Bug::LeaseJudgedEarly] {
-        expect_rejected(bug, |store| EDGES.run(store));
+    for bug in [Bug::TokenUnchecked, Bug::LeaseExpiresEarly] {
+        expect_rejected(bug, |store| LEASE_EXPIRY_RACES.run(store));
     }
-    expect_rejected(Bug::SettledFirst, |store| JUMPS.run(store));
-    expect_rejected(Bug::BusyThreadsGiveMore, |store| ABANDONED_WORK.run(store));
+    expect_rejected(Bug::CommitSettlesInOwnStep, |store| JUMPING_CLOCK.run(store));
+    expect_rejected(Bug::BusyThreadClaimed, |store| ABANDONED_WORK.run(store));
 }
 
 /// A commit that takes effect in two steps is visible to a reader that reads its parts one after the other.
 #[test]
 fn histories_of_atomicity_find_broken_stores() {
-    expect_rejected(Bug::SettledFirst, |store| ATOMICITY.run(store));
+    expect_rejected(Bug::CommitSettlesInOwnStep, |store| COMMIT_ATOMICITY.run(store));
 }
 
 /// Bugs of commits are visible in the history of the commits.
@@ -75,15 +75,15 @@ fn histories_of_commits_find_broken_stores() {
         Bug::RefusedKeyStays,
         Bug::StaleRead,
     ] {
-        expect_rejected(bug, |store| COMMITS.run(store));
+        expect_rejected(bug, |store| GUARDED_COMMITS.run(store));
     }
 }
 
 /// Bugs in the order of events are visible in the events that readers receive.
 #[test]
 fn histories_of_events_find_broken_stores() {
-    for bug in [Bug::EventsSeenLater, Bug::SubscriberSkips, Bug::NowIsEarlier] {
-        expect_rejected(bug, |store| EVENTS.run(store));
+    for bug in [Bug::EventsVisibleLate, Bug::SubscriberSkips, Bug::NowStartsAtLastEvent] {
+        expect_rejected(bug, |store| EVENT_ORDER.run(store));
     }
 }
 
@@ -91,20 +91,23 @@ fn histories_of_events_find_broken_stores() {
 #[test]
 fn long_lists_find_broken_stores() {
     for bug in [Bug::SubscriberSkips, Bug::CursorSkipsTies, Bug::CursorRepeats] {
-        expect_rejected(bug, |store| LISTS.run(store));
+        expect_rejected(bug, |store| LONG_LISTS.run(store));
     }
 }
 
 /// Checks that the test of a history fails on a store with this bug. The test is repeated: its tasks run in a random
 /// order, and a single history of this length can miss the bug.
-fn expect_rejected<T: Display, H: Future<Output = Result<T, Failure>>>(bug: Bug, history: impl Fn(ModelFixture) -> H) {
-    const HISTORIES: u32 = 20;
+fn expect_rejected<T: Display, H: Future<Output = Result<T, Failure>>>(
+    bug: Bug,
+    run_history: impl Fn(ModelFixture) -> H,
+) {
+    const MAX_HISTORIES: u32 = 20;
     let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
-    for _ in 0..HISTORIES {
-        match runtime.block_on(history(ModelFixture::broken(bug))) {
+    for _ in 0..MAX_HISTORIES {
+        match runtime.block_on(run_history(ModelFixture::with_bug(bug))) {
             Err(failure) => return println!("{bug:?}: {}", failure.to_string().lines().next().unwrap_or_default()),
             Ok(figures) => println!("{bug:?} was not found: {figures}"),
         }
     }
-    panic!("{bug:?} was not found by {HISTORIES} histories");
+    panic!("{bug:?} was not found by {MAX_HISTORIES} histories");
 }

@@ -9,9 +9,9 @@
     reason = "a test that cannot continue panics where it fails, and prints what it did"
 )]
 
+mod case_list;
 mod checker;
 mod histories;
-mod list;
 mod matrix;
 mod planted;
 mod random;

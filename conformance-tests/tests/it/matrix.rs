@@ -1,19 +1,19 @@
 //! Tests of the table that shows what each store supports.
 
-use conformance_tests::{Contract, StoreSupport, matrix};
+use conformance_tests::{Contract, StoreSupport, comparison_table};
 use store_core::{Capabilities, Processes, Survives};
 
 #[test]
 fn the_matrix_has_a_column_for_each_store() {
-    let mut less = StoreSupport {
+    let mut small_store = StoreSupport {
         capabilities: Capabilities::new(Survives::Nothing, 1 << 20),
         contracts: Vec::new(),
         live: false,
     };
-    let mut more = StoreSupport { contracts: Contract::ALL.to_vec(), live: true, ..less.clone() };
-    less.capabilities.processes = Processes::Many;
-    more.capabilities.max_record_bytes = 5 << 10;
-    let table = matrix(&[("a", less), ("b", more)]);
+    let mut large_store = StoreSupport { contracts: Contract::ALL.to_vec(), live: true, ..small_store.clone() };
+    small_store.capabilities.processes = Processes::Many;
+    large_store.capabilities.max_record_bytes = 5 << 10;
+    let table = comparison_table(&[("a", small_store), ("b", large_store)]);
     assert!(table.starts_with("| | `a` | `b` |\n|---|---|---|\n"), "{table}");
     assert!(table.contains("| processes that can write at once | any number | one |\n"), "{table}");
     assert!(table.contains("| `MailboxStore` | no | yes |\n"), "{table}");

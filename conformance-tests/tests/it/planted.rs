@@ -7,27 +7,27 @@ use std::sync::{
 
 use conformance_tests::{
     Status,
-    model::{Bug, verdict},
+    model::{Bug, run_named_case},
 };
 use tokio::runtime::Builder;
 
 /// How many bugs are tested at the same time. Most cases that find a bug spend their time waiting for something that
 /// does not happen.
-const AT_ONCE: usize = 8;
+const CONCURRENT_BUGS: usize = 8;
 
 #[test]
 fn every_planted_bug_is_found_by_its_case() {
-    let (next, missed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let work = || {
+    let (next_bug, missed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let test_bugs = || {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        while let Some(&bug) = Bug::ALL.get(next.fetch_add(1, Ordering::SeqCst)) {
-            match runtime.block_on(verdict(bug.finding_case(), Some(bug))) {
+        while let Some(&bug) = Bug::ALL.get(next_bug.fetch_add(1, Ordering::SeqCst)) {
+            match runtime.block_on(run_named_case(bug.finding_case(), Some(bug))) {
                 Some(Status::Failed(_)) => {}
                 ended => missed.lock().unwrap().push(format!("{bug:?} by {}: {ended:?}", bug.finding_case())),
             }
         }
     };
-    std::thread::scope(|scope| (0..AT_ONCE).for_each(|_| drop(scope.spawn(work))));
+    std::thread::scope(|scope| (0..CONCURRENT_BUGS).for_each(|_| drop(scope.spawn(test_bugs))));
     let missed = missed.into_inner().unwrap();
     assert!(missed.is_empty(), "{} of {} planted bugs missed:\n{}", missed.len(), Bug::ALL.len(), missed.join("\n"));
 }
@@ -40,7 +40,8 @@ fn table_of_cases_and_bugs() {
     }
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     for case in conformance_tests::cases() {
-        let finds = |bug: &&Bug| matches!(runtime.block_on(verdict(case.name, Some(**bug))), Some(Status::Failed(_)));
+        let finds =
+            |bug: &&Bug| matches!(runtime.block_on(run_named_case(case.name, Some(**bug))), Some(Status::Failed(_)));
         let found: Vec<_> = Bug::ALL.iter().filter(finds).map(|bug| format!("{bug:?}")).collect();
         println!("{}: {}", case.name, found.join(" "));
     }

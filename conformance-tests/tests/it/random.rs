@@ -1,7 +1,7 @@
 //! Tests of the model test: the model agrees with itself, and does not agree with broken stores.
 
 use conformance_tests::{
-    Length,
+    TestLength,
     model::{Bug, ModelFixture, ModelTest},
 };
 
@@ -13,7 +13,7 @@ conformance_tests::model!(crate::fixture());
 /// threads than these histories create.
 const NOT_FOUND_AT_RANDOM: [Bug; 28] = [
     Bug::GuardOutsideTheLock,
-    Bug::EventsSeenLater,
+    Bug::EventsVisibleLate,
     Bug::ClaimKept,
     Bug::RowClaimKept,
     Bug::InputsOneByOne,
@@ -22,34 +22,34 @@ const NOT_FOUND_AT_RANDOM: [Bug; 28] = [
     Bug::CaseFolded,
     Bug::IdsJoined,
     Bug::CursorUnbound,
-    Bug::TrimmedCursorGoesOn,
-    Bug::NowIsEarlier,
+    Bug::TrimmedCursorAccepted,
+    Bug::NowStartsAtLastEvent,
     Bug::TenantByPrefix,
     Bug::DeletionFoldsCase,
     Bug::ClaimsBySuffix,
-    Bug::FollowsByPattern,
+    Bug::SubscribesByPattern,
     Bug::DeletedTenantReturns,
     Bug::DedupeKeysTrimmed,
     Bug::LongTextsCut,
-    Bug::DeletedTenantAnswers,
-    Bug::ClosedAnswers,
+    Bug::DeletedTenantUsable,
+    Bug::ClosedStoreUsable,
     Bug::HandlesEndWithTheStore,
-    Bug::RowLeaseEndsLate,
-    Bug::PurgeTakesTheBound,
-    Bug::SettledFirst,
-    Bug::DeletionNotGoneOnWith,
+    Bug::RowLeaseExpiresLate,
+    Bug::RowPurgeIncludesItsTime,
+    Bug::CommitSettlesInOwnStep,
+    Bug::RepeatedDeletionDoesNothing,
     Bug::ChildrenIgnored,
     Bug::CascadeStopsEarly,
 ];
 
 #[test]
 fn random_histories_find_broken_stores() {
-    let histories = ModelTest { cases: 1500, steps: 60, seed: 7, shrinks: 0 };
-    let is_missed = |bug: &&Bug| histories.run(ModelFixture::broken(**bug)).is_ok();
+    let histories = ModelTest { histories: 1500, steps: 60, seed: 7, max_shrinks: 0 };
+    let is_missed = |bug: &&Bug| histories.run(ModelFixture::with_bug(**bug)).is_ok();
     // Random histories contain no calls of the live channel, and no waits for work.
     let is_expected = |bug: &&Bug| !NOT_FOUND_AT_RANDOM.contains(bug) && !bug.finding_case().starts_with("live::");
     // Quick tests try every eighth bug, because each bug is also found by its own case.
-    let one_in = Length::choose(8, 1, 1);
-    let missed: Vec<_> = Bug::ALL.iter().filter(is_expected).step_by(one_in).filter(is_missed).collect();
+    let bug_stride = TestLength::pick_by_env(8, 1, 1);
+    let missed: Vec<_> = Bug::ALL.iter().filter(is_expected).step_by(bug_stride).filter(is_missed).collect();
     assert!(missed.is_empty(), "{missed:?}");
 }

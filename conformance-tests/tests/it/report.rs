@@ -1,10 +1,10 @@
 //! Tests of the report of a run, as text and as JSON.
 
-use conformance_tests::{Contract, Report, Row, Status, StoreSupport};
+use conformance_tests::{CaseResult, Contract, Report, Status, StoreSupport};
 use store_core::{Capabilities, Survives};
 
 fn report() -> Report {
-    let row = |case, status| Row { contract: Contract::ThreadRunStore, case, ids: &["TH-1"], status };
+    let row = |case, status| CaseResult { contract: Contract::ThreadRunStore, case, ids: &["TH-1"], status };
     let rows = vec![
         row("thread::a", Status::Passed),
         row("thread::b", Status::Failed("found 1, wanted 2".to_owned())),
@@ -22,9 +22,10 @@ fn report() -> Report {
 fn the_table_counts_areas_and_names_cases_that_did_not_pass() {
     let (report, text) = (report(), report().to_string());
     assert_eq!((report.counts(), report.is_success()), ([1, 1, 0, 0, 1], false));
-    let words: Vec<_> = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-    assert!(words.contains(&"ThreadRunStore, thread 1 1 0 0 0".to_owned()), "{text}");
-    assert!(words.contains(&"all 1 1 0 0 1".to_owned()), "{text}");
+    let normalized_lines: Vec<_> =
+        text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert!(normalized_lines.contains(&"ThreadRunStore, thread 1 1 0 0 0".to_owned()), "{text}");
+    assert!(normalized_lines.contains(&"all 1 1 0 0 1".to_owned()), "{text}");
     assert!(text.contains("failed: thread::b (TH-1): found 1, wanted 2"), "{text}");
     assert!(text.contains("not run: page::c (TH-1): no second process"), "{text}");
 }

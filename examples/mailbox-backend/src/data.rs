@@ -6,7 +6,7 @@ use store_core::{
     DedupeKey, Dispatch, DispatchCounts, DispatchFilter, DispatchId, DispatchOrder, DispatchStatus, Result, ThreadId,
     Timestamp,
     mailbox::{
-        self, MailboxChange, MailboxPlan, MailboxView, QueuePosition, QueueSummary, StoredDispatch, StoredInterrupt,
+        self, MailboxDecision, MailboxPlan, MailboxView, QueuePosition, QueueSummary, StoredDispatch, StoredInterrupt,
         StoredMailbox,
     },
 };
@@ -20,8 +20,8 @@ pub(crate) struct TenantData {
     mailboxes: BTreeMap<ThreadId, StoredMailbox>,
     dispatches: BTreeMap<DispatchId, StoredDispatch>,
     interrupts: BTreeMap<(ThreadId, u64), StoredInterrupt>,
-    /// The last dispatch that took a dedupe key.
-    keys: BTreeMap<(ThreadId, DedupeKey), DispatchId>,
+    /// For each dedupe key of a thread, the last dispatch that took the key.
+    dedupe_keys: BTreeMap<(ThreadId, DedupeKey), DispatchId>,
     /// The dispatches of each thread that are stored as queued, by epoch, priority and number.
     queues: BTreeMap<ThreadId, BTreeSet<(QueuePosition, DispatchId)>>,
 }
@@ -40,8 +40,8 @@ impl MailboxView for TenantData {
         Ok(self.dispatches.get(id).cloned())
     }
 
-    fn last_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
-        Ok(self.keys.get(&(thread.clone(), key.clone())).cloned())
+    fn last_dispatch_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
+        Ok(self.dedupe_keys.get(&(thread.clone(), key.clone())).cloned())
     }
 
     fn first_available(&self, thread: &ThreadId, epoch: u64, now: Timestamp) -> Result<Option<DispatchId>> {
@@ -55,7 +55,7 @@ impl MailboxView for TenantData {
 
 impl TenantData {
     /// Makes a decision and writes its plan. A refused call may have a plan, too.
-    pub(crate) fn apply_decision<T>(&mut self, decide: impl FnOnce(&Self) -> Result<MailboxChange<T>>) -> Result<T> {
+    pub(crate) fn apply_decision<T>(&mut self, decide: impl FnOnce(&Self) -> Result<MailboxDecision<T>>) -> Result<T> {
         let change = decide(self)?;
         if let Some(plan) = change.plan {
             self.write(*plan);
@@ -67,10 +67,10 @@ impl TenantData {
     fn write(&mut self, plan: MailboxPlan) {
         let thread = plan.thread;
         for stored in plan.dispatches {
-            self.put(&thread, stored);
+            self.put_dispatch(&thread, stored);
         }
         if let Some(id) = plan.purged {
-            self.remove(&thread, &id);
+            self.remove_dispatch(&thread, &id);
         }
         for (epoch, interrupt) in plan.interrupts {
             match interrupt {
@@ -81,7 +81,7 @@ impl TenantData {
         self.mailboxes.insert(thread, plan.mailbox);
     }
 
-    fn put(&mut self, thread: &ThreadId, stored: StoredDispatch) {
+    fn put_dispatch(&mut self, thread: &ThreadId, stored: StoredDispatch) {
         let id = stored.id().clone();
         let queue = self.queues.entry(thread.clone()).or_default();
         if let Some(position) = self.dispatches.get(&id).and_then(mailbox::queue_position) {
@@ -90,18 +90,18 @@ impl TenantData {
         if let Some(position) = mailbox::queue_position(&stored) {
             queue.insert((position, id.clone()));
             if let Some(key) = stored.body.dedupe_key.clone() {
-                self.keys.insert((thread.clone(), key), id.clone());
+                self.dedupe_keys.insert((thread.clone(), key), id.clone());
             }
         }
         self.dispatches.insert(id, stored);
     }
 
-    fn remove(&mut self, thread: &ThreadId, id: &DispatchId) {
+    fn remove_dispatch(&mut self, thread: &ThreadId, id: &DispatchId) {
         let position = self.dispatches.remove(id).as_ref().and_then(mailbox::queue_position);
         if let (Some(position), Some(queue)) = (position, self.queues.get_mut(thread)) {
             queue.remove(&(position, id.clone()));
         }
-        self.keys.retain(|_, holder| holder != id);
+        self.dedupe_keys.retain(|_, holder| holder != id);
     }
 }
 
@@ -115,7 +115,7 @@ impl TenantData {
         self.mailboxes.is_empty()
     }
 
-    pub(crate) fn load(&self, id: &DispatchId) -> Result<Option<Dispatch>> {
+    pub(crate) fn load_dispatch(&self, id: &DispatchId) -> Result<Option<Dispatch>> {
         self.dispatches.get(id).map(|stored| mailbox::visible_dispatch(self, stored)).transpose()
     }
 
@@ -134,7 +134,7 @@ impl TenantData {
     }
 
     /// Returns the threads that are free and have an available dispatch, in the order in which they are claimed.
-    pub(crate) fn ready(&self, now: Timestamp) -> BTreeSet<(u8, Timestamp, ThreadId)> {
+    pub(crate) fn ready_threads(&self, now: Timestamp) -> BTreeSet<(u8, Timestamp, ThreadId)> {
         let ready = self.mailboxes.iter().filter_map(|(thread, record)| {
             let now = mailbox::decision_time(Some(record), now);
             let queued = self.queued(thread, record.epoch).map(|(at, _)| *at);
@@ -142,7 +142,11 @@ impl TenantData {
             let first = available.first().map(|at| at.priority);
             let earliest = available.iter().map(|at| at.due).min();
             let next = waiting.iter().map(|at| at.due).min();
-            let (priority, since) = mailbox::thread_positions(record, QueueSummary { first, earliest, next }).ready?;
+            let (priority, since) = mailbox::thread_positions(
+                record,
+                QueueSummary { first_priority: first, earliest_due: earliest, next_due: next },
+            )
+            .ready?;
             Some((priority, since, thread.clone()))
         });
         ready.collect()
@@ -156,12 +160,16 @@ impl TenantData {
     }
 
     /// Returns the dispatches that a filter admits, by their sort keys in the given order.
-    pub(crate) fn list(&self, filter: &DispatchFilter, order: DispatchOrder) -> Result<BTreeMap<SortKey, Dispatch>> {
+    pub(crate) fn list_dispatches(
+        &self,
+        filter: &DispatchFilter,
+        order: DispatchOrder,
+    ) -> Result<BTreeMap<SortKey, Dispatch>> {
         let mut list = BTreeMap::new();
         for stored in self.dispatches.values() {
-            let seen = mailbox::visible_dispatch(self, stored)?;
-            if let Some(key) = sort_key(&seen, order).filter(|_| filter.admits(&seen)) {
-                list.insert(key, seen);
+            let visible = mailbox::visible_dispatch(self, stored)?;
+            if let Some(key) = sort_key(&visible, order).filter(|_| filter.admits(&visible)) {
+                list.insert(key, visible);
             }
         }
         Ok(list)

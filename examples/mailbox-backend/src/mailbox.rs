@@ -5,11 +5,11 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use store_core::{
     ClaimRef, ClaimRequest, Claims, Dispatch, DispatchClaim, DispatchFilter, DispatchId, DispatchOrder, DispatchStatus,
-    Enqueued, InstanceId, Interrupt, Interrupted, MailboxConsumer, MailboxMaintenance, MailboxProducer, Missed,
-    NewDispatch, Purge, Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled, Settlement, TenantId,
+    Enqueued, InstanceId, Interrupt, Interrupted, MailboxConsumer, MailboxMaintenance, MailboxProducer, NewDispatch,
+    NotClaimedReason, Purge, Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled, Settlement, TenantId,
     commit::DecisionContext,
     length,
-    mailbox::{self, MailboxChange, MailboxView, SingleClaim},
+    mailbox::{self, MailboxDecision, MailboxView, SingleClaim},
 };
 
 use crate::{data::TenantData, store::Shared};
@@ -40,63 +40,65 @@ impl MapMailbox {
     /// Makes one decision, and writes its plan.
     fn decide<T>(
         &self,
-        decide: impl FnOnce(&TenantData, DecisionContext<'_>) -> Result<MailboxChange<T>>,
+        decide: impl FnOnce(&TenantData, DecisionContext<'_>) -> Result<MailboxDecision<T>>,
     ) -> Result<T> {
-        self.with_data(|data, setting| data.apply_decision(|view| decide(view, setting)))
+        self.with_data(|data, decision_context| data.apply_decision(|view| decide(view, decision_context)))
     }
 }
 
 #[async_trait]
 impl MailboxProducer for MapMailbox {
     async fn enqueue(&self, dispatches: Vec<NewDispatch>) -> Result<Vec<Result<Enqueued>>> {
-        self.with_data(|data, setting| {
-            mailbox::check_requests(dispatches.len(), setting.limits)?;
-            let one = |new| data.apply_decision(|view| mailbox::enqueue(view, new, setting));
-            Ok(dispatches.iter().map(one).collect())
+        self.with_data(|data, decision_context| {
+            mailbox::check_item_count(dispatches.len(), decision_context.limits)?;
+            let enqueue_one = |new| data.apply_decision(|view| mailbox::enqueue(view, new, decision_context));
+            Ok(dispatches.iter().map(enqueue_one).collect())
         })
     }
 
     async fn cancel(&self, id: &DispatchId) -> Result<Dispatch> {
-        self.decide(|view, setting| mailbox::cancel(view, id, setting))
+        self.decide(|view, decision_context| mailbox::cancel(view, id, decision_context))
     }
 
     async fn interrupt(&self, request: Interrupt) -> Result<Interrupted> {
-        self.decide(|view, setting| mailbox::interrupt(view, &request, setting))
+        self.decide(|view, decision_context| mailbox::interrupt(view, &request, decision_context))
     }
 }
 
 #[async_trait]
 impl MailboxConsumer for MapMailbox {
     async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
-        let one = SingleClaim::of(&request)?;
-        self.with_data(|data, setting| {
+        let single_claim = SingleClaim::of(&request)?;
+        self.with_data(|data, decision_context| {
             let named = match (&request.thread, &request.dispatch) {
-                (None, None) => return claim_any(data, &request, one, setting),
+                (None, None) => return claim_any(data, &request, single_claim, decision_context),
                 (Some(thread), _) => Some(thread.clone()),
                 (None, Some(id)) => data.dispatch(id)?.map(|stored| stored.body.thread.clone()),
             };
             match named {
-                Some(thread) => data.apply_decision(|view| mailbox::claim(view, &thread, one, setting)),
-                None => Ok(Claims::none(Some(Missed::Unknown))),
+                Some(thread) => {
+                    data.apply_decision(|view| mailbox::claim(view, &thread, single_claim, decision_context))
+                }
+                None => Ok(Claims::none(Some(NotClaimedReason::Unknown))),
             }
         })
     }
 
     async fn extend(&self, claim: &ClaimRef, by: Duration) -> Result<DispatchClaim> {
-        self.decide(|view, setting| mailbox::extend(view, claim, by, setting))
+        self.decide(|view, decision_context| mailbox::extend(view, claim, by, decision_context))
     }
 
     async fn start(&self, claim: &ClaimRef, instance: InstanceId) -> Result<DispatchClaim> {
-        self.decide(|view, setting| mailbox::start(view, claim, &instance, setting))
+        self.decide(|view, decision_context| mailbox::start(view, claim, &instance, decision_context))
     }
 
     async fn settle(&self, settlements: Vec<(ClaimRef, Settlement)>) -> Result<Vec<Result<Settled>>> {
-        self.with_data(|data, setting| {
-            mailbox::check_requests(settlements.len(), setting.limits)?;
-            let one = |(claim, settlement): &(ClaimRef, Settlement)| {
-                data.apply_decision(|view| mailbox::settle(view, claim, settlement, setting))
+        self.with_data(|data, decision_context| {
+            mailbox::check_item_count(settlements.len(), decision_context.limits)?;
+            let settle_one = |(claim, settlement): &(ClaimRef, Settlement)| {
+                data.apply_decision(|view| mailbox::settle(view, claim, settlement, decision_context))
             };
-            Ok(settlements.iter().map(one).collect())
+            Ok(settlements.iter().map(settle_one).collect())
         })
     }
 }
@@ -106,18 +108,20 @@ impl MailboxConsumer for MapMailbox {
 fn claim_any(
     data: &mut TenantData,
     request: &ClaimRequest,
-    one: SingleClaim<'_>,
-    setting: DecisionContext<'_>,
+    single_claim: SingleClaim<'_>,
+    decision_context: DecisionContext<'_>,
 ) -> Result<Claims> {
-    for (_, thread) in data.expired_leases(setting.now).into_iter().take(MAX_EXPIRED) {
-        data.apply_decision(|view| mailbox::lapse(view, &thread, setting))?;
+    for (_, thread) in data.expired_leases(decision_context.now).into_iter().take(MAX_EXPIRED) {
+        data.apply_decision(|view| mailbox::end_expired_claim(view, &thread, decision_context))?;
     }
     let mut claims = Claims::default();
-    for (_, _, thread) in data.ready(setting.now) {
+    for (_, _, thread) in data.ready_threads(decision_context.now) {
         if length(claims.claimed.len()) >= u64::from(request.limit) {
             break;
         }
-        claims.claimed.extend(data.apply_decision(|view| mailbox::claim(view, &thread, one, setting))?.claimed);
+        claims
+            .claimed
+            .extend(data.apply_decision(|view| mailbox::claim(view, &thread, single_claim, decision_context))?.claimed);
     }
     Ok(claims)
 }
@@ -125,11 +129,12 @@ fn claim_any(
 #[async_trait]
 impl MailboxMaintenance for MapMailbox {
     async fn reclaim(&self, limit: u32) -> Result<Reclaimed> {
-        mailbox::check_batch(limit)?;
-        self.with_data(|data, setting| {
+        mailbox::check_call_limit(limit)?;
+        self.with_data(|data, decision_context| {
             let mut reclaimed = Reclaimed::default();
-            for (_, thread) in data.expired_leases(setting.now).into_iter().take(limit as usize) {
-                reclaimed.extend(data.apply_decision(|view| mailbox::lapse(view, &thread, setting))?);
+            for (_, thread) in data.expired_leases(decision_context.now).into_iter().take(limit as usize) {
+                reclaimed
+                    .extend(data.apply_decision(|view| mailbox::end_expired_claim(view, &thread, decision_context))?);
             }
             Ok(reclaimed)
         })
@@ -137,12 +142,12 @@ impl MailboxMaintenance for MapMailbox {
 
     async fn purge(&self, request: Purge) -> Result<Purged> {
         request.check()?;
-        self.with_data(|data, setting| {
-            let ended = data.list(&DispatchFilter::default(), DispatchOrder::End)?.into_values();
+        self.with_data(|data, decision_context| {
+            let ended = data.list_dispatches(&DispatchFilter::default(), DispatchOrder::End)?.into_values();
             let before = ended.take_while(|ended| ended.finished_at.is_some_and(|end| end < request.before));
             let mut removed = 0;
             for ended in before.take(request.limit as usize) {
-                let purge = |view: &TenantData| mailbox::purge(view, &ended.id, request.before, setting);
+                let purge = |view: &TenantData| mailbox::purge(view, &ended.id, request.before, decision_context);
                 removed += u64::from(request.dry_run || data.apply_decision(purge)?);
             }
             Ok(Purged::new(removed))
@@ -150,21 +155,21 @@ impl MailboxMaintenance for MapMailbox {
     }
 
     async fn requeue(&self, request: Requeue) -> Result<Vec<(DispatchId, Result<Dispatch>)>> {
-        self.with_data(|data, setting| {
-            request.check(setting.limits)?;
+        self.with_data(|data, decision_context| {
+            request.check(decision_context.limits)?;
             let ids = match request.choice {
                 RequeueChoice::Ids(ids) => ids,
                 RequeueChoice::Filter { filter, limit } => {
                     let dead = filter.in_status([DispatchStatus::DeadLetter]);
-                    let dead = data.list(&dead, DispatchOrder::Creation)?.into_values();
+                    let dead = data.list_dispatches(&dead, DispatchOrder::Creation)?.into_values();
                     dead.take(limit as usize).map(|dispatch| dispatch.id).collect()
                 }
             };
-            let one = |id: DispatchId| {
-                let requeued = data.apply_decision(|view| mailbox::requeue(view, &id, setting));
+            let requeue_one = |id: DispatchId| {
+                let requeued = data.apply_decision(|view| mailbox::requeue(view, &id, decision_context));
                 (id, requeued)
             };
-            Ok(ids.into_iter().map(one).collect())
+            Ok(ids.into_iter().map(requeue_one).collect())
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use store_core::{CursorKey, CursorScope, Direction, Page, PageBuilder, PageRequest, Position, Result};
 
-/// The sort key of a record in a list: `bound`, `rank` and `id` of its [`Position`], in the order in which they are
+/// The sort key of a listed record: `extra_number`, `rank` and `id` of its [`Position`], in the order in which they are
 /// compared.
 pub(crate) type SortKey = (u64, u64, String);
 
@@ -15,27 +15,27 @@ pub(crate) struct ListRequest {
 
 impl ListRequest {
     /// Returns the page from all records in the order of the list, each with its sort key and its size in bytes.
-    pub(crate) fn page<T>(
+    pub(crate) fn build_page<T>(
         self,
         key: &CursorKey,
         records: impl DoubleEndedIterator<Item = (SortKey, u64, T)>,
     ) -> Result<Page<T>> {
         let mut page = PageBuilder::new(self.page.checked_limit()?);
-        let after = Position::open(key, &self.scope, self.page.cursor.as_ref())?;
-        let after = after.map(|at| (at.bound, at.rank, at.id));
+        let after = Position::from_cursor(key, &self.scope, self.page.cursor.as_ref())?;
+        let after = after.map(|at| (at.extra_number, at.rank, at.id));
         let mut offer = |(sort_key, bytes, record): (SortKey, u64, T)| {
             let is_before = after.as_ref().is_some_and(|after| match self.direction {
                 Direction::Forward => sort_key <= *after,
                 Direction::Backward => sort_key >= *after,
             });
-            let (bound, rank, id) = sort_key;
-            is_before || page.offer(Position { rank, id, bound }, bytes, Some(record))
+            let (extra_number, rank, id) = sort_key;
+            is_before || page.offer(Position { rank, id, extra_number }, bytes, Some(record))
         };
         // `all` stops at the first record that does not fit.
         let _is_last = match self.direction {
             Direction::Forward => { records }.all(&mut offer),
             Direction::Backward => records.rev().all(&mut offer),
         };
-        Ok(page.finish(|at| at.seal(key, &self.scope)))
+        Ok(page.finish(|at| at.to_cursor(key, &self.scope)))
     }
 }

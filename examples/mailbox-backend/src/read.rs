@@ -15,18 +15,19 @@ const EXPIRED_LEASE_RANK: u64 = 256;
 #[async_trait]
 impl MailboxReader for MapMailbox {
     async fn load_dispatch(&self, id: &DispatchId) -> Result<Option<Dispatch>> {
-        self.with_data(|data, _| data.load(id))
+        self.with_data(|data, _| data.load_dispatch(id))
     }
 
     async fn list_dispatches(&self, query: DispatchQuery) -> Result<Page<Dispatch>> {
         self.with_data(|data, _| {
             query.check()?;
-            let scope = CursorScope::new(&self.tenant, "list_dispatches", &query.binding());
-            let found = data.list(&query.filter, query.order)?.into_iter().map(|(sort_key, dispatch)| {
+            let scope = CursorScope::new(&self.tenant, "list_dispatches", &query.cursor_binding());
+            let found = data.list_dispatches(&query.filter, query.order)?.into_iter().map(|(sort_key, dispatch)| {
                 let bytes = dispatch.payload.as_ref().map_or(0, |payload| length(payload.as_str().len()));
                 (sort_key, bytes, dispatch)
             });
-            ListRequest { scope, direction: query.direction, page: query.page }.page(&self.shared.cursors, found)
+            ListRequest { scope, direction: query.direction, page: query.page }
+                .build_page(&self.shared.cursor_key, found)
         })
     }
 
@@ -35,19 +36,22 @@ impl MailboxReader for MapMailbox {
     }
 
     async fn list_ready_threads(&self, page: PageRequest) -> Result<Page<ReadyThread>> {
-        self.with_data(|data, setting| {
+        self.with_data(|data, decision_context| {
             let scope = CursorScope::new(&self.tenant, "list_ready_threads", "");
-            let ready_threads = data.ready(setting.now).into_iter();
+            let ready_threads = data.ready_threads(decision_context.now).into_iter();
             let ready_threads = ready_threads.map(|(priority, since, thread)| (u64::from(priority), since, thread));
-            let expired_threads =
-                data.expired_leases(setting.now).into_iter().map(|(end, thread)| (EXPIRED_LEASE_RANK, end, thread));
+            let expired_threads = data
+                .expired_leases(decision_context.now)
+                .into_iter()
+                .map(|(end, thread)| (EXPIRED_LEASE_RANK, end, thread));
             let mut found = Vec::new();
             for (bound, rank, thread) in ready_threads.chain(expired_threads) {
-                if let Some(ready) = mailbox::ready_thread(data, &thread, setting)? {
+                if let Some(ready) = mailbox::ready_thread(data, &thread, decision_context)? {
                     found.push(((bound, rank.as_millis(), thread.to_string()), 0, ready));
                 }
             }
-            ListRequest { scope, direction: Direction::Forward, page }.page(&self.shared.cursors, found.into_iter())
+            ListRequest { scope, direction: Direction::Forward, page }
+                .build_page(&self.shared.cursor_key, found.into_iter())
         })
     }
 

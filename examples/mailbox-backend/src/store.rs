@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 use store_core::{
     Capabilities, Clock, CursorKey, CursorScope, Detail, Direction, Error, Limits, Page, PageRequest, Result, Store,
-    Survives, TenantId, TenantStores, Uuids, commit::DecisionContext, inspect::Inspector,
+    Survives, TenantId, TenantStores, UuidSource, commit::DecisionContext, inspect::Inspector,
 };
 
 use crate::{data::TenantData, mailbox::MapMailbox, page::ListRequest};
@@ -25,7 +25,7 @@ pub(crate) struct Shared {
     clock: Arc<dyn Clock>,
     limits: Limits,
     capabilities: Capabilities,
-    pub(crate) cursors: CursorKey,
+    pub(crate) cursor_key: CursorKey,
     state: Mutex<State>,
 }
 
@@ -52,8 +52,8 @@ impl MapStore {
         getrandom::fill(&mut key).map_err(|e| Error::unavailable("random bytes are not available").with_source(e))?;
         let limits = limits.at_most(&Limits::default());
         let capabilities = Capabilities::new(Survives::Nothing, limits.record_bytes);
-        let (cursors, state) = (CursorKey::new(key), Mutex::default());
-        Ok(Self { shared: Arc::new(Shared { clock, limits, capabilities, cursors, state }) })
+        let (cursor_key, state) = (CursorKey::new(key), Mutex::default());
+        Ok(Self { shared: Arc::new(Shared { clock, limits, capabilities, cursor_key, state }) })
     }
 }
 
@@ -79,7 +79,7 @@ impl Shared {
         let data = data.ok_or_else(Error::closed)?;
         // The time is asked for while the lock is held, so that a later call never has an earlier time.
         let now = self.clock.now();
-        call(data, DecisionContext::new(now, &self.limits, &Uuids))
+        call(data, DecisionContext::new(now, &self.limits, &UuidSource))
     }
 }
 
@@ -89,8 +89,8 @@ impl Store for MapStore {
         let mut state = self.shared.lock();
         state.check_open()?;
         // The new incarnation is greater than that of any earlier mailbox, including those of an earlier store (MB-25).
-        let next = self.shared.clock.now().as_millis().max(state.last_incarnation + 1);
-        let data = state.tenants.entry(tenant.clone()).or_insert_with(|| TenantData::new(next));
+        let next_incarnation = self.shared.clock.now().as_millis().max(state.last_incarnation + 1);
+        let data = state.tenants.entry(tenant.clone()).or_insert_with(|| TenantData::new(next_incarnation));
         let incarnation = data.incarnation;
         state.last_incarnation = state.last_incarnation.max(incarnation);
         let mailbox = MapMailbox::new(Arc::clone(&self.shared), tenant.clone(), incarnation);
@@ -104,7 +104,7 @@ impl Store for MapStore {
         let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
         let list = ListRequest { scope, direction: Direction::Forward, page };
         let filled = state.tenants.iter().filter(|(_, data)| !data.is_empty());
-        list.page(&self.shared.cursors, filled.map(|(name, _)| ((0, 0, name.to_string()), 0, name.clone())))
+        list.build_page(&self.shared.cursor_key, filled.map(|(name, _)| ((0, 0, name.to_string()), 0, name.clone())))
     }
 
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {

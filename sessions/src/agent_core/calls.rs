@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{CallRole, Data};
+use super::{CallRole, LineData};
 use crate::{json::Object, lines::ObjectLine, tree::Tree};
 
 /// Returns how a line is related to calls, and the ids of the calls and results in it.
@@ -11,14 +11,14 @@ pub(super) fn call_role(line: &ObjectLine<'_>, id: Option<&str>) -> (CallRole, V
     let call = object.text("toolCallId");
     match object.text("type").as_deref() {
         Some("assistant") => {
-            let calls = declared(object);
+            let calls = declared_call_ids(object);
             (CallRole::Declares(calls.clone()), calls, Vec::new())
         }
         Some("tool") => {
             let is_named = call.is_some();
             let named = call.iter().cloned().collect();
-            let own = id.map_or_else(|| format!("L{}", line.number), str::to_owned);
-            let id = call.unwrap_or_else(|| format!("{own}.0"));
+            let line_id = id.map_or_else(|| format!("L{}", line.number), str::to_owned);
+            let id = call.unwrap_or_else(|| format!("{line_id}.0"));
             (CallRole::Tool { id, is_named, is_call: false }, named, Vec::new())
         }
         Some("tool_result") => match call {
@@ -30,7 +30,7 @@ pub(super) fn call_role(line: &ObjectLine<'_>, id: Option<&str>) -> (CallRole, V
 }
 
 /// The ids of the calls of an assistant line, from every field that may contain calls.
-fn declared(object: &Object<'_>) -> Vec<String> {
+fn declared_call_ids(object: &Object<'_>) -> Vec<String> {
     let mut calls = Vec::new();
     for field in ["toolCalls", "tool_calls", "functionCalls", "content"] {
         for raw in object.list(field).unwrap_or_default() {
@@ -45,7 +45,7 @@ fn declared(object: &Object<'_>) -> Vec<String> {
 
 /// Decides, for each line, what depends on its path: whether a `tool` line is the call itself, and which call a result
 /// without an id answers.
-pub(super) fn resolve_calls(tree: &mut Tree<Data>, order: &[usize]) {
+pub(super) fn resolve_calls(tree: &mut Tree<LineData>, order: &[usize]) {
     let mut declared: HashMap<String, Vec<usize>> = HashMap::new();
     for &at in order {
         let Some(node) = tree.get(at) else { continue };
@@ -78,7 +78,7 @@ pub(super) fn resolve_calls(tree: &mut Tree<Data>, order: &[usize]) {
 }
 
 /// Returns the nearest earlier call on the path that has no id of its own and is not answered by a result in between.
-fn nearest_unanswered_call(tree: &Tree<Data>, at: usize) -> Option<String> {
+fn nearest_unanswered_call(tree: &Tree<LineData>, at: usize) -> Option<String> {
     let mut answered = 0_usize;
     for above in tree.path(at).skip(1) {
         match &tree.get(above)?.data.role {

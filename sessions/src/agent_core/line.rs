@@ -2,7 +2,7 @@
 
 use store_core::{Block, BlockKind, Body, Custom, Json, Message, Role, ToolResult, codec::ObjectWriter as Writer};
 
-use super::{METADATA, TOOL};
+use super::{METADATA_KIND, TOOL_KIND};
 use crate::{blocks::joined_text, json::Object, lines::EncodableEntry};
 
 /// Encodes an entry as a line.
@@ -13,16 +13,18 @@ use crate::{blocks::joined_text, json::Object, lines::EncodableEntry};
 pub(crate) fn encode(entry: &EncodableEntry<'_>) -> Option<String> {
     match entry.body {
         Body::Message(message) if !entry.side => encode_message(entry, message),
-        Body::Custom(custom) if custom.kind == TOOL && !entry.side => encode_tool(entry, custom),
-        Body::Custom(custom) if custom.kind == METADATA && !entry.side => Some(line(entry, "metadata", |out| {
-            timestamp(out, entry);
-            out.field("metadata", &custom.data);
-        })),
+        Body::Custom(custom) if custom.kind == TOOL_KIND && !entry.side => encode_tool(entry, custom),
+        Body::Custom(custom) if custom.kind == METADATA_KIND && !entry.side => {
+            Some(encode_line(entry, "metadata", |out| {
+                write_timestamp(out, entry);
+                out.field("metadata", &custom.data);
+            }))
+        }
         body => Some(encode_agentstore_field(entry, body)),
     }
 }
 
-fn line(entry: &EncodableEntry<'_>, kind: &str, fields: impl FnOnce(&mut Writer<'_>)) -> String {
+fn encode_line(entry: &EncodableEntry<'_>, kind: &str, fields: impl FnOnce(&mut Writer<'_>)) -> String {
     let mut out = String::new();
     let mut object = Writer::open(&mut out);
     object.field("id", &entry.id.to_owned()).maybe("parentId", entry.parent.map(str::to_owned).as_ref());
@@ -32,34 +34,34 @@ fn line(entry: &EncodableEntry<'_>, kind: &str, fields: impl FnOnce(&mut Writer<
     out
 }
 
-fn timestamp(out: &mut Writer<'_>, entry: &EncodableEntry<'_>) {
+fn write_timestamp(out: &mut Writer<'_>, entry: &EncodableEntry<'_>) {
     out.maybe("timestamp", entry.timestamp.as_ref());
 }
 
 fn encode_message(entry: &EncodableEntry<'_>, message: &Message) -> Option<String> {
-    let is_tool = message.provenance.as_ref().and_then(|provenance| provenance.format.as_deref()) == Some(TOOL);
+    let is_tool = message.provenance.as_ref().and_then(|provenance| provenance.format.as_deref()) == Some(TOOL_KIND);
     match message.role {
         Role::Tool => {
             let [Block { kind: BlockKind::ToolResult(result), .. }] = message.blocks.as_slice() else { return None };
             Some(encode_result(entry, result))
         }
         Role::Assistant if is_tool => encode_call(entry, message),
-        Role::Assistant => Some(line(entry, "assistant", |out| {
+        Role::Assistant => Some(encode_line(entry, "assistant", |out| {
             out.field("content", &joined_text(&message.blocks));
-            timestamp(out, entry);
-            out.maybe("thinking", thinking(message).as_ref());
-            calls(out, message);
-            metadata(out, message);
+            write_timestamp(out, entry);
+            out.maybe("thinking", thinking_text(message).as_ref());
+            write_calls(out, message);
+            write_metadata(out, message);
         })),
-        Role::User | Role::System => Some(line(entry, message.role.name(), |out| {
+        Role::User | Role::System => Some(encode_line(entry, message.role.name(), |out| {
             out.field("content", &joined_text(&message.blocks));
-            timestamp(out, entry);
-            metadata(out, message);
+            write_timestamp(out, entry);
+            write_metadata(out, message);
         })),
     }
 }
 
-fn thinking(message: &Message) -> Option<String> {
+fn thinking_text(message: &Message) -> Option<String> {
     let texts = message.blocks.iter().filter_map(|block| match &block.kind {
         BlockKind::Thinking(thinking) if !thinking.redacted => Some(thinking.text.as_str()),
         _ => None,
@@ -68,7 +70,7 @@ fn thinking(message: &Message) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join("\n"))
 }
 
-fn calls(out: &mut Writer<'_>, message: &Message) {
+fn write_calls(out: &mut Writer<'_>, message: &Message) {
     let calls = message.blocks.iter().filter_map(|block| match &block.kind {
         BlockKind::ToolUse(call) => Some(call),
         _ => None,
@@ -91,7 +93,7 @@ fn calls(out: &mut Writer<'_>, message: &Message) {
     text.push(']');
 }
 
-fn metadata(out: &mut Writer<'_>, message: &Message) {
+fn write_metadata(out: &mut Writer<'_>, message: &Message) {
     if !message.metadata.is_empty() {
         out.field("metadata", &message.metadata);
     }
@@ -99,34 +101,34 @@ fn metadata(out: &mut Writer<'_>, message: &Message) {
 
 /// Encodes one result as a line of its own.
 pub(crate) fn encode_result(entry: &EncodableEntry<'_>, result: &ToolResult) -> String {
-    line(entry, "tool_result", |out| {
+    encode_line(entry, "tool_result", |out| {
         out.field("toolCallId", &result.tool_use_id).field("output", &joined_text(&result.blocks));
         out.maybe("details", result.details.as_ref());
         out.maybe("success", result.is_error.map(|is_error| !is_error).as_ref());
-        timestamp(out, entry);
+        write_timestamp(out, entry);
     })
 }
 
 fn encode_call(entry: &EncodableEntry<'_>, message: &Message) -> Option<String> {
     let [Block { kind: BlockKind::ToolUse(call), .. }] = message.blocks.as_slice() else { return None };
-    Some(line(entry, "tool", |out| {
+    Some(encode_line(entry, "tool", |out| {
         out.field("name", &call.name);
         match &call.raw {
             Some(raw) => out.field("params", raw),
             None => out.field("params", &call.input),
         };
         out.field("toolCallId", &call.id);
-        timestamp(out, entry);
+        write_timestamp(out, entry);
     }))
 }
 
 fn encode_tool(entry: &EncodableEntry<'_>, custom: &Custom) -> Option<String> {
     let fields = Object::parse(custom.data.as_str())?;
-    Some(line(entry, "tool", |out| {
+    Some(encode_line(entry, "tool", |out| {
         for (name, raw) in fields.iter() {
             out.key(name).push_str(raw);
         }
-        timestamp(out, entry);
+        write_timestamp(out, entry);
     }))
 }
 
@@ -145,8 +147,8 @@ pub(crate) fn encode_head(entry: &EncodableEntry<'_>) -> String {
 }
 
 fn agentstore_line(entry: &EncodableEntry<'_>, agentstore_json: &str) -> String {
-    line(entry, "metadata", |out| {
-        timestamp(out, entry);
+    encode_line(entry, "metadata", |out| {
+        write_timestamp(out, entry);
         let mut text = String::new();
         let mut metadata = Writer::open(&mut text);
         metadata.field("agentstore", &Json::parse(agentstore_json).unwrap_or_else(|_| Json::null()));

@@ -3,14 +3,14 @@
 use store_core::{Block, BlockKind, Media, MediaSource, Opaque, Origin, Thinking};
 
 use crate::{
-    blocks::{Blocks, SourceCall},
-    json::{Object, list, quote, text},
+    blocks::{MessageBlocks, SourceCall},
+    json::{Object, json_string, parse_json_array, parse_json_string},
 };
 
 type ReadResult = Result<(), String>;
 
 /// The message in the provider's own form, if the line still contains it. It takes precedence over the other fields.
-pub(super) fn original<'a>(object: &Object<'a>) -> Option<Object<'a>> {
+pub(super) fn original_message<'a>(object: &Object<'a>) -> Option<Object<'a>> {
     let normalized = || object.object("normalized")?.object("metadata");
     let from = |metadata: Object<'a>| metadata.object("originalFormat");
     object.object("metadata").and_then(from).or_else(|| normalized().and_then(from))
@@ -34,13 +34,13 @@ pub(super) fn is_migrated(object: &Object<'_>) -> bool {
 }
 
 /// Reads all of a provider's message: thinking, then content or parts, then the calls that these do not contain.
-pub(super) fn read_provider_message(object: &Object<'_>, blocks: &mut Blocks<'_>) -> ReadResult {
+pub(super) fn read_provider_message(object: &Object<'_>, blocks: &mut MessageBlocks<'_>) -> ReadResult {
     if let Some(text) = object.text("thinking") {
         blocks.list.push(Block::new(BlockKind::Thinking(Thinking::new(text))));
     }
     match object.list("parts") {
-        Some(parts) => parts.into_iter().for_each(|raw| part(raw, blocks)),
-        None => content(object, blocks)?,
+        Some(parts) => parts.into_iter().for_each(|raw| read_part(raw, blocks)),
+        None => read_content(object, blocks)?,
     }
     for raw in object.list("tool_calls").unwrap_or_default() {
         let item = Object::parse(raw);
@@ -54,20 +54,20 @@ pub(super) fn read_provider_message(object: &Object<'_>, blocks: &mut Blocks<'_>
         }
     }
     for raw in object.list("functionCalls").unwrap_or_default() {
-        function_call(raw, blocks);
+        read_function_call(raw, blocks);
     }
     Ok(())
 }
 
 /// Reads `content`: text, or a list of blocks.
-pub(super) fn content(object: &Object<'_>, blocks: &mut Blocks<'_>) -> ReadResult {
+pub(super) fn read_content(object: &Object<'_>, blocks: &mut MessageBlocks<'_>) -> ReadResult {
     let raw = object.raw("content").unwrap_or("null");
-    if let Some(text) = text(raw) {
+    if let Some(text) = parse_json_string(raw) {
         if !text.is_empty() {
             blocks.push_text(text);
         }
-    } else if let Some(items) = list(raw) {
-        items.into_iter().for_each(|raw| block(raw, blocks));
+    } else if let Some(items) = parse_json_array(raw) {
+        items.into_iter().for_each(|raw| read_block(raw, blocks));
     } else if raw != "null" || object.text("type").is_some_and(|kind| kind == "user" || kind == "system") {
         return Err("`content` is neither text nor a list".to_owned());
     }
@@ -75,9 +75,9 @@ pub(super) fn content(object: &Object<'_>, blocks: &mut Blocks<'_>) -> ReadResul
 }
 
 /// Reads a block of an Anthropic message or of an OpenAI chat message.
-fn block(raw: &str, blocks: &mut Blocks<'_>) {
+fn read_block(raw: &str, blocks: &mut MessageBlocks<'_>) {
     let Some(item) = Object::parse(raw) else {
-        return match text(raw) {
+        return match parse_json_string(raw) {
             Some(text) => blocks.push_text(text),
             None => blocks.push_unknown(raw),
         };
@@ -103,7 +103,7 @@ fn block(raw: &str, blocks: &mut Blocks<'_>) {
                 SourceCall { id: item.text("id"), name: item.text("name"), arguments: item.raw("input") },
             );
         }
-        Some("image") => image(raw, &item, blocks),
+        Some("image") => read_image(raw, &item, blocks),
         Some("image_url") => match item.object("image_url").and_then(|image| image.text("url")) {
             Some(url) => blocks.list.push(Block::new(BlockKind::Image(Media::new(None, MediaSource::Url(url))))),
             None => blocks.push_malformed(raw, "an image without a url"),
@@ -112,7 +112,7 @@ fn block(raw: &str, blocks: &mut Blocks<'_>) {
     }
 }
 
-fn image(raw: &str, item: &Object<'_>, blocks: &mut Blocks<'_>) {
+fn read_image(raw: &str, item: &Object<'_>, blocks: &mut MessageBlocks<'_>) {
     let Some(source) = item.object("source") else { return blocks.push_malformed(raw, "an image without a source") };
     match source.text("url") {
         Some(url) => blocks.list.push(Block::new(BlockKind::Image(Media::new(None, MediaSource::Url(url))))),
@@ -121,11 +121,11 @@ fn image(raw: &str, item: &Object<'_>, blocks: &mut Blocks<'_>) {
 }
 
 /// Reads a part of a Gemini message.
-fn part(raw: &str, blocks: &mut Blocks<'_>) {
+fn read_part(raw: &str, blocks: &mut MessageBlocks<'_>) {
     let Some(item) = Object::parse(raw) else { return blocks.push_unknown(raw) };
     let before = blocks.list.len();
     if item.has("functionCall") {
-        function_call(item.raw("functionCall").unwrap_or_default(), blocks);
+        read_function_call(item.raw("functionCall").unwrap_or_default(), blocks);
     } else if let Some(data) = item.object("inlineData") {
         blocks.push_image(raw, data.text("data"), data.text("mimeType"));
     } else if let Some(text) = item.text("text") {
@@ -141,24 +141,24 @@ fn part(raw: &str, blocks: &mut Blocks<'_>) {
     // An opaque block contains the whole part, including its signature.
     let block = blocks.list.last_mut().filter(|block| !matches!(block.kind, BlockKind::Opaque(_)));
     if let (Some(signature), Some(block)) = (signed, block) {
-        block.opaque = Some(Opaque::new(blocks.origin.clone(), quote(&signature)));
+        block.opaque = Some(Opaque::new(blocks.origin.clone(), json_string(&signature)));
     }
 }
 
 /// Reads a call. If it has no id, its id is made from its line and its position. A call that `blocks` already
 /// contains is the same call and is not added again.
-fn function_call(raw: &str, blocks: &mut Blocks<'_>) {
+fn read_function_call(raw: &str, blocks: &mut MessageBlocks<'_>) {
     let Some(item) = Object::parse(raw) else { return blocks.push_malformed(raw, "a call that is not an object") };
     let name = item.text("name");
     let arguments = item.json("args");
-    let same = blocks.list.iter().any(|block| match &block.kind {
+    let is_repeated = blocks.list.iter().any(|block| match &block.kind {
         BlockKind::ToolUse(call) => match item.text("id") {
             Some(id) => call.id == id,
             None => Some(&call.name) == name.as_ref() && Some(&call.input) == arguments.as_ref(),
         },
         _ => false,
     });
-    if !same {
+    if !is_repeated {
         let id = item.text("id").unwrap_or_else(|| format!("L{}.{}", blocks.line, blocks.list.len()));
         blocks.push_call(raw, SourceCall { id: Some(id), name, arguments: item.raw("args") });
     }

@@ -20,19 +20,19 @@ use crate::{
     tree::{ParentField, ParentNames, Tree},
 };
 
-pub(crate) const METADATA: &str = "agent-core.metadata";
-pub(crate) const TOOL: &str = "agent-core.tool";
+pub(crate) const METADATA_KIND: &str = "agent-core.metadata";
+pub(crate) const TOOL_KIND: &str = "agent-core.tool";
 
 /// Reads and writes Agent Core JSONL.
 #[derive(Debug, Default)]
 pub(crate) struct AgentCore {
     has_parents: bool,
-    at: Option<Timestamp>,
+    created_at: Option<Timestamp>,
 }
 
 /// What the import keeps of a line between the two passes.
 #[derive(Debug, Default)]
-pub(crate) struct Data {
+pub(crate) struct LineData {
     /// How the line is related to calls.
     role: CallRole,
     /// The provider and model that the line sets for itself and the lines below it.
@@ -65,7 +65,7 @@ enum CallRole {
 }
 
 impl LineFormat for AgentCore {
-    type Data = Data;
+    type LineData = LineData;
 
     fn name(&self) -> &'static str {
         FormatName::AgentCore.name()
@@ -75,7 +75,7 @@ impl LineFormat for AgentCore {
         "agent-core"
     }
 
-    fn parse_line(&mut self, line: &ObjectLine<'_>, _issues: &mut Issues) -> ParsedLine<Data> {
+    fn parse_line(&mut self, line: &ObjectLine<'_>, _issues: &mut Issues) -> ParsedLine<LineData> {
         let object = &line.object;
         let parent = match object.raw("parentId") {
             None => ParentField::Missing,
@@ -83,23 +83,23 @@ impl LineFormat for AgentCore {
             Some(_) => object.text("parentId").map_or(ParentField::Root, ParentField::Named),
         };
         self.has_parents |= object.raw("parentId").is_some();
-        if self.at.is_none() {
-            self.at = object.raw("timestamp").and_then(time::read);
+        if self.created_at.is_none() {
+            self.created_at = object.raw("timestamp").and_then(time::read);
         }
         let id = object.text("id");
         let (role, calls, results) = calls::call_role(line, id.as_deref());
         let kind = match read::agentstore_field(object) {
             Some(agentstore_field) => agentstore_field.kind(object),
-            None => LineKind::Node(Data { role, new_origin: new_origin(object), origin: None }),
+            None => LineKind::Node(LineData { role, new_origin: new_origin(object), origin: None }),
         };
         ParsedLine { id, parent, kind, calls, results }
     }
 
-    fn parent_names(&mut self, _tree: &Tree<Data>) -> ParentNames {
+    fn parent_names(&mut self, _tree: &Tree<LineData>) -> ParentNames {
         ParentNames { chain: !self.has_parents, ..ParentNames::default() }
     }
 
-    fn derive_path_data(&mut self, tree: &mut Tree<Data>, order: &[usize]) {
+    fn derive_path_data(&mut self, tree: &mut Tree<LineData>, order: &[usize]) {
         for &at in order {
             let above = tree.parent(at).and_then(|parent| tree.get(parent)?.data.origin.clone());
             if let Some(data) = tree.data_mut(at) {
@@ -110,15 +110,20 @@ impl LineFormat for AgentCore {
     }
 
     fn thread_info(&self) -> ThreadInfo {
-        ThreadInfo { at: self.at, ..ThreadInfo::default() }
+        ThreadInfo { created_at: self.created_at, ..ThreadInfo::default() }
     }
 
     fn side_parent(&self, line: &ObjectLine<'_>) -> Option<String> {
         line.object.text("parentId")
     }
 
-    fn draft(&self, line: &ObjectLine<'_>, position: &LinePosition<'_, Data>, issues: &mut Issues) -> BodyAndTime {
-        read::draft(line, position, issues)
+    fn read_body_and_time(
+        &self,
+        line: &ObjectLine<'_>,
+        position: &LinePosition<'_, LineData>,
+        issues: &mut Issues,
+    ) -> BodyAndTime {
+        read::read_body_and_time(line, position, issues)
     }
 
     fn encode(&self, entry: &EncodableEntry<'_>) -> Option<String> {

@@ -5,27 +5,31 @@ use store_core::{
     ToolResult, Visibility, codec::Codec,
 };
 
-use super::{CallRole, Data, METADATA, TOOL, migrated};
+use super::{CallRole, LineData, METADATA_KIND, TOOL_KIND, migrated};
 use crate::{
-    blocks::{Blocks, SourceCall, cut_to_1_kib, with_origin},
-    issue::{Code, Issues},
+    blocks::{MessageBlocks, SourceCall, cut_to_1_kib, with_provenance},
+    issue::{IssueCode, Issues},
     json::Object,
-    lines::{BodyAndTime, LineKind, LinePosition, LineTime, ObjectLine, bad_field},
+    lines::{BodyAndTime, LineKind, LinePosition, LineTime, ObjectLine, note_bad_field},
     time,
 };
 
 /// The second pass: returns the body and the time of a line.
-pub(super) fn draft(line: &ObjectLine<'_>, position: &LinePosition<'_, Data>, issues: &mut Issues) -> BodyAndTime {
+pub(super) fn read_body_and_time(
+    line: &ObjectLine<'_>,
+    position: &LinePosition<'_, LineData>,
+    issues: &mut Issues,
+) -> BodyAndTime {
     let time = match line.object.raw("timestamp") {
         None => LineTime::NotGiven,
         Some(raw) => time::read(raw).map_or(LineTime::Invalid, LineTime::At),
     };
     let body = match agentstore_field(&line.object) {
         Some(agentstore_field) => agentstore_field.body(line, position),
-        None => message(line, position, issues),
+        None => read_message(line, position, issues),
     };
     let body = body.unwrap_or_else(|detail| {
-        bad_field(issues, line.number, detail);
+        note_bad_field(issues, line.number, detail);
         custom_of_line(line)
     });
     BodyAndTime { body, time }
@@ -35,35 +39,37 @@ pub(super) fn draft(line: &ObjectLine<'_>, position: &LinePosition<'_, Data>, is
 /// the line, with all other fields of the line.
 fn custom_of_line(line: &ObjectLine<'_>) -> NewBody {
     let kind = line.object.text("type").unwrap_or_else(|| "line".to_owned());
-    Custom::new(format!("agent-core.{kind}"), rest(line)).into()
+    Custom::new(format!("agent-core.{kind}"), remaining_fields(line)).into()
 }
 
-fn rest(line: &ObjectLine<'_>) -> Json {
+fn remaining_fields(line: &ObjectLine<'_>) -> Json {
     line.object.without(&["id", "parentId", "type", "timestamp"])
 }
 
 type BodyResult = Result<NewBody, String>;
 
-fn message(line: &ObjectLine<'_>, position: &LinePosition<'_, Data>, issues: &mut Issues) -> BodyResult {
+fn read_message(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issues: &mut Issues) -> BodyResult {
     let kind = line.object.text("type").unwrap_or_default();
     match kind.as_str() {
-        "user" => plain(line, Role::User, issues),
-        "system" => plain(line, Role::System, issues),
-        "assistant" => assistant(line, position, issues),
-        "tool" => tool(line, position, issues),
-        "tool_result" => result(line, position),
-        "metadata" => Ok(Custom::new(METADATA, line.object.json("metadata").ok_or("`metadata` is missing")?).into()),
+        "user" => read_plain_message(line, Role::User, issues),
+        "system" => read_plain_message(line, Role::System, issues),
+        "assistant" => read_assistant(line, position, issues),
+        "tool" => read_tool_line(line, position, issues),
+        "tool_result" => read_result(line, position),
+        "metadata" => {
+            Ok(Custom::new(METADATA_KIND, line.object.json("metadata").ok_or("`metadata` is missing")?).into())
+        }
         _ => {
-            issues.add(line.number, Code::UnknownType, format!("the type `{kind}`"), "kept as a custom entry");
+            issues.add(line.number, IssueCode::UnknownType, format!("the type `{kind}`"), "kept as a custom entry");
             Ok(custom_of_line(line))
         }
     }
 }
 
 /// Reads a user or system line.
-fn plain(line: &ObjectLine<'_>, role: Role, issues: &mut Issues) -> BodyResult {
-    let mut blocks = Blocks::new(line.number, Origin::new("agent-core"), issues);
-    migrated::content(&line.object, &mut blocks)?;
+fn read_plain_message(line: &ObjectLine<'_>, role: Role, issues: &mut Issues) -> BodyResult {
+    let mut blocks = MessageBlocks::new(line.number, Origin::new("agent-core"), issues);
+    migrated::read_content(&line.object, &mut blocks)?;
     let mut message = Message::new(role, std::mem::take(&mut blocks.list));
     message.metadata = metadata(&line.object)?;
     if role == Role::System {
@@ -80,32 +86,32 @@ fn metadata(object: &Object<'_>) -> Result<JsonMap, String> {
     Ok(fields.iter().filter_map(|(name, raw)| Some((name.to_owned(), Json::parse(raw).ok()?))).collect())
 }
 
-fn assistant(line: &ObjectLine<'_>, position: &LinePosition<'_, Data>, issues: &mut Issues) -> BodyResult {
+fn read_assistant(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issues: &mut Issues) -> BodyResult {
     let object = &line.object;
     let current_origin = position.data().and_then(|data| data.origin.as_deref());
     let signer = migrated::signer(object).or_else(|| current_origin.cloned());
-    let mut blocks = Blocks::new(line.number, signer.unwrap_or_else(|| Origin::new("agent-core")), issues);
-    if let Some(original) = migrated::original(object) {
+    let mut blocks = MessageBlocks::new(line.number, signer.unwrap_or_else(|| Origin::new("agent-core")), issues);
+    if let Some(original) = migrated::original_message(object) {
         migrated::read_provider_message(&original, &mut blocks)?;
-        calls(object, &mut blocks, true);
+        read_tool_calls(object, &mut blocks, true);
     } else if migrated::is_migrated(object) {
         migrated::read_provider_message(object, &mut blocks)?;
-        calls(object, &mut blocks, true);
+        read_tool_calls(object, &mut blocks, true);
     } else {
         if let Some(text) = object.text("thinking") {
             blocks.list.push(Block::new(store_core::BlockKind::Thinking(Thinking::new(text))));
         }
-        migrated::content(object, &mut blocks)?;
-        calls(object, &mut blocks, false);
+        migrated::read_content(object, &mut blocks)?;
+        read_tool_calls(object, &mut blocks, false);
     }
     let mut message = Message::new(Role::Assistant, std::mem::take(&mut blocks.list));
     message.metadata = metadata(object)?;
-    Ok(with_origin(message, current_origin, None).into())
+    Ok(with_provenance(message, current_origin, None).into())
 }
 
 /// Reads `toolCalls`, the format's own list of calls. In a migrated line the list may repeat calls of the content.
 /// These are the same calls and are not added again.
-fn calls(object: &Object<'_>, blocks: &mut Blocks<'_>, is_migrated: bool) {
+fn read_tool_calls(object: &Object<'_>, blocks: &mut MessageBlocks<'_>, is_migrated: bool) {
     for raw in object.list("toolCalls").unwrap_or_default() {
         let Some(item) = Object::parse(raw) else {
             blocks.push_malformed(raw, "a call that is not an object");
@@ -119,25 +125,25 @@ fn calls(object: &Object<'_>, blocks: &mut Blocks<'_>, is_migrated: bool) {
 }
 
 /// Reads a `tool` line: a note that a call ran, or the call itself.
-fn tool(line: &ObjectLine<'_>, position: &LinePosition<'_, Data>, issues: &mut Issues) -> BodyResult {
+fn read_tool_line(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issues: &mut Issues) -> BodyResult {
     let Some(CallRole::Tool { id, is_call, .. }) = position.data().map(|data| &data.role) else {
         return Err("a `tool` line without a call".to_owned());
     };
     let name = line.object.text("name").filter(|name| !name.trim().is_empty());
     if !is_call {
-        return Ok(Custom::new(TOOL, rest(line)).into());
+        return Ok(Custom::new(TOOL_KIND, remaining_fields(line)).into());
     }
     if id.trim().is_empty() {
         return Err("`toolCallId` is blank".to_owned());
     }
-    let mut blocks = Blocks::new(line.number, Origin::new("agent-core"), issues);
+    let mut blocks = MessageBlocks::new(line.number, Origin::new("agent-core"), issues);
     let call = blocks.tool_use(id.clone(), name.ok_or("`name` is missing")?, line.object.raw("params"));
     let message = Message::new(Role::Assistant, vec![Block::new(store_core::BlockKind::ToolUse(call))]);
     let current_origin = position.data().and_then(|data| data.origin.as_deref());
-    Ok(with_origin(message, current_origin, Some(TOOL)).into())
+    Ok(with_provenance(message, current_origin, Some(TOOL_KIND)).into())
 }
 
-fn result(line: &ObjectLine<'_>, position: &LinePosition<'_, Data>) -> BodyResult {
+fn read_result(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>) -> BodyResult {
     let object = &line.object;
     let call = match position.data().map(|data| &data.role) {
         Some(CallRole::ResultWithoutId(call)) => call.clone(),
@@ -177,19 +183,20 @@ pub(super) fn agentstore_field(object: &Object<'_>) -> Option<AgentstoreField> {
 
 impl AgentstoreField {
     /// What kind of line it is.
-    pub(super) fn kind(&self, object: &Object<'_>) -> LineKind<Data> {
+    pub(super) fn kind(&self, object: &Object<'_>) -> LineKind<LineData> {
         match self {
             Self::Head => LineKind::Rewind(object.text("parentId")),
             Self::Body(body, side) => match &**body {
                 Body::Rewind(rewind) => LineKind::Rewind(rewind.to.as_ref().map(|to| to.as_str().to_owned())),
                 _ if *side => LineKind::Side,
-                _ => LineKind::Node(Data::default()),
+                _ => LineKind::Node(LineData::default()),
             },
         }
     }
 
-    fn body(self, line: &ObjectLine<'_>, position: &LinePosition<'_, Data>) -> BodyResult {
-        let target = |id: &str| position.earlier(id).ok_or_else(|| format!("`{id}` does not come before this line"));
+    fn body(self, line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>) -> BodyResult {
+        let target =
+            |id: &str| position.earlier_entry(id).ok_or_else(|| format!("`{id}` does not come before this line"));
         let body = match self {
             Self::Head => {
                 let to = line.object.text("parentId").unwrap_or_default();
@@ -199,7 +206,7 @@ impl AgentstoreField {
         };
         Ok(match body {
             Body::Message(message) => message.into(),
-            Body::Compaction(compaction) => covers(compaction, position)?.into(),
+            Body::Compaction(compaction) => with_ids_of_thread(compaction, position)?.into(),
             Body::Checkpoint(checkpoint) => {
                 NewBody::Checkpoint { number: Some(checkpoint.number), label: checkpoint.label }
             }
@@ -220,7 +227,7 @@ impl AgentstoreField {
 
 /// Replaces the ids in the interval of a compaction by the ids that these entries have in this thread. The entries must
 /// be on the path of the line.
-fn covers(mut compaction: Compaction, position: &LinePosition<'_, Data>) -> Result<Compaction, String> {
+fn with_ids_of_thread(mut compaction: Compaction, position: &LinePosition<'_, LineData>) -> Result<Compaction, String> {
     let Some(covers) = compaction.covers.take() else { return Ok(compaction) };
     let on_path = |id: &str| {
         let at =

@@ -6,13 +6,13 @@ use std::{borrow::Cow, collections::HashMap};
 use store_core::{Block, BlockKind, Body, Entry, EntryId, Role, Thread, ThreadRunStore};
 
 use super::{
-    HashedOutput, all,
+    HashedOutput, all_entries_query,
     loss::{Loss, Losses},
 };
 use crate::{
     agent_core::{encode, encode_head, encode_result},
     error::Result,
-    json::{Object, quote},
+    json::{Object, json_string},
     lines::EncodableEntry,
     options::FormatName,
     provenance::{IMPORT_LINE, Provenance},
@@ -25,11 +25,11 @@ pub(super) async fn write(
     out: &mut HashedOutput<'_>,
 ) -> Result<Vec<Loss>> {
     let mut writer =
-        Writer { out, losses: Vec::new(), id_of_last_line: HashMap::new(), implied_head: None, has_root: false };
+        ThreadWriter { out, losses: Vec::new(), id_of_last_line: HashMap::new(), implied_head: None, has_root: false };
     if thread.title.is_some() || !thread.metadata.is_empty() {
         writer.note_thread_losses(thread);
     }
-    let mut query = all();
+    let mut query = all_entries_query();
     loop {
         let page = threads.list_entries(&thread.id, query.clone()).await?;
         for entry in &page.items {
@@ -42,7 +42,7 @@ pub(super) async fn write(
     Ok(writer.losses)
 }
 
-struct Writer<'a, 'b> {
+struct ThreadWriter<'a, 'b> {
     out: &'a mut HashedOutput<'b>,
     losses: Vec<Loss>,
     /// The id that children of an entry name as their parent, if it is not the id of the entry.
@@ -61,7 +61,7 @@ fn with_fields<'a>(line: &'a str, fields: &str) -> Cow<'a, str> {
     }
 }
 
-impl Writer<'_, '_> {
+impl ThreadWriter<'_, '_> {
     fn write_entry(&mut self, entry: &Entry) -> Result<()> {
         let origin = entry.origin.as_ref();
         let is_agent_core = origin.is_some_and(|origin| origin.format == FormatName::AgentCore.name());
@@ -81,10 +81,10 @@ impl Writer<'_, '_> {
         match entry.message() {
             Some(message) if message.role == Role::Tool && !entry.side => self.write_results(entry, message),
             _ => {
-                let parent = self.parent(entry);
+                let parent = self.parent_line_id(entry);
                 let body = self.with_line_ids(&entry.body);
-                let typed = EncodableEntry { parent: parent.as_deref(), body: &body, ..EncodableEntry::of(entry) };
-                encode(&typed).map_or(Ok(()), |line| self.write_line(entry, &line))
+                let encodable = EncodableEntry { parent: parent.as_deref(), body: &body, ..EncodableEntry::of(entry) };
+                encode(&encodable).map_or(Ok(()), |line| self.write_line(entry, &line))
             }
         }
     }
@@ -94,20 +94,20 @@ impl Writer<'_, '_> {
     fn write_raw(&mut self, entry: &Entry, raw: &[u8]) -> Result<()> {
         let text = std::str::from_utf8(raw).ok();
         let Some((text, object)) = text.and_then(|text| Some((text, Object::parse(text)?))) else {
-            return self.out.line(raw, b"\n");
+            return self.out.write_line(raw, b"\n");
         };
-        let mut named = String::new();
+        let mut inserted_fields = String::new();
         match object.text("id") {
             Some(id) if id == entry.id.as_str() => {}
             Some(id) => {
                 self.id_of_last_line.insert(entry.id.clone(), id);
             }
-            None => named += &format!("\"id\":{},", quote(entry.id.as_str())),
+            None => inserted_fields += &format!("\"id\":{},", json_string(entry.id.as_str())),
         }
-        if let Some(parent) = self.parent(entry).filter(|_| object.raw("parentId").is_none()) {
-            named += &format!("\"parentId\":{},", quote(&parent));
+        if let Some(parent) = self.parent_line_id(entry).filter(|_| object.raw("parentId").is_none()) {
+            inserted_fields += &format!("\"parentId\":{},", json_string(&parent));
         }
-        self.write_line(entry, &with_fields(text, &named))
+        self.write_line(entry, &with_fields(text, &inserted_fields))
     }
 
     /// Writes a line. Each root after the first gets an explicit `parentId` of null. Without it, a reader of a file
@@ -117,7 +117,7 @@ impl Writer<'_, '_> {
         let is_later = is_root && std::mem::replace(&mut self.has_root, true);
         let names_parent = Object::parse(line).is_some_and(|object| object.raw("parentId").is_some());
         let line = with_fields(line, if is_later && !names_parent { "\"parentId\":null," } else { "" });
-        self.out.line(line.as_bytes(), b"\n")
+        self.out.write_line(line.as_bytes(), b"\n")
     }
 
     /// Remembers which entry a reader would take for the head after the line of this entry.
@@ -132,11 +132,11 @@ impl Writer<'_, '_> {
     /// Returns the body with the references that the export needs. A reference to an entry that became several lines
     /// names the last of these lines.
     fn with_line_ids<'b>(&self, body: &'b Body) -> Cow<'b, Body> {
-        let last = |id: &EntryId| EntryId::new(self.id_of_last_line.get(id)?).ok();
+        let last_line_id = |id: &EntryId| EntryId::new(self.id_of_last_line.get(id)?).ok();
         let mut body = Cow::Borrowed(body);
         let renamed = match &*body {
-            Body::Rewind(rewind) => rewind.to.as_ref().and_then(last),
-            Body::Compaction(compaction) => compaction.covers.as_ref().and_then(|covers| last(&covers.to)),
+            Body::Rewind(rewind) => rewind.to.as_ref().and_then(last_line_id),
+            Body::Compaction(compaction) => compaction.covers.as_ref().and_then(|covers| last_line_id(&covers.to)),
             _ => None,
         };
         let Some(renamed) = renamed else { return body };
@@ -152,7 +152,7 @@ impl Writer<'_, '_> {
         body
     }
 
-    fn parent(&self, entry: &Entry) -> Option<String> {
+    fn parent_line_id(&self, entry: &Entry) -> Option<String> {
         let parent = entry.parent.as_ref()?;
         Some(self.id_of_last_line.get(parent).cloned().unwrap_or_else(|| parent.as_str().to_owned()))
     }
@@ -163,14 +163,14 @@ impl Writer<'_, '_> {
             BlockKind::ToolResult(result) => Some(result),
             _ => None,
         });
-        let mut parent = self.parent(entry);
+        let mut parent = self.parent_line_id(entry);
         let mut id = entry.id.as_str().to_owned();
         for (at, result) in results.enumerate() {
             if at > 0 {
                 parent = Some(std::mem::replace(&mut id, format!("{}.{at}", entry.id)));
             }
-            let typed = EncodableEntry { id: &id, parent: parent.as_deref(), ..EncodableEntry::of(entry) };
-            self.write_line(entry, &encode_result(&typed, result))?;
+            let encodable = EncodableEntry { id: &id, parent: parent.as_deref(), ..EncodableEntry::of(entry) };
+            self.write_line(entry, &encode_result(&encodable, result))?;
         }
         if id != entry.id.as_str() {
             self.id_of_last_line.insert(entry.id.clone(), id);
@@ -190,7 +190,7 @@ impl Writer<'_, '_> {
         }
         // The body of a side entry is written as it is, so nothing of it is lost.
         let Some(message) = entry.message().filter(|_| !entry.side) else { return };
-        losses.message(message);
+        losses.note_message(message);
         if message.role == Role::Tool {
             let is_result = |block: &&Block| matches!(block.kind, BlockKind::ToolResult(_));
             let results = message.blocks.iter().filter(is_result).count();
@@ -220,8 +220,8 @@ impl Writer<'_, '_> {
         let parent = self.id_of_last_line.get(head).cloned().unwrap_or_else(|| head.as_str().to_owned());
         let body = Body::Unknown { kind: String::new(), data: store_core::Json::null() };
         let timestamp = thread.entry_times.map(|(_, last)| last);
-        let typed = EncodableEntry { id: &id, parent: Some(&parent), side: true, timestamp, body: &body };
-        let line = encode_head(&typed);
-        self.out.line(line.as_bytes(), b"\n")
+        let encodable = EncodableEntry { id: &id, parent: Some(&parent), side: true, timestamp, body: &body };
+        let line = encode_head(&encodable);
+        self.out.write_line(line.as_bytes(), b"\n")
     }
 }

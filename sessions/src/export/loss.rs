@@ -31,13 +31,14 @@ impl<'a> Losses<'a> {
         Self { entry, list }
     }
 
+    /// Adds a loss with its kind, its reason and the action of the export.
     pub(super) fn add(&mut self, path: impl Into<String>, what: (&'static str, &'static str, &'static str)) {
         let (kind, reason, action) = what;
         self.list.push(Loss { entry: self.entry.clone(), path: path.into(), kind, reason, action });
     }
 
     /// Notes what a message loses when it becomes lines of Agent Core.
-    pub(super) fn message(&mut self, message: &Message) {
+    pub(super) fn note_message(&mut self, message: &Message) {
         let default_visibility = if message.role == Role::System { Visibility::Aside } else { Visibility::All };
         if message.visibility != default_visibility {
             self.add("/visibility", ("visibility", "the format has no field for it", "dropped"));
@@ -56,11 +57,11 @@ impl<'a> Losses<'a> {
         }
         let mut order = BlockOrder::default();
         for (at, block) in message.blocks.iter().enumerate() {
-            self.block(&format!("/blocks/{at}"), block, &mut order);
+            self.note_block(&format!("/blocks/{at}"), block, &mut order);
         }
     }
 
-    fn block(&mut self, path: &str, block: &Block, order: &mut BlockOrder) {
+    fn note_block(&mut self, path: &str, block: &Block, order: &mut BlockOrder) {
         if block.opaque.is_some() {
             self.add(format!("{path}/opaque"), ("signature", "the format has no field for it", "dropped"));
         }
@@ -92,7 +93,7 @@ impl<'a> Losses<'a> {
             BlockKind::ToolResult(result) => {
                 let mut inner = BlockOrder::default();
                 for (at, block) in result.blocks.iter().enumerate() {
-                    self.block(&format!("{path}/blocks/{at}"), block, &mut inner);
+                    self.note_block(&format!("{path}/blocks/{at}"), block, &mut inner);
                 }
             }
             _ => self.add(path, ("unknown_block", "the format has no field for it", "dropped")),
@@ -100,20 +101,22 @@ impl<'a> Losses<'a> {
     }
 }
 
-/// Which parts of a message came so far. The format has thinking first, then text, then calls. Blocks in another order
-/// are moved.
+/// The blocks of a message that have been visited. The format has thinking first, then text, then calls. Blocks in
+/// another order are moved, which is a loss.
 #[derive(Default)]
 struct BlockOrder {
     texts: u32,
     thoughts: u32,
-    last: u32,
+    /// The greatest part so far: 0 for thinking, 1 for text, 2 for calls.
+    greatest_part: u32,
 }
 
 impl BlockOrder {
+    /// Notes a loss if a block of a later part came before this block.
     fn note_if_moved(&mut self, losses: &mut Losses<'_>, path: &str, part: u32) {
-        if part < self.last {
+        if part < self.greatest_part {
             losses.add(path, ("order", "the format has thinking, text and calls in this order", "moved"));
         }
-        self.last = self.last.max(part);
+        self.greatest_part = self.greatest_part.max(part);
     }
 }

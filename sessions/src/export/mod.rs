@@ -92,7 +92,7 @@ async fn unchanged_provenance(
     format: &str,
 ) -> Result<Option<Provenance>> {
     let mut provenance = None;
-    let mut query = all();
+    let mut query = all_entries_query();
     loop {
         let page = threads.list_entries(thread, query.clone()).await?;
         for entry in &page.items {
@@ -106,7 +106,7 @@ async fn unchanged_provenance(
     }
 }
 
-fn all() -> EntryQuery {
+fn all_entries_query() -> EntryQuery {
     EntryQuery::all().with_page(PageRequest::first(MAX_PAGE))
 }
 
@@ -119,16 +119,16 @@ struct HashedOutput<'a> {
 }
 
 impl HashedOutput<'_> {
-    fn raw(&mut self, bytes: &[u8]) -> Result<()> {
+    fn write_raw(&mut self, bytes: &[u8]) -> Result<()> {
         self.inner.write_all(bytes).map_err(Error::io("the output".as_ref()))?;
         self.bytes += u64::try_from(bytes.len()).unwrap_or_default();
         self.hash.update(bytes);
         Ok(())
     }
 
-    fn line(&mut self, bytes: &[u8], end: &[u8]) -> Result<()> {
-        self.raw(bytes)?;
-        self.raw(end)?;
+    fn write_line(&mut self, bytes: &[u8], end: &[u8]) -> Result<()> {
+        self.write_raw(bytes)?;
+        self.write_raw(end)?;
         self.lines += 1;
         Ok(())
     }

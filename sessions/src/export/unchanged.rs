@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use sha2::Digest;
 use store_core::{ThreadId, ThreadRunStore};
 
-use super::{FormatAndProvenance, HashedOutput, all, line_of};
+use super::{FormatAndProvenance, HashedOutput, all_entries_query, line_of};
 use crate::{
     error::{Error, Result},
     lines::LineFormat,
@@ -22,19 +22,19 @@ pub(super) async fn write<F: LineFormat>(
     out: &mut HashedOutput<'_>,
 ) -> Result<()> {
     let (format, provenance) = format_and_provenance;
-    let Some(file) = provenance.file() else { return Ok(()) };
+    let Some(file) = provenance.first_file() else { return Ok(()) };
     let mut lines = LineQueue::new(file);
     if file.bom {
-        out.raw(b"\xef\xbb\xbf")?;
+        out.write_raw(b"\xef\xbb\xbf")?;
     }
-    let mut query = all();
+    let mut query = all_entries_query();
     loop {
         let page = threads.list_entries(thread, query.clone()).await?;
         for entry in &page.items {
             let number = entry.origin.as_ref().map_or(0, |origin| origin.line);
             // An entry that corresponds to no line has line 0.
             if number > 0 && lines.is_newest(number) {
-                let bytes = line_of(format, entry).ok_or_else(|| missing(thread, number))?;
+                let bytes = line_of(format, entry).ok_or_else(|| missing_line(thread, number))?;
                 lines.waiting.insert(number, bytes);
                 lines.flush(out)?;
             }
@@ -42,8 +42,8 @@ pub(super) async fn write<F: LineFormat>(
         let Some(next) = page.next else { break };
         query.page = query.page.after(next);
     }
-    if lines.next <= file.lines {
-        return Err(missing(thread, lines.next));
+    if lines.next_line <= file.lines {
+        return Err(missing_line(thread, lines.next_line));
     }
     if hex(&out.hash.clone().finalize()) != file.sha256 {
         let place = format!("thread `{thread}`: its lines differ from those that were imported");
@@ -52,60 +52,64 @@ pub(super) async fn write<F: LineFormat>(
     Ok(())
 }
 
-fn missing(thread: &ThreadId, line: u64) -> Error {
+fn missing_line(thread: &ThreadId, line: u64) -> Error {
     store_core::Error::corrupt(format!("thread `{thread}`: line {line} of its import is missing")).into()
 }
 
 /// Holds lines until the lines before them are written.
 struct LineQueue<'a> {
     file: &'a FileProvenance,
-    /// For each line, how many outdated entries are still to come. Each import of a line that was incomplete left one.
-    older: BTreeMap<u64, u64>,
+    /// For each line, how many outdated entries are still to come. Each import of an incomplete line left one.
+    outdated_entries: BTreeMap<u64, u64>,
+    /// The bytes of lines that cannot be written yet.
     waiting: BTreeMap<u64, Vec<u8>>,
-    next: u64,
+    /// The number of the line that is written next.
+    next_line: u64,
 }
 
 impl<'a> LineQueue<'a> {
     fn new(file: &'a FileProvenance) -> Self {
-        let mut older = BTreeMap::new();
+        let mut outdated_entries = BTreeMap::new();
         for reimported in &file.reimported {
-            *older.entry(reimported.line).or_default() += 1;
+            *outdated_entries.entry(reimported.line).or_default() += 1;
         }
-        let mut lines = Self { file, older, waiting: BTreeMap::new(), next: 1 };
+        let mut lines = Self { file, outdated_entries, waiting: BTreeMap::new(), next_line: 1 };
         lines.queue_blank_lines();
         lines
     }
 
+    /// Counts an entry of a line, and returns whether it is the newest entry of this line.
     fn is_newest(&mut self, line: u64) -> bool {
-        match self.older.get_mut(&line) {
-            Some(older) if *older > 0 => {
-                *older -= 1;
+        match self.outdated_entries.get_mut(&line) {
+            Some(outdated_entries) if *outdated_entries > 0 => {
+                *outdated_entries -= 1;
                 false
             }
             _ => true,
         }
     }
 
-    /// Adds the blank lines that come next, because no entry represents them.
+    /// Adds the blank lines that come next. They are added here because no entry represents them.
     fn queue_blank_lines(&mut self) {
-        let mut line = self.next;
+        let mut line = self.next_line;
         while line <= self.file.lines && self.file.blank.contains(line) {
-            self.waiting.insert(line, self.file.spaces_of(line).as_bytes().to_vec());
+            self.waiting.insert(line, self.file.white_space_of(line).as_bytes().to_vec());
             line += 1;
         }
     }
 
+    /// Writes the lines that come next, as far as they are known.
     fn flush(&mut self, out: &mut HashedOutput<'_>) -> Result<()> {
-        while let Some(bytes) = self.waiting.remove(&self.next) {
-            let is_unterminated = self.next == self.file.lines && self.file.last != LastLine::Ended;
+        while let Some(bytes) = self.waiting.remove(&self.next_line) {
+            let is_unterminated = self.next_line == self.file.lines && self.file.last != LastLine::Ended;
             let end: &[u8] = match is_unterminated {
-                true if self.file.crlf.contains(self.next) => b"\r",
+                true if self.file.crlf.contains(self.next_line) => b"\r",
                 true => b"",
-                false if self.file.crlf.contains(self.next) => b"\r\n",
+                false if self.file.crlf.contains(self.next_line) => b"\r\n",
                 false => b"\n",
             };
-            out.line(&bytes, end)?;
-            self.next += 1;
+            out.write_line(&bytes, end)?;
+            self.next_line += 1;
             self.queue_blank_lines();
         }
         Ok(())

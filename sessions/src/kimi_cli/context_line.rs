@@ -13,10 +13,10 @@ use crate::{json::Object, source::Line};
 /// What is kept of a line of a context file.
 #[derive(Debug, Clone)]
 pub(super) struct ContextLine {
-    pub(super) kind: Kind,
+    pub(super) kind: ContextLineKind,
     /// The hash and the number of its bytes. Lines for which both are equal count as equal.
-    pub(super) bytes: (u64, usize),
-    /// For a message: a hash of what it says, which does not depend on its spelling.
+    pub(super) fingerprint: (u64, usize),
+    /// For a message: a hash of its content, which does not depend on how the JSON is written.
     pub(super) content_hash: u64,
     /// For a user message: a hash of its text.
     pub(super) text_hash: Option<u64>,
@@ -28,12 +28,12 @@ pub(super) struct ContextLine {
 
 /// What a line of a context file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ContextLineKind {
     /// A blank line.
     Blank,
     /// A line that becomes a side entry: usage, a line of an unknown type, or a line that is not a JSON object.
     SideEntry,
-    /// The instructions.
+    /// The system prompt.
     Prompt,
     /// A checkpoint.
     Checkpoint(u64),
@@ -45,7 +45,7 @@ pub(super) enum Kind {
     Summary,
 }
 
-impl Kind {
+impl ContextLineKind {
     /// Whether an entry of the tree represents it.
     pub(super) const fn is_node(self) -> bool {
         !matches!(self, Self::Blank | Self::SideEntry)
@@ -69,27 +69,27 @@ impl Kind {
 
 impl ContextLine {
     /// Describes a line that is blank or not a JSON object.
-    pub(super) fn bare(line: &Line) -> Self {
-        let kind = if line.is_blank() { Kind::Blank } else { Kind::SideEntry };
-        let bytes = (hash(&line.bytes), line.bytes.len());
-        Self { kind, bytes, content_hash: 0, text_hash: None, calls: Vec::new(), answered_call: None }
+    pub(super) fn blank_or_broken(line: &Line) -> Self {
+        let kind = if line.is_blank() { ContextLineKind::Blank } else { ContextLineKind::SideEntry };
+        let fingerprint = (hash(&line.bytes), line.bytes.len());
+        Self { kind, fingerprint, content_hash: 0, text_hash: None, calls: Vec::new(), answered_call: None }
     }
 
     /// Describes a line that is an object.
-    pub(super) fn of(line: &Line, object: &Object<'_>, typed: &LineBody) -> Self {
-        let mut row = Self::bare(line);
-        if typed.side {
+    pub(super) fn of(line: &Line, object: &Object<'_>, line_body: &LineBody) -> Self {
+        let mut row = Self::blank_or_broken(line);
+        if line_body.side {
             return row;
         }
-        let message = match &typed.body {
+        let message = match &line_body.body {
             NewBody::Checkpoint { number: Some(number), .. } => {
-                row.kind = Kind::Checkpoint(*number);
+                row.kind = ContextLineKind::Checkpoint(*number);
                 return row;
             }
             NewBody::Message(message) => message,
             _ => return row,
         };
-        row.kind = Kind::Message(message.role);
+        row.kind = ContextLineKind::Message(message.role);
         row.content_hash = hash(&comparable_form(object));
         for block in &message.blocks {
             match &block.kind {
@@ -100,11 +100,11 @@ impl ContextLine {
         }
         let text = first_text(&message.blocks).unwrap_or_default();
         if object.text("role").as_deref() == Some(SYSTEM_PROMPT_ROLE) {
-            row.kind = Kind::Prompt;
+            row.kind = ContextLineKind::Prompt;
         } else if message.role == Role::User && text == COMPACTION_MARKER {
-            row.kind = Kind::Summary;
+            row.kind = ContextLineKind::Summary;
         } else if message.role == Role::User && text.starts_with("<system") {
-            row.kind = Kind::Injected;
+            row.kind = ContextLineKind::Injected;
         } else if message.role == Role::User {
             row.text_hash = object.raw("content").and_then(plain_text).map(|text| hash(&text));
         }

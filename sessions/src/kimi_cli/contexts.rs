@@ -10,51 +10,52 @@ use store_core::{
 
 use super::{
     continuation::{self, Continuation},
-    drafts::{EntryParts, index},
+    drafts::{EntryParts, row_index},
     encode,
     history::{PlacedFile, TreePosition},
-    ids::Ids,
+    ids::FileLineIds,
     line,
-    session::{KimiSession, Plan},
+    session::{KimiSession, ThreadLayout},
 };
 use crate::{
     error::Result,
     format::Draft,
     issue::Issues,
-    json::{Object, quote},
+    json::{Object, json_string},
     lenient,
     provenance::IMPORT_LINE,
     source::Line,
 };
 
 /// The kind of a reference: an entry for a line that repeats an earlier file. It names the entry of the earlier line.
-const SHARED: &str = "kimi-cli.shared";
+const REFERENCE_KIND: &str = "kimi-cli.shared";
 
 /// The time that an entry gets, and the queue to which its draft is added.
 type TimeAndQueue<'a> = (Option<Timestamp>, &'a mut VecDeque<Draft>);
 
+/// Creates the drafts of one context file, line by line.
 pub(super) struct ContextDrafts<'a> {
     session: &'a KimiSession,
     file: usize,
-    ids: &'a Ids,
+    ids: &'a FileLineIds,
     placed: &'a PlacedFile,
     /// The system messages of the file so far. A compaction with new instructions puts them into its replacement.
     instructions: Vec<Message>,
     /// The draft of the summary, held until the references to the lines that it keeps are drafted. An interrupted
     /// import then never stores a summary with only some of its references.
-    held: Option<Draft>,
+    held_summary: Option<Draft>,
     rewound: bool,
 }
 
 impl<'a> ContextDrafts<'a> {
-    /// Creates the drafts of the file at this position of the history.
+    /// Begins the drafts of the file at this position of the history. Returns `None` if there is no such file.
     pub(super) fn new(session: &'a KimiSession, file: usize) -> Option<Self> {
-        let (ids, placed) = (session.plan.ids.get(file)?, session.plan.history.files().get(file)?);
-        Some(Self { session, file, ids, placed, instructions: Vec::new(), held: None, rewound: false })
+        let (ids, placed) = (session.layout.ids.get(file)?, session.layout.history.files().get(file)?);
+        Some(Self { session, file, ids, placed, instructions: Vec::new(), held_summary: None, rewound: false })
     }
 
-    const fn plan(&self) -> &'a Plan {
-        &self.session.plan
+    const fn layout(&self) -> &'a ThreadLayout {
+        &self.session.layout
     }
 
     fn compaction(&self) -> Option<&'a continuation::Compaction> {
@@ -65,13 +66,13 @@ impl<'a> ContextDrafts<'a> {
     }
 
     /// Adds the drafts of a line to `ready`.
-    pub(super) fn line(&mut self, line: Line, time: Option<Timestamp>, ready: &mut VecDeque<Draft>) -> Result<()> {
-        let row = index(line.number);
+    pub(super) fn add_line(&mut self, line: Line, time: Option<Timestamp>, ready: &mut VecDeque<Draft>) -> Result<()> {
+        let row = row_index(line.number);
         let Some(position) = self.placed.positions.get(row).copied() else { return Ok(()) };
         if let Some(Continuation::Rewind { shared, .. }) = &self.placed.continuation
             && row == *shared
         {
-            self.rewind(*shared, false, (time, &mut *ready))?;
+            self.add_rewind(*shared, false, (time, &mut *ready))?;
         }
         if line.is_blank() {
             return Ok(());
@@ -82,35 +83,35 @@ impl<'a> ContextDrafts<'a> {
             let summary = self.compaction().filter(|compaction| compaction.at == row);
             let draft = self.entry(line, &position, summary, time)?;
             if summary.is_some() {
-                self.held = Some(draft);
+                self.held_summary = Some(draft);
             } else {
                 ready.push_back(draft);
             }
         }
         if self.compaction().is_some_and(|compaction| row >= compaction.at + compaction.kept.len()) {
-            ready.extend(self.held.take());
+            ready.extend(self.held_summary.take());
         }
         Ok(())
     }
 
     /// Adds the drafts that remain at the end of the file to `ready`.
-    pub(super) fn end(&mut self, time: Option<Timestamp>, ready: &mut VecDeque<Draft>) -> Result<()> {
+    pub(super) fn add_remaining(&mut self, time: Option<Timestamp>, ready: &mut VecDeque<Draft>) -> Result<()> {
         if let Some(Continuation::Rewind { shared, is_open }) = &self.placed.continuation {
-            self.rewind(*shared, *is_open, (time, &mut *ready))?;
+            self.add_rewind(*shared, *is_open, (time, &mut *ready))?;
         }
-        ready.extend(self.held.take());
+        ready.extend(self.held_summary.take());
         Ok(())
     }
 
     /// Adds, once, the entry that rewinds the thread to the end of the lines that the file repeats. The entry
     /// corresponds to no line.
-    fn rewind(&mut self, shared: usize, is_open: bool, out: TimeAndQueue<'_>) -> Result<()> {
+    fn add_rewind(&mut self, shared: usize, is_open: bool, out: TimeAndQueue<'_>) -> Result<()> {
         if std::mem::replace(&mut self.rewound, true) {
             return Ok(());
         }
         let next_parent =
-            shared.checked_sub(1).and_then(|row| self.plan().history.position(self.file, row)?.next_parent);
-        let to = self.plan().node_id(next_parent)?.map_or(RewindTo::Start, RewindTo::Entry);
+            shared.checked_sub(1).and_then(|row| self.layout().history.position(self.file, row)?.next_parent);
+        let to = self.layout().node_id(next_parent)?.map_or(RewindTo::Start, RewindTo::Entry);
         let origin = ImportOrigin::new(self.session.info.format, 0);
         let id = if is_open { self.ids.open_rewind(shared) } else { self.ids.rewind(shared) }?;
         let (time, ready) = out;
@@ -121,22 +122,22 @@ impl<'a> ContextDrafts<'a> {
     }
 
     fn reference(&self, line: Line, position: &TreePosition, time: Option<Timestamp>) -> Result<Draft> {
-        let original = self.plan().line_id(position.original)?;
-        let entry = original.map_or_else(Json::null, |id| quote(id.as_str()));
+        let original = self.layout().line_id(position.original)?;
+        let entry = original.map_or_else(Json::null, |id| json_string(id.as_str()));
         let data = Json::parse(&format!("{{\"entry\":{entry}}}")).unwrap_or_else(|_| Json::null());
         let parts = EntryParts {
             id: self
-                .plan()
+                .layout()
                 .ids
                 .get(self.file)
-                .map_or_else(|| self.plan().wire_ids.reference(line.number), |ids| ids.reference(line.number))?,
-            parent: self.plan().node_id(position.node.or(position.next_parent))?,
+                .map_or_else(|| self.layout().wire_ids.reference(line.number), |ids| ids.reference(line.number))?,
+            parent: self.layout().node_id(position.node.or(position.next_parent))?,
             side: true,
-            body: Custom::new(SHARED, data).into(),
+            body: Custom::new(REFERENCE_KIND, data).into(),
         };
-        let row = |(file, row): (usize, usize)| Some(self.session.contexts.get(file)?.rows.get(row)?.bytes);
-        let is_equal = row(position.original) == row((self.file, index(line.number)));
-        let mut draft = self.session.draft(parts, line, time, |_| None);
+        let row = |(file, row): (usize, usize)| Some(self.session.contexts.get(file)?.rows.get(row)?.fingerprint);
+        let is_equal = row(position.original) == row((self.file, row_index(line.number)));
+        let mut draft = self.session.line_draft(parts, line, time, |_| None);
         if is_equal && let Some(origin) = &mut draft.entry.origin {
             origin.raw = None;
         }
@@ -150,7 +151,7 @@ impl<'a> ContextDrafts<'a> {
         summary: Option<&continuation::Compaction>,
         time: Option<Timestamp>,
     ) -> Result<Draft> {
-        let at = (self.file, index(line.number));
+        let at = (self.file, row_index(line.number));
         let mut body = self.body(&line);
         self.note_failure(at, &mut body);
         if position.node.is_some()
@@ -160,20 +161,20 @@ impl<'a> ContextDrafts<'a> {
             self.instructions.push(message.clone());
         }
         if let (Some(summary), NewBody::Message(message)) = (summary, &body) {
-            body = self.compacted(summary, message)?.into();
+            body = self.compaction_body(summary, message)?.into();
         }
         let parent = match position.node {
-            Some(node) => self.plan().history.node(node).and_then(|node| node.parent),
+            Some(node) => self.layout().history.node(node).and_then(|node| node.parent),
             None => position.next_parent,
         };
-        let (id, parent) = (self.ids.line(line.number)?, self.plan().node_id(parent)?);
+        let (id, parent) = (self.ids.line(line.number)?, self.layout().node_id(parent)?);
         let parts = EntryParts { id, parent, side: position.node.is_none(), body };
-        Ok(self.session.draft(parts, line, time, encode::line))
+        Ok(self.session.line_draft(parts, line, time, encode::encode_context_line))
     }
 
     fn body(&self, line: &Line) -> NewBody {
         let lenient = lenient::read(&line.bytes);
-        let is_deep = lenient.odd.contains(&crate::issue::Code::DeepJson);
+        let is_deep = lenient.oddities.contains(&crate::issue::IssueCode::DeepJson);
         match Object::parse(&lenient.text).filter(|_| !is_deep) {
             // The first pass has already noted the issues of the line.
             Some(object) => line::read(line.number, &object, &mut Issues::default()).body,
@@ -183,7 +184,7 @@ impl<'a> ContextDrafts<'a> {
 
     /// Sets whether a tool failed, if the wire file says so. It is more reliable than the text of the result.
     fn note_failure(&self, at: (usize, usize), body: &mut NewBody) {
-        let Some(&is_error) = self.plan().wire_matches.failures.get(&at) else { return };
+        let Some(&is_error) = self.layout().wire_matches.failures.get(&at) else { return };
         if let NewBody::Message(message) = body
             && let Some(Block { kind: BlockKind::ToolResult(result), .. }) = message.blocks.first_mut()
         {
@@ -191,10 +192,10 @@ impl<'a> ContextDrafts<'a> {
         }
     }
 
-    fn compacted(&self, found: &continuation::Compaction, message: &Message) -> Result<Compaction> {
+    fn compaction_body(&self, found: &continuation::Compaction, message: &Message) -> Result<Compaction> {
         let mut compaction = Compaction::default();
         compaction.summary = message.blocks.iter().skip(1).cloned().collect();
-        let ends = (self.plan().node_id(Some(found.covers.0))?, self.plan().node_id(Some(found.covers.1))?);
+        let ends = (self.layout().node_id(Some(found.covers.0))?, self.layout().node_id(Some(found.covers.1))?);
         compaction.covers = ends.0.zip(ends.1).map(|(from, to)| Interval::new(from, to));
         if found.has_new_instructions {
             let mut messages = self.instructions.clone();

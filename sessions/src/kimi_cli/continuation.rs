@@ -1,7 +1,7 @@
 //! Decides how a file of the history continues the previous file: after a compaction, a revert, or a clear.
 
 use super::{
-    context_line::{ContextLine, Kind},
+    context_line::{ContextLine, ContextLineKind},
     history::{History, Node, StoredDecision, TreePosition},
 };
 
@@ -35,32 +35,32 @@ pub(super) struct Compaction {
 
 /// Decides how a file continues the previous file. The first rule that fits decides: a summary, lines in common, else
 /// a clear. A decision that an earlier import has stored stays as it is.
-pub(super) fn decide(
+pub(super) fn decide_continuation(
     history: &History,
-    before: &[ContextLine],
+    previous: &[ContextLine],
     rows: &[ContextLine],
     is_stored: &dyn Fn(StoredDecision) -> bool,
 ) -> Continuation {
     let file = history.files().len();
-    let shared = before.iter().zip(rows).take_while(|(a, b)| a.bytes == b.bytes).count();
+    let shared = previous.iter().zip(rows).take_while(|(a, b)| a.fingerprint == b.fingerprint).count();
     let stored = |decision: fn(usize, usize) -> StoredDecision| {
         (0..=shared).rev().find(|shared| is_stored(decision(file, *shared)))
     };
     if let Some(shared) = stored(StoredDecision::Rewind) {
         return Continuation::Rewind { shared, is_open: false };
     }
-    let found = FilePair { history, before, rows, shared, file, is_stored };
-    let rewind = || found.rewind(stored(StoredDecision::OpenRewind).unwrap_or_default());
+    let pair = FilePair { history, previous, rows, shared, file, is_stored };
+    let rewind = || pair.find_rewind(stored(StoredDecision::OpenRewind).unwrap_or_default());
     let may_have_new_instructions = stored(StoredDecision::OpenRewind).is_none();
     let compaction =
-        found.compaction().filter(|compaction| may_have_new_instructions || !compaction.has_new_instructions);
+        pair.find_compaction().filter(|compaction| may_have_new_instructions || !compaction.has_new_instructions);
     compaction.map_or_else(rewind, Continuation::Compaction)
 }
 
 /// A file, and the previous file that it continues.
 struct FilePair<'a> {
     history: &'a History,
-    before: &'a [ContextLine],
+    previous: &'a [ContextLine],
     rows: &'a [ContextLine],
     /// How many leading lines are equal in both files.
     shared: usize,
@@ -79,35 +79,35 @@ impl FilePair<'_> {
     }
 
     /// Continues after the lines in common. If only opening lines are in common and other lines follow, as after a
-    /// clear, the file repeats nothing, except the first `taken` lines, which an earlier import has stored as
+    /// clear, the file repeats nothing, except the first `stored_count` lines, which an earlier import has stored as
     /// repeated.
-    fn rewind(&self, taken: usize) -> Continuation {
+    fn find_rewind(&self, stored_count: usize) -> Continuation {
         let is_exact = |shared: &usize| {
             shared.checked_sub(1).is_none_or(|row| self.position(row).is_some_and(|position| position.is_exact))
         };
         let shared = (0..=self.shared).rev().find(is_exact).unwrap_or_default();
-        let says_something = |row: &ContextLine| row.kind.is_node() && !row.kind.is_opening();
-        let is_revert = self.rows.iter().take(shared).any(says_something);
+        let is_conversation = |row: &ContextLine| row.kind.is_node() && !row.kind.is_opening();
+        let is_revert = self.rows.iter().take(shared).any(is_conversation);
         let is_open = shared == self.rows.len();
-        Continuation::Rewind { shared: if is_revert || is_open { shared } else { taken }, is_open }
+        Continuation::Rewind { shared: if is_revert || is_open { shared } else { stored_count }, is_open }
     }
 
-    fn compaction(&self) -> Option<Compaction> {
+    fn find_compaction(&self) -> Option<Compaction> {
         let at = self.rows.iter().position(|row| row.kind.is_message())?;
         // If the previous file also has this summary, a revert copied it.
-        if self.rows.get(at)?.kind != Kind::Summary || self.shared > at {
+        if self.rows.get(at)?.kind != ContextLineKind::Summary || self.shared > at {
             return None;
         }
         let last = self.history.head()?;
-        let lead = self.next_parent_after(at).filter(|_| self.shared == at);
-        let lead_depth = self.history.depth(lead);
-        let lead_nodes = self.rows.iter().take(at).filter(|row| row.kind.is_node()).count();
-        if self.shared != at || lead_depth != lead_nodes {
+        let opening_end = self.next_parent_after(at).filter(|_| self.shared == at);
+        let opening_depth = self.history.depth(opening_end);
+        let opening_nodes = self.rows.iter().take(at).filter(|row| row.kind.is_node()).count();
+        if self.shared != at || opening_depth != opening_nodes {
             let root = self.history.path(Some(last)).last()?;
             return Some(Compaction { at, kept: Vec::new(), covers: (root, last), has_new_instructions: true });
         }
-        let from = self.history.path(Some(last)).take(self.history.depth(Some(last)) - lead_depth).last()?;
-        let kept = self.kept(at, lead_depth).unwrap_or_default();
+        let from = self.history.path(Some(last)).take(self.history.depth(Some(last)) - opening_depth).last()?;
+        let kept = self.find_kept_lines(at, opening_depth).unwrap_or_default();
         let first_kept = kept.first().and_then(|row| self.position(*row)?.node);
         let to = first_kept.and_then(|kept| self.history.node(kept)?.parent).unwrap_or(last);
         Some(Compaction { at, kept, covers: (from, to), has_new_instructions: false })
@@ -115,31 +115,32 @@ impl FilePair<'_> {
 
     /// The lines of the previous file that this file repeats after the summary: its last two messages of the user or
     /// the assistant, and the messages between and after them.
-    fn kept(&self, at: usize, lead_depth: usize) -> Option<Vec<usize>> {
+    fn find_kept_lines(&self, at: usize, opening_depth: usize) -> Option<Vec<usize>> {
         let messages = |rows: &[ContextLine]| -> Vec<usize> {
             rows.iter().enumerate().filter(|(_, row)| row.kind.is_message()).map(|(row, _)| row).collect()
         };
-        let mut tail = messages(self.before);
-        let spoken = |row: &&usize| self.before.get(**row).is_some_and(|row| row.kind.is_user_or_assistant());
-        let first = *tail.iter().rev().filter(spoken).nth(1)?;
+        let mut tail = messages(self.previous);
+        let is_user_or_assistant =
+            |row: &&usize| self.previous.get(**row).is_some_and(|row| row.kind.is_user_or_assistant());
+        let first = *tail.iter().rev().filter(is_user_or_assistant).nth(1)?;
         tail.retain(|row| *row >= first);
-        let behind = self.rows.get(at + 1..)?.get(..tail.len())?;
+        let following_lines = self.rows.get(at + 1..)?.get(..tail.len())?;
         let is_equal = |(row, again): (&usize, &ContextLine)| {
-            again.kind.is_message() && self.before.get(*row).is_some_and(|row| row.content_hash == again.content_hash)
+            again.kind.is_message() && self.previous.get(*row).is_some_and(|row| row.content_hash == again.content_hash)
         };
-        if !tail.iter().zip(behind).all(is_equal) || !self.are_entries(&tail, lead_depth) {
+        if !tail.iter().zip(following_lines).all(is_equal) || !self.are_entries(&tail, opening_depth) {
             return None;
         }
-        let is_free = !(self.is_stored)(StoredDecision::Line(self.file, at))
+        let fits_stored_decisions = !(self.is_stored)(StoredDecision::Line(self.file, at))
             || (self.is_stored)(StoredDecision::Reference(self.file, at + 1));
-        is_free.then_some(tail)
+        fits_stored_decisions.then_some(tail)
     }
 
     /// Whether each of these lines has an entry that is not a compaction, and whether there is an entry before them
     /// that the summary can replace.
-    fn are_entries(&self, tail: &[usize], lead_depth: usize) -> bool {
+    fn are_entries(&self, tail: &[usize], opening_depth: usize) -> bool {
         let node = |row: &usize| -> Option<&Node> { self.history.node(self.position(*row)?.node?) };
-        let has_more = |first: &Node| first.depth > lead_depth + 1;
+        let has_more = |first: &Node| first.depth > opening_depth + 1;
         tail.first().and_then(node).is_some_and(has_more)
             && tail.iter().all(|row| node(row).is_some_and(|node| !node.is_compaction))
     }
@@ -149,7 +150,7 @@ impl FilePair<'_> {
 mod tests {
     use super::{Compaction, Continuation};
     use crate::kimi_cli::{
-        context_line::{ContextLine, Kind, hash},
+        context_line::{ContextLine, ContextLineKind, hash},
         history::{History, StoredDecision},
     };
     use store_core::Role;
@@ -160,17 +161,17 @@ mod tests {
     fn rows(text: &str) -> Vec<ContextLine> {
         let row = |char: char| {
             let kind = match char {
-                's' | 'z' => Kind::Prompt,
-                '0'..='9' => Kind::Checkpoint(u64::from(char as u32 - '0' as u32)),
-                '=' | '#' => Kind::Summary,
-                'A'..='Z' => Kind::Message(Role::Assistant),
-                '_' => Kind::SideEntry,
-                _ => Kind::Message(Role::User),
+                's' | 'z' => ContextLineKind::Prompt,
+                '0'..='9' => ContextLineKind::Checkpoint(u64::from(char as u32 - '0' as u32)),
+                '=' | '#' => ContextLineKind::Summary,
+                'A'..='Z' => ContextLineKind::Message(Role::Assistant),
+                '_' => ContextLineKind::SideEntry,
+                _ => ContextLineKind::Message(Role::User),
             };
             let hash = hash(&char);
             ContextLine {
                 kind,
-                bytes: (hash, 1),
+                fingerprint: (hash, 1),
                 content_hash: hash,
                 text_hash: None,
                 calls: Vec::new(),
@@ -254,7 +255,8 @@ mod tests {
     fn a_revert_copies_the_summary_too() {
         check(&["s0aBcD", "s0=cD1e2F", "s0=cD1g"], &[], "s1 01 a1 B1 c1 D1 =2(a1-B1) 12 g3");
         check(&["s0aBcD", "s0=cD1e", "s0=cD1"], &[], "s1 01 a1 B1 c1 D1 =2(a1-B1) 12");
-        // The revert cuts the kept lines. No entry says the same as a summary with only some of them.
+        // The revert removed some of the lines that the summary keeps. No stored entry has the same content as the
+        // summary with only some of these lines, so all lines become new entries.
         check(&["s0aBcD", "s0=cD1e", "s0=cx"], &[], "s3 03 =3 c3 x3");
     }
 

@@ -8,24 +8,26 @@ use store_core::{Body, Custom, EntryId, ImportOrigin, NewBody, NewEntry, ParentR
 use super::{
     contexts::ContextDrafts,
     encode,
-    folder::CONTEXT,
-    session::{KimiSession, LineFile, Plan},
+    folder::CONTEXT_FILE_NAME,
+    session::{KimiSession, LineFile, ThreadLayout},
     state::WholeFile,
     wire,
 };
 use crate::{
     error::{Error, Result},
-    format::{Draft, Drafts, Stored, short},
+    format::{Draft, Drafts, StoredEntries, short_digest},
     issue::Issues,
     json::Object,
     lenient,
-    lines::body_of,
+    lines::stored_body,
     provenance::{FileProvenance, IMPORT_LINE},
     source::{Line, Lines, NextLine},
 };
 
+/// The drafts of a session, in the order in which they are appended.
 pub(super) struct KimiDrafts<'a> {
     session: &'a KimiSession,
+    /// Drafts that have not been returned yet.
     ready: VecDeque<Draft>,
     stage: Stage<'a>,
     /// The time of the previous entry.
@@ -54,8 +56,8 @@ impl OpenFile {
     /// before any of its lines is written.
     fn new<T>(file: &LineFile<T>) -> Result<Self> {
         let provenance = file.provenance.clone();
-        let is_renamed = provenance.name.as_deref() == Some(CONTEXT)
-            && file.source.hash_of(provenance.bytes)?.as_ref() != Some(&provenance.sha256);
+        let is_renamed = provenance.name.as_deref() == Some(CONTEXT_FILE_NAME)
+            && file.source.hash_of_first(provenance.bytes)?.as_ref() != Some(&provenance.sha256);
         if is_renamed {
             return Err(Error::Changed { path: file.source.path().to_owned() });
         }
@@ -68,7 +70,7 @@ impl OpenFile {
         if let NextLine::Line(line) = self.lines.next()? {
             return Ok(Some(line));
         }
-        let (bytes, hash) = self.lines.so_far();
+        let (bytes, hash) = self.lines.bytes_and_hash();
         if (bytes, hash.as_str()) == (self.provenance.bytes, self.provenance.sha256.as_str()) {
             return Ok(None);
         }
@@ -91,26 +93,26 @@ impl Drafts for KimiDrafts<'_> {
 }
 
 impl<'a> KimiDrafts<'a> {
-    pub(super) fn new(session: &'a KimiSession, stored: &Stored) -> Result<Self> {
+    pub(super) fn new(session: &'a KimiSession, stored: &StoredEntries) -> Result<Self> {
         let mut drafts =
-            Self { session, ready: VecDeque::new(), stage: Stage::BeforeContext(0), time: session.info.at };
+            Self { session, ready: VecDeque::new(), stage: Stage::BeforeContext(0), time: session.info.created_at };
         drafts.push_provenance("L0")?;
         let digest = session.info.provenance.digest();
-        let grown = format!("L0#file.{}", short(&digest));
+        let grown_file_id = format!("L0#file.{}", short_digest(&digest));
         if let Some(known) = &stored.provenance
-            && (known.digest() != digest || stored.has(&EntryId::new(&grown)?))
+            && (known.digest() != digest || stored.has_imported(&EntryId::new(&grown_file_id)?))
         {
-            drafts.push_provenance(&grown)?;
+            drafts.push_provenance(&grown_file_id)?;
         }
         Ok(drafts)
     }
 
-    fn plan(&self) -> &'a Plan {
-        &self.session.plan
+    fn layout(&self) -> &'a ThreadLayout {
+        &self.session.layout
     }
 
     fn push_provenance(&mut self, id: &str) -> Result<()> {
-        let entry = self.plan().provenance.to_entry(EntryId::new(id)?, self.session.info.format);
+        let entry = self.layout().provenance.to_entry(EntryId::new(id)?, self.session.info.format);
         self.ready.push_back(Draft { entry, bytes: 0 });
         Ok(())
     }
@@ -120,17 +122,17 @@ impl<'a> KimiDrafts<'a> {
         let session = self.session;
         let stage = std::mem::replace(&mut self.stage, Stage::End);
         self.stage = match stage {
-            Stage::BeforeContext(at) => self.open(at)?,
+            Stage::BeforeContext(at) => self.open_context(at)?,
             Stage::Context(at, mut open, mut context) => match session.contexts.get(at) {
                 Some(file) => match open.next(file)? {
                     Some(line) => {
-                        let time = self.plan().wire_matches.times.get(&(at, index(line.number)));
+                        let time = self.layout().wire_matches.times.get(&(at, row_index(line.number)));
                         self.time = time.copied().or(self.time);
-                        context.line(line, self.time, &mut self.ready)?;
+                        context.add_line(line, self.time, &mut self.ready)?;
                         Stage::Context(at, open, context)
                     }
                     None => {
-                        context.end(self.time, &mut self.ready)?;
+                        context.add_remaining(self.time, &mut self.ready)?;
                         Stage::BeforeContext(at + 1)
                     }
                 },
@@ -138,14 +140,14 @@ impl<'a> KimiDrafts<'a> {
             },
             Stage::Wire(mut open) => match session.wire.as_ref().map(|wire| open.next(wire)).transpose()?.flatten() {
                 Some(line) => {
-                    self.record(line)?;
+                    self.add_record(line)?;
                     Stage::Wire(open)
                 }
                 None => Stage::WholeFiles(0),
             },
             Stage::WholeFiles(at) => match session.whole_files.get(at) {
                 Some((prefix, whole)) => {
-                    self.whole(prefix, whole)?;
+                    self.add_whole_file(prefix, whole)?;
                     Stage::WholeFiles(at + 1)
                 }
                 None => Stage::End,
@@ -155,7 +157,7 @@ impl<'a> KimiDrafts<'a> {
         Ok(())
     }
 
-    fn open(&mut self, at: usize) -> Result<Stage<'a>> {
+    fn open_context(&mut self, at: usize) -> Result<Stage<'a>> {
         let session = self.session;
         let Some((file, context)) = session.contexts.get(at).zip(ContextDrafts::new(session, at)) else {
             return Ok(match &session.wire {
@@ -170,30 +172,33 @@ impl<'a> KimiDrafts<'a> {
         Ok(Stage::Context(at, OpenFile::new(file)?, Box::new(context)))
     }
 
-    fn record(&mut self, line: Line) -> Result<()> {
+    fn add_record(&mut self, line: Line) -> Result<()> {
         if line.is_blank() {
             return Ok(());
         }
-        let at = index(line.number);
+        let at = row_index(line.number);
         let record = self.session.wire.as_ref().and_then(|wire| wire.rows.get(at));
         self.time = record.and_then(|record| record.time).or(self.time);
-        let matched = self.plan().wire_matches.record_lines.get(at).copied().flatten();
-        let position = matched.and_then(|(file, row)| self.plan().history.position(file, row));
-        let parent = self.plan().node_id(position.and_then(|position| position.next_parent))?;
+        let matched = self.layout().wire_matches.record_lines.get(at).copied().flatten();
+        let position = matched.and_then(|(file, row)| self.layout().history.position(file, row));
+        let parent = self.layout().node_id(position.and_then(|position| position.next_parent))?;
         let lenient = lenient::read(&line.bytes);
         let body = match Object::parse(&lenient.text).map(|object| wire::body(&object)) {
             Some(body) => body,
             None => Custom::new(IMPORT_LINE, store_core::Json::null()).into(),
         };
         drop(lenient);
-        let entry = EntryParts { id: self.plan().wire_ids.line(line.number)?, parent, side: true, body };
-        self.ready.push_back(self.session.draft(entry, line, self.time, encode::wire));
+        let entry = EntryParts { id: self.layout().wire_ids.line(line.number)?, parent, side: true, body };
+        self.ready.push_back(self.session.line_draft(entry, line, self.time, encode::encode_wire_record));
         Ok(())
     }
 
-    fn whole(&mut self, prefix: &str, whole: &WholeFile) -> Result<()> {
+    fn add_whole_file(&mut self, prefix: &str, whole: &WholeFile) -> Result<()> {
         let name = whole.provenance.name.as_deref().unwrap_or_default();
-        let id = self.plan().wire_ids.named(&format!("{prefix}.{}", short(&digest(name, &whole.provenance.sha256))))?;
+        let id = self
+            .layout()
+            .wire_ids
+            .free_id(&format!("{prefix}.{}", short_digest(&name_and_content_digest(name, &whole.provenance.sha256))))?;
         let mut origin = ImportOrigin::new(self.session.info.format, 0);
         let bytes = whole.bytes()?;
         if whole.custom.data.as_str().as_bytes() != bytes {
@@ -210,13 +215,13 @@ impl<'a> KimiDrafts<'a> {
 }
 
 /// The hash of a file's name and content.
-fn digest(name: &str, sha256: &str) -> String {
+fn name_and_content_digest(name: &str, sha256: &str) -> String {
     use sha2::{Digest, Sha256};
     crate::source::hex(&Sha256::digest(format!("{name}\n{sha256}")))
 }
 
 /// The position of a line in its file, from 0.
-pub(super) fn index(line: u64) -> usize {
+pub(super) fn row_index(line: u64) -> usize {
     usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX)
 }
 
@@ -230,7 +235,7 @@ pub(super) struct EntryParts {
 
 impl KimiSession {
     /// Makes the draft of a line. It keeps the raw bytes if the typed form does not reproduce them.
-    pub(super) fn draft(
+    pub(super) fn line_draft(
         &self,
         parts: EntryParts,
         line: Line,
@@ -239,7 +244,7 @@ impl KimiSession {
     ) -> Draft {
         let bytes = u64::try_from(line.bytes.len()).unwrap_or(u64::MAX);
         let mut origin = ImportOrigin::new(self.info.format, line.number);
-        let text = body_of(&parts.body).and_then(|body| encode(&body));
+        let text = stored_body(&parts.body).and_then(|body| encode(&body));
         if text.is_none_or(|text| text.as_bytes() != line.bytes) {
             origin = origin.with_raw(Bytes::from(line.bytes));
         }

@@ -6,10 +6,10 @@ use store_core::{
 };
 
 use super::message::SYSTEM_PROMPT_ROLE;
-use crate::json::{Object, text};
+use crate::json::{Object, parse_json_string};
 
 /// Encodes an entry of a context. Returns `None` if only the raw bytes can reproduce the line.
-pub(super) fn line(body: &Body) -> Option<String> {
+pub(super) fn encode_context_line(body: &Body) -> Option<String> {
     match body {
         Body::Checkpoint(checkpoint) if checkpoint.label.is_none() => {
             Some(format!("{{\"role\": \"_checkpoint\", \"id\": {}}}", checkpoint.number))
@@ -17,13 +17,13 @@ pub(super) fn line(body: &Body) -> Option<String> {
         Body::Usage(usage) if usage.spent.is_none() && usage.cost.is_none() && usage.model.is_none() => {
             Some(format!("{{\"role\": \"_usage\", \"token_count\": {}}}", usage.context_size?))
         }
-        Body::Message(found) => message(found),
+        Body::Message(found) => encode_message(found),
         _ => None,
     }
 }
 
 /// Encodes a record of the wire file: its data, with a space after every colon and comma outside of strings.
-pub(super) fn wire(body: &Body) -> Option<String> {
+pub(super) fn encode_wire_record(body: &Body) -> Option<String> {
     let Body::Custom(custom) = body else { return None };
     let mut out = String::with_capacity(custom.data.as_str().len() * 9 / 8);
     let (mut in_string, mut is_escaped) = (false, false);
@@ -40,7 +40,7 @@ pub(super) fn wire(body: &Body) -> Option<String> {
     Some(out)
 }
 
-fn message(message: &Message) -> Option<String> {
+fn encode_message(message: &Message) -> Option<String> {
     let format = message.provenance.as_ref().and_then(|provenance| provenance.format.as_deref());
     let role = match (format, message.role) {
         (None, role) => role.to_string(),
@@ -56,17 +56,17 @@ fn message(message: &Message) -> Option<String> {
     let mut object = Writer::open(&mut out);
     object.field("role", &role);
     if let [Block { kind: BlockKind::ToolResult(result), .. }] = message.blocks.as_slice() {
-        content(&mut object, result.blocks.iter())?;
+        write_content(&mut object, result.blocks.iter())?;
         object.field("tool_call_id", &result.tool_use_id);
     } else {
-        content(&mut object, message.blocks.iter().filter(|block| call(block).is_none()))?;
-        calls(&mut object, &message.blocks)?;
+        write_content(&mut object, message.blocks.iter().filter(|block| as_tool_use(block).is_none()))?;
+        write_calls(&mut object, &message.blocks)?;
     }
     object.close();
     Some(out)
 }
 
-fn call(block: &Block) -> Option<&ToolUse> {
+fn as_tool_use(block: &Block) -> Option<&ToolUse> {
     match &block.kind {
         BlockKind::ToolUse(call) => Some(call),
         _ => None,
@@ -74,7 +74,7 @@ fn call(block: &Block) -> Option<&ToolUse> {
 }
 
 /// Writes `content`. A single text is written as a string.
-fn content<'a>(object: &mut Writer<'_>, parts: impl Iterator<Item = &'a Block>) -> Option<()> {
+fn write_content<'a>(object: &mut Writer<'_>, parts: impl Iterator<Item = &'a Block>) -> Option<()> {
     let parts: Vec<_> = parts.collect();
     if let [Block { kind: BlockKind::Text(text), opaque: None, .. }] = parts.as_slice() {
         object.field("content", text);
@@ -86,13 +86,13 @@ fn content<'a>(object: &mut Writer<'_>, parts: impl Iterator<Item = &'a Block>) 
         if at > 0 {
             out.push(',');
         }
-        part(out, block)?;
+        write_part(out, block)?;
     }
     out.push(']');
     Some(())
 }
 
-fn part(out: &mut String, block: &Block) -> Option<()> {
+fn write_part(out: &mut String, block: &Block) -> Option<()> {
     let (name, media) = match &block.kind {
         BlockKind::Opaque(opaque) => {
             opaque.data.write(out);
@@ -107,7 +107,7 @@ fn part(out: &mut String, block: &Block) -> Option<()> {
         BlockKind::Thinking(thinking) => {
             let mut object = Writer::open(out);
             object.field("type", &"think".to_owned()).field("think", &thinking.text);
-            nullable(&mut object, "encrypted", thinking.signature.as_ref());
+            write_nullable(&mut object, "encrypted", thinking.signature.as_ref());
             object.close();
             return Some(());
         }
@@ -117,31 +117,31 @@ fn part(out: &mut String, block: &Block) -> Option<()> {
         _ => return None,
     };
     let id = match &block.opaque {
-        Some(opaque) => Some(id(opaque)?),
+        Some(opaque) => Some(media_id(opaque)?),
         None => None,
     };
     let mut object = Writer::open(out);
     object.field("type", &name.to_owned());
     let mut inner = Writer::open(object.key(name));
-    inner.field("url", &url(media)?);
-    nullable(&mut inner, "id", id.as_ref());
+    inner.field("url", &media_url(media)?);
+    write_nullable(&mut inner, "id", id.as_ref());
     inner.close();
     object.close();
     Some(())
 }
 
-fn id(opaque: &Opaque) -> Option<String> {
-    text(Object::parse(opaque.data.as_str())?.raw("id")?)
+fn media_id(opaque: &Opaque) -> Option<String> {
+    parse_json_string(Object::parse(opaque.data.as_str())?.raw("id")?)
 }
 
-fn nullable(object: &mut Writer<'_>, name: &str, value: Option<&String>) {
+fn write_nullable(object: &mut Writer<'_>, name: &str, value: Option<&String>) {
     match value {
         Some(value) => object.field(name, value),
         None => object.field(name, &store_core::Json::null()),
     };
 }
 
-fn url(media: &Media) -> Option<String> {
+fn media_url(media: &Media) -> Option<String> {
     match &media.source {
         MediaSource::Base64(data) => Some(format!("data:{};base64,{data}", media.media_type.as_ref()?)),
         MediaSource::Url(url) => Some(url.clone()),
@@ -149,8 +149,8 @@ fn url(media: &Media) -> Option<String> {
     }
 }
 
-fn calls(object: &mut Writer<'_>, blocks: &[Block]) -> Option<()> {
-    let found: Vec<_> = blocks.iter().filter(|block| call(block).is_some()).collect();
+fn write_calls(object: &mut Writer<'_>, blocks: &[Block]) -> Option<()> {
+    let found: Vec<_> = blocks.iter().filter(|block| as_tool_use(block).is_some()).collect();
     if found.is_empty() {
         return Some(());
     }
@@ -160,7 +160,7 @@ fn calls(object: &mut Writer<'_>, blocks: &[Block]) -> Option<()> {
         if at > 0 {
             out.push(',');
         }
-        let call = call(block).filter(|_| block.opaque.is_none())?;
+        let call = as_tool_use(block).filter(|_| block.opaque.is_none())?;
         let mut object = Writer::open(out);
         object.field("type", &"function".to_owned()).field("id", &call.id);
         let mut function = Writer::open(object.key("function"));

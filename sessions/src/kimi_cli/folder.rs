@@ -10,17 +10,17 @@ use store_core::Timestamp;
 use crate::error::{Error, Result};
 
 /// The current context, to which kimi-cli appends.
-pub(super) const CONTEXT: &str = "context.jsonl";
+pub(super) const CONTEXT_FILE_NAME: &str = "context.jsonl";
 
 /// The wire file, in which kimi-cli records events.
-pub(super) const WIRE: &str = "wire.jsonl";
+pub(super) const WIRE_FILE_NAME: &str = "wire.jsonl";
 
 /// The file with the settings and the title.
-const STATE: &str = "state.json";
+const STATE_FILE_NAME: &str = "state.json";
 
 /// The files of a session.
 #[derive(Debug, Default)]
-pub(super) struct Folder {
+pub(super) struct SessionFolder {
     /// The contexts, the oldest first.
     pub(super) contexts: Vec<FoundFile>,
     /// The wire file.
@@ -41,7 +41,7 @@ pub(super) struct FoundFile {
     pub(super) path: PathBuf,
 }
 
-impl Folder {
+impl SessionFolder {
     /// A single context file without a folder.
     pub(super) fn single_file(path: &Path) -> Self {
         Self { contexts: vec![FoundFile { name: None, path: path.to_owned() }], ..Self::default() }
@@ -55,7 +55,7 @@ impl Folder {
         Ok(folder)
     }
 
-    fn collect(&mut self, path: &Path, below: &str) -> Result<()> {
+    fn collect(&mut self, path: &Path, prefix: &str) -> Result<()> {
         let mut children = Vec::new();
         for entry in fs::read_dir(path).map_err(Error::io(path))? {
             let entry = entry.map_err(Error::io(path))?;
@@ -64,19 +64,19 @@ impl Folder {
         }
         children.sort_by(|a, b| a.0.cmp(&b.0));
         for (name, path, kind) in children {
-            let found = FoundFile { name: Some(format!("{below}{name}")), path };
+            let found = FoundFile { name: Some(format!("{prefix}{name}")), path };
             // Links to folders are not followed: a link may lead anywhere, even in a circle.
             if kind.is_dir() {
-                self.folder(found, below)?;
-            } else if kind.is_file() || (below.is_empty() && found.path.is_file()) {
-                self.file(found, &name, below.is_empty());
+                self.add_folder(found, prefix)?;
+            } else if kind.is_file() || (prefix.is_empty() && found.path.is_file()) {
+                self.add_file(found, &name, prefix.is_empty());
             }
         }
         Ok(())
     }
 
-    fn folder(&mut self, found: FoundFile, below: &str) -> Result<()> {
-        if below == "subagents/" && has_content(&found.path.join(CONTEXT)) {
+    fn add_folder(&mut self, found: FoundFile, prefix: &str) -> Result<()> {
+        if prefix == "subagents/" && has_content(&found.path.join(CONTEXT_FILE_NAME)) {
             self.subagents.push(found);
             return Ok(());
         }
@@ -84,10 +84,10 @@ impl Folder {
         self.collect(&found.path, &format!("{name}/"))
     }
 
-    fn file(&mut self, found: FoundFile, name: &str, is_top: bool) {
+    fn add_file(&mut self, found: FoundFile, name: &str, is_top: bool) {
         match name {
-            WIRE if is_top => self.wire = Some(found),
-            STATE if is_top => self.state = Some(found),
+            WIRE_FILE_NAME if is_top => self.wire = Some(found),
+            STATE_FILE_NAME if is_top => self.state = Some(found),
             _ if is_top && is_context(Some(name)) => self.contexts.push(found),
             _ => self.others.push(found),
         }
@@ -98,8 +98,8 @@ impl Folder {
 pub(crate) fn is_session_folder(folder: &Path) -> Result<bool> {
     for entry in fs::read_dir(folder).map_err(Error::io(folder))? {
         let name = entry.map_err(Error::io(folder))?.file_name().to_string_lossy().into_owned();
-        let is_rotated = name != CONTEXT && is_context(Some(&name));
-        if is_rotated || name == WIRE || name == STATE {
+        let is_rotated = name != CONTEXT_FILE_NAME && is_context(Some(&name));
+        if is_rotated || name == WIRE_FILE_NAME || name == STATE_FILE_NAME {
             return Ok(true);
         }
     }
@@ -112,18 +112,18 @@ fn has_content(path: &Path) -> bool {
 
 /// Whether a file with this name is a context. A single file, which has no name, always is.
 pub(super) fn is_context(name: Option<&str>) -> bool {
-    name.is_none_or(|name| rotation(name).is_some())
+    name.is_none_or(|name| context_age(name).is_some())
 }
 
 /// The sort key by which the oldest context comes first. A single file, which has no name, is the current context.
 fn age_key(name: Option<&str>) -> Option<(u8, i64)> {
-    rotation(name.unwrap_or(CONTEXT))
+    context_age(name.unwrap_or(CONTEXT_FILE_NAME))
 }
 
 /// The age of a context as a sort key, or `None` for a file that is not a context. The oldest are `context.jsonl.N`,
 /// with the highest N first. Then come `context_1.jsonl` and so on, and `context.jsonl` is the newest.
-fn rotation(name: &str) -> Option<(u8, i64)> {
-    if name == CONTEXT {
+fn context_age(name: &str) -> Option<(u8, i64)> {
+    if name == CONTEXT_FILE_NAME {
         return Some((2, 0));
     }
     let number = |digits: &str| -> Option<i64> {
@@ -137,7 +137,7 @@ fn rotation(name: &str) -> Option<(u8, i64)> {
 }
 
 /// When a file was last written.
-pub(super) fn modified(path: &Path) -> Option<Timestamp> {
+pub(super) fn modification_time(path: &Path) -> Option<Timestamp> {
     let time = fs::metadata(path).ok()?.modified().ok()?;
     let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
     Timestamp::from_millis(u64::try_from(since.as_millis()).ok()?).ok()

@@ -64,11 +64,12 @@ impl History {
     /// Joins the files of a session, the oldest first. `is_stored` says what earlier imports have stored.
     pub(super) fn of(files: &[&[ContextLine]], is_stored: &dyn Fn(StoredDecision) -> bool) -> Self {
         let mut history = Self::default();
-        let mut before: Option<&[ContextLine]> = None;
+        let mut previous: Option<&[ContextLine]> = None;
         for rows in files {
-            let continuation = before.map(|before| continuation::decide(&history, before, rows, is_stored));
-            history.add(rows, continuation);
-            before = Some(rows);
+            let continuation =
+                previous.map(|previous| continuation::decide_continuation(&history, previous, rows, is_stored));
+            history.add_file(rows, continuation);
+            previous = Some(rows);
         }
         history
     }
@@ -105,18 +106,18 @@ impl History {
         at.and_then(|at| self.node(at)).map_or(0, |node| node.depth)
     }
 
-    fn add(&mut self, rows: &[ContextLine], mut continuation: Option<Continuation>) {
+    fn add_file(&mut self, rows: &[ContextLine], mut continuation: Option<Continuation>) {
         let file = self.files.len();
-        let before = self.files.last().map(|before| before.positions.clone()).unwrap_or_default();
+        let previous = self.files.last().map(|previous| previous.positions.clone()).unwrap_or_default();
         let mut builder =
             FileBuilder { file, rows, positions: Vec::with_capacity(rows.len()), next_parent: None, is_exact: true };
         match &mut continuation {
             None => {}
             Some(Continuation::Rewind { shared, .. }) => {
-                builder.positions.extend(before.iter().take(*shared));
+                builder.positions.extend(previous.iter().take(*shared));
                 builder.next_parent = builder.positions.last().and_then(|last| last.next_parent);
             }
-            Some(Continuation::Compaction(compaction)) => self.compact(&mut builder, compaction, &before),
+            Some(Continuation::Compaction(compaction)) => self.add_through_summary(&mut builder, compaction, &previous),
         }
         builder.is_exact = true;
         self.append(&mut builder, rows.len());
@@ -125,11 +126,16 @@ impl History {
     }
 
     /// Adds the lines of a file that begins with a summary, up to the last line that the summary keeps.
-    fn compact(&mut self, builder: &mut FileBuilder<'_>, compaction: &mut Compaction, before: &[TreePosition]) {
+    fn add_through_summary(
+        &mut self,
+        builder: &mut FileBuilder<'_>,
+        compaction: &mut Compaction,
+        previous: &[TreePosition],
+    ) {
         if !compaction.has_new_instructions {
-            builder.positions.extend(before.iter().take(compaction.at));
+            builder.positions.extend(previous.iter().take(compaction.at));
         }
-        builder.next_parent = before.last().and_then(|last| last.next_parent);
+        builder.next_parent = previous.last().and_then(|last| last.next_parent);
         builder.is_exact = false;
         self.append(builder, compaction.at);
         if let Some(last) = builder.next_parent.filter(|_| compaction.has_new_instructions) {
@@ -140,7 +146,7 @@ impl History {
         if let Some(node) = builder.next_parent.and_then(|next_parent| self.nodes.get_mut(next_parent)) {
             node.is_compaction = true;
         }
-        let kept = compaction.kept.iter().filter_map(|row| before.get(*row));
+        let kept = compaction.kept.iter().filter_map(|row| previous.get(*row));
         builder.positions.extend(kept.map(|position| TreePosition {
             next_parent: builder.next_parent,
             is_exact: false,

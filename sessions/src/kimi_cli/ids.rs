@@ -10,23 +10,23 @@ use std::{
 
 use store_core::EntryId;
 
-use crate::{error::Result, format::Stored, provenance::ReimportedLine};
+use crate::{error::Result, format::StoredEntries, provenance::ReimportedLine};
 
 /// The prefix of the ids of lines of the wire file.
 pub(super) const WIRE_PREFIX: &str = "wire.";
 
 /// The ids of the lines of one file.
 #[derive(Debug, Default)]
-pub(super) struct Ids {
+pub(super) struct FileLineIds {
     prefix: String,
-    taken: Arc<HashSet<String>>,
+    ids_in_use: Arc<HashSet<String>>,
     /// How often a line was imported before it was complete.
     reimport_counts: HashMap<u64, usize>,
 }
 
-impl Ids {
+impl FileLineIds {
     /// The ids of entries that the import did not write.
-    pub(super) fn taken(stored: &Stored) -> Arc<HashSet<String>> {
+    pub(super) fn ids_in_use(stored: &StoredEntries) -> Arc<HashSet<String>> {
         Arc::new(stored.foreign.iter().map(|id| id.as_str().to_owned()).collect())
     }
 
@@ -36,21 +36,21 @@ impl Ids {
     }
 
     /// The ids of the context at this position of the history, from 0.
-    pub(super) fn context(position: usize, taken: &Arc<HashSet<String>>, reimported: &[ReimportedLine]) -> Self {
-        Self::new(Self::prefix(position), taken, reimported)
+    pub(super) fn context(position: usize, ids_in_use: &Arc<HashSet<String>>, reimported: &[ReimportedLine]) -> Self {
+        Self::new(Self::prefix(position), ids_in_use, reimported)
     }
 
     /// The ids of the records of the wire file.
-    pub(super) fn wire(taken: &Arc<HashSet<String>>, reimported: &[ReimportedLine]) -> Self {
-        Self::new(WIRE_PREFIX.to_owned(), taken, reimported)
+    pub(super) fn wire(ids_in_use: &Arc<HashSet<String>>, reimported: &[ReimportedLine]) -> Self {
+        Self::new(WIRE_PREFIX.to_owned(), ids_in_use, reimported)
     }
 
-    fn new(prefix: String, taken: &Arc<HashSet<String>>, reimported: &[ReimportedLine]) -> Self {
+    fn new(prefix: String, ids_in_use: &Arc<HashSet<String>>, reimported: &[ReimportedLine]) -> Self {
         let mut reimport_counts = HashMap::new();
         for reimported in reimported {
             *reimport_counts.entry(reimported.line).or_default() += 1;
         }
-        Self { prefix, taken: Arc::clone(taken), reimport_counts }
+        Self { prefix, ids_in_use: Arc::clone(ids_in_use), reimport_counts }
     }
 
     /// The id of a line. Lines are counted from 1.
@@ -80,15 +80,15 @@ impl Ids {
     }
 
     /// The id of an entry that corresponds to no line.
-    pub(super) fn named(&self, name: &str) -> Result<EntryId> {
+    pub(super) fn free_id(&self, name: &str) -> Result<EntryId> {
         self.first_free(name, 0)
     }
 
     /// An id that no other entry has: the text itself, or the text with a number. The first `skip` candidates are left
     /// out.
     fn first_free(&self, text: &str, skip: usize) -> Result<EntryId> {
-        let made = (1..).map(|n| if n == 1 { text.to_owned() } else { format!("{text}#{n}") });
-        let first_free = made.skip(skip).find(|id| !self.taken.contains(id));
+        let candidates = (1..).map(|n| if n == 1 { text.to_owned() } else { format!("{text}#{n}") });
+        let first_free = candidates.skip(skip).find(|id| !self.ids_in_use.contains(id));
         Ok(EntryId::new(first_free.unwrap_or_default())?)
     }
 }
@@ -97,19 +97,22 @@ impl Ids {
 mod tests {
     use std::sync::Arc;
 
-    use super::Ids;
+    use super::FileLineIds;
     use crate::provenance::ReimportedLine;
 
     #[test]
     fn an_id_says_which_file_and_line() {
-        let taken = Arc::new(["L2", "2.L3", "2.L3#2"].map(str::to_owned).into());
+        let ids_in_use = Arc::new(["L2", "2.L3", "2.L3#2"].map(str::to_owned).into());
         let reimported = [ReimportedLine { line: 3, torn: true }];
-        let check = |ids: &Ids, expected: [&str; 4]| {
+        let check = |ids: &FileLineIds, expected: [&str; 4]| {
             let found = [ids.line(2), ids.line(3), ids.reference(1), ids.rewind(5)].map(|id| id.unwrap());
             assert_eq!(found.each_ref().map(|id| id.as_str()), expected);
         };
-        check(&Ids::context(0, &taken, &[]), ["L2#2", "L3", "L1.shared", "L0#rewind.5"]);
-        check(&Ids::context(1, &taken, &[]), ["2.L2", "2.L3#3", "2.L1.shared", "2.L0#rewind.5"]);
-        check(&Ids::wire(&taken, &reimported), ["wire.L2", "wire.L3#2", "wire.L1.shared", "wire.L0#rewind.5"]);
+        check(&FileLineIds::context(0, &ids_in_use, &[]), ["L2#2", "L3", "L1.shared", "L0#rewind.5"]);
+        check(&FileLineIds::context(1, &ids_in_use, &[]), ["2.L2", "2.L3#3", "2.L1.shared", "2.L0#rewind.5"]);
+        check(
+            &FileLineIds::wire(&ids_in_use, &reimported),
+            ["wire.L2", "wire.L3#2", "wire.L1.shared", "wire.L0#rewind.5"],
+        );
     }
 }

@@ -4,9 +4,9 @@ use store_core::{Custom, NewBody, UsageRecord, log::check_message};
 
 use super::message;
 use crate::{
-    issue::{Code, Issues},
+    issue::{IssueCode, Issues},
     json::Object,
-    lines::bad_field,
+    lines::note_bad_field,
 };
 
 /// The body of a line, and whether its entry is a side entry.
@@ -30,11 +30,11 @@ impl LineBody {
 /// Reads a line that is an object.
 pub(super) fn read(line: u64, object: &Object<'_>, issues: &mut Issues) -> LineBody {
     let Some(role) = object.text("role") else {
-        bad_field(issues, line, "`role` is not a string");
+        note_bad_field(issues, line, "`role` is not a string");
         return custom_of_line("line", object);
     };
-    body(line, &role, object, issues).unwrap_or_else(|detail| {
-        bad_field(issues, line, detail);
+    read_body(line, &role, object, issues).unwrap_or_else(|detail| {
+        note_bad_field(issues, line, detail);
         custom_of_line(&role, object)
     })
 }
@@ -44,7 +44,7 @@ fn custom_of_line(kind: &str, object: &Object<'_>) -> LineBody {
     LineBody::side_entry(Custom::new(format!("kimi-cli.{kind}"), object.without(&["role"])).into())
 }
 
-fn body(line: u64, role: &str, object: &Object<'_>, issues: &mut Issues) -> Result<LineBody, String> {
+fn read_body(line: u64, role: &str, object: &Object<'_>, issues: &mut Issues) -> Result<LineBody, String> {
     match role {
         "_checkpoint" => {
             let number = object.number("id").ok_or("`id` is not a whole number")?;
@@ -62,7 +62,7 @@ fn body(line: u64, role: &str, object: &Object<'_>, issues: &mut Issues) -> Resu
                 Ok(LineBody::in_tree(message.into()))
             }
             None => {
-                issues.add(line, Code::UnknownType, format!("the role `{role}`"), "kept as a custom entry");
+                issues.add(line, IssueCode::UnknownType, format!("the role `{role}`"), "kept as a custom entry");
                 Ok(custom_of_line(role, object))
             }
         },

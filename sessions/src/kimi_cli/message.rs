@@ -4,9 +4,9 @@ use store_core::{Block, BlockKind, Json, JsonMap, Message, Opaque, Role, ToolRes
 
 use super::parts;
 use crate::{
-    blocks::{Blocks, SourceCall, with_origin},
+    blocks::{MessageBlocks, SourceCall, with_provenance},
     issue::Issues,
-    json::{Object, list, text},
+    json::{Object, parse_json_array, parse_json_string},
 };
 
 /// The role of the line with the instructions. The format in the provenance of its message names this role, which
@@ -22,7 +22,7 @@ pub(super) const FAILURE_MARKER: &str = "<system>ERROR:";
 
 /// Reads the message of a line with this role. Returns `None` if no message has this role.
 pub(super) fn read(line: u64, role: &str, object: &Object<'_>, issues: &mut Issues) -> Option<Result<Message, String>> {
-    let mut reader = Reader { line, object, issues };
+    let mut reader = MessageReader { line, object, issues };
     Some(match role {
         SYSTEM_PROMPT_ROLE => reader.prompt(),
         "user" => reader.plain(Role::User),
@@ -33,39 +33,39 @@ pub(super) fn read(line: u64, role: &str, object: &Object<'_>, issues: &mut Issu
     })
 }
 
-struct Reader<'a, 'b> {
+struct MessageReader<'a, 'b> {
     line: u64,
     object: &'a Object<'b>,
     issues: &'a mut Issues,
 }
 
-impl Reader<'_, '_> {
+impl MessageReader<'_, '_> {
     fn prompt(&mut self) -> Result<Message, String> {
         let message = self.plain(Role::System)?;
-        Ok(with_origin(message, None, Some(&format!("kimi-cli.{SYSTEM_PROMPT_ROLE}"))))
+        Ok(with_provenance(message, None, Some(&format!("kimi-cli.{SYSTEM_PROMPT_ROLE}"))))
     }
 
     fn plain(&mut self, role: Role) -> Result<Message, String> {
         let object = self.object;
-        let mut blocks = Blocks::new(self.line, parts::origin(), self.issues);
+        let mut blocks = MessageBlocks::new(self.line, parts::origin(), self.issues);
         let calls = match object.raw("tool_calls") {
             None | Some("null") => Vec::new(),
-            Some(raw) => list(raw).ok_or("`tool_calls` is not a list")?,
+            Some(raw) => parse_json_array(raw).ok_or("`tool_calls` is not a list")?,
         };
         match object.raw("content") {
-            Some(raw) => parts::read(raw, &mut blocks)?,
+            Some(raw) => parts::read_content(raw, &mut blocks)?,
             None if calls.is_empty() => return Err("`content` is missing".to_owned()),
             None => {}
         }
         for raw in calls {
             if role == Role::Assistant {
-                call(raw, &mut blocks);
+                read_call(raw, &mut blocks);
             } else {
                 blocks.push_malformed(raw, "a call outside of an assistant message");
             }
         }
         let mut message = Message::new(role, blocks.list);
-        message.metadata = self.others(&["role", "content", "tool_calls"]);
+        message.metadata = self.remaining_fields(&["role", "content", "tool_calls"]);
         Ok(message)
     }
 
@@ -74,25 +74,25 @@ impl Reader<'_, '_> {
         let call = object.text("tool_call_id").filter(|id| !id.trim().is_empty());
         let call = call.ok_or("`tool_call_id` is missing")?;
         let content = object.raw("content").ok_or("`content` is missing")?;
-        let mut blocks = Blocks::new(self.line, parts::origin(), self.issues);
-        parts::read(content, &mut blocks)?;
+        let mut blocks = MessageBlocks::new(self.line, parts::origin(), self.issues);
+        parts::read_content(content, &mut blocks)?;
         let mut result = ToolResult::new(call, blocks.list);
         // kimi-cli writes this marker into the result of every failed call. If the wire file has the result, its value
         // replaces this one later.
         result.is_error = Some(first_text(&result.blocks).is_some_and(|text| text.starts_with(FAILURE_MARKER)));
         let mut message = Message::new(Role::Tool, vec![Block::new(BlockKind::ToolResult(result))]);
-        message.metadata = self.others(&["role", "content", "tool_call_id"]);
+        message.metadata = self.remaining_fields(&["role", "content", "tool_call_id"]);
         Ok(message)
     }
 
     /// The fields that no other part of the message contains.
-    fn others(&self, held: &[&str]) -> JsonMap {
-        let others = self.object.iter().filter(|(name, _)| !held.contains(name));
+    fn remaining_fields(&self, used: &[&str]) -> JsonMap {
+        let others = self.object.iter().filter(|(name, _)| !used.contains(name));
         others.filter_map(|(name, raw)| Some((name.to_owned(), Json::parse(raw).ok()?))).collect()
     }
 }
 
-fn call(raw: &str, blocks: &mut Blocks<'_>) {
+fn read_call(raw: &str, blocks: &mut MessageBlocks<'_>) {
     let Some(item) = Object::parse(raw) else { return blocks.push_malformed(raw, "a call that is not an object") };
     let Some(function) = item.object("function") else {
         return blocks.push_malformed(raw, "a call without a function");
@@ -119,15 +119,15 @@ pub(super) fn comparable_form(object: &Object<'_>) -> String {
     fields.sort_unstable();
     let mut out = String::new();
     for (name, raw) in fields {
-        let lone = || Some(single_text(raw).filter(|_| name == "content")?.as_str().to_owned());
-        let value = lone().or_else(|| Some(Json::parse(raw).ok()?.as_str().to_owned()));
+        let single = || Some(single_text(raw).filter(|_| name == "content")?.as_str().to_owned());
+        let value = single().or_else(|| Some(Json::parse(raw).ok()?.as_str().to_owned()));
         out += &format!("{name}:{}\n", value.unwrap_or_default());
     }
     out
 }
 
 fn single_text(raw: &str) -> Option<Json> {
-    let text = match list(raw)?.as_slice() {
+    let text = match parse_json_array(raw)?.as_slice() {
         [part] => {
             let part = Object::parse(part)?;
             part.text("text").filter(|_| part.text("type").as_deref() == Some("text"))?
@@ -139,10 +139,10 @@ fn single_text(raw: &str) -> Option<Json> {
 
 /// The text of a message or of the input of a turn, for comparisons. It is `None` if there is no text.
 pub(super) fn plain_text(content: &str) -> Option<String> {
-    if let Some(text) = text(content) {
+    if let Some(text) = parse_json_string(content) {
         return Some(text);
     }
-    let texts = list(content)?.into_iter().filter_map(|part| Object::parse(part)?.text("text"));
+    let texts = parse_json_array(content)?.into_iter().filter_map(|part| Object::parse(part)?.text("text"));
     let texts: Vec<_> = texts.collect();
     (!texts.is_empty()).then(|| texts.join("\n"))
 }

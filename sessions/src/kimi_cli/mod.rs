@@ -2,8 +2,8 @@
 //! subagents.
 //!
 //! ```text
-//! context_1 … context_N, context   lines of the conversation; continuation, history: how the files become one tree
-//! wire                             times and failures (wire_matches), and a side entry for each record
+//! context_1 … context_N, context   lines of the conversation; `history` joins these files into one tree
+//! wire                             times and failures (see `wire_matches`), and a side entry for each record
 //! state.json, other files          a side entry for each file
 //! subagents/ID/                    a session of its own, which becomes a child thread
 //! ```

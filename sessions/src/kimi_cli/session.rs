@@ -5,58 +5,58 @@ use store_core::{EntryId, Timestamp};
 use super::{
     context_line::ContextLine,
     drafts::KimiDrafts,
-    folder::{WIRE, is_context},
+    folder::{WIRE_FILE_NAME, is_context},
     history::{History, StoredDecision},
-    ids::{self, Ids},
+    ids::{self, FileLineIds},
     state::WholeFile,
-    wire::Record,
+    wire::WireRecord,
     wire_matches::{HistoryLine, WireMatches},
 };
 use crate::{
     error::Result,
-    format::{Drafts, Session, SessionInfo, Stored},
+    format::{Drafts, Session, SessionInfo, StoredEntries},
     provenance::{FileProvenance, Provenance, ReimportedLine},
     source::Source,
 };
 
-/// A file of lines.
+/// A file with one JSON object on each line, and what the first pass found in it.
 pub(super) struct LineFile<T> {
     pub(super) source: Source,
     pub(super) provenance: FileProvenance,
     /// The offset at which each line ends, without its line end.
-    pub(super) ends: Vec<u64>,
-    /// When it was last written.
+    pub(super) line_ends: Vec<u64>,
+    /// When the file was last written.
     pub(super) modified: Option<Timestamp>,
     /// What the import keeps of each line between the two passes.
     pub(super) rows: Vec<T>,
 }
 
-/// A session.
+/// A session of kimi-cli that the first pass has read.
 pub(super) struct KimiSession {
     pub(super) info: SessionInfo,
     /// The contexts that are not empty, the oldest first.
     pub(super) contexts: Vec<LineFile<ContextLine>>,
-    pub(super) wire: Option<LineFile<Record>>,
+    pub(super) wire: Option<LineFile<WireRecord>>,
     /// The state and the unknown files, each with the prefix of the id of its entry.
     pub(super) whole_files: Vec<(&'static str, WholeFile)>,
     /// Whether the current context is empty.
     pub(super) is_cleared: bool,
-    pub(super) plan: Plan,
+    pub(super) layout: ThreadLayout,
 }
 
 /// How the files of a session form one thread.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
+pub(super) struct ThreadLayout {
     pub(super) history: History,
     pub(super) wire_matches: WireMatches,
     /// The ids of the lines of each context.
-    pub(super) ids: Vec<Ids>,
-    pub(super) wire_ids: Ids,
+    pub(super) ids: Vec<FileLineIds>,
+    pub(super) wire_ids: FileLineIds,
     /// The provenance as this import writes it.
     pub(super) provenance: Provenance,
 }
 
-impl Plan {
+impl ThreadLayout {
     /// The id of the entry that represents a line of a context.
     pub(super) fn line_id(&self, (file, row): HistoryLine) -> Result<Option<EntryId>> {
         let line = u64::try_from(row).unwrap_or(u64::MAX).saturating_add(1);
@@ -73,29 +73,29 @@ impl Plan {
 }
 
 impl KimiSession {
-    /// Plans how the files form one thread. What is already stored stays as it is.
-    pub(super) fn plan(&self, stored: &Stored) -> Plan {
-        let taken = Ids::taken(stored);
+    /// Finds out how the files form one thread. What is already stored stays as it is.
+    pub(super) fn layout(&self, stored: &StoredEntries) -> ThreadLayout {
+        let ids_in_use = FileLineIds::ids_in_use(stored);
         let known: Vec<_> = stored.provenance.iter().flat_map(contexts_of).collect();
         let mut provenance = self.info.provenance.clone();
         let mut ids = Vec::new();
         for (position, context) in self.contexts.iter().enumerate() {
-            let prefix = Ids::prefix(position) + "L";
-            let reimported = stored.reimported(known.get(position).copied(), &context.ends, &prefix);
-            ids.push(Ids::context(position, &taken, &reimported));
+            let prefix = FileLineIds::prefix(position) + "L";
+            let reimported = stored.reimported(known.get(position).copied(), &context.line_ends, &prefix);
+            ids.push(FileLineIds::context(position, &ids_in_use, &reimported));
             set_reimported(&mut provenance, &context.provenance, reimported);
         }
-        let wire_known = stored.provenance.as_ref().and_then(|provenance| provenance.named(WIRE));
-        let ends = self.wire.as_ref().map_or(&[][..], |wire| &wire.ends);
-        let reimported_wire = stored.reimported(wire_known, ends, ids::WIRE_PREFIX);
-        let wire_ids = Ids::wire(&taken, &reimported_wire);
+        let wire_known = stored.provenance.as_ref().and_then(|provenance| provenance.file_named(WIRE_FILE_NAME));
+        let line_ends = self.wire.as_ref().map_or(&[][..], |wire| &wire.line_ends);
+        let reimported_wire = stored.reimported(wire_known, line_ends, ids::WIRE_PREFIX);
+        let wire_ids = FileLineIds::wire(&ids_in_use, &reimported_wire);
         if let Some(wire) = &self.wire {
             set_reimported(&mut provenance, &wire.provenance, reimported_wire);
         }
         let rows: Vec<_> = self.contexts.iter().map(|context| context.rows.as_slice()).collect();
         let history = History::of(&rows, &|decision| is_stored(&ids, stored, decision));
         let wire_matches = self.wire_matches(&history);
-        Plan { history, wire_matches, ids, wire_ids, provenance }
+        ThreadLayout { history, wire_matches, ids, wire_ids, provenance }
     }
 
     fn wire_matches(&self, history: &History) -> WireMatches {
@@ -132,24 +132,24 @@ impl Session for KimiSession {
                 return Ok(false);
             }
         }
-        match (known.named(WIRE), &self.wire) {
+        match (known.file_named(WIRE_FILE_NAME), &self.wire) {
             (Some(known), Some(now)) => begins_with(now, known),
             (Some(known), None) => Ok(known.bytes == 0),
             (None, _) => Ok(true),
         }
     }
 
-    fn adopt(&mut self, stored: &Stored) {
-        self.plan = self.plan(stored);
+    fn adopt(&mut self, stored: &StoredEntries) {
+        self.layout = self.layout(stored);
     }
 
-    fn drafts<'a>(&'a self, stored: &'a Stored) -> Result<Box<dyn Drafts + 'a>> {
+    fn drafts<'a>(&'a self, stored: &'a StoredEntries) -> Result<Box<dyn Drafts + 'a>> {
         Ok(Box::new(KimiDrafts::new(self, stored)?))
     }
 
-    fn head(&self, _stored: &Stored) -> Option<EntryId> {
-        let head = self.plan.history.head().filter(|_| !self.is_cleared);
-        self.plan.node_id(head).ok().flatten()
+    fn head(&self, _stored: &StoredEntries) -> Option<EntryId> {
+        let head = self.layout.history.head().filter(|_| !self.is_cleared);
+        self.layout.node_id(head).ok().flatten()
     }
 }
 
@@ -162,7 +162,7 @@ fn begins_with<T>(now: &LineFile<T>, known: &FileProvenance) -> Result<bool> {
     if known.bytes == now.provenance.bytes {
         return Ok(known.sha256 == now.provenance.sha256);
     }
-    Ok(known.bytes < now.provenance.bytes && now.source.hash_of(known.bytes)?.as_ref() == Some(&known.sha256))
+    Ok(known.bytes < now.provenance.bytes && now.source.hash_of_first(known.bytes)?.as_ref() == Some(&known.sha256))
 }
 
 fn set_reimported(provenance: &mut Provenance, file: &FileProvenance, reimported: Vec<ReimportedLine>) {
@@ -171,7 +171,7 @@ fn set_reimported(provenance: &mut Provenance, file: &FileProvenance, reimported
     }
 }
 
-fn is_stored(ids: &[Ids], stored: &Stored, decision: StoredDecision) -> bool {
+fn is_stored(ids: &[FileLineIds], stored: &StoredEntries, decision: StoredDecision) -> bool {
     let line = |row: usize| u64::try_from(row).unwrap_or(u64::MAX).saturating_add(1);
     let (StoredDecision::Line(file, _)
     | StoredDecision::Reference(file, _)
@@ -184,5 +184,5 @@ fn is_stored(ids: &[Ids], stored: &Stored, decision: StoredDecision) -> bool {
         StoredDecision::Rewind(_, shared) => ids.rewind(shared),
         StoredDecision::OpenRewind(_, shared) => ids.open_rewind(shared),
     };
-    id.is_ok_and(|id| stored.has(&id))
+    id.is_ok_and(|id| stored.has_imported(&id))
 }

@@ -17,7 +17,7 @@ use crate::{
     issue::Issues,
     json::Object,
     lenient,
-    lines::bad_field,
+    lines::note_bad_field,
     provenance::{FileProvenance, IMPORT_LINE},
     source::hex,
 };
@@ -34,12 +34,12 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 pub(super) struct WholeFile {
     pub(super) provenance: FileProvenance,
     pub(super) custom: Custom,
-    content: Content,
+    content: ContentSource,
 }
 
 /// Where the bytes of a file are between the two passes.
 #[derive(Debug, Clone)]
-enum Content {
+enum ContentSource {
     /// In memory, because kimi-cli rewrites the state at every change.
     InMemory(Bytes),
     /// In the file, because there may be many files.
@@ -53,17 +53,21 @@ impl WholeFile {
         let name = Json::of(&found.name).map(|name| format!("{{\"name\":{name}}}"));
         let data = name.and_then(|data| Json::parse(&data)).unwrap_or_else(|_| Json::null());
         let custom = Custom::new("kimi-cli.file", data);
-        Ok(Some(Self { provenance: provenance(found, &bytes), custom, content: Content::File(found.path.clone()) }))
+        Ok(Some(Self {
+            provenance: provenance(found, &bytes),
+            custom,
+            content: ContentSource::File(found.path.clone()),
+        }))
     }
 
     /// The bytes that the first pass read. It is an error if the file has changed since.
     pub(super) fn bytes(&self) -> Result<Bytes> {
         let path = match &self.content {
-            Content::InMemory(bytes) => return Ok(bytes.clone()),
-            Content::File(path) => path,
+            ContentSource::InMemory(bytes) => return Ok(bytes.clone()),
+            ContentSource::File(path) => path,
         };
-        let same = read_if_small(path)?.filter(|bytes| hex(&Sha256::digest(bytes)) == self.provenance.sha256);
-        same.map(Bytes::from).ok_or_else(|| Error::Changed { path: path.clone() })
+        let unchanged = read_if_small(path)?.filter(|bytes| hex(&Sha256::digest(bytes)) == self.provenance.sha256);
+        unchanged.map(Bytes::from).ok_or_else(|| Error::Changed { path: path.clone() })
     }
 }
 
@@ -86,30 +90,33 @@ fn provenance(found: &FoundFile, bytes: &[u8]) -> FileProvenance {
 
 /// The state of a session.
 #[derive(Debug, Clone)]
-pub(super) struct State {
+pub(super) struct StateFile {
     pub(super) whole: WholeFile,
     /// The value for the metadata of the thread.
     pub(super) metadata: Option<Json>,
     pub(super) title: Option<String>,
 }
 
-impl State {
+impl StateFile {
     /// Reads the state. If it is not a JSON object, only its bytes are kept. Returns `None` if it is too large.
     pub(super) fn read(found: &FoundFile, issues: &mut Issues) -> Result<Option<Self>> {
         let Some(bytes) = read_if_small(&found.path)?.map(Bytes::from) else { return Ok(None) };
         let custom = Custom::new(IMPORT_LINE, Json::null());
-        let mut whole =
-            WholeFile { provenance: provenance(found, &bytes), custom, content: Content::InMemory(bytes.clone()) };
+        let mut whole = WholeFile {
+            provenance: provenance(found, &bytes),
+            custom,
+            content: ContentSource::InMemory(bytes.clone()),
+        };
         issues.set_file(found.name.clone());
         let lenient = lenient::read(&bytes);
         let Some(object) = Object::parse(&lenient.text) else {
-            bad_field(issues, 1, "the state is not a JSON object");
+            note_bad_field(issues, 1, "the state is not a JSON object");
             return Ok(Some(Self { whole, metadata: None, title: None }));
         };
         let data = Json::parse(&lenient.text).ok();
         let title = object.text("custom_title").filter(|title| !title.trim().is_empty());
         if object.has("custom_title") && object.text("custom_title").is_none() {
-            bad_field(issues, 1, "`custom_title` is not a string");
+            note_bad_field(issues, 1, "`custom_title` is not a string");
         }
         drop(lenient);
         whole.custom = Custom::new("kimi-cli.state", data.clone().unwrap_or_else(Json::null));

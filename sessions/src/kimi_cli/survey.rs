@@ -9,50 +9,50 @@ use store_core::{JsonMap, ThreadFields};
 
 use super::{
     context_line::ContextLine,
-    folder::{CONTEXT, Folder, FoundFile, modified},
+    folder::{CONTEXT_FILE_NAME, FoundFile, SessionFolder, modification_time},
     line,
-    session::{KimiSession, LineFile, Plan},
-    state::{State, WholeFile},
-    wire::{self, Record},
+    session::{KimiSession, LineFile, ThreadLayout},
+    state::{StateFile, WholeFile},
+    wire::{self, WireRecord},
 };
 use crate::{
     blocks::cut_to_1_kib,
     error::{Error, Result},
-    format::{Outcome, SessionInfo, Stored, Surveyed, thread_id},
-    issue::{Code, Issues},
-    json::quote,
+    format::{SessionInfo, StoredEntries, SurveyOutcome, SurveyedSession, first_valid_thread_id},
+    issue::{IssueCode, Issues},
+    json::json_string,
     options::{FormatName, ImportOptions},
     provenance::{FileProvenance, Provenance},
-    scan::{LineContent, Scan, scan},
+    scan::{LineContent, ScannedFile, scan},
     source::{Line, Source},
 };
 
 /// Runs the first pass over a session folder or a single context file.
-pub(crate) fn survey(path: &Path, options: &ImportOptions) -> Result<Outcome> {
-    let folder = if path.is_dir() { Folder::list(path)? } else { Folder::single_file(path) };
-    let mut open = vec![(path.to_owned(), name_of(path), folder)];
+pub(crate) fn survey(path: &Path, options: &ImportOptions) -> Result<SurveyOutcome> {
+    let folder = if path.is_dir() { SessionFolder::list(path)? } else { SessionFolder::single_file(path) };
+    let mut open = vec![(path.to_owned(), session_name(path), folder)];
     let mut sessions = Vec::new();
     while let Some((path, name, folder)) = open.pop() {
         for FoundFile { path, .. } in folder.subagents.iter().rev() {
-            open.push((path.clone(), format!("{name}.{}", name_of(path)), Folder::list(path)?));
+            open.push((path.clone(), format!("{name}.{}", session_name(path)), SessionFolder::list(path)?));
         }
-        let mut reader = Reader::new(options);
+        let mut reader = SessionReader::new(options);
         if !reader.read(&folder)? {
-            return Ok(Outcome::Refused(reader.issues));
+            return Ok(SurveyOutcome::Refused(reader.issues));
         }
         sessions.push(reader.finish(path, &name, !sessions.is_empty())?);
     }
-    Ok(Outcome::Sessions(sessions))
+    Ok(SurveyOutcome::Sessions(sessions))
 }
 
 /// The name of a session: the name of its folder, even if only the `context.jsonl` in that folder is imported. For any
 /// other single file it is the name of the file without its extensions.
-fn name_of(path: &Path) -> String {
-    if path.file_name().is_some_and(|name| name == CONTEXT)
+fn session_name(path: &Path) -> String {
+    if path.file_name().is_some_and(|name| name == CONTEXT_FILE_NAME)
         && let Ok(whole) = std::path::absolute(path)
         && let Some(folder) = whole.parent()
     {
-        return name_of(folder);
+        return session_name(folder);
     }
     let named = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = named.or_else(|| {
@@ -67,19 +67,20 @@ fn name_of(path: &Path) -> String {
     stem.strip_suffix(".jsonl").unwrap_or(stem).to_owned()
 }
 
-struct Reader<'a> {
+/// Reads the files of one session.
+struct SessionReader<'a> {
     options: &'a ImportOptions,
     issues: Issues,
     /// The provenance of all files, in the order of their entries.
     provenance: Vec<FileProvenance>,
     contexts: Vec<LineFile<ContextLine>>,
-    wire: Option<LineFile<Record>>,
+    wire: Option<LineFile<WireRecord>>,
     version: Option<String>,
-    state: Option<State>,
+    state: Option<StateFile>,
     whole_files: Vec<(&'static str, WholeFile)>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> SessionReader<'a> {
     fn new(options: &'a ImportOptions) -> Self {
         Self {
             options,
@@ -94,15 +95,21 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads every file. Returns false if the session is refused.
-    fn read(&mut self, folder: &Folder) -> Result<bool> {
+    fn read(&mut self, folder: &SessionFolder) -> Result<bool> {
         for found in &folder.contexts {
-            let Some(read) = read_line_file(found, self.options, &mut self.issues, row)? else { return Ok(false) };
+            let Some(read) = read_line_file(found, self.options, &mut self.issues, describe_line)? else {
+                return Ok(false);
+            };
             self.provenance.push(read.provenance.clone());
             self.contexts.push(read);
         }
         if self.provenance.iter().all(|file| file.blank.count() == file.lines) {
             self.issues.set_file(None);
-            self.issues.add_for_file(Code::EmptyFile, "the contexts are empty or contain only blank lines", "refused");
+            self.issues.add_for_file(
+                IssueCode::EmptyFile,
+                "the contexts are empty or contain only blank lines",
+                "refused",
+            );
             return Ok(false);
         }
         if let Some(found) = &folder.wire {
@@ -110,9 +117,9 @@ impl<'a> Reader<'a> {
             let record = |line: &Line, content: LineContent<'_>, issues: &mut Issues| match content {
                 LineContent::Object(object) => {
                     version = version.take().or_else(|| wire::version(&object));
-                    Record::read(line.number, &object, issues)
+                    WireRecord::read(line.number, &object, issues)
                 }
-                LineContent::Blank | LineContent::Broken => Record::other(),
+                LineContent::Blank | LineContent::Broken => WireRecord::without_event(),
             };
             let Some(read) = read_line_file(found, self.options, &mut self.issues, record)? else { return Ok(false) };
             self.version = version.or_else(|| Some(wire::FIRST_VERSION.to_owned()));
@@ -120,18 +127,18 @@ impl<'a> Reader<'a> {
             self.wire = Some(read);
         }
         if let Some(found) = &folder.state {
-            self.state = State::read(found, &mut self.issues)?;
+            self.state = StateFile::read(found, &mut self.issues)?;
             let whole = self.state.as_ref().map(|state| state.whole.clone());
-            self.keep("state", found, whole)?;
+            self.keep_whole_file("state", found, whole)?;
         }
         for found in &folder.others {
-            self.keep("file", found, WholeFile::read(found)?)?;
+            self.keep_whole_file("file", found, WholeFile::read(found)?)?;
         }
         self.issues.set_file(None);
         Ok(true)
     }
 
-    fn keep(&mut self, prefix: &'static str, found: &FoundFile, whole: Option<WholeFile>) -> Result<()> {
+    fn keep_whole_file(&mut self, prefix: &'static str, found: &FoundFile, whole: Option<WholeFile>) -> Result<()> {
         if let Some(whole) = whole {
             self.provenance.push(whole.provenance.clone());
             self.whole_files.push((prefix, whole));
@@ -140,17 +147,17 @@ impl<'a> Reader<'a> {
         let bytes = std::fs::metadata(&found.path).map_err(Error::io(&found.path))?.len();
         self.issues.set_file(found.name.clone());
         let detail = format!("a file of {bytes} bytes that is not part of the conversation");
-        self.issues.add_for_file(Code::UnknownType, detail, "left out: the store has no blobs to hold it");
+        self.issues.add_for_file(IssueCode::UnknownType, detail, "left out: the store has no blobs to hold it");
         Ok(())
     }
 
-    fn finish(self, path: PathBuf, name: &str, is_child: bool) -> Result<Surveyed> {
+    fn finish(self, path: PathBuf, name: &str, is_child: bool) -> Result<SurveyedSession> {
         let Self { mut issues, provenance, contexts, wire, version, state, whole_files, .. } = self;
         let first_record = wire.iter().flat_map(|wire| &wire.rows).find_map(|record| record.time);
         let mut fields = ThreadFields::default();
-        fields.metadata = JsonMap::from([("session_id".to_owned(), quote(&cut_to_1_kib(&name_of(&path))))]);
+        fields.metadata = JsonMap::from([("session_id".to_owned(), json_string(&cut_to_1_kib(&session_name(&path))))]);
         if let Some(version) = &version {
-            fields.metadata.insert("version".to_owned(), quote(&cut_to_1_kib(version)));
+            fields.metadata.insert("version".to_owned(), json_string(&cut_to_1_kib(version)));
         }
         if let Some(state) = state {
             fields.title = state.title;
@@ -160,19 +167,20 @@ impl<'a> Reader<'a> {
             file: path,
             format: FormatName::KimiCli.name(),
             version,
-            thread: thread_id(&[name, "session"])?,
+            thread: first_valid_thread_id(&[name, "session"])?,
             is_child,
             fields,
-            at: first_record.or_else(|| contexts.first()?.modified),
+            created_at: first_record.or_else(|| contexts.first()?.modified),
             provenance: Provenance(provenance),
         };
         let is_cleared = contexts.last().is_some_and(|context| context.provenance.bytes == 0);
         let contexts = contexts.into_iter().filter(|context| context.provenance.bytes > 0).collect();
-        let mut session = KimiSession { info, contexts, wire, whole_files, is_cleared, plan: Plan::default() };
-        session.plan = session.plan(&Stored::default());
-        note_pairs(&session, &mut issues);
+        let mut session =
+            KimiSession { info, contexts, wire, whole_files, is_cleared, layout: ThreadLayout::default() };
+        session.layout = session.layout(&StoredEntries::default());
+        note_unpaired_calls(&session, &mut issues);
         issues.set_file(None);
-        Ok(Surveyed { session: Box::new(session), issues })
+        Ok(SurveyedSession { session: Box::new(session), issues })
     }
 }
 
@@ -186,42 +194,47 @@ fn read_line_file<T>(
     let source = Source::new(found.path.clone(), options.max_line);
     let mut rows = Vec::new();
     let mut take = |line: &Line, content: LineContent<'_>, issues: &mut Issues| rows.push(read(line, content, issues));
-    let Some(Scan { provenance, ends }) = scan(&source, found.name.as_ref(), issues, &mut take)? else {
+    let Some(ScannedFile { provenance, line_ends }) = scan(&source, found.name.as_ref(), issues, &mut take)? else {
         return Ok(None);
     };
-    Ok(Some(LineFile { source, provenance, ends, modified: modified(&found.path), rows }))
+    Ok(Some(LineFile { source, provenance, line_ends, modified: modification_time(&found.path), rows }))
 }
 
 /// Describes a line of a context.
-fn row(line: &Line, content: LineContent<'_>, issues: &mut Issues) -> ContextLine {
+fn describe_line(line: &Line, content: LineContent<'_>, issues: &mut Issues) -> ContextLine {
     match content {
         LineContent::Object(object) => ContextLine::of(line, &object, &line::read(line.number, &object, issues)),
-        LineContent::Blank | LineContent::Broken => ContextLine::bare(line),
+        LineContent::Blank | LineContent::Broken => ContextLine::blank_or_broken(line),
     }
 }
 
 /// Notes calls without a result and results without a call. Each file contains a complete history, so a call and its
 /// result are looked for in the same file, including the lines that the file repeats from earlier files.
-fn note_pairs(session: &KimiSession, issues: &mut Issues) {
+fn note_unpaired_calls(session: &KimiSession, issues: &mut Issues) {
     for (file, context) in session.contexts.iter().enumerate() {
         issues.set_file(context.provenance.name.clone());
         let called: HashSet<_> = context.rows.iter().flat_map(|row| &row.calls).collect();
         let answered: HashSet<_> = context.rows.iter().filter_map(|row| row.answered_call.as_ref()).collect();
         let mut noted = HashSet::new();
         for (at, row) in context.rows.iter().enumerate() {
-            if !session.plan.history.is_new((file, at)) {
+            if !session.layout.history.is_new((file, at)) {
                 continue;
             }
             let line = u64::try_from(at).unwrap_or(u64::MAX).saturating_add(1);
             for id in row.calls.iter().filter(|id| !answered.contains(id)) {
                 if noted.insert(id) {
-                    issues.add(line, Code::OpenCall, format!("no result for call `{id}`"), "kept; the context adds it");
+                    issues.add(
+                        line,
+                        IssueCode::OpenCall,
+                        format!("no result for call `{id}`"),
+                        "kept; the context adds it",
+                    );
                 }
             }
             for id in row.answered_call.iter().filter(|id| !called.contains(id)) {
                 if noted.insert(id) {
                     let action = "kept; the context leaves it out";
-                    issues.add(line, Code::OrphanResult, format!("no call for result `{id}`"), action);
+                    issues.add(line, IssueCode::OrphanResult, format!("no call for result `{id}`"), action);
                 }
             }
         }

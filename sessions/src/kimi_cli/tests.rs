@@ -7,16 +7,16 @@ use store_core::{Body, NewBody, NewEntry};
 use super::{encode, survey};
 use crate::{
     error::Error,
-    format::{Outcome, Session, Stored},
+    format::{Session, StoredEntries, SurveyOutcome},
     issue::Issues,
     json::Object,
-    lines::body_of,
+    lines::stored_body,
     options::ImportOptions,
     provenance::{FileProvenance, LastLine},
 };
 
-fn drafts(session: &dyn Session) -> Vec<NewEntry> {
-    let stored = Stored::default();
+fn draft_entries(session: &dyn Session) -> Vec<NewEntry> {
+    let stored = StoredEntries::default();
     let mut drafts = session.drafts(&stored).unwrap();
     let mut entries = Vec::new();
     while let Some(draft) = drafts.next(&mut Issues::default()).unwrap() {
@@ -26,7 +26,7 @@ fn drafts(session: &dyn Session) -> Vec<NewEntry> {
 }
 
 /// The bytes of the line that an entry represents.
-fn line(entry: &NewEntry, by_id: &HashMap<&str, &NewEntry>) -> Vec<u8> {
+fn line_bytes(entry: &NewEntry, by_id: &HashMap<&str, &NewEntry>) -> Vec<u8> {
     if let Some(raw) = entry.origin.as_ref().and_then(|origin| origin.raw.as_ref()) {
         return raw.to_vec();
     }
@@ -34,24 +34,24 @@ fn line(entry: &NewEntry, by_id: &HashMap<&str, &NewEntry>) -> Vec<u8> {
         && custom.kind == "kimi-cli.shared"
     {
         let original = Object::parse(custom.data.as_str()).unwrap().text("entry").unwrap();
-        return line(by_id[original.as_str()], by_id);
+        return line_bytes(by_id[original.as_str()], by_id);
     }
-    let body: Body = body_of(&entry.body).unwrap();
-    encode::line(&body).or_else(|| encode::wire(&body)).unwrap().into_bytes()
+    let body: Body = stored_body(&entry.body).unwrap();
+    encode::encode_context_line(&body).or_else(|| encode::encode_wire_record(&body)).unwrap().into_bytes()
 }
 
-fn file(provenance: &FileProvenance, prefix: &str, entries: &[NewEntry]) -> Vec<u8> {
+fn file_bytes(provenance: &FileProvenance, prefix: &str, entries: &[NewEntry]) -> Vec<u8> {
     let by_id: HashMap<_, _> = entries.iter().map(|entry| (entry.id.as_ref().unwrap().as_str(), entry)).collect();
     let mut out = if provenance.bom { b"\xef\xbb\xbf".to_vec() } else { Vec::new() };
     for number in 1..=provenance.lines {
         if provenance.blank.contains(number) {
-            out.extend(provenance.spaces_of(number).as_bytes());
+            out.extend(provenance.white_space_of(number).as_bytes());
         } else {
             let id = format!("{prefix}L{number}");
             let shared = format!("{id}.shared");
             let entry = by_id.get(id.as_str()).or_else(|| by_id.get(shared.as_str())).unwrap();
             assert_eq!(entry.origin.as_ref().unwrap().line, number);
-            out.extend(line(entry, &by_id));
+            out.extend(line_bytes(entry, &by_id));
         }
         if provenance.crlf.contains(number) {
             out.push(b'\r');
@@ -65,12 +65,12 @@ fn file(provenance: &FileProvenance, prefix: &str, entries: &[NewEntry]) -> Vec<
 
 /// Checks every file of a session. Returns how many lines of contexts and wires keep their raw bytes, and how many
 /// lines there are.
-fn check(path: &Path) -> (usize, usize) {
-    let Outcome::Sessions(sessions) = survey(path, &ImportOptions::default()).unwrap() else { panic!("refused") };
+fn check_round_trip(path: &Path) -> (usize, usize) {
+    let SurveyOutcome::Sessions(sessions) = survey(path, &ImportOptions::default()).unwrap() else { panic!("refused") };
     let mut counts = (0, 0);
     for surveyed in sessions {
         let info = surveyed.session.info();
-        let entries = drafts(&*surveyed.session);
+        let entries = draft_entries(&*surveyed.session);
         let mut position = 0;
         for provenance in &info.provenance.0 {
             let name = provenance.name.as_deref().unwrap_or_default();
@@ -92,7 +92,7 @@ fn check(path: &Path) -> (usize, usize) {
                     if position == 1 { String::new() } else { format!("{position}.") }
                 }
             };
-            let found = file(provenance, &prefix, &entries);
+            let found = file_bytes(provenance, &prefix, &entries);
             assert_eq!(String::from_utf8_lossy(&found), String::from_utf8_lossy(&bytes), "{path:?}: {name}");
             assert!(found == bytes, "{path:?}: {name}");
         }
@@ -119,7 +119,7 @@ fn every_file_round_trips() {
         ("kimi-cli/rotated", 22, 47),
         ("bad/kimi-context", 8, 13),
     ] {
-        assert_eq!(check(&fixtures.join(name)), (raw, lines), "{name}");
+        assert_eq!(check_round_trip(&fixtures.join(name)), (raw, lines), "{name}");
     }
 }
 
@@ -136,7 +136,7 @@ fn odd_files_round_trip() {
     std::fs::write(path("wire.jsonl"), "{\"type\": \"metadata\"}\n\n[]\n{\"timestamp\": 1.5}\n").unwrap();
     std::fs::write(path("uploads/a.bin"), b"\x00\x01").unwrap();
     std::fs::write(path("state.json"), "[1]").unwrap();
-    assert_eq!(check(folder.path()).1, 8);
+    assert_eq!(check_round_trip(folder.path()).1, 8);
 }
 
 #[test]
@@ -147,8 +147,8 @@ fn whole_files_are_read_one_after_the_other() {
         std::fs::write(path(name), name).unwrap();
     }
     std::fs::write(path("context.jsonl"), "{\"role\":\"user\",\"content\":\"a\"}\n").unwrap();
-    let Outcome::Sessions(sessions) = survey(folder.path(), &ImportOptions::default()).unwrap() else { panic!() };
-    let stored = Stored::default();
+    let SurveyOutcome::Sessions(sessions) = survey(folder.path(), &ImportOptions::default()).unwrap() else { panic!() };
+    let stored = StoredEntries::default();
     let mut drafts = sessions[0].session.drafts(&stored).unwrap();
     let mut next = || drafts.next(&mut Issues::default());
     let raw = |entry: NewEntry| entry.origin.unwrap().raw.unwrap();

@@ -5,9 +5,9 @@ use store_core::{Custom, NewBody, Timestamp};
 
 use super::{context_line::hash, message::plain_text};
 use crate::{
-    issue::{Code, Issues},
+    issue::{IssueCode, Issues},
     json::Object,
-    lines::bad_field,
+    lines::note_bad_field,
     time,
 };
 
@@ -16,14 +16,14 @@ pub(super) const FIRST_VERSION: &str = "1.1";
 
 /// What the import keeps of a record between the two passes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct WireRecord {
     pub(super) time: Option<Timestamp>,
-    pub(super) event: Event,
+    pub(super) event: WireEvent,
 }
 
 /// What a record is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Event {
+pub(super) enum WireEvent {
     /// A turn begins, with the hash of what the user said.
     Turn(Option<u64>),
     /// A request to the model begins.
@@ -43,45 +43,45 @@ pub(super) enum Event {
     Other,
 }
 
-impl Record {
+impl WireRecord {
     /// A line without a record, such as a blank line.
-    pub(super) const fn other() -> Self {
-        Self { time: None, event: Event::Other }
+    pub(super) const fn without_event() -> Self {
+        Self { time: None, event: WireEvent::Other }
     }
 
     /// Reads a record, and notes what is wrong with its line.
     pub(super) fn read(line: u64, object: &Object<'_>, issues: &mut Issues) -> Self {
         if is_metadata(object) {
-            return Self::other();
+            return Self::without_event();
         }
         let time = object.raw("timestamp").and_then(time::read);
         if time.is_none() {
-            issues.add(line, Code::BadTime, "the time cannot be read", "the previous time is used");
+            issues.add(line, IssueCode::BadTime, "the time cannot be read", "the previous time is used");
         }
         let message = object.object("message");
         let kind = message.as_ref().and_then(|message| message.text("type"));
         let Some((message, kind)) = message.zip(kind) else {
-            bad_field(issues, line, "`message` is not an object with a type");
-            return Self { time, event: Event::Other };
+            note_bad_field(issues, line, "`message` is not an object with a type");
+            return Self { time, event: WireEvent::Other };
         };
         let event = message.object("payload").and_then(|payload| event(&kind, &payload));
-        Self { time, event: event.unwrap_or(Event::Other) }
+        Self { time, event: event.unwrap_or(WireEvent::Other) }
     }
 }
 
-fn event(kind: &str, payload: &Object<'_>) -> Option<Event> {
+fn event(kind: &str, payload: &Object<'_>) -> Option<WireEvent> {
     Some(match kind {
         "TurnBegin" => {
             let said = payload.raw("user_input").and_then(plain_text);
-            Event::Turn(said.map(|text| hash(&text)))
+            WireEvent::Turn(said.map(|text| hash(&text)))
         }
-        "StepBegin" => Event::Step,
-        "ContentPart" => Event::Part,
-        "ToolCall" => Event::Call(payload.text("id")?),
+        "StepBegin" => WireEvent::Step,
+        "ContentPart" => WireEvent::Part,
+        "ToolCall" => WireEvent::Call(payload.text("id")?),
         "ToolResult" => {
             let returned = payload.object("return_value");
             let is_error = returned.and_then(|returned| returned.bool("is_error"));
-            Event::Result { id: payload.text("tool_call_id")?, is_error }
+            WireEvent::Result { id: payload.text("tool_call_id")?, is_error }
         }
         _ => return None,
     })

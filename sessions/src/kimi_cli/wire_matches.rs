@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 use store_core::{Role, Timestamp};
 
 use super::{
-    context_line::{ContextLine, Kind},
-    wire::{Event, Record},
+    context_line::{ContextLine, ContextLineKind},
+    wire::{WireEvent, WireRecord},
 };
 
 /// A line of the history: the number of the file and the number of the line, both from 0.
@@ -27,13 +27,13 @@ pub(super) struct WireMatches {
 
 impl WireMatches {
     /// Matches `lines` in their order. They are the lines that do not repeat a line of an earlier file.
-    pub(super) fn of(lines: &[(HistoryLine, &ContextLine)], records: &[Record]) -> Self {
+    pub(super) fn of(lines: &[(HistoryLine, &ContextLine)], records: &[WireRecord]) -> Self {
         let mut matcher = Matcher {
             records,
             turns: turns(lines, records),
             unique_answers: unique_answers(lines, records),
             turn_range: (0, 0),
-            used: HashSet::new(),
+            matched_records: HashSet::new(),
             line_of_record: HashMap::new(),
             wire_matches: Self::default(),
         };
@@ -52,14 +52,14 @@ impl WireMatches {
 
 /// Finds the matches, from the first line to the last.
 struct Matcher<'a> {
-    records: &'a [Record],
+    records: &'a [WireRecord],
     /// For the line of a user message: the record with which the turn of this message begins.
     turns: HashMap<HistoryLine, usize>,
     /// For each call id that is answered by exactly one record and exactly one line: the record.
     unique_answers: HashMap<&'a str, usize>,
     /// The first record of the current turn, and the end of the turn. The range is empty while no turn is known.
     turn_range: (usize, usize),
-    used: HashSet<usize>,
+    matched_records: HashSet<usize>,
     /// The line that each record matches.
     line_of_record: HashMap<usize, HistoryLine>,
     wire_matches: WireMatches,
@@ -67,23 +67,23 @@ struct Matcher<'a> {
 
 impl Matcher<'_> {
     fn match_line(&mut self, at: HistoryLine, row: &ContextLine) {
-        let is_turn = |record: &Record| matches!(record.event, Event::Turn(_));
+        let is_turn = |record: &WireRecord| matches!(record.event, WireEvent::Turn(_));
         if let Some(&turn) = self.turns.get(&at) {
-            let behind = self.records.iter().skip(turn + 1).position(is_turn);
-            self.turn_range = (turn, behind.map_or(self.records.len(), |behind| turn + 1 + behind));
+            let next_turn = self.records.iter().skip(turn + 1).position(is_turn);
+            self.turn_range = (turn, next_turn.map_or(self.records.len(), |next_turn| turn + 1 + next_turn));
             return self.record_match(turn, at);
         }
         match row.kind {
-            Kind::Message(Role::Assistant) => self.match_assistant_line(at, row),
-            Kind::Message(Role::Tool) => self.match_result_line(at, row),
+            ContextLineKind::Message(Role::Assistant) => self.match_assistant_line(at, row),
+            ContextLineKind::Message(Role::Tool) => self.match_result_line(at, row),
             // A user message without a known turn ends the turn before it.
-            Kind::Message(Role::User) => self.turn_range = (0, 0),
+            ContextLineKind::Message(Role::User) => self.turn_range = (0, 0),
             _ => {}
         }
     }
 
     fn record_match(&mut self, record: usize, at: HistoryLine) {
-        self.used.insert(record);
+        self.matched_records.insert(record);
         self.line_of_record.insert(record, at);
         if let Some(time) = self.records.get(record).and_then(|record| record.time) {
             self.wire_matches.times.insert(at, time);
@@ -91,32 +91,38 @@ impl Matcher<'_> {
     }
 
     /// The first record of the current turn that fits and has no match yet.
-    fn search(&self, fits: impl Fn(&Event) -> bool) -> Option<usize> {
+    fn find_unmatched_record(&self, fits: impl Fn(&WireEvent) -> bool) -> Option<usize> {
         let (from, to) = self.turn_range;
         let mut records = self.records.iter().enumerate().take(to).skip(from);
-        records.find(|(at, record)| !self.used.contains(at) && fits(&record.event)).map(|(at, _)| at)
+        records.find(|(at, record)| !self.matched_records.contains(at) && fits(&record.event)).map(|(at, _)| at)
     }
 
     fn match_assistant_line(&mut self, at: HistoryLine, row: &ContextLine) {
         if !row.calls.is_empty() {
-            let calls: Vec<_> =
-                row.calls.iter().filter_map(|id| self.search(|event| *event == Event::Call(id.clone()))).collect();
+            let calls: Vec<_> = row
+                .calls
+                .iter()
+                .filter_map(|id| self.find_unmatched_record(|event| *event == WireEvent::Call(id.clone())))
+                .collect();
             // All of these calls are part of the line. The last call completed the line, so the line gets its time.
             return calls.into_iter().for_each(|call| self.record_match(call, at));
         }
-        let Some(first) = self.search(|event| *event == Event::Part) else { return };
+        let Some(first) = self.find_unmatched_record(|event| *event == WireEvent::Part) else { return };
         let step = self.records.iter().enumerate().take(self.turn_range.1).skip(first);
-        let parts = step.take_while(|(_, record)| record.event != Event::Step);
-        let parts: Vec<_> = parts.filter(|(_, record)| record.event == Event::Part).map(|(record, _)| record).collect();
+        let parts = step.take_while(|(_, record)| record.event != WireEvent::Step);
+        let parts: Vec<_> =
+            parts.filter(|(_, record)| record.event == WireEvent::Part).map(|(record, _)| record).collect();
         parts.into_iter().for_each(|part| self.record_match(part, at));
     }
 
     fn match_result_line(&mut self, at: HistoryLine, row: &ContextLine) {
         let Some(id) = &row.answered_call else { return };
-        let is_answer = |event: &Event| matches!(event, Event::Result { id: answered, .. } if answered == id);
+        let is_answer = |event: &WireEvent| matches!(event, WireEvent::Result { id: answered, .. } if answered == id);
         let unique_answers = || self.unique_answers.get(id.as_str()).copied();
-        let Some(record) = self.search(is_answer).or_else(unique_answers) else { return };
-        if let Some(Record { event: Event::Result { is_error: Some(is_error), .. }, .. }) = self.records.get(record) {
+        let Some(record) = self.find_unmatched_record(is_answer).or_else(unique_answers) else { return };
+        if let Some(WireRecord { event: WireEvent::Result { is_error: Some(is_error), .. }, .. }) =
+            self.records.get(record)
+        {
             self.wire_matches.failures.insert(at, *is_error);
         }
         self.record_match(record, at);
@@ -124,14 +130,14 @@ impl Matcher<'_> {
 }
 
 /// For each call id that is answered by exactly one record and exactly one line: the record.
-fn unique_answers<'a>(lines: &[(HistoryLine, &ContextLine)], records: &'a [Record]) -> HashMap<&'a str, usize> {
+fn unique_answers<'a>(lines: &[(HistoryLine, &ContextLine)], records: &'a [WireRecord]) -> HashMap<&'a str, usize> {
     let mut answers: HashMap<&str, usize> = HashMap::new();
     for id in lines.iter().filter_map(|(_, row)| row.answered_call.as_deref()) {
         *answers.entry(id).or_default() += 1;
     }
     let mut found: HashMap<&str, Vec<usize>> = HashMap::new();
     for (at, record) in records.iter().enumerate() {
-        if let Event::Result { id, .. } = &record.event {
+        if let WireEvent::Result { id, .. } = &record.event {
             found.entry(id).or_default().push(at);
         }
     }
@@ -144,10 +150,10 @@ fn unique_answers<'a>(lines: &[(HistoryLine, &ContextLine)], records: &'a [Recor
 
 /// Finds the turn that each user message begins. First, messages and turns with the same text are paired, in order.
 /// The messages and turns between two such pairs are then paired, in order, if there are equally many of both.
-fn turns(lines: &[(HistoryLine, &ContextLine)], records: &[Record]) -> HashMap<HistoryLine, usize> {
-    let user_lines: Vec<_> = lines.iter().filter(|(_, row)| row.kind == Kind::Message(Role::User)).collect();
+fn turns(lines: &[(HistoryLine, &ContextLine)], records: &[WireRecord]) -> HashMap<HistoryLine, usize> {
+    let user_lines: Vec<_> = lines.iter().filter(|(_, row)| row.kind == ContextLineKind::Message(Role::User)).collect();
     let turns = records.iter().enumerate().filter_map(|(at, record)| match record.event {
-        Event::Turn(text) => Some((at, text)),
+        WireEvent::Turn(text) => Some((at, text)),
         _ => None,
     });
     let turns: Vec<_> = turns.collect();
@@ -179,24 +185,24 @@ mod tests {
 
     use super::{HistoryLine, WireMatches};
     use crate::kimi_cli::{
-        context_line::{ContextLine, Kind, hash},
-        wire::{Event, Record},
+        context_line::{ContextLine, ContextLineKind, hash},
+        wire::{WireEvent, WireRecord},
     };
 
     /// Makes a line: `U:text` is a user message, `A` an assistant message, `A:id` one with a call, `T:id` a result.
     fn row(text: &str) -> ContextLine {
         let (role, what) = text.split_once(':').unwrap_or((text, ""));
         let mut row = ContextLine {
-            kind: Kind::Message(Role::Assistant),
-            bytes: (0, 0),
+            kind: ContextLineKind::Message(Role::Assistant),
+            fingerprint: (0, 0),
             content_hash: 0,
             text_hash: None,
             calls: Vec::new(),
             answered_call: None,
         };
         match role {
-            "U" => (row.kind, row.text_hash) = (Kind::Message(Role::User), Some(hash(what))),
-            "T" => (row.kind, row.answered_call) = (Kind::Message(Role::Tool), Some(what.to_owned())),
+            "U" => (row.kind, row.text_hash) = (ContextLineKind::Message(Role::User), Some(hash(what))),
+            "T" => (row.kind, row.answered_call) = (ContextLineKind::Message(Role::Tool), Some(what.to_owned())),
             _ if what.is_empty() => {}
             _ => row.calls.push(what.to_owned()),
         }
@@ -205,18 +211,18 @@ mod tests {
 
     /// Makes a record: `U:text` is a turn, `S` a step, `P` a part, `C:id` a call, `R:id` a result, `E:id` the result
     /// of a failed call. Its time is `at` milliseconds.
-    fn record(at: usize, text: &str) -> Record {
+    fn record(at: usize, text: &str) -> WireRecord {
         let (kind, what) = text.split_once(':').unwrap_or((text, ""));
-        let result = |is_error| Event::Result { id: what.to_owned(), is_error: Some(is_error) };
+        let result = |is_error| WireEvent::Result { id: what.to_owned(), is_error: Some(is_error) };
         let event = match kind {
-            "U" => Event::Turn(Some(hash(what))),
-            "S" => Event::Step,
-            "P" => Event::Part,
-            "C" => Event::Call(what.to_owned()),
+            "U" => WireEvent::Turn(Some(hash(what))),
+            "S" => WireEvent::Step,
+            "P" => WireEvent::Part,
+            "C" => WireEvent::Call(what.to_owned()),
             "R" => result(false),
             _ => result(true),
         };
-        Record { time: Timestamp::from_millis(at as u64).ok(), event }
+        WireRecord { time: Timestamp::from_millis(at as u64).ok(), event }
     }
 
     /// Checks the matches. `expected` has for each line the number of the record whose time it gets, or `-` for none,

@@ -6,32 +6,38 @@ use bytes::Bytes;
 use store_core::{Custom, EntryId, ImportOrigin, NewBody, NewEntry, ParentRef, Timestamp, log::check_message};
 
 use super::{
-    BodyAndTime, EarlierNodes, EncodableEntry, Ids, LineFormat, LinePosition, LineTime, ObjectLine, SourceLine,
-    body_of, session::LineSession,
+    BodyAndTime, EarlierNodes, EncodableEntry, LineFormat, LineIds, LinePosition, LineTime, ObjectLine, SourceLine,
+    session::LineSession, stored_body,
 };
 use crate::{
     error::{Error, Result},
-    format::{Draft, Drafts, Stored, short},
-    issue::{Code, Issues},
+    format::{Draft, Drafts, StoredEntries, short_digest},
+    issue::{IssueCode, Issues},
     json::Object,
     lenient,
     provenance::{IMPORT_LINE, Provenance},
     source::{Line, Lines, NextLine},
 };
 
+/// The drafts of a file, in the order in which they are appended.
 pub(super) struct LineDrafts<'a, F: LineFormat> {
     session: &'a LineSession<F>,
-    ids: Ids,
+    ids: LineIds,
     lines: Lines,
     provenance: Provenance,
+    /// Drafts that have not been returned yet.
     ready: VecDeque<Draft>,
     /// Lines whose parent has no draft yet, by the position of the parent in the tree.
     waiting: HashMap<usize, Vec<(usize, Line)>>,
+    /// For each node of the tree, whether it has a draft.
     appended: Vec<bool>,
-    last: Option<usize>,
+    /// The node that got a draft last.
+    last_node: Option<usize>,
+    /// The time of the previous entry.
     time: Option<Timestamp>,
     earlier: EarlierNodes,
-    header: bool,
+    /// Whether the header is still to come.
+    expects_header: bool,
 }
 
 impl<F: LineFormat> Drafts for LineDrafts<'_, F> {
@@ -41,15 +47,15 @@ impl<F: LineFormat> Drafts for LineDrafts<'_, F> {
                 return Ok(Some(draft));
             }
             match self.lines.next()? {
-                NextLine::Line(line) => self.take(line, issues),
-                NextLine::TooLong(_) | NextLine::End => return self.end(),
+                NextLine::Line(line) => self.add_line(line, issues),
+                NextLine::TooLong(_) | NextLine::End => return self.check_end(),
             }
         }
     }
 }
 
 impl<'a, F: LineFormat> LineDrafts<'a, F> {
-    pub(super) fn new(session: &'a LineSession<F>, stored: &Stored) -> Result<Self> {
+    pub(super) fn new(session: &'a LineSession<F>, stored: &StoredEntries) -> Result<Self> {
         let mut drafts = Self {
             session,
             ids: session.ids(stored),
@@ -58,28 +64,28 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
             ready: VecDeque::new(),
             waiting: HashMap::new(),
             appended: vec![false; session.tree.len()],
-            last: None,
-            time: session.info.at,
+            last_node: None,
+            time: session.info.created_at,
             earlier: EarlierNodes::default(),
-            header: session.has_header,
+            expects_header: session.has_header,
         };
         if !session.has_header {
             drafts.push_provenance("L0")?;
         }
         let digest = session.info.provenance.digest();
-        let grown = format!("L0#file.{}", short(&digest));
+        let grown_file_id = format!("L0#file.{}", short_digest(&digest));
         if let Some(known) = &stored.provenance
-            && (known.digest() != digest || stored.has(&EntryId::new(&grown)?))
+            && (known.digest() != digest || stored.has_imported(&EntryId::new(&grown_file_id)?))
         {
-            drafts.push_provenance(&grown)?;
+            drafts.push_provenance(&grown_file_id)?;
         }
         Ok(drafts)
     }
 
     /// Ends the pass. It is an error if the bytes are not those that the first pass read.
-    fn end(&mut self) -> Result<Option<Draft>> {
-        let known = self.session.info.provenance.file().map(|file| (file.bytes, file.sha256.as_str()));
-        let (bytes, hash) = self.lines.so_far();
+    fn check_end(&mut self) -> Result<Option<Draft>> {
+        let known = self.session.info.provenance.first_file().map(|file| (file.bytes, file.sha256.as_str()));
+        let (bytes, hash) = self.lines.bytes_and_hash();
         if known == Some((bytes, hash.as_str())) {
             return Ok(None);
         }
@@ -92,35 +98,35 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
         Ok(())
     }
 
-    fn take(&mut self, line: Line, issues: &mut Issues) {
+    fn add_line(&mut self, line: Line, issues: &mut Issues) {
         let source_line = usize::try_from(line.number - 1).ok().and_then(|at| self.session.source_lines.get(at));
         match source_line {
             None | Some(SourceLine::Blank) => {}
             Some(SourceLine::HeaderOrBroken) => self.push_header_or_broken(line),
             Some(SourceLine::Content(_)) => match self.session.nodes.get(&line.number) {
-                Some(&at) => self.node(at, line, issues),
-                None => self.side(line, issues),
+                Some(&at) => self.add_node(at, line, issues),
+                None => self.add_side_entry(line, issues),
             },
         }
     }
 
     fn push_header_or_broken(&mut self, line: Line) {
-        let is_header = std::mem::take(&mut self.header);
+        let is_header = std::mem::take(&mut self.expects_header);
         let body =
             if is_header { self.provenance.to_custom() } else { Custom::new(IMPORT_LINE, store_core::Json::null()) };
         self.push(line, body.into(), EntryPosition::side_entry(self.last_parent()));
     }
 
     fn last_parent(&self) -> ParentRef {
-        self.last.map_or(ParentRef::Root, |at| self.below(at))
+        self.last_node.map_or(ParentRef::Root, |at| self.parent_ref_to(at))
     }
 
-    fn below(&self, at: usize) -> ParentRef {
+    fn parent_ref_to(&self, at: usize) -> ParentRef {
         let id = self.session.tree.get(at).and_then(|node| self.ids.of(node.line));
         id.map_or(ParentRef::Root, |id| ParentRef::Entry(id.clone()))
     }
 
-    fn node(&mut self, at: usize, line: Line, issues: &mut Issues) {
+    fn add_node(&mut self, at: usize, line: Line, issues: &mut Issues) {
         if let Some(parent) = self.session.tree.parent(at).filter(|parent| !self.is_appended(*parent)) {
             self.waiting.entry(parent).or_default().push((at, line));
             return;
@@ -137,8 +143,8 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
     }
 
     fn append(&mut self, at: usize, line: Line, issues: &mut Issues) {
-        let parent = self.session.tree.parent(at).map_or(ParentRef::Root, |parent| self.below(parent));
-        let Some(body) = self.draft(&line, Some(at), issues) else { return };
+        let parent = self.session.tree.parent(at).map_or(ParentRef::Root, |parent| self.parent_ref_to(parent));
+        let Some(body) = self.read_body(&line, Some(at), issues) else { return };
         if self.session.format.keeps_messages()
             && let NewBody::Message(message) = &body
         {
@@ -152,15 +158,15 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
             let nearest = self.earlier.by_source_id.entry(source_id).or_insert(at);
             *nearest = at.max(*nearest);
         }
-        self.last = Some(at);
+        self.last_node = Some(at);
     }
 
-    fn side(&mut self, line: Line, issues: &mut Issues) {
-        let Some(body) = self.draft(&line, self.last, issues) else { return };
+    fn add_side_entry(&mut self, line: Line, issues: &mut Issues) {
+        let Some(body) = self.read_body(&line, self.last_node, issues) else { return };
         let lenient = lenient::read(&line.bytes);
         let object = Object::parse(&lenient.text).map(|object| ObjectLine { number: line.number, object });
         let parent = object.and_then(|line| self.session.format.side_parent(&line));
-        let parent = parent.and_then(|parent| self.earlier.by_source_id.get(&parent)).map(|at| self.below(*at));
+        let parent = parent.and_then(|parent| self.earlier.by_source_id.get(&parent)).map(|at| self.parent_ref_to(*at));
         let parent = parent.unwrap_or_else(|| self.last_parent());
         drop(lenient);
         self.push(line, body, EntryPosition::side_entry(parent));
@@ -168,17 +174,17 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
 
     /// Returns the body of a line, and notes its time. A body that the store would refuse becomes a custom body of
     /// the line's own type.
-    fn draft(&mut self, line: &Line, at: Option<usize>, issues: &mut Issues) -> Option<NewBody> {
+    fn read_body(&mut self, line: &Line, at: Option<usize>, issues: &mut Issues) -> Option<NewBody> {
         let lenient = lenient::read(&line.bytes);
         let object = Object::parse(&lenient.text)?;
         let line = ObjectLine { number: line.number, object };
         let position = LinePosition { tree: &self.session.tree, at, ids: &self.ids, earlier: &self.earlier };
-        let BodyAndTime { body, time } = self.session.format.draft(&line, &position, issues);
+        let BodyAndTime { body, time } = self.session.format.read_body_and_time(&line, &position, issues);
         match time {
             LineTime::At(time) => self.time = Some(time),
             LineTime::NotGiven => {}
             LineTime::Invalid => {
-                issues.add(line.number, Code::BadTime, "the time cannot be read", "the previous time is used")
+                issues.add(line.number, IssueCode::BadTime, "the time cannot be read", "the previous time is used")
             }
         }
         let refused = match &body {
@@ -189,7 +195,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
             _ => None,
         };
         let Some(error) = refused else { return Some(body) };
-        super::bad_field(issues, line.number, error.to_string());
+        super::note_bad_field(issues, line.number, error.to_string());
         let kind = line.object.text("type").unwrap_or_else(|| "line".to_owned());
         Some(Custom::new(format!("{}.{kind}", self.session.format.family()), line.object.without(&[])).into())
     }
@@ -214,14 +220,14 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
     fn is_reproducible(&self, line: &Line, id: &EntryId, body: &NewBody, entry_position: &EntryPosition) -> bool {
         // An entry without a time gets the time of the store. This time is not known here, and it would be part of
         // the encoded line.
-        let Some(body) = body_of(body).filter(|_| self.time.is_some()) else { return false };
+        let Some(body) = stored_body(body).filter(|_| self.time.is_some()) else { return false };
         let parent = match &entry_position.parent {
             ParentRef::Entry(parent) => Some(parent.as_str()),
             ParentRef::Head | ParentRef::Root => None,
         };
-        let typed =
+        let encodable =
             EncodableEntry { id: id.as_str(), parent, side: entry_position.side, timestamp: self.time, body: &body };
-        self.session.format.encode(&typed).is_some_and(|text| text.as_bytes() == line.bytes)
+        self.session.format.encode(&encodable).is_some_and(|text| text.as_bytes() == line.bytes)
     }
 }
 

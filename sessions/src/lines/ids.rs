@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use store_core::EntryId;
 
-use crate::{format::Stored, provenance::ReimportedLine};
+use crate::{format::StoredEntries, provenance::ReimportedLine};
 
 /// What a line is, and the id that it contains.
 #[derive(Debug)]
@@ -19,26 +19,26 @@ pub(crate) enum SourceLine {
 
 /// The entry ids of all lines.
 #[derive(Debug)]
-pub(crate) struct Ids(Vec<Option<EntryId>>);
+pub(crate) struct LineIds(Vec<Option<EntryId>>);
 
-impl Ids {
+impl LineIds {
     /// Assigns an id to every line that is not blank. No other line and no entry that the import did not write has
     /// this id.
-    pub(crate) fn assign(source_lines: &[SourceLine], stored: &Stored, reimported: &[ReimportedLine]) -> Self {
+    pub(crate) fn assign(source_lines: &[SourceLine], stored: &StoredEntries, reimported: &[ReimportedLine]) -> Self {
         let mut taken: HashSet<String> = stored.foreign.iter().map(|id| id.as_str().to_owned()).collect();
-        let mut give = |(at, source_line): (usize, &SourceLine)| {
+        let mut assign_one = |(at, source_line): (usize, &SourceLine)| {
             let line = u64::try_from(at).unwrap_or(u64::MAX).saturating_add(1);
             let source_id = match source_line {
                 SourceLine::Blank => return None,
                 SourceLine::HeaderOrBroken | SourceLine::Content(None) => None,
                 SourceLine::Content(Some(source_id)) => Some(source_id.as_str()),
             };
-            let again: Vec<_> = reimported.iter().filter(|reimported| reimported.line == line).collect();
-            let first = candidates(line, source_id, &again).find(|id| !taken.contains(id.as_str()))?;
+            let reimports: Vec<_> = reimported.iter().filter(|reimported| reimported.line == line).collect();
+            let first = candidates(line, source_id, &reimports).find(|id| !taken.contains(id.as_str()))?;
             taken.insert(first.as_str().to_owned());
             Some(first)
         };
-        Self(source_lines.iter().enumerate().map(&mut give).collect())
+        Self(source_lines.iter().enumerate().map(&mut assign_one).collect())
     }
 
     /// The id of a line. Lines are counted from 1.
@@ -52,27 +52,27 @@ impl Ids {
 fn candidates<'a>(
     line: u64,
     source_id: Option<&'a str>,
-    again: &[&ReimportedLine],
+    reimports: &[&ReimportedLine],
 ) -> impl Iterator<Item = EntryId> + 'a {
     let source_id = source_id.filter(|id| EntryId::new(id).is_ok());
-    let own = source_id.into_iter().flat_map(move |id| [id.to_owned(), format!("{id}#L{line}")]);
-    let skip_own = if again.iter().any(|reimported| !reimported.torn) { 2 } else { 0 };
-    let made = (1..).map(move |n| if n == 1 { format!("L{line}") } else { format!("L{line}#{n}") });
-    own.skip(skip_own).chain(made.skip(again.len())).filter_map(|id| EntryId::new(id).ok())
+    let ids_of_source = source_id.into_iter().flat_map(move |id| [id.to_owned(), format!("{id}#L{line}")]);
+    let skip_own = if reimports.iter().any(|reimported| !reimported.torn) { 2 } else { 0 };
+    let generated_ids = (1..).map(move |n| if n == 1 { format!("L{line}") } else { format!("L{line}#{n}") });
+    ids_of_source.skip(skip_own).chain(generated_ids.skip(reimports.len())).filter_map(|id| EntryId::new(id).ok())
 }
 
 #[cfg(test)]
 mod tests {
     use store_core::EntryId;
 
-    use super::{Ids, SourceLine};
-    use crate::{format::Stored, provenance::ReimportedLine};
+    use super::{LineIds, SourceLine};
+    use crate::{format::StoredEntries, provenance::ReimportedLine};
 
     fn check(source_id: &[Option<&str>], foreign: &[&str], reimported: &[(u64, bool)], ids: &[&str]) {
         let source_lines: Vec<_> = source_id.iter().map(|id| SourceLine::Content(id.map(str::to_owned))).collect();
         let foreign = foreign.iter().map(|id| EntryId::new(id).unwrap()).collect();
         let reimported: Vec<_> = reimported.iter().map(|&(line, torn)| ReimportedLine { line, torn }).collect();
-        let found = Ids::assign(&source_lines, &Stored { foreign, ..Stored::default() }, &reimported);
+        let found = LineIds::assign(&source_lines, &StoredEntries { foreign, ..StoredEntries::default() }, &reimported);
         let found: Vec<_> =
             (1..=source_lines.len() as u64).map(|line| found.of(line).unwrap().as_str().to_owned()).collect();
         assert_eq!(found, ids);

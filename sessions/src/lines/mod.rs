@@ -12,11 +12,11 @@ use store_core::{
 };
 
 pub(crate) use self::{
-    ids::{Ids, SourceLine},
+    ids::{LineIds, SourceLine},
     survey::survey,
 };
 use crate::{
-    issue::{Code, Issues},
+    issue::{IssueCode, Issues},
     json::Object,
     tree::{ParentField, ParentNames, Tree},
 };
@@ -28,7 +28,7 @@ use crate::{
 /// time that of the line before it. The format says what a line is.
 pub(crate) trait LineFormat: Send + Sync {
     /// What the import keeps of each line of the tree between the two passes.
-    type Data: Send + Sync;
+    type LineData: Send + Sync;
 
     /// The name of the format, as in `ImportOrigin`.
     fn name(&self) -> &'static str;
@@ -37,14 +37,14 @@ pub(crate) trait LineFormat: Send + Sync {
     fn family(&self) -> &'static str;
 
     /// In the first pass: says what a line is, and what it refers to.
-    fn parse_line(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> ParsedLine<Self::Data>;
+    fn parse_line(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> ParsedLine<Self::LineData>;
 
     /// Between the passes: says what names of parents mean if they are not ids of lines.
-    fn parent_names(&mut self, tree: &Tree<Self::Data>) -> ParentNames;
+    fn parent_names(&mut self, tree: &Tree<Self::LineData>) -> ParentNames;
 
     /// Between the passes: derives the data that depends on paths. `order` has parents before children. It is called
     /// again, with the stored parents, for a file that was imported before.
-    fn derive_path_data(&mut self, _tree: &mut Tree<Self::Data>, _order: &[usize]) {}
+    fn derive_path_data(&mut self, _tree: &mut Tree<Self::LineData>, _order: &[usize]) {}
 
     /// What is known of the thread after the first pass.
     fn thread_info(&self) -> ThreadInfo;
@@ -60,8 +60,12 @@ pub(crate) trait LineFormat: Send + Sync {
     }
 
     /// In the second pass: returns the body and the time of a line.
-    fn draft(&self, line: &ObjectLine<'_>, position: &LinePosition<'_, Self::Data>, issues: &mut Issues)
-    -> BodyAndTime;
+    fn read_body_and_time(
+        &self,
+        line: &ObjectLine<'_>,
+        position: &LinePosition<'_, Self::LineData>,
+        issues: &mut Issues,
+    ) -> BodyAndTime;
 
     /// Encodes the typed form as a line. Returns `None` if the format has no such line.
     fn encode(&self, entry: &EncodableEntry<'_>) -> Option<String>;
@@ -118,7 +122,7 @@ pub(crate) struct ThreadInfo {
     /// The parent of the thread.
     pub(crate) parent: Option<ThreadId>,
     /// When the session was created.
-    pub(crate) at: Option<Timestamp>,
+    pub(crate) created_at: Option<Timestamp>,
 }
 
 impl ThreadInfo {
@@ -137,7 +141,7 @@ pub(crate) struct LinePosition<'a, D> {
     /// The position of the line in the tree. For a side entry it is that of the node before it.
     pub(crate) at: Option<usize>,
     /// The ids of all lines.
-    pub(crate) ids: &'a Ids,
+    pub(crate) ids: &'a LineIds,
     /// What comes before it in the log.
     pub(crate) earlier: &'a EarlierNodes,
 }
@@ -154,11 +158,11 @@ impl<D> LinePosition<'_, D> {
     }
 
     /// The entry of the nearest line that contains `source_id` as its id and comes before this line in the log.
-    pub(crate) fn earlier(&self, source_id: &str) -> Option<EntryId> {
+    pub(crate) fn earlier_entry(&self, source_id: &str) -> Option<EntryId> {
         self.id_of(self.earlier_node(source_id)?)
     }
 
-    /// The position of the same line in the tree.
+    /// The position in the tree of the line that [`earlier_entry`](Self::earlier_entry) finds.
     pub(crate) fn earlier_node(&self, source_id: &str) -> Option<usize> {
         self.earlier.by_source_id.get(source_id).copied()
     }
@@ -222,12 +226,12 @@ impl<'a> EncodableEntry<'a> {
 }
 
 /// Notes a wrong field in a line or a block of a known type.
-pub(crate) fn bad_field(issues: &mut Issues, line: u64, detail: impl Into<String>) {
-    issues.add(line, Code::BadField, detail, "kept raw");
+pub(crate) fn note_bad_field(issues: &mut Issues, line: u64, detail: impl Into<String>) {
+    issues.add(line, IssueCode::BadField, detail, "kept raw");
 }
 
 /// The body that a draft will have in the log, or `None` for a body whose line is always kept raw.
-pub(crate) fn body_of(body: &NewBody) -> Option<Body> {
+pub(crate) fn stored_body(body: &NewBody) -> Option<Body> {
     Some(match body {
         NewBody::Message(message) => Body::Message(message.clone()),
         NewBody::Compaction(compaction) => Body::Compaction(compaction.clone()),

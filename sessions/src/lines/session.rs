@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use store_core::EntryId;
 
-use super::{Ids, LineFormat, SourceLine, drafts::LineDrafts};
+use super::{LineFormat, LineIds, SourceLine, drafts::LineDrafts};
 use crate::{
     error::Result,
-    format::{self, Drafts, Session, Stored},
+    format::{self, Drafts, Session, StoredEntries},
     provenance::{Provenance, ReimportedLine},
     source::Source,
     tree::Tree,
@@ -18,28 +18,28 @@ pub(super) struct LineSession<F: LineFormat> {
     pub(super) format: F,
     pub(super) source: Source,
     pub(super) info: format::SessionInfo,
-    pub(super) tree: Tree<F::Data>,
+    pub(super) tree: Tree<F::LineData>,
     pub(super) source_lines: Vec<SourceLine>,
     /// The position of each line in the tree, by the number of the line.
     pub(super) nodes: HashMap<u64, usize>,
     /// The offset at which each line ends, without its line end.
-    pub(super) ends: Vec<u64>,
+    pub(super) line_ends: Vec<u64>,
     pub(super) has_header: bool,
     pub(super) head: Option<usize>,
 }
 
 impl<F: LineFormat> LineSession<F> {
     /// The lines that were imported before they were complete.
-    fn reimported(&self, stored: &Stored) -> Vec<ReimportedLine> {
-        stored.reimported(stored.provenance.as_ref().and_then(Provenance::file), &self.ends, "")
+    fn reimported(&self, stored: &StoredEntries) -> Vec<ReimportedLine> {
+        stored.reimported(stored.provenance.as_ref().and_then(Provenance::first_file), &self.line_ends, "")
     }
 
-    pub(super) fn ids(&self, stored: &Stored) -> Ids {
-        Ids::assign(&self.source_lines, stored, &self.reimported(stored))
+    pub(super) fn ids(&self, stored: &StoredEntries) -> LineIds {
+        LineIds::assign(&self.source_lines, stored, &self.reimported(stored))
     }
 
     /// The provenance as this import writes it.
-    pub(super) fn provenance(&self, stored: &Stored) -> Provenance {
+    pub(super) fn provenance(&self, stored: &StoredEntries) -> Provenance {
         let mut provenance = self.info.provenance.clone();
         if let Some(file) = provenance.0.first_mut() {
             file.reimported = self.reimported(stored);
@@ -59,14 +59,14 @@ impl<F: LineFormat> Session for LineSession<F> {
 
     fn continues(&self, known: &Provenance) -> Result<bool> {
         let [known] = known.0.as_slice() else { return Ok(false) };
-        let Some(now) = self.info.provenance.file() else { return Ok(false) };
+        let Some(now) = self.info.provenance.first_file() else { return Ok(false) };
         if known.bytes == now.bytes {
             return Ok(known.sha256 == now.sha256);
         }
-        Ok(known.bytes < now.bytes && self.source.hash_of(known.bytes)?.as_ref() == Some(&known.sha256))
+        Ok(known.bytes < now.bytes && self.source.hash_of_first(known.bytes)?.as_ref() == Some(&known.sha256))
     }
 
-    fn adopt(&mut self, stored: &Stored) {
+    fn adopt(&mut self, stored: &StoredEntries) {
         if stored.provenance.is_none() {
             return;
         }
@@ -84,11 +84,11 @@ impl<F: LineFormat> Session for LineSession<F> {
         self.format.derive_path_data(&mut self.tree, &order);
     }
 
-    fn drafts<'a>(&'a self, stored: &'a Stored) -> Result<Box<dyn Drafts + 'a>> {
+    fn drafts<'a>(&'a self, stored: &'a StoredEntries) -> Result<Box<dyn Drafts + 'a>> {
         Ok(Box::new(LineDrafts::new(self, stored)?))
     }
 
-    fn head(&self, stored: &Stored) -> Option<EntryId> {
+    fn head(&self, stored: &StoredEntries) -> Option<EntryId> {
         let line = self.tree.get(self.head?)?.line;
         self.ids(stored).of(line).cloned()
     }

@@ -10,33 +10,41 @@ use store_core::EntryId;
 use super::{LineFormat, LineKind, ObjectLine, ParsedLine, SourceLine, ThreadInfo, session::LineSession};
 use crate::{
     error::Result,
-    format::{self, Outcome, Surveyed},
-    issue::{Code, Issues},
+    format::{self, SurveyOutcome, SurveyedSession},
+    issue::{IssueCode, Issues},
     options::{HeadChoice, ImportOptions},
     provenance::{FileProvenance, Provenance},
-    scan::{LineContent, Scan, scan},
+    scan::{LineContent, ScannedFile, scan},
     source::{Line, Source},
     tree::{Node, Tree},
 };
 
 /// Runs the first pass over a file of this format.
-pub(crate) fn survey<F: LineFormat + 'static>(format: F, source: Source, options: &ImportOptions) -> Result<Outcome> {
+pub(crate) fn survey<F: LineFormat + 'static>(
+    format: F,
+    source: Source,
+    options: &ImportOptions,
+) -> Result<SurveyOutcome> {
     let mut survey = Survey::new(format);
     let mut issues = Issues::default();
-    let scan = scan(&source, None, &mut issues, &mut |line, content, issues| survey.line(line, content, issues))?;
-    let Some(scan) = scan else { return Ok(Outcome::Refused(issues)) };
+    let scan = scan(&source, None, &mut issues, &mut |line, content, issues| survey.add_line(line, content, issues))?;
+    let Some(scan) = scan else { return Ok(SurveyOutcome::Refused(issues)) };
     let session = survey.finish(source, scan, (options, &mut issues))?;
-    Ok(Outcome::Sessions(vec![Surveyed { session: Box::new(session), issues }]))
+    Ok(SurveyOutcome::Sessions(vec![SurveyedSession { session: Box::new(session), issues }]))
 }
 
+/// What the first pass has found so far.
 struct Survey<F: LineFormat> {
     format: F,
-    tree: Tree<F::Data>,
+    tree: Tree<F::LineData>,
     source_lines: Vec<SourceLine>,
     nodes: HashMap<u64, usize>,
     has_header: bool,
+    /// For each id that lines contain: the hashes of these lines.
     line_hashes: HashMap<String, HashSet<u64>>,
+    /// The id of each call, the number of its line, and the position of the line in the tree.
     calls: Vec<(String, u64, Option<usize>)>,
+    /// The call id of each result, and the number of its line.
     results: Vec<(String, u64)>,
     /// The id of the line to which the head was moved after the last node, if it was moved. The inner `None` means
     /// before the first line.
@@ -58,19 +66,19 @@ impl<F: LineFormat> Survey<F> {
         }
     }
 
-    fn line(&mut self, line: &Line, content: LineContent<'_>, issues: &mut Issues) {
+    fn add_line(&mut self, line: &Line, content: LineContent<'_>, issues: &mut Issues) {
         let source_line = match content {
             LineContent::Blank => SourceLine::Blank,
             LineContent::Broken => SourceLine::HeaderOrBroken,
             LineContent::Object(object) => {
                 let parsed = self.format.parse_line(&ObjectLine { number: line.number, object }, issues);
-                self.take(line, parsed, issues)
+                self.add_parsed_line(line, parsed, issues)
             }
         };
         self.source_lines.push(source_line);
     }
 
-    fn take(&mut self, line: &Line, parsed: ParsedLine<F::Data>, issues: &mut Issues) -> SourceLine {
+    fn add_parsed_line(&mut self, line: &Line, parsed: ParsedLine<F::LineData>, issues: &mut Issues) -> SourceLine {
         let ParsedLine { id, parent, kind, calls, results } = parsed;
         if let Some(id) = &id {
             self.note_id(line, id, issues);
@@ -99,7 +107,7 @@ impl<F: LineFormat> Survey<F> {
 
     fn note_id(&mut self, line: &Line, id: &str, issues: &mut Issues) {
         if let Err(e) = EntryId::new(id) {
-            issues.add(line.number, Code::BadField, format!("the id: {e}"), "the line gets a generated id");
+            issues.add(line.number, IssueCode::BadField, format!("the id: {e}"), "the line gets a generated id");
         }
         let mut hasher = DefaultHasher::new();
         line.bytes.hash(&mut hasher);
@@ -109,7 +117,7 @@ impl<F: LineFormat> Survey<F> {
                 self.line_hashes.insert(id.to_owned(), HashSet::from([hash]));
             }
             Some(lines) => {
-                let code = if lines.insert(hash) { Code::DuplicateId } else { Code::DuplicateLine };
+                let code = if lines.insert(hash) { IssueCode::DuplicateId } else { IssueCode::DuplicateLine };
                 issues.add(line.number, code, format!("the id `{id}` occurs twice"), "kept as an entry of its own");
             }
         }
@@ -118,10 +126,10 @@ impl<F: LineFormat> Survey<F> {
     fn finish(
         mut self,
         source: Source,
-        scan: Scan,
+        scan: ScannedFile,
         (options, issues): (&ImportOptions, &mut Issues),
     ) -> Result<LineSession<F>> {
-        self.note_pairs(issues);
+        self.note_unpaired_calls(issues);
         let mut names = self.format.parent_names(&self.tree);
         for (id, _, at) in &self.calls {
             names.calls.entry(id.clone()).or_default().extend(*at);
@@ -129,16 +137,16 @@ impl<F: LineFormat> Survey<F> {
         let order = self.tree.resolve_parents(&names, issues);
         self.format.derive_path_data(&mut self.tree, &order);
         let head = match options.head {
-            HeadChoice::Writer => self.writer(),
+            HeadChoice::Writer => self.writer_head(),
             HeadChoice::FirstLeaf => self.tree.first_leaf(),
         };
         let info = session_info(&self.format, &source, scan.provenance)?;
         let Self { format, tree, source_lines, nodes, has_header, .. } = self;
-        Ok(LineSession { format, source, info, tree, source_lines, nodes, ends: scan.ends, has_header, head })
+        Ok(LineSession { format, source, info, tree, source_lines, nodes, line_ends: scan.line_ends, has_header, head })
     }
 
     /// The node after which the program that writes the source would continue.
-    fn writer(&self) -> Option<usize> {
+    fn writer_head(&self) -> Option<usize> {
         let last = self.tree.len().checked_sub(1);
         match &self.rewound {
             None => last,
@@ -150,19 +158,24 @@ impl<F: LineFormat> Survey<F> {
         }
     }
 
-    fn note_pairs(&self, issues: &mut Issues) {
+    fn note_unpaired_calls(&self, issues: &mut Issues) {
         let called: HashSet<_> = self.calls.iter().map(|(id, ..)| id.as_str()).collect();
         let answered: HashSet<_> = self.results.iter().map(|(id, _)| id.as_str()).collect();
         let (mut open, mut orphans) = (HashSet::new(), HashSet::new());
         for (id, line, _) in self.calls.iter().filter(|(id, ..)| !answered.contains(id.as_str())) {
             if open.insert(id) {
-                issues.add(*line, Code::OpenCall, format!("no result for call `{id}`"), "kept; the context adds it");
+                issues.add(
+                    *line,
+                    IssueCode::OpenCall,
+                    format!("no result for call `{id}`"),
+                    "kept; the context adds it",
+                );
             }
         }
         for (id, line) in self.results.iter().filter(|(id, _)| !called.contains(id.as_str())) {
             if orphans.insert(id) {
                 let action = "kept; the context leaves it out";
-                issues.add(*line, Code::OrphanResult, format!("no call for result `{id}`"), action);
+                issues.add(*line, IssueCode::OrphanResult, format!("no call for result `{id}`"), action);
             }
         }
     }
@@ -175,7 +188,7 @@ fn session_info<F: LineFormat>(format: &F, source: &Source, provenance: FileProv
     let stem = stem.strip_suffix(".jsonl").unwrap_or(stem);
     let mut fields = thread.fields();
     fields.parent_thread_id.clone_from(&thread.parent);
-    let id = format::thread_id(&[thread.id.as_deref().unwrap_or(stem), stem, "session"])?;
+    let id = format::first_valid_thread_id(&[thread.id.as_deref().unwrap_or(stem), stem, "session"])?;
     Ok(format::SessionInfo {
         file: source.path().to_owned(),
         format: format.name(),
@@ -183,7 +196,7 @@ fn session_info<F: LineFormat>(format: &F, source: &Source, provenance: FileProv
         thread: id,
         is_child: false,
         fields,
-        at: thread.at,
+        created_at: thread.created_at,
         provenance: Provenance::of(provenance),
     })
 }

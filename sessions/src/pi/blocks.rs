@@ -3,30 +3,34 @@
 use store_core::{Block, BlockKind, Opaque, Thinking};
 
 use crate::{
-    blocks::{Blocks, SourceCall},
-    json::{Object, list, quote, text},
+    blocks::{MessageBlocks, SourceCall},
+    json::{Object, json_string, parse_json_array, parse_json_string},
 };
 
 /// Reads `content`: text, or a list of blocks.
-pub(super) fn read(message: &Object<'_>, is_assistant: bool, blocks: &mut Blocks<'_>) -> Result<(), String> {
+pub(super) fn read_content(
+    message: &Object<'_>,
+    is_assistant: bool,
+    blocks: &mut MessageBlocks<'_>,
+) -> Result<(), String> {
     let raw = message.raw("content").ok_or("`content` is missing")?;
-    if let Some(text) = text(raw) {
+    if let Some(text) = parse_json_string(raw) {
         blocks.push_text(text);
         return Ok(());
     }
-    for raw in list(raw).ok_or("`content` is neither text nor a list")? {
-        block(raw, is_assistant, blocks);
+    for raw in parse_json_array(raw).ok_or("`content` is neither text nor a list")? {
+        read_block(raw, is_assistant, blocks);
     }
     Ok(())
 }
 
-fn block(raw: &str, is_assistant: bool, blocks: &mut Blocks<'_>) {
+fn read_block(raw: &str, is_assistant: bool, blocks: &mut MessageBlocks<'_>) {
     let Some(item) = Object::parse(raw) else { return blocks.push_unknown(raw) };
     match item.text("type").as_deref() {
         Some("text") => match item.text("text") {
             Some(text) => {
                 blocks.push_text(text);
-                attach(item.text("textSignature"), blocks);
+                attach_signature(item.text("textSignature"), blocks);
             }
             None => blocks.push_malformed(raw, "a text block without text"),
         },
@@ -44,7 +48,7 @@ fn block(raw: &str, is_assistant: bool, blocks: &mut Blocks<'_>) {
         Some("toolCall") if is_assistant => {
             let call = SourceCall { id: item.text("id"), name: item.text("name"), arguments: item.raw("arguments") };
             if blocks.push_call(raw, call).is_some() {
-                attach(item.text("thoughtSignature"), blocks);
+                attach_signature(item.text("thoughtSignature"), blocks);
             }
         }
         Some("toolCall") => blocks.push_malformed(raw, "a call outside of an assistant message"),
@@ -53,9 +57,9 @@ fn block(raw: &str, is_assistant: bool, blocks: &mut Blocks<'_>) {
 }
 
 /// Attaches a signature of the provider to the last block.
-fn attach(signature: Option<String>, blocks: &mut Blocks<'_>) {
+fn attach_signature(signature: Option<String>, blocks: &mut MessageBlocks<'_>) {
     let origin = blocks.origin.clone();
     if let (Some(signature), Some(block)) = (signature, blocks.list.last_mut()) {
-        block.opaque = Some(Opaque::new(origin, quote(&signature)));
+        block.opaque = Some(Opaque::new(origin, json_string(&signature)));
     }
 }

@@ -1,14 +1,15 @@
-//! Compactions of pi. Only the last compaction on a path counts, and it keeps the entries from a certain one on.
+//! Compactions of pi. Only the last compaction on a path counts. It names the first entry that it keeps, and replaces
+//! the entries before that entry.
 
 use std::collections::HashMap;
 
 use store_core::{Block, Compaction, Interval, Message, NewBody, Origin, Role, Visibility, context::SUMMARY_MARKER};
 
-use super::{Data, message};
+use super::{LineData, message};
 use crate::{
     issue::Issues,
     json::Object,
-    lines::{LinePosition, ObjectLine, bad_field},
+    lines::{LinePosition, ObjectLine, note_bad_field},
     tree::Tree,
 };
 
@@ -54,7 +55,7 @@ pub(super) enum Coverage {
 
 /// Finds out what each compaction covers. Returns whether the replacement of one of them contains messages of earlier
 /// lines.
-pub(super) fn resolve_coverage(tree: &mut Tree<Data>, order: &[usize]) -> bool {
+pub(super) fn resolve_coverage(tree: &mut Tree<LineData>, order: &[usize]) -> bool {
     let mut by_id: HashMap<String, Vec<usize>> = HashMap::new();
     let mut by_object: HashMap<usize, usize> = HashMap::new();
     for (at, node) in tree.iter() {
@@ -108,9 +109,9 @@ pub(super) fn resolve_coverage(tree: &mut Tree<Data>, order: &[usize]) -> bool {
 }
 
 /// Makes the body of a compaction.
-pub(super) fn draft(
+pub(super) fn read_body(
     line: &ObjectLine<'_>,
-    position: &LinePosition<'_, Data>,
+    position: &LinePosition<'_, LineData>,
     issues: &mut Issues,
 ) -> Result<NewBody, String> {
     let summary = line.object.text("summary").ok_or("`summary` is not a string")?;
@@ -123,7 +124,7 @@ pub(super) fn draft(
         Coverage::Nothing => return Ok(compaction.into()),
         Coverage::Covers(from, to) => (from, to),
         Coverage::FirstKeptMissing(from, to) => {
-            bad_field(
+            note_bad_field(
                 issues,
                 line.number,
                 "the first entry that it keeps is not on its path: nothing before it is kept",
@@ -143,7 +144,7 @@ pub(super) fn draft(
 /// Makes the replacement: the summary, and the messages that are kept.
 fn replacement(
     line: &ObjectLine<'_>,
-    position: &LinePosition<'_, Data>,
+    position: &LinePosition<'_, LineData>,
     summary: &[Block],
     issues: &mut Issues,
 ) -> Vec<Message> {
@@ -159,7 +160,7 @@ fn replacement(
                 let read = |object: Object<'_>| message::read(line.number, &object, None::<&Origin>, issues);
                 match message.and_then(read) {
                     Ok(message) => messages.push(message),
-                    Err(detail) => bad_field(issues, line.number, detail),
+                    Err(detail) => note_bad_field(issues, line.number, detail),
                 }
             }
         }

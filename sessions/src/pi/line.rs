@@ -7,7 +7,7 @@ use store_core::{
 };
 
 use crate::{
-    json::{Object, text},
+    json::{Object, parse_json_string},
     lines::EncodableEntry,
     time,
 };
@@ -20,25 +20,25 @@ pub(super) fn encode(entry: &EncodableEntry<'_>, is_chain: bool) -> Option<Strin
     match entry.body {
         Body::Message(message) => {
             let message = encode_message(message)?;
-            Some(line(entry, is_chain, "message", |line| line.key("message").push_str(&message)))
+            Some(encode_line(entry, is_chain, "message", |line| line.key("message").push_str(&message)))
         }
         Body::Custom(custom) => {
             let fields = Object::parse(custom.data.as_str())?;
             let kind = custom.kind.strip_prefix("pi.")?;
-            Some(line(entry, is_chain, kind, |line| {
+            Some(encode_line(entry, is_chain, kind, |line| {
                 for (name, raw) in fields.iter() {
                     line.key(name).push_str(raw);
                 }
             }))
         }
-        Body::Label(label) => Some(line(entry, is_chain, "label", |line| {
+        Body::Label(label) => Some(encode_line(entry, is_chain, "label", |line| {
             line.field("targetId", &label.target.as_str().to_owned()).maybe("label", label.text.as_ref());
         })),
         _ => None,
     }
 }
 
-fn line(entry: &EncodableEntry<'_>, is_chain: bool, kind: &str, fields: impl FnOnce(&mut Writer<'_>)) -> String {
+fn encode_line(entry: &EncodableEntry<'_>, is_chain: bool, kind: &str, fields: impl FnOnce(&mut Writer<'_>)) -> String {
     let mut out = String::new();
     let mut line = Writer::open(&mut out);
     line.field("type", &kind.to_owned());
@@ -65,31 +65,31 @@ fn encode_message(message: &Message) -> Option<String> {
     match message.role {
         Role::User => {
             object.field("role", &"user".to_owned());
-            blocks(&mut object, &message.blocks)?;
+            write_blocks(&mut object, &message.blocks)?;
         }
-        Role::Assistant => assistant(&mut object, message)?,
+        Role::Assistant => write_assistant(&mut object, message)?,
         Role::Tool => {
             let [Block { kind: BlockKind::ToolResult(found), .. }] = message.blocks.as_slice() else { return None };
-            result(&mut object, found, message)?;
+            write_result(&mut object, found, message)?;
         }
         Role::System => return None,
     }
-    others(&mut object, &message.metadata, &["toolName"]);
+    write_other_fields(&mut object, &message.metadata, &["toolName"]);
     object.close();
     Some(out)
 }
 
 /// Writes the other fields of a message, its time first.
-fn others(object: &mut Writer<'_>, fields: &JsonMap, written: &[&str]) {
+fn write_other_fields(object: &mut Writer<'_>, fields: &JsonMap, written: &[&str]) {
     object.maybe("timestamp", fields.get("timestamp"));
     for (name, value) in fields.iter().filter(|(name, _)| *name != "timestamp" && !written.contains(&name.as_str())) {
         object.field(name, value);
     }
 }
 
-fn assistant(object: &mut Writer<'_>, message: &Message) -> Option<()> {
+fn write_assistant(object: &mut Writer<'_>, message: &Message) -> Option<()> {
     object.field("role", &"assistant".to_owned());
-    blocks(object, &message.blocks)?;
+    write_blocks(object, &message.blocks)?;
     let origin = message.provenance.as_ref()?.origin.as_ref()?;
     object.maybe("api", origin.api.as_ref()).field("provider", &origin.provider).maybe("model", origin.model.as_ref());
     object.maybe("usage", message.usage.as_ref().and_then(|usage| usage.raw.as_ref()));
@@ -97,16 +97,16 @@ fn assistant(object: &mut Writer<'_>, message: &Message) -> Option<()> {
     Some(())
 }
 
-fn result(object: &mut Writer<'_>, result: &ToolResult, message: &Message) -> Option<()> {
+fn write_result(object: &mut Writer<'_>, result: &ToolResult, message: &Message) -> Option<()> {
     object.field("role", &"toolResult".to_owned()).field("toolCallId", &result.tool_use_id);
     object.maybe("toolName", message.metadata.get("toolName"));
-    blocks(object, &result.blocks)?;
+    write_blocks(object, &result.blocks)?;
     object.maybe("details", result.details.as_ref()).maybe("isError", result.is_error.as_ref());
     object.maybe("usage", message.usage.as_ref().and_then(|usage| usage.raw.as_ref()));
     Some(())
 }
 
-fn blocks(object: &mut Writer<'_>, blocks: &[Block]) -> Option<()> {
+fn write_blocks(object: &mut Writer<'_>, blocks: &[Block]) -> Option<()> {
     let out = object.key("content");
     out.push('[');
     for (at, block) in blocks.iter().enumerate() {
@@ -126,7 +126,7 @@ fn encode_block(out: &mut String, block: &Block) -> Option<()> {
     }
     // The opaque data of a block of pi is a signature, which is a text.
     let signature = match &block.opaque {
-        Some(opaque) => Some(text(opaque.data.as_str())?),
+        Some(opaque) => Some(parse_json_string(opaque.data.as_str())?),
         None => None,
     };
     let mut object = Writer::open(out);

@@ -4,18 +4,18 @@ use store_core::{Block, BlockKind, Json, JsonMap, Message, Origin, Role, TokenCo
 
 use super::blocks;
 use crate::{
-    blocks::{Blocks, with_origin},
-    issue::{Code, Issues},
+    blocks::{MessageBlocks, with_provenance},
+    issue::{IssueCode, Issues},
     json::Object,
-    lines::bad_field,
+    lines::note_bad_field,
 };
 
 /// The text before and the text after the summary of a branch when pi sends it.
-pub(super) const BRANCH_SUMMARY: (&str, &str) =
+pub(super) const BRANCH_SUMMARY_MARKERS: (&str, &str) =
     ("The following is a summary of a branch that this conversation came back from:\n\n<summary>\n", "</summary>");
 
 /// The ids of the calls and of the results in a line.
-pub(super) fn calls(line: &Object<'_>) -> (Vec<String>, Vec<String>) {
+pub(super) fn call_and_result_ids(line: &Object<'_>) -> (Vec<String>, Vec<String>) {
     let Some(message) = line.object("message") else { return (Vec::new(), Vec::new()) };
     let results = match message.text("role").as_deref() {
         Some("toolResult") => message.text("toolCallId").into_iter().collect(),
@@ -37,7 +37,7 @@ pub(super) fn read(
     issues: &mut Issues,
 ) -> Result<Message, String> {
     let role = object.text("role").ok_or("`role` is not a string")?;
-    let mut reader = Reader { line, object, issues };
+    let mut reader = MessageReader { line, object, issues };
     match role.as_str() {
         "user" => reader.plain(Role::User, "pi"),
         "assistant" => reader.assistant(current_origin),
@@ -45,8 +45,13 @@ pub(super) fn read(
         "bashExecution" => reader.bash(),
         "custom" | "hookMessage" => reader.custom("pi.custom_message"),
         "system" => {
-            issues.add(line, Code::UnknownType, "the role `system`", "kept as a system message outside of the context");
-            let mut reader = Reader { line, object, issues };
+            issues.add(
+                line,
+                IssueCode::UnknownType,
+                "the role `system`",
+                "kept as a system message outside of the context",
+            );
+            let mut reader = MessageReader { line, object, issues };
             Ok(reader.plain(Role::System, "pi")?.with_visibility(Visibility::Aside))
         }
         other => Err(format!("the role `{other}`")),
@@ -58,23 +63,23 @@ pub(super) fn is_known_role(role: &str) -> bool {
     ["user", "assistant", "toolResult", "bashExecution", "custom", "hookMessage", "system"].contains(&role)
 }
 
-struct Reader<'a, 'b> {
+struct MessageReader<'a, 'b> {
     line: u64,
     object: &'a Object<'b>,
     issues: &'a mut Issues,
 }
 
-impl Reader<'_, '_> {
-    fn blocks(&mut self, origin: Origin, is_assistant: bool) -> Result<Vec<Block>, String> {
-        let mut list = Blocks::new(self.line, origin, self.issues);
-        blocks::read(self.object, is_assistant, &mut list)?;
+impl MessageReader<'_, '_> {
+    fn read_blocks(&mut self, origin: Origin, is_assistant: bool) -> Result<Vec<Block>, String> {
+        let mut list = MessageBlocks::new(self.line, origin, self.issues);
+        blocks::read_content(self.object, is_assistant, &mut list)?;
         Ok(list.list)
     }
 
     fn plain(&mut self, role: Role, origin: &str) -> Result<Message, String> {
-        let blocks = self.blocks(Origin::new(origin), false)?;
+        let blocks = self.read_blocks(Origin::new(origin), false)?;
         let mut message = Message::new(role, blocks);
-        message.metadata = self.others(&["role", "content"]);
+        message.metadata = self.remaining_fields(&["role", "content"]);
         Ok(message)
     }
 
@@ -86,14 +91,15 @@ impl Reader<'_, '_> {
             origin
         });
         let origin = origin.or_else(|| current_origin.cloned());
-        let blocks = self.blocks(origin.clone().unwrap_or_else(|| Origin::new("pi")), true)?;
-        let mut message = with_origin(Message::new(Role::Assistant, blocks), origin.as_ref(), None);
+        let blocks = self.read_blocks(origin.clone().unwrap_or_else(|| Origin::new("pi")), true)?;
+        let mut message = with_provenance(Message::new(Role::Assistant, blocks), origin.as_ref(), None);
         message.usage = self.usage();
         message.stop = self.object.text("stopReason");
         if matches!(message.stop.as_deref(), Some("error" | "aborted")) {
             message.visibility = Visibility::Aside;
         }
-        message.metadata = self.others(&["role", "content", "api", "provider", "model", "usage", "stopReason"]);
+        message.metadata =
+            self.remaining_fields(&["role", "content", "api", "provider", "model", "usage", "stopReason"]);
         Ok(message)
     }
 
@@ -106,7 +112,7 @@ impl Reader<'_, '_> {
         };
         let counts = (count("input"), count("output"), count("cacheRead"), count("cacheWrite"));
         let (Some(input), Some(output), Some(cache_read), Some(cache_write)) = counts else {
-            bad_field(self.issues, self.line, "`usage` contains something other than whole numbers");
+            note_bad_field(self.issues, self.line, "`usage` contains something other than whole numbers");
             return None;
         };
         let mut tokens = TokenCounts::new(input, output);
@@ -121,7 +127,7 @@ impl Reader<'_, '_> {
     fn result(&mut self) -> Result<Message, String> {
         let call = self.object.text("toolCallId").filter(|id| !id.trim().is_empty());
         let call = call.ok_or("`toolCallId` is missing")?;
-        let mut result = ToolResult::new(call, self.blocks(Origin::new("pi"), false)?);
+        let mut result = ToolResult::new(call, self.read_blocks(Origin::new("pi"), false)?);
         result.details = self.object.json("details");
         result.is_error = match self.object.raw("isError") {
             None | Some("null") => None,
@@ -129,7 +135,7 @@ impl Reader<'_, '_> {
         };
         let mut message = Message::new(Role::Tool, vec![Block::new(BlockKind::ToolResult(result))]);
         message.usage = self.usage();
-        message.metadata = self.others(&["role", "content", "toolCallId", "details", "isError", "usage"]);
+        message.metadata = self.remaining_fields(&["role", "content", "toolCallId", "details", "isError", "usage"]);
         Ok(message)
     }
 
@@ -149,16 +155,16 @@ impl Reader<'_, '_> {
         if let Some(path) = full {
             text += &format!("\n\n[Output truncated. Full output: {path}]");
         }
-        let mut message = with_origin(Message::user(text), None, Some("pi.bashExecution"));
+        let mut message = with_provenance(Message::user(text), None, Some("pi.bashExecution"));
         if self.object.bool("excludeFromContext") == Some(true) {
             message.visibility = Visibility::Aside;
         }
-        message.metadata = self.others(&["role"]);
+        message.metadata = self.remaining_fields(&["role"]);
         Ok(message)
     }
 
     fn custom(&mut self, format: &str) -> Result<Message, String> {
-        let mut message = with_origin(self.plain(Role::User, "pi")?, None, Some(format));
+        let mut message = with_provenance(self.plain(Role::User, "pi")?, None, Some(format));
         if self.object.bool("display") == Some(false) {
             message.visibility = Visibility::Internal;
         }
@@ -166,17 +172,17 @@ impl Reader<'_, '_> {
     }
 
     /// The fields that no other part of the message contains.
-    fn others(&self, held: &[&str]) -> JsonMap {
-        let others = self.object.iter().filter(|(name, _)| !held.contains(name));
+    fn remaining_fields(&self, used: &[&str]) -> JsonMap {
+        let others = self.object.iter().filter(|(name, _)| !used.contains(name));
         others.filter_map(|(name, raw)| Some((name.to_owned(), Json::parse(raw).ok()?))).collect()
     }
 }
 
 /// Reads a line of the type `custom_message`. The line itself has the fields of the message.
 pub(super) fn custom_line(line: u64, object: &Object<'_>, issues: &mut Issues) -> Result<Message, String> {
-    let mut message = Reader { line, object, issues }.custom("pi.custom_message")?;
-    for held in ["type", "id", "parentId", "timestamp"] {
-        message.metadata.remove(held);
+    let mut message = MessageReader { line, object, issues }.custom("pi.custom_message")?;
+    for used in ["type", "id", "parentId", "timestamp"] {
+        message.metadata.remove(used);
     }
     Ok(message)
 }
@@ -184,9 +190,9 @@ pub(super) fn custom_line(line: u64, object: &Object<'_>, issues: &mut Issues) -
 /// Reads a line of the type `branch_summary`.
 pub(super) fn branch_summary(object: &Object<'_>) -> Result<Message, String> {
     let summary = object.text("summary").ok_or("`summary` is not a string")?;
-    let (before, after) = BRANCH_SUMMARY;
+    let (before, after) = BRANCH_SUMMARY_MARKERS;
     let message = Message::user(format!("{before}{summary}{after}"));
-    let mut message = with_origin(message, None, Some("pi.branch_summary"));
+    let mut message = with_provenance(message, None, Some("pi.branch_summary"));
     let others = object.iter().filter(|(name, _)| !["type", "id", "parentId", "timestamp"].contains(name));
     message.metadata = others.filter_map(|(name, raw)| Some((name.to_owned(), Json::parse(raw).ok()?))).collect();
     Ok(message)

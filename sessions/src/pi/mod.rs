@@ -13,10 +13,11 @@ use store_core::{JsonMap, Origin, ThreadId, Timestamp};
 use self::compaction::{Coverage, FirstKept};
 use crate::{
     blocks::cut_to_1_kib,
-    issue::{Code, Issues},
-    json::{Object, quote},
+    issue::{IssueCode, Issues},
+    json::{Object, json_string},
     lines::{
-        BodyAndTime, EncodableEntry, LineFormat, LineKind, LinePosition, ObjectLine, ParsedLine, ThreadInfo, bad_field,
+        BodyAndTime, EncodableEntry, LineFormat, LineKind, LinePosition, ObjectLine, ParsedLine, ThreadInfo,
+        note_bad_field,
     },
     options::FormatName,
     time,
@@ -29,7 +30,7 @@ pub(crate) struct Pi {
     version: FormatName,
     header: Option<Header>,
     /// The number of JSON objects so far, including the header. Version 1 refers to a line by this number.
-    objects: usize,
+    object_count: usize,
     title: Option<String>,
     keeps_messages: bool,
 }
@@ -39,7 +40,7 @@ pub(crate) struct Pi {
 struct Header {
     id: Option<String>,
     version: Option<String>,
-    at: Option<Timestamp>,
+    created_at: Option<Timestamp>,
     cwd: Option<String>,
     parent: Option<String>,
     /// The provider and model at the start, which version 1 names.
@@ -48,7 +49,7 @@ struct Header {
 
 /// What the import keeps of a line between the two passes.
 #[derive(Debug, Default)]
-pub(crate) struct Data {
+pub(crate) struct LineData {
     /// The number of the JSON object in the file, where the header is 0.
     object: usize,
     /// The provider and model that the line sets for itself and the lines below it.
@@ -63,10 +64,10 @@ pub(crate) struct Data {
 
 impl Pi {
     pub(crate) const fn new(version: FormatName) -> Self {
-        Self { version, header: None, objects: 0, title: None, keeps_messages: false }
+        Self { version, header: None, object_count: 0, title: None, keeps_messages: false }
     }
 
-    fn header(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) {
+    fn read_header(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) {
         let object = &line.object;
         self.version = match object.raw("version") {
             None | Some("null" | "1") => FormatName::PiV1,
@@ -74,16 +75,16 @@ impl Pi {
             Some("3") => FormatName::PiV3,
             Some(other) => {
                 let detail = format!("version {other}; known are 1 to 3");
-                issues.add(line.number, Code::UnknownVersion, detail, "read as version 3; unknown parts are kept");
+                issues.add(line.number, IssueCode::UnknownVersion, detail, "read as version 3; unknown parts are kept");
                 FormatName::PiV3
             }
         };
         if let Some(Err(e)) = object.text("id").map(ThreadId::new) {
-            bad_field(issues, line.number, format!("the session's id: {e}"));
+            note_bad_field(issues, line.number, format!("the session's id: {e}"));
         }
-        let at = object.raw("timestamp").and_then(time::read);
-        if at.is_none() {
-            issues.add(line.number, Code::BadTime, "the time cannot be read", "the session gets none");
+        let created_at = object.raw("timestamp").and_then(time::read);
+        if created_at.is_none() {
+            issues.add(line.number, IssueCode::BadTime, "the time cannot be read", "the session gets none");
         }
         let mut origin = object.text("provider").map(Origin::new);
         if let Some(origin) = &mut origin {
@@ -92,18 +93,18 @@ impl Pi {
         self.header = Some(Header {
             id: object.text("id"),
             version: object.raw("version").map(str::to_owned),
-            at,
+            created_at,
             cwd: object.text("cwd"),
             parent: object.text("parentSession").or_else(|| object.text("branchedFrom")),
             origin: origin.map(Arc::new),
         });
     }
 
-    fn data(&mut self, line: &ObjectLine<'_>) -> Data {
+    fn line_data(&mut self, line: &ObjectLine<'_>) -> LineData {
         let object = &line.object;
-        let mut data = Data { object: self.objects - 1, ..Data::default() };
+        let mut data = LineData { object: self.object_count - 1, ..LineData::default() };
         match object.text("type").as_deref() {
-            Some("model_change") => data.new_origin = model(object),
+            Some("model_change") => data.new_origin = read_origin(object),
             Some("compaction") => data.first_kept = Some(FirstKept::of(object)),
             Some("session_info") => self.title = object.text("name").map(|name| cut_to_1_kib(&name)),
             _ => {}
@@ -113,7 +114,7 @@ impl Pi {
 }
 
 impl LineFormat for Pi {
-    type Data = Data;
+    type LineData = LineData;
 
     fn name(&self) -> &'static str {
         self.version.name()
@@ -123,20 +124,20 @@ impl LineFormat for Pi {
         "pi"
     }
 
-    fn parse_line(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> ParsedLine<Data> {
+    fn parse_line(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> ParsedLine<LineData> {
         let object = &line.object;
         let is_header = object.text("type").as_deref() == Some("session");
-        let is_first = self.objects == 0;
-        self.objects += 1;
+        let is_first = self.object_count == 0;
+        self.object_count += 1;
         if is_first && is_header {
-            self.header(line, issues);
+            self.read_header(line, issues);
             let (calls, results) = (Vec::new(), Vec::new());
             return ParsedLine { id: None, parent: ParentField::Root, kind: LineKind::Header, calls, results };
         }
         if is_first {
             issues.add(
                 line.number,
-                Code::MissingHeader,
+                IssueCode::MissingHeader,
                 "the first line is not a header",
                 "the thread gets the file's name",
             );
@@ -148,17 +149,17 @@ impl LineFormat for Pi {
             None => ParentField::Missing,
             Some(_) => object.text("parentId").map_or(ParentField::Root, ParentField::Named),
         };
-        let kind = if is_header { LineKind::Side } else { LineKind::Node(self.data(line)) };
-        let (calls, results) = message::calls(object);
+        let kind = if is_header { LineKind::Side } else { LineKind::Node(self.line_data(line)) };
+        let (calls, results) = message::call_and_result_ids(object);
         ParsedLine { id, parent, kind, calls, results }
     }
 
-    fn parent_names(&mut self, _tree: &Tree<Data>) -> ParentNames {
+    fn parent_names(&mut self, _tree: &Tree<LineData>) -> ParentNames {
         let root = self.header.as_ref().and_then(|header| header.id.clone());
         ParentNames { chain: self.version == FormatName::PiV1, root, ..ParentNames::default() }
     }
 
-    fn derive_path_data(&mut self, tree: &mut Tree<Data>, order: &[usize]) {
+    fn derive_path_data(&mut self, tree: &mut Tree<LineData>, order: &[usize]) {
         let start = self.header.as_ref().and_then(|header| header.origin.clone());
         for &at in order {
             let above = match tree.parent(at) {
@@ -179,7 +180,7 @@ impl LineFormat for Pi {
         let mut metadata = JsonMap::new();
         for (name, value) in [("session_id", &header.id), ("cwd", &header.cwd), ("version", &header.version)] {
             if let Some(value) = value {
-                metadata.insert(name.to_owned(), quote(&cut_to_1_kib(value)));
+                metadata.insert(name.to_owned(), json_string(&cut_to_1_kib(value)));
             }
         }
         ThreadInfo {
@@ -187,8 +188,8 @@ impl LineFormat for Pi {
             version: header.version.clone(),
             title: self.title.clone(),
             metadata,
-            parent: header.parent.as_deref().and_then(session_of),
-            at: header.at,
+            parent: header.parent.as_deref().and_then(session_id_of_path),
+            created_at: header.created_at,
         }
     }
 
@@ -196,8 +197,13 @@ impl LineFormat for Pi {
         self.keeps_messages
     }
 
-    fn draft(&self, line: &ObjectLine<'_>, position: &LinePosition<'_, Data>, issues: &mut Issues) -> BodyAndTime {
-        read::draft(line, position, issues)
+    fn read_body_and_time(
+        &self,
+        line: &ObjectLine<'_>,
+        position: &LinePosition<'_, LineData>,
+        issues: &mut Issues,
+    ) -> BodyAndTime {
+        read::read_body_and_time(line, position, issues)
     }
 
     fn encode(&self, entry: &EncodableEntry<'_>) -> Option<String> {
@@ -206,14 +212,14 @@ impl LineFormat for Pi {
 }
 
 /// The provider and model of a `model_change` line.
-fn model(object: &Object<'_>) -> Option<Origin> {
+fn read_origin(object: &Object<'_>) -> Option<Origin> {
     let mut origin = Origin::new(object.text("provider")?);
     origin.model = object.text("modelId");
     Some(origin)
 }
 
 /// The id of the session in the file `…/<time>_<id>.jsonl`.
-fn session_of(path: &str) -> Option<ThreadId> {
+fn session_id_of_path(path: &str) -> Option<ThreadId> {
     let name = path.rsplit(['/', '\\']).next()?;
     let stem = name.strip_suffix(".jsonl").unwrap_or(name);
     ThreadId::new(stem.split_once('_').map_or(stem, |(_, id)| id)).ok()

@@ -6,10 +6,10 @@ use std::path::Path;
 use serde_json::{Value, json};
 use store_core::{CommitCoordinator, ContextRequest, EntryId, ThreadId};
 
-use crate::helpers::{fixtures, import_one, json, store};
+use crate::helpers::{fixtures, import_one, new_store, read_json};
 
-async fn check(name: &str, at: Option<&str>, golden: &str) {
-    let commits = store();
+async fn check_context(name: &str, at: Option<&str>, golden: &str) {
+    let commits = new_store();
     let report = import_one(&*commits, &fixtures().join(name)).await;
     check_thread(&*commits, report.thread.as_ref().unwrap(), at, golden).await;
 }
@@ -41,25 +41,25 @@ pub(crate) async fn check_thread(commits: &dyn CommitCoordinator, thread: &Threa
         .collect();
     repairs.sort();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(golden);
-    let expected = json(&path);
+    let expected = read_json(&path);
     let found = json!({"messages": messages, "repairs": repairs});
     assert_eq!(found, expected, "{golden}: {found:#}");
 }
 
 #[tokio::test]
 async fn a_branched_pi_file_sends_the_path_of_its_last_line() {
-    check("pi/v2-branches.jsonl", None, "pi-v2-branches.context.json").await;
-    check("pi/v3-tree.jsonl", None, "pi-v3-tree.context.json").await;
-    check("pi/v3-tree.jsonl", Some("b000000c"), "pi-v3-tree.b000000c.context.json").await;
+    check_context("pi/v2-branches.jsonl", None, "pi-v2-branches.context.json").await;
+    check_context("pi/v3-tree.jsonl", None, "pi-v3-tree.context.json").await;
+    check_context("pi/v3-tree.jsonl", Some("b000000c"), "pi-v3-tree.b000000c.context.json").await;
 }
 
 #[tokio::test]
 async fn only_the_last_compaction_of_a_pi_path_counts() {
-    check("pi/v2-branches.jsonl", Some("a0000006"), "pi-v2-branches.a0000006.context.json").await;
-    check("pi/v3-compacted-twice.jsonl", None, "pi-v3-compacted-twice.context.json").await;
+    check_context("pi/v2-branches.jsonl", Some("a0000006"), "pi-v2-branches.a0000006.context.json").await;
+    check_context("pi/v3-compacted-twice.jsonl", None, "pi-v3-compacted-twice.context.json").await;
 }
 
 #[tokio::test]
 async fn open_calls_are_answered_and_orphans_left_out() {
-    check("agent-core/open-calls.jsonl", None, "agent-core-open-calls.context.json").await;
+    check_context("agent-core/open-calls.jsonl", None, "agent-core-open-calls.context.json").await;
 }

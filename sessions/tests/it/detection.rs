@@ -1,47 +1,47 @@
 //! Tests of which formats are recognised, and of files that are refused with the name of their format.
 
-use sessions::{Code, FormatName, ImportOptions, import};
+use sessions::{FormatName, ImportOptions, IssueCode, import};
 
 use tempfile::tempdir;
 
-use crate::helpers::{fixtures, import_one, store, write_file};
+use crate::helpers::{fixtures, import_one, new_store, write_file};
 
-async fn check_refused(name: &str, code: Code, says: &str) {
-    let commits = store();
+async fn check_refused(name: &str, code: IssueCode, expected_detail: &str) {
+    let commits = new_store();
     let report = import_one(&*commits, &fixtures().join(name)).await;
     assert!(!report.is_imported(), "{name}");
     assert_eq!(report.issues.len(), 1, "{name}");
     assert_eq!(report.issues[0].code, code, "{name}");
-    assert!(report.issues[0].detail.contains(says), "{name}: {}", report.issues[0].detail);
+    assert!(report.issues[0].detail.contains(expected_detail), "{name}: {}", report.issues[0].detail);
     let threads = commits.threads().count_threads(&store_core::ThreadFilter::default()).await.unwrap();
     assert_eq!(threads, 0, "{name}");
 }
 
 #[tokio::test]
 async fn unsupported_formats_are_named() {
-    check_refused("pi/v4-lanes.jsonl", Code::UnsupportedFormat, "pi-v4").await;
-    check_refused("bad/codex-orphans.jsonl", Code::UnsupportedFormat, "codex").await;
-    check_refused("codex/rollout.jsonl", Code::UnsupportedFormat, "codex").await;
-    check_refused("codex/late-wrapper.jsonl", Code::UnsupportedFormat, "codex").await;
-    check_refused("codex/events-only.jsonl", Code::UnsupportedFormat, "codex").await;
-    check_refused("claude-code/fork.jsonl", Code::UnsupportedFormat, "claude-code").await;
-    check_refused("claude-code/torn.jsonl", Code::UnsupportedFormat, "claude-code").await;
-    check_refused("claude-code/summary-only.jsonl", Code::UnsupportedFormat, "claude-code").await;
-    check_refused("kimi-cli/tool-calls/wire.jsonl", Code::UnsupportedFormat, "import the session's folder").await;
-    check_refused("other/kimi-code-wire.jsonl", Code::UnknownFormat, "kimi-code").await;
+    check_refused("pi/v4-lanes.jsonl", IssueCode::UnsupportedFormat, "pi-v4").await;
+    check_refused("bad/codex-orphans.jsonl", IssueCode::UnsupportedFormat, "codex").await;
+    check_refused("codex/rollout.jsonl", IssueCode::UnsupportedFormat, "codex").await;
+    check_refused("codex/late-wrapper.jsonl", IssueCode::UnsupportedFormat, "codex").await;
+    check_refused("codex/events-only.jsonl", IssueCode::UnsupportedFormat, "codex").await;
+    check_refused("claude-code/fork.jsonl", IssueCode::UnsupportedFormat, "claude-code").await;
+    check_refused("claude-code/torn.jsonl", IssueCode::UnsupportedFormat, "claude-code").await;
+    check_refused("claude-code/summary-only.jsonl", IssueCode::UnsupportedFormat, "claude-code").await;
+    check_refused("kimi-cli/tool-calls/wire.jsonl", IssueCode::UnsupportedFormat, "import the session's folder").await;
+    check_refused("other/kimi-code-wire.jsonl", IssueCode::UnknownFormat, "kimi-code").await;
 }
 
 #[tokio::test]
 async fn an_unknown_format_is_quoted_and_refused() {
-    check_refused("other/copilot-cli.jsonl", Code::UnknownFormat, "session.start").await;
-    check_refused("bad/unknown-format.jsonl", Code::UnknownFormat, "hello").await;
-    check_refused("bad/empty.jsonl", Code::EmptyFile, "").await;
-    check_refused("bad/only-newlines.jsonl", Code::EmptyFile, "").await;
+    check_refused("other/copilot-cli.jsonl", IssueCode::UnknownFormat, "session.start").await;
+    check_refused("bad/unknown-format.jsonl", IssueCode::UnknownFormat, "hello").await;
+    check_refused("bad/empty.jsonl", IssueCode::EmptyFile, "").await;
+    check_refused("bad/only-newlines.jsonl", IssueCode::EmptyFile, "").await;
 }
 
 #[tokio::test]
 async fn a_folder_imports_every_file_below_it() {
-    let commits = store();
+    let commits = new_store();
     let reports = import(&*commits, &fixtures().join("pi"), &ImportOptions::default()).await.unwrap();
     let formats: Vec<_> = reports.iter().map(|report| (report.format.unwrap(), report.is_imported())).collect();
     assert_eq!(formats.len(), 6);
@@ -51,11 +51,11 @@ async fn a_folder_imports_every_file_below_it() {
 
 #[tokio::test]
 async fn a_given_format_overrides_detection() {
-    let commits = store();
+    let commits = new_store();
     let options = ImportOptions::default().with_format(FormatName::AgentCore);
     let reports = import(&*commits, &fixtures().join("bad/unknown-format.jsonl"), &options).await.unwrap();
     assert!(reports[0].is_imported());
-    assert_eq!(reports[0].count(Code::UnknownType), 2);
+    assert_eq!(reports[0].count(IssueCode::UnknownType), 2);
 }
 
 #[cfg(unix)]
@@ -74,7 +74,7 @@ async fn links_to_folders_are_not_followed() {
     symlink(elsewhere.path(), folder.path().join("named.jsonl")).unwrap();
     symlink(folder.path().join("nobody"), folder.path().join("nowhere.jsonl")).unwrap();
     symlink(&target, folder.path().join("linked.jsonl")).unwrap();
-    let reports = import(&*store(), folder.path(), &ImportOptions::default()).await.unwrap();
+    let reports = import(&*new_store(), folder.path(), &ImportOptions::default()).await.unwrap();
     let threads: Vec<_> = reports.iter().map(|report| report.thread.as_ref().unwrap().as_str()).collect();
     assert_eq!(threads, ["linked", "a"]);
 }

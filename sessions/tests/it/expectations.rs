@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use sessions::{Code, FormatName, Report};
+use sessions::{FormatName, ImportReport, IssueCode};
 
-use crate::helpers::{entries, export_bytes, fixtures, head_path, import_one, json, store, text_hash};
+use crate::helpers::{entries, export_bytes, fixtures, head_path, import_one, new_store, read_json, text_hash};
 
 /// The `.jsonl` files with an expectation below a folder with the layout of `fixtures`, without kimi-cli sessions.
-pub(crate) fn files(root: &Path) -> Vec<PathBuf> {
+pub(crate) fn files_with_expectation(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for folder in ["agent-core", "pi", "bad"] {
         for entry in std::fs::read_dir(root.join(folder)).unwrap() {
@@ -23,7 +23,7 @@ pub(crate) fn files(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn lines(report: &Report, code: Code) -> Vec<u64> {
+fn issue_lines(report: &ImportReport, code: IssueCode) -> Vec<u64> {
     report.issues.iter().filter(|issue| issue.code == code).filter_map(|issue| issue.line).collect()
 }
 
@@ -32,7 +32,7 @@ fn numbers(expect: &Value, name: &str) -> Vec<u64> {
 }
 
 /// Compares the report of a file with its expectation.
-fn check_report(path: &Path, expect: &Value, report: &Report) {
+fn check_report(path: &Path, expect: &Value, report: &ImportReport) {
     let name = path.display();
     assert_eq!(
         (report.lines, report.bytes),
@@ -40,37 +40,37 @@ fn check_report(path: &Path, expect: &Value, report: &Report) {
         "{name}"
     );
     assert_eq!(report.format.unwrap(), expect["format"].as_str().unwrap(), "{name}");
-    let mut malformed = lines(report, Code::MalformedLine);
-    malformed.extend(lines(report, Code::TornLastLine));
+    let mut malformed = issue_lines(report, IssueCode::MalformedLine);
+    malformed.extend(issue_lines(report, IssueCode::TornLastLine));
     assert_eq!(malformed, numbers(expect, "malformed_lines"), "{name}");
-    assert_eq!(report.count(Code::TornLastLine) > 0, expect["torn_last_line"].as_bool().unwrap(), "{name}");
+    assert_eq!(report.count(IssueCode::TornLastLine) > 0, expect["torn_last_line"].as_bool().unwrap(), "{name}");
     for (code, field) in [
-        (Code::InvalidUtf8, "invalid_utf8_lines"),
-        (Code::ControlCharacter, "raw_control_character_lines"),
-        (Code::LoneSurrogate, "lone_surrogate_lines"),
-        (Code::Nul, "nul_lines"),
-        (Code::DanglingParent, "dangling_parent_lines"),
-        (Code::ForwardParent, "forward_parent_lines"),
+        (IssueCode::InvalidUtf8, "invalid_utf8_lines"),
+        (IssueCode::ControlCharacter, "raw_control_character_lines"),
+        (IssueCode::LoneSurrogate, "lone_surrogate_lines"),
+        (IssueCode::Nul, "nul_lines"),
+        (IssueCode::DanglingParent, "dangling_parent_lines"),
+        (IssueCode::ForwardParent, "forward_parent_lines"),
     ] {
-        assert_eq!(lines(report, code), numbers(expect, field), "{name}: {field}");
+        assert_eq!(issue_lines(report, code), numbers(expect, field), "{name}: {field}");
     }
     let cycles: Vec<_> =
         expect["cycles"].as_array().into_iter().flatten().map(|cycle| cycle[0].as_u64().unwrap()).collect();
-    assert_eq!(lines(report, Code::ParentCycle), cycles, "{name}");
-    let mut twice = lines(report, Code::DuplicateId);
-    twice.extend(lines(report, Code::DuplicateLine));
-    twice.sort_unstable();
-    assert_eq!(twice, numbers(expect, "duplicate_id_lines"), "{name}");
+    assert_eq!(issue_lines(report, IssueCode::ParentCycle), cycles, "{name}");
+    let mut repeated_ids = issue_lines(report, IssueCode::DuplicateId);
+    repeated_ids.extend(issue_lines(report, IssueCode::DuplicateLine));
+    repeated_ids.sort_unstable();
+    assert_eq!(repeated_ids, numbers(expect, "duplicate_id_lines"), "{name}");
     let open = expect["calls_without_result"].as_u64().unwrap();
     let orphans = expect["results_without_call"].as_u64().unwrap();
-    assert_eq!((report.count(Code::OpenCall), report.count(Code::OrphanResult)), (open, orphans), "{name}");
-    for (code, field) in [(Code::Bom, "bom"), (Code::Crlf, "crlf")] {
+    assert_eq!((report.count(IssueCode::OpenCall), report.count(IssueCode::OrphanResult)), (open, orphans), "{name}");
+    for (code, field) in [(IssueCode::Bom, "bom"), (IssueCode::Crlf, "crlf")] {
         assert_eq!(report.count(code) > 0, expect[field].as_bool().unwrap_or_default(), "{name}: {field}");
     }
 }
 
 /// Compares the thread of a file with its expectation.
-async fn check_thread(path: &Path, expect: &Value, commits: &dyn store_core::CommitCoordinator, report: &Report) {
+async fn check_thread(path: &Path, expect: &Value, commits: &dyn store_core::CommitCoordinator, report: &ImportReport) {
     let name = path.display();
     let id = report.thread.as_ref().unwrap();
     let thread = commits.threads().load_thread(id).await.unwrap().unwrap();
@@ -96,16 +96,17 @@ async fn check_thread(path: &Path, expect: &Value, commits: &dyn store_core::Com
     let calls_of_tool_lines = expect["calls_made_of_tool_entries"].as_u64().unwrap_or_default();
     assert_eq!(report.messages, roles + other_messages + calls_of_tool_lines, "{name}");
     let blank = numbers(expect, "blank_lines").len() as u64;
-    let sourced = entries(commits, id).await.iter().filter(|entry| entry.origin.as_ref().unwrap().line > 0).count();
-    assert_eq!(sourced as u64, report.lines - blank, "{name}");
+    let entries_of_lines =
+        entries(commits, id).await.iter().filter(|entry| entry.origin.as_ref().unwrap().line > 0).count();
+    assert_eq!(entries_of_lines as u64, report.lines - blank, "{name}");
 }
 
 /// Imports and exports a file, and compares the result of each with what is expected. Returns its format, or `None`
 /// if the format is not read.
 pub(crate) async fn check_file(path: &Path) -> Option<FormatName> {
-    let expect = json(&path.with_extension("expect.json"));
+    let expect = read_json(&path.with_extension("expect.json"));
     let format: FormatName = expect["format"].as_str().unwrap().parse().ok()?;
-    let commits = store();
+    let commits = new_store();
     let report = import_one(&*commits, path).await;
     check_report(path, &expect, &report);
     check_thread(path, &expect, &*commits, &report).await;
@@ -117,7 +118,7 @@ pub(crate) async fn check_file(path: &Path) -> Option<FormatName> {
 #[tokio::test]
 async fn every_file_matches_its_expectation() {
     let mut checked = 0;
-    for path in files(&fixtures()) {
+    for path in files_with_expectation(&fixtures()) {
         checked += usize::from(check_file(&path).await.is_some());
     }
     assert_eq!(checked, 17);
@@ -137,7 +138,7 @@ async fn raw_bytes_are_kept_only_where_typed_data_cannot_reproduce_them() {
         // Arguments that are text, a result without its call, and the other lines are all encoded as they were.
         ("agent-core/open-calls", 0),
     ] {
-        let commits = store();
+        let commits = new_store();
         let report = import_one(&*commits, &fixtures().join(name).with_extension("jsonl")).await;
         let found = entries(&*commits, report.thread.as_ref().unwrap()).await;
         let raw: Vec<_> = found
@@ -150,8 +151,8 @@ async fn raw_bytes_are_kept_only_where_typed_data_cannot_reproduce_them() {
 
 #[tokio::test]
 async fn the_same_file_again_changes_nothing() {
-    for path in files(&fixtures()) {
-        let commits = store();
+    for path in files_with_expectation(&fixtures()) {
+        let commits = new_store();
         let first = import_one(&*commits, &path).await;
         let Some(thread) = &first.thread else { continue };
         let before = commits.threads().load_thread(thread).await.unwrap().unwrap();
@@ -167,8 +168,8 @@ async fn the_same_file_again_changes_nothing() {
 async fn agent_cores_own_loader_takes_the_first_leaf() {
     for name in ["agent-core/branches", "agent-core/linear-tools"] {
         let path = fixtures().join(name).with_extension("jsonl");
-        let expect = json(&path.with_extension("expect.json"));
-        let commits = store();
+        let expect = read_json(&path.with_extension("expect.json"));
+        let commits = new_store();
         let options = sessions::ImportOptions::default().with_head(sessions::HeadChoice::FirstLeaf);
         let reports = sessions::import(&*commits, &path, &options).await.unwrap();
         let id = reports[0].thread.as_ref().unwrap();

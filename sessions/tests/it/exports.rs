@@ -7,7 +7,7 @@ use store_core::{
 };
 use tempfile::tempdir;
 
-use crate::helpers::{entries, export_bytes, fixtures, import_one, store, write_file};
+use crate::helpers::{entries, export_bytes, fixtures, import_one, new_store, write_file};
 
 fn id(text: &str) -> EntryId {
     EntryId::new(text).unwrap()
@@ -50,7 +50,7 @@ async fn thread_of_everything(commits: &dyn CommitCoordinator) -> ThreadId {
 
 #[tokio::test]
 async fn any_thread_round_trips_through_agent_core() {
-    let commits = store();
+    let commits = new_store();
     let thread = thread_of_everything(&*commits).await;
     let mut out = Vec::new();
     let report = export(&*commits.threads(), &thread, FormatName::AgentCore, &mut out).await.unwrap();
@@ -58,7 +58,7 @@ async fn any_thread_round_trips_through_agent_core() {
     let kinds: Vec<_> = report.losses.iter().map(|loss: &Loss| (loss.entry.as_str(), loss.kind)).collect();
     assert_eq!(kinds, [("t2", "merged")]);
     let folder = tempdir().unwrap();
-    let other = store();
+    let other = new_store();
     let again = import_one(&*other, &write_file(folder.path(), "all.jsonl", &out)).await;
     assert_eq!(again.issues, [], "{}", String::from_utf8_lossy(&out));
     let copy = again.thread.unwrap();
@@ -90,7 +90,7 @@ async fn any_thread_round_trips_through_agent_core() {
 
 #[tokio::test]
 async fn side_messages_are_exported_as_metadata() {
-    let commits = store();
+    let commits = new_store();
     let call = Message::new(Role::Assistant, vec![Block::tool_use("c1", "read", Json::parse("{}").unwrap())]);
     let results =
         vec![Block::tool_result("c1", vec![Block::text("one")]), Block::tool_result("c1", vec![Block::text("two")])];
@@ -112,7 +112,7 @@ async fn side_messages_are_exported_as_metadata() {
         .collect();
     assert_eq!(types, ["user", "assistant", "metadata", "metadata", "metadata"]);
     let folder = tempdir().unwrap();
-    let other = store();
+    let other = new_store();
     let again = import_one(&*other, &write_file(folder.path(), "sides.jsonl", &out)).await;
     assert_eq!((&again.issues, again.leaves), (&Vec::new(), 1));
     let copy = again.thread.unwrap();
@@ -134,12 +134,12 @@ async fn every_import_can_be_exported_as_agent_core() {
         "bad/pi-malformed-middle",
         "bad/pi-dangling-and-cycle",
     ] {
-        let commits = store();
+        let commits = new_store();
         let thread = import_one(&*commits, &fixtures().join(name).with_extension("jsonl")).await.thread.unwrap();
         let (bytes, exact) = export_bytes(&*commits, &thread, FormatName::AgentCore).await;
         assert!(!exact);
         let folder = tempdir().unwrap();
-        let other = store();
+        let other = new_store();
         let again = import_one(&*other, &write_file(folder.path(), "out.jsonl", &bytes)).await;
         let codes: Vec<_> =
             again.issue_counts.keys().map(|code| code.name()).filter(|code| *code != "open_call").collect();
@@ -161,7 +161,7 @@ async fn every_import_can_be_exported_as_agent_core() {
 #[tokio::test]
 async fn a_continued_chain_keeps_its_order() {
     let folder = tempdir().unwrap();
-    let commits = store();
+    let commits = new_store();
     let chain = "{\"id\":\"a\",\"type\":\"user\",\"content\":\"one\", \"extra\":1.0}\n{\"type\":\"assistant\",\"content\":\"two\"}\n";
     let path = write_file(folder.path(), "chain.jsonl", chain);
     let thread = import_one(&*commits, &path).await.thread.unwrap();
@@ -180,7 +180,7 @@ async fn a_continued_chain_keeps_its_order() {
 
 #[tokio::test]
 async fn a_thread_that_cannot_be_exported_is_refused() {
-    let commits = store();
+    let commits = new_store();
     let thread = thread_of_everything(&*commits).await;
     let error = export(&*commits.threads(), &thread, FormatName::PiV3, &mut Vec::new()).await.unwrap_err();
     assert!(matches!(error, Error::NotExportable { .. }), "{error}");

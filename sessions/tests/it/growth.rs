@@ -1,12 +1,12 @@
 //! Tests of files that grow, change, or were imported in part.
 
-use sessions::{Code, ImportOptions, Report, import};
+use sessions::{ImportOptions, ImportReport, IssueCode, import};
 use store_core::{CommitCoordinator, NewEntry, ThreadId};
 use tempfile::tempdir;
 
-use crate::helpers::{entries, export_bytes, fixtures, import_one, kind, store, write_file};
+use crate::helpers::{custom_kind, entries, export_bytes, fixtures, import_one, new_store, write_file};
 
-async fn check_export(commits: &dyn CommitCoordinator, report: &Report, bytes: &[u8]) {
+async fn check_export(commits: &dyn CommitCoordinator, report: &ImportReport, bytes: &[u8]) {
     let format = report.format.unwrap().parse().unwrap();
     let (found, exact) = export_bytes(commits, report.thread.as_ref().unwrap(), format).await;
     assert!(exact);
@@ -21,13 +21,13 @@ async fn a_grown_file_adds_its_new_lines() {
         let bytes = std::fs::read(fixtures().join(name)).unwrap();
         let ends: Vec<_> = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1).collect();
         let folder = tempdir().unwrap();
-        let commits = store();
+        let commits = new_store();
         let mut known = 0;
         for (lines, end) in ends.iter().enumerate().skip(1) {
             let path = write_file(folder.path(), "grown.jsonl", &bytes[..*end]);
             let report = import_one(&*commits, &path).await;
             assert_eq!(report.lines as usize, lines + 1);
-            assert!(report.added > 0 && report.count(Code::ChangedFile) == 0, "{name}: line {}", lines + 1);
+            assert!(report.added > 0 && report.count(IssueCode::ChangedFile) == 0, "{name}: line {}", lines + 1);
             check_export(&*commits, &report, &bytes[..*end]).await;
             let sourced = entries(&*commits, report.thread.as_ref().unwrap()).await;
             let sourced = sourced.iter().filter(|entry| entry.origin.as_ref().unwrap().line > 0).count();
@@ -45,7 +45,7 @@ async fn a_file_may_be_cut_at_every_byte() {
     let second = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
     for cut in second..bytes.len() {
         let folder = tempdir().unwrap();
-        let commits = store();
+        let commits = new_store();
         let path = write_file(folder.path(), "cut.jsonl", &bytes[..cut]);
         let first = import_one(&*commits, &path).await;
         check_export(&*commits, &first, &bytes[..cut]).await;
@@ -62,11 +62,11 @@ async fn a_file_may_be_cut_at_every_byte() {
 #[tokio::test]
 async fn a_torn_line_is_kept_beside_the_complete_one() {
     let folder = tempdir().unwrap();
-    let commits = store();
+    let commits = new_store();
     let torn = std::fs::read(fixtures().join("bad/pi-torn-last-line.jsonl")).unwrap();
     let path = write_file(folder.path(), "torn.jsonl", &torn);
     let first = import_one(&*commits, &path).await;
-    assert_eq!(first.count(Code::TornLastLine), 1);
+    assert_eq!(first.count(IssueCode::TornLastLine), 1);
     let mut whole = torn.clone();
     whole.extend_from_slice(b"e\":{\"role\":\"user\",\"content\":\"three\"}}\n");
     write_file(folder.path(), "torn.jsonl", &whole);
@@ -75,15 +75,15 @@ async fn a_torn_line_is_kept_beside_the_complete_one() {
     let found = entries(&*commits, second.thread.as_ref().unwrap()).await;
     let of_line: Vec<_> = found.iter().filter(|entry| entry.origin.as_ref().unwrap().line == 4).collect();
     assert_eq!(of_line.len(), 2);
-    assert_eq!((of_line[0].id.as_str(), kind(of_line[0])), ("L4", "import.line"));
+    assert_eq!((of_line[0].id.as_str(), custom_kind(of_line[0])), ("L4", "import.line"));
     assert_eq!(of_line[1].id.as_str(), "d3");
     check_export(&*commits, &second, &whole).await;
 }
 
 #[tokio::test]
-async fn stored_entries_keep_their_place_when_a_missing_parent_appears() {
+async fn stored_entries_keep_their_parents_when_a_missing_parent_appears() {
     let folder = tempdir().unwrap();
-    let commits = store();
+    let commits = new_store();
     let user = |id: &str, parent: &str| {
         format!(
             "{{\"type\":\"message\",\"id\":\"{id}\",\"parentId\":{parent},\"timestamp\":\"2026-01-05T10:00:01.000Z\",\"message\":{{\"role\":\"user\",\"content\":\"{id}\"}}}}\n"
@@ -99,16 +99,16 @@ async fn stored_entries_keep_their_place_when_a_missing_parent_appears() {
     let report = import_one(&*commits, &path).await;
     check_export(&*commits, &report, grown.as_bytes()).await;
     let found = entries(&*commits, report.thread.as_ref().unwrap()).await;
-    let of = |id: &str| found.iter().find(|entry| entry.id.as_str() == id).unwrap();
-    assert_eq!(of("b").parent, None);
-    let store_core::Body::Compaction(compaction) = &*of("c").body else { unreachable!() };
+    let entry_of = |id: &str| found.iter().find(|entry| entry.id.as_str() == id).unwrap();
+    assert_eq!(entry_of("b").parent, None);
+    let store_core::Body::Compaction(compaction) = &*entry_of("c").body else { unreachable!() };
     assert_eq!(compaction.covers.as_ref().unwrap().from.as_str(), "b");
 }
 
 #[tokio::test]
 async fn a_grown_file_updates_the_title() {
     let folder = tempdir().unwrap();
-    let commits = store();
+    let commits = new_store();
     let bytes = std::fs::read(fixtures().join("pi/v3-tree.jsonl")).unwrap();
     let path = write_file(folder.path(), "titled.jsonl", &bytes);
     let thread = import_one(&*commits, &path).await.thread.unwrap();
@@ -122,7 +122,7 @@ async fn a_grown_file_updates_the_title() {
 #[tokio::test]
 async fn a_file_with_changed_lines_becomes_a_new_thread() {
     let folder = tempdir().unwrap();
-    let commits = store();
+    let commits = new_store();
     let bytes = std::fs::read(fixtures().join("agent-core/linear-tools.jsonl")).unwrap();
     let path = write_file(folder.path(), "work.jsonl", &bytes);
     let first = import_one(&*commits, &path).await;
@@ -131,7 +131,7 @@ async fn a_file_with_changed_lines_becomes_a_new_thread() {
     write_file(folder.path(), "work.jsonl", &changed);
     let second = import_one(&*commits, &path).await;
     assert_eq!(second.thread.as_ref().unwrap().as_str(), "work-2");
-    assert_eq!(second.count(Code::ChangedFile), 1);
+    assert_eq!(second.count(IssueCode::ChangedFile), 1);
     check_export(&*commits, &second, changed.as_bytes()).await;
     check_export(&*commits, &first, &bytes).await;
     assert_eq!(import_one(&*commits, &path).await.added, 0);
@@ -139,14 +139,14 @@ async fn a_file_with_changed_lines_becomes_a_new_thread() {
 
 #[tokio::test]
 async fn a_thread_id_in_use_gets_a_suffix() {
-    let commits = store();
+    let commits = new_store();
     let other = ThreadId::new("branches").unwrap();
     let commit = store_core::Commit::new(other)
         .expecting(store_core::Expect::Absent)
         .entry(NewEntry::new(store_core::Message::user("mine")));
     let _receipt = commits.commit(commit).await.unwrap();
     let report = import_one(&*commits, &fixtures().join("agent-core/branches.jsonl")).await;
-    assert_eq!((report.thread.as_ref().unwrap().as_str(), report.count(Code::TakenId)), ("branches-2", 1));
+    assert_eq!((report.thread.as_ref().unwrap().as_str(), report.count(IssueCode::TakenId)), ("branches-2", 1));
 }
 
 #[tokio::test]
@@ -162,7 +162,7 @@ async fn a_killed_import_can_be_continued() {
         })
         .collect();
     let path = write_file(folder.path(), "long.jsonl", &lines);
-    let commits = store();
+    let commits = new_store();
     let killed = crate::helpers::FailingCoordinator::after(&*commits, 2);
     assert!(import(&killed, &path, &ImportOptions::default()).await.is_err());
     let half = commits.threads().load_thread(&ThreadId::new("long").unwrap()).await.unwrap().unwrap();
@@ -180,7 +180,7 @@ async fn a_killed_import_may_have_missed_the_last_line() {
     // The last line is empty so far, torn, or complete without its line end.
     for cut in [0, 20, line(1201).len()] {
         let folder = tempdir().unwrap();
-        let commits = store();
+        let commits = new_store();
         let path = write_file(folder.path(), "last.jsonl", &whole[..start + cut]);
         let killed = crate::helpers::FailingCoordinator::after(&*commits, 1);
         assert!(import(&killed, &path, &ImportOptions::default()).await.is_err());
@@ -198,7 +198,7 @@ async fn a_killed_import_may_have_missed_the_last_line() {
 #[tokio::test]
 async fn a_thread_that_was_continued_still_takes_new_lines() {
     let folder = tempdir().unwrap();
-    let commits = store();
+    let commits = new_store();
     let first = "{\"id\":\"a\",\"type\":\"user\",\"content\":\"one\",\"timestamp\":1}\n";
     let path = write_file(folder.path(), "on.jsonl", first);
     let report = import_one(&*commits, &path).await;
@@ -230,11 +230,11 @@ async fn a_compressed_file_is_imported_like_its_content() {
     let gzip = gzip.finish().unwrap();
     let zstd = zstd::encode_all(bytes.as_slice(), 3).unwrap();
     for (name, packed) in [("a.jsonl.gz", &gzip), ("a.jsonl.zst", &zstd)] {
-        let commits = store();
+        let commits = new_store();
         let report = import_one(&*commits, &write_file(folder.path(), name, packed)).await;
         check_export(&*commits, &report, &bytes).await;
-        let commits = store();
+        let commits = new_store();
         let cut = import_one(&*commits, &write_file(folder.path(), name, &packed[..packed.len() - 12])).await;
-        assert_eq!(cut.count(Code::TornLastLine), 1, "{name}: {:?}", cut.issues);
+        assert_eq!(cut.count(IssueCode::TornLastLine), 1, "{name}: {:?}", cut.issues);
     }
 }

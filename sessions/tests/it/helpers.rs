@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde_json::Value;
-use sessions::{FormatName, ImportOptions, Report, export, import};
+use sessions::{FormatName, ImportOptions, ImportReport, export, import};
 use sha2::{Digest, Sha256};
 use store_core::{
     Block, BlockKind, Body, CommitCoordinator, Entry, EntryQuery, PageRequest, Store, TenantId, ThreadId,
@@ -19,13 +19,13 @@ pub(crate) fn fixtures() -> PathBuf {
 }
 
 /// An empty store.
-pub(crate) fn store() -> Arc<dyn CommitCoordinator> {
+pub(crate) fn new_store() -> Arc<dyn CommitCoordinator> {
     let store = MemoryStore::open(MemoryConfig::default()).unwrap();
     store.tenant(&TenantId::default_tenant()).unwrap().commits.unwrap()
 }
 
 /// Imports one file.
-pub(crate) async fn import_one(commits: &dyn CommitCoordinator, path: &Path) -> Report {
+pub(crate) async fn import_one(commits: &dyn CommitCoordinator, path: &Path) -> ImportReport {
     let mut reports = import(commits, path, &ImportOptions::default()).await.unwrap();
     assert_eq!(reports.len(), 1, "{}", path.display());
     reports.remove(0)
@@ -81,7 +81,7 @@ pub(crate) fn text_hash(path: &[Arc<Entry>]) -> (usize, String) {
     for message in path.iter().filter_map(|entry| entry.message()) {
         let format = message.provenance.as_ref().and_then(|provenance| provenance.format.as_deref());
         if !matches!(format, Some("pi.bashExecution" | "pi.custom_message" | "pi.branch_summary")) {
-            texts(&message.blocks, &mut pieces);
+            collect_texts(&message.blocks, &mut pieces);
         }
     }
     pieces.retain(|piece| !piece.is_empty());
@@ -89,18 +89,18 @@ pub(crate) fn text_hash(path: &[Arc<Entry>]) -> (usize, String) {
     (pieces.len(), digest.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-fn texts(blocks: &[Block], pieces: &mut Vec<String>) {
+fn collect_texts(blocks: &[Block], pieces: &mut Vec<String>) {
     for block in blocks {
         match &block.kind {
             BlockKind::Text(text) => pieces.push(text.clone()),
-            BlockKind::ToolResult(result) => texts(&result.blocks, pieces),
+            BlockKind::ToolResult(result) => collect_texts(&result.blocks, pieces),
             _ => {}
         }
     }
 }
 
 /// The kind of a custom entry.
-pub(crate) fn kind(entry: &Entry) -> &str {
+pub(crate) fn custom_kind(entry: &Entry) -> &str {
     match &*entry.body {
         Body::Custom(custom) => &custom.kind,
         _ => "",
@@ -108,7 +108,7 @@ pub(crate) fn kind(entry: &Entry) -> &str {
 }
 
 /// Reads a JSON file.
-pub(crate) fn json(path: &Path) -> Value {
+pub(crate) fn read_json(path: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 

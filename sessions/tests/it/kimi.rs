@@ -7,24 +7,24 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use sessions::{Code, ImportOptions, Report, import};
+use sessions::{ImportOptions, ImportReport, IssueCode, import};
 use sha2::{Digest, Sha256};
 use store_core::{Block, BlockKind, Body, CommitCoordinator, Entry};
 
-use crate::helpers::{entries, fixtures, json, kind, store};
+use crate::helpers::{custom_kind, entries, fixtures, new_store, read_json};
 
 /// The text before a summary.
 const COMPACTION_MARKER: &str = "<system>Previous context has been compacted. Here is the compaction output:</system>";
 
 /// The session folders below a folder with the layout of `fixtures`. A session folder has an expectation beside it.
-pub(crate) fn folders(root: &Path) -> Vec<PathBuf> {
+pub(crate) fn session_folders(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![root.join("kimi-cli"), root.join("bad")];
     while let Some(folder) = open.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                if expect_of(&path).exists() { found.push(path) } else { open.push(path) }
+                if expectation_path(&path).exists() { found.push(path) } else { open.push(path) }
             }
         }
     }
@@ -32,12 +32,12 @@ pub(crate) fn folders(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn expect_of(folder: &Path) -> PathBuf {
+fn expectation_path(folder: &Path) -> PathBuf {
     folder.with_file_name(format!("{}.expect.json", folder.file_name().unwrap().to_string_lossy()))
 }
 
 /// Imports a session folder.
-pub(crate) async fn import_session(commits: &dyn CommitCoordinator, folder: &Path) -> Vec<Report> {
+pub(crate) async fn import_session(commits: &dyn CommitCoordinator, folder: &Path) -> Vec<ImportReport> {
     import(commits, folder, &ImportOptions::default()).await.unwrap()
 }
 
@@ -75,8 +75,8 @@ impl FileEntries {
     /// The number of entries for each role of their lines.
     fn by_role(&self) -> BTreeMap<String, u64> {
         let mut counts = BTreeMap::new();
-        for entry in self.lines.values().filter(|entry| kind(entry) != "import.line") {
-            *counts.entry(role(entry)).or_default() += 1;
+        for entry in self.lines.values().filter(|entry| custom_kind(entry) != "import.line") {
+            *counts.entry(line_role(entry)).or_default() += 1;
         }
         counts
     }
@@ -85,7 +85,7 @@ impl FileEntries {
         let mut pieces = Vec::new();
         for entry in self.lines.values() {
             match &*entry.body {
-                Body::Message(_) if role(entry) == "_system_prompt" => {}
+                Body::Message(_) if line_role(entry) == "_system_prompt" => {}
                 Body::Message(message) => texts(&message.blocks, &mut pieces),
                 Body::Compaction(compaction) => {
                     pieces.push(COMPACTION_MARKER.to_owned());
@@ -105,7 +105,7 @@ impl FileEntries {
     }
 }
 
-fn role(entry: &Entry) -> String {
+fn line_role(entry: &Entry) -> String {
     match &*entry.body {
         Body::Message(message) => {
             let format = message.provenance.as_ref().and_then(|provenance| provenance.format.as_deref());
@@ -130,7 +130,7 @@ fn texts(blocks: &[Block], pieces: &mut Vec<String>) {
     }
 }
 
-fn lines(report: &Report, file: &str, code: Code) -> Value {
+fn issue_lines(report: &ImportReport, file: &str, code: IssueCode) -> Value {
     let found = report.issues.iter().filter(|issue| issue.code == code && issue.file.as_deref() == Some(file));
     found.filter_map(|issue| issue.line).collect::<Vec<_>>().into()
 }
@@ -168,25 +168,25 @@ fn check_context(file: &FileEntries, expect: &Value, name: &str) {
 }
 
 /// Checks the issues of one file.
-fn check_issues(report: &Report, expect: &Value, file: &str) {
+fn check_issues(report: &ImportReport, expect: &Value, file: &str) {
     for (code, field) in [
-        (Code::MalformedLine, "malformed_lines"),
-        (Code::InvalidUtf8, "invalid_utf8_lines"),
-        (Code::ControlCharacter, "raw_control_character_lines"),
-        (Code::LoneSurrogate, "lone_surrogate_lines"),
-        (Code::Nul, "nul_lines"),
+        (IssueCode::MalformedLine, "malformed_lines"),
+        (IssueCode::InvalidUtf8, "invalid_utf8_lines"),
+        (IssueCode::ControlCharacter, "raw_control_character_lines"),
+        (IssueCode::LoneSurrogate, "lone_surrogate_lines"),
+        (IssueCode::Nul, "nul_lines"),
     ] {
-        assert_eq!(lines(report, file, code), expect[field], "{file}: {field}");
+        assert_eq!(issue_lines(report, file, code), expect[field], "{file}: {field}");
     }
-    let count = |code| lines(report, file, code).as_array().unwrap().len();
-    assert_eq!(json!(count(Code::OpenCall)), expect["calls_without_result"], "{file}");
-    assert_eq!(json!(count(Code::OrphanResult)), expect["results_without_call"], "{file}");
+    let count = |code| issue_lines(report, file, code).as_array().unwrap().len();
+    assert_eq!(json!(count(IssueCode::OpenCall)), expect["calls_without_result"], "{file}");
+    assert_eq!(json!(count(IssueCode::OrphanResult)), expect["results_without_call"], "{file}");
 }
 
 fn check_wire(all: &[Arc<Entry>], expect: &Value, name: &str) {
     let mut types: BTreeMap<&str, u64> = BTreeMap::new();
     for entry in all.iter().filter(|entry| entry.side) {
-        if let Some(found) = kind(entry).strip_prefix("kimi-cli.wire.") {
+        if let Some(found) = custom_kind(entry).strip_prefix("kimi-cli.wire.") {
             *types.entry(found).or_default() += 1;
         }
     }
@@ -195,9 +195,9 @@ fn check_wire(all: &[Arc<Entry>], expect: &Value, name: &str) {
 
 /// Imports a session, and compares it with its expectation.
 pub(crate) async fn check_session(folder: &Path) {
-    let expect = json(&expect_of(folder));
+    let expect = read_json(&expectation_path(folder));
     let name = folder.display().to_string();
-    let commits = store();
+    let commits = new_store();
     let reports = import_session(&*commits, folder).await;
     let all = entries(&*commits, reports[0].thread.as_ref().unwrap()).await;
     let order: Vec<_> = expect["order"].as_array().unwrap().iter().map(|file| file.as_str().unwrap()).collect();
@@ -208,9 +208,9 @@ pub(crate) async fn check_session(folder: &Path) {
         assert_eq!(json!(found.lines.len()), expect_file["lines"], "{name}: {file}");
         check_context(&found, expect_file, &format!("{name}: {file}"));
         check_issues(&reports[0], expect_file, file);
-        let shared = all
-            .iter()
-            .filter(|entry| entry.id.as_str().starts_with(&prefix) && position > 0 && kind(entry) == "kimi-cli.shared");
+        let shared = all.iter().filter(|entry| {
+            entry.id.as_str().starts_with(&prefix) && position > 0 && custom_kind(entry) == "kimi-cli.shared"
+        });
         let common = expect["common_prefix_with_previous_file"][position].as_u64().unwrap();
         let leading = shared.filter(|entry| entry.origin.as_ref().unwrap().line <= common).count();
         assert_eq!(leading as u64, common, "{name}: {file}");
@@ -221,15 +221,16 @@ pub(crate) async fn check_session(folder: &Path) {
     if expect["files"]["wire.jsonl"].is_object() {
         check_wire(&all, &expect["files"]["wire.jsonl"], &name);
     }
-    let own = |file: &&(String, Value)| !file.0.starts_with("subagents/");
+    let is_of_this_session = |file: &&(String, Value)| !file.0.starts_with("subagents/");
     let files: Vec<_> = expect["files"].as_object().unwrap().clone().into_iter().collect();
-    let sum = |field: &str| files.iter().filter(own).filter_map(|(_, file)| file[field].as_u64()).sum::<u64>();
+    let sum =
+        |field: &str| files.iter().filter(is_of_this_session).filter_map(|(_, file)| file[field].as_u64()).sum::<u64>();
     assert_eq!((reports[0].lines, reports[0].bytes), (sum("lines"), sum("bytes")), "{name}");
 }
 
 #[tokio::test]
 async fn every_session_matches_its_expectation() {
-    let folders = folders(&fixtures());
+    let folders = session_folders(&fixtures());
     assert_eq!(folders.len(), 12, "{folders:?}");
     for folder in folders {
         check_session(&folder).await;
@@ -238,8 +239,8 @@ async fn every_session_matches_its_expectation() {
 
 #[tokio::test]
 async fn the_same_session_again_changes_nothing() {
-    for folder in folders(&fixtures()) {
-        let commits = store();
+    for folder in session_folders(&fixtures()) {
+        let commits = new_store();
         let first = import_session(&*commits, &folder).await;
         let threads = commits.threads();
         let mut before = Vec::new();
@@ -258,12 +259,12 @@ async fn the_same_session_again_changes_nothing() {
 
 #[tokio::test]
 async fn a_subagent_is_a_child_thread() {
-    let commits = store();
+    let commits = new_store();
     let reports = import_session(&*commits, &fixtures().join("kimi-cli/rotated")).await;
     let [_, child] = reports.as_slice() else { panic!("{reports:?}") };
     let thread = commits.threads().load_thread(child.thread.as_ref().unwrap()).await.unwrap().unwrap();
     assert_eq!((thread.id.as_str(), thread.parent_thread_id.unwrap().as_str()), ("rotated.a1b2c3", "rotated"));
-    let expect = json(&expect_of(&fixtures().join("kimi-cli/rotated")));
+    let expect = read_json(&expectation_path(&fixtures().join("kimi-cli/rotated")));
     let all = entries(&*commits, &thread.id).await;
     check_context(&FileEntries::of(&all, ""), &expect["files"]["subagents/a1b2c3/context.jsonl"], "subagent");
     assert_eq!(child.lines, 4);

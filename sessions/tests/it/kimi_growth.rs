@@ -4,16 +4,16 @@
 use std::{fs, path::Path};
 
 use serde_json::json;
-use sessions::{Code, ImportOptions, import};
+use sessions::{ImportOptions, IssueCode, import};
 use store_core::ThreadId;
 use tempfile::tempdir;
 
 use crate::{
-    helpers::{FailingCoordinator, entries, fixtures, import_one, kind, store, write_file},
-    kimi_histories::{check, context},
+    helpers::{FailingCoordinator, custom_kind, entries, fixtures, import_one, new_store, write_file},
+    kimi_histories::{check_session_context, context_json},
 };
 
-fn copy(name: &str, to: &Path) {
+fn copy_fixture(name: &str, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(fixtures().join(name)).unwrap() {
         let path = entry.unwrap().path();
@@ -23,7 +23,7 @@ fn copy(name: &str, to: &Path) {
     }
 }
 
-fn cut(text: &str, lines: usize) -> String {
+fn first_lines(text: &str, lines: usize) -> String {
     text.lines().take(lines).map(|line| format!("{line}\n")).collect()
 }
 
@@ -31,14 +31,14 @@ fn cut(text: &str, lines: usize) -> String {
 async fn a_grown_session_adds_its_new_lines() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("grown");
-    copy("kimi-cli/archived", &folder);
+    copy_fixture("kimi-cli/archived", &folder);
     let context = fs::read_to_string(folder.join("context.jsonl")).unwrap();
     let wire = fs::read_to_string(folder.join("wire.jsonl")).unwrap();
-    let commits = store();
+    let commits = new_store();
     let mut known = 0;
     for lines in 1..=10 {
-        write_file(&folder, "context.jsonl", cut(&context, lines));
-        write_file(&folder, "wire.jsonl", cut(&wire, lines));
+        write_file(&folder, "context.jsonl", first_lines(&context, lines));
+        write_file(&folder, "wire.jsonl", first_lines(&wire, lines));
         let report = import_one(&*commits, &folder).await;
         assert_eq!((report.thread.unwrap().as_str(), report.lines), ("grown", lines as u64 * 2));
         // Each import adds the two lines and the provenance of the files. The first import also adds the state.
@@ -54,8 +54,8 @@ async fn a_grown_session_adds_its_new_lines() {
 async fn a_new_state_changes_title_and_metadata() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("state");
-    copy("kimi-cli/archived", &folder);
-    let commits = store();
+    copy_fixture("kimi-cli/archived", &folder);
+    let commits = new_store();
     let first = import_one(&*commits, &folder).await;
     write_file(&folder, "state.json", r#"{"version":1,"custom_title":"Other","archived":false}"#);
     let second = import_one(&*commits, &folder).await;
@@ -71,15 +71,15 @@ async fn a_torn_line_is_kept_beside_the_complete_one() {
     let folder = temp.path().join("torn");
     fs::create_dir(&folder).unwrap();
     let text = "{\"role\":\"user\",\"content\":\"one\"}\n{\"role\":\"assistant\",\"content\":\"two\"}\n";
-    let commits = store();
+    let commits = new_store();
     for end in 34..=text.len() {
         write_file(&folder, "context.jsonl", &text[..end]);
         let report = import_one(&*commits, &folder).await;
-        assert_eq!(report.count(Code::ChangedFile), 0);
+        assert_eq!(report.count(IssueCode::ChangedFile), 0);
         let torn = u64::from(end < text.len() - 1);
-        assert_eq!((report.count(Code::TornLastLine), report.thread.unwrap().as_str()), (torn, "torn"), "{end}");
+        assert_eq!((report.count(IssueCode::TornLastLine), report.thread.unwrap().as_str()), (torn, "torn"), "{end}");
     }
-    let found = context(&*commits, &ThreadId::new("torn").unwrap()).await;
+    let found = context_json(&*commits, &ThreadId::new("torn").unwrap()).await;
     assert_eq!(found, json!([["user", [{"text": "one"}]], ["assistant", [{"text": "two"}]]]));
 }
 
@@ -87,43 +87,43 @@ async fn a_torn_line_is_kept_beside_the_complete_one() {
 async fn a_lone_context_becomes_a_folder() {
     let temp = tempdir().unwrap();
     let text = fs::read_to_string(fixtures().join("kimi-cli/rotated/context_1.jsonl")).unwrap();
-    let commits = store();
-    let lone = import_one(&*commits, &write_file(temp.path(), "uuid-1.jsonl", cut(&text, 7))).await;
+    let commits = new_store();
+    let lone = import_one(&*commits, &write_file(temp.path(), "uuid-1.jsonl", first_lines(&text, 7))).await;
     assert_eq!((lone.thread.as_ref().unwrap().as_str(), lone.issues.len()), ("uuid-1", 1));
     let folder = temp.path().join("uuid-1");
-    copy("kimi-cli/rotated", &folder);
+    copy_fixture("kimi-cli/rotated", &folder);
     let whole = import_one(&*commits, &folder).await;
-    assert_eq!((whole.count(Code::ChangedFile), whole.thread), (0, lone.thread));
+    assert_eq!((whole.count(IssueCode::ChangedFile), whole.thread), (0, lone.thread));
 }
 
 #[tokio::test]
 async fn a_session_with_changed_lines_becomes_a_new_thread() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("changed");
-    copy("kimi-cli/rotated", &folder);
-    let commits = store();
+    copy_fixture("kimi-cli/rotated", &folder);
+    let commits = new_store();
     let first = import_one(&*commits, &folder).await;
     let text = fs::read_to_string(folder.join("context_1.jsonl")).unwrap();
     write_file(&folder, "context_1.jsonl", text.replace("build it", "built it"));
     let second = import_one(&*commits, &folder).await;
     assert_eq!(first.thread.unwrap().as_str(), "changed");
-    assert_eq!((second.count(Code::ChangedFile), second.thread.unwrap().as_str()), (1, "changed-2"));
+    assert_eq!((second.count(IssueCode::ChangedFile), second.thread.unwrap().as_str()), (1, "changed-2"));
 }
 
 #[tokio::test]
 async fn unknown_files_are_kept_or_named() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("files");
-    copy("kimi-cli/rotated", &folder);
+    copy_fixture("kimi-cli/rotated", &folder);
     fs::create_dir_all(folder.join("uploads")).unwrap();
     write_file(&folder, "uploads/small.png", b"\x89PNG");
     write_file(&folder, "uploads/large.png", vec![0; (1 << 20) + 1]);
-    let commits = store();
+    let commits = new_store();
     let report = import_one(&*commits, &folder).await;
     let [issue] = report.issues.as_slice() else { panic!("{:?}", report.issues) };
     assert_eq!((issue.file.as_deref(), issue.line), (Some("uploads/large.png"), None));
     let all = entries(&*commits, &report.thread.unwrap()).await;
-    let kept = all.iter().find(|entry| kind(entry) == "kimi-cli.file").unwrap();
+    let kept = all.iter().find(|entry| custom_kind(entry) == "kimi-cli.file").unwrap();
     assert_eq!(kept.origin.as_ref().unwrap().raw.as_deref(), Some(&b"\x89PNG"[..]));
     assert_eq!(import_one(&*commits, &folder).await.added, 0);
 }
@@ -132,15 +132,15 @@ async fn unknown_files_are_kept_or_named() {
 async fn a_state_that_is_too_large_is_named() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("large");
-    copy("kimi-cli/archived", &folder);
+    copy_fixture("kimi-cli/archived", &folder);
     let state = format!(r#"{{"custom_title":"T","x":"{}"}}"#, "x".repeat(1 << 20));
     write_file(&folder, "state.json", &state);
-    let commits = store();
+    let commits = new_store();
     let report = import_one(&*commits, &folder).await;
     let [issue] = report.issues.as_slice() else { panic!("{:?}", report.issues) };
     assert_eq!((issue.file.as_deref(), issue.detail.contains(&state.len().to_string())), (Some("state.json"), true));
     let thread = report.thread.unwrap();
-    assert!(entries(&*commits, &thread).await.iter().all(|entry| kind(entry) != "kimi-cli.state"));
+    assert!(entries(&*commits, &thread).await.iter().all(|entry| custom_kind(entry) != "kimi-cli.state"));
     assert_eq!(commits.threads().load_thread(&thread).await.unwrap().unwrap().title, None);
 }
 
@@ -151,7 +151,7 @@ async fn a_context_is_imported_with_its_folder_only_if_it_is_a_session() {
     fs::create_dir_all(folder.join("below")).unwrap();
     let path = write_file(&folder, "context.jsonl", "{\"role\":\"user\",\"content\":\"one\"}\n");
     write_file(&folder, "below/letter.txt", "private");
-    let commits = store();
+    let commits = new_store();
     let lone = import_one(&*commits, &path).await;
     assert_eq!((&lone.file, lone.thread.as_ref().unwrap().as_str()), (&path, "Downloads"));
     let all = entries(&*commits, lone.thread.as_ref().unwrap()).await;
@@ -159,7 +159,7 @@ async fn a_context_is_imported_with_its_folder_only_if_it_is_a_session() {
     assert_eq!(all.len(), 2, "{all:?}");
     for name in ["wire.jsonl", "state.json", "context_1.jsonl"] {
         let beside = write_file(&folder, name, "{\"role\":\"user\",\"content\":\"one\"}\n");
-        assert_eq!(import_one(&*store(), &path).await.file, folder, "{name}");
+        assert_eq!(import_one(&*new_store(), &path).await.file, folder, "{name}");
         fs::remove_file(beside).unwrap();
     }
 }
@@ -170,12 +170,12 @@ async fn an_empty_session_is_refused_and_an_emptied_one_is_not() {
     let folder = temp.path().join("empty");
     fs::create_dir(&folder).unwrap();
     write_file(&folder, "context.jsonl", "");
-    let commits = store();
+    let commits = new_store();
     let report = import_one(&*commits, &folder).await;
-    assert_eq!((report.count(Code::EmptyFile), report.thread), (1, None));
+    assert_eq!((report.count(IssueCode::EmptyFile), report.thread), (1, None));
     write_file(&folder, "context_1.jsonl", "{\"role\":\"user\",\"content\":\"one\"}\n");
     let report = import_one(&*commits, &folder).await;
-    assert_eq!(context(&*commits, &report.thread.unwrap()).await, json!([]));
+    assert_eq!(context_json(&*commits, &report.thread.unwrap()).await, json!([]));
 }
 
 #[tokio::test]
@@ -189,10 +189,10 @@ async fn a_killed_import_can_be_continued() {
     write_file(&folder, "context_1.jsonl", lines(0, 1700));
     write_file(&folder, "context.jsonl", lines(0, 1500) + &lines(5000, 5100));
     for commits_before in 1..4 {
-        let commits = store();
+        let commits = new_store();
         let killed = FailingCoordinator::after(&*commits, commits_before);
         assert!(import(&killed, &folder, &ImportOptions::default()).await.is_err());
-        let report = check(&*commits, &folder).await.unwrap();
+        let report = check_session_context(&*commits, &folder).await.unwrap();
         // The provenance and the rewind are entries that correspond to no line.
         assert_eq!((report.entries, report.lines), (3302, 3300));
         let all = entries(&*commits, &report.thread.unwrap()).await;
@@ -210,7 +210,7 @@ async fn a_killed_import_may_have_missed_the_last_line_of_a_file() {
         "{\"type\": \"metadata\"}\n{\"timestamp\": 1.5, \"message\": {\"type\": \"StepBegin\", \"payload\": {}}}\n";
     // The last lines are torn, or complete without their line ends.
     for cut in [9, 1] {
-        let commits = store();
+        let commits = new_store();
         write_file(&folder, "context_1.jsonl", "{\"role\":\"user\",\"content\":\"earlier\"}\n".repeat(1200));
         write_file(&folder, "context.jsonl", &lines[..lines.len() - cut]);
         write_file(&folder, "wire.jsonl", &wire[..wire.len() - cut]);
@@ -233,7 +233,7 @@ async fn a_line_gets_a_new_id_for_each_version_that_was_stored() {
     fs::create_dir(&folder).unwrap();
     let line = "{\"role\":\"user\",\"content\":\"one\"}\n";
     let wire = "{\"timestamp\": 1.5, \"message\": {\"type\": \"StepBegin\", \"payload\": {}}}\n";
-    let commits = store();
+    let commits = new_store();
     write_file(&folder, "context.jsonl", line);
     write_file(&folder, "wire.jsonl", &wire[..9]);
     let _torn = import_one(&*commits, &folder).await;

@@ -4,14 +4,14 @@
 use std::{fs, path::Path};
 
 use serde_json::{Value, json};
-use sessions::{Code, ImportOptions, Report, import};
+use sessions::{ImportOptions, ImportReport, IssueCode, import};
 use store_core::{Body, CommitCoordinator, ContextRequest, ThreadId};
 use tempfile::tempdir;
 
-use crate::helpers::{entries, kind, store};
+use crate::helpers::{custom_kind, entries, new_store};
 
 /// What a model receives: roles and blocks.
-pub(crate) async fn context(commits: &dyn CommitCoordinator, thread: &ThreadId) -> Value {
+pub(crate) async fn context_json(commits: &dyn CommitCoordinator, thread: &ThreadId) -> Value {
     let context = commits.threads().load_context(thread, ContextRequest::head()).await.unwrap().context;
     let messages = context.messages.iter().map(|found| {
         let message = serde_json::to_value(&found.message).unwrap();
@@ -49,7 +49,7 @@ struct SessionSimulator<'a> {
     folder: &'a Path,
     rotations: u32,
     checkpoint: u64,
-    said: u64,
+    message_count: u64,
     random: u64,
 }
 
@@ -73,8 +73,8 @@ impl SessionSimulator<'_> {
 
     fn message(&mut self, role: &str) {
         // Some texts are repeated, so that equal lines are frequent.
-        self.said += 1;
-        let text = if self.random(3) == 0 { "again".to_owned() } else { format!("text {}", self.said) };
+        self.message_count += 1;
+        let text = if self.random(3) == 0 { "again".to_owned() } else { format!("text {}", self.message_count) };
         self.append(&format!(r#"{{"role":"{role}","content":"{text}"}}"#));
     }
 
@@ -122,7 +122,7 @@ impl SessionSimulator<'_> {
                 self.checkpoint();
                 Vec::new()
             }
-            5 => vec![format!(r#"{{"role": "_usage", "token_count": {}}}"#, self.said)],
+            5 => vec![format!(r#"{{"role": "_usage", "token_count": {}}}"#, self.message_count)],
             6..=8 => {
                 self.message("user");
                 Vec::new()
@@ -136,11 +136,11 @@ impl SessionSimulator<'_> {
 }
 
 /// Imports a session, and compares its context with what kimi-cli sends.
-pub(crate) async fn check(commits: &dyn CommitCoordinator, folder: &Path) -> Option<Report> {
+pub(crate) async fn check_session_context(commits: &dyn CommitCoordinator, folder: &Path) -> Option<ImportReport> {
     let mut reports = import(commits, folder, &ImportOptions::default()).await.unwrap();
     let report = reports.remove(0);
     let thread = report.thread.clone()?;
-    let found = context(commits, &thread).await;
+    let found = context_json(commits, &thread).await;
     assert_eq!(
         with_our_marker(&found),
         with_our_marker(&expected_context(&folder.join("context.jsonl"))),
@@ -157,28 +157,29 @@ async fn the_context_matches_the_tool_whatever_happens_between_imports() {
         let temp = tempdir().unwrap();
         let folder = temp.path().join("session");
         fs::create_dir(&folder).unwrap();
-        let mut writer = SessionSimulator { folder: &folder, rotations: 0, checkpoint: 0, said: 0, random: seed };
+        let mut writer =
+            SessionSimulator { folder: &folder, rotations: 0, checkpoint: 0, message_count: 0, random: seed };
         writer.append(r#"{"role":"_system_prompt","content":"be brief"}"#);
         writer.checkpoint();
-        let commits = store();
+        let commits = new_store();
         // Depending on the seed, an import runs at every step, at some steps, or almost only at the end.
         let pause = [1, 3, 20, 1000][usize::try_from(seed % 4).unwrap()];
         for _ in 0..60 {
             let steps = writer.next_action();
             if writer.random(pause) == 0 {
-                check(&*commits, &folder).await;
+                check_session_context(&*commits, &folder).await;
             }
             for step in steps {
                 writer.append(&step);
                 if writer.random(pause) == 0 {
-                    check(&*commits, &folder).await;
+                    check_session_context(&*commits, &folder).await;
                 }
             }
         }
-        let Some(report) = check(&*commits, &folder).await else { continue };
-        assert_eq!(report.count(Code::ChangedFile), 0, "seed {seed}");
+        let Some(report) = check_session_context(&*commits, &folder).await else { continue };
+        assert_eq!(report.count(IssueCode::ChangedFile), 0, "seed {seed}");
         assert_eq!(commits.threads().count_threads(&store_core::ThreadFilter::default()).await.unwrap(), 1);
-        let again = check(&*commits, &folder).await.unwrap();
+        let again = check_session_context(&*commits, &folder).await.unwrap();
         assert_eq!(again.added, 0, "seed {seed}");
         // Exactly one entry represents each line.
         let all = entries(&*commits, report.thread.as_ref().unwrap()).await;
@@ -186,7 +187,7 @@ async fn the_context_matches_the_tool_whatever_happens_between_imports() {
         assert_eq!(lines as u64, report.lines, "seed {seed}");
         kinds[0] += all.iter().filter(|entry| matches!(&*entry.body, Body::Compaction(_))).count();
         kinds[1] += all.iter().filter(|entry| matches!(&*entry.body, Body::Rewind(_))).count();
-        kinds[2] += all.iter().filter(|entry| kind(entry) == "kimi-cli.shared").count();
+        kinds[2] += all.iter().filter(|entry| custom_kind(entry) == "kimi-cli.shared").count();
     }
     assert!(kinds.iter().all(|count| *count > 50), "{kinds:?}");
 }
@@ -196,7 +197,7 @@ async fn changed_instructions_are_sent_before_the_summary() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("upgraded");
     fs::create_dir(&folder).unwrap();
-    let mut writer = SessionSimulator { folder: &folder, rotations: 0, checkpoint: 0, said: 0, random: 0 };
+    let mut writer = SessionSimulator { folder: &folder, rotations: 0, checkpoint: 0, message_count: 0, random: 0 };
     for role in ["user", "assistant", "user", "assistant"] {
         writer.message(role);
     }
@@ -206,8 +207,8 @@ async fn changed_instructions_are_sent_before_the_summary() {
     writer.append(r#"{"role":"user","content":[{"type":"text","text":"<system>Previous context has been compacted. Here is the compaction output:</system>"},{"type":"text","text":"in short"}]}"#);
     kept.iter().for_each(|line| writer.append(line));
     writer.message("user");
-    let commits = store();
-    let report = check(&*commits, &folder).await.unwrap();
+    let commits = new_store();
+    let report = check_session_context(&*commits, &folder).await.unwrap();
     let all = entries(&*commits, &report.thread.unwrap()).await;
     assert!(all.iter().any(|entry| entry.id.as_str() == "2.L3" && matches!(&*entry.body, Body::Compaction(_))));
 }

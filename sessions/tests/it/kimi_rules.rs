@@ -3,12 +3,12 @@
 use std::{path::Path, sync::Arc};
 
 use serde_json::json;
-use sessions::{Code, Report};
+use sessions::{ImportReport, IssueCode};
 use store_core::{BlockKind, Body, Entry};
 
 use crate::{
     contexts::check_thread,
-    helpers::{entries, fixtures, kind, store},
+    helpers::{custom_kind, entries, fixtures, new_store},
     kimi::import_session,
 };
 
@@ -17,8 +17,8 @@ fn find<'a>(all: &'a [Arc<Entry>], id: &str) -> &'a Entry {
 }
 
 /// Imports a session. Returns the report and the entries of its first thread.
-async fn import_first_thread(folder: &Path) -> (Report, Vec<Arc<Entry>>) {
-    let commits = store();
+async fn import_first_thread(folder: &Path) -> (ImportReport, Vec<Arc<Entry>>) {
+    let commits = new_store();
     let report = import_session(&*commits, folder).await.remove(0);
     let all = entries(&*commits, report.thread.as_ref().unwrap()).await;
     (report, all)
@@ -48,7 +48,7 @@ async fn damaged_lines_are_kept_and_named() {
     ];
     assert_eq!(found, expected);
     assert!(report.issues.iter().all(|issue| issue.file.as_deref() == Some("context.jsonl")));
-    let kinds = ["L4", "L5", "L6", "L7", "L8", "L9"].map(|id| kind(find(&all, id)));
+    let kinds = ["L4", "L5", "L6", "L7", "L8", "L9"].map(|id| custom_kind(find(&all, id)));
     let line = "kimi-cli.line";
     assert_eq!(kinds, ["import.line", line, line, "kimi-cli._usage", "kimi-cli._checkpoint", "kimi-cli._future"]);
     assert!(matches!(find(&all, "L11").message().unwrap().blocks[0].kind, BlockKind::Opaque(_)));
@@ -83,7 +83,7 @@ async fn times_and_failures_come_from_the_wire_file() {
     assert_eq!((report.version.as_deref(), report.issues.len()), (Some("1.8"), 0));
     let time = |id: &str| find(&all, id).timestamp.as_millis();
     assert_eq!(["L3", "L7", "L9"].map(time), [1_767_690_000_125, 1_767_690_000_500, 1_767_690_001_500]);
-    assert_eq!(["L1", "L4", "L5", "L10"].map(time).first(), Some(&1_767_690_000_125));
+    assert_eq!(["L1", "L4", "L5", "L10"].map(time), [1_767_690_000_125; 4]);
     assert_eq!(is_error(find(&all, "L9")), Some(true));
     let parent = |id: &str| find(&all, id).parent.as_ref().map(|id| id.as_str().to_owned());
     assert_eq!(
@@ -99,7 +99,7 @@ async fn times_and_failures_come_from_the_wire_file() {
 
 #[tokio::test]
 async fn title_and_metadata_come_from_the_state_file() {
-    let commits = store();
+    let commits = new_store();
     for (name, title) in [("rotated", Some("Build it")), ("media", None), ("broken-state", None)] {
         let reports = import_session(&*commits, &fixtures().join("kimi-cli").join(name)).await;
         let id = reports[0].thread.as_ref().unwrap();
@@ -110,18 +110,18 @@ async fn title_and_metadata_come_from_the_state_file() {
     }
     let reports = import_session(&*commits, &fixtures().join("kimi-cli/broken-state")).await;
     let issues: Vec<_> = reports[0].issues.iter().map(|issue| (issue.file.as_deref(), issue.code)).collect();
-    assert_eq!(issues, [(Some("state.json"), Code::BadField)]);
+    assert_eq!(issues, [(Some("state.json"), IssueCode::BadField)]);
     let all = entries(&*commits, reports[0].thread.as_ref().unwrap()).await;
     let state = all.iter().find(|entry| entry.id.as_str().starts_with("state.")).unwrap();
     assert_eq!(
-        (kind(state), state.origin.as_ref().unwrap().raw.as_deref()),
+        (custom_kind(state), state.origin.as_ref().unwrap().raw.as_deref()),
         ("import.line", Some(&b"{\"custom_title\": "[..]))
     );
 }
 
 #[tokio::test]
 async fn a_folder_of_work_dirs_imports_every_session() {
-    let commits = store();
+    let commits = new_store();
     let reports = import_session(&*commits, &fixtures().join("kimi-cli/work-dirs")).await;
     let threads: Vec<_> = reports.iter().map(|report| report.thread.as_ref().unwrap().as_str()).collect();
     assert_eq!(threads, ["app-1", "app-2", "box-1"]);
@@ -130,7 +130,7 @@ async fn a_folder_of_work_dirs_imports_every_session() {
 
 #[tokio::test]
 async fn a_rotated_session_is_one_tree() {
-    let commits = store();
+    let commits = new_store();
     let reports = import_session(&*commits, &fixtures().join("kimi-cli/rotated")).await;
     let thread = reports[0].thread.as_ref().unwrap();
     check_thread(&*commits, thread, None, "kimi-rotated.context.json").await;

@@ -3,7 +3,7 @@
 use sessions::{FormatName, ImportOptions, import};
 use tempfile::tempdir;
 
-use crate::helpers::{export_bytes, fixtures, store, write_file};
+use crate::helpers::{export_bytes, fixtures, new_store, write_file};
 
 /// Numbers that look random and are the same in every run.
 struct Random(u64);
@@ -81,7 +81,7 @@ async fn damaged_files_round_trip_byte_for_byte() {
             let mut bytes = whole.clone();
             damage(&mut bytes, &mut random);
             let path = write_file(folder.path(), "damaged.jsonl", &bytes);
-            let commits = store();
+            let commits = new_store();
             let options = ImportOptions::default().with_format(format);
             let report = import(&*commits, &path, &options).await.unwrap().remove(0);
             let Some(thread) = &report.thread else { continue };
@@ -108,7 +108,7 @@ async fn files_that_grow_byte_by_byte_round_trip() {
                 damage(&mut rest, &mut random);
             }
             whole.extend(rest);
-            let commits = store();
+            let commits = new_store();
             let mut end = 200;
             let mut thread = None;
             while end < whole.len() {

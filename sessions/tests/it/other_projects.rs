@@ -4,12 +4,12 @@
 
 use std::path::{Path, PathBuf};
 
-use sessions::Code;
+use sessions::IssueCode;
 
 use crate::{
-    expectations::{check_file, files},
-    helpers::{import_one, store},
-    kimi::{check_session, folders},
+    expectations::{check_file, files_with_expectation},
+    helpers::{import_one, new_store},
+    kimi::{check_session, session_folders},
 };
 
 /// The folder of the session files of other projects, if it exists.
@@ -32,10 +32,10 @@ fn relative_path<'a>(root: &Path, path: &'a Path) -> std::path::Display<'a> {
 
 /// Checks that the import refuses a file of a format that is not read.
 async fn check_refused(root: &Path, path: &Path) {
-    let commits = store();
+    let commits = new_store();
     let report = import_one(&*commits, path).await;
     let codes: Vec<_> = report.issues.iter().map(|issue| issue.code).collect();
-    let known = [Code::UnsupportedFormat, Code::UnknownFormat, Code::EmptyFile];
+    let known = [IssueCode::UnsupportedFormat, IssueCode::UnknownFormat, IssueCode::EmptyFile];
     assert!(!report.is_imported() && codes.iter().all(|code| known.contains(code)), "{}: {codes:?}", path.display());
     println!("{}: refused, {}", relative_path(root, path), codes[0].name());
 }
@@ -43,13 +43,13 @@ async fn check_refused(root: &Path, path: &Path) {
 #[tokio::test]
 async fn session_files_of_other_projects_match_their_expectations() {
     let Some(root) = other_projects_folder() else { return };
-    for path in files(&root) {
+    for path in files_with_expectation(&root) {
         match check_file(&path).await {
             Some(format) => println!("{}: {}, exported as the same bytes", relative_path(&root, &path), format.name()),
             None => check_refused(&root, &path).await,
         }
     }
-    for folder in folders(&root) {
+    for folder in session_folders(&root) {
         check_session(&folder).await;
         println!("{}: a kimi-cli session", relative_path(&root, &folder));
     }

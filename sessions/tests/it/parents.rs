@@ -6,7 +6,7 @@ use sessions::{ImportOptions, import};
 use store_core::{Commit, CommitCoordinator, Expect, Message, NewEntry, Thread, ThreadId, ThreadPatch};
 use tempfile::tempdir;
 
-use crate::helpers::{FailingCoordinator, import_one, store, write_file};
+use crate::helpers::{FailingCoordinator, import_one, new_store, write_file};
 
 fn id(text: &str) -> ThreadId {
     ThreadId::new(text).unwrap()
@@ -26,7 +26,7 @@ async fn load(commits: &dyn CommitCoordinator, thread: &str) -> Thread {
 }
 
 /// The parent of a thread, and the parent that it waits for.
-async fn parent(commits: &dyn CommitCoordinator, thread: &str) -> (Option<String>, Option<String>) {
+async fn parent_and_awaited_parent(commits: &dyn CommitCoordinator, thread: &str) -> (Option<String>, Option<String>) {
     let thread = load(commits, thread).await;
     let waits_for = thread.metadata.get("import.parent").map(|value| value.as_str().to_owned());
     (thread.parent_thread_id.map(|parent| parent.as_str().to_owned()), waits_for)
@@ -35,20 +35,20 @@ async fn parent(commits: &dyn CommitCoordinator, thread: &str) -> (Option<String
 #[tokio::test]
 async fn a_parent_may_come_with_a_later_import() {
     let folder = tempdir().unwrap();
-    let commits = store();
+    let commits = new_store();
     let child = write_session(folder.path(), "child", "late");
     let _report = import_one(&*commits, &child).await;
-    assert_eq!(parent(&*commits, "child").await, (None, Some("\"late\"".to_owned())));
+    assert_eq!(parent_and_awaited_parent(&*commits, "child").await, (None, Some("\"late\"".to_owned())));
     assert_eq!(import_one(&*commits, &child).await.added, 0);
     let _report = import_one(&*commits, &write_session(folder.path(), "late", "late")).await;
-    assert_eq!(parent(&*commits, "child").await, (Some("late".to_owned()), None));
-    assert_eq!(parent(&*commits, "late").await, (None, None));
+    assert_eq!(parent_and_awaited_parent(&*commits, "child").await, (Some("late".to_owned()), None));
+    assert_eq!(parent_and_awaited_parent(&*commits, "late").await, (None, None));
     // A later import does not undo a change of the parent.
     let patch = ThreadPatch::default().with_parent(None);
     let _thread = commits.threads().update_thread(&id("child"), patch, Expect::Any).await.unwrap();
     let _reports = import(&*commits, folder.path(), &ImportOptions::default()).await.unwrap();
     let _report = import_one(&*commits, &write_session(folder.path(), "other", "other")).await;
-    assert_eq!(parent(&*commits, "child").await, (None, None));
+    assert_eq!(parent_and_awaited_parent(&*commits, "child").await, (None, None));
 }
 
 #[tokio::test]
@@ -57,31 +57,31 @@ async fn parents_are_set_even_if_the_import_fails_later() {
     for (name, parent) in [("a", "b"), ("b", "b"), ("c", "b")] {
         write_session(folder.path(), name, parent);
     }
-    let commits = store();
+    let commits = new_store();
     let killed = FailingCoordinator::after(&*commits, 2);
     assert!(import(&killed, folder.path(), &ImportOptions::default()).await.is_err());
-    assert_eq!(parent(&*commits, "a").await, (Some("b".to_owned()), None));
+    assert_eq!(parent_and_awaited_parent(&*commits, "a").await, (Some("b".to_owned()), None));
 }
 
 #[tokio::test]
 async fn a_known_session_looks_for_its_parent_again() {
     let folder = tempdir().unwrap();
-    let commits = store();
+    let commits = new_store();
     let child = write_session(folder.path(), "child", "made");
     let _report = import_one(&*commits, &child).await;
     let commit = Commit::new(id("made")).expecting(Expect::Absent).entry(NewEntry::new(Message::user("mine")));
     let _receipt = commits.commit(commit).await.unwrap();
     assert_eq!(import_one(&*commits, &child).await.added, 0);
-    assert_eq!(parent(&*commits, "child").await, (Some("made".to_owned()), None));
+    assert_eq!(parent_and_awaited_parent(&*commits, "child").await, (Some("made".to_owned()), None));
 }
 
 #[tokio::test]
 async fn sessions_that_name_each_other_form_no_cycle() {
     let folder = tempdir().unwrap();
-    let commits = store();
+    let commits = new_store();
     for (name, parent) in [("a", "b"), ("b", "a")] {
         let _report = import_one(&*commits, &write_session(folder.path(), name, parent)).await;
     }
-    assert_eq!(parent(&*commits, "a").await, (None, Some("\"b\"".to_owned())));
-    assert_eq!(parent(&*commits, "b").await, (Some("a".to_owned()), None));
+    assert_eq!(parent_and_awaited_parent(&*commits, "a").await, (None, Some("\"b\"".to_owned())));
+    assert_eq!(parent_and_awaited_parent(&*commits, "b").await, (Some("a".to_owned()), None));
 }

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use sessions::{Code, ImportOptions, Report, import};
+use sessions::{ImportOptions, ImportReport, IssueCode, import};
 use store_core::{BlockKind, Body, CommitCoordinator, Entry, Role, Visibility};
 use tempfile::tempdir;
 
-use crate::helpers::{entries, export_bytes, import_one, kind, store, write_file};
+use crate::helpers::{custom_kind, entries, export_bytes, import_one, new_store, write_file};
 
-const PI: &str = r#"{"type":"session","version":3,"id":"s","timestamp":"2026-01-05T10:00:00.000Z","cwd":"/x"}"#;
+const PI_HEADER: &str = r#"{"type":"session","version":3,"id":"s","timestamp":"2026-01-05T10:00:00.000Z","cwd":"/x"}"#;
 
 /// Imports these lines, and checks that the export has the same bytes.
-async fn import_and_check_export(lines: &[&str]) -> (Arc<dyn CommitCoordinator>, Report, Vec<Arc<Entry>>) {
+async fn import_and_check_export(lines: &[&str]) -> (Arc<dyn CommitCoordinator>, ImportReport, Vec<Arc<Entry>>) {
     let folder = tempdir().unwrap();
     let text = lines.join("\n") + "\n";
-    let commits = store();
+    let commits = new_store();
     let report = import_one(&*commits, &write_file(folder.path(), "file.jsonl", &text)).await;
     let thread = report.thread.clone().unwrap();
     let (bytes, exact) = export_bytes(&*commits, &thread, report.format.unwrap().parse().unwrap()).await;
@@ -23,7 +23,7 @@ async fn import_and_check_export(lines: &[&str]) -> (Arc<dyn CommitCoordinator>,
     (commits, report, found)
 }
 
-fn codes(report: &Report) -> Vec<(Option<u64>, &'static str)> {
+fn codes(report: &ImportReport) -> Vec<(Option<u64>, &'static str)> {
     report.issues.iter().map(|issue| (issue.line, issue.code.name())).collect()
 }
 
@@ -40,7 +40,7 @@ fn message(id: &str, body: &str) -> String {
 #[tokio::test]
 async fn wrong_fields_of_pi_are_kept_as_they_are() {
     let lines = [
-        PI.to_owned(),
+        PI_HEADER.to_owned(),
         message("a", r#"{"role":"user"}"#),
         message("b", r#"{"role":"toolResult","toolCallId":" ","content":"x","isError":false}"#),
         message("c", r#"{"role":"assistant","content":[{"type":"toolCall","id":"t","name":"n","arguments":"{"},{"type":"toolCall","id":"t","name":"n","arguments":{}},{"type":"hologram"}],"stopReason":"toolUse"}"#),
@@ -70,13 +70,13 @@ async fn wrong_fields_of_pi_are_kept_as_they_are() {
     let mut expected = expected.to_vec();
     expected.sort_unstable();
     assert_eq!(sorted, expected);
-    assert_eq!((kind(find(&found, "a")), kind(find(&found, "b"))), ("pi.message", "pi.message"));
+    assert_eq!((custom_kind(find(&found, "a")), custom_kind(find(&found, "b"))), ("pi.message", "pi.message"));
     let blocks = &find(&found, "c").message().unwrap().blocks;
     assert!(
         matches!(&blocks[0].kind, BlockKind::ToolUse(call) if call.raw.as_deref() == Some("{") && call.input.as_str() == "{}")
     );
     assert!(matches!((&blocks[1].kind, &blocks[2].kind), (BlockKind::Opaque(_), BlockKind::Opaque(_))));
-    assert_eq!(kind(find(&found, "e")), "pi.label");
+    assert_eq!(custom_kind(find(&found, "e")), "pi.label");
     let Body::Compaction(compaction) = &*find(&found, "f").body else { panic!() };
     let covers = compaction.covers.as_ref().unwrap();
     assert_eq!((covers.from.as_str(), covers.to.as_str()), ("d", "e"));
@@ -91,7 +91,7 @@ async fn a_retained_tail_replaces_everything_before_it() {
         r#"{{"type":"compaction","id":"c","parentId":"a","timestamp":"2026-01-05T10:00:01.000Z","summary":"S","retainedTail":{tail},"tokensBefore":1}}"#
     );
     let (_, report, found) =
-        import_and_check_export(&[PI, &message("a", r#"{"role":"user","content":"old"}"#), &compaction]).await;
+        import_and_check_export(&[PI_HEADER, &message("a", r#"{"role":"user","content":"old"}"#), &compaction]).await;
     assert_eq!(codes(&report), []);
     let Body::Compaction(compaction) = &*find(&found, "c").body else { panic!() };
     let texts: Vec<_> = compaction.replacement.as_ref().unwrap().iter().map(|message| message.blocks.len()).collect();
@@ -120,8 +120,8 @@ async fn version_1_indexes_count_only_well_formed_lines() {
 #[tokio::test]
 async fn a_session_keeps_its_folder_title_and_parent() {
     let folder = tempdir().unwrap();
-    let commits = store();
-    let parent = write_file(folder.path(), "2026-01-04_s.jsonl", format!("{PI}\n"));
+    let commits = new_store();
+    let parent = write_file(folder.path(), "2026-01-04_s.jsonl", format!("{PI_HEADER}\n"));
     let _report = import_one(&*commits, &parent).await;
     let child = r#"{"type":"session","version":3,"id":"t","timestamp":"2026-01-05T10:00:00.000Z","cwd":"/x","parentSession":"/a/b/2026-01-04T09-00-00-000Z_s.jsonl"}"#;
     let title =
@@ -138,7 +138,7 @@ async fn a_session_keeps_its_folder_title_and_parent() {
         "a.jsonl",
         format!("{}\n{title}\n", child.replace("\"id\":\"t\"", "\"id\":\"early\"").replace("_s.", "_late.")),
     );
-    write_file(both.path(), "b.jsonl", PI.replace("\"id\":\"s\"", "\"id\":\"late\"") + "\n");
+    write_file(both.path(), "b.jsonl", PI_HEADER.replace("\"id\":\"s\"", "\"id\":\"late\"") + "\n");
     let reports = import(&*commits, both.path(), &ImportOptions::default()).await.unwrap();
     let thread = commits.threads().load_thread(reports[0].thread.as_ref().unwrap()).await.unwrap().unwrap();
     assert_eq!(thread.parent_thread_id.unwrap().as_str(), "late");
@@ -150,13 +150,13 @@ async fn a_session_keeps_its_folder_title_and_parent() {
 
 #[tokio::test]
 async fn odd_versions_and_missing_headers_are_read() {
-    let newer = PI.replace("\"version\":3", "\"version\":7");
+    let newer = PI_HEADER.replace("\"version\":3", "\"version\":7");
     let (_, report, _) = import_and_check_export(&[&newer, &message("a", r#"{"role":"user","content":"x"}"#)]).await;
     assert_eq!((codes(&report), report.version.as_deref()), (vec![(Some(1), "unknown_version")], Some("7")));
     let folder = tempdir().unwrap();
     let path = write_file(folder.path(), "lost.jsonl", message("a", r#"{"role":"user","content":"x"}"#) + "\n");
     let options = ImportOptions::default().with_format(sessions::FormatName::PiV3);
-    let commits = store();
+    let commits = new_store();
     let report = import(&*commits, &path, &options).await.unwrap().remove(0);
     assert_eq!((report.thread.as_ref().unwrap().as_str(), report.count_of("missing_header")), ("lost", 1));
 }
@@ -171,7 +171,7 @@ impl CountOf for Vec<sessions::Issue> {
     }
 }
 
-impl CountOf for Report {
+impl CountOf for ImportReport {
     fn count_of(&self, name: &str) -> usize {
         self.issues.count_of(name)
     }
@@ -196,7 +196,7 @@ async fn the_short_form_is_a_chain_without_call_ids() {
     };
     assert_eq!((call("2"), call("3")), (call("5"), call("4")));
     assert_eq!(find(&found, "6").parent.as_ref().unwrap().as_str(), "5");
-    assert_eq!(kind(find(&found, "6")), "agent-core.tool_result");
+    assert_eq!(custom_kind(find(&found, "6")), "agent-core.tool_result");
 }
 
 #[tokio::test]
@@ -245,7 +245,7 @@ async fn migrated_lines_lose_nothing() {
 #[tokio::test]
 async fn failed_turns_and_notes_become_asides() {
     let lines = [
-        PI.to_owned(),
+        PI_HEADER.to_owned(),
         message("a", r#"{"role":"assistant","content":[],"provider":"p","model":"m","stopReason":"aborted"}"#),
         message(
             "b",
@@ -271,32 +271,34 @@ async fn failed_turns_and_notes_become_asides() {
 #[tokio::test]
 async fn strict_refuses_before_anything_is_written() {
     let folder = tempdir().unwrap();
-    let path = write_file(folder.path(), "odd.jsonl", format!("{PI}\n{}\n", message("a", r#"{"role":"martian"}"#)));
-    let commits = store();
+    let path =
+        write_file(folder.path(), "odd.jsonl", format!("{PI_HEADER}\n{}\n", message("a", r#"{"role":"martian"}"#)));
+    let commits = new_store();
     let report = import(&*commits, &path, &ImportOptions::default().strict()).await.unwrap().remove(0);
-    assert_eq!((report.thread, report.issue_counts.get(&Code::UnknownType)), (None, Some(&1)));
+    assert_eq!((report.thread, report.issue_counts.get(&IssueCode::UnknownType)), (None, Some(&1)));
     assert_eq!(commits.threads().count_threads(&store_core::ThreadFilter::default()).await.unwrap(), 0);
-    let path = write_file(folder.path(), "fine.jsonl", format!("{PI}\n"));
+    let path = write_file(folder.path(), "fine.jsonl", format!("{PI_HEADER}\n"));
     assert!(import(&*commits, &path, &ImportOptions::default().strict()).await.unwrap()[0].is_imported());
 }
 
 #[tokio::test]
 async fn long_lines_and_deep_json_are_not_lost_silently() {
     let folder = tempdir().unwrap();
-    let long = format!("{PI}\n{}\n", message("a", &format!(r#"{{"role":"user","content":"{}"}}"#, "x".repeat(2000))));
+    let long =
+        format!("{PI_HEADER}\n{}\n", message("a", &format!(r#"{{"role":"user","content":"{}"}}"#, "x".repeat(2000))));
     let path = write_file(folder.path(), "long.jsonl", long);
-    let commits = store();
+    let commits = new_store();
     let report = import(&*commits, &path, &ImportOptions::default().with_max_line(1000)).await.unwrap().remove(0);
-    assert_eq!((report.thread.clone(), report.count(Code::LongLine)), (None, 1));
+    assert_eq!((report.thread.clone(), report.count(IssueCode::LongLine)), (None, 1));
     let deep = format!(r#"{{"type":"custom","id":"a","parentId":null,"data":{}{}}}"#, "[".repeat(200), "]".repeat(200));
-    let (_, report, found) = import_and_check_export(&[PI, &deep]).await;
+    let (_, report, found) = import_and_check_export(&[PI_HEADER, &deep]).await;
     assert_eq!(codes(&report), [(Some(2), "deep_json")]);
-    assert_eq!(kind(find(&found, "L2")), "import.line");
+    assert_eq!(custom_kind(find(&found, "L2")), "import.line");
 }
 
 #[tokio::test]
 async fn blank_lines_with_spaces_are_preserved() {
     let (_, report, _) =
-        import_and_check_export(&[PI, "", "  \t", &message("a", r#"{"role":"user","content":"x"}"#), ""]).await;
+        import_and_check_export(&[PI_HEADER, "", "  \t", &message("a", r#"{"role":"user","content":"x"}"#), ""]).await;
     assert_eq!((codes(&report), report.lines, report.entries), (vec![], 5, 2));
 }

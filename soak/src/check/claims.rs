@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use agentstore::ClaimNumber;
 
 use super::{Rule, Violation, claim_name};
-use crate::record::{Claim, ClaimCall, Line, LoggedAction};
+use crate::record::{Claim, ClaimCall, LogLine, LoggedAction};
 
 /// All claims of a thread that a worker recorded.
-pub(super) struct Claims(BTreeMap<ClaimNumber, ClaimRecord>);
+pub(super) struct ClaimsOfThread(BTreeMap<ClaimNumber, ClaimRecord>);
 
 struct ClaimRecord {
     claim: Claim,
@@ -19,21 +19,29 @@ struct ClaimRecord {
     /// The end of the lease, by store time in milliseconds, according to the answers that the holder received.
     until: u64,
     /// When the first call that may have ended the claim was made.
-    may_end: Option<u64>,
+    first_ending_call: Option<u64>,
     /// When the first accepted commit under the claim was answered.
-    committed: Option<u64>,
+    first_commit_answered: Option<u64>,
 }
 
-impl Claims {
-    pub(super) fn read(lines: &[&Line], violations: &mut Vec<Violation>) -> Self {
+impl ClaimsOfThread {
+    pub(super) fn from_lines(lines: &[&LogLine], violations: &mut Vec<Violation>) -> Self {
         let mut claims = BTreeMap::<_, ClaimRecord>::new();
-        for Line { called, answered, did } in lines.iter().copied() {
+        for LogLine { called, answered, did } in lines.iter().copied() {
             let LoggedAction::Claimed { claim, since, until } = *did else { continue };
             let (called, answered) = (*called, *answered);
-            let claim_record = ClaimRecord { claim, called, answered, since, until, may_end: None, committed: None };
+            let claim_record = ClaimRecord {
+                claim,
+                called,
+                answered,
+                since,
+                until,
+                first_ending_call: None,
+                first_commit_answered: None,
+            };
             if let Some(other) = claims.insert(claim.number, claim_record) {
-                let what = format!("claims {} and {}", claim_name(&other.claim), claim_name(&claim));
-                violations.push(Violation::new(Rule::TwoClaims, what));
+                let description = format!("claims {} and {}", claim_name(&other.claim), claim_name(&claim));
+                violations.push(Violation::new(Rule::TwoClaims, description));
             }
         }
         let mut claims = Self(claims);
@@ -41,17 +49,18 @@ impl Claims {
         claims
     }
 
-    fn read_writes(&mut self, lines: &[&Line]) {
+    fn read_writes(&mut self, lines: &[&LogLine]) {
         // The calls that certainly did not end their claims.
-        let mut harmless = BTreeSet::new();
-        for Line { called, answered, did } in lines.iter().copied() {
+        let mut calls_without_end = BTreeSet::new();
+        for LogLine { called, answered, did } in lines.iter().copied() {
             let (claim, is_still_held) = match did {
                 LoggedAction::Accepted { claim, act, until, .. } => {
                     if let Some(claim_record) = self.0.get_mut(&claim.number) {
                         claim_record.until = claim_record.until.max(until.unwrap_or_default());
                         if act.is_commit() {
-                            claim_record.committed =
-                                Some(claim_record.committed.map_or(*answered, |first| first.min(*answered)));
+                            claim_record.first_commit_answered = Some(
+                                claim_record.first_commit_answered.map_or(*answered, |first| first.min(*answered)),
+                            );
                         }
                     }
                     (claim, !act.ends_claim())
@@ -61,62 +70,63 @@ impl Claims {
                 _ => continue,
             };
             if is_still_held {
-                harmless.insert((claim.number, *called));
+                calls_without_end.insert((claim.number, *called));
             }
         }
-        for Line { called, did, .. } in lines.iter().copied() {
+        for LogLine { called, did, .. } in lines.iter().copied() {
             let LoggedAction::Tries { claim, .. } = did else { continue };
             if let Some(claim_record) =
-                self.0.get_mut(&claim.number).filter(|_| !harmless.contains(&(claim.number, *called)))
+                self.0.get_mut(&claim.number).filter(|_| !calls_without_end.contains(&(claim.number, *called)))
             {
-                claim_record.may_end = Some(claim_record.may_end.map_or(*called, |first| first.min(*called)));
+                claim_record.first_ending_call =
+                    Some(claim_record.first_ending_call.map_or(*called, |first| first.min(*called)));
             }
         }
     }
 
     /// Checks that numbers grow with time, and that no claim begins before the previous claim has ended.
-    pub(super) fn check(&self, violations: &mut Vec<Violation>) {
+    pub(super) fn check_order(&self, violations: &mut Vec<Violation>) {
         let mut earliest: Option<&ClaimRecord> = None;
         for claim_record in self.0.values().rev() {
             if let Some(later) = earliest.filter(|later| later.answered < claim_record.called) {
-                let what = format!(
+                let description = format!(
                     "claim {} was requested after {} began",
                     claim_name(&claim_record.claim),
                     claim_name(&later.claim)
                 );
-                violations.push(Violation::new(Rule::Backwards, what));
+                violations.push(Violation::new(Rule::NumberOutOfOrder, description));
             }
             if earliest.is_none_or(|later| claim_record.answered < later.answered) {
                 earliest = Some(claim_record);
             }
         }
         for (claim_record, next) in self.0.values().zip(self.0.values().skip(1)) {
-            let may_have_ended = claim_record.may_end.is_some_and(|called| called < next.answered);
+            let may_have_ended = claim_record.first_ending_call.is_some_and(|called| called < next.answered);
             if next.since < claim_record.until && !may_have_ended {
-                let what = format!(
+                let description = format!(
                     "claim {} began {} ms before the lease of claim {} expired",
                     claim_name(&next.claim),
                     claim_record.until - next.since,
                     claim_name(&claim_record.claim)
                 );
-                violations.push(Violation::new(Rule::TwoClaims, what));
+                violations.push(Violation::new(Rule::TwoClaims, description));
             }
         }
     }
 
     /// Checks that nothing is accepted under a claim after a newer claim was made. If threads and mailbox are in two
     /// stores, a commit may still be accepted until a newer holder has committed to the thread (CM-32).
-    pub(super) fn check_writes(&self, lines: &[&Line], is_fenced: bool, violations: &mut Vec<Violation>) {
+    pub(super) fn check_writes(&self, lines: &[&LogLine], is_fenced: bool, violations: &mut Vec<Violation>) {
         let claimed = self.earliest_from(|claim_record| Some(claim_record.answered));
-        let committed = self.earliest_from(|claim_record| claim_record.committed);
-        for Line { called, did, .. } in lines.iter().copied() {
+        let first_commit_answered = self.earliest_from(|claim_record| claim_record.first_commit_answered);
+        for LogLine { called, did, .. } in lines.iter().copied() {
             let LoggedAction::Accepted { claim, act, again: false, .. } = did else { continue };
-            let newer = if is_fenced || !act.is_commit() { &claimed } else { &committed };
-            let above = newer.range((std::ops::Bound::Excluded(claim.number), std::ops::Bound::Unbounded)).next();
-            if let Some((number, _)) = above.filter(|(_, from)| *from < called) {
-                let what =
-                    format!("{} of {} was accepted after claim {number} or newer", name_of(*act), claim_name(claim));
-                violations.push(Violation::new(Rule::Stale, what));
+            let newer = if is_fenced || !act.is_commit() { &claimed } else { &first_commit_answered };
+            let newer_claim = newer.range((std::ops::Bound::Excluded(claim.number), std::ops::Bound::Unbounded)).next();
+            if let Some((number, _)) = newer_claim.filter(|(_, from)| *from < called) {
+                let description =
+                    format!("{} of {} was accepted after claim {number} or newer", call_name(*act), claim_name(claim));
+                violations.push(Violation::new(Rule::StaleWrite, description));
             }
         }
     }
@@ -132,6 +142,6 @@ impl Claims {
     }
 }
 
-fn name_of(act: ClaimCall) -> String {
+fn call_name(act: ClaimCall) -> String {
     format!("{act:?}").to_lowercase()
 }

@@ -2,13 +2,13 @@
 //! after it.
 
 use super::{Rule, Violation, claim_name};
-use crate::record::{Line, LoggedAction};
+use crate::record::{LogLine, LoggedAction};
 
 /// The interrupts, in the order of their epochs: the epoch that each began, and when it was called and answered.
-pub(super) struct Epochs(Vec<(u64, u64, u64)>);
+pub(super) struct InterruptsOfThread(Vec<(u64, u64, u64)>);
 
-impl Epochs {
-    pub(super) fn read(lines: &[&Line]) -> Self {
+impl InterruptsOfThread {
+    pub(super) fn from_lines(lines: &[&LogLine]) -> Self {
         let interrupts = lines.iter().filter_map(|line| match line.did {
             LoggedAction::Interrupted { epoch, .. } => Some((epoch, line.called, line.answered)),
             _ => None,
@@ -20,33 +20,42 @@ impl Epochs {
 
     pub(super) fn check(
         &self,
-        lines: &[&Line],
-        (thread, last): (u32, u64),
+        lines: &[&LogLine],
+        (thread, final_epoch): (u32, u64),
         is_fenced: bool,
         violations: &mut Vec<Violation>,
     ) {
-        let mut wrong = |what: String| violations.push(Violation::new(Rule::Epoch, what));
-        let dense = (1..).zip(&self.0).all(|(wanted, (epoch, ..))| wanted == *epoch);
-        if !dense || last != self.0.len() as u64 {
+        let mut add_violation = |description: String| violations.push(Violation::new(Rule::WrongEpoch, description));
+        let has_no_gap = (1..).zip(&self.0).all(|(wanted, (epoch, ..))| wanted == *epoch);
+        if !has_no_gap || final_epoch != self.0.len() as u64 {
             let epochs: Vec<_> = self.0.iter().map(|(epoch, ..)| epoch).collect();
-            wrong(format!("thread {thread} is in epoch {last}, but interrupts began the epochs {epochs:?}"));
+            add_violation(format!(
+                "thread {thread} is in epoch {final_epoch}, but interrupts began the epochs {epochs:?}"
+            ));
         }
-        for Line { called, answered, did } in lines.iter().copied() {
-            let least = self.certain_epoch(*called);
+        for LogLine { called, answered, did } in lines.iter().copied() {
+            let min_epoch = self.certain_epoch(*called);
             match did {
                 LoggedAction::Enqueued { dispatch, epoch, .. } => {
-                    let most = self.0.iter().filter(|(_, called, _)| called < answered).map(|(epoch, ..)| *epoch).max();
-                    if *epoch < least || *epoch > most.unwrap_or_default() {
-                        wrong(format!("{dispatch} was enqueued in the wrong epoch {epoch} of thread {thread}"));
+                    let max_epoch =
+                        self.0.iter().filter(|(_, called, _)| called < answered).map(|(epoch, ..)| *epoch).max();
+                    if *epoch < min_epoch || *epoch > max_epoch.unwrap_or_default() {
+                        add_violation(format!("{dispatch} was enqueued in the wrong epoch {epoch} of thread {thread}"));
                     }
                 }
-                LoggedAction::Claimed { claim, .. } if claim.epoch < least => {
-                    wrong(format!("claim {} was made after the interrupt that began epoch {least}", claim_name(claim)));
+                LoggedAction::Claimed { claim, .. } if claim.epoch < min_epoch => {
+                    add_violation(format!(
+                        "claim {} was made after the interrupt that began epoch {min_epoch}",
+                        claim_name(claim)
+                    ));
                 }
                 LoggedAction::Accepted { claim, act, again: false, .. }
-                    if claim.epoch < least && (is_fenced || !act.is_commit()) =>
+                    if claim.epoch < min_epoch && (is_fenced || !act.is_commit()) =>
                 {
-                    wrong(format!("{act:?} of {} was accepted after epoch {least} had begun", claim_name(claim)));
+                    add_violation(format!(
+                        "{act:?} of {} was accepted after epoch {min_epoch} had begun",
+                        claim_name(claim)
+                    ));
                 }
                 _ => {}
             }

@@ -19,10 +19,10 @@ use std::{
 
 use serde::Serialize;
 
-use self::{claims::Claims, epochs::Epochs};
+use self::{claims::ClaimsOfThread, epochs::InterruptsOfThread};
 use crate::{
     final_state::{FinalDispatch, FinalThread},
-    record::{Claim, DispatchName, Line, LoggedAction},
+    record::{Claim, DispatchName, LogLine, LoggedAction},
 };
 
 /// Everything that is known about a run.
@@ -32,10 +32,10 @@ pub(crate) struct Evidence {
     pub(crate) jobs: u32,
     /// Whether threads and mailbox are in one store. Such a store checks the claim of each commit in its mailbox.
     pub(crate) is_fenced: bool,
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Vec<LogLine>,
     pub(crate) dispatches: BTreeMap<DispatchName, FinalDispatch>,
     /// The dispatches that were in the store again after they had ended and had been removed.
-    pub(crate) came_back: BTreeSet<DispatchName>,
+    pub(crate) reappeared: BTreeSet<DispatchName>,
     pub(crate) threads: BTreeMap<u32, FinalThread>,
 }
 
@@ -43,38 +43,38 @@ pub(crate) struct Evidence {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rule {
     /// An accepted dispatch is missing, was not done by the end of the run, or left no entry in its thread.
-    Lost,
+    LostWork,
     /// A claim or an accepted write is missing from the store.
-    Forgotten,
+    MissingFromStore,
     /// A job was done more than once; or its dispatch came back after its removal, so that it can be done again.
-    Twice,
+    DoneTwice,
     /// Two claims of one thread have the same number, or had unexpired leases at the same time.
     TwoClaims,
     /// A later claim has a smaller number.
-    Backwards,
+    NumberOutOfOrder,
     /// A write was accepted from a claim after a newer claim was made.
-    Stale,
+    StaleWrite,
     /// The epoch of a thread is not the number of its interrupts; or something of an earlier epoch was enqueued,
     /// claimed or accepted after the interrupt.
-    Epoch,
+    WrongEpoch,
 }
 
 /// A violation, and where it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Violation {
     pub(crate) rule: Rule,
-    what: String,
+    description: String,
 }
 
 impl Violation {
-    fn new(rule: Rule, what: impl Into<String>) -> Self {
-        Self { rule, what: what.into() }
+    fn new(rule: Rule, description: impl Into<String>) -> Self {
+        Self { rule, description: description.into() }
     }
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {}", self.rule, self.what)
+        write!(f, "{:?}: {}", self.rule, self.description)
     }
 }
 
@@ -94,37 +94,42 @@ pub(crate) struct WorkFigures {
 /// Returns figures about the work, and all violations.
 pub(crate) fn check(evidence: &Evidence) -> (WorkFigures, Vec<Violation>) {
     let mut violations = Vec::new();
-    let mut threads = BTreeMap::<u32, Vec<&Line>>::new();
+    let mut threads = BTreeMap::<u32, Vec<&LogLine>>::new();
     for line in &evidence.lines {
         threads.entry(line.did.thread()).or_default().push(line);
     }
     for lines in threads.values() {
-        let claims = Claims::read(lines, &mut violations);
-        claims.check(&mut violations);
+        let claims = ClaimsOfThread::from_lines(lines, &mut violations);
+        claims.check_order(&mut violations);
         claims.check_writes(lines, evidence.is_fenced, &mut violations);
     }
     for (thread, final_state) in &evidence.threads {
         let lines = threads.get(thread).map(Vec::as_slice).unwrap_or_default();
-        Epochs::read(lines).check(lines, (*thread, final_state.epoch), evidence.is_fenced, &mut violations);
+        InterruptsOfThread::from_lines(lines).check(
+            lines,
+            (*thread, final_state.epoch),
+            evidence.is_fenced,
+            &mut violations,
+        );
     }
-    work::check(evidence, &mut violations);
+    work::check_work(evidence, &mut violations);
     (work_figures(evidence), violations)
 }
 
 fn work_figures(evidence: &Evidence) -> WorkFigures {
-    let (mut work_figures, mut times) = (WorkFigures::default(), BTreeMap::<DispatchName, usize>::new());
+    let (mut work_figures, mut claims_per_dispatch) = (WorkFigures::default(), BTreeMap::<DispatchName, usize>::new());
     let (mut tried, mut answered) = (0, 0);
     for line in &evidence.lines {
         match line.did {
-            LoggedAction::Claimed { claim, .. } => *times.entry(claim.dispatch).or_default() += 1,
+            LoggedAction::Claimed { claim, .. } => *claims_per_dispatch.entry(claim.dispatch).or_default() += 1,
             LoggedAction::Tries { .. } => tried += 1,
             LoggedAction::Accepted { .. } => answered += 1,
             LoggedAction::Refused { .. } => (answered, work_figures.refused) = (answered + 1, work_figures.refused + 1),
             LoggedAction::Enqueued { .. } | LoggedAction::Interrupted { .. } => {}
         }
     }
-    work_figures.claims = times.values().sum();
-    work_figures.redelivered = times.values().map(|times| times - 1).sum();
+    work_figures.claims = claims_per_dispatch.values().sum();
+    work_figures.redelivered = claims_per_dispatch.values().map(|claims_per_dispatch| claims_per_dispatch - 1).sum();
     work_figures.unknown = tried - answered;
     work_figures
 }

@@ -5,23 +5,23 @@ use agentstore::{AttemptEnd, ClaimNumber, DispatchStatus};
 use super::{Evidence, Rule, check};
 use crate::{
     final_state::{FinalDispatch, FinalThread},
-    record::{Claim, ClaimCall, DispatchName, Line, LoggedAction},
+    record::{Claim, ClaimCall, DispatchName, LogLine, LoggedAction},
     worker::DoneBy,
 };
 
 const LEASE: u64 = 2_000;
 
-fn number(counter: u64) -> ClaimNumber {
+fn claim_number(counter: u64) -> ClaimNumber {
     ClaimNumber { incarnation: 1, counter }
 }
 
-fn name(job: u32) -> DispatchName {
+fn first_dispatch_of(job: u32) -> DispatchName {
     DispatchName { job, round: 0 }
 }
 
 /// Returns the claim of thread 0 with this number.
 fn claim(counter: u64, job: u32) -> Claim {
-    Claim { thread: 0, number: number(counter), dispatch: name(job), epoch: 0 }
+    Claim { thread: 0, number: claim_number(counter), dispatch: first_dispatch_of(job), epoch: 0 }
 }
 
 /// The calls about thread 0, one after the other. Host time and store time are the same, in milliseconds.
@@ -35,7 +35,7 @@ impl EvidenceBuilder {
     fn with_jobs(jobs: u32) -> Self {
         let mut builder = Self { time: 1, evidence: Evidence { jobs, is_fenced: true, ..Evidence::default() } };
         builder.evidence.threads.insert(0, FinalThread { epoch: 0, written_by: Some(Vec::new()) });
-        (0..jobs).for_each(|job| builder.enqueue(name(job), 0));
+        (0..jobs).for_each(|job| builder.enqueue(first_dispatch_of(job), 0));
         builder
     }
 
@@ -55,7 +55,7 @@ impl EvidenceBuilder {
     }
 
     fn record(&mut self, did: LoggedAction) {
-        self.evidence.lines.push(Line { called: self.time, answered: self.time + 1, did });
+        self.evidence.lines.push(LogLine { called: self.time, answered: self.time + 1, did });
         self.time += 2;
     }
 
@@ -67,7 +67,7 @@ impl EvidenceBuilder {
 
     /// Records a call. If no answer is recorded after it, its answer was lost.
     fn record_call(&mut self, claim: Claim, act: ClaimCall) {
-        self.evidence.lines.push(Line {
+        self.evidence.lines.push(LogLine {
             called: self.time,
             answered: self.time,
             did: LoggedAction::Tries { claim, act },
@@ -134,10 +134,10 @@ fn a_correct_history_has_no_violations() {
     builder.record_done(next);
     builder.record_refusal(late, ClaimCall::SayAndAck, "claim_lost");
     builder.record_interrupt();
-    builder.final_state(name(2)).status = DispatchStatus::Superseded;
-    let again = DispatchName { job: 2, round: 1 };
-    builder.enqueue(again, 1);
-    builder.record_done(Claim { dispatch: again, epoch: 1, ..claim(4, 2) });
+    builder.final_state(first_dispatch_of(2)).status = DispatchStatus::Superseded;
+    let second_dispatch = DispatchName { job: 2, round: 1 };
+    builder.enqueue(second_dispatch, 1);
+    builder.record_done(Claim { dispatch: second_dispatch, epoch: 1, ..claim(4, 2) });
     let (work_figures, violations) = check(&builder.evidence);
     assert_eq!(violations, []);
     assert_eq!(
@@ -159,10 +159,10 @@ fn an_unusual_but_correct_history_has_no_violations() {
     builder.record_claim(stopped);
     builder.record_interrupt();
     builder.record_refusal(stopped, ClaimCall::Extend, "stale_epoch");
-    builder.final_state(name(1)).status = DispatchStatus::Superseded;
-    let again = DispatchName { job: 1, round: 1 };
-    builder.enqueue(again, 1);
-    builder.record_done(Claim { dispatch: again, epoch: 1, ..claim(3, 1) });
+    builder.final_state(first_dispatch_of(1)).status = DispatchStatus::Superseded;
+    let second_dispatch = DispatchName { job: 1, round: 1 };
+    builder.enqueue(second_dispatch, 1);
+    builder.record_done(Claim { dispatch: second_dispatch, epoch: 1, ..claim(3, 1) });
     assert_eq!(builder.violated_rules(), []);
 }
 
@@ -170,46 +170,46 @@ fn an_unusual_but_correct_history_has_no_violations() {
 fn work_that_comes_back_is_found() {
     let mut builder = EvidenceBuilder::with_jobs(1);
     builder.record_done(claim(1, 0));
-    builder.evidence.came_back.insert(name(0));
-    assert_eq!(builder.violated_rules(), [Rule::Twice]);
+    builder.evidence.reappeared.insert(first_dispatch_of(0));
+    assert_eq!(builder.violated_rules(), [Rule::DoneTwice]);
 }
 
 #[test]
 fn lost_work_is_found() {
     let mut builder = EvidenceBuilder::with_jobs(2);
     builder.record_done(claim(1, 0));
-    assert_eq!(builder.violated_rules(), [Rule::Lost], "the job was not done");
-    builder.evidence.dispatches.remove(&name(1));
-    assert_eq!(builder.violated_rules(), [Rule::Lost], "the dispatch is gone");
+    assert_eq!(builder.violated_rules(), [Rule::LostWork], "the job was not done");
+    builder.evidence.dispatches.remove(&first_dispatch_of(1));
+    assert_eq!(builder.violated_rules(), [Rule::LostWork], "the dispatch is gone");
     let mut builder = EvidenceBuilder::with_jobs(1);
     builder.record_done(claim(1, 0));
     builder.thread().written_by = Some(Vec::new());
-    assert_eq!(builder.violated_rules(), [Rule::Lost, Rule::Forgotten], "its entry is gone");
+    assert_eq!(builder.violated_rules(), [Rule::LostWork, Rule::MissingFromStore], "its entry is gone");
     let mut builder = EvidenceBuilder::with_jobs(1);
     builder.record_claim(claim(1, 0));
     builder.record_acceptance(claim(1, 0), ClaimCall::Ack);
-    assert_eq!(builder.violated_rules(), [Rule::Lost, Rule::Forgotten], "its acknowledgement is gone");
+    assert_eq!(builder.violated_rules(), [Rule::LostWork, Rule::MissingFromStore], "its acknowledgement is gone");
     let mut builder = EvidenceBuilder::with_jobs(1);
     builder.record_claim(claim(1, 0));
     builder.let_lease_expire();
     builder.record_done(claim(2, 0));
-    builder.final_state(name(0)).history.remove(0);
-    assert_eq!(builder.violated_rules(), [Rule::Forgotten], "a claim is gone");
+    builder.final_state(first_dispatch_of(0)).history.remove(0);
+    assert_eq!(builder.violated_rules(), [Rule::MissingFromStore], "a claim is gone");
 }
 
 #[test]
 fn work_that_is_done_twice_is_found() {
     let mut builder = EvidenceBuilder::with_jobs(1);
     builder.record_done(claim(1, 0));
-    let again = DispatchName { job: 0, round: 1 };
-    builder.enqueue(again, 0);
-    builder.record_done(Claim { dispatch: again, ..claim(2, 0) });
-    assert_eq!(builder.violated_rules(), [Rule::Twice]);
+    let second_dispatch = DispatchName { job: 0, round: 1 };
+    builder.enqueue(second_dispatch, 0);
+    builder.record_done(Claim { dispatch: second_dispatch, ..claim(2, 0) });
+    assert_eq!(builder.violated_rules(), [Rule::DoneTwice]);
     let mut builder = EvidenceBuilder::with_jobs(1);
     builder.record_done(claim(1, 0));
     let written_by = builder.thread().written_by.as_mut().unwrap();
     written_by.push(written_by[0]);
-    assert_eq!(builder.violated_rules(), [Rule::Twice]);
+    assert_eq!(builder.violated_rules(), [Rule::DoneTwice]);
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn two_live_claims_of_a_thread_are_found() {
     builder.record_claim(claim(2, 1));
     builder.evidence.jobs = 0;
     builder.evidence.dispatches.clear();
-    assert_eq!(builder.violated_rules(), [Rule::Lost, Rule::TwoClaims], "the lease has not expired");
+    assert_eq!(builder.violated_rules(), [Rule::LostWork, Rule::TwoClaims], "the lease has not expired");
 
     let mut builder = EvidenceBuilder::with_jobs(1);
     builder.record_claim(claim(1, 0));
@@ -249,7 +249,7 @@ fn claims_that_go_backwards_are_found() {
     builder.record_done(claim(2, 0));
     builder.record_done(claim(1, 1));
     builder.thread().written_by.as_mut().unwrap().sort_unstable_by_key(|by| by.claim);
-    assert_eq!(builder.violated_rules(), [Rule::TwoClaims, Rule::Backwards, Rule::Stale]);
+    assert_eq!(builder.violated_rules(), [Rule::TwoClaims, Rule::NumberOutOfOrder, Rule::StaleWrite]);
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn writes_of_stale_claims_are_found() {
         builder.let_lease_expire();
         builder.record_done(claim(2, 0));
         builder.record_acceptance(claim(1, 0), act);
-        assert!(builder.violated_rules().contains(&Rule::Stale), "{act:?}");
+        assert!(builder.violated_rules().contains(&Rule::StaleWrite), "{act:?}");
     }
     let mut builder = EvidenceBuilder::with_jobs(2);
     builder.record_claim(claim(1, 0));
@@ -268,11 +268,12 @@ fn writes_of_stale_claims_are_found() {
     builder.record_done(claim(2, 1));
     builder.record_call(claim(1, 0), ClaimCall::SayAndAck);
     builder.store_end(claim(1, 0));
-    assert_eq!(builder.violated_rules(), [Rule::Stale], "only the log of the thread shows the write");
+    assert_eq!(builder.violated_rules(), [Rule::StaleWrite], "only the log of the thread shows the write");
     let mut builder = EvidenceBuilder::with_jobs(1);
     builder.record_done(claim(1, 0));
-    builder.final_state(name(0)).done_by = Some(DoneBy { dispatch: name(0), claim: number(7) });
-    assert_eq!(builder.violated_rules(), [Rule::Stale], "the result is from another claim");
+    builder.final_state(first_dispatch_of(0)).done_by =
+        Some(DoneBy { dispatch: first_dispatch_of(0), claim: claim_number(7) });
+    assert_eq!(builder.violated_rules(), [Rule::StaleWrite], "the result is from another claim");
 }
 
 /// On two stores, an attempt may write until a later attempt has made its first commit, and not after that.
@@ -290,11 +291,11 @@ fn on_two_stores_commits_are_stale_only_after_the_take_over() {
         builder.record_acceptance(claim(1, 0), ClaimCall::Say);
         builder.record_acceptance(claim(2, 0), ClaimCall::Ack);
         builder.store_end(claim(2, 0));
-        builder.thread().written_by = Some(vec![DoneBy { dispatch: name(0), claim: number(1) }]);
+        builder.thread().written_by = Some(vec![DoneBy { dispatch: first_dispatch_of(0), claim: claim_number(1) }]);
         builder.violated_rules()
     };
     assert_eq!(two_stores(false), []);
-    assert_eq!(two_stores(true), [Rule::Stale]);
+    assert_eq!(two_stores(true), [Rule::StaleWrite]);
 }
 
 #[test]
@@ -302,26 +303,26 @@ fn mistakes_with_epochs_are_found() {
     let mut builder = EvidenceBuilder::with_jobs(1);
     builder.record_interrupt();
     builder.record_done(claim(1, 0));
-    assert_eq!(builder.violated_rules(), [Rule::Epoch], "the claim was given after the interrupt");
+    assert_eq!(builder.violated_rules(), [Rule::WrongEpoch], "the claim was given after the interrupt");
 
     let mut builder = EvidenceBuilder::with_jobs(1);
     builder.record_claim(claim(1, 0));
     builder.record_interrupt();
     builder.record_acceptance(claim(1, 0), ClaimCall::SayAndAck);
     builder.store_end(claim(1, 0));
-    assert_eq!(builder.violated_rules(), [Rule::Epoch], "the write was accepted after the interrupt");
+    assert_eq!(builder.violated_rules(), [Rule::WrongEpoch], "the write was accepted after the interrupt");
 
     let mut builder = EvidenceBuilder::with_jobs(1);
     builder.record_done(claim(1, 0));
     builder.record_interrupt();
     builder.thread().epoch = 2;
-    assert_eq!(builder.violated_rules(), [Rule::Epoch], "an interrupt counted twice");
+    assert_eq!(builder.violated_rules(), [Rule::WrongEpoch], "an interrupt counted twice");
     builder.thread().epoch = 1;
     builder.enqueue(DispatchName { job: 0, round: 1 }, 0);
     builder.final_state(DispatchName { job: 0, round: 1 }).status = DispatchStatus::Superseded;
-    assert_eq!(builder.violated_rules(), [Rule::Epoch], "the dispatch was enqueued in the previous epoch");
+    assert_eq!(builder.violated_rules(), [Rule::WrongEpoch], "the dispatch was enqueued in the previous epoch");
 
     let mut builder = EvidenceBuilder::with_jobs(1);
-    builder.final_state(name(0)).status = DispatchStatus::Superseded;
-    assert_eq!(builder.violated_rules(), [Rule::Lost, Rule::Epoch], "there was no interrupt");
+    builder.final_state(first_dispatch_of(0)).status = DispatchStatus::Superseded;
+    assert_eq!(builder.violated_rules(), [Rule::LostWork, Rule::WrongEpoch], "there was no interrupt");
 }

@@ -7,76 +7,81 @@ use agentstore::{ClaimNumber, DispatchStatus};
 use super::{Evidence, Rule, Violation, claim_name};
 use crate::{
     final_state::{FinalDispatch, FinalThread},
-    record::{DispatchName, Line, LoggedAction},
+    record::{DispatchName, LogLine, LoggedAction},
     worker::DoneBy,
 };
 
-pub(super) fn check(evidence: &Evidence, violations: &mut Vec<Violation>) {
+pub(super) fn check_work(evidence: &Evidence, violations: &mut Vec<Violation>) {
     for line in &evidence.lines {
         violations.extend(check_line(evidence, line));
     }
-    let (mut done, mut done_in) = (BTreeMap::<u32, usize>::new(), BTreeMap::<u32, BTreeSet<DispatchName>>::new());
+    let (mut done_counts, mut done_in_thread) =
+        (BTreeMap::<u32, usize>::new(), BTreeMap::<u32, BTreeSet<DispatchName>>::new());
     for (name, final_state) in &evidence.dispatches {
         violations.extend(check_end(evidence, *name, final_state));
         if final_state.status == DispatchStatus::Acked {
-            *done.entry(name.job).or_default() += 1;
-            done_in.entry(final_state.thread).or_default().insert(*name);
+            *done_counts.entry(name.job).or_default() += 1;
+            done_in_thread.entry(final_state.thread).or_default().insert(*name);
         }
     }
-    for name in &evidence.came_back {
-        violations.push(Violation::new(Rule::Twice, format!("{name} was removed, but exists again")));
+    for name in &evidence.reappeared {
+        violations.push(Violation::new(Rule::DoneTwice, format!("{name} was removed, but exists again")));
     }
     for job in 0..evidence.jobs {
-        match done.get(&job) {
+        match done_counts.get(&job) {
             Some(1) => {}
-            None | Some(0) => violations.push(Violation::new(Rule::Lost, format!("job {job} was not done"))),
-            Some(times) => violations.push(Violation::new(Rule::Twice, format!("job {job} was done {times} times"))),
+            None | Some(0) => violations.push(Violation::new(Rule::LostWork, format!("job {job} was not done"))),
+            Some(times) => {
+                violations.push(Violation::new(Rule::DoneTwice, format!("job {job} was done {times} times")))
+            }
         }
     }
     for (thread, final_state) in &evidence.threads {
         let with_entries = dispatches_with_entries(evidence, *thread, final_state, violations);
-        for name in done_in
+        for name in done_in_thread
             .get(thread)
             .into_iter()
             .flatten()
             .filter(|name| with_entries.as_ref().is_some_and(|all| !all.contains(name)))
         {
-            violations.push(Violation::new(Rule::Lost, format!("{name} is done, but has no entry in thread {thread}")));
+            violations
+                .push(Violation::new(Rule::LostWork, format!("{name} is done, but has no entry in thread {thread}")));
         }
     }
 }
 
 /// Returns a violation if the store has lost what the answer to a call confirmed.
-fn check_line(evidence: &Evidence, line: &Line) -> Option<Violation> {
+fn check_line(evidence: &Evidence, line: &LogLine) -> Option<Violation> {
     match &line.did {
         LoggedAction::Enqueued { dispatch, thread, epoch } => {
             let final_state = evidence.dispatches.get(dispatch);
             let is_stored =
                 final_state.is_some_and(|final_state| (final_state.thread, final_state.epoch) == (*thread, *epoch));
             (!is_stored)
-                .then(|| Violation::new(Rule::Lost, format!("{dispatch} was enqueued, but found {final_state:?}")))
+                .then(|| Violation::new(Rule::LostWork, format!("{dispatch} was enqueued, but found {final_state:?}")))
         }
         LoggedAction::Claimed { claim, .. } => {
             let final_state = evidence.dispatches.get(&claim.dispatch)?;
             let is_stored = !final_state.has_all_attempts()
                 || final_state.history.iter().any(|(number, _)| *number == claim.number);
-            (!is_stored)
-                .then(|| Violation::new(Rule::Forgotten, format!("{} is missing in the history", claim_name(claim))))
+            (!is_stored).then(|| {
+                Violation::new(Rule::MissingFromStore, format!("{} is missing in the history", claim_name(claim)))
+            })
         }
         LoggedAction::Accepted { claim, act, again, .. } => {
             let acked = evidence.dispatches.get(&claim.dispatch).and_then(FinalDispatch::acked_by);
             let written_by =
                 evidence.threads.get(&claim.thread).and_then(|final_state| final_state.written_by.as_ref());
             let has_entry = || {
-                let by = DoneBy { dispatch: claim.dispatch, claim: claim.number };
+                let writer = DoneBy { dispatch: claim.dispatch, claim: claim.number };
                 // If the commit was deduplicated, an earlier claim may have written the entry.
-                *again || written_by.is_none_or(|written_by| written_by.contains(&by))
+                *again || written_by.is_none_or(|written_by| written_by.contains(&writer))
             };
             let is_stored =
                 (!act.acknowledges() || acked == Some(claim.number)) && (!act.writes_entry() || has_entry());
-            let what =
+            let description =
                 || format!("{act:?} of {} was accepted, but is lost; acknowledged by {acked:?}", claim_name(claim));
-            (!is_stored).then(|| Violation::new(Rule::Forgotten, what()))
+            (!is_stored).then(|| Violation::new(Rule::MissingFromStore, description()))
         }
         LoggedAction::Interrupted { .. } | LoggedAction::Tries { .. } | LoggedAction::Refused { .. } => None,
     }
@@ -88,18 +93,18 @@ fn check_end(evidence: &Evidence, name: DispatchName, final_state: &FinalDispatc
     let newest = evidence.threads.get(&final_state.thread).map(|thread| thread.epoch).unwrap_or_default();
     match final_state.status {
         DispatchStatus::Acked => {
-            let by = final_state.done_by?;
-            let what =
-                || format!("the result of {name} is from {by:?}, but {:?} acknowledged it", final_state.acked_by());
-            (Some(by.claim) != final_state.acked_by() || by.dispatch != name)
-                .then(|| Violation::new(Rule::Stale, what()))
+            let writer = final_state.done_by?;
+            let description =
+                || format!("the result of {name} is from {writer:?}, but {:?} acknowledged it", final_state.acked_by());
+            (Some(writer.claim) != final_state.acked_by() || writer.dispatch != name)
+                .then(|| Violation::new(Rule::StaleWrite, description()))
         }
         DispatchStatus::Superseded if final_state.epoch < newest => None,
         DispatchStatus::Superseded => Some(Violation::new(
-            Rule::Epoch,
+            Rule::WrongEpoch,
             format!("{name} of epoch {} was superseded, but its thread is in epoch {newest}", final_state.epoch),
         )),
-        status => Some(Violation::new(Rule::Lost, format!("{name} is {} at the end", status.name()))),
+        status => Some(Violation::new(Rule::LostWork, format!("{name} is {} at the end", status.name()))),
     }
 }
 
@@ -113,24 +118,27 @@ fn dispatches_with_entries(
 ) -> Option<BTreeSet<DispatchName>> {
     let written_by = final_state.written_by.as_ref()?;
     let (mut newest, mut dispatches) = (None::<ClaimNumber>, BTreeSet::new());
-    for by in written_by {
-        if newest.is_some_and(|newest| by.claim < newest) {
-            let what = format!("thread {thread} was written under claim {} after {newest:?}", by.claim);
-            violations.push(Violation::new(Rule::Stale, what));
+    for writer in written_by {
+        if newest.is_some_and(|newest| writer.claim < newest) {
+            let description = format!("thread {thread} was written under claim {} after {newest:?}", writer.claim);
+            violations.push(Violation::new(Rule::StaleWrite, description));
         }
-        newest = newest.max(Some(by.claim));
-        if !dispatches.insert(by.dispatch) {
-            violations.push(Violation::new(Rule::Twice, format!("{} has two entries in thread {thread}", by.dispatch)));
+        newest = newest.max(Some(writer.claim));
+        if !dispatches.insert(writer.dispatch) {
+            violations.push(Violation::new(
+                Rule::DoneTwice,
+                format!("{} has two entries in thread {thread}", writer.dispatch),
+            ));
         }
-        let acked = evidence.dispatches.get(&by.dispatch).and_then(FinalDispatch::acked_by);
+        let acked = evidence.dispatches.get(&writer.dispatch).and_then(FinalDispatch::acked_by);
         // In one store, one commit writes the entry and ends the dispatch. On two stores, a later claim may have
         // ended it.
-        if evidence.is_fenced && acked != Some(by.claim) {
-            let what = format!(
+        if evidence.is_fenced && acked != Some(writer.claim) {
+            let description = format!(
                 "claim {} wrote to thread {thread} that {} is done, but {acked:?} acknowledged it",
-                by.claim, by.dispatch
+                writer.claim, writer.dispatch
             );
-            violations.push(Violation::new(Rule::Stale, what));
+            violations.push(Violation::new(Rule::StaleWrite, description));
         }
     }
     Some(dispatches)

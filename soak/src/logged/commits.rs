@@ -9,7 +9,7 @@ use agentstore::{
 use async_trait::async_trait;
 
 use super::{AcceptedAnswer, CallLog};
-use crate::record::{Claim, ClaimCall, thread_of};
+use crate::record::{Claim, ClaimCall, thread_number};
 
 pub(super) struct LoggedCommits {
     inner: Arc<dyn CommitCoordinator>,
@@ -25,7 +25,7 @@ impl LoggedCommits {
 fn claim_of(commit: &Commit) -> Option<Claim> {
     let fence = commit.fence.as_ref()?;
     Some(Claim {
-        thread: thread_of(&commit.thread).ok()?,
+        thread: thread_number(&commit.thread).ok()?,
         number: fence.claim,
         dispatch: fence.dispatch.as_str().parse().ok()?,
         epoch: fence.epoch,

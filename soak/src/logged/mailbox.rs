@@ -15,27 +15,27 @@ use agentstore::{
 use async_trait::async_trait;
 
 use super::{AcceptedAnswer, CallLog};
-use crate::record::{Claim, ClaimCall, Line, LoggedAction, now, thread_of};
+use crate::record::{Claim, ClaimCall, LogLine, LoggedAction, host_nanos, thread_number};
 
 pub(super) struct LoggedMailbox {
     inner: Arc<dyn MailboxStore>,
     call_log: CallLog,
     /// The claims of this process, by token.
-    held: Mutex<HashMap<String, Claim>>,
+    claims_by_token: Mutex<HashMap<String, Claim>>,
 }
 
 impl LoggedMailbox {
     pub(super) fn new(inner: Arc<dyn MailboxStore>, call_log: CallLog) -> Self {
-        Self { inner, call_log, held: Mutex::default() }
+        Self { inner, call_log, claims_by_token: Mutex::default() }
     }
 
-    fn held(&self) -> MutexGuard<'_, HashMap<String, Claim>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn claims_by_token(&self) -> MutexGuard<'_, HashMap<String, Claim>> {
+        self.claims_by_token.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the claim that a token proves, if this process made it.
     fn claim_of(&self, claim: &ClaimRef) -> Result<Claim> {
-        let held = self.held().get(claim.token.as_str()).copied();
+        let held = self.claims_by_token().get(claim.token.as_str()).copied();
         held.ok_or_else(|| Error::invalid("token", "it is not a token of this process"))
     }
 
@@ -58,7 +58,7 @@ impl LoggedMailbox {
 fn claim_and_action(held: &ClaimedDispatch) -> Option<(Claim, LoggedAction)> {
     let ClaimedDispatch { dispatch, number, .. } = held;
     let claim = Claim {
-        thread: thread_of(&dispatch.thread).ok()?,
+        thread: thread_number(&dispatch.thread).ok()?,
         number: *number,
         dispatch: dispatch.id.as_str().parse().ok()?,
         epoch: dispatch.epoch,
@@ -72,15 +72,15 @@ fn claim_and_action(held: &ClaimedDispatch) -> Option<(Claim, LoggedAction)> {
 #[deny(clippy::missing_trait_methods)]
 impl MailboxConsumer for LoggedMailbox {
     async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
-        let called = now();
+        let called = host_nanos();
         let claims = self.inner.claim(request).await?;
-        let answered = now();
+        let answered = host_nanos();
         let mut lines = Vec::new();
         for held in &claims.claimed {
             let (claim, did) =
                 claim_and_action(held).ok_or_else(|| Error::invalid("dispatch", "it is not from the soak"))?;
-            self.held().insert(held.token.as_str().to_owned(), claim);
-            lines.push(Line { called, answered, did });
+            self.claims_by_token().insert(held.token.as_str().to_owned(), claim);
+            lines.push(LogLine { called, answered, did });
         }
         self.call_log.append(&lines);
         Ok(claims)
@@ -95,14 +95,14 @@ impl MailboxConsumer for LoggedMailbox {
     }
 
     async fn settle(&self, settlements: Vec<(ClaimRef, Settlement)>) -> Result<Vec<Result<Settled>>> {
-        let mut tried = Vec::new();
+        let mut recorded_calls = Vec::new();
         for (claim, settlement) in &settlements {
             let act = if matches!(settlement, Settlement::Ack { .. }) { ClaimCall::Ack } else { ClaimCall::GiveBack };
             let claim = self.claim_of(claim)?;
-            tried.push((claim, act, self.call_log.record_call(claim, act)));
+            recorded_calls.push((claim, act, self.call_log.record_call(claim, act)));
         }
         let answers = self.inner.settle(settlements).await?;
-        for ((claim, act, called), answer) in tried.into_iter().zip(&answers) {
+        for ((claim, act, called), answer) in recorded_calls.into_iter().zip(&answers) {
             let accepted_answer = |settled: &Settled| AcceptedAnswer { until: None, again: settled.deduplicated };
             self.call_log.record_answer((claim, act), called, answer.as_ref().map(accepted_answer));
         }

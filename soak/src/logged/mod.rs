@@ -11,15 +11,15 @@ use agentstore::{
 use async_trait::async_trait;
 
 use self::{commits::LoggedCommits, mailbox::LoggedMailbox};
-use crate::record::{Claim, ClaimCall, Line, Log, LoggedAction, now};
+use crate::record::{Claim, ClaimCall, Log, LogLine, LoggedAction, host_nanos};
 
 /// A store that passes each call on to another store. It records claims, and the writes under them, in a log.
-pub(crate) struct Logged {
+pub(crate) struct LoggedStore {
     inner: Arc<dyn Store>,
     call_log: CallLog,
 }
 
-impl Logged {
+impl LoggedStore {
     pub(crate) fn new(inner: Arc<dyn Store>, log: Log) -> Self {
         Self { inner, call_log: CallLog(Arc::new(log)) }
     }
@@ -27,7 +27,7 @@ impl Logged {
 
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
-impl Store for Logged {
+impl Store for LoggedStore {
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
         let mut stores = self.inner.tenant(tenant)?;
         stores.mailbox = stores.mailbox.map(|inner| Arc::new(LoggedMailbox::new(inner, self.call_log.clone())) as _);
@@ -77,24 +77,24 @@ impl CallLog {
     /// Records lines. Panics if the log cannot be written, because a write without a record would look like a fault
     /// of the store.
     #[expect(clippy::expect_used, reason = "a write without a record would look like a fault of the store")]
-    fn append(&self, lines: &[Line]) {
+    fn append(&self, lines: &[LogLine]) {
         self.0.append(lines).expect("the log can be written");
     }
 
     /// Records that a call is about to be made. Returns the time of the call.
     fn record_call(&self, claim: Claim, act: ClaimCall) -> u64 {
-        let called = now();
-        self.append(&[Line { called, answered: called, did: LoggedAction::Tries { claim, act } }]);
+        let called = host_nanos();
+        self.append(&[LogLine { called, answered: called, did: LoggedAction::Tries { claim, act } }]);
         called
     }
 
     /// Records the answer to a call, unless the answer leaves the outcome unknown.
-    fn record_answer(&self, (claim, act): (Claim, ClaimCall), called: u64, end: Result<AcceptedAnswer, &Error>) {
-        let did = match end {
+    fn record_answer(&self, (claim, act): (Claim, ClaimCall), called: u64, answer: Result<AcceptedAnswer, &Error>) {
+        let did = match answer {
             Ok(AcceptedAnswer { until, again }) => LoggedAction::Accepted { claim, act, until, again },
             Err(error) if error.outcome() == Outcome::Unknown => return,
             Err(error) => LoggedAction::Refused { claim, act, kind: error.kind().name().to_owned() },
         };
-        self.append(&[Line { called, answered: now(), did }]);
+        self.append(&[LogLine { called, answered: host_nanos(), did }]);
     }
 }

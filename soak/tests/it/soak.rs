@@ -8,15 +8,15 @@ use std::{
 };
 
 use agentstore::{
-    IdSource, Uuids,
+    IdSource, UuidSource,
     postgres::{PostgresConfig, TestSchema},
 };
-use conformance_tests::Length;
+use conformance_tests::TestLength;
 use serde_json::Value;
 use test_servers::{Nats, Postgres};
 
 fn is_long() -> bool {
-    Length::from_env() == Length::Long
+    TestLength::from_env() == TestLength::Long
 }
 
 /// Runs the program `soak` with these arguments. Prints and checks its figures.
@@ -25,18 +25,24 @@ fn run_soak(args: &[&str]) {
 }
 
 /// Runs the program in the same way. Until it ends, calls `meanwhile` repeatedly with the time since the start. In the
-/// long form, the mean time from one fault to the next is `every` ms.
+/// long form, the mean time from one fault to the next is `fault_interval` ms.
 #[expect(clippy::disallowed_methods, reason = "servers are killed in real time")]
-fn run_soak_while(args: &[&str], every: u32, mut meanwhile: impl FnMut(Duration)) {
-    let size = if is_long() {
+fn run_soak_while(args: &[&str], fault_interval: u32, mut meanwhile: impl FnMut(Duration)) {
+    let size_arguments = if is_long() {
         ["--dispatches=200000", "--threads=1000", "--workers=8", "--lease=2000"]
     } else {
-        ["--dispatches=500", "--threads=30", "--workers=3", "--lease=800"]
+        ["--dispatches=1500", "--threads=30", "--workers=3", "--lease=800"]
     };
-    let every = format!("--kill-every={}", if is_long() { every } else { 600 });
+    let fault_interval = format!("--kill-every={}", if is_long() { fault_interval } else { 500 });
     let mut soak = Command::new(env!("CARGO_BIN_EXE_soak"));
-    let mut child =
-        soak.args(size).arg(every).args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = soak
+        .args(size_arguments)
+        .arg(fault_interval)
+        .args(args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let begun = Instant::now();
     while child.try_wait().unwrap().is_none() {
         sleep(Duration::from_millis(50));
@@ -53,26 +59,27 @@ fn run_soak_while(args: &[&str], every: u32, mut meanwhile: impl FnMut(Duration)
 }
 
 /// A server, and a schema on it, which is removed when this value is dropped.
-struct Server {
+struct ServerWithSchema {
     /// In the long form, a server with durable settings that only this test uses.
-    _own: Option<Postgres>,
+    _own_server: Option<Postgres>,
     url: String,
 }
 
-impl Server {
+impl ServerWithSchema {
     fn new() -> Self {
-        let own = is_long().then(|| Postgres::start(&[]).unwrap());
-        let url =
-            own.as_ref().map_or_else(|| std::env::var(test_servers::POSTGRES_URL_VARIABLE).unwrap(), Postgres::url);
+        let own_server = is_long().then(|| Postgres::start(&[]).unwrap());
+        let url = own_server
+            .as_ref()
+            .map_or_else(|| std::env::var(test_servers::POSTGRES_URL_VARIABLE).unwrap(), Postgres::url);
         let separator = if url.contains('?') { '&' } else { '?' };
-        let schema = Uuids.next_id().replace('-', "");
-        Self { _own: own, url: format!("{url}{separator}allow_unsafe=true&schema=test_{schema}") }
+        let schema = UuidSource.next_id().replace('-', "");
+        Self { _own_server: own_server, url: format!("{url}{separator}allow_unsafe=true&schema=test_{schema}") }
     }
 }
 
-impl Drop for Server {
+impl Drop for ServerWithSchema {
     fn drop(&mut self) {
-        let schema = TestSchema::named(PostgresConfig::new(&self.url).unwrap());
+        let schema = TestSchema::from_config(PostgresConfig::new(&self.url).unwrap());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(schema.remove()).unwrap();
     }
@@ -82,7 +89,7 @@ fn sqlite_url(folder: &tempfile::TempDir) -> String {
     format!("sqlite:{}", folder.path().join("mailbox.db").display())
 }
 
-/// Shows SQ-1, and LC2 and LC3 among processes.
+/// Tests SQ-1; also LC2 and LC3 with several processes.
 #[test]
 fn work_survives_its_workers_in_a_sqlite_mailbox() {
     let folder = tempfile::tempdir().unwrap();
@@ -91,19 +98,19 @@ fn work_survives_its_workers_in_a_sqlite_mailbox() {
     run_soak(&["--store", &sqlite_url(&folder), dispatches]);
 }
 
-/// Shows LC2 and LC3 among processes; also LK1, because the clocks of the workers are wrong by years or do not advance
-/// (PR-4).
+/// Tests LC2 and LC3 with several processes; also LK1 (PR-4), because the clocks of the workers are wrong by years
+/// or do not advance.
 #[test]
 fn work_survives_its_workers_on_postgres_despite_wrong_clocks() {
-    let library = test_servers::faketime().unwrap().display().to_string();
-    run_soak(&["--store", &Server::new().url, "--skew", &library]);
+    let library = test_servers::faketime_library().unwrap().display().to_string();
+    run_soak(&["--store", &ServerWithSchema::new().url, "--skew", &library]);
 }
 
-/// Shows WK-6: late writes are refused by their claim numbers.
+/// Tests WK-6: late writes are refused by their claim numbers.
 #[test]
 fn work_survives_its_workers_in_two_stores() {
     let folder = tempfile::tempdir().unwrap();
-    run_soak(&["--store", &Server::new().url, "--mailbox", &sqlite_url(&folder)]);
+    run_soak(&["--store", &ServerWithSchema::new().url, "--mailbox", &sqlite_url(&folder)]);
 }
 
 /// The mean time from one fault to the next on NATS, in ms. A worker that starts has to read the log of the mailbox,
@@ -116,16 +123,17 @@ fn nats_url(servers: &[Nats]) -> String {
     format!("{}?allow_unsafe=true&prefix=soak&replicas={}", Nats::url_of(servers), servers.len())
 }
 
-/// Shows NA-7, and LC2 and LC3 among processes. The server is killed as well, and the clocks of the workers are wrong
-/// by years or do not advance (LK1).
+/// Tests NA-7; also LC2 and LC3 with several processes. The server is killed as well, and the clocks of the workers are
+/// wrong by years or do not advance (LK1).
 #[test]
 fn work_survives_its_workers_and_their_server_on_nats() {
     let mut server = Nats::start("").unwrap();
-    let (every, mut kills) = (Duration::from_secs(if is_long() { 20 } else { 3 }), 0);
-    let library = test_servers::faketime().unwrap().display().to_string();
+    let (kill_interval, mut kills) = (Duration::from_secs(if is_long() { 20 } else { 3 }), 0);
+    let library = test_servers::faketime_library().unwrap().display().to_string();
     let store = nats_url(std::slice::from_ref(&server));
     run_soak_while(&["--store", &store, "--skew", &library], FAULT_INTERVAL_ON_NATS, |elapsed| {
-        if elapsed >= every * (kills + 1) {
+        // The first kill comes early, because a short run may take only a few seconds.
+        if elapsed >= Duration::from_secs(1) + kill_interval * kills {
             server.kill().unwrap();
             sleep(Duration::from_millis(100));
             server.restart().unwrap();
@@ -137,23 +145,27 @@ fn work_survives_its_workers_and_their_server_on_nats() {
     server.stop().unwrap();
 }
 
-/// Shows WK-6 and CM-32. The threads are on PostgreSQL, and the mailbox is in a NATS cluster. One server of the
+/// Tests WK-6 and CM-32. The threads are on PostgreSQL, and the mailbox is in a NATS cluster. One server of the
 /// cluster at a time is killed.
 #[test]
 fn work_survives_its_workers_on_postgres_and_nats() {
     let mut servers = Nats::start_cluster("").unwrap();
     let mailbox = nats_url(&servers);
     let mut kills: u32 = 0;
-    run_soak_while(&["--store", &Server::new().url, "--mailbox", &mailbox], FAULT_INTERVAL_ON_NATS, |elapsed| {
-        // A cluster needs up to 9 s to elect a leader. In the rest of the 30 s, workers can work.
-        if elapsed >= Duration::from_secs(5 + 30 * u64::from(kills)) {
-            let server = &mut servers[kills as usize % 3];
-            server.kill().unwrap();
-            sleep(Duration::from_secs(1));
-            server.restart().unwrap();
-            kills += 1;
-        }
-    });
+    run_soak_while(
+        &["--store", &ServerWithSchema::new().url, "--mailbox", &mailbox],
+        FAULT_INTERVAL_ON_NATS,
+        |elapsed| {
+            // A cluster needs up to 9 s to elect a leader. In the rest of the 30 s, workers can work.
+            if elapsed >= Duration::from_secs(5 + 30 * u64::from(kills)) {
+                let server = &mut servers[kills as usize % 3];
+                server.kill().unwrap();
+                sleep(Duration::from_secs(1));
+                server.restart().unwrap();
+                kills += 1;
+            }
+        },
+    );
     println!("servers were killed {kills} times");
     for server in servers {
         server.stop().unwrap();

@@ -1,8 +1,9 @@
-//! Claims: a thread has one at a time, it is extended while its handler runs, and once it is lost it has no effect.
+//! Claims: a thread has at most one at a time. A claim is extended while its handler runs, and nothing can be written
+//! under it once it is lost.
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, mpsc as blocking},
+    sync::{Arc, Mutex, mpsc as std_mpsc},
     time::Duration,
 };
 
@@ -13,72 +14,75 @@ use store_core::{
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::{
-    new_dispatch, options, status_summary,
+    new_dispatch, options_without_delays, status_summary,
     test_bed::{TestBed, message_commit},
 };
-use crate::{Cancelled, Done, Failure, Running, Work, Worker};
+use crate::{CancelReason, Done, Failure, LoopHandle, Work, Worker};
 
 const LEASE: Duration = Duration::from_millis(300);
 
-/// The attempts that run now, and the greatest number that ran at once.
+/// The attempts of each thread that run now, how many run in all, the greatest number that ran at once, and the
+/// dispatches that are done.
 #[derive(Default)]
 struct AttemptCounts {
     running: BTreeMap<String, u32>,
-    most: u32,
+    max_at_once: u32,
     at_once: u32,
     done: Vec<String>,
 }
 
-/// Shows WK-1.
+/// Tests WK-1.
 pub(super) async fn each_thread_has_one_attempt_at_a_time(bed: &TestBed) {
     let work = (0..12).map(|at| new_dispatch(&format!("t-{}", at % 4), &format!("d-{at:02}")));
     bed.enqueue(work).await;
     let counts = Arc::new(Mutex::new(AttemptCounts::default()));
-    let (seen, mailbox) = (Arc::clone(&counts), bed.mailbox());
+    let (shared_counts, mailbox) = (Arc::clone(&counts), bed.mailbox());
     let handler = move |work: Work| {
-        let (seen, mailbox) = (Arc::clone(&seen), Arc::clone(&mailbox));
+        let (shared_counts, mailbox) = (Arc::clone(&shared_counts), Arc::clone(&mailbox));
         async move {
             let (thread, id) = (work.dispatch().thread.to_string(), work.dispatch().id.clone());
             {
-                let mut seen = seen.lock().unwrap();
-                *seen.running.entry(thread.clone()).or_default() += 1;
-                assert_eq!(seen.running[&thread], 1, "two attempts of one thread");
-                seen.at_once += 1;
-                seen.most = seen.most.max(seen.at_once);
+                let mut shared_counts = shared_counts.lock().unwrap();
+                *shared_counts.running.entry(thread.clone()).or_default() += 1;
+                assert_eq!(shared_counts.running[&thread], 1, "two attempts of one thread");
+                shared_counts.at_once += 1;
+                shared_counts.max_at_once = shared_counts.max_at_once.max(shared_counts.at_once);
             }
             let claim = mailbox.load_dispatch(&id).await?.unwrap().claim.unwrap();
             assert!(claim.started_at.is_some() && claim.instance.is_some(), "it was not started");
             tokio::time::sleep(Duration::from_millis(5)).await;
-            let mut seen = seen.lock().unwrap();
-            *seen.running.get_mut(&thread).unwrap() -= 1;
-            seen.at_once -= 1;
-            seen.done.push(id.to_string());
-            Ok::<_, Failure>(Done::with(store_core::Json::parse("{}").unwrap()))
+            let mut shared_counts = shared_counts.lock().unwrap();
+            *shared_counts.running.get_mut(&thread).unwrap() -= 1;
+            shared_counts.at_once -= 1;
+            shared_counts.done.push(id.to_string());
+            Ok::<_, Failure>(Done::ack_with_result(store_core::Json::parse("{}").unwrap()))
         }
     };
-    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options().with_concurrency(3)).unwrap();
+    let worker =
+        Worker::with_options(&bed.stores, &bed.tenant, handler, options_without_delays().with_concurrency(3)).unwrap();
     let summary = worker.run_until_idle().await.unwrap();
     assert_eq!((summary.claimed, summary.acked), (12, 12), "{summary:?}");
     let mut counts = counts.lock().unwrap();
-    assert!((1..=3).contains(&counts.most), "{} at once", counts.most);
+    assert!((1..=3).contains(&counts.max_at_once), "{} at once", counts.max_at_once);
     counts.done.sort();
     assert_eq!(counts.done, (0..12).map(|at| format!("d-{at:02}")).collect::<Vec<_>>());
 }
 
-/// Shows WK-1: several leases pass, and no other worker gets the dispatch.
+/// Tests WK-1: several leases pass, and no other worker gets the dispatch.
 pub(super) async fn a_claim_is_kept_while_its_handler_runs(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d")]).await;
     let (began, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (signal, wanted) = (Arc::clone(&began), Arc::clone(&release));
+    let (began_signal, release_signal) = (Arc::clone(&began), Arc::clone(&release));
     let handler = move |_: Work| {
-        let (signal, wanted) = (Arc::clone(&signal), Arc::clone(&wanted));
+        let (began_signal, release_signal) = (Arc::clone(&began_signal), Arc::clone(&release_signal));
         async move {
-            signal.notify_one();
-            wanted.notified().await;
+            began_signal.notify_one();
+            release_signal.notified().await;
             Ok::<_, Failure>(Done::ack())
         }
     };
-    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options().with_lease(LEASE)).unwrap();
+    let worker =
+        Worker::with_options(&bed.stores, &bed.tenant, handler, options_without_delays().with_lease(LEASE)).unwrap();
     let running = worker.start().unwrap();
     began.notified().await;
     for _ in 0..3 {
@@ -94,11 +98,11 @@ pub(super) async fn a_claim_is_kept_while_its_handler_runs(bed: &TestBed) {
 }
 
 /// Why a handler was cancelled, and how its writes were refused after that.
-type LateWrites = (Cancelled, Vec<ErrorKind>);
+type LateWrites = (CancelReason, Vec<ErrorKind>);
 
 /// Waits until the handler is cancelled, then tries every kind of write that its handles offer.
 async fn try_late_writes(work: &Work) -> LateWrites {
-    let why = work.cancellation().cancelled().await;
+    let reason = work.cancellation().cancelled().await;
     let (commits, thread) = (work.commits().unwrap(), work.dispatch().thread.clone());
     let event = NewEvent::new("late".parse().unwrap(), [Scope::Thread(thread.clone())]);
     let patch = ThreadPatch::default().with_title("late");
@@ -107,12 +111,12 @@ async fn try_late_writes(work: &Work) -> LateWrites {
         commits.events().append_events(AppendEvents::new([event])).await.err(),
         commits.threads().update_thread(&thread, patch, Expect::Any).await.err(),
     ];
-    (why, refused.into_iter().map(|error| error.expect("the write was not refused").kind()).collect())
+    (reason, refused.into_iter().map(|error| error.expect("the write was not refused").kind()).collect())
 }
 
-/// Starts a worker whose handler makes such late writes. The first receiver returns the work of the handler. The second
-/// one returns why the handler was cancelled, and how its writes were refused.
-fn start_late_writer(bed: &TestBed) -> (Running, mpsc::UnboundedReceiver<Work>, oneshot::Receiver<LateWrites>) {
+/// Starts a worker whose handler calls `try_late_writes`. The first receiver returns the work of the handler. The
+/// second one returns why the handler was cancelled, and how its writes were refused.
+fn start_late_writer(bed: &TestBed) -> (LoopHandle, mpsc::UnboundedReceiver<Work>, oneshot::Receiver<LateWrites>) {
     let (began, running) = mpsc::unbounded_channel();
     let (sender, ended) = oneshot::channel();
     let sender = Arc::new(Mutex::new(Some(sender)));
@@ -126,52 +130,52 @@ fn start_late_writer(bed: &TestBed) -> (Running, mpsc::UnboundedReceiver<Work>, 
         }
     };
     // With one attempt at a time, the worker cannot claim the lost dispatch again.
-    let options = options().with_lease(LEASE).with_concurrency(1);
+    let options = options_without_delays().with_lease(LEASE).with_concurrency(1);
     let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options).unwrap();
     (worker.start().unwrap(), running, ended)
 }
 
-/// Shows WK-2.
+/// Tests WK-2.
 pub(super) async fn a_handler_is_notified_of_a_lost_claim_and_writes_nothing(bed: &TestBed) {
     let _thread = bed.commits().commit(message_commit(&"t".parse().unwrap(), "first")).await.unwrap();
     bed.enqueue([new_dispatch("t", "d")]).await;
     let (worker, mut running, ended) = start_late_writer(bed);
     let work = running.recv().await.unwrap();
-    let stolen = bed.take_over_expired(LEASE).await;
-    let (why, refused) = ended.await.unwrap();
-    assert_eq!(why, Cancelled::Lost);
+    let new_claim = bed.take_over_expired(LEASE).await;
+    let (reason, refused) = ended.await.unwrap();
+    assert_eq!(reason, CancelReason::Lost);
     assert!(refused.iter().all(|kind| matches!(kind, ErrorKind::ClaimLost | ErrorKind::StaleEpoch)), "{refused:?}");
-    // The store itself also refuses the write, whichever handle makes it.
-    let kind = bed.commit_under(&"t".parse().unwrap(), work.fence()).await.unwrap_err();
+    // The store itself refuses the write, too, if it is made through another handle.
+    let kind = bed.commit_with_fence(&"t".parse().unwrap(), work.fence()).await.unwrap_err();
     assert!(matches!(kind, ErrorKind::ClaimLost | ErrorKind::StaleEpoch), "{kind:?}");
     let summary = worker.stop().await.unwrap();
     assert_eq!((summary.lost, summary.acked), (1, 0), "{summary:?}");
     assert_eq!(bed.entry_count("t").await, 1);
     let found = bed.load_dispatch("d").await;
-    assert_eq!(found.claim.as_ref().map(|claim| claim.number), Some(stolen.number));
+    assert_eq!(found.claim.as_ref().map(|claim| claim.number), Some(new_claim.number));
     assert_eq!(status_summary(&found), ("claimed", 1, vec!["lease_expired"]));
 }
 
-/// Shows WK-2.
+/// Tests WK-2.
 pub(super) async fn a_handler_is_notified_of_an_interrupt_and_writes_nothing(bed: &TestBed) {
     let _thread = bed.commits().commit(message_commit(&"t".parse().unwrap(), "first")).await.unwrap();
     bed.enqueue([new_dispatch("t", "d")]).await;
     let (worker, mut running, ended) = start_late_writer(bed);
     running.recv().await.unwrap();
     bed.mailbox().interrupt(Interrupt::new("t".parse().unwrap()).because("changed")).await.unwrap();
-    let (why, refused) = ended.await.unwrap();
-    assert_eq!(why, Cancelled::Superseded);
+    let (reason, refused) = ended.await.unwrap();
+    assert_eq!(reason, CancelReason::Superseded);
     assert!(refused.iter().all(|kind| matches!(kind, ErrorKind::ClaimLost | ErrorKind::StaleEpoch)), "{refused:?}");
     assert_eq!(worker.stop().await.unwrap().lost, 1);
     assert_eq!(bed.entry_count("t").await, 1);
     assert_eq!(status_summary(&bed.load_dispatch("d").await), ("superseded", 0, vec!["superseded"]));
 }
 
-/// Shows WK-6.
+/// Tests WK-6: once a later attempt has begun, writes under the earlier claim are refused.
 pub(super) async fn an_earlier_attempt_writes_nothing_once_a_new_one_began(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d")]).await;
     let earlier = bed.claim_as_other_worker(LEASE).await.unwrap();
-    bed.commit_under(&earlier.dispatch.thread, earlier.fence()).await.unwrap();
+    bed.commit_with_fence(&earlier.dispatch.thread, earlier.fence()).await.unwrap();
     bed.advance(LEASE).await;
     let (stores, fence) = (bed.stores.commits(&bed.tenant).unwrap(), earlier.fence());
     let handler = move |work: Work| {
@@ -182,61 +186,63 @@ pub(super) async fn an_earlier_attempt_writes_nothing_once_a_new_one_began(bed: 
             assert!(matches!(late.kind(), ErrorKind::ClaimLost | ErrorKind::StaleEpoch), "{late:?}");
             let commits = work.commits()?;
             let read = work.threads()?.load_thread(&work.dispatch().thread).await?.unwrap();
-            let commit = work.commit().expecting(Expect::Version(read.version)).with_key(work.key("answer")?);
+            let commit = work.new_commit().expecting(Expect::Version(read.version)).with_key(work.key("answer")?);
             let receipt =
                 commits.commit(commit.entry(store_core::NewEntry::new(Message::assistant("in time")))).await?;
             assert_eq!(receipt.version.number(), read.version.number() + 1);
             Ok::<_, Failure>(Done::ack())
         }
     };
-    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options()).unwrap();
+    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options_without_delays()).unwrap();
     assert_eq!(worker.run_until_idle().await.unwrap().acked, 1, "{:?}", bed.load_dispatch("d").await.last_error);
     assert_eq!(bed.entry_count("t").await, 2);
 }
 
-/// Shows WK-2: a blocked runtime extends no claim. When it continues, another worker has the dispatch.
+/// Tests WK-2: a worker whose runtime is blocked extends no claim. When it continues, another worker has the dispatch.
 pub(super) async fn a_worker_that_hangs_writes_nothing_later(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d")]).await;
     let stores = bed.stores.clone();
-    let again = bed.handles_for_other_runtime().await;
+    let other_handles = bed.handles_for_other_runtime().await;
     let tenant = bed.tenant.clone();
-    let (began, mut hangs) = mpsc::unbounded_channel();
-    let (go_on, wanted) = blocking::channel::<()>();
-    let hung = std::thread::spawn(move || {
-        let wanted = Arc::new(Mutex::new(wanted));
+    let (began, mut handler_hangs) = mpsc::unbounded_channel();
+    let (release_hung_handler, release_signal) = std_mpsc::channel::<()>();
+    let hung_worker = std::thread::spawn(move || {
+        let release_signal = Arc::new(Mutex::new(release_signal));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async move {
             let handler = move |work: Work| {
-                let (began, wanted) = (began.clone(), Arc::clone(&wanted));
+                let (began, release_signal) = (began.clone(), Arc::clone(&release_signal));
                 async move {
                     began.send(()).unwrap();
-                    wanted.lock().unwrap().recv().unwrap();
+                    release_signal.lock().unwrap().recv().unwrap();
                     let late =
                         work.commits()?.commit(message_commit(&work.dispatch().thread, "late")).await.unwrap_err();
                     assert!(matches!(late.kind(), ErrorKind::ClaimLost | ErrorKind::StaleEpoch), "{late:?}");
                     Ok::<_, Failure>(Done::ack())
                 }
             };
-            let worker = Worker::with_options(&again, &tenant, handler, options().with_lease(LEASE)).unwrap();
+            let worker =
+                Worker::with_options(&other_handles, &tenant, handler, options_without_delays().with_lease(LEASE))
+                    .unwrap();
             worker.run_until_idle().await.unwrap()
         })
     });
-    hangs.recv().await.unwrap();
+    handler_hangs.recv().await.unwrap();
     bed.advance(LEASE).await;
     let handler = |work: Work| async move {
         let _receipt = work.commits()?.commit(message_commit(&work.dispatch().thread, "in time")).await?;
         Ok::<_, Failure>(Done::ack())
     };
-    let worker = Worker::with_options(&stores, &bed.tenant, handler, options()).unwrap();
+    let worker = Worker::with_options(&stores, &bed.tenant, handler, options_without_delays()).unwrap();
     assert_eq!(worker.run_until_idle().await.unwrap().acked, 1);
-    go_on.send(()).unwrap();
-    let summary = tokio::task::spawn_blocking(|| hung.join().unwrap()).await.unwrap();
+    release_hung_handler.send(()).unwrap();
+    let summary = tokio::task::spawn_blocking(|| hung_worker.join().unwrap()).await.unwrap();
     assert_eq!((summary.lost, summary.acked), (1, 0), "{summary:?}");
     assert_eq!(bed.entry_count("t").await, 1);
     assert_eq!(status_summary(&bed.load_dispatch("d").await), ("acked", 1, vec!["lease_expired", "acked"]));
 }
 
-/// Shows WK-2: the handles of an attempt refuse every write that cannot carry its claim.
+/// Tests WK-2: the handles of an attempt refuse every write that cannot carry its claim.
 pub(super) async fn a_write_that_cannot_carry_the_claim_is_refused(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d")]).await;
     let handler = |work: Work| async move {
@@ -259,12 +265,12 @@ pub(super) async fn a_write_that_cannot_carry_the_claim_is_refused(bed: &TestBed
         let _thread = commits.threads().update_thread(&"t".parse()?, patch, Expect::Any).await?;
         Ok::<_, Failure>(Done::ack())
     };
-    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options()).unwrap();
+    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options_without_delays()).unwrap();
     assert_eq!(worker.run_until_idle().await.unwrap().acked, 1, "{:?}", bed.load_dispatch("d").await.last_error);
     assert_eq!((bed.entry_count("t").await, bed.entry_count("u").await), (1, 0));
 }
 
-/// Shows WK-2: a task that a handler left running is told that the attempt has ended, and writes nothing more.
+/// Tests WK-2: a task that a handler left running is told that the attempt has ended, and writes nothing more.
 pub(super) async fn a_task_left_running_by_a_handler_writes_nothing(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d")]).await;
     let (sender, ended) = oneshot::channel();
@@ -277,9 +283,9 @@ pub(super) async fn a_task_left_running_by_a_handler_writes_nothing(bed: &TestBe
             Ok::<_, Failure>(Done::ack())
         }
     };
-    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options()).unwrap();
+    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options_without_delays()).unwrap();
     assert_eq!(worker.run_until_idle().await.unwrap().acked, 1);
-    let (why, refused) = ended.await.unwrap();
-    assert_eq!((why, refused), (Cancelled::Ended, vec![ErrorKind::ClaimLost; 3]));
+    let (reason, refused) = ended.await.unwrap();
+    assert_eq!((reason, refused), (CancelReason::Ended, vec![ErrorKind::ClaimLost; 3]));
     assert_eq!(bed.entry_count("t").await, 1);
 }

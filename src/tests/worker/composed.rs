@@ -3,29 +3,30 @@
 use store_core::{ErrorKind, NewDispatch, PageRequest, Settlement, TenantId};
 
 use super::{
-    new_dispatch, options,
+    new_dispatch, options_without_delays,
     test_bed::{TestBed, message_commit},
 };
 use crate::{Done, Failure, Work, Worker};
 
-/// Shows CP-2 and CM-33.
+/// Tests CP-2 and CM-33.
 pub(super) async fn a_commit_can_settle_its_attempt_only_within_one_store(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d")]).await;
-    let is_one = bed.stores.backend() == bed.stores.mailbox_backend();
-    assert_eq!(bed.stores.capabilities().fenced, is_one);
+    let is_one_store = bed.stores.backend() == bed.stores.mailbox_backend();
+    assert_eq!(bed.stores.capabilities().fenced, is_one_store);
     let handler = move |work: Work| async move {
-        assert_eq!(work.can_settle(), is_one);
-        let end = message_commit(&work.dispatch().thread, "answer").settling(Settlement::Ack { result: None });
-        let ended = work.commits()?.commit(end).await;
+        assert_eq!(work.can_settle(), is_one_store);
+        let settling_commit =
+            message_commit(&work.dispatch().thread, "answer").settling(Settlement::Ack { result: None });
+        let settled = work.commits()?.commit(settling_commit).await;
         if work.can_settle() {
-            let _receipt = ended?;
+            let _receipt = settled?;
             return Ok::<_, Failure>(Done::Committed);
         }
-        assert_eq!(ended.unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(settled.unwrap_err().kind(), ErrorKind::Unsupported);
         let _receipt = work.commits()?.commit(message_commit(&work.dispatch().thread, "answer")).await?;
         Ok(Done::ack())
     };
-    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options()).unwrap();
+    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options_without_delays()).unwrap();
     assert_eq!(worker.run_until_idle().await.unwrap().acked, 1, "{:?}", bed.load_dispatch("d").await.last_error);
     assert_eq!(bed.entry_count("t").await, 1);
 }
@@ -42,7 +43,7 @@ async fn fill_tenant(bed: &TestBed, tenant: &TenantId, parts: &str) {
     }
 }
 
-/// Shows CP-2 and TN-8.
+/// Tests CP-2 and TN-8.
 pub(super) async fn a_tenant_is_deleted_from_both_stores(bed: &TestBed) {
     let (gone, kept) = (TenantId::new("gone").unwrap(), TenantId::new("kept").unwrap());
     for tenant in [&gone, &kept] {
@@ -50,7 +51,7 @@ pub(super) async fn a_tenant_is_deleted_from_both_stores(bed: &TestBed) {
     }
     let handles = bed.stores.tenant(&gone).unwrap();
     let store = bed.stores.store();
-    // Repeating a deletion finishes one that was cut off.
+    // A repeated deletion finishes one that was interrupted.
     store.delete_tenant(&gone).await.unwrap();
     store.delete_tenant(&gone).await.unwrap();
     assert_eq!(store.list_tenants(PageRequest::default()).await.unwrap().items, std::slice::from_ref(&kept));
@@ -59,14 +60,14 @@ pub(super) async fn a_tenant_is_deleted_from_both_stores(bed: &TestBed) {
         handles.commits.unwrap().commit(message_commit(&"t".parse().unwrap(), "x")).await.unwrap_err().kind(),
         ErrorKind::Closed
     );
-    for (tenant, held) in [(gone, 0), (kept, 1)] {
+    for (tenant, expected_count) in [(gone, 0), (kept, 1)] {
         let queued = bed.stores.mailbox(&tenant).unwrap().count_dispatches(None).await.unwrap().queued;
         let threads = bed.stores.threads(&tenant).unwrap().count_threads(&Default::default()).await.unwrap();
-        assert_eq!((queued, threads), (held, held), "{tenant}");
+        assert_eq!((queued, threads), (expected_count, expected_count), "{tenant}");
     }
 }
 
-/// Shows CP-2 and TN-8: the list is ordered by name, with each tenant once, for pages of any size.
+/// Tests CP-2 and TN-8: the list is ordered by name and contains each tenant once, with pages of any size.
 pub(super) async fn tenants_of_both_stores_are_listed_together(bed: &TestBed) {
     let parts = ["t", "m", "tm", "m", "m", "t", "t", "tm", "m"];
     let names: Vec<_> = (0..parts.len()).map(|at| TenantId::new(format!("n-{at}")).unwrap()).collect();
@@ -97,14 +98,14 @@ pub(super) async fn tenants_of_both_stores_are_listed_together(bed: &TestBed) {
     assert_eq!(kind, ErrorKind::Invalid);
 }
 
-/// Shows CP-2 and PR-8.
-pub(super) async fn closing_closes_both(bed: &TestBed) {
+/// Tests CP-2 and PR-8.
+pub(super) async fn closing_closes_both_stores(bed: &TestBed) {
     let (mailbox, threads) = (bed.mailbox(), bed.commits().threads());
-    let again = bed.handles_for_other_runtime().await;
+    let other_handles = bed.handles_for_other_runtime().await;
     bed.stores.close().await.unwrap();
     bed.stores.close().await.unwrap();
     assert_eq!(mailbox.load_epoch(&"t".parse().unwrap()).await.unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!(threads.load_thread(&"t".parse().unwrap()).await.unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!(bed.stores.tenant(&bed.tenant).unwrap_err().kind(), ErrorKind::Closed);
-    drop(again);
+    drop(other_handles);
 }

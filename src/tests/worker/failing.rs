@@ -8,24 +8,24 @@ use std::{
 
 use store_core::{DispatchStatus, ErrorKind};
 
-use super::{new_dispatch, options, status_summary, test_bed::TestBed};
-use crate::{Backoff, Cancelled, Done, Failure, Policy, Summary, Verdict, Work, Worker, WorkerOptions};
+use super::{new_dispatch, options_without_delays, status_summary, test_bed::TestBed};
+use crate::{Backoff, CancelReason, Done, Failure, Policy, Verdict, Work, WorkSummary, Worker, WorkerOptions};
 
-async fn run_until_idle(bed: &TestBed, options: WorkerOptions, handler: impl crate::Handler) -> Summary {
+async fn run_until_idle(bed: &TestBed, options: WorkerOptions, handler: impl crate::Handler) -> WorkSummary {
     let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options).unwrap();
     worker.run_until_idle().await.unwrap()
 }
 
-/// Shows WK-3.
+/// Tests WK-3.
 pub(super) async fn failures_are_tried_again_and_then_given_up(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d").with_max_attempts(3)]).await;
     let attempts = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&attempts);
+    let recorded = Arc::clone(&attempts);
     let handler = move |work: Work| {
-        seen.lock().unwrap().push(work.attempt());
+        recorded.lock().unwrap().push(work.attempt());
         async { Err::<Done, _>(Failure::new("no network")) }
     };
-    let summary = run_until_idle(bed, options(), handler).await;
+    let summary = run_until_idle(bed, options_without_delays(), handler).await;
     assert_eq!((summary.claimed, summary.retried, summary.dead_lettered), (3, 2, 1), "{summary:?}");
     assert_eq!(*attempts.lock().unwrap(), [1, 2, 3]);
     let found = bed.load_dispatch("d").await;
@@ -33,21 +33,21 @@ pub(super) async fn failures_are_tried_again_and_then_given_up(bed: &TestBed) {
     assert_eq!(found.last_error.as_deref(), Some("no network"));
 }
 
-/// Shows WK-3.
+/// Tests WK-3.
 pub(super) async fn a_panic_is_a_failure(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d"), new_dispatch("u", "e")]).await;
     let handler = |work: Work| async move {
         assert!(work.dispatch().id.as_str() != "d" || work.attempt() > 1, "the first attempt panics");
         Ok::<_, Failure>(Done::ack())
     };
-    let summary = run_until_idle(bed, options(), handler).await;
+    let summary = run_until_idle(bed, options_without_delays(), handler).await;
     assert_eq!((summary.acked, summary.retried), (2, 1), "{summary:?}");
     let found = bed.load_dispatch("d").await;
     assert_eq!(status_summary(&found), ("acked", 1, vec!["retried", "acked"]));
     assert_eq!(found.last_error.as_deref(), Some("panicked: the first attempt panics"));
 }
 
-/// Shows WK-3: the delay is measured in store time, and its length depends on the number of failures.
+/// Tests WK-3: the delay is measured in store time, and its length depends on the number of failures.
 pub(super) async fn retry_delays_grow_and_use_store_time(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d")]).await;
     let backoff = Backoff::new(Duration::from_secs(100), Duration::from_secs(300));
@@ -58,13 +58,13 @@ pub(super) async fn retry_delays_grow_and_use_store_time(bed: &TestBed) {
         let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options).unwrap().start().unwrap();
         let found = bed.wait_until("d", |found| found.attempts == failed).await;
         assert_eq!(worker.stop().await.unwrap().retried, 1);
-        let pause = found.available_at.as_millis() - found.updated_at.as_millis();
-        assert!((ceiling * 500..=ceiling * 1_000).contains(&pause), "{pause} of {ceiling}");
+        let delay = found.available_at.as_millis() - found.updated_at.as_millis();
+        assert!((ceiling * 500..=ceiling * 1_000).contains(&delay), "{delay} of {ceiling}");
         bed.advance(Duration::from_secs(ceiling)).await;
     }
 }
 
-/// Shows WK-3.
+/// Tests WK-3.
 pub(super) async fn a_failure_decides_how_its_dispatch_is_settled(bed: &TestBed) {
     let kinds = ["later", "snooze", "dead", "cancel", "put-off", "give-back", "refuse"];
     bed.enqueue(kinds.map(|kind| new_dispatch(kind, kind).with_max_attempts(2))).await;
@@ -83,7 +83,8 @@ pub(super) async fn a_failure_decides_how_its_dispatch_is_settled(bed: &TestBed)
             _ => Ok(Done::Release),
         }
     };
-    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options()).unwrap().start().unwrap();
+    let worker =
+        Worker::with_options(&bed.stores, &bed.tenant, handler, options_without_delays()).unwrap().start().unwrap();
     for kind in kinds {
         bed.wait_until(kind, |found| found.status != DispatchStatus::Claimed && !found.history.is_empty()).await;
     }
@@ -109,9 +110,9 @@ pub(super) async fn a_failure_decides_how_its_dispatch_is_settled(bed: &TestBed)
 
 /// Makes a dead letter after `NotFound`. After other errors, retries once and then cancels.
 #[derive(Debug)]
-struct Picky;
+struct DeadLetterIfNotFound;
 
-impl Policy for Picky {
+impl Policy for DeadLetterIfNotFound {
     fn judge(&self, error: &(dyn StdError + Send + Sync + 'static), attempt: u32) -> Verdict {
         match error.downcast_ref::<store_core::Error>().map(store_core::Error::kind) {
             Some(ErrorKind::NotFound) => Verdict::DeadLetter,
@@ -121,7 +122,7 @@ impl Policy for Picky {
     }
 }
 
-/// Shows WK-3.
+/// Tests WK-3.
 pub(super) async fn a_policy_judges_errors(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d"), new_dispatch("u", "e")]).await;
     let handler = |work: Work| async move {
@@ -130,31 +131,32 @@ pub(super) async fn a_policy_judges_errors(bed: &TestBed) {
         }
         Err::<Done, _>(Failure::new("flaky"))
     };
-    let summary = run_until_idle(bed, options().with_policy(Picky), handler).await;
+    let summary = run_until_idle(bed, options_without_delays().with_policy(DeadLetterIfNotFound), handler).await;
     assert_eq!((summary.dead_lettered, summary.retried, summary.cancelled), (1, 1, 1), "{summary:?}");
     assert_eq!(bed.load_dispatch("d").await.last_error.as_deref(), Some("thread `x` does not exist"));
     assert_eq!(bed.load_dispatch("e").await.reason.as_deref(), Some("flaky"));
 }
 
-/// Shows WK-2 and WK-3: a handler that takes too long is told to stop, and aborted if it does not.
+/// Tests WK-2 and WK-3: a handler that takes too long is told to stop, and aborted if it does not.
 pub(super) async fn an_attempt_has_a_deadline(bed: &TestBed) {
     bed.enqueue(["listens", "sleeps"].map(|kind| new_dispatch(kind, kind).with_max_attempts(1))).await;
     let reasons = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&reasons);
+    let recorded = Arc::clone(&reasons);
     let handler = move |work: Work| {
-        let seen = Arc::clone(&seen);
+        let recorded = Arc::clone(&recorded);
         async move {
             if work.dispatch().id.as_str() == "sleeps" {
                 std::future::pending::<()>().await;
             }
-            let why = work.cancellation().cancelled().await;
-            seen.lock().unwrap().push(why);
+            let reason = work.cancellation().cancelled().await;
+            recorded.lock().unwrap().push(reason);
             Err::<Done, _>(Failure::new("stopped"))
         }
     };
-    let options = options().with_deadline(Duration::from_millis(20)).with_grace(Duration::from_millis(20));
+    let options =
+        options_without_delays().with_deadline(Duration::from_millis(20)).with_grace(Duration::from_millis(20));
     assert_eq!(run_until_idle(bed, options, handler).await.dead_lettered, 2);
-    assert_eq!(*reasons.lock().unwrap(), [Cancelled::Deadline]);
+    assert_eq!(*reasons.lock().unwrap(), [CancelReason::Deadline]);
     for kind in ["listens", "sleeps"] {
         let found = bed.load_dispatch(kind).await;
         assert_eq!(found.last_error.as_deref(), Some("it ran longer than its deadline"));

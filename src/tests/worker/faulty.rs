@@ -1,4 +1,4 @@
-//! A store that loses answers, wrapped around a real one.
+//! A store that makes calls of a real store fail, or loses their answers.
 
 use std::{
     collections::VecDeque,
@@ -20,7 +20,7 @@ use store_core::{
 use super::test_bed::TestBed;
 use crate::Stores;
 
-/// What happens to a call.
+/// What goes wrong in a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     /// The call takes effect, but its answer is lost.
@@ -45,7 +45,7 @@ pub(super) struct Faults {
     pub(super) settle_outbox: Mutex<VecDeque<Fault>>,
 }
 
-/// A store with faults, or without wake-ups.
+/// A real store, with faults or without its wake-ups.
 #[derive(Clone)]
 pub(super) struct FaultyStore {
     inner: Arc<dyn Store>,

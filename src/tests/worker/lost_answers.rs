@@ -11,16 +11,16 @@ use tokio::sync::mpsc;
 
 use super::{
     faulty::{Fault, Faults, FaultyStore},
-    new_dispatch, options, status_summary,
+    new_dispatch, options_without_delays, status_summary,
     test_bed::{TestBed, message_commit},
 };
-use crate::{Cancelled, Done, Failure, Work, Worker};
+use crate::{CancelReason, Done, Failure, Work, Worker};
 
-fn inject(faults: &Mutex<VecDeque<Fault>>, due: impl IntoIterator<Item = Fault>) {
-    faults.lock().unwrap().extend(due);
+fn inject(faults: &Mutex<VecDeque<Fault>>, next_faults: impl IntoIterator<Item = Fault>) {
+    faults.lock().unwrap().extend(next_faults);
 }
 
-/// Shows WK-3 and MB-44: a settlement is repeated until its answer is known, and has one effect.
+/// Tests WK-3 and MB-44: a settlement is repeated until its answer is known, and has one effect.
 pub(super) async fn a_settlement_without_an_answer_is_repeated(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d"), new_dispatch("u", "e")]).await;
     let faults = Arc::new(Faults::default());
@@ -30,7 +30,7 @@ pub(super) async fn a_settlement_without_an_answer_is_repeated(bed: &TestBed) {
         if fails { Err(Failure::new("once")) } else { Ok(Done::ack()) }
     };
     let stores = FaultyStore::with_faults(bed, &faults);
-    let worker = Worker::with_options(&stores, &bed.tenant, handler, options()).unwrap();
+    let worker = Worker::with_options(&stores, &bed.tenant, handler, options_without_delays()).unwrap();
     let summary = worker.run_until_idle().await.unwrap();
     assert_eq!((summary.acked, summary.retried, summary.lost, summary.unknown), (2, 1, 0, 0), "{summary:?}");
     assert_eq!(status_summary(&bed.load_dispatch("d").await), ("acked", 0, vec!["acked"]));
@@ -38,7 +38,7 @@ pub(super) async fn a_settlement_without_an_answer_is_repeated(bed: &TestBed) {
     assert!(faults.settle.lock().unwrap().is_empty());
 }
 
-/// Shows WK-3: if it cannot be known what became of a settlement, it is reported as unknown.
+/// Tests WK-3: if it cannot be known what became of a settlement, it is reported as unknown.
 pub(super) async fn an_undeterminable_settlement_is_reported_as_unknown(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d")]).await;
     let faults = Arc::new(Faults::default());
@@ -47,7 +47,8 @@ pub(super) async fn an_undeterminable_settlement_is_reported_as_unknown(bed: &Te
     inject(&faults.settle, std::iter::repeat_n(Fault::Unavailable, 8));
     let stores = FaultyStore::with_faults(bed, &faults);
     let handler = |_: Work| async { Ok::<_, Failure>(Done::ack()) };
-    let worker = Worker::with_options(&stores, &bed.tenant, handler, options()).unwrap().start().unwrap();
+    let worker =
+        Worker::with_options(&stores, &bed.tenant, handler, options_without_delays()).unwrap().start().unwrap();
     bed.wait_until("d", |found| found.status == DispatchStatus::Acked).await;
     let later = SystemClock.now().saturating_add(Duration::from_hours(1));
     assert_eq!(bed.mailbox().purge(Purge::new(later)).await.unwrap().removed, 1);
@@ -55,7 +56,7 @@ pub(super) async fn an_undeterminable_settlement_is_reported_as_unknown(bed: &Te
     assert_eq!((summary.claimed, summary.acked, summary.lost, summary.unknown), (1, 0, 0, 1), "{summary:?}");
 }
 
-/// Shows WK-3 and CM-33: the commit that settled the claim took effect although its handler got no answer, and the work
+/// Tests WK-3 and CM-33: the commit that settled the claim took effect although its handler got no answer, and the work
 /// is not done again.
 pub(super) async fn the_outcome_of_a_settling_commit_without_an_answer_is_resolved(bed: &TestBed) {
     if !bed.stores.capabilities().fenced {
@@ -64,9 +65,9 @@ pub(super) async fn the_outcome_of_a_settling_commit_without_an_answer_is_resolv
     }
     bed.enqueue([new_dispatch("t", "applied"), new_dispatch("u", "lost")]).await;
     let faults = Arc::new(Faults::default());
-    let (next_faults, stores) = (Arc::clone(&faults), FaultyStore::with_faults(bed, &faults));
+    let (handler_faults, stores) = (Arc::clone(&faults), FaultyStore::with_faults(bed, &faults));
     let handler = move |work: Work| {
-        let faults = Arc::clone(&next_faults);
+        let faults = Arc::clone(&handler_faults);
         async move {
             let is_applied = work.dispatch().id.as_str() == "applied";
             if is_applied || work.attempt() == 1 {
@@ -77,7 +78,8 @@ pub(super) async fn the_outcome_of_a_settling_commit_without_an_answer_is_resolv
             Ok::<_, Failure>(Done::Committed)
         }
     };
-    let worker = Worker::with_options(&stores, &bed.tenant, handler, options().with_concurrency(1)).unwrap();
+    let worker =
+        Worker::with_options(&stores, &bed.tenant, handler, options_without_delays().with_concurrency(1)).unwrap();
     let summary = worker.run_until_idle().await.unwrap();
     assert_eq!((summary.acked, summary.retried, summary.unknown), (2, 1, 0), "{summary:?}");
     assert_eq!((bed.entry_count("t").await, bed.entry_count("u").await), (1, 1));
@@ -85,7 +87,7 @@ pub(super) async fn the_outcome_of_a_settling_commit_without_an_answer_is_resolv
     assert_eq!(status_summary(&bed.load_dispatch("lost").await), ("acked", 1, vec!["retried", "acked"]));
 }
 
-/// Shows WK-2: a handler is told when its claim may be lost. Its settlement is valid if the claim was not lost.
+/// Tests WK-2: a handler is told when its claim may be lost. Its settlement is valid if the claim was not lost.
 pub(super) async fn a_handler_is_notified_of_an_unconfirmed_extension(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d")]).await;
     let faults = Arc::new(Faults::default());
@@ -99,30 +101,30 @@ pub(super) async fn a_handler_is_notified_of_an_unconfirmed_extension(bed: &Test
         }
     };
     let stores = FaultyStore::with_faults(bed, &faults);
-    let options = options().with_lease(Duration::from_millis(60));
+    let options = options_without_delays().with_lease(Duration::from_millis(60));
     let worker = Worker::with_options(&stores, &bed.tenant, handler, options).unwrap().start().unwrap();
-    assert_eq!(reasons.recv().await, Some(Cancelled::Unconfirmed));
+    assert_eq!(reasons.recv().await, Some(CancelReason::Unconfirmed));
     bed.wait_until("d", |found| found.status == DispatchStatus::Acked).await;
     assert_eq!(worker.stop().await.unwrap().acked, 1);
 }
 
-/// Shows WK-11: after an error that waiting does not resolve a worker tries again for a while, and then ends.
+/// Tests WK-11: after an error that waiting does not resolve a worker tries again for a while, and then ends.
 pub(super) async fn a_persistent_error_ends_a_worker(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d")]).await;
     let faults = Arc::new(Faults::default());
     inject(&faults.claim, [Fault::Corrupt, Fault::Corrupt]);
     let handler = |_: Work| async { Ok::<_, Failure>(Done::ack()) };
     let stores = FaultyStore::with_faults(bed, &faults);
-    let patient = options().with_patience(Duration::from_secs(60));
+    let patient = options_without_delays().with_patience(Duration::from_secs(60));
     let summary = Worker::with_options(&stores, &bed.tenant, handler, patient).unwrap().run_until_idle().await.unwrap();
     assert_eq!(summary.acked, 1);
     inject(&faults.claim, [Fault::Corrupt; 1_000]);
-    let impatient = options().with_patience(Duration::from_millis(5));
+    let impatient = options_without_delays().with_patience(Duration::from_millis(5));
     let worker = Worker::with_options(&stores, &bed.tenant, handler, impatient).unwrap();
-    assert_eq!(worker.start().unwrap().ended().await.unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(worker.start().unwrap().join().await.unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
-/// Shows WK-5 and WK-11: a read that fails while a worker checks whether it is idle is tried again, as a claim is.
+/// Tests WK-5 and WK-11: a read that fails while a worker checks whether it is idle is tried again, as a claim is.
 pub(super) async fn a_failed_idle_check_is_tried_again(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d")]).await;
     let faults = Arc::new(Faults::default());
@@ -130,23 +132,24 @@ pub(super) async fn a_failed_idle_check_is_tried_again(bed: &TestBed) {
     let handler =
         |work: Work| async move { if work.attempt() == 1 { Err(Failure::new("once")) } else { Ok(Done::ack()) } };
     let stores = FaultyStore::with_faults(bed, &faults);
-    let worker = Worker::with_options(&stores, &bed.tenant, handler, options()).unwrap();
+    let worker = Worker::with_options(&stores, &bed.tenant, handler, options_without_delays()).unwrap();
     let summary = worker.run_until_idle().await.unwrap();
     assert_eq!((summary.acked, summary.retried), (1, 1), "{summary:?}");
     assert!(faults.load.lock().unwrap().is_empty());
 }
 
-/// Shows WK-5: an unavailable store does not end a worker, a closed store does.
+/// Tests WK-5: an unavailable store does not end a worker, a closed store does.
 pub(super) async fn a_worker_waits_for_an_unavailable_store(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d")]).await;
     let faults = Arc::new(Faults::default());
     inject(&faults.claim, [Fault::Unavailable, Fault::LostCall, Fault::Unavailable]);
     let handler = |_: Work| async { Ok::<_, Failure>(Done::ack()) };
     let stores = FaultyStore::with_faults(bed, &faults);
-    let worker = Worker::with_options(&stores, &bed.tenant, handler, options()).unwrap().start().unwrap();
+    let worker =
+        Worker::with_options(&stores, &bed.tenant, handler, options_without_delays()).unwrap().start().unwrap();
     bed.wait_until("d", |found| found.status == DispatchStatus::Acked).await;
-    let again = bed.handles_for_other_runtime().await;
+    let other_handles = bed.handles_for_other_runtime().await;
     bed.stores.close().await.unwrap();
-    assert_eq!(worker.ended().await.unwrap_err().kind(), ErrorKind::Closed);
-    drop(again);
+    assert_eq!(worker.join().await.unwrap_err().kind(), ErrorKind::Closed);
+    drop(other_handles);
 }

@@ -17,7 +17,7 @@ use super::{
     new_dispatch, status_summary,
     test_bed::{TestBed, message_commit},
 };
-use crate::{Failure, Maintained, Maintenance, OutboxDelivery, Relay, Retention};
+use crate::{Failure, Maintenance, MaintenanceSummary, OutboxDelivery, Relay, Retention};
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -37,7 +37,7 @@ async fn finish_work(bed: &TestBed, name: &str) {
     assert_eq!(relay.run_until_idle().await.unwrap().acked, 1);
 }
 
-/// Shows WK-9, and the age of finished dispatches of WK-8.
+/// Tests WK-9, and the age of WK-8 at which finished dispatches are removed.
 pub(super) async fn any_number_of_nodes_can_remove_finished_records(bed: &TestBed) {
     for at in 0..6 {
         finish_work(bed, &format!("old-{at}")).await;
@@ -62,7 +62,7 @@ pub(super) async fn any_number_of_nodes_can_remove_finished_records(bed: &TestBe
     assert_eq!(bed.commits().threads().count_threads(&ThreadFilter::default()).await.unwrap(), 7);
 }
 
-/// Shows WK-9 and MB-36.
+/// Tests WK-9 and MB-36.
 pub(super) async fn lost_claims_are_ended_and_counted_once(bed: &TestBed) {
     let work = (0..4).map(|at| new_dispatch(&format!("t-{at}"), &format!("d-{at}")).with_max_attempts(1 + at % 2));
     bed.enqueue(work).await;
@@ -83,7 +83,7 @@ pub(super) async fn lost_claims_are_ended_and_counted_once(bed: &TestBed) {
     }
 }
 
-/// Shows WK-9: events and threads are removed only if an age is set, and not before that age.
+/// Tests WK-9: events and threads are removed only if an age is set, and not before that age.
 pub(super) async fn events_and_threads_are_removed_only_on_request(bed: &TestBed) {
     let event = |thread: &str| NewEvent::new("e".parse().unwrap(), [Scope::Thread(thread.parse().unwrap())]);
     let (commits, scope) = (bed.commits(), Scope::Thread("kept".parse().unwrap()));
@@ -110,12 +110,12 @@ pub(super) async fn events_and_threads_are_removed_only_on_request(bed: &TestBed
     assert!(threads.load_thread(&"kept".parse().unwrap()).await.unwrap().is_some());
 }
 
-/// Shows WK-9.
+/// Tests WK-9.
 pub(super) async fn maintenance_runs_until_it_is_stopped(bed: &TestBed) {
     let reported = Arc::new(AtomicU64::new(0));
-    let into = Arc::clone(&reported);
-    let report = move |round: &Maintained, _: Option<&Error>| {
-        into.fetch_add(round.reclaimed, Relaxed);
+    let reported_sum = Arc::clone(&reported);
+    let report = move |round: &MaintenanceSummary, _: Option<&Error>| {
+        reported_sum.fetch_add(round.reclaimed, Relaxed);
     };
     let running = maintenance(bed).every(Duration::from_millis(20)).with_report(report).start().unwrap();
     for round in 0..2 {

@@ -5,12 +5,12 @@ use std::{collections::BTreeMap, time::Duration};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use store_core::Interrupt;
 
-use super::{new_dispatch, options, test_bed::TestBed};
+use super::{new_dispatch, options_without_delays, test_bed::TestBed};
 use crate::{Done, Failure, Maintenance, Work, Worker};
 
 /// Returns the recorded metrics: for each name with its labels the count, the gauge, or the number of recorded values.
-fn recorded_metrics(snapshots: &Snapshotter) -> BTreeMap<String, String> {
-    let found = snapshots.snapshot().into_vec().into_iter().map(|(key, _, _, value)| {
+fn recorded_metrics(snapshotter: &Snapshotter) -> BTreeMap<String, String> {
+    let found = snapshotter.snapshot().into_vec().into_iter().map(|(key, _, _, value)| {
         let labels: Vec<_> = key.key().labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
         let value = match value {
             DebugValue::Counter(count) => count.to_string(),
@@ -22,12 +22,12 @@ fn recorded_metrics(snapshots: &Snapshotter) -> BTreeMap<String, String> {
     found.collect()
 }
 
-/// Shows WK-7: exactly these names, with the labels `backend` and `outcome` and no other.
+/// Tests WK-7: exactly these names, with the labels `backend` and `outcome` and no other.
 #[tokio::test]
 async fn names_and_labels_are_those_of_the_contract() {
     let recorder = DebuggingRecorder::new();
-    let snapshots = recorder.snapshotter();
-    // The recorder belongs to this OS thread. The runtime of the test has no other.
+    let snapshotter = recorder.snapshotter();
+    // The recorder belongs to this OS thread. The runtime of the test has no other OS thread.
     let _recorded = metrics::set_default_local_recorder(&recorder);
     let bed = TestBed::memory().await;
     bed.enqueue([new_dispatch("t", "d"), new_dispatch("u", "e"), new_dispatch("v", "f")]).await;
@@ -48,9 +48,9 @@ async fn names_and_labels_are_those_of_the_contract() {
             }
         }
     };
-    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options()).unwrap();
+    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options_without_delays()).unwrap();
     worker.run_until_idle().await.unwrap();
-    let wanted = [
+    let expected = [
         ("claimed backend=memory outcome=claimed", 4),
         ("depth backend=memory outcome=queued", 3),
         ("enqueued backend=memory outcome=deduplicated", 1),
@@ -64,6 +64,6 @@ async fn names_and_labels_are_those_of_the_contract() {
         ("settled backend=memory outcome=retried", 1),
         ("wait backend=memory outcome=claimed", 4),
     ];
-    let wanted = wanted.map(|(name, count)| (format!("agentstore.mailbox.{name}"), count.to_string()));
-    assert_eq!(recorded_metrics(&snapshots), BTreeMap::from(wanted));
+    let expected = expected.map(|(name, count)| (format!("agentstore.mailbox.{name}"), count.to_string()));
+    assert_eq!(recorded_metrics(&snapshotter), BTreeMap::from(expected));
 }

@@ -73,7 +73,7 @@ on_every_store! {
         a_worker_waits_for_an_unavailable_store a_persistent_error_ends_a_worker
         a_failed_idle_check_is_tried_again;
     composed: a_commit_can_settle_its_attempt_only_within_one_store a_tenant_is_deleted_from_both_stores
-        tenants_of_both_stores_are_listed_together closing_closes_both;
+        tenants_of_both_stores_are_listed_together closing_closes_both_stores;
     relay: rows_are_delivered_one_after_the_other failed_deliveries_are_tried_again_and_given_up
         a_delivery_is_notified_when_its_claim_is_lost deliveries_are_released_when_a_relay_stops
         the_outcome_of_a_delivery_without_an_answer_is_resolved a_persistent_error_ends_a_relay;
@@ -82,7 +82,7 @@ on_every_store! {
 }
 
 /// Options without delays after failures.
-fn options() -> WorkerOptions {
+fn options_without_delays() -> WorkerOptions {
     WorkerOptions::default().with_backoff(Backoff::new(Duration::ZERO, Duration::ZERO))
 }
 

@@ -13,10 +13,10 @@ use tokio::sync::mpsc;
 
 use super::{
     faulty::{Fault, Faults, FaultyStore},
-    options,
+    options_without_delays,
     test_bed::TestBed,
 };
-use crate::{Cancelled, Failure, OutboxDelivery, Relay};
+use crate::{CancelReason, Failure, OutboxDelivery, Relay};
 
 const LEASE: Duration = Duration::from_millis(300);
 
@@ -24,7 +24,7 @@ fn outbox(bed: &TestBed) -> Arc<dyn OutboxStore> {
     bed.commits().outbox()
 }
 
-fn row(payload: &str) -> NewOutboxRow {
+fn new_row(payload: &str) -> NewOutboxRow {
     NewOutboxRow::new("hooks".parse().unwrap(), "there".parse().unwrap(), Json::parse(payload).unwrap())
 }
 
@@ -55,36 +55,36 @@ fn relay(bed: &TestBed, deliver: impl crate::Deliver) -> Relay {
     Relay::new(&bed.stores, &bed.tenant, "hooks".parse().unwrap(), deliver).unwrap()
 }
 
-/// Shows WK-10 and OB-11.
+/// Tests WK-10 and OB-11.
 pub(super) async fn rows_are_delivered_one_after_the_other(bed: &TestBed) {
-    let ordered = (0..5).map(|at| row(&at.to_string()).with_order_key("o".parse().unwrap()));
+    let ordered = (0..5).map(|at| new_row(&at.to_string()).with_order_key("o".parse().unwrap()));
     let other = NewOutboxRow::new("mails".parse().unwrap(), "there".parse().unwrap(), Json::parse("9").unwrap());
     let ids = commit_rows(bed, ordered.chain([other])).await;
     let delivered = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&delivered);
+    let deliveries = Arc::clone(&delivered);
     let deliver = move |delivery: OutboxDelivery| {
-        let seen = Arc::clone(&seen);
+        let deliveries = Arc::clone(&deliveries);
         async move {
             let payload = delivery.row().payload.as_str().to_owned();
             // The first row fails once. The later rows wait for it.
             if payload == "0" && delivery.attempt() == 1 {
                 return Err(Failure::new("not yet"));
             }
-            seen.lock().unwrap().push(payload);
+            deliveries.lock().unwrap().push(payload);
             Ok(())
         }
     };
-    let summary = relay(bed, deliver).with_options(options()).unwrap().run_until_idle().await.unwrap();
+    let summary = relay(bed, deliver).with_options(options_without_delays()).unwrap().run_until_idle().await.unwrap();
     assert_eq!((summary.acked, summary.retried), (5, 1), "{summary:?}");
     assert_eq!(*delivered.lock().unwrap(), ["0", "1", "2", "3", "4"]);
     assert_eq!(load_row(bed, &ids[0]).await.attempts, 1);
     assert_eq!(load_row(bed, &ids[5]).await.status, OutboxStatus::Pending);
 }
 
-/// Shows WK-10: errors, panics, permanent failures, and dead letters that an operator requeues.
+/// Tests WK-10: errors, panics, permanent failures, and dead letters that an operator requeues.
 pub(super) async fn failed_deliveries_are_tried_again_and_given_up(bed: &TestBed) {
     let rows = ["\"fails\"", "\"panics\"", "\"never\""];
-    let ids = commit_rows(bed, rows.map(|text| row(text).with_max_attempts(2))).await;
+    let ids = commit_rows(bed, rows.map(|text| new_row(text).with_max_attempts(2))).await;
     let deliver = |delivery: OutboxDelivery| async move {
         match delivery.row().payload.as_str() {
             "\"never\"" => Err(Failure::permanent("gone")),
@@ -93,7 +93,7 @@ pub(super) async fn failed_deliveries_are_tried_again_and_given_up(bed: &TestBed
             _ => Ok(()),
         }
     };
-    let options = options();
+    let options = options_without_delays();
     let summary = relay(bed, deliver).with_options(options.clone()).unwrap().run_until_idle().await.unwrap();
     assert_eq!((summary.acked, summary.retried, summary.dead_lettered), (1, 2, 2), "{summary:?}");
     let [fails, panics, never] =
@@ -111,9 +111,9 @@ pub(super) async fn failed_deliveries_are_tried_again_and_given_up(bed: &TestBed
     assert_eq!(summary.acked, 2);
 }
 
-/// Shows WK-10: a relay keeps its claim as long as it extends the lease, and a delivery whose claim is lost is told.
+/// Tests WK-10: a relay keeps its claim as long as it extends the lease, and tells a delivery that its claim is lost.
 pub(super) async fn a_delivery_is_notified_when_its_claim_is_lost(bed: &TestBed) {
-    let ids = commit_rows(bed, [row("1")]).await;
+    let ids = commit_rows(bed, [new_row("1")]).await;
     let (sender, mut reasons) = mpsc::unbounded_channel();
     let deliver = move |delivery: OutboxDelivery| {
         let sender = sender.clone();
@@ -124,7 +124,7 @@ pub(super) async fn a_delivery_is_notified_when_its_claim_is_lost(bed: &TestBed)
         }
     };
     // With one attempt at a time, the relay cannot claim the lost row again.
-    let options = options().with_lease(LEASE).with_concurrency(1);
+    let options = options_without_delays().with_lease(LEASE).with_concurrency(1);
     let running = relay(bed, deliver).with_options(options).unwrap().start().unwrap();
     assert_eq!(reasons.recv().await, Some(None));
     for _ in 0..3 {
@@ -139,16 +139,16 @@ pub(super) async fn a_delivery_is_notified_when_its_claim_is_lost(bed: &TestBed)
             break row;
         }
     };
-    assert_eq!(reasons.recv().await, Some(Some(Cancelled::Lost)));
+    assert_eq!(reasons.recv().await, Some(Some(CancelReason::Lost)));
     assert_eq!(running.stop().await.unwrap().lost, 1);
     let found = load_row(bed, &ids[0]).await;
     assert_eq!((found.status, found.attempts), (OutboxStatus::Claimed, 1));
     assert_eq!(found.claim.unwrap().worker, other.row.claim.unwrap().worker);
 }
 
-/// Shows WK-10.
+/// Tests WK-10.
 pub(super) async fn deliveries_are_released_when_a_relay_stops(bed: &TestBed) {
-    let ids = commit_rows(bed, [row("1")]).await;
+    let ids = commit_rows(bed, [new_row("1")]).await;
     let (sender, mut began) = mpsc::unbounded_channel();
     let deliver = move |_: OutboxDelivery| {
         let sender = sender.clone();
@@ -157,7 +157,8 @@ pub(super) async fn deliveries_are_released_when_a_relay_stops(bed: &TestBed) {
             std::future::pending().await
         }
     };
-    let options = options().with_stop_deadline(Duration::from_millis(20)).with_grace(Duration::from_millis(20));
+    let options =
+        options_without_delays().with_stop_deadline(Duration::from_millis(20)).with_grace(Duration::from_millis(20));
     let running = relay(bed, deliver).with_options(options).unwrap().start().unwrap();
     began.recv().await.unwrap();
     assert_eq!(running.stop().await.unwrap().released, 1);
@@ -165,10 +166,10 @@ pub(super) async fn deliveries_are_released_when_a_relay_stops(bed: &TestBed) {
     assert_eq!((found.status, found.attempts), (OutboxStatus::Pending, 0));
 }
 
-/// Shows WK-10 and OB-7: the repeat of a call without an answer is refused, and the row shows whether the first call
+/// Tests WK-10 and OB-7: the repeat of a call without an answer is refused, and the row shows whether the first call
 /// took effect.
 pub(super) async fn the_outcome_of_a_delivery_without_an_answer_is_resolved(bed: &TestBed) {
-    commit_rows(bed, [row("1"), row("2")]).await;
+    commit_rows(bed, [new_row("1"), new_row("2")]).await;
     let faults = Arc::new(Faults::default());
     faults.settle_outbox.lock().unwrap().extend([
         Fault::LostAnswer,
@@ -182,25 +183,26 @@ pub(super) async fn the_outcome_of_a_delivery_without_an_answer_is_resolved(bed:
         if fails { Err(Failure::new("once")) } else { Ok(()) }
     };
     let relay = Relay::new(&stores, &bed.tenant, "hooks".parse().unwrap(), deliver).unwrap();
-    let summary = relay.with_options(options().with_concurrency(1)).unwrap().run_until_idle().await.unwrap();
+    let summary =
+        relay.with_options(options_without_delays().with_concurrency(1)).unwrap().run_until_idle().await.unwrap();
     assert_eq!((summary.acked, summary.retried, summary.lost, summary.unknown), (2, 1, 0, 0), "{summary:?}");
     let counts = outbox(bed).count_outbox(&OutboxFilter::default()).await.unwrap();
     assert_eq!((counts.delivered, counts.pending), (2, 0));
 }
 
-/// Shows WK-11: after an error that waiting does not resolve a relay tries again for a while, and then ends.
+/// Tests WK-11: after an error that waiting does not resolve a relay tries again for a while, and then ends.
 pub(super) async fn a_persistent_error_ends_a_relay(bed: &TestBed) {
-    commit_rows(bed, [row("1")]).await;
+    commit_rows(bed, [new_row("1")]).await;
     let faults = Arc::new(Faults::default());
     let relay = |patience| {
         let stores = FaultyStore::with_faults(bed, &faults);
         let deliver = |_: OutboxDelivery| async { Ok::<_, Failure>(()) };
         let relay = Relay::new(&stores, &bed.tenant, "hooks".parse().unwrap(), deliver).unwrap();
-        relay.with_options(options().with_patience(patience)).unwrap()
+        relay.with_options(options_without_delays().with_patience(patience)).unwrap()
     };
     faults.claim_outbox.lock().unwrap().extend([Fault::Corrupt, Fault::Unavailable]);
     assert_eq!(relay(Duration::from_secs(60)).run_until_idle().await.unwrap().acked, 1);
     faults.claim_outbox.lock().unwrap().extend([Fault::Corrupt; 1_000]);
-    let ended = relay(Duration::from_millis(5)).start().unwrap().ended().await;
+    let ended = relay(Duration::from_millis(5)).start().unwrap().join().await;
     assert_eq!(ended.unwrap_err().kind(), ErrorKind::Corrupt);
 }

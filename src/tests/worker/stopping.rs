@@ -5,23 +5,24 @@ use std::{sync::Arc, time::Duration};
 use store_core::DispatchStatus;
 use tokio::sync::{Notify, mpsc};
 
-use super::{new_dispatch, options, status_summary, test_bed::TestBed};
-use crate::{Cancelled, Done, Failure, Work, Worker};
+use super::{new_dispatch, options_without_delays, status_summary, test_bed::TestBed};
+use crate::{CancelReason, Done, Failure, Work, Worker};
 
-/// Shows WK-4.
+/// Tests WK-4.
 pub(super) async fn handlers_finish_when_a_worker_stops(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d"), new_dispatch("t", "after")]).await;
     let (began, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (signal, wanted) = (Arc::clone(&began), Arc::clone(&release));
+    let (began_signal, release_signal) = (Arc::clone(&began), Arc::clone(&release));
     let handler = move |_: Work| {
-        let (signal, wanted) = (Arc::clone(&signal), Arc::clone(&wanted));
+        let (began_signal, release_signal) = (Arc::clone(&began_signal), Arc::clone(&release_signal));
         async move {
-            signal.notify_one();
-            wanted.notified().await;
+            began_signal.notify_one();
+            release_signal.notified().await;
             Ok::<_, Failure>(Done::ack())
         }
     };
-    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options()).unwrap().start().unwrap();
+    let worker =
+        Worker::with_options(&bed.stores, &bed.tenant, handler, options_without_delays()).unwrap().start().unwrap();
     began.notified().await;
     worker.ask_to_stop();
     release.notify_one();
@@ -32,10 +33,10 @@ pub(super) async fn handlers_finish_when_a_worker_stops(bed: &TestBed) {
     assert_eq!((after.status, after.attempts), (DispatchStatus::Queued, 0));
 }
 
-/// Shows WK-4: after the deadline handlers are told to stop, those that do not stop are aborted, and no attempt counts.
+/// Tests WK-4: after the deadline handlers are told to stop, those that do not stop are aborted, and no attempt counts.
 pub(super) async fn the_dispatch_of_a_handler_that_does_not_stop_is_released(bed: &TestBed) {
     bed.enqueue(["listens", "sleeps"].map(|kind| new_dispatch(kind, kind))).await;
-    let (sender, mut signal) = mpsc::unbounded_channel();
+    let (sender, mut messages) = mpsc::unbounded_channel();
     let handler = move |work: Work| {
         let sender = sender.clone();
         async move {
@@ -47,31 +48,33 @@ pub(super) async fn the_dispatch_of_a_handler_that_does_not_stop_is_released(bed
             Err::<Done, _>(Failure::new("stopped"))
         }
     };
-    let options = options().with_stop_deadline(Duration::from_millis(20)).with_grace(Duration::from_millis(20));
+    let options =
+        options_without_delays().with_stop_deadline(Duration::from_millis(20)).with_grace(Duration::from_millis(20));
     let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options).unwrap().start().unwrap();
-    assert_eq!((signal.recv().await, signal.recv().await), (Some(None), Some(None)));
+    assert_eq!((messages.recv().await, messages.recv().await), (Some(None), Some(None)));
     let summary = worker.stop().await.unwrap();
     assert_eq!((summary.claimed, summary.released, summary.retried), (2, 2, 0), "{summary:?}");
-    assert_eq!(signal.recv().await, Some(Some(Cancelled::Stopping)));
+    assert_eq!(messages.recv().await, Some(Some(CancelReason::Stopping)));
     for kind in ["listens", "sleeps"] {
         assert_eq!(status_summary(&bed.load_dispatch(kind).await), ("queued", 0, vec!["released"]), "{kind}");
     }
 }
 
-/// Shows WK-4.
+/// Tests WK-4.
 pub(super) async fn a_worker_that_is_dropped_stops_claiming(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d")]).await;
     let (began, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (signal, wanted) = (Arc::clone(&began), Arc::clone(&release));
+    let (began_signal, release_signal) = (Arc::clone(&began), Arc::clone(&release));
     let handler = move |_: Work| {
-        let (signal, wanted) = (Arc::clone(&signal), Arc::clone(&wanted));
+        let (began_signal, release_signal) = (Arc::clone(&began_signal), Arc::clone(&release_signal));
         async move {
-            signal.notify_one();
-            wanted.notified().await;
+            began_signal.notify_one();
+            release_signal.notified().await;
             Ok::<_, Failure>(Done::ack())
         }
     };
-    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options()).unwrap().start().unwrap();
+    let worker =
+        Worker::with_options(&bed.stores, &bed.tenant, handler, options_without_delays()).unwrap().start().unwrap();
     began.notified().await;
     drop(worker);
     bed.enqueue([new_dispatch("t", "after")]).await;

@@ -80,7 +80,7 @@ impl TestBed {
         let clock: Arc<dyn store_core::Clock> = Arc::new(bed.clock.clone());
         let config = SqliteConfig::new(bed._folder.path().join("mailbox.db")).with_clock(Arc::clone(&clock));
         let mailbox = Stores::new(Arc::new(SqliteMailbox::open(config).await.unwrap()));
-        bed.stores = bed.stores.with_mailbox(&mailbox.named("sqlite-mailbox").with_clock(clock)).unwrap();
+        bed.stores = bed.stores.with_mailbox(&mailbox.with_backend_name("sqlite-mailbox").with_clock(clock)).unwrap();
         bed
     }
 
@@ -89,11 +89,11 @@ impl TestBed {
         let server = std::env::var("AGENTSTORE_TEST_POSTGRES_URL").unwrap();
         let separator = if server.contains('?') { '&' } else { '?' };
         let config = PostgresConfig::new(&format!("{server}{separator}allow_unsafe=true&connections=4")).unwrap();
-        let schema = TestSchema::lease(&config, config.clone()).await.unwrap();
+        let schema = TestSchema::reuse_or_create(&config, config.clone()).await.unwrap();
         let (clock, folder) = Self::clock_and_folder();
         Self {
             stores: Stores::new(Arc::new(schema.open().await.unwrap()))
-                .named("postgres")
+                .with_backend_name("postgres")
                 .with_clock(Arc::new(clock.clone())),
             tenant: TenantId::default_tenant(),
             clock,
@@ -137,7 +137,7 @@ impl TestBed {
         let server = std::env::var("AGENTSTORE_TEST_NATS_URL").unwrap();
         let prefix =
             TestPrefix::create(NatsConfig::new(&format!("{server}?allow_unsafe=true")).unwrap()).await.unwrap();
-        let mailbox = Stores::new(Arc::new(prefix.open().await.unwrap())).named("nats");
+        let mailbox = Stores::new(Arc::new(prefix.open().await.unwrap())).with_backend_name("nats");
         let mailbox = mailbox.with_clock(Arc::new(self.clock.clone()));
         self.stores = self.stores.with_mailbox(&mailbox).unwrap();
         self.prefix = Some(prefix);
@@ -152,7 +152,7 @@ impl TestBed {
     pub(super) async fn handles_for_other_runtime(&self) -> Stores {
         #[cfg(feature = "postgres")]
         if let Some(schema) = &self.schema {
-            let server = Stores::new(Arc::new(schema.open().await.unwrap())).named("postgres");
+            let server = Stores::new(Arc::new(schema.open().await.unwrap())).with_backend_name("postgres");
             return match &self.other_store {
                 None => server,
                 Some(other_store) if self.stores.backend() == "postgres" => server.with_mailbox(other_store).unwrap(),
@@ -232,7 +232,7 @@ impl TestBed {
     /// Lets the lease of a running claim expire. Then claims the dispatch as another worker, and takes its thread over.
     pub(super) async fn take_over_expired(&self, lease: Duration) -> ClaimedDispatch {
         // The holder may extend the claim between the two steps, so they are repeated.
-        let stolen = async {
+        let new_claim = async {
             loop {
                 self.advance(lease * 2).await;
                 if let Some(claimed) = self.claim_as_other_worker(Duration::from_hours(1)).await {
@@ -240,14 +240,14 @@ impl TestBed {
                 }
             }
         };
-        let stolen = tokio::time::timeout(TEST_TIMEOUT, stolen).await.expect("the dispatch could not be claimed");
-        let over = Commit::new(stolen.dispatch.thread.clone()).fenced(stolen.fence());
-        let _taken = self.commits().commit(over).await.unwrap();
-        stolen
+        let new_claim = tokio::time::timeout(TEST_TIMEOUT, new_claim).await.expect("the dispatch could not be claimed");
+        let takeover = Commit::new(new_claim.dispatch.thread.clone()).fenced(new_claim.fence());
+        let _taken = self.commits().commit(takeover).await.unwrap();
+        new_claim
     }
 
     /// Commits under a claim through the store itself, and returns the kind of the error if the commit was refused.
-    pub(super) async fn commit_under(&self, thread: &ThreadId, fence: Fence) -> Result<(), ErrorKind> {
+    pub(super) async fn commit_with_fence(&self, thread: &ThreadId, fence: Fence) -> Result<(), ErrorKind> {
         let commit = message_commit(thread, "late").fenced(fence);
         self.commits().commit(commit).await.map(drop).map_err(|error| error.kind())
     }
@@ -261,7 +261,7 @@ impl TestBed {
 
 /// Makes a commit with one message, under a new key.
 pub(super) fn message_commit(thread: &ThreadId, text: &str) -> Commit {
-    use store_core::{CommitKey, IdSource, Uuids};
-    let key = CommitKey::new(Uuids.next_id()).unwrap();
+    use store_core::{CommitKey, IdSource, UuidSource};
+    let key = CommitKey::new(UuidSource.next_id()).unwrap();
     Commit::new(thread.clone()).with_key(key).entry(NewEntry::new(Message::assistant(text)))
 }

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use store_core::DispatchStatus;
 
-use super::{faulty::FaultyStore, new_dispatch, options, test_bed::TestBed};
+use super::{faulty::FaultyStore, new_dispatch, options_without_delays, test_bed::TestBed};
 use crate::{Done, Failure, Stores, Work, Worker, WorkerOptions};
 
 async fn expect_new_work_is_found(bed: &TestBed, stores: &Stores) {
     let handler = |_: Work| async { Ok::<_, Failure>(Done::ack()) };
-    let worker = Worker::with_options(stores, &bed.tenant, handler, options().with_concurrency(2)).unwrap();
+    let worker =
+        Worker::with_options(stores, &bed.tenant, handler, options_without_delays().with_concurrency(2)).unwrap();
     let worker = worker.start().unwrap();
     // New work comes while the worker waits: pairs of dispatches of one thread, then a dispatch that is due later.
     for at in 0..3 {
@@ -25,22 +26,22 @@ async fn expect_new_work_is_found(bed: &TestBed, stores: &Stores) {
     assert_eq!(worker.stop().await.unwrap().acked, 7);
 }
 
-/// Shows WK-5.
+/// Tests WK-5.
 pub(super) async fn new_work_is_found_by_waiting(bed: &TestBed) {
     assert!(bed.stores.tenant(&bed.tenant).unwrap().wake_ups().is_some());
     expect_new_work_is_found(bed, &bed.stores).await;
 }
 
-/// Shows WK-5.
+/// Tests WK-5.
 pub(super) async fn new_work_is_found_by_polling(bed: &TestBed) {
     expect_new_work_is_found(bed, &FaultyStore::without_wake_ups(bed)).await;
 }
 
-/// Shows WK-5: a worker is idle only when every dispatch that failed in it has been tried again. It does not wait for
+/// Tests WK-5: a worker is idle only when every dispatch that failed in it has been tried again. It does not wait for
 /// snoozed dispatches.
 pub(super) async fn failed_work_is_retried_before_a_worker_is_idle(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d"), new_dispatch("u", "off")]).await;
-    let pause = crate::Backoff::new(Duration::from_millis(40), Duration::from_millis(40));
+    let backoff = crate::Backoff::new(Duration::from_millis(40), Duration::from_millis(40));
     let handler = |work: Work| async move {
         match work.dispatch().id.as_str() {
             "off" => Ok(Done::Snooze { after: Duration::from_hours(1) }),
@@ -48,7 +49,8 @@ pub(super) async fn failed_work_is_retried_before_a_worker_is_idle(bed: &TestBed
             _ => Ok(Done::ack()),
         }
     };
-    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, WorkerOptions::default().with_backoff(pause));
+    let worker =
+        Worker::with_options(&bed.stores, &bed.tenant, handler, WorkerOptions::default().with_backoff(backoff));
     let working = tokio::spawn(worker.unwrap().run_until_idle());
     // Store time stands still, so the test advances it until the retry is due.
     for failed in 1..3 {

@@ -11,12 +11,12 @@ use tokio::{
 use tracing::Instrument;
 
 use super::{
-    Shared, Source,
+    JobSource, LoopState,
     ending::{self, AttemptOutcome},
     heartbeat::heartbeat,
     is_temporary,
 };
-use crate::worker::{Cancellation, Cancelled, Done, Failure, Verdict};
+use crate::worker::{CancelReason, Cancellation, Done, Failure, Verdict};
 
 /// How the task of a handler ended.
 pub(super) enum HandlerOutcome {
@@ -29,59 +29,61 @@ pub(super) enum HandlerOutcome {
 }
 
 /// Runs one attempt. Whatever happens in the attempt, the loop continues.
-pub(super) async fn run<S: Source>(shared: Arc<Shared<S>>, job: S::Job, permit: OwnedSemaphorePermit) {
+pub(super) async fn run<S: JobSource>(shared: Arc<LoopState<S>>, job: S::Job, permit: OwnedSemaphorePermit) {
     let span = shared.source.telemetry().span();
-    attempt(&shared, job, permit).instrument(span).await;
+    run_and_settle(&shared, job, permit).instrument(span).await;
     shared.attempt_ended.notify_one();
 }
 
-async fn attempt<S: Source>(shared: &Arc<Shared<S>>, job: S::Job, permit: OwnedSemaphorePermit) {
+async fn run_and_settle<S: JobSource>(shared: &Arc<LoopState<S>>, job: S::Job, permit: OwnedSemaphorePermit) {
     let cancellation = Cancellation::default();
     let began = Instant::now();
     // The permit is held until the job is settled, so that the loop does not count as idle before that.
     let mut held_permit = Some(permit);
-    let returned = match begin(shared, &job).await {
+    let returned = match prepare_with_retries(shared, &job).await {
         Ok(()) => handle(shared, &job, &cancellation, &mut held_permit).await,
         Err(error) => match error.kind() {
-            ErrorKind::ClaimLost if error.part().is_none() => return ending::count_lost_claim(shared, Cancelled::Lost),
+            ErrorKind::ClaimLost if error.part().is_none() => {
+                return ending::count_lost_claim(shared, CancelReason::Lost);
+            }
             ErrorKind::StaleEpoch if error.part().is_none() => {
-                return ending::count_lost_claim(shared, Cancelled::Superseded);
+                return ending::count_lost_claim(shared, CancelReason::Superseded);
             }
             // The store is unavailable. This is not a failure of the work, so the attempt must not count.
             _ if error.is_retryable() => {
-                let later = Verdict::Snooze(shared.options.idle);
-                HandlerOutcome::Answer(Err(Failure::new(error).with_verdict(later)))
+                let snooze = Verdict::Snooze(shared.options.idle);
+                HandlerOutcome::Answer(Err(Failure::new(error).with_verdict(snooze)))
             }
             _ => HandlerOutcome::Answer(Err(Failure::new(error))),
         },
     };
-    let ran = began.elapsed();
+    let run_time = began.elapsed();
     let ending = AttemptOutcome { returned, reason: cancellation.reason(), settling: cancellation.settling() };
-    // With two stores, the store itself would accept writes of tasks that the handler left running, until a later claim
-    // takes the thread over.
+    // From here on, writes of tasks that the handler left running are refused. With two stores, the store of the
+    // threads would accept them until a later claim takes the thread over.
     cancellation.end();
     let outcome = ending::end_attempt(shared, &job, ending).await;
-    shared.source.telemetry().record_end(outcome, ran);
+    shared.source.telemetry().record_end(outcome, run_time);
     drop(held_permit);
 }
 
 /// Prepares the attempt. After a temporary error this is repeated for at most a third of the lease, because then the
 /// claim has to be extended.
-async fn begin<S: Source>(shared: &Shared<S>, job: &S::Job) -> Result<(), Error> {
-    let until = Instant::now() + shared.options.lease / 3;
+async fn prepare_with_retries<S: JobSource>(shared: &LoopState<S>, job: &S::Job) -> Result<(), Error> {
+    let retry_until = Instant::now() + shared.options.lease / 3;
     let mut failures = 0;
     loop {
-        let Err(error) = shared.source.begin(job).await else { return Ok(()) };
+        let Err(error) = shared.source.prepare_attempt(job).await else { return Ok(()) };
         failures += 1;
-        let again = Instant::now() + shared.options.backoff.delay(failures);
-        if !is_temporary(&error) || error.kind() == ErrorKind::Corrupt || again > until {
+        let retry_at = Instant::now() + shared.options.backoff.delay(failures);
+        if !is_temporary(&error) || error.kind() == ErrorKind::Corrupt || retry_at > retry_until {
             return Err(error);
         }
-        sleep_until(again).await;
+        sleep_until(retry_at).await;
     }
 }
 
-/// The task of a handler. A panic ends this task and nothing else, and dropping this value aborts it.
+/// The task of a handler. A panic ends only this task. Dropping this value aborts the task.
 struct HandlerTask(Option<JoinHandle<Result<Done, Failure>>>);
 
 impl Drop for HandlerTask {
@@ -93,8 +95,8 @@ impl Drop for HandlerTask {
 }
 
 /// Runs the handler, and extends the claim in the meantime.
-async fn handle<S: Source>(
-    shared: &Arc<Shared<S>>,
+async fn handle<S: JobSource>(
+    shared: &Arc<LoopState<S>>,
     job: &S::Job,
     cancellation: &Cancellation,
     held_permit: &mut Option<OwnedSemaphorePermit>,
@@ -117,34 +119,36 @@ async fn handle<S: Source>(
     returned
 }
 
-async fn supervise<S: Source>(
-    shared: &Shared<S>,
+/// Waits until the handler has ended. Tells it to stop when its claim is lost, its time has passed or the worker gives
+/// up, and stops waiting for it after the grace.
+async fn supervise<S: JobSource>(
+    shared: &LoopState<S>,
     job: &S::Job,
     cancellation: &Cancellation,
     task: &mut HandlerTask,
 ) -> HandlerOutcome {
     let Some(handler) = task.0.as_mut() else { return HandlerOutcome::Aborted };
     let options = &shared.options;
-    let claim_end = heartbeat(shared, job, cancellation);
-    tokio::pin!(claim_end);
+    let claim_loss = heartbeat(shared, job, cancellation);
+    tokio::pin!(claim_loss);
     // A time far in the future replaces a limit that is not set.
     let far_future = Instant::now() + std::time::Duration::from_hours(24 * 365);
     let deadline = options.deadline.map_or(far_future, |deadline| Instant::now() + deadline);
     let (mut heartbeat_runs, mut abort_at) = (true, None);
     loop {
         let is_cancelled_already = cancellation.is_cancelled();
-        let why = tokio::select! {
+        let reason = tokio::select! {
             biased;
             ended = &mut *handler => return handler_outcome(ended),
-            why = &mut claim_end, if heartbeat_runs => {
+            reason = &mut claim_loss, if heartbeat_runs => {
                 heartbeat_runs = false;
-                why
+                reason
             }
             () = sleep_until(abort_at.unwrap_or(far_future)), if abort_at.is_some() => return HandlerOutcome::Aborted,
-            () = sleep_until(deadline), if !is_cancelled_already && options.deadline.is_some() => Cancelled::Deadline,
-            () = shared.giving_up.cancelled(), if !is_cancelled_already => Cancelled::Stopping,
+            () = sleep_until(deadline), if !is_cancelled_already && options.deadline.is_some() => CancelReason::Deadline,
+            () = shared.giving_up.cancelled(), if !is_cancelled_already => CancelReason::Stopping,
         };
-        cancellation.cancel(why);
+        cancellation.cancel(reason);
         abort_at = abort_at.or(Some(Instant::now() + options.grace));
     }
 }
@@ -166,6 +170,6 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
 }
 
 /// Releases a job that was claimed although the loop had been asked to stop: the claim was already in progress.
-pub(super) async fn release<S: Source>(shared: Arc<Shared<S>>, job: S::Job) {
+pub(super) async fn release<S: JobSource>(shared: Arc<LoopState<S>>, job: S::Job) {
     let _outcome = ending::settle(&shared, &job, Settlement::Release).await;
 }

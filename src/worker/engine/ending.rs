@@ -5,8 +5,8 @@ use std::time::Duration;
 use store_core::{Error, ErrorKind, Settlement};
 use tokio::time::{Instant, sleep};
 
-use super::{AttemptState, Shared, Source, attempt::HandlerOutcome, is_temporary};
-use crate::worker::{Cancelled, Failure, Verdict, cancellation::SettlingCommit, options::Backoff};
+use super::{AttemptState, JobSource, LoopState, attempt::HandlerOutcome, is_temporary};
+use crate::worker::{CancelReason, Failure, Verdict, cancellation::SettlingCommit, options::Backoff};
 
 /// The delays after which a settlement that was not accepted is tried again.
 const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(2));
@@ -16,12 +16,16 @@ const STOP_SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How the attempt ended in this process.
 pub(super) struct AttemptOutcome {
     pub(super) returned: HandlerOutcome,
-    pub(super) reason: Option<Cancelled>,
+    pub(super) reason: Option<CancelReason>,
     pub(super) settling: SettlingCommit,
 }
 
 /// Ends the attempt in the store, and returns the name of the outcome.
-pub(super) async fn end_attempt<S: Source>(shared: &Shared<S>, job: &S::Job, ending: AttemptOutcome) -> &'static str {
+pub(super) async fn end_attempt<S: JobSource>(
+    shared: &LoopState<S>,
+    job: &S::Job,
+    ending: AttemptOutcome,
+) -> &'static str {
     let AttemptOutcome { returned, reason, settling } = ending;
     if settling == SettlingCommit::Acked {
         return count_settled(shared, "acked");
@@ -46,8 +50,8 @@ pub(super) async fn end_attempt<S: Source>(shared: &Shared<S>, job: &S::Job, end
             let failure = Failure::new("the handler returned `Committed`, but no commit settled its dispatch");
             settlement_of_failure(shared, &failure, failures)
         }),
-        (_, Some(Cancelled::Stopping)) => Settlement::Release,
-        (HandlerOutcome::Answer(Err(_)) | HandlerOutcome::Aborted, Some(Cancelled::Deadline)) => {
+        (_, Some(CancelReason::Stopping)) => Settlement::Release,
+        (HandlerOutcome::Answer(Err(_)) | HandlerOutcome::Aborted, Some(CancelReason::Deadline)) => {
             settlement_of_failure(shared, &Failure::new("it ran longer than its deadline"), failures)
         }
         (HandlerOutcome::Answer(Err(failure)), _) => settlement_of_failure(shared, &failure, failures),
@@ -62,7 +66,7 @@ pub(super) async fn end_attempt<S: Source>(shared: &Shared<S>, job: &S::Job, end
 }
 
 /// Returns the settlement for a failure, as the failure itself or the policy decides.
-fn settlement_of_failure<S: Source>(shared: &Shared<S>, failure: &Failure, failures: u32) -> Settlement {
+fn settlement_of_failure<S: JobSource>(shared: &LoopState<S>, failure: &Failure, failures: u32) -> Settlement {
     let error = failure.text_with_causes();
     tracing::warn!(%error, failures, "an attempt failed");
     let options = &shared.options;
@@ -77,9 +81,13 @@ fn settlement_of_failure<S: Source>(shared: &Shared<S>, failure: &Failure, failu
 
 /// Repeats the settlement until its answer is known, or the claim must be considered lost. Repeating it is safe,
 /// because the same settlement has only one effect (MB-44).
-pub(super) async fn settle<S: Source>(shared: &Shared<S>, job: &S::Job, mut settlement: Settlement) -> &'static str {
+pub(super) async fn settle<S: JobSource>(
+    shared: &LoopState<S>,
+    job: &S::Job,
+    mut settlement: Settlement,
+) -> &'static str {
     let began = Instant::now();
-    let (mut is_unknown, mut tries) = (false, 0);
+    let (mut may_have_settled, mut tries) = (false, 0);
     loop {
         let error = match shared.source.settle(job, &settlement).await {
             Ok(outcome) => {
@@ -90,10 +98,10 @@ pub(super) async fn settle<S: Source>(shared: &Shared<S>, job: &S::Job, mut sett
             }
             Err(error) => error,
         };
-        is_unknown |= error.kind() == ErrorKind::CommitUnknown;
+        may_have_settled |= error.kind() == ErrorKind::CommitUnknown;
         match error.kind() {
             // An earlier call, whose answer did not arrive, may have made this settlement and ended the claim.
-            ErrorKind::ClaimLost | ErrorKind::StaleEpoch if is_unknown => {
+            ErrorKind::ClaimLost | ErrorKind::StaleEpoch if may_have_settled => {
                 match shared.source.attempt_state(job).await {
                     Ok(AttemptState::Ended(outcome)) => return count_settled(shared, outcome),
                     Ok(AttemptState::Lost(reason)) => return outcome_of_lost_claim(shared, reason),
@@ -101,8 +109,8 @@ pub(super) async fn settle<S: Source>(shared: &Shared<S>, job: &S::Job, mut sett
                     Ok(AttemptState::Held) | Err(_) => {}
                 }
             }
-            ErrorKind::ClaimLost => return outcome_of_lost_claim(shared, Cancelled::Lost),
-            ErrorKind::StaleEpoch => return outcome_of_lost_claim(shared, Cancelled::Superseded),
+            ErrorKind::ClaimLost => return outcome_of_lost_claim(shared, CancelReason::Lost),
+            ErrorKind::StaleEpoch => return outcome_of_lost_claim(shared, CancelReason::Superseded),
             _ if is_temporary(&error) => {}
             // The store refuses the result, for example because of its size. Another attempt would produce the same
             // result.
@@ -114,14 +122,14 @@ pub(super) async fn settle<S: Source>(shared: &Shared<S>, job: &S::Job, mut sett
         tries += 1;
         let timeout = if shared.giving_up.is_cancelled() { STOP_SETTLE_TIMEOUT } else { shared.options.lease };
         if began.elapsed() >= timeout {
-            return if is_unknown { count_unknown(shared) } else { count_unsettled(shared, &error) };
+            return if may_have_settled { count_unknown(shared) } else { count_unsettled(shared, &error) };
         }
         sleep(RETRY_BACKOFF.delay(tries)).await;
     }
 }
 
 /// Returns what became of a commit that was to settle the claim.
-async fn outcome_of_settling_commit<S: Source>(shared: &Shared<S>, job: &S::Job) -> AttemptState {
+async fn outcome_of_settling_commit<S: JobSource>(shared: &LoopState<S>, job: &S::Job) -> AttemptState {
     let began = Instant::now();
     let mut tries = 0;
     loop {
@@ -134,26 +142,26 @@ async fn outcome_of_settling_commit<S: Source>(shared: &Shared<S>, job: &S::Job)
     }
 }
 
-fn count_settled<S: Source>(shared: &Shared<S>, outcome: &'static str) -> &'static str {
+fn count_settled<S: JobSource>(shared: &LoopState<S>, outcome: &'static str) -> &'static str {
     shared.source.telemetry().record_settled(outcome);
-    shared.update_summary(|summary| summary.add(outcome));
+    shared.update_summary(|summary| summary.count_outcome(outcome));
     outcome
 }
 
-fn outcome_of_lost_claim<S: Source>(shared: &Shared<S>, reason: Cancelled) -> &'static str {
+fn outcome_of_lost_claim<S: JobSource>(shared: &LoopState<S>, reason: CancelReason) -> &'static str {
     count_lost_claim(shared, reason);
     reason.name()
 }
 
 /// Counts a lost claim.
-pub(super) fn count_lost_claim<S: Source>(shared: &Shared<S>, reason: Cancelled) {
+pub(super) fn count_lost_claim<S: JobSource>(shared: &LoopState<S>, reason: CancelReason) {
     tracing::warn!(reason = reason.name(), "a claim was lost");
     shared.source.telemetry().record_lost(reason.name());
     shared.update_summary(|summary| summary.lost += 1);
 }
 
 /// Counts an attempt whose end cannot be determined.
-fn count_unknown<S: Source>(shared: &Shared<S>) -> &'static str {
+fn count_unknown<S: JobSource>(shared: &LoopState<S>) -> &'static str {
     tracing::warn!("it is not known how an attempt ended");
     shared.source.telemetry().record_lost("unknown");
     shared.update_summary(|summary| summary.unknown += 1);
@@ -161,7 +169,7 @@ fn count_unknown<S: Source>(shared: &Shared<S>) -> &'static str {
 }
 
 /// Counts an attempt that could not be settled. It ends when its lease expires.
-fn count_unsettled<S: Source>(shared: &Shared<S>, error: &Error) -> &'static str {
+fn count_unsettled<S: JobSource>(shared: &LoopState<S>, error: &Error) -> &'static str {
     tracing::error!(%error, kind = error.kind().name(), "an attempt could not be settled");
     shared.source.telemetry().record_lost("unsettled");
     shared.update_summary(|summary| summary.lost += 1);

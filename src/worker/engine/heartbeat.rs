@@ -5,43 +5,47 @@ use std::time::Duration;
 use store_core::ErrorKind;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
-use super::{Shared, Source, is_temporary};
-use crate::worker::{Cancellation, Cancelled, cancellation::SettlingCommit};
+use super::{JobSource, LoopState, is_temporary};
+use crate::worker::{CancelReason, Cancellation, cancellation::SettlingCommit};
 
 /// Extends a claim at each third of its lease. Returns the reason when the claim is lost, or may be lost.
-pub(super) async fn heartbeat<S: Source>(shared: &Shared<S>, job: &S::Job, cancellation: &Cancellation) -> Cancelled {
+pub(super) async fn heartbeat<S: JobSource>(
+    shared: &LoopState<S>,
+    job: &S::Job,
+    cancellation: &Cancellation,
+) -> CancelReason {
     let lease = shared.options.lease;
-    let mut confirmed = Instant::now();
-    let mut next = confirmed + lease / 3;
+    let mut last_confirmed = Instant::now();
+    let mut next_extension = last_confirmed + lease / 3;
     loop {
-        sleep_until(next).await;
-        let asked = Instant::now();
-        let until = (confirmed + lease).max(asked + retry_delay(lease));
+        sleep_until(next_extension).await;
+        let asked_at = Instant::now();
+        let answer_deadline = (last_confirmed + lease).max(asked_at + retry_delay(lease));
         // If the answer does not arrive in time, the extension is not confirmed.
-        let extended = timeout_at(until, shared.source.extend(job)).await;
-        let error = match extended {
+        let answer = timeout_at(answer_deadline, shared.source.extend(job)).await;
+        let error = match answer {
             Ok(Ok(())) => {
-                confirmed = asked;
-                next = asked + lease / 3;
+                last_confirmed = asked_at;
+                next_extension = asked_at + lease / 3;
                 continue;
             }
             Ok(Err(error)) => error,
-            Err(_) => return Cancelled::Unconfirmed,
+            Err(_) => return CancelReason::Unconfirmed,
         };
         tracing::debug!(%error, "a claim was not extended");
-        next = Instant::now() + retry_delay(lease);
+        next_extension = Instant::now() + retry_delay(lease);
         match error.kind() {
-            // The handler may have settled the claim with a commit of its own. Its answer is awaited, and if the commit
-            // was refused, the claim is extended again.
+            // The handler may have settled the claim with a commit of its own. So wait for the answer to that commit.
+            // If it is refused, extend the claim again.
             ErrorKind::ClaimLost | ErrorKind::StaleEpoch if cancellation.settling() != SettlingCommit::NotMade => {
                 while cancellation.settling() != SettlingCommit::NotMade {
                     sleep(retry_delay(lease)).await;
                 }
             }
-            ErrorKind::ClaimLost => return Cancelled::Lost,
-            ErrorKind::StaleEpoch => return Cancelled::Superseded,
-            _ if is_temporary(&error) && next < confirmed + lease => {}
-            _ => return Cancelled::Unconfirmed,
+            ErrorKind::ClaimLost => return CancelReason::Lost,
+            ErrorKind::StaleEpoch => return CancelReason::Superseded,
+            _ if is_temporary(&error) && next_extension < last_confirmed + lease => {}
+            _ => return CancelReason::Unconfirmed,
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The loop that workers and relays share. It claims jobs, runs their handlers, extends their claims and settles them.
 
 mod attempt;
+mod claim_failures;
 mod ending;
-mod failures;
 mod heartbeat;
-mod pool;
+mod main_loop;
 mod source;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,8 +13,8 @@ use store_core::{Error, ErrorKind, Result};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-pub(super) use self::source::{AttemptState, Source};
-use super::{Running, Summary, WorkerOptions};
+pub(super) use self::source::{AttemptState, JobSource};
+use super::{LoopHandle, WorkSummary, WorkerOptions};
 
 /// A loop that has not been started.
 pub(super) struct Engine<S> {
@@ -24,7 +24,7 @@ pub(super) struct Engine<S> {
 }
 
 /// The data that the loop and its attempts share.
-struct Shared<S: Source> {
+struct LoopState<S: JobSource> {
     source: S,
     options: WorkerOptions,
     ends_when_idle: bool,
@@ -34,12 +34,12 @@ struct Shared<S: Source> {
     giving_up: CancellationToken,
     /// Notified when an attempt ends: its thread may have more work.
     attempt_ended: Notify,
-    summary: Mutex<Summary>,
+    summary: Mutex<WorkSummary>,
     /// Jobs that failed in this loop and are to be tried again. Used only by a loop that ends when it is idle.
     jobs_to_retry: Mutex<Vec<S::Job>>,
 }
 
-impl<S: Source> Engine<S> {
+impl<S: JobSource> Engine<S> {
     pub(super) const fn new(source: S, options: WorkerOptions) -> Self {
         Self { source, options, ends_when_idle: false }
     }
@@ -54,10 +54,10 @@ impl<S: Source> Engine<S> {
         self
     }
 
-    pub(super) fn start(self) -> Result<Running> {
+    pub(super) fn start(self) -> Result<LoopHandle> {
         let runtime = tokio::runtime::Handle::try_current()
             .map_err(|source| Error::unavailable("a worker needs a tokio runtime").with_source(source))?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(LoopState {
             source: self.source,
             options: self.options,
             ends_when_idle: self.ends_when_idle,
@@ -68,12 +68,12 @@ impl<S: Source> Engine<S> {
             jobs_to_retry: Mutex::default(),
         });
         let (stopping, giving_up) = (shared.stopping.clone(), shared.giving_up.clone());
-        Ok(Running::new(runtime.spawn(pool::run(shared)), stopping, giving_up))
+        Ok(LoopHandle::new(runtime.spawn(main_loop::run(shared)), stopping, giving_up))
     }
 }
 
-impl<S: Source> Shared<S> {
-    fn update_summary(&self, change: impl FnOnce(&mut Summary)) {
+impl<S: JobSource> LoopState<S> {
+    fn update_summary(&self, change: impl FnOnce(&mut WorkSummary)) {
         change(&mut self.summary.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
@@ -87,22 +87,22 @@ impl<S: Source> Shared<S> {
     /// Returns whether a job that failed in this loop still waits to be tried again.
     async fn has_retries(&self) -> Result<bool> {
         let jobs = std::mem::take(&mut *self.jobs_to_retry.lock().unwrap_or_else(PoisonError::into_inner));
-        let (mut waiting, mut failed) = (Vec::new(), None);
+        let (mut waiting, mut first_error) = (Vec::new(), None);
         for job in jobs {
             // After an error nothing is known of the remaining jobs, so they are kept and checked again later.
             let is_waiting_for_retry =
-                if failed.is_none() { self.source.is_waiting_for_retry(&job).await } else { Ok(true) };
+                if first_error.is_none() { self.source.is_waiting_for_retry(&job).await } else { Ok(true) };
             if !matches!(is_waiting_for_retry, Ok(false)) {
                 waiting.push(job);
             }
-            failed = failed.or(is_waiting_for_retry.err());
+            first_error = first_error.or(is_waiting_for_retry.err());
         }
         let mut jobs_to_retry = self.jobs_to_retry.lock().unwrap_or_else(PoisonError::into_inner);
         jobs_to_retry.extend(waiting);
-        failed.map_or_else(|| Ok(!jobs_to_retry.is_empty()), Err)
+        first_error.map_or_else(|| Ok(!jobs_to_retry.is_empty()), Err)
     }
 
-    fn summary(&self) -> Summary {
+    fn summary(&self) -> WorkSummary {
         *self.summary.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use store_core::{Result, Settlement, Waited};
+use store_core::{Result, Settlement, WaitResult};
 
-use crate::worker::{Cancellation, Cancelled, Done, Failure, telemetry::Telemetry};
+use crate::worker::{CancelReason, Cancellation, Done, Failure, telemetry::Telemetry};
 
 /// What the store says about an attempt that this loop made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,22 +15,23 @@ pub(in crate::worker) enum AttemptState {
     /// The attempt ended with this outcome.
     Ended(&'static str),
     /// The lease expired and another worker took the claim, or the thread was interrupted.
-    Lost(Cancelled),
+    Lost(CancelReason),
     /// The store no longer knows the attempt.
     Forgotten,
 }
 
 /// A mailbox or an outbox, with the code that handles its jobs.
 #[async_trait]
-pub(in crate::worker) trait Source: Send + Sync + 'static {
+pub(in crate::worker) trait JobSource: Send + Sync + 'static {
     /// A claimed dispatch or row.
     type Job: Clone + Send + Sync + 'static;
 
     /// Claims up to `limit` jobs.
     async fn claim(&self, limit: u32) -> Result<Vec<Self::Job>>;
 
-    /// Prepares an attempt before its handler is called. An error with a part (`Error::part`) is not about the claim.
-    async fn begin(&self, job: &Self::Job) -> Result<()>;
+    /// Prepares an attempt before its handler is called. An error that names a part (`Error::part`) is not about the
+    /// claim.
+    async fn prepare_attempt(&self, job: &Self::Job) -> Result<()>;
 
     /// Extends the claim.
     async fn extend(&self, job: &Self::Job) -> Result<()>;
@@ -41,7 +42,7 @@ pub(in crate::worker) trait Source: Send + Sync + 'static {
     /// Settles the claim, and returns the name of the outcome.
     async fn settle(&self, job: &Self::Job, settlement: &Settlement) -> Result<&'static str>;
 
-    /// Returns the state of the attempt. It is asked for when the outcome of a settlement is unknown.
+    /// Returns the state of the attempt. The loop calls this when the outcome of a settlement is unknown.
     async fn attempt_state(&self, job: &Self::Job) -> Result<AttemptState>;
 
     /// Returns whether a job that failed in this loop is still queued, in the state in which this attempt left it.
@@ -51,7 +52,7 @@ pub(in crate::worker) trait Source: Send + Sync + 'static {
     fn failures(&self, job: &Self::Job) -> u32;
 
     /// Waits for a wake-up. Returns none if the source has no wake-ups.
-    async fn wait(&self, timeout: Duration) -> Option<Result<Waited>>;
+    async fn wait(&self, timeout: Duration) -> Option<Result<WaitResult>>;
 
     /// Returns the recorder of metrics and spans.
     fn telemetry(&self) -> &Telemetry;

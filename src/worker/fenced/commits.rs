@@ -8,13 +8,15 @@ use store_core::{
     ThreadId, ThreadRunStore,
 };
 
-use super::{Claim, events::FencedEvents, outbox::ReadOnlyOutbox, pending::ReadOnlyPending, threads::FencedThreads};
+use super::{
+    HeldClaim, events::FencedEvents, outbox::ReadOnlyOutbox, pending::ReadOnlyPending, threads::FencedThreads,
+};
 use crate::worker::{Cancellation, cancellation::SettlingCommit};
 
 /// The coordinator for the thread of one claim.
 pub(in crate::worker) struct FencedCommits {
     inner: Arc<dyn CommitCoordinator>,
-    claim: Claim,
+    claim: HeldClaim,
 }
 
 impl FencedCommits {
@@ -25,7 +27,7 @@ impl FencedCommits {
         fence: Fence,
         cancellation: Cancellation,
     ) -> Self {
-        Self { inner, claim: Claim { thread, fence, cancellation } }
+        Self { inner, claim: HeldClaim { thread, fence, cancellation } }
     }
 
     /// Makes a commit that also settles the claim. While it is in progress, the heartbeat must not mistake the end of

@@ -8,17 +8,17 @@ use store_core::{
     EventSubscriber, EventWriter, Page, Result, Scope, ScopeInfo, Subscribe, Subscription, TrimRequest, Trimmed,
 };
 
-use super::Claim;
+use super::HeldClaim;
 use crate::worker::unsupported_under_claim;
 
 /// The event store of one claim.
 pub(super) struct FencedEvents {
     inner: Arc<dyn EventStore>,
-    claim: Claim,
+    claim: HeldClaim,
 }
 
 impl FencedEvents {
-    pub(super) fn new(inner: Arc<dyn EventStore>, claim: Claim) -> Self {
+    pub(super) fn new(inner: Arc<dyn EventStore>, claim: HeldClaim) -> Self {
         Self { inner, claim }
     }
 }

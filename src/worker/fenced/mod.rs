@@ -13,24 +13,24 @@ use super::Cancellation;
 
 /// The claim, and the thread that it belongs to.
 #[derive(Clone)]
-struct Claim {
+struct HeldClaim {
     thread: ThreadId,
     fence: Fence,
     cancellation: Cancellation,
 }
 
-impl Claim {
+impl HeldClaim {
     /// Refuses a claim that is known to be lost. The store would refuse it, too, but with two stores only after the
     /// next attempt has taken the thread over.
-    fn check(&self) -> Result<()> {
-        if self.cancellation.is_lost() { Err(claim_lost(&self.fence.dispatch)) } else { Ok(()) }
+    fn check_not_lost(&self) -> Result<()> {
+        if self.cancellation.is_lost() { Err(claim_lost_error(&self.fence.dispatch)) } else { Ok(()) }
     }
 
     /// Refuses another thread. With two stores, the other thread would remember the number of this claim, and would
     /// then refuse its own claims if their numbers are lower.
     fn check_thread(&self, thread: &ThreadId) -> Result<()> {
         if *thread == self.thread {
-            return self.check();
+            return self.check_not_lost();
         }
         Err(Error::invalid("fence", "the claim belongs to another thread: write to this one through the opened stores"))
     }
@@ -44,6 +44,6 @@ impl Claim {
     }
 }
 
-fn claim_lost(dispatch: &DispatchId) -> Error {
+fn claim_lost_error(dispatch: &DispatchId) -> Error {
     Error::new(Detail::ClaimLost { what: "dispatch", id: dispatch.to_string() })
 }

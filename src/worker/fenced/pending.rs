@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use store_core::{
-    AppendPending, Appended, EntryId, Page, PageRequest, PendingInput, PendingQueue, PendingStore, PendingUpdate,
+    AppendPending, AppendedInputs, EntryId, Page, PageRequest, PendingInput, PendingQueue, PendingStore, PendingUpdate,
     Reorder, Result, ThreadId,
 };
 
@@ -15,7 +15,7 @@ pub(super) struct ReadOnlyPending(pub(super) Arc<dyn PendingStore>);
 
 #[async_trait]
 impl PendingStore for ReadOnlyPending {
-    async fn append_pending(&self, _request: AppendPending) -> Result<Appended> {
+    async fn append_pending(&self, _request: AppendPending) -> Result<AppendedInputs> {
         Err(unsupported_under_claim("appending input under a claim (do it through the stores that were opened)"))
     }
 

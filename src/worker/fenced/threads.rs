@@ -10,17 +10,17 @@ use store_core::{
     ThreadRunStore,
 };
 
-use super::Claim;
+use super::HeldClaim;
 use crate::worker::unsupported_under_claim;
 
 /// The thread store of one claim.
 pub(super) struct FencedThreads {
     inner: Arc<dyn ThreadRunStore>,
-    claim: Claim,
+    claim: HeldClaim,
 }
 
 impl FencedThreads {
-    pub(super) fn new(inner: Arc<dyn ThreadRunStore>, claim: Claim) -> Self {
+    pub(super) fn new(inner: Arc<dyn ThreadRunStore>, claim: HeldClaim) -> Self {
         Self { inner, claim }
     }
 }

@@ -8,28 +8,28 @@ use store_core::{
 };
 
 use super::{
-    Maintained,
+    MaintenanceSummary,
     steps::{MAX_PER_CALL, NOTHING_DONE, RoundFailures, StepResult, Steps},
 };
 
 impl Steps {
     /// Does each step once without changing anything, and returns the first error. A real round repeats the call of a
     /// step until nothing is left. A dry round makes it only once.
-    pub(super) async fn dry_round(&self, done: &mut Maintained) -> Option<Error> {
+    pub(super) async fn dry_round(&self, done: &mut MaintenanceSummary) -> Option<Error> {
         let mut failures = RoundFailures::default();
         let mut idle = HashSet::new();
         failures.add_step("reclaim", &mut done.reclaimed, Self::step_result(self.count_expired_claims().await));
-        let mut full = failures.add_step(
+        let mut is_limit_reached = failures.add_step(
             "purge dispatches",
             &mut done.dispatches,
             Self::step_result(self.count_finished_dispatches().await),
         );
-        full |=
+        is_limit_reached |=
             failures.add_step("purge outbox", &mut done.outbox, Self::step_result(self.count_finished_rows().await));
         let pruned = self.find_idle_threads(&mut idle).await;
-        full |= failures.add_step("prune threads", &mut done.threads, Self::step_result(pruned));
-        failures.add_step("trim events", &mut done.events, self.trim(&idle).await);
-        done.more |= full;
+        is_limit_reached |= failures.add_step("prune threads", &mut done.threads, Self::step_result(pruned));
+        failures.add_step("trim events", &mut done.events, self.trim_events(&idle).await);
+        done.more |= is_limit_reached;
         failures.finish(done)
     }
 
@@ -72,7 +72,8 @@ impl Steps {
         outbox.purge_outbox(request).await
     }
 
-    /// Counts and collects the threads that would be pruned. Their events are not counted among those to trim.
+    /// Counts the threads that would be pruned, and adds them to `found`. The caller does not count the events of these
+    /// threads, because a real round trims only events of threads that still exist.
     async fn find_idle_threads(&self, found: &mut HashSet<ThreadId>) -> Result<u64> {
         let (Some(threads), Some(idle)) = (&self.stores.threads, self.retention.threads) else { return Ok(0) };
         let pruned = threads.prune_threads(PruneRequest { idle, limit: MAX_PER_CALL, dry_run: true }).await?;

@@ -11,10 +11,11 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use self::steps::Steps;
-use super::{Running, options::jittered};
+use super::{LoopHandle, options::jittered};
 use crate::Stores;
 
-/// How long finished records are kept. If the age of a kind of records is absent, they are never removed.
+/// How long finished records are kept. If the age for a kind of record is absent, records of that kind are never
+/// removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Retention {
@@ -37,7 +38,7 @@ impl Default for Retention {
     }
 }
 
-/// Ends expired claims and removes finished work at intervals (WK-9). Several nodes may run it at the same time.
+/// Ends expired claims and removes finished work at intervals (WK-9). Several processes may do this at the same time.
 ///
 /// ```
 /// use std::time::Duration;
@@ -68,12 +69,12 @@ pub struct Maintenance {
 }
 
 /// The function that is called after each round.
-type ReportFn = dyn Fn(&Maintained, Option<&Error>) + Send + Sync;
+type ReportFn = dyn Fn(&MaintenanceSummary, Option<&Error>) + Send + Sync;
 
 /// How many records were removed or ended. In a dry run, how many would be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
-pub struct Maintained {
+pub struct MaintenanceSummary {
     /// Claims whose lease had expired.
     pub reclaimed: u64,
     /// Removed dispatches.
@@ -93,7 +94,7 @@ pub struct Maintained {
     pub more: bool,
 }
 
-impl Maintained {
+impl MaintenanceSummary {
     fn add(&mut self, other: &Self) {
         let Self { reclaimed, dispatches, outbox, events, threads, deleted, failed, more } = other;
         self.reclaimed += reclaimed;
@@ -116,7 +117,7 @@ impl Maintenance {
         let steps = Steps {
             stores: stores.tenant(tenant)?,
             retention: Retention::default(),
-            is_dry: false,
+            is_dry_run: false,
             clock: Arc::clone(stores.clock()),
             mailbox_clock: Arc::clone(stores.mailbox_clock()),
             backend: stores.mailbox_backend(),
@@ -139,17 +140,17 @@ impl Maintenance {
         self
     }
 
-    /// Makes each round count what it would do, and change nothing. At most 1,000 dispatches, 1,000 rows and 1,000
-    /// threads are counted. Data that deleted threads left is not counted.
+    /// Makes each round a dry run: it counts what it would do, and changes nothing. At most 1,000 dispatches, 1,000
+    /// rows and 1,000 threads are counted. Data that deleted threads left behind is not counted.
     #[must_use]
     pub const fn dry(mut self) -> Self {
-        self.steps.is_dry = true;
+        self.steps.is_dry_run = true;
         self
     }
 
     /// Sets a function that is called after each round with what the round did, and with its first error.
     #[must_use]
-    pub fn with_report(mut self, report: impl Fn(&Maintained, Option<&Error>) + Send + Sync + 'static) -> Self {
+    pub fn with_report(mut self, report: impl Fn(&MaintenanceSummary, Option<&Error>) + Send + Sync + 'static) -> Self {
         self.report = Some(Box::new(report));
         self
     }
@@ -158,15 +159,15 @@ impl Maintenance {
     ///
     /// # Errors
     /// The error of the first step that failed, returned after all other steps.
-    pub async fn run_once(&self) -> Result<Maintained> {
+    pub async fn run_once(&self) -> Result<MaintenanceSummary> {
         match self.round().await {
             (_, Some(error)) => Err(error),
             (done, None) => Ok(done),
         }
     }
 
-    async fn round(&self) -> (Maintained, Option<Error>) {
-        let mut done = Maintained::default();
+    async fn round(&self) -> (MaintenanceSummary, Option<Error>) {
+        let mut done = MaintenanceSummary::default();
         let error = self.steps.round(&mut done).await;
         if let Some(report) = &self.report {
             report(&done, error.as_ref());
@@ -180,12 +181,12 @@ impl Maintenance {
     ///
     /// # Errors
     /// `Unavailable` outside of a tokio runtime.
-    pub fn start(self) -> Result<Running<Maintained>> {
+    pub fn start(self) -> Result<LoopHandle<MaintenanceSummary>> {
         let runtime = tokio::runtime::Handle::try_current()
             .map_err(|source| Error::unavailable("maintenance needs a tokio runtime").with_source(source))?;
         let stopping = self.steps.stopping.clone();
         let task = runtime.spawn(async move {
-            let mut done = Maintained::default();
+            let mut done = MaintenanceSummary::default();
             while !self.steps.stopping.is_cancelled() {
                 let (round, _reported) = self.round().await;
                 done.add(&round);
@@ -196,7 +197,7 @@ impl Maintenance {
             }
             Ok(done)
         });
-        Ok(Running::new(task, stopping.clone(), stopping))
+        Ok(LoopHandle::new(task, stopping.clone(), stopping))
     }
 }
 

@@ -1,4 +1,5 @@
-//! The steps of maintenance. Each step repeats a call until nothing is left. Other nodes may do the same.
+//! The steps of maintenance. Each step repeats a call until nothing is left. Other processes may do the same at the
+//! same time.
 
 use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
@@ -9,7 +10,7 @@ use store_core::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Maintained, Retention};
+use super::{MaintenanceSummary, Retention};
 use crate::worker::telemetry;
 
 /// The greatest number of records that one call ends or removes. Between two calls other callers are served, and
@@ -20,7 +21,7 @@ pub(super) const MAX_PER_CALL: u32 = 1_000;
 pub(super) struct Steps {
     pub(super) stores: TenantStores,
     pub(super) retention: Retention,
-    pub(super) is_dry: bool,
+    pub(super) is_dry_run: bool,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) mailbox_clock: Arc<dyn Clock>,
     pub(super) backend: &'static str,
@@ -52,7 +53,7 @@ impl RoundFailures {
     }
 
     /// Returns the first error.
-    pub(super) fn finish(self, done: &mut Maintained) -> Option<Error> {
+    pub(super) fn finish(self, done: &mut MaintenanceSummary) -> Option<Error> {
         done.failed += self.failed;
         self.first
     }
@@ -60,17 +61,17 @@ impl RoundFailures {
 
 impl Steps {
     /// Does each step once, and returns the first error.
-    pub(super) async fn round(&self, done: &mut Maintained) -> Option<Error> {
-        if self.is_dry {
+    pub(super) async fn round(&self, done: &mut MaintenanceSummary) -> Option<Error> {
+        if self.is_dry_run {
             return self.dry_round(done).await;
         }
         let mut failures = RoundFailures::default();
         failures.add_step("reclaim", &mut done.reclaimed, self.reclaim().await);
-        failures.add_step("purge dispatches", &mut done.dispatches, self.purge().await);
+        failures.add_step("purge dispatches", &mut done.dispatches, self.purge_dispatches().await);
         failures.add_step("purge outbox", &mut done.outbox, self.purge_outbox().await);
-        failures.add_step("prune threads", &mut done.threads, self.prune().await);
+        failures.add_step("prune threads", &mut done.threads, self.prune_threads().await);
         failures.add_step("purge deleted threads", &mut done.deleted, self.purge_deleted().await);
-        failures.add_step("trim events", &mut done.events, self.trim(&HashSet::new()).await);
+        failures.add_step("trim events", &mut done.events, self.trim_events(&HashSet::new()).await);
         failures.add_step("measure", &mut 0, (0, self.record_gauges().await.err()));
         failures.finish(done)
     }
@@ -113,7 +114,7 @@ impl Steps {
         self.repeat(step).await
     }
 
-    async fn purge(&self) -> StepResult {
+    async fn purge_dispatches(&self) -> StepResult {
         let (Some(mailbox), Some(age)) = (self.mailbox(), self.retention.dispatches) else { return NOTHING_DONE };
         let before = self.mailbox_clock.now().saturating_sub(age);
         let step = || async {
@@ -133,7 +134,7 @@ impl Steps {
         self.repeat(step).await
     }
 
-    async fn prune(&self) -> StepResult {
+    async fn prune_threads(&self) -> StepResult {
         let (Some(threads), Some(idle)) = (&self.stores.threads, self.retention.threads) else { return NOTHING_DONE };
         let step = || async {
             let pruned = threads.prune_threads(PruneRequest { idle, limit: MAX_PER_CALL, dry_run: false }).await?;
@@ -153,7 +154,7 @@ impl Steps {
 
     /// Trims the scopes of each thread and of its runs, except for the threads in `excluded`. Threads are listed in
     /// order of creation, so that each thread that exists during the whole walk is found (PG-4).
-    pub(super) async fn trim(&self, excluded: &HashSet<ThreadId>) -> StepResult {
+    pub(super) async fn trim_events(&self, excluded: &HashSet<ThreadId>) -> StepResult {
         let (Some(commits), Some(age)) = (self.commits(), self.retention.events) else { return NOTHING_DONE };
         let (threads, events) = (commits.threads(), commits.events());
         let before = self.clock.now().saturating_sub(age);
@@ -189,7 +190,7 @@ impl Steps {
     ) -> Result<u64> {
         let trim = async |scope| {
             let mut request = TrimRequest::new(scope, TrimBefore::Time(before));
-            request.dry_run = self.is_dry;
+            request.dry_run = self.is_dry_run;
             events.trim_events(request).await.map(|trimmed| trimmed.events)
         };
         let mut done = trim(Scope::Thread(thread.clone())).await?;

@@ -33,19 +33,19 @@ impl Extra {
 #[derive(Debug)]
 pub struct ObjectWriter<'a> {
     out: &'a mut String,
-    empty: bool,
+    is_empty: bool,
 }
 
 impl<'a> ObjectWriter<'a> {
     /// Begins an object at the end of `out`.
     pub fn open(out: &'a mut String) -> Self {
         out.push('{');
-        Self { out, empty: true }
+        Self { out, is_empty: true }
     }
 
     /// Writes the key of a field. The caller writes the value next.
     pub fn key(&mut self, name: &str) -> &mut String {
-        if !std::mem::replace(&mut self.empty, false) {
+        if !std::mem::replace(&mut self.is_empty, false) {
             self.out.push(',');
         }
         super::value::write_text(self.out, name);
@@ -54,8 +54,8 @@ impl<'a> ObjectWriter<'a> {
     }
 
     /// Writes the key of a field, given as one text: the quoted name and the colon. The caller writes the value next.
-    pub(crate) fn declared_key(&mut self, quoted: &'static str) -> &mut String {
-        if !std::mem::replace(&mut self.empty, false) {
+    pub(crate) fn quoted_key(&mut self, quoted: &'static str) -> &mut String {
+        if !std::mem::replace(&mut self.is_empty, false) {
             self.out.push(',');
         }
         self.out.push_str(quoted);
@@ -77,7 +77,7 @@ impl<'a> ObjectWriter<'a> {
     }
 
     /// Writes a field unless it has its default value.
-    pub fn unless_default<T: Codec + Default + PartialEq>(&mut self, name: &str, value: &T) -> &mut Self {
+    pub fn field_unless_default<T: Codec + Default + PartialEq>(&mut self, name: &str, value: &T) -> &mut Self {
         if !super::is_default(value) {
             self.field(name, value);
         }
@@ -167,9 +167,9 @@ impl<'a> Fields<'a> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Pairs;
+        struct PairsVisitor;
 
-        impl<'de> Visitor<'de> for Pairs {
+        impl<'de> Visitor<'de> for PairsVisitor {
             type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -185,7 +185,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
             }
         }
 
-        deserializer.deserialize_map(Pairs).map(Self)
+        deserializer.deserialize_map(PairsVisitor).map(Self)
     }
 }
 
@@ -194,9 +194,9 @@ struct Key<'a>(Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Key<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
+        struct KeyVisitor;
 
-        impl<'de> Visitor<'de> for Text {
+        impl<'de> Visitor<'de> for KeyVisitor {
             type Value = Cow<'de, str>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -212,7 +212,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Key<'a> {
             }
         }
 
-        deserializer.deserialize_str(Text).map(Key)
+        deserializer.deserialize_str(KeyVisitor).map(Key)
     }
 }
 

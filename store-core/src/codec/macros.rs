@@ -76,7 +76,7 @@ macro_rules! record {
     };
     // The name of a field needs no escapes, so the name, its quotes and the colon are one literal.
     (@write $object:ident, $value:expr, $field:ident, req) => {
-        crate::codec::Codec::write(&$value, $object.declared_key(concat!("\"", stringify!($field), "\":")))
+        crate::codec::Codec::write(&$value, $object.quoted_key(concat!("\"", stringify!($field), "\":")))
     };
     (@write $object:ident, $value:expr, $field:ident, opt) => {
         if let Some(value) = $value.as_ref() {
@@ -93,8 +93,8 @@ macro_rules! record {
     (@read $fields:ident, $field:ident, def) => { $fields.maybe(stringify!($field))?.unwrap_or_default() };
 }
 
-/// Implements serde's traits for a type that has a codec. Callers use them, and so does the command, which prints JSON
-/// documents.
+/// Implements serde's traits for a type that has a codec. Programs use them to read and write records, and the command
+/// `agentstore` uses them to print JSON documents.
 macro_rules! serde_by_codec {
     ($type:ident) => {
         impl serde::Serialize for $type {

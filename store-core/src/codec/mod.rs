@@ -1,4 +1,4 @@
-//! How records are written as JSON and read back: as ordered pairs of key and raw value, with unknown fields kept
+//! How records are written as JSON and read back: as ordered pairs of key and raw value. Unknown fields are kept
 //! (ID-11).
 //!
 //! serde's `flatten`, `untagged` and internally tagged enums lose unknown fields or the spelling of numbers. Records
@@ -41,12 +41,12 @@ pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 /// Returns the SHA-256 digest of a text in hexadecimal digits.
-pub(crate) fn sha256(text: &str) -> String {
+pub(crate) fn sha256_hex(text: &str) -> String {
     let digest = Sha256::digest(text);
     // This is ten times as fast as formatting each byte, and each claim waits for this digest.
     let mut digits = String::with_capacity(2 * digest.len());
-    let each = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.extend(each.filter_map(|digit| char::from_digit(digit.into(), 16)));
+    let half_bytes = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.extend(half_bytes.filter_map(|digit| char::from_digit(digit.into(), 16)));
     digits
 }
 
@@ -58,7 +58,8 @@ pub struct DecodeError {
 }
 
 impl DecodeError {
-    /// Makes an error about the value that is being read.
+    /// Makes an error about the value that is being read. `reason` completes a sentence whose subject is that value,
+    /// such as `is not a string`.
     #[must_use]
     pub const fn new(reason: &'static str) -> Self {
         Self { path: String::new(), reason }

@@ -16,7 +16,7 @@ pub(super) fn write_text(out: &mut String, text: &str) {
         out.push('"');
         return;
     }
-    let mut kept = 0;
+    let mut unwritten = 0;
     for (at, byte) in text.bytes().enumerate() {
         let escape = match byte {
             b'"' => "\\\"",
@@ -27,8 +27,8 @@ pub(super) fn write_text(out: &mut String, text: &str) {
             0..=0x1f => "",
             _ => continue,
         };
-        out.push_str(text.get(kept..at).unwrap_or_default());
-        kept = at + 1;
+        out.push_str(text.get(unwritten..at).unwrap_or_default());
+        unwritten = at + 1;
         if escape.is_empty() {
             // Writing to a `String` cannot fail.
             let _ = write!(out, "\\u{byte:04x}");
@@ -36,7 +36,7 @@ pub(super) fn write_text(out: &mut String, text: &str) {
             out.push_str(escape);
         }
     }
-    out.push_str(text.get(kept..).unwrap_or_default());
+    out.push_str(text.get(unwritten..).unwrap_or_default());
     out.push('"');
 }
 
@@ -63,21 +63,21 @@ impl Codec for Json {
 /// Writes a number in decimal digits. The standard formatting takes several times as long.
 fn write_number(out: &mut String, number: u64) {
     const MAX_DIGITS: usize = 20;
-    let (mut digits, mut used, mut left) = ([0; MAX_DIGITS], 0, number);
+    let (mut digits, mut digit_count, mut left) = ([0; MAX_DIGITS], 0, number);
     for digit in digits.iter_mut().rev() {
         // The remainder is below ten, so the conversion cannot fail.
         *digit = b'0' + u8::try_from(left % 10).unwrap_or_default();
-        used += 1;
+        digit_count += 1;
         left /= 10;
         if left == 0 {
             break;
         }
     }
-    let (_, digits) = digits.split_at(MAX_DIGITS - used);
+    let (_, digits) = digits.split_at(MAX_DIGITS - digit_count);
     out.push_str(std::str::from_utf8(digits).unwrap_or_default());
 }
 
-macro_rules! plain {
+macro_rules! scalar_codecs {
     ($($type:ty: $reason:literal, |$value:ident, $out:ident| $write:expr;)*) => {$(
         impl Codec for $type {
             fn write(&self, $out: &mut String) {
@@ -92,7 +92,7 @@ macro_rules! plain {
     )*};
 }
 
-plain! {
+scalar_codecs! {
     bool: "is not a boolean", |value, out| out.push_str(if *value { "true" } else { "false" });
     u8: "is not a whole number from 0 to 255", |value, out| write_number(out, (*value).into());
     u32: "is not a whole number from 0 to 4294967295", |value, out| write_number(out, (*value).into());
@@ -106,7 +106,7 @@ plain! {
     Timestamp: "is not a timestamp", |value, out| write_number(out, value.as_millis());
 }
 
-macro_rules! ids {
+macro_rules! id_codecs {
     ($($id:ident)*) => {$(
         impl Codec for id::$id {
             fn write(&self, out: &mut String) {
@@ -120,7 +120,7 @@ macro_rules! ids {
     )*};
 }
 
-ids! {
+id_codecs! {
     TenantId ThreadId EntryId RunId AgentId ResourceId DispatchId CommitKey
     EventId EventKind WriterId EventKey CausationId CorrelationId
     WorkerId InstanceId DedupeKey InterruptKey OutboxId LaneId OutboxTarget OrderKey

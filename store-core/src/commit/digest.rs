@@ -6,7 +6,7 @@
 
 use super::{Commit, StateChange, StateOp};
 use crate::{
-    codec::{Codec, ObjectWriter, sha256},
+    codec::{Codec, ObjectWriter, sha256_hex},
     event::{self, AppendEvents},
     json::Json,
     log::{NewBody, NewEntry, ParentRef, RewindTo},
@@ -17,17 +17,17 @@ use crate::{
     thread::ThreadFields,
 };
 
-const CURRENT: &str = "1";
+const CURRENT_VERSION: &str = "1";
 
 /// Returns the digest in the current version.
 pub(super) fn current_digest(commit: &Commit) -> String {
-    format!("{CURRENT}:{}", version_1_hash(commit))
+    format!("{CURRENT_VERSION}:{}", version_1_hash(commit))
 }
 
 /// Returns whether `digest`, of any version, is the digest of `commit`.
 pub(super) fn matches(commit: &Commit, digest: &str) -> bool {
     match digest.split_once(':') {
-        Some((CURRENT, hash)) => hash == version_1_hash(commit),
+        Some((CURRENT_VERSION, hash)) => hash == version_1_hash(commit),
         _ => false,
     }
 }
@@ -40,32 +40,32 @@ fn version_1_hash(commit: &Commit) -> String {
     let mut object = ObjectWriter::open(&mut text);
     object.field("thread", &commit.thread).maybe("at", commit.at.as_ref());
     if let Some(create) = &commit.create {
-        fields(object.key("create"), create);
+        write_thread_fields(object.key("create"), create);
     }
-    list(object.key("entries"), &commit.entries, entry);
+    write_list(object.key("entries"), &commit.entries, write_entry);
     if !commit.consume.is_empty() {
-        list(object.key("consume"), &commit.consume, input);
+        write_list(object.key("consume"), &commit.consume, write_input);
     }
     if let Some(append) = &commit.events {
-        events(object.key("events"), append);
+        write_events(object.key("events"), append);
     }
     if let Some(settlement) = &commit.settle {
         object.field("settle", &mailbox::settlement_digest(settlement));
     }
     if !commit.outbox.is_empty() {
-        list(object.key("outbox"), &commit.outbox, outbox);
+        write_list(object.key("outbox"), &commit.outbox, write_outbox_row);
     }
     if let Some(change) = &commit.run {
-        run(object.key("run"), change);
+        write_run(object.key("run"), change);
     }
     if let Some(change) = &commit.state {
-        state(object.key("state"), change);
+        write_state(object.key("state"), change);
     }
     object.close();
-    sha256(&text)
+    sha256_hex(&text)
 }
 
-fn list<T>(out: &mut String, items: &[T], write: impl Fn(&mut String, &T)) {
+fn write_list<T>(out: &mut String, items: &[T], write: impl Fn(&mut String, &T)) {
     out.push('[');
     for (at, item) in items.iter().enumerate() {
         if at > 0 {
@@ -76,7 +76,7 @@ fn list<T>(out: &mut String, items: &[T], write: impl Fn(&mut String, &T)) {
     out.push(']');
 }
 
-fn fields(out: &mut String, fields: &ThreadFields) {
+fn write_thread_fields(out: &mut String, fields: &ThreadFields) {
     let mut object = ObjectWriter::open(out);
     object
         .maybe("resource_id", fields.resource_id.as_ref())
@@ -86,7 +86,7 @@ fn fields(out: &mut String, fields: &ThreadFields) {
     object.close();
 }
 
-fn entry(out: &mut String, entry: &NewEntry) {
+fn write_entry(out: &mut String, entry: &NewEntry) {
     let mut object = ObjectWriter::open(out);
     object.maybe("id", entry.id.as_ref());
     match &entry.parent {
@@ -102,24 +102,24 @@ fn entry(out: &mut String, entry: &NewEntry) {
         .maybe("run", entry.run.as_ref())
         .maybe("step", entry.step.as_ref())
         .maybe("origin", entry.origin.as_ref());
-    body(object.key("body"), &entry.body);
+    write_body(object.key("body"), &entry.body);
     object.close();
 }
 
-fn events(out: &mut String, events: &AppendEvents) {
+fn write_events(out: &mut String, events: &AppendEvents) {
     let mut object = ObjectWriter::open(out);
     object.maybe("writer", events.writer.as_ref()).maybe("key", events.key.as_ref());
-    object.field("drafts", &event::digest(events));
+    object.field("drafts", &event::drafts_digest(events));
     object.close();
 }
 
-fn input(out: &mut String, input: &InputRef) {
+fn write_input(out: &mut String, input: &InputRef) {
     let mut object = ObjectWriter::open(out);
     object.field("id", &input.id).field("revision", &input.revision);
     object.close();
 }
 
-fn body(out: &mut String, body: &NewBody) {
+fn write_body(out: &mut String, body: &NewBody) {
     let mut object = ObjectWriter::open(out);
     match body {
         NewBody::Message(message) => drop(object.field("message", message)),
@@ -131,7 +131,7 @@ fn body(out: &mut String, body: &NewBody) {
         }
         NewBody::Usage(usage) => drop(object.field("usage", usage)),
         NewBody::Label(label) => drop(object.field("label", label)),
-        NewBody::Rewind(to) => rewind(object.key("rewind"), to),
+        NewBody::Rewind(to) => write_rewind(object.key("rewind"), to),
         NewBody::Custom(custom) => drop(object.field("custom", custom)),
         NewBody::Decision(decision) => drop(object.field("decision", decision)),
         NewBody::Unknown { kind, data } => {
@@ -143,7 +143,7 @@ fn body(out: &mut String, body: &NewBody) {
     object.close();
 }
 
-fn rewind(out: &mut String, to: &RewindTo) {
+fn write_rewind(out: &mut String, to: &RewindTo) {
     let mut object = ObjectWriter::open(out);
     match to {
         RewindTo::Start => object.key("start").push_str("true"),
@@ -155,7 +155,7 @@ fn rewind(out: &mut String, to: &RewindTo) {
     object.close();
 }
 
-fn outbox(out: &mut String, row: &NewOutboxRow) {
+fn write_outbox_row(out: &mut String, row: &NewOutboxRow) {
     let mut object = ObjectWriter::open(out);
     object
         .field("lane", &row.lane)
@@ -168,7 +168,7 @@ fn outbox(out: &mut String, row: &NewOutboxRow) {
     object.close();
 }
 
-fn run(out: &mut String, run: &RunChange) {
+fn write_run(out: &mut String, run: &RunChange) {
     let mut object = ObjectWriter::open(out);
     object
         .field("id", &run.id)
@@ -190,13 +190,13 @@ fn run(out: &mut String, run: &RunChange) {
     object.close();
 }
 
-/// Writes a set value as a list with one element, and none as an empty list, so that a removed key and a key set to
+/// Writes a value as a list with one element, and no value as an empty list, so that a removed key and a key set to
 /// `null` differ.
 fn write_optional(out: &mut String, value: Option<&Json>) {
     value.into_iter().cloned().collect::<Vec<_>>().write(out);
 }
 
-fn state(out: &mut String, change: &StateChange) {
+fn write_state(out: &mut String, change: &StateChange) {
     let mut object = ObjectWriter::open(out);
     object.maybe("expect_revision", change.expect_revision.as_ref()).field("clear", &change.clear);
     let mut changes: Vec<_> = change.changes.iter().collect();
@@ -228,62 +228,66 @@ mod tests {
         StateChange, ThreadFields, ThreadId, Version,
     };
 
-    fn commit() -> Commit {
+    fn sample_commit() -> Commit {
         Commit::new(ThreadId::new("t").unwrap()).entry(NewEntry::new(Message::user("hi")))
     }
 
     #[test]
     fn the_guard_does_not_belong_to_the_content() {
-        let guarded = commit().expecting(Expect::Version(Version::new(1, 1, 0)));
-        assert!(matches(&guarded, &current_digest(&commit())));
+        let guarded = sample_commit().expecting(Expect::Version(Version::new(1, 1, 0)));
+        assert!(matches(&guarded, &current_digest(&sample_commit())));
     }
 
     #[test]
     fn all_other_parts_belong_to_the_content() {
         let null = Json::null();
-        let others = [
-            commit().entry(NewEntry::new(Message::user("hi"))),
+        let commits = [
+            sample_commit().entry(NewEntry::new(Message::user("hi"))),
             Commit::new(ThreadId::new("u").unwrap()).entry(NewEntry::new(Message::user("hi"))),
             Commit::new(ThreadId::new("t").unwrap()).entry(NewEntry::new(Message::assistant("hi"))),
             Commit::new(ThreadId::new("t").unwrap()).entry(NewEntry::new(Message::user("hi")).with_side(false)),
-            commit().with_state(StateChange::new().set("k", null.clone())),
-            commit().with_state(StateChange::new().remove("k")),
-            commit().at(crate::Timestamp::MIN),
+            sample_commit().with_state(StateChange::new().set("k", null.clone())),
+            sample_commit().with_state(StateChange::new().remove("k")),
+            sample_commit().at(crate::Timestamp::MIN),
         ];
-        let mut digests: Vec<_> = others.iter().map(current_digest).chain([current_digest(&commit())]).collect();
+        let mut digests: Vec<_> =
+            commits.iter().map(current_digest).chain([current_digest(&sample_commit())]).collect();
         digests.sort();
         digests.dedup();
-        assert_eq!(digests.len(), others.len() + 1);
+        assert_eq!(digests.len(), commits.len() + 1);
     }
 
     #[test]
     fn the_order_of_state_keys_is_not_part_of_the_content() {
         let null = Json::null;
-        let ab = commit().with_state(StateChange::new().set("a", null()).set("b", null()));
-        let ba = commit().with_state(StateChange::new().set("b", null()).set("a", null()));
+        let ab = sample_commit().with_state(StateChange::new().set("a", null()).set("b", null()));
+        let ba = sample_commit().with_state(StateChange::new().set("b", null()).set("a", null()));
         assert_eq!(current_digest(&ab), current_digest(&ba));
     }
 
     #[test]
     fn digests_of_the_first_version_do_not_change() {
-        assert_eq!(current_digest(&commit()), "1:48c078623088b847d9fd637c5f9445a6dda151ea9384963d3782d298088fe124");
+        assert_eq!(
+            current_digest(&sample_commit()),
+            "1:48c078623088b847d9fd637c5f9445a6dda151ea9384963d3782d298088fe124"
+        );
     }
 
     #[test]
     fn each_part_of_a_commit_changes_its_digest() {
-        let rewind = |to: RewindTo| commit().entry(NewEntry::new(to));
+        let rewind = |to: RewindTo| sample_commit().entry(NewEntry::new(to));
         let running = || RunChange::new(RunId::new("r").unwrap(), RunStatus::Running);
         let with_run = |change: &dyn Fn(&mut RunChange)| {
             let mut run = running();
             change(&mut run);
-            Commit { run: Some(run), ..commit() }
+            Commit { run: Some(run), ..sample_commit() }
         };
         let with_thread = |change: &dyn Fn(&mut ThreadFields)| {
             let mut fields = ThreadFields::default();
             change(&mut fields);
-            Commit { create: Some(fields), ..commit() }
+            Commit { create: Some(fields), ..sample_commit() }
         };
-        let others = [
+        let commits = [
             rewind(RewindTo::Start),
             rewind(RewindTo::Entry(EntryId::new("x").unwrap())),
             rewind(RewindTo::Checkpoint(1)),
@@ -297,13 +301,13 @@ mod tests {
             with_thread(&|fields| fields.resource_id = ResourceId::new("x").ok()),
             with_thread(&|fields| fields.parent_thread_id = ThreadId::new("x").ok()),
         ];
-        let digests: BTreeSet<_> = others.iter().map(current_digest).collect();
-        assert_eq!(digests.len(), others.len());
+        let digests: BTreeSet<_> = commits.iter().map(current_digest).collect();
+        assert_eq!(digests.len(), commits.len());
     }
 
     #[test]
     fn the_digest_of_several_entries_does_not_change() {
-        let two = commit().entry(NewEntry::new(Message::user("hi")));
+        let two = sample_commit().entry(NewEntry::new(Message::user("hi")));
         assert_eq!(current_digest(&two), "1:7f8ac56b71ae6ec6a821a1282bc8d1713a755d9715aeb794acbbdb602546be11");
     }
 }

@@ -9,8 +9,8 @@ use crate::{
     id::{EntryId, IdSource},
     limits::{Limits, check_limit, length},
     log::{
-        Body, ChangedMarks, Checkpoint, Compaction, Cover, Entry, MarkSource, Marks, NewBody, NewEntry, Node, Nodes,
-        ParentRef, Rewind, RewindTo, node,
+        Body, ChangedMarks, Checkpoint, Compaction, CoveredDepths, Entry, EntryMarks, MarkSource, NewBody, NewEntry,
+        Node, NodeSource, ParentRef, Rewind, RewindTo, node,
     },
     thread::StoredThread,
     time::Timestamp,
@@ -28,8 +28,8 @@ pub struct PlannedEntry {
     pub text: String,
 }
 
-/// The entries of the commit, on top of the stored log.
-pub(super) struct LogDraft<'a, V: ?Sized> {
+/// The stored log of a thread, followed by those entries of the commit that were planned so far.
+pub(super) struct PlannedLog<'a, V: ?Sized> {
     view: &'a V,
     first_seq: u64,
     planned: Vec<PlannedEntry>,
@@ -41,7 +41,7 @@ pub(super) struct LogDraft<'a, V: ?Sized> {
     head: Option<Node>,
 }
 
-impl<V: LogView + ?Sized> Nodes for LogDraft<'_, V> {
+impl<V: LogView + ?Sized> NodeSource for PlannedLog<'_, V> {
     fn node(&self, seq: u64) -> Result<Node> {
         match seq.checked_sub(self.first_seq).and_then(|at| usize::try_from(at).ok()) {
             Some(at) => match self.planned.get(at) {
@@ -53,7 +53,7 @@ impl<V: LogView + ?Sized> Nodes for LogDraft<'_, V> {
     }
 }
 
-impl<'a, V: LogView + ?Sized> LogDraft<'a, V> {
+impl<'a, V: LogView + ?Sized> PlannedLog<'a, V> {
     pub(super) fn new(view: &'a V, thread: &StoredThread) -> Result<Self> {
         let head = thread.head_seq.map(|seq| view.node(seq)).transpose()?;
         Ok(Self {
@@ -67,12 +67,12 @@ impl<'a, V: LogView + ?Sized> LogDraft<'a, V> {
         })
     }
 
-    pub(super) fn into_parts(self) -> (Vec<PlannedEntry>, BTreeMap<u64, Marks>) {
+    pub(super) fn into_parts(self) -> (Vec<PlannedEntry>, BTreeMap<u64, EntryMarks>) {
         (self.planned, self.marks.into_map())
     }
 
     /// Plans one more entry, and updates the head and the counters of the thread.
-    pub(super) fn append(
+    pub(super) fn plan_entry(
         &mut self,
         thread: &mut StoredThread,
         draft: &NewEntry,
@@ -85,7 +85,7 @@ impl<'a, V: LogView + ?Sized> LogDraft<'a, V> {
             Some(id) => id.clone(),
             None => EntryId::new(ids.next_id())?,
         };
-        if self.find(&id)?.is_some() {
+        if self.find_seq(&id)?.is_some() {
             return Err(Error::already_exists("entry", &id));
         }
         let parent = self.parent_node(&draft.parent)?;
@@ -105,7 +105,7 @@ impl<'a, V: LogView + ?Sized> LogDraft<'a, V> {
         };
         let text = entry.encode();
         check_limit("record bytes", length(text.len()), limits.record_bytes)?;
-        self.marks.append(&StoredMarks(self.view, self.first_seq), thread, &entry, &node)?;
+        self.marks.apply_entry(&StoredMarks(self.view, self.first_seq), thread, &entry, &node)?;
         self.head = match thread.head_seq {
             Some(head) if head == seq => Some(node.clone()),
             Some(head) => Some(self.node(head)?),
@@ -116,7 +116,7 @@ impl<'a, V: LogView + ?Sized> LogDraft<'a, V> {
         Ok(())
     }
 
-    fn find(&self, id: &EntryId) -> Result<Option<u64>> {
+    fn find_seq(&self, id: &EntryId) -> Result<Option<u64>> {
         match self.ids.get(id) {
             Some(&seq) => Ok(Some(seq)),
             None => self.view.entry(id),
@@ -130,7 +130,7 @@ impl<'a, V: LogView + ?Sized> LogDraft<'a, V> {
 
     /// Returns the node of an entry that must exist.
     fn existing_node(&self, what: &'static str, id: &EntryId) -> Result<Node> {
-        match self.find(id)? {
+        match self.find_seq(id)? {
             Some(seq) => self.node(seq),
             None => Err(Error::invalid(what, format!("entry {} does not exist", Quoted(id.as_str())))),
         }
@@ -157,7 +157,7 @@ impl<'a, V: LogView + ?Sized> LogDraft<'a, V> {
             NewBody::Message(message) => (Body::Message(message.clone()), None),
             NewBody::Compaction(compaction) => (Body::Compaction(compaction.clone()), None),
             NewBody::Checkpoint { number, label } => {
-                let number = number.map_or_else(|| next_number(parent), Ok)?;
+                let number = number.map_or_else(|| next_checkpoint_number(parent), Ok)?;
                 (Body::Checkpoint(Checkpoint::new(number, label.clone())), None)
             }
             NewBody::Usage(usage) => (Body::Usage(usage.clone()), None),
@@ -178,7 +178,7 @@ impl<'a, V: LogView + ?Sized> LogDraft<'a, V> {
 
     /// Returns the sequence number of the entry that a rewind makes the head (EN-7, EN-22, EN-30).
     fn rewind_target(&self, to: &RewindTo) -> Result<Option<u64>> {
-        let before = |checkpoint: Option<Node>, name: &str| match checkpoint {
+        let checkpoint_parent = |checkpoint: Option<Node>, name: &str| match checkpoint {
             Some(checkpoint) => Ok(checkpoint.parent),
             None => Err(Error::not_found("checkpoint", name)),
         };
@@ -191,16 +191,16 @@ impl<'a, V: LogView + ?Sized> LogDraft<'a, V> {
                 }
                 Ok(Some(node.seq))
             }
-            RewindTo::Checkpoint(number) => before(
+            RewindTo::Checkpoint(number) => checkpoint_parent(
                 self.nearest_checkpoint(|node| Ok(node.checkpoint_number == Some(*number)))?,
                 &number.to_string(),
             ),
             RewindTo::Label(name) => {
                 let is_named = |node: &Node| Ok(self.view.marks(node.seq)?.label.as_ref() == Some(name));
-                before(self.nearest_checkpoint(is_named)?, name)
+                checkpoint_parent(self.nearest_checkpoint(is_named)?, name)
             }
             RewindTo::Snapshot(name) => {
-                before(self.view.snapshot(name)?.map(|seq| self.view.node(seq)).transpose()?, name)
+                checkpoint_parent(self.view.snapshot(name)?.map(|seq| self.view.node(seq)).transpose()?, name)
             }
         }
     }
@@ -258,7 +258,7 @@ impl<'a, V: LogView + ?Sized> LogDraft<'a, V> {
         if side {
             return Ok(node);
         }
-        node.jump = parent.map(|parent| node::jump_below(self, parent)).transpose()?.flatten();
+        node.jump = parent.map(|parent| node::jump_pointer_below(self, parent)).transpose()?.flatten();
         match body {
             Body::Compaction(_) => {
                 node.compaction = Some(seq);
@@ -290,8 +290,8 @@ impl<'a, V: LogView + ?Sized> LogDraft<'a, V> {
     }
 
     /// Returns the depths that a compaction covers (EN-24).
-    fn covered_depths(&self, compaction: &Compaction, parent: Option<&Node>) -> Result<Cover> {
-        let Some(covers) = &compaction.covers else { return Ok(Cover::new(0, 0)) };
+    fn covered_depths(&self, compaction: &Compaction, parent: Option<&Node>) -> Result<CoveredDepths> {
+        let Some(covers) = &compaction.covers else { return Ok(CoveredDepths::new(0, 0)) };
         let (from, to) =
             (self.existing_node("compaction", &covers.from)?, self.existing_node("compaction", &covers.to)?);
         let refuse = |reason| Err(Error::invalid("compaction", reason));
@@ -304,7 +304,7 @@ impl<'a, V: LogView + ?Sized> LogDraft<'a, V> {
         if from.depth > to.depth {
             return refuse("`from` comes after `to`");
         }
-        let cover = Cover::new(from.depth, to.depth);
+        let cover = CoveredDepths::new(from.depth, to.depth);
         let earlier = node::compactions(self, parent)?;
         if earlier.iter().filter_map(|node| node.covers.as_ref()).any(|other| cover.overlaps_partially(other)) {
             return refuse("it partly overlaps an earlier compaction on its path");
@@ -314,7 +314,7 @@ impl<'a, V: LogView + ?Sized> LogDraft<'a, V> {
 }
 
 /// Returns the number of a new checkpoint below `parent` whose draft has no number (EN-21).
-fn next_number(parent: Option<&Node>) -> Result<u64> {
+fn next_checkpoint_number(parent: Option<&Node>) -> Result<u64> {
     let next = parent.and_then(|node| node.checkpoint_number).map_or(Some(0), |number| number.checked_add(1));
     next.ok_or_else(|| Error::invalid("checkpoint", "the previous checkpoint has the highest possible number"))
 }
@@ -325,7 +325,7 @@ fn next_number(parent: Option<&Node>) -> Result<u64> {
 struct StoredMarks<'a, V: ?Sized>(&'a V, u64);
 
 impl<V: LogView + ?Sized> MarkSource for StoredMarks<'_, V> {
-    fn marks(&self, seq: u64) -> Result<Marks> {
-        if seq < self.1 { self.0.marks(seq) } else { Ok(Marks::default()) }
+    fn marks(&self, seq: u64) -> Result<EntryMarks> {
+        if seq < self.1 { self.0.marks(seq) } else { Ok(EntryMarks::default()) }
     }
 }

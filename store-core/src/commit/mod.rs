@@ -10,10 +10,10 @@ mod store;
 mod view;
 
 pub use self::{
-    plan::{CommitChange, DecisionContext, Plan, PlannedEntry, plan},
-    record::{Commit, KeyRecord, Receipt, StateChange, StateOp, ThreadState},
+    plan::{CommitDecision, DecisionContext, Plan, PlannedEntry, plan},
+    record::{Commit, CommitKeyRecord, Receipt, StateChange, StateOp, ThreadState},
     shape::check,
     state::StateWrite,
     store::CommitCoordinator,
-    view::{CommitView, LogView, Needs, needs},
+    view::{CommitView, LogView, NeededKeys, needed_keys},
 };

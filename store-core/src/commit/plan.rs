@@ -3,19 +3,21 @@
 use std::collections::BTreeMap;
 
 pub use super::entries::PlannedEntry;
-use super::{Commit, KeyRecord, Receipt, StateWrite, digest, entries::LogDraft, shape, state, view::CommitView};
+use super::{
+    Commit, CommitKeyRecord, Receipt, StateWrite, digest, entries::PlannedLog, shape, state, view::CommitView,
+};
 use crate::{
     codec::{Codec, Extra},
     error::{Detail, Error, Result},
-    event::{self, AppendEvents, AppendOptions, EventChange, EventPlan, EventRef, Scope},
+    event::{self, AppendEvents, AppendOptions, EventDecision, EventPlan, EventRef, Scope},
     id::{IdSource, RunId},
     limits::{Limits, check_limit, length},
-    log::{Marks, NewEntry, spent_tokens},
+    log::{EntryMarks, NewEntry, spent_tokens},
     mailbox::{self, MailboxPlan},
     outbox::{self, NewOutboxRow, OutboxPlan},
     pending::{self, QueueWrite},
     run::{self, Run, RunContext},
-    thread::{self, IdRecord, NewThread, StoredThread},
+    thread::{self, NewThread, StoredThread, ThreadIdRecord},
     time::Timestamp,
     version::{Expect, Version},
 };
@@ -33,7 +35,7 @@ pub struct DecisionContext<'a> {
 }
 
 impl<'a> DecisionContext<'a> {
-    /// Creates the setting of a plan.
+    /// Creates the context of a decision.
     #[must_use]
     pub fn new(now: Timestamp, limits: &'a Limits, ids: &'a dyn IdSource) -> Self {
         Self { now, limits, ids }
@@ -42,7 +44,7 @@ impl<'a> DecisionContext<'a> {
 
 /// The decision about a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CommitChange {
+pub enum CommitDecision {
     /// The commit was applied before: return this receipt and write nothing (CM-10).
     Repeat(Box<Receipt>),
     /// Write this plan, in full or not at all (CM-1).
@@ -56,13 +58,13 @@ pub struct Plan {
     /// The thread after the commit. Absent for a commit that only records a claim for an id without a thread.
     pub thread: Option<StoredThread>,
     /// Whether the commit creates the thread.
-    pub creates: bool,
+    pub creates_thread: bool,
     /// The record of the thread's id after the commit.
-    pub id: IdRecord,
+    pub id: ThreadIdRecord,
     /// Entries to append.
     pub entries: Vec<PlannedEntry>,
     /// The changed marks, by sequence number.
-    pub marks: BTreeMap<u64, Marks>,
+    pub marks: BTreeMap<u64, EntryMarks>,
     /// The runs after the commit. The run that the commit names is the last.
     pub runs: Vec<Run>,
     /// Changes of the thread's state.
@@ -76,7 +78,7 @@ pub struct Plan {
     /// New rows of the outbox.
     pub outbox: OutboxPlan,
     /// The record of the commit key.
-    pub key: Option<KeyRecord>,
+    pub key: Option<CommitKeyRecord>,
     /// The receipt, which the caller gets when the commit is durable.
     pub receipt: Receipt,
 }
@@ -87,8 +89,12 @@ pub struct Plan {
 ///
 /// # Errors
 /// The errors of [`CommitCoordinator::commit`](super::CommitCoordinator::commit); any error of the view.
-pub fn plan(view: &(impl CommitView + ?Sized), commit: &Commit, setting: DecisionContext<'_>) -> Result<CommitChange> {
-    let limits = setting.limits;
+pub fn plan(
+    view: &(impl CommitView + ?Sized),
+    commit: &Commit,
+    decision_context: DecisionContext<'_>,
+) -> Result<CommitDecision> {
+    let limits = decision_context.limits;
     shape::check(commit, limits)?;
     let stored = view.thread()?;
     let mut id = view.id_record()?;
@@ -96,27 +102,30 @@ pub fn plan(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Decisio
         return Err(Error::not_found("thread", &commit.thread));
     }
     if let Some(receipt) = receipt_of_repeat(view, commit)? {
-        return Ok(CommitChange::Repeat(Box::new(receipt)));
+        return Ok(CommitDecision::Repeat(Box::new(receipt)));
     }
-    let mailbox = check_claim_and_plan_settlement(view, commit, setting)?;
-    id.check_fence(commit.fence.as_ref())?;
+    let mailbox = check_claim_and_plan_settlement(view, commit, decision_context)?;
+    id.check_and_record_claim(commit.fence.as_ref())?;
     commit.expect.check("version", stored.as_ref().map(|stored| stored.thread.version))?;
-    let now = stored.as_ref().map_or(setting.now, |stored| setting.now.max(stored.last_time));
+    let now = stored.as_ref().map_or(decision_context.now, |stored| decision_context.now.max(stored.last_time));
     if commit.at.is_some_and(|at| at > now) {
         return Err(Error::invalid("at", "it is after the store's time"));
     }
     // A commit that contains nothing but a fence records its claim for the thread id, and creates no thread (CM-32).
-    let creates = stored.is_none() && !shape::has_no_content(commit);
+    let creates_thread = stored.is_none() && !shape::has_no_content(commit);
     let thread = match stored {
         Some(stored) => Some(stored),
-        None if creates => Some(create_thread(view, commit, &id, (limits, now))?),
+        None if creates_thread => Some(create_thread(view, commit, &id, (limits, now))?),
         None => None,
     };
     match thread {
-        Some(thread) => {
-            plan_writes(view, commit, DecisionContext { now, ..setting }, ThreadBefore { thread, creates, id, mailbox })
-        }
-        None => Ok(CommitChange::Write(Box::new(Plan { mailbox, ..plan_without_thread(view, commit, id, now) }))),
+        Some(thread) => plan_writes(
+            view,
+            commit,
+            DecisionContext { now, ..decision_context },
+            ThreadBefore { thread, creates_thread, id, mailbox },
+        ),
+        None => Ok(CommitDecision::Write(Box::new(Plan { mailbox, ..plan_without_thread(view, commit, id, now) }))),
     }
 }
 
@@ -125,16 +134,16 @@ pub fn plan(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Decisio
 fn check_claim_and_plan_settlement(
     view: &(impl CommitView + ?Sized),
     commit: &Commit,
-    setting: DecisionContext<'_>,
+    decision_context: DecisionContext<'_>,
 ) -> Result<Option<Box<MailboxPlan>>> {
     let Some(fence) = &commit.fence else { return Ok(None) };
-    let claims = view.claims();
+    let claims = view.fenced_mailbox();
     if let Some(claims) = claims {
         mailbox::check_claim(claims, &commit.thread, fence)?;
     }
     let Some(settlement) = &commit.settle else { return Ok(None) };
     let unsupported = || Error::new(Detail::Unsupported { operation: "settling in a commit" });
-    mailbox::settle_in_commit(claims.ok_or_else(unsupported)?, fence, settlement, setting).map(Some)
+    mailbox::settle_in_commit(claims.ok_or_else(unsupported)?, fence, settlement, decision_context).map(Some)
 }
 
 /// Returns the receipt of an earlier commit with the key of this commit, if there is one (CM-10 to CM-12).
@@ -157,7 +166,7 @@ fn receipt_of_repeat(view: &(impl CommitView + ?Sized), commit: &Commit) -> Resu
 fn create_thread(
     view: &(impl CommitView + ?Sized),
     commit: &Commit,
-    id: &IdRecord,
+    id: &ThreadIdRecord,
     limits_and_time: (&Limits, Timestamp),
 ) -> Result<StoredThread> {
     let (limits, now) = limits_and_time;
@@ -172,7 +181,7 @@ fn create_thread(
 
 /// Returns the plan of a commit that contains nothing but a fence, for an id without a thread. The plan records the
 /// claim (CM-32).
-fn plan_without_thread(view: &(impl CommitView + ?Sized), commit: &Commit, id: IdRecord, now: Timestamp) -> Plan {
+fn plan_without_thread(view: &(impl CommitView + ?Sized), commit: &Commit, id: ThreadIdRecord, now: Timestamp) -> Plan {
     let version = Version::new(0, id.generation, view.incarnation());
     let receipt = Receipt {
         thread: commit.thread.clone(),
@@ -191,7 +200,7 @@ fn plan_without_thread(view: &(impl CommitView + ?Sized), commit: &Commit, id: I
     };
     Plan {
         thread: None,
-        creates: false,
+        creates_thread: false,
         id,
         entries: Vec::new(),
         marks: BTreeMap::new(),
@@ -209,42 +218,42 @@ fn plan_without_thread(view: &(impl CommitView + ?Sized), commit: &Commit, id: I
 /// The thread before the commit is applied to it, and what has been decided so far.
 struct ThreadBefore {
     thread: StoredThread,
-    creates: bool,
-    id: IdRecord,
+    creates_thread: bool,
+    id: ThreadIdRecord,
     mailbox: Option<Box<MailboxPlan>>,
 }
 
 fn plan_writes(
     view: &(impl CommitView + ?Sized),
     commit: &Commit,
-    setting: DecisionContext<'_>,
-    start: ThreadBefore,
-) -> Result<CommitChange> {
-    let ThreadBefore { mut thread, creates, mut id, mailbox } = start;
-    let limits = setting.limits;
-    let at = commit.at.unwrap_or(setting.now);
+    decision_context: DecisionContext<'_>,
+    before: ThreadBefore,
+) -> Result<CommitDecision> {
+    let ThreadBefore { mut thread, creates_thread, mut id, mailbox } = before;
+    let limits = decision_context.limits;
+    let at = commit.at.unwrap_or(decision_context.now);
     if let Some(change) = &commit.state {
         state::check_revision(&thread, change)?;
     }
-    let run = plan_run(view, commit, &thread, setting)?;
+    let run = plan_run(view, commit, &thread, decision_context)?;
     let has_queue = thread.queue.count > 0;
     let (inputs, queue) = pending::consume(view, &mut thread, &commit.consume)?;
     if has_queue {
         check_ids_not_pending(view, &commit.entries)?;
     }
-    let mut log = LogDraft::new(view, &thread)?;
+    let mut log = PlannedLog::new(view, &thread)?;
     for (part, drafts) in [("consume", &inputs), ("entries", &commit.entries)] {
         for (index, draft) in drafts.iter().enumerate() {
-            log.append(&mut thread, draft, setting.ids, (limits, at))
+            log.plan_entry(&mut thread, draft, decision_context.ids, (limits, at))
                 .map_err(|e| e.in_part(format!("{part}[{index}]")))?;
         }
     }
     let (entries, marks) = log.into_parts();
     let runs = add_spent_tokens(view, commit, &entries, run)?;
-    let events = plan_events(view, commit, &runs, setting)?;
-    let (outbox, outbox_ids) = outbox::plan_rows(view, &commit.outbox, &commit.thread, setting)?;
+    let events = plan_events(view, commit, &runs, decision_context)?;
+    let (outbox, outbox_ids) = outbox::plan_rows(view, &commit.outbox, &commit.thread, decision_context)?;
     let state = match &commit.state {
-        Some(change) => state::plan(view, &mut thread, change, limits)?,
+        Some(change) => state::plan_state_change(view, &mut thread, change, limits)?,
         None => StateWrite::default(),
     };
     let bytes = entries.iter().map(|planned| length(planned.text.len())).sum::<u64>()
@@ -254,17 +263,17 @@ fn plan_writes(
         + state.values.values().flatten().map(|value| length(value.as_str().len())).sum::<u64>();
     check_limit("commit bytes", bytes, limits.commit_bytes)?;
     if let (Some(_), Some(run)) = (&commit.run, runs.last()) {
-        thread.note_run(run);
+        thread.record_run(run);
         check_limit("open runs", length(thread.thread.open_runs.len()), limits.open_runs)?;
     }
-    id = IdRecord { generation: thread.thread.generation(), deleted_at: None, ..id };
-    thread.last_time = setting.now;
+    id = ThreadIdRecord { generation: thread.thread.generation(), deleted_at: None, ..id };
+    thread.last_time = decision_context.now;
     thread.thread.updated_at = thread.thread.updated_at.max(at);
-    let mut receipt = receipt(&thread, &entries, commit.run.as_ref().and_then(|_| runs.last()));
+    let mut receipt = build_receipt(&thread, &entries, commit.run.as_ref().and_then(|_| runs.last()));
     receipt.consumed.clone_from(&queue.removed);
     receipt.events = events.iter().flat_map(|events| &events.answer.events).map(EventRef::from).collect();
     receipt.outbox = outbox_ids;
-    let key = commit.key.clone().map(|key| KeyRecord {
+    let key = commit.key.clone().map(|key| CommitKeyRecord {
         key,
         digest: digest::current_digest(commit),
         receipt: Receipt { events: receipt.events.iter().map(EventRef::without_cursors).collect(), ..receipt.clone() },
@@ -272,8 +281,9 @@ fn plan_writes(
     });
     let events = events.and_then(|events| events.plan);
     let thread = Some(thread);
-    let plan = Plan { thread, creates, id, entries, marks, runs, state, queue, events, outbox, mailbox, key, receipt };
-    Ok(CommitChange::Write(Box::new(plan)))
+    let plan =
+        Plan { thread, creates_thread, id, entries, marks, runs, state, queue, events, outbox, mailbox, key, receipt };
+    Ok(CommitDecision::Write(Box::new(plan)))
 }
 
 /// Plans the events of the commit, which belong to its thread or to runs of the thread (CM-21).
@@ -281,22 +291,22 @@ fn plan_events(
     view: &(impl CommitView + ?Sized),
     commit: &Commit,
     written: &[Run],
-    setting: DecisionContext<'_>,
-) -> Result<Option<EventChange>> {
+    decision_context: DecisionContext<'_>,
+) -> Result<Option<EventDecision>> {
     let Some(request) = &commit.events else { return Ok(None) };
     for (index, draft) in request.drafts.iter().enumerate() {
         for scope in &draft.scopes {
             let Scope::Run(id) = scope else { continue };
-            let is_own =
+            let belongs_to_thread =
                 written.iter().any(|run| run.id == *id) || view.run(id)?.is_some_and(|run| run.thread == commit.thread);
-            if !is_own {
+            if !belongs_to_thread {
                 let error = Error::invalid("scopes", "it names a run that does not belong to the thread of the commit");
                 return Err(error.in_part(format!("events[{index}]")));
             }
         }
     }
     let part = |e: Error| if e.part().is_some() { e } else { e.in_part("events") };
-    event::append(view, request, setting, AppendOptions { at: commit.at, ..AppendOptions::default() })
+    event::append(view, request, decision_context, AppendOptions { at: commit.at, ..AppendOptions::default() })
         .map(Some)
         .map_err(part)
 }
@@ -311,7 +321,7 @@ fn check_ids_not_pending(view: &(impl CommitView + ?Sized), entries: &[NewEntry]
     Ok(())
 }
 
-fn receipt(thread: &StoredThread, entries: &[PlannedEntry], run: Option<&Run>) -> Receipt {
+fn build_receipt(thread: &StoredThread, entries: &[PlannedEntry], run: Option<&Run>) -> Receipt {
     let record = &thread.thread;
     Receipt {
         thread: record.id.clone(),
@@ -335,12 +345,12 @@ fn plan_run(
     view: &(impl CommitView + ?Sized),
     commit: &Commit,
     thread: &StoredThread,
-    setting: DecisionContext<'_>,
+    decision_context: DecisionContext<'_>,
 ) -> Result<Option<Run>> {
     let Some(change) = &commit.run else { return Ok(None) };
     let stored = view.run(&change.id)?;
     let log_length = thread.thread.version.number() + length(commit.consume.len() + commit.entries.len());
-    let context = RunContext::new(&commit.thread, log_length, setting.now, setting.limits);
+    let context = RunContext::new(&commit.thread, log_length, decision_context.now, decision_context.limits);
     let run = run::change(stored.as_ref(), change, context).map_err(|e| e.in_part("run"))?;
     if stored.is_none()
         && let Some(parent) = &run.parent_run
@@ -361,7 +371,7 @@ fn add_spent_tokens(
     run: Option<Run>,
 ) -> Result<Vec<Run>> {
     let mut written = run;
-    let mut others: BTreeMap<RunId, (Run, bool)> = BTreeMap::new();
+    let mut other_runs: BTreeMap<RunId, (Run, bool)> = BTreeMap::new();
     // The entries of consumed inputs come first. They belong to no run.
     for (index, planned) in entries.iter().skip(commit.consume.len()).enumerate() {
         let Some(id) = &planned.entry.run else { continue };
@@ -371,12 +381,12 @@ fn add_spent_tokens(
             continue;
         }
         let part = format!("entries[{index}]");
-        if !others.contains_key(id) {
+        if !other_runs.contains_key(id) {
             let stored = view.run(id)?.filter(|run| run.thread == commit.thread);
             let run = stored.ok_or_else(|| Error::not_found("run", id).in_part(&part))?;
-            others.insert(id.clone(), (run, false));
+            other_runs.insert(id.clone(), (run, false));
         }
-        if let (Some(tokens), Some((run, changed))) = (tokens, others.get_mut(id)) {
+        if let (Some(tokens), Some((run, changed))) = (tokens, other_runs.get_mut(id)) {
             if !run.is_open() {
                 return Err(Error::invalid_transition("run", id, "done", "done").in_part(part));
             }
@@ -384,6 +394,6 @@ fn add_spent_tokens(
             *changed = true;
         }
     }
-    let changed = others.into_values().filter_map(|(run, changed)| changed.then_some(run));
+    let changed = other_runs.into_values().filter_map(|(run, changed)| changed.then_some(run));
     Ok(changed.chain(written).collect())
 }

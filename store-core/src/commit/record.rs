@@ -300,9 +300,9 @@ impl Codec for Receipt {
         object
             .maybe("first_seq", self.first_seq.as_ref())
             .field("entry_ids", &self.entry_ids)
-            .unless_default("consumed", &self.consumed)
-            .unless_default("events", &self.events)
-            .unless_default("outbox", &self.outbox)
+            .field_unless_default("consumed", &self.consumed)
+            .field_unless_default("events", &self.events)
+            .field_unless_default("outbox", &self.outbox)
             .maybe("head", self.head.as_ref())
             .field("state_revision", &self.state_revision)
             .maybe("run_status", self.run_status.as_ref())
@@ -341,7 +341,7 @@ serde_by_codec!(Receipt);
 /// The record of a commit with a key, kept as long as its thread exists (CM-16).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct KeyRecord {
+pub struct CommitKeyRecord {
     /// The commit key.
     pub key: CommitKey,
     /// The digest of the content, with the version of the digest (CM-11).
@@ -352,9 +352,9 @@ pub struct KeyRecord {
     pub extra: Extra,
 }
 
-record!(KeyRecord { key: req, digest: req, receipt: req });
+record!(CommitKeyRecord { key: req, digest: req, receipt: req });
 
-impl KeyRecord {
+impl CommitKeyRecord {
     /// Creates the record of a commit. For backends.
     #[must_use]
     pub fn new(key: CommitKey, digest: String, receipt: Receipt) -> Self {

@@ -38,7 +38,7 @@ pub fn check(commit: &Commit, limits: &Limits) -> Result<()> {
             return Err(Error::already_exists("entry", &input.id).in_part(format!("consume[{at}]")));
         }
     }
-    let mut least = 0;
+    let mut min_bytes = 0;
     for (at, entry) in commit.entries.iter().enumerate() {
         let part = || format!("entries[{at}]");
         if entry.id.as_ref().is_some_and(|id| !ids.insert(id)) {
@@ -46,9 +46,9 @@ pub fn check(commit: &Commit, limits: &Limits) -> Result<()> {
             return Err(Error::already_exists("entry", id).in_part(part()));
         }
         check_entry(entry, limits).map_err(|e| e.in_part(part()))?;
-        least += entry.body.min_encoded_bytes();
+        min_bytes += entry.body.min_encoded_bytes();
     }
-    check_limit("commit bytes", least, limits.commit_bytes)?;
+    check_limit("commit bytes", min_bytes, limits.commit_bytes)?;
     if let Some(events) = &commit.events {
         check_events(commit, events, limits).map_err(|e| if e.part().is_some() { e } else { e.in_part("events") })?;
     }
@@ -58,7 +58,7 @@ pub fn check(commit: &Commit, limits: &Limits) -> Result<()> {
         }
         mailbox::check_settlement(settlement, limits).map_err(|e| e.in_part("settle"))?;
     }
-    outbox::check_shape(&commit.outbox, limits)?;
+    outbox::check_drafts(&commit.outbox, limits)?;
     if let Some(state) = &commit.state {
         check_state(state, limits).map_err(|e| e.in_part("state"))?;
     }
@@ -77,13 +77,13 @@ pub(super) fn has_no_content(commit: &Commit) -> bool {
 ///
 /// Whether they name runs of the thread is checked by the plan, not here.
 fn check_events(commit: &Commit, events: &AppendEvents, limits: &Limits) -> Result<()> {
-    event::check_shape(events, limits)?;
+    event::check_request(events, limits)?;
     if events.fence.is_some() {
         return Err(Error::invalid("events", "they cannot have their own fence: that of the commit covers them"));
     }
     for (index, draft) in events.drafts.iter().enumerate() {
-        let is_foreign = |scope: &Scope| matches!(scope, Scope::Thread(thread) if *thread != commit.thread);
-        if draft.scopes.iter().any(is_foreign) {
+        let is_other_thread = |scope: &Scope| matches!(scope, Scope::Thread(thread) if *thread != commit.thread);
+        if draft.scopes.iter().any(is_other_thread) {
             let error = Error::invalid("scopes", "it names a thread other than that of the commit");
             return Err(error.in_part(format!("events[{index}]")));
         }
@@ -92,7 +92,7 @@ fn check_events(commit: &Commit, events: &AppendEvents, limits: &Limits) -> Resu
 }
 
 fn check_entry(entry: &NewEntry, limits: &Limits) -> Result<()> {
-    let text = |text: &Option<String>| match text {
+    let check_label = |text: &Option<String>| match text {
         Some(text) => check_limit("label bytes", length(text.len()), limits.text_bytes),
         None => Ok(()),
     };
@@ -100,8 +100,8 @@ fn check_entry(entry: &NewEntry, limits: &Limits) -> Result<()> {
     check_body(&entry.body)?;
     match &entry.body {
         NewBody::Decision(_) => Err(Error::invalid("entry", "a decision can only be added as pending input")),
-        NewBody::Checkpoint { label, .. } => text(label),
-        NewBody::Label(Label { text: label, .. }) => text(label),
+        NewBody::Checkpoint { label, .. } => check_label(label),
+        NewBody::Label(Label { text: label, .. }) => check_label(label),
         NewBody::Rewind(_) if entry.side == Some(false) => {
             Err(Error::invalid("rewind", "a rewind is always a side entry"))
         }
@@ -119,14 +119,14 @@ fn check_state(state: &StateChange, limits: &Limits) -> Result<()> {
         if !keys.insert(key) {
             return Err(Error::invalid("state", "a key is named twice"));
         }
-        let fits = match op {
+        let result = match op {
             StateOp::Set(value) => check_limit("record bytes", length(value.as_str().len()), limits.record_bytes),
             StateOp::Merge(object) if !object.is_object() => {
                 Err(Error::invalid("state", "only an object can be merged"))
             }
             _ => Ok(()),
         };
-        fits?;
+        result?;
     }
     Ok(())
 }

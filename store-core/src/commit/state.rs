@@ -22,7 +22,7 @@ pub struct StateWrite {
 }
 
 /// Computes the new values, and updates the counters of the thread.
-pub(super) fn plan(
+pub(super) fn plan_state_change(
     view: &(impl CommitView + ?Sized),
     thread: &mut StoredThread,
     change: &StateChange,
@@ -34,7 +34,8 @@ pub(super) fn plan(
     }
     for (key, op) in &change.changes {
         let stored = if change.clear { None } else { view.state(key)? };
-        let value = apply(stored.as_ref(), op, limits).map_err(|e| e.in_part(format!("state.{}", Quoted(key))))?;
+        let value =
+            apply_operation(stored.as_ref(), op, limits).map_err(|e| e.in_part(format!("state.{}", Quoted(key))))?;
         let size = |value: &Json| length(key.len() + value.as_str().len());
         if let Some(stored) = &stored {
             thread.state_keys = thread.state_keys.saturating_sub(1);
@@ -66,31 +67,31 @@ pub(super) fn check_revision(thread: &StoredThread, change: &StateChange) -> Res
 /// Returns the new value, or none if the key is removed.
 ///
 /// The new value must not exceed the limit for one record, whatever the operation is (ER-9).
-fn apply(stored: Option<&Json>, op: &StateOp, limits: &Limits) -> Result<Option<Json>> {
+fn apply_operation(stored: Option<&Json>, op: &StateOp, limits: &Limits) -> Result<Option<Json>> {
     let value = match op {
         StateOp::Set(value) => value.clone(),
         StateOp::Remove => return Ok(None),
         StateOp::Add(by) => {
-            let sum = number(stored)?.unwrap_or(0).checked_add(*by);
+            let sum = read_whole_number(stored)?.unwrap_or(0).checked_add(*by);
             Json::of(&sum.ok_or_else(|| Error::invalid("state", "the sum overflows"))?)?
         }
-        StateOp::Max(other) => Json::of(&number(stored)?.unwrap_or(*other).max(*other))?,
-        StateOp::Append(items) => append(stored, items)?,
-        StateOp::Merge(fields) => merge(stored, fields)?,
+        StateOp::Max(other) => Json::of(&read_whole_number(stored)?.unwrap_or(*other).max(*other))?,
+        StateOp::Append(items) => append_items(stored, items)?,
+        StateOp::Merge(fields) => merge_fields(stored, fields)?,
     };
     check_limit("record bytes", length(value.as_str().len()), limits.record_bytes)?;
     Ok(Some(value))
 }
 
 /// Reads a whole number of 64 bits, written without fraction or exponent.
-fn number(stored: Option<&Json>) -> Result<Option<i64>> {
+fn read_whole_number(stored: Option<&Json>) -> Result<Option<i64>> {
     let read = |json: &Json| {
         json.as_str().parse().map_err(|_| Error::invalid("state", "the stored value is not a whole number of 64 bits"))
     };
     stored.map(read).transpose()
 }
 
-fn append(stored: Option<&Json>, items: &[Json]) -> Result<Json> {
+fn append_items(stored: Option<&Json>, items: &[Json]) -> Result<Json> {
     let mut text = match stored {
         None => String::from("["),
         // The list without its closing bracket.
@@ -107,7 +108,7 @@ fn append(stored: Option<&Json>, items: &[Json]) -> Result<Json> {
     Json::parse(&text)
 }
 
-fn merge(stored: Option<&Json>, new: &Json) -> Result<Json> {
+fn merge_fields(stored: Option<&Json>, new: &Json) -> Result<Json> {
     let invalid = |_| Error::invalid("state", "the stored value is not an object");
     let empty = Json::parse("{}")?;
     let old = stored.unwrap_or(&empty);
@@ -133,12 +134,12 @@ fn merge(stored: Option<&Json>, new: &Json) -> Result<Json> {
 
 #[cfg(test)]
 mod tests {
-    use super::apply;
+    use super::apply_operation;
     use crate::{Json, Limits, StateOp};
 
-    fn check(stored: Option<&str>, op: &StateOp, after: Result<&str, ()>) {
+    fn expect_result(stored: Option<&str>, op: &StateOp, after: Result<&str, ()>) {
         let stored = stored.map(|text| Json::parse(text).unwrap());
-        let found = apply(stored.as_ref(), op, &Limits::default())
+        let found = apply_operation(stored.as_ref(), op, &Limits::default())
             .map_err(|_| ())
             .map(|json| json.unwrap().as_str().to_owned());
         assert_eq!(found, after.map(str::to_owned), "{stored:?} {op:?}");
@@ -147,20 +148,24 @@ mod tests {
     #[test]
     fn state_operations_are_checked_against_stored_values() {
         let json = |text: &str| Json::parse(text).unwrap();
-        check(None, &StateOp::Add(5), Ok("5"));
-        check(Some("-3"), &StateOp::Add(5), Ok("2"));
-        check(Some("1.0"), &StateOp::Add(5), Err(()));
-        check(Some("1e3"), &StateOp::Add(5), Err(()));
-        check(Some("9223372036854775807"), &StateOp::Add(1), Err(()));
-        check(Some("\"1\""), &StateOp::Max(1), Err(()));
-        check(None, &StateOp::Max(-4), Ok("-4"));
-        check(Some("7"), &StateOp::Max(3), Ok("7"));
-        check(None, &StateOp::Append(vec![json("1"), json("[2]")]), Ok("[1,[2]]"));
-        check(Some("[[]]"), &StateOp::Append(vec![json("{}")]), Ok("[[],{}]"));
-        check(Some("[]"), &StateOp::Append(vec![]), Ok("[]"));
-        check(Some("{}"), &StateOp::Append(vec![]), Err(()));
-        check(None, &StateOp::Merge(json(r#"{"a":1.0}"#)), Ok(r#"{"a":1.0}"#));
-        check(Some(r#"{"b":1,"a":{"x":1}}"#), &StateOp::Merge(json(r#"{"a":{"y":2}}"#)), Ok(r#"{"b":1,"a":{"y":2}}"#));
-        check(Some("[1]"), &StateOp::Merge(json("{}")), Err(()));
+        expect_result(None, &StateOp::Add(5), Ok("5"));
+        expect_result(Some("-3"), &StateOp::Add(5), Ok("2"));
+        expect_result(Some("1.0"), &StateOp::Add(5), Err(()));
+        expect_result(Some("1e3"), &StateOp::Add(5), Err(()));
+        expect_result(Some("9223372036854775807"), &StateOp::Add(1), Err(()));
+        expect_result(Some("\"1\""), &StateOp::Max(1), Err(()));
+        expect_result(None, &StateOp::Max(-4), Ok("-4"));
+        expect_result(Some("7"), &StateOp::Max(3), Ok("7"));
+        expect_result(None, &StateOp::Append(vec![json("1"), json("[2]")]), Ok("[1,[2]]"));
+        expect_result(Some("[[]]"), &StateOp::Append(vec![json("{}")]), Ok("[[],{}]"));
+        expect_result(Some("[]"), &StateOp::Append(vec![]), Ok("[]"));
+        expect_result(Some("{}"), &StateOp::Append(vec![]), Err(()));
+        expect_result(None, &StateOp::Merge(json(r#"{"a":1.0}"#)), Ok(r#"{"a":1.0}"#));
+        expect_result(
+            Some(r#"{"b":1,"a":{"x":1}}"#),
+            &StateOp::Merge(json(r#"{"a":{"y":2}}"#)),
+            Ok(r#"{"b":1,"a":{"y":2}}"#),
+        );
+        expect_result(Some("[1]"), &StateOp::Merge(json("{}")), Err(()));
     }
 }

@@ -40,15 +40,15 @@ pub trait CommitCoordinator: Send + Sync {
     /// applied.
     async fn commit(&self, commit: Commit) -> Result<Receipt>;
 
-    /// Returns the same store that the commits write to.
+    /// Returns the thread store that the commits write to.
     fn threads(&self) -> Arc<dyn ThreadRunStore>;
 
-    /// Returns the same store whose pending input the commits consume.
+    /// Returns the store of the pending input that the commits consume.
     fn pending(&self) -> Arc<dyn PendingStore>;
 
-    /// Returns the same store that the events of the commits are appended to.
+    /// Returns the store that the events of the commits are appended to.
     fn events(&self) -> Arc<dyn EventStore>;
 
-    /// Returns the same store that the outbox rows of the commits are written to.
+    /// Returns the store that the outbox rows of the commits are written to.
     fn outbox(&self) -> Arc<dyn OutboxStore>;
 }

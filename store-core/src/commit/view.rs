@@ -2,25 +2,25 @@
 
 use std::collections::BTreeSet;
 
-use super::{Commit, KeyRecord};
+use super::{Commit, CommitKeyRecord};
 use crate::{
     error::Result,
     event::{EventView, Scope},
     id::{CommitKey, DedupeKey, EntryId, LaneId, OutboxTarget, RunId, ThreadId},
     json::Json,
-    log::{MarkSource, NewBody, Nodes, ParentRef, RewindTo},
+    log::{MarkSource, NewBody, NodeSource, ParentRef, RewindTo},
     mailbox::MailboxView,
-    outbox::{OrderGroup, OutboxRows},
+    outbox::{OrderGroup, OutboxView},
     pending::{DecisionRecord, StoredInput},
     run::Run,
-    thread::{IdRecord, StoredThread},
+    thread::{StoredThread, ThreadIdRecord},
 };
 
 /// The stored log of a thread, as a plan reads it.
 ///
 /// A lookup is a plain call, not an asynchronous one. A backend that has its records at hand answers it directly.
-/// Another backend first loads everything that [`needs`] names, in one round trip.
-pub trait LogView: Nodes + MarkSource {
+/// Another backend first loads everything that [`needed_keys`] names, in one round trip.
+pub trait LogView: NodeSource + MarkSource {
     /// Returns the sequence number of an entry of the thread.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ pub trait LogView: Nodes + MarkSource {
 }
 
 /// The stored records outside of the log, as a plan reads them.
-pub trait CommitView: LogView + EventView + OutboxRows {
+pub trait CommitView: LogView + EventView + OutboxView {
     /// Returns the incarnation of the store (FI-12).
     fn incarnation(&self) -> u64;
 
@@ -49,13 +49,13 @@ pub trait CommitView: LogView + EventView + OutboxRows {
     ///
     /// Returns none if the store keeps no such mailbox, or if the commit has no fence. The records that the mailbox
     /// shows must not change until the plan is written.
-    fn claims(&self) -> Option<&dyn MailboxView>;
+    fn fenced_mailbox(&self) -> Option<&dyn MailboxView>;
 
     /// Returns the record of the thread's id.
     ///
     /// # Errors
     /// Any error of the read.
-    fn id_record(&self) -> Result<IdRecord>;
+    fn id_record(&self) -> Result<ThreadIdRecord>;
 
     /// Returns the thread.
     ///
@@ -67,7 +67,7 @@ pub trait CommitView: LogView + EventView + OutboxRows {
     ///
     /// # Errors
     /// Any error of the read.
-    fn key(&self, key: &CommitKey) -> Result<Option<KeyRecord>>;
+    fn key(&self, key: &CommitKey) -> Result<Option<CommitKeyRecord>>;
 
     /// Returns whether another thread of the tenant exists.
     ///
@@ -109,7 +109,7 @@ pub trait CommitView: LogView + EventView + OutboxRows {
 /// The keys that the plan of a commit reads, besides the thread, its id and its head.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Needs {
+pub struct NeededKeys {
     /// The commit key.
     pub key: Option<CommitKey>,
     /// The parent of a thread that the commit may create.
@@ -134,67 +134,67 @@ pub struct Needs {
 ///
 /// Commits of different threads can wait for each other only because of the keys that they share (PR-12).
 #[must_use]
-pub fn needs(commit: &Commit) -> Needs {
-    let mut needs = Needs {
+pub fn needed_keys(commit: &Commit) -> NeededKeys {
+    let mut needed_keys = NeededKeys {
         key: commit.key.clone(),
         parent_thread: commit.create.as_ref().and_then(|create| create.parent_thread_id.clone()),
-        ..Needs::default()
+        ..NeededKeys::default()
     };
     for draft in commit.events.iter().flat_map(|events| &events.drafts) {
         for scope in &draft.scopes {
             if let Scope::Run(run) = scope {
-                needs.runs.insert(run.clone());
+                needed_keys.runs.insert(run.clone());
             }
         }
     }
     for row in &commit.outbox {
         let (lane, target) = (row.lane.clone(), row.target.clone());
-        needs.outbox_keys.extend(row.dedupe_key.clone().map(|key| (lane.clone(), target.clone(), key)));
-        needs.outbox_groups.extend(row.order_key.clone().map(|key| OrderGroup { lane, target, key }));
+        needed_keys.outbox_keys.extend(row.dedupe_key.clone().map(|key| (lane.clone(), target.clone(), key)));
+        needed_keys.outbox_groups.extend(row.order_key.clone().map(|key| OrderGroup { lane, target, key }));
     }
     for input in &commit.consume {
-        needs.entries.insert(input.id.clone());
-        needs.pending.insert(input.id.clone());
+        needed_keys.entries.insert(input.id.clone());
+        needed_keys.pending.insert(input.id.clone());
     }
     for entry in &commit.entries {
-        needs.runs.extend(entry.run.clone());
-        needs.entries.extend(entry.id.clone());
-        needs.pending.extend(entry.id.clone());
+        needed_keys.runs.extend(entry.run.clone());
+        needed_keys.entries.extend(entry.id.clone());
+        needed_keys.pending.extend(entry.id.clone());
         if let ParentRef::Entry(parent) = &entry.parent {
-            needs.entries.insert(parent.clone());
+            needed_keys.entries.insert(parent.clone());
         }
         match &entry.body {
             NewBody::Compaction(compaction) => {
                 let ends = compaction.covers.iter().flat_map(|covers| [&covers.from, &covers.to]);
-                needs.entries.extend(ends.cloned());
+                needed_keys.entries.extend(ends.cloned());
             }
             NewBody::Label(label) => {
-                needs.entries.insert(label.target.clone());
+                needed_keys.entries.insert(label.target.clone());
             }
             NewBody::Rewind(RewindTo::Entry(target)) => {
-                needs.entries.insert(target.clone());
+                needed_keys.entries.insert(target.clone());
             }
             NewBody::Rewind(RewindTo::Snapshot(name)) => {
-                needs.snapshots.insert(name.clone());
+                needed_keys.snapshots.insert(name.clone());
             }
             _ => {}
         }
     }
     if let Some(run) = &commit.run {
-        needs.runs.insert(run.id.clone());
-        needs.runs.extend(run.parent_run.clone());
+        needed_keys.runs.insert(run.id.clone());
+        needed_keys.runs.extend(run.parent_run.clone());
     }
     if let Some(state) = &commit.state {
-        needs.state.extend(state.changes.iter().map(|(key, _)| key.clone()));
+        needed_keys.state.extend(state.changes.iter().map(|(key, _)| key.clone()));
     }
-    needs
+    needed_keys
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{Needs, needs};
+    use super::{NeededKeys, needed_keys};
     use crate::{Commit, CommitKey, Compaction, EntryId, Interval, Label, NewBody, NewEntry, RewindTo, ThreadId};
 
     fn entry(id: &str) -> EntryId {
@@ -213,12 +213,12 @@ mod tests {
         let key = CommitKey::new("k").unwrap();
         let commit = Commit::new(ThreadId::new("t").unwrap()).with_key(key.clone());
         let commit = bodies.into_iter().fold(commit, |commit, body| commit.entry(NewEntry::new(body)));
-        let right = Needs {
+        let expected = NeededKeys {
             key: Some(key),
             entries: ["a", "b", "c", "d"].map(entry).into(),
             snapshots: BTreeSet::from(["s".to_owned()]),
-            ..Needs::default()
+            ..NeededKeys::default()
         };
-        assert_eq!(needs(&commit), right);
+        assert_eq!(needed_keys(&commit), expected);
     }
 }

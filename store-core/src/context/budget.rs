@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Budget,
-    draft::{Draft, DraftKind},
+    message_draft::{MessageDraft, MessageKind},
 };
 use crate::{
     id::EntryId,
@@ -16,13 +16,16 @@ use crate::{
 ///
 /// A turn begins with user messages and ends before the next ones, so that no call is separated from its result. An
 /// earlier summary is a turn of its own.
-pub(super) fn drop_oldest_turns(drafts: Vec<Draft>, budget: Option<&Budget>) -> (Vec<Draft>, Vec<EntryId>) {
+pub(super) fn drop_oldest_turns(
+    drafts: Vec<MessageDraft>,
+    budget: Option<&Budget>,
+) -> (Vec<MessageDraft>, Vec<EntryId>) {
     let Some(budget) = budget else { return (drafts, Vec::new()) };
     let turns = turns(&drafts);
-    let (mut sizes, mut rest) = (BTreeMap::new(), 0_u64);
+    let (mut sizes, mut remaining_size) = (BTreeMap::new(), 0_u64);
     for (draft, turn) in drafts.iter().zip(&turns) {
         let size = budget.size(&draft.message);
-        rest = rest.saturating_add(size);
+        remaining_size = remaining_size.saturating_add(size);
         if let Some(turn) = *turn {
             let sum: &mut u64 = sizes.entry(turn).or_default();
             *sum = sum.saturating_add(size);
@@ -30,23 +33,23 @@ pub(super) fn drop_oldest_turns(drafts: Vec<Draft>, budget: Option<&Budget>) -> 
     }
     // The newest turn always stays.
     sizes.pop_last();
-    let mut last_gone = 0;
+    let mut last_dropped = 0;
     for (turn, size) in sizes {
-        if rest <= budget.max() {
+        if remaining_size <= budget.max() {
             break;
         }
-        rest = rest.saturating_sub(size);
-        last_gone = turn;
+        remaining_size = remaining_size.saturating_sub(size);
+        last_dropped = turn;
     }
-    let (mut kept, mut left_out, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
+    let (mut kept, mut left_out, mut seen_entries) = (Vec::new(), Vec::new(), BTreeSet::new());
     for (draft, turn) in drafts.into_iter().zip(turns) {
-        if turn.is_none_or(|turn| turn > last_gone) {
+        if turn.is_none_or(|turn| turn > last_dropped) {
             kept.push(draft);
             continue;
         }
         // The results of one entry may be in two messages.
         let entries = std::iter::once(draft.entry).chain(draft.merged);
-        left_out.extend(entries.filter(|entry| seen.insert(entry.clone())));
+        left_out.extend(entries.filter(|entry| seen_entries.insert(entry.clone())));
     }
     (kept, left_out)
 }
@@ -67,21 +70,21 @@ impl Budget {
 }
 
 /// Returns the turn of each message, counted from 1, or none for a message that always stays.
-fn turns(drafts: &[Draft]) -> Vec<Option<usize>> {
-    let last_summary = drafts.iter().rfind(|draft| draft.part == DraftKind::Summary).map(|draft| &draft.entry);
+fn turns(drafts: &[MessageDraft]) -> Vec<Option<usize>> {
+    let last_summary = drafts.iter().rfind(|draft| draft.kind == MessageKind::Summary).map(|draft| &draft.entry);
     let mut turns = Vec::with_capacity(drafts.len());
-    let mut begun = 0;
-    let mut before: Option<&Draft> = None;
+    let mut turn_count = 0;
+    let mut previous: Option<&MessageDraft> = None;
     for draft in drafts {
         let turn = match draft.role() {
             Role::System => None,
             // Results stay with their calls.
             Role::Tool => turns.last().copied().flatten(),
             Role::User | Role::Assistant => {
-                begun += usize::from(before.is_none_or(|before| begins_turn(before, draft)));
-                before = Some(draft);
-                let stays = draft.part == DraftKind::Summary && last_summary == Some(&draft.entry);
-                (!stays).then_some(begun)
+                turn_count += usize::from(previous.is_none_or(|previous| begins_turn(previous, draft)));
+                previous = Some(draft);
+                let is_last_summary = draft.kind == MessageKind::Summary && last_summary == Some(&draft.entry);
+                (!is_last_summary).then_some(turn_count)
             }
         };
         turns.push(turn);
@@ -90,8 +93,8 @@ fn turns(drafts: &[Draft]) -> Vec<Option<usize>> {
 }
 
 /// Returns whether a turn begins between two messages. The messages of one summary stay together.
-fn begins_turn(before: &Draft, draft: &Draft) -> bool {
-    let summary = |draft: &Draft| (draft.part == DraftKind::Summary).then(|| draft.entry.clone());
-    let asks_again = draft.role() == Role::User && before.role() != Role::User;
-    summary(before) != summary(draft) || (draft.part != DraftKind::Summary && asks_again)
+fn begins_turn(previous: &MessageDraft, draft: &MessageDraft) -> bool {
+    let summary_entry = |draft: &MessageDraft| (draft.kind == MessageKind::Summary).then(|| draft.entry.clone());
+    let asks_again = draft.role() == Role::User && previous.role() != Role::User;
+    summary_entry(previous) != summary_entry(draft) || (draft.kind != MessageKind::Summary && asks_again)
 }

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use super::{
-    Context, ContextMessage, ContextRequest, Piece, Repair, RepairKind, budget,
-    draft::{self, Draft},
-    merge, pair,
+    Context, ContextMessage, ContextRequest, Piece, Repair, RepairKind, budget, merge,
+    message_draft::{self, MessageDraft},
+    pair,
 };
 use crate::log::{Entry, Origin};
 
@@ -19,9 +19,9 @@ use crate::log::{Entry, Origin};
 pub fn build(parts: Vec<(Piece, Arc<Entry>)>, request: &ContextRequest) -> Context {
     let mut repairs = Vec::new();
     let origin = origin(&parts);
-    let drafts = parts.into_iter().flat_map(|(piece, entry)| draft::drafts_of_piece(piece, entry)).collect();
-    let drafts = merge::merge(drafts, &mut repairs);
-    let drafts = pair::pair(drafts, request.open_calls, &mut repairs);
+    let drafts = parts.into_iter().flat_map(|(piece, entry)| message_draft::drafts_of_piece(piece, entry)).collect();
+    let drafts = merge::merge_split_messages(drafts, &mut repairs);
+    let drafts = pair::pair_calls_with_results(drafts, request.open_calls, &mut repairs);
     let drafts = drop_empty(drafts, &mut repairs);
     let (drafts, left_out) = budget::drop_oldest_turns(drafts, request.budget.as_ref());
     Context { messages: drafts.into_iter().map(ContextMessage::from).collect(), repairs, left_out, origin }
@@ -36,7 +36,7 @@ fn origin(parts: &[(Piece, Arc<Entry>)]) -> Option<Origin> {
 }
 
 /// Leaves out messages without blocks (CX-9).
-fn drop_empty(drafts: Vec<Draft>, repairs: &mut Vec<Repair>) -> Vec<Draft> {
+fn drop_empty(drafts: Vec<MessageDraft>, repairs: &mut Vec<Repair>) -> Vec<MessageDraft> {
     let (kept, empty): (Vec<_>, Vec<_>) = drafts.into_iter().partition(|draft| !draft.message.blocks.is_empty());
     let dropped = empty.into_iter().map(|draft| Repair::new(draft.entry, RepairKind::EmptyMessageDropped, None));
     repairs.extend(dropped);

@@ -5,10 +5,10 @@ use super::{Context, ContextMessage};
 use crate::log::{Block, BlockKind, Message, Role};
 
 /// The number of tokens that are kept free for an answer if the caller gives no other value.
-pub const DEFAULT_RESERVED: u64 = 50_000;
+pub const DEFAULT_RESERVED_TOKENS: u64 = 50_000;
 
 /// The number of user and assistant messages that a compaction leaves as they are if the caller gives no other value.
-pub const DEFAULT_KEEP: usize = 2;
+pub const DEFAULT_KEPT_MESSAGES: usize = 2;
 
 /// The instruction at the end of the message that [`compaction_request`] makes.
 pub const COMPACTION_PROMPT: &str = "The messages above are the earlier part of a conversation that continues. Write a \
@@ -19,10 +19,10 @@ pub const COMPACTION_PROMPT: &str = "The messages above are the earlier part of 
 /// Returns whether a context of `usage` tokens leaves at most `reserved` tokens free in the `window` of a model.
 ///
 /// ```
-/// use store_core::context::{DEFAULT_RESERVED, is_compaction_due};
+/// use store_core::context::{DEFAULT_RESERVED_TOKENS, is_compaction_due};
 ///
-/// assert!(!is_compaction_due(149_999, DEFAULT_RESERVED, 200_000));
-/// assert!(is_compaction_due(150_000, DEFAULT_RESERVED, 200_000));
+/// assert!(!is_compaction_due(149_999, DEFAULT_RESERVED_TOKENS, 200_000));
+/// assert!(is_compaction_due(150_000, DEFAULT_RESERVED_TOKENS, 200_000));
 /// ```
 #[must_use]
 pub const fn is_compaction_due(usage: u64, reserved: u64, window: u64) -> bool {
@@ -32,7 +32,7 @@ pub const fn is_compaction_due(usage: u64, reserved: u64, window: u64) -> bool {
 /// The parts of a context: its beginning, which stays; the part to be summarised; and its end, which stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Split<'a> {
+pub struct ContextSplit<'a> {
     /// System messages at the beginning. They stay, because they are instructions.
     pub system: &'a [ContextMessage],
     /// The messages that a summary is to replace; empty if there is nothing to compact.
@@ -45,25 +45,28 @@ pub struct Split<'a> {
 /// separated from its result (CX-15).
 ///
 /// If there are fewer such messages, or if `keep` is 0, everything is kept.
-/// [`LogReaderExt::load_interval`](crate::LogReaderExt::load_interval) returns the entries that the compaction covers.
+/// [`LogReaderExt::load_compaction_interval`](crate::LogReaderExt::load_compaction_interval) returns the
+/// entries that the compaction covers.
 #[must_use]
-pub fn split_for_compaction(context: &Context, keep: usize) -> Split<'_> {
+pub fn split_for_compaction(context: &Context, keep: usize) -> ContextSplit<'_> {
     let messages = context.messages.as_slice();
     let role = |message: &ContextMessage| message.message.role;
     let first = messages.iter().position(|message| role(message) != Role::System).unwrap_or(messages.len());
     let (system, rest) = messages.split_at_checked(first).unwrap_or((messages, &[]));
-    let spoken = |(_, message): &(usize, &ContextMessage)| matches!(role(message), Role::User | Role::Assistant);
-    let kept_from = keep.checked_sub(1).and_then(|nth| rest.iter().enumerate().rev().filter(spoken).nth(nth));
+    let is_user_or_assistant =
+        |(_, message): &(usize, &ContextMessage)| matches!(role(message), Role::User | Role::Assistant);
+    let kept_from =
+        keep.checked_sub(1).and_then(|nth| rest.iter().enumerate().rev().filter(is_user_or_assistant).nth(nth));
     let at = kept_from.map_or(0, |(at, _)| at);
     let (older, kept) = rest.split_at_checked(at).unwrap_or((&[], rest));
-    Split { system, older, kept }
+    ContextSplit { system, older, kept }
 }
 
 /// Makes the message that asks a model to summarise the older part, or none if there is nothing to compact.
 ///
 /// It is one user message that contains the older messages, with calls and results as text and without thinking.
 #[must_use]
-pub fn compaction_request(split: &Split<'_>) -> Option<Message> {
+pub fn compaction_request(split: &ContextSplit<'_>) -> Option<Message> {
     if split.older.is_empty() {
         return None;
     }
@@ -79,12 +82,15 @@ pub fn compaction_request(split: &Split<'_>) -> Option<Message> {
     Some(Message::new(Role::User, blocks))
 }
 
-/// Returns a block in a form that any model can read. Thinking and what belongs to one provider is left out.
+/// Returns a block in a form that any model can read: without thinking, and without data that only its provider
+/// understands.
 fn portable_blocks(block: &Block) -> Vec<Block> {
-    let plain = |kind: &BlockKind| vec![Block::new(kind.clone())];
+    let unchanged = |kind: &BlockKind| vec![Block::new(kind.clone())];
     match &block.kind {
-        BlockKind::Text(_) => plain(&block.kind),
-        BlockKind::Image(_) | BlockKind::Document(_) | BlockKind::Audio(_) | BlockKind::Video(_) => plain(&block.kind),
+        BlockKind::Text(_) => unchanged(&block.kind),
+        BlockKind::Image(_) | BlockKind::Document(_) | BlockKind::Audio(_) | BlockKind::Video(_) => {
+            unchanged(&block.kind)
+        }
         BlockKind::ToolUse(call) => {
             let input = call.raw.as_deref().unwrap_or(call.input.as_str());
             vec![Block::text(format!("[call `{}` of `{}`: {input}]", call.id, call.name))]

@@ -2,17 +2,17 @@
 
 use super::{
     Repair, RepairKind,
-    draft::{Draft, DraftKind},
+    message_draft::{MessageDraft, MessageKind},
 };
 use crate::log::{BlockKind, Message, Role};
 
 /// Merges assistant messages that have the same message id of the same provider, if there are only results between
 /// them. The merged message takes the position of the first.
-pub(super) fn merge(drafts: Vec<Draft>, repairs: &mut Vec<Repair>) -> Vec<Draft> {
-    let mut out: Vec<Draft> = Vec::with_capacity(drafts.len());
-    let mut open: Option<usize> = None;
+pub(super) fn merge_split_messages(drafts: Vec<MessageDraft>, repairs: &mut Vec<Repair>) -> Vec<MessageDraft> {
+    let mut out: Vec<MessageDraft> = Vec::with_capacity(drafts.len());
+    let mut open_index: Option<usize> = None;
     for draft in drafts {
-        let first = open.and_then(|at| out.get_mut(at)).filter(|first| continues_message(first, &draft));
+        let first = open_index.and_then(|at| out.get_mut(at)).filter(|first| continues_message(first, &draft));
         if let Some(first) = first {
             repairs.push(Repair::new(draft.entry.clone(), RepairKind::MessagesMerged, None));
             first.merged.push(draft.entry);
@@ -20,15 +20,15 @@ pub(super) fn merge(drafts: Vec<Draft>, repairs: &mut Vec<Repair>) -> Vec<Draft>
             continue;
         }
         if draft.role() != Role::Tool {
-            open = (draft.part == DraftKind::Logged && draft.role() == Role::Assistant).then_some(out.len());
+            open_index = (draft.kind == MessageKind::Logged && draft.role() == Role::Assistant).then_some(out.len());
         }
         out.push(draft);
     }
     out
 }
 
-fn continues_message(first: &Draft, next: &Draft) -> bool {
-    let mergeable = next.part == DraftKind::Logged && next.role() == Role::Assistant;
+fn continues_message(first: &MessageDraft, next: &MessageDraft) -> bool {
+    let mergeable = next.kind == MessageKind::Logged && next.role() == Role::Assistant;
     mergeable && message_id(&first.message).is_some() && message_id(&first.message) == message_id(&next.message)
 }
 

@@ -3,8 +3,8 @@
 mod budget;
 mod build;
 mod compaction;
-mod draft;
 mod merge;
+mod message_draft;
 mod pair;
 mod record;
 mod rules;
@@ -12,10 +12,10 @@ mod rules;
 pub use self::{
     build::build,
     compaction::{
-        COMPACTION_PROMPT, DEFAULT_KEEP, DEFAULT_RESERVED, Split, compaction_request, is_compaction_due,
-        split_for_compaction,
+        COMPACTION_PROMPT, ContextSplit, DEFAULT_KEPT_MESSAGES, DEFAULT_RESERVED_TOKENS, compaction_request,
+        is_compaction_due, split_for_compaction,
     },
-    draft::SUMMARY_MARKER,
+    message_draft::SUMMARY_MARKER,
     pair::NO_RESULT,
     record::{Budget, Context, ContextMessage, ContextRequest, OpenCalls, Repair, RepairKind, ThreadContext},
     rules::{Piece, context_size, next_checkpoint, pieces},

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     OpenCalls, Repair, RepairKind,
-    draft::{Draft, DraftKind},
+    message_draft::{MessageDraft, MessageKind},
 };
 use crate::log::{Block, BlockKind, Message, Role, ToolResult};
 
@@ -12,7 +12,11 @@ use crate::log::{Block, BlockKind, Message, Role, ToolResult};
 pub const NO_RESULT: &str = "no result was recorded";
 
 /// Puts results directly after their calls, and treats calls without a result as `open_calls` says.
-pub(super) fn pair(drafts: Vec<Draft>, open_calls: OpenCalls, repairs: &mut Vec<Repair>) -> Vec<Draft> {
+pub(super) fn pair_calls_with_results(
+    drafts: Vec<MessageDraft>,
+    open_calls: OpenCalls,
+    repairs: &mut Vec<Repair>,
+) -> Vec<MessageDraft> {
     let mut call_results = CallResults::of(calls_with_results(&drafts, repairs));
     let (other_messages, mut tool_messages) = separate_tool_messages(drafts);
     let mut out = Vec::new();
@@ -20,8 +24,10 @@ pub(super) fn pair(drafts: Vec<Draft>, open_calls: OpenCalls, repairs: &mut Vec<
         let open = call_results.open.remove(&at).unwrap_or_default();
         let synthetic_results = handle_open_calls(&mut draft, open.into_values().collect(), open_calls, repairs);
         out.push(draft);
-        for (tool, wanted) in call_results.answers.remove(&at).unwrap_or_default() {
-            out.extend(tool_messages.get_mut(&tool).map(|tool_message| tool_message.take(at, &wanted, repairs)));
+        for (tool, wanted) in call_results.results.remove(&at).unwrap_or_default() {
+            out.extend(
+                tool_messages.get_mut(&tool).map(|tool_message| tool_message.take_results(at, &wanted, repairs)),
+            );
         }
         out.extend(synthetic_results);
     }
@@ -41,7 +47,7 @@ struct Call {
 ///
 /// An id may occur again in a later message. A result belongs to the nearest call before it, and to a later call only
 /// if there is none before it.
-fn calls_with_results(drafts: &[Draft], repairs: &mut Vec<Repair>) -> BTreeMap<String, Vec<Call>> {
+fn calls_with_results(drafts: &[MessageDraft], repairs: &mut Vec<Repair>) -> BTreeMap<String, Vec<Call>> {
     let mut calls: BTreeMap<String, Vec<Call>> = BTreeMap::new();
     for (at, draft) in drafts.iter().enumerate() {
         for (block, kind) in block_kinds(&draft.message) {
@@ -54,7 +60,7 @@ fn calls_with_results(drafts: &[Draft], repairs: &mut Vec<Repair>) -> BTreeMap<S
         for (block, kind) in block_kinds(&draft.message) {
             let BlockKind::ToolResult(result) = kind else { continue };
             let id = &result.tool_use_id;
-            let left_out = match calls.get_mut(id).and_then(|same| answered_call(same, at)) {
+            let left_out = match calls.get_mut(id).and_then(|calls_with_id| answered_call(calls_with_id, at)) {
                 None => Some((RepairKind::OrphanResultDropped, draft)),
                 Some(call) => {
                     let earlier = call.result.replace((at, block));
@@ -75,9 +81,9 @@ fn block_kinds(message: &Message) -> impl Iterator<Item = (usize, &BlockKind)> {
 }
 
 /// Returns the call that a result in message `at` answers.
-fn answered_call(same: &mut [Call], at: usize) -> Option<&mut Call> {
-    let before = same.partition_point(|call| call.position.0 < at);
-    same.get_mut(before.saturating_sub(1))
+fn answered_call(calls_with_id: &mut [Call], at: usize) -> Option<&mut Call> {
+    let before = calls_with_id.partition_point(|call| call.position.0 < at);
+    calls_with_id.get_mut(before.saturating_sub(1))
 }
 
 /// The results that have to follow each message with calls.
@@ -85,7 +91,7 @@ fn answered_call(same: &mut [Call], at: usize) -> Option<&mut Call> {
 struct CallResults {
     /// For each message with calls: the tool messages with results for it, and the indexes of the blocks with these
     /// results.
-    answers: BTreeMap<usize, BTreeMap<usize, BTreeSet<usize>>>,
+    results: BTreeMap<usize, BTreeMap<usize, BTreeSet<usize>>>,
     /// For each message with calls: the ids of the calls without a result, by block.
     open: BTreeMap<usize, BTreeMap<usize, String>>,
 }
@@ -93,12 +99,14 @@ struct CallResults {
 impl CallResults {
     fn of(calls: BTreeMap<String, Vec<Call>>) -> Self {
         let mut call_results = Self::default();
-        for (id, call) in calls.into_iter().flat_map(|(id, same)| same.into_iter().map(move |call| (id.clone(), call)))
+        for (id, call) in calls
+            .into_iter()
+            .flat_map(|(id, calls_with_id)| calls_with_id.into_iter().map(move |call| (id.clone(), call)))
         {
             let (at, block) = call.position;
             match call.result {
                 Some((tool, block)) => {
-                    call_results.answers.entry(at).or_default().entry(tool).or_default().insert(block);
+                    call_results.results.entry(at).or_default().entry(tool).or_default().insert(block);
                 }
                 None => {
                     call_results.open.entry(at).or_default().insert(block, id);
@@ -111,13 +119,18 @@ impl CallResults {
 
 /// Leaves the `open` calls of a message as they are, removes them, or returns a message with synthetic results for
 /// them.
-fn handle_open_calls(draft: &mut Draft, open: Vec<String>, how: OpenCalls, repairs: &mut Vec<Repair>) -> Option<Draft> {
-    if open.is_empty() || how == OpenCalls::Keep {
+fn handle_open_calls(
+    draft: &mut MessageDraft,
+    open: Vec<String>,
+    open_calls: OpenCalls,
+    repairs: &mut Vec<Repair>,
+) -> Option<MessageDraft> {
+    if open.is_empty() || open_calls == OpenCalls::Keep {
         return None;
     }
-    let kind = if how == OpenCalls::Drop { RepairKind::OpenCallDropped } else { RepairKind::OpenCallAnswered };
+    let kind = if open_calls == OpenCalls::Drop { RepairKind::OpenCallDropped } else { RepairKind::OpenCallAnswered };
     repairs.extend(open.iter().map(|id| Repair::new(draft.entry.clone(), kind, Some(id.clone()))));
-    if how == OpenCalls::Drop {
+    if open_calls == OpenCalls::Drop {
         draft
             .message
             .blocks
@@ -125,7 +138,7 @@ fn handle_open_calls(draft: &mut Draft, open: Vec<String>, how: OpenCalls, repai
         return None;
     }
     let message = Message::new(Role::Tool, open.into_iter().map(synthetic_result).collect());
-    Some(Draft::new(draft.entry.clone(), DraftKind::Answer, message))
+    Some(MessageDraft::new(draft.entry.clone(), MessageKind::SyntheticResult, message))
 }
 
 /// Returns the synthetic result of a call.
@@ -137,7 +150,7 @@ fn synthetic_result(id: String) -> Block {
 
 /// A tool message, from which results are moved to their calls.
 struct ToolMessage {
-    draft: Draft,
+    draft: MessageDraft,
     blocks: Vec<Option<Block>>,
     /// The index of the last message before this one that is not a tool message.
     preceding: Option<usize>,
@@ -145,7 +158,7 @@ struct ToolMessage {
 }
 
 /// Separates tool messages from all others. Both are returned with their indexes.
-fn separate_tool_messages(drafts: Vec<Draft>) -> (Vec<(usize, Draft)>, BTreeMap<usize, ToolMessage>) {
+fn separate_tool_messages(drafts: Vec<MessageDraft>) -> (Vec<(usize, MessageDraft)>, BTreeMap<usize, ToolMessage>) {
     let (mut other_messages, mut tool_messages) = (Vec::new(), BTreeMap::new());
     let mut preceding = None;
     for (at, mut draft) in drafts.into_iter().enumerate() {
@@ -163,20 +176,20 @@ fn separate_tool_messages(drafts: Vec<Draft>) -> (Vec<(usize, Draft)>, BTreeMap<
 impl ToolMessage {
     /// Returns a tool message with the `wanted` results for the calls in message `call`. Blocks that are not results
     /// are added to the first message that is taken.
-    fn take(&mut self, call: usize, wanted: &BTreeSet<usize>, repairs: &mut Vec<Repair>) -> Draft {
+    fn take_results(&mut self, call: usize, wanted: &BTreeSet<usize>, repairs: &mut Vec<Repair>) -> MessageDraft {
         let mut draft = self.draft.clone();
-        for (at, slot) in self.blocks.iter_mut().enumerate() {
-            let result_of = slot.as_ref().and_then(|block| match &block.kind {
+        for (at, block) in self.blocks.iter_mut().enumerate() {
+            let answered_id = block.as_ref().and_then(|block| match &block.kind {
                 BlockKind::ToolResult(result) => Some(result.tool_use_id.clone()),
                 _ => None,
             });
-            let is_included = if result_of.is_some() { wanted.contains(&at) } else { !self.is_used };
+            let is_included = if answered_id.is_some() { wanted.contains(&at) } else { !self.is_used };
             if !is_included {
                 continue;
             }
-            draft.message.blocks.extend(slot.take());
-            if result_of.is_some() && self.preceding != Some(call) {
-                repairs.push(Repair::new(draft.entry.clone(), RepairKind::ResultMoved, result_of));
+            draft.message.blocks.extend(block.take());
+            if answered_id.is_some() && self.preceding != Some(call) {
+                repairs.push(Repair::new(draft.entry.clone(), RepairKind::ResultMoved, answered_id));
             }
         }
         self.is_used = true;

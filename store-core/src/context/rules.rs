@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::{
     error::Result,
     log::{
-        Marks, Nodes,
+        EntryMarks, NodeSource,
         node::{self, Node},
     },
 };
@@ -37,10 +37,10 @@ impl Piece {
 /// The cost grows with the path after the last compaction whose interval begins at a root (CX-12).
 ///
 /// # Errors
-/// Any error of [`Nodes::node`].
-pub fn pieces(nodes: &(impl Nodes + ?Sized), leaf: &Node) -> Result<Vec<Piece>> {
+/// Any error of [`NodeSource::node`].
+pub fn pieces(nodes: &(impl NodeSource + ?Sized), leaf: &Node) -> Result<Vec<Piece>> {
     let compactions = node::visible_compactions(nodes, leaf)?;
-    let visible = visible(&compactions);
+    let visible = outermost_compactions(&compactions);
     let mut pieces = Vec::new();
     let mut next = node::ancestor(nodes, leaf, leaf.depth)?;
     while let Some(at) = next {
@@ -77,8 +77,8 @@ struct VisibleCompaction {
 }
 
 /// Returns the compactions that appear, in the order of their intervals. Of those that begin at the same entry only the
-/// newest appears, and none that lies inside another (CX-4). `compactions` has the newest first.
-fn visible(compactions: &[Node]) -> Vec<VisibleCompaction> {
+/// newest appears. A compaction that lies inside another does not appear (CX-4). `compactions` has the newest first.
+fn outermost_compactions(compactions: &[Node]) -> Vec<VisibleCompaction> {
     let mut by_start: BTreeMap<u64, VisibleCompaction> = BTreeMap::new();
     for node in compactions {
         if let Some(cover) = node.covers.as_ref().filter(|cover| cover.to > 0) {
@@ -100,7 +100,7 @@ fn visible(compactions: &[Node]) -> Vec<VisibleCompaction> {
 /// Returns the newest context size on the path of an entry since its last compaction (EN-29), for
 /// [`ThreadContext::context_size`](super::ThreadContext::context_size).
 #[must_use]
-pub fn context_size(node: &Node, marks: &Marks) -> Option<u64> {
+pub fn context_size(node: &Node, marks: &EntryMarks) -> Option<u64> {
     marks.context_size.or(node.context_size)
 }
 

@@ -44,9 +44,10 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-struct MaybeVersion<'a>(&'a Option<Version>);
+/// Displays a version, or `none`.
+struct OptionalVersion<'a>(&'a Option<Version>);
 
-impl fmt::Display for MaybeVersion<'_> {
+impl fmt::Display for OptionalVersion<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(version) => version.fmt(f),
@@ -55,6 +56,7 @@ impl fmt::Display for MaybeVersion<'_> {
     }
 }
 
+/// Displays what to do after an unknown outcome.
 struct RepeatAdvice<'a>(&'a Option<CommitKey>);
 
 impl fmt::Display for RepeatAdvice<'_> {
@@ -69,7 +71,7 @@ impl fmt::Display for RepeatAdvice<'_> {
 /// Why a store is not available. The cause decides which advice a user gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Cause {
+pub enum UnavailableCause {
     /// The server cannot be reached, is busy, or refuses the connection.
     Server,
     /// Another process has the store open, and only one process at a time may open it.
@@ -78,7 +80,7 @@ pub enum Cause {
     Other,
 }
 
-impl Cause {
+impl UnavailableCause {
     /// Returns the name in JSON documents.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -139,7 +141,7 @@ pub enum Detail {
     NotFound { what: Subject },
     #[error("{}", AlreadyExistsMessage(what, key))]
     AlreadyExists { what: Subject, key: Option<String> },
-    #[error("{what} was expected to be {}, found {}", MaybeVersion(expected), MaybeVersion(actual))]
+    #[error("{what} was expected to be {}, found {}", OptionalVersion(expected), OptionalVersion(actual))]
     Conflict { what: &'static str, expected: Option<Version>, actual: Option<Version> },
     #[error("{what} cannot go from {from} to {to}")]
     InvalidTransition { what: Subject, from: String, to: String },
@@ -160,7 +162,7 @@ pub enum Detail {
     #[error("{operation} is not supported by this store")]
     Unsupported { operation: &'static str },
     #[error("the store is not available: {reason}")]
-    Unavailable { reason: String, cause: Cause },
+    Unavailable { reason: String, cause: UnavailableCause },
     #[error("the store is closed")]
     Closed,
     #[error("the commit may or may not have been applied; {}", RepeatAdvice(key))]

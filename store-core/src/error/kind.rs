@@ -20,7 +20,7 @@ impl Outcome {
     }
 }
 
-macro_rules! kinds {
+macro_rules! error_kinds {
     ($($(#[$doc:meta])* $kind:ident = $name:literal,)*) => {
         /// The kind of an error.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -44,7 +44,7 @@ macro_rules! kinds {
     };
 }
 
-kinds! {
+error_kinds! {
     /// No store ever accepts the argument.
     Invalid = "invalid",
     /// A size or a number is above a limit.

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 
 pub(crate) use self::detail::Quoted;
 pub use self::{
-    detail::{Cause, Detail, SchemaMend, Subject},
+    detail::{Detail, SchemaMend, Subject, UnavailableCause},
     kind::{ErrorKind, Outcome},
 };
 use crate::{id::CommitKey, version::Version};
@@ -32,9 +32,9 @@ type Source = Box<dyn StdError + Send + Sync>;
 /// assert_eq!(error.outcome(), Outcome::NotApplied);
 /// assert_eq!(error.to_string(), "invalid thread id: it is empty");
 /// ```
-pub struct Error(Box<Inner>);
+pub struct Error(Box<ErrorData>);
 
-struct Inner {
+struct ErrorData {
     detail: Detail,
     part: Option<String>,
     source: Option<Source>,
@@ -44,7 +44,7 @@ impl Error {
     /// Makes the error that `detail` describes.
     #[must_use]
     pub fn new(detail: Detail) -> Self {
-        Self(Box::new(Inner { detail, part: None, source: None }))
+        Self(Box::new(ErrorData { detail, part: None, source: None }))
     }
 
     /// Adds the underlying error, which is kept as the source.
@@ -69,7 +69,7 @@ impl Error {
 
     /// Makes a `LimitExceeded` error: a size or a number is above a limit.
     #[must_use]
-    pub fn limit(limit: &'static str, max: u64, actual: u64) -> Self {
+    pub fn limit_exceeded(limit: &'static str, max: u64, actual: u64) -> Self {
         Self::new(Detail::LimitExceeded { limit, max, actual })
     }
 
@@ -117,21 +117,21 @@ impl Error {
     /// Makes an `Unavailable` error with the cause `Other`: the call was certainly not applied, for the given reason.
     #[must_use]
     pub fn unavailable(reason: impl Into<String>) -> Self {
-        Self::new(Detail::Unavailable { reason: reason.into(), cause: Cause::Other })
+        Self::new(Detail::Unavailable { reason: reason.into(), cause: UnavailableCause::Other })
     }
 
     /// Makes an `Unavailable` error: the call was not applied, because the server of the store cannot be reached, is
     /// busy, or refuses the connection.
     #[must_use]
     pub fn server_unavailable(reason: impl Into<String>) -> Self {
-        Self::new(Detail::Unavailable { reason: reason.into(), cause: Cause::Server })
+        Self::new(Detail::Unavailable { reason: reason.into(), cause: UnavailableCause::Server })
     }
 
     /// Makes an `Unavailable` error: the call was certainly not applied, because another process has the store open and
     /// only one process may.
     #[must_use]
     pub fn store_in_use(reason: impl Into<String>) -> Self {
-        Self::new(Detail::Unavailable { reason: reason.into(), cause: Cause::Held })
+        Self::new(Detail::Unavailable { reason: reason.into(), cause: UnavailableCause::Held })
     }
 
     /// Makes a `SchemaMismatch` error: there is no schema, or one that this release does not read.
@@ -204,7 +204,7 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { detail, part, source } = &*self.0;
+        let ErrorData { detail, part, source } = &*self.0;
         f.debug_struct("Error").field("detail", detail).field("part", part).field("source", source).finish()
     }
 }
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_becomes_a_document() {
+    fn an_error_is_written_as_a_json_document() {
         let error = Error::not_found("thread", "t-1").in_part("create");
         let text = serde_json::to_string(&error).unwrap();
         assert_eq!(

@@ -44,7 +44,7 @@ pub struct Followers<K = Scope>(Mutex<FollowedKeys<K>>);
 struct FollowedKeys<K> {
     signals: HashMap<K, Arc<Signal>>,
     /// When there are this many signals, those without followers are removed.
-    sweep_at: usize,
+    sweep_threshold: usize,
 }
 
 /// The state that all followers of one key share.
@@ -52,18 +52,18 @@ struct FollowedKeys<K> {
 struct Signal {
     changes: AtomicU64,
     is_ended: AtomicBool,
-    waiting: Waiters,
+    waiters: Waiters,
 }
 
 impl Signal {
     fn change(&self) {
         self.changes.fetch_add(1, Ordering::SeqCst);
-        self.waiting.wake(|_| true);
+        self.waiters.wake(|_| true);
     }
 
     fn end(&self) {
         self.is_ended.store(true, Ordering::SeqCst);
-        self.waiting.wake(|_| true);
+        self.waiters.wake(|_| true);
     }
 }
 
@@ -75,13 +75,13 @@ impl<K: Hash + Eq + Clone> Followers<K> {
     /// Returns a follower of `key`. It is told of changes from now on, until it is ended.
     #[must_use]
     pub fn follow(&self, key: &K) -> ChangeFollower {
-        let FollowedKeys { signals, sweep_at } = &mut *self.followed();
-        if signals.len() >= *sweep_at {
+        let FollowedKeys { signals, sweep_threshold } = &mut *self.followed();
+        if signals.len() >= *sweep_threshold {
             signals.retain(|_, signal| Arc::strong_count(signal) > 1);
-            *sweep_at = 2 * signals.len() + 16;
+            *sweep_threshold = 2 * signals.len() + 16;
         }
         let signal = Arc::clone(signals.entry(key.clone()).or_default());
-        ChangeFollower { seen: signal.changes.load(Ordering::SeqCst), signal }
+        ChangeFollower { seen_changes: signal.changes.load(Ordering::SeqCst), signal }
     }
 
     /// Tells the followers of these keys that there was a change.
@@ -102,10 +102,10 @@ impl<K: Hash + Eq + Clone> Followers<K> {
         self.followed().signals.values().for_each(|signal| signal.change());
     }
 
-    /// Ends the followers of those keys for which `is_meant` returns true.
-    pub fn end(&self, is_meant: impl Fn(&K) -> bool) {
+    /// Ends the followers of those keys for which `should_end` returns true.
+    pub fn end(&self, should_end: impl Fn(&K) -> bool) {
         self.followed().signals.retain(|key, signal| {
-            let is_ended = is_meant(key);
+            let is_ended = should_end(key);
             if is_ended {
                 signal.end();
             }
@@ -116,7 +116,7 @@ impl<K: Hash + Eq + Clone> Followers<K> {
 
 impl<K> Default for Followers<K> {
     fn default() -> Self {
-        Self(Mutex::new(FollowedKeys { signals: HashMap::new(), sweep_at: 0 }))
+        Self(Mutex::new(FollowedKeys { signals: HashMap::new(), sweep_threshold: 0 }))
     }
 }
 
@@ -131,7 +131,7 @@ impl<K> fmt::Debug for Followers<K> {
 #[derive(Debug)]
 pub struct ChangeFollower {
     signal: Arc<Signal>,
-    seen: u64,
+    seen_changes: u64,
 }
 
 impl ChangeFollower {
@@ -140,23 +140,23 @@ impl ChangeFollower {
     /// # Errors
     /// `Closed` once the follower has been ended.
     pub async fn next(&mut self) -> Result<()> {
-        let waiter = self.signal.waiting.register(Timestamp::MAX);
+        let waiter = self.signal.waiters.register(Timestamp::MAX);
         loop {
             if self.signal.is_ended.load(Ordering::SeqCst) {
                 return Err(Error::closed());
             }
             let changes = self.signal.changes.load(Ordering::SeqCst);
-            if std::mem::replace(&mut self.seen, changes) != changes {
+            if std::mem::replace(&mut self.seen_changes, changes) != changes {
                 return Ok(());
             }
             waiter.next_wake_up().await;
         }
     }
 
-    /// Marks all changes so far as seen. This is called directly before events are read: changes during the read are
-    /// then not missed.
+    /// Marks all changes so far as seen. This is called directly before events are read, so that a change during the
+    /// read is noticed afterwards.
     fn mark_seen(&mut self) {
-        self.seen = self.signal.changes.load(Ordering::SeqCst);
+        self.seen_changes = self.signal.changes.load(Ordering::SeqCst);
     }
 }
 
@@ -184,8 +184,8 @@ pub trait EventSource: Send + 'static {
 /// Returns a stream of the events of a source after a sequence number: first those that are stored, then new ones.
 ///
 /// The stream ends after an error.
-pub fn stream(source: impl EventSource, after: u64, changes: ChangeFollower) -> EventStream {
-    let state = StreamState { source, after, found: VecDeque::new(), changes };
+pub fn event_stream(source: impl EventSource, after: u64, changes: ChangeFollower) -> EventStream {
+    let state = StreamState { source, after, unread: VecDeque::new(), changes };
     Box::pin(stream::unfold(Some(state), async |state| {
         let mut state = state?;
         match state.next().await {
@@ -200,22 +200,23 @@ struct StreamState<S> {
     source: S,
     /// The sequence number of the last event that was read from the source.
     after: u64,
-    found: VecDeque<Event>,
+    /// Events that were read from the source and not returned yet.
+    unread: VecDeque<Event>,
     changes: ChangeFollower,
 }
 
 impl<S: EventSource> StreamState<S> {
     async fn next(&mut self) -> Result<Event> {
         loop {
-            if let Some(event) = self.found.pop_front() {
+            if let Some(event) = self.unread.pop_front() {
                 return Ok(event);
             }
             self.changes.mark_seen();
-            let (last, found) = self.source.read_next(self.after).await?;
+            let (last, unread) = self.source.read_next(self.after).await?;
             if last == self.after {
                 self.source.wait(&mut self.changes).await?;
             }
-            (self.after, self.found) = (last, found);
+            (self.after, self.unread) = (last, unread);
         }
     }
 }

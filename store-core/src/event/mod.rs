@@ -6,17 +6,17 @@ mod record;
 mod rules;
 mod store;
 
-pub(crate) use self::rules::{check_shape, digest};
+pub(crate) use self::rules::{check_request, drafts_digest};
 pub use self::{
-    follow::{ChangeFollower, EventSource, Followers, stream},
-    query::{EventFilter, EventQuery, ScopeInfo, Start, Subscribe, TrimBefore, TrimRequest, Trimmed},
+    follow::{ChangeFollower, EventSource, Followers, event_stream},
+    query::{EventFilter, EventQuery, ScopeInfo, Subscribe, SubscriptionStart, TrimBefore, TrimRequest, Trimmed},
     record::{
         AppendEvents, AppendedEvents, Event, EventCursors, EventKeyRecord, EventRef, EventVisibility, NewEvent, Scope,
         ScopeState, StoredEvent,
     },
     rules::{
-        AppendOptions, EventChange, EventPlan, EventView, append, check_cursor, cursor_after, event_with_cursors,
-        fenced_thread, is_remembered, seq_of_cursor, start_seq, trim_up_to,
+        AppendOptions, EventDecision, EventPlan, EventView, append, check_cursor, cursor_after, event_with_cursors,
+        fenced_thread, last_trimmed_seq, must_keep_event_key, seq_of_cursor, start_seq,
     },
     store::{EventReader, EventRetention, EventStore, EventStream, EventSubscriber, EventWriter, Subscription},
 };

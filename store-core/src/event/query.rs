@@ -41,8 +41,8 @@ impl EventFilter {
     }
 }
 
-/// A list of the events of a scope, in the order of their numbers. The cursor of any event of the scope continues it
-/// (EV-10).
+/// A query for the events of a scope, in the order of their numbers. The cursor of any event of the scope can continue
+/// the list (EV-10).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventQuery {
@@ -109,7 +109,7 @@ impl ScopeInfo {
 
 /// The position at which a subscription begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Start {
+pub enum SubscriptionStart {
     /// With the first event that is stored.
     First,
     /// After this event.
@@ -125,7 +125,7 @@ pub struct Subscribe {
     /// The scope.
     pub scope: Scope,
     /// The position at which the subscription begins.
-    pub start: Start,
+    pub start: SubscriptionStart,
     /// Which events to deliver.
     pub filter: EventFilter,
 }
@@ -133,7 +133,7 @@ pub struct Subscribe {
 impl Subscribe {
     /// Requests all events of `scope` from `start` on.
     #[must_use]
-    pub fn new(scope: Scope, start: Start) -> Self {
+    pub fn new(scope: Scope, start: SubscriptionStart) -> Self {
         Self { scope, start, filter: EventFilter::default() }
     }
 
@@ -145,7 +145,7 @@ impl Subscribe {
     }
 }
 
-/// Up to where a trim removes events.
+/// Which events of a scope a trim removes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TrimBefore {
     /// Trims the event that the cursor belongs to, and all older events. The cursor stays valid.
@@ -160,14 +160,14 @@ pub enum TrimBefore {
 pub struct TrimRequest {
     /// The scope.
     pub scope: Scope,
-    /// Up to where events are removed.
+    /// Which events are removed.
     pub before: TrimBefore,
     /// Whether to report the number of events without removing them.
     pub dry_run: bool,
 }
 
 impl TrimRequest {
-    /// Requests the removal of the oldest events, up to `before`.
+    /// Requests the removal of the oldest events, as `before` selects them.
     #[must_use]
     pub const fn new(scope: Scope, before: TrimBefore) -> Self {
         Self { scope, before, dry_run: false }

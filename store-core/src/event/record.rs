@@ -95,7 +95,7 @@ pub struct Event {
     pub visibility: EventVisibility,
     /// The writer that the event comes from.
     pub origin: Option<WriterId>,
-    /// The id of what caused the event.
+    /// The id of the cause of the event.
     pub causation_id: Option<CausationId>,
     /// The id that related events have in common.
     pub correlation_id: Option<CorrelationId>,
@@ -205,7 +205,7 @@ pub struct NewEvent {
     pub visibility: EventVisibility,
     /// The writer that the event comes from.
     pub origin: Option<WriterId>,
-    /// The id of what caused the event.
+    /// The id of the cause of the event.
     pub causation_id: Option<CausationId>,
     /// The id that related events have in common.
     pub correlation_id: Option<CorrelationId>,
@@ -329,7 +329,7 @@ record!(ScopeState { count: def, floor: def, last_time: opt });
 impl ScopeState {
     /// Returns the state after everything up to `floor` was trimmed.
     #[must_use]
-    pub fn trimmed(self, floor: u64) -> Self {
+    pub fn after_trim(self, floor: u64) -> Self {
         Self { floor: self.floor.max(floor), ..self }
     }
 }
@@ -384,8 +384,8 @@ mod tests {
     #[test]
     fn a_stored_event_reference_has_no_cursors() {
         let cursors = EventCursors { thread: Some(Cursor::from_text("c")), ..EventCursors::default() };
-        let sealed = EventRef { id: "e".parse().unwrap(), cursors, extra: Extra::default() };
-        assert_eq!(sealed.without_cursors(), EventRef { cursors: EventCursors::default(), ..sealed });
+        let reference = EventRef { id: "e".parse().unwrap(), cursors, extra: Extra::default() };
+        assert_eq!(reference.without_cursors(), EventRef { cursors: EventCursors::default(), ..reference });
     }
 
     #[test]

@@ -3,24 +3,24 @@
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use super::{
-    AppendEvents, AppendedEvents, Event, EventCursors, EventKeyRecord, NewEvent, Scope, ScopeState, Start, StoredEvent,
-    TrimBefore,
+    AppendEvents, AppendedEvents, Event, EventCursors, EventKeyRecord, NewEvent, Scope, ScopeState, StoredEvent,
+    SubscriptionStart, TrimBefore,
 };
 use crate::{
-    codec::{Codec, Extra, ObjectWriter, sha256},
+    codec::{Codec, Extra, ObjectWriter, sha256_hex},
     commit::DecisionContext,
     error::{Detail, Error, Result},
     id::{EventId, EventKey, RunId, TenantId, ThreadId, WriterId},
     limits::{Limits, check_limit, length},
     mailbox::{self, MailboxView},
     page::{Cursor, CursorKey, CursorScope, Position},
-    thread::IdRecord,
+    thread::ThreadIdRecord,
     time::Timestamp,
     version::{Expect, Version},
 };
 
 /// The minimum time for which the key of an append is remembered (EV-5).
-const REMEMBERED_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+const EVENT_KEY_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The stored data from which an append of events is decided.
 pub trait EventView {
@@ -53,7 +53,7 @@ pub struct AppendOptions<'a> {
     pub at: Option<Timestamp>,
     /// The record of the id of the thread whose claim the fence names (CM-44). Absent in a commit, which checks its own
     /// fence.
-    pub id: Option<&'a mut IdRecord>,
+    pub id: Option<&'a mut ThreadIdRecord>,
     /// The mailbox in the same store, if the append names a claim.
     pub claims: Option<&'a dyn MailboxView>,
 }
@@ -78,7 +78,7 @@ pub struct EventPlan {
 
 /// The decision about an append: what a store has to write, and the answer that the caller gets after that.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EventChange {
+pub struct EventDecision {
     /// What to write; none if the append repeats an earlier one.
     pub plan: Option<EventPlan>,
     /// The answer to the caller.
@@ -86,7 +86,7 @@ pub struct EventChange {
 }
 
 /// Refuses a request that no store can accept (EV-2, EV-7, EV-8).
-pub(crate) fn check_shape(request: &AppendEvents, limits: &Limits) -> Result<()> {
+pub(crate) fn check_request(request: &AppendEvents, limits: &Limits) -> Result<()> {
     if request.drafts.is_empty() {
         return Err(Error::invalid("events", "there are none in the call"));
     }
@@ -125,18 +125,18 @@ fn check_draft(draft: &NewEvent, limits: &Limits) -> Result<()> {
 pub fn append(
     view: &(impl EventView + ?Sized),
     request: &AppendEvents,
-    setting: DecisionContext<'_>,
+    decision_context: DecisionContext<'_>,
     options: AppendOptions<'_>,
-) -> Result<EventChange> {
-    check_shape(request, setting.limits)?;
+) -> Result<EventDecision> {
+    check_request(request, decision_context.limits)?;
     if let Some(answer) = answer_of_repeat(view, request)? {
-        return Ok(EventChange { plan: None, answer });
+        return Ok(EventDecision { plan: None, answer });
     }
     if let (Some(claims), Some(fence), Some(thread)) = (options.claims, &request.fence, fenced_thread(request)?) {
         mailbox::check_claim(claims, &thread, fence)?;
     }
     if let Some(id) = options.id {
-        id.check_fence(request.fence.as_ref())?;
+        id.check_and_record_claim(request.fence.as_ref())?;
     }
     let mut scopes = BTreeMap::new();
     for scope in request.drafts.iter().flat_map(|draft| &draft.scopes) {
@@ -149,11 +149,11 @@ pub fn append(
         check_expected_count(*expected, actual)?;
     }
     // The time of a scope never goes back.
-    let now = scopes.values().filter_map(|state| state.last_time).fold(setting.now, Ord::max);
+    let now = scopes.values().filter_map(|state| state.last_time).fold(decision_context.now, Ord::max);
     let at = options.at.unwrap_or(now);
     let mut plan = EventPlan::default();
     for draft in &request.drafts {
-        let id = EventId::new(setting.ids.next_id())?;
+        let id = EventId::new(decision_context.ids.next_id())?;
         plan.events.push(number_event(draft, id, at, &mut scopes));
     }
     for state in scopes.values_mut() {
@@ -163,10 +163,10 @@ pub fn append(
     let events: Vec<Event> = plan.events.iter().map(|stored| event_with_cursors(stored, view.sealer())).collect();
     plan.key = request.writer.clone().zip(request.key.clone()).map(|(writer, key)| {
         let events = events.iter().map(|event| event.id.clone()).collect();
-        let digest = digest(request);
+        let digest = drafts_digest(request);
         (writer, key, EventKeyRecord { digest, events, created_at: now, extra: Extra::default() })
     });
-    Ok(EventChange { plan: Some(plan), answer: AppendedEvents::new(events, false) })
+    Ok(EventDecision { plan: Some(plan), answer: AppendedEvents::new(events, false) })
 }
 
 fn check_expected_count(expected: u64, actual: u64) -> Result<()> {
@@ -181,7 +181,7 @@ fn check_expected_count(expected: u64, actual: u64) -> Result<()> {
 fn answer_of_repeat(view: &(impl EventView + ?Sized), request: &AppendEvents) -> Result<Option<AppendedEvents>> {
     let (Some(writer), Some(key)) = (&request.writer, &request.key) else { return Ok(None) };
     let Some(record) = view.event_key(writer, key)? else { return Ok(None) };
-    if record.digest != digest(request) {
+    if record.digest != drafts_digest(request) {
         return Err(Error::new(Detail::IdempotencyMismatch { key: key.to_string() }));
     }
     let mut events = Vec::new();
@@ -192,7 +192,7 @@ fn answer_of_repeat(view: &(impl EventView + ?Sized), request: &AppendEvents) ->
 }
 
 /// Returns the digest of the drafts. It covers everything except the order of their scopes (EV-6).
-pub(crate) fn digest(request: &AppendEvents) -> String {
+pub(crate) fn drafts_digest(request: &AppendEvents) -> String {
     let mut text = String::new();
     for draft in &request.drafts {
         let (thread, run) = thread_and_run(draft);
@@ -209,7 +209,7 @@ pub(crate) fn digest(request: &AppendEvents) -> String {
             .field("schema_version", &draft.schema_version);
         object.close();
     }
-    format!("1:{}", sha256(&text))
+    format!("1:{}", sha256_hex(&text))
 }
 
 fn thread_and_run(draft: &NewEvent) -> (Option<ThreadId>, Option<RunId>) {
@@ -256,16 +256,16 @@ fn number_event(draft: &NewEvent, id: EventId, at: Timestamp, scopes: &mut BTree
 pub fn event_with_cursors(stored: &StoredEvent, sealer: (&TenantId, &CursorKey)) -> Event {
     let mut event = stored.event.clone();
     for (scope, seq) in stored.scope_numbers() {
-        let sealed = Some(cursor_after(&scope, seq, sealer));
+        let cursor = Some(cursor_after(&scope, seq, sealer));
         match scope {
-            Scope::Thread(_) => event.cursors.thread = sealed,
-            Scope::Run(_) => event.cursors.run = sealed,
+            Scope::Thread(_) => event.cursors.thread = cursor,
+            Scope::Run(_) => event.cursors.run = cursor,
         }
     }
     event
 }
 
-/// Returns what a cursor of the list of the scope's events belongs to.
+/// Returns the list to which the cursors of a scope's events belong.
 fn cursor_scope(scope: &Scope, tenant: &TenantId) -> CursorScope {
     CursorScope::new(tenant, "events", &scope.encode())
 }
@@ -273,8 +273,8 @@ fn cursor_scope(scope: &Scope, tenant: &TenantId) -> CursorScope {
 /// Returns the cursor after the event with this sequence number.
 #[must_use]
 pub fn cursor_after(scope: &Scope, seq: u64, sealer: (&TenantId, &CursorKey)) -> Cursor {
-    let (tenant, cursors) = sealer;
-    Position::new(seq, "").seal(cursors, &cursor_scope(scope, tenant))
+    let (tenant, cursor_key) = sealer;
+    Position::new(seq, "").to_cursor(cursor_key, &cursor_scope(scope, tenant))
 }
 
 /// Returns the sequence number of the event after which reading continues with the cursor `at`, or none without a
@@ -283,11 +283,11 @@ pub fn cursor_after(scope: &Scope, seq: u64, sealer: (&TenantId, &CursorKey)) ->
 /// # Errors
 /// `InvalidCursor` if the cursor belongs to another list.
 pub fn seq_of_cursor(scope: &Scope, at: Option<&Cursor>, sealer: (&TenantId, &CursorKey)) -> Result<Option<u64>> {
-    let (tenant, cursors) = sealer;
-    Ok(Position::open(cursors, &cursor_scope(scope, tenant), at)?.map(|position| position.rank))
+    let (tenant, cursor_key) = sealer;
+    Ok(Position::from_cursor(cursor_key, &cursor_scope(scope, tenant), at)?.map(|position| position.rank))
 }
 
-/// Refuses a position below the floor of a scope (EV-24), and one after its last event.
+/// Refuses a position if events after it were trimmed (EV-24), and a position after the last event of the scope.
 ///
 /// A cursor after the last event can only come from a deleted tenant whose name is used again.
 ///
@@ -304,11 +304,16 @@ pub fn check_cursor(state: &ScopeState, after: u64) -> Result<()> {
 ///
 /// # Errors
 /// `InvalidCursor` and `CursorExpired` for a cursor that is not valid.
-pub fn start_seq(state: &ScopeState, scope: &Scope, start: &Start, sealer: (&TenantId, &CursorKey)) -> Result<u64> {
+pub fn start_seq(
+    state: &ScopeState,
+    scope: &Scope,
+    start: &SubscriptionStart,
+    sealer: (&TenantId, &CursorKey),
+) -> Result<u64> {
     match start {
-        Start::First => Ok(state.floor),
-        Start::Now => Ok(state.count),
-        Start::After(cursor) => {
+        SubscriptionStart::First => Ok(state.floor),
+        SubscriptionStart::Now => Ok(state.count),
+        SubscriptionStart::After(cursor) => {
             let after = seq_of_cursor(scope, Some(cursor), sealer)?.unwrap_or_default();
             check_cursor(state, after).map(|()| after)
         }
@@ -320,7 +325,7 @@ pub fn start_seq(state: &ScopeState, scope: &Scope, start: &Start, sealer: (&Ten
 ///
 /// # Errors
 /// `InvalidCursor` if the cursor belongs to another list; any error of `events`.
-pub fn trim_up_to(
+pub fn last_trimmed_seq(
     state: &ScopeState,
     scope: &Scope,
     before: &TrimBefore,
@@ -364,26 +369,26 @@ pub fn fenced_thread(request: &AppendEvents) -> Result<Option<ThreadId>> {
 /// Returns whether the record of a key must still be kept: while one of its events exists, and for at least 30 days
 /// (EV-5).
 #[must_use]
-pub fn is_remembered(record: &EventKeyRecord, has_event: bool, now: Timestamp) -> bool {
-    has_event || record.created_at >= now.saturating_sub(REMEMBERED_FOR)
+pub fn must_keep_event_key(record: &EventKeyRecord, has_event: bool, now: Timestamp) -> bool {
+    has_event || record.created_at >= now.saturating_sub(EVENT_KEY_RETENTION)
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::{REMEMBERED_FOR, is_remembered};
+    use super::{EVENT_KEY_RETENTION, must_keep_event_key};
     use crate::{Timestamp, codec::Extra, event::EventKeyRecord};
 
     #[test]
     fn an_event_key_is_remembered_for_thirty_days_ev_5() {
         let at = |millis| Timestamp::from_millis(millis).unwrap();
-        assert_eq!(REMEMBERED_FOR, Duration::from_hours(30 * 24));
-        let now = at(100).saturating_add(REMEMBERED_FOR);
+        assert_eq!(EVENT_KEY_RETENTION, Duration::from_hours(30 * 24));
+        let now = at(100).saturating_add(EVENT_KEY_RETENTION);
         let remembered = |created_at, has_event| {
             let record =
                 EventKeyRecord { digest: String::new(), events: Vec::new(), created_at, extra: Extra::default() };
-            is_remembered(&record, has_event, now)
+            must_keep_event_key(&record, has_event, now)
         };
         assert!(remembered(at(100), false) && !remembered(at(99), false) && remembered(at(99), true));
     }

@@ -47,8 +47,8 @@ pub trait EventReader: Send + Sync {
     /// With a filter too, reading all pages returns every matching event exactly once (EV-11).
     ///
     /// # Errors
-    /// `Invalid` for a limit out of range; `InvalidCursor` for a cursor of another scope; `CursorExpired` for a cursor
-    /// below the floor (EV-24).
+    /// `Invalid` for a limit out of range; `InvalidCursor` for a cursor of another scope; `CursorExpired` if events
+    /// after the cursor were trimmed (EV-24).
     async fn list_events(&self, query: EventQuery) -> Result<Page<Event>>;
 
     /// Returns the number of events that are in the scope now and pass the filter (EV-12).

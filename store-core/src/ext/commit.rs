@@ -181,12 +181,12 @@ impl Fork {
     /// entry. Later entries get their parents as usual (EN-3).
     fn into_entries(self) -> Vec<NewEntry> {
         let Self { parent, mut entries } = self;
-        let mut is_rooted = false;
+        let mut is_parent_set = false;
         for entry in &mut entries {
-            if is_rooted {
+            if is_parent_set {
                 break;
             }
-            is_rooted = !entry.is_side();
+            is_parent_set = !entry.is_side();
             if entry.parent == ParentRef::Head {
                 entry.parent = parent.clone();
             }
@@ -241,15 +241,15 @@ mod tests {
     use crate::log::{Message, NewBody, NewEntry, ParentRef, UsageRecord};
     use crate::{EntryId, TokenCounts};
 
-    fn message() -> NewEntry {
+    fn message_entry() -> NewEntry {
         NewEntry::new(Message::user("x"))
     }
 
-    fn usage() -> NewEntry {
+    fn usage_entry() -> NewEntry {
         NewEntry::new(UsageRecord { spent: Some(TokenCounts::new(1, 1)), ..UsageRecord::default() })
     }
 
-    fn check(entries: Vec<NewEntry>, parents: &str) {
+    fn expect_parents(entries: Vec<NewEntry>, parents: &str) {
         let entries = Fork::below(EntryId::new("p").unwrap()).entries(entries).into_entries();
         let found = entries.iter().map(|entry| &entry.parent).map(|parent| match parent {
             ParentRef::Head => "head",
@@ -262,12 +262,12 @@ mod tests {
     #[test]
     fn entries_of_a_fork_are_placed_below_its_parent() {
         let other = EntryId::new("q").unwrap();
-        check(vec![], "");
-        check(vec![message()], "p");
-        check(vec![message(), message(), usage()], "p head head");
-        check(vec![usage(), message(), message()], "p p head");
-        check(vec![message().below(other.clone()), message()], "q head");
-        check(vec![usage().below(other), message()], "q p");
+        expect_parents(vec![], "");
+        expect_parents(vec![message_entry()], "p");
+        expect_parents(vec![message_entry(), message_entry(), usage_entry()], "p head head");
+        expect_parents(vec![usage_entry(), message_entry(), message_entry()], "p p head");
+        expect_parents(vec![message_entry().below(other.clone()), message_entry()], "q head");
+        expect_parents(vec![usage_entry().below(other), message_entry()], "q p");
     }
 
     #[test]

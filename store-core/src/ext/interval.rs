@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    context::{ContextMessage, Split},
+    context::{ContextMessage, ContextSplit},
     error::{Error, Result},
     id::{EntryId, ThreadId},
     log::{Body, Entry, EntryQuery, Interval, LogReader},
@@ -14,10 +14,10 @@ use crate::{
 ///
 /// It includes entries in between that are not messages of their own, for example those that were merged into an
 /// earlier message.
-pub(super) async fn load_interval<R: LogReader + ?Sized>(
+pub(super) async fn load_compaction_interval<R: LogReader + ?Sized>(
     reader: &R,
     thread: &ThreadId,
-    split: &Split<'_>,
+    split: &ContextSplit<'_>,
 ) -> Result<Option<Interval>> {
     let (Some(older), Some(kept)) = (split.older.first(), split.kept.first()) else { return Ok(None) };
     let before_kept = first_entry_of(reader, thread, kept).await?.and_then(|entry| entry.parent.clone());

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::{EntryStream, LeafComparison, compare, interval};
 use crate::{
-    context::Split,
+    context::ContextSplit,
     error::Result,
     id::{EntryId, ThreadId},
     log::{EntryQuery, Interval, LogReader},
@@ -51,8 +51,8 @@ pub trait LogReaderExt: LogReader {
     ///
     /// # Errors
     /// `NotFound` if an entry of the context does not belong to this thread.
-    async fn load_interval(&self, thread: &ThreadId, split: &Split<'_>) -> Result<Option<Interval>> {
-        interval::load_interval(self, thread, split).await
+    async fn load_compaction_interval(&self, thread: &ThreadId, split: &ContextSplit<'_>) -> Result<Option<Interval>> {
+        interval::load_compaction_interval(self, thread, split).await
     }
 }
 

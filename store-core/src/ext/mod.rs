@@ -11,7 +11,7 @@ pub use self::{
     commit::{CommitCoordinatorExt, Fork, Guard, NewCheckpoint},
     compare::LeafComparison,
     log::LogReaderExt,
-    pending::{DeliverOrQueue, PendingStoreExt, Routed},
+    pending::{DeliverOrQueue, DeliveredOrQueued, PendingStoreExt},
     stream::EntryStream,
 };
 

@@ -8,21 +8,21 @@ use crate::{
     error::{Error, ErrorKind, Outcome, Result},
     id::ThreadId,
     limits::Limits,
-    live::{DeliverLive, LIVE_DEADLINE, LiveChannel, LiveCommand, LiveDelivery, LiveInput, LiveTarget},
-    pending::{AppendPending, Appended, Boundary, Delivery, NewInput, PendingStore, check},
+    live::{DEFAULT_LIVE_DEADLINE, DeliverLive, LiveChannel, LiveCommand, LiveDelivery, LiveInput, LiveTarget},
+    pending::{AppendPending, AppendedInputs, Boundary, Delivery, NewInput, PendingStore, check_append},
 };
 
 /// Deliveries of input that take several calls.
 ///
 /// ```
-/// use store_core::{DeliverOrQueue, Dispatch, LiveInput, LiveTarget, PendingStoreExt, Routed, TenantStores};
+/// use store_core::{DeliverOrQueue, Dispatch, LiveInput, LiveTarget, PendingStoreExt, DeliveredOrQueued, TenantStores};
 ///
 /// /// Sends a message to a thread: to the running attempt if `dispatch` shows one, or else to the queue.
 /// async fn say(stores: &TenantStores, dispatch: &Dispatch, input: LiveInput) -> store_core::Result<bool> {
 ///     let Some(pending) = &stores.pending else { return Ok(false) };
-///     let request = DeliverOrQueue::new(dispatch.thread.clone(), [input]).to(LiveTarget::of(dispatch));
+///     let request = DeliverOrQueue::new(dispatch.thread.clone(), [input]).with_target(LiveTarget::of(dispatch));
 ///     let routed = pending.deliver_or_queue(stores.live(), request).await?;
-///     Ok(matches!(routed, Routed::Delivered))
+///     Ok(matches!(routed, DeliveredOrQueued::Delivered))
 /// }
 /// ```
 #[async_trait]
@@ -46,7 +46,11 @@ pub trait PendingStoreExt: PendingStore {
     /// Those of [`append_pending`](PendingStore::append_pending). Errors that can be found without reading the thread
     /// are returned even if the messages would be delivered live. `Invalid` for a target on another thread. After an
     /// `Unknown` outcome, repeat the call: `AlreadyConsumed` then means that the messages had arrived.
-    async fn deliver_or_queue(&self, live: Option<&dyn LiveChannel>, request: DeliverOrQueue) -> Result<Routed> {
+    async fn deliver_or_queue(
+        &self,
+        live: Option<&dyn LiveChannel>,
+        request: DeliverOrQueue,
+    ) -> Result<DeliveredOrQueued> {
         let DeliverOrQueue { thread, inputs, target, deadline, delivery } = request;
         if target.as_ref().is_some_and(|target| target.thread != thread) {
             return Err(Error::invalid("target", "it belongs to another thread"));
@@ -55,12 +59,12 @@ pub trait PendingStoreExt: PendingStore {
             NewInput::message(input.message.clone()).with_id(input.id.clone()).with_delivery(delivery.clone())
         };
         let append = AppendPending::new(thread, inputs.iter().map(queued));
-        check(&append, &Limits::default())?;
+        check_append(&append, &Limits::default())?;
         let mut may_have_arrived = false;
         if let (Some(live), Some(target)) = (live, target) {
             let command = DeliverLive::new(target, LiveCommand::Input(inputs)).within(deadline);
             may_have_arrived = match live.deliver(command).await {
-                Ok(LiveDelivery::Delivered) => return Ok(Routed::Delivered),
+                Ok(LiveDelivery::Delivered) => return Ok(DeliveredOrQueued::Delivered),
                 Ok(LiveDelivery::NoReceiver) => false,
                 Ok(LiveDelivery::Unknown) => true,
                 Err(error) => error.outcome() == Outcome::Unknown,
@@ -68,8 +72,10 @@ pub trait PendingStoreExt: PendingStore {
         }
         match self.append_pending(append).await {
             // The receiver accepted and committed the messages; only its answer came too late.
-            Err(error) if may_have_arrived && error.kind() == ErrorKind::AlreadyConsumed => Ok(Routed::Delivered),
-            appended => appended.map(Routed::Queued),
+            Err(error) if may_have_arrived && error.kind() == ErrorKind::AlreadyConsumed => {
+                Ok(DeliveredOrQueued::Delivered)
+            }
+            appended => appended.map(DeliveredOrQueued::Queued),
         }
     }
 }
@@ -97,13 +103,13 @@ impl DeliverOrQueue {
     #[must_use]
     pub fn new(thread: ThreadId, inputs: impl IntoIterator<Item = LiveInput>) -> Self {
         let delivery = Delivery::at(Boundary::NextStep);
-        Self { thread, inputs: inputs.into_iter().collect(), target: None, deadline: LIVE_DEADLINE, delivery }
+        Self { thread, inputs: inputs.into_iter().collect(), target: None, deadline: DEFAULT_LIVE_DEADLINE, delivery }
     }
 
     /// Sets the attempt to which the messages are delivered if it accepts them within the deadline, by default five
     /// seconds.
     #[must_use]
-    pub fn to(mut self, target: impl Into<Option<LiveTarget>>) -> Self {
+    pub fn with_target(mut self, target: impl Into<Option<LiveTarget>>) -> Self {
         self.target = target.into();
         self
     }
@@ -126,9 +132,9 @@ impl DeliverOrQueue {
 /// Whether messages were delivered or queued.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "delivered messages are not stored, queued ones wait for a run"]
-pub enum Routed {
+pub enum DeliveredOrQueued {
     /// The running attempt accepted the messages.
     Delivered,
     /// The messages are in the queue.
-    Queued(Appended),
+    Queued(AppendedInputs),
 }

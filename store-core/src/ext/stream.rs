@@ -30,14 +30,14 @@ pub struct EntryStream<'a, R: ?Sized> {
     pages: PageState<'a>,
 }
 
-type Loading<'a> = Pin<Box<dyn Future<Output = Result<Page<Arc<Entry>>>> + Send + 'a>>;
+type PageFuture<'a> = Pin<Box<dyn Future<Output = Result<Page<Arc<Entry>>>> + Send + 'a>>;
 
 /// The state of reading the next page.
 enum PageState<'a> {
     /// The query has the cursor of the next page.
     Next,
     /// The page is being read.
-    Loading(Loading<'a>),
+    Loading(PageFuture<'a>),
     /// There is no further page.
     End,
 }
@@ -47,7 +47,7 @@ impl<'a, R: LogReader + ?Sized> EntryStream<'a, R> {
         Self { reader, thread, query, items: Vec::new().into_iter(), pages: PageState::Next }
     }
 
-    fn load(&self) -> PageState<'a> {
+    fn start_loading(&self) -> PageState<'a> {
         let (reader, thread, query) = (self.reader, self.thread.clone(), self.query.clone());
         PageState::Loading(Box::pin(async move { reader.list_entries(&thread, query).await }))
     }
@@ -75,7 +75,7 @@ impl<R: LogReader + ?Sized> Stream for EntryStream<'_, R> {
                 return Poll::Ready(Some(Ok(entry)));
             }
             match &mut this.pages {
-                PageState::Next => this.pages = this.load(),
+                PageState::Next => this.pages = this.start_loading(),
                 PageState::Loading(page) => match ready!(page.as_mut().poll(cx)) {
                     Ok(page) => this.take_page(page),
                     Err(error) => {

@@ -6,7 +6,7 @@ mod rules;
 mod store;
 
 pub use self::{
-    record::{Finding, FindingKind, Inspection, Repairable},
-    rules::{Checked, ThreadRecords, check_thread},
+    record::{Finding, FindingKind, Inspection, RepairStatus},
+    rules::{ThreadCheckResult, ThreadRecords, check_thread},
     store::Inspector,
 };

@@ -39,14 +39,14 @@ pub struct Finding {
     /// What was found, and what should be there.
     pub detail: String,
     /// Whether a repair of the store can undo the damage, has undone it, or cannot.
-    pub repair: Repairable,
+    pub repair: RepairStatus,
 }
 
 impl Finding {
     /// Makes a finding at `place`.
     #[must_use]
     pub fn new(kind: FindingKind, place: impl Into<String>, detail: impl Into<String>) -> Self {
-        let repair = kind.repairable();
+        let repair = kind.initial_repair_status();
         Self { kind, tenant: None, thread: None, place: place.into(), detail: detail.into(), repair }
     }
 
@@ -62,7 +62,7 @@ impl Finding {
 /// What can be done about a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Repairable {
+pub enum RepairStatus {
     /// A repair rebuilds the record from sound records.
     CanBeRebuilt,
     /// A repair rebuilt the record.
@@ -106,24 +106,24 @@ pub enum FindingKind {
 }
 
 impl FindingKind {
-    const fn repairable(self) -> Repairable {
+    const fn initial_repair_status(self) -> RepairStatus {
         match self {
-            Self::WrongHead | Self::WrongSum | Self::StaleIndex | Self::TornTail => Repairable::CanBeRebuilt,
-            Self::OrphanFile => Repairable::LeftAlone,
-            _ => Repairable::NeedsBackup,
+            Self::WrongHead | Self::WrongSum | Self::StaleIndex | Self::TornTail => RepairStatus::CanBeRebuilt,
+            Self::OrphanFile => RepairStatus::LeftAlone,
+            _ => RepairStatus::NeedsBackup,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Finding, FindingKind, Repairable};
+    use super::{Finding, FindingKind, RepairStatus};
 
     #[test]
     fn a_finding_says_what_a_repair_does_with_it() {
         let repair = |kind| Finding::new(kind, "", "").repair;
-        assert_eq!(repair(FindingKind::TornTail), Repairable::CanBeRebuilt);
-        assert_eq!(repair(FindingKind::OrphanFile), Repairable::LeftAlone);
-        assert_eq!(repair(FindingKind::Damaged), Repairable::NeedsBackup);
+        assert_eq!(repair(FindingKind::TornTail), RepairStatus::CanBeRebuilt);
+        assert_eq!(repair(FindingKind::OrphanFile), RepairStatus::LeftAlone);
+        assert_eq!(repair(FindingKind::Damaged), RepairStatus::NeedsBackup);
     }
 }

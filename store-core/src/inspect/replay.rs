@@ -11,7 +11,7 @@ use crate::{
     id::{EntryId, RunId},
     limits::length,
     log::{
-        Body, ChangedMarks, Entry, MarkSource, Marks, Node, Nodes, TokenCounts,
+        Body, ChangedMarks, Entry, EntryMarks, MarkSource, Node, NodeSource, TokenCounts,
         node::{ancestor, jump_depth},
         spent_tokens,
     },
@@ -35,8 +35,8 @@ pub(super) struct Replay<'a> {
 pub(super) struct NoStoredMarks;
 
 impl MarkSource for NoStoredMarks {
-    fn marks(&self, _seq: u64) -> Result<Marks> {
-        Ok(Marks::default())
+    fn marks(&self, _seq: u64) -> Result<EntryMarks> {
+        Ok(EntryMarks::default())
     }
 }
 
@@ -96,7 +96,7 @@ impl<'a> Replay<'a> {
                 *sum = sum.plus(tokens);
             }
         }
-        self.marks.append(&NoStoredMarks, &mut self.thread, entry, node)?;
+        self.marks.apply_entry(&NoStoredMarks, &mut self.thread, entry, node)?;
         self.nodes.push(node.clone());
         Ok(())
     }
@@ -120,18 +120,18 @@ impl<'a> Replay<'a> {
             Some(above) if !node.side => ancestor(self, above, jump_depth(depth))?.map(|node| node.seq),
             _ => None,
         };
-        let kind = |is: bool, inherited: Option<u64>| if is && !node.side { Some(node.seq) } else { inherited };
+        let nearest = |is: bool, inherited: Option<u64>| if is && !node.side { Some(node.seq) } else { inherited };
         let compaction =
-            kind(matches!(&*entry.body, Body::Compaction(_)), above.as_ref().and_then(|above| above.compaction));
+            nearest(matches!(&*entry.body, Body::Compaction(_)), above.as_ref().and_then(|above| above.compaction));
         let checkpoint =
-            kind(matches!(&*entry.body, Body::Checkpoint(_)), above.as_ref().and_then(|above| above.checkpoint));
+            nearest(matches!(&*entry.body, Body::Checkpoint(_)), above.as_ref().and_then(|above| above.checkpoint));
         let found = (node.side, node.parent, node.depth, node.jump, node.compaction, node.checkpoint);
         let expected = (entry.side, above.map(|above| above.seq), depth, jump, compaction, checkpoint);
         self.compare(FindingKind::Damaged, place, &found, &expected);
         Ok(())
     }
 
-    /// Checks that the entries exist to which this entry refers.
+    /// Checks that the entries to which this entry refers exist.
     fn check_references(&mut self, place: &str, entry: &Entry, node: &Node) {
         let (target, others) = match &*entry.body {
             Body::Rewind(rewind) => (rewind.to.as_ref(), [None, None]),
@@ -154,7 +154,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-impl Nodes for Replay<'_> {
+impl NodeSource for Replay<'_> {
     fn node(&self, seq: u64) -> Result<Node> {
         let at = seq.checked_sub(1).and_then(|at| usize::try_from(at).ok());
         let missing = || Error::corrupt(format!("entry {seq} of the log does not exist"));

@@ -16,7 +16,7 @@ use crate::{
     error::Result,
     id::RunId,
     limits::length,
-    log::{Entry, MarkSource, Marks, Node},
+    log::{Entry, EntryMarks, MarkSource, Node},
     run::Run,
     thread::StoredThread,
 };
@@ -47,7 +47,7 @@ impl fmt::Debug for ThreadRecords<'_> {
 /// What the check of a thread found, and what a repair would write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Checked {
+pub struct ThreadCheckResult {
     /// The number of entries read.
     pub entries: u64,
     /// The number of runs read.
@@ -57,7 +57,7 @@ pub struct Checked {
     /// The thread as derived from its log, runs and state.
     pub thread: StoredThread,
     /// The marks as derived from the log, by sequence number. An entry that is missing here has the default.
-    pub marks: BTreeMap<u64, Marks>,
+    pub marks: BTreeMap<u64, EntryMarks>,
 }
 
 /// Checks a thread. Its log must have no gap and no damage, and the stored head, counters, sums and marks must be those
@@ -68,23 +68,23 @@ pub struct Checked {
 pub fn check_thread(
     records: ThreadRecords<'_>,
     entries: impl IntoIterator<Item = Result<(Arc<Entry>, Node)>>,
-) -> Checked {
+) -> ThreadCheckResult {
     let mut replay = Replay::new(records);
     for entry in entries {
-        let taken = entry.and_then(|(entry, node)| replay.add_entry(&entry, &node));
-        if let Err(error) = taken {
+        let added = entry.and_then(|(entry, node)| replay.add_entry(&entry, &node));
+        if let Err(error) = added {
             let place = format!("entry {}", replay.nodes.len() + 1);
             replay.report(FindingKind::Damaged, place, error.to_string());
-            return replay.into_checked();
+            return replay.into_result();
         }
         if replay.has_gap {
-            return replay.into_checked();
+            return replay.into_result();
         }
     }
     replay.check_thread();
     replay.check_marks();
     replay.check_runs();
-    replay.into_checked()
+    replay.into_result()
 }
 
 impl Replay<'_> {
@@ -146,9 +146,9 @@ impl Replay<'_> {
         }
     }
 
-    fn into_checked(self) -> Checked {
+    fn into_result(self) -> ThreadCheckResult {
         let Self { records, thread, marks, nodes, findings, .. } = self;
         let (entries, runs) = (length(nodes.len()), length(records.runs.len()));
-        Checked { entries, runs, findings, thread, marks: marks.into_map() }
+        ThreadCheckResult { entries, runs, findings, thread, marks: marks.into_map() }
     }
 }

@@ -93,23 +93,26 @@ mod tests {
         log::{Custom, Decision, DecisionAction, Message},
     };
 
-    fn check(command: &LiveCommand, starts: &str) {
+    fn expect_round_trip(command: &LiveCommand, prefix: &str) {
         let text = command.encode();
-        assert!(text.starts_with(starts), "{text}");
+        assert!(text.starts_with(prefix), "{text}");
         assert_eq!(LiveCommand::read(&text).as_ref(), Ok(command), "{text}");
     }
 
     #[test]
     fn every_live_command_round_trips() {
         let input = LiveInput::new(EntryId::new("e").unwrap(), Message::user("x"));
-        check(&LiveCommand::Input(vec![input]), r#"{"input":[{"id":"e","message":{"role":"user""#);
-        check(&LiveCommand::PendingChanged, r#"{"pending_changed":{}}"#);
-        check(&LiveCommand::Cancel, r#"{"cancel":{}}"#);
+        expect_round_trip(&LiveCommand::Input(vec![input]), r#"{"input":[{"id":"e","message":{"role":"user""#);
+        expect_round_trip(&LiveCommand::PendingChanged, r#"{"pending_changed":{}}"#);
+        expect_round_trip(&LiveCommand::Cancel, r#"{"cancel":{}}"#);
         let decision = Decision::new(RunId::new("r").unwrap(), "ticket", DecisionAction::Resume);
-        check(&LiveCommand::Decision(decision), r#"{"decision":{"run":"r","ticket":"ticket""#);
+        expect_round_trip(&LiveCommand::Decision(decision), r#"{"decision":{"run":"r","ticket":"ticket""#);
         let data = Json::parse("1e2").unwrap();
-        check(&LiveCommand::Custom(Custom::new("k", data.clone())), r#"{"custom":{"kind":"k","data":1e2}}"#);
-        check(&LiveCommand::Unknown { kind: "pause".to_owned(), data }, r#"{"pause":1e2}"#);
+        expect_round_trip(
+            &LiveCommand::Custom(Custom::new("k", data.clone())),
+            r#"{"custom":{"kind":"k","data":1e2}}"#,
+        );
+        expect_round_trip(&LiveCommand::Unknown { kind: "pause".to_owned(), data }, r#"{"pause":1e2}"#);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Commands to running work over a live channel, and wake-ups for workers that wait for work.
 //!
-//! Both are transient: nothing of them is stored, and a store need not have them. [`LiveHub`] and [`Notifier`]
+//! Both are transient: no command and no wake-up is stored. A store need not have them. [`LiveHub`] and [`Notifier`]
 //! implement them inside of one process, for every backend that only one process opens. Tasks of this crate wait
 //! here, in the clocks, in [`in_flight`](crate::in_flight) and in [`Followers`](crate::event::Followers), and
 //! nowhere else.
@@ -17,6 +17,6 @@ pub use self::{
     hub::LiveHub,
     notifier::Notifier,
     receiver::{LiveAnswer, LiveMessage, LiveMessages, LiveReceiver, ReceivedCommand},
-    record::{DeliverLive, LIVE_DEADLINE, LiveDelivery, LiveTarget, Waited},
+    record::{DEFAULT_LIVE_DEADLINE, DeliverLive, LiveDelivery, LiveTarget, WaitResult},
     store::{LiveChannel, WakeUps},
 };

@@ -4,7 +4,7 @@ use std::{future::Future, pin::pin, time::Duration};
 
 use futures_util::future::{Either, select};
 
-use super::Waited;
+use super::WaitResult;
 use crate::{
     error::Result,
     time::{Clock, Timestamp, sleep_in_real_time},
@@ -29,13 +29,13 @@ impl Notifier {
 
     /// Waits until there is something to claim, or until `timeout` has passed (LV-8, LV-10).
     ///
-    /// `look` returns the time from which on a claim finds something. That is a past time if there is something now.
-    /// Otherwise it is the next time at which a delay or a lease ends, or none if only a change can make something
-    /// claimable.
+    /// `next_claim_time` returns the time from which on a claim finds something. That is a past time if there is
+    /// something now. Otherwise it is the next time at which a delay or a lease ends, or none if only a change can
+    /// make something claimable.
     ///
     /// # Errors
-    /// Those of `look`, such as `Closed`.
-    pub async fn wait<L, F>(&self, clock: &dyn Clock, timeout: Duration, mut look: L) -> Result<Waited>
+    /// Those of `next_claim_time`, such as `Closed`.
+    pub async fn wait<L, F>(&self, clock: &dyn Clock, timeout: Duration, mut next_claim_time: L) -> Result<WaitResult>
     where
         L: FnMut() -> F + Send,
         F: Future<Output = Result<Option<Timestamp>>> + Send,
@@ -43,16 +43,16 @@ impl Notifier {
         let mut timed_out = pin!(sleep_in_real_time(timeout));
         let waiter = self.0.register(Timestamp::MAX);
         loop {
-            // From here on every notification must wake this worker, because it may be about something that `look`
-            // misses.
+            // From here on every notification must wake this worker, because it may be about something
+            // that `next_claim_time` misses.
             waiter.set_time(Timestamp::MAX);
-            let due = look().await?;
+            let due = next_claim_time().await?;
             if due.is_some_and(|due| due <= clock.now()) {
-                return Ok(Waited::Woken);
+                return Ok(WaitResult::Woken);
             }
             waiter.set_time(due.unwrap_or(Timestamp::MAX));
             if let Either::Left(_) = select(timed_out.as_mut(), pin!(notified_or_due(&waiter, clock, due))).await {
-                return Ok(Waited::TimedOut);
+                return Ok(WaitResult::TimedOut);
             }
         }
     }
@@ -77,10 +77,10 @@ mod tests {
 
     use tokio::task::{JoinHandle, yield_now};
 
-    use super::{Notifier, Waited};
+    use super::{Notifier, WaitResult};
     use crate::{Error, ErrorKind, ManualClock, Result, Timestamp};
 
-    const LONG: Duration = Duration::from_hours(1);
+    const LONG_TIMEOUT: Duration = Duration::from_hours(1);
 
     fn time(millis: u64) -> Timestamp {
         Timestamp::from_millis(millis).unwrap()
@@ -105,14 +105,14 @@ mod tests {
             *self.due.lock().unwrap() = Ok(Some(time(due)));
         }
 
-        async fn start_wait(&self, timeout: Duration) -> JoinHandle<Result<Waited>> {
+        async fn start_wait(&self, timeout: Duration) -> JoinHandle<Result<WaitResult>> {
             let (notifier, clock) = (Arc::clone(&self.notifier), self.clock.clone());
             let (due, looks) = (Arc::clone(&self.due), Arc::clone(&self.looks));
-            let look = move || {
+            let next_claim_time = move || {
                 looks.fetch_add(1, Ordering::SeqCst);
                 std::future::ready(due.lock().unwrap().as_ref().map_err(|_| Error::closed()).copied())
             };
-            let task = tokio::spawn(async move { notifier.wait(&clock, timeout, look).await });
+            let task = tokio::spawn(async move { notifier.wait(&clock, timeout, next_claim_time).await });
             let_tasks_run().await;
             task
         }
@@ -131,7 +131,7 @@ mod tests {
     #[tokio::test]
     async fn a_wait_ends_at_once_if_there_is_work() {
         let test = NotifierTest::new(Some(100));
-        assert_eq!(test.start_wait(LONG).await.await.unwrap().unwrap(), Waited::Woken);
+        assert_eq!(test.start_wait(LONG_TIMEOUT).await.await.unwrap().unwrap(), WaitResult::Woken);
         assert_eq!(test.looks(), 1);
     }
 
@@ -140,37 +140,37 @@ mod tests {
         let test = NotifierTest::new(Some(101));
         for timeout in [0, 5] {
             let waited = test.start_wait(Duration::from_millis(timeout)).await.await.unwrap().unwrap();
-            assert_eq!(waited, Waited::TimedOut);
+            assert_eq!(waited, WaitResult::TimedOut);
         }
     }
 
     #[tokio::test]
     async fn a_notification_ends_a_wait_if_there_is_work_then() {
         let test = NotifierTest::new(None);
-        let task = test.start_wait(LONG).await;
+        let task = test.start_wait(LONG_TIMEOUT).await;
         test.notifier.notify(Timestamp::MIN);
         let_tasks_run().await;
         assert_eq!((task.is_finished(), test.looks()), (false, 2));
         test.set_due(100);
         test.notifier.notify(Timestamp::MIN);
-        assert_eq!(task.await.unwrap().unwrap(), Waited::Woken);
+        assert_eq!(task.await.unwrap().unwrap(), WaitResult::Woken);
     }
 
     #[tokio::test]
     async fn a_wait_ends_when_a_dispatch_becomes_due() {
         let test = NotifierTest::new(Some(200));
-        let task = test.start_wait(LONG).await;
+        let task = test.start_wait(LONG_TIMEOUT).await;
         test.clock.set(time(199));
         let_tasks_run().await;
         assert!(!task.is_finished());
         test.clock.set(time(200));
-        assert_eq!(task.await.unwrap().unwrap(), Waited::Woken);
+        assert_eq!(task.await.unwrap().unwrap(), WaitResult::Woken);
     }
 
     #[tokio::test]
     async fn a_waiter_that_looks_sooner_anyway_is_not_woken() {
         let test = NotifierTest::new(Some(200));
-        let task = test.start_wait(LONG).await;
+        let task = test.start_wait(LONG_TIMEOUT).await;
         for from in [200, 300] {
             test.notifier.notify(time(from));
         }
@@ -181,13 +181,13 @@ mod tests {
         let_tasks_run().await;
         assert_eq!((task.is_finished(), test.looks()), (false, 2));
         test.clock.set(time(150));
-        assert_eq!(task.await.unwrap().unwrap(), Waited::Woken);
+        assert_eq!(task.await.unwrap().unwrap(), WaitResult::Woken);
     }
 
     #[tokio::test]
     async fn an_error_ends_a_wait() {
         let test = NotifierTest::new(None);
-        let task = test.start_wait(LONG).await;
+        let task = test.start_wait(LONG_TIMEOUT).await;
         *test.due.lock().unwrap() = Err(ErrorKind::Closed);
         test.notifier.notify(Timestamp::MIN);
         assert_eq!(task.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);

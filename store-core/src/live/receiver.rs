@@ -36,13 +36,13 @@ impl LiveAnswer {
     }
 }
 
-type Answer = Box<dyn FnOnce(LiveAnswer) -> bool + Send>;
+type AnswerSender = Box<dyn FnOnce(LiveAnswer) -> bool + Send>;
 
 /// For stores: an encoded command, and the function that passes the answer to its sender. If the message is dropped
 /// without an answer, the answer is [`LiveAnswer::Dropped`].
 pub struct LiveMessage {
     text: String,
-    answer: Option<Answer>,
+    answer: Option<AnswerSender>,
 }
 
 impl LiveMessage {

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// How long a delivery waits for its answer if the caller names no deadline.
-pub const LIVE_DEADLINE: Duration = Duration::from_secs(5);
+pub const DEFAULT_LIVE_DEADLINE: Duration = Duration::from_secs(5);
 
 /// The target of a command: exactly one attempt of one dispatch (LV-1). Another claim of the dispatch is another target
 /// (LV-5).
@@ -67,7 +67,7 @@ impl DeliverLive {
     /// Makes a request to deliver `command` to `target`, with a deadline of five seconds.
     #[must_use]
     pub const fn new(target: LiveTarget, command: LiveCommand) -> Self {
-        Self { target, command, deadline: LIVE_DEADLINE }
+        Self { target, command, deadline: DEFAULT_LIVE_DEADLINE }
     }
 
     /// Sets the deadline.
@@ -92,7 +92,7 @@ pub enum LiveDelivery {
 
 /// How a wait for work ended. In both cases the worker should try to claim, because a wake-up is only a hint (LV-8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Waited {
+pub enum WaitResult {
     /// There may be something to claim.
     Woken,
     /// The timeout has passed.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{DeliverLive, LiveDelivery, LiveReceiver, LiveTarget, Waited};
+use super::{DeliverLive, LiveDelivery, LiveReceiver, LiveTarget, WaitResult};
 use crate::error::Result;
 
 /// Carries commands to running work.
@@ -93,5 +93,5 @@ pub trait WakeUps: Send + Sync {
     /// # Errors
     /// Those of reading. Closing the store, or deleting the tenant, ends the wait with `Closed` (PR-8,
     /// `live::closing_ends_waits`).
-    async fn wait(&self, timeout: Duration) -> Result<Waited>;
+    async fn wait(&self, timeout: Duration) -> Result<WaitResult>;
 }

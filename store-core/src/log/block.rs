@@ -95,7 +95,7 @@ impl Thinking {
     }
 }
 
-/// The place where the bytes of a medium are.
+/// Where the bytes of an image, a document, audio or a video are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MediaSource {
     /// In the block itself, as base64.

@@ -115,10 +115,11 @@ impl NewEntry {
 
 /// The body of a new entry.
 ///
-/// It corresponds to [`Body`](super::Body). The plan determines the numbers and targets that a stored body also has.
+/// It corresponds to [`Body`](super::Body). Stored bodies also contain numbers and targets, which the plan of the
+/// commit determines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-#[expect(clippy::large_enum_variant, reason = "nearly all are messages, and a box would cost each of them")]
+#[expect(clippy::large_enum_variant, reason = "nearly all bodies are messages, and each of them would need a box")]
 pub enum NewBody {
     /// A message.
     Message(Message),

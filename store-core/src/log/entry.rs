@@ -134,7 +134,7 @@ serde_by_codec!(ImportOrigin);
 /// The body of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-#[expect(clippy::large_enum_variant, reason = "nearly all are messages, and a box would cost each of them")]
+#[expect(clippy::large_enum_variant, reason = "nearly all bodies are messages, and each of them would need a box")]
 pub enum Body {
     /// A message.
     Message(Message),

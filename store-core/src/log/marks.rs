@@ -15,7 +15,7 @@ use crate::{
 /// They are derived data: they can always be computed from the log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Marks {
+pub struct EntryMarks {
     /// The number of children that are not side entries.
     pub children: u32,
     /// The newest context size that a side entry with this entry as its parent recorded (EN-29).
@@ -26,7 +26,7 @@ pub struct Marks {
     pub extra: Extra,
 }
 
-record!(Marks { children: def, context_size: opt, label: opt });
+record!(EntryMarks { children: def, context_size: opt, label: opt });
 
 /// A source of the marks of stored entries.
 pub trait MarkSource {
@@ -34,25 +34,25 @@ pub trait MarkSource {
     ///
     /// # Errors
     /// Any error of the read.
-    fn marks(&self, seq: u64) -> Result<Marks>;
+    fn marks(&self, seq: u64) -> Result<EntryMarks>;
 }
 
-/// The marks that appended entries changed. All other marks are as they are stored.
+/// The marks that appended entries changed, by sequence number. It does not contain the marks of other entries.
 #[derive(Debug, Clone, Default)]
-pub struct ChangedMarks(BTreeMap<u64, Marks>);
+pub struct ChangedMarks(BTreeMap<u64, EntryMarks>);
 
 impl ChangedMarks {
     /// Returns the marks of an entry: the changed marks, or the stored marks if they did not change.
     ///
     /// # Errors
     /// Any error of [`MarkSource::marks`].
-    pub fn load(&self, stored: &(impl MarkSource + ?Sized), seq: u64) -> Result<Marks> {
+    pub fn load(&self, stored: &(impl MarkSource + ?Sized), seq: u64) -> Result<EntryMarks> {
         self.0.get(&seq).map_or_else(|| stored.marks(seq), |marks| Ok(marks.clone()))
     }
 
     /// Returns the changed marks, by sequence number.
     #[must_use]
-    pub fn into_map(self) -> BTreeMap<u64, Marks> {
+    pub fn into_map(self) -> BTreeMap<u64, EntryMarks> {
         self.0
     }
 
@@ -66,7 +66,7 @@ impl ChangedMarks {
     ///
     /// # Errors
     /// `Corrupt` if the entry does not have the next sequence number; any error of [`MarkSource::marks`].
-    pub fn append(
+    pub fn apply_entry(
         &mut self,
         stored: &(impl MarkSource + ?Sized),
         thread: &mut StoredThread,
@@ -140,7 +140,7 @@ impl ChangedMarks {
         &mut self,
         stored: &(impl MarkSource + ?Sized),
         seq: u64,
-        change: impl FnOnce(&mut Marks),
+        change: impl FnOnce(&mut EntryMarks),
     ) -> Result<()> {
         let mut marks = self.load(stored, seq)?;
         change(&mut marks);
@@ -161,7 +161,7 @@ pub fn spent_tokens(entry: &Entry) -> Option<&TokenCounts> {
 
 /// Returns the name that an entry gives: a label names its target, a checkpoint names itself.
 #[must_use]
-pub fn given_name(entry: &Entry) -> Option<&str> {
+pub fn assigned_name(entry: &Entry) -> Option<&str> {
     match &*entry.body {
         Body::Label(label) => label.text.as_deref(),
         Body::Checkpoint(checkpoint) => checkpoint.label.as_deref(),

@@ -190,7 +190,7 @@ impl TokenCounts {
 
     /// Returns whether each count is at least as high as the same count of `other`.
     #[must_use]
-    pub const fn covers(&self, other: &Self) -> bool {
+    pub const fn is_at_least(&self, other: &Self) -> bool {
         self.input >= other.input
             && self.output >= other.output
             && self.cache_read >= other.cache_read

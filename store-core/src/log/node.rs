@@ -39,7 +39,7 @@ pub struct Node {
     /// (EN-29).
     pub context_size: Option<u64>,
     /// For a compaction: the depths of the first and the last entry that it covers. Both are 0 if it covers nothing.
-    pub covers: Option<Cover>,
+    pub covers: Option<CoveredDepths>,
     /// For a rewind or a label: the sequence number of its target.
     pub target: Option<u64>,
     /// Unknown fields that a newer release wrote, kept as they are (ID-11).
@@ -64,7 +64,7 @@ record!(Node {
 /// The interval of depths that a compaction covers, both ends included.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Cover {
+pub struct CoveredDepths {
     /// The depth of the first covered entry. It is 1 for a root, and 0 if nothing is covered.
     pub from: u64,
     /// The depth of the last covered entry.
@@ -73,9 +73,9 @@ pub struct Cover {
     pub extra: Extra,
 }
 
-record!(Cover { from: req, to: req });
+record!(CoveredDepths { from: req, to: req });
 
-impl Cover {
+impl CoveredDepths {
     /// Creates the interval from depth `from` to depth `to`.
     #[must_use]
     pub fn new(from: u64, to: u64) -> Self {
@@ -97,7 +97,7 @@ impl Cover {
 }
 
 /// A source of nodes for the path algorithms.
-pub trait Nodes {
+pub trait NodeSource {
     /// Returns the node of the entry with this sequence number.
     ///
     /// # Errors
@@ -105,7 +105,7 @@ pub trait Nodes {
     fn node(&self, seq: u64) -> Result<Node>;
 }
 
-impl<F: Fn(u64) -> Result<Node>> Nodes for F {
+impl<F: Fn(u64) -> Result<Node>> NodeSource for F {
     fn node(&self, seq: u64) -> Result<Node> {
         self(seq)
     }
@@ -131,8 +131,8 @@ pub fn jump_depth(depth: u64) -> u64 {
 /// Returns the jump pointer of a new entry below `parent`.
 ///
 /// # Errors
-/// Any error of [`Nodes::node`].
-pub fn jump_below(nodes: &(impl Nodes + ?Sized), parent: &Node) -> Result<Option<u64>> {
+/// Any error of [`NodeSource::node`].
+pub fn jump_pointer_below(nodes: &(impl NodeSource + ?Sized), parent: &Node) -> Result<Option<u64>> {
     ancestor(nodes, parent, jump_depth(parent.depth + 1)).map(|node| node.map(|node| node.seq))
 }
 
@@ -141,8 +141,8 @@ pub fn jump_below(nodes: &(impl Nodes + ?Sized), parent: &Node) -> Result<Option
 /// Returns none for depth 0 and for a depth greater than that of the node.
 ///
 /// # Errors
-/// Any error of [`Nodes::node`]; `Corrupt` if the pointers do not lead to the ancestor.
-pub fn ancestor(nodes: &(impl Nodes + ?Sized), node: &Node, depth: u64) -> Result<Option<Node>> {
+/// Any error of [`NodeSource::node`]; `Corrupt` if the pointers do not lead to the ancestor.
+pub fn ancestor(nodes: &(impl NodeSource + ?Sized), node: &Node, depth: u64) -> Result<Option<Node>> {
     if depth == 0 || depth > node.depth {
         return Ok(None);
     }
@@ -166,8 +166,8 @@ pub fn ancestor(nodes: &(impl Nodes + ?Sized), node: &Node, depth: u64) -> Resul
 /// path.
 ///
 /// # Errors
-/// Any error of [`Nodes::node`].
-pub fn depth_up_to(nodes: &(impl Nodes + ?Sized), node: &Node, seq: u64) -> Result<u64> {
+/// Any error of [`NodeSource::node`].
+pub fn depth_at_seq(nodes: &(impl NodeSource + ?Sized), node: &Node, seq: u64) -> Result<u64> {
     let mut next =
         if node.side { node.parent.map(|parent| nodes.node(parent)).transpose()? } else { Some(node.clone()) };
     while let Some(at) = next {
@@ -180,7 +180,7 @@ pub fn depth_up_to(nodes: &(impl Nodes + ?Sized), node: &Node, seq: u64) -> Resu
     Ok(0)
 }
 
-fn parent_of(nodes: &(impl Nodes + ?Sized), node: &Node) -> Result<Node> {
+fn parent_of(nodes: &(impl NodeSource + ?Sized), node: &Node) -> Result<Node> {
     match node.parent {
         Some(parent) => nodes.node(parent),
         None => Err(Error::corrupt(format!("entry {} of the log: its parent is missing", node.seq))),
@@ -190,16 +190,16 @@ fn parent_of(nodes: &(impl Nodes + ?Sized), node: &Node) -> Result<Node> {
 /// Returns whether the entry with sequence number `seq`, at `depth`, is on the path of `node`.
 ///
 /// # Errors
-/// Any error of [`Nodes::node`].
-pub fn is_on_path(nodes: &(impl Nodes + ?Sized), node: &Node, seq: u64, depth: u64) -> Result<bool> {
+/// Any error of [`NodeSource::node`].
+pub fn is_on_path(nodes: &(impl NodeSource + ?Sized), node: &Node, seq: u64, depth: u64) -> Result<bool> {
     Ok(ancestor(nodes, node, depth)?.is_some_and(|found| found.seq == seq))
 }
 
 /// Returns the compactions on the path of `node`, itself included, nearest first.
 ///
 /// # Errors
-/// Any error of [`Nodes::node`].
-pub fn compactions(nodes: &(impl Nodes + ?Sized), node: &Node) -> Result<Vec<Node>> {
+/// Any error of [`NodeSource::node`].
+pub fn compactions(nodes: &(impl NodeSource + ?Sized), node: &Node) -> Result<Vec<Node>> {
     compactions_while(nodes, node, |_| true)
 }
 
@@ -209,8 +209,8 @@ pub fn compactions(nodes: &(impl Nodes + ?Sized), node: &Node) -> Result<Vec<Nod
 /// search ends at the first hidden compaction, so that the cost does not grow with the number of hidden ones (CX-12).
 ///
 /// # Errors
-/// Any error of [`Nodes::node`].
-pub fn visible_compactions(nodes: &(impl Nodes + ?Sized), node: &Node) -> Result<Vec<Node>> {
+/// Any error of [`NodeSource::node`].
+pub fn visible_compactions(nodes: &(impl NodeSource + ?Sized), node: &Node) -> Result<Vec<Node>> {
     let mut hidden_up_to = None;
     compactions_while(nodes, node, |compaction| {
         if hidden_up_to.is_some_and(|hidden| compaction.depth <= hidden) {
@@ -226,7 +226,7 @@ pub fn visible_compactions(nodes: &(impl Nodes + ?Sized), node: &Node) -> Result
 }
 
 fn compactions_while(
-    nodes: &(impl Nodes + ?Sized),
+    nodes: &(impl NodeSource + ?Sized),
     node: &Node,
     mut take: impl FnMut(&Node) -> bool,
 ) -> Result<Vec<Node>> {
@@ -248,7 +248,7 @@ fn compactions_while(
 
 #[cfg(test)]
 mod tests {
-    use super::{Cover, Node, ancestor, depth_up_to, is_on_path, jump_below, jump_depth};
+    use super::{CoveredDepths, Node, ancestor, depth_at_seq, is_on_path, jump_depth, jump_pointer_below};
     use crate::{codec::Codec, error::Result};
 
     fn node_at(log: &[Node], seq: u64) -> Node {
@@ -260,7 +260,7 @@ mod tests {
         for (index, parent) in parents.iter().enumerate() {
             let nodes = |seq: u64| -> Result<Node> { Ok(node_at(&log, seq)) };
             let above = parent.map(|seq| node_at(&log, seq));
-            let jump = above.as_ref().and_then(|above| jump_below(&nodes, above).unwrap());
+            let jump = above.as_ref().and_then(|above| jump_pointer_below(&nodes, above).unwrap());
             let depth = above.map_or(1, |above| above.depth + 1);
             let text = format!(r#"{{"seq":{},"depth":{depth}}}"#, index + 1);
             log.push(Node { parent: *parent, jump, ..Node::read(&text).unwrap() });
@@ -289,7 +289,7 @@ mod tests {
             assert!(steps.get() <= 33, "{} steps to {depth}", steps.get());
             // On a path without branches, the depth of an entry equals its sequence number.
             steps.set(0);
-            assert_eq!(depth_up_to(&nodes, &log[1999], depth).unwrap(), depth);
+            assert_eq!(depth_at_seq(&nodes, &log[1999], depth).unwrap(), depth);
             assert!(steps.get() <= 33, "{} steps up to {depth}", steps.get());
         }
     }
@@ -303,7 +303,7 @@ mod tests {
         let nodes = |seq: u64| -> Result<Node> { Ok(node_at(&log, seq)) };
         for seq in 0..=180_u64 {
             let depth = if seq <= 40 { seq } else { 40 + seq.saturating_sub(100) };
-            assert_eq!(depth_up_to(&nodes, &log[179], seq).unwrap(), depth, "{seq}");
+            assert_eq!(depth_at_seq(&nodes, &log[179], seq).unwrap(), depth, "{seq}");
         }
     }
 
@@ -320,11 +320,11 @@ mod tests {
 
     #[test]
     fn only_partially_overlapping_covers_conflict() {
-        let cover = Cover::new(3, 6);
+        let cover = CoveredDepths::new(3, 6);
         for (from, to, overlaps_partially) in
             [(3, 6, false), (4, 5, false), (1, 9, false), (1, 2, false), (7, 9, false), (5, 8, true), (1, 3, true)]
         {
-            assert_eq!(cover.overlaps_partially(&Cover::new(from, to)), overlaps_partially, "{from} to {to}");
+            assert_eq!(cover.overlaps_partially(&CoveredDepths::new(from, to)), overlaps_partially, "{from} to {to}");
         }
     }
 }

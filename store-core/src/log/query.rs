@@ -20,7 +20,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    pub(crate) fn binding(self) -> Option<String> {
+    pub(crate) fn cursor_binding(self) -> Option<String> {
         (self == Self::Backward).then(|| "backward".to_owned())
     }
 }

@@ -6,7 +6,7 @@ use super::{Block, BlockKind, BodyKind, EntryQuery, Message, NewBody, Role};
 use crate::{
     error::{Error, Result},
     log::Entry,
-    page::binding,
+    page::encode_query_parts,
 };
 
 /// Checks the content of a new entry.
@@ -20,7 +20,7 @@ pub fn check_body(body: &NewBody) -> Result<()> {
     match body {
         NewBody::Message(message) => check_message(message),
         NewBody::Compaction(compaction) => {
-            compaction.summary.iter().try_for_each(check_kind)?;
+            compaction.summary.iter().try_for_each(check_block)?;
             compaction.replacement.iter().flatten().try_for_each(check_message)
         }
         NewBody::Unknown { kind, .. } if kind.parse::<BodyKind>().is_ok_and(|known| known != BodyKind::Unknown) => {
@@ -30,7 +30,7 @@ pub fn check_body(body: &NewBody) -> Result<()> {
     }
 }
 
-fn check_kind(block: &Block) -> Result<()> {
+fn check_block(block: &Block) -> Result<()> {
     match &block.kind {
         BlockKind::Unknown { kind, .. } if BlockKind::is_known(kind) => {
             Err(Error::invalid("block", "a known kind cannot be written as an unknown one"))
@@ -39,7 +39,7 @@ fn check_kind(block: &Block) -> Result<()> {
         BlockKind::Opaque(_) if block.opaque.is_some() => {
             Err(Error::invalid("block", "an opaque block cannot have further opaque data"))
         }
-        BlockKind::ToolResult(result) => result.blocks.iter().try_for_each(check_kind),
+        BlockKind::ToolResult(result) => result.blocks.iter().try_for_each(check_block),
         _ => Ok(()),
     }
 }
@@ -52,7 +52,7 @@ pub fn check_message(message: &Message) -> Result<()> {
     let mut calls = BTreeSet::new();
     let mut results = 0;
     for block in &message.blocks {
-        check_kind(block)?;
+        check_block(block)?;
         match &block.kind {
             BlockKind::ToolUse(call) => {
                 if message.role != Role::Assistant {
@@ -72,8 +72,9 @@ pub fn check_message(message: &Message) -> Result<()> {
                 if result.tool_use_id.trim().is_empty() {
                     return refuse("`tool_result` needs a `tool_use_id`");
                 }
-                let nested = |kind: &BlockKind| matches!(kind, BlockKind::ToolUse(_) | BlockKind::ToolResult(_));
-                if result.blocks.iter().any(|block| nested(&block.kind)) {
+                let is_call_or_result =
+                    |kind: &BlockKind| matches!(kind, BlockKind::ToolUse(_) | BlockKind::ToolResult(_));
+                if result.blocks.iter().any(|block| is_call_or_result(&block.kind)) {
                     return refuse("`tool_result` cannot contain calls or results");
                 }
                 results += 1;
@@ -111,10 +112,10 @@ impl EntryQuery {
     ///
     /// A cursor of the list is bound to this text (PG-6).
     #[must_use]
-    pub fn binding(&self) -> String {
+    pub fn cursor_binding(&self) -> String {
         let text = |value: Option<&dyn ToString>| value.map(ToString::to_string);
         let kinds = |kinds: &Vec<BodyKind>| kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(",");
-        binding(&[
+        encode_query_parts(&[
             ("from_seq", text(self.from_seq.as_ref().map(|seq| seq as _))),
             ("to_seq", text(self.to_seq.as_ref().map(|seq| seq as _))),
             ("path_of", text(self.path_of.as_ref().map(|id| id as _))),
@@ -124,7 +125,7 @@ impl EntryQuery {
             ("visibility", text(self.visibility.as_ref().map(|visibility| visibility as _))),
             ("run", text(self.run.as_ref().map(|run| run as _))),
             ("side", text(self.side.as_ref().map(|side| side as _))),
-            ("direction", self.direction.binding()),
+            ("direction", self.direction.cursor_binding()),
         ])
     }
 }
@@ -139,35 +140,35 @@ mod tests {
         Block::tool_use(id, name, Json::null())
     }
 
-    fn check(role: Role, blocks: Vec<Block>, fits: bool) {
+    fn expect_validity(role: Role, blocks: Vec<Block>, is_valid: bool) {
         let message = Message::new(role, blocks);
-        assert_eq!(check_message(&message).is_ok(), fits, "{message:?}");
+        assert_eq!(check_message(&message).is_ok(), is_valid, "{message:?}");
     }
 
     #[test]
     fn calls_and_results_occur_only_in_messages_of_their_role() {
         let result = || Block::tool_result("c", vec![Block::text("ok")]);
-        check(Role::Assistant, vec![Block::text("x"), call("a", "n"), call("b", "n")], true);
-        check(Role::Assistant, vec![call("a", "n"), call("a", "n")], false);
-        check(Role::Assistant, vec![call(" ", "n")], false);
-        check(Role::Assistant, vec![call("a", "")], false);
-        check(Role::User, vec![call("a", "n")], false);
-        check(Role::Tool, vec![result()], true);
-        check(Role::Tool, vec![Block::text("x"), result(), result()], true);
-        check(Role::Tool, vec![Block::text("x")], false);
-        check(Role::Tool, vec![Block::tool_result("", vec![])], false);
-        check(Role::Tool, vec![Block::tool_result("c", vec![result()])], false);
-        check(Role::Assistant, vec![result()], false);
-        check(Role::User, vec![], true);
+        expect_validity(Role::Assistant, vec![Block::text("x"), call("a", "n"), call("b", "n")], true);
+        expect_validity(Role::Assistant, vec![call("a", "n"), call("a", "n")], false);
+        expect_validity(Role::Assistant, vec![call(" ", "n")], false);
+        expect_validity(Role::Assistant, vec![call("a", "")], false);
+        expect_validity(Role::User, vec![call("a", "n")], false);
+        expect_validity(Role::Tool, vec![result()], true);
+        expect_validity(Role::Tool, vec![Block::text("x"), result(), result()], true);
+        expect_validity(Role::Tool, vec![Block::text("x")], false);
+        expect_validity(Role::Tool, vec![Block::tool_result("", vec![])], false);
+        expect_validity(Role::Tool, vec![Block::tool_result("c", vec![result()])], false);
+        expect_validity(Role::Assistant, vec![result()], false);
+        expect_validity(Role::User, vec![], true);
     }
 
     #[test]
     fn a_block_has_opaque_data_at_most_once() {
         let opaque = || Opaque::new(Origin::new("p"), Json::null());
         let block = Block::new(BlockKind::Opaque(opaque()));
-        check(Role::User, vec![block.clone()], true);
-        check(Role::User, vec![Block { opaque: Some(opaque()), ..block }], false);
-        check(Role::User, vec![Block { opaque: Some(opaque()), ..Block::text("x") }], true);
+        expect_validity(Role::User, vec![block.clone()], true);
+        expect_validity(Role::User, vec![Block { opaque: Some(opaque()), ..block }], false);
+        expect_validity(Role::User, vec![Block { opaque: Some(opaque()), ..Block::text("x") }], true);
     }
 
     #[test]
@@ -175,8 +176,8 @@ mod tests {
         let body = |kind: &str| check_body(&NewBody::Unknown { kind: kind.to_owned(), data: Json::null() }).is_ok();
         assert!(body("hologram") && body("unknown") && !body("message") && !body("custom"));
         let block = |kind: &str| Block::new(BlockKind::Unknown { kind: kind.to_owned(), data: Json::null() });
-        check(Role::User, vec![block("hologram")], true);
-        check(Role::User, vec![block("tool_use")], false);
-        check(Role::Tool, vec![Block::tool_result("c", vec![block("text")])], false);
+        expect_validity(Role::User, vec![block("hologram")], true);
+        expect_validity(Role::User, vec![block("tool_use")], false);
+        expect_validity(Role::Tool, vec![Block::tool_result("c", vec![block("text")])], false);
     }
 }

@@ -47,7 +47,7 @@ fn blocks_bytes(blocks: &[Block]) -> u64 {
 
 fn block_bytes(kind: &BlockKind) -> u64 {
     match kind {
-        BlockKind::Text(own) => text_bytes(own),
+        BlockKind::Text(text) => text_bytes(text),
         BlockKind::Thinking(thinking) => {
             text_bytes(&thinking.text) + thinking.signature.as_deref().map_or(0, text_bytes)
         }
@@ -63,7 +63,7 @@ fn block_bytes(kind: &BlockKind) -> u64 {
 
 fn media_bytes(media: &Media) -> u64 {
     match &media.source {
-        MediaSource::Base64(own) | MediaSource::Url(own) | MediaSource::Blob(own) => text_bytes(own),
+        MediaSource::Base64(text) | MediaSource::Url(text) | MediaSource::Blob(text) => text_bytes(text),
     }
 }
 
@@ -73,16 +73,16 @@ mod tests {
     use crate::{Custom, Opaque, Origin, Role, Thinking, ToolResult, codec::Codec, json::Json, pending::PendingBody};
 
     /// A message with every kind of block, each with 1,000 bytes.
-    fn message() -> Message {
-        let long = || "x".repeat(1_000);
+    fn message_with_every_block_kind() -> Message {
+        let long_text = || "x".repeat(1_000);
         let value = || Json::of(&"x".repeat(998)).unwrap();
-        let result = ToolResult::new("call", vec![Block::text(long())]);
+        let result = ToolResult::new("call", vec![Block::text(long_text())]);
         let mut thought = Thinking::new("");
-        thought.signature = Some(long());
-        let mut carrying = Block::text("");
-        carrying.opaque = Some(Opaque::new(Origin::new("provider"), value()));
-        let image = Media::new(None, MediaSource::Base64(long()));
-        let mut message = Message::new(Role::Assistant, vec![Block::text(long()), carrying]);
+        thought.signature = Some(long_text());
+        let mut block_with_opaque_data = Block::text("");
+        block_with_opaque_data.opaque = Some(Opaque::new(Origin::new("provider"), value()));
+        let image = Media::new(None, MediaSource::Base64(long_text()));
+        let mut message = Message::new(Role::Assistant, vec![Block::text(long_text()), block_with_opaque_data]);
         message.blocks.push(Block::tool_use("call", "tool", value()));
         for kind in [
             super::BlockKind::ToolResult(result),
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_body_is_never_smaller_than_its_lower_bound() {
-        let message = message();
+        let message = message_with_every_block_kind();
         let written = PendingBody::Message(message.clone()).encode().len() as u64;
         assert_eq!(message.min_encoded_bytes(), 9_000);
         assert!(written > 9_000, "{written}");

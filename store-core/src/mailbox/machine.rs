@@ -5,7 +5,7 @@ use super::DispatchStatus;
 /// What can happen to a dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the acts are named as in the contract's table")]
-pub enum Act {
+pub enum DispatchAct {
     Enqueue,
     Claim,
     Cancel,
@@ -26,7 +26,7 @@ pub enum Act {
     Requeue,
 }
 
-impl Act {
+impl DispatchAct {
     /// All acts.
     pub const ALL: &'static [Self] = &[
         Self::Enqueue,
@@ -47,7 +47,7 @@ impl Act {
     ];
 
     /// Returns the word that a refusal uses for the status that the act would lead to.
-    pub(super) const fn target(self) -> &'static str {
+    pub(super) const fn target_word(self) -> &'static str {
         match self {
             Self::Enqueue | Self::Retry | Self::Snooze | Self::Release | Self::Requeue => "queued",
             Self::Claim | Self::Extend | Self::Start => "claimed",
@@ -67,14 +67,14 @@ pub struct MachineState {
     pub status: Option<DispatchStatus>,
     /// Whether the thread has been interrupted since the dispatch got its epoch.
     pub is_stale: bool,
-    /// Whether one more failure is the last one that the dispatch may have.
-    pub is_last: bool,
+    /// Whether one more failure makes the dispatch a dead letter.
+    pub is_last_attempt: bool,
 }
 
 impl MachineState {
     /// Returns the status that readers see. A dispatch that is queued under an older epoch is superseded (MB-12).
     #[must_use]
-    pub const fn status(self) -> Option<DispatchStatus> {
+    pub const fn visible_status(self) -> Option<DispatchStatus> {
         match self.status {
             Some(DispatchStatus::Queued) if self.is_stale => Some(DispatchStatus::Superseded),
             status => status,
@@ -85,21 +85,21 @@ impl MachineState {
 /// Returns the status that an act leads to, or `None` if the table of the contract has no such transition. An act
 /// without a transition is refused.
 #[must_use]
-pub fn next_status(machine_state: MachineState, act: Act) -> Option<DispatchStatus> {
+pub fn next_status(machine_state: MachineState, act: DispatchAct) -> Option<DispatchStatus> {
     use DispatchStatus::{Acked, Cancelled, Claimed, DeadLetter, Queued, Superseded};
-    Some(match (machine_state.status(), act) {
-        (None, Act::Enqueue) | (Some(DeadLetter), Act::Requeue) => Queued,
-        (Some(Queued), Act::Claim) | (Some(Claimed), Act::Interrupt) => Claimed,
-        (Some(Queued), Act::Cancel) => Cancelled,
-        (Some(Queued), Act::Interrupt) | (Some(Queued | Claimed), Act::TakeOver) => Superseded,
+    Some(match (machine_state.visible_status(), act) {
+        (None, DispatchAct::Enqueue) | (Some(DeadLetter), DispatchAct::Requeue) => Queued,
+        (Some(Queued), DispatchAct::Claim) | (Some(Claimed), DispatchAct::Interrupt) => Claimed,
+        (Some(Queued), DispatchAct::Cancel) => Cancelled,
+        (Some(Queued), DispatchAct::Interrupt) | (Some(Queued | Claimed), DispatchAct::TakeOver) => Superseded,
         (Some(Claimed), act) => {
             let to = match act {
-                Act::Extend | Act::Start => Claimed,
-                Act::Ack => Acked,
-                Act::Retry | Act::Lapse if machine_state.is_last => DeadLetter,
-                Act::Retry | Act::Lapse | Act::Snooze | Act::Release => Queued,
-                Act::DeadLetter => DeadLetter,
-                Act::GiveUp => Cancelled,
+                DispatchAct::Extend | DispatchAct::Start => Claimed,
+                DispatchAct::Ack => Acked,
+                DispatchAct::Retry | DispatchAct::Lapse if machine_state.is_last_attempt => DeadLetter,
+                DispatchAct::Retry | DispatchAct::Lapse | DispatchAct::Snooze | DispatchAct::Release => Queued,
+                DispatchAct::DeadLetter => DeadLetter,
+                DispatchAct::GiveUp => Cancelled,
                 _ => return None,
             };
             if machine_state.is_stale { Superseded } else { to }
@@ -110,7 +110,7 @@ pub fn next_status(machine_state: MachineState, act: Act) -> Option<DispatchStat
 
 #[cfg(test)]
 mod tests {
-    use super::{Act, DispatchStatus, MachineState, next_status};
+    use super::{DispatchAct, DispatchStatus, MachineState, next_status};
 
     /// The table of the contract: status, stale or fresh, whether it is the last attempt, act, new status. What is not
     /// in the table is refused.
@@ -145,40 +145,40 @@ mod tests {
         dead_letter any   any   Requeue    queued
     ";
 
-    fn expected_status(machine_state: MachineState, act: Act) -> Option<DispatchStatus> {
-        let matches = |word: &str, yes: &str, is: bool| word == "any" || (word == yes) == is;
+    fn expected_status(machine_state: MachineState, act: DispatchAct) -> Option<DispatchStatus> {
+        let word_matches = |word: &str, yes: &str, is: bool| word == "any" || (word == yes) == is;
         TABLE.lines().find_map(|line| {
             let words: Vec<_> = line.split_whitespace().collect();
             let &[from, stale, last, by, to] = words.as_slice() else { return None };
-            let same = from == machine_state.status.map_or("-", DispatchStatus::name)
-                && matches(stale, "stale", machine_state.is_stale)
-                && matches(last, "last", machine_state.is_last)
+            let line_matches = from == machine_state.status.map_or("-", DispatchStatus::name)
+                && word_matches(stale, "stale", machine_state.is_stale)
+                && word_matches(last, "last", machine_state.is_last_attempt)
                 && by == format!("{act:?}");
-            same.then(|| to.parse().unwrap())
+            line_matches.then(|| to.parse().unwrap())
         })
     }
 
     #[test]
     fn every_transition_matches_the_table_of_the_contract() {
         let statuses = DispatchStatus::ALL.iter().copied().map(Some);
-        let mut refused = 0;
+        let mut refused_count = 0;
         for status in statuses {
-            for (is_stale, is_last) in [(false, false), (false, true), (true, false), (true, true)] {
-                for act in Act::ALL {
-                    let machine_state = MachineState { status, is_stale, is_last };
+            for (is_stale, is_last_attempt) in [(false, false), (false, true), (true, false), (true, true)] {
+                for act in DispatchAct::ALL {
+                    let machine_state = MachineState { status, is_stale, is_last_attempt };
                     let found = next_status(machine_state, *act);
                     assert_eq!(found, expected_status(machine_state, *act), "{machine_state:?} {act:?}");
-                    refused += usize::from(found.is_none());
+                    refused_count += usize::from(found.is_none());
                 }
             }
         }
-        assert!(refused > 200, "{refused}");
+        assert!(refused_count > 200, "{refused_count}");
     }
 
     #[test]
     fn only_an_enqueue_creates_a_dispatch() {
-        let nothing = MachineState { status: None, is_stale: false, is_last: false };
-        for act in Act::ALL {
+        let nothing = MachineState { status: None, is_stale: false, is_last_attempt: false };
+        for act in DispatchAct::ALL {
             assert_eq!(next_status(nothing, *act), expected_status(nothing, *act), "{act:?}");
         }
     }

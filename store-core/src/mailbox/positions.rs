@@ -3,8 +3,8 @@
 //!
 //! A thread has at most one position in each order of its tenant. The cost of a claim or an interrupt therefore does
 //! not grow with the number of queued dispatches: an interrupt moves the thread, not its dispatches. A queued dispatch
-//! has a position in the queue of its thread, under its epoch. Claims read only the current epoch. In lists by end and
-//! for purges, the queued dispatches of each older epoch are one [`SupersededBatch`].
+//! has a position in the queue of its thread, under its epoch. Claims read only the current epoch. In lists ordered by
+//! end, and for purges, the queued dispatches of each older epoch form one [`SupersededBatch`].
 
 use super::{DispatchStatus, StoredDispatch, StoredInterrupt, StoredMailbox};
 use crate::time::Timestamp;
@@ -38,11 +38,11 @@ pub fn queue_position(stored: &StoredDispatch) -> Option<QueuePosition> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueSummary {
     /// The priority of the first available dispatch: the one with the lowest priority number, then the lowest number.
-    pub first: Option<u8>,
+    pub first_priority: Option<u8>,
     /// The earliest `due` of the dispatches that are available.
-    pub earliest: Option<Timestamp>,
+    pub earliest_due: Option<Timestamp>,
     /// The earliest `due` of the dispatches that are not available yet.
-    pub next: Option<Timestamp>,
+    pub next_due: Option<Timestamp>,
 }
 
 /// The positions of a thread in the orders of its tenant.
@@ -62,9 +62,9 @@ pub struct ThreadPositions {
 #[must_use]
 pub fn thread_positions(mailbox: &StoredMailbox, summary: QueueSummary) -> ThreadPositions {
     let lease = mailbox.running.as_ref().map(|running| running.lease_until);
-    let since = summary.earliest.map(|earliest| earliest.max(mailbox.free_since));
-    let ready = summary.first.zip(since).filter(|_| lease.is_none());
-    ThreadPositions { ready, due: summary.next, lease }
+    let since = summary.earliest_due.map(|earliest| earliest.max(mailbox.free_since));
+    let ready = summary.first_priority.zip(since).filter(|_| lease.is_none());
+    ThreadPositions { ready, due: summary.next_due, lease }
 }
 
 /// The queued dispatches of one epoch that an interrupt superseded together.
@@ -76,7 +76,7 @@ pub struct SupersededBatch {
     pub epoch: u64,
 }
 
-/// Returns the lot of the dispatches that an interrupt superseded.
+/// Returns the batch of queued dispatches that an interrupt superseded.
 #[must_use]
 pub const fn superseded_batch(interrupt: &StoredInterrupt) -> SupersededBatch {
     SupersededBatch { at: interrupt.at, epoch: interrupt.epoch - 1 }

@@ -10,7 +10,7 @@ use crate::{
     error::{Error, Result},
     id::{DedupeKey, DispatchId, RunId, ThreadId, WorkerId},
     log::Direction,
-    page::{PageRequest, binding},
+    page::{PageRequest, encode_query_parts},
     time::Timestamp,
 };
 
@@ -32,9 +32,9 @@ pub struct DispatchFilter {
     pub dedupe_key: Option<DedupeKey>,
 }
 
-/// A list of dispatches that a store keeps in order of creation.
+/// Names a list of dispatches that a store keeps in order of creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DispatchScope<'a> {
+pub enum DispatchListKey<'a> {
     /// All dispatches of the tenant.
     All,
     /// The dispatches of a thread.
@@ -72,26 +72,26 @@ impl DispatchFilter {
     /// Returns the shortest lists that together contain every dispatch that passes the filter. Each dispatch is in
     /// exactly one of them.
     #[must_use]
-    pub fn scopes(&self) -> Vec<DispatchScope<'_>> {
+    pub fn list_keys(&self) -> Vec<DispatchListKey<'_>> {
         match (&self.thread, &self.statuses) {
-            (Some(thread), _) => vec![DispatchScope::Thread(thread)],
-            (None, None) => vec![DispatchScope::All],
+            (Some(thread), _) => vec![DispatchListKey::Thread(thread)],
+            (None, None) => vec![DispatchListKey::All],
             (None, Some(statuses)) => {
-                let mut written: BTreeSet<_> = statuses.iter().copied().collect();
-                if written.contains(&DispatchStatus::Superseded) {
-                    written.insert(DispatchStatus::Queued);
+                let mut stored_statuses: BTreeSet<_> = statuses.iter().copied().collect();
+                if stored_statuses.contains(&DispatchStatus::Superseded) {
+                    stored_statuses.insert(DispatchStatus::Queued);
                 }
-                written.into_iter().map(DispatchScope::Status).collect()
+                stored_statuses.into_iter().map(DispatchListKey::Status).collect()
             }
         }
     }
 
-    fn parts(&self) -> String {
+    fn encode_filter(&self) -> String {
         let statuses = self.statuses.as_ref().map(|statuses| {
             let names: BTreeSet<_> = statuses.iter().map(|status| status.name()).collect();
             names.into_iter().collect::<Vec<_>>().join(" ")
         });
-        binding(&[
+        encode_query_parts(&[
             ("thread", self.thread.as_ref().map(ToString::to_string)),
             ("run", self.run.as_ref().map(ToString::to_string)),
             ("statuses", statuses),
@@ -152,8 +152,8 @@ impl DispatchQuery {
 
     /// Returns everything but the page as text. A cursor of the list is bound to this text (PG-6).
     #[must_use]
-    pub fn binding(&self) -> String {
-        format!("{:?} {:?} {}", self.order, self.direction, self.filter.parts())
+    pub fn cursor_binding(&self) -> String {
+        format!("{:?} {:?} {}", self.order, self.direction, self.filter.encode_filter())
     }
 
     /// Refuses a query that no store can answer.

@@ -152,7 +152,7 @@ impl ClaimRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Missed {
+pub enum NotClaimedReason {
     /// There is no such dispatch, or it belongs to another thread.
     Unknown,
     /// The dispatch is not queued, but has this status.
@@ -161,17 +161,17 @@ pub enum Missed {
     Busy(DispatchId),
 }
 
-/// A thread that a claim left out.
+/// A thread that a claim left out, because one of the thread's records cannot be read.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Unreadable {
+pub struct UnreadableThread {
     /// The thread.
     pub thread: ThreadId,
     /// Why the thread cannot be read.
     pub error: Error,
 }
 
-impl Unreadable {
+impl UnreadableThread {
     /// For stores: makes the report.
     #[must_use]
     pub const fn new(thread: ThreadId, error: Error) -> Self {
@@ -186,15 +186,15 @@ pub struct Claims {
     /// The claimed dispatches, each with its token.
     pub claimed: Vec<ClaimedDispatch>,
     /// Why the named dispatch was not claimed.
-    pub missed: Option<Missed>,
+    pub missed: Option<NotClaimedReason>,
     /// Threads with a record that cannot be read (MB-55).
-    pub unreadable: Vec<Unreadable>,
+    pub unreadable: Vec<UnreadableThread>,
 }
 
 impl Claims {
     /// Makes an answer without dispatches, with the reason if a dispatch was named.
     #[must_use]
-    pub fn none(missed: Option<Missed>) -> Self {
+    pub fn none(missed: Option<NotClaimedReason>) -> Self {
         Self { missed, ..Self::default() }
     }
 }

@@ -26,12 +26,12 @@ pub trait MailboxProducer: Send + Sync {
     ///   dispatch has finished (MB-4 to MB-6).
     ///
     /// # Errors
-    /// `LimitExceeded` for more than 1,000 in one call. For each: `Invalid` for a `max_attempts` of 0 (MB-9);
+    /// `LimitExceeded` for more than 1,000 in one call. For each dispatch: `Invalid` for a `max_attempts` of 0 (MB-9);
     /// `LimitExceeded`; `AlreadyExists`, which names the dispatch that has the id or holds the key. After an `Unknown`
     /// outcome, repeat the call with the same ids.
     async fn enqueue(&self, dispatches: Vec<NewDispatch>) -> Result<Vec<Result<Enqueued>>>;
 
-    /// Cancels a queued dispatch and returns it as it is then (MB-11).
+    /// Cancels a queued dispatch and returns it with its new status (MB-11).
     ///
     /// # Errors
     /// `NotFound`; `InvalidTransition`, which names the status, if the dispatch is not queued. After an `Unknown`
@@ -91,8 +91,9 @@ pub trait MailboxConsumer: Send + Sync {
     ///   (MB-39).
     ///
     /// # Errors
-    /// `LimitExceeded` for more than 1,000 in one call. For each: `ClaimLost`; `StaleEpoch` after an interrupt, and the
-    /// settlement then ends the claim; `LimitExceeded`. After an `Unknown` outcome, repeat the call (MB-44).
+    /// `LimitExceeded` for more than 1,000 in one call. For each settlement: `ClaimLost`; `StaleEpoch` after an
+    /// interrupt, and the settlement then ends the claim; `LimitExceeded`. After an `Unknown` outcome, repeat the call
+    /// (MB-44).
     async fn settle(&self, settlements: Vec<(ClaimRef, Settlement)>) -> Result<Vec<Result<Settled>>>;
 }
 
@@ -158,9 +159,9 @@ pub trait MailboxMaintenance: Send + Sync {
     /// A requeued dispatch has all its attempts available again and keeps its history.
     ///
     /// # Errors
-    /// `LimitExceeded` for more than 1,000 in one call; `Invalid` for a limit out of range. For each: `NotFound`;
-    /// `InvalidTransition` if the dispatch is not a dead letter; `AlreadyExists`, which names the dispatch that holds
-    /// its key. After an `Unknown` outcome, load the dispatches.
+    /// `LimitExceeded` for more than 1,000 in one call; `Invalid` for a limit out of range. For each dispatch:
+    /// `NotFound`; `InvalidTransition` if the dispatch is not a dead letter; `AlreadyExists`, which names the dispatch
+    /// that holds its key. After an `Unknown` outcome, load the dispatches.
     async fn requeue(&self, request: Requeue) -> Result<Vec<(DispatchId, Result<Dispatch>)>>;
 }
 

@@ -265,14 +265,16 @@ impl StoredMailbox {
     pub fn count(&self, dispatches: impl IntoIterator<Item = (DispatchStatus, u64, u64)>) -> DispatchCounts {
         let mut counts = DispatchCounts { extra: self.counts.extra.clone(), ..DispatchCounts::default() };
         for (status, epoch, count) in dispatches {
-            let machine_state = MachineState { status: Some(status), is_stale: epoch < self.epoch, is_last: false };
-            *counts.of_mut(machine_state.status().unwrap_or_default()) += count;
+            let machine_state =
+                MachineState { status: Some(status), is_stale: epoch < self.epoch, is_last_attempt: false };
+            *counts.of_mut(machine_state.visible_status().unwrap_or_default()) += count;
         }
         counts
     }
 
-    /// Corrects the record by what the dispatches of the thread show: these counts, and whether the dispatch in
-    /// `running` is really claimed. If it is not, the thread is free from `now` on.
+    /// Corrects the record so that it agrees with the dispatches of the thread. `counts` are their real counts, and
+    /// `is_claimed` says whether the dispatch in `running` is really claimed. If it is not, the thread is free from
+    /// `now` on.
     pub fn correct(&mut self, counts: DispatchCounts, is_claimed: bool, now: Timestamp) {
         if self.running.is_some() && !is_claimed {
             self.running = None;

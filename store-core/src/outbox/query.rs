@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{OutboxRow, OutboxScope, OutboxSettlement, OutboxStatus, StoredOutboxRow};
+use super::{OutboxRow, OutboxSettlement, OutboxStatus, OutboxSubset, StoredOutboxRow};
 use crate::{
     claim::ClaimToken,
     error::Result,
     id::{LaneId, OutboxId, OutboxTarget, WorkerId},
     log::Direction,
-    page::{PageRequest, binding},
+    page::{PageRequest, encode_query_parts},
     time::Timestamp,
 };
 
@@ -66,20 +66,20 @@ impl OutboxFilter {
         OutboxStatus::ALL.iter().filter(is_wanted).copied().collect()
     }
 
-    /// Returns whether the lists that [`scopes`](Self::scopes) returns contain only rows that pass the filter.
+    /// Returns whether the lists that [`list_keys`](Self::list_keys) returns contain only rows that pass the filter.
     #[must_use]
-    pub const fn has_exact_scopes(&self) -> bool {
+    pub const fn lists_match_exactly(&self) -> bool {
         self.lane.is_some() || self.target.is_none()
     }
 
     /// Returns the shortest lists of a store that together contain every row that passes the filter. Each row is in
     /// exactly one of the lists.
     #[must_use]
-    pub fn scopes(&self) -> (OutboxScope, Vec<Option<OutboxStatus>>) {
+    pub fn list_keys(&self) -> (OutboxSubset, Vec<Option<OutboxStatus>>) {
         let scope = match (&self.lane, &self.target) {
-            (None, _) => OutboxScope::All,
-            (Some(lane), None) => OutboxScope::Lane(lane.clone()),
-            (Some(lane), Some(target)) => OutboxScope::Target(lane.clone(), target.clone()),
+            (None, _) => OutboxSubset::All,
+            (Some(lane), None) => OutboxSubset::Lane(lane.clone()),
+            (Some(lane), Some(target)) => OutboxSubset::Target(lane.clone(), target.clone()),
         };
         let statuses = match &self.statuses {
             None => vec![None],
@@ -117,14 +117,14 @@ impl OutboxQuery {
 
     /// Returns the query without its page, as text. A cursor of the list is bound to this text (PG-6).
     #[must_use]
-    pub fn binding(&self) -> String {
+    pub fn cursor_binding(&self) -> String {
         let OutboxFilter { lane, target, statuses } = &self.filter;
         let names = |given: &Vec<OutboxStatus>| given.iter().map(|it| it.name()).collect::<Vec<_>>().join(",");
-        binding(&[
+        encode_query_parts(&[
             ("lane", lane.as_ref().map(ToString::to_string)),
             ("target", target.as_ref().map(ToString::to_string)),
             ("statuses", statuses.as_ref().map(names)),
-            ("direction", self.direction.binding()),
+            ("direction", self.direction.cursor_binding()),
         ])
     }
 

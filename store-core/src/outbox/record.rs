@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The default number of attempts of a row.
-pub const OUTBOX_ATTEMPTS: u32 = 5;
+pub const DEFAULT_OUTBOX_ATTEMPTS: u32 = 5;
 
 /// The status of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -227,7 +227,7 @@ pub struct NewOutboxRow {
     pub order_key: Option<OrderKey>,
     /// When the row becomes available. If absent, it is available at once.
     pub available_at: Option<Timestamp>,
-    /// The number of attempts after which the row is a dead letter, at least 1. Default: [`OUTBOX_ATTEMPTS`].
+    /// The number of attempts after which the row is a dead letter, at least 1. Default: [`DEFAULT_OUTBOX_ATTEMPTS`].
     pub max_attempts: u32,
 }
 
@@ -252,7 +252,7 @@ impl NewOutboxRow {
             dedupe_key: None,
             order_key: None,
             available_at: None,
-            max_attempts: OUTBOX_ATTEMPTS,
+            max_attempts: DEFAULT_OUTBOX_ATTEMPTS,
         }
     }
 

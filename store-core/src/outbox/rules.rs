@@ -2,17 +2,17 @@
 
 use super::{
     ClaimOutbox, ClaimedOutbox, ClaimedOutboxRow, ExtendOutbox, NewOutboxRow, OutboxChoice, OutboxClaim, OutboxList,
-    OutboxRow, OutboxRows, OutboxScope, OutboxSettlement, OutboxStatus, OutboxTable, PurgeOutbox, RequeueOutbox,
-    Requeued, SettleOutbox, StoredOutboxRow, put, remove, rows::is_due,
+    OutboxRow, OutboxSettlement, OutboxStatus, OutboxSubset, OutboxTable, OutboxView, PurgeOutbox, RequeueOutbox,
+    Requeued, SettleOutbox, StoredOutboxRow, lists::is_due, put_row, remove_row,
 };
 use crate::{
     claim::{ClaimToken, check_lease},
-    codec::{Extra, ObjectWriter, sha256},
+    codec::{Extra, ObjectWriter, sha256_hex},
     commit::DecisionContext,
     error::{Detail, Error, ErrorKind, Result},
     id::{OutboxId, ThreadId},
     json::Json,
-    limits::{Limits, check_limit, cut_text, length},
+    limits::{Limits, check_limit, length, truncate_text},
     page::{MAX_BYTES_READ, MAX_PAGE},
     time::Timestamp,
 };
@@ -29,7 +29,7 @@ pub struct OutboxPlan {
 }
 
 /// Refuses drafts that no store can accept.
-pub(crate) fn check_shape(drafts: &[NewOutboxRow], limits: &Limits) -> Result<()> {
+pub(crate) fn check_drafts(drafts: &[NewOutboxRow], limits: &Limits) -> Result<()> {
     check_limit("outbox rows of a commit", length(drafts.len()), limits.commit_outbox)?;
     for (index, draft) in drafts.iter().enumerate() {
         let part = |e: Error| e.in_part(format!("outbox[{index}]"));
@@ -45,10 +45,10 @@ pub(crate) fn check_shape(drafts: &[NewOutboxRow], limits: &Limits) -> Result<()
 ///
 /// If an earlier row has the dedupe key of the draft, its id is returned (OB-2).
 pub(crate) fn plan_rows(
-    view: &(impl OutboxRows + ?Sized),
+    view: &(impl OutboxView + ?Sized),
     drafts: &[NewOutboxRow],
     thread: &ThreadId,
-    setting: DecisionContext<'_>,
+    decision_context: DecisionContext<'_>,
 ) -> Result<(OutboxPlan, Vec<OutboxId>)> {
     let (mut plan, mut ids) = (OutboxPlan::default(), Vec::new());
     for (index, draft) in drafts.iter().enumerate() {
@@ -56,7 +56,7 @@ pub(crate) fn plan_rows(
         let id = match row {
             Some(id) => id,
             None => {
-                let row = new_row(draft, thread, next_number(view, &plan, draft)?, setting)?;
+                let row = new_row(draft, thread, next_order_number(view, &plan, draft)?, decision_context)?;
                 let id = row.id.clone();
                 plan.rows.push((row, draft.payload.clone()));
                 id
@@ -69,15 +69,15 @@ pub(crate) fn plan_rows(
 
 /// Returns the id of the row that has the dedupe key of a draft, or none.
 fn find_by_dedupe_key(
-    view: &(impl OutboxRows + ?Sized),
+    view: &(impl OutboxView + ?Sized),
     plan: &OutboxPlan,
     draft: &NewOutboxRow,
 ) -> Result<Option<OutboxId>> {
     let Some(key) = &draft.dedupe_key else { return Ok(None) };
-    let is_same = |row: &StoredOutboxRow| {
+    let has_same_key = |row: &StoredOutboxRow| {
         row.lane == draft.lane && row.target == draft.target && row.dedupe_key.as_ref() == Some(key)
     };
-    let stored = match plan.rows.iter().find(|(row, _)| is_same(row)) {
+    let stored = match plan.rows.iter().find(|(row, _)| has_same_key(row)) {
         Some((row, _)) => Some(row.clone()),
         None => {
             let list = OutboxList::Keyed(draft.lane.clone(), draft.target.clone(), key.clone());
@@ -85,7 +85,7 @@ fn find_by_dedupe_key(
         }
     };
     match stored {
-        Some(row) if row.digest.as_deref() != Some(&digest(draft)) => {
+        Some(row) if row.digest.as_deref() != Some(&draft_digest(draft)) => {
             Err(Error::new(Detail::IdempotencyMismatch { key: key.to_string() }))
         }
         stored => Ok(stored.map(|row| row.id)),
@@ -93,7 +93,7 @@ fn find_by_dedupe_key(
 }
 
 /// Returns the digest of everything in a draft except its lane, target and dedupe key.
-fn digest(draft: &NewOutboxRow) -> String {
+fn draft_digest(draft: &NewOutboxRow) -> String {
     let mut text = String::new();
     let mut object = ObjectWriter::open(&mut text);
     object
@@ -102,16 +102,16 @@ fn digest(draft: &NewOutboxRow) -> String {
         .maybe("available_at", draft.available_at.as_ref())
         .field("max_attempts", &draft.max_attempts);
     object.close();
-    format!("1:{}", sha256(&text))
+    format!("1:{}", sha256_hex(&text))
 }
 
 /// Returns the next number among the rows with the draft's order key, or 0 if it has no order key.
-fn next_number(view: &(impl OutboxRows + ?Sized), plan: &OutboxPlan, draft: &NewOutboxRow) -> Result<u64> {
+fn next_order_number(view: &(impl OutboxView + ?Sized), plan: &OutboxPlan, draft: &NewOutboxRow) -> Result<u64> {
     let Some(key) = &draft.order_key else { return Ok(0) };
-    let is_same = |row: &StoredOutboxRow| {
+    let has_same_key = |row: &StoredOutboxRow| {
         row.lane == draft.lane && row.target == draft.target && row.order_key.as_ref() == Some(key)
     };
-    if let Some((row, _)) = plan.rows.iter().rev().find(|(row, _)| is_same(row)) {
+    if let Some((row, _)) = plan.rows.iter().rev().find(|(row, _)| has_same_key(row)) {
         return Ok(row.order + 1);
     }
     let group = super::OrderGroup { lane: draft.lane.clone(), target: draft.target.clone(), key: key.clone() };
@@ -122,27 +122,27 @@ fn new_row(
     draft: &NewOutboxRow,
     thread: &ThreadId,
     order: u64,
-    setting: DecisionContext<'_>,
+    decision_context: DecisionContext<'_>,
 ) -> Result<StoredOutboxRow> {
     Ok(StoredOutboxRow {
-        id: OutboxId::new(setting.ids.next_id())?,
+        id: OutboxId::new(decision_context.ids.next_id())?,
         thread: thread.clone(),
         lane: draft.lane.clone(),
         target: draft.target.clone(),
         dedupe_key: draft.dedupe_key.clone(),
-        digest: draft.dedupe_key.as_ref().map(|_| digest(draft)),
+        digest: draft.dedupe_key.as_ref().map(|_| draft_digest(draft)),
         order_key: draft.order_key.clone(),
         order,
         revision: 1,
-        available_at: draft.available_at.unwrap_or(setting.now),
+        available_at: draft.available_at.unwrap_or(decision_context.now),
         max_attempts: draft.max_attempts,
         status: OutboxStatus::Pending,
         attempts: 0,
         claim: None,
         token: None,
         last_error: None,
-        created_at: setting.now,
-        updated_at: setting.now,
+        created_at: decision_context.now,
+        updated_at: decision_context.now,
         finished_at: None,
         extra: Extra::default(),
     })
@@ -176,31 +176,31 @@ impl StoredOutboxRow {
         self.without_claim()
     }
 
-    /// Returns the row after a failed attempt. If an attempt is left, the row is available at `again` (OB-6).
-    fn after_failed_attempt(mut self, again: Timestamp, error: String) -> Self {
+    /// Returns the row after a failed attempt. If an attempt is left, the row is available at `retry_at` (OB-6).
+    fn after_failed_attempt(mut self, retry_at: Timestamp, error: String) -> Self {
         self.attempts += 1;
         self.last_error = Some(error);
         if self.attempts >= self.max_attempts {
             self.into_final(OutboxStatus::DeadLetter)
         } else {
-            self.into_pending(again)
+            self.into_pending(retry_at)
         }
     }
 
-    fn after_settlement(self, settlement: OutboxSettlement, setting: DecisionContext<'_>) -> Self {
-        let row = self.with_change_at(setting.now);
-        let text = |mut error: String| {
-            cut_text(&mut error, setting.limits);
+    fn after_settlement(self, settlement: OutboxSettlement, decision_context: DecisionContext<'_>) -> Self {
+        let row = self.with_change_at(decision_context.now);
+        let truncated = |mut error: String| {
+            truncate_text(&mut error, decision_context.limits);
             error
         };
         match settlement {
             OutboxSettlement::Delivered => row.into_final(OutboxStatus::Delivered),
             OutboxSettlement::Retry { after, error } => {
-                let again = row.updated_at.saturating_add(after);
-                row.after_failed_attempt(again, text(error))
+                let retry_at = row.updated_at.saturating_add(after);
+                row.after_failed_attempt(retry_at, truncated(error))
             }
             OutboxSettlement::DeadLetter { error } => {
-                let row = Self { attempts: row.attempts + 1, last_error: Some(text(error)), ..row };
+                let row = Self { attempts: row.attempts + 1, last_error: Some(truncated(error)), ..row };
                 row.into_final(OutboxStatus::DeadLetter)
             }
             OutboxSettlement::Release => {
@@ -227,31 +227,32 @@ impl StoredOutboxRow {
 pub fn claim(
     table: &mut (impl OutboxTable + ?Sized),
     request: &ClaimOutbox,
-    setting: DecisionContext<'_>,
+    decision_context: DecisionContext<'_>,
 ) -> Result<ClaimedOutbox> {
     check_limit_of_rows(request.limit)?;
     check_lease(request.lease)?;
     let scope = match &request.target {
-        Some(target) => OutboxScope::Target(request.lane.clone(), target.clone()),
-        None => OutboxScope::Lane(request.lane.clone()),
+        Some(target) => OutboxSubset::Target(request.lane.clone(), target.clone()),
+        None => OutboxSubset::Lane(request.lane.clone()),
     };
-    end_expired_claims(table, &OutboxList::Leased(scope.clone()), setting.now)?;
+    end_expired_claims(table, &OutboxList::Leased(scope.clone()), decision_context.now)?;
     let ready = OutboxList::Ready(scope);
     let (mut claimed, mut after, mut bytes) = (ClaimedOutbox::default(), None, 0);
     while length(claimed.rows.len()) < u64::from(request.limit)
         && claimed.unreadable.len() < MAX_EXPIRED_OR_UNREADABLE
         && bytes < MAX_BYTES_READ
     {
-        let Some(position) = table.next(&ready, after.as_ref())?.filter(|position| is_due(position, setting.now))
+        let Some(position) =
+            table.next(&ready, after.as_ref())?.filter(|position| is_due(position, decision_context.now))
         else {
             break;
         };
         let payload = table.payload(&position.id);
         match (table.row(&position.id)?, payload) {
             (Some(row), Ok(payload)) if row.status == OutboxStatus::Pending => {
-                let token = ClaimToken::generate(table.incarnation(), setting.ids);
-                let row = row.claimed_by(&token, request, setting.now);
-                put(table, row.clone())?;
+                let token = ClaimToken::generate(table.incarnation(), decision_context.ids);
+                let row = row.claimed_by(&token, request, decision_context.now);
+                put_row(table, row.clone())?;
                 bytes += length(payload.as_str().len());
                 claimed.rows.push(ClaimedOutboxRow { row: OutboxRow::new(row, payload), token });
             }
@@ -265,8 +266,8 @@ pub fn claim(
     Ok(claimed)
 }
 
-/// Ends those claims of a list whose leases have ended. The attempt is counted, and the row is available as before the
-/// claim (OB-5, OB-6).
+/// Ends those claims of a list whose leases have ended. The attempt of each row is counted, and the row keeps its
+/// `available_at` (OB-5, OB-6).
 fn end_expired_claims(table: &mut (impl OutboxTable + ?Sized), leased: &OutboxList, now: Timestamp) -> Result<()> {
     let mut after = None;
     for _ in 0..MAX_EXPIRED_OR_UNREADABLE {
@@ -276,7 +277,7 @@ fn end_expired_claims(table: &mut (impl OutboxTable + ?Sized), leased: &OutboxLi
         // If the row is not claimed, the list is out of date, and the row is left unchanged.
         if let Some(row) = table.row(&position.id)?.filter(|row| row.status == OutboxStatus::Claimed) {
             let available_at = row.available_at;
-            put(table, row.with_change_at(now).after_failed_attempt(available_at, "lease expired".to_owned()))?;
+            put_row(table, row.with_change_at(now).after_failed_attempt(available_at, "lease expired".to_owned()))?;
         }
         after = Some(position);
     }
@@ -285,10 +286,13 @@ fn end_expired_claims(table: &mut (impl OutboxTable + ?Sized), leased: &OutboxLi
 
 /// Returns the row whose claim this token proves. Whether the lease has ended does not matter.
 fn claimed_row(table: &(impl OutboxTable + ?Sized), id: &OutboxId, token: &ClaimToken) -> Result<StoredOutboxRow> {
-    let holds = |row: &StoredOutboxRow| {
+    let is_proven = |row: &StoredOutboxRow| {
         row.token.as_deref() == Some(&token.digest()) && token.is_of_incarnation(table.incarnation())
     };
-    table.row(id)?.filter(holds).ok_or_else(|| Error::new(Detail::ClaimLost { what: "outbox row", id: id.to_string() }))
+    table
+        .row(id)?
+        .filter(is_proven)
+        .ok_or_else(|| Error::new(Detail::ClaimLost { what: "outbox row", id: id.to_string() }))
 }
 
 /// Extends a live claim (OB-8).
@@ -298,13 +302,13 @@ fn claimed_row(table: &(impl OutboxTable + ?Sized), id: &OutboxId, token: &Claim
 pub fn extend(
     table: &mut (impl OutboxTable + ?Sized),
     request: &ExtendOutbox,
-    setting: DecisionContext<'_>,
+    decision_context: DecisionContext<'_>,
 ) -> Result<Timestamp> {
     check_lease(request.lease)?;
-    let mut row = claimed_row(table, &request.id, &request.token)?.with_change_at(setting.now);
+    let mut row = claimed_row(table, &request.id, &request.token)?.with_change_at(decision_context.now);
     let lease_until = row.updated_at.saturating_add(request.lease);
     row.claim = row.claim.map(|claim| OutboxClaim { lease_until, ..claim });
-    put(table, row)?;
+    put_row(table, row)?;
     Ok(lease_until)
 }
 
@@ -315,16 +319,16 @@ pub fn extend(
 pub fn settle(
     table: &mut (impl OutboxTable + ?Sized),
     requests: Vec<SettleOutbox>,
-    setting: DecisionContext<'_>,
+    decision_context: DecisionContext<'_>,
 ) -> Result<Vec<Result<OutboxStatus>>> {
-    check_limit("outbox rows of a call", length(requests.len()), setting.limits.commit_outbox)?;
+    check_limit("outbox rows of a call", length(requests.len()), decision_context.limits.commit_outbox)?;
     let mut answers = Vec::new();
     for request in requests {
         answers.push(match claimed_row(table, &request.id, &request.token) {
             Ok(row) => {
-                let row = row.after_settlement(request.settlement, setting);
+                let row = row.after_settlement(request.settlement, decision_context);
                 let status = row.status;
-                put(table, row)?;
+                put_row(table, row)?;
                 Ok(status)
             }
             Err(error) if error.kind() == ErrorKind::ClaimLost => Err(error),
@@ -341,7 +345,7 @@ pub fn settle(
 pub fn requeue(
     table: &mut (impl OutboxTable + ?Sized),
     request: RequeueOutbox,
-    setting: DecisionContext<'_>,
+    decision_context: DecisionContext<'_>,
 ) -> Result<Vec<Requeued>> {
     let ids = match request.choice {
         OutboxChoice::Ids(ids) => ids,
@@ -351,7 +355,7 @@ pub fn requeue(
             oldest_dead_letters(table, &filter, limit)?
         }
     };
-    check_limit("outbox rows of a call", length(ids.len()), setting.limits.commit_outbox)?;
+    check_limit("outbox rows of a call", length(ids.len()), decision_context.limits.commit_outbox)?;
     let mut answers = Vec::new();
     for id in ids {
         let outcome = match table.row(&id)? {
@@ -360,9 +364,10 @@ pub fn requeue(
                 Err(Error::invalid_transition("outbox row", &id, row.status.name(), OutboxStatus::Pending.name()))
             }
             Some(row) => {
-                let row = StoredOutboxRow { attempts: 0, finished_at: None, ..row.with_change_at(setting.now) };
+                let row =
+                    StoredOutboxRow { attempts: 0, finished_at: None, ..row.with_change_at(decision_context.now) };
                 let now = row.updated_at;
-                put(table, row.into_pending(now))
+                put_row(table, row.into_pending(now))
             }
         };
         answers.push(Requeued::new(id, outcome));
@@ -376,7 +381,7 @@ fn oldest_dead_letters(
     filter: &super::OutboxFilter,
     limit: u32,
 ) -> Result<Vec<OutboxId>> {
-    let (scope, _) = filter.scopes();
+    let (scope, _) = filter.list_keys();
     let list = OutboxList::Created(scope, Some(OutboxStatus::DeadLetter));
     let (mut ids, mut after) = (Vec::new(), None);
     while length(ids.len()) < u64::from(limit) {
@@ -401,7 +406,7 @@ pub fn purge(table: &mut (impl OutboxTable + ?Sized), request: &PurgeOutbox) -> 
         let position = table.next(&OutboxList::Finished, after.as_ref())?.filter(|position| position.rank.0 < before);
         let Some(position) = position else { break };
         if !request.dry_run {
-            remove(table, &position.id)?;
+            remove_row(table, &position.id)?;
         }
         after = Some(position);
         count += 1;

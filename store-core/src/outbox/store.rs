@@ -34,12 +34,12 @@ pub trait OutboxStore: Send + Sync {
     /// hours. After an `Unknown` outcome, repeat the call.
     async fn extend_outbox(&self, request: ExtendOutbox) -> Result<Timestamp>;
 
-    /// Ends attempts (OB-7). Each has its own answer, in the order given: the status of the row after it.
+    /// Ends attempts (OB-7). Each request has its own answer, in the order given: the status of its row afterwards.
     ///
     /// # Errors
-    /// `LimitExceeded` for more than 1,000 in one call. For each: `ClaimLost` if the token is not that of the live
-    /// claim; nothing is changed then. After an `Unknown` outcome, repeat the call. `ClaimLost` then means that the
-    /// settlement was accepted or that the claim is lost; [`load_outbox`](Self::load_outbox) tells which.
+    /// `LimitExceeded` for more than 1,000 in one call. For each request: `ClaimLost` if the token is not that of the
+    /// live claim; nothing is changed then. After an `Unknown` outcome, repeat the call. `ClaimLost` then means that
+    /// the settlement was accepted or that the claim is lost; [`load_outbox`](Self::load_outbox) tells which.
     async fn settle_outbox(&self, requests: Vec<SettleOutbox>) -> Result<Vec<Result<OutboxStatus>>>;
 
     /// Loads a row. Returns none for an unknown id.
@@ -60,7 +60,7 @@ pub trait OutboxStore: Send + Sync {
     /// Those of reading.
     async fn count_outbox(&self, filter: &OutboxFilter) -> Result<OutboxCounts>;
 
-    /// Makes dead letters pending again, with all their attempts available again (OB-13). Each has its own answer.
+    /// Makes dead letters pending again, with all their attempts available again (OB-13). Each row has its own answer.
     ///
     /// A row keeps its position among the rows with its order key.
     ///

@@ -7,9 +7,9 @@ use std::{
 };
 
 use super::{
-    ClaimOutbox, ClaimedOutbox, ClaimedOutboxRow, NewOutboxRow, OutboxList, OutboxPosition, OutboxRows, OutboxScope,
-    OutboxSettlement, OutboxStatus, OutboxTable, RequeueOutbox, StoredOutboxRow, claim, plan_rows, positions, put,
-    remove, requeue, settle,
+    ClaimOutbox, ClaimedOutbox, ClaimedOutboxRow, NewOutboxRow, OutboxList, OutboxPosition, OutboxSettlement,
+    OutboxStatus, OutboxSubset, OutboxTable, OutboxView, RequeueOutbox, StoredOutboxRow, claim, plan_rows, positions,
+    put_row, remove_row, requeue, settle,
 };
 use crate::{
     commit::DecisionContext,
@@ -20,6 +20,7 @@ use crate::{
     time::Timestamp,
 };
 
+/// The tables of an outbox in memory.
 #[derive(Default)]
 struct Table {
     rows: BTreeMap<OutboxId, StoredOutboxRow>,
@@ -30,7 +31,7 @@ struct Table {
     is_closed: bool,
 }
 
-impl OutboxRows for Table {
+impl OutboxView for Table {
     fn row(&self, id: &OutboxId) -> Result<Option<StoredOutboxRow>> {
         if self.is_closed { Err(Error::closed()) } else { Ok(self.rows.get(id).cloned()) }
     }
@@ -71,10 +72,11 @@ impl OutboxTable for Table {
     }
 }
 
+/// Returns the ids `id-0000`, `id-0001` and so on.
 #[derive(Debug)]
-struct Ids(AtomicU64);
+struct CountingIds(AtomicU64);
 
-impl IdSource for Ids {
+impl IdSource for CountingIds {
     fn next_id(&self) -> String {
         format!("id-{:04}", self.0.fetch_add(1, Ordering::SeqCst))
     }
@@ -83,21 +85,21 @@ impl IdSource for Ids {
 /// An outbox in memory, with the time, the limits and the ids for decisions.
 struct TestOutbox {
     table: Table,
-    ids: Ids,
+    ids: CountingIds,
     limits: Limits,
     now: u64,
 }
 
 impl TestOutbox {
     fn new() -> Self {
-        Self { table: Table::default(), ids: Ids(AtomicU64::new(0)), limits: Limits::default(), now: 1_000 }
+        Self { table: Table::default(), ids: CountingIds(AtomicU64::new(0)), limits: Limits::default(), now: 1_000 }
     }
 
-    fn send(&mut self, drafts: &[NewOutboxRow]) {
-        let setting = DecisionContext::new(Timestamp::from_millis(self.now).unwrap(), &self.limits, &self.ids);
-        let (plan, _) = plan_rows(&self.table, drafts, &"t".parse().unwrap(), setting).unwrap();
+    fn add_rows(&mut self, drafts: &[NewOutboxRow]) {
+        let decision_context = DecisionContext::new(Timestamp::from_millis(self.now).unwrap(), &self.limits, &self.ids);
+        let (plan, _) = plan_rows(&self.table, drafts, &"t".parse().unwrap(), decision_context).unwrap();
         for (row, _) in plan.rows {
-            put(&mut self.table, row).unwrap();
+            put_row(&mut self.table, row).unwrap();
         }
     }
 
@@ -106,36 +108,36 @@ impl TestOutbox {
     }
 
     fn claim_up_to(&mut self, limit: u32) -> Result<ClaimedOutbox> {
-        let setting = DecisionContext::new(Timestamp::from_millis(self.now).unwrap(), &self.limits, &self.ids);
+        let decision_context = DecisionContext::new(Timestamp::from_millis(self.now).unwrap(), &self.limits, &self.ids);
         let request = ClaimOutbox::new("lane".parse().unwrap(), "w".parse().unwrap(), limit);
-        claim(&mut self.table, &request.with_lease(Duration::from_millis(100)), setting)
+        claim(&mut self.table, &request.with_lease(Duration::from_millis(100)), decision_context)
     }
 
     fn settle(&mut self, held: &ClaimedOutboxRow, settlement: OutboxSettlement) -> Result<OutboxStatus> {
-        let setting = DecisionContext::new(Timestamp::from_millis(self.now).unwrap(), &self.limits, &self.ids);
-        settle(&mut self.table, vec![held.settle(settlement)], setting).unwrap().remove(0)
+        let decision_context = DecisionContext::new(Timestamp::from_millis(self.now).unwrap(), &self.limits, &self.ids);
+        settle(&mut self.table, vec![held.settle(settlement)], decision_context).unwrap().remove(0)
     }
 
     fn requeue(&mut self, id: &OutboxId) -> Result<()> {
-        let setting = DecisionContext::new(Timestamp::from_millis(self.now).unwrap(), &self.limits, &self.ids);
-        requeue(&mut self.table, RequeueOutbox::ids([id.clone()]), setting).unwrap().remove(0).outcome
+        let decision_context = DecisionContext::new(Timestamp::from_millis(self.now).unwrap(), &self.limits, &self.ids);
+        requeue(&mut self.table, RequeueOutbox::ids([id.clone()]), decision_context).unwrap().remove(0).outcome
     }
 
     /// Asserts that every row has all its positions in the lists, and that the lists contain no other positions.
     fn check_positions(&self) {
-        let mut wanted: BTreeSet<_> = self.table.rows.values().flat_map(positions).collect();
+        let mut expected_positions: BTreeSet<_> = self.table.rows.values().flat_map(positions).collect();
         for row in self.table.rows.values() {
             let Some(group) = row.group() else { continue };
-            let of_group = || self.table.rows.values().filter(|other| other.group().as_ref() == Some(&group));
-            let is_first = of_group().filter(|other| !other.status.is_final()).map(|other| other.order).min();
-            let held = of_group().any(|other| other.status == OutboxStatus::Claimed);
-            if row.status == OutboxStatus::Pending && is_first == Some(row.order) && !held {
+            let rows_of_group = || self.table.rows.values().filter(|other| other.group().as_ref() == Some(&group));
+            let first_open = rows_of_group().filter(|other| !other.status.is_final()).map(|other| other.order).min();
+            let is_held = rows_of_group().any(|other| other.status == OutboxStatus::Claimed);
+            if row.status == OutboxStatus::Pending && first_open == Some(row.order) && !is_held {
                 let rank = (row.available_at.as_millis(), row.created_at.as_millis());
                 let position = OutboxPosition { rank, id: row.id.clone() };
-                let lane = OutboxScope::Lane(row.lane.clone());
-                let target = OutboxScope::Target(row.lane.clone(), row.target.clone());
+                let lane = OutboxSubset::Lane(row.lane.clone());
+                let target = OutboxSubset::Target(row.lane.clone(), row.target.clone());
                 let lists = [OutboxList::Ready(lane), OutboxList::Ready(target), OutboxList::Next(group)];
-                wanted.extend(lists.map(|list| (list, position.clone())));
+                expected_positions.extend(lists.map(|list| (list, position.clone())));
             }
         }
         let all = self
@@ -143,11 +145,11 @@ impl TestOutbox {
             .lists
             .iter()
             .flat_map(|(list, positions)| positions.iter().map(|position| (list.clone(), position.clone())));
-        assert_eq!(all.collect::<BTreeSet<_>>(), wanted);
+        assert_eq!(all.collect::<BTreeSet<_>>(), expected_positions);
     }
 }
 
-fn row(order: Option<&str>, attempts: u32) -> NewOutboxRow {
+fn draft_row(order: Option<&str>, attempts: u32) -> NewOutboxRow {
     let mut row = NewOutboxRow::new("lane".parse().unwrap(), "target".parse().unwrap(), Json::null());
     row.order_key = order.map(|key| key.parse().unwrap());
     row.with_max_attempts(attempts)
@@ -161,7 +163,7 @@ fn retry() -> OutboxSettlement {
 /// it has finished.
 fn settle_only_attempt(settlement: OutboxSettlement, attempts: u32) -> (OutboxStatus, u32, bool, bool) {
     let mut outbox = TestOutbox::new();
-    outbox.send(&[row(None, attempts)]);
+    outbox.add_rows(&[draft_row(None, attempts)]);
     let held = outbox.claim().unwrap();
     outbox.settle(&held, settlement).unwrap();
     outbox.check_positions();
@@ -183,14 +185,14 @@ fn a_settlement_ends_an_attempt() {
 
 #[test]
 fn a_lease_expires_exactly_at_its_end() {
-    for (later, gets) in [(99, false), (100, true), (101, true)] {
+    for (elapsed, can_be_claimed) in [(99, false), (100, true), (101, true)] {
         let mut outbox = TestOutbox::new();
-        outbox.send(&[row(None, 2)]);
+        outbox.add_rows(&[draft_row(None, 2)]);
         let lost = outbox.claim().unwrap();
-        outbox.now += later;
-        let again = outbox.claim();
-        assert_eq!(again.is_some(), gets, "{later}");
-        assert_eq!(outbox.settle(&lost, OutboxSettlement::Delivered).is_ok(), !gets);
+        outbox.now += elapsed;
+        let second_claim = outbox.claim();
+        assert_eq!(second_claim.is_some(), can_be_claimed, "{elapsed}");
+        assert_eq!(outbox.settle(&lost, OutboxSettlement::Delivered).is_ok(), !can_be_claimed);
         outbox.check_positions();
     }
 }
@@ -198,7 +200,7 @@ fn a_lease_expires_exactly_at_its_end() {
 #[test]
 fn a_token_of_an_earlier_incarnation_proves_nothing() {
     let mut outbox = TestOutbox::new();
-    outbox.send(&[row(None, 2)]);
+    outbox.add_rows(&[draft_row(None, 2)]);
     let held = outbox.claim().unwrap();
     outbox.table.incarnation = 1;
     outbox.settle(&held, OutboxSettlement::Delivered).unwrap_err();
@@ -209,12 +211,12 @@ fn a_token_of_an_earlier_incarnation_proves_nothing() {
 #[test]
 fn an_older_record_changes_nothing() {
     let mut outbox = TestOutbox::new();
-    outbox.send(&[row(Some("o"), 2)]);
+    outbox.add_rows(&[draft_row(Some("o"), 2)]);
     let id = outbox.table.rows.keys().next().unwrap().clone();
     let before = outbox.table.rows[&id].clone();
     outbox.claim().unwrap();
     let after = outbox.table.rows[&id].clone();
-    put(&mut outbox.table, before).unwrap();
+    put_row(&mut outbox.table, before).unwrap();
     assert_eq!(outbox.table.rows[&id], after);
     outbox.check_positions();
 }
@@ -234,19 +236,19 @@ fn every_row_has_exactly_its_positions() {
         };
         for _ in 0..60 {
             match next(7) {
-                0 | 1 => outbox.send(&[row([None, Some("o"), Some("p")][next(3)], [1, 2][next(2)])]),
+                0 | 1 => outbox.add_rows(&[draft_row([None, Some("o"), Some("p")][next(3)], [1, 2][next(2)])]),
                 2 | 3 => held.extend(outbox.claim()),
                 4 if !held.is_empty() => {
-                    let one = held.swap_remove(next(held.len()));
+                    let claimed_row = held.swap_remove(next(held.len()));
                     let settlement = [OutboxSettlement::Delivered, retry(), OutboxSettlement::Release][next(3)].clone();
-                    let _ended = outbox.settle(&one, settlement);
+                    let _ended = outbox.settle(&claimed_row, settlement);
                 }
                 5 => {
                     let ids: Vec<_> = outbox.table.rows.keys().cloned().collect();
                     if let Some(id) = ids.get(next(1 + ids.len())) {
                         let is_final = outbox.table.rows[id].status.is_final();
                         if is_final && next(2) == 0 {
-                            remove(&mut outbox.table, id).unwrap();
+                            remove_row(&mut outbox.table, id).unwrap();
                         } else {
                             let _back = outbox.requeue(id);
                         }
@@ -262,35 +264,35 @@ fn every_row_has_exactly_its_positions() {
 #[test]
 fn rows_are_numbered_within_lane_target_and_key() {
     let mut outbox = TestOutbox::new();
-    let elsewhere = |change: &dyn Fn(&mut NewOutboxRow)| {
-        let mut row = row(Some("o"), 1);
+    let changed_row = |change: &dyn Fn(&mut NewOutboxRow)| {
+        let mut row = draft_row(Some("o"), 1);
         change(&mut row);
         row
     };
     let others = [
-        elsewhere(&|row| row.lane = "other".parse().unwrap()),
-        elsewhere(&|row| row.target = "other".parse().unwrap()),
-        row(Some("p"), 1),
-        row(None, 1),
+        changed_row(&|row| row.lane = "other".parse().unwrap()),
+        changed_row(&|row| row.target = "other".parse().unwrap()),
+        draft_row(Some("p"), 1),
+        draft_row(None, 1),
     ];
     let mut numbers = |drafts: &[NewOutboxRow]| {
         let before: BTreeSet<_> = outbox.table.rows.keys().cloned().collect();
-        outbox.send(drafts);
+        outbox.add_rows(drafts);
         let rows = outbox.table.rows.iter().filter(|(id, _)| !before.contains(*id));
         rows.map(|(_, row)| row.order).collect::<Vec<_>>()
     };
     let [lane, target, key, none] = others;
     assert_eq!(
-        numbers(&[row(Some("o"), 1), lane.clone(), target, key, none, row(Some("o"), 1), lane]),
+        numbers(&[draft_row(Some("o"), 1), lane.clone(), target, key, none, draft_row(Some("o"), 1), lane]),
         [1, 1, 1, 1, 0, 2, 2]
     );
-    assert_eq!(numbers(&[row(Some("o"), 1), row(Some("p"), 1)]), [3, 2]);
+    assert_eq!(numbers(&[draft_row(Some("o"), 1), draft_row(Some("p"), 1)]), [3, 2]);
 }
 
 #[test]
 fn a_claim_stops_at_the_byte_limit_of_a_page() {
     let mut outbox = TestOutbox::new();
-    outbox.send(&[row(None, 2), row(None, 2), row(None, 2)]);
+    outbox.add_rows(&[draft_row(None, 2), draft_row(None, 2), draft_row(None, 2)]);
     // The payloads of two rows have exactly as many bytes as a page may read.
     let large = Json::parse(&format!("\"{}\"", "x".repeat((32 << 20) - 2))).unwrap();
     outbox.table.payload = Some(Box::new(move || Ok(large.clone())));
@@ -302,7 +304,7 @@ fn a_claim_stops_at_the_byte_limit_of_a_page() {
 #[test]
 fn an_unreadable_row_is_reported_and_left_out() {
     let mut outbox = TestOutbox::new();
-    outbox.send(&vec![row(None, 2); 1_001]);
+    outbox.add_rows(&vec![draft_row(None, 2); 1_001]);
     outbox.table.payload = Some(Box::new(|| Err(Error::corrupt("payload"))));
     let found = outbox.claim_up_to(1).unwrap();
     assert_eq!((found.rows.len(), found.unreadable.len()), (0, 1_000));
@@ -314,12 +316,12 @@ fn an_unreadable_row_is_reported_and_left_out() {
 #[test]
 fn a_stale_position_yields_no_row() {
     let mut outbox = TestOutbox::new();
-    outbox.send(&[row(None, 2)]);
-    let ready = outbox.table.lists[&OutboxList::Ready(OutboxScope::Lane("lane".parse().unwrap()))].clone();
+    outbox.add_rows(&[draft_row(None, 2)]);
+    let ready = outbox.table.lists[&OutboxList::Ready(OutboxSubset::Lane("lane".parse().unwrap()))].clone();
     let held = outbox.claim().unwrap();
     assert!(positions(&outbox.table.rows[&held.row.id]).iter().all(|(list, _)| !matches!(list, OutboxList::Ready(_))));
     outbox.settle(&held, OutboxSettlement::Delivered).unwrap();
-    let lane = OutboxList::Ready(OutboxScope::Lane("lane".parse().unwrap()));
+    let lane = OutboxList::Ready(OutboxSubset::Lane("lane".parse().unwrap()));
     outbox.table.set_position(&lane, ready.first().unwrap(), true);
     assert!(outbox.claim().is_none());
 }
@@ -327,10 +329,11 @@ fn a_stale_position_yields_no_row() {
 #[test]
 fn a_store_that_was_closed_settles_nothing() {
     let mut outbox = TestOutbox::new();
-    outbox.send(&[row(None, 2)]);
+    outbox.add_rows(&[draft_row(None, 2)]);
     let held = outbox.claim().unwrap();
     outbox.table.is_closed = true;
-    let setting = DecisionContext::new(Timestamp::from_millis(outbox.now).unwrap(), &outbox.limits, &outbox.ids);
-    let refused = settle(&mut outbox.table, vec![held.settle(OutboxSettlement::Delivered)], setting);
+    let decision_context =
+        DecisionContext::new(Timestamp::from_millis(outbox.now).unwrap(), &outbox.limits, &outbox.ids);
+    let refused = settle(&mut outbox.table, vec![held.settle(OutboxSettlement::Delivered)], decision_context);
     assert_eq!(refused.map(|answers| answers.len()).unwrap_err().kind(), ErrorKind::Closed);
 }

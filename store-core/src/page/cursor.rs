@@ -75,7 +75,7 @@ impl CursorScope {
 /// If a later release adds a part, queries that do not set it have the same encoding as before. Their cursors therefore
 /// stay valid (PG-12).
 #[must_use]
-pub(crate) fn binding(parts: &[(&str, Option<String>)]) -> String {
+pub(crate) fn encode_query_parts(parts: &[(&str, Option<String>)]) -> String {
     let set = parts.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
     set.map(|(name, value)| format!("{name}={}:{value};", value.len())).collect()
 }
@@ -159,8 +159,8 @@ mod tests {
         for other in [scope("b", "threads", "q"), scope("a", "runs", "q"), scope("a", "threads", "r")] {
             assert_eq!(key.open(&other, &cursor).unwrap_err().kind(), ErrorKind::InvalidCursor);
         }
-        let foreign = CursorKey::new([8; 32]);
-        assert_eq!(foreign.open(&scope("a", "threads", "q"), &cursor).unwrap_err().kind(), ErrorKind::InvalidCursor);
+        let other_key = CursorKey::new([8; 32]);
+        assert_eq!(other_key.open(&scope("a", "threads", "q"), &cursor).unwrap_err().kind(), ErrorKind::InvalidCursor);
     }
 
     #[test]

@@ -5,10 +5,10 @@ mod order;
 
 use serde::Serialize;
 
-pub(crate) use self::cursor::binding;
+pub(crate) use self::cursor::encode_query_parts;
 pub use self::{
     cursor::{Cursor, CursorKey, CursorScope},
-    order::{TimeOrder, Walk},
+    order::{TimeOrderedSets, TimeWalk},
 };
 use crate::error::{Error, Result};
 
@@ -82,7 +82,7 @@ impl<T> Page<T> {
     }
 }
 
-/// The place of a record in a list, which a cursor encodes.
+/// The position of a record in a list. A cursor encodes it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Position {
     /// The value that the list is ordered by: a time, a sequence number.
@@ -90,40 +90,41 @@ pub struct Position {
     /// The value that decides between equal ranks, such as an id or a name. If all ranks are equal, the list is ordered
     /// by it alone.
     pub id: String,
-    /// Records with a rank above this one are left out of the list; 0 means that there is no such bound (PG-5).
-    pub bound: u64,
+    /// A second number that some lists need: the rank above which records are left out (PG-5), a priority, or a
+    /// sequence number. It is 0 in other lists.
+    pub extra_number: u64,
 }
 
 impl Position {
     /// Makes the position of a record with this rank and id.
     #[must_use]
     pub fn new(rank: u64, id: impl Into<String>) -> Self {
-        Self { rank, id: id.into(), bound: 0 }
+        Self { rank, id: id.into(), extra_number: 0 }
     }
 
     /// Returns the cursor that continues after this position.
     #[must_use]
-    pub fn seal(&self, key: &CursorKey, scope: &CursorScope) -> Cursor {
+    pub fn to_cursor(&self, key: &CursorKey, scope: &CursorScope) -> Cursor {
         let mut bytes = Vec::with_capacity(16 + self.id.len());
         bytes.extend_from_slice(&self.rank.to_be_bytes());
-        bytes.extend_from_slice(&self.bound.to_be_bytes());
+        bytes.extend_from_slice(&self.extra_number.to_be_bytes());
         bytes.extend_from_slice(self.id.as_bytes());
         key.seal(scope, &bytes)
     }
 
-    /// Decodes the position after which a list continues. Returns none if there is no cursor, which means the beginning
-    /// of the list.
+    /// Decodes the position after which a list continues. Returns none if there is no cursor: the list then starts with
+    /// its first record.
     ///
     /// # Errors
     /// `InvalidCursor` if the cursor was not made by this key for this scope.
-    pub fn open(key: &CursorKey, scope: &CursorScope, cursor: Option<&Cursor>) -> Result<Option<Self>> {
+    pub fn from_cursor(key: &CursorKey, scope: &CursorScope, cursor: Option<&Cursor>) -> Result<Option<Self>> {
         let Some(cursor) = cursor else { return Ok(None) };
         let bytes = key.open(scope, cursor)?;
         let read = || {
             let (rank, rest) = bytes.split_first_chunk::<8>()?;
-            let (bound, id) = rest.split_first_chunk::<8>()?;
+            let (extra_number, id) = rest.split_first_chunk::<8>()?;
             let id = std::str::from_utf8(id).ok()?.to_owned();
-            Some(Self { rank: u64::from_be_bytes(*rank), id, bound: u64::from_be_bytes(*bound) })
+            Some(Self { rank: u64::from_be_bytes(*rank), id, extra_number: u64::from_be_bytes(*extra_number) })
         };
         read().map(Some).ok_or_else(|| Error::invalid_cursor("it is malformed"))
     }
@@ -135,39 +136,39 @@ impl Position {
 pub struct PageBuilder<T> {
     items: Vec<T>,
     limit: usize,
-    records: usize,
-    bytes: u64,
+    records_read: usize,
+    bytes_read: u64,
     last: Option<Position>,
-    more: bool,
+    more_follow: bool,
 }
 
 impl<T> PageBuilder<T> {
     /// Makes an empty page of at most `limit` records.
     #[must_use]
     pub const fn new(limit: usize) -> Self {
-        Self { items: Vec::new(), limit, records: 0, bytes: 0, last: None, more: false }
+        Self { items: Vec::new(), limit, records_read: 0, bytes_read: 0, last: None, more_follow: false }
     }
 
-    /// Returns whether the page is full. A full page only needs to know whether another record follows, not what that
-    /// record contains.
+    /// Returns whether the page is full. The caller then need not load the content of the next record: it offers that
+    /// record only to show that the list continues.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.items.len() >= self.limit || self.is_exhausted()
+        self.items.len() >= self.limit || self.reached_read_limit()
     }
 
-    fn is_exhausted(&self) -> bool {
-        self.records >= MAX_RECORDS_READ || self.bytes >= MAX_BYTES_READ
+    fn reached_read_limit(&self) -> bool {
+        self.records_read >= MAX_RECORDS_READ || self.bytes_read >= MAX_BYTES_READ
     }
 
     /// Offers the next record of the list, whose size is `bytes`. `item` is what the page shows for it, or `None` if
-    /// the record does not pass the filters. Returns whether the caller must offer another record.
+    /// the record does not pass the filters. Returns false when the page needs no more records.
     pub fn offer(&mut self, position: Position, bytes: u64, item: Option<T>) -> bool {
-        if self.is_exhausted() || (item.is_some() && self.items.len() >= self.limit) {
-            self.more = true;
+        if self.reached_read_limit() || (item.is_some() && self.items.len() >= self.limit) {
+            self.more_follow = true;
             return false;
         }
-        self.records += 1;
-        self.bytes = self.bytes.saturating_add(bytes);
+        self.records_read += 1;
+        self.bytes_read = self.bytes_read.saturating_add(bytes);
         if self.items.len() < self.limit {
             self.last = Some(position);
         }
@@ -177,13 +178,13 @@ impl<T> PageBuilder<T> {
 
     /// Returns the page. `seal` makes its cursor.
     pub fn finish(self, seal: impl FnOnce(&Position) -> Cursor) -> Page<T> {
-        let next = self.last.filter(|_| self.more).map(|last| seal(&last));
+        let next = self.last.filter(|_| self.more_follow).map(|last| seal(&last));
         Page { items: self.items, next }
     }
 }
 
 /// Merges several ordered lists into one. `precedes(a, b)` returns whether `a` comes before `b`.
-pub fn merged<I: Iterator>(
+pub fn merge_ordered<I: Iterator>(
     lists: impl IntoIterator<Item = I>,
     precedes: impl Fn(&I::Item, &I::Item) -> bool,
 ) -> impl Iterator<Item = I::Item> {
@@ -201,12 +202,12 @@ pub fn merged<I: Iterator>(
 
 #[cfg(test)]
 mod tests {
-    use super::{Cursor, MAX_BYTES_READ, PageBuilder, PageRequest, Position, merged};
+    use super::{Cursor, MAX_BYTES_READ, PageBuilder, PageRequest, Position, merge_ordered};
     use crate::ErrorKind;
 
-    fn page(records: usize, limit: usize, admits: impl Fn(usize) -> bool) -> (Vec<usize>, Option<String>) {
+    fn build_page(record_count: usize, limit: usize, admits: impl Fn(usize) -> bool) -> (Vec<usize>, Option<String>) {
         let mut builder = PageBuilder::new(limit);
-        for at in 0..records {
+        for at in 0..record_count {
             if !builder.offer(Position::new(at as u64, ""), 1, admits(at).then_some(at)) {
                 break;
             }
@@ -217,17 +218,17 @@ mod tests {
 
     #[test]
     fn a_page_has_a_cursor_exactly_if_more_records_follow() {
-        assert_eq!(page(0, 2, |_| true), (vec![], None));
-        assert_eq!(page(2, 2, |_| true), (vec![0, 1], None));
-        assert_eq!(page(3, 2, |_| true), (vec![0, 1], Some("1".into())));
-        assert_eq!(page(9, 2, |at| at < 2), (vec![0, 1], None));
-        assert_eq!(page(9, 2, |at| at % 4 == 0), (vec![0, 4], Some("4".into())));
+        assert_eq!(build_page(0, 2, |_| true), (vec![], None));
+        assert_eq!(build_page(2, 2, |_| true), (vec![0, 1], None));
+        assert_eq!(build_page(3, 2, |_| true), (vec![0, 1], Some("1".into())));
+        assert_eq!(build_page(9, 2, |at| at < 2), (vec![0, 1], None));
+        assert_eq!(build_page(9, 2, |at| at % 4 == 0), (vec![0, 4], Some("4".into())));
     }
 
     #[test]
     fn a_page_ends_early_when_much_was_read() {
-        assert_eq!(page(10_000, 2, |_| false), (vec![], None));
-        assert_eq!(page(10_001, 2, |_| false), (vec![], Some("9999".into())));
+        assert_eq!(build_page(10_000, 2, |_| false), (vec![], None));
+        assert_eq!(build_page(10_001, 2, |_| false), (vec![], Some("9999".into())));
     }
 
     #[test]
@@ -241,13 +242,13 @@ mod tests {
 
     #[test]
     fn lists_are_merged_in_order() {
-        let check = |lists: [&[u32]; 3], wanted: &[u32]| {
-            let found: Vec<_> = merged(lists.map(<[u32]>::iter), |a, b| a < b).copied().collect();
+        let expect_merged = |lists: [&[u32]; 3], wanted: &[u32]| {
+            let found: Vec<_> = merge_ordered(lists.map(<[u32]>::iter), |a, b| a < b).copied().collect();
             assert_eq!(found, wanted);
         };
-        check([&[1, 4, 9], &[], &[2, 3, 10]], &[1, 2, 3, 4, 9, 10]);
-        check([&[], &[], &[]], &[]);
-        check([&[5], &[1], &[3]], &[1, 3, 5]);
+        expect_merged([&[1, 4, 9], &[], &[2, 3, 10]], &[1, 2, 3, 4, 9, 10]);
+        expect_merged([&[], &[], &[]], &[]);
+        expect_merged([&[5], &[1], &[3]], &[1, 3, 5]);
     }
 
     #[test]

@@ -11,29 +11,29 @@ use crate::{log::Direction, time::Timestamp};
 /// An element of a set. An element without an id comes before all ids of the same time; it is used only as a bound.
 type TimeKey<I> = (Timestamp, Option<I>);
 
-/// Several sets of ids, each ordered by time and then by id. A key of the type `S` names a set. Backends that keep
-/// their lists in memory use it.
+/// Several sets of ids, each ordered by time and then by id. Each set has a key of the type `S`. For backends that keep
+/// their lists in memory.
 ///
 /// The cost of reading a page does not depend on the number of ids (PR-15).
 ///
 /// ```
-/// use store_core::{TimeOrder, Timestamp, Walk};
+/// use store_core::{TimeOrderedSets, Timestamp, TimeWalk};
 ///
-/// let mut order = TimeOrder::default();
+/// let mut order = TimeOrderedSets::default();
 /// for (id, at) in [("b", 20), ("a", 10), ("c", 30)] {
 ///     order.insert(["all"], Timestamp::from_millis(at)?, &id);
 /// }
-/// let walk = Walk::over(Some(Timestamp::from_millis(20)?), None);
+/// let walk = TimeWalk::between(Some(Timestamp::from_millis(20)?), None);
 /// let ids: Vec<_> = order.walk(&"all", &walk).map(|(_, id)| *id).collect();
 /// assert_eq!(ids, ["b", "c"]);
 /// # Ok::<(), store_core::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct TimeOrder<S, I>(HashMap<S, BTreeSet<TimeKey<I>>>);
+pub struct TimeOrderedSets<S, I>(HashMap<S, BTreeSet<TimeKey<I>>>);
 
 /// Which ids of a set are read, and in which direction.
 #[derive(Debug, Clone)]
-pub struct Walk<I> {
+pub struct TimeWalk<I> {
     /// The direction of the walk.
     pub direction: Direction,
     /// The walk begins after this time and id, in its direction.
@@ -44,55 +44,55 @@ pub struct Walk<I> {
     pub before: Option<Timestamp>,
 }
 
-impl<I> Walk<I> {
+impl<I> TimeWalk<I> {
     /// Returns a forward walk over everything from time `from` (included) to time `before` (excluded).
     #[must_use]
-    pub const fn over(from: Option<Timestamp>, before: Option<Timestamp>) -> Self {
+    pub const fn between(from: Option<Timestamp>, before: Option<Timestamp>) -> Self {
         Self { direction: Direction::Forward, after: None, from, before }
     }
 }
 
-impl<S, I> Default for TimeOrder<S, I> {
+impl<S, I> Default for TimeOrderedSets<S, I> {
     fn default() -> Self {
         Self(HashMap::new())
     }
 }
 
-impl<S: Hash + Eq, I: Ord + Clone> TimeOrder<S, I> {
-    /// Inserts an id with this time into the sets of these scopes.
-    pub fn insert(&mut self, scopes: impl IntoIterator<Item = S>, time: Timestamp, id: &I) {
-        for scope in scopes {
-            self.0.entry(scope).or_default().insert((time, Some(id.clone())));
+impl<S: Hash + Eq, I: Ord + Clone> TimeOrderedSets<S, I> {
+    /// Inserts an id with this time into the sets with these keys.
+    pub fn insert(&mut self, set_keys: impl IntoIterator<Item = S>, time: Timestamp, id: &I) {
+        for set_key in set_keys {
+            self.0.entry(set_key).or_default().insert((time, Some(id.clone())));
         }
     }
 
-    /// Removes an id from the sets of these scopes. `time` is the time with which it was inserted.
-    pub fn remove(&mut self, scopes: impl IntoIterator<Item = S>, time: Timestamp, id: &I) {
+    /// Removes an id from the sets with these keys. `time` is the time with which it was inserted.
+    pub fn remove(&mut self, set_keys: impl IntoIterator<Item = S>, time: Timestamp, id: &I) {
         let key = (time, Some(id.clone()));
-        for scope in scopes {
-            if let Some(set) = self.0.get_mut(&scope) {
+        for set_key in set_keys {
+            if let Some(set) = self.0.get_mut(&set_key) {
                 set.remove(&key);
                 if set.is_empty() {
-                    self.0.remove(&scope);
+                    self.0.remove(&set_key);
                 }
             }
         }
     }
 
-    /// Returns the number of ids in the set of a scope.
+    /// Returns the number of ids in the set with this key.
     #[must_use]
-    pub fn len(&self, scope: &S) -> usize {
-        self.0.get(scope).map_or(0, BTreeSet::len)
+    pub fn len(&self, set_key: &S) -> usize {
+        self.0.get(set_key).map_or(0, BTreeSet::len)
     }
 
-    /// Returns the ids in the set of a scope, earliest first.
-    pub fn ids<'a>(&'a self, scope: &S) -> impl Iterator<Item = &'a I> + use<'a, S, I> {
-        self.0.get(scope).into_iter().flatten().filter_map(|(_, id)| id.as_ref())
+    /// Returns the ids in the set with this key, earliest first.
+    pub fn ids<'a>(&'a self, set_key: &S) -> impl Iterator<Item = &'a I> + use<'a, S, I> {
+        self.0.get(set_key).into_iter().flatten().filter_map(|(_, id)| id.as_ref())
     }
 
-    /// Returns those ids in the set of a scope that `walk` selects, each with its time.
-    pub fn walk<'a>(&'a self, scope: &S, walk: &Walk<I>) -> Box<dyn Iterator<Item = (Timestamp, &'a I)> + 'a> {
-        let Some(set) = self.0.get(scope) else { return Box::new(std::iter::empty()) };
+    /// Returns those ids in the set with this key that `walk` selects, each with its time.
+    pub fn walk<'a>(&'a self, set_key: &S, walk: &TimeWalk<I>) -> Box<dyn Iterator<Item = (Timestamp, &'a I)> + 'a> {
+        let Some(set) = self.0.get(set_key) else { return Box::new(std::iter::empty()) };
         let after = walk.after.clone().map(|(time, id)| Bound::Excluded((time, Some(id))));
         let (from, before) = (walk.from, walk.before);
         let with_id = |(time, id): &'a TimeKey<I>| id.as_ref().map(|id| (*time, id));

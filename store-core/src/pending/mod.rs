@@ -5,13 +5,13 @@ mod rules;
 mod select;
 mod store;
 
-pub(crate) use self::rules::{check, consume};
+pub(crate) use self::rules::{check_append, consume};
 pub use self::{
     record::{
-        AppendPending, Appended, Boundary, DecisionRecord, Delivery, Granularity, InputRef, NewInput, PendingBody,
-        PendingInput, PendingQueue, PendingUpdate, QueueState, Reorder, StoredInput, Target,
+        AppendPending, AppendedInputs, Boundary, DecisionRecord, Delivery, Granularity, InputRef, NewInput,
+        PendingBody, PendingInput, PendingQueue, PendingUpdate, QueueState, Reorder, RunTarget, StoredInput,
     },
-    rules::{QueueChange, QueuePlan, QueueWrite, append, reorder, retract, update},
-    select::select,
+    rules::{QueueDecision, QueuePlan, QueueWrite, append, reorder, retract, update},
+    select::select_inputs,
     store::PendingStore,
 };

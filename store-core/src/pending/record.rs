@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::{
-    codec::{Codec, DecodeError, Extra, Fields, ObjectWriter, named_enum, record, serde_by_codec, sha256},
+    codec::{Codec, DecodeError, Extra, Fields, ObjectWriter, named_enum, record, serde_by_codec, sha256_hex},
     id::{EntryId, RunId, ThreadId},
     log::{Decision, Message, NewBody},
     time::Timestamp,
@@ -62,7 +62,7 @@ impl PendingInput {
         let record = DecisionRecord {
             id: self.id.clone(),
             revision: self.revision,
-            digest: digest(decision),
+            digest: decision_digest(decision),
             extra: Extra::default(),
         };
         Some((decision, record))
@@ -77,7 +77,7 @@ impl PendingInput {
 
 /// The content of an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "nearly all are messages, and a box would cost each of them")]
+#[expect(clippy::large_enum_variant, reason = "nearly all bodies are messages, and each of them would need a box")]
 pub enum PendingBody {
     /// A message.
     Message(Message),
@@ -127,7 +127,7 @@ pub struct Delivery {
     /// Whether the input is a barrier: no input behind it is taken before it or together with it.
     pub barrier: bool,
     /// The run that the input is for.
-    pub target: Option<Target>,
+    pub target: Option<RunTarget>,
     /// Fields that a newer release wrote.
     pub extra: Extra,
 }
@@ -157,7 +157,7 @@ impl Delivery {
 
     /// Sets the run that the input is for.
     #[must_use]
-    pub fn for_run(mut self, target: Target) -> Self {
+    pub fn for_run(mut self, target: RunTarget) -> Self {
         self.target = Some(target);
         self
     }
@@ -202,7 +202,7 @@ named_enum!(Granularity as "granularity" { Batch = "batch", One = "one", });
 /// The run that an input is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Target {
+pub struct RunTarget {
     /// The id of the run.
     pub run: RunId,
     /// Whether another run that begins may take the input once this run is done.
@@ -211,9 +211,9 @@ pub struct Target {
     pub extra: Extra,
 }
 
-record!(Target { run: req, fallback: req });
+record!(RunTarget { run: req, fallback: req });
 
-impl Target {
+impl RunTarget {
     /// Makes a target with fallback: once the run is done, another run may take the input.
     #[must_use]
     pub fn new(run: RunId) -> Self {
@@ -222,7 +222,7 @@ impl Target {
 
     /// Makes a target without fallback: no other run may take the input.
     #[must_use]
-    pub fn only(run: RunId) -> Self {
+    pub fn without_fallback(run: RunId) -> Self {
         Self { fallback: false, ..Self::new(run) }
     }
 }
@@ -307,14 +307,14 @@ impl AppendPending {
 /// The result of an append to a queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Appended {
+pub struct AppendedInputs {
     /// The inputs with their revisions, in the order given.
     pub inputs: Vec<InputRef>,
     /// Whether all inputs were already pending (PI-2), so that nothing was written.
     pub deduplicated: bool,
 }
 
-impl Appended {
+impl AppendedInputs {
     /// For stores: makes the result.
     #[must_use]
     pub const fn new(inputs: Vec<InputRef>, deduplicated: bool) -> Self {
@@ -336,8 +336,8 @@ impl PendingQueue {
     /// For stores: makes the queue from its inputs in order and sets their positions.
     #[must_use]
     pub fn new(revision: u64, inputs: impl IntoIterator<Item = PendingInput>) -> Self {
-        let place = |(position, input)| PendingInput { position: Some(position), ..input };
-        Self { revision, inputs: (1..).zip(inputs).map(place).collect() }
+        let with_position = |(position, input)| PendingInput { position: Some(position), ..input };
+        Self { revision, inputs: (1..).zip(inputs).map(with_position).collect() }
     }
 }
 
@@ -458,12 +458,12 @@ record!(DecisionRecord { id: req, revision: req, digest: req });
 impl DecisionRecord {
     /// Returns whether this is the record of an equal decision.
     pub(super) fn is_record_of(&self, decision: &Decision) -> bool {
-        self.digest == digest(decision)
+        self.digest == decision_digest(decision)
     }
 }
 
 /// Returns the digest of a decision. Its prefix is the version of the digest; later releases can still compute old
 /// versions.
-fn digest(decision: &Decision) -> String {
-    format!("1:{}", sha256(&decision.encode()))
+fn decision_digest(decision: &Decision) -> String {
+    format!("1:{}", sha256_hex(&decision.encode()))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    AppendPending, Appended, Boundary, InputRef, NewInput, PendingBody, PendingInput, PendingUpdate, Reorder,
+    AppendPending, AppendedInputs, Boundary, InputRef, NewInput, PendingBody, PendingInput, PendingUpdate, Reorder,
     StoredInput,
 };
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     limits::{Limits, check_limit, length},
     log::{Decision, Message, NewEntry, check_message},
     run::RunStatus,
-    thread::{self, IdRecord, NewThread, StoredThread},
+    thread::{self, NewThread, StoredThread, ThreadIdRecord},
     version::{Expect, Version},
 };
 
@@ -48,16 +48,16 @@ pub struct QueuePlan {
     /// The thread after the change.
     pub thread: StoredThread,
     /// Whether the change creates the thread.
-    pub creates: bool,
+    pub creates_thread: bool,
     /// The record of the thread's id after the change.
-    pub id: IdRecord,
+    pub id: ThreadIdRecord,
     /// The change of the queue.
     pub write: QueueWrite,
 }
 
 /// The decision about a change of a queue: what a store has to write, and the answer that the caller gets after that.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QueueChange<T> {
+pub struct QueueDecision<T> {
     /// What to write; none if the request changes nothing.
     pub plan: Option<Box<QueuePlan>>,
     /// The answer to the caller.
@@ -65,18 +65,18 @@ pub struct QueueChange<T> {
 }
 
 /// A thread whose queue is being changed.
-struct QueueDraft {
+struct QueueEditor {
     thread: StoredThread,
-    creates: bool,
-    id: IdRecord,
+    creates_thread: bool,
+    id: ThreadIdRecord,
 }
 
-impl QueueDraft {
+impl QueueEditor {
     /// Returns the existing thread, or none if there is no such thread.
-    fn load(view: &(impl CommitView + ?Sized), setting: DecisionContext<'_>) -> Result<Option<Self>> {
+    fn load(view: &(impl CommitView + ?Sized), decision_context: DecisionContext<'_>) -> Result<Option<Self>> {
         let Some(mut thread) = view.thread()? else { return Ok(None) };
-        thread.last_time = thread.last_time.max(setting.now);
-        Ok(Some(Self { thread, creates: false, id: view.id_record()? }))
+        thread.last_time = thread.last_time.max(decision_context.now);
+        Ok(Some(Self { thread, creates_thread: false, id: view.id_record()? }))
     }
 
     fn next_revision(&mut self) -> u64 {
@@ -84,9 +84,9 @@ impl QueueDraft {
         self.thread.queue.revision
     }
 
-    fn into_change<T>(self, write: QueueWrite, answer: T) -> QueueChange<T> {
-        let Self { thread, creates, id } = self;
-        QueueChange { plan: Some(Box::new(QueuePlan { thread, creates, id, write })), answer }
+    fn into_change<T>(self, write: QueueWrite, answer: T) -> QueueDecision<T> {
+        let Self { thread, creates_thread, id } = self;
+        QueueDecision { plan: Some(Box::new(QueuePlan { thread, creates_thread, id, write })), answer }
     }
 }
 
@@ -98,48 +98,49 @@ impl QueueDraft {
 pub fn append(
     view: &(impl CommitView + ?Sized),
     request: &AppendPending,
-    setting: DecisionContext<'_>,
-) -> Result<QueueChange<Appended>> {
-    check(request, setting.limits)?;
-    let start = match QueueDraft::load(view, setting)? {
-        Some(start) => start,
-        None => create_thread(view, &request.thread, setting)?,
+    decision_context: DecisionContext<'_>,
+) -> Result<QueueDecision<AppendedInputs>> {
+    check_append(request, decision_context.limits)?;
+    let editor = match QueueEditor::load(view, decision_context)? {
+        Some(editor) => editor,
+        None => create_thread(view, &request.thread, decision_context)?,
     };
-    let mut known = Vec::new();
+    let mut identical = Vec::new();
     for (index, input) in request.inputs.iter().enumerate() {
-        known.extend(find_identical(view, &start, input).map_err(|e| e.in_part(format!("inputs[{index}]")))?);
+        identical.extend(find_identical(view, &editor, input).map_err(|e| e.in_part(format!("inputs[{index}]")))?);
     }
-    if known.len() == request.inputs.len() {
-        return Ok(QueueChange { plan: None, answer: Appended::new(known, true) });
+    if identical.len() == request.inputs.len() {
+        return Ok(QueueDecision { plan: None, answer: AppendedInputs::new(identical, true) });
     }
-    if let Some(known) = known.first() {
-        let is_consumed = view.pending(&known.id)?.is_none();
+    if let Some(identical) = identical.first() {
+        let is_consumed = view.pending(&identical.id)?.is_none();
         return Err(if is_consumed {
-            already_consumed(&known.id)
+            already_consumed(&identical.id)
         } else {
-            Error::already_exists("pending input", &known.id)
+            Error::already_exists("pending input", &identical.id)
         });
     }
-    append_new(view, start, request, setting)
+    append_new(view, editor, request, decision_context)
 }
 
 fn create_thread(
     view: &(impl CommitView + ?Sized),
     thread: &ThreadId,
-    setting: DecisionContext<'_>,
-) -> Result<QueueDraft> {
+    decision_context: DecisionContext<'_>,
+) -> Result<QueueEditor> {
     let mut id = view.id_record()?;
     if id.deleted_at.is_some() {
         return Err(Error::not_found("thread", thread));
     }
-    let moment = (setting.now, view.incarnation());
-    let thread = thread::create(None, &id, &NewThread::new(thread.clone()), setting.limits, moment)?;
+    let time_and_incarnation = (decision_context.now, view.incarnation());
+    let thread =
+        thread::create(None, &id, &NewThread::new(thread.clone()), decision_context.limits, time_and_incarnation)?;
     id.generation = thread.thread.generation();
-    Ok(QueueDraft { thread, creates: true, id })
+    Ok(QueueEditor { thread, creates_thread: true, id })
 }
 
 /// Checks everything about an append that needs no stored data.
-pub(crate) fn check(request: &AppendPending, limits: &Limits) -> Result<()> {
+pub(crate) fn check_append(request: &AppendPending, limits: &Limits) -> Result<()> {
     if request.inputs.is_empty() {
         return Err(Error::invalid("append", "it is empty"));
     }
@@ -177,26 +178,30 @@ fn check_min_size(message: &Message, limits: &Limits) -> Result<()> {
 
 fn check_decision(decision: &Decision, input: &NewInput) -> Result<()> {
     let target = input.delivery.target.as_ref();
-    let elsewhere = target.is_some_and(|target| target.run != decision.run);
-    if input.delivery.boundary != Boundary::ResumeInput || input.delivery.barrier || elsewhere {
+    let has_other_target = target.is_some_and(|target| target.run != decision.run);
+    if input.delivery.boundary != Boundary::ResumeInput || input.delivery.barrier || has_other_target {
         return Err(Error::invalid("decision", "it must go to its own run at `resume_input`, and cannot be a barrier"));
     }
     Ok(())
 }
 
 /// Returns the reference to the input if exactly the same input was already appended.
-fn find_identical(view: &(impl CommitView + ?Sized), start: &QueueDraft, input: &NewInput) -> Result<Option<InputRef>> {
+fn find_identical(
+    view: &(impl CommitView + ?Sized),
+    editor: &QueueEditor,
+    input: &NewInput,
+) -> Result<Option<InputRef>> {
     if let PendingBody::Decision(decision) = &input.body
-        && !start.creates
+        && !editor.creates_thread
         && let Some(record) = view.decision(&decision.run, &decision.ticket)?
     {
         if !record.is_record_of(decision) {
-            let first = version(&start.thread, record.revision);
+            let first = version(&editor.thread, record.revision);
             return Err(Error::conflict("the decision of the ticket", None, Some(first)));
         }
         return Ok(Some(InputRef::new(record.id, record.revision)));
     }
-    let Some(id) = input.id.as_ref().filter(|_| !start.creates) else { return Ok(None) };
+    let Some(id) = input.id.as_ref().filter(|_| !editor.creates_thread) else { return Ok(None) };
     match view.pending(id)? {
         Some(stored) if stored.input.body == input.body && stored.input.delivery == input.delivery => {
             Ok(Some(stored.input.as_ref()))
@@ -209,12 +214,12 @@ fn find_identical(view: &(impl CommitView + ?Sized), start: &QueueDraft, input: 
 
 fn append_new(
     view: &(impl CommitView + ?Sized),
-    mut start: QueueDraft,
+    mut editor: QueueEditor,
     request: &AppendPending,
-    setting: DecisionContext<'_>,
-) -> Result<QueueChange<Appended>> {
-    let revision = start.next_revision();
-    let now = start.thread.last_time;
+    decision_context: DecisionContext<'_>,
+) -> Result<QueueDecision<AppendedInputs>> {
+    let revision = editor.next_revision();
+    let now = editor.thread.last_time;
     let mut write = QueueWrite::default();
     for (index, input) in request.inputs.iter().enumerate() {
         if let PendingBody::Decision(decision) = &input.body {
@@ -223,8 +228,8 @@ fn append_new(
         let id = match &input.id {
             Some(id) => id.clone(),
             None => {
-                let id = EntryId::new(setting.ids.next_id())?;
-                let in_use = !start.creates && (view.pending(&id)?.is_some() || view.entry(&id)?.is_some());
+                let id = EntryId::new(decision_context.ids.next_id())?;
+                let in_use = !editor.creates_thread && (view.pending(&id)?.is_some() || view.entry(&id)?.is_some());
                 if in_use || write.put.iter().any(|other| other.input.id == id) {
                     return Err(Error::already_exists("pending input", &id).in_part(format!("inputs[{index}]")));
                 }
@@ -242,14 +247,14 @@ fn append_new(
             updated_at: now,
             extra: Extra::default(),
         };
-        let queue = &mut start.thread.queue;
+        let queue = &mut editor.thread.queue;
         queue.last_rank += 1;
         queue.count += 1;
         write.put.push(StoredInput::new(stored, queue.last_rank));
     }
-    check_limit("pending inputs", start.thread.queue.count, setting.limits.pending_inputs)?;
+    check_limit("pending inputs", editor.thread.queue.count, decision_context.limits.pending_inputs)?;
     let inputs = write.put.iter().map(|stored| stored.input.as_ref()).collect();
-    Ok(start.into_change(write, Appended::new(inputs, false)))
+    Ok(editor.into_change(write, AppendedInputs::new(inputs, false)))
 }
 
 /// Checks that a decision names a waiting run of the thread and one of its tickets (PI-22).
@@ -271,18 +276,18 @@ fn check_ticket(view: &(impl CommitView + ?Sized), thread: &ThreadId, decision: 
 pub fn update(
     view: &(impl CommitView + ?Sized),
     request: &PendingUpdate,
-    setting: DecisionContext<'_>,
-) -> Result<QueueChange<PendingInput>> {
+    decision_context: DecisionContext<'_>,
+) -> Result<QueueDecision<PendingInput>> {
     if let Some(message) = &request.message {
-        check_min_size(message, setting.limits)?;
+        check_min_size(message, decision_context.limits)?;
         check_message(message)?;
     }
-    let (mut start, mut stored) = load_pending_input(view, &request.id, setting)?;
+    let (mut editor, mut stored) = load_pending_input(view, &request.id, decision_context)?;
     if let PendingBody::Decision(_) = &stored.input.body {
         return Err(Error::invalid("decision", "it cannot be changed"));
     }
     if let Some(expected) = request.expect_revision {
-        check_revision("the input's revision", &start.thread, expected, stored.input.revision)?;
+        check_revision("the input's revision", &editor.thread, expected, stored.input.revision)?;
     }
     let before = stored.input.clone();
     if let Some(message) = &request.message {
@@ -292,13 +297,13 @@ pub fn update(
         stored.input.delivery = delivery.clone();
     }
     if stored.input == before {
-        return Ok(QueueChange { plan: None, answer: before });
+        return Ok(QueueDecision { plan: None, answer: before });
     }
-    check_size(stored.input.body.encode().len() + stored.input.delivery.encode().len(), setting.limits)?;
-    stored.input.revision = start.next_revision();
-    stored.input.updated_at = start.thread.last_time;
+    check_size(stored.input.body.encode().len() + stored.input.delivery.encode().len(), decision_context.limits)?;
+    stored.input.revision = editor.next_revision();
+    stored.input.updated_at = editor.thread.last_time;
     let answer = stored.input.clone();
-    Ok(start.into_change(QueueWrite { put: vec![stored], ..QueueWrite::default() }, answer))
+    Ok(editor.into_change(QueueWrite { put: vec![stored], ..QueueWrite::default() }, answer))
 }
 
 /// Decides a retraction. The answer is the removed input (PI-7, PI-9).
@@ -308,29 +313,29 @@ pub fn update(
 pub fn retract(
     view: &(impl CommitView + ?Sized),
     id: &EntryId,
-    setting: DecisionContext<'_>,
-) -> Result<QueueChange<PendingInput>> {
-    let (mut start, stored) = load_pending_input(view, id, setting)?;
+    decision_context: DecisionContext<'_>,
+) -> Result<QueueDecision<PendingInput>> {
+    let (mut editor, stored) = load_pending_input(view, id, decision_context)?;
     if let PendingBody::Decision(decision) = &stored.input.body
-        && start.thread.thread.open_runs.contains(&decision.run)
+        && editor.thread.thread.open_runs.contains(&decision.run)
     {
         return Err(Error::invalid("decision", "it cannot be retracted while its run is open"));
     }
-    let _ = start.next_revision();
-    start.thread.queue.count = start.thread.queue.count.saturating_sub(1);
+    let _ = editor.next_revision();
+    editor.thread.queue.count = editor.thread.queue.count.saturating_sub(1);
     let write = QueueWrite { removed: vec![id.clone()], ..QueueWrite::default() };
-    Ok(start.into_change(write, stored.input))
+    Ok(editor.into_change(write, stored.input))
 }
 
 /// Returns an input that is pending, and its thread.
 fn load_pending_input(
     view: &(impl CommitView + ?Sized),
     id: &EntryId,
-    setting: DecisionContext<'_>,
-) -> Result<(QueueDraft, StoredInput)> {
-    let Some(start) = QueueDraft::load(view, setting)? else { return Err(unknown_input(id)) };
+    decision_context: DecisionContext<'_>,
+) -> Result<(QueueEditor, StoredInput)> {
+    let Some(editor) = QueueEditor::load(view, decision_context)? else { return Err(unknown_input(id)) };
     match view.pending(id)? {
-        Some(stored) => Ok((start, stored)),
+        Some(stored) => Ok((editor, stored)),
         None if view.entry(id)?.is_some() => Err(already_consumed(id)),
         None => Err(unknown_input(id)),
     }
@@ -343,16 +348,16 @@ fn load_pending_input(
 pub fn reorder(
     view: &(impl CommitView + ?Sized),
     request: &Reorder,
-    setting: DecisionContext<'_>,
-) -> Result<QueueChange<u64>> {
-    let Some(mut start) = QueueDraft::load(view, setting)? else {
+    decision_context: DecisionContext<'_>,
+) -> Result<QueueDecision<u64>> {
+    let Some(mut editor) = QueueEditor::load(view, decision_context)? else {
         return Err(Error::not_found("thread", &request.thread));
     };
-    check_revision("the queue's revision", &start.thread, request.expect_revision, start.thread.queue.revision)?;
+    check_revision("the queue's revision", &editor.thread, request.expect_revision, editor.thread.queue.revision)?;
     let stored = view.queue()?;
-    let (mut left, mut write) = (stored.iter().collect::<BTreeSet<_>>(), QueueWrite::default());
+    let (mut unplaced, mut write) = (stored.iter().collect::<BTreeSet<_>>(), QueueWrite::default());
     for (index, id) in request.order.iter().enumerate() {
-        if !left.remove(id) {
+        if !unplaced.remove(id) {
             let is_consumed = !stored.contains(id) && view.entry(id)?.is_some();
             let error = if is_consumed {
                 already_consumed(id)
@@ -361,17 +366,17 @@ pub fn reorder(
             };
             return Err(error.in_part(format!("order[{index}]")));
         }
-        start.thread.queue.last_rank += 1;
-        write.ranks.push((id.clone(), start.thread.queue.last_rank));
+        editor.thread.queue.last_rank += 1;
+        write.ranks.push((id.clone(), editor.thread.queue.last_rank));
     }
-    if let Some(id) = left.first() {
+    if let Some(id) = unplaced.first() {
         return Err(Error::invalid("order", format!("pending input {} is missing", crate::error::Quoted(id.as_str()))));
     }
     if request.order == stored {
-        return Ok(QueueChange { plan: None, answer: request.expect_revision });
+        return Ok(QueueDecision { plan: None, answer: request.expect_revision });
     }
-    let revision = start.next_revision();
-    Ok(start.into_change(write, revision))
+    let revision = editor.next_revision();
+    Ok(editor.into_change(write, revision))
 }
 
 /// Takes inputs out of the queue and returns them as entries of a commit (CM-27, CM-28).
@@ -415,7 +420,7 @@ fn unknown_input(id: &EntryId) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_ENVELOPE_BYTES, QueueWrite, check};
+    use super::{MAX_ENVELOPE_BYTES, QueueWrite, check_append};
     use crate::{AppendPending, EntryId, ErrorKind, Limits, Message, NewInput, ThreadId, codec::Codec, limits::length};
 
     #[test]
@@ -424,11 +429,11 @@ mod tests {
         let bytes = length(input.body.encode().len() + input.delivery.encode().len());
         let request = AppendPending::new(ThreadId::new("t").unwrap(), [input.clone(), input]);
         let limits = |record_bytes, commit_bytes| Limits { record_bytes, commit_bytes, ..Limits::default() };
-        check(&request, &limits(bytes + MAX_ENVELOPE_BYTES, 2 * bytes)).unwrap();
+        check_append(&request, &limits(bytes + MAX_ENVELOPE_BYTES, 2 * bytes)).unwrap();
         for short in
             [limits(bytes + MAX_ENVELOPE_BYTES - 1, 2 * bytes), limits(bytes + MAX_ENVELOPE_BYTES, 2 * bytes - 1)]
         {
-            assert_eq!(check(&request, &short).unwrap_err().kind(), ErrorKind::LimitExceeded);
+            assert_eq!(check_append(&request, &short).unwrap_err().kind(), ErrorKind::LimitExceeded);
         }
     }
 

@@ -20,14 +20,14 @@ use crate::id::RunId;
 /// - An input of granularity `one` is taken alone (PI-20).
 ///
 /// ```
-/// use store_core::{Boundary, PendingQueue, RunId, select};
+/// use store_core::{Boundary, PendingQueue, RunId, select_inputs};
 ///
 /// let queue = PendingQueue::new(0, []);
-/// assert!(select(&queue.inputs, Boundary::NewRun, &RunId::new("r-1")?, |_| false).is_empty());
+/// assert!(select_inputs(&queue.inputs, Boundary::NewRun, &RunId::new("r-1")?, |_| false).is_empty());
 /// # Ok::<(), store_core::Error>(())
 /// ```
 #[must_use]
-pub fn select(
+pub fn select_inputs(
     queue: &[PendingInput],
     boundary: Boundary,
     run: &RunId,
@@ -58,21 +58,21 @@ pub fn select(
     taken
 }
 
-/// Returns whether an input with the boundary `own` may be taken at `boundary`.
-fn may_be_taken_at(own: Boundary, boundary: Boundary) -> bool {
-    match (own, boundary) {
+/// Returns whether an input with the boundary `input_boundary` may be taken at `boundary`.
+fn may_be_taken_at(input_boundary: Boundary, boundary: Boundary) -> bool {
+    match (input_boundary, boundary) {
         (Boundary::ResumeInput, Boundary::ResumeInput) => true,
         (Boundary::ResumeInput, _) | (_, Boundary::ResumeInput) => false,
-        (own, boundary) => own <= boundary,
+        (input_boundary, boundary) => input_boundary <= boundary,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::select;
+    use super::select_inputs;
     use crate::{
         Boundary::{self, Interrupt, NewRun, NextStep, OnNaturalEnd, ResumeInput},
-        Decision, DecisionAction, Delivery, EntryId, Message, PendingInput, RunId, Target, ThreadId, Timestamp,
+        Decision, DecisionAction, Delivery, EntryId, Message, PendingInput, RunId, RunTarget, ThreadId, Timestamp,
         codec::Extra,
         pending::PendingBody,
     };
@@ -101,59 +101,63 @@ mod tests {
     }
 
     /// Returns the numbers of the inputs that run `r` takes. Run `gone` is done.
-    fn taken(queue: &[PendingInput], boundary: Boundary) -> String {
-        let taken = select(queue, boundary, &run("r"), |run| run.as_str() == "gone");
+    fn taken_numbers(queue: &[PendingInput], boundary: Boundary) -> String {
+        let taken = select_inputs(queue, boundary, &run("r"), |run| run.as_str() == "gone");
         taken.iter().map(|input| input.id.as_str()).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
     fn inputs_are_taken_at_their_boundary_and_at_weaker_ones() {
-        let all = queue(Boundary::ALL.iter().map(|boundary| Delivery::at(*boundary)));
-        let found = Boundary::ALL.iter().map(|boundary| taken(&all, *boundary)).collect::<Vec<_>>();
+        let inputs = queue(Boundary::ALL.iter().map(|boundary| Delivery::at(*boundary)));
+        let found = Boundary::ALL.iter().map(|boundary| taken_numbers(&inputs, *boundary)).collect::<Vec<_>>();
         assert_eq!(found, ["0", "0 1", "0 1 2", "0 1 2 3", "4"]);
     }
 
     #[test]
     fn a_targeted_input_goes_to_its_run_or_to_a_new_run() {
-        let targets =
-            [Target::new(run("r")), Target::new(run("gone")), Target::only(run("gone")), Target::new(run("x"))];
-        let all = queue(targets.map(|target| Delivery::at(NextStep).for_run(target)));
-        assert_eq!(taken(&all, NextStep), "0");
-        assert_eq!(taken(&all, NewRun), "0 1");
+        let targets = [
+            RunTarget::new(run("r")),
+            RunTarget::new(run("gone")),
+            RunTarget::without_fallback(run("gone")),
+            RunTarget::new(run("x")),
+        ];
+        let inputs = queue(targets.map(|target| Delivery::at(NextStep).for_run(target)));
+        assert_eq!(taken_numbers(&inputs, NextStep), "0");
+        assert_eq!(taken_numbers(&inputs, NewRun), "0 1");
     }
 
     #[test]
     fn a_decision_is_taken_only_by_its_run() {
-        let decision = |of| PendingBody::Decision(Decision::new(run(of), "k", DecisionAction::Resume));
-        let all: Vec<_> = ["x", "r"]
+        let decision = |run_name| PendingBody::Decision(Decision::new(run(run_name), "k", DecisionAction::Resume));
+        let inputs: Vec<_> = ["x", "r"]
             .into_iter()
             .enumerate()
-            .map(|(n, of)| input(n, decision(of), Delivery::at(ResumeInput)))
+            .map(|(number, run_name)| input(number, decision(run_name), Delivery::at(ResumeInput)))
             .collect();
-        assert_eq!(taken(&all, ResumeInput), "1");
-        assert_eq!(taken(&all, NewRun), "");
+        assert_eq!(taken_numbers(&inputs, ResumeInput), "1");
+        assert_eq!(taken_numbers(&inputs, NewRun), "");
     }
 
     #[test]
     fn ineligible_input_blocks_nothing_unless_it_is_a_barrier() {
-        let late = || Delivery::at(NewRun);
-        let now = || Delivery::at(Interrupt);
+        let for_new_run = || Delivery::at(NewRun);
+        let for_interrupt = || Delivery::at(Interrupt);
         for (deliveries, wanted) in [
-            (vec![late(), now(), late(), now()], "1 3"),
-            (vec![now(), late().as_barrier(), now()], "0"),
-            (vec![now(), now().as_barrier(), now()], "0 1"),
-            (vec![late(), now().as_barrier(), now()], ""),
-            (vec![now(), late(), now().as_barrier(), now()], "0"),
-            (vec![now().alone(), now()], "0"),
-            (vec![now(), now().alone(), now()], "0"),
-            (vec![late(), now().alone(), now()], "1"),
-            (vec![late().alone(), now()], "1"),
-            (vec![now(), late().alone(), now()], "0 2"),
-            (vec![late(), now().alone().as_barrier(), now()], ""),
-            (vec![now().alone().as_barrier(), now()], "0"),
+            (vec![for_new_run(), for_interrupt(), for_new_run(), for_interrupt()], "1 3"),
+            (vec![for_interrupt(), for_new_run().as_barrier(), for_interrupt()], "0"),
+            (vec![for_interrupt(), for_interrupt().as_barrier(), for_interrupt()], "0 1"),
+            (vec![for_new_run(), for_interrupt().as_barrier(), for_interrupt()], ""),
+            (vec![for_interrupt(), for_new_run(), for_interrupt().as_barrier(), for_interrupt()], "0"),
+            (vec![for_interrupt().alone(), for_interrupt()], "0"),
+            (vec![for_interrupt(), for_interrupt().alone(), for_interrupt()], "0"),
+            (vec![for_new_run(), for_interrupt().alone(), for_interrupt()], "1"),
+            (vec![for_new_run().alone(), for_interrupt()], "1"),
+            (vec![for_interrupt(), for_new_run().alone(), for_interrupt()], "0 2"),
+            (vec![for_new_run(), for_interrupt().alone().as_barrier(), for_interrupt()], ""),
+            (vec![for_interrupt().alone().as_barrier(), for_interrupt()], "0"),
             (vec![], ""),
         ] {
-            assert_eq!(taken(&queue(deliveries.clone()), OnNaturalEnd), wanted, "{deliveries:?}");
+            assert_eq!(taken_numbers(&queue(deliveries.clone()), OnNaturalEnd), wanted, "{deliveries:?}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{AppendPending, Appended, PendingInput, PendingQueue, PendingUpdate, Reorder};
+use super::{AppendPending, AppendedInputs, PendingInput, PendingQueue, PendingUpdate, Reorder};
 use crate::{
     error::Result,
     id::{EntryId, ThreadId},
@@ -12,7 +12,7 @@ use crate::{
 /// The queues of pending input. People and programs can deliver input at any time. A commit consumes it later.
 ///
 /// Pending input appears in no entry and in no context. Once it is consumed, it is no longer pending (PI-14). The
-/// function [`select`](super::select()) decides which inputs a run takes at which boundary.
+/// function [`select_inputs`](super::select_inputs()) decides which inputs a run takes at which boundary.
 #[async_trait]
 pub trait PendingStore: Send + Sync {
     /// Appends inputs to the end of the queue in the order given, all or none (PI-1).
@@ -31,7 +31,7 @@ pub trait PendingStore: Send + Sync {
     /// (PI-22); `LimitExceeded`; `NotFound` for a deleted thread (PI-4); `AlreadyExists` for an id that is pending,
     /// `AlreadyConsumed` for one that is in the log (PI-2); `Conflict` for a different decision on a ticket (RU-16).
     /// After an `Unknown` outcome, repeat the call with ids that you gave, or load the queue.
-    async fn append_pending(&self, request: AppendPending) -> Result<Appended>;
+    async fn append_pending(&self, request: AppendPending) -> Result<AppendedInputs>;
 
     /// Loads the queue of a thread: its inputs in order, with positions (PI-5).
     ///

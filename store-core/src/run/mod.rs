@@ -6,7 +6,7 @@ mod rules;
 mod store;
 
 pub use self::{
-    query::{RunFilter, RunQuery, RunScope},
+    query::{RunFilter, RunListKey, RunQuery},
     record::{
         Completion, EntryRange, Run, RunChange, RunOutcome, RunPhase, RunStatus, Ticket, WaitingReason, WaitingState,
     },

@@ -32,7 +32,7 @@ pub struct RunFilter {
 
 /// A list of runs that a store maintains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RunScope<'a> {
+pub enum RunListKey<'a> {
     /// All runs of the tenant.
     All,
     /// The runs of a thread.
@@ -48,15 +48,15 @@ impl RunFilter {
     ///
     /// Each of these runs is in exactly one of the lists.
     #[must_use]
-    pub fn scopes(&self) -> Vec<RunScope<'_>> {
+    pub fn list_keys(&self) -> Vec<RunListKey<'_>> {
         match (&self.thread, &self.parent_run, &self.statuses) {
-            (Some(thread), ..) => vec![RunScope::Thread(thread)],
-            (None, Some(run), _) => vec![RunScope::Parent(run)],
+            (Some(thread), ..) => vec![RunListKey::Thread(thread)],
+            (None, Some(run), _) => vec![RunListKey::Parent(run)],
             (None, None, Some(statuses)) => {
                 let statuses: BTreeSet<_> = statuses.iter().copied().collect();
-                statuses.into_iter().map(RunScope::Status).collect()
+                statuses.into_iter().map(RunListKey::Status).collect()
             }
-            (None, None, None) => vec![RunScope::All],
+            (None, None, None) => vec![RunListKey::All],
         }
     }
 }

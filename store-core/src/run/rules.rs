@@ -5,9 +5,9 @@ use crate::{
     codec::{Codec, Extra},
     error::{Error, Result},
     id::{RunId, ThreadId},
-    limits::{Limits, check_limit, cut_text, length},
+    limits::{Limits, check_limit, length, truncate_text},
     log::{JsonMap, TokenCounts},
-    page::binding,
+    page::encode_query_parts,
     time::Timestamp,
 };
 
@@ -41,8 +41,8 @@ impl<'a> RunContext<'a> {
 pub fn change(stored: Option<&Run>, change: &RunChange, context: RunContext<'_>) -> Result<Run> {
     // A change that is far too large is refused before it is copied and encoded.
     let values = change.state.values().flatten().chain(&change.request);
-    let least = values.map(|value| length(value.as_str().len())).sum();
-    check_limit("record bytes", least, context.limits.record_bytes)?;
+    let min_bytes = values.map(|value| length(value.as_str().len())).sum();
+    check_limit("record bytes", min_bytes, context.limits.record_bytes)?;
     let mut run = match stored {
         Some(run) => apply_change(run, change, context)?,
         None => new_run(change, context)?,
@@ -108,18 +108,18 @@ fn apply_change(run: &Run, change: &RunChange, context: RunContext<'_>) -> Resul
         return Err(Error::already_exists("run", &run.id));
     }
     check_transition(&run.id, run.status.phase(), change.status.phase())?;
-    let fixed = |field: &str| Err(Error::invalid(format!("run.{field}"), "it cannot be changed"));
+    let refuse_change = |field: &str| Err(Error::invalid(format!("run.{field}"), "it cannot be changed"));
     if change.agent.as_ref().is_some_and(|agent| *agent != run.agent) {
-        return fixed("agent");
+        return refuse_change("agent");
     }
     if change.parent_run.is_some() && change.parent_run != run.parent_run {
-        return fixed("parent_run");
+        return refuse_change("parent_run");
     }
     if change.request.is_some() && change.request != run.request {
-        return fixed("request");
+        return refuse_change("request");
     }
     if change.manifest.is_some() && run.manifest.is_some() && change.manifest != run.manifest {
-        return fixed("manifest");
+        return refuse_change("manifest");
     }
     let mut run = run.clone();
     run.manifest = run.manifest.or_else(|| change.manifest.clone());
@@ -130,7 +130,7 @@ fn apply_change(run: &Run, change: &RunChange, context: RunContext<'_>) -> Resul
         run.steps = steps;
     }
     if let Some(usage) = &change.usage {
-        if !usage.covers(&run.usage) {
+        if !usage.is_at_least(&run.usage) {
             return Err(Error::invalid("run.usage", "none of its counts can decrease"));
         }
         run.usage = usage.clone();
@@ -165,7 +165,7 @@ fn shorten_error(mut status: RunStatus, limits: &Limits) -> RunStatus {
     if let RunStatus::Done(completion) = &mut status
         && let RunOutcome::Failed { error } = &mut completion.outcome
     {
-        cut_text(error, limits);
+        truncate_text(error, limits);
     }
     status
 }
@@ -196,17 +196,17 @@ impl RunQuery {
     ///
     /// A cursor of the list is bound to this text (PG-6).
     #[must_use]
-    pub fn binding(&self) -> String {
+    pub fn cursor_binding(&self) -> String {
         let filter = &self.filter;
         let statuses = |statuses: &Vec<RunPhase>| statuses.iter().map(|it| it.name()).collect::<Vec<_>>().join(",");
-        binding(&[
+        encode_query_parts(&[
             ("thread", filter.thread.as_ref().map(ToString::to_string)),
             ("statuses", filter.statuses.as_ref().map(statuses)),
             ("agent", filter.agent.as_ref().map(ToString::to_string)),
             ("parent_run", filter.parent_run.as_ref().map(ToString::to_string)),
             ("created_before", filter.created_before.map(|time| time.to_string())),
             ("created_after", filter.created_after.map(|time| time.to_string())),
-            ("direction", self.direction.binding()),
+            ("direction", self.direction.cursor_binding()),
         ])
     }
 }
@@ -228,15 +228,15 @@ mod tests {
         ]
     }
 
-    fn draft(status: RunStatus) -> RunChange {
+    fn run_change(status: RunStatus) -> RunChange {
         RunChange::new(RunId::new("r").unwrap(), status).with_agent(AgentId::new("a").unwrap())
     }
 
-    fn apply(stored: Option<&Run>, draft: &RunChange, thread: &str) -> Result<Run, ErrorKind> {
+    fn try_change(stored: Option<&Run>, run_change: &RunChange, thread: &str) -> Result<Run, ErrorKind> {
         let thread = ThreadId::new(thread).unwrap();
         let limits = Limits::default();
         let context = RunContext::new(&thread, 5, Timestamp::MIN, &limits);
-        change(stored, draft, context).map_err(|e| e.kind())
+        change(stored, run_change, context).map_err(|e| e.kind())
     }
 
     #[test]
@@ -248,9 +248,9 @@ mod tests {
             [false, false, false, false],
         ];
         for (from, row) in statuses().into_iter().zip(allowed) {
-            let run = apply(None, &draft(from), "t").unwrap();
+            let run = try_change(None, &run_change(from), "t").unwrap();
             for (to, allowed) in statuses().into_iter().zip(row) {
-                let result = apply(Some(&run), &draft(to.clone()), "t");
+                let result = try_change(Some(&run), &run_change(to.clone()), "t");
                 assert_eq!(result.is_ok(), allowed, "{} to {to}", run.status);
                 if !allowed {
                     assert_eq!(result.unwrap_err(), ErrorKind::InvalidTransition);
@@ -261,22 +261,22 @@ mod tests {
 
     #[test]
     fn changed_fixed_fields_and_lower_counts_are_refused() {
-        let mut first = draft(RunStatus::Running);
+        let mut first = run_change(RunStatus::Running);
         first.steps = Some(3);
         first.usage = Some(TokenCounts::new(5, 5));
-        let run = apply(None, &first, "t").unwrap();
-        let refused = |change: &dyn Fn(&mut RunChange)| {
-            let mut next = draft(RunStatus::Running);
+        let run = try_change(None, &first, "t").unwrap();
+        let refusal_kind = |change: &dyn Fn(&mut RunChange)| {
+            let mut next = run_change(RunStatus::Running);
             change(&mut next);
-            apply(Some(&run), &next, "t").unwrap_err()
+            try_change(Some(&run), &next, "t").unwrap_err()
         };
-        assert_eq!(refused(&|c| c.agent = AgentId::new("b").ok()), ErrorKind::Invalid);
-        assert_eq!(refused(&|c| c.parent_run = RunId::new("p").ok()), ErrorKind::Invalid);
-        assert_eq!(refused(&|c| c.steps = Some(2)), ErrorKind::Invalid);
-        assert_eq!(refused(&|c| c.usage = Some(TokenCounts::new(9, 4))), ErrorKind::Invalid);
-        assert_eq!(refused(&|c| c.output = vec![EntryRange { from: 5, to: 6 }]), ErrorKind::Invalid);
-        assert_eq!(refused(&|c| c.output = vec![EntryRange { from: 0, to: 1 }]), ErrorKind::Invalid);
-        assert_eq!(apply(Some(&run), &first, "other").unwrap_err(), ErrorKind::AlreadyExists);
+        assert_eq!(refusal_kind(&|c| c.agent = AgentId::new("b").ok()), ErrorKind::Invalid);
+        assert_eq!(refusal_kind(&|c| c.parent_run = RunId::new("p").ok()), ErrorKind::Invalid);
+        assert_eq!(refusal_kind(&|c| c.steps = Some(2)), ErrorKind::Invalid);
+        assert_eq!(refusal_kind(&|c| c.usage = Some(TokenCounts::new(9, 4))), ErrorKind::Invalid);
+        assert_eq!(refusal_kind(&|c| c.output = vec![EntryRange { from: 5, to: 6 }]), ErrorKind::Invalid);
+        assert_eq!(refusal_kind(&|c| c.output = vec![EntryRange { from: 0, to: 1 }]), ErrorKind::Invalid);
+        assert_eq!(try_change(Some(&run), &first, "other").unwrap_err(), ErrorKind::AlreadyExists);
     }
 
     #[test]
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_run_filter_admits_only_matching_runs_ru_10() {
-        let run = apply(None, &draft(RunStatus::Running), "t").unwrap();
+        let run = try_change(None, &run_change(RunStatus::Running), "t").unwrap();
         let admits = |change: &dyn Fn(&mut RunFilter)| {
             let mut filter = RunFilter::default();
             change(&mut filter);

@@ -10,14 +10,15 @@ mod stored;
 pub(crate) use self::rules::check_fields;
 pub use self::{
     query::{
-        ChildStrategy, DeleteRequest, Deletion, ParentFilter, PruneRequest, Pruned, ThreadFilter, ThreadOrder,
-        ThreadQuery, ThreadScope,
+        ChildStrategy, DeleteRequest, Deletion, ParentFilter, PruneRequest, Pruned, ThreadFilter, ThreadListKey,
+        ThreadOrder, ThreadQuery,
     },
     record::{NewThread, Thread, ThreadFields, ThreadPatch},
     removal::{DeletionSet, PruneSelection},
     rules::{
-        REMEMBERED_FOR, ThreadChange, can_be_forgotten, check_parent, create, detach, id_record_after_deletion, update,
+        DELETED_ID_RETENTION, ThreadChange, can_be_forgotten, check_parent, create, detach, id_record_after_deletion,
+        update,
     },
     store::{ThreadAdmin, ThreadReader, ThreadRunStore},
-    stored::{IdRecord, StoredThread},
+    stored::{StoredThread, ThreadIdRecord},
 };

@@ -47,9 +47,9 @@ pub enum ParentFilter {
     Of(ThreadId),
 }
 
-/// A list of threads that a store maintains.
+/// Names a list of threads that a store maintains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ThreadScope<'a> {
+pub enum ThreadListKey<'a> {
     /// All threads of the tenant.
     All,
     /// The threads without a parent.
@@ -60,7 +60,7 @@ pub enum ThreadScope<'a> {
     Resource(&'a ResourceId),
 }
 
-impl<'a> ThreadScope<'a> {
+impl<'a> ThreadListKey<'a> {
     /// Returns the lists that a thread is in.
     pub fn of(thread: &'a Thread) -> impl Iterator<Item = Self> {
         let parent = thread.parent_thread_id.as_ref().map_or(Self::Roots, Self::Of);
@@ -71,12 +71,12 @@ impl<'a> ThreadScope<'a> {
 impl ThreadFilter {
     /// Returns the shortest list that contains every thread that passes the filter (PR-15).
     #[must_use]
-    pub fn scope(&self) -> ThreadScope<'_> {
+    pub fn list_key(&self) -> ThreadListKey<'_> {
         match (&self.parent, &self.resource_id) {
-            (Some(ParentFilter::Of(parent)), _) => ThreadScope::Of(parent),
-            (_, Some(resource)) => ThreadScope::Resource(resource),
-            (Some(ParentFilter::Root), None) => ThreadScope::Roots,
-            (None, None) => ThreadScope::All,
+            (Some(ParentFilter::Of(parent)), _) => ThreadListKey::Of(parent),
+            (_, Some(resource)) => ThreadListKey::Resource(resource),
+            (Some(ParentFilter::Root), None) => ThreadListKey::Roots,
+            (None, None) => ThreadListKey::All,
         }
     }
 }

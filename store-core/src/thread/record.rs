@@ -92,7 +92,7 @@ impl NewThread {
 
 /// The fields of a thread that its creator chooses.
 ///
-/// The `create` of a commit gives the same fields.
+/// The field `create` of a commit takes the same fields.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ThreadFields {

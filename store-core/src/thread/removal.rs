@@ -18,8 +18,8 @@ use crate::{
 /// use store_core::{ChildStrategy, thread::DeletionSet};
 ///
 /// # fn main() -> store_core::Result<()> {
-/// let mut deletion = DeletionSet::of("parent".parse()?, vec!["child".parse()?], ChildStrategy::Cascade);
-/// while let Some(thread) = deletion.next_deleted(100) {
+/// let mut deletion = DeletionSet::begin("parent".parse()?, vec!["child".parse()?], ChildStrategy::Cascade);
+/// while let Some(thread) = deletion.next_to_expand(100) {
 ///     // A store adds the children of `thread` that it has stored.
 ///     assert_eq!(thread.as_str(), "child");
 ///     deletion.add_children(Vec::new());
@@ -40,7 +40,7 @@ pub struct DeletionSet {
 impl DeletionSet {
     /// Begins the deletion of a thread that has these children.
     #[must_use]
-    pub fn of(id: ThreadId, children: Vec<ThreadId>, strategy: ChildStrategy) -> Self {
+    pub fn begin(id: ThreadId, children: Vec<ThreadId>, strategy: ChildStrategy) -> Self {
         let mut deletion = Self { children: length(children.len()), deleted: vec![id], ..Self::default() };
         match strategy {
             ChildStrategy::Reject => {}
@@ -52,15 +52,15 @@ impl DeletionSet {
 
     /// Returns the next thread whose children must be added, because they are deleted too.
     ///
-    /// Returns none if all threads were added, or if there are more than `limit` of them.
+    /// Returns none if there is no such thread, or if the deletion changes more than `limit` threads.
     #[must_use]
-    pub fn next_deleted(&mut self, limit: u64) -> Option<ThreadId> {
-        let thread = self.unexpanded.pop().filter(|_| self.changed() <= limit)?;
+    pub fn next_to_expand(&mut self, limit: u64) -> Option<ThreadId> {
+        let thread = self.unexpanded.pop().filter(|_| self.changed_count() <= limit)?;
         self.deleted.push(thread.clone());
         Some(thread)
     }
 
-    /// Adds the children of the thread that [`next_deleted`](Self::next_deleted) returned.
+    /// Adds the children of the thread that [`next_to_expand`](Self::next_to_expand) returned.
     pub fn add_children(&mut self, children: Vec<ThreadId>) {
         self.unexpanded.extend(children);
     }
@@ -76,7 +76,7 @@ impl DeletionSet {
         request: DeleteRequest,
         limits: &Limits,
     ) -> Result<()> {
-        rules::check_deletion(id, stored, request, (self.children, self.changed()), limits)
+        rules::check_deletion(id, stored, request, (self.children, self.changed_count()), limits)
     }
 
     /// Returns the threads that are deleted.
@@ -96,7 +96,7 @@ impl DeletionSet {
         self.deleted.iter().chain(&self.detached)
     }
 
-    fn changed(&self) -> u64 {
+    fn changed_count(&self) -> u64 {
         length(self.deleted.len() + self.detached.len())
     }
 }
@@ -129,7 +129,7 @@ pub struct PruneSelection {
     request: PruneRequest,
     now: Timestamp,
     chosen: Vec<ThreadId>,
-    more: bool,
+    more_remain: bool,
     /// For each thread of which a child was chosen: the number of its children that were not chosen.
     remaining_children: HashMap<ThreadId, u64>,
 }
@@ -141,10 +141,10 @@ impl PruneSelection {
     /// `Invalid` for a limit outside of 1 to 1,000.
     pub fn new(request: PruneRequest, now: Timestamp) -> Result<Self> {
         request.check()?;
-        Ok(Self { request, now, chosen: Vec::new(), more: false, remaining_children: HashMap::new() })
+        Ok(Self { request, now, chosen: Vec::new(), more_remain: false, remaining_children: HashMap::new() })
     }
 
-    /// Returns the end of the time range of idle threads.
+    /// Returns the time before which the last activity of an idle thread was.
     ///
     /// Threads with activity at this time or later are not idle.
     #[must_use]
@@ -152,13 +152,13 @@ impl PruneSelection {
         self.now.saturating_sub(self.request.idle)
     }
 
-    /// Returns whether a thread may be pruned as far as its own record tells. Its children are not considered.
+    /// Returns whether a thread may be pruned, judged by its own record alone. Its children are not considered.
     #[must_use]
     pub fn is_idle(&self, stored: &StoredThread) -> bool {
         rules::is_idle(stored, self.request.idle, self.now)
     }
 
-    /// Offers a thread that has no children besides chosen ones.
+    /// Offers a thread whose children, if it has any, are all chosen.
     ///
     /// If the thread is chosen and has a parent, the parent is returned. The caller then passes the number of the
     /// parent's children to [`count_chosen_child`](Self::count_chosen_child).
@@ -167,7 +167,7 @@ impl PruneSelection {
             return None;
         }
         if length(self.chosen.len()) == u64::from(self.request.limit) {
-            self.more = true;
+            self.more_remain = true;
             return None;
         }
         self.chosen.push(stored.thread.id.clone());
@@ -180,9 +180,9 @@ impl PruneSelection {
     /// children, whether it was active before that child or after it. `children` is the number of children of `parent`.
     /// It is used only if that number is not known yet ([`has_child_count`](Self::has_child_count)).
     pub fn count_chosen_child(&mut self, parent: &ThreadId, children: u64) -> bool {
-        let left = self.remaining_children.entry(parent.clone()).or_insert(children);
-        *left = left.saturating_sub(1);
-        *left == 0
+        let remaining = self.remaining_children.entry(parent.clone()).or_insert(children);
+        *remaining = remaining.saturating_sub(1);
+        *remaining == 0
     }
 
     /// Returns whether the number of the children of `parent` is known. If it is, the caller need not count them.
@@ -194,7 +194,7 @@ impl PruneSelection {
     /// Returns whether no more threads can be chosen.
     #[must_use]
     pub const fn is_full(&self) -> bool {
-        self.more
+        self.more_remain
     }
 
     /// Returns the chosen threads, each after its children.
@@ -206,6 +206,6 @@ impl PruneSelection {
     /// Returns the result of the prune. `threads` are those chosen threads that were deleted.
     #[must_use]
     pub fn pruned(&self, threads: Vec<ThreadId>) -> Pruned {
-        Pruned::new(threads, self.more)
+        Pruned::new(threads, self.more_remain)
     }
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    ChildStrategy, DeleteRequest, IdRecord, NewThread, StoredThread, Thread, ThreadFields, ThreadFilter, ThreadOrder,
-    ThreadPatch, ThreadQuery,
+    ChildStrategy, DeleteRequest, NewThread, StoredThread, Thread, ThreadFields, ThreadFilter, ThreadIdRecord,
+    ThreadOrder, ThreadPatch, ThreadQuery,
 };
 use crate::{
     codec::{Codec, Extra},
@@ -14,7 +14,7 @@ use crate::{
     limits::{Limits, check_limit, length},
     log::TokenCounts,
     mailbox::{self, MailboxView},
-    page::binding,
+    page::encode_query_parts,
     pending::QueueState,
     thread::ParentFilter,
     time::Timestamp,
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The time for which deleted ids are remembered (TH-25).
-pub const REMEMBERED_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+pub const DELETED_ID_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Returns the thread that `new` describes, or the error with which it is refused (TH-1, TH-2, TH-24, TH-29).
 ///
@@ -33,7 +33,7 @@ pub const REMEMBERED_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// `AlreadyExists`; `Invalid` for a time later than store time; `LimitExceeded`.
 pub fn create(
     stored: Option<&StoredThread>,
-    id: &IdRecord,
+    id: &ThreadIdRecord,
     new: &NewThread,
     limits: &Limits,
     time_and_incarnation: (Timestamp, u64),
@@ -102,7 +102,7 @@ pub enum ThreadChange {
 /// error of the read.
 pub fn update(
     request: (&ThreadId, &ThreadPatch, Expect),
-    before: (Option<StoredThread>, &mut IdRecord),
+    before: (Option<StoredThread>, &mut ThreadIdRecord),
     claims: Option<&dyn MailboxView>,
     lineage: impl FnOnce(&ThreadId) -> Result<Vec<ThreadId>>,
     limits_and_time: (&Limits, Timestamp),
@@ -112,7 +112,7 @@ pub fn update(
     if let (Some(claims), Some(fence)) = (claims, &patch.fence) {
         mailbox::check_claim(claims, id, fence)?;
     }
-    record.check_fence(patch.fence.as_ref())?;
+    record.check_and_record_claim(patch.fence.as_ref())?;
     expect.check("revision", Some(stored.thread.revision))?;
     let change = apply_patch(stored, patch, limits_and_time)?;
     if let Some(parent) = patch.new_parent() {
@@ -186,8 +186,8 @@ pub(crate) fn check_fields(fields: &ThreadFields, limits: &Limits) -> Result<()>
     }
     if !fields.metadata.is_empty() {
         // A lower bound is checked first, so that metadata that is far too large is refused before it is encoded.
-        let least = fields.metadata.iter().map(|(key, value)| length(key.len() + value.as_str().len())).sum();
-        check_limit("metadata bytes", least, limits.metadata_bytes)?;
+        let min_bytes = fields.metadata.iter().map(|(key, value)| length(key.len() + value.as_str().len())).sum();
+        check_limit("metadata bytes", min_bytes, limits.metadata_bytes)?;
         check_limit("metadata bytes", length(fields.metadata.encode().len()), limits.metadata_bytes)?;
     }
     Ok(())
@@ -211,8 +211,8 @@ pub fn check_parent(thread: &ThreadId, parent: &ThreadId, ancestors: &[ThreadId]
 
 /// Checks whether a thread may be deleted (TH-17, TH-19, TH-22).
 ///
-/// `counts` holds the number of its direct children, and the number of all threads that the deletion changes, itself
-/// included.
+/// `counts` holds the number of its direct children, and the number of all threads that the deletion changes, including
+/// the thread itself.
 ///
 /// # Errors
 /// `NotFound`, `Conflict`, `HasChildren`, `LimitExceeded`.
@@ -237,8 +237,8 @@ pub(super) fn check_deletion(
 /// The time of the deletion is never before the last write, even if the clock went back. The id is therefore not
 /// forgotten too early (PR-22).
 #[must_use]
-pub fn id_record_after_deletion(id: &IdRecord, stored: &StoredThread, now: Timestamp) -> IdRecord {
-    IdRecord { deleted_at: Some(now.max(stored.last_time)), ..id.clone() }
+pub fn id_record_after_deletion(id: &ThreadIdRecord, stored: &StoredThread, now: Timestamp) -> ThreadIdRecord {
+    ThreadIdRecord { deleted_at: Some(now.max(stored.last_time)), ..id.clone() }
 }
 
 /// Returns the record of a child after it lost its parent (TH-18).
@@ -252,27 +252,27 @@ pub fn detach(mut child: StoredThread, now: Timestamp) -> StoredThread {
     child
 }
 
-/// Returns whether a thread may be pruned as far as its own record tells (TH-26).
+/// Returns whether a thread may be pruned, judged by its own record alone (TH-26).
 ///
 /// Idle time counts from store time of the last write, not from the time that an import states.
 #[must_use]
 pub(super) fn is_idle(stored: &StoredThread, idle: Duration, now: Timestamp) -> bool {
-    let written = stored.last_time.max(stored.thread.updated_at);
-    stored.thread.open_runs.is_empty() && stored.queue.count == 0 && written < now.saturating_sub(idle)
+    let last_written = stored.last_time.max(stored.thread.updated_at);
+    stored.thread.open_runs.is_empty() && stored.queue.count == 0 && last_written < now.saturating_sub(idle)
 }
 
 /// Returns whether the record of a deleted id need no longer be kept (TH-25).
 #[must_use]
-pub fn can_be_forgotten(id: &IdRecord, now: Timestamp) -> bool {
-    id.deleted_at.is_some_and(|at| at < now.saturating_sub(REMEMBERED_FOR))
+pub fn can_be_forgotten(id: &ThreadIdRecord, now: Timestamp) -> bool {
+    id.deleted_at.is_some_and(|at| at < now.saturating_sub(DELETED_ID_RETENTION))
 }
 
-impl IdRecord {
+impl ThreadIdRecord {
     /// Checks that no later claim has written to the thread, and notes the number of this claim (CM-32).
     ///
     /// # Errors
     /// `StaleEpoch` if a later claim has already written.
-    pub fn check_fence(&mut self, fence: Option<&crate::claim::Fence>) -> Result<()> {
+    pub fn check_and_record_claim(&mut self, fence: Option<&crate::claim::Fence>) -> Result<()> {
         let Some(fence) = fence else { return Ok(()) };
         if let Some(highest) = self.fence.filter(|highest| *highest > fence.claim) {
             return Err(Error::new(crate::error::Detail::StaleEpoch {
@@ -309,12 +309,13 @@ impl ThreadQuery {
     ///
     /// A cursor of the list is bound to this text (PG-6).
     #[must_use]
-    pub fn binding(&self) -> String {
+    pub fn cursor_binding(&self) -> String {
         let filter = &self.filter;
         let time = |time: Option<Timestamp>| time.map(|time| time.to_string());
-        let metadata =
-            |(key, value): &(String, Json)| binding(&[("key", Some(key.clone())), ("is", Some(value.to_string()))]);
-        binding(&[
+        let metadata = |(key, value): &(String, Json)| {
+            encode_query_parts(&[("key", Some(key.clone())), ("is", Some(value.to_string()))])
+        };
+        encode_query_parts(&[
             ("resource_id", filter.resource_id.as_ref().map(ToString::to_string)),
             ("root", matches!(filter.parent, Some(ParentFilter::Root)).then(String::new)),
             (
@@ -331,7 +332,7 @@ impl ThreadQuery {
             ("active_after", time(filter.active_after)),
             ("metadata", (!filter.metadata.is_empty()).then(|| filter.metadata.iter().map(metadata).collect())),
             ("creation", (self.order == ThreadOrder::Creation).then(String::new)),
-            ("direction", self.direction.binding()),
+            ("direction", self.direction.cursor_binding()),
         ])
     }
 }
@@ -340,11 +341,11 @@ impl ThreadQuery {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{REMEMBERED_FOR, ThreadChange, can_be_forgotten, check_parent, create, is_idle, update};
+    use super::{DELETED_ID_RETENTION, ThreadChange, can_be_forgotten, check_parent, create, is_idle, update};
     use crate::{
         ClaimNumber, ClaimToken, Direction, DispatchId, ErrorKind, Expect, Fence, Json, Limits, NewThread,
         ParentFilter, ResourceId, ThreadFilter, ThreadId, ThreadOrder, ThreadPatch, ThreadQuery, Timestamp, Version,
-        thread::{IdRecord, StoredThread},
+        thread::{StoredThread, ThreadIdRecord},
     };
 
     fn at(millis: u64) -> Timestamp {
@@ -356,7 +357,7 @@ mod tests {
     }
 
     fn new_thread(generation: u64) -> StoredThread {
-        let id_record = IdRecord { generation, ..IdRecord::default() };
+        let id_record = ThreadIdRecord { generation, ..ThreadIdRecord::default() };
         create(None, &id_record, &NewThread::new(id("t")), &Limits::default(), (at(10), 0)).unwrap()
     }
 
@@ -367,17 +368,18 @@ mod tests {
     }
 
     fn try_update(patch: &ThreadPatch, expect: Expect) -> Result<ThreadChange, ErrorKind> {
-        let (request, mut record) = ((&id("t"), patch, expect), IdRecord::default());
+        let (request, mut record) = ((&id("t"), patch, expect), ThreadIdRecord::default());
         let before = (Some(new_thread(0)), &mut record);
         update(request, before, None, |_| Ok(Vec::new()), (&Limits::default(), at(5))).map_err(|e| e.kind())
     }
 
     #[test]
     fn an_update_without_effect_raises_no_revision() {
-        let ThreadChange::Unchanged(same) = try_update(&ThreadPatch::default(), Expect::Any).unwrap() else {
+        let ThreadChange::Unchanged(unchanged_thread) = try_update(&ThreadPatch::default(), Expect::Any).unwrap()
+        else {
             panic!("changed")
         };
-        assert_eq!(same, new_thread(0));
+        assert_eq!(unchanged_thread, new_thread(0));
     }
 
     #[test]
@@ -396,31 +398,32 @@ mod tests {
 
     #[test]
     fn an_update_checks_its_claim_first_and_its_parent_last() {
-        let refused = |claim, expect| {
+        let refusal_kind = |claim, expect| {
             let number = |counter| ClaimNumber { incarnation: 1, counter };
-            let mut record = IdRecord { fence: Some(number(7)), ..IdRecord::default() };
+            let mut record = ThreadIdRecord { fence: Some(number(7)), ..ThreadIdRecord::default() };
             let dispatch = DispatchId::new("d").unwrap();
             let fence = Fence::new(dispatch, ClaimToken::new("token"), 0, number(claim));
             let patch = ThreadPatch { fence: Some(fence), ..ThreadPatch::default().with_parent(Some(id("p"))) };
             let (request, before) = ((&id("t"), &patch, expect), (Some(new_thread(0)), &mut record));
             update(request, before, None, |_| Ok(Vec::new()), (&Limits::default(), at(5))).unwrap_err().kind()
         };
-        assert_eq!(refused(6, Expect::Absent), ErrorKind::StaleEpoch);
-        assert_eq!(refused(7, Expect::Absent), ErrorKind::Conflict);
-        assert_eq!(refused(7, Expect::Any), ErrorKind::NotFound);
+        assert_eq!(refusal_kind(6, Expect::Absent), ErrorKind::StaleEpoch);
+        assert_eq!(refusal_kind(7, Expect::Absent), ErrorKind::Conflict);
+        assert_eq!(refusal_kind(7, Expect::Any), ErrorKind::NotFound);
     }
 
     #[test]
     fn no_thread_becomes_its_own_ancestor() {
-        let kind = |ancestors: &[ThreadId]| check_parent(&id("t"), &id("p"), ancestors).map_err(|e| e.kind());
-        assert_eq!(kind(&[id("p"), id("g")]), Ok(()));
-        assert_eq!(kind(&[id("p"), id("t")]), Err(ErrorKind::Invalid));
-        assert_eq!(kind(&[]), Err(ErrorKind::NotFound));
+        let check_ancestors =
+            |ancestors: &[ThreadId]| check_parent(&id("t"), &id("p"), ancestors).map_err(|e| e.kind());
+        assert_eq!(check_ancestors(&[id("p"), id("g")]), Ok(()));
+        assert_eq!(check_ancestors(&[id("p"), id("t")]), Err(ErrorKind::Invalid));
+        assert_eq!(check_ancestors(&[]), Err(ErrorKind::NotFound));
         assert_eq!(check_parent(&id("t"), &id("t"), &[]).unwrap_err().kind(), ErrorKind::Invalid);
     }
 
     #[test]
-    fn a_thread_is_idle_after_its_time() {
+    fn a_thread_is_idle_after_the_idle_time_has_passed() {
         let mut thread = new_thread(0);
         let idle = std::time::Duration::from_millis(5);
         assert!(!is_idle(&thread, idle, at(15)));
@@ -431,8 +434,8 @@ mod tests {
 
     #[test]
     fn a_deleted_id_is_remembered_for_thirty_days_th_25() {
-        let now = at(100).saturating_add(REMEMBERED_FOR);
-        let forgotten = |deleted_at| can_be_forgotten(&IdRecord { deleted_at, ..IdRecord::default() }, now);
+        let now = at(100).saturating_add(DELETED_ID_RETENTION);
+        let forgotten = |deleted_at| can_be_forgotten(&ThreadIdRecord { deleted_at, ..ThreadIdRecord::default() }, now);
         assert!(!forgotten(None) && !forgotten(Some(at(100))) && forgotten(Some(at(99))));
     }
 
@@ -481,7 +484,7 @@ mod tests {
         let bindings = changes.map(|change| {
             let mut query = ThreadQuery::default();
             change(&mut query);
-            query.binding()
+            query.cursor_binding()
         });
         assert_eq!(BTreeSet::from(bindings).len(), changes.len());
     }

@@ -10,7 +10,7 @@ use crate::{
     version::Version,
 };
 
-/// A thread, with the counters that the rules need and callers do not.
+/// A thread, with counters that only the rules need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredThread {
@@ -44,7 +44,7 @@ record!(StoredThread {
 
 impl StoredThread {
     /// Updates the latest run and the open runs of the thread after a commit wrote `run` (RU-8, RU-9).
-    pub fn note_run(&mut self, run: &Run) {
+    pub fn record_run(&mut self, run: &Run) {
         let record = &mut self.thread;
         record.latest_run = Some(run.id.clone());
         if !run.is_open() {
@@ -57,7 +57,7 @@ impl StoredThread {
 
 /// What a store keeps about a thread id: before the thread exists, while it exists, and after it was deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct IdRecord {
+pub struct ThreadIdRecord {
     /// The generation of the thread that has or had the id. It is 0 before the first thread.
     pub generation: u64,
     /// The highest claim number that wrote to the thread (CM-32).
@@ -68,7 +68,7 @@ pub struct IdRecord {
     pub extra: Extra,
 }
 
-record!(IdRecord { generation: def, fence: opt, deleted_at: opt });
+record!(ThreadIdRecord { generation: def, fence: opt, deleted_at: opt });
 
 /// Written as an object with the field names of the contract. `version` and `revision` are written as plain numbers.
 /// Their generation and incarnation are fields of their own.
@@ -142,15 +142,17 @@ mod tests {
     use crate::{
         Limits, NewThread, Thread, ThreadId, Timestamp,
         codec::Codec,
-        thread::{IdRecord, create},
+        thread::{ThreadIdRecord, create},
     };
 
     #[test]
     fn an_incarnation_is_written_if_it_is_not_the_first() {
         for incarnation in [0, 7] {
             let new = NewThread::new(ThreadId::new("t").unwrap());
-            let moment = (Timestamp::MIN, incarnation);
-            let thread = create(None, &IdRecord::default(), &new, &Limits::default(), moment).unwrap().thread;
+            let time_and_incarnation = (Timestamp::MIN, incarnation);
+            let thread = create(None, &ThreadIdRecord::default(), &new, &Limits::default(), time_and_incarnation)
+                .unwrap()
+                .thread;
             let text = thread.encode();
             assert_eq!(text.contains("incarnation"), incarnation > 0);
             assert_eq!(Thread::read(&text).unwrap(), thread);

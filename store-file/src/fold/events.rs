@@ -92,7 +92,7 @@ pub(crate) fn key(staged: &mut Staged<'_>, tenant: &TenantId, log: u64, line: &E
 fn trim(staged: &mut Staged<'_>, tenant: &TenantId, scope: &Scope, floor: u64) -> Result<()> {
     let mut state = staged.scope_state(tenant, scope)?;
     state.count = state.count.max(floor);
-    staged.put(table::scope(tenant, scope), state.trimmed(floor).encode());
+    staged.put(table::scope(tenant, scope), state.after_trim(floor).encode());
     staged.tell(tenant, scope);
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use store_core::{
     DispatchId, Result, TenantId, ThreadId, Timestamp,
     codec::Codec,
-    mailbox::{self, DispatchScope, QueueSummary, StoredMailbox, queue_position},
+    mailbox::{self, DispatchListKey, QueueSummary, StoredMailbox, queue_position},
 };
 
 use super::Owner;
@@ -117,7 +117,7 @@ fn put(staged: &mut Staged<'_>, tenant: &TenantId, old: Option<&DispatchRow>, ne
 /// Where a dispatch stands, and what stands there; whether it is available is for [`turn`].
 fn places(tenant: &TenantId, row: &DispatchRow) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let (id, thread, created) = (&row.body.id, &row.body.thread, row.body.created_at);
-    let scopes = [DispatchScope::All, DispatchScope::Thread(thread), DispatchScope::Status(row.state.status)];
+    let scopes = [DispatchListKey::All, DispatchListKey::Thread(thread), DispatchListKey::Status(row.state.status)];
     let created =
         scopes.map(|scope| (table::dispatch_place(tenant, MailboxList::Created(scope), created, id), Vec::new()));
     let ended = row.state.finished_at;
@@ -243,9 +243,9 @@ fn ends(
     let first = staged.next(&available, None, Direction::Forward)?;
     let first = first.map(|key| table::read_queue_place(&available, &key).ok_or_else(|| damaged("queue")));
     Ok(QueueSummary {
-        first: first.transpose()?.map(|(priority, _)| priority),
-        earliest: due(None)?,
-        next: due(Some(table::behind_due(by_due.clone(), now).into_bytes()))?,
+        first_priority: first.transpose()?.map(|(priority, _)| priority),
+        earliest_due: due(None)?,
+        next_due: due(Some(table::behind_due(by_due.clone(), now).into_bytes()))?,
     })
 }
 

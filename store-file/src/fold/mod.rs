@@ -8,12 +8,12 @@ pub(crate) mod outbox;
 use std::collections::{BTreeMap, BTreeSet};
 
 use store_core::{
-    Body, Entry, EntryId, Error, NewThread, Result, Run, RunScope, TenantId, ThreadId, ThreadOrder, ThreadScope,
+    Body, Entry, EntryId, Error, NewThread, Result, Run, RunListKey, TenantId, ThreadId, ThreadListKey, ThreadOrder,
     Timestamp,
     codec::Codec,
-    log::{ChangedMarks, MarkSource, Marks, Node},
+    log::{ChangedMarks, EntryMarks, MarkSource, Node},
     pending::StoredInput,
-    thread::{IdRecord, StoredThread, create},
+    thread::{StoredThread, ThreadIdRecord, create},
 };
 
 use crate::{
@@ -39,7 +39,7 @@ pub(crate) struct Owner {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Told {
     pub(crate) stored: Option<StoredThread>,
-    pub(crate) id: IdRecord,
+    pub(crate) id: ThreadIdRecord,
 }
 
 /// A group, decoded.
@@ -74,11 +74,11 @@ pub(crate) fn fold(staged: &mut Staged<'_>, owner: &Owner, told: &mut Told, grou
             Line::Run(run) if run.id == *id => Some(run),
             _ => None,
         });
-        named.for_each(|run| stored.note_run(run));
+        named.for_each(|run| stored.record_run(run));
     }
     stored.last_time = stored.last_time.max(group.commit.time);
     stored.thread.updated_at = stored.thread.updated_at.max(group.commit.updated_at);
-    told.id = IdRecord { fence: group.commit.fence, deleted_at: None, ..told.id.clone() };
+    told.id = ThreadIdRecord { fence: group.commit.fence, deleted_at: None, ..told.id.clone() };
     told.id.generation = owner.generation;
     if let Some((key, ..)) = &group.commit.key {
         work.staged.put(table::commit_key(owner.log, key), group.commit_span.encode());
@@ -145,14 +145,15 @@ pub(crate) fn places(tenant: &TenantId, stored: &StoredThread) -> BTreeSet<Vec<u
     let pending =
         (stored.queue.count > 0).then(|| table::pending_threads(tenant).text(thread.id.as_str()).into_bytes());
     let listed =
-        ThreadScope::of(thread).flat_map(|scope| orders.map(|(order, time)| place(scope, order, time).into_bytes()));
+        ThreadListKey::of(thread).flat_map(|scope| orders.map(|(order, time)| place(scope, order, time).into_bytes()));
     listed.chain(pending).collect()
 }
 
 /// The places of a run in lists.
 pub(crate) fn run_places(tenant: &TenantId, id: &str, row: &RunRow) -> Vec<Key> {
-    let parent = row.parent_run.as_ref().map(RunScope::Parent);
-    let scopes = [RunScope::All, RunScope::Thread(&row.thread), RunScope::Status(row.status)].into_iter().chain(parent);
+    let parent = row.parent_run.as_ref().map(RunListKey::Parent);
+    let scopes =
+        [RunListKey::All, RunListKey::Thread(&row.thread), RunListKey::Status(row.status)].into_iter().chain(parent);
     scopes.map(|scope| table::place(table::run_list(tenant, scope), row.created_at, id)).collect()
 }
 
@@ -169,7 +170,7 @@ struct Work<'a, 'b> {
 struct StoredMarks<'a, 'b>(&'a Staged<'b>, u64);
 
 impl MarkSource for StoredMarks<'_, '_> {
-    fn marks(&self, seq: u64) -> Result<Marks> {
+    fn marks(&self, seq: u64) -> Result<EntryMarks> {
         self.0.marks_of(self.1, seq)
     }
 }
@@ -198,7 +199,8 @@ impl Work<'_, '_> {
     }
 
     fn made(&self, line: &ThreadLine, time: Timestamp) -> Result<StoredThread> {
-        let before = IdRecord { generation: self.owner.generation.saturating_sub(1), ..IdRecord::default() };
+        let before =
+            ThreadIdRecord { generation: self.owner.generation.saturating_sub(1), ..ThreadIdRecord::default() };
         let new = NewThread::new(self.owner.thread.clone());
         let mut stored = create(None, &before, &new, &store_core::Limits::default(), (line.created_at, 0))?;
         stored.last_time = time;
@@ -208,7 +210,7 @@ impl Work<'_, '_> {
 
     fn entry(&mut self, stored: &mut StoredThread, entry: &Entry, node: &Node, span: Span) -> Result<()> {
         let log = self.owner.log;
-        self.marks.append(&StoredMarks(self.staged, log), stored, entry, node)?;
+        self.marks.apply_entry(&StoredMarks(self.staged, log), stored, entry, node)?;
         let row = NodeRow { span, id: entry.id.clone(), node: node.clone() };
         self.staged.put(table::node(log, node.seq), row.encode());
         self.staged.put(table::entry(log, &entry.id), node.seq.to_be_bytes());

@@ -21,7 +21,7 @@ pub(super) fn line(staged: &mut Staged<'_>, owner: &Owner, line: (&Line, Span)) 
         Line::Outbox(line) => row(staged, owner, (line, span)),
         // A row that is not there was lost with its commit, or is in a log that cannot be read.
         Line::OutboxState(stored) if staged.outbox_row(tenant, &stored.id)?.is_some() => {
-            outbox::put(&mut OutboxTable::new(staged, tenant), (**stored).clone())
+            outbox::put_row(&mut OutboxTable::new(staged, tenant), (**stored).clone())
         }
         Line::OutboxGone(ids) => ids.iter().try_for_each(|id| gone(staged, owner, id)),
         _ => super::mailbox::line(staged, owner, (line, span)),
@@ -38,7 +38,7 @@ fn row(staged: &mut Staged<'_>, owner: &Owner, what: (&OutboxLine, Span)) -> Res
     }
     staged.put(table::log_outbox(*log).text(stored.id.as_str()), []);
     staged.put(table::outbox_payload(tenant, &stored.id), payload_place(*log, span));
-    outbox::put(&mut OutboxTable::new(staged, tenant), stored.clone())
+    outbox::put_row(&mut OutboxTable::new(staged, tenant), stored.clone())
 }
 
 pub(crate) fn gone(staged: &mut Staged<'_>, owner: &Owner, id: &OutboxId) -> Result<()> {
@@ -46,7 +46,7 @@ pub(crate) fn gone(staged: &mut Staged<'_>, owner: &Owner, id: &OutboxId) -> Res
         staged.delete(table::log_outbox(log).text(id.as_str()));
         staged.delete(table::outbox_payload(&owner.tenant, id));
     }
-    outbox::remove(&mut OutboxTable::new(staged, &owner.tenant), id)
+    outbox::remove_row(&mut OutboxTable::new(staged, &owner.tenant), id)
 }
 
 /// Takes the rows of a log out of the index.

@@ -65,7 +65,7 @@ pub(super) fn restore(rebuilt: &Index, staged: &mut Staged<'_>, tenant: &TenantI
         let (given, mut state) = (rebuilt.scope_state(tenant, &scope)?, staged.scope_state(tenant, &scope)?);
         state.count = state.count.max(given.count);
         state.last_time = state.last_time.max(given.last_time);
-        staged.put(table::scope(tenant, &scope), state.trimmed(given.floor).encode());
+        staged.put(table::scope(tenant, &scope), state.after_trim(given.floor).encode());
     }
     for (id, row) in events(rebuilt, tenant)? {
         if staged.is_in_scope(tenant, &row)? {

@@ -7,9 +7,9 @@ use std::{
 
 use store_core::{
     Entry, Error, ErrorKind, Result, Run, RunId,
-    inspect::{Finding, FindingKind, Repairable, ThreadRecords, check_thread},
+    inspect::{Finding, FindingKind, RepairStatus, ThreadRecords, check_thread},
     length,
-    log::{MarkSource, Marks, Node},
+    log::{EntryMarks, MarkSource, Node},
     thread::StoredThread,
 };
 
@@ -49,12 +49,12 @@ pub(super) fn check_log(inspected: &Inspected, known: (u64, LogRow)) -> Result<P
     let mut check = Check { shared, facts, owner, row, part: &mut part };
     if let Some(replayed) = check.log()? {
         let differs = check.compare(&replayed)?;
-        let of_index = |finding: &Finding| finding.repair == Repairable::CanBeRebuilt;
+        let of_index = |finding: &Finding| finding.repair == RepairStatus::CanBeRebuilt;
         if *repair && (differs || check.part.findings.iter().any(of_index)) {
             check.write(&replayed)?;
             *loaded = None;
             for finding in part.findings.iter_mut().filter(|finding| of_index(finding)) {
-                finding.repair = Repairable::Rebuilt;
+                finding.repair = RepairStatus::Rebuilt;
             }
         }
     }
@@ -250,7 +250,7 @@ impl Check<'_> {
         for mut finding in checked.findings {
             finding = finding.of_thread(&tenant, &thread);
             if !alone.contains(&finding) {
-                finding.repair = Repairable::CanBeRebuilt;
+                finding.repair = RepairStatus::CanBeRebuilt;
             }
             self.part.findings.push(finding);
         }
@@ -269,7 +269,7 @@ impl Check<'_> {
         let len = misfit.as_ref().map_or(log.len, |(_, end, _)| *end);
         let findings = check_thread(records, log.entries(len)).findings.into_iter();
         // Of a group that does not fit not all was worked in: sums that it changes say nothing.
-        let of_log = findings.filter(|finding| finding.repair == Repairable::NeedsBackup);
+        let of_log = findings.filter(|finding| finding.repair == RepairStatus::NeedsBackup);
         Ok(of_log.map(|finding| finding.of_thread(tenant, thread)).collect())
     }
 
@@ -389,7 +389,7 @@ fn is_shared(key: &[u8]) -> bool {
 struct IndexMarks<'a>(&'a Index, u64);
 
 impl MarkSource for IndexMarks<'_> {
-    fn marks(&self, seq: u64) -> Result<Marks> {
+    fn marks(&self, seq: u64) -> Result<EntryMarks> {
         self.0.marks_of(self.1, seq)
     }
 }

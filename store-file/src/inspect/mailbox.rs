@@ -3,7 +3,7 @@
 
 use store_core::{
     Error, ErrorKind, Result, TenantId, ThreadId,
-    inspect::{Finding, FindingKind, Repairable},
+    inspect::{Finding, FindingKind, RepairStatus},
 };
 
 use super::Inspected;
@@ -30,7 +30,7 @@ pub(super) fn check(inspected: &Inspected, tenant: &TenantId) -> Result<Option<F
     let detail = format!("it does not agree with the logs about {}", table::describe(&key));
     let mut finding = Finding::new(FindingKind::StaleIndex, "index", detail);
     finding.tenant = Some(tenant.clone());
-    finding.repair = Repairable::CanBeRebuilt;
+    finding.repair = RepairStatus::CanBeRebuilt;
     if *repair {
         // Nobody writes meanwhile.
         let _writing = shared.writing.write();
@@ -39,7 +39,7 @@ pub(super) fn check(inspected: &Inspected, tenant: &TenantId) -> Result<Option<F
         };
         told = again;
         shared.show(told.written(&shared.index)?)?;
-        finding.repair = Repairable::Rebuilt;
+        finding.repair = RepairStatus::Rebuilt;
     }
     Ok(Some(finding))
 }

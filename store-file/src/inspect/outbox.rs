@@ -103,9 +103,9 @@ impl Rows {
                     staged.put(table::log_outbox(owner.log).text(id.as_str()), []);
                     staged.put(table::outbox_payload(tenant, id), payload_place(owner.log, span));
                 }
-                outbox::put(&mut OutboxTable::new(staged, tenant), stored.clone())?;
+                outbox::put_row(&mut OutboxTable::new(staged, tenant), stored.clone())?;
             } else if staged.outbox_row(tenant, id)?.is_some() {
-                outbox::put(&mut OutboxTable::new(staged, tenant), stored.clone())?;
+                outbox::put_row(&mut OutboxTable::new(staged, tenant), stored.clone())?;
             }
             // Its places are written again, whatever the index says of them.
             if let Some(found) = staged.outbox_row(tenant, id)? {

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, io, sync::atomic::Ordering};
 
 use store_core::{
     Detail, Result, RunId, TenantId, ThreadId,
-    inspect::{Finding, FindingKind, Repairable},
+    inspect::{Finding, FindingKind, RepairStatus},
 };
 
 use super::{Logs, Part, is_in_use};
@@ -60,7 +60,7 @@ pub(super) fn opening(shared: &Shared, part: &mut Part) {
     if let Some(why) = shared.opening.stale_index {
         let mut finding = Finding::new(FindingKind::StaleIndex, "index", why);
         if !shared.config.read_only {
-            finding.repair = Repairable::Rebuilt;
+            finding.repair = RepairStatus::Rebuilt;
         }
         part.findings.push(finding);
     }
@@ -172,7 +172,7 @@ pub(super) fn orphan_runs(shared: &Shared, repair: bool, part: &mut Part) -> Res
         let (tenant, id) = (TenantId::new(tenant)?, RunId::new(id)?);
         let detail = format!("its thread `{}` does not exist", row.thread);
         let mut finding = Finding::new(FindingKind::OrphanRun, format!("index, run `{id}`"), detail);
-        finding.repair = if repair { Repairable::Rebuilt } else { Repairable::CanBeRebuilt };
+        finding.repair = if repair { RepairStatus::Rebuilt } else { RepairStatus::CanBeRebuilt };
         finding.tenant = Some(tenant.clone());
         part.findings.push(finding);
         for place in fold::run_places(&tenant, id.as_str(), &row) {
@@ -206,7 +206,7 @@ pub(super) fn stray_places(shared: &Shared, repair: bool) -> Result<Option<Findi
     let mut finding = Finding::new(FindingKind::StaleIndex, "index", detail);
     if repair {
         shared.index.apply(staged.into_changes())?;
-        finding.repair = Repairable::Rebuilt;
+        finding.repair = RepairStatus::Rebuilt;
     }
     Ok(Some(finding))
 }

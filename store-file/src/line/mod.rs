@@ -260,7 +260,7 @@ pub(crate) fn input(stored: &StoredInput) -> String {
 
 pub(crate) fn queue(line: &QueueLine) -> String {
     tagged("queue", |object| {
-        object.field("queue", &line.state).unless_default("removed", &line.removed);
+        object.field("queue", &line.state).field_unless_default("removed", &line.removed);
         if !line.ranks.is_empty() {
             let mut ranks = ObjectWriter::open(object.key("ranks"));
             for (id, rank) in &line.ranks {

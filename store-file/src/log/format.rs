@@ -137,10 +137,10 @@ pub(super) fn span(offset: u64, line: &[u8]) -> Span {
 
 fn check_size(bytes: u64, lines: usize) -> Result<()> {
     if bytes > MAX_GROUP_BYTES {
-        return Err(Error::limit("bytes of one log group", MAX_GROUP_BYTES, bytes));
+        return Err(Error::limit_exceeded("bytes of one log group", MAX_GROUP_BYTES, bytes));
     }
     if lines > MAX_LINES {
-        return Err(Error::limit("lines of one log group", MAX_LINES as u64, lines as u64));
+        return Err(Error::limit_exceeded("lines of one log group", MAX_LINES as u64, lines as u64));
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use store_core::{
     Direction, DispatchFilter, DispatchId, DispatchStatus, Purge, Result, TenantId, ThreadId, Timestamp, mailbox,
-    merged,
+    merge_ordered,
 };
 
 use crate::{
@@ -40,8 +40,8 @@ pub(super) fn by_creation<'a, R: Walk>(
     filter: &DispatchFilter,
     walk: (Option<&Place>, Direction),
 ) -> impl Iterator<Item = Result<Place>> + use<'a, R> {
-    let lists = filter.scopes().into_iter().map(|scope| timed(rows, tenant, MailboxList::Created(scope), walk));
-    merged(lists.collect::<Vec<_>>(), precedes(walk.1))
+    let lists = filter.list_keys().into_iter().map(|scope| timed(rows, tenant, MailboxList::Created(scope), walk));
+    merge_ordered(lists.collect::<Vec<_>>(), precedes(walk.1))
 }
 
 fn timed<'a, R: Walk>(
@@ -65,7 +65,7 @@ pub(super) fn by_end<'a, R: Walk>(
 ) -> impl Iterator<Item = Result<Place>> + 'a {
     let (after, direction) = walk;
     let alone = timed(rows, tenant, MailboxList::Ended, (after.as_ref(), direction));
-    merged([alone, in_lots(rows, tenant, (after, direction))], precedes(direction))
+    merge_ordered([alone, in_lots(rows, tenant, (after, direction))], precedes(direction))
 }
 
 /// What interrupts ended: each lot by id, and lots of one time together.
@@ -89,7 +89,7 @@ fn in_lots<'a, R: Walk>(
                     .iter()
                     .map(|(thread, epoch)| ids(rows, tenant, (thread, *epoch), (behind.as_ref(), direction)))
                     .collect();
-                Box::new(merged(ids, precedes(direction)).map(move |id| Ok((time, id?))))
+                Box::new(merge_ordered(ids, precedes(direction)).map(move |id| Ok((time, id?))))
             }
         }
     }))

@@ -90,8 +90,8 @@ fn list(shared: &Shared, tenant: &TenantId, query: &DispatchQuery) -> Result<Pag
     query.check()?;
     let mut page = PageBuilder::new(query.page.checked_limit()?);
     check(shared, tenant)?;
-    let scope = CursorScope::new(tenant, "list_dispatches", &query.binding());
-    let after = Position::open(&shared.cursor_key, &scope, query.page.cursor.as_ref())?;
+    let scope = CursorScope::new(tenant, "list_dispatches", &query.cursor_binding());
+    let after = Position::from_cursor(&shared.cursor_key, &scope, query.page.cursor.as_ref())?;
     if let Some(thread) = &query.filter.thread {
         shared.check_damage(tenant, thread)?;
     }
@@ -111,7 +111,7 @@ fn list(shared: &Shared, tenant: &TenantId, query: &DispatchQuery) -> Result<Pag
         }
         DispatchOrder::Claim => listed.by_claim(after.as_ref(), &mut page)?,
     }
-    Ok(page.finish(|at| at.seal(&shared.cursor_key, &scope)))
+    Ok(page.finish(|at| at.to_cursor(&shared.cursor_key, &scope)))
 }
 
 impl Listed<'_> {
@@ -130,7 +130,7 @@ impl Listed<'_> {
         let epoch = self.snapshot.mailbox_row(self.tenant, thread)?.map_or(0, |row| row.mailbox.epoch);
         let queue = table::mailbox_list(self.tenant, MailboxList::Queue(thread, epoch));
         let after = after.map(|at| -> Result<Vec<u8>> {
-            let priority = u8::try_from(at.bound).map_err(|e| malformed().with_source(e))?;
+            let priority = u8::try_from(at.extra_number).map_err(|e| malformed().with_source(e))?;
             Ok(table::queue_place(queue.clone(), priority, at.rank).into_bytes())
         });
         for key in walk::keys(self.snapshot, queue.clone(), after.transpose()?, way(self.query.direction)) {
@@ -138,7 +138,7 @@ impl Listed<'_> {
             let (priority, number) = table::read_queue_place(&queue, &key).ok_or_else(|| damaged("queue"))?;
             let id = self.snapshot.dispatch_id(&key)?.ok_or_else(|| damaged("queue"))?;
             let mut position = Position::new(number, "");
-            position.bound = u64::from(priority);
+            position.extra_number = u64::from(priority);
             if !self.offer(&id, position, page)? {
                 break;
             }
@@ -173,17 +173,17 @@ fn ready(shared: &Shared, tenant: &TenantId, page: &PageRequest) -> Result<Page<
     let mut found = PageBuilder::new(page.checked_limit()?);
     check(shared, tenant)?;
     let scope = CursorScope::new(tenant, "list_ready_threads", "");
-    let after = Position::open(&shared.cursor_key, &scope, page.cursor.as_ref())?;
+    let after = Position::from_cursor(&shared.cursor_key, &scope, page.cursor.as_ref())?;
     let setting = DecisionContext::new(shared.time.now(), &shared.limits, &*shared.config.ids);
     let snapshot = shared.index.snapshot();
     let mut staged = Staged::over(&snapshot);
     turn_all(&mut staged, tenant, setting.now, |_| true)?;
     let table = MailboxTable::new(&staged, shared, tenant);
-    let leased = after.as_ref().is_some_and(|at| at.bound >= LEASED);
+    let leased = after.as_ref().is_some_and(|at| at.extra_number >= LEASED);
     let (free, held) = if leased { (None, after.as_ref()) } else { (after.as_ref(), None) };
     let list = table::mailbox_list(tenant, MailboxList::Ready);
     let from = free.map(|at| -> Result<Vec<u8>> {
-        let priority = u8::try_from(at.bound).map_err(|e| malformed().with_source(e))?;
+        let priority = u8::try_from(at.extra_number).map_err(|e| malformed().with_source(e))?;
         let (since, thread) = thread_place(at)?;
         Ok(table::ready_place(list.clone(), priority, since, &thread).into_bytes())
     });
@@ -210,12 +210,12 @@ fn ready(shared: &Shared, tenant: &TenantId, page: &PageRequest) -> Result<Page<
         }
         let item = mailbox::ready_thread(&table, &thread, setting)?;
         let mut position = Position::new(time.as_millis(), thread.as_str());
-        position.bound = bound;
+        position.extra_number = bound;
         if !found.offer(position, 0, item) {
             break;
         }
     }
-    Ok(found.finish(|at| at.seal(&shared.cursor_key, &scope)))
+    Ok(found.finish(|at| at.to_cursor(&shared.cursor_key, &scope)))
 }
 
 fn thread_place(at: &Position) -> Result<(Timestamp, ThreadId)> {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use store_core::{Result, TenantId, ThreadId, Timestamp, Waited, WakeUps};
+use store_core::{Result, TenantId, ThreadId, Timestamp, WaitResult, WakeUps};
 
 use crate::{
     codec::damaged,
@@ -17,7 +17,7 @@ use crate::{
 
 #[async_trait]
 impl WakeUps for Tenant {
-    async fn wait(&self, timeout: Duration) -> Result<Waited> {
+    async fn wait(&self, timeout: Duration) -> Result<WaitResult> {
         let clock = Arc::clone(&self.shared.config.clock);
         let look = || self.read(None, |shared, tenant| next_claim(shared, tenant));
         self.state.notifier.wait(&*clock, timeout, look).await

@@ -207,7 +207,7 @@ impl Shared {
             pool: Pool::new(config.threads),
             files: Files::new(Arc::clone(&vfs), how, config.open_files),
             time: Arc::clone(&config.clock),
-            capabilities: Capabilities::new(survives, limits.record_bytes).delivering(delivery).fencing(),
+            capabilities: Capabilities::new(survives, limits.record_bytes).with_event_delivery(delivery).with_fencing(),
             cursor_key: CursorKey::new(cursor_key(&meta)),
             limits,
             vfs,

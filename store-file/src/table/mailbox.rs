@@ -2,7 +2,7 @@
 
 use store_core::{
     DedupeKey, DispatchId, TenantId, ThreadId, Timestamp,
-    mailbox::{DispatchScope, QueuePosition},
+    mailbox::{DispatchListKey, QueuePosition},
 };
 
 use super::{DISPATCH, DISPATCH_KEY, INTERRUPT, LOG_MAILBOX, MAILBOX, MAILBOX_FACT, MAILBOX_PLACE, PLACED, of_log};
@@ -12,7 +12,7 @@ use crate::index::{Key, KeyReader};
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum MailboxList<'a> {
     /// Dispatches by their enqueue.
-    Created(DispatchScope<'a>),
+    Created(DispatchListKey<'a>),
     /// Those that ended, each by itself, by their end.
     Ended,
     /// What interrupts ended: time, thread, epoch.
@@ -96,9 +96,9 @@ pub(crate) fn mailbox_list(tenant: &TenantId, list: MailboxList<'_>) -> Key {
     let key = places(tenant);
     let of = |key: Key, thread: &ThreadId, epoch| key.text(thread.as_str()).number(epoch);
     match list {
-        MailboxList::Created(DispatchScope::All) => key.mark(0),
-        MailboxList::Created(DispatchScope::Thread(thread)) => key.mark(1).text(thread.as_str()),
-        MailboxList::Created(DispatchScope::Status(status)) => key.mark(2).mark(status as u8),
+        MailboxList::Created(DispatchListKey::All) => key.mark(0),
+        MailboxList::Created(DispatchListKey::Thread(thread)) => key.mark(1).text(thread.as_str()),
+        MailboxList::Created(DispatchListKey::Status(status)) => key.mark(2).mark(status as u8),
         MailboxList::Ended => key.mark(3),
         MailboxList::Lots => key.mark(4),
         MailboxList::Queue(thread, epoch) => of(key.mark(5), thread, epoch),

@@ -7,7 +7,7 @@ mod events;
 mod mailbox;
 mod outbox;
 
-use store_core::{CommitKey, EntryId, RunId, RunScope, TenantId, ThreadId, ThreadOrder, ThreadScope, Timestamp};
+use store_core::{CommitKey, EntryId, RunId, RunListKey, TenantId, ThreadId, ThreadListKey, ThreadOrder, Timestamp};
 
 pub(crate) use self::events::{
     all_events, event, event_key, event_keys, event_log, event_logs, event_places, events, events_of, is_of_events,
@@ -144,13 +144,13 @@ pub(crate) fn read_id(key: &[u8]) -> Option<(String, String)> {
 }
 
 /// A list of threads, without its places.
-pub(crate) fn thread_list(tenant: &TenantId, scope: ThreadScope<'_>, order: ThreadOrder) -> Key {
+pub(crate) fn thread_list(tenant: &TenantId, scope: ThreadListKey<'_>, order: ThreadOrder) -> Key {
     let key = Key::new(THREAD_ORDER).text(tenant.as_str());
     let key = match scope {
-        ThreadScope::All => key.mark(0),
-        ThreadScope::Roots => key.mark(1),
-        ThreadScope::Of(parent) => key.mark(2).text(parent.as_str()),
-        ThreadScope::Resource(resource) => key.mark(3).text(resource.as_str()),
+        ThreadListKey::All => key.mark(0),
+        ThreadListKey::Roots => key.mark(1),
+        ThreadListKey::Of(parent) => key.mark(2).text(parent.as_str()),
+        ThreadListKey::Resource(resource) => key.mark(3).text(resource.as_str()),
     };
     key.mark(match order {
         ThreadOrder::LastActivity => 0,
@@ -159,13 +159,13 @@ pub(crate) fn thread_list(tenant: &TenantId, scope: ThreadScope<'_>, order: Thre
 }
 
 /// A list of runs, without its places.
-pub(crate) fn run_list(tenant: &TenantId, scope: RunScope<'_>) -> Key {
+pub(crate) fn run_list(tenant: &TenantId, scope: RunListKey<'_>) -> Key {
     let key = Key::new(RUN_ORDER).text(tenant.as_str());
     match scope {
-        RunScope::All => key.mark(0),
-        RunScope::Thread(thread) => key.mark(1).text(thread.as_str()),
-        RunScope::Parent(run) => key.mark(2).text(run.as_str()),
-        RunScope::Status(status) => key.mark(3).text(status.name()),
+        RunListKey::All => key.mark(0),
+        RunListKey::Thread(thread) => key.mark(1).text(thread.as_str()),
+        RunListKey::Parent(run) => key.mark(2).text(run.as_str()),
+        RunListKey::Status(status) => key.mark(3).text(status.name()),
     }
 }
 
@@ -403,14 +403,14 @@ pub(crate) fn last_number(key: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use store_core::{TenantId, ThreadOrder, ThreadScope, Timestamp};
+    use store_core::{TenantId, ThreadListKey, ThreadOrder, Timestamp};
 
     use super::{place, read_place, thread_list};
 
     #[test]
     fn a_place_is_parsed_after_its_list_prefix() {
         let tenant = TenantId::new("a\u{301}.b").unwrap();
-        for scope in [ThreadScope::All, ThreadScope::Roots] {
+        for scope in [ThreadListKey::All, ThreadListKey::Roots] {
             let list = || thread_list(&tenant, scope, ThreadOrder::Creation);
             let key = place(list(), Timestamp::from_millis(258).unwrap(), "t-1").into_bytes();
             assert_eq!(read_place(&list(), &key), Some((258, "t-1".to_owned())));

@@ -2,7 +2,7 @@
 
 use store_core::{
     OutboxId, TenantId,
-    outbox::{OrderGroup, OutboxList, OutboxPosition, OutboxScope},
+    outbox::{OrderGroup, OutboxList, OutboxPosition, OutboxSubset},
 };
 
 use super::{LOG_OUTBOX, OUTBOX, OUTBOX_PAYLOAD, OUTBOX_PLACE, of_log};
@@ -64,11 +64,11 @@ pub(crate) fn outbox_list(tenant: &TenantId, list: &OutboxList) -> Key {
     }
 }
 
-fn scoped(key: Key, scope: &OutboxScope) -> Key {
+fn scoped(key: Key, scope: &OutboxSubset) -> Key {
     match scope {
-        OutboxScope::All => key.mark(0),
-        OutboxScope::Lane(lane) => key.mark(1).text(lane.as_str()),
-        OutboxScope::Target(lane, target) => key.mark(2).text(lane.as_str()).text(target.as_str()),
+        OutboxSubset::All => key.mark(0),
+        OutboxSubset::Lane(lane) => key.mark(1).text(lane.as_str()),
+        OutboxSubset::Target(lane, target) => key.mark(2).text(lane.as_str()).text(target.as_str()),
     }
 }
 

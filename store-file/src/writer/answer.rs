@@ -1,6 +1,8 @@
 //! Answers of a round: as they were planned, and as they are when it is known whether they were written.
 
-use store_core::{Appended, AppendedEvents, Detail, Error, ErrorKind, PendingInput, Receipt, Result, Thread, Trimmed};
+use store_core::{
+    AppendedEvents, AppendedInputs, Detail, Error, ErrorKind, PendingInput, Receipt, Result, Thread, Trimmed,
+};
 
 use super::{Ask, MailboxAnswer, OutboxAnswer, Wanted};
 use crate::pool::Request;
@@ -10,7 +12,7 @@ use crate::pool::Request;
 pub(crate) enum Answer {
     Receipt(Box<Receipt>),
     Thread(Box<Thread>),
-    Appended(Appended),
+    AppendedInputs(AppendedInputs),
     Input(Box<PendingInput>),
     /// Of a queue.
     Revision(u64),

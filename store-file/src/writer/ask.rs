@@ -45,7 +45,7 @@ impl Ask {
     /// Whether it may change a parent, or take one away: who deletes a family counts on those that it found.
     pub(super) fn needs_family(&self) -> bool {
         match self {
-            Self::Commit(commit) => commit::needs(commit).parent_thread.is_some(),
+            Self::Commit(commit) => commit::needed_keys(commit).parent_thread.is_some(),
             Self::Create(new) => new.fields.parent_thread_id.is_some(),
             Self::Update(patch, _) => patch.parent_thread_id.is_some(),
             _ => false,
@@ -65,7 +65,11 @@ impl Ask {
                 let run = commit.run.as_ref().map(|run| Resource::Run(run.id.clone()));
                 let events = commit.events.iter().flat_map(events::resources);
                 let mailbox = commit.fence.as_ref().map(|_| Resource::Mailbox(commit.thread.clone()));
-                run.into_iter().chain(events).chain(outbox::resources(commit::needs(commit))).chain(mailbox).collect()
+                run.into_iter()
+                    .chain(events)
+                    .chain(outbox::resources(commit::needed_keys(commit)))
+                    .chain(mailbox)
+                    .collect()
             }
             Self::Update(ThreadPatch { fence: Some(_), .. }, _) => BTreeSet::from([Resource::Mailbox(thread.clone())]),
             Self::Emit(request) => {

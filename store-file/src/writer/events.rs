@@ -36,7 +36,8 @@ impl Round<'_> {
     pub(super) fn emit(&mut self, request: &AppendEvents, now: Timestamp) -> Result<Answer> {
         let mut id = self.told.id.clone();
         let view = self.view();
-        let (id_of, claims) = if request.fence.is_some() { (Some(&mut id), view.claims()) } else { (None, None) };
+        let (id_of, claims) =
+            if request.fence.is_some() { (Some(&mut id), view.fenced_mailbox()) } else { (None, None) };
         let how = AppendOptions { id: id_of, claims, ..AppendOptions::default() };
         let change = event::append(&view, request, self.setting(now), how)?;
         let answer = Answer::Emitted(Box::new(change.answer));
@@ -93,7 +94,7 @@ impl Round<'_> {
         let view = self.view();
         let (state, sealer) = (view.scope(scope)?, view.sealer());
         let events = oldest(self.shared, &self.key.0, scope, state.floor);
-        let floor = event::trim_up_to(&state, scope, before, sealer, events)?;
+        let floor = event::last_trimmed_seq(&state, scope, before, sealer, events)?;
         let trimmed = Trimmed::new(floor - state.floor, floor);
         if floor > state.floor && !dry_run {
             // An index that outlives a power cut may know the floor, and nothing else of the events below it.

@@ -8,11 +8,11 @@ use std::{
 
 use store_core::{
     ClaimRef, ClaimRequest, Claims, Dispatch, DispatchClaim, DispatchId, Enqueued, Error, ErrorKind, InstanceId,
-    Interrupt, Interrupted, Missed, NewDispatch, Purge, Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled,
-    Settlement, TenantId, ThreadId, Timestamp,
+    Interrupt, Interrupted, NewDispatch, NotClaimedReason, Purge, Purged, Reclaimed, Requeue, RequeueChoice, Result,
+    Settled, Settlement, TenantId, ThreadId, Timestamp,
     commit::{DecisionContext, Plan},
     length,
-    mailbox::{self, MailboxChange, MailboxPlan, SingleClaim, Unreadable},
+    mailbox::{self, MailboxDecision, MailboxPlan, SingleClaim, UnreadableThread},
 };
 
 use super::{Answer, BATCH_BYTES, How, Round};
@@ -124,7 +124,7 @@ impl Round<'_> {
     fn decide(&mut self, ask: &MailboxAsk, held: &mut Held<'_>, now: Timestamp) -> Result<Result<MailboxAnswer>> {
         Ok(Ok(match ask {
             MailboxAsk::Enqueue(dispatches) => {
-                mailbox::check_requests(dispatches.len(), &self.shared.limits)?;
+                mailbox::check_item_count(dispatches.len(), &self.shared.limits)?;
                 let one = |new| self.change(now, |view, setting| mailbox::enqueue(view, new, setting));
                 MailboxAnswer::Enqueued(dispatches.iter().map(one).collect::<Result<_>>()?)
             }
@@ -149,7 +149,7 @@ impl Round<'_> {
                 return Ok(started.map(MailboxAnswer::Held));
             }
             MailboxAsk::Settle(settlements) => {
-                mailbox::check_requests(settlements.len(), &self.shared.limits)?;
+                mailbox::check_item_count(settlements.len(), &self.shared.limits)?;
                 let one = |(claim, settlement): &(ClaimRef, Settlement)| {
                     self.change(now, |view, setting| mailbox::settle(view, claim, settlement, setting))
                 };
@@ -170,7 +170,7 @@ impl Round<'_> {
     fn change<T>(
         &mut self,
         now: Timestamp,
-        decide: impl FnOnce(&MailboxTable<'_, Staged<'_>>, DecisionContext<'_>) -> Result<MailboxChange<T>>,
+        decide: impl FnOnce(&MailboxTable<'_, Staged<'_>>, DecisionContext<'_>) -> Result<MailboxDecision<T>>,
     ) -> Result<Result<T>> {
         let decided = decide(&self.table(now)?, self.setting(now));
         self.put_change(decided, now)
@@ -180,13 +180,13 @@ impl Round<'_> {
     fn change_whole<T>(
         &mut self,
         now: Timestamp,
-        decide: impl FnOnce(&MailboxTable<'_, Staged<'_>>, DecisionContext<'_>) -> Result<MailboxChange<T>>,
+        decide: impl FnOnce(&MailboxTable<'_, Staged<'_>>, DecisionContext<'_>) -> Result<MailboxDecision<T>>,
     ) -> Result<Result<T>> {
         let decided = decide(&self.table(now)?.with_payloads(), self.setting(now));
         self.put_change(decided, now)
     }
 
-    fn put_change<T>(&mut self, decided: Result<MailboxChange<T>>, now: Timestamp) -> Result<Result<T>> {
+    fn put_change<T>(&mut self, decided: Result<MailboxDecision<T>>, now: Timestamp) -> Result<Result<T>> {
         match decided {
             Ok(change) => {
                 if let Some(plan) = change.plan {
@@ -259,7 +259,7 @@ impl Round<'_> {
             (_, Some(thread)) => Some(thread.clone()),
             (Some(id), None) => match self.staged.dispatch_row(&self.key.0, id)? {
                 Some(row) => Some(row.body.thread),
-                None => return Ok(Claims::none(Some(Missed::Unknown))),
+                None => return Ok(Claims::none(Some(NotClaimedReason::Unknown))),
             },
             (None, None) => None,
         };
@@ -281,9 +281,10 @@ impl Round<'_> {
         let mut may = |thread: &ThreadId| held.take(Resource::Mailbox(thread.clone()), false);
         for thread in lapsed(&self.staged, &tenant, now, LAPSES)? {
             if may(&thread)
-                && let Err(error) = self.change(now, |view, setting| mailbox::lapse(view, &thread, setting))?
+                && let Err(error) =
+                    self.change(now, |view, setting| mailbox::end_expired_claim(view, &thread, setting))?
             {
-                claims.unreadable.push(Unreadable::new(thread, bad(error)?));
+                claims.unreadable.push(UnreadableThread::new(thread, bad(error)?));
             }
         }
         turn_all(&mut self.staged, &tenant, now, &mut may)?;
@@ -299,20 +300,20 @@ impl Round<'_> {
             match self.claim_of(&thread, one, now)? {
                 Ok(found) => claims.claimed.extend(found.claimed),
                 // Nothing of it was changed (MB-55).
-                Err(error) => claims.unreadable.push(Unreadable::new(thread, bad(error)?)),
+                Err(error) => claims.unreadable.push(UnreadableThread::new(thread, bad(error)?)),
             }
         }
         Ok(claims)
     }
 
     fn reclaim(&mut self, limit: u32, held: &mut Held<'_>, now: Timestamp) -> Result<Reclaimed> {
-        mailbox::check_batch(limit)?;
+        mailbox::check_call_limit(limit)?;
         let mut reclaimed = Reclaimed::default();
         for thread in lapsed(&self.staged, &self.key.0, now, limit as usize)? {
             if !held.take(Resource::Mailbox(thread.clone()), false) {
                 continue;
             }
-            let lapsed = self.change(now, |view, setting| mailbox::lapse(view, &thread, setting))?;
+            let lapsed = self.change(now, |view, setting| mailbox::end_expired_claim(view, &thread, setting))?;
             reclaimed.extend(lapsed.or_else(|error| bad(error).map(|_| Reclaimed::default()))?);
         }
         Ok(reclaimed)

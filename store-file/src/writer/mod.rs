@@ -16,7 +16,7 @@ use std::{
 
 use store_core::{
     ClaimNumber, Commit, Error, ErrorKind, Expect, NewThread, Result, Thread, ThreadId, ThreadPatch, Timestamp,
-    commit::{self, CommitChange, CommitView, DecisionContext, Plan},
+    commit::{self, CommitDecision, CommitView, DecisionContext, Plan},
     mailbox::MailboxPlan,
     thread::{self, StoredThread, ThreadChange},
 };
@@ -247,8 +247,8 @@ impl<'a> Round<'a> {
 
     fn commit(&mut self, commit: &Commit, now: Timestamp) -> Result<Answer> {
         match commit::plan(&self.view(), commit, self.setting(now))? {
-            CommitChange::Repeat(receipt) => Ok(Answer::Receipt(receipt)),
-            CommitChange::Write(plan) => {
+            CommitDecision::Repeat(receipt) => Ok(Answer::Receipt(receipt)),
+            CommitDecision::Write(plan) => {
                 let receipt = plan.receipt.clone();
                 self.put(commit, *plan, now)?;
                 Ok(Answer::Receipt(Box::new(receipt)))
@@ -259,7 +259,7 @@ impl<'a> Round<'a> {
     fn put(&mut self, commit: &Commit, plan: Plan, now: Timestamp) -> Result<()> {
         let Some(stored) = &plan.thread else { return self.put_without_thread(plan, now) };
         let mut lines = Vec::new();
-        if plan.creates {
+        if plan.creates_thread {
             lines.push(Line::Thread(ThreadLine::of(&stored.thread)));
         }
         let mut texts: Vec<String> = lines.iter().map(Line::encode).collect();
@@ -324,7 +324,7 @@ impl<'a> Round<'a> {
             crate::threads::ancestors(self.shared, &self.key.0, parent)
         };
         let (request, before) = ((&self.key.1, patch, expect), (view.thread()?, &mut fenced));
-        let change = thread::update(request, before, view.claims(), lineage, (&self.shared.limits, now))?;
+        let change = thread::update(request, before, view.fenced_mailbox(), lineage, (&self.shared.limits, now))?;
         match change {
             ThreadChange::Unchanged(stored) => {
                 if fenced.fence != self.told.id.fence {

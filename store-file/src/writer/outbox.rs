@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use store_core::{
     ClaimOutbox, ClaimedOutbox, ExtendOutbox, OutboxId, OutboxStatus, PurgeOutbox, RequeueOutbox, Requeued, Result,
-    SettleOutbox, Timestamp, commit::Needs, outbox,
+    SettleOutbox, Timestamp, commit::NeededKeys, outbox,
 };
 
 use super::{Answer, How, Round};
@@ -39,7 +39,7 @@ pub(crate) enum OutboxAnswer {
 }
 
 /// What the rows of a commit decide about: their keys, and the numbers of their groups.
-pub(super) fn resources(needs: Needs) -> impl Iterator<Item = Resource> {
+pub(super) fn resources(needs: NeededKeys) -> impl Iterator<Item = Resource> {
     let keys = needs.outbox_keys.into_iter().map(|(lane, target, key)| Resource::OutboxKey(lane, target, key));
     keys.chain(needs.outbox_groups.into_iter().map(Resource::OutboxGroup))
 }

@@ -2,7 +2,7 @@
 
 use store_core::{
     Error, Result, Timestamp,
-    pending::{self, QueueChange},
+    pending::{self, QueueDecision},
 };
 
 use super::{Answer, Ask, Round};
@@ -14,7 +14,7 @@ impl Round<'_> {
         match ask {
             Ask::Append(request) => {
                 let change = pending::append(&view, request, setting)?;
-                self.put_queue(change).map(Answer::Appended)
+                self.put_queue(change).map(Answer::AppendedInputs)
             }
             Ask::Change(request) => {
                 let change = pending::update(&view, request, setting)?;
@@ -32,11 +32,11 @@ impl Round<'_> {
         }
     }
 
-    fn put_queue<T>(&mut self, change: QueueChange<T>) -> Result<T> {
+    fn put_queue<T>(&mut self, change: QueueDecision<T>) -> Result<T> {
         let Some(plan) = change.plan else { return Ok(change.answer) };
         let stored = &plan.thread;
         let mut lines = Vec::new();
-        if plan.creates {
+        if plan.creates_thread {
             lines.push(Line::Thread(ThreadLine::of(&stored.thread)));
         }
         let inputs: Vec<_> = plan.write.put.iter().map(|stored| stored.input.clone()).collect();

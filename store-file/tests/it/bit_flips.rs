@@ -1,6 +1,6 @@
 //! F7: every changed bit of a log is found, in the right place, and never comes back as a value (FI-4).
 
-use conformance_tests::Length;
+use conformance_tests::TestLength;
 use store_core::ErrorKind;
 use store_file::testing::{
     Header, Position, Scanner, SimDisk, Span, Survivors, Tail, VfsFile, classify, read_header, read_line, read_lines,
@@ -27,7 +27,7 @@ fn walk(file: &dyn VfsFile) -> (usize, Tail) {
 fn every_changed_bit_is_located() {
     let disk = SimDisk::new();
     // The whole test takes 64 KiB; what runs otherwise is a part of it.
-    let count = Length::choose(4, 12, 230);
+    let count = TestLength::pick_by_env(4, 12, 230);
     let (log, placed) = given::log(&disk, count);
     let file = given::open(&disk);
     let spans: Vec<Span> = placed.iter().flat_map(|group| group.lines.iter().copied().chain([group.commit])).collect();

@@ -1,6 +1,6 @@
 //! What is at the limits is kept, what is above is refused, and refusing takes little memory.
 
-use conformance_tests::history::{RefusedBounds, default_sizes, run};
+use conformance_tests::history::{OversizedArguments, check_text_sizes, run};
 use test_servers::{Process, send_line};
 
 /// Set for the child of the test below.
@@ -9,7 +9,7 @@ const TASK: &str = "AGENTSTORE_TEST_BOUNDS";
 /// MT4. Shows ER-9 with the default limits.
 #[test]
 fn every_size_up_to_the_default_limits_is_kept() {
-    run(default_sizes(crate::fixture()));
+    run(check_text_sizes(crate::fixture()));
 }
 
 /// SEC5. Shows ER-9: a refusal takes at most 64 MiB, beside its argument. In a process of its own, whose memory nobody
@@ -27,7 +27,7 @@ fn a_child_refuses() {
     if std::env::var_os(TASK).is_none() {
         return;
     }
-    let refused = async { Ok(RefusedBounds::default().run(crate::fixture()).await) };
+    let refused = async { Ok(OversizedArguments::default().run(crate::fixture()).await) };
     match run(refused) {
         Ok(figures) => send_line(figures),
         Err(failure) => {

@@ -3,8 +3,8 @@
 use std::{fs, path::PathBuf};
 
 use store_core::{
-    AppendEvents, AppendedEvents, DeleteRequest, ErrorKind, Event, EventQuery, EventStream, NewEvent, PageRequest,
-    Result, Scope, Silent, Start, Store, Subscribe, TrimBefore, TrimRequest,
+    AppendEvents, AppendedEvents, DeleteRequest, ErrorKind, Event, EventQuery, EventStream, IgnoreProgress, NewEvent,
+    PageRequest, Result, Scope, Store, Subscribe, SubscriptionStart, TrimBefore, TrimRequest,
 };
 use store_file::FileStore;
 
@@ -58,13 +58,13 @@ async fn events_survive_the_removal_of_the_log_of_their_thread() {
     let (store, left) = filled(&place).await;
     assert_eq!(logs(&place, "t").len(), 2);
     threads(&store).delete_thread(&thread("t"), DeleteRequest::default()).await.unwrap();
-    threads(&store).purge_deleted(&Silent).await.unwrap();
+    threads(&store).purge_deleted(&IgnoreProgress).await.unwrap();
     let kept = logs(&place, "t");
     assert!(kept.len() == 1 && kept[0].to_str().unwrap().ends_with(".0.jsonl"), "{kept:?}");
     assert_eq!(listed(&store, "t").await.unwrap(), left);
     let again = facts("t", &["c"]).with_key("w".parse().unwrap(), "k".parse().unwrap());
     assert!(append(&store, again.clone()).await.deduplicated);
-    assert!(store.inspector().unwrap().verify(&Silent).await.unwrap().findings.is_empty());
+    assert!(store.inspector().unwrap().verify(&IgnoreProgress).await.unwrap().findings.is_empty());
     store.close().await.unwrap();
     fs::remove_dir_all(place.root().join("index")).unwrap();
     let store = place.open();
@@ -72,7 +72,7 @@ async fn events_survive_the_removal_of_the_log_of_their_thread() {
     assert!(append(&store, again).await.deduplicated);
     let info = commits(&store).events().load_scope(&scope("t")).await.unwrap();
     assert_eq!((info.appended, info.floor), (3, 1));
-    assert!(store.inspector().unwrap().verify(&Silent).await.unwrap().findings.is_empty());
+    assert!(store.inspector().unwrap().verify(&IgnoreProgress).await.unwrap().findings.is_empty());
 }
 
 /// Shows FI-10 and EV-24: without the index events, keys and floors are worked out again from the logs.
@@ -95,7 +95,8 @@ async fn a_reader_follows_the_events_of_a_writing_process() {
     let place = Place::new();
     let (store, left) = filled(&place).await;
     let reader = FileStore::open(place.root(), place.config().read_only()).unwrap();
-    let begun = commits(&reader).events().subscribe(Subscribe::new(scope("t"), Start::First)).await.unwrap();
+    let begun =
+        commits(&reader).events().subscribe(Subscribe::new(scope("t"), SubscriptionStart::First)).await.unwrap();
     let mut events = begun.events;
     let mut seen = vec![next(&mut events).await.unwrap().unwrap(), next(&mut events).await.unwrap().unwrap()];
     assert_eq!(seen, left);
@@ -103,7 +104,7 @@ async fn a_reader_follows_the_events_of_a_writing_process() {
     let writing = tokio::spawn(async move {
         append(&writer, facts("t", &["d"])).await;
         threads(&writer).delete_thread(&thread("t"), DeleteRequest::default()).await.unwrap();
-        threads(&writer).purge_deleted(&Silent).await.unwrap();
+        threads(&writer).purge_deleted(&IgnoreProgress).await.unwrap();
         let _ = commits(&writer).commit(saying("t", "anew").with_events(facts("t", &["e"]))).await;
         append(&writer, facts("t", &["f"])).await;
     });
@@ -125,7 +126,8 @@ async fn a_reader_continues_after_a_cursor_of_the_writing_process() {
     let reader = FileStore::open(place.root(), place.config().read_only()).unwrap();
     let newer = append(&store, facts("t", &["d"])).await.events.remove(0).cursors.thread.unwrap();
     let last = append(&store, facts("t", &["e"])).await.events;
-    let begun = commits(&reader).events().subscribe(Subscribe::new(scope("t"), Start::After(newer))).await.unwrap();
+    let begun =
+        commits(&reader).events().subscribe(Subscribe::new(scope("t"), SubscriptionStart::After(newer))).await.unwrap();
     let mut events = begun.events;
     assert_eq!(next(&mut events).await.unwrap().unwrap(), last[0]);
 }
@@ -144,6 +146,6 @@ async fn a_damaged_event_log_is_reported() {
     let store = place.open();
     assert_eq!(store.opening().damaged.len(), 1, "{:?}", store.opening());
     assert_eq!(listed(&store, "t").await.unwrap_err().kind(), ErrorKind::Corrupt);
-    assert!(!store.inspector().unwrap().verify(&Silent).await.unwrap().findings.is_empty());
+    assert!(!store.inspector().unwrap().verify(&IgnoreProgress).await.unwrap().findings.is_empty());
     assert_eq!(listed(&store, "u").await.unwrap().len(), 1);
 }

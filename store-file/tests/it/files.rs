@@ -11,7 +11,7 @@ use std::{
 use store_core::{
     AppendEvents, AppendPending, ChildStrategy, ClaimOutbox, ClaimRequest, CommitCoordinator, DeleteRequest, Delivery,
     EntryQuery, ErrorKind, Expect, Interrupt, Json, MailboxStore, Message, NewDispatch, NewEvent, NewInput,
-    NewOutboxRow, NewThread, OutboxFilter, RunChange, RunStatus, Scope, Store, Target, TenantId, ThreadFields,
+    NewOutboxRow, NewThread, OutboxFilter, RunChange, RunStatus, RunTarget, Scope, Store, TenantId, ThreadFields,
 };
 use store_file::{Durability, FileStore};
 
@@ -338,7 +338,7 @@ async fn use_everywhere(store: &FileStore, id: &str) {
     let events = AppendEvents::new([event]).with_key(id.parse().unwrap(), id.parse().unwrap());
     stores.events.unwrap().append_events(events).await.unwrap();
     let input = NewInput::message(Message::user(id)).with_id(id.parse().unwrap());
-    let input = input.with_delivery(Delivery::default().for_run(Target::new(id.parse().unwrap())));
+    let input = input.with_delivery(Delivery::default().for_run(RunTarget::new(id.parse().unwrap())));
     stores.pending.unwrap().append_pending(AppendPending::new(thread("queue"), [input])).await.unwrap();
     use_in_mailbox(&*stores.mailbox.unwrap(), id).await;
 }

@@ -10,8 +10,8 @@ use std::{
 
 use store_core::{
     Block, ClaimNumber, ClaimToken, Commit, Compaction, ContextRequest, Custom, DispatchFilter, DispatchQuery,
-    EntryQuery, ErrorKind, EventQuery, Expect, Fence, Json, Message, NewEntry, OutboxQuery, PageRequest, Receipt,
-    Result, Role, RunChange, RunQuery, RunStatus, Silent, StateChange, Store, ThreadFields, ThreadQuery,
+    EntryQuery, ErrorKind, EventQuery, Expect, Fence, IgnoreProgress, Json, Message, NewEntry, OutboxQuery,
+    PageRequest, Receipt, Result, Role, RunChange, RunQuery, RunStatus, StateChange, Store, ThreadFields, ThreadQuery,
 };
 use store_file::{FileStore, testing::seal};
 
@@ -283,7 +283,7 @@ async fn a_log_of_a_later_version_is_refused_and_left_as_it_is() {
         let before = fs::read(&log).unwrap();
         let store = place.open();
         assert_too_new(&store, "a").await;
-        let findings = store.inspector().unwrap().verify(&Silent).await.unwrap().findings;
+        let findings = store.inspector().unwrap().verify(&IgnoreProgress).await.unwrap().findings;
         assert!(findings.iter().any(|found| found.detail.contains("version 2")), "{findings:?}");
         store.close().await.unwrap();
         assert_eq!(fs::read(&log).unwrap(), before);

@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use conformance_tests::{Fixture, Gap, Lack, Need, Opened};
+use conformance_tests::{Fixture, Gap, Lack, Need, OpenedStore};
 use store_core::{Capabilities, Clock, EventDelivery, Limits, ManualClock, Result, Store, Survives, Timestamp};
 use store_file::{FileConfig, FileStore};
 
@@ -26,8 +26,8 @@ impl Place {
         Ok(Arc::new(FileStore::open(self.folder.path(), config)?))
     }
 
-    fn open(self) -> Result<Opened> {
-        Ok(Opened::new(self.store()?, self))
+    fn open(self) -> Result<OpenedStore> {
+        Ok(OpenedStore::new(self.store()?, self))
     }
 
     fn logs(&self) -> Vec<PathBuf> {
@@ -39,11 +39,11 @@ impl Place {
     }
 }
 
-fn place(opened: &Opened) -> &Place {
+fn place(opened: &OpenedStore) -> &Place {
     opened.guard().unwrap()
 }
 
-async fn close(opened: Opened) -> Place {
+async fn close(opened: OpenedStore) -> Place {
     opened.store.close().await.unwrap();
     drop(opened.store);
     *opened.guard.downcast::<Place>().unwrap()
@@ -56,7 +56,9 @@ impl Fixture for OnFiles {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(Survives::Power, Limits::default().record_bytes).fencing().delivering(EventDelivery::Push)
+        Capabilities::new(Survives::Power, Limits::default().record_bytes)
+            .with_fencing()
+            .with_event_delivery(EventDelivery::Push)
     }
 
     fn lack(&self, _need: Need) -> Option<Lack> {
@@ -67,29 +69,29 @@ impl Fixture for OnFiles {
         Vec::new()
     }
 
-    async fn open(&self, limits: Limits) -> Result<Opened> {
+    async fn open(&self, limits: Limits) -> Result<OpenedStore> {
         let clock = ManualClock::new(Timestamp::from_millis(1_763_700_000_000)?);
         Place { folder: tempfile::tempdir().unwrap(), clock, limits }.open()
     }
 
-    async fn reopen(&self, opened: Opened) -> Result<Opened> {
+    async fn reopen(&self, opened: OpenedStore) -> Result<OpenedStore> {
         close(opened).await.open()
     }
 
-    async fn open_beside(&self, opened: &Opened) -> Result<Arc<dyn Store>> {
+    async fn open_second_time(&self, opened: &OpenedStore) -> Result<Arc<dyn Store>> {
         place(opened).store()
     }
 
-    async fn advance(&self, opened: &Opened, by: Duration) {
+    async fn advance(&self, opened: &OpenedStore, by: Duration) {
         place(opened).clock.advance(by);
     }
 
-    async fn set_back(&self, opened: &Opened, by: Duration) {
+    async fn set_back(&self, opened: &OpenedStore, by: Duration) {
         let clock = &place(opened).clock;
         clock.set(clock.now().saturating_sub(by));
     }
 
-    async fn damage(&self, opened: Opened, seed: u64) -> Result<Opened> {
+    async fn damage(&self, opened: OpenedStore, seed: u64) -> Result<OpenedStore> {
         let place = close(opened).await;
         let logs = place.logs();
         let log = &logs[usize::try_from(seed).unwrap() % logs.len()];

@@ -8,10 +8,11 @@ use std::{
 };
 
 use store_core::{
-    ChildStrategy, Commit, DeleteRequest, EntryQuery, ErrorKind, Message, NewEntry, Outcome, PageRequest, Silent, Store,
+    ChildStrategy, Commit, DeleteRequest, EntryQuery, ErrorKind, IgnoreProgress, Message, NewEntry, Outcome,
+    PageRequest, Store,
 };
 use store_file::FileStore;
-use test_servers::not_run;
+use test_servers::report_not_run;
 
 use crate::folder::{Place, answers, commit, fill, say, saying, thread, threads};
 
@@ -28,7 +29,7 @@ impl Mounted {
             Ok(done) => String::from_utf8_lossy(&done.stderr).trim().to_owned(),
             Err(error) => error.to_string(),
         };
-        not_run("a test on a real full disk, as none can be mounted", why);
+        report_not_run("a test on a real full disk, as none can be mounted", why);
         None
     }
 
@@ -86,7 +87,7 @@ async fn count(store: &FileStore, id: &str) -> u64 {
 async fn delete(store: &FileStore, id: &str) {
     let request = DeleteRequest { children: ChildStrategy::Cascade, ..DeleteRequest::default() };
     threads(store).delete_thread(&thread(id), request).await.unwrap();
-    threads(store).purge_deleted(&Silent).await.unwrap();
+    threads(store).purge_deleted(&IgnoreProgress).await.unwrap();
 }
 
 /// Shows FI-7: on a disk that the store itself fills, and then others to the last byte.

@@ -11,9 +11,9 @@ use std::{
     },
 };
 
-use conformance_tests::Length;
+use conformance_tests::TestLength;
 use store_core::{
-    EntryQuery, ErrorKind, ManualClock, PageRequest, Result, Silent, Store, ThreadQuery, inspect::Inspector,
+    EntryQuery, ErrorKind, IgnoreProgress, ManualClock, PageRequest, Result, Store, ThreadQuery, inspect::Inspector,
 };
 use store_file::{
     Durability, FileStore,
@@ -74,7 +74,7 @@ fn mixed(seed: u64) -> u64 {
 fn sound(store: &FileStore) -> Result<(), String> {
     let opening = store.opening();
     let lost = opening.set_aside.iter().any(|aside| aside.acknowledged);
-    let findings = wait(store.verify(&Silent)).map_err(|error| error.to_string())?.findings;
+    let findings = wait(store.verify(&IgnoreProgress)).map_err(|error| error.to_string())?.findings;
     let good = opening.damaged.is_empty() && !lost && findings.is_empty();
     if good { Ok(()) } else { Err(format!("{opening:?} {findings:?}")) }
 }
@@ -97,7 +97,7 @@ impl Failures {
 
 /// Does a job for each number, several at a time; in quick tests for few of them.
 fn each(numbers: u64, job: impl Fn(u64) + Sync) {
-    let (next, every) = (AtomicU64::new(0), Length::choose(29, 1, 1));
+    let (next, every) = (AtomicU64::new(0), TestLength::pick_by_env(29, 1, 1));
     let work = || {
         loop {
             let number = next.fetch_add(every, Ordering::SeqCst);
@@ -115,7 +115,7 @@ fn no_crash_leaves_an_index_that_loses_or_restores_records() {
     let reference = reference();
     let states = Mutex::new(HashSet::new());
     let failures = Failures::default();
-    let count = Length::choose(2, 3, 16);
+    let count = TestLength::pick_by_env(2, 3, 16);
     each(reference.calls + 1, |call| {
         let root = Root::stopping(call);
         let played = root.open(Durability::Sync).map_or_else(
@@ -141,7 +141,7 @@ fn no_crash_leaves_an_index_that_loses_or_restores_records() {
         }
     });
     println!("{} calls of the disk, {} states of disk and index", reference.calls, states.lock().unwrap().len());
-    assert!(states.lock().unwrap().len() >= Length::choose(20, 1_000, 1_000));
+    assert!(states.lock().unwrap().len() >= TestLength::pick_by_env(20, 1_000, 1_000));
     failures.none();
 }
 
@@ -226,7 +226,7 @@ fn relaxed_durability_loses_only_the_ends_of_logs() {
     let (rehearsed, calls) = rehearsed();
     let states = Mutex::new(HashSet::new());
     let failures = Failures::default();
-    let count = Length::choose(2, 4, 16);
+    let count = TestLength::pick_by_env(2, 4, 16);
     each(calls + 1, |call| {
         let root = Root::stopping(call);
         let played = root.open(Durability::None).map_or((0, 0), |(clock, store)| {
@@ -246,7 +246,7 @@ fn relaxed_durability_loses_only_the_ends_of_logs() {
         }
     });
     println!("{calls} calls of the disk, {} states of disk and index", states.lock().unwrap().len());
-    assert!(states.lock().unwrap().len() >= Length::choose(15, 300, 300));
+    assert!(states.lock().unwrap().len() >= TestLength::pick_by_env(15, 300, 300));
     failures.none();
 }
 

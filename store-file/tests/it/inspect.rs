@@ -4,9 +4,9 @@
 use std::{fs, path::Path};
 
 use store_core::{
-    ChildStrategy, Commit, DeleteRequest, ErrorKind, Expect, NewEntry, NewThread, Silent, Store, ThreadFields,
+    ChildStrategy, Commit, DeleteRequest, ErrorKind, Expect, IgnoreProgress, NewEntry, NewThread, Store, ThreadFields,
     ThreadQuery,
-    inspect::{FindingKind, Inspection, Repairable},
+    inspect::{FindingKind, Inspection, RepairStatus},
     log::RewindTo,
 };
 use store_file::FileStore;
@@ -31,22 +31,22 @@ async fn closed() -> (Place, Vec<String>) {
         say(&store, id, "to be deleted").await.unwrap();
         threads(&store).delete_thread(&thread(id), DeleteRequest::default()).await.unwrap();
     }
-    threads(&store).purge_deleted(&Silent).await.unwrap();
+    threads(&store).purge_deleted(&IgnoreProgress).await.unwrap();
     let expected = answers(&store).await.unwrap();
     store.close().await.unwrap();
     (place, expected)
 }
 
 async fn verify(store: &FileStore) -> Inspection {
-    store.inspector().unwrap().verify(&Silent).await.unwrap()
+    store.inspector().unwrap().verify(&IgnoreProgress).await.unwrap()
 }
 
 async fn repair(store: &FileStore, dry_run: bool) -> Inspection {
-    store.inspector().unwrap().repair(dry_run, &Silent).await.unwrap()
+    store.inspector().unwrap().repair(dry_run, &IgnoreProgress).await.unwrap()
 }
 
 /// What is found: kind, thread, place, and what a repair does.
-type Found = Vec<(FindingKind, Option<String>, String, Repairable)>;
+type Found = Vec<(FindingKind, Option<String>, String, RepairStatus)>;
 
 fn found(inspection: &Inspection) -> Found {
     let findings = inspection.findings.iter();
@@ -218,7 +218,7 @@ const DERIVED: [(&str, Plant); 10] = [
     }),
 ];
 
-fn expect(planted: (FindingKind, Option<&str>, String), repair: Repairable) -> Found {
+fn expect(planted: (FindingKind, Option<&str>, String), repair: RepairStatus) -> Found {
     let (kind, thread, place) = planted;
     vec![(kind, thread.map(str::to_owned), place, repair)]
 }
@@ -252,8 +252,8 @@ async fn nothing_is_found_in_an_undamaged_store() {
 #[tokio::test]
 async fn damage_that_cannot_be_repaired_is_named_and_left_unchanged() {
     let (whole, _) = closed().await;
-    let lost = LOST.iter().map(|plant| (plant, Repairable::NeedsBackup));
-    for ((what, plant), repairable) in lost.chain(ORPHANS.iter().map(|plant| (plant, Repairable::LeftAlone))) {
+    let lost = LOST.iter().map(|plant| (plant, RepairStatus::NeedsBackup));
+    for ((what, plant), repairable) in lost.chain(ORPHANS.iter().map(|plant| (plant, RepairStatus::LeftAlone))) {
         let place = whole.copy();
         let expected = expect(plant(&place), repairable);
         assert_eq!(found(&verified_for_reading(&place).await), expected, "{what}, for reading");
@@ -281,18 +281,18 @@ async fn data_derived_from_the_logs_is_rebuilt() {
     for (what, plant) in DERIVED {
         let place = whole.copy();
         let planted = plant(&place);
-        let is_right = |seen: &Inspection, repair: Repairable| {
+        let is_right = |seen: &Inspection, repair: RepairStatus| {
             let all = found(seen);
             assert_eq!(all[..1], expect(planted.clone(), repair), "{what}: {all:?}");
             assert!(all.iter().all(|(.., done)| *done == repair), "{what}: {all:?}");
         };
-        is_right(&verified_for_reading(&place).await, Repairable::CanBeRebuilt);
+        is_right(&verified_for_reading(&place).await, RepairStatus::CanBeRebuilt);
         let before = kept(&place);
         let store = place.open();
         for seen in [verify(&store).await, repair(&store, true).await, verify(&store).await] {
-            is_right(&seen, Repairable::CanBeRebuilt);
+            is_right(&seen, RepairStatus::CanBeRebuilt);
         }
-        is_right(&repair(&store, false).await, Repairable::Rebuilt);
+        is_right(&repair(&store, false).await, RepairStatus::Rebuilt);
         assert_eq!(found(&verify(&store).await), [], "{what}");
         assert_eq!(answers(&store).await.unwrap(), expected, "{what}");
         store.close().await.unwrap();
@@ -320,10 +320,10 @@ async fn an_outdated_index_is_found() {
     fs::remove_dir_all(place.root().join("index")).unwrap();
     copy_tree(&old, &place.root().join("index"));
     let stale = |repair| expect((FindingKind::StaleIndex, None, "index".to_owned()), repair);
-    assert_eq!(found(&verified_for_reading(&place).await), stale(Repairable::CanBeRebuilt));
+    assert_eq!(found(&verified_for_reading(&place).await), stale(RepairStatus::CanBeRebuilt));
     let before = kept(&place);
     let store = place.open();
-    assert_eq!(found(&repair(&store, false).await), stale(Repairable::Rebuilt));
+    assert_eq!(found(&repair(&store, false).await), stale(RepairStatus::Rebuilt));
     assert_eq!(answers(&store).await.unwrap(), expected);
     store.close().await.unwrap();
     assert!(kept(&place) == before);
@@ -332,7 +332,7 @@ async fn an_outdated_index_is_found() {
     let journal = place.tree().into_keys().find(|name| name.starts_with("index/") && name.ends_with(".jnl")).unwrap();
     edit(&place.root().join(journal), |bytes| bytes.fill(0xff));
     let seen = verified_for_reading(&place).await;
-    assert!(found(&seen).is_empty() || found(&seen) == stale(Repairable::CanBeRebuilt), "{seen:?}");
+    assert!(found(&seen).is_empty() || found(&seen) == stale(RepairStatus::CanBeRebuilt), "{seen:?}");
 }
 
 /// Shows VF-1, FI-4: without an index damage is found in the same places, once, and nobody says of a thread that is
@@ -342,7 +342,7 @@ async fn damage_is_also_located_without_an_index() {
     let (whole, _) = closed().await;
     for (what, plant) in LOST.iter().take(2).chain(LOST.iter().skip(6).take(4)).chain(&LOST[3..4]) {
         let place = whole.copy();
-        let mut expected = expect(plant(&place), Repairable::NeedsBackup);
+        let mut expected = expect(plant(&place), RepairStatus::NeedsBackup);
         fs::remove_dir_all(place.root().join("index")).unwrap();
         if *what == "a bit in the header" {
             // Of a log without a header nobody can say whose it is.
@@ -407,7 +407,7 @@ async fn a_damaged_root_log_is_found() {
     let start = starts(&log)[0];
     edit(&log, |bytes| bytes[start + 40] ^= 4);
     let (before, at) = (fs::read(&log).unwrap(), format!("root.log at byte {start}"));
-    let damaged = expect((FindingKind::Damaged, None, at.clone()), Repairable::NeedsBackup);
+    let damaged = expect((FindingKind::Damaged, None, at.clone()), RepairStatus::NeedsBackup);
     let error = FileStore::open(place.root(), place.config().read_only()).unwrap_err();
     assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains(&at), "{error}");
     let store = place.open();
@@ -432,7 +432,7 @@ async fn traces_of_a_killed_process_are_distinguished_from_damage() {
     let log = killed.log("a");
     let torn = format!("{}:{}", name(&killed, &log), fs::metadata(&log).unwrap().len());
     edit(&log, |bytes| bytes.extend_from_slice(br#"{"t":"entry","seq":7"#));
-    let torn = expect((FindingKind::TornTail, Some("a"), torn), Repairable::CanBeRebuilt);
+    let torn = expect((FindingKind::TornTail, Some("a"), torn), RepairStatus::CanBeRebuilt);
     assert_eq!(found(&verified_for_reading(&killed).await), torn);
     assert_eq!(found(&repair(&killed.open(), false).await), []);
     fs::remove_file(killed.log("b")).unwrap();
@@ -451,6 +451,6 @@ async fn writes_during_an_inspection_are_not_damage() {
     say(&store, "a", "later").await.unwrap();
     say(&store, "n", "new").await.unwrap();
     threads(&store).delete_thread(&thread("b"), DeleteRequest::default()).await.unwrap();
-    threads(&store).purge_deleted(&Silent).await.unwrap();
+    threads(&store).purge_deleted(&IgnoreProgress).await.unwrap();
     assert_eq!(found(&verify(&reader).await), []);
 }

@@ -4,8 +4,8 @@ use std::{fs, sync::Arc, time::Duration};
 
 use store_core::{
     AppendEvents, ClaimRequest, ClaimedDispatch, DeleteRequest, DispatchFilter, DispatchId, DispatchQuery,
-    DispatchStatus, ErrorKind, Interrupt, Json, MailboxStore, NewDispatch, NewEvent, NewOutboxRow, PageRequest, Result,
-    Scope, Settlement, Silent, Store, TenantId, TenantStores, Waited,
+    DispatchStatus, ErrorKind, IgnoreProgress, Interrupt, Json, MailboxStore, NewDispatch, NewEvent, NewOutboxRow,
+    PageRequest, Result, Scope, Settlement, Store, TenantId, TenantStores, WaitResult,
 };
 use store_file::FileStore;
 
@@ -71,7 +71,7 @@ async fn a_damaged_thread_is_left_out_of_claims() {
     assert_eq!(mailbox.count_dispatches(Some(&thread("a"))).await.unwrap_err().kind(), ErrorKind::Corrupt);
     assert_eq!(mailbox.list_ready_threads(PageRequest::default()).await.unwrap().items, []);
     let wake_ups = stores(&store).wake_ups.unwrap();
-    assert_eq!(wake_ups.wait(Duration::from_millis(20)).await.unwrap(), Waited::TimedOut);
+    assert_eq!(wake_ups.wait(Duration::from_millis(20)).await.unwrap(), WaitResult::TimedOut);
     let listed = mailbox.list_dispatches(DispatchQuery::new(DispatchFilter::default())).await.unwrap();
     assert!(listed.items.iter().any(|dispatch| dispatch.id == queued), "{listed:?}");
     assert_eq!(mailbox.cancel(&queued).await.unwrap().status, DispatchStatus::Cancelled);
@@ -89,7 +89,7 @@ async fn settlements_survive_the_removal_of_the_log_of_their_thread() {
         ack_in_commit(&store, "a", &long).await;
     }
     threads(&store).delete_thread(&thread("a"), DeleteRequest::default()).await.unwrap();
-    threads(&store).purge_deleted(&Silent).await.unwrap();
+    threads(&store).purge_deleted(&IgnoreProgress).await.unwrap();
     assert!(!place.logs().iter().any(|log| log.file_name().unwrap().to_str().unwrap().starts_with("a.")));
     for _ in 0..2 {
         let copy = place.copy();
@@ -99,7 +99,7 @@ async fn settlements_survive_the_removal_of_the_log_of_their_thread() {
             assert_eq!(found.status, DispatchStatus::Acked);
             assert_eq!(found.result.unwrap().as_str().len(), long.len() + 2);
         }
-        let found = store.inspector().unwrap().verify(&Silent).await.unwrap();
+        let found = store.inspector().unwrap().verify(&IgnoreProgress).await.unwrap();
         assert_eq!(found.findings, []);
     }
 }
@@ -120,7 +120,7 @@ async fn a_check_and_a_tenant_deletion_never_deadlock() {
         }
         let check = tokio::spawn({
             let store = Arc::clone(&store);
-            async move { store.inspector().unwrap().verify(&Silent).await.unwrap() }
+            async move { store.inspector().unwrap().verify(&IgnoreProgress).await.unwrap() }
         });
         store.delete_tenant(&name).await.unwrap();
         assert_eq!(check.await.unwrap().findings, []);

@@ -10,12 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use conformance_tests::Length;
+use conformance_tests::TestLength;
 use store_core::{
     AppendEvents, AppendPending, ClaimNumber, ClaimRequest, ClaimToken, Commit, CommitKey, DispatchStatus, EntryQuery,
-    ErrorKind, Fence, InputRef, Interrupt, Json, MailboxStore, Message, NewDispatch, NewEntry, NewEvent, NewInput,
-    NewOutboxRow, OutboxFilter, PageRequest, RunChange, RunOutcome, RunStatus, Scope, Settlement, Silent, StateChange,
-    StateOp, Store, TenantId, TenantStores, Thread, ThreadId,
+    ErrorKind, Fence, IgnoreProgress, InputRef, Interrupt, Json, MailboxStore, Message, NewDispatch, NewEntry,
+    NewEvent, NewInput, NewOutboxRow, OutboxFilter, PageRequest, RunChange, RunOutcome, RunStatus, Scope, Settlement,
+    StateChange, StateOp, Store, TenantId, TenantStores, Thread, ThreadId,
 };
 use store_file::{Durability, FileConfig, FileStore};
 use test_servers::{Disk, Process, can_fail_syncs, send_line, wait_for_parent};
@@ -232,11 +232,14 @@ fn acknowledged(said: impl IntoIterator<Item = String>) -> Vec<String> {
 #[test]
 fn a_killed_writer_loses_nothing_that_it_acknowledged() {
     let folder = tempfile::tempdir().unwrap();
-    let acknowledged = nothing_is_lost(folder.path(), Length::choose(20, 200, 500), |round, after| {
+    let acknowledged = nothing_is_lost(folder.path(), TestLength::pick_by_env(20, 200, 500), |round, after| {
         let [_, all] = stopped_writer("write", folder.path(), round, after, || ());
         all
     });
-    println!("{} kills, {acknowledged} acknowledged commits, none lost, none half there", Length::choose(20, 200, 500));
+    println!(
+        "{} kills, {acknowledged} acknowledged commits, none lost, none half there",
+        TestLength::pick_by_env(20, 200, 500)
+    );
 }
 
 /// Stops writers, and checks after each that what it acknowledged is there. Gives how much that was.
@@ -252,7 +255,7 @@ fn nothing_is_lost(root: &Path, rounds: u64, stopped: impl Fn(u64, Duration) -> 
     assert!(acknowledged > 0, "nothing was written");
     runtime.block_on(async {
         let store = FileStore::open(root, FileConfig::default()).unwrap();
-        let seen = store.inspector().unwrap().verify(&Silent).await.unwrap();
+        let seen = store.inspector().unwrap().verify(&IgnoreProgress).await.unwrap();
         assert_eq!(seen.findings, []);
     });
     acknowledged
@@ -265,7 +268,7 @@ fn a_failed_sync_stops_writes_until_the_store_is_reopened() {
     if !can_fail_syncs() {
         return;
     }
-    let (folder, rounds, mut unknown) = (tempfile::tempdir().unwrap(), Length::choose(2, 5, 50), 0);
+    let (folder, rounds, mut unknown) = (tempfile::tempdir().unwrap(), TestLength::pick_by_env(2, 5, 50), 0);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
     runtime.block_on(FileStore::open(folder.path(), FileConfig::default()).unwrap().close()).unwrap();
     for round in 0..rounds {
@@ -298,7 +301,7 @@ fn cut_off(disk: &Disk, task: &str, round: u64, after: Duration) -> Vec<String> 
 #[test]
 fn a_power_cut_loses_nothing_that_was_acknowledged() {
     let Some(disk) = Disk::new_or_skip("file-power", 512) else { return };
-    let (root, rounds) = (disk.folder().join("root"), Length::choose(2, 6, 200));
+    let (root, rounds) = (disk.folder().join("root"), TestLength::pick_by_env(2, 6, 200));
     let acknowledged = nothing_is_lost(&root, rounds, |round, after| cut_off(&disk, "write", round, after));
     println!("{rounds} power cuts, {acknowledged} acknowledged commits, none lost, none half there");
 }

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use store_core::{
-    ChildStrategy, DeleteRequest, NewThread, RunChange, RunId, RunOutcome, RunStatus, Silent, Store, ThreadFields,
-    ThreadRunStore,
+    ChildStrategy, DeleteRequest, IgnoreProgress, NewThread, RunChange, RunId, RunOutcome, RunStatus, Store,
+    ThreadFields, ThreadRunStore,
 };
 use store_file::FileStore;
 use tokio::time::timeout;
@@ -42,7 +42,7 @@ async fn a_purge_never_removes_a_run_created_meanwhile() {
         threads(&store).delete_thread(&thread(&old), DeleteRequest::default()).await.unwrap();
         let purge = tokio::spawn({
             let threads = threads(&store);
-            async move { threads.purge_deleted(&Silent).await.unwrap() }
+            async move { threads.purge_deleted(&IgnoreProgress).await.unwrap() }
         });
         let new = format!("new-{round}");
         for run in (0..RUNS).rev().step_by(7) {
@@ -51,16 +51,16 @@ async fn a_purge_never_removes_a_run_created_meanwhile() {
             commit(&store, saying(&new, "y").with_run(done)).await.unwrap();
         }
         purge.await.unwrap();
-        threads(&store).purge_deleted(&Silent).await.unwrap();
+        threads(&store).purge_deleted(&IgnoreProgress).await.unwrap();
         for run in (0..RUNS).rev().step_by(7) {
             let id: RunId = format!("r-{run}").parse().unwrap();
             let found = threads(&store).load_run(&id).await.unwrap();
             assert_eq!(found.map(|run| run.thread), Some(thread(&new)), "{id} in round {round}");
         }
         threads(&store).delete_thread(&thread(&new), DeleteRequest::default()).await.unwrap();
-        threads(&store).purge_deleted(&Silent).await.unwrap();
+        threads(&store).purge_deleted(&IgnoreProgress).await.unwrap();
     }
-    let found = store.inspector().unwrap().verify(&Silent).await.unwrap();
+    let found = store.inspector().unwrap().verify(&IgnoreProgress).await.unwrap();
     assert_eq!(found.findings, []);
 }
 
@@ -135,7 +135,7 @@ async fn reads_and_writes_continue_during_a_large_purge() {
         }
     };
     timeout(Duration::from_secs(60), work).await.expect("purges hold up other calls");
-    threads(&store).purge_deleted(&Silent).await.unwrap();
+    threads(&store).purge_deleted(&IgnoreProgress).await.unwrap();
     store.close().await.unwrap();
     assert_eq!(place.logs().len(), 1);
 }

@@ -8,8 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use conformance_tests::{Length, Random, seed};
-use store_core::{Cursor, ErrorKind, PageRequest, Result, Silent, Store, ThreadQuery};
+use conformance_tests::{Random, TestLength, seed_from_env};
+use store_core::{Cursor, ErrorKind, IgnoreProgress, PageRequest, Result, Store, ThreadQuery};
 use store_file::{
     FileStore,
     testing::{FilePath, Kind, Open, SimDisk, Survivors, Vfs, read_small, seal},
@@ -178,7 +178,7 @@ fn is_whole(disk: &SimDisk, with_calls: bool) -> bool {
         rehearse(&store, &clock, drop);
         answers(wait(shown(&store)), "what is shown later");
     }
-    whole &= wait(store.inspector().unwrap().verify(&Silent)).unwrap().findings.is_empty();
+    whole &= wait(store.inspector().unwrap().verify(&IgnoreProgress)).unwrap().findings.is_empty();
     wait(store.close()).unwrap();
     whole
 }
@@ -202,8 +202,8 @@ fn watched() -> Panics {
 /// Goes on for a time: `AGENTSTORE_RANDOM_SECONDS`, or so long.
 fn go_on(quick: u64, full: u64, mut round: impl FnMut(&mut Random)) -> u64 {
     let given = std::env::var("AGENTSTORE_RANDOM_SECONDS").ok().and_then(|given| given.parse().ok());
-    let lasts = Duration::from_secs(given.unwrap_or(Length::choose(quick, full, 600)));
-    let seed = seed("AGENTSTORE_SEED");
+    let lasts = Duration::from_secs(given.unwrap_or(TestLength::pick_by_env(quick, full, 600)));
+    let seed = seed_from_env("AGENTSTORE_SEED");
     println!("AGENTSTORE_SEED={seed}");
     let (mut random, begun, mut rounds) = (Random::new(seed), Instant::now(), 0);
     while begun.elapsed() < lasts {

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use store_core::{ErrorKind, Silent, Store};
+use store_core::{ErrorKind, IgnoreProgress, Store};
 use store_file::{Create, FileStore};
 
 use crate::folder::{Place, answers, edit, fill, say, thread, threads};
@@ -59,7 +59,7 @@ async fn a_reader_beside_a_writing_process_writes_nothing() {
     assert_eq!(answers(&reader).await.unwrap(), answers(&store).await.unwrap());
     let error = say(&reader, "a", "x").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert_eq!(threads(&reader).purge_deleted(&Silent).await.unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(threads(&reader).purge_deleted(&IgnoreProgress).await.unwrap_err().kind(), ErrorKind::Unsupported);
     reader.close().await.unwrap();
     assert_eq!(place.tree(), before);
     say(&store, "a", "the holder goes on").await.unwrap();

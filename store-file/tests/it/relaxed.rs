@@ -13,8 +13,8 @@ use std::{
 };
 
 use store_core::{
-    ChildStrategy, ClaimRequest, Commit, DispatchId, DispatchStatus, EntryQuery, ErrorKind, Expect, NewDispatch,
-    NewThread, PageRequest, RunChange, RunFilter, RunQuery, RunStatus, Settlement, Silent, Store, ThreadFields,
+    ChildStrategy, ClaimRequest, Commit, DispatchId, DispatchStatus, EntryQuery, ErrorKind, Expect, IgnoreProgress,
+    NewDispatch, NewThread, PageRequest, RunChange, RunFilter, RunQuery, RunStatus, Settlement, Store, ThreadFields,
     Version, inspect::Inspector,
 };
 use store_file::{
@@ -83,7 +83,7 @@ fn check_sound(store: &FileStore, place: &str) {
     let opening = store.opening();
     let lost = opening.set_aside.iter().any(|aside| aside.acknowledged);
     assert!(opening.damaged.is_empty() && !lost, "{place}: {opening:?}");
-    let found = wait(store.verify(&Silent)).unwrap();
+    let found = wait(store.verify(&IgnoreProgress)).unwrap();
     assert!(found.findings.is_empty(), "{place}: {:?}", found.findings);
 }
 

@@ -1,6 +1,6 @@
 //! F9: a process that may have few files open, and a disk that can only be read.
 
-use store_core::{Commit, EntryQuery, ErrorKind, Message, NewEntry, Silent, Store, TenantId, ThreadId};
+use store_core::{Commit, EntryQuery, ErrorKind, IgnoreProgress, Message, NewEntry, Store, TenantId, ThreadId};
 use store_file::{FileConfig, FileStore};
 use test_servers::{Disk, Process, send_line};
 
@@ -82,7 +82,7 @@ async fn with_few_open_files_nothing_is_lost() {
         }
         println!("{most} files: {acknowledged} of {MANY} commits acknowledged, {refused} refused, {unread} not read");
         assert!(acknowledged + refused > 0, "{said:?}");
-        let seen = store.inspector().unwrap().verify(&Silent).await.unwrap();
+        let seen = store.inspector().unwrap().verify(&IgnoreProgress).await.unwrap();
         assert_eq!(seen.findings, [], "{most} files");
     }
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use conformance_tests::{Fixture, Gap, Lack, Need, Opened};
+use conformance_tests::{Fixture, Gap, Lack, Need, OpenedStore};
 use store_core::{Capabilities, Clock, Limits, ManualClock, Result, Store};
 use store_file::{
     FileConfig, FileStore,
@@ -34,14 +34,14 @@ struct Place {
 }
 
 impl Place {
-    fn open(self) -> Result<Opened> {
+    fn open(self) -> Result<OpenedStore> {
         let config = FileConfig::default().with_clock(Arc::new(self.clock.clone())).with_limits(self.limits.clone());
         let store: Arc<dyn Store> = Arc::new(FileStore::open_on(Arc::new(self.disk.clone()), config)?);
-        Ok(Opened::new(store, self))
+        Ok(OpenedStore::new(store, self))
     }
 }
 
-fn clock(opened: &Opened) -> &ManualClock {
+fn clock(opened: &OpenedStore) -> &ManualClock {
     &opened.guard::<Place>().unwrap().clock
 }
 
@@ -66,12 +66,12 @@ impl Fixture for OnSimDisk {
         Vec::new()
     }
 
-    async fn open(&self, limits: Limits) -> Result<Opened> {
+    async fn open(&self, limits: Limits) -> Result<OpenedStore> {
         Place { disk: SimDisk::new(), clock: ManualClock::new(at(0)), limits }.open()
     }
 
     /// After a power cut only what was synced is sure to be there, and any part of the rest.
-    async fn reopen(&self, opened: Opened) -> Result<Opened> {
+    async fn reopen(&self, opened: OpenedStore) -> Result<OpenedStore> {
         let reopened = self.reopened.fetch_add(1, Ordering::SeqCst);
         let mut place = *opened.guard.downcast::<Place>().unwrap();
         let left = match reopened % 3 {
@@ -84,19 +84,19 @@ impl Fixture for OnSimDisk {
         place.open()
     }
 
-    async fn open_beside(&self, _opened: &Opened) -> Result<Arc<dyn Store>> {
+    async fn open_second_time(&self, _opened: &OpenedStore) -> Result<Arc<dyn Store>> {
         unreachable!("it is lacking")
     }
 
-    async fn advance(&self, opened: &Opened, by: Duration) {
+    async fn advance(&self, opened: &OpenedStore, by: Duration) {
         clock(opened).advance(by);
     }
 
-    async fn set_back(&self, opened: &Opened, by: Duration) {
+    async fn set_back(&self, opened: &OpenedStore, by: Duration) {
         clock(opened).set(clock(opened).now().saturating_sub(by));
     }
 
-    async fn damage(&self, _opened: Opened, _seed: u64) -> Result<Opened> {
+    async fn damage(&self, _opened: OpenedStore, _seed: u64) -> Result<OpenedStore> {
         unreachable!("it is lacking")
     }
 }

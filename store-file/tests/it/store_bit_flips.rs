@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use conformance_tests::{Length, Random, seed};
+use conformance_tests::{Random, TestLength, seed_from_env};
 use store_core::{Commit, Entry, EntryQuery, ErrorKind, Message, NewEntry, PageRequest, Result, Store};
 use store_file::FileStore;
 
@@ -120,8 +120,9 @@ impl Written {
 /// Under an open store, in the logs.
 #[test]
 fn a_changed_bit_in_a_large_store_never_yields_a_wrong_value() {
-    let (written, count) = (written(), Length::choose(60, 300, 10_000));
-    let (store, mut random, mut refused) = (open(&written.place).unwrap(), Random::new(seed("AGENTSTORE_SEED")), 0);
+    let (written, count) = (written(), TestLength::pick_by_env(60, 300, 10_000));
+    let (store, mut random, mut refused) =
+        (open(&written.place).unwrap(), Random::new(seed_from_env("AGENTSTORE_SEED")), 0);
     let log = |number| store.log_path(&tenant(LARGE), &thread(&id(number))).unwrap().unwrap();
     let logs: Vec<PathBuf> = (0..THREADS).map(log).collect();
     let bytes: u64 = logs.iter().map(|log| fs::metadata(log).unwrap().len()).sum();
@@ -142,10 +143,10 @@ fn a_changed_bit_in_a_large_store_never_yields_a_wrong_value() {
 /// Before an opening, in any file: logs of every kind, the index, what the root says of itself.
 #[test]
 fn a_changed_bit_in_any_file_never_yields_a_wrong_value() {
-    let (written, count) = (written(), Length::choose(6, 20, 1_000));
+    let (written, count) = (written(), TestLength::pick_by_env(6, 20, 1_000));
     let files: Vec<String> =
         written.place.tree().into_iter().filter_map(|(name, (_, bytes))| bytes.map(|_| name)).collect();
-    let (mut random, mut refused, mut unread, mut noticed) = (Random::new(seed("AGENTSTORE_SEED")), 0, 0, 0);
+    let (mut random, mut refused, mut unread, mut noticed) = (Random::new(seed_from_env("AGENTSTORE_SEED")), 0, 0, 0);
     for round in 0..count {
         let copy = written.place.copy();
         let name = &files[random.below(files.len())];

@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use conformance_tests::Length;
+use conformance_tests::TestLength;
 use store_core::{NewThread, PageRequest, Store, ThreadFilter};
 use store_file::{
     FileStore,
@@ -49,8 +49,8 @@ fn survivors(disk: &SimDisk, seeds: u64, step: usize) -> Vec<Survivors> {
 #[test]
 fn no_power_cut_loses_acknowledged_calls_or_leaves_half_a_call() {
     let reference = reference();
-    let (seeds, step) = Length::choose((2, 12), (6, 6), (16, 1));
-    let every = Length::choose(17, 1, 1);
+    let (seeds, step) = TestLength::pick_by_env((2, 12), (6, 6), (16, 1));
+    let every = TestLength::pick_by_env(17, 1, 1);
     let states = Mutex::new(HashSet::new());
     let (next, again, resumed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let work = || {
@@ -100,13 +100,13 @@ fn no_power_cut_loses_acknowledged_calls_or_leaves_half_a_call() {
         again.load(Ordering::SeqCst),
         resumed.load(Ordering::SeqCst),
     );
-    assert!(states >= Length::choose(80, 5_000, 20_000), "only {states} distinct crash states");
+    assert!(states >= TestLength::pick_by_env(80, 5_000, 20_000), "only {states} distinct crash states");
 }
 
 #[test]
 fn a_power_cut_during_recovery_changes_nothing() {
     let reference = reference();
-    let (every, seeds) = Length::choose((96, 2), (6, 3), (1, 8));
+    let (every, seeds) = TestLength::pick_by_env((96, 2), (6, 3), (1, 8));
     let (mut states, mut stops) = (HashSet::new(), 0);
     for call in (0..reference.calls).step_by(every) {
         let disk = SimDisk::new().with_fault(call, Fault::Stop);
@@ -133,7 +133,7 @@ fn a_power_cut_during_recovery_changes_nothing() {
         }
     }
     println!("{stops} power cuts during recovery, {} distinct states after them", states.len());
-    let (least_stops, least_states) = Length::choose((30, 8), (1_000, 200), (1_000, 200));
+    let (least_stops, least_states) = TestLength::pick_by_env((30, 8), (1_000, 200), (1_000, 200));
     assert!(stops >= least_stops && states.len() >= least_states, "{stops} stops, {} states", states.len());
 }
 
@@ -207,7 +207,7 @@ fn with_a_large_tenant() -> SimDisk {
 fn a_cut_deletion_leaves_a_large_tenant_whole_or_deleted() {
     let whole = with_a_large_tenant();
     let (mut cuts, mut left) = (0, [0, 0]);
-    let (first, later) = Length::choose((20, 1_501), (8, 397), (1, 7));
+    let (first, later) = TestLength::pick_by_env((20, 1_501), (8, 397), (1, 7));
     // The opening and the decision, then what follows from that.
     for call in (0..80).step_by(first).chain((80..).step_by(later)) {
         let disk = whole.after_crash(Survivors::All).with_fault(call, Fault::Stop);

@@ -8,14 +8,14 @@ use std::{
     time::Duration,
 };
 
-use conformance_tests::Length;
+use conformance_tests::TestLength;
 use store_core::{
     AppendEvents, AppendPending, ChildStrategy, ClaimOutbox, ClaimToken, Clock, Commit, ContextRequest, DeleteRequest,
-    Direction, EntryId, EntryQuery, Error, Event, EventQuery, EventStore, Expect, IdSource, ManualClock, Message,
-    NewEntry, NewThread, OutboxFilter, OutboxQuery, OutboxRow, OutboxSettlement, OutboxStatus, OutboxStore,
-    PageRequest, PendingUpdate, PruneRequest, PurgeOutbox, Receipt, Reorder, RequeueOutbox, Result, RunFilter,
-    RunQuery, Scope, SettleOutbox, Silent, Store, TenantId, TenantStores, ThreadFilter, ThreadId, ThreadOrder,
-    ThreadPatch, ThreadQuery, ThreadRunStore, Timestamp, TrimBefore, TrimRequest, Uuids, event::EventCursors,
+    Direction, EntryId, EntryQuery, Error, Event, EventQuery, EventStore, Expect, IdSource, IgnoreProgress,
+    ManualClock, Message, NewEntry, NewThread, OutboxFilter, OutboxQuery, OutboxRow, OutboxSettlement, OutboxStatus,
+    OutboxStore, PageRequest, PendingUpdate, PruneRequest, PurgeOutbox, Receipt, Reorder, RequeueOutbox, Result,
+    RunFilter, RunQuery, Scope, SettleOutbox, Store, TenantId, TenantStores, ThreadFilter, ThreadId, ThreadOrder,
+    ThreadPatch, ThreadQuery, ThreadRunStore, Timestamp, TrimBefore, TrimRequest, UuidSource, event::EventCursors,
 };
 use store_file::{FileConfig, FileStore};
 
@@ -37,12 +37,12 @@ const SPARSE: usize = 17;
 
 /// The calls of the disk, of so many, at which something goes wrong: all of them but in quick tests.
 pub(crate) fn swept(calls: u64) -> impl Iterator<Item = u64> {
-    (0..calls).step_by(Length::choose(SPARSE, 1, 1))
+    (0..calls).step_by(TestLength::pick_by_env(SPARSE, 1, 1))
 }
 
 /// How much of something must at least be met where this much is if all calls are tried.
 pub(crate) fn at_least(of_all: usize) -> usize {
-    of_all / Length::choose(2 * SPARSE, 1, 1)
+    of_all / TestLength::pick_by_env(2 * SPARSE, 1, 1)
 }
 
 pub(crate) fn tenant(name: &str) -> TenantId {
@@ -134,7 +134,7 @@ impl Call {
                 threads.prune_threads(request).await.map(text)
             }
             // How many logs there are to remove depends on what others removed behind a deletion.
-            Self::Purge => threads.purge_deleted(&Silent).await.map(|_| String::new()),
+            Self::Purge => threads.purge_deleted(&IgnoreProgress).await.map(|_| String::new()),
             Self::ResetFence(id) => threads.reset_fence(id).await.map(text),
             Self::Append(request) => commits.pending().append_pending(request.clone()).await.map(text),
             Self::Change(request) => commits.pending().update_pending((**request).clone()).await.map(text),
@@ -208,7 +208,7 @@ struct Recorded(Made, ManualClock);
 
 impl IdSource for Recorded {
     fn next_id(&self) -> String {
-        let id = Uuids.next_id();
+        let id = UuidSource.next_id();
         let mut made = self.0.lock().unwrap();
         let ids = made.entry(self.1.now()).or_default();
         ids.push_front(id.clone());

@@ -4,25 +4,25 @@ use std::sync::Arc;
 
 use store_core::{
     Direction, Entry, EntryQuery, PageBuilder, Position, Result,
-    log::{Node, Nodes, node},
+    log::{Node, NodeSource, node},
 };
 
-use crate::slot::Contents;
+use crate::slot::ThreadContents;
 
 /// The number of entries looked up together when a path is walked from its root.
-const STRIDE: u64 = 64;
+const PATH_CHUNK: u64 = 64;
 
 type Seqs<'a> = Box<dyn Iterator<Item = Result<u64>> + 'a>;
 
 /// Offers to a page the entries that `query` asks for, beginning after the sequence number `after`.
 pub(super) fn add_entries(
     page: &mut PageBuilder<Arc<Entry>>,
-    contents: &Contents,
+    contents: &ThreadContents,
     query: &EntryQuery,
     after: Option<u64>,
 ) -> Result<()> {
     let Some(window) = Window::of(contents, query, after) else { return Ok(()) };
-    let Some(seqs) = candidates(contents, query, window)? else { return Ok(()) };
+    let Some(seqs) = candidate_seqs(contents, query, window)? else { return Ok(()) };
     for seq in seqs {
         let log_entry = contents.log_entry(seq?)?;
         let item = query.admits(&log_entry.entry).then(|| Arc::clone(&log_entry.entry));
@@ -42,7 +42,7 @@ struct Window {
 }
 
 impl Window {
-    fn of(contents: &Contents, query: &EntryQuery, after: Option<u64>) -> Option<Self> {
+    fn of(contents: &ThreadContents, query: &EntryQuery, after: Option<u64>) -> Option<Self> {
         let direction = query.direction;
         let (mut first, mut last) = (query.from_seq.unwrap_or(1).max(1), contents.last_seq());
         last = last.min(query.to_seq.unwrap_or(last));
@@ -54,7 +54,7 @@ impl Window {
         (first <= last).then_some(Self { first, last, direction })
     }
 
-    fn directed<'a>(self, seqs: impl DoubleEndedIterator<Item = u64> + 'a) -> Seqs<'a> {
+    fn in_direction<'a>(self, seqs: impl DoubleEndedIterator<Item = u64> + 'a) -> Seqs<'a> {
         match self.direction {
             Direction::Forward => Box::new(seqs.map(Ok)),
             Direction::Backward => Box::new(seqs.rev().map(Ok)),
@@ -64,8 +64,8 @@ impl Window {
 
 /// Returns the sequence numbers in the part of the log that `query` selects: the whole log, a path, or the children of
 /// an entry. They are in the order of the query. Returns `None` if `query` names an entry that does not exist.
-fn candidates<'a>(contents: &'a Contents, query: &EntryQuery, window: Window) -> Result<Option<Seqs<'a>>> {
-    let seq_of = |id| contents.derived.seq(id);
+fn candidate_seqs<'a>(contents: &'a ThreadContents, query: &EntryQuery, window: Window) -> Result<Option<Seqs<'a>>> {
+    let seq_of = |id| contents.derived.seq_of(id);
     let leaf = match &query.path_of {
         None => None,
         Some(id) => {
@@ -78,12 +78,12 @@ fn candidates<'a>(contents: &'a Contents, query: &EntryQuery, window: Window) ->
     };
     let Some(parent) = &query.children_of else {
         return Ok(Some(match leaf {
-            Some(leaf) => path(contents, leaf, window)?,
-            None => window.directed(window.first..=window.last),
+            Some(leaf) => path_seqs(contents, leaf, window)?,
+            None => window.in_direction(window.first..=window.last),
         }));
     };
     let Some(parent) = seq_of(parent) else { return Ok(None) };
-    let children = window.directed(contents.derived.children(parent, window.first, window.last));
+    let children = window.in_direction(contents.derived.children(parent, window.first, window.last));
     let Some(leaf) = leaf else { return Ok(Some(children)) };
     let is_on_path = move |seq: &Result<u64>| {
         let Ok(seq) = *seq else { return true };
@@ -94,19 +94,19 @@ fn candidates<'a>(contents: &'a Contents, query: &EntryQuery, window: Window) ->
 }
 
 /// Returns the sequence numbers on the path of `leaf` that are in a window.
-fn path(contents: &Contents, leaf: Node, window: Window) -> Result<Seqs<'_>> {
+fn path_seqs(contents: &ThreadContents, leaf: Node, window: Window) -> Result<Seqs<'_>> {
     // Sequence numbers increase along a path.
-    let first = node::depth_up_to(contents, &leaf, window.first.saturating_sub(1))? + 1;
-    let last = node::depth_up_to(contents, &leaf, window.last)?;
+    let first = node::depth_at_seq(contents, &leaf, window.first.saturating_sub(1))? + 1;
+    let last = node::depth_at_seq(contents, &leaf, window.last)?;
     if window.direction == Direction::Backward {
         let start = node::ancestor(contents, &leaf, last)?.filter(|_| first <= last);
-        return Ok(Box::new(upwards(contents, start, first)));
+        return Ok(Box::new(ancestor_seqs(contents, start, first)));
     }
-    let strides = (first..=last).step_by(usize::try_from(STRIDE).unwrap_or(usize::MAX));
+    let strides = (first..=last).step_by(usize::try_from(PATH_CHUNK).unwrap_or(usize::MAX));
     Ok(Box::new(strides.flat_map(move |depth| {
-        let end = depth.saturating_add(STRIDE - 1).min(last);
+        let end = depth.saturating_add(PATH_CHUNK - 1).min(last);
         let mut seqs: Vec<_> = match node::ancestor(contents, &leaf, end) {
-            Ok(start) => upwards(contents, start, depth).collect(),
+            Ok(start) => ancestor_seqs(contents, start, depth).collect(),
             Err(e) => vec![Err(e)],
         };
         seqs.reverse();
@@ -114,15 +114,15 @@ fn path(contents: &Contents, leaf: Node, window: Window) -> Result<Seqs<'_>> {
     })))
 }
 
-/// Returns the sequence numbers from a start entry up to its ancestor at depth `top`.
-fn upwards(contents: &Contents, start: Option<Node>, top: u64) -> impl Iterator<Item = Result<u64>> {
+/// Returns the sequence numbers from a start entry up to its ancestor at depth `top_depth`.
+fn ancestor_seqs(contents: &ThreadContents, start: Option<Node>, top_depth: u64) -> impl Iterator<Item = Result<u64>> {
     let mut next = start.map(Ok);
     std::iter::from_fn(move || {
         let at = match next.take()? {
             Ok(at) => at,
             Err(e) => return Some(Err(e)),
         };
-        next = at.parent.filter(|_| at.depth > top).map(|parent| contents.node(parent));
+        next = at.parent.filter(|_| at.depth > top_depth).map(|parent| contents.node(parent));
         Some(Ok(at.seq))
     })
 }

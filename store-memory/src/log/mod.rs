@@ -7,11 +7,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use store_core::{
     BranchPoint, ContextRequest, CursorScope, Entry, EntryId, EntryQuery, Error, Leaf, LogReader, Page, PageBuilder,
-    PageRequest, Position, Result, Run, RunId, Snapshot, ThreadContext, ThreadId, context, log::given_name,
+    PageRequest, Position, Result, Run, RunId, Snapshot, ThreadContext, ThreadId, context, log::assigned_name,
 };
 
 use crate::{
-    slot::{Contents, LogEntry, Slot},
+    slot::{LogEntry, ThreadContents, ThreadSlot},
     tenant::Tenant,
     threads::MemoryThreads,
 };
@@ -26,12 +26,17 @@ struct OpenedList {
 impl OpenedList {
     /// Opens a list. Its cursors are also bound to the generation, so that a cursor no longer works after its thread
     /// was deleted, even if the id is used again (TH-24).
-    fn open(tenant: &Tenant, slot: &Slot, name: (&'static str, &ThreadId, &str), page: &PageRequest) -> Result<Self> {
-        let (method, thread, binding) = name;
+    fn open(
+        tenant: &Tenant,
+        slot: &ThreadSlot,
+        list_identity: (&'static str, &ThreadId, &str),
+        page: &PageRequest,
+    ) -> Result<Self> {
+        let (method, thread, binding) = list_identity;
         let binding = format!("{:?}", (thread, slot.generation(), binding));
         let scope = CursorScope::new(&tenant.name, method, &binding);
         let limit = page.checked_limit()?;
-        let after = Position::open(&tenant.common.cursors, &scope, page.cursor.as_ref())?;
+        let after = Position::from_cursor(&tenant.shared.cursor_key, &scope, page.cursor.as_ref())?;
         Ok(Self { scope, limit, after })
     }
 
@@ -40,7 +45,7 @@ impl OpenedList {
     }
 
     fn finish<T>(&self, tenant: &Tenant, page: PageBuilder<T>) -> Page<T> {
-        page.finish(|at| at.seal(&tenant.common.cursors, &self.scope))
+        page.finish(|at| at.to_cursor(&tenant.shared.cursor_key, &self.scope))
     }
 }
 
@@ -49,7 +54,7 @@ impl LogReader for MemoryThreads {
     async fn load_entry(&self, thread: &ThreadId, entry: &EntryId) -> Result<Option<Arc<Entry>>> {
         self.tenant()?.slots.read(thread, |slot| {
             let Some(contents) = &slot.contents else { return Ok(None) };
-            let seq = contents.derived.seq(entry);
+            let seq = contents.derived.seq_of(entry);
             seq.map(|seq| contents.log_entry(seq).map(|log_entry| Arc::clone(&log_entry.entry))).transpose()
         })
     }
@@ -57,7 +62,7 @@ impl LogReader for MemoryThreads {
     async fn list_entries(&self, thread: &ThreadId, query: EntryQuery) -> Result<Page<Arc<Entry>>> {
         let tenant = self.tenant()?;
         tenant.slots.read(thread, |slot| {
-            let list = OpenedList::open(tenant, slot, ("list_entries", thread, &query.binding()), &query.page)?;
+            let list = OpenedList::open(tenant, slot, ("list_entries", thread, &query.cursor_binding()), &query.page)?;
             let mut page = PageBuilder::new(list.limit);
             if let Some(contents) = &slot.contents {
                 entries::add_entries(&mut page, contents, &query, list.after_seq())?;
@@ -73,7 +78,7 @@ impl LogReader for MemoryThreads {
             let mut page = PageBuilder::new(list.limit);
             let Some(contents) = &slot.contents else { return Ok(Page::empty()) };
             for seq in contents.derived.leaves_after(list.after_seq().unwrap_or_default()) {
-                if !page.offer(Position::new(seq, ""), 0, Some(leaf(contents.log_entry(seq)?))) {
+                if !page.offer(Position::new(seq, ""), 0, Some(to_leaf(contents.log_entry(seq)?))) {
                     break;
                 }
             }
@@ -87,7 +92,7 @@ impl LogReader for MemoryThreads {
             let list = OpenedList::open(tenant, slot, ("list_branch_points", thread, ""), &page)?;
             let mut page = PageBuilder::new(list.limit);
             let Some(contents) = &slot.contents else { return Ok(Page::empty()) };
-            for seq in contents.derived.branches_from(list.after_seq().map_or(0, |seq| seq.saturating_add(1))) {
+            for seq in contents.derived.branch_points_from(list.after_seq().map_or(0, |seq| seq.saturating_add(1))) {
                 let point = match seq {
                     0 => BranchPoint::new(None, contents.thread.roots),
                     seq => {
@@ -113,8 +118,8 @@ impl LogReader for MemoryThreads {
             for (name, seq, giver) in contents.derived.snapshots_after(after) {
                 let log_entry = contents.log_entry(seq)?;
                 let number = log_entry.node.checkpoint_number.unwrap_or_default();
-                let snapshot = Snapshot::new(name.to_owned(), number, leaf(log_entry));
-                if !page.offer(Position { bound: giver, ..Position::new(seq, "") }, 0, Some(snapshot)) {
+                let snapshot = Snapshot::new(name.to_owned(), number, to_leaf(log_entry));
+                if !page.offer(Position { extra_number: giver, ..Position::new(seq, "") }, 0, Some(snapshot)) {
                     break;
                 }
             }
@@ -134,23 +139,23 @@ impl LogReader for MemoryThreads {
 
 /// Returns the name and checkpoint after which a list of snapshots continues. A name may be too long for a cursor, so
 /// the cursor contains the sequence number of the entry that gave the name.
-fn decode_snapshot_position(contents: &Contents, after: &Position) -> Result<(String, u64)> {
+fn decode_snapshot_position(contents: &ThreadContents, after: &Position) -> Result<(String, u64)> {
     // Such a cursor comes from a tenant that was deleted and created again.
-    if after.bound > contents.last_seq() {
+    if after.extra_number > contents.last_seq() {
         return Err(Error::invalid_cursor("its entry does not exist"));
     }
-    let giver = contents.log_entry(after.bound)?;
-    Ok((given_name(&giver.entry).unwrap_or_default().to_owned(), after.rank))
+    let giver = contents.log_entry(after.extra_number)?;
+    Ok((assigned_name(&giver.entry).unwrap_or_default().to_owned(), after.rank))
 }
 
-fn leaf(log_entry: &LogEntry) -> Leaf {
+fn to_leaf(log_entry: &LogEntry) -> Leaf {
     Leaf::new(log_entry.entry.id.clone(), log_entry.node.seq, log_entry.node.depth, log_entry.entry.timestamp)
 }
 
 type ContextParts = Vec<(context::Piece, Arc<Entry>)>;
 
 /// Loads all data of a context as of one moment, and the entries from which its messages are built.
-fn load_context_parts(contents: &Contents, request: &ContextRequest) -> Result<(ThreadContext, ContextParts)> {
+fn load_context_parts(contents: &ThreadContents, request: &ContextRequest) -> Result<(ThreadContext, ContextParts)> {
     let thread = &contents.thread.thread;
     let mut found = ThreadContext::empty(thread.clone());
     let run = |id: &RunId| contents.runs.get(id).map(|run| Run::clone(run));
@@ -158,7 +163,7 @@ fn load_context_parts(contents: &Contents, request: &ContextRequest) -> Result<(
     found.latest_run = thread.latest_run.as_ref().and_then(run);
     found.open_runs = thread.open_runs.iter().filter_map(run).collect();
     let seq = match &request.at {
-        Some(id) => Some(contents.derived.seq(id).ok_or_else(|| Error::not_found("entry", id))?),
+        Some(id) => Some(contents.derived.seq_of(id).ok_or_else(|| Error::not_found("entry", id))?),
         None => contents.thread.head_seq,
     };
     let Some(seq) = seq else { return Ok((found, ContextParts::new())) };

@@ -8,17 +8,17 @@ use std::{fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use store_core::{
     ClaimRef, ClaimRequest, Claims, Dispatch, DispatchClaim, DispatchId, Enqueued, InstanceId, Interrupt, Interrupted,
-    MailboxConsumer, MailboxMaintenance, MailboxProducer, Missed, NewDispatch, Purge, Purged, Reclaimed, Requeue,
-    RequeueChoice, Result, Settled, Settlement, ThreadId,
+    MailboxConsumer, MailboxMaintenance, MailboxProducer, NewDispatch, NotClaimedReason, Purge, Purged, Reclaimed,
+    Requeue, RequeueChoice, Result, Settled, Settlement, ThreadId,
     commit::DecisionContext,
     length,
-    mailbox::{self, MailboxChange, MailboxMap, SingleClaim},
+    mailbox::{self, InMemoryMailbox, MailboxDecision, SingleClaim},
 };
 
 use crate::tenant::Tenant;
 
 /// The maximum number of expired leases that one claim ends. The next claim ends the remaining ones.
-const MAX_EXPIRED: usize = 1_000;
+const MAX_EXPIRED_LEASES: usize = 1_000;
 
 /// The mailbox of a tenant.
 #[derive(Clone)]
@@ -32,14 +32,14 @@ impl MemoryMailbox {
     }
 
     /// Changes the mailbox under its exclusive lock. Then wakes the waiting workers if a dispatch has become claimable.
-    fn change<T>(&self, change: impl FnOnce(&mut MailboxMap, DecisionContext<'_>) -> Result<T>) -> Result<T> {
+    fn change<T>(&self, change: impl FnOnce(&mut InMemoryMailbox, DecisionContext<'_>) -> Result<T>) -> Result<T> {
         let tenant = self.tenant.check_open()?;
         let mut mailbox = tenant.mailbox.write();
-        let changed = change(&mut mailbox, tenant.setting());
-        let from = mailbox.take_claimable_from();
+        let changed = change(&mut mailbox, tenant.decision_context());
+        let claimable_from = mailbox.take_claimable_from();
         drop(mailbox);
-        if let Some(from) = from {
-            tenant.notifier.notify(from);
+        if let Some(claimable_from) = claimable_from {
+            tenant.worker_notifier.notify(claimable_from);
         }
         changed
     }
@@ -47,102 +47,106 @@ impl MemoryMailbox {
     /// Makes one decision and applies it.
     fn decide<T>(
         &self,
-        decide: impl FnOnce(&MailboxMap, DecisionContext<'_>) -> Result<MailboxChange<T>>,
+        decide: impl FnOnce(&InMemoryMailbox, DecisionContext<'_>) -> Result<MailboxDecision<T>>,
     ) -> Result<T> {
-        self.change(|mailbox, setting| mailbox.change(|view| decide(view, setting)))
+        self.change(|mailbox, decision_context| mailbox.apply_decision(|view| decide(view, decision_context)))
     }
 }
 
 #[async_trait]
 impl MailboxProducer for MemoryMailbox {
     async fn enqueue(&self, dispatches: Vec<NewDispatch>) -> Result<Vec<Result<Enqueued>>> {
-        self.change(|mailbox, setting| {
-            mailbox::check_requests(dispatches.len(), setting.limits)?;
-            let one = |new| mailbox.change(|view| mailbox::enqueue(view, new, setting));
-            Ok(dispatches.iter().map(one).collect())
+        self.change(|mailbox, decision_context| {
+            mailbox::check_item_count(dispatches.len(), decision_context.limits)?;
+            let enqueue_one = |new| mailbox.apply_decision(|view| mailbox::enqueue(view, new, decision_context));
+            Ok(dispatches.iter().map(enqueue_one).collect())
         })
     }
 
     async fn cancel(&self, id: &DispatchId) -> Result<Dispatch> {
-        self.decide(|view, setting| mailbox::cancel(view, id, setting))
+        self.decide(|view, decision_context| mailbox::cancel(view, id, decision_context))
     }
 
     async fn interrupt(&self, request: Interrupt) -> Result<Interrupted> {
-        self.decide(|view, setting| mailbox::interrupt(view, &request, setting))
+        self.decide(|view, decision_context| mailbox::interrupt(view, &request, decision_context))
     }
 }
 
 #[async_trait]
 impl MailboxConsumer for MemoryMailbox {
     async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
-        let one = SingleClaim::of(&request)?;
-        self.change(|mailbox, setting| {
+        let single_claim = SingleClaim::of(&request)?;
+        self.change(|mailbox, decision_context| {
             let thread = match (&request.thread, &request.dispatch) {
-                (None, None) => return claim_any(mailbox, &request, one, setting),
+                (None, None) => return claim_any(mailbox, &request, single_claim, decision_context),
                 (Some(thread), _) => Some(thread.clone()),
                 (None, Some(id)) => mailbox.get(id).map(|stored| stored.body.thread.clone()),
             };
             thread.map_or_else(
-                || Ok(Claims::none(Some(Missed::Unknown))),
-                |thread| claim_of_thread(mailbox, &thread, one, setting),
+                || Ok(Claims::none(Some(NotClaimedReason::Unknown))),
+                |thread| claim_from_thread(mailbox, &thread, single_claim, decision_context),
             )
         })
     }
 
     async fn extend(&self, claim: &ClaimRef, by: Duration) -> Result<DispatchClaim> {
-        self.decide(|view, setting| mailbox::extend(view, claim, by, setting))
+        self.decide(|view, decision_context| mailbox::extend(view, claim, by, decision_context))
     }
 
     async fn start(&self, claim: &ClaimRef, instance: InstanceId) -> Result<DispatchClaim> {
-        self.decide(|view, setting| mailbox::start(view, claim, &instance, setting))
+        self.decide(|view, decision_context| mailbox::start(view, claim, &instance, decision_context))
     }
 
     async fn settle(&self, settlements: Vec<(ClaimRef, Settlement)>) -> Result<Vec<Result<Settled>>> {
-        self.change(|mailbox, setting| {
-            mailbox::check_requests(settlements.len(), setting.limits)?;
-            let one = |(claim, settlement): &(ClaimRef, Settlement)| {
-                mailbox.change(|view| mailbox::settle(view, claim, settlement, setting))
+        self.change(|mailbox, decision_context| {
+            mailbox::check_item_count(settlements.len(), decision_context.limits)?;
+            let settle_one = |(claim, settlement): &(ClaimRef, Settlement)| {
+                mailbox.apply_decision(|view| mailbox::settle(view, claim, settlement, decision_context))
             };
-            Ok(settlements.iter().map(one).collect())
+            Ok(settlements.iter().map(settle_one).collect())
         })
     }
 }
 
 /// Claims a dispatch of one thread.
-fn claim_of_thread(
-    mailbox: &mut MailboxMap,
+fn claim_from_thread(
+    mailbox: &mut InMemoryMailbox,
     thread: &ThreadId,
-    one: SingleClaim<'_>,
-    setting: DecisionContext<'_>,
+    single_claim: SingleClaim<'_>,
+    decision_context: DecisionContext<'_>,
 ) -> Result<Claims> {
-    mailbox.promote_due_of(thread, setting.now);
-    mailbox.change(|view| mailbox::claim(view, thread, one, setting))
+    mailbox.promote_due_of(thread, decision_context.now);
+    mailbox.apply_decision(|view| mailbox::claim(view, thread, single_claim, decision_context))
 }
 
 /// Claims dispatches of ready threads, in the order of the threads. Ends expired leases first, because a thread whose
 /// lease has expired is ready, too.
 fn claim_any(
-    mailbox: &mut MailboxMap,
+    mailbox: &mut InMemoryMailbox,
     request: &ClaimRequest,
-    one: SingleClaim<'_>,
-    setting: DecisionContext<'_>,
+    single_claim: SingleClaim<'_>,
+    decision_context: DecisionContext<'_>,
 ) -> Result<Claims> {
-    lapse(mailbox, MAX_EXPIRED, setting)?;
-    mailbox.promote_due(setting.now);
+    end_expired_leases(mailbox, MAX_EXPIRED_LEASES, decision_context)?;
+    mailbox.promote_due(decision_context.now);
     let (mut claims, mut after) = (Claims::default(), None);
     while length(claims.claimed.len()) < u64::from(request.limit) {
-        let Some(place) = mailbox.free(after.as_ref()).next().cloned() else { break };
-        claims.claimed.extend(claim_of_thread(mailbox, &place.2, one, setting)?.claimed);
-        after = Some(place);
+        let Some(position) = mailbox.ready_threads(after.as_ref()).next().cloned() else { break };
+        claims.claimed.extend(claim_from_thread(mailbox, &position.2, single_claim, decision_context)?.claimed);
+        after = Some(position);
     }
     Ok(claims)
 }
 
 /// Ends up to `most` expired leases.
-fn lapse(mailbox: &mut MailboxMap, most: usize, setting: DecisionContext<'_>) -> Result<Reclaimed> {
+fn end_expired_leases(
+    mailbox: &mut InMemoryMailbox,
+    most: usize,
+    decision_context: DecisionContext<'_>,
+) -> Result<Reclaimed> {
     let mut reclaimed = Reclaimed::default();
-    for thread in mailbox.lapsed(setting.now, most) {
-        reclaimed.extend(mailbox.change(|view| mailbox::lapse(view, &thread, setting))?);
+    for thread in mailbox.threads_with_expired_lease(decision_context.now, most) {
+        reclaimed.extend(mailbox.apply_decision(|view| mailbox::end_expired_claim(view, &thread, decision_context))?);
     }
     Ok(reclaimed)
 }
@@ -150,37 +154,39 @@ fn lapse(mailbox: &mut MailboxMap, most: usize, setting: DecisionContext<'_>) ->
 #[async_trait]
 impl MailboxMaintenance for MemoryMailbox {
     async fn reclaim(&self, limit: u32) -> Result<Reclaimed> {
-        mailbox::check_batch(limit)?;
-        self.change(|mailbox, setting| lapse(mailbox, limit as usize, setting))
+        mailbox::check_call_limit(limit)?;
+        self.change(|mailbox, decision_context| end_expired_leases(mailbox, limit as usize, decision_context))
     }
 
     async fn purge(&self, request: Purge) -> Result<Purged> {
         request.check()?;
-        self.change(|mailbox, setting| {
+        self.change(|mailbox, decision_context| {
             let mut removed = 0;
-            for id in &mailbox.ended(&request) {
-                let is_gone = match request.dry_run {
+            for id in &mailbox.dispatches_to_purge(&request) {
+                let is_purged = match request.dry_run {
                     true => true,
-                    false => mailbox.change(|view| mailbox::purge(view, id, request.before, setting))?,
+                    false => {
+                        mailbox.apply_decision(|view| mailbox::purge(view, id, request.before, decision_context))?
+                    }
                 };
-                removed += u64::from(is_gone);
+                removed += u64::from(is_purged);
             }
             Ok(Purged::new(removed))
         })
     }
 
     async fn requeue(&self, request: Requeue) -> Result<Vec<(DispatchId, Result<Dispatch>)>> {
-        self.change(|mailbox, setting| {
-            request.check(setting.limits)?;
+        self.change(|mailbox, decision_context| {
+            request.check(decision_context.limits)?;
             let ids = match request.choice {
                 RequeueChoice::Ids(ids) => ids,
                 RequeueChoice::Filter { filter, limit } => mailbox.dead_letters(*filter, limit),
             };
-            let one = |id: DispatchId| {
-                let requeued = mailbox.change(|view| mailbox::requeue(view, &id, setting));
+            let requeue_one = |id: DispatchId| {
+                let requeued = mailbox.apply_decision(|view| mailbox::requeue(view, &id, decision_context));
                 (id, requeued)
             };
-            Ok(ids.into_iter().map(one).collect())
+            Ok(ids.into_iter().map(requeue_one).collect())
         })
     }
 }

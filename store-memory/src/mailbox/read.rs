@@ -19,10 +19,10 @@ impl MailboxReader for MemoryMailbox {
         let tenant = self.tenant.check_open()?;
         query.check()?;
         let mut page = PageBuilder::new(query.page.checked_limit()?);
-        let scope = CursorScope::new(&tenant.name, "list_dispatches", &query.binding());
-        let after = Position::open(&tenant.common.cursors, &scope, query.page.cursor.as_ref())?;
+        let scope = CursorScope::new(&tenant.name, "list_dispatches", &query.cursor_binding());
+        let after = Position::from_cursor(&tenant.shared.cursor_key, &scope, query.page.cursor.as_ref())?;
         tenant.mailbox.read().list(&query, after.as_ref(), &mut page, |dispatch| (dispatch, 0))?;
-        Ok(page.finish(|at| at.seal(&tenant.common.cursors, &scope)))
+        Ok(page.finish(|at| at.to_cursor(&tenant.shared.cursor_key, &scope)))
     }
 
     async fn count_dispatches(&self, thread: Option<&ThreadId>) -> Result<DispatchCounts> {
@@ -33,9 +33,9 @@ impl MailboxReader for MemoryMailbox {
         let tenant = self.tenant.check_open()?;
         let mut page = PageBuilder::new(request.checked_limit()?);
         let scope = CursorScope::new(&tenant.name, "list_ready_threads", "");
-        let after = Position::open(&tenant.common.cursors, &scope, request.cursor.as_ref())?;
-        tenant.mailbox.write().list_ready(after.as_ref(), &mut page, tenant.setting())?;
-        Ok(page.finish(|at| at.seal(&tenant.common.cursors, &scope)))
+        let after = Position::from_cursor(&tenant.shared.cursor_key, &scope, request.cursor.as_ref())?;
+        tenant.mailbox.write().list_ready(after.as_ref(), &mut page, tenant.decision_context())?;
+        Ok(page.finish(|at| at.to_cursor(&tenant.shared.cursor_key, &scope)))
     }
 
     async fn load_epoch(&self, thread: &ThreadId) -> Result<u64> {

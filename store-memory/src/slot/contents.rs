@@ -4,44 +4,45 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use store_core::{
     CommitKey, Entry, EntryId, Error, Result, Run, RunId, ThreadState,
-    commit::{KeyRecord, LogView, Plan},
+    commit::{CommitKeyRecord, LogView, Plan},
     length,
-    log::{MarkSource, Marks, Node, Nodes},
+    log::{EntryMarks, MarkSource, Node, NodeSource},
     thread::StoredThread,
 };
 
-use super::{Derived, Queue};
+use super::{DerivedLogData, InputQueue};
 
-/// An entry of the log, its node, which is derived once, and its marks, which later entries determine.
+/// An entry of the log, with its node (its place in the tree of entries, which never changes) and its marks (what later
+/// entries say about it).
 #[derive(Debug, Clone)]
 pub(crate) struct LogEntry {
     pub(crate) entry: Arc<Entry>,
     pub(crate) node: Node,
-    pub(crate) marks: Marks,
+    pub(crate) marks: EntryMarks,
     pub(crate) bytes: u64,
 }
 
 /// A thread and all data that belongs to it.
 #[derive(Debug)]
-pub(crate) struct Contents {
+pub(crate) struct ThreadContents {
     pub(crate) thread: Arc<StoredThread>,
     pub(crate) log: Vec<LogEntry>,
-    pub(crate) derived: Derived,
+    pub(crate) derived: DerivedLogData,
     pub(crate) state: ThreadState,
     pub(crate) runs: BTreeMap<RunId, Arc<Run>>,
-    pub(crate) queue: Queue,
-    keys: BTreeMap<CommitKey, KeyRecord>,
+    pub(crate) queue: InputQueue,
+    keys: BTreeMap<CommitKey, CommitKeyRecord>,
 }
 
-impl Contents {
+impl ThreadContents {
     pub(crate) fn new(thread: Arc<StoredThread>) -> Self {
         Self {
             thread,
             log: Vec::new(),
-            derived: Derived::default(),
+            derived: DerivedLogData::default(),
             state: ThreadState::new(),
             runs: BTreeMap::new(),
-            queue: Queue::default(),
+            queue: InputQueue::default(),
             keys: BTreeMap::new(),
         }
     }
@@ -56,7 +57,7 @@ impl Contents {
         length(self.log.len())
     }
 
-    pub(crate) fn key(&self, key: &CommitKey) -> Option<&KeyRecord> {
+    pub(crate) fn key(&self, key: &CommitKey) -> Option<&CommitKeyRecord> {
         self.keys.get(key)
     }
 
@@ -66,7 +67,7 @@ impl Contents {
         for planned in plan.entries {
             let bytes = length(planned.text.len());
             let log_entry =
-                LogEntry { entry: Arc::new(planned.entry), node: planned.node, marks: Marks::default(), bytes };
+                LogEntry { entry: Arc::new(planned.entry), node: planned.node, marks: EntryMarks::default(), bytes };
             self.derived.append(&self.log, &log_entry);
             self.log.push(log_entry);
         }
@@ -89,19 +90,20 @@ impl Contents {
         self.keys.extend(plan.key.map(|record| (record.key.clone(), record)));
     }
 
-    /// Returns the number of items that are removed one by one: entries, keys and pending input.
-    pub(crate) fn size(&self) -> usize {
-        self.log.len() + self.keys.len() + self.queue.size()
+    /// Returns the number of entries, commit keys and pending inputs, plus the number of runs with decisions. When a
+    /// deleted thread is removed, these are removed one by one.
+    pub(crate) fn item_count(&self) -> usize {
+        self.log.len() + self.keys.len() + self.queue.item_count()
     }
 
-    /// Drops up to `most` entries, keys and inputs of a deleted thread, last ones first. Returns how many were dropped.
-    pub(crate) fn shrink(&mut self, most: usize) -> usize {
-        let before = self.size();
-        for log_entry in self.log.drain(self.log.len().saturating_sub(most)..) {
-            self.derived.forget(&log_entry);
+    /// Removes up to this number of the items of a deleted thread, the last ones first. Returns how many were removed.
+    pub(crate) fn remove_up_to(&mut self, max_items: usize) -> usize {
+        let before = self.item_count();
+        for log_entry in self.log.drain(self.log.len().saturating_sub(max_items)..) {
+            self.derived.remove_entry(&log_entry);
         }
-        while before - self.size() < most && (self.keys.pop_last().is_some() || self.queue.pop()) {}
-        before - self.size()
+        while before - self.item_count() < max_items && (self.keys.pop_last().is_some() || self.queue.remove_last()) {}
+        before - self.item_count()
     }
 }
 
@@ -114,21 +116,21 @@ fn entry_at_mut(log: &mut [LogEntry], seq: u64) -> Option<&mut LogEntry> {
     log.get_mut(usize::try_from(seq.checked_sub(1)?).ok()?)
 }
 
-impl Nodes for Contents {
+impl NodeSource for ThreadContents {
     fn node(&self, seq: u64) -> Result<Node> {
         self.log_entry(seq).map(|log_entry| log_entry.node.clone())
     }
 }
 
-impl MarkSource for Contents {
-    fn marks(&self, seq: u64) -> Result<Marks> {
+impl MarkSource for ThreadContents {
+    fn marks(&self, seq: u64) -> Result<EntryMarks> {
         self.log_entry(seq).map(|log_entry| log_entry.marks.clone())
     }
 }
 
-impl LogView for Contents {
+impl LogView for ThreadContents {
     fn entry(&self, id: &EntryId) -> Result<Option<u64>> {
-        Ok(self.derived.seq(id))
+        Ok(self.derived.seq_of(id))
     }
 
     fn entry_id(&self, seq: u64) -> Result<EntryId> {
@@ -147,11 +149,11 @@ mod tests {
         RunChange, RunId, RunStatus, Store, TenantId, ThreadId, Ticket, WaitingReason, WaitingState,
     };
 
-    use super::Contents;
+    use super::ThreadContents;
     use crate::{MemoryConfig, MemoryStore};
 
     /// Returns a thread with three entries, two keys, two inputs and the decisions of a run.
-    async fn contents() -> Box<Contents> {
+    async fn contents_of_small_thread() -> Box<ThreadContents> {
         let store = MemoryStore::open(MemoryConfig::default()).unwrap();
         let tenant = store.tenant(&TenantId::default_tenant()).unwrap();
         let (thread, run) = (ThreadId::new("t").unwrap(), RunId::new("r").unwrap());
@@ -175,17 +177,19 @@ mod tests {
 
     #[tokio::test]
     async fn a_deleted_thread_is_removed_piece_by_piece() {
-        let mut contents = contents().await;
-        assert_eq!((contents.log.len(), contents.keys.len(), contents.queue.size()), (3, 2, 3));
-        assert_eq!(contents.size(), 8);
-        let seqs = |contents: &Contents| ["1", "2", "3"].map(|name| contents.derived.seq(&EntryId::new(name).unwrap()));
+        let mut contents = contents_of_small_thread().await;
+        assert_eq!((contents.log.len(), contents.keys.len(), contents.queue.item_count()), (3, 2, 3));
+        assert_eq!(contents.item_count(), 8);
+        let seqs = |contents: &ThreadContents| {
+            ["1", "2", "3"].map(|name| contents.derived.seq_of(&EntryId::new(name).unwrap()))
+        };
         assert_eq!(seqs(&contents), [Some(1), Some(2), Some(3)]);
-        assert_eq!(contents.shrink(2), 2);
+        assert_eq!(contents.remove_up_to(2), 2);
         assert_eq!((seqs(&contents), contents.log.len()), ([Some(1), None, None], 1));
-        assert_eq!(contents.shrink(2), 2);
-        assert_eq!((contents.log.len(), contents.keys.len(), contents.queue.size()), (0, 1, 3));
-        assert_eq!(contents.shrink(3), 3);
-        assert_eq!((contents.keys.len(), contents.queue.size()), (0, 1));
-        assert_eq!((contents.shrink(2), contents.shrink(2), contents.size()), (1, 0, 0));
+        assert_eq!(contents.remove_up_to(2), 2);
+        assert_eq!((contents.log.len(), contents.keys.len(), contents.queue.item_count()), (0, 1, 3));
+        assert_eq!(contents.remove_up_to(3), 3);
+        assert_eq!((contents.keys.len(), contents.queue.item_count()), (0, 1));
+        assert_eq!((contents.remove_up_to(2), contents.remove_up_to(2), contents.item_count()), (1, 0, 0));
     }
 }

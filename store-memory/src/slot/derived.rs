@@ -5,7 +5,7 @@ use std::{
     ops::Bound,
 };
 
-use store_core::{Body, BodyKind, EntryId, log::given_name};
+use store_core::{Body, BodyKind, EntryId, log::assigned_name};
 
 use super::{LogEntry, contents::entry_at};
 
@@ -13,14 +13,14 @@ use super::{LogEntry, contents::entry_at};
 ///
 /// They are updated with each append. Deriving them from the whole log gives the same result.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Derived {
+pub(crate) struct DerivedLogData {
     ids: HashMap<EntryId, u64>,
     /// Pairs of parent and child, side entries included.
     children: BTreeSet<(u64, u64)>,
     /// Entries without a child on a path.
     leaves: BTreeSet<u64>,
     /// Entries with several children on paths. 0 stands for the position before the first entry.
-    branches: BTreeSet<u64>,
+    branch_points: BTreeSet<u64>,
     has_root: bool,
     /// For each name and checkpoint, the sequence number of the entry that gave the name.
     snapshots: BTreeMap<(String, u64), u64>,
@@ -28,7 +28,7 @@ pub(crate) struct Derived {
     names: HashMap<u64, String>,
 }
 
-impl Derived {
+impl DerivedLogData {
     /// Derives everything from a log.
     pub(crate) fn of(log: &[LogEntry]) -> Self {
         let mut derived = Self::default();
@@ -50,7 +50,7 @@ impl Derived {
                 None => !std::mem::replace(&mut self.has_root, true),
             };
             if !is_first {
-                self.branches.insert(node.parent.unwrap_or_default());
+                self.branch_points.insert(node.parent.unwrap_or_default());
             }
         }
         let target = match &*entry.body {
@@ -61,7 +61,7 @@ impl Derived {
             _ => None,
         };
         if let Some(target) = target {
-            self.set_name(target, given_name(entry), node.seq);
+            self.set_name(target, assigned_name(entry), node.seq);
         }
     }
 
@@ -75,7 +75,7 @@ impl Derived {
         }
     }
 
-    pub(crate) fn seq(&self, id: &EntryId) -> Option<u64> {
+    pub(crate) fn seq_of(&self, id: &EntryId) -> Option<u64> {
         self.ids.get(id).copied()
     }
 
@@ -91,8 +91,8 @@ impl Derived {
     }
 
     /// Returns the branch points from `first` on. 0 stands for the position before the first entry.
-    pub(crate) fn branches_from(&self, first: u64) -> impl Iterator<Item = u64> {
-        self.branches.range(first..).copied()
+    pub(crate) fn branch_points_from(&self, first: u64) -> impl Iterator<Item = u64> {
+        self.branch_points.range(first..).copied()
     }
 
     /// Returns the names that come after the given name and checkpoint, each with its checkpoint and the entry that
@@ -108,12 +108,12 @@ impl Derived {
     }
 
     /// Removes the data of an entry. Its thread was deleted, and the entries of the thread are removed in batches.
-    pub(crate) fn forget(&mut self, log_entry: &LogEntry) {
+    pub(crate) fn remove_entry(&mut self, log_entry: &LogEntry) {
         let (seq, parent) = (log_entry.node.seq, log_entry.node.parent);
         self.ids.remove(&log_entry.entry.id);
         self.children.remove(&(parent.unwrap_or_default(), seq));
         self.leaves.remove(&seq);
-        self.branches.remove(&seq);
+        self.branch_points.remove(&seq);
         self.set_name(seq, None, seq);
     }
 }

@@ -4,25 +4,25 @@ mod contents;
 mod derived;
 mod queue;
 
-use store_core::thread::IdRecord;
+use store_core::thread::ThreadIdRecord;
 
 pub(crate) use self::{
-    contents::{Contents, LogEntry},
-    derived::Derived,
-    queue::Queue,
+    contents::{LogEntry, ThreadContents},
+    derived::DerivedLogData,
+    queue::InputQueue,
 };
 
 /// The state of one thread id. After a deletion of the thread it exists until the id is forgotten (TH-25, CM-32).
 #[derive(Debug, Default)]
-pub(crate) struct Slot {
-    pub(crate) id: IdRecord,
-    pub(crate) contents: Option<Box<Contents>>,
+pub(crate) struct ThreadSlot {
+    pub(crate) id: ThreadIdRecord,
+    pub(crate) contents: Option<Box<ThreadContents>>,
 }
 
-impl Slot {
+impl ThreadSlot {
     /// Returns whether the slot can be dropped without losing data.
     pub(crate) fn is_blank(&self) -> bool {
-        self.contents.is_none() && self.id == IdRecord::default()
+        self.contents.is_none() && self.id == ThreadIdRecord::default()
     }
 
     /// Returns the generation of the thread, to which cursors are bound, or 0 if there is no thread.

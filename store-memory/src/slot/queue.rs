@@ -9,13 +9,13 @@ use store_core::{
 
 /// Pending inputs in the order of their ranks, and the rank of each id.
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
+pub(crate) struct InputQueue {
     inputs: BTreeMap<u64, PendingInput>,
     ranks: HashMap<EntryId, u64>,
     decisions: BTreeMap<RunId, BTreeMap<String, DecisionRecord>>,
 }
 
-impl Queue {
+impl InputQueue {
     pub(crate) fn apply(&mut self, write: QueueWrite) {
         for stored in write.put {
             if let Some((decision, record)) = stored.input.decision() {
@@ -53,13 +53,13 @@ impl Queue {
         self.decisions.get(run)?.get(ticket)
     }
 
-    /// Returns the number of items that are removed one by one.
-    pub(crate) fn size(&self) -> usize {
+    /// Returns the number of inputs, plus the number of runs with decisions.
+    pub(crate) fn item_count(&self) -> usize {
         self.inputs.len() + self.decisions.len()
     }
 
-    /// Drops one input, or the decisions of one run. Returns `false` if nothing is left.
-    pub(crate) fn pop(&mut self) -> bool {
+    /// Removes one input or, if there is none, the decisions of one run. Returns whether there was anything to remove.
+    pub(crate) fn remove_last(&mut self) -> bool {
         match self.inputs.pop_last() {
             Some((_, input)) => self.ranks.remove(&input.id).is_some(),
             None => self.decisions.pop_last().is_some(),

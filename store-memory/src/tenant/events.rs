@@ -4,24 +4,24 @@ use std::collections::{HashMap, VecDeque};
 
 use store_core::{
     Direction, Event, EventId, EventKey, Result, Scope, Timestamp, WriterId,
-    event::{EventKeyRecord, EventPlan, Followers, ScopeState, StoredEvent, is_remembered},
+    event::{EventKeyRecord, EventPlan, Followers, ScopeState, StoredEvent, must_keep_event_key},
 };
 
-type Key = (WriterId, EventKey);
+type WriterKey = (WriterId, EventKey);
 
 /// Events, shared by their scopes.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
-    rows: HashMap<EventId, Row>,
+    rows: HashMap<EventId, EventRow>,
     scopes: HashMap<Scope, ScopeEvents>,
-    keys: HashMap<Key, EventKeyRecord>,
+    keys: HashMap<WriterKey, EventKeyRecord>,
     pub(crate) followers: Followers,
 }
 
 #[derive(Debug)]
-struct Row {
+struct EventRow {
     stored: StoredEvent,
-    key: Option<Key>,
+    key: Option<WriterKey>,
     /// The number of scopes that still contain the event.
     scopes: usize,
 }
@@ -46,11 +46,11 @@ impl Events {
         self.rows.is_empty()
     }
 
-    pub(crate) fn scope(&self, scope: &Scope) -> ScopeState {
+    pub(crate) fn scope_state(&self, scope: &Scope) -> ScopeState {
         self.scopes.get(scope).map(|scope_events| scope_events.state.clone()).unwrap_or_default()
     }
 
-    pub(crate) fn key(&self, writer: &WriterId, key: &EventKey) -> Option<&EventKeyRecord> {
+    pub(crate) fn key_record(&self, writer: &WriterId, key: &EventKey) -> Option<&EventKeyRecord> {
         self.keys.get(&(writer.clone(), key.clone()))
     }
 
@@ -68,11 +68,11 @@ impl Events {
     ) -> Box<dyn Iterator<Item = (u64, &StoredEvent)> + '_> {
         let Some(scope_events) = self.scopes.get(scope) else { return Box::new(std::iter::empty()) };
         let found = |(seq, id)| Some((seq, self.get(id)?));
-        let numbered =
+        let numbered_from =
             |from: usize| (scope_events.state.floor + 1 + from as u64..).zip(scope_events.ids.iter().skip(from));
         match direction {
             Direction::Forward => {
-                Box::new(numbered(after.map_or(0, |after| scope_events.index_after(after))).filter_map(found))
+                Box::new(numbered_from(after.map_or(0, |after| scope_events.index_after(after))).filter_map(found))
             }
             Direction::Backward => {
                 let len =
@@ -96,7 +96,7 @@ impl Events {
             for (scope, _) in stored.scope_numbers() {
                 self.scopes.entry(scope).or_default().ids.push_back(id.clone());
             }
-            self.rows.insert(id, Row { stored, key: key.clone(), scopes });
+            self.rows.insert(id, EventRow { stored, key: key.clone(), scopes });
         }
         for (scope, state) in plan.scopes {
             self.followers.notify([&scope]);
@@ -107,16 +107,16 @@ impl Events {
     /// Removes the events of a scope up to a sequence number. Returns how many were removed.
     pub(crate) fn trim(&mut self, scope: &Scope, floor: u64, now: Timestamp) -> u64 {
         let Some(scope_events) = self.scopes.get_mut(scope) else { return 0 };
-        let gone: Vec<_> = scope_events.ids.drain(..scope_events.index_after(floor)).collect();
-        scope_events.state = std::mem::take(&mut scope_events.state).trimmed(floor);
-        for id in &gone {
-            self.release(id, now);
+        let removed_ids: Vec<_> = scope_events.ids.drain(..scope_events.index_after(floor)).collect();
+        scope_events.state = std::mem::take(&mut scope_events.state).after_trim(floor);
+        for id in &removed_ids {
+            self.remove_from_one_scope(id, now);
         }
-        gone.len() as u64
+        removed_ids.len() as u64
     }
 
     /// Records that an event was removed from one of its scopes. An event that no scope contains any more is dropped.
-    fn release(&mut self, id: &EventId, now: Timestamp) {
+    fn remove_from_one_scope(&mut self, id: &EventId, now: Timestamp) {
         let Some(row) = self.rows.get_mut(id) else { return };
         row.scopes -= 1;
         if row.scopes > 0 {
@@ -125,7 +125,7 @@ impl Events {
         let Some(key) = self.rows.remove(id).and_then(|row| row.key) else { return };
         let rows = &self.rows;
         let forgotten = self.keys.get(&key).is_some_and(|record| {
-            !is_remembered(record, record.events.iter().rev().any(|id| rows.contains_key(id)), now)
+            !must_keep_event_key(record, record.events.iter().rev().any(|id| rows.contains_key(id)), now)
         });
         if forgotten {
             self.keys.remove(&key);
@@ -133,7 +133,7 @@ impl Events {
     }
 
     /// Returns the events of a scope, oldest first, for a trim by time.
-    pub(crate) fn oldest(&self, scope: &Scope) -> impl Iterator<Item = Result<Event>> {
+    pub(crate) fn events_oldest_first(&self, scope: &Scope) -> impl Iterator<Item = Result<Event>> {
         self.walk(scope, None, Direction::Forward).map(|(_, stored)| Ok(stored.event.clone()))
     }
 }

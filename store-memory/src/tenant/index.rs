@@ -7,18 +7,19 @@ use std::{
 };
 
 use store_core::{
-    Direction, ResourceId, Run, RunFilter, RunId, RunPhase, Thread, ThreadId, ThreadOrder, TimeOrder, Timestamp, Walk,
-    commit::Needs,
-    merged, run,
-    thread::{self, IdRecord, StoredThread},
+    Direction, ResourceId, Run, RunFilter, RunId, RunPhase, Thread, ThreadId, ThreadOrder, TimeOrderedSets, TimeWalk,
+    Timestamp,
+    commit::NeededKeys,
+    merge_ordered, run,
+    thread::{self, StoredThread, ThreadIdRecord},
 };
 
 use super::{events::Events, outbox::Outbox};
-use crate::slot::Slot;
+use crate::slot::ThreadSlot;
 
 /// The threads that a list contains.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum ThreadScope {
+pub(crate) enum ThreadListKey {
     All,
     Roots,
     Of(ThreadId),
@@ -27,7 +28,7 @@ pub(crate) enum ThreadScope {
 
 /// The runs that a list contains.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum RunScope {
+pub(crate) enum RunListKey {
     All,
     Thread(ThreadId),
     Parent(RunId),
@@ -36,13 +37,13 @@ pub(crate) enum RunScope {
 
 /// A thread as lists return it.
 #[derive(Debug, Clone)]
-pub(crate) struct Row {
+pub(crate) struct ThreadRow {
     pub(crate) thread: Arc<StoredThread>,
     /// The number of the change that wrote the row. A list that was begun before this change leaves the row out (PG-5).
-    pub(crate) changed: u64,
+    pub(crate) change_number: u64,
 }
 
-/// The records outside of a commit's own thread that the plan of the commit reads.
+/// The records that the plan of a commit reads and that do not belong to the thread of the commit.
 #[derive(Debug)]
 pub(crate) struct ExternalRecords {
     pub(crate) runs: BTreeMap<RunId, Arc<Run>>,
@@ -52,46 +53,46 @@ pub(crate) struct ExternalRecords {
 /// The threads and runs of a tenant. The index shares its records with the slots.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    threads: HashMap<ThreadId, Row>,
-    by_activity: TimeOrder<ThreadScope, ThreadId>,
-    by_creation: TimeOrder<ThreadScope, ThreadId>,
+    threads: HashMap<ThreadId, ThreadRow>,
+    by_activity: TimeOrderedSets<ThreadListKey, ThreadId>,
+    by_creation: TimeOrderedSets<ThreadListKey, ThreadId>,
     runs: HashMap<RunId, Arc<Run>>,
-    run_order: TimeOrder<RunScope, RunId>,
+    run_order: TimeOrderedSets<RunListKey, RunId>,
     /// Threads with pending input.
-    pending: BTreeSet<ThreadId>,
-    deleted: BTreeSet<(Timestamp, ThreadId)>,
-    changes: u64,
+    threads_with_pending: BTreeSet<ThreadId>,
+    deleted_ids: BTreeSet<(Timestamp, ThreadId)>,
+    change_count: u64,
     pub(crate) events: Events,
     pub(crate) outbox: Outbox,
 }
 
-fn thread_scopes(thread: &Thread) -> impl Iterator<Item = ThreadScope> {
-    thread::ThreadScope::of(thread).map(ThreadScope::from)
+fn thread_scopes(thread: &Thread) -> impl Iterator<Item = ThreadListKey> {
+    thread::ThreadListKey::of(thread).map(ThreadListKey::from)
 }
 
-fn run_scopes(run: &Run) -> impl Iterator<Item = RunScope> {
-    let scopes = [RunScope::All, RunScope::Thread(run.thread.clone()), RunScope::Status(run.status.phase())];
-    scopes.into_iter().chain(run.parent_run.clone().map(RunScope::Parent))
+fn run_scopes(run: &Run) -> impl Iterator<Item = RunListKey> {
+    let scopes = [RunListKey::All, RunListKey::Thread(run.thread.clone()), RunListKey::Status(run.status.phase())];
+    scopes.into_iter().chain(run.parent_run.clone().map(RunListKey::Parent))
 }
 
-impl From<thread::ThreadScope<'_>> for ThreadScope {
-    fn from(scope: thread::ThreadScope<'_>) -> Self {
+impl From<thread::ThreadListKey<'_>> for ThreadListKey {
+    fn from(scope: thread::ThreadListKey<'_>) -> Self {
         match scope {
-            thread::ThreadScope::All => Self::All,
-            thread::ThreadScope::Roots => Self::Roots,
-            thread::ThreadScope::Of(parent) => Self::Of(parent.clone()),
-            thread::ThreadScope::Resource(resource) => Self::Resource(resource.clone()),
+            thread::ThreadListKey::All => Self::All,
+            thread::ThreadListKey::Roots => Self::Roots,
+            thread::ThreadListKey::Of(parent) => Self::Of(parent.clone()),
+            thread::ThreadListKey::Resource(resource) => Self::Resource(resource.clone()),
         }
     }
 }
 
-impl From<run::RunScope<'_>> for RunScope {
-    fn from(scope: run::RunScope<'_>) -> Self {
+impl From<run::RunListKey<'_>> for RunListKey {
+    fn from(scope: run::RunListKey<'_>) -> Self {
         match scope {
-            run::RunScope::All => Self::All,
-            run::RunScope::Thread(thread) => Self::Thread(thread.clone()),
-            run::RunScope::Parent(parent) => Self::Parent(parent.clone()),
-            run::RunScope::Status(status) => Self::Status(status),
+            run::RunListKey::All => Self::All,
+            run::RunListKey::Thread(thread) => Self::Thread(thread.clone()),
+            run::RunListKey::Parent(parent) => Self::Parent(parent.clone()),
+            run::RunListKey::Status(status) => Self::Status(status),
         }
     }
 }
@@ -102,7 +103,7 @@ impl Index {
         self.events.is_empty() && self.outbox.is_empty()
     }
 
-    pub(crate) fn thread(&self, id: &ThreadId) -> Option<&Row> {
+    pub(crate) fn thread(&self, id: &ThreadId) -> Option<&ThreadRow> {
         self.threads.get(id)
     }
 
@@ -116,18 +117,18 @@ impl Index {
     }
 
     /// Returns the number of changes of threads so far.
-    pub(crate) const fn changes(&self) -> u64 {
-        self.changes
+    pub(crate) const fn change_count(&self) -> u64 {
+        self.change_count
     }
 
     pub(crate) fn put_thread(&mut self, thread: &Arc<StoredThread>) {
-        self.changes += 1;
-        let row = Row { thread: Arc::clone(thread), changed: self.changes };
+        self.change_count += 1;
+        let row = ThreadRow { thread: Arc::clone(thread), change_number: self.change_count };
         let new = &thread.thread;
         if thread.queue.count > 0 {
-            self.pending.insert(new.id.clone());
+            self.threads_with_pending.insert(new.id.clone());
         } else {
-            self.pending.remove(&new.id);
+            self.threads_with_pending.remove(&new.id);
         }
         let Some(old) = self.threads.insert(new.id.clone(), row) else {
             self.by_activity.insert(thread_scopes(new), new.updated_at, &new.id);
@@ -135,12 +136,12 @@ impl Index {
             return;
         };
         let old = &old.thread.thread;
-        let moved = old.parent_thread_id != new.parent_thread_id || old.resource_id != new.resource_id;
-        if moved || old.updated_at != new.updated_at {
+        let scopes_differ = old.parent_thread_id != new.parent_thread_id || old.resource_id != new.resource_id;
+        if scopes_differ || old.updated_at != new.updated_at {
             self.by_activity.remove(thread_scopes(old), old.updated_at, &new.id);
             self.by_activity.insert(thread_scopes(new), new.updated_at, &new.id);
         }
-        if moved || old.created_at != new.created_at {
+        if scopes_differ || old.created_at != new.created_at {
             self.by_creation.remove(thread_scopes(old), old.created_at, &new.id);
             self.by_creation.insert(thread_scopes(new), new.created_at, &new.id);
         }
@@ -151,13 +152,16 @@ impl Index {
             let old = &row.thread.thread;
             self.by_activity.remove(thread_scopes(old), old.updated_at, id);
             self.by_creation.remove(thread_scopes(old), old.created_at, id);
-            self.pending.remove(id);
+            self.threads_with_pending.remove(id);
         }
     }
 
     /// Returns the threads with pending input, by id.
-    pub(crate) fn pending(&self, range: (Bound<ThreadId>, Bound<ThreadId>)) -> impl Iterator<Item = &ThreadId> {
-        self.pending.range(range)
+    pub(crate) fn threads_with_pending(
+        &self,
+        range: (Bound<ThreadId>, Bound<ThreadId>),
+    ) -> impl Iterator<Item = &ThreadId> {
+        self.threads_with_pending.range(range)
     }
 
     pub(crate) fn put_run(&mut self, run: &Arc<Run>) {
@@ -178,33 +182,34 @@ impl Index {
 
     /// Replaces the record of a slot's thread id, and updates the list of deleted ids, which are forgotten later
     /// (TH-25).
-    pub(crate) fn put_id(&mut self, id: &ThreadId, slot: &mut Slot, record: IdRecord) {
+    pub(crate) fn put_id_record(&mut self, id: &ThreadId, slot: &mut ThreadSlot, record: ThreadIdRecord) {
         if let Some(at) = slot.id.deleted_at {
-            self.deleted.remove(&(at, id.clone()));
+            self.deleted_ids.remove(&(at, id.clone()));
         }
-        self.deleted.extend(record.deleted_at.map(|at| (at, id.clone())));
+        self.deleted_ids.extend(record.deleted_at.map(|at| (at, id.clone())));
         slot.id = record;
     }
 
     /// Returns the deleted ids, earliest deletion first.
-    pub(crate) fn deleted(&self) -> impl Iterator<Item = &(Timestamp, ThreadId)> {
-        self.deleted.iter()
+    pub(crate) fn deleted_ids(&self) -> impl Iterator<Item = &(Timestamp, ThreadId)> {
+        self.deleted_ids.iter()
     }
 
-    /// Returns the records outside of its own thread that the plan of a commit with these needs reads.
-    pub(crate) fn external(&self, needs: &Needs) -> ExternalRecords {
+    /// Returns what the plan of a commit reads outside of its own thread: the runs that `needs` names, and whether the
+    /// parent that it names exists.
+    pub(crate) fn external_records(&self, needs: &NeededKeys) -> ExternalRecords {
         let has_parent = needs.parent_thread.as_ref().is_some_and(|parent| self.threads.contains_key(parent));
         ExternalRecords { has_parent, ..self.external_runs(&needs.runs) }
     }
 
-    /// Returns the records outside of the thread that the plan of a change of its queue reads.
+    /// Returns what the plan of a change to a queue reads outside of the queue's thread: these runs.
     pub(crate) fn external_runs<'a>(&self, runs: impl IntoIterator<Item = &'a RunId>) -> ExternalRecords {
         let runs = runs.into_iter().filter_map(|id| Some((id.clone(), Arc::clone(self.runs.get(id)?))));
         ExternalRecords { runs: runs.collect(), has_parent: false }
     }
 
     /// Returns whether each run that the plan looked up still belongs to the same thread, or still does not exist.
-    pub(crate) fn is_unchanged(&self, needs: &Needs, planned_with: &ExternalRecords) -> bool {
+    pub(crate) fn are_run_owners_unchanged(&self, needs: &NeededKeys, planned_with: &ExternalRecords) -> bool {
         let owner = |run: &Arc<Run>| run.thread.clone();
         needs.runs.iter().all(|id| self.runs.get(id).map(owner) == planned_with.runs.get(id).map(owner))
     }
@@ -221,19 +226,19 @@ impl Index {
     }
 
     pub(crate) fn children(&self, parent: &ThreadId) -> impl Iterator<Item = &ThreadId> {
-        self.by_creation.ids(&ThreadScope::Of(parent.clone()))
+        self.by_creation.ids(&ThreadListKey::Of(parent.clone()))
     }
 
     pub(crate) fn count_children(&self, parent: &ThreadId) -> usize {
-        self.by_creation.len(&ThreadScope::Of(parent.clone()))
+        self.by_creation.len(&ThreadListKey::Of(parent.clone()))
     }
 
     pub(crate) fn walk_threads(
         &self,
-        scope: &ThreadScope,
+        scope: &ThreadListKey,
         order: ThreadOrder,
-        walk: &Walk<ThreadId>,
-    ) -> impl Iterator<Item = (Timestamp, &Row)> {
+        walk: &TimeWalk<ThreadId>,
+    ) -> impl Iterator<Item = (Timestamp, &ThreadRow)> {
         let order = match order {
             ThreadOrder::LastActivity => &self.by_activity,
             ThreadOrder::Creation => &self.by_creation,
@@ -244,19 +249,20 @@ impl Index {
     pub(crate) fn walk_runs(
         &self,
         filter: &RunFilter,
-        walk: &Walk<RunId>,
+        walk: &TimeWalk<RunId>,
     ) -> impl Iterator<Item = (Timestamp, &Arc<Run>)> {
         let backward = walk.direction == Direction::Backward;
-        let lists: Vec<_> = filter.scopes().into_iter().map(|scope| self.run_order.walk(&scope.into(), walk)).collect();
-        let places = merged(lists, move |a, b| if backward { a > b } else { a < b });
-        places.filter_map(|(time, id)| Some((time, self.runs.get(id)?)))
+        let lists: Vec<_> =
+            filter.list_keys().into_iter().map(|scope| self.run_order.walk(&scope.into(), walk)).collect();
+        let positions = merge_ordered(lists, move |a, b| if backward { a > b } else { a < b });
+        positions.filter_map(|(time, id)| Some((time, self.runs.get(id)?)))
     }
 
-    pub(crate) fn count_threads(&self, scope: &ThreadScope) -> usize {
+    pub(crate) fn count_threads(&self, scope: &ThreadListKey) -> usize {
         self.by_creation.len(scope)
     }
 
     pub(crate) fn count_runs(&self) -> usize {
-        self.run_order.len(&RunScope::All)
+        self.run_order.len(&RunListKey::All)
     }
 }

@@ -12,14 +12,14 @@ use store_core::{
     CursorKey, Error, Result, TenantId, Timestamp,
     commit::DecisionContext,
     live::{LiveHub, Notifier},
-    mailbox::MailboxMap,
+    mailbox::InMemoryMailbox,
 };
 
 pub(crate) use self::{
     events::Events,
-    index::{ExternalRecords, Index, ThreadScope},
+    index::{ExternalRecords, Index, ThreadListKey},
     outbox::Outbox,
-    slots::Slots,
+    slots::ThreadSlots,
     trash::Trash,
 };
 use crate::{
@@ -29,18 +29,18 @@ use crate::{
 
 /// What all tenants of a store share.
 #[derive(Debug)]
-pub(crate) struct Common {
+pub(crate) struct SharedState {
     pub(crate) config: MemoryConfig,
-    pub(crate) cursors: CursorKey,
+    pub(crate) cursor_key: CursorKey,
     /// The incarnation of the newest mailbox.
-    pub(crate) incarnations: Lock<u64>,
+    pub(crate) newest_incarnation: Lock<u64>,
 }
 
-impl Common {
+impl SharedState {
     /// Returns an incarnation that is higher than those of all earlier mailboxes of this store and of earlier stores
     /// (MB-25).
     fn next_incarnation(&self) -> u64 {
-        let mut last = self.incarnations.lock();
+        let mut last = self.newest_incarnation.lock();
         *last = self.config.clock.now().as_millis().max(*last + 1);
         *last
     }
@@ -50,69 +50,69 @@ impl Common {
 #[derive(Debug)]
 pub(crate) struct Tenant {
     pub(crate) name: TenantId,
-    pub(crate) common: Arc<Common>,
+    pub(crate) shared: Arc<SharedState>,
     /// Held by a writer that sets a parent or deletes a thread.
-    pub(crate) family: Lock<()>,
-    pub(crate) slots: Slots,
-    pub(crate) mailbox: ReadWriteLock<MailboxMap>,
+    pub(crate) family_lock: Lock<()>,
+    pub(crate) slots: ThreadSlots,
+    pub(crate) mailbox: ReadWriteLock<InMemoryMailbox>,
     pub(crate) index: ReadWriteLock<Index>,
     pub(crate) trash: Trash,
-    pub(crate) live: Arc<LiveHub>,
+    pub(crate) live_hub: Arc<LiveHub>,
     /// Notified when a dispatch may have become claimable. The caller holds no lock of the tenant meanwhile.
-    pub(crate) notifier: Notifier,
-    closed: Flag,
+    pub(crate) worker_notifier: Notifier,
+    is_closed: Flag,
 }
 
 impl Tenant {
-    pub(crate) fn new(name: TenantId, common: Arc<Common>) -> Self {
-        let mailbox = ReadWriteLock::new(MailboxMap::new(common.next_incarnation()));
+    pub(crate) fn new(name: TenantId, shared: Arc<SharedState>) -> Self {
+        let mailbox = ReadWriteLock::new(InMemoryMailbox::new(shared.next_incarnation()));
         Self {
             name,
-            common,
-            family: Lock::default(),
-            slots: Slots::default(),
+            shared,
+            family_lock: Lock::default(),
+            slots: ThreadSlots::default(),
             mailbox,
             index: ReadWriteLock::default(),
             trash: Trash::default(),
-            live: Arc::default(),
-            notifier: Notifier::default(),
-            closed: Flag::default(),
+            live_hub: Arc::default(),
+            worker_notifier: Notifier::default(),
+            is_closed: Flag::default(),
         }
     }
 
     /// Returns the tenant, or an error if it was closed.
     pub(crate) fn check_open(&self) -> Result<&Self> {
-        if self.closed.is_raised() { Err(Error::closed()) } else { Ok(self) }
+        if self.is_closed.is_raised() { Err(Error::closed()) } else { Ok(self) }
     }
 
     pub(crate) fn close(&self) {
-        self.closed.raise();
+        self.is_closed.raise();
         self.index.read().events.followers.end(|_| true);
-        self.live.close();
-        self.notifier.notify(Timestamp::MIN);
+        self.live_hub.close();
+        self.worker_notifier.notify(Timestamp::MIN);
     }
 
     /// Wakes the waiting workers if the changes of the mailbox since the last call make a dispatch claimable, now or
     /// later.
     pub(crate) fn notify_workers(&self) {
-        let from = self.mailbox.write().take_claimable_from();
-        if let Some(from) = from {
-            self.notifier.notify(from);
+        let claimable_from = self.mailbox.write().take_claimable_from();
+        if let Some(claimable_from) = claimable_from {
+            self.worker_notifier.notify(claimable_from);
         }
     }
 
     /// Returns the store time. A caller reads it while it holds its locks (PR-22).
     pub(crate) fn now(&self) -> Timestamp {
-        self.common.config.clock.now()
+        self.shared.config.clock.now()
     }
 
     /// Returns the tenant id that cursors of events are bound to, and the key that seals them.
     pub(crate) fn sealer(&self) -> (&TenantId, &CursorKey) {
-        (&self.name, &self.common.cursors)
+        (&self.name, &self.shared.cursor_key)
     }
 
-    pub(crate) fn setting(&self) -> DecisionContext<'_> {
-        let config = &self.common.config;
+    pub(crate) fn decision_context(&self) -> DecisionContext<'_> {
+        let config = &self.shared.config;
         DecisionContext::new(self.now(), &config.limits, &*config.ids)
     }
 
@@ -123,7 +123,7 @@ impl Tenant {
 
     /// Removes all data of the tenant.
     pub(crate) fn clear(&self) {
-        let _family = self.family.lock();
+        let _family = self.family_lock.lock();
         self.slots.clear();
         let mailbox = std::mem::take(&mut *self.mailbox.write());
         drop(mailbox);

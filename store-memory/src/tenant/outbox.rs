@@ -7,7 +7,7 @@ use std::{
 
 use store_core::{
     Direction, Error, Json, OutboxId, OutboxRow, Result, length,
-    outbox::{OutboxList, OutboxPlan, OutboxPosition, OutboxRows, OutboxTable, StoredOutboxRow, put},
+    outbox::{OutboxList, OutboxPlan, OutboxPosition, OutboxTable, OutboxView, StoredOutboxRow, put_row},
 };
 
 /// Rows and their lists. Both change together, under the lock of the index.
@@ -23,7 +23,7 @@ impl Outbox {
     pub(crate) fn apply(&mut self, plan: OutboxPlan) -> Result<()> {
         for (row, payload) in plan.rows {
             self.payloads.insert(row.id.clone(), payload);
-            put(self, row)?;
+            put_row(self, row)?;
         }
         Ok(())
     }
@@ -37,31 +37,31 @@ impl Outbox {
         Some(OutboxRow::new(self.rows.get(id)?.clone(), self.payloads.get(id)?.clone()))
     }
 
-    pub(crate) fn stored(&self, id: &OutboxId) -> Option<&StoredOutboxRow> {
+    pub(crate) fn stored_row(&self, id: &OutboxId) -> Option<&StoredOutboxRow> {
         self.rows.get(id)
     }
 
     pub(crate) fn len(&self, list: &OutboxList) -> u64 {
-        self.lists.get(list).map_or(0, |places| length(places.len()))
+        self.lists.get(list).map_or(0, |positions| length(positions.len()))
     }
 
-    /// Returns the places of a list after a given place, in the given direction.
+    /// Returns the positions in a list after the position `after`, in the given direction.
     pub(crate) fn walk(
         &self,
         list: &OutboxList,
         after: Option<&OutboxPosition>,
         direction: Direction,
     ) -> Box<dyn Iterator<Item = &OutboxPosition> + '_> {
-        let Some(places) = self.lists.get(list) else { return Box::new(std::iter::empty()) };
+        let Some(positions) = self.lists.get(list) else { return Box::new(std::iter::empty()) };
         let after = after.cloned().map_or(Bound::Unbounded, Bound::Excluded);
         match direction {
-            Direction::Forward => Box::new(places.range((after, Bound::Unbounded))),
-            Direction::Backward => Box::new(places.range((Bound::Unbounded, after)).rev()),
+            Direction::Forward => Box::new(positions.range((after, Bound::Unbounded))),
+            Direction::Backward => Box::new(positions.range((Bound::Unbounded, after)).rev()),
         }
     }
 }
 
-impl OutboxRows for Outbox {
+impl OutboxView for Outbox {
     fn row(&self, id: &OutboxId) -> Result<Option<StoredOutboxRow>> {
         Ok(self.rows.get(id).cloned())
     }
@@ -94,12 +94,12 @@ impl OutboxTable for Outbox {
         }
     }
 
-    fn set_position(&mut self, list: &OutboxList, place: &OutboxPosition, is_listed: bool) {
+    fn set_position(&mut self, list: &OutboxList, position: &OutboxPosition, is_listed: bool) {
         if is_listed {
-            self.lists.entry(list.clone()).or_default().insert(place.clone());
-        } else if let Some(places) = self.lists.get_mut(list) {
-            places.remove(place);
-            if places.is_empty() {
+            self.lists.entry(list.clone()).or_default().insert(position.clone());
+        } else if let Some(positions) = self.lists.get_mut(list) {
+            positions.remove(position);
+            if positions.is_empty() {
                 self.lists.remove(list);
             }
         }

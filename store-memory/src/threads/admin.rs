@@ -7,42 +7,42 @@ use store_core::{
     DeleteRequest, Deletion, Expect, NewThread, Progress, PruneRequest, Pruned, Result, Thread, ThreadAdmin, ThreadId,
     ThreadPatch,
     mailbox::MailboxView,
-    thread::{self, IdRecord, StoredThread, ThreadChange},
+    thread::{self, StoredThread, ThreadChange, ThreadIdRecord},
 };
 
 use super::{MemoryThreads, delete, prune};
 use crate::{
-    pause::pause,
-    slot::{Contents, Slot},
+    slot::{ThreadContents, ThreadSlot},
     tenant::Tenant,
+    yield_now::yield_now,
 };
 
 #[async_trait]
 impl ThreadAdmin for MemoryThreads {
     async fn create_thread(&self, new: NewThread) -> Result<Thread> {
         let tenant = self.tenant()?;
-        let _family = new.fields.parent_thread_id.is_some().then(|| tenant.family.lock());
+        let _family = new.fields.parent_thread_id.is_some().then(|| tenant.family_lock.lock());
         tenant.slots.write(&new.id, |slot| create(tenant, slot, &new))
     }
 
     async fn update_thread(&self, id: &ThreadId, patch: ThreadPatch, expect: Expect) -> Result<Thread> {
         let tenant = self.tenant()?;
-        let _family = patch.parent_thread_id.is_some().then(|| tenant.family.lock());
+        let _family = patch.parent_thread_id.is_some().then(|| tenant.family_lock.lock());
         tenant.slots.write(id, |slot| update(tenant, slot, (id, &patch, expect)))
     }
 
     async fn delete_thread(&self, id: &ThreadId, request: DeleteRequest) -> Result<Deletion> {
         let tenant = self.tenant()?;
-        let deletion = delete::delete(tenant, id, request);
+        let deletion = delete::delete_thread(tenant, id, request);
         tenant.trash.tidy();
         deletion
     }
 
     async fn prune_threads(&self, request: PruneRequest) -> Result<Pruned> {
         let tenant = self.tenant()?;
-        let pruned = prune::prune(tenant, request)?;
-        while !request.dry_run && prune::forget(tenant) {
-            pause().await;
+        let pruned = prune::prune_threads(tenant, request)?;
+        while !request.dry_run && prune::forget_deleted_ids(tenant) {
+            yield_now().await;
         }
         tenant.trash.tidy();
         Ok(pruned)
@@ -56,7 +56,7 @@ impl ThreadAdmin for MemoryThreads {
             if !progress.advance(purged, None) {
                 break;
             }
-            pause().await;
+            yield_now().await;
         }
         Ok(purged)
     }
@@ -67,9 +67,9 @@ impl ThreadAdmin for MemoryThreads {
     }
 }
 
-fn create(tenant: &Tenant, slot: &mut Slot, new: &NewThread) -> Result<Thread> {
+fn create(tenant: &Tenant, slot: &mut ThreadSlot, new: &NewThread) -> Result<Thread> {
     let stored = slot.contents.as_ref().map(|contents| &*contents.thread);
-    let created = thread::create(stored, &slot.id, new, &tenant.common.config.limits, (tenant.now(), 0))?;
+    let created = thread::create(stored, &slot.id, new, &tenant.shared.config.limits, (tenant.now(), 0))?;
     if let Some(parent) = &new.fields.parent_thread_id {
         thread::check_parent(&new.id, parent, &tenant.index.read().lineage(parent))?;
     }
@@ -77,19 +77,19 @@ fn create(tenant: &Tenant, slot: &mut Slot, new: &NewThread) -> Result<Thread> {
     let mut id = slot.id.clone();
     id.generation = created.thread.generation();
     id.deleted_at = None;
-    put(tenant, slot, &created, id);
+    store_thread(tenant, slot, &created, id);
     Ok(created.thread.clone())
 }
 
-fn update(tenant: &Tenant, slot: &mut Slot, request: (&ThreadId, &ThreadPatch, Expect)) -> Result<Thread> {
+fn update(tenant: &Tenant, slot: &mut ThreadSlot, request: (&ThreadId, &ThreadPatch, Expect)) -> Result<Thread> {
     let stored = slot.contents.as_ref().map(|contents| StoredThread::clone(&contents.thread));
     let mut record = slot.id.clone();
     // Held until the update is written, so that the claim stays valid until then.
-    let held = request.1.fence.is_some().then(|| tenant.mailbox.read());
-    let claims = held.as_deref().map(|claims| claims as &dyn MailboxView);
-    // Parents do not change while the caller holds the `family` lock.
+    let mailbox_guard = request.1.fence.is_some().then(|| tenant.mailbox.read());
+    let claims = mailbox_guard.as_deref().map(|claims| claims as &dyn MailboxView);
+    // Parents do not change while the caller holds the `family_lock`.
     let lineage = |parent: &ThreadId| Ok(tenant.index.read().lineage(parent));
-    let limits_and_time = (&tenant.common.config.limits, tenant.now());
+    let limits_and_time = (&tenant.shared.config.limits, tenant.now());
     match thread::update(request, (stored, &mut record), claims, lineage, limits_and_time)? {
         ThreadChange::Unchanged(stored) => {
             slot.id = record;
@@ -97,18 +97,18 @@ fn update(tenant: &Tenant, slot: &mut Slot, request: (&ThreadId, &ThreadPatch, E
         }
         ThreadChange::Changed(stored) => {
             let changed = Arc::new(stored);
-            put(tenant, slot, &changed, record);
+            store_thread(tenant, slot, &changed, record);
             Ok(changed.thread.clone())
         }
     }
 }
 
-fn put(tenant: &Tenant, slot: &mut Slot, thread: &Arc<StoredThread>, id: IdRecord) {
+fn store_thread(tenant: &Tenant, slot: &mut ThreadSlot, thread: &Arc<StoredThread>, id: ThreadIdRecord) {
     let mut index = tenant.index.write();
-    index.put_id(&thread.thread.id, slot, id);
+    index.put_id_record(&thread.thread.id, slot, id);
     index.put_thread(thread);
     match &mut slot.contents {
         Some(contents) => contents.thread = Arc::clone(thread),
-        None => slot.contents = Some(Box::new(Contents::new(Arc::clone(thread)))),
+        None => slot.contents = Some(Box::new(ThreadContents::new(Arc::clone(thread)))),
     }
 }

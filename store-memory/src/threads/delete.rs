@@ -9,57 +9,62 @@ use store_core::{
 
 use crate::{
     locks::WriteGuard,
-    slot::Slot,
+    slot::ThreadSlot,
     tenant::{Index, Tenant},
 };
 
 /// The locked slots of all threads that a deletion changes.
-pub(super) type LockedSlots<'a> = BTreeMap<&'a ThreadId, WriteGuard<'a, Slot>>;
+pub(super) type LockedSlots<'a> = BTreeMap<&'a ThreadId, WriteGuard<'a, ThreadSlot>>;
 
 /// Returns the threads that a deletion changes.
-fn family(index: &Index, id: &ThreadId, strategy: ChildStrategy, most: u64) -> DeletionSet {
-    let children = |of: &ThreadId| index.children(of).cloned().collect();
-    let mut family = DeletionSet::of(id.clone(), children(id), strategy);
-    while let Some(thread) = family.next_deleted(most) {
-        family.add_children(children(&thread));
+fn deletion_set(index: &Index, id: &ThreadId, strategy: ChildStrategy, max_threads: u64) -> DeletionSet {
+    let children = |parent: &ThreadId| index.children(parent).cloned().collect();
+    let mut deletion_set = DeletionSet::begin(id.clone(), children(id), strategy);
+    while let Some(thread) = deletion_set.next_to_expand(max_threads) {
+        deletion_set.add_children(children(&thread));
     }
-    family
+    deletion_set
 }
 
-pub(super) fn delete(tenant: &Tenant, id: &ThreadId, request: DeleteRequest) -> Result<Deletion> {
-    let limits = &tenant.common.config.limits;
-    let _family = tenant.family.lock();
-    let family = family(&tenant.index.read(), id, request.children, limits.deletion_threads);
-    let check = |slot: &Slot| {
+pub(super) fn delete_thread(tenant: &Tenant, id: &ThreadId, request: DeleteRequest) -> Result<Deletion> {
+    let limits = &tenant.shared.config.limits;
+    let _family = tenant.family_lock.lock();
+    let deletion_set = deletion_set(&tenant.index.read(), id, request.children, limits.deletion_threads);
+    let check = |slot: &ThreadSlot| {
         let stored = slot.contents.as_ref().map(|contents| &*contents.thread);
-        family.check(id, stored, request, limits)
+        deletion_set.check(id, stored, request, limits)
     };
     // This check does not depend on the other threads, so a request that it refuses does not lock them.
     tenant.slots.read(id, check)?;
-    let slots = tenant.slots.slots_in_lock_order(family.all());
+    let slots = tenant.slots.slots_in_lock_order(deletion_set.all());
     let mut locked: LockedSlots<'_> = slots.iter().map(|(id, slot)| (id, slot.write())).collect();
     if let Some(slot) = locked.get(id) {
         check(slot)?;
     }
-    apply(tenant, &mut locked, family.deleted(), family.detached());
-    Ok(Deletion::from(family))
+    apply_deletion(tenant, &mut locked, deletion_set.deleted(), deletion_set.detached());
+    Ok(Deletion::from(deletion_set))
 }
 
 /// Deletes and detaches locked threads. Readers see all of these changes at once.
-pub(super) fn apply(tenant: &Tenant, locked: &mut LockedSlots<'_>, deleted: &[ThreadId], detached: &[ThreadId]) {
+pub(super) fn apply_deletion(
+    tenant: &Tenant,
+    locked: &mut LockedSlots<'_>,
+    deleted: &[ThreadId],
+    detached: &[ThreadId],
+) {
     let now = tenant.now();
-    let mut gone = Vec::new();
+    let mut deleted_contents = Vec::new();
     let mut index = tenant.index.write();
     for id in deleted {
         let Some(slot) = locked.get_mut(id) else { continue };
         if let Some(contents) = slot.contents.take() {
             let record = thread::id_record_after_deletion(&slot.id, &contents.thread, now);
-            index.put_id(id, slot, record);
+            index.put_id_record(id, slot, record);
             index.remove_thread(id);
             for run in contents.runs.keys() {
                 index.remove_run(run);
             }
-            gone.push(contents);
+            deleted_contents.push(contents);
         }
     }
     for id in detached {
@@ -69,7 +74,7 @@ pub(super) fn apply(tenant: &Tenant, locked: &mut LockedSlots<'_>, deleted: &[Th
         }
     }
     drop(index);
-    tenant.trash.add(gone);
+    tenant.trash.add(deleted_contents);
 }
 
 fn detach(child: &StoredThread, now: Timestamp) -> Arc<StoredThread> {

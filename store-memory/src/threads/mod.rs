@@ -9,10 +9,10 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use store_core::{
     CursorScope, Direction, Error, Page, PageBuilder, Position, Result, Thread, ThreadFilter, ThreadId, ThreadOrder,
-    ThreadQuery, ThreadReader, Timestamp, Walk, length, thread,
+    ThreadQuery, ThreadReader, TimeWalk, Timestamp, length, thread,
 };
 
-use crate::tenant::{Tenant, ThreadScope};
+use crate::tenant::{Tenant, ThreadListKey};
 
 /// The threads of a tenant, with their logs and runs.
 #[derive(Clone)]
@@ -47,34 +47,35 @@ impl ThreadReader for MemoryThreads {
     async fn list_threads(&self, query: ThreadQuery) -> Result<Page<Thread>> {
         let tenant = self.tenant()?;
         let mut page = PageBuilder::new(query.page.checked_limit()?);
-        let scope = CursorScope::new(&tenant.name, "list_threads", &query.binding());
-        let after = Position::open(&tenant.common.cursors, &scope, query.page.cursor.as_ref())?;
-        let walk = walk(&query, after.as_ref())?;
+        let scope = CursorScope::new(&tenant.name, "list_threads", &query.cursor_binding());
+        let after = Position::from_cursor(&tenant.shared.cursor_key, &scope, query.page.cursor.as_ref())?;
+        let walk = walk_of_query(&query, after.as_ref())?;
         let index = tenant.index.read();
         // A list that ascends by activity would return a thread a second time if the thread is written in the meantime.
         // So the list leaves out threads that have changed since its first page was read. It compares numbers of
         // changes and not times, because a commit may state an earlier time.
         let ascends = (query.order, query.direction) == (ThreadOrder::LastActivity, Direction::Forward);
-        let bound = if ascends { after.map_or_else(|| index.changes(), |after| after.bound) } else { u64::MAX };
-        for (time, row) in index.walk_threads(&query.filter.scope().into(), query.order, &walk) {
+        let bound =
+            if ascends { after.map_or_else(|| index.change_count(), |after| after.extra_number) } else { u64::MAX };
+        for (time, row) in index.walk_threads(&query.filter.list_key().into(), query.order, &walk) {
             let thread = &row.thread.thread;
-            let item = row.changed <= bound && query.filter.admits(thread);
-            let position = Position { bound, ..Position::new(time.as_millis(), thread.id.as_str()) };
-            if !page.offer(position, bytes(thread), item.then(|| Arc::clone(&row.thread))) {
+            let item = row.change_number <= bound && query.filter.admits(thread);
+            let position = Position { extra_number: bound, ..Position::new(time.as_millis(), thread.id.as_str()) };
+            if !page.offer(position, approximate_bytes(thread), item.then(|| Arc::clone(&row.thread))) {
                 break;
             }
         }
         drop(index);
-        Ok(page.finish(|at| at.seal(&tenant.common.cursors, &scope)).map(|stored| stored.thread.clone()))
+        Ok(page.finish(|at| at.to_cursor(&tenant.shared.cursor_key, &scope)).map(|stored| stored.thread.clone()))
     }
 
     async fn count_threads(&self, filter: &ThreadFilter) -> Result<u64> {
         let index = self.tenant()?.index.read();
-        let scope = ThreadScope::from(filter.scope());
+        let scope = ThreadListKey::from(filter.list_key());
         if *filter == ThreadFilter::default() {
             return Ok(length(index.count_threads(&scope)));
         }
-        let walk = Walk::over(filter.created_after, filter.created_before);
+        let walk = TimeWalk::between(filter.created_after, filter.created_before);
         let threads = index.walk_threads(&scope, ThreadOrder::Creation, &walk);
         Ok(length(threads.filter(|(_, row)| filter.admits(&row.thread.thread)).count()))
     }
@@ -89,7 +90,7 @@ impl ThreadReader for MemoryThreads {
 }
 
 /// Returns the part of an order that a query reads, and the direction.
-fn walk(query: &ThreadQuery, after: Option<&Position>) -> Result<Walk<ThreadId>> {
+fn walk_of_query(query: &ThreadQuery, after: Option<&Position>) -> Result<TimeWalk<ThreadId>> {
     let filter = &query.filter;
     let (from, before) = match query.order {
         ThreadOrder::LastActivity => (filter.active_after, filter.active_before),
@@ -98,11 +99,11 @@ fn walk(query: &ThreadQuery, after: Option<&Position>) -> Result<Walk<ThreadId>>
     let malformed = |e: Error| Error::invalid_cursor("it is malformed").with_source(e);
     let decode_position = |at: &Position| Ok((Timestamp::from_millis(at.rank)?, ThreadId::new(&at.id)?));
     let after = after.map(decode_position).transpose().map_err(malformed)?;
-    Ok(Walk { direction: query.direction, after, from, before })
+    Ok(TimeWalk { direction: query.direction, after, from, before })
 }
 
 /// Returns the size in bytes of the parts of a thread that may be large.
-fn bytes(thread: &Thread) -> u64 {
+fn approximate_bytes(thread: &Thread) -> u64 {
     length(thread.metadata.iter().map(|(key, value)| key.len() + value.as_str().len()).sum())
 }
 
@@ -121,6 +122,6 @@ mod tests {
         fields.metadata.insert("k".to_owned(), Json::null());
         let new = NewThread::new(ThreadId::new("t").unwrap()).with_fields(fields);
         let thread = threads.create_thread(new).await.unwrap();
-        assert_eq!(super::bytes(&thread), 13);
+        assert_eq!(super::approximate_bytes(&thread), 13);
     }
 }

@@ -3,71 +3,72 @@
 use std::collections::BTreeSet;
 
 use store_core::{
-    PruneRequest, Pruned, Result, ThreadId, ThreadOrder, Walk, length,
-    thread::{self, IdRecord, PruneSelection},
+    PruneRequest, Pruned, Result, ThreadId, ThreadOrder, TimeWalk, length,
+    thread::{self, PruneSelection, ThreadIdRecord},
 };
 
 use super::delete::{self, LockedSlots};
-use crate::tenant::{Index, Tenant, ThreadScope};
+use crate::tenant::{Index, Tenant, ThreadListKey};
 
 /// The maximum number of ids that one batch forgets.
-const BATCH: usize = 1_000;
+const BATCH_IDS: usize = 1_000;
 
-pub(super) fn prune(tenant: &Tenant, request: PruneRequest) -> Result<Pruned> {
-    // While the `family` lock is held, no thread gains or loses a child.
-    let _family = tenant.family.lock();
-    let mut choice = PruneSelection::new(request, tenant.now())?;
-    choose(&tenant.index.read(), &mut choice);
-    let mut chosen = choice.chosen().to_vec();
+pub(super) fn prune_threads(tenant: &Tenant, request: PruneRequest) -> Result<Pruned> {
+    // While the `family_lock` is held, no thread gains or loses a child.
+    let _family = tenant.family_lock.lock();
+    let mut selection = PruneSelection::new(request, tenant.now())?;
+    choose_idle_threads(&tenant.index.read(), &mut selection);
+    let mut chosen = selection.chosen().to_vec();
     if !request.dry_run {
         let slots = tenant.slots.slots_in_lock_order(&chosen);
         let mut locked: LockedSlots<'_> = slots.iter().map(|(id, slot)| (id, slot.write())).collect();
         // A thread that was written to after it was chosen and before it was locked is no longer idle (TH-27). It
         // stays, and so do its ancestors.
         let index = tenant.index.read();
-        let mut gone = BTreeSet::new();
+        let mut pruned_ids = BTreeSet::new();
         chosen.retain(|id| {
-            let is_idle = index.thread(id).is_some_and(|row| choice.is_idle(&row.thread));
-            let goes = is_idle && index.children(id).all(|child| gone.contains(child));
-            goes && gone.insert(id.clone())
+            let is_idle = index.thread(id).is_some_and(|row| selection.is_idle(&row.thread));
+            let is_prunable = is_idle && index.children(id).all(|child| pruned_ids.contains(child));
+            is_prunable && pruned_ids.insert(id.clone())
         });
         drop(index);
-        delete::apply(tenant, &mut locked, &chosen, &[]);
+        delete::apply_deletion(tenant, &mut locked, &chosen, &[]);
     }
-    Ok(choice.pruned(chosen))
+    Ok(selection.pruned(chosen))
 }
 
-fn choose(index: &Index, choice: &mut PruneSelection) {
-    let walk = Walk::over(None, Some(choice.idle_before()));
-    for (_, row) in index.walk_threads(&ThreadScope::All, ThreadOrder::LastActivity, &walk) {
+fn choose_idle_threads(index: &Index, selection: &mut PruneSelection) {
+    let walk = TimeWalk::between(None, Some(selection.idle_before()));
+    for (_, row) in index.walk_threads(&ThreadListKey::All, ThreadOrder::LastActivity, &walk) {
         let mut next = Some(&row.thread).filter(|stored| index.count_children(&stored.thread.id) == 0);
         while let Some(stored) = next {
-            let parent = choice.offer(stored);
-            let childless = |parent: &ThreadId| choice.count_chosen_child(parent, length(index.count_children(parent)));
-            next = parent.filter(childless).and_then(|parent| Some(&index.thread(&parent)?.thread));
+            let parent = selection.offer(stored);
+            let is_childless =
+                |parent: &ThreadId| selection.count_chosen_child(parent, length(index.count_children(parent)));
+            next = parent.filter(is_childless).and_then(|parent| Some(&index.thread(&parent)?.thread));
         }
-        if choice.is_full() {
+        if selection.is_full() {
             break;
         }
     }
 }
 
 /// Forgets a batch of ids that were deleted long enough ago (TH-25). Returns whether there may be more.
-pub(super) fn forget(tenant: &Tenant) -> bool {
+pub(super) fn forget_deleted_ids(tenant: &Tenant) -> bool {
     let now = tenant.now();
-    let old: Vec<_> = {
+    let expired_ids: Vec<_> = {
         let index = tenant.index.read();
-        let ids = index.deleted().take_while(|(at, _)| *at < now.saturating_sub(thread::REMEMBERED_FOR));
-        ids.take(BATCH).map(|(_, id)| id.clone()).collect()
+        let ids = index.deleted_ids().take_while(|(at, _)| *at < now.saturating_sub(thread::DELETED_ID_RETENTION));
+        ids.take(BATCH_IDS).map(|(_, id)| id.clone()).collect()
     };
-    for id in &old {
+    for id in &expired_ids {
         tenant.slots.write(id, |slot| {
             if slot.contents.is_none() && thread::can_be_forgotten(&slot.id, now) {
-                tenant.index.write().put_id(id, slot, IdRecord::default());
+                tenant.index.write().put_id_record(id, slot, ThreadIdRecord::default());
             }
         });
     }
-    old.len() == BATCH
+    expired_ids.len() == BATCH_IDS
 }
 
 #[cfg(test)]
@@ -81,9 +82,9 @@ mod tests {
 
     use crate::{MemoryConfig, MemoryStore};
 
-    const MONTH: Duration = thread::REMEMBERED_FOR;
+    const MONTH: Duration = thread::DELETED_ID_RETENTION;
 
-    fn store() -> (MemoryStore, Arc<ManualClock>) {
+    fn store_with_manual_clock() -> (MemoryStore, Arc<ManualClock>) {
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000_000).unwrap()));
         let config = MemoryConfig::default().with_clock(Arc::<ManualClock>::clone(&clock));
         (MemoryStore::open(config).unwrap(), clock)
@@ -95,7 +96,7 @@ mod tests {
 
     #[tokio::test]
     async fn forgotten_ids_leave_nothing_behind_th_25() {
-        let (store, clock) = store();
+        let (store, clock) = store_with_manual_clock();
         let threads = store.tenant(&TenantId::default_tenant()).unwrap().threads.unwrap();
         for name in ["a", "b"] {
             let id = ThreadId::new(name).unwrap();
@@ -103,21 +104,21 @@ mod tests {
             threads.delete_thread(&id, DeleteRequest::default()).await.unwrap();
         }
         let tenant = Arc::clone(&store.tenants().unwrap()[0]);
-        let left = || tenant.slots.ids().len();
+        let slot_count = || tenant.slots.ids().len();
         clock.advance(MONTH);
         threads.prune_threads(prune_request(false)).await.unwrap();
-        assert_eq!(left(), 2);
+        assert_eq!(slot_count(), 2);
         clock.advance(Duration::from_millis(1));
         threads.prune_threads(prune_request(true)).await.unwrap();
-        assert_eq!(left(), 2);
+        assert_eq!(slot_count(), 2);
         threads.prune_threads(prune_request(false)).await.unwrap();
-        assert_eq!(left(), 0);
+        assert_eq!(slot_count(), 0);
         assert!(tenant.is_empty());
     }
 
     #[tokio::test]
     async fn a_tenant_exists_as_long_as_it_has_an_outbox_row() {
-        let (store, clock) = store();
+        let (store, clock) = store_with_manual_clock();
         let tenant = store.tenant(&TenantId::default_tenant()).unwrap();
         let (threads, id) = (tenant.threads.unwrap(), ThreadId::new("t").unwrap());
         let row = NewOutboxRow::new("lane".parse().unwrap(), "target".parse().unwrap(), Json::null());

@@ -1,18 +1,18 @@
 //! Records at the limits are kept, records above them are refused, and a refusal takes little memory.
 
-use conformance_tests::history::{RefusedBounds, default_sizes, run};
+use conformance_tests::history::{OversizedArguments, check_text_sizes, run};
 use test_servers::{Process, send_line};
 
 /// The environment variable that is set for the child process of the test below.
 const CHILD_VARIABLE: &str = "AGENTSTORE_TEST_BOUNDS";
 
-/// MT4. Shows ER-9 with the default limits.
+/// MT4: tests ER-9 with the default limits.
 #[test]
 fn every_size_up_to_the_default_limits_is_kept() {
-    run(default_sizes(crate::fixture()));
+    run(check_text_sizes(crate::fixture()));
 }
 
-/// SEC5. Shows ER-9: a refusal takes at most 64 MiB in addition to its argument. It runs in a process of its own, in
+/// SEC5: tests ER-9. A refusal takes at most 64 MiB in addition to its argument. It runs in a process of its own, in
 /// which no other test uses memory.
 #[test]
 fn a_refusal_takes_little_memory() {
@@ -27,7 +27,7 @@ fn a_child_refuses() {
     if std::env::var_os(CHILD_VARIABLE).is_none() {
         return;
     }
-    let refused = async { Ok(RefusedBounds::default().run(crate::fixture()).await) };
+    let refused = async { Ok(OversizedArguments::default().run(crate::fixture()).await) };
     match run(refused) {
         Ok(figures) => send_line(figures),
         Err(failure) => {

@@ -16,6 +16,6 @@ mod more_histories {
     /// M3: each claim and each settlement may be dropped at any poll.
     #[test]
     fn other_workers_finish_the_work_of_many_bad_workers() {
-        println!("{}", run(AbandonedWork::many().run(crate::fixture())));
+        println!("{}", run(AbandonedWork::with_many_workers().run(crate::fixture())));
     }
 }

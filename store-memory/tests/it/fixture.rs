@@ -3,30 +3,32 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use conformance_tests::{Fixture, Gap, Lack, Need, Opened};
+use conformance_tests::{Fixture, Gap, Lack, Need, OpenedStore};
 use store_core::{Capabilities, Clock, EventDelivery, Limits, ManualClock, Result, Store, Survives, Timestamp};
 use store_memory::{MemoryConfig, MemoryStore};
 
 const NOTHING_SURVIVES: Lack = Lack::Unsupported("a store in memory ends with its last handle");
 
-struct InMemory;
+struct MemoryFixture;
 
 pub(crate) fn fixture() -> impl Fixture {
-    InMemory
+    MemoryFixture
 }
 
-fn clock(opened: &Opened) -> &ManualClock {
+fn clock(opened: &OpenedStore) -> &ManualClock {
     opened.guard().unwrap()
 }
 
 #[async_trait]
-impl Fixture for InMemory {
+impl Fixture for MemoryFixture {
     fn name(&self) -> String {
         "memory".to_owned()
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(Survives::Nothing, Limits::default().record_bytes).delivering(EventDelivery::Push).fencing()
+        Capabilities::new(Survives::Nothing, Limits::default().record_bytes)
+            .with_event_delivery(EventDelivery::Push)
+            .with_fencing()
     }
 
     fn lack(&self, need: Need) -> Option<Lack> {
@@ -41,30 +43,30 @@ impl Fixture for InMemory {
         Vec::new()
     }
 
-    async fn open(&self, limits: Limits) -> Result<Opened> {
+    async fn open(&self, limits: Limits) -> Result<OpenedStore> {
         let clock = ManualClock::new(Timestamp::from_millis(1_763_700_000_000)?);
         let config = MemoryConfig::default().with_clock(Arc::new(clock.clone())).with_limits(&limits);
-        Ok(Opened::new(Arc::new(MemoryStore::open(config)?), clock))
+        Ok(OpenedStore::new(Arc::new(MemoryStore::open(config)?), clock))
     }
 
-    async fn reopen(&self, _opened: Opened) -> Result<Opened> {
+    async fn reopen(&self, _opened: OpenedStore) -> Result<OpenedStore> {
         unreachable!("the fixture declares that it lacks this")
     }
 
-    async fn open_beside(&self, _opened: &Opened) -> Result<Arc<dyn Store>> {
+    async fn open_second_time(&self, _opened: &OpenedStore) -> Result<Arc<dyn Store>> {
         unreachable!("the fixture declares that it lacks this")
     }
 
-    async fn advance(&self, opened: &Opened, by: Duration) {
+    async fn advance(&self, opened: &OpenedStore, by: Duration) {
         clock(opened).advance(by);
     }
 
-    async fn set_back(&self, opened: &Opened, by: Duration) {
+    async fn set_back(&self, opened: &OpenedStore, by: Duration) {
         let clock = clock(opened);
         clock.set(clock.now().saturating_sub(by));
     }
 
-    async fn damage(&self, _opened: Opened, _seed: u64) -> Result<Opened> {
+    async fn damage(&self, _opened: OpenedStore, _seed: u64) -> Result<OpenedStore> {
         unreachable!("the fixture declares that it lacks this")
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use store_core::{
     AgentId, ChildStrategy, Commit, CommitCoordinator, CommitKey, DeleteRequest, EntryQuery, ErrorKind, Expect,
-    Message, NewEntry, NewThread, PageRequest, RunChange, RunId, RunStatus, Silent, Store, TenantId, ThreadId,
+    IgnoreProgress, Message, NewEntry, NewThread, PageRequest, RunChange, RunId, RunStatus, Store, TenantId, ThreadId,
     ThreadQuery,
 };
 use store_memory::{MemoryConfig, MemoryStore};
@@ -14,25 +14,25 @@ const THREADS: usize = 8;
 const COMMITS: usize = 50;
 const CHILDREN: usize = 20;
 
-fn commits() -> Arc<dyn CommitCoordinator> {
+fn commits_of_new_store() -> Arc<dyn CommitCoordinator> {
     let store = MemoryStore::open(MemoryConfig::default()).unwrap();
     store.tenant(&TenantId::default_tenant()).unwrap().commits.unwrap()
 }
 
-fn thread(at: usize) -> ThreadId {
+fn thread_id(at: usize) -> ThreadId {
     ThreadId::new(format!("t-{}", at % THREADS)).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_committers_leave_dense_logs() {
-    let commits = commits();
+    let commits = commits_of_new_store();
     let tasks: Vec<_> = (0..TASKS)
         .map(|task| {
             let commits = Arc::clone(&commits);
             tokio::spawn(async move {
                 for number in 0..COMMITS {
                     let key = CommitKey::new(format!("{task}-{number}")).unwrap();
-                    let commit = Commit::new(thread(task + number)).with_key(key);
+                    let commit = Commit::new(thread_id(task + number)).with_key(key);
                     let commit = commit.entry(NewEntry::new(Message::user("a")));
                     let _ = commits.commit(commit.entry(NewEntry::new(Message::assistant("b")))).await.unwrap();
                     tokio::task::yield_now().await;
@@ -46,11 +46,11 @@ async fn many_committers_leave_dense_logs() {
     let threads = commits.threads();
     let mut total = 0;
     for at in 0..THREADS {
-        let stored = threads.load_thread(&thread(at)).await.unwrap().unwrap();
+        let stored = threads.load_thread(&thread_id(at)).await.unwrap().unwrap();
         let mut query = EntryQuery::all().with_page(PageRequest::first(1000));
         let mut next = 1;
         loop {
-            let page = threads.list_entries(&thread(at), query.clone()).await.unwrap();
+            let page = threads.list_entries(&thread_id(at), query.clone()).await.unwrap();
             for entry in &page.items {
                 assert_eq!(entry.seq, next);
                 next += 1;
@@ -66,14 +66,14 @@ async fn many_committers_leave_dense_logs() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_new_run_id_has_one_winner_among_threads() {
-    let commits = commits();
+    let commits = commits_of_new_store();
     for round in 0..200 {
         let run = RunId::new(format!("r-{round}")).unwrap();
         let tasks: Vec<_> = (0..THREADS)
             .map(|at| {
                 let commits = Arc::clone(&commits);
                 let change = RunChange::new(run.clone(), RunStatus::Running).with_agent(AgentId::new("a").unwrap());
-                tokio::spawn(async move { commits.commit(Commit::new(thread(at)).with_run(change)).await })
+                tokio::spawn(async move { commits.commit(Commit::new(thread_id(at)).with_run(change)).await })
             })
             .collect();
         let mut winners = 0;
@@ -93,7 +93,7 @@ async fn a_new_run_id_has_one_winner_among_threads() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_list_shows_all_of_a_family_or_nothing() {
-    let threads = commits().threads();
+    let threads = commits_of_new_store().threads();
     let id = |name: String| ThreadId::new(name).unwrap();
     for round in 0..50 {
         let parent = id(format!("p-{round}"));
@@ -112,14 +112,14 @@ async fn a_list_shows_all_of_a_family_or_nothing() {
         };
         loop {
             let query = ThreadQuery::default().with_page(PageRequest::first(1000));
-            let seen = threads.list_threads(query).await.unwrap().items.len();
-            assert!(seen == 0 || seen == CHILDREN + 1, "{seen} threads");
-            if seen == 0 {
+            let listed = threads.list_threads(query).await.unwrap().items.len();
+            assert!(listed == 0 || listed == CHILDREN + 1, "{listed} threads");
+            if listed == 0 {
                 break;
             }
         }
         assert_eq!(deleting.await.unwrap().unwrap().deleted.len(), CHILDREN + 1);
     }
-    assert_eq!(threads.purge_deleted(&Silent).await.unwrap(), 50 * (CHILDREN as u64 + 1));
-    assert_eq!(threads.purge_deleted(&Silent).await.unwrap(), 0);
+    assert_eq!(threads.purge_deleted(&IgnoreProgress).await.unwrap(), 50 * (CHILDREN as u64 + 1));
+    assert_eq!(threads.purge_deleted(&IgnoreProgress).await.unwrap(), 0);
 }

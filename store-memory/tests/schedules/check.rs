@@ -18,11 +18,11 @@ use shuttle::{
     scheduler::{PctScheduler, RoundRobinScheduler, Scheduler, UncontrolledNondeterminismCheckScheduler},
 };
 
-const SEED: &str = "AGENTSTORE_SCHEDULE_SEED";
+const SEED_VARIABLE: &str = "AGENTSTORE_SCHEDULE_SEED";
 /// One more than the maximum number of preemptions in a schedule. Most faults need only a few preemptions.
-const DEPTH: usize = 3;
+const PCT_DEPTH: usize = 3;
 /// The number of schedules that are run twice.
-const REPEATED: usize = 100;
+const REPEATED_SCHEDULES: usize = 100;
 /// The stack that planning a commit needs, also in an unoptimized build.
 const STACK_BYTES: usize = 1 << 20;
 
@@ -57,16 +57,21 @@ pub(crate) fn check_all_schedules<F>(
 {
     let (seed, tally) = (seed(), Tally::default());
     let counting = tally.clone();
-    match run_schedules(PctScheduler::new_from_seed(seed, DEPTH, schedules()), move || scenario(counting.clone())) {
-        Ok(ran) => println!("{SEED}={seed}: {name}: {ran} schedules, none failed{}", tally.checked_text(wanted)),
+    match run_schedules(PctScheduler::new_from_seed(seed, PCT_DEPTH, schedule_count()), move || {
+        scenario(counting.clone())
+    }) {
+        Ok(ran) => {
+            println!("{SEED_VARIABLE}={seed}: {name}: {ran} schedules, none failed{}", tally.checked_text(wanted))
+        }
         Err((at, panic)) => {
-            eprintln!("{SEED}={seed}: {name}: schedule {at} failed");
+            eprintln!("{SEED_VARIABLE}={seed}: {name}: schedule {at} failed");
             resume_unwind(panic);
         }
     }
-    let again = UncontrolledNondeterminismCheckScheduler::new(PctScheduler::new_from_seed(seed, DEPTH, REPEATED));
-    if let Err((_, panic)) = run_schedules(again, move || scenario(Tally::default())) {
-        eprintln!("{SEED}={seed}: {name}: a schedule ran differently when it was repeated");
+    let repeated =
+        UncontrolledNondeterminismCheckScheduler::new(PctScheduler::new_from_seed(seed, PCT_DEPTH, REPEATED_SCHEDULES));
+    if let Err((_, panic)) = run_schedules(repeated, move || scenario(Tally::default())) {
+        eprintln!("{SEED_VARIABLE}={seed}: {name}: a schedule ran differently when it was repeated");
         resume_unwind(panic);
     }
 }
@@ -77,21 +82,22 @@ pub(crate) fn check_fault_is_found<F>(name: &str, message: &str, scenario: impl 
 where
     F: Future<Output = ()> + 'static,
 {
-    let (seed, schedules) = (seed(), schedules());
-    let found = quietly(|| run_schedules(PctScheduler::new_from_seed(seed, DEPTH, schedules), scenario));
+    let (seed, schedules) = (seed(), schedule_count());
+    let found =
+        without_panic_output(|| run_schedules(PctScheduler::new_from_seed(seed, PCT_DEPTH, schedules), scenario));
     let Err((at, panic)) = found else { panic!("{name}: not found in {schedules} schedules of seed {seed}") };
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
     assert!(text.is_some_and(|text| text.contains(message)), "{text:?}");
-    println!("{SEED}={seed}: {name}: found in schedule {at} of {schedules}");
+    println!("{SEED_VARIABLE}={seed}: {name}: found in schedule {at} of {schedules}");
 }
 
 /// Returns the seed that determines all schedules: the number in the environment variable, or 1.
 fn seed() -> u64 {
-    env::var(SEED).ok().map_or(1, |text| text.parse().unwrap())
+    env::var(SEED_VARIABLE).ok().map_or(1, |text| text.parse().unwrap())
 }
 
 /// Returns the number of schedules: 2,000, or 20,000 in a long test.
-fn schedules() -> usize {
+fn schedule_count() -> usize {
     if env::var("AGENTSTORE_TEST_LENGTH").is_ok_and(|length| length == "long") { 20_000 } else { 2_000 }
 }
 
@@ -111,14 +117,14 @@ where
     if IS_QUIET.get() {
         config.failure_persistence = FailurePersistence::None;
     }
-    let begun = Arc::new(AtomicUsize::new(0));
-    let counting = Arc::clone(&begun);
+    let started_schedules = Arc::new(AtomicUsize::new(0));
+    let counting = Arc::clone(&started_schedules);
     let run = move || {
         counting.fetch_add(1, Ordering::Relaxed);
         block_on(scenario());
     };
     catch_unwind(AssertUnwindSafe(|| Runner::new(scheduler, config).run(run)))
-        .map_err(|panic| (begun.load(Ordering::Relaxed), panic))
+        .map_err(|panic| (started_schedules.load(Ordering::Relaxed), panic))
 }
 
 thread_local! {
@@ -126,7 +132,7 @@ thread_local! {
 }
 
 /// Runs a function that is expected to panic, without printing the panic.
-fn quietly<T>(run: impl FnOnce() -> T) -> T {
+fn without_panic_output<T>(run: impl FnOnce() -> T) -> T {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         // The checker sets its own panic hook in its first run. So that run must come before the hook below is set.

@@ -11,7 +11,7 @@ use store_core::{Commit, ThreadId, event::Followers};
 
 use crate::{
     check::check_fault_is_found,
-    given::{Given, id, user_entry},
+    test_store::{TestStore, id, user_entry},
 };
 
 /// Each task releases the lock between its read and its write.
@@ -37,14 +37,14 @@ fn a_counter_that_loses_an_update_is_found() {
 #[test]
 fn a_writer_without_a_guard_is_found() {
     check_fault_is_found("a writer that expects nothing", "another writer was faster", || async {
-        let given = Arc::new(Given::new());
+        let test_store = Arc::new(TestStore::new());
         let tasks = ["x", "y"].map(|text| {
-            let given = Arc::clone(&given);
+            let test_store = Arc::clone(&test_store);
             spawn(async move {
                 let thread: ThreadId = id("t");
-                let seen = given.version(&thread).await;
+                let seen = test_store.version_number(&thread).await;
                 let commit = Commit::new(thread).with_key(id(text)).entry(user_entry(text));
-                let receipt = given.commits.commit(commit).await.unwrap();
+                let receipt = test_store.commits.commit(commit).await.unwrap();
                 assert!(receipt.version.number() == seen + 1, "another writer was faster");
             })
         });

@@ -11,7 +11,7 @@
 
 mod check;
 mod control;
-mod given;
+mod test_store;
 mod waiting;
 mod work;
 mod writers;

@@ -16,70 +16,77 @@ use shuttle::{
 };
 use store_core::{
     AppendEvents, ClaimNumber, Commit, Cursor, DeliverLive, EventQuery, EventStream, Json, LiveCommand, LiveDelivery,
-    LiveTarget, NewEvent, Scope, Start, Subscribe, When,
-    in_flight::{AbandonedCalls, start},
+    LiveTarget, NewEvent, Scope, Subscribe, SubscriptionStart, When,
+    in_flight::{AbandonedCalls, start_call},
 };
 
 use crate::{
     check::{Tally, check_all_schedules},
-    given::{Given, LONG_TIMEOUT, ack, claim_request, id, new_dispatch, poll_at_most, random_below, user_entry},
+    test_store::{
+        LONG_TIMEOUT, TestStore, ack, claim_request, id, new_dispatch, poll_at_most, random_below, user_entry,
+    },
 };
 
 const WRITERS: usize = 2;
 const COMMITS: usize = 2;
 const EVENTS: usize = WRITERS * COMMITS;
-const END: &str = "end";
+const LAST_EVENT: &str = "end";
 
 #[test]
 fn a_subscriber_sees_each_event_once() {
-    check_all_schedules("a subscriber sees each event once", &["began after some", "gone"], events);
+    check_all_schedules(
+        "a subscriber sees each event once",
+        &["subscription began late", "subscriber dropped"],
+        subscription_scenario,
+    );
 }
 
-async fn events(tally: Tally) {
-    let given = Arc::new(Given::new());
+async fn subscription_scenario(tally: Tally) {
+    let test_store = Arc::new(TestStore::new());
     let writers: Vec<_> = (0..WRITERS)
         .map(|writer| {
-            let given = Arc::clone(&given);
+            let test_store = Arc::clone(&test_store);
             spawn(async move {
                 for number in 0..COMMITS {
-                    write(&given, &format!("{writer} {number}")).await;
+                    commit_event(&test_store, &format!("{writer} {number}")).await;
                 }
             })
         })
         .collect();
-    let [first, gone] = [Arc::clone(&given), Arc::clone(&given)].map(|given| async move {
-        let mut begun = given.events.subscribe(Subscribe::new(scope(), Start::First)).await.unwrap().events;
+    let [first, dropped] = [Arc::clone(&test_store), Arc::clone(&test_store)].map(|test_store| async move {
+        let mut begun =
+            test_store.events.subscribe(Subscribe::new(scope(), SubscriptionStart::First)).await.unwrap().events;
         let mut names = Vec::new();
         while names.len() < EVENTS {
-            names.push(next(&mut begun).await);
+            names.push(next_event_name(&mut begun).await);
         }
         names
     });
-    let times = random_below(2 * EVENTS);
-    let (first, gone) = (spawn(first), spawn(poll_at_most(gone, times)));
-    let (subscribed, is_subscribed) = channel();
-    let late = spawn(follow_from_now(Arc::clone(&given), subscribed));
-    // Until here no event comes after the last one of the writers. So nothing else would wake a subscriber that missed
+    let max_polls = random_below(2 * EVENTS);
+    let (first, dropped) = (spawn(first), spawn(poll_at_most(dropped, max_polls)));
+    let (subscribed_sender, subscribed_receiver) = channel();
+    let late = spawn(follow_from_now(Arc::clone(&test_store), subscribed_sender));
+    // So far no event follows the last one of the writers. So nothing else would wake a subscriber that missed
     // that event.
-    let seen = first.await.unwrap();
-    is_subscribed.recv().unwrap();
-    write(&given, END).await;
+    let received = first.await.unwrap();
+    subscribed_receiver.recv().unwrap();
+    commit_event(&test_store, LAST_EVENT).await;
     let (after, late) = late.await.unwrap();
-    let all = list(&given, None).await;
-    assert_eq!(seen, all[..EVENTS]);
-    if let Some(gone) = gone.await.unwrap() {
-        assert_eq!(gone, seen);
+    let all = event_names_after(&test_store, None).await;
+    assert_eq!(received, all[..EVENTS]);
+    if let Some(dropped) = dropped.await.unwrap() {
+        assert_eq!(dropped, received);
     } else {
-        tally.count("gone");
+        tally.count("subscriber dropped");
     }
     if after.is_some() {
-        tally.count("began after some");
+        tally.count("subscription began late");
     }
-    assert_eq!(late, list(&given, after).await);
+    assert_eq!(late, event_names_after(&test_store, after).await);
     for (writer, task) in writers.into_iter().enumerate() {
         task.await.unwrap();
-        let own: Vec<_> = seen.iter().filter(|name| name.starts_with(&writer.to_string())).collect();
-        assert!(own.is_sorted() && own.len() == COMMITS, "{seen:?}");
+        let names_of_writer: Vec<_> = received.iter().filter(|name| name.starts_with(&writer.to_string())).collect();
+        assert!(names_of_writer.is_sorted() && names_of_writer.len() == COMMITS, "{received:?}");
     }
 }
 
@@ -87,36 +94,36 @@ fn scope() -> Scope {
     Scope::Thread(id("t"))
 }
 
-async fn write(given: &Given, name: &str) {
+async fn commit_event(test_store: &TestStore, name: &str) {
     let event = NewEvent::new(id("fact"), [scope()]).with_payload(Json::of(name).unwrap());
     let commit =
         Commit::new(id("t")).with_key(id(name)).entry(user_entry(name)).with_events(AppendEvents::new([event]));
-    let _ = given.commits.commit(commit).await.unwrap();
+    let _ = test_store.commits.commit(commit).await.unwrap();
 }
 
-async fn next(events: &mut EventStream) -> String {
+async fn next_event_name(events: &mut EventStream) -> String {
     let event = poll_fn(|context| events.as_mut().poll_next(context)).await.unwrap().unwrap();
     event.payload.unwrap().to().unwrap()
 }
 
 /// Subscribes to the events from now on. Returns the cursor after which the subscription began, and the names of the
 /// events that it received.
-async fn follow_from_now(given: Arc<Given>, subscribed: Sender<()>) -> (Option<Cursor>, Vec<String>) {
-    let mut begun = given.events.subscribe(Subscribe::new(scope(), Start::Now)).await.unwrap();
-    subscribed.send(()).unwrap();
+async fn follow_from_now(test_store: Arc<TestStore>, subscribed_sender: Sender<()>) -> (Option<Cursor>, Vec<String>) {
+    let mut begun = test_store.events.subscribe(Subscribe::new(scope(), SubscriptionStart::Now)).await.unwrap();
+    subscribed_sender.send(()).unwrap();
     let mut names = Vec::new();
-    while names.last().is_none_or(|name| name != END) {
-        names.push(next(&mut begun.events).await);
+    while names.last().is_none_or(|name| name != LAST_EVENT) {
+        names.push(next_event_name(&mut begun.events).await);
     }
     (begun.started_after, names)
 }
 
-async fn list(given: &Given, after: Option<Cursor>) -> Vec<String> {
+async fn event_names_after(test_store: &TestStore, after: Option<Cursor>) -> Vec<String> {
     let mut query = EventQuery::new(scope());
     if let Some(after) = after {
         query.page = query.page.after(after);
     }
-    let events = given.events.list_events(query).await.unwrap().items;
+    let events = test_store.events.list_events(query).await.unwrap().items;
     events.iter().map(|event| event.payload.as_ref().unwrap().to().unwrap()).collect()
 }
 
@@ -124,70 +131,75 @@ const WORKERS: usize = 2;
 
 #[test]
 fn a_worker_misses_no_work() {
-    check_all_schedules("a worker misses no work", &["waits", "gone"], workers);
+    check_all_schedules("a worker misses no work", &["waits", "worker dropped"], worker_scenario);
 }
 
 /// Each dispatch is enqueued after the previous one has ended, so nothing else would wake a worker that missed it.
-async fn workers(tally: Tally) {
-    let given = Arc::new(Given::new());
-    let (done, is_done) = channel();
-    let workers: Vec<_> = (0..WORKERS).map(|_| spawn(serve(Arc::clone(&given), done.clone(), tally.clone()))).collect();
-    let times = random_below(4);
-    let gone = {
-        let given = Arc::clone(&given);
-        spawn(async move { poll_at_most(given.wake_ups.wait(LONG_TIMEOUT), times).await.is_none() })
+async fn worker_scenario(tally: Tally) {
+    let test_store = Arc::new(TestStore::new());
+    let (done_sender, done_receiver) = channel();
+    let workers: Vec<_> =
+        (0..WORKERS).map(|_| spawn(serve(Arc::clone(&test_store), done_sender.clone(), tally.clone()))).collect();
+    let max_polls = random_below(4);
+    let dropped = {
+        let test_store = Arc::clone(&test_store);
+        spawn(async move { poll_at_most(test_store.wake_ups.wait(LONG_TIMEOUT), max_polls).await.is_none() })
     };
     let later = Duration::from_secs(1);
     for (number, available) in [When::Now, When::In(later), When::Now].into_iter().enumerate() {
-        given.enqueue(new_dispatch(&format!("t{number}"), &format!("d{number}")).available(available)).await;
+        test_store.enqueue(new_dispatch(&format!("t{number}"), &format!("d{number}")).available(available)).await;
         if available != When::Now {
-            given.clock.advance(later);
+            test_store.clock.advance(later);
         }
-        is_done.recv().unwrap();
+        done_receiver.recv().unwrap();
     }
     for number in 0..WORKERS {
-        given.enqueue(new_dispatch(&format!("stop{number}"), &format!("stop{number}"))).await;
+        test_store.enqueue(new_dispatch(&format!("stop{number}"), &format!("stop{number}"))).await;
     }
     for worker in workers {
         worker.await.unwrap();
     }
-    if gone.await.unwrap() {
-        tally.count("gone");
+    if dropped.await.unwrap() {
+        tally.count("worker dropped");
     }
-    assert_eq!(given.mailbox.count_dispatches(None).await.unwrap().acked, 3 + WORKERS as u64);
+    assert_eq!(test_store.mailbox.count_dispatches(None).await.unwrap().acked, 3 + WORKERS as u64);
 }
 
 /// Claims and acknowledges dispatches until one tells the worker to stop. Waits while there is nothing to claim.
-async fn serve(given: Arc<Given>, done: Sender<()>, tally: Tally) {
+async fn serve(test_store: Arc<TestStore>, done_sender: Sender<()>, tally: Tally) {
     loop {
-        let Some(held) = given.mailbox.claim(claim_request()).await.unwrap().claimed.pop() else {
+        let Some(held) = test_store.mailbox.claim(claim_request()).await.unwrap().claimed.pop() else {
             tally.count("waits");
-            given.wake_ups.wait(LONG_TIMEOUT).await.unwrap();
+            test_store.wake_ups.wait(LONG_TIMEOUT).await.unwrap();
             continue;
         };
-        let _ = given.mailbox.settle(vec![(held.claim(), ack())]).await.unwrap().remove(0).unwrap();
+        let _ = test_store.mailbox.settle(vec![(held.claim(), ack())]).await.unwrap().remove(0).unwrap();
         if held.dispatch.id.as_str().starts_with("stop") {
             return;
         }
-        done.send(()).unwrap();
+        done_sender.send(()).unwrap();
     }
 }
 
 #[test]
 fn a_sender_learns_the_outcome_of_a_command() {
-    check_all_schedules("a sender learns what became of a command", &["accepted", "dropped", "gone"], commands);
+    check_all_schedules(
+        "a sender learns what became of a command",
+        &["accepted", "dropped", "receiver closed"],
+        command_scenario,
+    );
 }
 
-async fn commands(tally: Tally) {
-    let given = Arc::new(Given::new());
+async fn command_scenario(tally: Tally) {
+    let test_store = Arc::new(TestStore::new());
     let target = LiveTarget::new(id("t"), id("r"), id("d"), ClaimNumber { incarnation: 1, counter: 1 });
-    let mut receiver = given.live.open_live(target.clone()).await.unwrap();
+    let mut receiver = test_store.live.open_live(target.clone()).await.unwrap();
     let sender = {
-        let given = Arc::clone(&given);
-        spawn(async move { given.live.deliver(DeliverLive::new(target, LiveCommand::Cancel)).await.unwrap() })
+        let test_store = Arc::clone(&test_store);
+        spawn(async move { test_store.live.deliver(DeliverLive::new(target, LiveCommand::Cancel)).await.unwrap() })
     };
-    let times = random_below(4);
-    let received = poll_at_most(receiver.next(), times).await.map(|received| received.unwrap().unwrap());
+    let max_polls = random_below(4);
+    let received = poll_at_most(receiver.next(), max_polls).await.map(|received| received.unwrap().unwrap());
     let (what, expected) = match received {
         Some(command) if random_below(2) == 0 => {
             assert_eq!(command.accept(), Some(LiveCommand::Cancel));
@@ -197,7 +209,7 @@ async fn commands(tally: Tally) {
             drop(command);
             ("dropped", LiveDelivery::NoReceiver)
         }
-        None => ("gone", LiveDelivery::NoReceiver),
+        None => ("receiver closed", LiveDelivery::NoReceiver),
     };
     drop(receiver);
     tally.count(what);
@@ -206,21 +218,25 @@ async fn commands(tally: Tally) {
 
 #[test]
 fn a_call_after_an_abandoned_call_sees_its_effect() {
-    check_all_schedules("a call after an abandoned call sees its effect", &["waits", "waits for nothing"], abandoned);
+    check_all_schedules(
+        "a call after an abandoned call sees its effect",
+        &["waits", "waits for nothing"],
+        abandoned_call_scenario,
+    );
 }
 
-async fn abandoned(tally: Tally) {
+async fn abandoned_call_scenario(tally: Tally) {
     let (abandoned, is_done) = (Arc::new(AbandonedCalls::default()), Arc::new(AtomicBool::new(false)));
-    let about = Some(id("t"));
-    let (work, caller) = start(&abandoned, about.clone());
-    let doing = Arc::clone(&is_done);
+    let call_scope = Some(id("t"));
+    let (work, caller) = start_call(&abandoned, call_scope.clone());
+    let task_is_done = Arc::clone(&is_done);
     let worker = spawn(async move {
-        doing.store(true, Ordering::SeqCst);
+        task_is_done.store(true, Ordering::SeqCst);
         drop(work);
     });
     drop(caller);
     tally.count(if is_done.load(Ordering::SeqCst) { "waits for nothing" } else { "waits" });
-    abandoned.wait(&about).await;
+    abandoned.wait(&call_scope).await;
     assert!(is_done.load(Ordering::SeqCst));
     worker.await.unwrap();
 }

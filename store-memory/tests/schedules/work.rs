@@ -18,7 +18,9 @@ use store_core::{
 
 use crate::{
     check::{Tally, check_all_schedules},
-    given::{Given, LEASE, LONG_TIMEOUT, ack, claim_request, id, new_dispatch, poll_at_most, random_below, user_entry},
+    test_store::{
+        LEASE, LONG_TIMEOUT, TestStore, ack, claim_request, id, new_dispatch, poll_at_most, random_below, user_entry,
+    },
 };
 
 const THREADS: [&str; 2] = ["a", "b"];
@@ -36,48 +38,48 @@ fn each_dispatch_ends_once() {
         "claims lost",
         "commits",
         "commits repeated",
-        "gone",
+        "worker dropped",
         "interrupted",
         "superseded",
         "taken over",
         "too late to cancel",
         "waits",
     ];
-    check_all_schedules("each dispatch ends once", &wanted, dispatches);
+    check_all_schedules("each dispatch ends once", &wanted, dispatch_scenario);
 }
 
-async fn dispatches(tally: Tally) {
-    let scene = Arc::new(Scene::new(tally));
+async fn dispatch_scenario(tally: Tally) {
+    let scenario = Arc::new(Scenario::new(tally));
     for name in (1..=DISPATCHES).flat_map(|number| THREADS.map(|thread| format!("{thread}{number}"))) {
-        scene.enqueue(&name).await;
+        scenario.enqueue(&name).await;
     }
-    let workers: Vec<_> = (0..WORKERS).map(|_| spawn(Arc::clone(&scene).serve())).collect();
-    let interrupter = spawn(Arc::clone(&scene).interrupt_or_cancel());
-    let (times, going) = (random_below(6), Arc::clone(&scene));
-    let gone = spawn(async move {
+    let workers: Vec<_> = (0..WORKERS).map(|_| spawn(Arc::clone(&scenario).serve())).collect();
+    let interrupter = spawn(Arc::clone(&scenario).interrupt_or_cancel());
+    let (max_polls, scenario_of_dropped) = (random_below(6), Arc::clone(&scenario));
+    let dropped = spawn(async move {
         let serving = async {
-            let _woken = going.given.wake_ups.wait(LONG_TIMEOUT).await.unwrap();
-            going.serve_once().await
+            let _woken = scenario_of_dropped.test_store.wake_ups.wait(LONG_TIMEOUT).await.unwrap();
+            scenario_of_dropped.serve_once().await
         };
-        if poll_at_most(serving, times).await.is_none() {
-            going.tally.count("gone");
+        if poll_at_most(serving, max_polls).await.is_none() {
+            scenario_of_dropped.tally.count("worker dropped");
         }
     });
-    gone.await.unwrap();
+    dropped.await.unwrap();
     // From now on the dispatch that the dropped worker held can be claimed again. Workers that hold a claim may lose
     // it, too.
-    scene.given.clock.advance(LEASE);
-    scene.check_single_claims().await;
+    scenario.test_store.clock.advance(LEASE);
+    scenario.check_single_claims().await;
     interrupter.await.unwrap();
-    scene.stop_if_done().await;
+    scenario.stop_if_done().await;
     for worker in workers {
         worker.await.unwrap();
     }
-    scene.check_results().await;
+    scenario.check_results().await;
 }
 
-struct Scene {
-    given: Given,
+struct Scenario {
+    test_store: TestStore,
     tally: Tally,
     may_interrupt: AtomicBool,
     observations: Mutex<Observations>,
@@ -96,9 +98,14 @@ struct Observations {
     ended: HashMap<DispatchId, Vec<DispatchStatus>>,
 }
 
-impl Scene {
+impl Scenario {
     fn new(tally: Tally) -> Self {
-        Self { given: Given::new(), tally, may_interrupt: AtomicBool::new(true), observations: Mutex::default() }
+        Self {
+            test_store: TestStore::new(),
+            tally,
+            may_interrupt: AtomicBool::new(true),
+            observations: Mutex::default(),
+        }
     }
 
     fn observations(&self) -> MutexGuard<'_, Observations> {
@@ -108,7 +115,7 @@ impl Scene {
     /// Enqueues a dispatch. The first letter of its name is the id of its thread.
     async fn enqueue(&self, name: &str) {
         self.observations().enqueued.push(id(name));
-        self.given.enqueue(new_dispatch(&name[..1], name)).await;
+        self.test_store.enqueue(new_dispatch(&name[..1], name)).await;
     }
 
     async fn serve(self: Arc<Self>) {
@@ -116,7 +123,7 @@ impl Scene {
             self.stop_if_done().await;
             if is_idle {
                 self.tally.count("waits");
-                self.given.wake_ups.wait(LONG_TIMEOUT).await.unwrap();
+                self.test_store.wake_ups.wait(LONG_TIMEOUT).await.unwrap();
             }
         }
     }
@@ -124,12 +131,12 @@ impl Scene {
     /// Claims a dispatch and works on it. Returns whether there was no dispatch, or `None` if the dispatch tells the
     /// worker to stop.
     async fn serve_once(&self) -> Option<bool> {
-        let Some(held) = self.given.mailbox.claim(claim_request()).await.unwrap().claimed.pop() else {
+        let Some(held) = self.test_store.mailbox.claim(claim_request()).await.unwrap().claimed.pop() else {
             return Some(true);
         };
         if held.dispatch.id.as_str().starts_with("stop") {
             // The settlement may be too late. Then the next holder of the dispatch stops as well.
-            let _answer = self.given.mailbox.settle(vec![(held.claim(), ack())]).await.unwrap();
+            let _answer = self.test_store.mailbox.settle(vec![(held.claim(), ack())]).await.unwrap();
             return None;
         }
         self.tally.count("claims");
@@ -145,19 +152,19 @@ impl Scene {
         let key: CommitKey = id(name);
         let mut commit =
             Commit::new(held.dispatch.thread.clone()).with_key(key).fenced(held.fence()).entry(user_entry(name));
-        let settles = name.ends_with('2');
-        if settles {
+        let settles_in_commit = name.ends_with('2');
+        if settles_in_commit {
             commit = commit.settling(ack());
             self.record_release(&held);
         }
-        let committed = self.given.commits.commit(commit).await;
+        let committed = self.test_store.commits.commit(commit).await;
         match &committed {
             Ok(receipt) if receipt.deduplicated => self.tally.count("commits repeated"),
             Ok(_) => self.record_commit(name, held.number),
             Err(error) => self.record_refusal(error),
         }
         let settlement = match committed {
-            Ok(receipt) if settles => {
+            Ok(receipt) if settles_in_commit => {
                 if !receipt.deduplicated {
                     self.tally.count("acked by a commit");
                     self.record_end(&held.dispatch.id, DispatchStatus::Acked);
@@ -171,7 +178,7 @@ impl Scene {
         yield_now().await;
         self.record_release(&held);
         let is_done = settlement == ack();
-        match self.given.mailbox.settle(vec![(held.claim(), settlement)]).await.unwrap().remove(0) {
+        match self.test_store.mailbox.settle(vec![(held.claim(), settlement)]).await.unwrap().remove(0) {
             Ok(settled) => {
                 assert!(is_done && !settled.deduplicated, "{settled:?}");
                 self.tally.count("acked");
@@ -187,7 +194,7 @@ impl Scene {
         match random_below(3) {
             0 => {
                 let dispatch: DispatchId = id(&format!("{thread}{}", 1 + random_below(DISPATCHES)));
-                match self.given.mailbox.cancel(&dispatch).await {
+                match self.test_store.mailbox.cancel(&dispatch).await {
                     Ok(_) => {
                         self.tally.count("cancelled");
                         self.record_end(&dispatch, DispatchStatus::Cancelled);
@@ -199,18 +206,19 @@ impl Scene {
                 }
             }
             1 => {
-                let _ = self.given.mailbox.interrupt(Interrupt::new(thread.clone())).await.unwrap();
+                let _ = self.test_store.mailbox.interrupt(Interrupt::new(thread.clone())).await.unwrap();
                 self.tally.count("interrupted");
                 self.enqueue(&format!("{thread}3")).await;
             }
             _ => {
                 self.observations().taken_over.push(thread.clone());
-                let taken = self.given.mailbox.interrupt(Interrupt::new(thread.clone()).taking_over()).await.unwrap();
-                let fence = taken.fence.unwrap();
+                let interrupted =
+                    self.test_store.mailbox.interrupt(Interrupt::new(thread.clone()).taking_over()).await.unwrap();
+                let fence = interrupted.fence.unwrap();
                 let (name, number) = (format!("{thread} taken over"), fence.claim);
                 let commit =
                     Commit::new(thread.clone()).with_key(id("taken over")).fenced(fence).entry(user_entry(&name));
-                let _ = self.given.commits.commit(commit).await.unwrap();
+                let _ = self.test_store.commits.commit(commit).await.unwrap();
                 self.record_commit(&name, number);
                 self.tally.count("taken over");
                 self.enqueue(&format!("{thread}3")).await;
@@ -224,7 +232,7 @@ impl Scene {
     async fn check_single_claims(&self) {
         for thread in THREADS {
             let filter = DispatchFilter::of_thread(id(thread)).in_status([DispatchStatus::Claimed]);
-            let claimed = self.given.mailbox.list_dispatches(DispatchQuery::new(filter)).await.unwrap().items;
+            let claimed = self.test_store.mailbox.list_dispatches(DispatchQuery::new(filter)).await.unwrap().items;
             assert!(claimed.len() <= 1, "{claimed:?}");
         }
     }
@@ -237,7 +245,7 @@ impl Scene {
             return;
         }
         for thread in THREADS {
-            let counts = self.given.mailbox.count_dispatches(Some(&id(thread))).await.unwrap();
+            let counts = self.test_store.mailbox.count_dispatches(Some(&id(thread))).await.unwrap();
             if counts.queued + counts.claimed > 0 {
                 return;
             }
@@ -245,7 +253,7 @@ impl Scene {
         // The workers need one dispatch each. There is one more, because the worker that is dropped may claim one.
         for number in 0..=WORKERS {
             let name = format!("stop{number}");
-            self.given.enqueue(new_dispatch(&name, &name)).await;
+            self.test_store.enqueue(new_dispatch(&name, &name)).await;
         }
     }
 
@@ -256,11 +264,14 @@ impl Scene {
         let is_taken_over = observations.taken_over.contains(&held.dispatch.thread);
         let holders = observations.holders.entry(held.dispatch.thread.clone()).or_default();
         for other in &*holders {
-            let (one, next) = if other.number < held.number { (other, held) } else { (held, other) };
-            let (until, since) = (one.dispatch.claim.as_ref().unwrap(), next.dispatch.claim.as_ref().unwrap());
+            let (earlier, later) = if other.number < held.number { (other, held) } else { (held, other) };
+            let (until, since) = (earlier.dispatch.claim.as_ref().unwrap(), later.dispatch.claim.as_ref().unwrap());
             let is_expired = until.lease_until <= since.claimed_at;
-            let is_ended = is_taken_over && one.dispatch.epoch < next.dispatch.epoch;
-            assert!(one.number < next.number && (is_expired || is_ended), "{one:?} is claimed, and so is {next:?}");
+            let is_ended = is_taken_over && earlier.dispatch.epoch < later.dispatch.epoch;
+            assert!(
+                earlier.number < later.number && (is_expired || is_ended),
+                "{earlier:?} is claimed, and so is {later:?}"
+            );
         }
         holders.push(held.clone());
     }
@@ -296,7 +307,7 @@ impl Scene {
     async fn check_results(&self) {
         let Observations { enqueued, committed, mut ended, .. } = std::mem::take(&mut *self.observations());
         for name in &enqueued {
-            let dispatch = self.given.mailbox.load_dispatch(name).await.unwrap().unwrap();
+            let dispatch = self.test_store.mailbox.load_dispatch(name).await.unwrap().unwrap();
             let ended = ended.remove(name).unwrap_or_default();
             assert!(dispatch.finished_at.is_some() && dispatch.claim.is_none(), "{dispatch:?}");
             match dispatch.status {
@@ -318,12 +329,12 @@ impl Scene {
         }
     }
 
-    /// Checks that each accepted commit is in the log once, and that no entry of a holder is behind an entry of a later
-    /// holder.
+    /// Checks that each accepted commit is in the log once, and that the entries of a holder come before those of later
+    /// holders.
     async fn check_log(&self, thread: &str, committed: &HashMap<String, ClaimNumber>) {
-        let texts = self.given.texts(&id(thread)).await;
+        let texts = self.test_store.entry_texts(&id(thread)).await;
         let accepted = committed.keys().filter(|name| name.starts_with(thread)).count();
-        assert_eq!((texts.len(), self.given.version(&id(thread)).await), (accepted, accepted as u64));
+        assert_eq!((texts.len(), self.test_store.version_number(&id(thread)).await), (accepted, accepted as u64));
         let numbers: Vec<_> = texts.iter().map(|text| committed[text]).collect();
         assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "{texts:?} {numbers:?}");
     }

@@ -7,7 +7,7 @@ use store_core::{Commit, ErrorKind, Expect, Receipt, RunChange, RunId, RunStatus
 
 use crate::{
     check::{Tally, check_all_schedules},
-    given::{Given, id, user_entry},
+    test_store::{TestStore, id, user_entry},
 };
 
 const WRITERS: usize = 3;
@@ -15,33 +15,35 @@ const COMMITS: usize = 2;
 
 #[test]
 fn each_version_has_one_commit() {
-    check_all_schedules("each version has one commit", &["conflicts", "refusals"], versions);
+    check_all_schedules("each version has one commit", &["conflicts", "refusals"], version_scenario);
 }
 
 /// Writers expect the version that they read. Another writer expects a version that never exists. While the thread does
 /// not exist, each call of that writer makes the store create a slot and drop it again.
-async fn versions(tally: Tally) {
-    let given = Arc::new(Given::new());
+async fn version_scenario(tally: Tally) {
+    let test_store = Arc::new(TestStore::new());
     let thread: ThreadId = id("t");
-    let won = Arc::new(Mutex::new(Vec::new()));
+    let committed_versions = Arc::new(Mutex::new(Vec::new()));
     let writers: Vec<_> = (0..WRITERS)
         .map(|writer| {
-            let (given, thread, won, tally) = (Arc::clone(&given), thread.clone(), Arc::clone(&won), tally.clone());
+            let (test_store, thread, committed_versions, tally) =
+                (Arc::clone(&test_store), thread.clone(), Arc::clone(&committed_versions), tally.clone());
             spawn(async move {
                 for number in 0..COMMITS {
-                    let version = write(&given, &thread, &format!("{writer} {number}"), &tally).await;
-                    won.lock().unwrap().push(version);
+                    let version =
+                        commit_until_accepted(&test_store, &thread, &format!("{writer} {number}"), &tally).await;
+                    committed_versions.lock().unwrap().push(version);
                 }
             })
         })
         .collect();
     let conflicting_writer = {
-        let (given, thread) = (Arc::clone(&given), thread.clone());
+        let (test_store, thread) = (Arc::clone(&test_store), thread.clone());
         spawn(async move {
             for _ in 0..COMMITS {
-                let foreign = Expect::Version(Version::new(1, 7, 0));
-                let commit = Commit::new(thread.clone()).expecting(foreign).entry(user_entry("never"));
-                assert_eq!(given.commits.commit(commit).await.unwrap_err().kind(), ErrorKind::Conflict);
+                let foreign_version = Expect::Version(Version::new(1, 7, 0));
+                let commit = Commit::new(thread.clone()).expecting(foreign_version).entry(user_entry("never"));
+                assert_eq!(test_store.commits.commit(commit).await.unwrap_err().kind(), ErrorKind::Conflict);
                 tally.count("refusals");
             }
         })
@@ -50,12 +52,12 @@ async fn versions(tally: Tally) {
         writer.await.unwrap();
     }
     conflicting_writer.await.unwrap();
-    let mut won = std::mem::take(&mut *won.lock().unwrap());
-    won.sort_unstable();
+    let mut committed_versions = std::mem::take(&mut *committed_versions.lock().unwrap());
+    committed_versions.sort_unstable();
     let all = (WRITERS * COMMITS) as u64;
-    assert_eq!(won, (1..=all).collect::<Vec<_>>());
-    assert_eq!(given.version(&thread).await, all);
-    let mut texts = given.texts(&thread).await;
+    assert_eq!(committed_versions, (1..=all).collect::<Vec<_>>());
+    assert_eq!(test_store.version_number(&thread).await, all);
+    let mut texts = test_store.entry_texts(&thread).await;
     texts.sort_unstable();
     texts.dedup();
     assert_eq!(texts.len(), WRITERS * COMMITS);
@@ -63,16 +65,16 @@ async fn versions(tally: Tally) {
 
 /// Reads the version and commits if the version is still the same. Repeats this until no other writer was faster.
 /// Returns the new version.
-async fn write(given: &Given, thread: &ThreadId, text: &str, tally: &Tally) -> u64 {
+async fn commit_until_accepted(test_store: &TestStore, thread: &ThreadId, text: &str, tally: &Tally) -> u64 {
     loop {
-        let found = given.commits.threads().load_thread(thread).await.unwrap();
-        let (expect, seen) = match &found {
+        let found = test_store.commits.threads().load_thread(thread).await.unwrap();
+        let (expect, version_before) = match &found {
             None => (Expect::Absent, 0),
             Some(thread) => (Expect::Version(thread.version), thread.version.number()),
         };
-        match given.commits.commit(Commit::new(thread.clone()).expecting(expect).entry(user_entry(text))).await {
+        match test_store.commits.commit(Commit::new(thread.clone()).expecting(expect).entry(user_entry(text))).await {
             Ok(receipt) => {
-                assert_eq!(receipt.version.number(), seen + 1);
+                assert_eq!(receipt.version.number(), version_before + 1);
                 return receipt.version.number();
             }
             Err(error) => assert_eq!(error.kind(), ErrorKind::Conflict),
@@ -83,16 +85,16 @@ async fn write(given: &Given, thread: &ThreadId, text: &str, tally: &Tally) -> u
 
 #[test]
 fn a_key_has_one_effect() {
-    check_all_schedules("a key has one effect", &["first task first", "second task first"], keys);
+    check_all_schedules("a key has one effect", &["first task first", "second task first"], key_scenario);
 }
 
-async fn keys(tally: Tally) {
-    let given = Arc::new(Given::new());
+async fn key_scenario(tally: Tally) {
+    let test_store = Arc::new(TestStore::new());
     let thread: ThreadId = id("t");
     let commit = |text: &str| {
-        let (given, commit) =
-            (Arc::clone(&given), Commit::new(thread.clone()).with_key(id(text)).entry(user_entry(text)));
-        spawn(async move { given.commits.commit(commit).await.unwrap() })
+        let (test_store, commit) =
+            (Arc::clone(&test_store), Commit::new(thread.clone()).with_key(id(text)).entry(user_entry(text)));
+        spawn(async move { test_store.commits.commit(commit).await.unwrap() })
     };
     let both = [commit("keyed"), commit("keyed")];
     let other = commit("other");
@@ -105,7 +107,7 @@ async fn keys(tally: Tally) {
     assert!(receipts[0].deduplicated != receipts[1].deduplicated);
     receipts[0].deduplicated = receipts[1].deduplicated;
     assert_eq!(receipts[0], receipts[1]);
-    let mut texts = given.texts(&thread).await;
+    let mut texts = test_store.entry_texts(&thread).await;
     assert_eq!(texts[usize::try_from(receipts[0].version.number()).unwrap() - 1], "keyed");
     texts.sort_unstable();
     assert_eq!(texts, ["keyed", "other"]);
@@ -113,20 +115,20 @@ async fn keys(tally: Tally) {
 
 #[test]
 fn a_new_run_belongs_to_one_thread() {
-    check_all_schedules("a new run belongs to one thread", &["thread 0", "thread 1", "thread 2"], runs);
+    check_all_schedules("a new run belongs to one thread", &["thread 0", "thread 1", "thread 2"], run_scenario);
 }
 
 /// Writers of different threads create the same run. None of them holds a lock on another writer's thread while it
 /// looks for the run.
-async fn runs(tally: Tally) {
+async fn run_scenario(tally: Tally) {
     const NAMES: [&str; 3] = ["thread 0", "thread 1", "thread 2"];
-    let given = Arc::new(Given::new());
+    let test_store = Arc::new(TestStore::new());
     let run: RunId = id("r");
     let tasks = NAMES.map(|name| {
         let change = RunChange::new(run.clone(), RunStatus::Running).with_agent(id("a"));
-        let (given, commit) =
-            (Arc::clone(&given), Commit::new(id(name)).with_key(id("k")).with_run(change).entry(user_entry(name)));
-        spawn(async move { given.commits.commit(commit).await })
+        let (test_store, commit) =
+            (Arc::clone(&test_store), Commit::new(id(name)).with_key(id("k")).with_run(change).entry(user_entry(name)));
+        spawn(async move { test_store.commits.commit(commit).await })
     });
     let mut winners = Vec::new();
     for (task, name) in tasks.into_iter().zip(NAMES) {
@@ -137,9 +139,9 @@ async fn runs(tally: Tally) {
     }
     let [winner] = winners[..] else { panic!("{winners:?}") };
     tally.count(winner);
-    let threads = given.commits.threads();
+    let threads = test_store.commits.threads();
     assert_eq!(threads.load_run(&run).await.unwrap().unwrap().thread, id(winner));
     for name in NAMES {
-        assert_eq!(given.version(&id(name)).await, u64::from(name == winner));
+        assert_eq!(test_store.version_number(&id(name)).await, u64::from(name == winner));
     }
 }

@@ -15,17 +15,17 @@ use tokio::{
 };
 
 use crate::{
-    clock::{Clock, parse_server_time},
+    clock::{LeaderClock, parse_server_time},
     config::NatsConfig,
-    error::{self, Effect, Refusal},
-    key::Keys,
+    error::{self, Refusal, RequestKind},
+    server_names::ServerNames,
 };
 
-/// The delay before another attempt.
+/// The delay before a request is sent again.
 pub(crate) const RETRY_DELAY: Duration = Duration::from_millis(20);
 
-const NO_LOG: &str = "the log no longer exists on the servers: open the mailbox again";
-const OTHER_LOG: &str = "the log on the servers was created again after it was read: open the mailbox again";
+const LOG_MISSING: &str = "the log no longer exists on the servers: open the mailbox again";
+const LOG_RECREATED: &str = "the log on the servers was created again after it was read: open the mailbox again";
 
 /// The oldest server version that reports its time with the state of a stream.
 const OLDEST_SERVER_VERSION: (u64, u64) = (2, 10);
@@ -34,23 +34,24 @@ const OLDEST_SERVER_VERSION: (u64, u64) = (2, 10);
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) client: Client,
-    pub(crate) keys: Keys,
-    pub(crate) clock: Clock,
+    pub(crate) names: ServerNames,
+    pub(crate) clock: LeaderClock,
     pub(crate) deadline: Duration,
     /// The number of lost connections.
-    lost: watch::Sender<u64>,
+    lost_connections: watch::Sender<u64>,
     /// The time at which the log was created, as the leader first reported it to this connection.
     log_created_at: OnceLock<String>,
 }
 
-/// The answer of a server.
+/// The part of every answer that says whether the server refused the request.
 #[derive(Deserialize)]
-struct Answer {
+struct ErrorField {
     error: Option<Refusal>,
 }
 
+/// The answer to a message that was written.
 #[derive(Deserialize)]
-struct Acknowledged {
+struct WriteAnswer {
     seq: u64,
 }
 
@@ -68,8 +69,9 @@ struct StreamState {
     last_seq: u64,
 }
 
+/// The answer to a request for a stored message.
 #[derive(Deserialize)]
-struct Stored {
+struct MessageAnswer {
     message: StoredMessage,
 }
 
@@ -94,22 +96,22 @@ pub(crate) enum WriteResult {
 
 impl Connection {
     pub(crate) async fn open(config: &NatsConfig) -> Result<Self> {
-        let lost = watch::Sender::new(0);
-        let client = config.connect(lost.clone()).await?;
+        let lost_connections = watch::Sender::new(0);
+        let client = config.connect(lost_connections.clone()).await?;
         let version = client.server_info().version;
-        if !is_supported(&version) {
+        if !is_supported_version(&version) {
             return Err(Error::new(Detail::Unsupported { operation: "a server older than nats-server 2.10" }));
         }
         let largest = u64::try_from(client.server_info().max_payload).unwrap_or_default();
         check_max_payload(largest)?;
-        let (keys, clock, log_created_at) = (Keys::new(&config.prefix), Clock::new(), OnceLock::new());
-        Ok(Self { client, keys, clock, deadline: config.deadline, lost, log_created_at })
+        let (names, clock, log_created_at) = (ServerNames::new(&config.prefix), LeaderClock::new(), OnceLock::new());
+        Ok(Self { client, names, clock, deadline: config.answer_timeout, lost_connections, log_created_at })
     }
 
     /// Returns the size in bytes of the largest record that fits into one message together with everything else in it.
-    pub(crate) fn largest_record(&self) -> u64 {
+    pub(crate) fn max_record_bytes(&self) -> u64 {
         let largest = self.client.server_info().max_payload;
-        u64::try_from(largest).unwrap_or_default().saturating_sub(OVERHEAD)
+        u64::try_from(largest).unwrap_or_default().saturating_sub(RESERVED_BYTES)
     }
 
     /// Waits for a connection. Without one the client would accept a message and send it at any later time.
@@ -124,31 +126,33 @@ impl Connection {
         Ok(())
     }
 
-    async fn request(&self, subject: String, request: Request, effect: Effect) -> Result<Bytes> {
+    async fn request(&self, subject: String, request: Request, request_kind: RequestKind) -> Result<Bytes> {
         self.wait_until_connected().await?;
-        let mut lost = self.lost.subscribe();
+        let mut lost_connections = self.lost_connections.subscribe();
         let answered = self.client.send_request(subject, request.timeout(Some(REQUEST_TIMEOUT.min(self.deadline))));
         tokio::select! {
             biased;
-            answered = answered => answered.map(|message| message.payload).map_err(|e| error::request_failed(e, effect)),
+            answered = answered => answered.map(|message| message.payload).map_err(|e| error::request_failed(e, request_kind)),
             // The answer would have come over the lost connection.
-            _ = lost.changed() => Err(error::connection_lost(effect)),
+            _ = lost_connections.changed() => Err(error::connection_lost(request_kind)),
         }
     }
 
     /// Sends a request to the API of JetStream. A request that only reads is repeated until the deadline.
-    pub(crate) async fn ask<T: DeserializeOwned>(
+    pub(crate) async fn call_api<T: DeserializeOwned>(
         &self,
-        what: &str,
-        with: &Value,
-        effect: Effect,
+        operation: &str,
+        parameters: &Value,
+        request_kind: RequestKind,
     ) -> Result<Result<T, Refusal>> {
-        let payload = if with.is_null() { Bytes::new() } else { Bytes::from(with.to_string()) };
+        let payload = if parameters.is_null() { Bytes::new() } else { Bytes::from(parameters.to_string()) };
         let begun = Instant::now();
         loop {
             let request = Request::new().payload(payload.clone());
-            match self.request(format!("$JS.API.{what}"), request, effect).await {
-                Err(error) if effect == Effect::None && error.is_retryable() && begun.elapsed() < self.deadline => {
+            match self.request(format!("$JS.API.{operation}"), request, request_kind).await {
+                Err(error)
+                    if request_kind == RequestKind::Read && error.is_retryable() && begun.elapsed() < self.deadline =>
+                {
                     sleep(RETRY_DELAY).await;
                 }
                 answer => return parse_answer(&answer?),
@@ -156,9 +160,11 @@ impl Connection {
         }
     }
 
-    /// Asks the leader for the end of a stream. The answer also contains the leader's time.
+    /// Asks the leader about a stream. Returns the sequence number of its last message, and the whole answer. The
+    /// answer also contains the leader's time, which sets the clock.
     pub(crate) async fn stream_info(&self, stream: &str) -> Result<Result<(u64, StreamInfo), Refusal>> {
-        let found = self.ask::<StreamInfo>(&format!("STREAM.INFO.{stream}"), &Value::Null, Effect::None).await?;
+        let found =
+            self.call_api::<StreamInfo>(&format!("STREAM.INFO.{stream}"), &Value::Null, RequestKind::Read).await?;
         Ok(found.map(|info| {
             if let Some(time) = parse_server_time(&info.ts) {
                 self.clock.set_leader_time(time);
@@ -171,17 +177,17 @@ impl Connection {
     ///
     /// A missing log, or another log than before, is `Corrupt` (NA-7).
     pub(crate) async fn last_sequence(&self) -> Result<u64> {
-        let (log, begun) = (self.keys.log_stream(), Instant::now());
+        let (log, begun) = (self.names.log_stream(), Instant::now());
         loop {
             let failed = match self.stream_info(&log).await {
                 Ok(Ok((last, info))) if *self.log_created_at.get_or_init(|| info.created.clone()) == info.created => {
                     return Ok(last);
                 }
-                Ok(Ok(_)) => return Err(Error::corrupt(OTHER_LOG)),
+                Ok(Ok(_)) => return Err(Error::corrupt(LOG_RECREATED)),
                 Ok(Err(refusal)) if refusal.is_stream_not_found() && self.log_created_at.get().is_some() => {
                     // In a cluster, a new leader may not know the log yet.
                     if self.client.server_info().cluster.is_none() || begun.elapsed() > self.deadline {
-                        return Err(Error::corrupt(NO_LOG).with_source(refusal));
+                        return Err(Error::corrupt(LOG_MISSING).with_source(refusal));
                     }
                     Error::from(refusal)
                 }
@@ -195,13 +201,13 @@ impl Connection {
         }
     }
 
-    /// Writes a message if `last` is still the last message on its subject. `last` is 0 if there is none.
+    /// Writes a message if the message with the number `last` is still the last one on its subject. `last` is 0 if
+    /// there is none.
     pub(crate) async fn write_if_last(&self, subject: String, last: u64, text: String) -> Result<WriteResult> {
         self.write_with(subject, headers_expecting(last), text).await
     }
 
-    /// Writes a message as `write_if_last` does, with the time until which it must be in the stream. A message that is
-    /// stored later has no effect.
+    /// Writes a message as `write_if_last` does. If the message is stored after the time `until`, it has no effect.
     pub(crate) async fn write_in_time(
         &self,
         subject: String,
@@ -216,8 +222,8 @@ impl Connection {
 
     async fn write_with(&self, subject: String, headers: HeaderMap, text: String) -> Result<WriteResult> {
         let request = Request::new().headers(headers).payload(text.into());
-        let answer = self.request(subject, request, Effect::Perhaps).await?;
-        match parse_answer::<Acknowledged>(&answer)? {
+        let answer = self.request(subject, request, RequestKind::Change).await?;
+        match parse_answer::<WriteAnswer>(&answer)? {
             Ok(acknowledged) => Ok(WriteResult::Accepted(acknowledged.seq)),
             Err(refusal) if refusal.is_conflict() => Ok(WriteResult::Conflict),
             Err(refusal) if refusal.is_busy() => {
@@ -228,24 +234,25 @@ impl Connection {
         }
     }
 
-    /// Writes a message unconditionally.
+    /// Writes a message unconditionally. Returns its sequence number.
     pub(crate) async fn write(&self, subject: String, text: String) -> Result<u64> {
-        let answer = self.request(subject, Request::new().payload(text.into()), Effect::Perhaps).await?;
-        Ok(parse_answer::<Acknowledged>(&answer)??.seq)
+        let answer = self.request(subject, Request::new().payload(text.into()), RequestKind::Change).await?;
+        Ok(parse_answer::<WriteAnswer>(&answer)??.seq)
     }
 
     /// Returns the message of a stream with this sequence number, or `None` if it no longer exists.
     pub(crate) async fn load(&self, stream: &str, sequence: u64) -> Result<Option<String>> {
-        self.get(stream, &json!({ "seq": sequence })).await.map(|found| found.map(|(_, text)| text))
+        self.get_message(stream, &json!({ "seq": sequence })).await.map(|found| found.map(|(_, text)| text))
     }
 
-    /// Returns the last message on a subject with its sequence number.
+    /// Returns the last message on a subject, and its sequence number. Returns `None` if there is no message.
     pub(crate) async fn load_last(&self, stream: &str, subject: &str) -> Result<Option<(u64, String)>> {
-        self.get(stream, &json!({ "last_by_subj": subject })).await
+        self.get_message(stream, &json!({ "last_by_subj": subject })).await
     }
 
-    async fn get(&self, stream: &str, with: &Value) -> Result<Option<(u64, String)>> {
-        let found = self.ask::<Stored>(&format!("STREAM.MSG.GET.{stream}"), with, Effect::None).await?;
+    async fn get_message(&self, stream: &str, parameters: &Value) -> Result<Option<(u64, String)>> {
+        let found =
+            self.call_api::<MessageAnswer>(&format!("STREAM.MSG.GET.{stream}"), parameters, RequestKind::Read).await?;
         let message = match found {
             Ok(stored) => stored.message,
             Err(refusal) if refusal.is_not_found() => return Ok(None),
@@ -259,8 +266,8 @@ impl Connection {
 
     /// Removes a message. A missing message counts as removed.
     pub(crate) async fn remove(&self, stream: &str, sequence: u64) -> Result<()> {
-        let with = json!({ "seq": sequence, "no_erase": true });
-        match self.ask::<Value>(&format!("STREAM.MSG.DELETE.{stream}"), &with, Effect::Perhaps).await? {
+        let parameters = json!({ "seq": sequence, "no_erase": true });
+        match self.call_api::<Value>(&format!("STREAM.MSG.DELETE.{stream}"), &parameters, RequestKind::Change).await? {
             Err(refusal) if !refusal.is_not_found() => Err(refusal.into()),
             _ => Ok(()),
         }
@@ -268,8 +275,8 @@ impl Connection {
 
     /// Removes all messages on matching subjects.
     pub(crate) async fn purge(&self, stream: &str, subjects: &str) -> Result<()> {
-        let with = json!({ "filter": subjects });
-        self.ask::<Value>(&format!("STREAM.PURGE.{stream}"), &with, Effect::Perhaps).await??;
+        let parameters = json!({ "filter": subjects });
+        self.call_api::<Value>(&format!("STREAM.PURGE.{stream}"), &parameters, RequestKind::Change).await??;
         Ok(())
     }
 }
@@ -280,7 +287,7 @@ pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Refuses a server whose messages are too small for a record of useful size and the other content of a message.
 fn check_max_payload(bytes: u64) -> Result<()> {
-    let least = OVERHEAD + LEAST_RECORD;
+    let least = RESERVED_BYTES + MIN_RECORD_BYTES;
     if bytes >= least {
         return Ok(());
     }
@@ -291,9 +298,9 @@ fn check_max_payload(bytes: u64) -> Result<()> {
 
 /// The number of bytes of a message that are reserved for content other than a payload or result: the record of a
 /// thread, and the ids, keys, texts and attempts of a dispatch.
-const OVERHEAD: u64 = 128 << 10;
-/// The limit of the size of a record, in bytes, must not be below this value.
-const LEAST_RECORD: u64 = 64 << 10;
+const RESERVED_BYTES: u64 = 128 << 10;
+/// The smallest accepted limit for the size of a record, in bytes.
+const MIN_RECORD_BYTES: u64 = 64 << 10;
 
 /// The header with the time until which a message must be in the stream, in milliseconds since 1970.
 pub(crate) const DEADLINE_HEADER: &str = "Agentstore-Until";
@@ -308,13 +315,13 @@ fn headers_expecting(last: u64) -> HeaderMap {
 fn parse_answer<T: DeserializeOwned>(answer: &[u8]) -> Result<Result<T, Refusal>> {
     let unreadable =
         |e: serde_json::Error| Error::server_unavailable("the answer of the server cannot be read").with_source(e);
-    if let Some(refusal) = serde_json::from_slice::<Answer>(answer).map_err(unreadable)?.error {
+    if let Some(refusal) = serde_json::from_slice::<ErrorField>(answer).map_err(unreadable)?.error {
         return Ok(Err(refusal));
     }
     serde_json::from_slice(answer).map(Ok).map_err(unreadable)
 }
 
-fn is_supported(version: &str) -> bool {
+fn is_supported_version(version: &str) -> bool {
     let mut parts = version.split('.').map(str::parse::<u64>);
     let (Some(Ok(major)), Some(Ok(minor))) = (parts.next(), parts.next()) else { return false };
     (major, minor) >= OLDEST_SERVER_VERSION

@@ -33,9 +33,9 @@ use super::decide_by_thread;
 use crate::{
     codec::IdReservation,
     connection::WriteResult,
-    decide::{Prepare, create_tenant, write_empty_message},
-    key::Key,
+    decide::{Preparation, create_tenant, write_empty_message},
     log::Log,
+    server_names::LogSubject,
     tenant::Tenant,
     view::{MailboxDraft, TenantState},
 };
@@ -60,23 +60,30 @@ fn next_step(tenant_state: &TenantState, id: &DispatchId, thread: &ThreadId) -> 
         // The rule decides whether it is the same dispatch.
         return ReservationStep::Nothing;
     }
-    let Some((record, at)) = tenant_state.ids.get(id) else {
-        return ReservationStep::Reserve(IdReservation { thread: thread.clone(), from: None }, 0);
+    let Some((record, sequence)) = tenant_state.reservations.get(id) else {
+        return ReservationStep::Reserve(IdReservation { thread: thread.clone(), previous_thread: None }, 0);
     };
-    let from = record.from.as_ref().filter(|from| tenant_state.mailbox.last_message(from) < *at);
+    let previous_thread = record
+        .previous_thread
+        .as_ref()
+        .filter(|previous_thread| tenant_state.mailbox.last_message(previous_thread) < *sequence);
     if record.thread == *thread && !record.is_being_freed() {
-        return match from {
-            Some(from) => ReservationStep::WriteEmptyMessage(from.clone(), tenant_state.mailbox.last_message(from)),
+        return match previous_thread {
+            Some(previous_thread) => ReservationStep::WriteEmptyMessage(
+                previous_thread.clone(),
+                tenant_state.mailbox.last_message(previous_thread),
+            ),
             None => ReservationStep::Nothing,
         };
     }
-    match from {
-        Some(from) if !record.is_being_freed() => {
-            ReservationStep::WriteEmptyMessage(from.clone(), tenant_state.mailbox.last_message(from))
-        }
+    match previous_thread {
+        Some(previous_thread) if !record.is_being_freed() => ReservationStep::WriteEmptyMessage(
+            previous_thread.clone(),
+            tenant_state.mailbox.last_message(previous_thread),
+        ),
         _ => {
-            let from = Some(record.thread.clone()).filter(|from| from != thread);
-            ReservationStep::Reserve(IdReservation { thread: thread.clone(), from }, *at)
+            let previous_thread = Some(record.thread.clone()).filter(|previous_thread| previous_thread != thread);
+            ReservationStep::Reserve(IdReservation { thread: thread.clone(), previous_thread }, *sequence)
         }
     }
 }
@@ -84,7 +91,7 @@ fn next_step(tenant_state: &TenantState, id: &DispatchId, thread: &ThreadId) -> 
 /// The preparation of enqueues: reserves the ids that callers chose.
 pub(super) struct ReserveIds;
 
-impl Prepare<NewDispatch> for ReserveIds {
+impl Preparation<NewDispatch> for ReserveIds {
     fn before_attempt<'a>(&'a self, tenant: &'a Tenant, items: &'a [NewDispatch]) -> BoxFuture<'a, Result<()>> {
         reserve_ids(tenant, items).boxed()
     }
@@ -96,18 +103,19 @@ impl Prepare<NewDispatch> for ReserveIds {
     }
 }
 
-/// Whether the dispatch may be accepted. For one that will be refused, no id is reserved.
+/// Whether the dispatch may be accepted. No id is reserved for a dispatch that is certain to be refused.
 fn is_acceptable(tenant: &Tenant, new: &NewDispatch) -> bool {
     let largest = tenant.common.config.limits.record_bytes;
     new.max_attempts > 0 && new.payload.as_ref().is_none_or(|payload| length(payload.as_str().len()) <= largest)
 }
 
 pub(super) async fn enqueue(tenant: &Tenant, dispatches: &[NewDispatch]) -> Result<Vec<Result<Enqueued>>> {
-    let rule =
-        |view: &MailboxDraft<'_>, new: &NewDispatch, setting: DecisionContext<'_>| mailbox::enqueue(view, new, setting);
+    let rule = |view: &MailboxDraft<'_>, new: &NewDispatch, decision_context: DecisionContext<'_>| {
+        mailbox::enqueue(view, new, decision_context)
+    };
     let thread = |new: &NewDispatch| Some(new.thread.clone());
-    let mut given: HashSet<&DispatchId> = HashSet::new();
-    let has_duplicates = dispatches.iter().filter_map(|new| new.id.as_ref()).any(|id| !given.insert(id));
+    let mut chosen_ids: HashSet<&DispatchId> = HashSet::new();
+    let has_duplicates = dispatches.iter().filter_map(|new| new.id.as_ref()).any(|id| !chosen_ids.insert(id));
     if !has_duplicates {
         return Ok(decide_by_thread(tenant, dispatches, (thread, &ReserveIds), rule).await);
     }
@@ -128,14 +136,14 @@ async fn reserve_ids(tenant: &Tenant, dispatches: &[NewDispatch]) -> Result<()> 
         if wanted.is_empty() {
             return Ok(());
         }
-        let Some((incarnation, steps)) = steps(tenant, &wanted)? else {
+        let Some((incarnation, steps)) = needed_steps(tenant, &wanted)? else {
             create_tenant(tenant).await?;
             continue;
         };
         if steps.is_empty() {
             return Ok(());
         }
-        if begun.elapsed() > tenant.common.config.deadline {
+        if begun.elapsed() > tenant.common.config.answer_timeout {
             return Err(Error::unavailable("other callers kept using the same ids"));
         }
         let execute = |(id, next_step)| execute(tenant.log(), (&tenant.name, incarnation), id, next_step);
@@ -149,9 +157,12 @@ async fn reserve_ids(tenant: &Tenant, dispatches: &[NewDispatch]) -> Result<()> 
     }
 }
 
+/// The steps that are needed, each with its id.
 type Steps = Vec<(DispatchId, ReservationStep)>;
 
-fn steps(tenant: &Tenant, wanted: &[(DispatchId, ThreadId)]) -> Result<Option<(u64, Steps)>> {
+/// Returns the incarnation of the tenant and the next step of each id that needs one. Returns `None` if the tenant does
+/// not exist.
+fn needed_steps(tenant: &Tenant, wanted: &[(DispatchId, ThreadId)]) -> Result<Option<(u64, Steps)>> {
     let view = tenant.log().view();
     let Some(tenant_state) = tenant.tenant_state(&view)? else { return Ok(None) };
     let steps = wanted.iter().map(|(id, thread)| (id.clone(), next_step(tenant_state, id, thread)));
@@ -171,18 +182,18 @@ async fn execute(
     match next_step {
         ReservationStep::Nothing => Ok(()),
         ReservationStep::WriteEmptyMessage(thread, last) => {
-            write_empty_message(log, &Key::Thread(tenant.clone(), incarnation, thread), last).await.map(drop)
+            write_empty_message(log, &LogSubject::Thread(tenant.clone(), incarnation, thread), last).await.map(drop)
         }
         ReservationStep::Reserve(record, last) => {
-            let key = Key::Id(tenant.clone(), incarnation, id.clone());
-            let written = log.write(&key, last, record.encode()).await?;
-            let (connection, keys) = (&log.connection, &log.connection.keys);
+            let log_subject = LogSubject::ReservedId(tenant.clone(), incarnation, id.clone());
+            let written = log.write(&log_subject, last, record.encode()).await?;
+            let (connection, names) = (&log.connection, &log.connection.names);
             if last > 0
                 && matches!(written, WriteResult::Conflict)
-                && connection.load_last(&keys.log_stream(), &keys.subject(&key)).await?.is_none()
+                && connection.load_last(&names.log_stream(), &names.subject_text(&log_subject)).await?.is_none()
                 && let Some(tenant_state) = log.view_mut().tenant_state_mut(tenant, incarnation)
             {
-                // The message was removed because the id was freed, which the log does not show.
+                // The message was removed because the id was freed. The log does not show removals.
                 tenant_state.forget_id(&id, last);
             }
             Ok(())
@@ -197,42 +208,47 @@ pub(crate) async fn free_ids(
     incarnation: u64,
     ids: &[DispatchId],
 ) -> Result<()> {
-    let of = (tenant, incarnation);
+    let tenant_and_incarnation = (tenant, incarnation);
     log.catch_up().await?;
     let freeing_step = |tenant_state: &TenantState, id: &DispatchId| {
-        let (record, at) = tenant_state.ids.get(id).filter(|_| tenant_state.mailbox.map.get(id).is_none())?;
-        let from = Some(record.thread.clone());
-        let is_takeover_complete =
-            record.from.as_ref().is_none_or(|from| tenant_state.mailbox.last_message(from) > *at);
-        let free = IdReservation { thread: record.thread.clone(), from };
-        (is_takeover_complete && !record.is_being_freed()).then_some(ReservationStep::Reserve(free, *at))
+        let (record, sequence) =
+            tenant_state.reservations.get(id).filter(|_| tenant_state.mailbox.map.get(id).is_none())?;
+        let previous_thread = Some(record.thread.clone());
+        let is_takeover_complete = record
+            .previous_thread
+            .as_ref()
+            .is_none_or(|previous_thread| tenant_state.mailbox.last_message(previous_thread) > *sequence);
+        let free = IdReservation { thread: record.thread.clone(), previous_thread };
+        (is_takeover_complete && !record.is_being_freed()).then_some(ReservationStep::Reserve(free, *sequence))
     };
-    execute_each(log, of, ids, freeing_step).await?;
+    execute_each(log, tenant_and_incarnation, ids, freeing_step).await?;
     log.catch_up().await?;
     let chosen_threads = std::sync::Mutex::new(BTreeSet::new());
     let empty_message_step = |tenant_state: &TenantState, id: &DispatchId| {
-        let (record, at) = tenant_state.ids.get(id).filter(|(record, _)| record.is_being_freed())?;
+        let (record, sequence) = tenant_state.reservations.get(id).filter(|(record, _)| record.is_being_freed())?;
         let last = tenant_state.mailbox.last_message(&record.thread);
         let mut chosen_threads = chosen_threads.lock().ok()?;
-        (last < *at && chosen_threads.insert(record.thread.clone()))
+        (last < *sequence && chosen_threads.insert(record.thread.clone()))
             .then(|| ReservationStep::WriteEmptyMessage(record.thread.clone(), last))
     };
-    execute_each(log, of, ids, empty_message_step).await?;
+    execute_each(log, tenant_and_incarnation, ids, empty_message_step).await?;
     log.catch_up().await?;
     let unused: Vec<(DispatchId, u64)> = {
         let view = log.view();
         let Some(tenant_state) = view.tenant_state(tenant, incarnation) else { return Ok(()) };
         let unused = ids.iter().filter_map(|id| {
-            let (record, at) = tenant_state.ids.get(id).filter(|_| tenant_state.mailbox.map.get(id).is_none())?;
-            let has_later_message = record.is_being_freed() && tenant_state.mailbox.last_message(&record.thread) > *at;
-            has_later_message.then(|| (id.clone(), *at))
+            let (record, sequence) =
+                tenant_state.reservations.get(id).filter(|_| tenant_state.mailbox.map.get(id).is_none())?;
+            let has_later_message =
+                record.is_being_freed() && tenant_state.mailbox.last_message(&record.thread) > *sequence;
+            has_later_message.then(|| (id.clone(), *sequence))
         });
         unused.collect()
     };
-    let remove = |(id, at): (DispatchId, u64)| async move {
-        log.connection.remove(&log.connection.keys.log_stream(), at).await?;
+    let remove = |(id, sequence): (DispatchId, u64)| async move {
+        log.connection.remove(&log.connection.names.log_stream(), sequence).await?;
         if let Some(tenant_state) = log.view_mut().tenant_state_mut(tenant, incarnation) {
-            tenant_state.forget_id(&id, at);
+            tenant_state.forget_id(&id, sequence);
         }
         Ok(())
     };
@@ -242,16 +258,19 @@ pub(crate) async fn free_ids(
 /// Executes a step for each id that needs one.
 async fn execute_each(
     log: &Log,
-    of: (&TenantId, u64),
+    tenant_and_incarnation: (&TenantId, u64),
     ids: &[DispatchId],
     next_step: impl Fn(&TenantState, &DispatchId) -> Option<ReservationStep> + Send,
 ) -> Result<()> {
     let steps: Steps = {
         let view = log.view();
-        let Some(tenant_state) = view.tenant_state(of.0, of.1) else { return Ok(()) };
+        let Some(tenant_state) = view.tenant_state(tenant_and_incarnation.0, tenant_and_incarnation.1) else {
+            return Ok(());
+        };
         ids.iter().filter_map(|id| Some((id.clone(), next_step(tenant_state, id)?))).collect()
     };
-    let executed =
-        stream::iter(steps).map(|(id, next_step)| execute(log, of, id, next_step)).buffer_unordered(MAX_CONCURRENCY);
+    let executed = stream::iter(steps)
+        .map(|(id, next_step)| execute(log, tenant_and_incarnation, id, next_step))
+        .buffer_unordered(MAX_CONCURRENCY);
     executed.collect::<Vec<_>>().await.into_iter().collect()
 }

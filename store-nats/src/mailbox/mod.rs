@@ -16,26 +16,26 @@ use futures_util::{StreamExt, stream};
 use store_core::{
     ClaimRef, ClaimRequest, Claims, Dispatch, DispatchClaim, DispatchId, DispatchQuery, DispatchStatus, Enqueued,
     Error, ErrorKind, InstanceId, Interrupt, Interrupted, MailboxConsumer, MailboxMaintenance, MailboxProducer,
-    MailboxReader, Missed, NewDispatch, Purge, Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled, Settlement,
-    ThreadId, Unreadable,
+    MailboxReader, NewDispatch, NotClaimedReason, Purge, Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled,
+    Settlement, ThreadId, UnreadableThread,
     commit::DecisionContext,
     length,
-    mailbox::{self, MailboxChange, SingleClaim},
+    mailbox::{self, MailboxDecision, SingleClaim},
 };
 
 use crate::{
-    decide::{Answer, Call, Cancelled, CatchUp, Prepare},
+    decide::{Answer, Cancelled, CatchUpOnly, DecisionCall, Preparation},
     store::OpenTenant,
     tenant::Tenant,
     view::MailboxDraft,
 };
 
 /// The largest number of expired leases that one claim ends. The next claim ends the remaining ones.
-const MAX_EXPIRED: usize = 1_000;
+const MAX_EXPIRED_LEASES: usize = 1_000;
 /// The largest number of threads about which one call makes decisions at the same time.
 const MAX_CONCURRENCY: usize = 16;
 /// The largest number of rounds of a claim. A further round is needed if other callers change the ready threads first.
-const MAX_ROUNDS: u32 = 50;
+const MAX_CLAIM_ROUNDS: u32 = 50;
 
 /// The mailbox of a tenant.
 #[derive(Debug, Clone)]
@@ -52,7 +52,7 @@ impl NatsMailbox {
     async fn decide_one<T: Answer + 'static>(
         &self,
         id: &DispatchId,
-        rule: impl Fn(&MailboxDraft<'_>, &DispatchId, DecisionContext<'_>) -> Result<MailboxChange<T>>
+        rule: impl Fn(&MailboxDraft<'_>, &DispatchId, DecisionContext<'_>) -> Result<MailboxDecision<T>>
         + Send
         + Sync
         + 'static,
@@ -71,13 +71,13 @@ impl NatsMailbox {
 async fn decide_by_thread<I: Clone + Send + Sync, T: Answer>(
     tenant: &Tenant,
     items: &[I],
-    (thread, prepare): (impl Fn(&I) -> Option<ThreadId> + Send, &impl Prepare<I>),
-    rule: impl Fn(&MailboxDraft<'_>, &I, DecisionContext<'_>) -> Result<MailboxChange<T>> + Send + Sync,
+    (thread_of, preparation): (impl Fn(&I) -> Option<ThreadId> + Send, &impl Preparation<I>),
+    rule: impl Fn(&MailboxDraft<'_>, &I, DecisionContext<'_>) -> Result<MailboxDecision<T>> + Send + Sync,
 ) -> Vec<Result<T>> {
     let mut groups: Vec<(Option<ThreadId>, Vec<usize>)> = Vec::new();
     let mut group_indexes: HashMap<Option<ThreadId>, usize> = HashMap::new();
     for (at, item) in items.iter().enumerate() {
-        let thread = thread(item);
+        let thread = thread_of(item);
         let group_index = *group_indexes.entry(thread.clone()).or_insert_with(|| {
             groups.push((thread, Vec::new()));
             groups.len() - 1
@@ -86,8 +86,8 @@ async fn decide_by_thread<I: Clone + Send + Sync, T: Answer>(
     }
     let rule = &rule;
     let decide = |(thread, members): (Option<ThreadId>, Vec<usize>)| async move {
-        let own: Vec<I> = members.iter().filter_map(|at| items.get(*at).cloned()).collect();
-        let call = Call { tenant, thread: thread.as_ref(), items: &own, rule, prepare };
+        let group_items: Vec<I> = members.iter().filter_map(|at| items.get(*at).cloned()).collect();
+        let call = DecisionCall { tenant, thread: thread.as_ref(), items: &group_items, rule, preparation };
         let answers = call.decide().await;
         members.into_iter().zip(answers).collect::<Vec<_>>()
     };
@@ -101,20 +101,20 @@ async fn decide_by_thread<I: Clone + Send + Sync, T: Answer>(
 async fn decide_by_dispatch<I: Clone + Send + Sync, T: Answer>(
     tenant: &Tenant,
     items: &[I],
-    id: impl Fn(&I) -> DispatchId + Send + Sync,
-    rule: impl Fn(&MailboxDraft<'_>, &I, DecisionContext<'_>) -> Result<MailboxChange<T>> + Send + Sync,
+    id_of: impl Fn(&I) -> DispatchId + Send + Sync,
+    rule: impl Fn(&MailboxDraft<'_>, &I, DecisionContext<'_>) -> Result<MailboxDecision<T>> + Send + Sync,
 ) -> Result<Vec<Result<T>>> {
     tenant.log().catch_up().await?;
     let threads: HashMap<DispatchId, ThreadId> = {
         let view = tenant.log().view();
         let tenant_state = tenant.tenant_state(&view)?;
-        let rows = items.iter().map(&id).filter_map(|id| {
+        let rows = items.iter().map(&id_of).filter_map(|id| {
             let thread = tenant_state?.mailbox.map.get(&id)?.body.thread.clone();
             Some((id, thread))
         });
         rows.collect()
     };
-    Ok(decide_by_thread(tenant, items, (|item: &I| threads.get(&id(item)).cloned(), &CatchUp), rule).await)
+    Ok(decide_by_thread(tenant, items, (|item: &I| threads.get(&id_of(item)).cloned(), &CatchUpOnly), rule).await)
 }
 
 async fn settle(tenant: &Tenant, settlements: &[(ClaimRef, Settlement)]) -> Result<Vec<Result<Settled>>> {
@@ -122,7 +122,7 @@ async fn settle(tenant: &Tenant, settlements: &[(ClaimRef, Settlement)]) -> Resu
         tenant,
         settlements,
         |(claim, _)| claim.dispatch.clone(),
-        |view, (claim, settlement), setting| mailbox::settle(view, claim, settlement, setting),
+        |view, (claim, settlement), decision_context| mailbox::settle(view, claim, settlement, decision_context),
     )
     .await
 }
@@ -130,29 +130,30 @@ async fn settle(tenant: &Tenant, settlements: &[(ClaimRef, Settlement)]) -> Resu
 #[async_trait]
 impl MailboxProducer for NatsMailbox {
     async fn enqueue(&self, dispatches: Vec<NewDispatch>) -> Result<Vec<Result<Enqueued>>> {
-        mailbox::check_requests(dispatches.len(), &self.tenant.common.config.limits)?;
+        mailbox::check_item_count(dispatches.len(), &self.tenant.common.config.limits)?;
         self.tenant.write(None, |tenant| async move { ids::enqueue(&tenant, &dispatches).await }).await
     }
 
     async fn cancel(&self, id: &DispatchId) -> Result<Dispatch> {
-        let rule = |view: &MailboxDraft<'_>, id: &DispatchId, setting: DecisionContext<'_>| {
-            mailbox::cancel(view, id, setting).map(|change| change.map(Cancelled))
+        let rule = |view: &MailboxDraft<'_>, id: &DispatchId, decision_context: DecisionContext<'_>| {
+            mailbox::cancel(view, id, decision_context).map(|change| change.map(Cancelled))
         };
         self.decide_one(id, rule).await.map(|Cancelled(dispatch)| dispatch)
     }
 
     async fn interrupt(&self, request: Interrupt) -> Result<Interrupted> {
-        let about = Some(request.thread.clone());
+        let call_scope = Some(request.thread.clone());
         let call = |tenant: Arc<Tenant>| async move {
             let items = [request];
-            let rule = |view: &MailboxDraft<'_>, request: &Interrupt, setting: DecisionContext<'_>| {
-                mailbox::interrupt(view, request, setting)
+            let rule = |view: &MailboxDraft<'_>, request: &Interrupt, decision_context: DecisionContext<'_>| {
+                mailbox::interrupt(view, request, decision_context)
             };
             let thread = items.first().map(|request| &request.thread);
-            let answers = Call { tenant: &tenant, thread, items: &items, rule, prepare: &CatchUp }.decide().await;
+            let answers =
+                DecisionCall { tenant: &tenant, thread, items: &items, rule, preparation: &CatchUpOnly }.decide().await;
             answers.into_iter().next().unwrap_or_else(|| Err(Error::closed()))
         };
-        self.tenant.write(about, call).await
+        self.tenant.write(call_scope, call).await
     }
 }
 
@@ -162,9 +163,9 @@ impl MailboxConsumer for NatsMailbox {
         SingleClaim::of(&request)?;
         let call = |tenant: Arc<Tenant>| async move { claim(&tenant, &request).await };
         let release = |tenant: Arc<Tenant>, claims: Claims| async move {
-            let ends: Vec<_> = claims.claimed.iter().map(|held| (held.claim(), Settlement::Release)).collect();
-            if !ends.is_empty() {
-                let _given = settle(&tenant, &ends).await;
+            let releases: Vec<_> = claims.claimed.iter().map(|held| (held.claim(), Settlement::Release)).collect();
+            if !releases.is_empty() {
+                let _given = settle(&tenant, &releases).await;
             }
         };
         self.tenant.claim(call, release).await
@@ -172,16 +173,22 @@ impl MailboxConsumer for NatsMailbox {
 
     async fn extend(&self, claim: &ClaimRef, by: Duration) -> Result<DispatchClaim> {
         let held = claim.clone();
-        self.decide_one(&claim.dispatch, move |view, _, setting| mailbox::extend(view, &held, by, setting)).await
+        self.decide_one(&claim.dispatch, move |view, _, decision_context| {
+            mailbox::extend(view, &held, by, decision_context)
+        })
+        .await
     }
 
     async fn start(&self, claim: &ClaimRef, instance: InstanceId) -> Result<DispatchClaim> {
         let held = claim.clone();
-        self.decide_one(&claim.dispatch, move |view, _, setting| mailbox::start(view, &held, &instance, setting)).await
+        self.decide_one(&claim.dispatch, move |view, _, decision_context| {
+            mailbox::start(view, &held, &instance, decision_context)
+        })
+        .await
     }
 
     async fn settle(&self, settlements: Vec<(ClaimRef, Settlement)>) -> Result<Vec<Result<Settled>>> {
-        mailbox::check_requests(settlements.len(), &self.tenant.common.config.limits)?;
+        mailbox::check_item_count(settlements.len(), &self.tenant.common.config.limits)?;
         self.tenant.write(None, |tenant| async move { settle(&tenant, &settlements).await }).await
     }
 }
@@ -193,17 +200,17 @@ async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
             tenant.log().catch_up().await?;
             let view = tenant.log().view();
             let thread = tenant.tenant_state(&view)?.and_then(|tenant_state| tenant_state.mailbox.map.get(id));
-            let Some(stored) = thread else { return Ok(Claims::none(Some(Missed::Unknown))) };
+            let Some(stored) = thread else { return Ok(Claims::none(Some(NotClaimedReason::Unknown))) };
             Some(stored.body.thread.clone())
         }
         (None, None) => None,
     };
     let Some(thread) = named else { return claim_any(tenant, request).await };
-    let rule = |view: &MailboxDraft<'_>, request: &ClaimRequest, setting: DecisionContext<'_>| {
-        mailbox::claim(view, &thread, SingleClaim::of(request)?, setting)
+    let rule = |view: &MailboxDraft<'_>, request: &ClaimRequest, decision_context: DecisionContext<'_>| {
+        mailbox::claim(view, &thread, SingleClaim::of(request)?, decision_context)
     };
     let items = std::slice::from_ref(request);
-    let answers = Call { tenant, thread: Some(&thread), items, rule, prepare: &CatchUp }.decide().await;
+    let answers = DecisionCall { tenant, thread: Some(&thread), items, rule, preparation: &CatchUpOnly }.decide().await;
     answers.into_iter().next().unwrap_or_else(|| Err(Error::closed()))
 }
 
@@ -211,11 +218,11 @@ async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
 async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
     let mut claims = Claims::default();
     tenant.log().catch_up().await?;
-    if !lapse(tenant, MAX_EXPIRED).await?.is_empty() {
+    if !end_expired_leases(tenant, MAX_EXPIRED_LEASES).await?.is_empty() {
         tenant.log().catch_up().await?;
     }
     let (mut tried, mut left_out) = (HashSet::new(), HashSet::new());
-    for _ in 0..MAX_ROUNDS {
+    for _ in 0..MAX_CLAIM_ROUNDS {
         let wanted = request.limit as usize - claims.claimed.len();
         let ready = ready_threads(tenant, wanted, |thread| !tried.contains(thread) && !left_out.contains(thread))?;
         if ready.is_empty() && (tried.is_empty() || !claims.claimed.is_empty()) {
@@ -228,12 +235,12 @@ async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
             continue;
         }
         let mut failed = None;
-        for (thread, found) in claim_each(tenant, request, ready).await {
+        for (thread, found) in claim_from_each(tenant, request, ready).await {
             match found {
                 Ok(found) => claims.claimed.extend(found.unwrap_or_default().claimed),
                 // The payload, or another visible part of the dispatch, is lost (MB-55).
                 Err(error) if error.kind() == ErrorKind::Corrupt => {
-                    claims.unreadable.push(Unreadable::new(thread.clone(), error));
+                    claims.unreadable.push(UnreadableThread::new(thread.clone(), error));
                     left_out.insert(thread);
                     continue;
                 }
@@ -258,7 +265,7 @@ async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
     Ok(claims)
 }
 
-/// Returns the first ready threads that are wanted.
+/// Returns the first `wanted` ready threads for which `is_wanted` returns true.
 fn ready_threads(tenant: &Tenant, wanted: usize, is_wanted: impl Fn(&ThreadId) -> bool) -> Result<Vec<ThreadId>> {
     let now = tenant.log().now()?;
     let Some(incarnation) =
@@ -269,13 +276,13 @@ fn ready_threads(tenant: &Tenant, wanted: usize, is_wanted: impl Fn(&ThreadId) -
     let mut view = tenant.log().view_mut();
     let Some(tenant_state) = view.tenant_state_mut(&tenant.name, incarnation) else { return Err(Error::closed()) };
     tenant_state.mailbox.map.promote_due(now);
-    let threads = tenant_state.mailbox.map.free(None).map(|(_, _, thread)| thread);
+    let threads = tenant_state.mailbox.map.ready_threads(None).map(|(_, _, thread)| thread);
     Ok(threads.filter(|thread| is_wanted(thread)).take(wanted).cloned().collect())
 }
 
 /// Claims from each of these threads. The results are in the order of the threads. The result is `None` for a thread
 /// that another caller is changing.
-async fn claim_each(
+async fn claim_from_each(
     tenant: &Tenant,
     request: &ClaimRequest,
     threads: Vec<ThreadId>,
@@ -283,33 +290,37 @@ async fn claim_each(
     let one = |thread: ThreadId| async move {
         let lock = tenant.decision_lock(&thread);
         let Ok(_alone) = lock.try_lock() else { return (thread, Ok(None)) };
-        let rule = |view: &MailboxDraft<'_>, request: &ClaimRequest, setting: DecisionContext<'_>| {
-            mailbox::claim(view, &thread, SingleClaim::of(request)?, setting)
+        let rule = |view: &MailboxDraft<'_>, request: &ClaimRequest, decision_context: DecisionContext<'_>| {
+            mailbox::claim(view, &thread, SingleClaim::of(request)?, decision_context)
         };
         let items = std::slice::from_ref(request);
-        let found = Call { tenant, thread: Some(&thread), items, rule, prepare: &CatchUp }.decide_once().await;
+        let found =
+            DecisionCall { tenant, thread: Some(&thread), items, rule, preparation: &CatchUpOnly }.decide_once().await;
         (thread, found)
     };
     stream::iter(threads).map(one).buffered(MAX_CONCURRENCY).collect().await
 }
 
-/// Ends expired leases. A lease that another caller ends at the same time is left to that caller.
-async fn lapse(tenant: &Tenant, most: usize) -> Result<Reclaimed> {
+/// Ends expired leases. If another caller ends a lease at the same time, the result of this call does not contain it.
+async fn end_expired_leases(tenant: &Tenant, limit: usize) -> Result<Reclaimed> {
     let now = tenant.log().now()?;
-    let lapsed = {
+    let expired_threads = {
         let view = tenant.log().view();
-        tenant.tenant_state(&view)?.map(|tenant_state| tenant_state.mailbox.map.lapsed(now, most)).unwrap_or_default()
+        tenant
+            .tenant_state(&view)?
+            .map(|tenant_state| tenant_state.mailbox.map.threads_with_expired_lease(now, limit))
+            .unwrap_or_default()
     };
     let one = |thread: ThreadId| async move {
         let lock = tenant.decision_lock(&thread);
         let _alone = lock.lock().await;
-        let rule = |view: &MailboxDraft<'_>, thread: &ThreadId, setting: DecisionContext<'_>| {
-            mailbox::lapse(view, thread, setting)
+        let rule = |view: &MailboxDraft<'_>, thread: &ThreadId, decision_context: DecisionContext<'_>| {
+            mailbox::end_expired_claim(view, thread, decision_context)
         };
         let items = std::slice::from_ref(&thread);
-        Call { tenant, thread: Some(&thread), items, rule, prepare: &CatchUp }.decide_once().await
+        DecisionCall { tenant, thread: Some(&thread), items, rule, preparation: &CatchUpOnly }.decide_once().await
     };
-    let ended = stream::iter(lapsed).map(one).buffered(MAX_CONCURRENCY).collect::<Vec<_>>().await;
+    let ended = stream::iter(expired_threads).map(one).buffered(MAX_CONCURRENCY).collect::<Vec<_>>().await;
     let mut reclaimed = Reclaimed::default();
     let mut failed = None;
     for ended in ended {
@@ -321,7 +332,7 @@ async fn lapse(tenant: &Tenant, most: usize) -> Result<Reclaimed> {
         }
     }
     match failed {
-        // If some leases were ended, they are reported and the error is dropped.
+        // If some leases were ended, the call reports them and drops the error.
         Some(error) if reclaimed.is_empty() => Err(error),
         _ => Ok(reclaimed),
     }
@@ -330,10 +341,10 @@ async fn lapse(tenant: &Tenant, most: usize) -> Result<Reclaimed> {
 #[async_trait]
 impl MailboxMaintenance for NatsMailbox {
     async fn reclaim(&self, limit: u32) -> Result<Reclaimed> {
-        mailbox::check_batch(limit)?;
+        mailbox::check_call_limit(limit)?;
         let call = |tenant: Arc<Tenant>| async move {
             tenant.log().catch_up().await?;
-            lapse(&tenant, limit as usize).await
+            end_expired_leases(&tenant, limit as usize).await
         };
         self.tenant.write(None, call).await
     }
@@ -342,13 +353,13 @@ impl MailboxMaintenance for NatsMailbox {
         request.check()?;
         let call = |tenant: Arc<Tenant>| async move {
             tenant.log().catch_up().await?;
-            let ids = read::ended(&tenant, &request)?;
+            let ids = read::dispatches_to_purge(&tenant, &request)?;
             if request.dry_run {
                 return Ok(Purged::new(length(ids.len())));
             }
             let before = request.before;
-            let rule = |view: &MailboxDraft<'_>, id: &DispatchId, setting: DecisionContext<'_>| {
-                mailbox::purge(view, id, before, setting)
+            let rule = |view: &MailboxDraft<'_>, id: &DispatchId, decision_context: DecisionContext<'_>| {
+                mailbox::purge(view, id, before, decision_context)
             };
             let (mut removed, mut failed) = (0, None);
             for gone in decide_by_dispatch(&tenant, &ids, DispatchId::clone, rule).await? {
@@ -377,8 +388,8 @@ impl MailboxMaintenance for NatsMailbox {
             }
         };
         let call = |tenant: Arc<Tenant>| async move {
-            let rule = |view: &MailboxDraft<'_>, id: &DispatchId, setting: DecisionContext<'_>| {
-                mailbox::requeue(view, id, setting)
+            let rule = |view: &MailboxDraft<'_>, id: &DispatchId, decision_context: DecisionContext<'_>| {
+                mailbox::requeue(view, id, decision_context)
             };
             let answers = decide_by_dispatch(&tenant, &ids, DispatchId::clone, rule).await?;
             Ok(ids.into_iter().zip(answers).collect())

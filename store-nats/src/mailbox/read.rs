@@ -13,7 +13,7 @@ use crate::{tenant::Tenant, view::Mailbox};
 
 /// Reads the log to its end, then reads from the mailbox of the tenant. Returns the default if the tenant does not
 /// exist.
-async fn read<T: Default>(tenant: &Tenant, read: impl FnOnce(&Mailbox) -> Result<T> + Send) -> Result<T> {
+async fn read_mailbox<T: Default>(tenant: &Tenant, read: impl FnOnce(&Mailbox) -> Result<T> + Send) -> Result<T> {
     tenant.log().catch_up().await?;
     let view = tenant.log().view();
     tenant.tenant_state(&view)?.map_or_else(|| Ok(T::default()), |tenant_state| read(&tenant_state.mailbox))
@@ -24,7 +24,7 @@ impl MailboxReader for NatsMailbox {
     async fn load_dispatch(&self, id: &DispatchId) -> Result<Option<Dispatch>> {
         let id = id.clone();
         let call = |tenant: Arc<Tenant>| async move {
-            let found = read(&tenant, |mailbox| {
+            let found = read_mailbox(&tenant, |mailbox| {
                 let stored = mailbox.map.get(&id);
                 stored
                     .map(|stored| Ok((mailbox::visible_dispatch(&mailbox.map, stored)?, mailbox.large_parts(&id))))
@@ -43,8 +43,9 @@ impl MailboxReader for NatsMailbox {
 
     async fn count_dispatches(&self, thread: Option<&ThreadId>) -> Result<DispatchCounts> {
         let thread = thread.cloned();
-        let call =
-            |tenant: Arc<Tenant>| async move { read(&tenant, |mailbox| Ok(mailbox.map.counts(thread.as_ref()))).await };
+        let call = |tenant: Arc<Tenant>| async move {
+            read_mailbox(&tenant, |mailbox| Ok(mailbox.map.counts(thread.as_ref()))).await
+        };
         self.tenant.read(call).await
     }
 
@@ -55,7 +56,7 @@ impl MailboxReader for NatsMailbox {
     async fn load_epoch(&self, thread: &ThreadId) -> Result<u64> {
         let thread = thread.clone();
         self.tenant
-            .read(|tenant: Arc<Tenant>| async move { read(&tenant, |mailbox| Ok(mailbox.map.epoch(&thread))).await })
+            .read(|tenant: Arc<Tenant>| async move { read_mailbox(&tenant, |mailbox| Ok(mailbox.map.epoch(&thread))).await })
             .await
     }
 }
@@ -63,16 +64,16 @@ impl MailboxReader for NatsMailbox {
 async fn list(tenant: &Tenant, query: &DispatchQuery) -> Result<Page<Dispatch>> {
     query.check()?;
     let limit = query.page.checked_limit()?;
-    let scope = CursorScope::new(&tenant.name, "list_dispatches", &query.binding());
-    let after = Position::open(&tenant.common.cursor_key, &scope, query.page.cursor.as_ref())?;
-    let listed = read(tenant, |mailbox| {
+    let scope = CursorScope::new(&tenant.name, "list_dispatches", &query.cursor_binding());
+    let after = Position::from_cursor(&tenant.common.cursor_key, &scope, query.page.cursor.as_ref())?;
+    let listed = read_mailbox(tenant, |mailbox| {
         let mut page = PageBuilder::new(limit);
         let item = |dispatch: Dispatch| {
             let large_parts = mailbox.large_parts(&dispatch.id);
             ((dispatch, large_parts), large_parts.data().map(|data_ref| data_ref.bytes).sum())
         };
         mailbox.map.list(query, after.as_ref(), &mut page, item)?;
-        Ok(Some(page.finish(|at| at.seal(&tenant.common.cursor_key, &scope))))
+        Ok(Some(page.finish(|at| at.to_cursor(&tenant.common.cursor_key, &scope))))
     });
     let Page { items: found, next } = listed.await?.unwrap_or_else(Page::empty);
     let mut items = Vec::with_capacity(found.len());
@@ -86,7 +87,7 @@ async fn list(tenant: &Tenant, query: &DispatchQuery) -> Result<Page<Dispatch>> 
 async fn list_ready(tenant: &Tenant, request: &PageRequest) -> Result<Page<ReadyThread>> {
     let mut page = PageBuilder::new(request.checked_limit()?);
     let scope = CursorScope::new(&tenant.name, "list_ready_threads", "");
-    let after = Position::open(&tenant.common.cursor_key, &scope, request.cursor.as_ref())?;
+    let after = Position::from_cursor(&tenant.common.cursor_key, &scope, request.cursor.as_ref())?;
     tenant.log().catch_up().await?;
     let now = tenant.log().now()?;
     let Some(incarnation) =
@@ -102,11 +103,14 @@ async fn list_ready(tenant: &Tenant, request: &PageRequest) -> Result<Page<Ready
         &mut page,
         DecisionContext::new(now, &config.limits, &*config.ids),
     )?;
-    Ok(page.finish(|at| at.seal(&tenant.common.cursor_key, &scope)))
+    Ok(page.finish(|at| at.to_cursor(&tenant.common.cursor_key, &scope)))
 }
 
-/// Returns the dispatches that ended before a given time, oldest first.
-pub(super) fn ended(tenant: &Tenant, request: &Purge) -> Result<Vec<DispatchId>> {
+/// Returns the dispatches that ended before the time that the request names, oldest first.
+pub(super) fn dispatches_to_purge(tenant: &Tenant, request: &Purge) -> Result<Vec<DispatchId>> {
     let view = tenant.log().view();
-    Ok(tenant.tenant_state(&view)?.map(|tenant_state| tenant_state.mailbox.map.ended(request)).unwrap_or_default())
+    Ok(tenant
+        .tenant_state(&view)?
+        .map(|tenant_state| tenant_state.mailbox.map.dispatches_to_purge(request))
+        .unwrap_or_default())
 }

@@ -3,15 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use store_core::{Clock, Error, Result, Timestamp, Waited, WakeUps};
+use store_core::{Clock, Error, Result, Timestamp, WaitResult, WakeUps};
 
 use super::NatsMailbox;
 use crate::{log::Log, tenant::Tenant};
 
 /// The longest interval between two requests for the end of the log by a waiting caller (NA-4).
-const POLL: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The leader's time, as last received.
+/// A clock that shows the leader's time, as far as this process knows it.
 #[derive(Debug)]
 struct ServerClock<'a>(&'a Log);
 
@@ -24,30 +24,30 @@ impl Clock for ServerClock<'_> {
     async fn sleep_until(&self, time: Timestamp) {
         // A longer wait ends early. The caller then looks again, and gets the current time of the leader.
         let left = time.as_millis().saturating_sub(self.now().as_millis());
-        tokio::time::sleep(Duration::from_millis(left).min(POLL)).await;
+        tokio::time::sleep(Duration::from_millis(left).min(POLL_INTERVAL)).await;
     }
 }
 
-/// Returns the earliest time at which a claim finds a dispatch. It is never later than the next poll.
-async fn next_claim(tenant: &Tenant) -> Result<Option<Timestamp>> {
+/// Returns the earliest time at which a claim may find a dispatch, or the time of the next poll if that is earlier.
+async fn next_claim_time(tenant: &Tenant) -> Result<Option<Timestamp>> {
     tenant.log().catch_up().await?;
     let now = tenant.log().now()?;
-    let soon = now.saturating_add(POLL);
+    let next_poll = now.saturating_add(POLL_INTERVAL);
     let Some(incarnation) =
         tenant.tenant_state(&tenant.log().view())?.map(|tenant_state| tenant_state.record.incarnation)
     else {
-        return Ok(Some(soon));
+        return Ok(Some(next_poll));
     };
     let mut view = tenant.log().view_mut();
     let tenant_state = view.tenant_state_mut(&tenant.name, incarnation).ok_or_else(Error::closed)?;
-    Ok(Some(tenant_state.mailbox.map.next_claim(now).map_or(soon, |next| next.min(soon))))
+    Ok(Some(tenant_state.mailbox.map.next_claim(now).map_or(next_poll, |next| next.min(next_poll))))
 }
 
 #[async_trait]
 impl WakeUps for NatsMailbox {
-    async fn wait(&self, timeout: Duration) -> Result<Waited> {
+    async fn wait(&self, timeout: Duration) -> Result<WaitResult> {
         let clock = ServerClock(self.tenant.log());
-        let look = || self.tenant.read(|tenant: Arc<Tenant>| async move { next_claim(&tenant).await });
+        let look = || self.tenant.read(|tenant: Arc<Tenant>| async move { next_claim_time(&tenant).await });
         self.tenant.notifier.wait(&clock, timeout, look).await
     }
 }

@@ -6,7 +6,7 @@ use store_core::{
     DedupeKey, DispatchId, Result, ThreadId, Timestamp,
     codec::Codec,
     mailbox::{
-        MailboxChange, MailboxPlan, MailboxView, StoredDispatch, StoredInterrupt, StoredMailbox, queue_position,
+        MailboxDecision, MailboxPlan, MailboxView, StoredDispatch, StoredInterrupt, StoredMailbox, queue_position,
     },
 };
 
@@ -23,7 +23,7 @@ pub(crate) struct MailboxDraft<'a> {
     removed: HashMap<DispatchId, u64>,
     keys: HashMap<DedupeKey, DispatchId>,
     interrupts: BTreeMap<u64, Option<StoredInterrupt>>,
-    bytes: usize,
+    message_bytes: usize,
 }
 
 impl<'a> MailboxDraft<'a> {
@@ -36,26 +36,27 @@ impl<'a> MailboxDraft<'a> {
             removed: HashMap::new(),
             keys: HashMap::new(),
             interrupts: BTreeMap::new(),
-            bytes: 0,
+            message_bytes: 0,
         }
     }
 
     /// Makes a decision about the thread, and keeps its changes.
-    pub(crate) fn change<T>(&mut self, decide: impl FnOnce(&Self) -> Result<MailboxChange<T>>) -> Result<T> {
+    pub(crate) fn change<T>(&mut self, decide: impl FnOnce(&Self) -> Result<MailboxDecision<T>>) -> Result<T> {
         let change = decide(self)?;
         if let Some(plan) = change.plan {
-            self.keep(*plan);
+            self.add_plan(*plan);
         }
         change.answer
     }
 
-    fn keep(&mut self, plan: MailboxPlan) {
+    /// Adds the changes of a plan.
+    fn add_plan(&mut self, plan: MailboxPlan) {
         for stored in plan.dispatches {
             let id = stored.id().clone();
             if let (Some(_), Some(key)) = (queue_position(&stored), &stored.body.dedupe_key) {
                 self.keys.insert(key.clone(), id.clone());
             }
-            self.bytes += stored.state.encode().len() + 1_024;
+            self.message_bytes += stored.state.encode().len() + 1_024;
             if self.rows.insert(id.clone(), stored).is_none() {
                 self.order.push(id);
             }
@@ -63,15 +64,15 @@ impl<'a> MailboxDraft<'a> {
         if let Some(id) = plan.purged {
             let known = self.rows.remove(&id).or_else(|| self.base.map.get(&id).cloned());
             self.removed.extend(known.map(|stored| (id, stored.body.number)));
-            self.bytes += 512;
+            self.message_bytes += 512;
         }
         self.interrupts.extend(plan.interrupts);
         self.record = Some((plan.thread, plan.mailbox));
     }
 
-    /// The approximate size of the message without payloads, in bytes.
-    pub(crate) const fn bytes(&self) -> usize {
-        self.bytes
+    /// Returns the approximate size in bytes that the message will have, without payloads.
+    pub(crate) const fn message_bytes(&self) -> usize {
+        self.message_bytes
     }
 
     /// Returns the message to be written, or `None` if nothing changed. It refers to the large parts that are already
@@ -121,14 +122,14 @@ impl MailboxView for MailboxDraft<'_> {
         }
     }
 
-    fn last_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
+    fn last_dispatch_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
         match self.keys.get(key).filter(|_| self.is_about(thread)) {
             Some(id) => Ok(Some(id.clone())),
-            None => self.base.map.last_with_key(thread, key),
+            None => self.base.map.last_dispatch_with_key(thread, key),
         }
     }
 
-    // No call claims twice from one thread, so the queue has not changed.
+    // Only a claim asks for this, and no call claims twice from one thread. So the draft has not changed the queue yet.
     fn first_available(&self, thread: &ThreadId, epoch: u64, now: Timestamp) -> Result<Option<DispatchId>> {
         self.base.map.first_available(thread, epoch, now)
     }

@@ -6,22 +6,22 @@ use store_core::{
     DispatchId, Result, ThreadId, Timestamp,
     codec::DecodeError,
     length,
-    mailbox::{MailboxMap, MailboxPlan},
+    mailbox::{InMemoryMailbox, MailboxPlan},
 };
 
 use super::{
     Change,
-    garbage::{Messages, PartKey},
+    superseded::{PartKey, ThreadMessages},
 };
 use crate::codec::{DecisionMessage, LargeParts};
 
 /// The dispatches of a tenant, and the messages about them.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
-    pub(crate) map: MailboxMap,
+    pub(crate) map: InMemoryMailbox,
     /// Where the large parts of dispatches are stored.
     large_parts: HashMap<DispatchId, LargeParts>,
-    messages: HashMap<ThreadId, Messages>,
+    messages: HashMap<ThreadId, ThreadMessages>,
     /// Unreadable messages, by thread.
     unreadable: HashMap<ThreadId, Vec<u64>>,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Mailbox {
 impl Mailbox {
     /// Returns an empty mailbox of this incarnation.
     pub(super) fn new(incarnation: u64) -> Self {
-        Self { map: MailboxMap::new(incarnation), ..Self::default() }
+        Self { map: InMemoryMailbox::new(incarnation), ..Self::default() }
     }
 
     /// Returns where the large parts of a dispatch are stored.
@@ -39,7 +39,7 @@ impl Mailbox {
 
     /// Returns the sequence number of the last message about a thread, or 0 if there is none.
     pub(crate) fn last_message(&self, thread: &ThreadId) -> u64 {
-        self.messages.get(thread).map_or(0, Messages::last)
+        self.messages.get(thread).map_or(0, ThreadMessages::last)
     }
 
     /// Applies a message about a thread.
@@ -58,8 +58,8 @@ impl Mailbox {
                 return self.map.mark_unreadable(thread, format!("a decision in message {sequence}: {why}"));
             }
         };
-        change.garbage.extend(messages.add(sequence, parts(&decision)));
-        self.continue_without(thread, &decision.without);
+        change.garbage.extend(messages.add(sequence, part_keys(&decision)));
+        self.continue_without(thread, &decision.skipped_messages);
         for removed in decision.removed {
             self.map.remove(thread, &removed.id);
             change.data.extend(self.large_parts.remove(&removed.id).unwrap_or_default().data());
@@ -82,20 +82,25 @@ impl Mailbox {
 
     /// Returns the message to be written so that a damaged thread continues without its unreadable messages, or `None`
     /// if all its messages can be read.
-    pub(crate) fn repair(&self, thread: &ThreadId, decision_name: &str, now: Timestamp) -> Option<DecisionMessage> {
-        let without = self.unreadable.get(thread)?.clone();
-        let mailbox = Some(self.map.record_without_lost(thread, length(without.len()), now));
+    pub(crate) fn repair_message(
+        &self,
+        thread: &ThreadId,
+        decision_name: &str,
+        now: Timestamp,
+    ) -> Option<DecisionMessage> {
+        let skipped_messages = self.unreadable.get(thread)?.clone();
+        let mailbox = Some(self.map.recovered_record(thread, length(skipped_messages.len()), now));
         Some(DecisionMessage {
             decision_name: decision_name.to_owned(),
             mailbox,
-            without,
+            skipped_messages,
             ..DecisionMessage::default()
         })
     }
 
-    fn continue_without(&mut self, thread: &ThreadId, without: &[u64]) {
+    fn continue_without(&mut self, thread: &ThreadId, skipped_messages: &[u64]) {
         if let Some(left) = self.unreadable.get_mut(thread) {
-            left.retain(|message| !without.contains(message));
+            left.retain(|message| !skipped_messages.contains(message));
             if left.is_empty() {
                 self.unreadable.remove(thread);
                 self.map.mark_readable(thread);
@@ -110,11 +115,11 @@ impl Mailbox {
 }
 
 /// Returns the parts of a message, each with whether it records a removal.
-fn parts(decision: &DecisionMessage) -> Vec<(PartKey, bool)> {
+fn part_keys(decision: &DecisionMessage) -> Vec<(PartKey, bool)> {
     let rows = decision.rows.iter().map(|row| (PartKey::Dispatch(row.stored.body.number), false));
     let removed = decision.removed.iter().map(|removed| (PartKey::Dispatch(removed.number), true));
     let interrupts = decision.interrupts.iter().map(|(epoch, kept)| (PartKey::Interrupt(*epoch), kept.is_none()));
     let record = decision.mailbox.as_ref().map(|_| (PartKey::Record, false));
-    let without = decision.without.iter().map(|message| (PartKey::Unreadable(*message), true));
-    rows.chain(removed).chain(interrupts).chain(record).chain(without).collect()
+    let skipped_messages = decision.skipped_messages.iter().map(|message| (PartKey::Unreadable(*message), true));
+    rows.chain(removed).chain(interrupts).chain(record).chain(skipped_messages).collect()
 }

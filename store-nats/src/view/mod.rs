@@ -2,12 +2,12 @@
 //! same state.
 //!
 //! A decision is made at one position of the log, and accepted only if its thread has not changed since that position.
-//! So an outdated view costs another attempt and nothing else. Before a call answers without writing, it asks for the
-//! end of the log.
+//! So with an outdated view a decision only has to be made again. Before a call answers without writing, it asks for
+//! the end of the log.
 
 mod draft;
-mod garbage;
 mod mailbox;
+mod superseded;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,7 +19,7 @@ use store_core::{
 pub(crate) use self::{draft::MailboxDraft, mailbox::Mailbox};
 use crate::{
     codec::{self, DataRef, DecisionMessage, IdReservation, TenantRecord},
-    key::Key,
+    server_names::LogSubject,
 };
 
 /// The known state of a tenant.
@@ -30,7 +30,7 @@ pub(crate) struct TenantState {
     pub(crate) record: TenantRecord,
     pub(crate) mailbox: Mailbox,
     /// The reservations of ids that callers chose: the record of each id, and the sequence number of its message.
-    pub(crate) ids: HashMap<DispatchId, (IdReservation, u64)>,
+    pub(crate) reservations: HashMap<DispatchId, (IdReservation, u64)>,
 }
 
 /// What one message changed.
@@ -42,7 +42,7 @@ pub(crate) struct Change {
     pub(crate) claimable_from: Option<Timestamp>,
     /// Superseded messages of the log.
     pub(crate) garbage: Vec<u64>,
-    /// Payloads that are no longer needed.
+    /// Payloads and results that are no longer needed.
     pub(crate) data: Vec<DataRef>,
     /// Ids of this incarnation of the tenant under which no dispatch exists any more.
     pub(crate) ids: Vec<DispatchId>,
@@ -55,22 +55,22 @@ pub(crate) struct Change {
 pub(crate) struct View {
     /// The sequence number of the last message that was read.
     pub(crate) position: u64,
-    /// The time set by tests.
+    /// The time that a test has set.
     pub(crate) clock: Option<Timestamp>,
     pub(crate) tenants: BTreeMap<TenantId, TenantState>,
-    /// The last message with a time set by tests.
+    /// The sequence number of the last message with a time that a test has set.
     clock_message: u64,
-    /// The last message without content.
+    /// The sequence number of the last message without content.
     touch_message: u64,
 }
 
 impl View {
-    /// Returns a tenant that exists.
+    /// Returns the state of a tenant, or `None` if the tenant does not exist.
     pub(crate) fn tenant(&self, name: &TenantId) -> Option<&TenantState> {
         self.tenants.get(name).filter(|tenant| !tenant.record.is_deleted)
     }
 
-    /// Returns a tenant if it exists in this incarnation.
+    /// Returns the state of a tenant if it exists in this incarnation.
     pub(crate) fn tenant_state(&self, name: &TenantId, incarnation: u64) -> Option<&TenantState> {
         self.tenant(name).filter(|tenant| tenant.record.incarnation == incarnation)
     }
@@ -82,27 +82,33 @@ impl View {
 
     /// Applies the next message of the log. A late message has no effect, except that it becomes the last one on its
     /// subject.
-    pub(crate) fn apply(&mut self, sequence: u64, key: Option<Key>, text: &str, is_late: bool) -> Change {
+    pub(crate) fn apply(
+        &mut self,
+        sequence: u64,
+        log_subject: Option<LogSubject>,
+        text: &str,
+        is_late: bool,
+    ) -> Change {
         self.position = sequence;
         let mut change = Change::default();
-        match key {
-            None | Some(Key::Meta) => {}
-            Some(Key::Clock) => {
+        match log_subject {
+            None | Some(LogSubject::Meta) => {}
+            Some(LogSubject::Clock) => {
                 self.clock = codec::parse_test_time(text).or(self.clock);
                 let before = std::mem::replace(&mut self.clock_message, sequence);
                 change.garbage.extend((before > 0).then_some(before));
             }
-            Some(Key::Touch) => {
+            Some(LogSubject::Touch) => {
                 let before = std::mem::replace(&mut self.touch_message, sequence);
                 change.garbage.extend((before > 0).then_some(before));
             }
-            Some(Key::Tenant(tenant)) if is_late => {
+            Some(LogSubject::Tenant(tenant)) if is_late => {
                 if let Some(found) = self.tenants.get_mut(&tenant) {
                     found.sequence = sequence;
                 }
             }
-            Some(Key::Tenant(tenant)) => self.apply_tenant(sequence, tenant, text, &mut change),
-            Some(Key::Thread(tenant, incarnation, thread)) => {
+            Some(LogSubject::Tenant(tenant)) => self.apply_tenant(sequence, tenant, text, &mut change),
+            Some(LogSubject::Thread(tenant, incarnation, thread)) => {
                 let mut decision = DecisionMessage::read(text);
                 change.decision_name = decision.as_ref().ok().map(|decision| decision.decision_name.clone());
                 if is_late {
@@ -111,23 +117,25 @@ impl View {
                 match self.tenant_state_mut(&tenant, incarnation) {
                     Some(found) => {
                         found.mailbox.apply(&thread, (sequence, decision), &mut change);
-                        change.ids.retain(|id| found.ids.contains_key(id));
+                        change.ids.retain(|id| found.reservations.contains_key(id));
                     }
                     // The message came after its tenant was deleted.
                     None => change.garbage.push(sequence),
                 }
                 change.tenant = Some(tenant);
             }
-            Some(Key::Id(tenant, incarnation, id)) => match self.tenant_state_mut(&tenant, incarnation) {
-                Some(found) => found.apply_id(sequence, id, &IdReservation::read(text), &mut change),
-                None => change.garbage.push(sequence),
-            },
+            Some(LogSubject::ReservedId(tenant, incarnation, id)) => {
+                match self.tenant_state_mut(&tenant, incarnation) {
+                    Some(found) => found.apply_id(sequence, id, &IdReservation::read(text), &mut change),
+                    None => change.garbage.push(sequence),
+                }
+            }
         }
         change
     }
 
     fn apply_tenant(&mut self, sequence: u64, name: TenantId, text: &str, change: &mut Change) {
-        // An unreadable record closes the tenant, because it is unknown whether its data was deleted.
+        // If the record cannot be read, the tenant counts as deleted, because its data may have been deleted.
         let record = TenantRecord::read(text).unwrap_or(TenantRecord { incarnation: u64::MAX, is_deleted: true });
         change.tenant = Some(name.clone());
         let found = self.tenants.get_mut(&name);
@@ -138,7 +146,7 @@ impl View {
             }
             _ => {
                 let mailbox = Mailbox::new(record.incarnation);
-                let found = TenantState { sequence, record, mailbox, ids: HashMap::new() };
+                let found = TenantState { sequence, record, mailbox, reservations: HashMap::new() };
                 self.tenants.insert(name, found);
             }
         }
@@ -149,14 +157,15 @@ impl View {
 impl TenantState {
     /// Forgets the record of an id, if it comes from this message.
     pub(crate) fn forget_id(&mut self, id: &DispatchId, sequence: u64) {
-        if self.ids.get(id).is_some_and(|(_, at)| *at == sequence) {
-            self.ids.remove(id);
+        if self.reservations.get(id).is_some_and(|(_, at)| *at == sequence) {
+            self.reservations.remove(id);
         }
     }
 
-    /// Returns ids without a dispatch. The threads that reserved them did not enqueue, or have not done so yet.
+    /// Returns the reserved ids under which no dispatch exists. They may still be used by the thread for which they are
+    /// reserved.
     pub(crate) fn unused_ids(&self) -> Vec<DispatchId> {
-        self.ids.keys().filter(|id| self.mailbox.map.get(id).is_none()).cloned().collect()
+        self.reservations.keys().filter(|id| self.mailbox.map.get(id).is_none()).cloned().collect()
     }
 
     fn apply_id(
@@ -167,7 +176,7 @@ impl TenantState {
         change: &mut Change,
     ) {
         if let Ok(record) = record {
-            let before = self.ids.insert(id, (record.clone(), sequence));
+            let before = self.reservations.insert(id, (record.clone(), sequence));
             change.garbage.extend(before.map(|(_, before)| before));
         }
     }

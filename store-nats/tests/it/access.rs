@@ -1,22 +1,22 @@
-//! Authentication of clients and servers, also when a client connects again (NA-8).
+//! Authentication of clients and servers, at the first connection and when a client connects again (NA-8).
 
 use std::{fs, path::Path, time::Duration};
 
 use rcgen::{CertifiedKey, generate_simple_self_signed};
-use store_core::{DeliverLive, ErrorKind, Json, LiveCommand, LiveDelivery, LiveTarget, Silent, Store};
+use store_core::{DeliverLive, ErrorKind, IgnoreProgress, Json, LiveCommand, LiveDelivery, LiveTarget, Store};
 use store_nats::{NatsConfig, NatsStore};
 use test_servers::Nats;
 
-use crate::helpers::{ack, claim, enqueue, mailbox, new_dispatch, stores};
+use crate::helpers::{ack, claim, enqueue, mailbox, new_dispatch, tenant_stores};
 
 fn config(url: &str) -> NatsConfig {
     let mut config = NatsConfig::new(url).unwrap();
     config.allow_unsafe = true;
-    config.deadline = Duration::from_secs(5);
+    config.answer_timeout = Duration::from_secs(5);
     config
 }
 
-/// Checks that a store works with this URL, also after the server was restarted.
+/// Checks that a store works with this URL, and that it still works after the server was restarted.
 pub(crate) async fn expect_works_after_restart(server: &mut Nats, url: &str) {
     let store = NatsStore::open(config(url)).await.unwrap();
     let mailbox = mailbox(&store);
@@ -50,7 +50,7 @@ async fn a_token_is_sent_with_every_connection() {
     expect_refused(&format!("nats://canary@{host}")).await;
 }
 
-/// The permissions that docs/nats.md lists are enough for a user.
+/// A user needs no other permissions than those that docs/nats.md lists.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_needs_no_more_than_is_documented() {
     let page = include_str!("../../../docs/nats.md");
@@ -71,19 +71,19 @@ async fn a_user_needs_no_more_than_is_documented() {
     let held = claim(&*queue).await.unwrap().unwrap();
     let dispatch = held.dispatch.clone();
     let target = LiveTarget::new(dispatch.thread, dispatch.run, dispatch.id, held.number);
-    let live = stores(&store).live.unwrap();
+    let live = tenant_stores(&store).live.unwrap();
     let mut receiver = live.open_live(target.clone()).await.unwrap();
     let cancel = live.deliver(DeliverLive::new(target, LiveCommand::Cancel));
     let (delivered, _) = tokio::join!(cancel, async { receiver.next().await.unwrap().unwrap().accept() });
     assert_eq!(delivered.unwrap(), LiveDelivery::Delivered);
-    assert_eq!(store.inspector().unwrap().verify(&Silent).await.unwrap().findings, []);
+    assert_eq!(store.inspector().unwrap().verify(&IgnoreProgress).await.unwrap().findings, []);
     ack(&*queue, &held).await.unwrap();
     store.delete_tenant(&"default".parse().unwrap()).await.unwrap();
     store.close().await.unwrap();
 }
 
 /// Writes a certificate for this machine and its key to files, and returns the paths of the files.
-fn certificate(folder: &Path, name: &str) -> [String; 2] {
+fn write_certificate(folder: &Path, name: &str) -> [String; 2] {
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
     [("cert", cert.pem()), ("key", signing_key.serialize_pem())].map(|(of, pem)| {
         let file = folder.join(format!("{name}-{of}.pem"));
@@ -97,7 +97,7 @@ fn certificate(folder: &Path, name: &str) -> [String; 2] {
 async fn servers_and_clients_are_verified() {
     let folder = std::env::temp_dir().join(format!("agentstore-nats-tls-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
-    let [own, client, other] = ["own", "client", "canary"].map(|name| certificate(&folder, name));
+    let [own, client, other] = ["own", "client", "canary"].map(|name| write_certificate(&folder, name));
     let server_certificate = format!("cert_file: \"{}\", key_file: \"{}\"", own[0], own[1]);
     let mut server = Nats::start(&format!("tls {{ {server_certificate} }}")).unwrap();
     let host = server.url().replace("nats://", "");

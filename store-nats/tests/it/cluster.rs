@@ -1,5 +1,5 @@
-//! The suite, and histories of many concurrent tasks, on a cluster of three servers.
+//! The conformance suite on a cluster of three servers, and the tests that record histories of many concurrent tasks.
 
-conformance_tests::mailbox_store!(crate::fixture::clustered());
-conformance_tests::live_channel!(crate::fixture::clustered());
-conformance_tests::mailbox_histories!(crate::fixture::clustered());
+conformance_tests::mailbox_store!(crate::fixture::cluster_fixture());
+conformance_tests::live_channel!(crate::fixture::cluster_fixture());
+conformance_tests::mailbox_histories!(crate::fixture::cluster_fixture());

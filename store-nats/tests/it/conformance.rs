@@ -1,4 +1,4 @@
-//! The suite, and histories of many concurrent tasks.
+//! The conformance suite on one server, and the tests that record histories of many concurrent tasks.
 
 conformance_tests::mailbox_store!(crate::fixture());
 conformance_tests::live_channel!(crate::fixture());

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use store_core::{
-    DispatchStatus, ErrorKind, Json, Limits, Silent,
-    inspect::{FindingKind, Repairable},
+    DispatchStatus, ErrorKind, IgnoreProgress, Json, Limits,
+    inspect::{FindingKind, RepairStatus},
 };
 
 use crate::{
@@ -32,16 +32,17 @@ async fn an_unreadable_thread_does_not_block_claims_of_other_threads() {
     let unreadable: Vec<_> = claims.unreadable.iter().map(|of| (of.thread.as_str(), of.error.kind())).collect();
     assert_eq!(unreadable, [("damaged", ErrorKind::Corrupt)]);
     // Calls about the thread are refused, by the store that was open and by one that is opened now.
-    let beside = temp_prefix.open_store().await.unwrap();
-    for store in [&store, &beside] {
+    let other_store = temp_prefix.open_store().await.unwrap();
+    for store in [&store, &other_store] {
         let refused = enqueue(&*crate::helpers::mailbox(&**store), new_dispatch("damaged")).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
     }
     // After a repair, every store accepts such calls. The unreadable message may have been a claim, so the next claim
     // number is not used.
-    let repair = async |dry_run| store.inspector().unwrap().repair(dry_run, &Silent).await.unwrap().findings.len();
+    let repair =
+        async |dry_run| store.inspector().unwrap().repair(dry_run, &IgnoreProgress).await.unwrap().findings.len();
     assert_eq!((repair(true).await, repair(false).await, repair(false).await), (1, 1, 0));
-    enqueue(&*crate::helpers::mailbox(&*beside), new_dispatch("damaged")).await.unwrap();
+    enqueue(&*crate::helpers::mailbox(&*other_store), new_dispatch("damaged")).await.unwrap();
     let after = temp_prefix.open_store().await.unwrap();
     let claims = crate::helpers::mailbox(&*after).claim(claim_request().up_to(5)).await.unwrap();
     let claimed: Vec<_> =
@@ -49,7 +50,7 @@ async fn an_unreadable_thread_does_not_block_claims_of_other_threads() {
     assert_eq!((claimed.as_slice(), claims.unreadable.len()), ([("damaged", 2)].as_slice(), 0));
 }
 
-/// VF-1: `verify` names what cannot be read and what is missing.
+/// Tests VF-1: `verify` names what cannot be read and what is missing.
 #[tokio::test(flavor = "multi_thread")]
 async fn data_lost_by_the_servers_is_found() {
     let temp_prefix = TempPrefix::new(Limits::default()).await.unwrap();
@@ -62,7 +63,7 @@ async fn data_lost_by_the_servers_is_found() {
             .with_payload(Json::parse(&format!("[\"{id}\",{large}]")).unwrap());
         enqueue(&*mailbox, new).await.unwrap();
     }
-    let inspect = async || store.inspector().unwrap().verify(&Silent).await.unwrap();
+    let inspect = async || store.inspector().unwrap().verify(&IgnoreProgress).await.unwrap();
     let clean = inspect().await;
     assert_eq!((clean.tenants, clean.threads, clean.findings.len()), (1, 3, 0));
     let (client, prefix) = (async_nats::connect(server_url()).await.unwrap(), temp_prefix.0.config().prefix());
@@ -75,8 +76,8 @@ async fn data_lost_by_the_servers_is_found() {
     let found: BTreeSet<_> = inspect().await.findings.into_iter().map(|f| (f.thread.unwrap(), f.kind)).collect();
     let expected = [("changed", FindingKind::Damaged), ("gone", FindingKind::DanglingReference)];
     assert_eq!(found, expected.map(|(thread, kind)| (thread.parse().unwrap(), kind)).into());
-    let repaired = store.inspector().unwrap().repair(false, &Silent).await.unwrap();
-    assert!(repaired.findings.iter().all(|finding| finding.repair == Repairable::NeedsBackup));
+    let repaired = store.inspector().unwrap().repair(false, &IgnoreProgress).await.unwrap();
+    assert!(repaired.findings.iter().all(|finding| finding.repair == RepairStatus::NeedsBackup));
     let left: Vec<_> = inspect().await.findings.into_iter().map(|finding| finding.kind).collect();
     assert_eq!(left, [FindingKind::DanglingReference]);
     // A missing payload blocks no claim of other threads, and it is reported until its dispatch is cancelled (MB-55).

@@ -3,30 +3,30 @@
 use std::{env, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use conformance_tests::{Fixture, Gap, Lack, Need, Opened};
+use conformance_tests::{Fixture, Gap, Lack, Need, OpenedStore};
 use store_core::{Capabilities, Limits, Result, Store, Survives};
 use store_nats::{NatsConfig, TestPrefix};
 use test_servers::{NATS_CLUSTER_URL_VARIABLE, NATS_URL_VARIABLE};
 
-enum OnNats {
+enum NatsFixture {
     Alone,
     InCluster,
 }
 
 pub(crate) fn fixture() -> impl Fixture {
-    OnNats::Alone
+    NatsFixture::Alone
 }
 
-pub(crate) fn clustered() -> impl Fixture {
-    OnNats::InCluster
+pub(crate) fn cluster_fixture() -> impl Fixture {
+    NatsFixture::InCluster
 }
 
 /// Returns the URL of the server.
 pub(crate) fn server_url() -> String {
-    variable(NATS_URL_VARIABLE)
+    required_variable(NATS_URL_VARIABLE)
 }
 
-fn variable(name: &str) -> String {
+fn required_variable(name: &str) -> String {
     env::var(name).unwrap_or_else(|_| panic!("set {name}, or use `cargo xtask test`, which starts servers"))
 }
 
@@ -70,16 +70,16 @@ impl Drop for TempPrefix {
     }
 }
 
-fn test_prefix(opened: &Opened) -> &TestPrefix {
+fn test_prefix(opened: &OpenedStore) -> &TestPrefix {
     let temp_prefix: &TempPrefix = opened.guard().unwrap();
     &temp_prefix.0
 }
 
 /// The largest record, in bytes: the default limit of a message, 1 MiB, minus the space for its other content.
-const LARGEST: u64 = (1 << 20) - (128 << 10);
+const MAX_RECORD_BYTES: u64 = (1 << 20) - (128 << 10);
 
 #[async_trait]
-impl Fixture for OnNats {
+impl Fixture for NatsFixture {
     fn name(&self) -> String {
         match self {
             Self::Alone => "nats",
@@ -89,7 +89,7 @@ impl Fixture for OnNats {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(Survives::Process, LARGEST).of_a_server()
+        Capabilities::new(Survives::Process, MAX_RECORD_BYTES).on_server()
     }
 
     fn lack(&self, need: Need) -> Option<Lack> {
@@ -104,36 +104,36 @@ impl Fixture for OnNats {
         Vec::new()
     }
 
-    async fn open(&self, limits: Limits) -> Result<Opened> {
+    async fn open(&self, limits: Limits) -> Result<OpenedStore> {
         let mut config = match self {
             Self::Alone => config(),
-            Self::InCluster => config_for(&variable(NATS_CLUSTER_URL_VARIABLE), 3),
+            Self::InCluster => config_for(&required_variable(NATS_CLUSTER_URL_VARIABLE), 3),
         };
         config.limits = limits;
         let temp_prefix = TempPrefix::with_config(config).await?;
-        Ok(Opened::new(temp_prefix.open_store().await?, temp_prefix))
+        Ok(OpenedStore::new(temp_prefix.open_store().await?, temp_prefix))
     }
 
-    async fn reopen(&self, opened: Opened) -> Result<Opened> {
+    async fn reopen(&self, opened: OpenedStore) -> Result<OpenedStore> {
         opened.store.close().await?;
         drop(opened.store);
         let temp_prefix = *opened.guard.downcast::<TempPrefix>().unwrap();
-        Ok(Opened::new(temp_prefix.open_store().await?, temp_prefix))
+        Ok(OpenedStore::new(temp_prefix.open_store().await?, temp_prefix))
     }
 
-    async fn open_beside(&self, opened: &Opened) -> Result<Arc<dyn Store>> {
+    async fn open_second_time(&self, opened: &OpenedStore) -> Result<Arc<dyn Store>> {
         Ok(Arc::new(test_prefix(opened).open().await?))
     }
 
-    async fn advance(&self, opened: &Opened, by: Duration) {
+    async fn advance(&self, opened: &OpenedStore, by: Duration) {
         test_prefix(opened).advance(by).await.unwrap();
     }
 
-    async fn set_back(&self, opened: &Opened, by: Duration) {
+    async fn set_back(&self, opened: &OpenedStore, by: Duration) {
         test_prefix(opened).set_back(by).await.unwrap();
     }
 
-    async fn damage(&self, _opened: Opened, _seed: u64) -> Result<Opened> {
+    async fn damage(&self, _opened: OpenedStore, _seed: u64) -> Result<OpenedStore> {
         unreachable!("the fixture declares that it lacks this")
     }
 }

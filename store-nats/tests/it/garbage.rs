@@ -11,8 +11,8 @@ use crate::{
     helpers::{MINUTE, all_dispatches, claim, enqueue, mailbox, new_dispatch, stream_info},
 };
 
-/// Of the messages about a dispatch only the last one is kept. It contains the dedupe key, also if it is the message of
-/// a claim.
+/// Of the messages about a dispatch only the last one is kept. So it must contain the dedupe key, even if it records a
+/// claim.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dedupe_key_stays_taken_after_its_message_was_removed() {
     let mut config = config();
@@ -43,20 +43,20 @@ async fn count_thread_messages(temp_prefix: &TempPrefix) -> u64 {
 }
 
 /// Pseudo-random numbers, which depend on the seed only.
-struct Numbers(u64);
+struct RandomNumbers(u64);
 
-impl Numbers {
+impl RandomNumbers {
     fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
     }
 }
 
-/// Executes one random operation.
+/// Executes one random operation. `at` is the number of the operation.
 async fn execute_random_operation(
     temp_prefix: &TempPrefix,
     mailbox: &dyn MailboxStore,
-    numbers: &mut Numbers,
+    numbers: &mut RandomNumbers,
     at: u64,
 ) -> Result<()> {
     let thread = format!("t-{}", numbers.below(4));
@@ -99,7 +99,7 @@ async fn execute_random_operation(
     Ok(())
 }
 
-/// Returns all dispatches by their ids, and the counts.
+/// Returns all dispatches by their ids, and the counts of the mailbox as a text.
 async fn snapshot(store: &dyn Store) -> (BTreeMap<String, Dispatch>, String) {
     let mailbox = mailbox(store);
     let counts = mailbox.count_dispatches(None).await.unwrap();
@@ -107,18 +107,19 @@ async fn snapshot(store: &dyn Store) -> (BTreeMap<String, Dispatch>, String) {
     (all.map(|found| (found.id.to_string(), found)).collect(), format!("{counts:?}"))
 }
 
-/// Checks that the store shows the expected dispatches and counts. A failure lists the dispatches that differ.
+/// Checks that the store shows the expected dispatches and counts. The message of a failure lists the dispatches that
+/// differ.
 async fn expect_snapshot(store: &dyn Store, expected: &(BTreeMap<String, Dispatch>, String), when: String) {
     let found = snapshot(store).await;
     let ids = found.0.keys().chain(expected.0.keys()).filter(|id| found.0.get(*id) != expected.0.get(*id));
-    let short = |dispatch: Option<&Dispatch>| {
+    let summary = |dispatch: Option<&Dispatch>| {
         dispatch.map(|found| format!("{} {} {} {}", found.thread, found.number, found.status, found.attempts))
     };
-    let differ: Vec<_> = ids.map(|id| (id, short(found.0.get(id)), short(expected.0.get(id)))).collect();
+    let differ: Vec<_> = ids.map(|id| (id, summary(found.0.get(id)), summary(expected.0.get(id)))).collect();
     assert!(differ.is_empty() && found.1 == expected.1, "{when}: {differ:?} {} {}", found.1, expected.1);
 }
 
-/// Returns the number of messages in a stream of a store.
+/// Returns the number of messages in a stream of a store. The suffix is the end of the name of the stream.
 async fn count_messages(temp_prefix: &TempPrefix, suffix: &str) -> u64 {
     let client = async_nats::connect(crate::fixture::server_url()).await.unwrap();
     let name = format!("{}{suffix}", temp_prefix.0.config().prefix());
@@ -130,7 +131,7 @@ async fn removing_garbage_does_not_change_what_a_store_shows() {
     let mut config = config();
     config.garbage_retention = Duration::from_millis(30);
     let temp_prefix = TempPrefix::with_config(config).await.unwrap();
-    let mut numbers = Numbers(7);
+    let mut numbers = RandomNumbers(7);
     let mut store: Arc<dyn Store> = temp_prefix.open_store().await.unwrap();
     for round in 0..8 {
         let mailbox = mailbox(&*store);
@@ -138,11 +139,11 @@ async fn removing_garbage_does_not_change_what_a_store_shows() {
             execute_random_operation(&temp_prefix, &*mailbox, &mut numbers, round * 1_000 + at).await.unwrap();
         }
         let expected = snapshot(&*store).await;
-        // A store that reads the log while garbage is removed shows the same as the store that wrote it. So does a
-        // store that reads the log afterwards.
-        let beside = temp_prefix.open_store().await.unwrap();
-        expect_snapshot(&*beside, &expected, format!("round {round}, during the removal")).await;
-        beside.close().await.unwrap();
+        // A store that reads the log while garbage is removed must show the same data as the store that wrote the log.
+        // So must a store that reads the log after the removal.
+        let other_store = temp_prefix.open_store().await.unwrap();
+        expect_snapshot(&*other_store, &expected, format!("round {round}, during the removal")).await;
+        other_store.close().await.unwrap();
         sleep(Duration::from_millis(200)).await;
         expect_snapshot(&*store, &expected, format!("round {round}")).await;
         store.close().await.unwrap();

@@ -12,12 +12,12 @@ use store_core::{
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
 /// Returns the handles of the default tenant.
-pub(crate) fn stores(store: &dyn Store) -> TenantStores {
+pub(crate) fn tenant_stores(store: &dyn Store) -> TenantStores {
     store.tenant(&TenantId::default_tenant()).unwrap()
 }
 
 pub(crate) fn mailbox(store: &dyn Store) -> Arc<dyn MailboxStore> {
-    stores(store).mailbox.unwrap()
+    tenant_stores(store).mailbox.unwrap()
 }
 
 pub(crate) fn new_dispatch(thread: &str) -> NewDispatch {

@@ -1,4 +1,5 @@
-//! Ids with any characters in subjects (NA-2, ID-3 to ID-5), and ids under which several threads enqueue.
+//! Ids with characters that have a meaning in subjects (NA-2, ID-3 to ID-5), and ids under which several threads
+//! enqueue.
 
 use store_core::{ErrorKind, Limits, TenantId};
 

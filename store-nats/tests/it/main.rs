@@ -17,7 +17,7 @@ mod fixture;
 mod garbage;
 mod helpers;
 mod ids;
-mod keys;
+mod key_authentication;
 mod processes;
 mod settings;
 

@@ -8,7 +8,7 @@ use std::{
 
 use store_core::{
     ClaimNumber, ClaimRequest, DeliverLive, ErrorKind, IdSource, LiveCommand, LiveDelivery, LiveTarget, PageRequest,
-    Store, Uuids, Waited, WorkerId,
+    Store, UuidSource, WaitResult, WorkerId,
 };
 use store_nats::{NatsConfig, NatsStore};
 use tokio::{
@@ -18,12 +18,13 @@ use tokio::{
 
 use crate::{
     fixture::server_url,
-    helpers::{ack, claim, enqueue, mailbox, new_dispatch, stores},
+    helpers::{ack, claim, enqueue, mailbox, new_dispatch, tenant_stores},
 };
 
 /// Opens a store twice. Returns both, and their configuration.
 pub(crate) async fn open_twice() -> (Arc<dyn Store>, Arc<dyn Store>, NatsConfig) {
-    let mut config = NatsConfig::new(&server_url()).unwrap().with_prefix(&format!("test-{}", Uuids.next_id())).unwrap();
+    let mut config =
+        NatsConfig::new(&server_url()).unwrap().with_prefix(&format!("test-{}", UuidSource.next_id())).unwrap();
     config.allow_unsafe = true;
     let one = NatsStore::open(config.clone()).await.unwrap();
     let other = NatsStore::open(config.clone()).await.unwrap();
@@ -38,11 +39,11 @@ pub(crate) async fn remove_streams(config: &NatsConfig) {
     }
 }
 
-/// LV-9.
+/// Tests LV-9: an enqueue in one process wakes a worker that waits in another process, faster than polling would.
 #[tokio::test(flavor = "multi_thread")]
 async fn new_work_wakes_waiting_workers_of_another_process() {
     let (one, other, config) = open_twice().await;
-    let (waiter, producer) = (stores(&*one), mailbox(&*other));
+    let (waiter, producer) = (tenant_stores(&*one), mailbox(&*other));
     let mut slowest = Duration::ZERO;
     for round in 0..20 {
         let wake_ups = Arc::clone(waiter.wake_ups.as_ref().unwrap());
@@ -50,7 +51,7 @@ async fn new_work_wakes_waiting_workers_of_another_process() {
         sleep(Duration::from_millis(30)).await;
         enqueue(&*producer, new_dispatch(&format!("t-{round}"))).await.unwrap();
         let begun = Instant::now();
-        assert_eq!(waiting.await.unwrap().unwrap(), Waited::Woken);
+        assert_eq!(waiting.await.unwrap().unwrap(), WaitResult::Woken);
         slowest = slowest.max(begun.elapsed());
         let mailbox = waiter.mailbox.as_ref().unwrap();
         let held = claim(&**mailbox).await.unwrap().unwrap();
@@ -60,11 +61,12 @@ async fn new_work_wakes_waiting_workers_of_another_process() {
     remove_streams(&config).await;
 }
 
-/// NA-4: if the server loses the consumer of a process, the process gets no more notifications, but still finds work.
+/// Tests NA-4: if the server loses the consumer of a process, the process gets no more notifications, but still finds
+/// work.
 #[tokio::test(flavor = "multi_thread")]
 async fn work_is_found_soon_after_a_lost_notification() {
     let (one, other, config) = open_twice().await;
-    let (waiter, producer) = (stores(&*one), mailbox(&*other));
+    let (waiter, producer) = (tenant_stores(&*one), mailbox(&*other));
     let client = async_nats::connect(server_url()).await.unwrap();
     for round in 0..3 {
         let names = client.request(format!("$JS.API.CONSUMER.NAMES.{}", config.prefix()), "".into()).await.unwrap();
@@ -80,7 +82,7 @@ async fn work_is_found_soon_after_a_lost_notification() {
         }
         let begun = Instant::now();
         enqueue(&*producer, new_dispatch(&format!("t-{round}"))).await.unwrap();
-        assert_eq!(waiting.await.unwrap().unwrap(), Waited::Woken);
+        assert_eq!(waiting.await.unwrap().unwrap(), WaitResult::Woken);
         let mailbox = waiter.mailbox.as_ref().unwrap();
         let held = claim(&**mailbox).await.unwrap().unwrap();
         let took = begun.elapsed();
@@ -91,7 +93,7 @@ async fn work_is_found_soon_after_a_lost_notification() {
     remove_streams(&config).await;
 }
 
-/// PR-8: calls do not hang after the runtime of a store has ended.
+/// Tests PR-8: calls do not hang after the runtime of a store has ended.
 #[test]
 fn a_store_whose_runtime_ended_still_answers() {
     let (first, second) = (Runtime::new().unwrap(), Runtime::new().unwrap());
@@ -102,7 +104,8 @@ fn a_store_whose_runtime_ended_still_answers() {
     second.block_on(remove_streams(&config));
 }
 
-/// NA-1, MB-18, MB-19: if two processes decide about a thread at the same time, the server accepts one decision.
+/// Tests NA-1, MB-18 and MB-19: if two processes make decisions about a thread at the same time, the server accepts
+/// only one of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn claims_of_two_processes_never_collide() {
     let (one, other, config) = open_twice().await;
@@ -136,7 +139,7 @@ async fn claims_of_two_processes_never_collide() {
     remove_streams(&config).await;
 }
 
-/// MB-29, MB-34: leases expire by the leader's clock.
+/// Tests MB-29 and MB-34: leases expire by the leader's clock.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_expired_lease_goes_to_another_process() {
     let (one, other, config) = open_twice().await;
@@ -162,11 +165,11 @@ async fn an_expired_lease_goes_to_another_process() {
     remove_streams(&config).await;
 }
 
-/// LV-2, LV-3.
+/// Tests LV-2 and LV-3: a command reaches the receiver that was opened last, in whichever process it is.
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_reach_receivers_of_another_process() {
     let (one, other, config) = open_twice().await;
-    let (here, there) = (stores(&*one).live.unwrap(), stores(&*other).live.unwrap());
+    let (here, there) = (tenant_stores(&*one).live.unwrap(), tenant_stores(&*other).live.unwrap());
     let claim = ClaimNumber { incarnation: 1, counter: 7 };
     let target = LiveTarget::new("t".parse().unwrap(), "r".parse().unwrap(), "d".parse().unwrap(), claim);
     let cancel = || DeliverLive::new(target.clone(), LiveCommand::Cancel);
@@ -187,7 +190,7 @@ async fn commands_reach_receivers_of_another_process() {
     remove_streams(&config).await;
 }
 
-/// TN-8: the handles of other processes are closed, too.
+/// Tests TN-8: if a tenant is deleted, its handles in other processes are closed, too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_is_deleted_for_every_process() {
     let (one, other, config) = open_twice().await;

@@ -1,6 +1,6 @@
 //! Settings of servers and streams with which accepted data may be lost (NA-5), and stores of newer releases (NA-9).
 
-use store_core::{Detail, ErrorKind, IdSource, Uuids};
+use store_core::{Detail, ErrorKind, IdSource, UuidSource};
 use store_nats::{NatsConfig, NatsStore};
 
 use crate::fixture::server_url;
@@ -10,11 +10,11 @@ async fn client() -> async_nats::Client {
 }
 
 fn config() -> NatsConfig {
-    NatsConfig::new(&server_url()).unwrap().with_prefix(&format!("test-{}", Uuids.next_id())).unwrap()
+    NatsConfig::new(&server_url()).unwrap().with_prefix(&format!("test-{}", UuidSource.next_id())).unwrap()
 }
 
-async fn call_api(what: &str, with: String) {
-    let answer = client().await.request(format!("$JS.API.{what}"), with.into()).await.unwrap();
+async fn call_api(operation: &str, parameters: String) {
+    let answer = client().await.request(format!("$JS.API.{operation}"), parameters.into()).await.unwrap();
     assert!(!String::from_utf8_lossy(&answer.payload).contains("\"error\""), "{answer:?}");
 }
 

@@ -10,14 +10,14 @@ use sqlx::postgres::{PgArguments, PgRow};
 use store_core::{
     DedupeKey, DispatchId, DispatchStatus, Result, ThreadId, Timestamp, length,
     mailbox::{
-        DispatchBody, DispatchState, MailboxChange, MailboxPlan, MailboxView, StoredDispatch, StoredInterrupt,
+        DispatchBody, DispatchState, MailboxDecision, MailboxPlan, MailboxView, StoredDispatch, StoredInterrupt,
         StoredMailbox, queue_position,
     },
 };
 
 use super::{RecordCache, decode};
 use crate::{
-    columns::{optional, read_i64, text},
+    columns::{read_i64, read_optional, read_text},
     db::{Connection, add, signed, unsigned},
     mailbox::{Search, Watermarks},
 };
@@ -25,7 +25,7 @@ use crate::{
 /// The maximum number of threads with due dispatches that a claim makes ready at once.
 const MAX_PROMOTED: i64 = 1_000;
 
-/// The records to be loaded.
+/// The records of the mailbox that a decision needs, and the threads to search for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct MailboxLookup {
     pub(crate) threads: BTreeSet<ThreadId>,
@@ -33,9 +33,9 @@ pub(crate) struct MailboxLookup {
     pub(crate) keys: BTreeSet<(ThreadId, DedupeKey)>,
     pub(crate) interrupts: BTreeSet<(ThreadId, u64)>,
     /// The maximum number of threads with claimable dispatches to find.
-    pub(crate) claim: u32,
+    pub(crate) max_ready_threads: u32,
     /// The maximum number of threads with expired leases to find.
-    pub(crate) lapse: u32,
+    pub(crate) max_expired_leases: u32,
     /// The parts of the mailbox that the search for these threads can skip.
     pub(crate) watermarks: Watermarks,
     /// Whether the decision may make claims, which need numbers.
@@ -63,88 +63,90 @@ pub(crate) struct MailboxCache {
     /// The first available dispatch of each thread and epoch.
     first_available: HashMap<(ThreadId, u64), Option<DispatchId>>,
     /// The threads that were chosen for a claim, in the order of the claim.
-    pub(crate) ready: Vec<ThreadId>,
+    pub(crate) ready_threads: Vec<ThreadId>,
     /// The threads whose leases have expired.
-    pub(crate) lapsed: Vec<ThreadId>,
+    pub(crate) threads_with_expired_leases: Vec<ThreadId>,
     /// The search that found these threads.
     pub(crate) search: Option<Search>,
 }
 
-/// Loads missing records. With `locks`, no other call can decide about them before the transaction ends.
+/// Loads missing records. With `locks_rows`, no other call can decide about them before the transaction ends.
 pub(crate) async fn load_mailbox(
     connection: &mut Connection<'_>,
     cache: &mut RecordCache,
-    look: MailboxLookup,
-    locks: bool,
+    lookup: MailboxLookup,
+    locks_rows: bool,
 ) -> Result<()> {
-    let arguments = arguments(cache, &look, locks)?;
-    let mut search = (look.claim > 0).then(|| Search::new(&look.watermarks));
-    let rows = connection.write(|sql| &sql.look_mailbox, arguments).await.map_err(|failed| failed.error)?;
+    let arguments = lookup_arguments(cache, &lookup, locks_rows)?;
+    let mut search = (lookup.max_ready_threads > 0).then(|| Search::new(&lookup.watermarks));
+    let rows = connection.write(|sql| &sql.load_mailbox_records, arguments).await.map_err(|failed| failed.error)?;
     search.iter_mut().for_each(Search::end);
     let known = &mut cache.mailbox;
-    known.threads.extend(look.threads.iter().map(|thread| (thread.clone(), None)));
-    known.dispatches.extend(look.dispatches.iter().map(|id| (id.clone(), None)));
-    known.keys.extend(look.keys.iter().map(|key| (key.clone(), None)));
-    known.interrupts.extend(look.interrupts.iter().map(|key| (key.clone(), None)));
+    known.threads.extend(lookup.threads.iter().map(|thread| (thread.clone(), None)));
+    known.dispatches.extend(lookup.dispatches.iter().map(|id| (id.clone(), None)));
+    known.keys.extend(lookup.keys.iter().map(|key| (key.clone(), None)));
+    known.interrupts.extend(lookup.interrupts.iter().map(|key| (key.clone(), None)));
     known.search = search.or(known.search.take());
     for row in &rows {
-        known.update(connection, &look, row)?;
+        known.add_row(connection, &lookup, row)?;
     }
     Ok(())
 }
 
 impl MailboxCache {
-    fn update(&mut self, connection: &Connection<'_>, look: &MailboxLookup, row: &PgRow) -> Result<()> {
-        let kind = text(row, 0)?;
-        let at = optional::<i64>(row, 1)?.unwrap_or_default();
+    fn add_row(&mut self, connection: &Connection<'_>, lookup: &MailboxLookup, row: &PgRow) -> Result<()> {
+        let kind = read_text(row, 0)?;
+        let at = read_optional::<i64>(row, 1)?.unwrap_or_default();
         if kind == "clock" {
             connection.set_server_time(Duration::from_millis(unsigned(at)?));
-            self.update_search(look, |search| search.clock = at.unsigned_abs());
-            self.incarnation = optional::<i64>(row, 3)?.map_or(Ok(0), unsigned)?;
+            self.update_search(lookup, |search| search.clock = at.unsigned_abs());
+            self.incarnation = read_optional::<i64>(row, 3)?.map_or(Ok(0), unsigned)?;
             return Ok(());
         }
         if kind == "turned" {
-            self.update_search(look, |search| search.limit_reached.due = at >= MAX_PROMOTED);
+            self.update_search(lookup, |search| search.limit_reached.due = at >= MAX_PROMOTED);
             return Ok(());
         }
-        let id = text(row, 2)?;
+        let id = read_text(row, 2)?;
         match kind.as_str() {
             "ready" => {
-                self.ready.push(id.parse()?);
-                let (is_own, found) = (text(row, 4)? == "its own", self.ready.len());
-                let place = (u8::try_from(at).unwrap_or(u8::MAX), unsigned(read_i64(row, 3)?)?);
-                self.update_search(look, |search| {
-                    search.ready.extend(is_own.then_some(place));
-                    search.limit_reached.ready = length(found) >= u64::from(look.claim);
+                self.ready_threads.push(id.parse()?);
+                let (is_own, found) = (read_text(row, 4)? == "its own", self.ready_threads.len());
+                let position = (u8::try_from(at).unwrap_or(u8::MAX), unsigned(read_i64(row, 3)?)?);
+                self.update_search(lookup, |search| {
+                    search.ready.extend(is_own.then_some(position));
+                    search.limit_reached.ready = length(found) >= u64::from(lookup.max_ready_threads);
                 });
             }
             "lapsed" => {
-                self.lapsed.push(id.parse()?);
-                let found = self.lapsed.len();
-                self.update_search(look, |search| search.limit_reached.lapsed = length(found) >= u64::from(look.lapse));
+                self.threads_with_expired_leases.push(id.parse()?);
+                let found = self.threads_with_expired_leases.len();
+                self.update_search(lookup, |search| {
+                    search.limit_reached.leases = length(found) >= u64::from(lookup.max_expired_leases)
+                });
             }
             "mailbox" => {
-                let stored = decode::<StoredMailbox>("mailbox", &text(row, 4)?)?;
-                let place = (id.parse::<ThreadId>()?, stored.epoch);
+                let stored = decode::<StoredMailbox>("mailbox", &read_text(row, 4)?)?;
+                let thread_and_epoch = (id.parse::<ThreadId>()?, stored.epoch);
                 // Absent if the epoch has no record of an interrupt.
-                let newest = optional::<String>(row, 5)?;
+                let newest = read_optional::<String>(row, 5)?;
                 let newest = newest.map(|text| decode::<StoredInterrupt>("interrupt", &text)).transpose()?;
-                self.interrupts.insert(place.clone(), newest);
+                self.interrupts.insert(thread_and_epoch.clone(), newest);
                 // A mailbox that was loaded earlier is kept, because other records may have been loaded together with
                 // it. If it has changed since, the write is refused.
-                self.threads.entry(place.0.clone()).or_default().get_or_insert(stored);
+                self.threads.entry(thread_and_epoch.0.clone()).or_default().get_or_insert(stored);
                 let first = self.add_dispatch(row, 6)?;
-                self.first_available.insert(place, first);
+                self.first_available.insert(thread_and_epoch, first);
                 self.add_dispatch(row, 8)?;
             }
             "dispatch" => _ = self.add_dispatch(row, 8)?,
             "key" => {
-                let place = usize::try_from(at - 1).unwrap_or(usize::MAX);
+                let index = usize::try_from(at - 1).unwrap_or(usize::MAX);
                 let found = Some(id.parse()?);
-                self.keys.extend(look.keys.iter().nth(place).map(|key| (key.clone(), found)));
+                self.keys.extend(lookup.keys.iter().nth(index).map(|key| (key.clone(), found)));
             }
             "interrupt" => {
-                let stored = decode::<StoredInterrupt>("interrupt", &text(row, 5)?)?;
+                let stored = decode::<StoredInterrupt>("interrupt", &read_text(row, 5)?)?;
                 self.interrupts.insert((id.parse()?, unsigned(read_i64(row, 3)?)?), Some(stored));
             }
             _ => {}
@@ -168,15 +170,16 @@ impl MailboxCache {
         self.is_from_claims.then_some(self.incarnation)
     }
 
-    fn update_search(&mut self, look: &MailboxLookup, update: impl FnOnce(&mut Search)) {
-        if let Some(search) = self.search.as_mut().filter(|_| look.claim > 0) {
+    fn update_search(&mut self, lookup: &MailboxLookup, update: impl FnOnce(&mut Search)) {
+        if let Some(search) = self.search.as_mut().filter(|_| lookup.max_ready_threads > 0) {
             update(search);
         }
     }
 
     /// Decodes a dispatch whose body and state are in two columns of a row. Returns `None` if the columns are empty.
     fn add_dispatch(&mut self, row: &PgRow, at: usize) -> Result<Option<DispatchId>> {
-        let (Some(body), Some(state)) = (optional::<String>(row, at)?, optional::<String>(row, at + 1)?) else {
+        let (Some(body), Some(state)) = (read_optional::<String>(row, at)?, read_optional::<String>(row, at + 1)?)
+        else {
             return Ok(None);
         };
         let body = Arc::new(decode::<DispatchBody>("dispatch", &body)?);
@@ -187,21 +190,21 @@ impl MailboxCache {
     }
 }
 
-fn arguments(cache: &RecordCache, look: &MailboxLookup, locks: bool) -> Result<PgArguments> {
+fn lookup_arguments(cache: &RecordCache, lookup: &MailboxLookup, locks_rows: bool) -> Result<PgArguments> {
     let mut arguments = PgArguments::default();
     let to = &mut arguments;
     add(to, cache.constants.tenant.as_str())?;
-    add(to, locks)?;
-    add(to, look.makes_claims)?;
-    add(to, look.threads.iter().map(ThreadId::as_str).collect::<Vec<_>>())?;
-    add(to, look.dispatches.iter().map(DispatchId::as_str).collect::<Vec<_>>())?;
-    add(to, look.keys.iter().map(|(thread, _)| thread.as_str()).collect::<Vec<_>>())?;
-    add(to, look.keys.iter().map(|(_, key)| key.as_str()).collect::<Vec<_>>())?;
-    add(to, look.interrupts.iter().map(|(thread, _)| thread.as_str()).collect::<Vec<_>>())?;
-    add(to, look.interrupts.iter().map(|(_, epoch)| signed(*epoch)).collect::<Result<Vec<_>>>()?)?;
-    add(to, i32::try_from(look.claim).unwrap_or(i32::MAX))?;
-    add(to, i32::try_from(look.lapse).unwrap_or(i32::MAX))?;
-    look.watermarks.add_to(to)?;
+    add(to, locks_rows)?;
+    add(to, lookup.makes_claims)?;
+    add(to, lookup.threads.iter().map(ThreadId::as_str).collect::<Vec<_>>())?;
+    add(to, lookup.dispatches.iter().map(DispatchId::as_str).collect::<Vec<_>>())?;
+    add(to, lookup.keys.iter().map(|(thread, _)| thread.as_str()).collect::<Vec<_>>())?;
+    add(to, lookup.keys.iter().map(|(_, key)| key.as_str()).collect::<Vec<_>>())?;
+    add(to, lookup.interrupts.iter().map(|(thread, _)| thread.as_str()).collect::<Vec<_>>())?;
+    add(to, lookup.interrupts.iter().map(|(_, epoch)| signed(*epoch)).collect::<Result<Vec<_>>>()?)?;
+    add(to, i32::try_from(lookup.max_ready_threads).unwrap_or(i32::MAX))?;
+    add(to, i32::try_from(lookup.max_expired_leases).unwrap_or(i32::MAX))?;
+    lookup.watermarks.add_to(to)?;
     Ok(arguments)
 }
 
@@ -211,35 +214,37 @@ impl MailboxView for RecordCache {
     }
 
     fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailbox>> {
-        self.find(&self.mailbox.threads, thread, |look| _ = look.mailbox.threads.insert(thread.clone()))
+        self.find(&self.mailbox.threads, thread, |lookup| _ = lookup.mailbox.threads.insert(thread.clone()))
     }
 
     fn dispatch(&self, id: &DispatchId) -> Result<Option<StoredDispatch>> {
         if self.generated.contains(id.as_str()) {
             return Ok(None);
         }
-        self.find(&self.mailbox.dispatches, id, |look| _ = look.mailbox.dispatches.insert(id.clone()))
+        self.find(&self.mailbox.dispatches, id, |lookup| _ = lookup.mailbox.dispatches.insert(id.clone()))
     }
 
-    fn last_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
-        let named = (thread.clone(), key.clone());
-        self.find(&self.mailbox.keys, &named, |look| _ = look.mailbox.keys.insert(named.clone()))
+    fn last_dispatch_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
+        let cache_key = (thread.clone(), key.clone());
+        self.find(&self.mailbox.keys, &cache_key, |lookup| _ = lookup.mailbox.keys.insert(cache_key.clone()))
     }
 
     fn first_available(&self, thread: &ThreadId, epoch: u64, _now: Timestamp) -> Result<Option<DispatchId>> {
-        let named = (thread.clone(), epoch);
-        match self.mailbox.first_available.get(&named) {
+        let cache_key = (thread.clone(), epoch);
+        match self.mailbox.first_available.get(&cache_key) {
             Some(first) => Ok(first.clone()),
             // The answer contains the first dispatch of the thread's current epoch only. In other epochs no dispatch is
             // available.
             None if self.mailbox.threads.contains_key(thread) => Ok(None),
-            None => Err(self.note_missing(|look| _ = look.mailbox.threads.insert(thread.clone()))),
+            None => Err(self.note_missing(|lookup| _ = lookup.mailbox.threads.insert(thread.clone()))),
         }
     }
 
     fn interrupt(&self, thread: &ThreadId, epoch: u64) -> Result<Option<StoredInterrupt>> {
-        let named = (thread.clone(), epoch);
-        self.find(&self.mailbox.interrupts, &named, |look| _ = look.mailbox.interrupts.insert(named.clone()))
+        let cache_key = (thread.clone(), epoch);
+        self.find(&self.mailbox.interrupts, &cache_key, |lookup| {
+            _ = lookup.mailbox.interrupts.insert(cache_key.clone())
+        })
     }
 }
 
@@ -283,16 +288,16 @@ impl MailboxChanges {
         self.threads.insert(thread.clone(), (before, plan.mailbox));
         for stored in plan.dispatches {
             let (id, is_new) = (stored.id().clone(), stored.is_new());
-            self.dispatch(cache, id, is_new, Some(stored))?;
+            self.record_dispatch(cache, id, is_new, Some(stored))?;
         }
         if let Some(id) = plan.purged {
-            self.dispatch(cache, id, false, None)?;
+            self.record_dispatch(cache, id, false, None)?;
         }
         self.interrupts.extend(plan.interrupts.into_iter().map(|(epoch, stored)| ((thread.clone(), epoch), stored)));
         Ok(())
     }
 
-    fn dispatch(
+    fn record_dispatch(
         &mut self,
         cache: &RecordCache,
         id: DispatchId,
@@ -316,7 +321,7 @@ impl<'a> MailboxDraft<'a> {
 
     /// Makes one decision. The next decision sees its changes. The inner result is the answer for the caller. An outer
     /// error means that the decision could not be made, for example because a record is not in the cache.
-    pub(crate) fn change<T>(&mut self, decide: impl FnOnce(&Self) -> Result<MailboxChange<T>>) -> Result<Result<T>> {
+    pub(crate) fn change<T>(&mut self, decide: impl FnOnce(&Self) -> Result<MailboxDecision<T>>) -> Result<Result<T>> {
         let change = decide(self)?;
         if let Some(plan) = change.plan {
             for stored in plan.dispatches.iter().filter(|stored| queue_position(stored).is_some()) {
@@ -331,7 +336,7 @@ impl<'a> MailboxDraft<'a> {
     }
 
     /// Returns the claims that these decisions made or changed, as they will be written.
-    pub(crate) fn claimed(&self) -> Vec<CachedClaim> {
+    pub(crate) fn changed_claims(&self) -> Vec<CachedClaim> {
         let changed = self.changes.dispatches.values().filter_map(|change| change.after.as_ref());
         let claimed = changed.filter(|stored| stored.state.status == DispatchStatus::Claimed).filter_map(|stored| {
             let (_, mailbox) = self.changes.threads.get(&stored.body.thread)?;
@@ -365,25 +370,25 @@ impl MailboxView for MailboxDraft<'_> {
         }
     }
 
-    fn last_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
+    fn last_dispatch_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
         match self.keys.get(&(thread.clone(), key.clone())) {
             Some(id) => Ok(Some(id.clone())),
-            None => self.cache.last_with_key(thread, key),
+            None => self.cache.last_dispatch_with_key(thread, key),
         }
     }
 
     fn first_available(&self, thread: &ThreadId, epoch: u64, now: Timestamp) -> Result<Option<DispatchId>> {
-        let place = |stored: &StoredDispatch| {
+        let claim_order = |stored: &StoredDispatch| {
             let at = queue_position(stored).filter(|at| at.epoch == epoch && at.due <= now)?;
             Some((at.priority, at.number, stored.id().clone()))
         };
         let after = |id: &DispatchId| self.changes.dispatches.get(id)?.after.as_ref();
-        let mut first = self.changed.get(thread).into_iter().flatten().filter_map(after).filter_map(place).min();
+        let mut first = self.changed.get(thread).into_iter().flatten().filter_map(after).filter_map(claim_order).min();
         if let Some(id) = self.cache.first_available(thread, epoch, now)?
             && !self.changes.dispatches.contains_key(&id)
         {
             let stored = self.cache.dispatch(&id)?.filter(|it| it.state.status == DispatchStatus::Queued);
-            let known = stored.as_ref().and_then(place);
+            let known = stored.as_ref().and_then(claim_order);
             first = [first, known].into_iter().flatten().min();
         }
         Ok(first.map(|(.., id)| id))

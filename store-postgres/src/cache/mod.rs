@@ -1,4 +1,4 @@
-//! The cache: records of a thread and of what it refers to, by which the rules of core decide.
+//! The cache: the records of a thread, and those that it refers to. The rules of core decide by these records.
 //!
 //! A rule asks for records one by one. If a record is not in the cache, it is noted as missing and the rule ends. The
 //! missing records are loaded in one statement, and the rule runs again. Records that no other call has changed are
@@ -19,27 +19,27 @@ use std::{
 use store_core::{
     CommitKey, CursorKey, EntryId, Error, EventId, EventKey, IdSource, Json, Result, Run, RunId, Scope, TenantId,
     ThreadId, WriterId,
-    commit::{KeyRecord, Plan},
+    commit::{CommitKeyRecord, Plan},
     event::{EventKeyRecord, EventPlan, ScopeState, StoredEvent},
-    log::{Marks, Node},
+    log::{EntryMarks, Node},
     pending::{DecisionRecord, QueuePlan, StoredInput},
-    thread::{IdRecord, StoredThread},
+    thread::{StoredThread, ThreadIdRecord},
 };
 
 use crate::decide::CacheUpdate;
 
 pub(crate) use self::{
-    load::{decode, decode_event, decode_thread_row, load_ancestors, load_records, scope_key},
+    load::{decode, decode_event, decode_thread_row, load_ancestors, load_records, scope_kind_and_id},
     mailbox::{CachedClaim, DispatchChange, MailboxCache, MailboxChanges, MailboxDraft, MailboxLookup, load_mailbox},
     outbox::{OutboxCache, OutboxChanges, OutboxDraft, OutboxLookup, load_outbox},
 };
 
-/// The records to be loaded.
+/// The records that a decision needs and that are to be loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Lookup {
     /// The thread itself.
     pub(crate) thread: bool,
-    /// Its head, with the parts of the log that the next entry needs.
+    /// The head of the thread, with the nodes and marks that are needed to append the next entry.
     pub(crate) head: bool,
     /// Threads whose existence must be known.
     pub(crate) threads: BTreeSet<ThreadId>,
@@ -68,7 +68,7 @@ pub(crate) struct Lookup {
 pub(crate) struct TenantConstants {
     pub(crate) tenant: TenantId,
     pub(crate) incarnation: u64,
-    pub(crate) cursors: CursorKey,
+    pub(crate) cursor_key: CursorKey,
 }
 
 /// The cached records of a thread and of what it refers to. A record that is not in a map was not loaded. `None` means
@@ -78,11 +78,11 @@ pub(crate) struct RecordCache {
     pub(crate) constants: Arc<TenantConstants>,
     pub(crate) id: Option<ThreadId>,
     /// The row of the thread; `None` if it was not loaded.
-    pub(crate) row: Option<Row>,
+    pub(crate) row: Option<CachedThreadRow>,
     threads: HashMap<ThreadId, bool>,
     lineages: HashMap<ThreadId, Vec<ThreadId>>,
     runs: HashMap<RunId, Option<Run>>,
-    keys: HashMap<CommitKey, Option<KeyRecord>>,
+    keys: HashMap<CommitKey, Option<CommitKeyRecord>>,
     entries: HashMap<EntryId, Option<u64>>,
     nodes: HashMap<u64, (Node, EntryId)>,
     marks: HashMap<u64, CachedMarks>,
@@ -102,23 +102,23 @@ pub(crate) struct RecordCache {
     /// Whether all records were loaded after the decision began. If not, they may be outdated.
     pub(crate) is_fresh: bool,
     /// Whether a record that may exist was assumed to be absent. If it exists, the server refuses the write.
-    assumed: Cell<bool>,
+    assumed_absence: Cell<bool>,
 }
 
 /// The row of a thread as it was when it was loaded.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Row {
+pub(crate) struct CachedThreadRow {
     /// The number of the transaction that wrote the row last; 0 if there is no row.
     pub(crate) stamp: i64,
     pub(crate) log: Option<i64>,
     pub(crate) thread: Option<StoredThread>,
-    pub(crate) id: IdRecord,
+    pub(crate) id: ThreadIdRecord,
 }
 
 /// The cached marks of an entry: the properties that later entries determine.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CachedMarks {
-    pub(crate) marks: Marks,
+    pub(crate) marks: EntryMarks,
     /// Whether the marks have a row of their own.
     pub(crate) has_row: bool,
     /// Whether the next entry of the log is a child of this one and not a side entry.
@@ -151,12 +151,12 @@ impl RecordCache {
             missing: RefCell::default(),
             generated: Arc::default(),
             is_fresh: false,
-            assumed: Cell::new(false),
+            assumed_absence: Cell::new(false),
         }
     }
 
     /// Removes all records from the cache.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn clear(&mut self) {
         let generated = Arc::clone(&self.generated);
         *self = Self::new(Arc::clone(&self.constants), self.id.take());
         self.generated = generated;
@@ -168,26 +168,26 @@ impl RecordCache {
         (missing != Lookup::default()).then_some(missing)
     }
 
-    /// Notes records that will be loaded together with those that are missing when the rule runs again.
-    pub(crate) fn note(&mut self, look: Lookup) {
-        self.missing = RefCell::new(look);
+    /// Notes these records as missing. The rule then runs again, and what it misses is loaded together with them.
+    pub(crate) fn note_lookup(&mut self, lookup: Lookup) {
+        self.missing = RefCell::new(lookup);
     }
 
     /// Prepares the cache for the next run of the rule.
-    pub(crate) fn restart(&self) {
+    pub(crate) fn begin_rule(&self) {
         self.generated.restart();
-        self.assumed.set(false);
+        self.assumed_absence.set(false);
     }
 
     /// Returns whether a record that may exist was assumed to be absent.
-    pub(crate) fn has_assumed(&self) -> bool {
-        self.assumed.get()
+    pub(crate) fn has_assumed_absence(&self) -> bool {
+        self.assumed_absence.get()
     }
 
     /// Returns whether an answer or an error is certain: no record can be outdated, and no record was assumed to be
     /// absent.
     pub(crate) fn is_certain(&self) -> bool {
-        self.is_fresh && !self.assumed.get()
+        self.is_fresh && !self.assumed_absence.get()
     }
 
     /// Returns a value of the cache. If it is not there, it is noted as missing and the error ends the rule.
@@ -202,7 +202,7 @@ impl RecordCache {
 
     /// Returns a record that usually does not exist. If it is not in the cache, it may be assumed to be absent, because
     /// the server refuses the write by a unique key if the record exists. Only a fresh cache notes it as missing.
-    fn find_new<K: Eq + Hash, V: Clone>(
+    fn find_likely_absent<K: Eq + Hash, V: Clone>(
         &self,
         known: &HashMap<K, Option<V>>,
         key: &K,
@@ -212,7 +212,7 @@ impl RecordCache {
             Some(found) => Ok(found.clone()),
             None if self.is_fresh => Err(self.note_missing(note)),
             None => {
-                self.assumed.set(true);
+                self.assumed_absence.set(true);
                 Ok(None)
             }
         }
@@ -224,31 +224,31 @@ impl RecordCache {
     }
 
     /// Returns a thread and its ancestors, the thread first; nothing if it does not exist.
-    pub(crate) fn lineage(&self, of: &ThreadId) -> Result<Vec<ThreadId>> {
-        self.find(&self.lineages, of, |look| _ = look.lineage.insert(of.clone()))
+    pub(crate) fn lineage(&self, thread: &ThreadId) -> Result<Vec<ThreadId>> {
+        self.find(&self.lineages, thread, |lookup| _ = lookup.lineage.insert(thread.clone()))
     }
 
-    fn row(&self) -> Result<&Row> {
-        self.row.as_ref().ok_or_else(|| self.note_missing(|look| look.thread = true))
+    fn row(&self) -> Result<&CachedThreadRow> {
+        self.row.as_ref().ok_or_else(|| self.note_missing(|lookup| lookup.thread = true))
     }
 
     fn has_log(&self) -> Result<bool> {
         self.row().map(|row| row.log.is_some())
     }
 
-    /// Replaces all records by the row that another call has written, because the other records may be outdated.
-    pub(crate) fn renew(&mut self, row: Row, keys: Vec<(CommitKey, Option<KeyRecord>)>) {
-        self.forget();
+    /// Removes all records and stores the row that another call has written. The removed records may be outdated.
+    pub(crate) fn replace_row(&mut self, row: CachedThreadRow, keys: Vec<(CommitKey, Option<CommitKeyRecord>)>) {
+        self.clear();
         self.keys.extend(keys);
         self.row = Some(row);
         self.is_fresh = true;
     }
 
     /// Sets the row of the thread after a write, and removes the records that the write does not determine.
-    fn set_row_after_write(&mut self, stamp: i64, log: Option<i64>, thread: Option<StoredThread>, id: IdRecord) {
-        self.row = Some(Row { stamp, log, thread, id });
+    fn set_row_after_write(&mut self, stamp: i64, log: Option<i64>, thread: Option<StoredThread>, id: ThreadIdRecord) {
+        self.row = Some(CachedThreadRow { stamp, log, thread, id });
         self.is_fresh = false;
-        self.assumed.set(false);
+        self.assumed_absence.set(false);
         // These records also depend on other threads or other writers.
         self.threads.clear();
         self.lineages.clear();
@@ -262,17 +262,17 @@ impl RecordCache {
     }
 
     /// Starts a decision. The records in the cache are older than the decision.
-    pub(crate) fn begin(&mut self) {
+    pub(crate) fn begin_decision(&mut self) {
         self.is_fresh = false;
-        self.assumed.set(false);
+        self.assumed_absence.set(false);
         self.generated = Arc::default();
     }
 
     /// Updates the cache after a write.
-    pub(crate) fn apply_write(&mut self, stamp_and_log: (i64, Option<i64>), after: CacheUpdate) {
+    pub(crate) fn apply_write(&mut self, stamp_and_log: (i64, Option<i64>), cache_update: CacheUpdate) {
         let (stamp, log) = stamp_and_log;
-        match after {
-            CacheUpdate::Commit(plan) => self.commit(stamp, log, *plan),
+        match cache_update {
+            CacheUpdate::Commit(plan) => self.apply_commit(stamp, log, *plan),
             CacheUpdate::Queue(plan) => self.apply_queue_change(stamp, log, *plan),
             CacheUpdate::Thread(thread, id) => self.set_row_after_write(stamp, log, thread.map(|thread| *thread), id),
             CacheUpdate::Nothing => {}
@@ -285,7 +285,7 @@ impl RecordCache {
         }
     }
 
-    fn commit(&mut self, stamp: i64, log: Option<i64>, mut plan: Plan) {
+    fn apply_commit(&mut self, stamp: i64, log: Option<i64>, mut plan: Plan) {
         self.apply_appended_events(plan.events.take());
         let head = plan.thread.as_ref().and_then(|thread| thread.head_seq);
         let marks = head.and_then(|head| self.marks_after(head, &plan));
@@ -299,10 +299,10 @@ impl RecordCache {
             self.states.values_mut().for_each(|value| *value = None);
         }
         self.states.extend(plan.state.values);
-        let own: Vec<_> = plan.runs.into_iter().map(|run| (run.id.clone(), Some(run))).collect();
+        let written_runs: Vec<_> = plan.runs.into_iter().map(|run| (run.id.clone(), Some(run))).collect();
         let id = self.id.clone();
         self.runs.retain(|_, run| run.as_ref().is_some_and(|run| Some(&run.thread) == id.as_ref() && run.is_open()));
-        self.runs.extend(own);
+        self.runs.extend(written_runs);
         self.queue = None;
         self.inputs.clear();
         self.set_row_after_write(stamp, log, plan.thread, plan.id);
@@ -315,7 +315,7 @@ impl RecordCache {
     }
 
     /// Replaces the states of scopes by those that other calls have written.
-    pub(crate) fn renew_scopes(&mut self, scopes: Vec<(Scope, ScopeState)>) {
+    pub(crate) fn replace_scopes(&mut self, scopes: Vec<(Scope, ScopeState)>) {
         self.scopes.extend(scopes.into_iter().map(|(scope, state)| (scope, Some(state))));
     }
 
@@ -359,7 +359,7 @@ impl RecordCache {
         let is_parent_of_next =
             node(seq + 1).map_or(before.is_parent_of_next, |next| next.parent == Some(seq) && !next.side);
         // Marks that follow from the next entry need no row.
-        let has_row = before.has_row || marks != implied(u32::from(is_parent_of_next));
+        let has_row = before.has_row || marks != marks_with_children(u32::from(is_parent_of_next));
         Some(CachedMarks { marks, has_row, is_parent_of_next })
     }
 
@@ -426,8 +426,8 @@ impl IdSource for DecisionIds<'_> {
 }
 
 /// Returns the marks of an entry with this number of children and no other marks.
-fn implied(children: u32) -> Marks {
-    let mut marks = Marks::default();
+fn marks_with_children(children: u32) -> EntryMarks {
+    let mut marks = EntryMarks::default();
     marks.children = children;
     marks
 }

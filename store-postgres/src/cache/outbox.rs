@@ -1,5 +1,5 @@
-//! The cached records of the outbox: rows, the beginnings of lists, and the stamps of groups. The stamp of a group is
-//! the number of the transaction that wrote to it last.
+//! The cached records of the outbox: rows, the beginnings of lists, and the stamps of groups. A group consists of the
+//! rows of a target with the same order key. Its stamp is the number of the transaction that wrote to it last.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -9,28 +9,28 @@ use std::{
 use sqlx::postgres::PgArguments;
 use store_core::{
     Json, OutboxId, Result,
-    outbox::{OrderGroup, OutboxList, OutboxPosition, OutboxRows, OutboxScope, OutboxTable, StoredOutboxRow},
+    outbox::{OrderGroup, OutboxList, OutboxPosition, OutboxSubset, OutboxTable, OutboxView, StoredOutboxRow},
 };
 
 use super::{RecordCache, decode};
 use crate::{
-    columns::{optional, read_i64, read_u64, text},
+    columns::{read_i64, read_optional, read_text, read_u64},
     db::{Connection, add, signed, unsigned},
     error::corrupt,
 };
 
-/// The number of places of a list that are loaded at once.
-const CHUNK: usize = 128;
+/// The number of positions of a list that are loaded at once.
+const LIST_CHUNK: usize = 128;
 
-/// The records to be loaded.
+/// The records of the outbox that a decision needs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct OutboxLookup {
     pub(crate) rows: BTreeSet<OutboxId>,
     pub(crate) groups: BTreeSet<OrderGroup>,
-    /// Lists, each with the last place that was loaded. Loading continues after it.
+    /// Lists, each with the last position that was loaded. Loading continues after it.
     pub(crate) lists: BTreeMap<OutboxList, Option<OutboxPosition>>,
     /// Groups whose last row is needed.
-    pub(crate) lasts: BTreeSet<OrderGroup>,
+    pub(crate) last_positions: BTreeSet<OrderGroup>,
 }
 
 /// The cached records.
@@ -39,104 +39,107 @@ pub(crate) struct OutboxCache {
     rows: HashMap<OutboxId, Option<StoredOutboxRow>>,
     payloads: HashMap<OutboxId, Json>,
     lists: HashMap<OutboxList, ListPrefix>,
-    lasts: HashMap<OrderGroup, Option<OutboxPosition>>,
-    groups: HashMap<OrderGroup, i64>,
+    last_positions: HashMap<OrderGroup, Option<OutboxPosition>>,
+    group_stamps: HashMap<OrderGroup, i64>,
 }
 
 /// The beginning of a list, as far as it was loaded.
 #[derive(Debug, Default)]
 struct ListPrefix {
-    places: BTreeSet<OutboxPosition>,
+    positions: BTreeSet<OutboxPosition>,
     is_complete: bool,
 }
 
-/// Loads missing records. With `locks`, no other call can decide about them before the transaction ends.
+/// Loads missing records. With `locks_rows`, no other call can decide about them before the transaction ends.
 pub(crate) async fn load_outbox(
     connection: &mut Connection<'_>,
     cache: &mut RecordCache,
-    look: OutboxLookup,
-    locks: bool,
+    lookup: OutboxLookup,
+    locks_rows: bool,
 ) -> Result<()> {
-    let mut asked: Vec<(OutboxList, &'static str, Option<OutboxPosition>)> = Vec::new();
-    for (list, after) in &look.lists {
-        asked.push((list.clone(), name_of(list), after.clone()));
+    let mut list_requests: Vec<(OutboxList, &'static str, Option<OutboxPosition>)> = Vec::new();
+    for (list, after) in &lookup.lists {
+        list_requests.push((list.clone(), list_name(list), after.clone()));
     }
-    for group in &look.lasts {
-        asked.push((OutboxList::Numbered(group.clone()), "last", None));
+    for group in &lookup.last_positions {
+        list_requests.push((OutboxList::Numbered(group.clone()), "last", None));
     }
-    let arguments = arguments(cache, &look, &asked, locks)?;
-    let rows = connection.write(|sql| &sql.look_outbox, arguments).await.map_err(|failed| failed.error)?;
+    let arguments = lookup_arguments(cache, &lookup, &list_requests, locks_rows)?;
+    let rows = connection.write(|sql| &sql.load_outbox_records, arguments).await.map_err(|failed| failed.error)?;
     let known = &mut cache.outbox;
-    known.rows.extend(look.rows.iter().map(|id| (id.clone(), None)));
-    let mut counts = vec![0; asked.len()];
-    known.lasts.extend(look.lasts.iter().map(|group| (group.clone(), None)));
+    known.rows.extend(lookup.rows.iter().map(|id| (id.clone(), None)));
+    let mut counts = vec![0; list_requests.len()];
+    known.last_positions.extend(lookup.last_positions.iter().map(|group| (group.clone(), None)));
     for row in &rows {
-        let (at, kind) = (optional::<i32>(row, 0)?.unwrap_or_default(), text(row, 1)?);
+        let (at, kind) = (read_optional::<i32>(row, 0)?.unwrap_or_default(), read_text(row, 1)?);
         let at = usize::try_from(at - 1).unwrap_or(usize::MAX);
         match kind.as_str() {
             "clock" => connection.set_server_time(Duration::from_millis(read_u64(row, 2)?)),
-            "group" => known.groups.extend(look.groups.iter().nth(at).cloned().zip(optional::<i64>(row, 2)?)),
+            "group" => {
+                known.group_stamps.extend(lookup.groups.iter().nth(at).cloned().zip(read_optional::<i64>(row, 2)?))
+            }
             _ => {
-                let id: OutboxId = text(row, 4)?.parse()?;
-                known.rows.insert(id.clone(), Some(decode::<StoredOutboxRow>("outbox row", &text(row, 5)?)?));
-                if let Ok(payload) = Json::parse(&text(row, 6)?) {
+                let id: OutboxId = read_text(row, 4)?.parse()?;
+                known.rows.insert(id.clone(), Some(decode::<StoredOutboxRow>("outbox row", &read_text(row, 5)?)?));
+                if let Ok(payload) = Json::parse(&read_text(row, 6)?) {
                     known.payloads.insert(id.clone(), payload);
                 }
-                let Some((list, name, _)) = asked.get(at).filter(|_| kind == "place") else { continue };
-                let place = OutboxPosition { rank: (unsigned(read_i64(row, 2)?)?, unsigned(read_i64(row, 3)?)?), id };
+                let Some((list, name, _)) = list_requests.get(at).filter(|_| kind == "place") else { continue };
+                let position =
+                    OutboxPosition { rank: (unsigned(read_i64(row, 2)?)?, unsigned(read_i64(row, 3)?)?), id };
                 if let (OutboxList::Numbered(group), "last") = (list, *name) {
-                    known.lasts.insert(group.clone(), Some(place));
+                    known.last_positions.insert(group.clone(), Some(position));
                     continue;
                 }
-                known.lists.entry(list.clone()).or_default().places.insert(place);
+                known.lists.entry(list.clone()).or_default().positions.insert(position);
                 counts.iter_mut().skip(at).take(1).for_each(|count| *count += 1);
             }
         }
     }
-    for ((list, name, _), count) in asked.into_iter().zip(counts) {
+    for ((list, name, _), count) in list_requests.into_iter().zip(counts) {
         if name != "last" {
-            known.lists.entry(list).or_default().is_complete = count < CHUNK;
+            known.lists.entry(list).or_default().is_complete = count < LIST_CHUNK;
         }
     }
     Ok(())
 }
 
-fn arguments(
+fn lookup_arguments(
     cache: &RecordCache,
-    look: &OutboxLookup,
-    asked: &[(OutboxList, &'static str, Option<OutboxPosition>)],
-    locks: bool,
+    lookup: &OutboxLookup,
+    list_requests: &[(OutboxList, &'static str, Option<OutboxPosition>)],
+    locks_rows: bool,
 ) -> Result<PgArguments> {
-    let parts: Vec<_> = asked.iter().map(|(list, ..)| parts(list)).collect();
+    let parts: Vec<_> = list_requests.iter().map(|(list, ..)| list_arguments(list)).collect();
     let rank = |at: &Option<OutboxPosition>, pick: fn(&OutboxPosition) -> u64| {
         at.as_ref().map_or(Ok(-1), |at| signed(pick(at)))
     };
-    let firsts: Vec<i64> = asked.iter().map(|(.., at)| rank(at, |at| at.rank.0)).collect::<Result<_>>()?;
-    let seconds: Vec<i64> = asked.iter().map(|(.., at)| rank(at, |at| at.rank.1)).collect::<Result<_>>()?;
+    let firsts: Vec<i64> = list_requests.iter().map(|(.., at)| rank(at, |at| at.rank.0)).collect::<Result<_>>()?;
+    let seconds: Vec<i64> = list_requests.iter().map(|(.., at)| rank(at, |at| at.rank.1)).collect::<Result<_>>()?;
     let mut arguments = PgArguments::default();
     let to = &mut arguments;
     add(to, cache.constants.tenant.as_str())?;
-    add(to, locks)?;
-    add(to, look.rows.iter().map(OutboxId::as_str).collect::<Vec<_>>())?;
-    add(to, look.groups.iter().map(|group| group.lane.as_str()).collect::<Vec<_>>())?;
-    add(to, look.groups.iter().map(|group| group.target.as_str()).collect::<Vec<_>>())?;
-    add(to, look.groups.iter().map(|group| group.key.as_str()).collect::<Vec<_>>())?;
-    add(to, asked.iter().map(|(_, name, _)| *name).collect::<Vec<_>>())?;
+    add(to, locks_rows)?;
+    add(to, lookup.rows.iter().map(OutboxId::as_str).collect::<Vec<_>>())?;
+    add(to, lookup.groups.iter().map(|group| group.lane.as_str()).collect::<Vec<_>>())?;
+    add(to, lookup.groups.iter().map(|group| group.target.as_str()).collect::<Vec<_>>())?;
+    add(to, lookup.groups.iter().map(|group| group.key.as_str()).collect::<Vec<_>>())?;
+    add(to, list_requests.iter().map(|(_, name, _)| *name).collect::<Vec<_>>())?;
     add(to, parts.iter().map(|parts| parts.0).collect::<Vec<_>>())?;
     add(to, parts.iter().map(|parts| parts.1).collect::<Vec<_>>())?;
     add(to, parts.iter().map(|parts| parts.2).collect::<Vec<_>>())?;
     add(to, parts.iter().map(|parts| parts.3).collect::<Vec<_>>())?;
     add(to, firsts)?;
     add(to, seconds)?;
-    add(to, asked.iter().map(|(.., at)| at.as_ref().map_or("", |at| at.id.as_str())).collect::<Vec<_>>())?;
-    add(to, i32::try_from(CHUNK).unwrap_or(i32::MAX))?;
+    add(to, list_requests.iter().map(|(.., at)| at.as_ref().map_or("", |at| at.id.as_str())).collect::<Vec<_>>())?;
+    add(to, i32::try_from(LIST_CHUNK).unwrap_or(i32::MAX))?;
     Ok(arguments)
 }
 
-fn name_of(list: &OutboxList) -> &'static str {
+fn list_name(list: &OutboxList) -> &'static str {
     match list {
         OutboxList::Created(..) => "created",
-        OutboxList::Ready(OutboxScope::Target(..)) => "ready target",
+        OutboxList::Ready(OutboxSubset::Target(..)) => "ready target",
         OutboxList::Ready(_) => "ready",
         OutboxList::Leased(_) => "leased",
         OutboxList::Finished => "finished",
@@ -150,11 +153,11 @@ fn name_of(list: &OutboxList) -> &'static str {
 /// The lane, target, key and status of a list.
 type ListArguments<'a> = (Option<&'a str>, Option<&'a str>, Option<&'a str>, Option<&'static str>);
 
-fn parts(list: &OutboxList) -> ListArguments<'_> {
+fn list_arguments(list: &OutboxList) -> ListArguments<'_> {
     let of_scope = |scope| match scope {
-        &OutboxScope::All => (None, None),
-        OutboxScope::Lane(lane) => (Some(lane.as_str()), None),
-        OutboxScope::Target(lane, target) => (Some(lane.as_str()), Some(target.as_str())),
+        &OutboxSubset::All => (None, None),
+        OutboxSubset::Lane(lane) => (Some(lane.as_str()), None),
+        OutboxSubset::Target(lane, target) => (Some(lane.as_str()), Some(target.as_str())),
     };
     match list {
         OutboxList::Created(scope, status) => {
@@ -177,24 +180,24 @@ impl RecordCache {
     /// Returns the stamp of a group: the number of the transaction that wrote to it last, or 0 if there is none. A
     /// write is refused if the stamp has changed. So that this check covers the rows of the group, the stamp must be
     /// loaded before the rows or together with them.
-    fn group(&self, group: &OrderGroup) -> Result<i64> {
-        self.find(&self.outbox.groups, group, |look| {
-            look.outbox.groups.insert(group.clone());
+    fn group_stamp(&self, group: &OrderGroup) -> Result<i64> {
+        self.find(&self.outbox.group_stamps, group, |lookup| {
+            lookup.outbox.groups.insert(group.clone());
             // A decision that asks for a group needs these next.
-            look.outbox.lasts.insert(group.clone());
+            lookup.outbox.last_positions.insert(group.clone());
             for list in [OutboxList::Next, OutboxList::Held, OutboxList::Open] {
-                look.outbox.lists.entry(list(group.clone())).or_default();
+                lookup.outbox.lists.entry(list(group.clone())).or_default();
             }
         })
     }
 }
 
-impl OutboxRows for RecordCache {
+impl OutboxView for RecordCache {
     fn row(&self, id: &OutboxId) -> Result<Option<StoredOutboxRow>> {
         if self.generated.contains(id.as_str()) {
             return Ok(None);
         }
-        self.find(&self.outbox.rows, id, |look| _ = look.outbox.rows.insert(id.clone()))
+        self.find(&self.outbox.rows, id, |lookup| _ = lookup.outbox.rows.insert(id.clone()))
     }
 
     fn next(&self, list: &OutboxList, after: Option<&OutboxPosition>) -> Result<Option<OutboxPosition>> {
@@ -202,26 +205,26 @@ impl OutboxRows for RecordCache {
         if let Some(known) = known {
             let found = match after {
                 Some(after) => {
-                    known.places.range((std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded)).next()
+                    known.positions.range((std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded)).next()
                 }
-                None => known.places.first(),
+                None => known.positions.first(),
             };
             if found.is_some() || known.is_complete {
                 return Ok(found.cloned());
             }
         } else if matches!(list, OutboxList::Keyed(..)) && !self.is_fresh {
             // If another row has this dedupe key, the server refuses the write by a unique key.
-            self.assumed.set(true);
+            self.assumed_absence.set(true);
             return Ok(None);
         }
-        let last = known.and_then(|known| known.places.last().cloned());
-        Err(self.note_missing(|look| _ = look.outbox.lists.insert(list.clone(), last)))
+        let last = known.and_then(|known| known.positions.last().cloned());
+        Err(self.note_missing(|lookup| _ = lookup.outbox.lists.insert(list.clone(), last)))
     }
 
     fn last(&self, list: &OutboxList) -> Result<Option<OutboxPosition>> {
         let OutboxList::Numbered(group) = list else { return Err(corrupt("a list without a last place")) };
-        self.group(group)?;
-        self.find(&self.outbox.lasts, group, |look| _ = look.outbox.lasts.insert(group.clone()))
+        self.group_stamp(group)?;
+        self.find(&self.outbox.last_positions, group, |lookup| _ = lookup.outbox.last_positions.insert(group.clone()))
     }
 }
 
@@ -230,32 +233,34 @@ impl OutboxRows for RecordCache {
 pub(crate) struct OutboxDraft<'a> {
     pub(crate) cache: &'a RecordCache,
     rows: BTreeMap<OutboxId, Option<StoredOutboxRow>>,
-    places: HashMap<OutboxList, BTreeMap<OutboxPosition, bool>>,
+    positions: HashMap<OutboxList, BTreeMap<OutboxPosition, bool>>,
     ready: BTreeMap<OutboxId, bool>,
 }
 
 /// The changes to the outbox.
 #[derive(Debug, Default)]
 pub(crate) struct OutboxChanges {
-    /// Changed rows, each with its previous revision (0 if the row is new), and with whether it can be claimed, if that
-    /// changes.
+    /// Changed rows, each with its previous revision (0 if the row is new). The last part says whether a claim may take
+    /// the row; `None` if that does not change.
     pub(crate) rows: Vec<(u64, StoredOutboxRow, Option<bool>)>,
-    /// Rows of which only that last property changes, with its new value.
+    /// Rows of which nothing changes but whether a claim may take them.
     pub(crate) ready: Vec<(OutboxId, bool)>,
+    /// Deleted rows, each with its previous revision.
     pub(crate) deleted: Vec<(OutboxId, u64)>,
+    /// The groups of these rows, each with the stamp on which the changes are based.
     pub(crate) groups: Vec<(OrderGroup, i64)>,
 }
 
 impl<'a> OutboxDraft<'a> {
     pub(crate) fn new(cache: &'a RecordCache) -> Self {
-        Self { cache, rows: BTreeMap::new(), places: HashMap::new(), ready: BTreeMap::new() }
+        Self { cache, rows: BTreeMap::new(), positions: HashMap::new(), ready: BTreeMap::new() }
     }
 
     pub(crate) fn into_changes(self) -> Result<OutboxChanges> {
         let mut changes = OutboxChanges::default();
         let mut groups = BTreeSet::new();
         for (id, row) in &self.rows {
-            let before = OutboxRows::row(self.cache, id)?;
+            let before = OutboxView::row(self.cache, id)?;
             groups.extend(before.iter().chain(row).filter_map(StoredOutboxRow::group));
             match row {
                 Some(row) => {
@@ -268,34 +273,35 @@ impl<'a> OutboxDraft<'a> {
         let is_other = |id: &&OutboxId| !self.rows.contains_key(*id);
         changes.ready.extend(self.ready.iter().filter(|(id, _)| is_other(id)).map(|(id, ready)| (id.clone(), *ready)));
         for group in groups {
-            let stamp = self.cache.group(&group)?;
+            let stamp = self.cache.group_stamp(&group)?;
             changes.groups.push((group, stamp));
         }
         Ok(changes)
     }
 }
 
-impl OutboxRows for OutboxDraft<'_> {
+impl OutboxView for OutboxDraft<'_> {
     fn row(&self, id: &OutboxId) -> Result<Option<StoredOutboxRow>> {
-        self.rows.get(id).map_or_else(|| OutboxRows::row(self.cache, id), |row| Ok(row.clone()))
+        self.rows.get(id).map_or_else(|| OutboxView::row(self.cache, id), |row| Ok(row.clone()))
     }
 
     fn next(&self, list: &OutboxList, after: Option<&OutboxPosition>) -> Result<Option<OutboxPosition>> {
         if let OutboxList::Open(group) | OutboxList::Held(group) | OutboxList::Next(group) = list {
-            self.cache.group(group)?;
+            self.cache.group_stamp(group)?;
         }
-        let changed = self.places.get(list);
-        let mut stored = OutboxRows::next(self.cache, list, after)?;
-        while let Some(place) = stored.take_if(|place| changed.is_some_and(|it| it.get(place) == Some(&false))) {
-            stored = OutboxRows::next(self.cache, list, Some(&place))?;
+        let changed = self.positions.get(list);
+        let mut stored = OutboxView::next(self.cache, list, after)?;
+        while let Some(position) = stored.take_if(|position| changed.is_some_and(|it| it.get(position) == Some(&false)))
+        {
+            stored = OutboxView::next(self.cache, list, Some(&position))?;
         }
-        let is_behind = |place: &OutboxPosition| after.is_none_or(|after| place > after);
-        let added = changed.into_iter().flatten().find(|(place, is_listed)| **is_listed && is_behind(place));
-        Ok([stored, added.map(|(place, _)| place.clone())].into_iter().flatten().min())
+        let is_after = |position: &OutboxPosition| after.is_none_or(|after| position > after);
+        let added = changed.into_iter().flatten().find(|(position, is_listed)| **is_listed && is_after(position));
+        Ok([stored, added.map(|(position, _)| position.clone())].into_iter().flatten().min())
     }
 
     fn last(&self, list: &OutboxList) -> Result<Option<OutboxPosition>> {
-        OutboxRows::last(self.cache, list)
+        OutboxView::last(self.cache, list)
     }
 }
 
@@ -305,7 +311,7 @@ impl OutboxTable for OutboxDraft<'_> {
     }
 
     fn payload(&self, id: &OutboxId) -> Result<Json> {
-        OutboxRows::row(self.cache, id)?;
+        OutboxView::row(self.cache, id)?;
         let found = self.cache.outbox.payloads.get(id).cloned();
         found.ok_or_else(|| corrupt("an outbox row has no payload"))
     }
@@ -314,10 +320,10 @@ impl OutboxTable for OutboxDraft<'_> {
         self.rows.insert(id.clone(), row);
     }
 
-    fn set_position(&mut self, list: &OutboxList, place: &OutboxPosition, is_listed: bool) {
+    fn set_position(&mut self, list: &OutboxList, position: &OutboxPosition, is_listed: bool) {
         if let OutboxList::Ready(_) = list {
-            self.ready.insert(place.id.clone(), is_listed);
+            self.ready.insert(position.id.clone(), is_listed);
         }
-        self.places.entry(list.clone()).or_default().insert(place.clone(), is_listed);
+        self.positions.entry(list.clone()).or_default().insert(position.clone(), is_listed);
     }
 }

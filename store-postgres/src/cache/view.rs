@@ -3,12 +3,12 @@
 use store_core::{
     CommitKey, CursorKey, EntryId, Error, EventId, EventKey, Json, Result, Run, RunId, Scope, TenantId, ThreadId,
     WriterId,
-    commit::{CommitView, KeyRecord, LogView},
+    commit::{CommitKeyRecord, CommitView, LogView},
     event::{EventKeyRecord, EventView, ScopeState, StoredEvent},
-    log::{MarkSource, Marks, Node, Nodes},
+    log::{EntryMarks, MarkSource, Node, NodeSource},
     mailbox::MailboxView,
     pending::{DecisionRecord, StoredInput},
-    thread::{IdRecord, StoredThread},
+    thread::{StoredThread, ThreadIdRecord},
 };
 
 use super::RecordCache;
@@ -18,22 +18,22 @@ impl RecordCache {
         if !self.has_log()? {
             return Err(Error::corrupt("a log does not exist"));
         }
-        self.find(&self.nodes, &seq, |look| _ = look.paths.insert(seq))
+        self.find(&self.nodes, &seq, |lookup| _ = lookup.paths.insert(seq))
     }
 }
 
-impl Nodes for RecordCache {
+impl NodeSource for RecordCache {
     fn node(&self, seq: u64) -> Result<Node> {
         self.known_node(seq).map(|(node, _)| node)
     }
 }
 
 impl MarkSource for RecordCache {
-    fn marks(&self, seq: u64) -> Result<Marks> {
+    fn marks(&self, seq: u64) -> Result<EntryMarks> {
         if !self.has_log()? {
-            return Ok(Marks::default());
+            return Ok(EntryMarks::default());
         }
-        Ok(self.find(&self.marks, &seq, |look| _ = look.marks.insert(seq))?.marks)
+        Ok(self.find(&self.marks, &seq, |lookup| _ = lookup.marks.insert(seq))?.marks)
     }
 }
 
@@ -42,7 +42,7 @@ impl LogView for RecordCache {
         if !self.has_log()? || self.generated.contains(id.as_str()) {
             return Ok(None);
         }
-        self.find_new(&self.entries, id, |look| _ = look.entries.insert(id.clone()))
+        self.find_likely_absent(&self.entries, id, |lookup| _ = lookup.entries.insert(id.clone()))
     }
 
     fn entry_id(&self, seq: u64) -> Result<EntryId> {
@@ -53,27 +53,27 @@ impl LogView for RecordCache {
         if !self.has_log()? {
             return Ok(None);
         }
-        self.find(&self.names, &name.to_owned(), |look| _ = look.names.insert(name.to_owned()))
+        self.find(&self.names, &name.to_owned(), |lookup| _ = lookup.names.insert(name.to_owned()))
     }
 }
 
 impl EventView for RecordCache {
     fn scope(&self, scope: &Scope) -> Result<ScopeState> {
-        let found = self.find_new(&self.scopes, scope, |look| _ = look.scopes.insert(scope.clone()))?;
+        let found = self.find_likely_absent(&self.scopes, scope, |lookup| _ = lookup.scopes.insert(scope.clone()))?;
         Ok(found.unwrap_or_default())
     }
 
     fn event_key(&self, writer: &WriterId, key: &EventKey) -> Result<Option<EventKeyRecord>> {
-        let named = (writer.clone(), key.clone());
-        self.find_new(&self.event_keys, &named, |look| _ = look.event_keys.insert(named.clone()))
+        let cache_key = (writer.clone(), key.clone());
+        self.find_likely_absent(&self.event_keys, &cache_key, |lookup| _ = lookup.event_keys.insert(cache_key.clone()))
     }
 
     fn event(&self, id: &EventId) -> Result<Option<StoredEvent>> {
-        self.find(&self.events, id, |look| _ = look.events.insert(id.clone()))
+        self.find(&self.events, id, |lookup| _ = lookup.events.insert(id.clone()))
     }
 
     fn sealer(&self) -> (&TenantId, &CursorKey) {
-        (&self.constants.tenant, &self.constants.cursors)
+        (&self.constants.tenant, &self.constants.cursor_key)
     }
 }
 
@@ -82,11 +82,11 @@ impl CommitView for RecordCache {
         self.constants.incarnation
     }
 
-    fn claims(&self) -> Option<&dyn MailboxView> {
+    fn fenced_mailbox(&self) -> Option<&dyn MailboxView> {
         Some(self)
     }
 
-    fn id_record(&self) -> Result<IdRecord> {
+    fn id_record(&self) -> Result<ThreadIdRecord> {
         self.row().map(|row| row.id.clone())
     }
 
@@ -94,33 +94,33 @@ impl CommitView for RecordCache {
         self.row().map(|row| row.thread.clone())
     }
 
-    fn key(&self, key: &CommitKey) -> Result<Option<KeyRecord>> {
+    fn key(&self, key: &CommitKey) -> Result<Option<CommitKeyRecord>> {
         if !self.has_log()? {
             return Ok(None);
         }
-        self.find_new(&self.keys, key, |look| _ = look.keys.insert(key.clone()))
+        self.find_likely_absent(&self.keys, key, |lookup| _ = lookup.keys.insert(key.clone()))
     }
 
     fn thread_exists(&self, id: &ThreadId) -> Result<bool> {
-        self.find(&self.threads, id, |look| _ = look.threads.insert(id.clone()))
+        self.find(&self.threads, id, |lookup| _ = lookup.threads.insert(id.clone()))
     }
 
     fn run(&self, id: &RunId) -> Result<Option<Run>> {
-        self.find_new(&self.runs, id, |look| _ = look.runs.insert(id.clone()))
+        self.find_likely_absent(&self.runs, id, |lookup| _ = lookup.runs.insert(id.clone()))
     }
 
     fn state(&self, key: &str) -> Result<Option<Json>> {
         if !self.has_log()? {
             return Ok(None);
         }
-        self.find(&self.states, &key.to_owned(), |look| _ = look.states.insert(key.to_owned()))
+        self.find(&self.states, &key.to_owned(), |lookup| _ = lookup.states.insert(key.to_owned()))
     }
 
     fn pending(&self, id: &EntryId) -> Result<Option<StoredInput>> {
         if !self.has_log()? || self.generated.contains(id.as_str()) {
             return Ok(None);
         }
-        self.find(&self.inputs, id, |look| _ = look.inputs.insert(id.clone()))
+        self.find(&self.inputs, id, |lookup| _ = lookup.inputs.insert(id.clone()))
     }
 
     fn decision(&self, run: &RunId, ticket: &str) -> Result<Option<DecisionRecord>> {
@@ -128,13 +128,13 @@ impl CommitView for RecordCache {
             return Ok(None);
         }
         let key = (run.clone(), ticket.to_owned());
-        self.find(&self.decisions, &key, |look| _ = look.decisions.insert(key.clone()))
+        self.find(&self.decisions, &key, |lookup| _ = lookup.decisions.insert(key.clone()))
     }
 
     fn queue(&self) -> Result<Vec<EntryId>> {
         if !self.has_log()? {
             return Ok(Vec::new());
         }
-        self.queue.clone().ok_or_else(|| self.note_missing(|look| look.queue = true))
+        self.queue.clone().ok_or_else(|| self.note_missing(|lookup| lookup.queue = true))
     }
 }

@@ -12,7 +12,7 @@ use store_core::{
     inspect::{Inspection, Inspector},
 };
 
-use crate::{columns::text, db::add, store::PostgresStore, tenant::Tenant};
+use crate::{columns::read_text, db::add, store::PostgresStore, tenant::Tenant};
 
 /// The number of thread ids of a tenant that are read at once.
 const CHUNK: i64 = 256;
@@ -63,15 +63,15 @@ async fn inspect_tenant(
 ) -> Result<()> {
     let mut after = String::new();
     loop {
-        let mut with = PgArguments::default();
-        add(&mut with, name.as_str())?;
-        add(&mut with, after.as_str())?;
-        add(&mut with, CHUNK)?;
-        let rows = tenant.db().any().read(|sql| &sql.thread_ids, with).await?;
+        let mut arguments = PgArguments::default();
+        add(&mut arguments, name.as_str())?;
+        add(&mut arguments, after.as_str())?;
+        add(&mut arguments, CHUNK)?;
+        let rows = tenant.db().any_connection().read(|sql| &sql.thread_ids, arguments).await?;
         let Some(last) = rows.last() else { break };
-        after = text(last, 0)?;
+        after = read_text(last, 0)?;
         for row in &rows {
-            let id: ThreadId = text(row, 0)?.parse()?;
+            let id: ThreadId = read_text(row, 0)?.parse()?;
             let Some(checked) = Box::pin(thread::inspect(tenant, &id, repairs)).await? else { continue };
             inspection.threads += 1;
             inspection.entries += checked.entries;

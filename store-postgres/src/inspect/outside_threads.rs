@@ -7,37 +7,37 @@ use store_core::{
 };
 
 use crate::{
-    columns::{read_i64, text},
+    columns::{read_i64, read_text},
     db::add,
     tenant::Tenant,
 };
 
-/// Returns the problems that were found.
+/// Checks this data, and returns what was found.
 pub(super) async fn inspect(tenant: &Tenant, name: &TenantId) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
-    let mut find = |kind, place: String, detail: String| {
-        let mut finding = Finding::new(kind, place, detail);
+    let mut add_finding = |kind, location: String, detail: String| {
+        let mut finding = Finding::new(kind, location, detail);
         finding.tenant = Some(name.clone());
         findings.push(finding);
     };
-    let with = || {
-        let mut with = PgArguments::default();
-        add(&mut with, name.as_str()).map(|()| with)
+    let arguments = || {
+        let mut arguments = PgArguments::default();
+        add(&mut arguments, name.as_str()).map(|()| arguments)
     };
-    for row in tenant.db().any().read(|sql| &sql.uneven_scopes, with()?).await? {
-        let (kind, id) = (text(&row, 0)?, text(&row, 1)?);
+    for row in tenant.db().any_connection().read(|sql| &sql.uneven_scopes, arguments()?).await? {
+        let (kind, id) = (read_text(&row, 0)?, read_text(&row, 1)?);
         let detail =
             format!("it has {} events, but its sequence numbers say {}", read_i64(&row, 2)?, read_i64(&row, 3)?);
-        find(FindingKind::SequenceGap, format!("events of {kind} `{id}`"), detail);
+        add_finding(FindingKind::SequenceGap, format!("events of {kind} `{id}`"), detail);
     }
-    for row in tenant.db().any().read(|sql| &sql.lost_claims, with()?).await? {
-        let (thread, dispatch) = (text(&row, 0)?, text(&row, 1)?);
+    for row in tenant.db().any_connection().read(|sql| &sql.lost_claims, arguments()?).await? {
+        let (thread, dispatch) = (read_text(&row, 0)?, read_text(&row, 1)?);
         let detail = format!("dispatch `{dispatch}` is recorded as running, but is not claimed");
-        find(FindingKind::DanglingReference, format!("mailbox of thread `{thread}`"), detail);
+        add_finding(FindingKind::DanglingReference, format!("mailbox of thread `{thread}`"), detail);
     }
-    for row in tenant.db().any().read(|sql| &sql.lost_rows, with()?).await? {
-        let (what, count) = (text(&row, 0)?, read_i64(&row, 1)?);
-        find(FindingKind::DanglingReference, what, format!("there are {count}"));
+    for row in tenant.db().any_connection().read(|sql| &sql.lost_rows, arguments()?).await? {
+        let (what, count) = (read_text(&row, 0)?, read_i64(&row, 1)?);
+        add_finding(FindingKind::DanglingReference, what, format!("there are {count}"));
     }
     Ok(findings)
 }

@@ -6,10 +6,10 @@ use store_core::{
     Direction, Entry, EntryId, EntryQuery, Page, PageBuilder, Position, Result,
     commit::LogView,
     length,
-    log::{Node, Nodes, node},
+    log::{Node, NodeSource, node},
 };
 
-use super::{Reader, entry};
+use super::{LogSnapshot, decode_entry};
 use crate::{
     cache::RecordCache,
     columns::read_u64,
@@ -21,10 +21,10 @@ use crate::{
 const CHUNK: u64 = 64;
 
 /// Returns the entries that `query` asks for.
-pub(super) async fn list(mut reader: Reader<'_>, query: &EntryQuery) -> Result<Page<Arc<Entry>>> {
+pub(super) async fn list(mut reader: LogSnapshot<'_>, query: &EntryQuery) -> Result<Page<Arc<Entry>>> {
     let mut page = PageBuilder::new(reader.limit);
     let mut chunk = length(reader.limit.saturating_add(1)).min(CHUNK);
-    if let Some(mut walk) = Walk::of(&mut reader, query).await? {
+    if let Some(mut walk) = EntryWalk::of(&mut reader, query).await? {
         'all: loop {
             let entries = walk.next(&mut reader, chunk).await?;
             for (seq, bytes, entry) in &entries {
@@ -43,7 +43,7 @@ pub(super) async fn list(mut reader: Reader<'_>, query: &EntryQuery) -> Result<P
 }
 
 /// The part of the log that is still to be read.
-struct Walk {
+struct EntryWalk {
     target: WalkTarget,
     /// The first and the last position that are still to be read: sequence numbers, or depths on a path.
     remaining: (u64, u64),
@@ -58,8 +58,8 @@ enum WalkTarget {
     Children(u64),
 }
 
-impl Walk {
-    async fn of(reader: &mut Reader<'_>, query: &EntryQuery) -> Result<Option<Self>> {
+impl EntryWalk {
+    async fn of(reader: &mut LogSnapshot<'_>, query: &EntryQuery) -> Result<Option<Self>> {
         let last = reader.stored.thread.version.number();
         let mut window = (query.from_seq.unwrap_or(1).max(1), query.to_seq.unwrap_or(last).min(last));
         match (query.direction, reader.after.as_ref().map(|after| after.rank)) {
@@ -90,8 +90,8 @@ impl Walk {
         let path = |cache: &RecordCache| {
             let node = cache.node(seq)?;
             let Some(leaf) = node::ancestor(cache, &node, node.depth)? else { return Ok(None) };
-            let before = if window.0 > 1 { node::depth_up_to(cache, &leaf, window.0 - 1)? } else { 0 };
-            let last = node::depth_up_to(cache, &leaf, window.1)?;
+            let before = if window.0 > 1 { node::depth_at_seq(cache, &leaf, window.0 - 1)? } else { 0 };
+            let last = node::depth_at_seq(cache, &leaf, window.1)?;
             Ok(Some((leaf, (before + 1, last))))
         };
         let Some((leaf, remaining)) = reader.run_rule(path).await? else { return Ok(None) };
@@ -103,13 +103,13 @@ impl Walk {
     }
 
     /// Returns the next entries, in the order of the walk.
-    async fn next(&mut self, reader: &mut Reader<'_>, chunk: u64) -> Result<Vec<(u64, u64, Arc<Entry>)>> {
+    async fn next(&mut self, reader: &mut LogSnapshot<'_>, chunk: u64) -> Result<Vec<(u64, u64, Arc<Entry>)>> {
         if self.is_finished() {
             return Ok(Vec::new());
         }
         match &self.target {
             WalkTarget::Children(parent) => {
-                let seqs = children(reader, *parent, (self.remaining, self.direction), chunk).await?;
+                let seqs = child_seqs(reader, *parent, (self.remaining, self.direction), chunk).await?;
                 self.continue_after(seqs.last().copied().filter(|_| length(seqs.len()) == chunk));
                 self.load(reader, seqs).await
             }
@@ -161,7 +161,7 @@ impl Walk {
         }
     }
 
-    async fn load(&self, reader: &mut Reader<'_>, seqs: Vec<u64>) -> Result<Vec<(u64, u64, Arc<Entry>)>> {
+    async fn load(&self, reader: &mut LogSnapshot<'_>, seqs: Vec<u64>) -> Result<Vec<(u64, u64, Arc<Entry>)>> {
         let mut found = reader.entries(&seqs).await?;
         if self.direction == Direction::Backward {
             found.reverse();
@@ -170,40 +170,40 @@ impl Walk {
     }
 }
 
-async fn seq_of(reader: &mut Reader<'_>, id: &EntryId) -> Result<Option<u64>> {
+async fn seq_of(reader: &mut LogSnapshot<'_>, id: &EntryId) -> Result<Option<u64>> {
     reader.run_rule(|cache| cache.entry(id)).await
 }
 
 async fn load_range(
-    reader: &mut Reader<'_>,
+    reader: &mut LogSnapshot<'_>,
     (from, to): (u64, u64),
     direction: Direction,
 ) -> Result<Vec<(u64, u64, Arc<Entry>)>> {
-    let mut with = reader.log_arguments()?;
-    add(&mut with, signed(from)?)?;
-    add(&mut with, signed(to)?)?;
-    add(&mut with, signed(to - from + 1)?)?;
+    let mut arguments = reader.log_arguments()?;
+    add(&mut arguments, signed(from)?)?;
+    add(&mut arguments, signed(to)?)?;
+    add(&mut arguments, signed(to - from + 1)?)?;
     let rows = match direction {
-        Direction::Forward => reader.connection.read(|sql| &sql.list_entries, with).await?,
-        Direction::Backward => reader.connection.read(|sql| &sql.list_entries_backward, with).await?,
+        Direction::Forward => reader.connection.read(|sql| &sql.list_entries, arguments).await?,
+        Direction::Backward => reader.connection.read(|sql| &sql.list_entries_backward, arguments).await?,
     };
-    rows.iter().map(entry).collect()
+    rows.iter().map(decode_entry).collect()
 }
 
-async fn children(
-    reader: &mut Reader<'_>,
+async fn child_seqs(
+    reader: &mut LogSnapshot<'_>,
     parent: u64,
     (window, direction): ((u64, u64), Direction),
     chunk: u64,
 ) -> Result<Vec<u64>> {
-    let mut with = reader.log_arguments()?;
-    add(&mut with, signed(parent)?)?;
-    add(&mut with, signed(window.0)?)?;
-    add(&mut with, signed(window.1)?)?;
-    add(&mut with, signed(chunk)?)?;
+    let mut arguments = reader.log_arguments()?;
+    add(&mut arguments, signed(parent)?)?;
+    add(&mut arguments, signed(window.0)?)?;
+    add(&mut arguments, signed(window.1)?)?;
+    add(&mut arguments, signed(chunk)?)?;
     let rows = match direction {
-        Direction::Forward => reader.connection.read(|sql| &sql.list_children, with).await?,
-        Direction::Backward => reader.connection.read(|sql| &sql.list_children_backward, with).await?,
+        Direction::Forward => reader.connection.read(|sql| &sql.list_children, arguments).await?,
+        Direction::Backward => reader.connection.read(|sql| &sql.list_children_backward, arguments).await?,
     };
     rows.iter().map(|row| read_u64(row, 0)).collect()
 }

@@ -11,13 +11,13 @@ use store_core::{
     PageBuilder, PageRequest, Position, Result, Snapshot, ThreadContext, ThreadId, ThreadState,
     commit::{CommitView, LogView},
     context,
-    log::{MarkSource, Node, Nodes, given_name},
+    log::{MarkSource, Node, NodeSource, assigned_name},
     thread::StoredThread,
 };
 
 use crate::{
     cache::{self, Lookup, RecordCache, decode},
-    columns::{name, read_u64, text},
+    columns::{read_name, read_text, read_u64},
     db::{Connection, add, signed},
     error::corrupt,
     tenant::Tenant,
@@ -29,58 +29,58 @@ impl LogReader for PostgresThreads {
     async fn load_entry(&self, thread: &ThreadId, entry: &EntryId) -> Result<Option<Arc<Entry>>> {
         let (id, entry) = (thread.clone(), entry.clone());
         let call = |tenant: Arc<Tenant>| async move {
-            let mut with = PgArguments::default();
-            add(&mut with, tenant.constants.tenant.as_str())?;
-            add(&mut with, id.as_str())?;
-            add(&mut with, entry.as_str())?;
-            let rows = tenant.db().any().read(|sql| &sql.load_entry, with).await?;
-            rows.first().map(|row| decode::<Entry>("entry", &text(row, 1)?).map(Arc::new)).transpose()
+            let mut arguments = PgArguments::default();
+            add(&mut arguments, tenant.constants.tenant.as_str())?;
+            add(&mut arguments, id.as_str())?;
+            add(&mut arguments, entry.as_str())?;
+            let rows = tenant.db().any_connection().read(|sql| &sql.load_entry, arguments).await?;
+            rows.first().map(|row| decode::<Entry>("entry", &read_text(row, 1)?).map(Arc::new)).transpose()
         };
-        self.tenant.read(Some(thread.clone()), call).await
+        self.tenant.run_read(Some(thread.clone()), call).await
     }
 
     async fn list_entries(&self, thread: &ThreadId, query: EntryQuery) -> Result<Page<Arc<Entry>>> {
         let id = thread.clone();
         let call = |tenant: Arc<Tenant>| async move {
-            match Reader::open(&tenant, &id, ("list_entries", &query.binding()), &query.page).await? {
+            match LogSnapshot::open(&tenant, &id, ("list_entries", &query.cursor_binding()), &query.page).await? {
                 Some(reader) => Box::pin(entries::list(reader, &query)).await,
                 None => Ok(Page::empty()),
             }
         };
-        self.tenant.read(Some(thread.clone()), call).await
+        self.tenant.run_read(Some(thread.clone()), call).await
     }
 
     async fn list_leaves(&self, thread: &ThreadId, page: PageRequest) -> Result<Page<Leaf>> {
         let id = thread.clone();
         let call = |tenant: Arc<Tenant>| async move {
-            match Reader::open(&tenant, &id, ("list_leaves", ""), &page).await? {
+            match LogSnapshot::open(&tenant, &id, ("list_leaves", ""), &page).await? {
                 Some(reader) => reader.leaves().await,
                 None => Ok(Page::empty()),
             }
         };
-        self.tenant.read(Some(thread.clone()), call).await
+        self.tenant.run_read(Some(thread.clone()), call).await
     }
 
     async fn list_branch_points(&self, thread: &ThreadId, page: PageRequest) -> Result<Page<BranchPoint>> {
         let id = thread.clone();
         let call = |tenant: Arc<Tenant>| async move {
-            match Reader::open(&tenant, &id, ("list_branch_points", ""), &page).await? {
+            match LogSnapshot::open(&tenant, &id, ("list_branch_points", ""), &page).await? {
                 Some(reader) => reader.branches().await,
                 None => Ok(Page::empty()),
             }
         };
-        self.tenant.read(Some(thread.clone()), call).await
+        self.tenant.run_read(Some(thread.clone()), call).await
     }
 
     async fn list_snapshots(&self, thread: &ThreadId, page: PageRequest) -> Result<Page<Snapshot>> {
         let id = thread.clone();
         let call = |tenant: Arc<Tenant>| async move {
-            match Reader::open(&tenant, &id, ("list_snapshots", ""), &page).await? {
+            match LogSnapshot::open(&tenant, &id, ("list_snapshots", ""), &page).await? {
                 Some(reader) => reader.snapshots().await,
                 None => Ok(Page::empty()),
             }
         };
-        self.tenant.read(Some(thread.clone()), call).await
+        self.tenant.run_read(Some(thread.clone()), call).await
     }
 
     async fn load_context(&self, thread: &ThreadId, request: ContextRequest) -> Result<ThreadContext> {
@@ -88,15 +88,15 @@ impl LogReader for PostgresThreads {
         let call = |tenant: Arc<Tenant>| async move {
             let missing = || Error::not_found("thread", &id);
             let page = PageRequest::default();
-            let reader = Reader::open(&tenant, &id, ("load_context", ""), &page).await?.ok_or_else(missing)?;
+            let reader = LogSnapshot::open(&tenant, &id, ("load_context", ""), &page).await?.ok_or_else(missing)?;
             Box::pin(reader.context(&request)).await
         };
-        self.tenant.read(Some(thread.clone()), call).await
+        self.tenant.run_read(Some(thread.clone()), call).await
     }
 }
 
 /// A reader of a log. All its reads see one snapshot, and it caches the records that it has loaded.
-struct Reader<'a> {
+struct LogSnapshot<'a> {
     tenant: &'a Tenant,
     connection: Connection<'a>,
     cache: RecordCache,
@@ -107,7 +107,7 @@ struct Reader<'a> {
     after: Option<Position>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> LogSnapshot<'a> {
     /// Opens a reader. Returns `None` if the thread does not exist. A cursor of a thread that was deleted is refused.
     async fn open(
         tenant: &'a Tenant,
@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
         page: &PageRequest,
     ) -> Result<Option<Self>> {
         let limit = page.checked_limit()?;
-        let mut connection = tenant.db().snapshot().await?;
+        let mut connection = tenant.db().begin_snapshot().await?;
         let mut cache = RecordCache::new(Arc::clone(&tenant.constants), Some(id.clone()));
         cache.is_fresh = true;
         cache::load_records(&mut connection, &mut cache, Lookup { thread: true, ..Lookup::default() }).await?;
@@ -126,7 +126,7 @@ impl<'a> Reader<'a> {
         // the id is used again (TH-24).
         let generation = row.thread.as_ref().map(|stored| stored.thread.generation());
         let scope = CursorScope::new(&tenant.constants.tenant, method, &format!("{:?}", (id, generation, binding)));
-        let after = Position::open(&tenant.constants.cursors, &scope, page.cursor.as_ref())?;
+        let after = Position::from_cursor(&tenant.constants.cursor_key, &scope, page.cursor.as_ref())?;
         let (Some(stored), Some(log)) = (row.thread, row.log) else {
             connection.finish(true).await?;
             return Ok(None);
@@ -153,16 +153,16 @@ impl<'a> Reader<'a> {
 
     async fn finish<T>(self, page: PageBuilder<T>) -> Result<Page<T>> {
         self.connection.finish(true).await?;
-        Ok(page.finish(|at| at.seal(&self.tenant.constants.cursors, &self.scope)))
+        Ok(page.finish(|at| at.to_cursor(&self.tenant.constants.cursor_key, &self.scope)))
     }
 
     fn log_arguments(&self) -> Result<PgArguments> {
-        let mut with = PgArguments::default();
-        add(&mut with, self.log)?;
-        Ok(with)
+        let mut arguments = PgArguments::default();
+        add(&mut arguments, self.log)?;
+        Ok(arguments)
     }
 
-    fn limit_and_one(&self) -> Result<i64> {
+    fn limit_plus_one(&self) -> Result<i64> {
         signed(store_core::length(self.limit) + 1)
     }
 
@@ -172,10 +172,10 @@ impl<'a> Reader<'a> {
 
     /// Returns entries by their sequence numbers, in the order of the log. All of them must exist.
     async fn entries(&mut self, seqs: &[u64]) -> Result<Vec<(u64, u64, Arc<Entry>)>> {
-        let mut with = self.log_arguments()?;
-        add(&mut with, seqs.iter().map(|seq| signed(*seq)).collect::<Result<Vec<_>>>()?)?;
-        let rows = self.connection.read(|sql| &sql.load_entries, with).await?;
-        let found = rows.iter().map(entry).collect::<Result<Vec<_>>>()?;
+        let mut arguments = self.log_arguments()?;
+        add(&mut arguments, seqs.iter().map(|seq| signed(*seq)).collect::<Result<Vec<_>>>()?)?;
+        let rows = self.connection.read(|sql| &sql.load_entries, arguments).await?;
+        let found = rows.iter().map(decode_entry).collect::<Result<Vec<_>>>()?;
         let is_complete = found.len() == seqs.len();
         if is_complete { Ok(found) } else { Err(corrupt("an entry of a log is missing")) }
     }
@@ -187,12 +187,12 @@ impl<'a> Reader<'a> {
             Some(head) => self.run_rule(|cache| Ok(cache.marks(head)?.children == 0)).await?,
             None => false,
         };
-        let mut with = self.log_arguments()?;
-        add(&mut with, self.after_seq()?)?;
-        add(&mut with, head.filter(|_| is_leaf).map(signed).transpose()?)?;
-        add(&mut with, self.limit_and_one()?)?;
-        for row in self.connection.read(|sql| &sql.list_leaves, with).await? {
-            let leaf = leaf(read_u64(&row, 0)?, &text(&row, 1)?, &text(&row, 2)?)?.0;
+        let mut arguments = self.log_arguments()?;
+        add(&mut arguments, self.after_seq()?)?;
+        add(&mut arguments, head.filter(|_| is_leaf).map(signed).transpose()?)?;
+        add(&mut arguments, self.limit_plus_one()?)?;
+        for row in self.connection.read(|sql| &sql.list_leaves, arguments).await? {
+            let leaf = decode_leaf(read_u64(&row, 0)?, &read_text(&row, 1)?, &read_text(&row, 2)?)?.0;
             if !page.offer(Position::new(leaf.seq, ""), 64, Some(leaf)) {
                 break;
             }
@@ -206,11 +206,11 @@ impl<'a> Reader<'a> {
         if self.after.is_none() && self.stored.roots > 1 {
             page.offer(Position::new(0, ""), 64, Some(BranchPoint::new(None, self.stored.roots)));
         }
-        let mut with = self.log_arguments()?;
-        add(&mut with, self.after_seq()?)?;
-        add(&mut with, self.limit_and_one()?)?;
-        for row in self.connection.read(|sql| &sql.list_branches, with).await? {
-            let (seq, id) = (read_u64(&row, 0)?, text(&row, 1)?.parse()?);
+        let mut arguments = self.log_arguments()?;
+        add(&mut arguments, self.after_seq()?)?;
+        add(&mut arguments, self.limit_plus_one()?)?;
+        for row in self.connection.read(|sql| &sql.list_branches, arguments).await? {
+            let (seq, id) = (read_u64(&row, 0)?, read_text(&row, 1)?.parse()?);
             let children = u32::try_from(read_u64(&row, 2)?).unwrap_or(u32::MAX);
             if !page.offer(Position::new(seq, ""), 64, Some(BranchPoint::new(Some(id), children))) {
                 break;
@@ -224,25 +224,25 @@ impl<'a> Reader<'a> {
         // A name can be too long for a cursor. The cursor therefore contains the sequence number of the entry that gave
         // the name.
         let after = match self.after.clone() {
-            Some(after) if after.bound > self.stored.thread.version.number() => {
+            Some(after) if after.extra_number > self.stored.thread.version.number() => {
                 return Err(Error::invalid_cursor("its entry does not exist"));
             }
             Some(after) => {
-                let giver = self.entries(&[after.bound]).await?.pop();
-                let name = giver.as_ref().and_then(|(.., entry)| given_name(entry)).unwrap_or_default();
+                let giver = self.entries(&[after.extra_number]).await?.pop();
+                let name = giver.as_ref().and_then(|(.., entry)| assigned_name(entry)).unwrap_or_default();
                 (name.to_owned(), signed(after.rank)?)
             }
             None => (String::new(), 0),
         };
-        let mut with = self.log_arguments()?;
-        add(&mut with, after.0.as_bytes())?;
-        add(&mut with, after.1)?;
-        add(&mut with, self.limit_and_one()?)?;
-        for row in self.connection.read(|sql| &sql.list_snapshots, with).await? {
-            let (name, seq, bound) = (name(&row, 0)?, read_u64(&row, 1)?, read_u64(&row, 2)?);
-            let (leaf, node) = leaf(seq, &text(&row, 3)?, &text(&row, 4)?)?;
+        let mut arguments = self.log_arguments()?;
+        add(&mut arguments, after.0.as_bytes())?;
+        add(&mut arguments, after.1)?;
+        add(&mut arguments, self.limit_plus_one()?)?;
+        for row in self.connection.read(|sql| &sql.list_snapshots, arguments).await? {
+            let (name, seq, bound) = (read_name(&row, 0)?, read_u64(&row, 1)?, read_u64(&row, 2)?);
+            let (leaf, node) = decode_leaf(seq, &read_text(&row, 3)?, &read_text(&row, 4)?)?;
             let snapshot = Snapshot::new(name, node.checkpoint_number.unwrap_or_default(), leaf);
-            if !page.offer(Position { bound, ..Position::new(seq, "") }, 64, Some(snapshot)) {
+            if !page.offer(Position { extra_number: bound, ..Position::new(seq, "") }, 64, Some(snapshot)) {
                 break;
             }
         }
@@ -292,20 +292,20 @@ impl<'a> Reader<'a> {
     }
 
     async fn state(&mut self) -> Result<ThreadState> {
-        let with = self.log_arguments()?;
-        let rows = self.connection.read(|sql| &sql.load_state, with).await?;
+        let arguments = self.log_arguments()?;
+        let rows = self.connection.read(|sql| &sql.load_state, arguments).await?;
         let value = |text: &str| Json::parse(text).map_err(|e| corrupt("a value of a thread's state").with_source(e));
-        rows.iter().map(|row| Ok((name(row, 0)?, value(&text(row, 1)?)?))).collect()
+        rows.iter().map(|row| Ok((read_name(row, 0)?, value(&read_text(row, 1)?)?))).collect()
     }
 }
 
 /// Decodes an entry. Returns it with its sequence number and the length of its record.
-fn entry(row: &sqlx::postgres::PgRow) -> Result<(u64, u64, Arc<Entry>)> {
-    let body = text(row, 1)?;
+fn decode_entry(row: &sqlx::postgres::PgRow) -> Result<(u64, u64, Arc<Entry>)> {
+    let body = read_text(row, 1)?;
     Ok((read_u64(row, 0)?, store_core::length(body.len()), Arc::new(decode::<Entry>("entry", &body)?)))
 }
 
-fn leaf(seq: u64, node: &str, body: &str) -> Result<(Leaf, Node)> {
+fn decode_leaf(seq: u64, node: &str, body: &str) -> Result<(Leaf, Node)> {
     let (node, entry) = (decode::<Node>("node", node)?, decode::<Entry>("entry", body)?);
     Ok((Leaf::new(entry.id.clone(), seq, node.depth, entry.timestamp), node))
 }

@@ -21,33 +21,33 @@ use crate::{
 /// The maximum time that a call waits for other calls of its process. It also waits at most half of the time that it
 /// has to get a connection. After that it runs in a transaction of its own, and waits for the row locks of other calls
 /// and of other processes.
-const PATIENCE: Duration = Duration::from_millis(500);
+const MAX_WAIT: Duration = Duration::from_millis(500);
 /// The maximum number of dispatches in one transaction.
 const MAX_DISPATCHES: usize = 1_000;
 /// The maximum size in bytes of the payloads in one transaction.
-const MAX_BYTES: usize = 1024 * 1024;
+const MAX_PAYLOAD_BYTES: usize = 1024 * 1024;
 
 type Answers = Vec<Result<Enqueued>>;
 
 /// Enqueues all dispatches or none of them.
 pub(super) async fn enqueue(tenant: &Tenant, dispatches: Vec<NewDispatch>) -> Result<Answers> {
-    mailbox::check_requests(dispatches.len(), &tenant.common.config.limits)?;
-    let call = Arc::new(Call::new(dispatches));
-    match tenant.enqueues.wait_turn(&call, PATIENCE.min(tenant.common.config.acquire / 2)).await {
-        EnqueueReply::Lead(group) => lead(tenant, group).await,
+    mailbox::check_item_count(dispatches.len(), &tenant.shared.config.limits)?;
+    let call = Arc::new(EnqueueCall::new(dispatches));
+    match tenant.enqueues.wait_for_threads(&call, MAX_WAIT.min(tenant.shared.config.acquire_timeout / 2)).await {
+        EnqueueReply::DecideGroup(group) => decide_group(tenant, group).await,
         EnqueueReply::Done(answers) => Ok(answers),
         EnqueueReply::Unavailable => {
             Err(Error::server_unavailable("the server did not answer in time or was unreachable"))
         }
         EnqueueReply::Unknown => Err(Error::commit_unknown(None)),
-        EnqueueReply::Alone => decide_by_itself(tenant, &call).await,
+        EnqueueReply::DecideAlone => decide_alone(tenant, &call).await,
     }
 }
 
 /// Makes the decision of a group. If it fails, a single call may be the cause, so each call is then decided by itself.
-async fn lead(tenant: &Tenant, mut group: Group) -> Result<Answers> {
+async fn decide_group(tenant: &Tenant, mut group: EnqueueGroup) -> Result<Answers> {
     let (call, others) = (Arc::clone(&group.call), std::mem::take(&mut group.others));
-    let calls: Vec<&Call> = std::iter::once(&*call).chain(others.iter().map(|other| &*other.call)).collect();
+    let calls: Vec<&EnqueueCall> = std::iter::once(&*call).chain(others.iter().map(|other| &*other.call)).collect();
     let decided = decide(tenant, &calls).await;
     drop(group);
     match decided {
@@ -69,17 +69,17 @@ async fn lead(tenant: &Tenant, mut group: Group) -> Result<Answers> {
             Err(error)
         }
         Err(_) => {
-            send_reply(others, || EnqueueReply::Alone);
-            decide_by_itself(tenant, &call).await
+            send_reply(others, || EnqueueReply::DecideAlone);
+            decide_alone(tenant, &call).await
         }
     }
 }
 
-async fn decide_by_itself(tenant: &Tenant, call: &Call) -> Result<Answers> {
+async fn decide_alone(tenant: &Tenant, call: &EnqueueCall) -> Result<Answers> {
     decide(tenant, &[call]).await
 }
 
-async fn decide(tenant: &Tenant, calls: &[&Call]) -> Result<Answers> {
+async fn decide(tenant: &Tenant, calls: &[&EnqueueCall]) -> Result<Answers> {
     let dispatches: Vec<&NewDispatch> = calls.iter().flat_map(|call| &call.dispatches).collect();
     let key = |new: &&NewDispatch| Some((new.thread.clone(), new.dedupe_key.clone()?));
     let first = MailboxLookup {
@@ -88,29 +88,29 @@ async fn decide(tenant: &Tenant, calls: &[&Call]) -> Result<Answers> {
         keys: dispatches.iter().filter_map(key).collect(),
         ..MailboxLookup::default()
     };
-    let is_alone = calls.len() == 1 && first.threads.len() <= 1;
-    let rule = |draft: &mut MailboxDraft<'_>, setting: DecisionContext<'_>| {
-        let one = |new: &&NewDispatch| draft.change(|view| mailbox::enqueue(view, new, setting));
+    let is_one_call_for_one_thread = calls.len() == 1 && first.threads.len() <= 1;
+    let rule = |draft: &mut MailboxDraft<'_>, decision_context: DecisionContext<'_>| {
+        let enqueue_one = |new: &&NewDispatch| draft.change(|view| mailbox::enqueue(view, new, decision_context));
         // The rule runs for all dispatches before the first failure is returned, so that the missing records of all are
         // loaded together.
-        let all: Vec<_> = dispatches.iter().map(one).collect();
+        let all: Vec<_> = dispatches.iter().map(enqueue_one).collect();
         all.into_iter().collect::<Result<Vec<_>>>()
     };
-    if is_alone {
+    if is_one_call_for_one_thread {
         return change(tenant, first, rule).await;
     }
     // With several threads, a concurrent write to one of them is likely, so their rows are locked.
-    change_locked(tenant, first, |draft, setting| rule(draft, setting).map(Some)).await
+    change_locked(tenant, first, |draft, decision_context| rule(draft, decision_context).map(Some)).await
 }
 
 /// The dispatches that one call enqueues.
-struct Call {
+struct EnqueueCall {
     dispatches: Vec<NewDispatch>,
     threads: HashSet<ThreadId>,
     bytes: usize,
 }
 
-impl Call {
+impl EnqueueCall {
     fn new(dispatches: Vec<NewDispatch>) -> Self {
         let threads = dispatches.iter().map(|new| new.thread.clone()).collect();
         let bytes =
@@ -125,34 +125,34 @@ impl Call {
 
 /// The running calls of a tenant, and those that wait for them.
 #[derive(Default)]
-pub(crate) struct Enqueues(Mutex<State>);
+pub(crate) struct Enqueues(Mutex<EnqueueState>);
 
 #[derive(Default)]
-struct State {
+struct EnqueueState {
     /// The threads of the running calls.
-    busy: HashSet<ThreadId>,
-    waiting: Vec<Waiting>,
+    busy_threads: HashSet<ThreadId>,
+    waiting: Vec<WaitingCall>,
 }
 
-struct Waiting {
-    call: Arc<Call>,
+struct WaitingCall {
+    call: Arc<EnqueueCall>,
     reply: oneshot::Sender<EnqueueReply>,
 }
 
-impl Waiting {
+impl WaitingCall {
     fn send_reply(self, reply: EnqueueReply) {
         let _gone = self.reply.send(reply);
     }
 }
 
-fn send_reply(all: Vec<Waiting>, reply: impl Fn() -> EnqueueReply) {
+fn send_reply(all: Vec<WaitingCall>, reply: impl Fn() -> EnqueueReply) {
     all.into_iter().for_each(|one| one.send_reply(reply()));
 }
 
 /// What happens to a call.
 enum EnqueueReply {
     /// It is decided now, together with the others of the group.
-    Lead(Group),
+    DecideGroup(EnqueueGroup),
     /// It was decided together with another call.
     Done(Answers),
     /// It was decided together with another call, but the decision failed and had no effect.
@@ -160,41 +160,41 @@ enum EnqueueReply {
     /// It was decided together with another call, and the outcome is unknown.
     Unknown,
     /// It is decided by itself.
-    Alone,
+    DecideAlone,
 }
 
 impl Enqueues {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, EnqueueState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until no running call is about the same threads.
-    async fn wait_turn(self: &Arc<Self>, call: &Arc<Call>, patience: Duration) -> EnqueueReply {
+    async fn wait_for_threads(self: &Arc<Self>, call: &Arc<EnqueueCall>, max_wait: Duration) -> EnqueueReply {
         let mut reply = match self.try_start(call) {
-            Ok(group) => return EnqueueReply::Lead(group),
+            Ok(group) => return EnqueueReply::DecideGroup(group),
             Err(reply) => reply,
         };
-        match timeout(patience, &mut reply).await {
-            Err(_) if self.leave(call) => EnqueueReply::Alone,
+        match timeout(max_wait, &mut reply).await {
+            Err(_) if self.stop_waiting(call) => EnqueueReply::DecideAlone,
             Err(_) => reply.await.unwrap_or(EnqueueReply::Unknown),
             Ok(reply) => reply.unwrap_or(EnqueueReply::Unknown),
         }
     }
 
     /// Starts at once if no running call is about the same threads.
-    fn try_start(self: &Arc<Self>, call: &Arc<Call>) -> Result<Group, oneshot::Receiver<EnqueueReply>> {
+    fn try_start(self: &Arc<Self>, call: &Arc<EnqueueCall>) -> Result<EnqueueGroup, oneshot::Receiver<EnqueueReply>> {
         let mut state = self.state();
-        if call.overlaps(&state.busy) {
+        if call.overlaps(&state.busy_threads) {
             let (reply, receiver) = oneshot::channel();
-            state.waiting.push(Waiting { call: Arc::clone(call), reply });
+            state.waiting.push(WaitingCall { call: Arc::clone(call), reply });
             return Err(receiver);
         }
-        state.busy.extend(call.threads.iter().cloned());
-        Ok(Group::new(self, call))
+        state.busy_threads.extend(call.threads.iter().cloned());
+        Ok(EnqueueGroup::new(self, call))
     }
 
     /// Stops waiting. Returns whether the call was still waiting.
-    fn leave(&self, call: &Arc<Call>) -> bool {
+    fn stop_waiting(&self, call: &Arc<EnqueueCall>) -> bool {
         let mut state = self.state();
         let before = state.waiting.len();
         state.waiting.retain(|waiting| !Arc::ptr_eq(&waiting.call, call));
@@ -202,15 +202,18 @@ impl Enqueues {
     }
 
     /// Starts the calls that waited for these threads, in groups.
-    fn start_waiting(self: &Arc<Self>, threads: &HashSet<ThreadId>) -> Vec<(oneshot::Sender<EnqueueReply>, Group)> {
+    fn start_waiting_calls(
+        self: &Arc<Self>,
+        threads: &HashSet<ThreadId>,
+    ) -> Vec<(oneshot::Sender<EnqueueReply>, EnqueueGroup)> {
         let mut state = self.state();
-        state.busy.retain(|thread| !threads.contains(thread));
-        let mut groups: Vec<(oneshot::Sender<EnqueueReply>, Group)> = Vec::new();
+        state.busy_threads.retain(|thread| !threads.contains(thread));
+        let mut groups: Vec<(oneshot::Sender<EnqueueReply>, EnqueueGroup)> = Vec::new();
         for waiting in std::mem::take(&mut state.waiting) {
             let call = &waiting.call;
-            if !call.overlaps(&state.busy) {
-                state.busy.extend(call.threads.iter().cloned());
-                let group = Group::new(self, call);
+            if !call.overlaps(&state.busy_threads) {
+                state.busy_threads.extend(call.threads.iter().cloned());
+                let group = EnqueueGroup::new(self, call);
                 groups.push((waiting.reply, group));
             } else if let Some((_, group)) = groups.iter_mut().find(|(_, group)| group.can_add(call)) {
                 group.add(waiting);
@@ -223,41 +226,41 @@ impl Enqueues {
 }
 
 /// Calls that are decided together. When the group is dropped, the calls that wait for it start.
-struct Group {
+struct EnqueueGroup {
     enqueues: Arc<Enqueues>,
-    call: Arc<Call>,
-    others: Vec<Waiting>,
+    call: Arc<EnqueueCall>,
+    others: Vec<WaitingCall>,
     dispatches: usize,
     bytes: usize,
 }
 
-impl Group {
-    fn new(enqueues: &Arc<Enqueues>, call: &Arc<Call>) -> Self {
+impl EnqueueGroup {
+    fn new(enqueues: &Arc<Enqueues>, call: &Arc<EnqueueCall>) -> Self {
         let (dispatches, bytes) = (call.dispatches.len(), call.bytes);
         Self { enqueues: Arc::clone(enqueues), call: Arc::clone(call), others: Vec::new(), dispatches, bytes }
     }
 
     /// Returns whether a call may join. All of its threads must be threads of the first call, so that the first call
     /// waits for no more locks than it would by itself (PR-12).
-    fn can_add(&self, call: &Call) -> bool {
+    fn can_add(&self, call: &EnqueueCall) -> bool {
         call.threads.is_subset(&self.call.threads)
             && self.dispatches + call.dispatches.len() <= MAX_DISPATCHES
-            && self.bytes + call.bytes <= MAX_BYTES
+            && self.bytes + call.bytes <= MAX_PAYLOAD_BYTES
     }
 
-    fn add(&mut self, other: Waiting) {
+    fn add(&mut self, other: WaitingCall) {
         self.dispatches += other.call.dispatches.len();
         self.bytes += other.call.bytes;
         self.others.push(other);
     }
 }
 
-impl Drop for Group {
+impl Drop for EnqueueGroup {
     fn drop(&mut self) {
         // The calls that are still in the group were not decided with it.
-        send_reply(std::mem::take(&mut self.others), || EnqueueReply::Alone);
-        for (reply, group) in self.enqueues.start_waiting(&self.call.threads) {
-            let _gone = reply.send(EnqueueReply::Lead(group));
+        send_reply(std::mem::take(&mut self.others), || EnqueueReply::DecideAlone);
+        for (reply, group) in self.enqueues.start_waiting_calls(&self.call.threads) {
+            let _gone = reply.send(EnqueueReply::DecideGroup(group));
         }
     }
 }

@@ -2,10 +2,10 @@
 //! transaction may still see them, which makes searches slow. So claims do not search again where earlier claims found
 //! nothing.
 //!
-//! A writer that adds a row to a part that may already be skipped sets its column `is_passed`. It cannot know this
-//! about a row that it wrote shortly before a search and that the search could not see yet, so the last moments before
-//! a search are always searched again. A row that a search cannot see for longer, for example because a transaction was
-//! suspended or rolled back, is found when all parts are searched, which happens from time to time.
+//! If a writer adds a row to a part that claims may already skip, it sets the column `is_passed` of the row. A writer
+//! cannot know this if it wrote the row shortly before a search and the search could not see the row yet. So claims
+//! never skip the last moments before a search. A row that searches cannot see for longer, for example because a
+//! transaction was suspended or rolled back, is found when all parts are searched, which happens from time to time.
 
 #![expect(clippy::disallowed_methods, reason = "the interval between full searches is real time")]
 
@@ -28,7 +28,7 @@ const FULL_SCAN_INTERVAL: Duration = Duration::from_millis(500);
 /// The minimum time between two searches of all parts, as a multiple of the time that one takes.
 const FULL_SCAN_FACTOR: u32 = 20;
 
-/// The times up to which nothing is left to find. 0 means that nothing can be skipped.
+/// The times up to which nothing is left to find in each index. 0 means that no part of the index can be skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Watermarks {
     /// The server's time at the last search.
@@ -56,7 +56,7 @@ impl Watermarks {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LimitReached {
     pub(crate) due: bool,
-    pub(crate) lapsed: bool,
+    pub(crate) leases: bool,
     pub(crate) ready: bool,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Search {
     /// The server's time.
     pub(crate) clock: u64,
     pub(crate) limit_reached: LimitReached,
-    /// The priorities and times of the threads found in parts that were not skipped, in order.
+    /// The positions (priority and time) of the ready threads that were found in parts that were not skipped, in order.
     pub(crate) ready: Vec<(u8, u64)>,
 }
 
@@ -94,17 +94,17 @@ impl Search {
 
     /// Returns the parts that the next search can skip, given those known before.
     fn watermarks(&self, known: &Watermarks) -> Watermarks {
-        let seen = self.clock.saturating_sub(VISIBILITY_LAG_MS);
+        let visible_before = self.clock.saturating_sub(VISIBILITY_LAG_MS);
         // If the clock was set back, the known watermarks are useless. Otherwise they are kept, because a concurrent
         // search that ended first may have found out more.
         let is_full_scan = self.watermarks_at == 0 || self.watermarks_at > self.clock;
         let mut watermarks = if is_full_scan && known.at > self.clock { Watermarks::default() } else { known.clone() };
         watermarks.at = watermarks.at.max(self.clock);
         if !self.limit_reached.due {
-            watermarks.due = seen;
+            watermarks.due = visible_before;
         }
-        if !self.limit_reached.lapsed {
-            watermarks.lease = seen;
+        if !self.limit_reached.leases {
+            watermarks.lease = visible_before;
         }
         for (priority, _) in &self.ready {
             watermarks.ready.entry(*priority).or_default();
@@ -113,8 +113,8 @@ impl Search {
         let last = self.limit_reached.ready.then(|| self.ready.last().map_or(0, |(last, _)| *last));
         for (priority, since) in &mut watermarks.ready {
             let first = self.ready.iter().find(|(found, _)| found == priority).map(|(_, since)| *since);
-            let nothing = if last.is_some_and(|last| *priority >= last) { *since } else { seen };
-            *since = first.map_or(nothing, |first| first.min(seen));
+            let nothing = if last.is_some_and(|last| *priority >= last) { *since } else { visible_before };
+            *since = first.map_or(nothing, |first| first.min(visible_before));
         }
         watermarks
     }
@@ -122,29 +122,29 @@ impl Search {
 
 /// The parts of the mailbox that the claims of a tenant can skip.
 #[derive(Debug, Default)]
-pub(crate) struct ScanState(Mutex<State>);
+pub(crate) struct ScanState(Mutex<ScanStateFields>);
 
 #[derive(Debug, Default)]
-struct State {
+struct ScanStateFields {
     watermarks: Watermarks,
     /// When all parts must be searched again.
     full_scan_at: Option<Instant>,
 }
 
 impl ScanState {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ScanStateFields> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns what the next claim can skip: nothing if it must search all parts.
-    pub(crate) fn for_claim(&self) -> Watermarks {
+    pub(crate) fn watermarks_for_claim(&self) -> Watermarks {
         let state = self.state();
         let is_full_scan = state.full_scan_at.is_none_or(|at| at <= Instant::now());
         if is_full_scan { Watermarks::default() } else { state.watermarks.clone() }
     }
 
     /// Returns what a caller that waits for the next claim can skip.
-    pub(crate) fn known(&self) -> Watermarks {
+    pub(crate) fn known_watermarks(&self) -> Watermarks {
         self.state().watermarks.clone()
     }
 
@@ -163,8 +163,8 @@ mod tests {
     use super::{LimitReached, ScanState, Search, VISIBILITY_LAG_MS, Watermarks};
 
     const NOW: u64 = 1_000_000;
-    const COMPLETE: LimitReached = LimitReached { due: false, lapsed: false, ready: false };
-    const LIMITED: LimitReached = LimitReached { due: true, lapsed: true, ready: true };
+    const COMPLETE: LimitReached = LimitReached { due: false, leases: false, ready: false };
+    const LIMITED: LimitReached = LimitReached { due: true, leases: true, ready: true };
 
     fn search(ready: &[(u8, u64)], limit_reached: LimitReached) -> Search {
         Search { clock: NOW, ready: ready.to_vec(), limit_reached, ..Search::new(&Watermarks::default()) }
@@ -177,9 +177,9 @@ mod tests {
     #[test]
     fn the_watermark_stays_below_places_that_may_be_unseen() {
         let watermarks = search(&[(1, NOW - 1), (2, NOW - 5_000)], COMPLETE).watermarks(&Watermarks::default());
-        let seen = NOW - VISIBILITY_LAG_MS;
-        assert_eq!((watermarks.at, watermarks.due, watermarks.lease), (NOW, seen, seen));
-        assert_eq!(watermarks.ready, [(1, seen), (2, NOW - 5_000)].into());
+        let visible_before = NOW - VISIBILITY_LAG_MS;
+        assert_eq!((watermarks.at, watermarks.due, watermarks.lease), (NOW, visible_before, visible_before));
+        assert_eq!(watermarks.ready, [(1, visible_before), (2, NOW - 5_000)].into());
     }
 
     #[test]
@@ -212,10 +212,10 @@ mod tests {
     #[test]
     fn the_first_claim_and_periodic_ones_search_everything() {
         let scan_state = ScanState::default();
-        assert_eq!(scan_state.for_claim(), Watermarks::default());
+        assert_eq!(scan_state.watermarks_for_claim(), Watermarks::default());
         scan_state.record(&search(&[], COMPLETE));
-        assert_eq!(scan_state.for_claim().at, NOW);
+        assert_eq!(scan_state.watermarks_for_claim().at, NOW);
         scan_state.state().full_scan_at = Some(std::time::Instant::now());
-        assert_eq!((scan_state.for_claim(), scan_state.known().at), (Watermarks::default(), NOW));
+        assert_eq!((scan_state.watermarks_for_claim(), scan_state.known_watermarks().at), (Watermarks::default(), NOW));
     }
 }

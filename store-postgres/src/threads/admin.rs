@@ -5,10 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::postgres::PgArguments;
 use store_core::{
-    DeleteRequest, Deletion, Error, Expect, NewThread, Progress, PruneRequest, Pruned, Result, Silent, Thread,
+    DeleteRequest, Deletion, Error, Expect, IgnoreProgress, NewThread, Progress, PruneRequest, Pruned, Result, Thread,
     ThreadAdmin, ThreadId, ThreadPatch,
     commit::{CommitView, DecisionContext},
-    thread::{self, IdRecord, ThreadChange},
+    thread::{self, ThreadChange, ThreadIdRecord},
 };
 
 use super::{PostgresThreads, delete};
@@ -24,59 +24,61 @@ use crate::{
 #[async_trait]
 impl ThreadAdmin for PostgresThreads {
     async fn create_thread(&self, new: NewThread) -> Result<Thread> {
-        let about = Some(new.id.clone());
+        let call_scope = Some(new.id.clone());
         let call = |tenant: Arc<Tenant>| async move {
             let parent = new.fields.parent_thread_id.clone();
             let first = Lookup { lineage: parent.iter().cloned().collect(), ..Lookup::default() };
-            let rule = |cache: &RecordCache, setting: DecisionContext<'_>| create(cache, &new, setting);
+            let rule =
+                |cache: &RecordCache, decision_context: DecisionContext<'_>| create(cache, &new, decision_context);
             if parent.is_some() {
                 decide_in_family(&tenant, &new.id, first, rule).await
             } else {
                 decide(&tenant, &new.id, first, rule).await
             }
         };
-        self.tenant.write(about, call).await
+        self.tenant.run_write(call_scope, call).await
     }
 
     async fn update_thread(&self, id: &ThreadId, patch: ThreadPatch, expect: Expect) -> Result<Thread> {
         let id = id.clone();
-        let about = Some(id.clone());
+        let call_scope = Some(id.clone());
         let call = |tenant: Arc<Tenant>| async move {
             let parent = patch.new_parent().cloned();
             let first = Lookup { lineage: parent.into_iter().collect(), ..Lookup::default() };
-            let rule =
-                |cache: &RecordCache, setting: DecisionContext<'_>| update(cache, (&id, &patch, expect), setting);
+            let rule = |cache: &RecordCache, decision_context: DecisionContext<'_>| {
+                update(cache, (&id, &patch, expect), decision_context)
+            };
             if patch.parent_thread_id.is_some() {
                 decide_in_family(&tenant, &id, first, rule).await
             } else {
                 decide(&tenant, &id, first, rule).await
             }
         };
-        self.tenant.write(about, call).await
+        self.tenant.run_write(call_scope, call).await
     }
 
     async fn delete_thread(&self, id: &ThreadId, request: DeleteRequest) -> Result<Deletion> {
         let id = id.clone();
-        let call = |tenant: Arc<Tenant>| async move { delete::delete(&tenant, &id, request).await };
-        let (deletion, logs) = self.tenant.write(None, call).await?;
+        let call = |tenant: Arc<Tenant>| async move { delete::delete_thread(&tenant, &id, request).await };
+        let (deletion, logs) = self.tenant.run_write(None, call).await?;
         self.remove_deleted_data(&logs).await;
         Ok(deletion)
     }
 
     async fn prune_threads(&self, request: PruneRequest) -> Result<Pruned> {
-        let call = |tenant: Arc<Tenant>| async move { delete::prune(&tenant, request).await };
-        let (pruned, logs) = self.tenant.write(None, call).await?;
+        let call = |tenant: Arc<Tenant>| async move { delete::prune_threads(&tenant, request).await };
+        let (pruned, logs) = self.tenant.run_write(None, call).await?;
         self.remove_deleted_data(&logs).await;
         Ok(pruned)
     }
 
     async fn purge_deleted(&self, progress: &dyn Progress) -> Result<u64> {
-        self.remove(None, progress).await
+        self.remove_logs(None, progress).await
     }
 
     async fn reset_fence(&self, id: &ThreadId) -> Result<()> {
         let id = id.clone();
-        let about = Some(id.clone());
+        let call_scope = Some(id.clone());
         let call = |tenant: Arc<Tenant>| async move {
             let rule = |cache: &RecordCache, _: DecisionContext<'_>| {
                 let stored = cache.thread()?;
@@ -84,11 +86,11 @@ impl ThreadAdmin for PostgresThreads {
                 if record.fence.is_none() {
                     return Ok(RuleResult::Answer(()));
                 }
-                Ok(write_thread(cache, &id, (stored, IdRecord { fence: None, ..record }), ()))
+                Ok(write_thread(cache, &id, (stored, ThreadIdRecord { fence: None, ..record }), ()))
             };
             decide(&tenant, &id, Lookup::default(), rule).await
         };
-        self.tenant.write(about, call).await
+        self.tenant.run_write(call_scope, call).await
     }
 }
 
@@ -100,7 +102,7 @@ impl PostgresThreads {
     /// deletion: the remaining data is invisible, and the next `purge_deleted` removes it.
     async fn remove_deleted_data(&self, logs: &[i64]) {
         for logs in logs.chunks(STEP_LOGS) {
-            if let Err(error) = self.remove(Some(logs), &Silent).await {
+            if let Err(error) = self.remove_logs(Some(logs), &IgnoreProgress).await {
                 tracing::warn!(%error, "deleted data is not removed yet; the next purge of deleted threads removes it");
                 return;
             }
@@ -109,19 +111,24 @@ impl PostgresThreads {
 
     /// Removes the remaining data of these logs, or of all deleted logs, in bounded steps. Returns how many logs were
     /// removed completely.
-    async fn remove(&self, logs: Option<&[i64]>, progress: &dyn Progress) -> Result<u64> {
+    async fn remove_logs(&self, logs: Option<&[i64]>, progress: &dyn Progress) -> Result<u64> {
         let mut removed = 0;
         loop {
             let logs = logs.map(<[i64]>::to_vec);
             let call = |tenant: Arc<Tenant>| async move {
-                let mut with = PgArguments::default();
-                add(&mut with, tenant.constants.tenant.as_str())?;
-                add(&mut with, logs)?;
-                let rows = tenant.db().any().write(|sql| &sql.purge, with).await.map_err(|failed| failed.error)?;
+                let mut arguments = PgArguments::default();
+                add(&mut arguments, tenant.constants.tenant.as_str())?;
+                add(&mut arguments, logs)?;
+                let rows = tenant
+                    .db()
+                    .any_connection()
+                    .write(|sql| &sql.purge_logs, arguments)
+                    .await
+                    .map_err(|failed| failed.error)?;
                 let row = rows.first().ok_or_else(|| Error::server_unavailable("the server gave no answer"))?;
                 Ok((read_u64(row, 0)?, read_u64(row, 1)?))
             };
-            let (ended, left) = self.tenant.write(None, call).await?;
+            let (ended, left) = self.tenant.run_write(None, call).await?;
             removed += ended;
             if left == 0 || !progress.advance(removed, None) {
                 return Ok(removed);
@@ -130,10 +137,10 @@ impl PostgresThreads {
     }
 }
 
-fn create(cache: &RecordCache, new: &NewThread, setting: DecisionContext<'_>) -> Result<RuleResult<Thread>> {
+fn create(cache: &RecordCache, new: &NewThread, decision_context: DecisionContext<'_>) -> Result<RuleResult<Thread>> {
     let (stored, mut id) = (cache.thread()?, cache.id_record()?);
-    let moment = (setting.now, cache.incarnation());
-    let created = thread::create(stored.as_ref(), &id, new, setting.limits, moment)?;
+    let now_and_incarnation = (decision_context.now, cache.incarnation());
+    let created = thread::create(stored.as_ref(), &id, new, decision_context.limits, now_and_incarnation)?;
     if let Some(parent) = &new.fields.parent_thread_id {
         thread::check_parent(&new.id, parent, &cache.lineage(parent)?)?;
     }
@@ -145,20 +152,20 @@ fn create(cache: &RecordCache, new: &NewThread, setting: DecisionContext<'_>) ->
 fn update(
     cache: &RecordCache,
     request: (&ThreadId, &ThreadPatch, Expect),
-    setting: DecisionContext<'_>,
+    decision_context: DecisionContext<'_>,
 ) -> Result<RuleResult<Thread>> {
     let ((id, patch, _), mut record) = (request, cache.id_record()?);
     let fence = record.fence;
     // Parents cannot change while the caller holds the lock of the family.
     let lineage = |parent: &ThreadId| cache.lineage(parent);
-    let limits_and_time = (setting.limits, setting.now);
-    match thread::update(request, (cache.thread()?, &mut record), cache.claims(), lineage, limits_and_time)? {
+    let limits_and_time = (decision_context.limits, decision_context.now);
+    match thread::update(request, (cache.thread()?, &mut record), cache.fenced_mailbox(), lineage, limits_and_time)? {
         ThreadChange::Unchanged(stored) if record.fence == fence => Ok(RuleResult::Answer(stored.thread)),
         ThreadChange::Unchanged(stored) | ThreadChange::Changed(stored) => {
             let answer = stored.thread.clone();
             let mut decided = write_thread(cache, id, (Some(stored), record), answer);
             if let (RuleResult::Write { batch, .. }, Some(_)) = (&mut decided, &patch.fence) {
-                batch.guard_claims(cache, id)?;
+                batch.require_unchanged_claims(cache, id)?;
             }
             Ok(decided)
         }
@@ -168,12 +175,12 @@ fn update(
 fn write_thread<T>(
     cache: &RecordCache,
     id: &ThreadId,
-    after: (Option<thread::StoredThread>, IdRecord),
+    after: (Option<thread::StoredThread>, ThreadIdRecord),
     answer: T,
 ) -> RuleResult<T> {
     let mut batch = Batch::default();
     let before = cache.row.clone().unwrap_or_default();
-    batch.thread(id, &before, after.clone());
-    let after = CacheUpdate::Thread(after.0.map(Box::new), after.1);
-    RuleResult::Write { batch, after, answer }
+    batch.add_thread(id, &before, after.clone());
+    let cache_update = CacheUpdate::Thread(after.0.map(Box::new), after.1);
+    RuleResult::Write { batch, cache_update, answer }
 }

@@ -8,17 +8,17 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::postgres::PgArguments;
 use store_core::{
-    CursorScope, Direction, Error, Page, PageBuilder, Position, Result, Thread, ThreadFilter, ThreadId, ThreadOrder,
-    ThreadQuery, ThreadReader, ThreadScope, Timestamp, length,
+    CursorScope, Direction, Error, Page, PageBuilder, Position, Result, Thread, ThreadFilter, ThreadId, ThreadListKey,
+    ThreadOrder, ThreadQuery, ThreadReader, Timestamp, length,
     thread::{self, StoredThread},
 };
 
 use crate::{
     cache::decode,
-    columns::{read_u64, text},
+    columns::{read_text, read_u64},
     db::{Connection, add, signed},
     sql::ThreadList,
-    store::OpenTenant,
+    store::TenantHandle,
     tenant::Tenant,
 };
 
@@ -28,11 +28,11 @@ const CHUNK: usize = 256;
 /// The threads of a tenant, with their logs and runs.
 #[derive(Debug, Clone)]
 pub(crate) struct PostgresThreads {
-    pub(crate) tenant: OpenTenant,
+    pub(crate) tenant: TenantHandle,
 }
 
 impl PostgresThreads {
-    pub(crate) const fn new(tenant: OpenTenant) -> Self {
+    pub(crate) const fn new(tenant: TenantHandle) -> Self {
         Self { tenant }
     }
 }
@@ -42,44 +42,45 @@ impl ThreadReader for PostgresThreads {
     async fn load_thread(&self, id: &ThreadId) -> Result<Option<Thread>> {
         let thread = id.clone();
         let call = |tenant: Arc<Tenant>| async move {
-            let mut with = PgArguments::default();
-            add(&mut with, tenant.constants.tenant.as_str())?;
-            add(&mut with, thread.as_str())?;
-            let rows = tenant.db().any().read(|sql| &sql.load_thread, with).await?;
-            let stored = rows.first().map(|row| decode::<StoredThread>("thread", &text(row, 0)?)).transpose()?;
+            let mut arguments = PgArguments::default();
+            add(&mut arguments, tenant.constants.tenant.as_str())?;
+            add(&mut arguments, thread.as_str())?;
+            let rows = tenant.db().any_connection().read(|sql| &sql.load_thread, arguments).await?;
+            let stored = rows.first().map(|row| decode::<StoredThread>("thread", &read_text(row, 0)?)).transpose()?;
             Ok(stored.map(|stored| stored.thread))
         };
-        self.tenant.read(Some(id.clone()), call).await
+        self.tenant.run_read(Some(id.clone()), call).await
     }
 
     async fn list_threads(&self, query: ThreadQuery) -> Result<Page<Thread>> {
         let call = |tenant: Arc<Tenant>| async move {
             let mut page = PageBuilder::new(query.page.checked_limit()?);
-            let scope = CursorScope::new(&tenant.constants.tenant, "list_threads", &query.binding());
-            let after = Position::open(&tenant.constants.cursors, &scope, query.page.cursor.as_ref())?;
-            let mut connection = tenant.db().snapshot().await?;
+            let scope = CursorScope::new(&tenant.constants.tenant, "list_threads", &query.cursor_binding());
+            let after = Position::from_cursor(&tenant.constants.cursor_key, &scope, query.page.cursor.as_ref())?;
+            let mut connection = tenant.db().begin_snapshot().await?;
             let ascends = (query.order, query.direction) == (ThreadOrder::LastActivity, Direction::Forward);
             // A list that ascends by activity would return a thread a second time if the thread is written in the
             // meantime. So the list leaves out threads that were written by transactions that began after its first
             // page was read.
             let bound = match &after {
                 _ if !ascends => u64::MAX,
-                Some(after) => after.bound,
+                Some(after) => after.extra_number,
                 None => next_transaction(&mut connection).await?,
             };
-            let mut walk = Walk::new(&tenant, &query, after.as_ref().map(decode_position).transpose()?)?;
+            let mut walk = ThreadWalk::new(&tenant, &query, after.as_ref().map(decode_position).transpose()?)?;
             walk.chunk = (query.page.checked_limit()? + 1).min(CHUNK);
             'all: loop {
                 let rows = walk.next(&mut connection).await?;
                 let is_last = rows.len() < walk.chunk;
                 for (stamp, stored) in rows {
                     let thread = stored.thread;
-                    let time = walk.time(&thread);
+                    let time = walk.sort_time(&thread);
                     walk.after = Some((time, thread.id.clone()));
-                    let position = Position { bound, ..Position::new(time.as_millis(), thread.id.as_str()) };
-                    let bytes = bytes(&thread);
+                    let position =
+                        Position { extra_number: bound, ..Position::new(time.as_millis(), thread.id.as_str()) };
+                    let approximate_bytes = approximate_bytes(&thread);
                     let item = (stamp < bound && query.filter.admits(&thread)).then_some(thread);
-                    if !page.offer(position, bytes, item) {
+                    if !page.offer(position, approximate_bytes, item) {
                         break 'all;
                     }
                 }
@@ -89,9 +90,9 @@ impl ThreadReader for PostgresThreads {
                 walk.chunk = CHUNK;
             }
             connection.finish(true).await?;
-            Ok(page.finish(|at| at.seal(&tenant.constants.cursors, &scope)))
+            Ok(page.finish(|at| at.to_cursor(&tenant.constants.cursor_key, &scope)))
         };
-        self.tenant.read(None, call).await
+        self.tenant.run_read(None, call).await
     }
 
     async fn count_threads(&self, filter: &ThreadFilter) -> Result<u64> {
@@ -99,32 +100,32 @@ impl ThreadReader for PostgresThreads {
         query.filter = filter.clone();
         query.order = ThreadOrder::Creation;
         let call = |tenant: Arc<Tenant>| async move {
-            let mut connection = tenant.db().snapshot().await?;
+            let mut connection = tenant.db().begin_snapshot().await?;
             if query.filter == ThreadFilter::default() {
-                let mut with = PgArguments::default();
-                add(&mut with, tenant.constants.tenant.as_str())?;
-                let rows = connection.read(|sql| &sql.count_threads, with).await?;
+                let mut arguments = PgArguments::default();
+                add(&mut arguments, tenant.constants.tenant.as_str())?;
+                let rows = connection.read(|sql| &sql.count_threads, arguments).await?;
                 connection.finish(true).await?;
                 return rows.first().map_or(Ok(0), |row| read_u64(row, 0));
             }
-            let mut walk = Walk::new(&tenant, &query, None)?;
+            let mut walk = ThreadWalk::new(&tenant, &query, None)?;
             let mut count = 0;
             loop {
                 let rows = walk.next(&mut connection).await?;
                 count += length(rows.iter().filter(|(_, stored)| query.filter.admits(&stored.thread)).count());
                 let Some((_, last)) = rows.last().filter(|_| rows.len() == walk.chunk) else { break };
-                walk.after = Some((walk.time(&last.thread), last.thread.id.clone()));
+                walk.after = Some((walk.sort_time(&last.thread), last.thread.id.clone()));
             }
             connection.finish(true).await?;
             Ok(count)
         };
-        self.tenant.read(None, call).await
+        self.tenant.run_read(None, call).await
     }
 
     async fn validate_parent(&self, thread: &ThreadId, parent: &ThreadId) -> Result<()> {
         let (thread, parent) = (thread.clone(), parent.clone());
         let call = |tenant: Arc<Tenant>| async move {
-            let mut connection = tenant.db().snapshot().await?;
+            let mut connection = tenant.db().begin_snapshot().await?;
             let own = lineage(&tenant, &mut connection, &thread).await?;
             let ancestors = lineage(&tenant, &mut connection, &parent).await?;
             connection.finish(true).await?;
@@ -133,27 +134,27 @@ impl ThreadReader for PostgresThreads {
             }
             thread::check_parent(&thread, &parent, &ancestors)
         };
-        self.tenant.read(None, call).await
+        self.tenant.run_read(None, call).await
     }
 }
 
 /// Returns a thread and its ancestors, the thread first; nothing if it does not exist.
-pub(crate) async fn lineage(tenant: &Tenant, connection: &mut Connection<'_>, of: &ThreadId) -> Result<Vec<ThreadId>> {
-    let mut with = PgArguments::default();
-    add(&mut with, tenant.constants.tenant.as_str())?;
-    add(&mut with, of.as_str())?;
-    let rows = connection.read(|sql| &sql.lineage, with).await?;
-    rows.iter().map(|row| text(row, 0)?.parse()).collect()
+pub(crate) async fn lineage(tenant: &Tenant, connection: &mut Connection<'_>, id: &ThreadId) -> Result<Vec<ThreadId>> {
+    let mut arguments = PgArguments::default();
+    add(&mut arguments, tenant.constants.tenant.as_str())?;
+    add(&mut arguments, id.as_str())?;
+    let rows = connection.read(|sql| &sql.load_lineage, arguments).await?;
+    rows.iter().map(|row| read_text(row, 0)?.parse()).collect()
 }
 
 /// Returns the number of the first transaction that has not begun yet.
 async fn next_transaction(connection: &mut Connection<'_>) -> Result<u64> {
-    let rows = connection.read(|sql| &sql.transactions, PgArguments::default()).await?;
+    let rows = connection.read(|sql| &sql.next_transaction, PgArguments::default()).await?;
     rows.first().map_or(Ok(0), |row| read_u64(row, 0))
 }
 
 /// A walk over threads in the order of their last activity or of their creation.
-struct Walk<'a> {
+struct ThreadWalk<'a> {
     tenant: &'a Tenant,
     query: &'a ThreadQuery,
     list: ThreadList,
@@ -163,7 +164,7 @@ struct Walk<'a> {
     chunk: usize,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> ThreadWalk<'a> {
     fn new(tenant: &'a Tenant, query: &'a ThreadQuery, after: Option<(Timestamp, ThreadId)>) -> Result<Self> {
         let filter = &query.filter;
         let bound = |time: Option<Timestamp>| time.map(|time| signed(time.as_millis())).transpose();
@@ -172,17 +173,17 @@ impl<'a> Walk<'a> {
             ThreadOrder::Creation => (filter.created_after, filter.created_before),
         };
         let by_creation = query.order == ThreadOrder::Creation;
-        let (scope, scope_id) = match filter.scope() {
-            ThreadScope::Of(parent) => (1, Some(parent.to_string())),
-            ThreadScope::Resource(resource) => (2, Some(resource.to_string())),
-            ThreadScope::All | ThreadScope::Roots => (0, None),
+        let (scope_index, scope_id) = match filter.list_key() {
+            ThreadListKey::Of(parent) => (1, Some(parent.to_string())),
+            ThreadListKey::Resource(resource) => (2, Some(resource.to_string())),
+            ThreadListKey::All | ThreadListKey::Roots => (0, None),
         };
-        let list = ThreadList { scope, by_creation, is_forward: query.direction == Direction::Forward };
+        let list = ThreadList { scope_index, by_creation, is_forward: query.direction == Direction::Forward };
         let window = (bound(from)?.unwrap_or(i64::MIN), bound(before)?.unwrap_or(i64::MAX));
         Ok(Self { tenant, query, list, scope_id, window, after, chunk: CHUNK })
     }
 
-    fn time(&self, thread: &Thread) -> Timestamp {
+    fn sort_time(&self, thread: &Thread) -> Timestamp {
         match self.query.order {
             ThreadOrder::LastActivity => thread.updated_at,
             ThreadOrder::Creation => thread.created_at,
@@ -190,20 +191,20 @@ impl<'a> Walk<'a> {
     }
 
     async fn next(&mut self, connection: &mut Connection<'_>) -> Result<Vec<(u64, StoredThread)>> {
-        let end = if self.list.is_forward { i64::MIN } else { i64::MAX };
+        let start = if self.list.is_forward { i64::MIN } else { i64::MAX };
         let after = self.after.as_ref().map(|(time, id)| signed(time.as_millis()).map(|time| (time, id.as_str())));
-        let (time, id) = after.transpose()?.unwrap_or((end, ""));
-        let mut with = PgArguments::default();
-        add(&mut with, self.tenant.constants.tenant.as_str())?;
-        add(&mut with, self.scope_id.as_deref())?;
-        add(&mut with, self.window.0)?;
-        add(&mut with, self.window.1)?;
-        add(&mut with, time)?;
-        add(&mut with, id)?;
-        add(&mut with, i64::try_from(self.chunk).unwrap_or(i64::MAX))?;
+        let (time, id) = after.transpose()?.unwrap_or((start, ""));
+        let mut arguments = PgArguments::default();
+        add(&mut arguments, self.tenant.constants.tenant.as_str())?;
+        add(&mut arguments, self.scope_id.as_deref())?;
+        add(&mut arguments, self.window.0)?;
+        add(&mut arguments, self.window.1)?;
+        add(&mut arguments, time)?;
+        add(&mut arguments, id)?;
+        add(&mut arguments, i64::try_from(self.chunk).unwrap_or(i64::MAX))?;
         let list = self.list;
-        let rows = connection.read(|sql| sql.lists.threads(list), with).await?;
-        rows.iter().map(|row| Ok((read_u64(row, 0)?, decode::<StoredThread>("thread", &text(row, 1)?)?))).collect()
+        let rows = connection.read(|sql| sql.lists.threads(list), arguments).await?;
+        rows.iter().map(|row| Ok((read_u64(row, 0)?, decode::<StoredThread>("thread", &read_text(row, 1)?)?))).collect()
     }
 }
 
@@ -213,6 +214,6 @@ fn decode_position(at: &Position) -> Result<(Timestamp, ThreadId)> {
 }
 
 /// Returns the size in bytes of the parts of a thread that may be large.
-fn bytes(thread: &Thread) -> u64 {
+fn approximate_bytes(thread: &Thread) -> u64 {
     length(thread.metadata.iter().map(|(key, value)| key.len() + value.as_str().len()).sum())
 }

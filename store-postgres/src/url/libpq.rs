@@ -17,12 +17,12 @@ pub(super) enum ParameterRequest {
     /// Settings of the session.
     Settings(Vec<(String, String)>),
     /// A server with this property.
-    Target(Target),
+    ServerRequirement(ServerRequirement),
 }
 
 /// The property of the server that each new connection is checked for, as in `target_session_attrs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Target {
+pub(crate) enum ServerRequirement {
     #[default]
     Any,
     /// The server is not a standby.
@@ -33,9 +33,9 @@ pub(crate) enum Target {
 
 /// Returns what `key=value` asks for, or `None` if libpq does not know the key.
 pub(super) fn parse_parameter(key: &str, value: &str) -> Option<Result<ParameterRequest>> {
-    let asked = match (key, value) {
-        ("connect_timeout", _) => connect_timeout(value),
-        ("options", _) => settings(value),
+    let request = match (key, value) {
+        ("connect_timeout", _) => parse_connect_timeout(value),
+        ("options", _) => parse_settings(value),
         // These values leave the choice to the client and the server.
         ("channel_binding" | "gssencmode", "disable" | "prefer")
         | ("sslnegotiation", "postgres")
@@ -45,20 +45,20 @@ pub(super) fn parse_parameter(key: &str, value: &str) -> Option<Result<Parameter
         ("client_encoding", _) if matches!(value.to_ascii_lowercase().as_str(), "utf8" | "utf-8" | "auto") => {
             Ok(ParameterRequest::Nothing)
         }
-        ("target_session_attrs", "primary") => Ok(ParameterRequest::Target(Target::Primary)),
-        ("target_session_attrs", "read-write") => Ok(ParameterRequest::Target(Target::ReadWrite)),
+        ("target_session_attrs", "primary") => Ok(ParameterRequest::ServerRequirement(ServerRequirement::Primary)),
+        ("target_session_attrs", "read-write") => Ok(ParameterRequest::ServerRequirement(ServerRequirement::ReadWrite)),
         ("sslrootcert", "system") => {
-            refused(key, "the driver uses its own certificate authorities: leave it out, or name a file")
+            refusal(key, "the driver uses its own certificate authorities: leave it out, or name a file")
         }
         ("channel_binding", _) => {
-            refused(key, "the driver has no channel binding: leave it out, and use `sslmode=verify-full`")
+            refusal(key, "the driver has no channel binding: leave it out, and use `sslmode=verify-full`")
         }
-        ("gssencmode", _) => refused(key, "the driver has no GSSAPI: use `disable`, or leave it out"),
-        ("target_session_attrs", _) => refused(key, "a store needs a server that accepts writes: use `read-write`"),
+        ("gssencmode", _) => refusal(key, "the driver has no GSSAPI: use `disable`, or leave it out"),
+        ("target_session_attrs", _) => refusal(key, "a store needs a server that accepts writes: use `read-write`"),
         ("keepalives" | "keepalives_idle" | "keepalives_interval" | "keepalives_count" | "tcp_user_timeout", _) => {
-            refused(key, "the driver sends no keepalives, since each call has a deadline: leave it out")
+            refusal(key, "the driver sends no keepalives, since each call has a deadline: leave it out")
         }
-        ("sslnegotiation", _) => refused(key, "the driver always asks the server for TLS first: use `postgres`"),
+        ("sslnegotiation", _) => refusal(key, "the driver always asks the server for TLS first: use `postgres`"),
         (
             "client_encoding"
             | "fallback_application_name"
@@ -83,28 +83,28 @@ pub(super) fn parse_parameter(key: &str, value: &str) -> Option<Result<Parameter
             | "sslpassword"
             | "sslsni",
             _,
-        ) => refused(key, "the driver does not support this parameter or this value: leave it out"),
+        ) => refusal(key, "the driver does not support this parameter or this value: leave it out"),
         _ => return None,
     };
-    Some(asked)
+    Some(request)
 }
 
-fn refused(key: &str, why: &str) -> Result<ParameterRequest> {
+fn refusal(key: &str, why: &str) -> Result<ParameterRequest> {
     Err(invalid(&format!("`{key}`: {why}")))
 }
 
 /// Reads a number of whole seconds. In libpq, 0 means no limit. It is refused, because a call could then wait forever.
-fn connect_timeout(value: &str) -> Result<ParameterRequest> {
+fn parse_connect_timeout(value: &str) -> Result<ParameterRequest> {
     match value.parse() {
         Ok(seconds @ 1..=3_600) => Ok(ParameterRequest::ConnectWithin(Duration::from_secs(seconds))),
-        _ => refused("connect_timeout", "it must be a number of seconds from 1 to 3600"),
+        _ => refusal("connect_timeout", "it must be a number of seconds from 1 to 3600"),
     }
 }
 
 /// Reads settings of the form `-c name=value`, `-cname=value` or `--name=value`, separated by spaces. A backslash
 /// escapes a space.
-fn settings(value: &str) -> Result<ParameterRequest> {
-    let mut words = words(value).into_iter();
+fn parse_settings(value: &str) -> Result<ParameterRequest> {
+    let mut words = split_words(value).into_iter();
     let mut settings = Vec::new();
     while let Some(word) = words.next() {
         let setting = match word.strip_prefix("--").or_else(|| word.strip_prefix("-c")) {
@@ -114,14 +114,14 @@ fn settings(value: &str) -> Result<ParameterRequest> {
         let setting = setting.as_deref().and_then(|setting| setting.split_once('='));
         let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
         let Some((name, value)) = setting.filter(|(name, _)| !name.is_empty() && is_name(name)) else {
-            return refused("options", "it must consist of `-c name=value`");
+            return refusal("options", "it must consist of `-c name=value`");
         };
         settings.push((name.replace('-', "_"), value.to_owned()));
     }
     Ok(ParameterRequest::Settings(settings))
 }
 
-fn words(text: &str) -> Vec<String> {
+fn split_words(text: &str) -> Vec<String> {
     let (mut words, mut word, mut chars) = (Vec::new(), String::new(), text.chars());
     while let Some(c) = chars.next() {
         match c {
@@ -144,7 +144,7 @@ fn words(text: &str) -> Vec<String> {
 mod tests {
     use std::time::Duration;
 
-    use super::{ParameterRequest, Target, parse_parameter};
+    use super::{ParameterRequest, ServerRequirement, parse_parameter};
 
     #[test]
     fn libpq_parameters_are_applied_or_refused_by_name() {
@@ -164,8 +164,8 @@ mod tests {
             ("gssencmode", "disable", ParameterRequest::Nothing),
             ("gssencmode", "require", ParameterRequest::Nothing),
             ("target_session_attrs", "any", ParameterRequest::Nothing),
-            ("target_session_attrs", "primary", ParameterRequest::Target(Target::Primary)),
-            ("target_session_attrs", "read-write", ParameterRequest::Target(Target::ReadWrite)),
+            ("target_session_attrs", "primary", ParameterRequest::ServerRequirement(ServerRequirement::Primary)),
+            ("target_session_attrs", "read-write", ParameterRequest::ServerRequirement(ServerRequirement::ReadWrite)),
             ("sslrootcert", "system", ParameterRequest::Nothing),
             ("target_session_attrs", "standby", ParameterRequest::Nothing),
             ("keepalives", "0", ParameterRequest::Nothing),

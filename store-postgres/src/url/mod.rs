@@ -13,7 +13,7 @@ use store_core::{Error, Result};
 use url::Url;
 
 use self::libpq::ParameterRequest;
-pub(crate) use self::libpq::Target;
+pub(crate) use self::libpq::ServerRequirement;
 
 const DEFAULT_SCHEMA: &str = "agentstore";
 /// The maximum length of a name in PostgreSQL. Longer names are cut off.
@@ -29,7 +29,7 @@ pub(crate) struct UrlParts {
     pub(crate) is_pooled: bool,
     pub(crate) allow_unsafe: bool,
     pub(crate) connect_within: Option<Duration>,
-    pub(crate) target: Target,
+    pub(crate) server_requirement: ServerRequirement,
     ssl: Option<PgSslMode>,
 }
 
@@ -53,11 +53,11 @@ pub(crate) fn parse(text: &str) -> Result<UrlParts> {
         is_pooled: false,
         allow_unsafe: false,
         connect_within: None,
-        target: Target::Any,
+        server_requirement: ServerRequirement::Any,
         ssl: None,
     };
-    if let Some(host) = url.host_str().filter(|host| !host.is_empty() && *host != NO_HOST) {
-        parts.set("host", &decode(host)?)?;
+    if let Some(host) = url.host_str().filter(|host| !host.is_empty() && *host != PLACEHOLDER_HOST) {
+        parts.set_parameter("host", &decode_percents(host)?)?;
     }
     if let Some(port) = url.port() {
         parts.server = parts.server.port(port);
@@ -65,13 +65,13 @@ pub(crate) fn parse(text: &str) -> Result<UrlParts> {
     let path = url.path().trim_start_matches('/');
     for (key, value) in [("user", url.username()), ("password", url.password().unwrap_or_default()), ("dbname", path)] {
         if !value.is_empty() {
-            parts.set(key, &decode(value)?)?;
+            parts.set_parameter(key, &decode_percents(value)?)?;
         }
     }
     // The query is read as libpq reads it: a plus sign is not decoded as a space.
     for pair in url.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        parts.set(&decode(key)?, &decode(value)?)?;
+        parts.set_parameter(&decode_percents(key)?, &decode_percents(value)?)?;
     }
     let mode = parts.ssl.unwrap_or(if is_local(&parts.server) { PgSslMode::Prefer } else { PgSslMode::VerifyFull });
     let can_encrypt = cfg!(any(feature = "tls-ring", feature = "tls-aws-lc-rs"));
@@ -83,7 +83,7 @@ pub(crate) fn parse(text: &str) -> Result<UrlParts> {
 }
 
 impl UrlParts {
-    fn set(&mut self, key: &str, value: &str) -> Result<()> {
+    fn set_parameter(&mut self, key: &str, value: &str) -> Result<()> {
         let options = std::mem::take(&mut self.server);
         self.server = match key {
             "host" | "port" if value.contains(',') => return Err(invalid(SEVERAL_SERVERS)),
@@ -108,12 +108,12 @@ impl UrlParts {
             }
             _ => match libpq::parse_parameter(key, value).transpose()? {
                 Some(ParameterRequest::Settings(settings)) => options.options(settings),
-                Some(asked) => {
-                    self.apply_request(&asked);
+                Some(request) => {
+                    self.apply_request(&request);
                     options
                 }
                 None => {
-                    self.set_own(key, value)?;
+                    self.set_store_parameter(key, value)?;
                     options
                 }
             },
@@ -121,16 +121,16 @@ impl UrlParts {
         Ok(())
     }
 
-    const fn apply_request(&mut self, asked: &ParameterRequest) {
-        match asked {
+    const fn apply_request(&mut self, request: &ParameterRequest) {
+        match request {
             ParameterRequest::ConnectWithin(time) => self.connect_within = Some(*time),
-            ParameterRequest::Target(target) => self.target = *target,
+            ParameterRequest::ServerRequirement(server_requirement) => self.server_requirement = *server_requirement,
             ParameterRequest::Nothing | ParameterRequest::Settings(_) => {}
         }
     }
 
     /// Sets a parameter of the store, as opposed to one of the server.
-    fn set_own(&mut self, key: &str, value: &str) -> Result<()> {
+    fn set_store_parameter(&mut self, key: &str, value: &str) -> Result<()> {
         match (key, value) {
             ("schema", name) => self.schema = check_schema_name(name)?,
             ("connections", count) => {
@@ -142,7 +142,9 @@ impl UrlParts {
             ("allow_unsafe", "true") => self.allow_unsafe = true,
             ("allow_unsafe", _) => return Err(invalid("`allow_unsafe` must be `true`")),
             // A key that is not a plain name is not shown: it may be a secret that got there by mistake.
-            _ if is_plain(key) => return Err(invalid(&format!("`{key}` is not a parameter of a store or a server"))),
+            _ if is_parameter_name(key) => {
+                return Err(invalid(&format!("`{key}` is not a parameter of a store or a server")));
+            }
             _ => return Err(invalid("it has an unknown parameter; see `PostgresConfig::new`")),
         }
         Ok(())
@@ -150,7 +152,7 @@ impl UrlParts {
 }
 
 /// Replaces a missing host, because the parser requires a host after a user.
-const NO_HOST: &str = "host-is-a-parameter.invalid";
+const PLACEHOLDER_HOST: &str = "host-is-a-parameter.invalid";
 
 const SEVERAL_SERVERS: &str = "`host` and `port` name several servers: name only the one that accepts writes";
 
@@ -166,22 +168,23 @@ fn split_at_host(text: &str) -> Option<(&str, &str, &str)> {
 fn with_placeholder_host(text: &str) -> Cow<'_, str> {
     match split_at_host(text) {
         Some((before, server, after)) if server.starts_with(':') || (server.is_empty() && before.ends_with('@')) => {
-            Cow::Owned(format!("{before}{NO_HOST}{server}{after}"))
+            Cow::Owned(format!("{before}{PLACEHOLDER_HOST}{server}{after}"))
         }
         _ => Cow::Borrowed(text),
     }
 }
 
 /// Returns whether a key has the form of the keys of libpq.
-fn is_plain(key: &str) -> bool {
+fn is_parameter_name(key: &str) -> bool {
     (1..=32).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }
 
 /// Checks that a schema name needs no quotes, since it is inserted into statements.
 pub(crate) fn check_schema_name(name: &str) -> Result<String> {
     let is_plain = |at: usize, c: char| c == '_' || c.is_ascii_lowercase() || (at > 0 && c.is_ascii_digit());
-    let fits = !name.is_empty() && name.len() <= MAX_NAME_LENGTH && name.char_indices().all(|(at, c)| is_plain(at, c));
-    if fits && !name.starts_with("pg_") {
+    let is_valid =
+        !name.is_empty() && name.len() <= MAX_NAME_LENGTH && name.char_indices().all(|(at, c)| is_plain(at, c));
+    if is_valid && !name.starts_with("pg_") {
         return Ok(name.to_owned());
     }
     Err(invalid("`schema` must have 1 to 63 lowercase letters, digits and `_`, and not begin with a digit or `pg_`"))
@@ -196,7 +199,7 @@ fn is_local(options: &PgConnectOptions) -> bool {
         || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-fn decode(text: &str) -> Result<Cow<'_, str>> {
+fn decode_percents(text: &str) -> Result<Cow<'_, str>> {
     percent_encoding::percent_decode_str(text).decode_utf8().map_err(|_| invalid("it has bytes that are not UTF-8"))
 }
 

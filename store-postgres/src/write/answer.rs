@@ -3,11 +3,11 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use sqlx::{Row as _, postgres::PgRow};
-use store_core::{CommitKey, Error, Result, Scope, commit::KeyRecord, event::ScopeState};
+use store_core::{CommitKey, Error, Result, Scope, commit::CommitKeyRecord, event::ScopeState};
 
 use super::Batch;
 use crate::{
-    cache::{self, Row},
+    cache::{self, CachedThreadRow},
     db::{Connection, unsigned},
     error::corrupt,
 };
@@ -17,12 +17,12 @@ pub(crate) type StampAndLog = (i64, Option<i64>);
 
 /// The result of writing a batch.
 #[derive(Debug)]
-pub(crate) enum Written {
+pub(crate) enum WriteResult {
     /// The batch was written.
     Done(Vec<StampAndLog>),
     /// Not written: other calls have changed threads of the batch since the decision. Contains the current rows and
     /// commit keys.
-    Stale(Vec<Row>, Vec<(CommitKey, Option<KeyRecord>)>),
+    Stale(Vec<CachedThreadRow>, Vec<(CommitKey, Option<CommitKeyRecord>)>),
     /// Not written: other calls have appended to scopes of the batch since the decision. Contains their current states.
     StaleScopes(Vec<(Scope, ScopeState)>),
     /// Not written: other calls have changed rows of the outbox or mailboxes since the decision.
@@ -32,7 +32,7 @@ pub(crate) enum Written {
 }
 
 /// A row of the answer to a write.
-pub(super) struct Answer {
+pub(super) struct WriteAnswer {
     pub(super) status: String,
     /// The number of the thread, scope or batch that the row is about.
     pub(super) number: i32,
@@ -43,7 +43,7 @@ pub(super) struct Answer {
     id: Option<String>,
 }
 
-impl Answer {
+impl WriteAnswer {
     pub(super) fn of(row: &PgRow) -> Result<Self> {
         let read = || -> Result<_, sqlx::Error> {
             let (status, number, clock) = (row.try_get(0)?, row.try_get(1)?, row.try_get::<i64, _>(2)?);
@@ -58,20 +58,20 @@ impl Answer {
 }
 
 /// Returns the result of a write that contained only this batch.
-pub(super) fn written(connection: &Connection<'_>, batch: &Batch, rows: &[PgRow]) -> Result<Written> {
+pub(super) fn write_result(connection: &Connection<'_>, batch: &Batch, rows: &[PgRow]) -> Result<WriteResult> {
     let (mut done, mut stale, mut scopes) = (Vec::new(), Vec::new(), Vec::new());
     let keys = batch.keys.iter().map(|(_, key, _)| Ok((key.parse()?, None)));
     let mut keys = keys.collect::<Result<BTreeMap<_, _>>>()?;
     for row in rows {
-        let Answer { status, number, clock, stamp, log, record, id } = Answer::of(row)?;
+        let WriteAnswer { status, number, clock, stamp, log, record, id } = WriteAnswer::of(row)?;
         connection.set_server_time(clock);
         match status.as_str() {
-            "time" => return Ok(Written::ClockDiffers),
+            "time" => return Ok(WriteResult::ClockDiffers),
             "closed" => return Err(Error::closed()),
-            "outbox" | "mailbox" => return Ok(Written::OtherRowsChanged),
+            "outbox" | "mailbox" => return Ok(WriteResult::OtherRowsChanged),
             "stale" => stale.push(cache::decode_thread_row(stamp, log, record.as_deref(), id.as_deref())?),
             "key" => {
-                let record = cache::decode::<KeyRecord>("commit key", &record.unwrap_or_default())?;
+                let record = cache::decode::<CommitKeyRecord>("commit key", &record.unwrap_or_default())?;
                 keys.insert(id.unwrap_or_default().parse()?, Some(record));
             }
             "scope" => {
@@ -84,7 +84,7 @@ pub(super) fn written(connection: &Connection<'_>, batch: &Batch, rows: &[PgRow]
         }
     }
     if !scopes.is_empty() {
-        return Ok(Written::StaleScopes(scopes));
+        return Ok(WriteResult::StaleScopes(scopes));
     }
-    Ok(if stale.is_empty() { Written::Done(done) } else { Written::Stale(stale, keys.into_iter().collect()) })
+    Ok(if stale.is_empty() { WriteResult::Done(done) } else { WriteResult::Stale(stale, keys.into_iter().collect()) })
 }

@@ -15,207 +15,207 @@ pub(super) fn arguments(batch: &Batch, tenant: &TenantId) -> Result<PgArguments>
     let mut arguments = PgArguments::default();
     let to = &mut arguments;
     add(to, tenant.as_str())?;
-    add(to, batch.has_parts())?;
+    add(to, batch.has_rare_log_rows())?;
     add(to, batch.writes_outside_log())?;
-    thread_columns(to, batch)?;
-    thread_numbers(to, batch.entries.iter().map(|row| row.thread))?;
-    let of = || batch.entries.iter();
-    column(to, of(), |row| row.seq)?;
-    column(to, of(), |row| row.id.as_str())?;
-    column(to, of(), |row| row.parent)?;
-    column(to, of(), |row| row.jump)?;
-    column(to, of(), |row| row.side)?;
-    column(to, of(), |row| row.node.as_str())?;
-    column(to, of(), |row| row.body.as_str())?;
-    thread_numbers(to, batch.marks.iter().map(|row| row.thread))?;
-    let of = || batch.marks.iter();
-    column(to, of(), |row| row.seq)?;
-    column(to, of(), |row| row.children)?;
-    column(to, of(), |row| row.record.as_str())?;
-    thread_numbers(to, batch.tips.iter().map(|row| row.0))?;
-    let of = || batch.tips.iter();
-    column(to, of(), |row| row.1)?;
-    column(to, of(), |row| row.2)?;
-    thread_numbers(to, batch.names.iter().map(|row| row.thread))?;
-    let of = || batch.names.iter();
-    column(to, of(), |row| row.seq)?;
-    column(to, of(), NameRow::bytes)?;
-    column(to, of(), |row| row.giver)?;
-    column(to, of(), |row| row.may_have_other)?;
-    thread_numbers(to, batch.keys.iter().map(|row| row.0))?;
-    let of = || batch.keys.iter();
-    column(to, of(), |row| row.1.as_str())?;
-    column(to, of(), |row| row.2.as_str())?;
-    thread_numbers(to, batch.clears.iter().copied())?;
-    thread_numbers(to, batch.values.iter().map(|row| row.0))?;
-    let of = || batch.values.iter();
-    column(to, of(), |row| row.1.as_bytes())?;
-    column(to, of(), |row| row.2.as_deref())?;
-    run_columns(to, batch)?;
-    thread_numbers(to, batch.inputs.iter().map(|row| row.0))?;
-    let of = || batch.inputs.iter();
-    column(to, of(), |row| row.1.as_str())?;
-    column(to, of(), |row| row.2)?;
-    column(to, of(), |row| row.3.as_deref())?;
-    thread_numbers(to, batch.decisions.iter().map(|row| row.0))?;
-    let of = || batch.decisions.iter();
-    column(to, of(), |row| row.1.as_str())?;
-    column(to, of(), |row| row.2.as_bytes())?;
-    column(to, of(), |row| row.3.as_str())?;
-    event_columns(to, batch)?;
-    outbox_columns(to, batch)?;
-    mailbox_columns(to, batch)?;
+    add_thread_columns(to, batch)?;
+    add_thread_numbers(to, batch.entries.iter().map(|row| row.thread))?;
+    let rows = || batch.entries.iter();
+    add_column(to, rows(), |row| row.seq)?;
+    add_column(to, rows(), |row| row.id.as_str())?;
+    add_column(to, rows(), |row| row.parent)?;
+    add_column(to, rows(), |row| row.jump)?;
+    add_column(to, rows(), |row| row.side)?;
+    add_column(to, rows(), |row| row.node.as_str())?;
+    add_column(to, rows(), |row| row.body.as_str())?;
+    add_thread_numbers(to, batch.marks.iter().map(|row| row.thread))?;
+    let rows = || batch.marks.iter();
+    add_column(to, rows(), |row| row.seq)?;
+    add_column(to, rows(), |row| row.children)?;
+    add_column(to, rows(), |row| row.record.as_str())?;
+    add_thread_numbers(to, batch.tips.iter().map(|row| row.0))?;
+    let rows = || batch.tips.iter();
+    add_column(to, rows(), |row| row.1)?;
+    add_column(to, rows(), |row| row.2)?;
+    add_thread_numbers(to, batch.names.iter().map(|row| row.thread))?;
+    let rows = || batch.names.iter();
+    add_column(to, rows(), |row| row.seq)?;
+    add_column(to, rows(), NameRow::bytes)?;
+    add_column(to, rows(), |row| row.giver)?;
+    add_column(to, rows(), |row| row.may_have_other)?;
+    add_thread_numbers(to, batch.keys.iter().map(|row| row.0))?;
+    let rows = || batch.keys.iter();
+    add_column(to, rows(), |row| row.1.as_str())?;
+    add_column(to, rows(), |row| row.2.as_str())?;
+    add_thread_numbers(to, batch.cleared_states.iter().copied())?;
+    add_thread_numbers(to, batch.state_values.iter().map(|row| row.0))?;
+    let rows = || batch.state_values.iter();
+    add_column(to, rows(), |row| row.1.as_bytes())?;
+    add_column(to, rows(), |row| row.2.as_deref())?;
+    add_run_columns(to, batch)?;
+    add_thread_numbers(to, batch.inputs.iter().map(|row| row.0))?;
+    let rows = || batch.inputs.iter();
+    add_column(to, rows(), |row| row.1.as_str())?;
+    add_column(to, rows(), |row| row.2)?;
+    add_column(to, rows(), |row| row.3.as_deref())?;
+    add_thread_numbers(to, batch.decisions.iter().map(|row| row.0))?;
+    let rows = || batch.decisions.iter();
+    add_column(to, rows(), |row| row.1.as_str())?;
+    add_column(to, rows(), |row| row.2.as_bytes())?;
+    add_column(to, rows(), |row| row.3.as_str())?;
+    add_event_columns(to, batch)?;
+    add_outbox_columns(to, batch)?;
+    add_mailbox_columns(to, batch)?;
     Ok(arguments)
 }
 
-fn thread_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
-    let of = || batch.threads.iter();
-    let threads: Vec<Option<&Thread>> = of().map(|row| row.thread.as_ref().map(|stored| &stored.thread)).collect();
-    column(to, of(), |row| row.id.as_str())?;
-    column(to, of(), |row| row.stamp)?;
-    column(to, of(), |row| row.log)?;
-    column(to, of(), |row| row.creates_thread)?;
-    column(to, of(), |row| row.thread.as_ref()?.head_seq.map(number))?;
-    column(to, threads.iter(), |thread| thread.map(|thread| time(thread.created_at)))?;
-    column(to, threads.iter(), |thread| thread.map(|thread| time(thread.updated_at)))?;
-    column(to, of(), |row| row.thread.as_ref().map(|stored| time(stored.last_time)))?;
-    column(to, threads.iter(), |thread| (*thread)?.resource_id.as_ref().map(ToString::to_string))?;
-    column(to, threads.iter(), |thread| (*thread)?.parent_thread_id.as_ref().map(ToString::to_string))?;
-    column(to, threads.iter(), |thread| thread.is_some_and(|thread| !thread.open_runs.is_empty()))?;
-    column(to, of(), |row| row.thread.as_ref().is_some_and(|stored| stored.queue.count > 0))?;
-    column(to, of(), |row| row.id_record.deleted_at.map(time))?;
-    column(to, of(), |row| row.thread.as_ref().map(Codec::encode))?;
-    column(to, of(), |row| row.id_record.encode())
+fn add_thread_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
+    let rows = || batch.threads.iter();
+    let threads: Vec<Option<&Thread>> = rows().map(|row| row.thread.as_ref().map(|stored| &stored.thread)).collect();
+    add_column(to, rows(), |row| row.id.as_str())?;
+    add_column(to, rows(), |row| row.stamp)?;
+    add_column(to, rows(), |row| row.log)?;
+    add_column(to, rows(), |row| row.creates_thread)?;
+    add_column(to, rows(), |row| row.thread.as_ref()?.head_seq.map(saturating_i64))?;
+    add_column(to, threads.iter(), |thread| thread.map(|thread| millis(thread.created_at)))?;
+    add_column(to, threads.iter(), |thread| thread.map(|thread| millis(thread.updated_at)))?;
+    add_column(to, rows(), |row| row.thread.as_ref().map(|stored| millis(stored.last_time)))?;
+    add_column(to, threads.iter(), |thread| (*thread)?.resource_id.as_ref().map(ToString::to_string))?;
+    add_column(to, threads.iter(), |thread| (*thread)?.parent_thread_id.as_ref().map(ToString::to_string))?;
+    add_column(to, threads.iter(), |thread| thread.is_some_and(|thread| !thread.open_runs.is_empty()))?;
+    add_column(to, rows(), |row| row.thread.as_ref().is_some_and(|stored| stored.queue.count > 0))?;
+    add_column(to, rows(), |row| row.id_record.deleted_at.map(millis))?;
+    add_column(to, rows(), |row| row.thread.as_ref().map(Codec::encode))?;
+    add_column(to, rows(), |row| row.id_record.encode())
 }
 
-fn run_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
-    thread_numbers(to, batch.runs.iter().map(|row| row.thread))?;
-    let of = || batch.runs.iter();
-    column(to, of(), |row| row.run.id.as_str())?;
-    column(to, of(), |row| row.is_new)?;
-    column(to, of(), |row| time(row.run.created_at))?;
-    column(to, of(), |row| row.run.status.phase().name())?;
-    column(to, of(), |row| row.run.agent.as_str())?;
-    column(to, of(), |row| row.run.parent_run.as_ref().map(store_core::RunId::as_str))?;
-    column(to, of(), |row| row.run.encode())
+fn add_run_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
+    add_thread_numbers(to, batch.runs.iter().map(|row| row.thread))?;
+    let rows = || batch.runs.iter();
+    add_column(to, rows(), |row| row.run.id.as_str())?;
+    add_column(to, rows(), |row| row.is_new)?;
+    add_column(to, rows(), |row| millis(row.run.created_at))?;
+    add_column(to, rows(), |row| row.run.status.phase().name())?;
+    add_column(to, rows(), |row| row.run.agent.as_str())?;
+    add_column(to, rows(), |row| row.run.parent_run.as_ref().map(store_core::RunId::as_str))?;
+    add_column(to, rows(), |row| row.run.encode())
 }
 
-fn event_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
-    let of = || batch.scopes.iter();
-    column(to, of(), |row| cache::scope_key(&row.scope).0)?;
-    column(to, of(), |row| cache::scope_key(&row.scope).1)?;
-    column(to, of(), |row| number(row.before.count))?;
-    column(to, of(), |row| number(row.before.floor))?;
-    column(to, of(), |row| number(row.after.count))?;
-    column(to, of(), |row| number(row.after.floor))?;
-    column(to, of(), |row| row.after.encode())?;
-    let of = || batch.events.iter();
-    column(to, of(), |row| row.stored.event.id.as_str())?;
-    column(to, of(), |row| row.stored.event.thread.as_ref().map(ThreadId::as_str))?;
-    column(to, of(), |row| row.stored.thread_seq.map(number))?;
-    column(to, of(), |row| row.stored.event.run.as_ref().map(store_core::RunId::as_str))?;
-    column(to, of(), |row| row.stored.run_seq.map(number))?;
-    column(to, of(), |row| row.key.as_ref().map(|(writer, _)| writer.as_str()))?;
-    column(to, of(), |row| row.key.as_ref().map(|(_, key)| key.as_str()))?;
-    column(to, of(), |row| row.stored.event.encode())?;
-    let of = || batch.event_keys.iter();
-    column(to, of(), |row| row.0.as_str())?;
-    column(to, of(), |row| row.1.as_str())?;
-    column(to, of(), |row| row.2.as_str())
+fn add_event_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
+    let rows = || batch.scopes.iter();
+    add_column(to, rows(), |row| cache::scope_kind_and_id(&row.scope).0)?;
+    add_column(to, rows(), |row| cache::scope_kind_and_id(&row.scope).1)?;
+    add_column(to, rows(), |row| saturating_i64(row.before.count))?;
+    add_column(to, rows(), |row| saturating_i64(row.before.floor))?;
+    add_column(to, rows(), |row| saturating_i64(row.after.count))?;
+    add_column(to, rows(), |row| saturating_i64(row.after.floor))?;
+    add_column(to, rows(), |row| row.after.encode())?;
+    let rows = || batch.events.iter();
+    add_column(to, rows(), |row| row.stored.event.id.as_str())?;
+    add_column(to, rows(), |row| row.stored.event.thread.as_ref().map(ThreadId::as_str))?;
+    add_column(to, rows(), |row| row.stored.thread_seq.map(saturating_i64))?;
+    add_column(to, rows(), |row| row.stored.event.run.as_ref().map(store_core::RunId::as_str))?;
+    add_column(to, rows(), |row| row.stored.run_seq.map(saturating_i64))?;
+    add_column(to, rows(), |row| row.key.as_ref().map(|(writer, _)| writer.as_str()))?;
+    add_column(to, rows(), |row| row.key.as_ref().map(|(_, key)| key.as_str()))?;
+    add_column(to, rows(), |row| row.stored.event.encode())?;
+    let rows = || batch.event_keys.iter();
+    add_column(to, rows(), |row| row.0.as_str())?;
+    add_column(to, rows(), |row| row.1.as_str())?;
+    add_column(to, rows(), |row| row.2.as_str())
 }
 
-fn outbox_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
-    document(to, batch.outbox.iter().filter(|row| row.before > 0))?;
-    document(to, batch.outbox.iter().filter(|row| row.before == 0))?;
-    document(to, batch.outbox_ready.iter())?;
-    document(to, batch.outbox_gone.iter())?;
-    document(to, batch.groups.iter())
+fn add_outbox_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
+    add_document(to, batch.outbox.iter().filter(|row| row.before > 0))?;
+    add_document(to, batch.outbox.iter().filter(|row| row.before == 0))?;
+    add_document(to, batch.outbox_ready.iter())?;
+    add_document(to, batch.outbox_removed.iter())?;
+    add_document(to, batch.groups.iter())
 }
 
-fn mailbox_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
-    let of = || batch.mailboxes.iter();
-    column(to, of(), |row| row.thread.as_str())?;
-    column(to, of(), |row| number(row.before))?;
-    column(to, of(), |row| number(row.revision))?;
-    column(to, of(), |row| number(row.epoch))?;
-    column(to, of(), |row| number(row.free_since))?;
-    column(to, of(), |row| row.running.as_deref())?;
-    column(to, of(), |row| row.lease_until.map(number))?;
-    column(to, of(), |row| number(row.at))?;
-    column(to, of(), |row| row.record.as_deref())?;
-    dispatch_columns(to, batch)?;
-    queued_columns(to, batch)?;
-    let of = || batch.ended_removed.iter();
-    column(to, of(), |row| row.status)?;
-    column(to, of(), |row| time(row.created_at))?;
-    column(to, of(), |row| row.id.as_str())?;
-    let of = || batch.ended.iter();
-    column(to, of(), |row| row.status)?;
-    column(to, of(), |row| time(row.created_at))?;
-    column(to, of(), |row| row.id.as_str())?;
-    column(to, of(), |row| time(row.finished_at))?;
-    let of = || batch.interrupts.iter();
-    column(to, of(), |row| row.thread.as_str())?;
-    column(to, of(), |row| number(row.epoch))?;
-    column(to, of(), |row| row.at.map(number))?;
-    column(to, of(), |row| row.holds.map(number))?;
-    column(to, of(), |row| row.record.as_deref())?;
-    add(to, batch.first_claim.map(number))
+fn add_mailbox_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
+    let rows = || batch.mailboxes.iter();
+    add_column(to, rows(), |row| row.thread.as_str())?;
+    add_column(to, rows(), |row| saturating_i64(row.before))?;
+    add_column(to, rows(), |row| saturating_i64(row.revision))?;
+    add_column(to, rows(), |row| saturating_i64(row.epoch))?;
+    add_column(to, rows(), |row| saturating_i64(row.free_since))?;
+    add_column(to, rows(), |row| row.running.as_deref())?;
+    add_column(to, rows(), |row| row.lease_until.map(saturating_i64))?;
+    add_column(to, rows(), |row| saturating_i64(row.at))?;
+    add_column(to, rows(), |row| row.record.as_deref())?;
+    add_dispatch_columns(to, batch)?;
+    add_queued_columns(to, batch)?;
+    let rows = || batch.ended_removed.iter();
+    add_column(to, rows(), |row| row.status)?;
+    add_column(to, rows(), |row| millis(row.created_at))?;
+    add_column(to, rows(), |row| row.id.as_str())?;
+    let rows = || batch.ended.iter();
+    add_column(to, rows(), |row| row.status)?;
+    add_column(to, rows(), |row| millis(row.created_at))?;
+    add_column(to, rows(), |row| row.id.as_str())?;
+    add_column(to, rows(), |row| millis(row.finished_at))?;
+    let rows = || batch.interrupts.iter();
+    add_column(to, rows(), |row| row.thread.as_str())?;
+    add_column(to, rows(), |row| saturating_i64(row.epoch))?;
+    add_column(to, rows(), |row| row.at.map(saturating_i64))?;
+    add_column(to, rows(), |row| row.holds.map(saturating_i64))?;
+    add_column(to, rows(), |row| row.record.as_deref())?;
+    add(to, batch.claims_numbered_above.map(saturating_i64))
 }
 
-fn dispatch_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
-    let of = || batch.dispatches.iter();
-    column(to, of(), |row| row.body.id.as_str())?;
-    column(to, of(), |row| row.state.status.name())?;
-    column(to, of(), |row| number(row.state.epoch))?;
-    column(to, of(), |row| row.state.encode())?;
-    let of = || batch.new_dispatches.iter();
-    column(to, of(), |row| row.body.id.as_str())?;
-    column(to, of(), |row| row.body.thread.as_str())?;
-    column(to, of(), |row| time(row.body.created_at))?;
-    column(to, of(), |row| number(row.body.number))?;
-    column(to, of(), |row| row.body.dedupe_key.as_ref().map(DedupeKey::as_str))?;
-    column(to, of(), |row| row.state.status.name())?;
-    column(to, of(), |row| number(row.state.epoch))?;
-    column(to, of(), |row| row.body.encode())?;
-    column(to, of(), |row| row.state.encode())?;
-    column(to, batch.dispatches_gone.iter(), String::as_str)
+fn add_dispatch_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
+    let rows = || batch.dispatches.iter();
+    add_column(to, rows(), |row| row.body.id.as_str())?;
+    add_column(to, rows(), |row| row.state.status.name())?;
+    add_column(to, rows(), |row| saturating_i64(row.state.epoch))?;
+    add_column(to, rows(), |row| row.state.encode())?;
+    let rows = || batch.new_dispatches.iter();
+    add_column(to, rows(), |row| row.body.id.as_str())?;
+    add_column(to, rows(), |row| row.body.thread.as_str())?;
+    add_column(to, rows(), |row| millis(row.body.created_at))?;
+    add_column(to, rows(), |row| saturating_i64(row.body.number))?;
+    add_column(to, rows(), |row| row.body.dedupe_key.as_ref().map(DedupeKey::as_str))?;
+    add_column(to, rows(), |row| row.state.status.name())?;
+    add_column(to, rows(), |row| saturating_i64(row.state.epoch))?;
+    add_column(to, rows(), |row| row.body.encode())?;
+    add_column(to, rows(), |row| row.state.encode())?;
+    add_column(to, batch.dispatches_removed.iter(), String::as_str)
 }
 
-fn queued_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
-    let of = || batch.queued_removed.iter();
-    column(to, of(), |row| row.thread.as_str())?;
-    column(to, of(), |row| number(row.at.epoch))?;
-    column(to, of(), |row| i16::from(row.at.priority))?;
-    column(to, of(), |row| number(row.at.number))?;
-    let of = || batch.queued.iter();
-    column(to, of(), |(_, row)| row.thread.as_str())?;
-    column(to, of(), |(_, row)| number(row.at.epoch))?;
-    column(to, of(), |(is_available, _)| *is_available)?;
-    column(to, of(), |(_, row)| i16::from(row.at.priority))?;
-    column(to, of(), |(_, row)| number(row.at.number))?;
-    column(to, of(), |(_, row)| time(row.at.due))?;
-    column(to, of(), |(_, row)| time(row.created_at))?;
-    column(to, of(), |(_, row)| row.id.as_str())
+fn add_queued_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
+    let rows = || batch.queued_removed.iter();
+    add_column(to, rows(), |row| row.thread.as_str())?;
+    add_column(to, rows(), |row| saturating_i64(row.at.epoch))?;
+    add_column(to, rows(), |row| i16::from(row.at.priority))?;
+    add_column(to, rows(), |row| saturating_i64(row.at.number))?;
+    let rows = || batch.queued.iter();
+    add_column(to, rows(), |(_, row)| row.thread.as_str())?;
+    add_column(to, rows(), |(_, row)| saturating_i64(row.at.epoch))?;
+    add_column(to, rows(), |(is_available, _)| *is_available)?;
+    add_column(to, rows(), |(_, row)| i16::from(row.at.priority))?;
+    add_column(to, rows(), |(_, row)| saturating_i64(row.at.number))?;
+    add_column(to, rows(), |(_, row)| millis(row.at.due))?;
+    add_column(to, rows(), |(_, row)| millis(row.created_at))?;
+    add_column(to, rows(), |(_, row)| row.id.as_str())
 }
 
-pub(super) fn number(number: u64) -> i64 {
+pub(super) fn saturating_i64(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-pub(super) fn time(at: Timestamp) -> i64 {
-    number(at.as_millis())
+pub(super) fn millis(at: Timestamp) -> i64 {
+    saturating_i64(at.as_millis())
 }
 
 /// Adds the numbers of the threads to which rows belong. Adds a null if there are no rows, because each array takes the
 /// server some time.
-fn thread_numbers(to: &mut PgArguments, of: impl Iterator<Item = i32>) -> Result<()> {
-    let thread_numbers: Vec<i32> = of.collect();
+fn add_thread_numbers(to: &mut PgArguments, numbers: impl Iterator<Item = i32>) -> Result<()> {
+    let thread_numbers: Vec<i32> = numbers.collect();
     add(to, (!thread_numbers.is_empty()).then_some(thread_numbers))
 }
 
 /// Adds rows as one JSON document, or a null if there are none.
-fn document(to: &mut PgArguments, rows: impl Iterator<Item = impl Serialize>) -> Result<()> {
+fn add_document(to: &mut PgArguments, rows: impl Iterator<Item = impl Serialize>) -> Result<()> {
     let rows: Vec<_> = rows.collect();
     let failed = |_| Error::invalid("value", "it cannot be sent to the server");
     let text = (!rows.is_empty()).then(|| serde_json::to_string(&rows).map_err(failed)).transpose()?;
@@ -223,10 +223,14 @@ fn document(to: &mut PgArguments, rows: impl Iterator<Item = impl Serialize>) ->
 }
 
 /// Adds a column of rows, or a null if there are none.
-fn column<'q, R: 'q, T>(to: &mut PgArguments, rows: impl Iterator<Item = &'q R>, of: impl Fn(&'q R) -> T) -> Result<()>
+fn add_column<'q, R: 'q, T>(
+    to: &mut PgArguments,
+    rows: impl Iterator<Item = &'q R>,
+    value_of: impl Fn(&'q R) -> T,
+) -> Result<()>
 where
     T: Encode<'q, Postgres> + Type<Postgres> + PgHasArrayType + 'q,
 {
-    let values: Vec<T> = rows.map(of).collect();
+    let values: Vec<T> = rows.map(value_of).collect();
     add(to, (!values.is_empty()).then_some(values))
 }

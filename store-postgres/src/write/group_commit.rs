@@ -13,9 +13,9 @@ use sqlx::postgres::PgRow;
 use store_core::{Error, Result, TenantId};
 use tokio::{sync::oneshot, time::timeout};
 
-use super::{Batch, StampAndLog, Written, answer::Answer, fast_path, write};
+use super::{Batch, StampAndLog, WriteResult, answer::WriteAnswer, fast_path, write_alone};
 use crate::{
-    clock::Moment,
+    clock::DecisionTime,
     db::{Connection, StatementFailure},
     error::corrupt,
 };
@@ -28,26 +28,26 @@ const MAX_BATCHES: usize = 64;
 /// batches.
 const MAX_YIELDS: usize = 16;
 /// The maximum time for which a batch lets other tasks run.
-const LINGER: Duration = Duration::from_micros(300);
+const MAX_YIELD_TIME: Duration = Duration::from_micros(300);
 
 /// The waiting batches of a tenant.
 #[derive(Debug, Default)]
-pub(crate) struct GroupCommit(Mutex<State>);
+pub(crate) struct GroupCommit(Mutex<GroupCommitState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct GroupCommitState {
     in_flight: usize,
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingBatch>,
     /// The number of batches that wait or are being written.
-    active: usize,
+    active_count: usize,
     /// The highest number of active batches in the recent past. It decreases by at most one with each statement.
-    usual: usize,
+    usual_active: usize,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingBatch {
     batch: Arc<Batch>,
-    moment: Moment,
+    decision_time: DecisionTime,
     reply: oneshot::Sender<GroupReply>,
 }
 
@@ -55,18 +55,18 @@ struct Waiting {
 #[derive(Debug)]
 enum GroupReply {
     /// It is written now, together with others that wait.
-    Lead,
+    WriteGroup,
     Done(StampAndLog),
     /// It is unknown whether it was written.
     Unknown,
     /// It was not written, because no connection became free in time.
     NotSent,
     /// It was not written, and is now written by itself.
-    Alone,
+    WriteAlone,
 }
 
 impl GroupCommit {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, GroupCommitState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -76,68 +76,72 @@ impl GroupCommit {
         connection: &mut Connection<'_>,
         tenant: &TenantId,
         batch: &Arc<Batch>,
-        moment: Moment,
-    ) -> Result<Written, StatementFailure> {
+        decision_time: DecisionTime,
+    ) -> Result<WriteResult, StatementFailure> {
         let began = Instant::now();
         let _active = ActiveBatch::new(self);
-        let reply = match self.enqueue_or_lead(batch, moment) {
-            None => GroupReply::Lead,
+        let reply = match self.enqueue_or_start(batch, decision_time) {
+            None => GroupReply::WriteGroup,
             Some(mut reply) => match timeout(connection.acquire_timeout(), &mut reply).await {
-                Err(_) if self.leave(batch) => GroupReply::NotSent,
+                Err(_) if self.stop_waiting(batch) => GroupReply::NotSent,
                 Err(_) => reply.await.unwrap_or(GroupReply::Unknown),
                 Ok(reply) => reply.unwrap_or(GroupReply::Unknown),
             },
         };
         connection.set_waited(began.elapsed());
         match reply {
-            GroupReply::Lead => {
-                let _next = NextLeader(self);
-                let others = self.group_members(batch, moment).await;
-                lead(connection, tenant, batch, moment, others).await
+            GroupReply::WriteGroup => {
+                let _next = StartNextOnDrop(self);
+                let others = self.group_members(batch, decision_time).await;
+                write_group(connection, tenant, batch, decision_time, others).await
             }
-            GroupReply::Done(done) => Ok(Written::Done(vec![done])),
+            GroupReply::Done(done) => Ok(WriteResult::Done(vec![done])),
             GroupReply::Unknown => Err(Error::commit_unknown(None).into()),
             GroupReply::NotSent => Err(Error::server_unavailable("no connection became free in time").into()),
-            GroupReply::Alone => write(connection, batch, tenant, moment).await,
+            GroupReply::WriteAlone => write_alone(connection, batch, tenant, decision_time).await,
         }
     }
 
     /// Puts the batch into the queue, unless it can be written at once.
-    fn enqueue_or_lead(&self, batch: &Arc<Batch>, moment: Moment) -> Option<oneshot::Receiver<GroupReply>> {
+    fn enqueue_or_start(
+        &self,
+        batch: &Arc<Batch>,
+        decision_time: DecisionTime,
+    ) -> Option<oneshot::Receiver<GroupReply>> {
         let mut state = self.state();
         if state.in_flight < MAX_IN_FLIGHT {
             state.in_flight += 1;
             return None;
         }
         let (reply, answer) = oneshot::channel();
-        state.waiting.push(Waiting { batch: Arc::clone(batch), moment, reply });
+        state.waiting.push(WaitingBatch { batch: Arc::clone(batch), decision_time, reply });
         Some(answer)
     }
 
     /// Returns the waiting batches to be written together with this one. A caller that has just been answered often
     /// writes again at once. So if there usually are several batches, this function waits briefly until there are as
     /// many as one statement should take.
-    async fn group_members(&self, batch: &Batch, moment: Moment) -> Vec<Waiting> {
+    async fn group_members(&self, batch: &Batch, decision_time: DecisionTime) -> Vec<WaitingBatch> {
         let began = Instant::now();
         for _ in 0..MAX_YIELDS {
-            if self.is_share_waiting() || began.elapsed() > LINGER {
+            if self.has_enough_waiting() || began.elapsed() > MAX_YIELD_TIME {
                 break;
             }
             tokio::task::yield_now().await;
         }
         let mut state = self.state();
-        state.usual = state.active.max(state.usual.saturating_sub(1));
-        group_members(batch, moment, &mut state.waiting)
+        state.usual_active = state.active_count.max(state.usual_active.saturating_sub(1));
+        take_group_members(batch, decision_time, &mut state.waiting)
     }
 
     /// Returns whether as many batches wait as one statement should take.
-    fn is_share_waiting(&self) -> bool {
+    fn has_enough_waiting(&self) -> bool {
         let state = self.state();
-        (state.waiting.len() + 1) * MAX_IN_FLIGHT >= state.usual
+        (state.waiting.len() + 1) * MAX_IN_FLIGHT >= state.usual_active
     }
 
     /// Stops waiting. Returns whether the batch was still waiting and no statement had taken it.
-    fn leave(&self, batch: &Arc<Batch>) -> bool {
+    fn stop_waiting(&self, batch: &Arc<Batch>) -> bool {
         let mut state = self.state();
         let before = state.waiting.len();
         state.waiting.retain(|waiting| !Arc::ptr_eq(&waiting.batch, batch));
@@ -146,14 +150,14 @@ impl GroupCommit {
 }
 
 /// Lets the next waiting batch lead when it is dropped: as soon as a statement has its answer, whatever the answer is.
-struct NextLeader<'a>(&'a GroupCommit);
+struct StartNextOnDrop<'a>(&'a GroupCommit);
 
-impl Drop for NextLeader<'_> {
+impl Drop for StartNextOnDrop<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
         while !state.waiting.is_empty() {
             // A batch whose caller is gone cannot lead others.
-            if state.waiting.remove(0).reply.send(GroupReply::Lead).is_ok() {
+            if state.waiting.remove(0).reply.send(GroupReply::WriteGroup).is_ok() {
                 return;
             }
         }
@@ -165,84 +169,89 @@ impl Drop for NextLeader<'_> {
 struct ActiveBatch<'a>(&'a GroupCommit);
 
 impl<'a> ActiveBatch<'a> {
-    fn new(of: &'a GroupCommit) -> Self {
-        let mut state = of.state();
-        state.active += 1;
-        state.usual = state.usual.max(state.active);
-        Self(of)
+    fn new(group_commit: &'a GroupCommit) -> Self {
+        let mut state = group_commit.state();
+        state.active_count += 1;
+        state.usual_active = state.usual_active.max(state.active_count);
+        Self(group_commit)
     }
 }
 
 impl Drop for ActiveBatch<'_> {
     fn drop(&mut self) {
-        self.0.state().active -= 1;
+        self.0.state().active_count -= 1;
     }
 }
 
 /// Takes the waiting batches that can be written together with a batch.
-fn group_members(batch: &Batch, moment: Moment, waiting: &mut Vec<Waiting>) -> Vec<Waiting> {
-    let mut taken: Vec<Waiting> = Vec::new();
-    let is_free = |other: &Waiting, taken: &[Waiting]| {
-        taken.len() + 1 < MAX_BATCHES
-            && moment.is_near(other.moment)
+fn take_group_members(
+    batch: &Batch,
+    decision_time: DecisionTime,
+    waiting: &mut Vec<WaitingBatch>,
+) -> Vec<WaitingBatch> {
+    let mut members: Vec<WaitingBatch> = Vec::new();
+    let can_join = |other: &WaitingBatch, members: &[WaitingBatch]| {
+        members.len() + 1 < MAX_BATCHES
+            && decision_time.is_near(other.decision_time)
             && !batch.overlaps(&other.batch)
-            && !taken.iter().any(|one| one.batch.overlaps(&other.batch))
+            && !members.iter().any(|one| one.batch.overlaps(&other.batch))
     };
     for other in std::mem::take(waiting) {
-        if is_free(&other, &taken) { taken.push(other) } else { waiting.push(other) }
+        if can_join(&other, &members) { members.push(other) } else { waiting.push(other) }
     }
-    taken
+    members
 }
 
 /// Writes a batch together with others. If a batch is not written, another batch may be the cause, so it is then
 /// written by itself.
-async fn lead(
+async fn write_group(
     connection: &mut Connection<'_>,
     tenant: &TenantId,
     batch: &Arc<Batch>,
-    moment: Moment,
-    others: Vec<Waiting>,
-) -> Result<Written, StatementFailure> {
+    decision_time: DecisionTime,
+    others: Vec<WaitingBatch>,
+) -> Result<WriteResult, StatementFailure> {
     if others.is_empty() {
-        return write(connection, batch, tenant, moment).await;
+        return write_alone(connection, batch, tenant, decision_time).await;
     }
     let all: Vec<&Batch> = std::iter::once(&**batch).chain(others.iter().map(|other| &*other.batch)).collect();
-    match fast_path::write(connection, &all, tenant, moment).await {
+    match fast_path::write(connection, &all, tenant, decision_time).await {
         Ok(rows) => {
-            let mut each = each(connection, all.len(), &rows).map_err(StatementFailure::after_answer)?.into_iter();
-            let own = each.next().flatten();
-            for (other, done) in others.into_iter().zip(each) {
-                let _gone = other.reply.send(done.map_or(GroupReply::Alone, GroupReply::Done));
+            let mut results_by_batch =
+                results_by_batch(connection, all.len(), &rows).map_err(StatementFailure::after_answer)?.into_iter();
+            let own_result = results_by_batch.next().flatten();
+            for (other, done) in others.into_iter().zip(results_by_batch) {
+                let _gone = other.reply.send(done.map_or(GroupReply::WriteAlone, GroupReply::Done));
             }
-            match own {
-                Some(done) => Ok(Written::Done(vec![done])),
-                None => write(connection, batch, tenant, moment).await,
+            match own_result {
+                Some(done) => Ok(WriteResult::Done(vec![done])),
+                None => write_alone(connection, batch, tenant, decision_time).await,
             }
         }
-        Err(failed) if failed.is_unknown() => {
+        Err(failed) if failed.is_outcome_unknown() => {
             others.into_iter().for_each(|other| _ = other.reply.send(GroupReply::Unknown));
             Err(failed)
         }
         // This call has waited as long as it may, so its failure is returned and it is not tried again.
         Err(failed) if !failed.was_sent() => {
-            others.into_iter().for_each(|other| _ = other.reply.send(GroupReply::Alone));
+            others.into_iter().for_each(|other| _ = other.reply.send(GroupReply::WriteAlone));
             Err(failed)
         }
         Err(_) => {
-            others.into_iter().for_each(|other| _ = other.reply.send(GroupReply::Alone));
-            write(connection, batch, tenant, moment).await
+            others.into_iter().for_each(|other| _ = other.reply.send(GroupReply::WriteAlone));
+            write_alone(connection, batch, tenant, decision_time).await
         }
     }
 }
 
 /// Returns the result of each batch. `None` if it was not written.
-fn each(connection: &Connection<'_>, count: usize, rows: &[PgRow]) -> Result<Vec<Option<StampAndLog>>> {
-    let mut each = vec![None; count];
+fn results_by_batch(connection: &Connection<'_>, count: usize, rows: &[PgRow]) -> Result<Vec<Option<StampAndLog>>> {
+    let mut results_by_batch = vec![None; count];
     for row in rows {
-        let answer = Answer::of(row)?;
+        let answer = WriteAnswer::of(row)?;
         connection.set_server_time(answer.clock);
-        let place = usize::try_from(answer.number).ok().and_then(|number| each.get_mut(number));
-        *place.ok_or_else(|| corrupt("an answer of the server"))? = Some((answer.stamp, answer.log));
+        let result = usize::try_from(answer.number).ok().and_then(|number| results_by_batch.get_mut(number));
+        *result.ok_or_else(|| corrupt("an answer of the server"))? = Some((answer.stamp, answer.log));
     }
-    Ok(each)
+    Ok(results_by_batch)
 }

@@ -14,11 +14,11 @@ use store_core::{
     codec::Codec,
     commit::{Plan, PlannedEntry},
     event::{EventPlan, ScopeState},
-    log::{MarkSource, Marks, Nodes, given_name},
+    log::{EntryMarks, MarkSource, NodeSource, assigned_name},
     mailbox::{MailboxPlan, MailboxView, StoredDispatch, StoredMailbox},
     outbox::{self, OrderGroup, StoredOutboxRow},
     pending::{QueuePlan, QueueWrite},
-    thread::{IdRecord, StoredThread},
+    thread::{StoredThread, ThreadIdRecord},
 };
 
 use self::rows::{
@@ -26,14 +26,14 @@ use self::rows::{
     OutboxRemoval, QueuedRow, RunRow, ScopeRow, ThreadRow,
 };
 use crate::{
-    cache::{DispatchChange, MailboxChanges, OutboxChanges, OutboxDraft, RecordCache, Row},
-    clock::Moment,
+    cache::{CachedThreadRow, DispatchChange, MailboxChanges, OutboxChanges, OutboxDraft, RecordCache},
+    clock::DecisionTime,
     db::{Connection, StatementFailure, add, signed},
     tenant::Tenant,
 };
 
 pub(crate) use self::{
-    answer::{StampAndLog, Written},
+    answer::{StampAndLog, WriteResult},
     group_commit::GroupCommit,
 };
 
@@ -49,8 +49,8 @@ pub(crate) struct Batch {
     tips: Vec<(i32, i64, bool)>,
     names: Vec<NameRow>,
     keys: Vec<(i32, String, String)>,
-    clears: Vec<i32>,
-    values: Vec<(i32, String, Option<String>)>,
+    cleared_states: Vec<i32>,
+    state_values: Vec<(i32, String, Option<String>)>,
     runs: Vec<RunRow>,
     inputs: Vec<(i32, String, Option<i64>, Option<String>)>,
     decisions: Vec<(i32, String, String, String)>,
@@ -59,12 +59,12 @@ pub(crate) struct Batch {
     event_keys: Vec<(String, String, String)>,
     outbox: Vec<OutboxChange>,
     outbox_ready: Vec<OutboxReady>,
-    outbox_gone: Vec<OutboxRemoval>,
+    outbox_removed: Vec<OutboxRemoval>,
     groups: Vec<GroupRow>,
     mailboxes: Vec<MailboxRow>,
     dispatches: Vec<StoredDispatch>,
     new_dispatches: Vec<StoredDispatch>,
-    dispatches_gone: Vec<String>,
+    dispatches_removed: Vec<String>,
     queued_removed: Vec<QueuedRow>,
     /// Queued dispatches, each with whether it is available.
     queued: Vec<(bool, QueuedRow)>,
@@ -73,14 +73,19 @@ pub(crate) struct Batch {
     interrupts: Vec<InterruptRow>,
     /// The number above which the claims of the tenant must still be numbered. Set if the batch is based on claims from
     /// the cache.
-    first_claim: Option<u64>,
+    claims_numbered_above: Option<u64>,
     claimable_from: Option<Timestamp>,
 }
 
 impl Batch {
     /// Adds a thread as it is after the batch. `None` deletes it. Returns the number by which other rows of the batch
     /// refer to it.
-    pub(crate) fn thread(&mut self, id: &ThreadId, before: &Row, after: (Option<StoredThread>, IdRecord)) -> i32 {
+    pub(crate) fn add_thread(
+        &mut self,
+        id: &ThreadId,
+        before: &CachedThreadRow,
+        after: (Option<StoredThread>, ThreadIdRecord),
+    ) -> i32 {
         let (thread, id_record) = after;
         let creates_thread = before.thread.is_none() && thread.is_some();
         let id = id.to_string();
@@ -90,51 +95,51 @@ impl Batch {
 
     /// Adds everything that a commit writes. The records in the cache are those from before the commit. They determine
     /// what changes.
-    pub(crate) fn commit(&mut self, id: &ThreadId, cache: &RecordCache, plan: &Plan) -> Result<()> {
+    pub(crate) fn add_commit(&mut self, id: &ThreadId, cache: &RecordCache, plan: &Plan) -> Result<()> {
         if let Some(settled) = &plan.mailbox {
             let mut changes = MailboxChanges::default();
             changes.apply(cache, MailboxPlan::clone(settled))?;
-            self.mailbox(changes);
+            self.add_mailbox_changes(changes);
         }
         let before = cache.row.clone().unwrap_or_default();
         let head_before = before.thread.as_ref().and_then(|thread| thread.head_seq);
-        let thread_number = self.thread(id, &before, (plan.thread.clone(), plan.id.clone()));
+        let thread_number = self.add_thread(id, &before, (plan.thread.clone(), plan.id.clone()));
         if let Some(events) = &plan.events {
-            self.events(cache, events);
+            self.add_events(cache, events);
         }
         let mut draft = OutboxDraft::new(cache);
         for (row, _) in &plan.outbox.rows {
-            outbox::put(&mut draft, row.clone())?;
+            outbox::put_row(&mut draft, row.clone())?;
         }
-        self.outbox(draft.into_changes()?, &plan.outbox.rows);
+        self.add_outbox_changes(draft.into_changes()?, &plan.outbox.rows);
         let Some(thread) = &plan.thread else { return Ok(()) };
         for planned in &plan.entries {
-            self.entry(thread_number, planned)?;
+            self.add_entry(thread_number, planned)?;
         }
         for seq in plan.marks.keys() {
-            self.mark(thread_number, *seq, cache, plan)?;
+            self.add_mark(thread_number, *seq, cache, plan)?;
         }
-        self.leaves(thread_number, (head_before, thread.head_seq), cache, plan)?;
-        self.names(thread_number, cache, plan)?;
+        self.add_leaf_changes(thread_number, (head_before, thread.head_seq), cache, plan)?;
+        self.add_names(thread_number, cache, plan)?;
         self.keys.extend(plan.key.iter().map(|record| (thread_number, record.key.to_string(), record.encode())));
         if plan.state.clear {
-            self.clears.push(thread_number);
+            self.cleared_states.push(thread_number);
         }
         let value = |value: &Option<Json>| value.as_ref().map(|value| value.as_str().to_owned());
-        self.values.extend(plan.state.values.iter().map(|(key, new)| (thread_number, key.clone(), value(new))));
+        self.state_values.extend(plan.state.values.iter().map(|(key, new)| (thread_number, key.clone(), value(new))));
         for run in &plan.runs {
             let is_new = !cache.is_known_run(&run.id);
             self.runs.push(RunRow { thread: thread_number, is_new, run: run.clone() });
         }
-        self.queue_rows(thread_number, &plan.queue)
+        self.add_queue_rows(thread_number, &plan.queue)
     }
 
     /// Adds everything that an append of events writes.
-    pub(crate) fn events(&mut self, cache: &RecordCache, plan: &EventPlan) {
+    pub(crate) fn add_events(&mut self, cache: &RecordCache, plan: &EventPlan) {
         let key = plan.key.as_ref().map(|(writer, key, _)| (writer.to_string(), key.to_string()));
         self.events.extend(plan.events.iter().map(|stored| EventRow { stored: stored.clone(), key: key.clone() }));
         for (scope, after) in &plan.scopes {
-            self.scope(scope, cache.scope_before(scope), after.clone());
+            self.add_scope(scope, cache.scope_before(scope), after.clone());
         }
         if let Some((writer, key, record)) = &plan.key {
             self.event_keys.push((writer.to_string(), key.to_string(), record.encode()));
@@ -142,7 +147,7 @@ impl Batch {
     }
 
     /// Adds changes of the outbox. New rows come with their payloads.
-    pub(crate) fn outbox(&mut self, changes: OutboxChanges, payloads: &[(StoredOutboxRow, Json)]) {
+    pub(crate) fn add_outbox_changes(&mut self, changes: OutboxChanges, payloads: &[(StoredOutboxRow, Json)]) {
         for (before, row, ready) in changes.rows {
             let payload = payloads.iter().find(|(new, _)| new.id == row.id).map(|(_, it)| it.as_str().to_owned());
             self.outbox.push(OutboxChange::of(before, &row, ready, payload));
@@ -150,7 +155,7 @@ impl Batch {
         let ready = |(id, ready): (OutboxId, bool)| OutboxReady { id: id.to_string(), ready };
         self.outbox_ready.extend(changes.ready.into_iter().map(ready));
         let deleted = |(id, before): (OutboxId, u64)| OutboxRemoval { id: id.to_string(), before };
-        self.outbox_gone.extend(changes.deleted.into_iter().map(deleted));
+        self.outbox_removed.extend(changes.deleted.into_iter().map(deleted));
         let group = |(OrderGroup { lane, target, key }, stamp)| GroupRow {
             lane: lane.to_string(),
             target: target.to_string(),
@@ -161,7 +166,7 @@ impl Batch {
     }
 
     /// Adds changes of the mailbox.
-    pub(crate) fn mailbox(&mut self, changes: MailboxChanges) {
+    pub(crate) fn add_mailbox_changes(&mut self, changes: MailboxChanges) {
         for (id, DispatchChange { before, after }) in changes.dispatches {
             let [old, new] = [&before, &after].map(|stored| stored.as_ref().and_then(QueuedRow::of));
             if old.as_ref().map(|row| row.at) != new.as_ref().map(|row| row.at) {
@@ -169,9 +174,9 @@ impl Batch {
                 self.queued.extend(new.map(|row| {
                     let mailbox = after.as_ref().and_then(|stored| changes.threads.get(&stored.body.thread));
                     // A dispatch that returns to the queue of an old epoch is never available.
-                    let is_at =
+                    let is_available =
                         |mailbox: &StoredMailbox| row.at.epoch == mailbox.epoch && row.at.due <= mailbox.last_time;
-                    (mailbox.is_some_and(|(_, mailbox)| is_at(mailbox)), row)
+                    (mailbox.is_some_and(|(_, mailbox)| is_available(mailbox)), row)
                 }));
             }
             let [old, new] = [&before, &after].map(|stored| stored.as_ref().and_then(EndedRow::of));
@@ -182,7 +187,7 @@ impl Batch {
             match after {
                 Some(stored) if before.is_none() => self.new_dispatches.push(stored),
                 Some(stored) => self.dispatches.push(stored),
-                None => self.dispatches_gone.push(id.to_string()),
+                None => self.dispatches_removed.push(id.to_string()),
             }
         }
         for (thread, (before, stored)) in changes.threads {
@@ -212,11 +217,11 @@ impl Batch {
 
     /// Makes the batch take effect only if the claims of the tenant are still numbered above this number.
     pub(crate) const fn require_claims_numbered_above(&mut self, first: Option<u64>) {
-        self.first_claim = first;
+        self.claims_numbered_above = first;
     }
 
     /// Makes the batch take effect only if the claims of a thread do not change until it is written.
-    pub(crate) fn guard_claims(&mut self, cache: &RecordCache, thread: &ThreadId) -> Result<()> {
+    pub(crate) fn require_unchanged_claims(&mut self, cache: &RecordCache, thread: &ThreadId) -> Result<()> {
         let before = MailboxView::mailbox(cache, thread)?.map_or(0, |stored| stored.revision);
         self.mailboxes.push(MailboxRow { thread: thread.to_string(), before, ..MailboxRow::default() });
         Ok(())
@@ -233,12 +238,12 @@ impl Batch {
             && self.scopes.is_empty()
             && self.outbox.is_empty()
             && self.outbox_ready.is_empty()
-            && self.outbox_gone.is_empty()
+            && self.outbox_removed.is_empty()
             && self.mailboxes.is_empty()
     }
 
     /// Adds a scope as it is before and after the batch.
-    pub(crate) fn scope(&mut self, scope: &Scope, before: ScopeState, after: ScopeState) {
+    pub(crate) fn add_scope(&mut self, scope: &Scope, before: ScopeState, after: ScopeState) {
         self.scopes.push(ScopeRow { scope: scope.clone(), before, after });
     }
 
@@ -248,12 +253,12 @@ impl Batch {
     }
 
     /// Adds everything that a change of a queue writes.
-    pub(crate) fn queue(&mut self, id: &ThreadId, before: &Row, plan: &QueuePlan) -> Result<()> {
-        let thread_number = self.thread(id, before, (Some(plan.thread.clone()), plan.id.clone()));
-        self.queue_rows(thread_number, &plan.write)
+    pub(crate) fn add_queue_change(&mut self, id: &ThreadId, before: &CachedThreadRow, plan: &QueuePlan) -> Result<()> {
+        let thread_number = self.add_thread(id, before, (Some(plan.thread.clone()), plan.id.clone()));
+        self.add_queue_rows(thread_number, &plan.write)
     }
 
-    fn queue_rows(&mut self, thread_number: i32, write: &QueueWrite) -> Result<()> {
+    fn add_queue_rows(&mut self, thread_number: i32, write: &QueueWrite) -> Result<()> {
         for stored in &write.put {
             let input = &stored.input;
             if let Some((decision, record)) = input.decision() {
@@ -273,7 +278,7 @@ impl Batch {
         Ok(())
     }
 
-    fn entry(&mut self, thread: i32, planned: &PlannedEntry) -> Result<()> {
+    fn add_entry(&mut self, thread: i32, planned: &PlannedEntry) -> Result<()> {
         let node = &planned.node;
         self.entries.push(EntryRow {
             thread,
@@ -289,7 +294,7 @@ impl Batch {
     }
 
     /// Adds the marks of an entry. Marks that follow from the next entry have no row.
-    fn mark(&mut self, thread: i32, seq: u64, cache: &RecordCache, plan: &Plan) -> Result<()> {
+    fn add_mark(&mut self, thread: i32, seq: u64, cache: &RecordCache, plan: &Plan) -> Result<()> {
         if plan.entries.first().is_none_or(|first| seq < first.node.seq) {
             cache.marks(seq)?;
         }
@@ -301,7 +306,7 @@ impl Batch {
     }
 
     /// Adds the changes of the list of leaves, which does not contain the head.
-    fn leaves(
+    fn add_leaf_changes(
         &mut self,
         thread_number: i32,
         heads: (Option<u64>, Option<u64>),
@@ -337,7 +342,7 @@ impl Batch {
     }
 
     /// Adds the names of checkpoints, and the entries that gave them.
-    fn names(&mut self, thread_number: i32, cache: &RecordCache, plan: &Plan) -> Result<()> {
+    fn add_names(&mut self, thread_number: i32, cache: &RecordCache, plan: &Plan) -> Result<()> {
         let is_checkpoint = |seq: u64| -> Result<bool> {
             let new = plan.entries.iter().find(|planned| planned.node.seq == seq);
             let node = new.map_or_else(|| cache.node(seq), |planned| Ok(planned.node.clone()))?;
@@ -354,7 +359,7 @@ impl Batch {
                 },
                 _ => None,
             };
-            let name = given_name(&planned.entry).map(str::to_owned);
+            let name = assigned_name(&planned.entry).map(str::to_owned);
             if let Some(target) = target.filter(|_| name.is_some() || planned.entry.kind() == BodyKind::Label) {
                 names.insert(target, (name, seq));
             }
@@ -368,7 +373,7 @@ impl Batch {
     }
 
     /// For repairs: sets the marks of an entry to those that follow from its log.
-    pub(crate) fn repair_mark(&mut self, thread: i32, seq: u64, marks: &Marks) -> Result<()> {
+    pub(crate) fn repair_mark(&mut self, thread: i32, seq: u64, marks: &EntryMarks) -> Result<()> {
         let children = i64::from(marks.children);
         self.marks.push(MarkRow { thread, seq: signed(seq)?, children, record: marks.encode() });
         Ok(())
@@ -389,22 +394,22 @@ impl Batch {
     }
 
     /// Returns whether the batch contains rows of the log of a kind that few commits have.
-    fn has_parts(&self) -> bool {
+    fn has_rare_log_rows(&self) -> bool {
         let of_log = !(self.marks.is_empty() && self.tips.is_empty() && self.names.is_empty());
-        let of_state = !(self.clears.is_empty() && self.values.is_empty());
+        let of_state = !(self.cleared_states.is_empty() && self.state_values.is_empty());
         of_log || of_state || !(self.inputs.is_empty() && self.decisions.is_empty())
     }
 
     /// Returns whether the batch contains anything that belongs to no log of a thread.
     fn writes_outside_log(&self) -> bool {
         let of_events = !self.scopes.is_empty();
-        let of_outbox = !(self.outbox.is_empty() && self.outbox_ready.is_empty() && self.outbox_gone.is_empty());
+        let of_outbox = !(self.outbox.is_empty() && self.outbox_ready.is_empty() && self.outbox_removed.is_empty());
         of_events || of_outbox || !self.mailboxes.is_empty()
     }
 
     /// Returns whether the batch can be written in one statement with others.
     fn can_group(&self) -> bool {
-        self.fits_fast_path() && self.bytes() <= MAX_GROUPED_BYTES
+        self.fits_fast_path() && self.entry_bytes() <= MAX_GROUPED_BYTES
     }
 
     /// Returns whether the batch concerns one thread, which exists and is not deleted, does not clear its state, and
@@ -415,12 +420,12 @@ impl Batch {
             && self.groups.is_empty()
             && self.mailboxes.iter().all(|row| row.before > 0 && row.record.is_none())
             && self.outbox_ready.is_empty()
-            && self.outbox_gone.is_empty()
+            && self.outbox_removed.is_empty()
             && self.outbox.iter().all(|row| row.before == 0)
-            && self.clears.is_empty()
+            && self.cleared_states.is_empty()
     }
 
-    fn bytes(&self) -> usize {
+    fn entry_bytes(&self) -> usize {
         self.entries.iter().map(|row| row.body.len()).sum()
     }
 
@@ -435,37 +440,37 @@ impl Batch {
         self: &Arc<Self>,
         connection: &mut Connection<'_>,
         tenant: &Tenant,
-        moment: Moment,
-    ) -> Result<Written, StatementFailure> {
+        decision_time: DecisionTime,
+    ) -> Result<WriteResult, StatementFailure> {
         let id = &tenant.constants.tenant;
-        if !connection.is_direct() || !self.can_group() {
-            return write(connection, self, id, moment).await;
+        if !connection.is_unpooled_autocommit() || !self.can_group() {
+            return write_alone(connection, self, id, decision_time).await;
         }
-        Box::pin(tenant.group_commit.write(connection, id, self, moment)).await
+        Box::pin(tenant.group_commit.write(connection, id, self, decision_time)).await
     }
 }
 
 /// Writes the whole batch or nothing.
-async fn write(
+async fn write_alone(
     connection: &mut Connection<'_>,
     batch: &Batch,
     tenant: &TenantId,
-    moment: Moment,
-) -> Result<Written, StatementFailure> {
-    if connection.is_direct() && batch.fits_fast_path() {
-        match fast_path::write(connection, &[batch], tenant, moment).await {
+    decision_time: DecisionTime,
+) -> Result<WriteResult, StatementFailure> {
+    if connection.is_unpooled_autocommit() && batch.fits_fast_path() {
+        match fast_path::write(connection, &[batch], tenant, decision_time).await {
             Ok(rows) if rows.is_empty() => {}
-            Ok(rows) => return answer::written(connection, batch, &rows).map_err(StatementFailure::after_answer),
-            Err(failed) if failed.is_transient && !failed.is_unknown() => {}
+            Ok(rows) => return answer::write_result(connection, batch, &rows).map_err(StatementFailure::after_answer),
+            Err(failed) if failed.is_transient && !failed.is_outcome_unknown() => {}
             Err(failed) => return Err(failed),
         }
     }
     // The SQL function `write` also reports why nothing was written.
     let mut arguments = arguments::arguments(batch, tenant)?;
     let sent = || {
-        add(&mut arguments, signed(moment.current_time().as_millis())?)?;
+        add(&mut arguments, signed(decision_time.current_time().as_millis())?)?;
         Ok(arguments)
     };
     let rows = connection.write_with_late_arguments(|sql| &sql.write, sent).await?;
-    answer::written(connection, batch, &rows).map_err(StatementFailure::after_answer)
+    answer::write_result(connection, batch, &rows).map_err(StatementFailure::after_answer)
 }

@@ -1,4 +1,5 @@
-//! The rows that a batch writes.
+//! The rows that a batch writes. A field `thread` of type `i32` is the number of a thread in the batch, counted from 1.
+//! `before` is the state or the revision of the row before the batch.
 
 use serde::Serialize;
 use store_core::{
@@ -7,7 +8,7 @@ use store_core::{
     event::{ScopeState, StoredEvent},
     mailbox::{QueuePosition, StoredDispatch, queue_position},
     outbox::StoredOutboxRow,
-    thread::{IdRecord, StoredThread},
+    thread::{StoredThread, ThreadIdRecord},
 };
 
 #[derive(Debug)]
@@ -17,7 +18,7 @@ pub(super) struct ThreadRow {
     pub(super) log: Option<i64>,
     pub(super) creates_thread: bool,
     pub(super) thread: Option<StoredThread>,
-    pub(super) id_record: IdRecord,
+    pub(super) id_record: ThreadIdRecord,
 }
 
 #[derive(Debug)]
@@ -40,7 +41,8 @@ pub(super) struct MarkRow {
     pub(super) record: String,
 }
 
-/// The current name of a checkpoint. `None` removes the name that it had.
+/// The current name of the checkpoint `seq`, and the entry that gave the name. Without a name, the checkpoint loses the
+/// name that it had. `may_have_other` says whether the table may contain another name of the checkpoint.
 #[derive(Debug)]
 pub(super) struct NameRow {
     pub(super) thread: i32,
@@ -100,7 +102,7 @@ impl OutboxChange {
     }
 }
 
-/// The mailbox of a thread. `before` is its previous revision; 0 if it is new. Without a record, the mailbox is not
+/// The mailbox of a thread. `before` is its previous revision; 0 if the mailbox is new. Without a record, it is not
 /// written, but must be unchanged.
 #[derive(Debug, Default)]
 pub(super) struct MailboxRow {
@@ -115,7 +117,7 @@ pub(super) struct MailboxRow {
     pub(super) record: Option<String>,
 }
 
-/// The place of a dispatch in the queue of its thread.
+/// The position of a dispatch in the queue of its thread.
 #[derive(Debug)]
 pub(super) struct QueuedRow {
     pub(super) thread: String,
@@ -131,7 +133,7 @@ impl QueuedRow {
     }
 }
 
-/// The place of a dispatch among those that have ended.
+/// The position of a dispatch in the list of dispatches that have ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct EndedRow {
     pub(super) status: &'static str,

@@ -22,21 +22,21 @@ pub(super) struct Statement {
 
 impl Statement {
     /// Adds an argument. Returns the placeholder for it in the statement.
-    pub(super) fn value<'q, T: Encode<'q, Postgres> + Type<Postgres>>(&mut self, value: T) -> Result<String> {
+    pub(super) fn add_argument<'q, T: Encode<'q, Postgres> + Type<Postgres>>(&mut self, value: T) -> Result<String> {
         let kind = T::type_info();
         add(&mut self.arguments, value)?;
         self.count += 1;
         Ok(format!("${}::{}", self.count, kind.name()))
     }
 
-    /// Adds a part.
+    /// Adds a named part.
     pub(super) fn part(&mut self, name: &str, sql: &str) {
         let before = if self.text.is_empty() { "WITH" } else { "," };
         _ = write!(self.text, "{before} {name} AS ({sql})");
     }
 
-    /// Adds a query whose answer is returned after the first answer.
-    pub(super) fn answer(&mut self, select: String) {
+    /// Adds a query whose rows are returned after those of the first query.
+    pub(super) fn add_answer(&mut self, select: String) {
         self.answers.push(select);
     }
 
@@ -59,7 +59,7 @@ impl Statement {
 
 /// Rows for one table, each with the number of its thread. Several rows are passed as arrays. A single row is passed as
 /// plain values, because each array takes the server some time.
-pub(super) struct Rows<'s, 'q, R> {
+pub(super) struct StatementRows<'s, 'q, R> {
     to: &'s mut Statement,
     rows: Vec<&'q R>,
     /// The logs of all threads by their numbers, if there are several.
@@ -70,37 +70,37 @@ pub(super) struct Rows<'s, 'q, R> {
     values: Vec<String>,
 }
 
-impl<'s, 'q, R> Rows<'s, 'q, R> {
+impl<'s, 'q, R> StatementRows<'s, 'q, R> {
     pub(super) fn new(to: &'s mut Statement, rows: Vec<(i32, &'q R)>, logs: Option<&'s str>) -> Result<Self> {
-        let (of, rows): (Vec<i32>, Vec<&R>) = rows.into_iter().unzip();
-        let is_alone = logs.is_none() && rows.len() == 1;
-        let arrays = if is_alone { Vec::new() } else { vec![to.value(of)?] };
+        let (thread_numbers, rows): (Vec<i32>, Vec<&R>) = rows.into_iter().unzip();
+        let is_single_row = logs.is_none() && rows.len() == 1;
+        let arrays = if is_single_row { Vec::new() } else { vec![to.add_argument(thread_numbers)?] };
         Ok(Self { to, rows, logs, arrays, names: Vec::new(), values: Vec::new() })
     }
 
     /// Adds a column.
-    pub(super) fn column<T>(mut self, name: &'static str, of: impl Fn(&'q R) -> T) -> Result<Self>
+    pub(super) fn column<T>(mut self, name: &'static str, value_of: impl Fn(&'q R) -> T) -> Result<Self>
     where
         T: Encode<'q, Postgres> + Type<Postgres> + PgHasArrayType + 'q,
     {
         self.names.push(name);
-        if let (true, [row]) = (self.is_alone(), &*self.rows) {
-            let value = self.to.value(of(row))?;
+        if let (true, [row]) = (self.is_single_row(), &*self.rows) {
+            let value = self.to.add_argument(value_of(row))?;
             self.values.push(value);
         } else {
-            let array = self.to.value(self.rows.iter().map(|row| of(row)).collect::<Vec<T>>())?;
+            let array = self.to.add_argument(self.rows.iter().map(|row| value_of(row)).collect::<Vec<T>>())?;
             self.arrays.push(array);
             self.values.push(format!("w.{name}"));
         }
         Ok(self)
     }
 
-    const fn is_alone(&self) -> bool {
+    const fn is_single_row(&self) -> bool {
         self.arrays.is_empty()
     }
 
     /// Returns the expression for the value of a column.
-    pub(super) fn value(&self, column: &str) -> &str {
+    pub(super) fn value_expression(&self, column: &str) -> &str {
         let at = self.names.iter().position(|name| *name == column);
         at.and_then(|at| self.values.get(at)).map_or("NULL", String::as_str)
     }
@@ -108,16 +108,16 @@ impl<'s, 'q, R> Rows<'s, 'q, R> {
     /// Returns the rows as a table `w`, or `None` for a single row, which needs none.
     pub(super) fn rows(&self) -> Option<String> {
         let rows = || format!("unnest({}) w (n, {})", self.arrays.join(", "), self.names.join(", "));
-        (!self.is_alone()).then(rows)
+        (!self.is_single_row()).then(rows)
     }
 
     /// Returns the expression for the number of a row's thread.
-    pub(super) const fn thread(&self) -> &'static str {
-        if self.is_alone() { "0" } else { "w.n" }
+    pub(super) const fn thread_number_expression(&self) -> &'static str {
+        if self.is_single_row() { "0" } else { "w.n" }
     }
 
     /// Returns those rows whose threads are written, as a table `w` with their logs.
-    pub(super) fn written(&self) -> String {
+    pub(super) fn written_rows(&self) -> String {
         match (self.rows(), self.logs) {
             (None, _) => "t w".to_owned(),
             (Some(rows), None) => format!("(SELECT w.*, t.log FROM {rows}, t) w"),
@@ -128,7 +128,7 @@ impl<'s, 'q, R> Rows<'s, 'q, R> {
     }
 
     /// Returns the expression for the number of these rows.
-    fn count(&self) -> String {
+    fn count_expression(&self) -> String {
         match (self.arrays.first(), self.logs) {
             (None, _) => "1".to_owned(),
             (Some(of), None) => format!("(SELECT count(*) FROM unnest({of}), t)"),
@@ -140,17 +140,18 @@ impl<'s, 'q, R> Rows<'s, 'q, R> {
     /// is unchanged. Each row is looked up by its key, whatever statistics the planner has of the table. The condition
     /// that a row is unchanged is part of the update or the deletion itself: if another transaction changes the row in
     /// the meantime, the server checks this condition again on the new version of the row.
-    pub(super) fn each(
+    pub(super) fn update_or_delete_each(
         &self,
         (verb, table, rest): (&str, &str, &str),
         from: &str,
         key: &str,
         unchanged_columns: &[(&str, &str)],
     ) -> String {
-        let condition =
-            unchanged_columns.iter().map(|(column, before)| format!(" AND x.{column} = {}", self.value(before)));
+        let condition = unchanged_columns
+            .iter()
+            .map(|(column, before)| format!(" AND x.{column} = {}", self.value_expression(before)));
         let condition: String = condition.collect();
-        if self.is_alone() {
+        if self.is_single_row() {
             return format!("{verb} $schema$.{table} x {rest} {from} WHERE {key}{condition}");
         }
         format!(
@@ -161,12 +162,16 @@ impl<'s, 'q, R> Rows<'s, 'q, R> {
 
     /// Returns assignments that set the named columns to the values of the rows.
     pub(super) fn assignments(&self, columns: &[&str]) -> String {
-        columns.iter().map(|name| format!("{name} = {}", self.value(name))).collect::<Vec<_>>().join(", ")
+        columns.iter().map(|name| format!("{name} = {}", self.value_expression(name))).collect::<Vec<_>>().join(", ")
     }
 
     /// Returns conditions that compare the named columns with the values of the rows.
     pub(super) fn conditions(&self, columns: &[&str]) -> String {
-        columns.iter().map(|name| format!("x.{name} = {}", self.value(name))).collect::<Vec<_>>().join(" AND ")
+        columns
+            .iter()
+            .map(|name| format!("x.{name} = {}", self.value_expression(name)))
+            .collect::<Vec<_>>()
+            .join(" AND ")
     }
 
     /// Adds a part that inserts the rows into a table. `first` has the names and the values of the columns in front of
@@ -183,7 +188,7 @@ impl<'s, 'q, R> Rows<'s, 'q, R> {
     }
 
     fn insert_sql(&self, table: &str, first: (&str, &str), end: &str) -> String {
-        let (names, values, from) = (self.names.join(", "), self.values.join(", "), self.written());
+        let (names, values, from) = (self.names.join(", "), self.values.join(", "), self.written_rows());
         format!(
             "INSERT INTO $schema$.{table} AS x ({}, {names}) SELECT {}, {values} FROM {from} {end}",
             first.0, first.1
@@ -197,7 +202,7 @@ impl<'s, 'q, R> Rows<'s, 'q, R> {
 
     /// Does the same as `part`, and requires that it changes something for each row.
     pub(super) fn part_all(self, part: &str, sql: &str) {
-        let wanted = self.count();
+        let wanted = self.count_expression();
         self.to.checks.push(format!("(SELECT count(*) FROM {part}) = {wanted}"));
         self.to.part(part, &format!("{sql} RETURNING 1"));
     }
@@ -212,12 +217,13 @@ mod tests {
     fn the_condition_on_a_row_is_checked_in_its_update() {
         for count in [1, 2] {
             let mut statement = Statement::default();
-            let rows = Rows::new(&mut statement, vec![(0, &7_i64); count], None).unwrap();
+            let rows = StatementRows::new(&mut statement, vec![(0, &7_i64); count], None).unwrap();
             let rows = rows.column("id", |row| *row).unwrap().column("stamp", |row| *row).unwrap();
             let key = rows.conditions(&["id"]);
-            let update = rows.each(("UPDATE", "thread", "SET head = 1"), "w", &key, &[("stamp", "stamp")]);
+            let update =
+                rows.update_or_delete_each(("UPDATE", "thread", "SET head = 1"), "w", &key, &[("stamp", "stamp")]);
             let (_, outer) = update.rsplit_once(" WHERE ").unwrap();
-            assert!(outer.ends_with(&format!(" AND x.stamp = {}", rows.value("stamp"))), "{update}");
+            assert!(outer.ends_with(&format!(" AND x.stamp = {}", rows.value_expression("stamp"))), "{update}");
             assert_eq!(update.matches("x.stamp").count(), 1, "{update}");
         }
     }

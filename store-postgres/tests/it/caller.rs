@@ -7,7 +7,7 @@ use store_core::{
 };
 use store_postgres::PostgresStore;
 
-use crate::fixture::{SchemaGuard, server};
+use crate::fixture::{SchemaGuard, server_url};
 
 /// A store, and a caller with a table of its own in the same schema.
 struct Caller {
@@ -28,7 +28,7 @@ impl Caller {
     async fn new() -> Self {
         let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
         let store = test_schema.0.open().await.unwrap();
-        let mut connection = PgConnection::connect(&server()).await.unwrap();
+        let mut connection = PgConnection::connect(&server_url()).await.unwrap();
         let table = format!("CREATE TABLE {}.orders (id bigint PRIMARY KEY)", test_schema.0.config().schema());
         sqlx::raw_sql(AssertSqlSafe(table)).execute(&mut connection).await.unwrap();
         Self { test_schema, store, connection }
@@ -88,10 +88,10 @@ async fn several_commits_and_other_writers_agree() {
     let mut caller = Caller::new().await;
     let commits = caller.store.tenant(&tenant()).unwrap().commits.unwrap();
     for round in 0..3_u64 {
-        let say = |name: &str| commit_with_message(&format!("{name}-{round}"));
-        let both = caller.write(round.try_into().unwrap(), &[say("a"), say("b")], round != 1).await;
+        let keyed_commit = |name: &str| commit_with_message(&format!("{name}-{round}"));
+        let both = caller.write(round.try_into().unwrap(), &[keyed_commit("a"), keyed_commit("b")], round != 1).await;
         assert!(both.iter().all(Result::is_ok), "{both:?}");
-        let receipt = commits.commit(say("c")).await.unwrap();
+        let receipt = commits.commit(keyed_commit("c")).await.unwrap();
         assert_eq!(receipt.version.number(), caller.version().await);
     }
     assert_eq!((caller.orders().await, caller.version().await), (2, 7));

@@ -10,13 +10,13 @@ use std::{
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use store_core::{
-    AppendPending, ChildStrategy, Commit, DeleteRequest, Json, Limits, Message, NewEntry, NewInput, NewThread,
-    Progress, PruneRequest, Silent, StateChange, Store, TenantId, TenantStores, ThreadAdmin, ThreadFields, ThreadId,
+    AppendPending, ChildStrategy, Commit, DeleteRequest, IgnoreProgress, Json, Limits, Message, NewEntry, NewInput,
+    NewThread, Progress, PruneRequest, StateChange, Store, TenantId, TenantStores, ThreadAdmin, ThreadFields, ThreadId,
 };
 use store_postgres::PostgresStore;
 use tokio::time::timeout;
 
-use crate::fixture::{SchemaGuard, server};
+use crate::fixture::{SchemaGuard, server_url};
 
 /// A text that is in everything that these tests write.
 const SECRET: &str = "birthday of the queen";
@@ -24,7 +24,7 @@ const SECRET: &str = "birthday of the queen";
 /// Returns the tables that contain the secret, each with the number of rows that contain it.
 async fn tables_with_secret(test_schema: &SchemaGuard) -> Vec<(String, i64)> {
     let schema = test_schema.0.config().schema();
-    let mut connection = PgConnection::connect(&server()).await.unwrap();
+    let mut connection = PgConnection::connect(&server_url()).await.unwrap();
     let tables = "SELECT tablename::text FROM pg_tables WHERE schemaname = $1 ORDER BY 1";
     let tables: Vec<String> = sqlx::query_scalar(tables).bind(schema).fetch_all(&mut connection).await.unwrap();
     let mut found = Vec::new();
@@ -38,16 +38,16 @@ async fn tables_with_secret(test_schema: &SchemaGuard) -> Vec<(String, i64)> {
     found
 }
 
-async fn write(stores: &TenantStores, thread: &ThreadId, key: &str, entries: usize) {
+async fn commit_secret(stores: &TenantStores, thread: &ThreadId, key: &str, entries: usize) {
     let secret = || Json::of(SECRET).unwrap();
-    let said = (0..entries).map(|number| NewEntry::new(Message::user(format!("{SECRET}, {number}"))));
+    let secret_entries = (0..entries).map(|number| NewEntry::new(Message::user(format!("{SECRET}, {number}"))));
     let commit =
         Commit::new(thread.clone()).with_key(key.parse().unwrap()).with_state(StateChange::new().set("k", secret()));
     let commits = stores.commits.as_ref().unwrap();
-    let _receipt = commits.commit(said.fold(commit, Commit::entry)).await.unwrap();
+    let _receipt = commits.commit(secret_entries.fold(commit, Commit::entry)).await.unwrap();
 }
 
-/// Shows TH-20 and TH-21: when a deletion returns, no table contains the text of the deleted threads. This is also true
+/// Tests TH-20 and TH-21: when a deletion returns, no table contains the text of the deleted threads. This is also true
 /// for children, for a log that takes several batches, and after pruning.
 #[tokio::test]
 async fn a_deletion_leaves_no_message_text_behind() {
@@ -57,20 +57,20 @@ async fn a_deletion_leaves_no_message_text_behind() {
     let threads = stores.threads.as_ref().unwrap();
     let (long, short): (ThreadId, ThreadId) = ("long".parse().unwrap(), "short".parse().unwrap());
     for key in ["a", "b", "c"] {
-        write(&stores, &long, key, 900).await;
+        commit_secret(&stores, &long, key, 900).await;
     }
     let child: ThreadId = "child".parse().unwrap();
     let mut fields = ThreadFields::default();
     fields.parent_thread_id = Some(long.clone());
     let _made = threads.create_thread(NewThread::new(child.clone()).with_fields(fields)).await.unwrap();
-    write(&stores, &child, "a", 1).await;
+    commit_secret(&stores, &child, "a", 1).await;
     let input = AppendPending::new(long.clone(), [NewInput::message(Message::user(SECRET))]);
     stores.pending.as_ref().unwrap().append_pending(input).await.unwrap();
     assert!(tables_with_secret(&test_schema).await.iter().any(|(table, rows)| table == "entry" && *rows >= 2_700));
-    let family = DeleteRequest { children: ChildStrategy::Cascade, ..DeleteRequest::default() };
-    assert_eq!(threads.delete_thread(&long, family).await.unwrap().deleted.len(), 2);
+    let cascade = DeleteRequest { children: ChildStrategy::Cascade, ..DeleteRequest::default() };
+    assert_eq!(threads.delete_thread(&long, cascade).await.unwrap().deleted.len(), 2);
     assert_eq!(tables_with_secret(&test_schema).await, []);
-    write(&stores, &short, "a", 1).await;
+    commit_secret(&stores, &short, "a", 1).await;
     test_schema.0.advance(Duration::from_secs(60)).await.unwrap();
     let idle = PruneRequest { idle: Duration::from_secs(1), limit: 10, dry_run: false };
     assert_eq!(threads.prune_threads(idle).await.unwrap().threads, [short]);
@@ -87,7 +87,7 @@ async fn open_as_process(test_schema: &SchemaGuard) -> (PostgresStore, Arc<dyn T
 
 /// Prevents all processes from removing entries until the returned connection is closed.
 async fn block_removal_of_entries(test_schema: &SchemaGuard) -> PgConnection {
-    let mut connection = PgConnection::connect(&server()).await.unwrap();
+    let mut connection = PgConnection::connect(&server_url()).await.unwrap();
     let locked = format!("BEGIN; LOCK TABLE {}.entry IN SHARE MODE", test_schema.0.config().schema());
     let _locked = sqlx::raw_sql(AssertSqlSafe(locked)).execute(&mut connection).await.unwrap();
     connection
@@ -98,7 +98,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until this many removals in the schema wait for locks. Panics if they do not wait in time.
 async fn wait_for_blocked_removals(test_schema: &SchemaGuard, count: i64) {
-    let mut connection = PgConnection::connect(&server()).await.unwrap();
+    let mut connection = PgConnection::connect(&server_url()).await.unwrap();
     let waiting = format!(
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{}.purge_step(%'",
         test_schema.0.config().schema()
@@ -113,7 +113,7 @@ async fn wait_for_blocked_removals(test_schema: &SchemaGuard, count: i64) {
     timeout(PATIENCE, all_wait).await.expect("the removals do not wait for locks");
 }
 
-/// Shows TH-20: the data that an interrupted deletion has left is invisible. `purge_deleted` of another process removes
+/// Tests TH-20: the data that an interrupted deletion has left is invisible. `purge_deleted` of another process removes
 /// it, also while a step of the first process is still running.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_purge_removes_the_rest_of_an_interrupted_deletion() {
@@ -121,31 +121,31 @@ async fn the_next_purge_removes_the_rest_of_an_interrupted_deletion() {
     let (first, threads, stores) = open_as_process(&test_schema).await;
     let long: ThreadId = "long".parse().unwrap();
     for key in ["a", "b", "c"] {
-        write(&stores, &long, key, 900).await;
+        commit_secret(&stores, &long, key, 900).await;
     }
-    let held = block_removal_of_entries(&test_schema).await;
-    let cut = {
+    let lock_connection = block_removal_of_entries(&test_schema).await;
+    let interrupted_deletion = {
         let long = long.clone();
         tokio::spawn(async move { threads.delete_thread(&long, DeleteRequest::default()).await })
     };
     wait_for_blocked_removals(&test_schema, 1).await;
-    cut.abort();
-    assert!(cut.await.unwrap_err().is_cancelled());
+    interrupted_deletion.abort();
+    assert!(interrupted_deletion.await.unwrap_err().is_cancelled());
     let (second, threads, stores) = open_as_process(&test_schema).await;
     assert_eq!(stores.threads.unwrap().load_thread(&long).await.unwrap(), None);
     // The purge waits for the removal that is still running, instead of reporting that nothing is left.
-    let purging = tokio::spawn(async move { threads.purge_deleted(&Silent).await });
+    let purging = tokio::spawn(async move { threads.purge_deleted(&IgnoreProgress).await });
     wait_for_blocked_removals(&test_schema, 2).await;
     assert!(!purging.is_finished());
     assert!(!tables_with_secret(&test_schema).await.is_empty());
-    held.close().await.unwrap();
+    lock_connection.close().await.unwrap();
     let _purged = purging.await.unwrap().unwrap();
     assert_eq!(tables_with_secret(&test_schema).await, []);
     first.close().await.unwrap();
     second.close().await.unwrap();
 }
 
-/// Shows TH-20: the data that is left of a family of many small threads is removed in a few steps, not in one step for
+/// Tests TH-20: the data that is left of a family of many small threads is removed in a few steps, not in one step for
 /// each thread.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_small_threads_are_removed_in_few_steps() {
@@ -153,24 +153,24 @@ async fn many_small_threads_are_removed_in_few_steps() {
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
     let (store, threads, stores) = open_as_process(&test_schema).await;
     let parent: ThreadId = "parent".parse().unwrap();
-    write(&stores, &parent, "a", 1).await;
+    commit_secret(&stores, &parent, "a", 1).await;
     for number in 0..CHILDREN {
         let child: ThreadId = format!("child-{number}").parse().unwrap();
         let mut fields = ThreadFields::default();
         fields.parent_thread_id = Some(parent.clone());
         let _made = threads.create_thread(NewThread::new(child.clone()).with_fields(fields)).await.unwrap();
-        write(&stores, &child, "a", 1).await;
+        commit_secret(&stores, &child, "a", 1).await;
     }
-    let held = block_removal_of_entries(&test_schema).await;
+    let lock_connection = block_removal_of_entries(&test_schema).await;
     let deleting = {
         let (threads, parent) = (Arc::clone(&threads), parent.clone());
-        let family = DeleteRequest { children: ChildStrategy::Cascade, ..DeleteRequest::default() };
-        tokio::spawn(async move { threads.delete_thread(&parent, family).await })
+        let cascade = DeleteRequest { children: ChildStrategy::Cascade, ..DeleteRequest::default() };
+        tokio::spawn(async move { threads.delete_thread(&parent, cascade).await })
     };
     wait_for_blocked_removals(&test_schema, 1).await;
     deleting.abort();
     assert!(deleting.await.unwrap_err().is_cancelled());
-    held.close().await.unwrap();
+    lock_connection.close().await.unwrap();
     let steps = StepCounter::default();
     let _purged = threads.purge_deleted(&steps).await.unwrap();
     assert_eq!(tables_with_secret(&test_schema).await, []);

@@ -6,24 +6,24 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use store_core::{ErrorKind, Json, NewDispatch, Result, RunId, ThreadId};
 use tokio::{task::JoinHandle, time::timeout};
 
-use crate::{fixture::server, mailbox::Given};
+use crate::{claim_order::MailboxUnderTest, fixture::server_url};
 
 const CALLS: usize = 64;
 /// A call that takes longer than this is regarded as blocked.
 const HANG_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Enqueues dispatches in one call. For each dispatch, the task returns its thread, or the error if it was refused.
-fn enqueue(given: &Given, works: Vec<NewDispatch>) -> JoinHandle<Vec<Result<ThreadId>>> {
+fn enqueue(given: &MailboxUnderTest, dispatches: Vec<NewDispatch>) -> JoinHandle<Vec<Result<ThreadId>>> {
     let mailbox = Arc::clone(&given.mailbox);
     tokio::spawn(async move {
-        let answers = mailbox.enqueue(works).await.unwrap();
+        let answers = mailbox.enqueue(dispatches).await.unwrap();
         answers.into_iter().map(|answer| answer.map(|queued| queued.thread)).collect()
     })
 }
 
 /// Returns the number of transactions that wrote the existing dispatches.
-async fn transactions(given: &Given) -> i64 {
-    let mut server = PgConnection::connect(&server()).await.unwrap();
+async fn count_transactions(given: &MailboxUnderTest) -> i64 {
+    let mut server = PgConnection::connect(&server_url()).await.unwrap();
     let count = format!("SELECT count(DISTINCT xmin::text) FROM {}.dispatch", given.test_schema.0.config().schema());
     sqlx::query(AssertSqlSafe(count)).fetch_one(&mut server).await.unwrap().get(0)
 }
@@ -32,17 +32,17 @@ fn thread(name: &str) -> ThreadId {
     ThreadId::new(name).unwrap()
 }
 
-fn new_dispatch(of: &str) -> NewDispatch {
-    NewDispatch::new(thread(of), RunId::new("r").unwrap())
+fn new_dispatch(thread_name: &str) -> NewDispatch {
+    NewDispatch::new(thread(thread_name), RunId::new("r").unwrap())
 }
 
-fn dispatch_with_payload(of: &str, name: &str, payload: &str) -> NewDispatch {
-    new_dispatch(of).with_id(name.parse().unwrap()).with_payload(Json::parse(payload).unwrap())
+fn dispatch_with_payload(thread_name: &str, name: &str, payload: &str) -> NewDispatch {
+    new_dispatch(thread_name).with_id(name.parse().unwrap()).with_payload(Json::parse(payload).unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_calls_share_a_transaction_and_get_their_own_answers() {
-    let given = Given::new().await;
+    let given = MailboxUnderTest::new().await;
     enqueue(&given, vec![dispatch_with_payload("t", "taken", "1")]).await.unwrap().remove(0).unwrap();
     let calls: Vec<_> = (0..CALLS)
         .map(|at| {
@@ -60,7 +60,7 @@ async fn concurrent_calls_share_a_transaction_and_get_their_own_answers() {
         let second = if at % 4 == 0 { Err(ErrorKind::AlreadyExists) } else { Ok(thread("t")) };
         assert_eq!(answers, [Ok(thread("s")), second], "{at}");
     }
-    let transactions = transactions(&given).await;
+    let transactions = count_transactions(&given).await;
     println!("{CALLS} calls at once took {transactions} transactions");
     assert!(transactions < CALLS as i64 / 2, "{transactions} transactions");
     let queued = given.mailbox.count_dispatches(Some(&thread("t"))).await.unwrap().queued;
@@ -69,11 +69,11 @@ async fn concurrent_calls_share_a_transaction_and_get_their_own_answers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_waits_for_a_thread_does_not_block_other_threads() {
-    let given = Given::new().await;
-    for of in ["held", "free", "other"] {
-        enqueue(&given, vec![new_dispatch(of)]).await.unwrap().remove(0).unwrap();
+    let given = MailboxUnderTest::new().await;
+    for thread_name in ["held", "free", "other"] {
+        enqueue(&given, vec![new_dispatch(thread_name)]).await.unwrap().remove(0).unwrap();
     }
-    let mut other_connection = PgConnection::connect(&server()).await.unwrap();
+    let mut other_connection = PgConnection::connect(&server_url()).await.unwrap();
     let mut holding = other_connection.begin().await.unwrap();
     let lock =
         format!("SELECT FROM {}.mailbox WHERE thread = 'held' FOR UPDATE", given.test_schema.0.config().schema());

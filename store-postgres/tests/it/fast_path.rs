@@ -9,21 +9,21 @@ use store_core::{
 };
 
 use crate::{
-    faults::given::{commit_with_all_parts, commit_with_message, commits, stores, thread},
-    fixture::{SchemaGuard, server},
+    faults::helpers::{commit_with_all_parts, commit_with_message, commits, stores, thread},
+    fixture::{SchemaGuard, server_url},
 };
 
 const THREADS: usize = 16;
 
 /// Two stores on one schema, and threads that the first one wrote to.
-struct Given {
+struct TwoStores {
     here: Arc<dyn Store>,
     there: Arc<dyn Store>,
     ids: Vec<ThreadId>,
     test_schema: SchemaGuard,
 }
 
-impl Given {
+impl TwoStores {
     async fn new() -> Self {
         let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
         let (here, there) = (test_schema.store().await.unwrap(), test_schema.store().await.unwrap());
@@ -35,9 +35,9 @@ impl Given {
     }
 }
 
-/// Makes the commits at the same time. Returns their answers in the order of `asked`.
-async fn commit_concurrently(commits: &Arc<dyn CommitCoordinator>, asked: Vec<Commit>) -> Vec<Result<Receipt>> {
-    let running: Vec<_> = asked
+/// Makes the commits at the same time. Returns their answers in the order of `requested`.
+async fn commit_concurrently(commits: &Arc<dyn CommitCoordinator>, requested: Vec<Commit>) -> Vec<Result<Receipt>> {
+    let running: Vec<_> = requested
         .into_iter()
         .map(|commit| {
             let commits = Arc::clone(commits);
@@ -54,27 +54,28 @@ async fn commit_concurrently(commits: &Arc<dyn CommitCoordinator>, asked: Vec<Co
 /// CM-31, PO-4: if another process ends a claim, the commits that the claim fences are refused, and no others.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_lost_in_another_process_refuses_only_its_own_commits() {
-    let given = Given::new().await;
-    let (here, mailbox) = (commits(&*given.here), stores(&*given.here).mailbox.unwrap());
-    let work = given.ids.iter().map(|id| NewDispatch::new(id.clone(), "r".parse().unwrap())).collect();
+    let two_stores = TwoStores::new().await;
+    let (here, mailbox) = (commits(&*two_stores.here), stores(&*two_stores.here).mailbox.unwrap());
+    let work = two_stores.ids.iter().map(|id| NewDispatch::new(id.clone(), "r".parse().unwrap())).collect();
     mailbox.enqueue(work).await.unwrap().into_iter().for_each(|queued| drop(queued.unwrap()));
     let request = ClaimRequest::new("w".parse().unwrap(), Duration::from_mins(10)).up_to(100);
     let held = mailbox.claim(request).await.unwrap().claimed;
     let fence = |id: &ThreadId| -> Fence { held.iter().find(|held| held.dispatch.thread == *id).unwrap().fence() };
     for round in 0..10 {
         if round == 3 {
-            let elsewhere = stores(&*given.there).mailbox.unwrap();
-            elsewhere.interrupt(Interrupt::new(given.ids[5].clone())).await.unwrap();
+            let elsewhere = stores(&*two_stores.there).mailbox.unwrap();
+            elsewhere.interrupt(Interrupt::new(two_stores.ids[5].clone())).await.unwrap();
         }
-        let fenced = given.ids.iter().map(|id| commit_with_message(id, &format!("round-{round}")).fenced(fence(id)));
+        let fenced =
+            two_stores.ids.iter().map(|id| commit_with_message(id, &format!("round-{round}")).fenced(fence(id)));
         for (at, answer) in commit_concurrently(&here, fenced.collect()).await.into_iter().enumerate() {
             let refused = answer.err().map(|error| error.kind());
             let expected = (at == 5 && round >= 3).then_some(ErrorKind::StaleEpoch);
             assert_eq!(refused, expected, "round {round}, thread {at}");
         }
     }
-    let threads = stores(&*given.there).threads.unwrap();
-    for (at, id) in given.ids.iter().enumerate() {
+    let threads = stores(&*two_stores.there).threads.unwrap();
+    for (at, id) in two_stores.ids.iter().enumerate() {
         let found = threads.load_thread(id).await.unwrap().unwrap().version.number();
         assert_eq!(found, if at == 5 { 4 } else { 11 }, "{id}");
     }
@@ -84,16 +85,16 @@ async fn a_claim_lost_in_another_process_refuses_only_its_own_commits() {
 /// cache.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_deleted_by_another_process_stays_deleted() {
-    let given = Given::new().await;
-    let here = commits(&*given.here);
-    let threads = stores(&*given.here).threads.unwrap();
-    let mut asked = Vec::new();
-    for id in &given.ids {
+    let two_stores = TwoStores::new().await;
+    let here = commits(&*two_stores.here);
+    let threads = stores(&*two_stores.here).threads.unwrap();
+    let mut requested = Vec::new();
+    for id in &two_stores.ids {
         let version = threads.load_thread(id).await.unwrap().unwrap().version;
-        asked.push(commit_with_message(id, "late").expecting(Expect::Version(version)));
+        requested.push(commit_with_message(id, "late").expecting(Expect::Version(version)));
     }
-    given.there.delete_tenant(&TenantId::default_tenant()).await.unwrap();
-    for answer in commit_concurrently(&here, asked).await {
+    two_stores.there.delete_tenant(&TenantId::default_tenant()).await.unwrap();
+    for answer in commit_concurrently(&here, requested).await {
         assert_eq!(answer.unwrap_err().kind(), ErrorKind::Conflict);
     }
     assert_eq!(threads.count_threads(&ThreadFilter::default()).await.unwrap(), 0);
@@ -103,23 +104,23 @@ async fn a_tenant_deleted_by_another_process_stays_deleted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_of_others_while_commits_wait_are_not_overwritten() {
     const ROUNDS: u64 = 5;
-    let given = Given::new().await;
-    let there = given.test_schema.0.open().await.unwrap();
-    let mut connection = PgConnection::connect(&server()).await.unwrap();
-    let shared = given.ids.last().unwrap();
+    let two_stores = TwoStores::new().await;
+    let there = two_stores.test_schema.0.open().await.unwrap();
+    let mut connection = PgConnection::connect(&server_url()).await.unwrap();
+    let shared = two_stores.ids.last().unwrap();
     for round in 0..ROUNDS {
         let mut transaction = connection.begin().await.unwrap();
         let commit = commit_with_message(shared, &format!("round-{round}"));
         let _receipt = there.commit_in(&TenantId::default_tenant(), &mut transaction, commit).await.unwrap();
         let state = |id: &ThreadId| Commit::new(id.clone()).with_state(StateChange::new().set("n", Json::null()));
-        let (here, asked) = (commits(&*given.here), given.ids.iter().map(state).collect());
-        let waiting = tokio::spawn(async move { commit_concurrently(&here, asked).await });
+        let (here, requested) = (commits(&*two_stores.here), two_stores.ids.iter().map(state).collect());
+        let waiting = tokio::spawn(async move { commit_concurrently(&here, requested).await });
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert!(!waiting.is_finished());
         transaction.commit().await.unwrap();
         waiting.await.unwrap().into_iter().for_each(|answer| drop(answer.unwrap()));
     }
-    let threads = stores(&*given.there).threads.unwrap();
+    let threads = stores(&*two_stores.there).threads.unwrap();
     assert_eq!(threads.load_thread(shared).await.unwrap().unwrap().version.number(), 1 + ROUNDS);
 }
 
@@ -127,11 +128,11 @@ async fn writes_of_others_while_commits_wait_are_not_overwritten() {
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_of_an_order_key_are_numbered_across_threads_and_processes() {
     const ROUNDS: usize = 20;
-    let given = Given::new().await;
+    let two_stores = TwoStores::new().await;
     let (lane, target, key) = ("o".parse().unwrap(), "x".parse().unwrap(), "k".parse().unwrap());
     let row = NewOutboxRow::new(lane, target, Json::null()).with_order_key(key);
-    let writers = given.ids.iter().enumerate().map(|(at, id)| {
-        let commits = commits(if at % 2 == 0 { &*given.here } else { &*given.there });
+    let writers = two_stores.ids.iter().enumerate().map(|(at, id)| {
+        let commits = commits(if at % 2 == 0 { &*two_stores.here } else { &*two_stores.there });
         let commit = Commit::new(id.clone()).with_outbox([row.clone()]);
         tokio::spawn(async move {
             for _ in 0..ROUNDS {
@@ -143,7 +144,7 @@ async fn rows_of_an_order_key_are_numbered_across_threads_and_processes() {
         writer.await.unwrap();
     }
     let query = OutboxQuery::default().with_page(PageRequest::first(1_000));
-    let rows = stores(&*given.here).outbox.unwrap().list_outbox(query).await.unwrap().items;
+    let rows = stores(&*two_stores.here).outbox.unwrap().list_outbox(query).await.unwrap().items;
     // An index of the table makes the numbers of a key unique.
     assert_eq!(rows.iter().filter(|row| row.order_key.is_some()).count(), THREADS * ROUNDS);
 }
@@ -152,8 +153,8 @@ async fn rows_of_an_order_key_are_numbered_across_threads_and_processes() {
 /// their keys, and reads no other rows.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_group_commit_reads_only_the_rows_that_it_changes() {
-    const MANY: usize = 1_000;
-    const TOGETHER: usize = 200;
+    const FIRST_STORE_THREADS: usize = 1_000;
+    const CONCURRENT_COMMITS: usize = 200;
     const ROUNDS: usize = 8;
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
     let mut read = Vec::new();
@@ -162,12 +163,12 @@ async fn a_group_commit_reads_only_the_rows_that_it_changes() {
         let commits = commits(&*store);
         for round in 0..rounds {
             // The first store writes many threads that the second one does not touch.
-            let count = if rounds == 1 { MANY } else { THREADS };
+            let count = if rounds == 1 { FIRST_STORE_THREADS } else { THREADS };
             let number = u64::try_from(rounds + round).unwrap();
-            let asked: Vec<_> =
+            let requested: Vec<_> =
                 (0..count).map(|at| commit_with_all_parts(&thread(format!("t-{at}")), number)).collect();
-            for asked in asked.chunks(TOGETHER) {
-                commit_concurrently(&commits, asked.to_vec())
+            for requested in requested.chunks(CONCURRENT_COMMITS) {
+                commit_concurrently(&commits, requested.to_vec())
                     .await
                     .into_iter()
                     .for_each(|answer| drop(answer.unwrap()));
@@ -176,21 +177,21 @@ async fn a_group_commit_reads_only_the_rows_that_it_changes() {
         store.close().await.unwrap();
         read.push(rows_read(&test_schema).await);
     }
-    let each = (read[1] - read[0]) / i64::try_from(ROUNDS * THREADS).unwrap();
-    assert!(each < 20, "each commit read {each} rows");
+    let rows_per_commit = (read[1] - read[0]) / i64::try_from(ROUNDS * THREADS).unwrap();
+    assert!(rows_per_commit < 20, "each commit read {rows_per_commit} rows");
 }
 
 /// Returns the total number of rows of threads, runs and scopes that were read through indexes. Waits until the
 /// connections that read them have ended, because the server may count their rows only then.
 async fn rows_read(test_schema: &SchemaGuard) -> i64 {
-    const ARE_THERE: &str =
+    const HAS_SESSIONS_SQL: &str =
         "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND strpos(query, $1) > 0)";
-    const READ: &str = "SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes \
+    const ROWS_READ_SQL: &str = "SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes \
         WHERE schemaname = $1 AND relname IN ('thread', 'run', 'scope')";
-    let mut connection = PgConnection::connect(&server()).await.unwrap();
+    let mut connection = PgConnection::connect(&server_url()).await.unwrap();
     let schema = test_schema.0.config().schema();
-    while sqlx::query_scalar(ARE_THERE).bind(schema).fetch_one(&mut connection).await.unwrap() {
+    while sqlx::query_scalar(HAS_SESSIONS_SQL).bind(schema).fetch_one(&mut connection).await.unwrap() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    sqlx::query_scalar(READ).bind(schema).fetch_one(&mut connection).await.unwrap()
+    sqlx::query_scalar(ROWS_READ_SQL).bind(schema).fetch_one(&mut connection).await.unwrap()
 }

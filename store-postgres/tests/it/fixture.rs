@@ -7,33 +7,33 @@ use std::{
 };
 
 use async_trait::async_trait;
-use conformance_tests::{Fixture, Gap, Lack, Need, Opened};
+use conformance_tests::{Fixture, Gap, Lack, Need, OpenedStore};
 use sqlx::{Connection as _, PgConnection};
 use store_core::{Capabilities, EventDelivery, Limits, Result, Store, Survives};
 use store_postgres::{PostgresConfig, TestSchema};
 
 /// How a test connects to the server.
 #[derive(Debug, Clone, Copy)]
-enum OnPostgres {
+enum PostgresFixture {
     Directly,
     /// Through a transaction pooler.
     Pooled,
 }
 
 pub(crate) fn fixture() -> impl Fixture {
-    OnPostgres::Directly
+    PostgresFixture::Directly
 }
 
-pub(crate) fn pooled() -> impl Fixture {
-    OnPostgres::Pooled
+pub(crate) fn pooled_fixture() -> impl Fixture {
+    PostgresFixture::Pooled
 }
 
 /// Returns the URL of the server.
-pub(crate) fn server() -> String {
-    variable("AGENTSTORE_TEST_POSTGRES_URL")
+pub(crate) fn server_url() -> String {
+    required_variable("AGENTSTORE_TEST_POSTGRES_URL")
 }
 
-fn variable(name: &str) -> String {
+fn required_variable(name: &str) -> String {
     env::var(name).unwrap_or_else(|_| panic!("set {name}, or use `cargo xtask test`, which starts servers"))
 }
 
@@ -45,7 +45,7 @@ fn is_durable() -> bool {
 
 fn ask_whether_durable() -> bool {
     let asked = async {
-        let url = server();
+        let url = server_url();
         let mut connection = PgConnection::connect(&url).await.unwrap();
         let fsync: String = sqlx::query_scalar("SHOW fsync").fetch_one(&mut connection).await.unwrap();
         fsync == "on"
@@ -62,21 +62,21 @@ fn config(url: &str) -> PostgresConfig {
     config
 }
 
-/// A schema that is removed when this value is dropped, or kept for the next test if it is leased.
+/// A schema that is removed when this value is dropped. One from `reuse_or_create` is kept for the next test instead.
 pub(crate) struct SchemaGuard(pub(crate) TestSchema);
 
 impl SchemaGuard {
     pub(crate) async fn new(limits: Limits) -> Result<Self> {
-        let mut config = config(&server());
+        let mut config = config(&server_url());
         config.limits = limits;
         TestSchema::create(config).await.map(Self)
     }
 
-    /// Leases a schema that an earlier test may have left.
-    async fn lease(url: &str, limits: Limits) -> Result<Self> {
+    /// Reuses a schema that an earlier test has left, or creates one.
+    async fn reuse_or_create(url: &str, limits: Limits) -> Result<Self> {
         let mut config = config(url);
         config.limits = limits;
-        TestSchema::lease(&self::config(&server()), config).await.map(Self)
+        TestSchema::reuse_or_create(&self::config(&server_url()), config).await.map(Self)
     }
 
     pub(crate) async fn store(&self) -> Result<Arc<dyn Store>> {
@@ -94,13 +94,13 @@ impl Drop for SchemaGuard {
     }
 }
 
-fn test_schema(opened: &Opened) -> &TestSchema {
+fn test_schema(opened: &OpenedStore) -> &TestSchema {
     let test_schema: &SchemaGuard = opened.guard().unwrap();
     &test_schema.0
 }
 
 #[async_trait]
-impl Fixture for OnPostgres {
+impl Fixture for PostgresFixture {
     fn name(&self) -> String {
         match self {
             Self::Directly => "postgres".to_owned(),
@@ -111,7 +111,7 @@ impl Fixture for OnPostgres {
     fn capabilities(&self) -> Capabilities {
         let survives = if is_durable() { Survives::Power } else { Survives::Process };
         let capabilities = Capabilities::new(survives, Limits::default().record_bytes);
-        capabilities.fencing().delivering(EventDelivery::Push).of_a_server()
+        capabilities.with_fencing().with_event_delivery(EventDelivery::Push).on_server()
     }
 
     fn lack(&self, need: Need) -> Option<Lack> {
@@ -125,35 +125,35 @@ impl Fixture for OnPostgres {
         Vec::new()
     }
 
-    async fn open(&self, limits: Limits) -> Result<Opened> {
+    async fn open(&self, limits: Limits) -> Result<OpenedStore> {
         let url = match self {
-            Self::Directly => server(),
-            Self::Pooled => variable("AGENTSTORE_TEST_PGBOUNCER_URL"),
+            Self::Directly => server_url(),
+            Self::Pooled => required_variable("AGENTSTORE_TEST_PGBOUNCER_URL"),
         };
-        let test_schema = SchemaGuard::lease(&url, limits).await?;
-        Ok(Opened::new(test_schema.store().await?, test_schema))
+        let test_schema = SchemaGuard::reuse_or_create(&url, limits).await?;
+        Ok(OpenedStore::new(test_schema.store().await?, test_schema))
     }
 
-    async fn reopen(&self, opened: Opened) -> Result<Opened> {
+    async fn reopen(&self, opened: OpenedStore) -> Result<OpenedStore> {
         opened.store.close().await?;
         drop(opened.store);
         let test_schema = *opened.guard.downcast::<SchemaGuard>().unwrap();
-        Ok(Opened::new(test_schema.store().await?, test_schema))
+        Ok(OpenedStore::new(test_schema.store().await?, test_schema))
     }
 
-    async fn open_beside(&self, opened: &Opened) -> Result<Arc<dyn Store>> {
+    async fn open_second_time(&self, opened: &OpenedStore) -> Result<Arc<dyn Store>> {
         Ok(Arc::new(test_schema(opened).open().await?))
     }
 
-    async fn advance(&self, opened: &Opened, by: Duration) {
+    async fn advance(&self, opened: &OpenedStore, by: Duration) {
         test_schema(opened).advance(by).await.unwrap();
     }
 
-    async fn set_back(&self, opened: &Opened, by: Duration) {
+    async fn set_back(&self, opened: &OpenedStore, by: Duration) {
         test_schema(opened).set_back(by).await.unwrap();
     }
 
-    async fn damage(&self, _opened: Opened, _seed: u64) -> Result<Opened> {
+    async fn damage(&self, _opened: OpenedStore, _seed: u64) -> Result<OpenedStore> {
         unreachable!("the fixture declares that it lacks this")
     }
 }

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use store_core::{
-    AgentId, AppendEvents, Commit, EntryId, Expect, Label, Limits, Message, NewBody, NewDispatch, NewEntry, NewEvent,
-    RewindTo, RunChange, RunId, RunStatus, Scope, Silent, Store, TenantId,
-    inspect::{FindingKind, Inspection, Inspector, Repairable},
+    AgentId, AppendEvents, Commit, EntryId, Expect, IgnoreProgress, Label, Limits, Message, NewBody, NewDispatch,
+    NewEntry, NewEvent, RewindTo, RunChange, RunId, RunStatus, Scope, Store, TenantId,
+    inspect::{FindingKind, Inspection, Inspector, RepairStatus},
 };
 use store_postgres::PostgresStore;
 
-use crate::fixture::{SchemaGuard, server};
+use crate::fixture::{SchemaGuard, server_url};
 
 /// Returns a store with a claimed dispatch, and with a thread that has branches, a label and a run.
-async fn store() -> (SchemaGuard, PostgresStore) {
+async fn store_with_claim() -> (SchemaGuard, PostgresStore) {
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
     let store = test_schema.0.open().await.unwrap();
     let stores = store.tenant(&TenantId::default_tenant()).unwrap();
@@ -37,24 +37,24 @@ async fn store() -> (SchemaGuard, PostgresStore) {
     (test_schema, store)
 }
 
-fn kinds(inspection: &Inspection) -> Vec<FindingKind> {
+fn finding_kinds(inspection: &Inspection) -> Vec<FindingKind> {
     inspection.findings.iter().map(|finding| finding.kind).collect()
 }
 
 /// Changes rows with a statement, and returns what an inspection finds afterwards.
 async fn findings_after(sql: &str) -> (SchemaGuard, PostgresStore, Vec<FindingKind>) {
-    let (test_schema, store) = store().await;
-    let mut connection = PgConnection::connect(&server()).await.unwrap();
+    let (test_schema, store) = store_with_claim().await;
+    let mut connection = PgConnection::connect(&server_url()).await.unwrap();
     let sql = format!("SET search_path = {}; {sql}", test_schema.0.config().schema());
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
-    let found = kinds(&store.verify(&Silent).await.unwrap());
+    let found = finding_kinds(&store.verify(&IgnoreProgress).await.unwrap());
     (test_schema, store, found)
 }
 
 #[tokio::test]
 async fn a_sound_store_has_no_findings() {
-    let (_test_schema, store) = store().await;
-    let found = store.verify(&Silent).await.unwrap();
+    let (_test_schema, store) = store_with_claim().await;
+    let found = store.verify(&IgnoreProgress).await.unwrap();
     assert_eq!(found.findings, []);
     assert_eq!((found.tenants, found.threads, found.entries, found.runs), (1, 1, 5, 1));
 }
@@ -72,11 +72,11 @@ async fn derived_tables_are_rebuilt_from_the_log() {
     ] {
         let (_test_schema, store, found) = findings_after(sql).await;
         assert!(!found.is_empty(), "{sql}");
-        let dry = store.repair(true, &Silent).await.unwrap();
-        assert!(dry.findings.iter().all(|finding| finding.repair == Repairable::CanBeRebuilt), "{sql}: {dry:?}");
-        let repaired = store.repair(false, &Silent).await.unwrap();
-        assert!(repaired.findings.iter().all(|finding| finding.repair == Repairable::Rebuilt), "{sql}: {repaired:?}");
-        assert_eq!(kinds(&store.verify(&Silent).await.unwrap()), [], "{sql}");
+        let dry = store.repair(true, &IgnoreProgress).await.unwrap();
+        assert!(dry.findings.iter().all(|finding| finding.repair == RepairStatus::CanBeRebuilt), "{sql}: {dry:?}");
+        let repaired = store.repair(false, &IgnoreProgress).await.unwrap();
+        assert!(repaired.findings.iter().all(|finding| finding.repair == RepairStatus::Rebuilt), "{sql}: {repaired:?}");
+        assert_eq!(finding_kinds(&store.verify(&IgnoreProgress).await.unwrap()), [], "{sql}");
     }
 }
 
@@ -92,8 +92,8 @@ async fn a_repair_never_changes_accepted_data() {
     ] {
         let (_test_schema, store, found) = findings_after(sql).await;
         assert!(found.contains(&kind), "{sql}: {found:?}");
-        let repaired = store.repair(false, &Silent).await.unwrap();
-        assert!(repaired.findings.iter().all(|finding| finding.repair != Repairable::Rebuilt), "{sql}: {repaired:?}");
-        assert_eq!(kinds(&store.verify(&Silent).await.unwrap()), found, "{sql}");
+        let repaired = store.repair(false, &IgnoreProgress).await.unwrap();
+        assert!(repaired.findings.iter().all(|finding| finding.repair != RepairStatus::Rebuilt), "{sql}: {repaired:?}");
+        assert_eq!(finding_kinds(&store.verify(&IgnoreProgress).await.unwrap()), found, "{sql}");
     }
 }

@@ -9,6 +9,7 @@
 )]
 
 mod caller;
+mod claim_order;
 mod conformance;
 mod deletions;
 mod enqueues;
@@ -16,12 +17,11 @@ mod fast_path;
 mod faults;
 mod fixture;
 mod inspect;
-mod mailbox;
 mod notifications;
-mod places;
 mod pooled;
 mod server_messages;
 mod tenants;
+mod thread_positions;
 mod url;
 
 pub(crate) use self::fixture::fixture;

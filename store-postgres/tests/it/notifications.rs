@@ -6,11 +6,11 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use store_core::{
     AppendEvents, ClaimNumber, DeliverLive, Limits, LiveCommand, LiveDelivery, LiveTarget, NewDispatch, NewEvent,
-    Scope, Start, Subscribe, TenantStores, ThreadId, Waited,
+    Scope, Subscribe, SubscriptionStart, TenantStores, ThreadId, WaitResult,
 };
 use tokio::time::Instant;
 
-use crate::{faults::given::stores, fixture::SchemaGuard};
+use crate::{faults::helpers::stores, fixture::SchemaGuard};
 
 /// Opens a store twice. Returns the schema, and the handles of both stores.
 async fn open_twice() -> (SchemaGuard, [TenantStores; 2]) {
@@ -24,7 +24,8 @@ async fn open_twice() -> (SchemaGuard, [TenantStores; 2]) {
 async fn events_reach_subscribers_of_another_process() {
     let (_test_schema, [one, other]) = open_twice().await;
     let scope = Scope::Thread(ThreadId::new("t").unwrap());
-    let mut events = one.events.unwrap().subscribe(Subscribe::new(scope.clone(), Start::First)).await.unwrap().events;
+    let mut events =
+        one.events.unwrap().subscribe(Subscribe::new(scope.clone(), SubscriptionStart::First)).await.unwrap().events;
     let mut slow = 0;
     for number in 1..=20_u32 {
         let event = NewEvent::new(format!("n-{number}").parse().unwrap(), [scope.clone()]);
@@ -46,7 +47,7 @@ async fn new_work_wakes_waiting_workers_of_another_process() {
     tokio::time::sleep(Duration::from_millis(100)).await;
     let new = NewDispatch::new(ThreadId::new("t").unwrap(), "r".parse().unwrap());
     other.mailbox.unwrap().enqueue(vec![new]).await.unwrap().remove(0).unwrap();
-    assert_eq!(waiting.await.unwrap().unwrap(), Waited::Woken);
+    assert_eq!(waiting.await.unwrap().unwrap(), WaitResult::Woken);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -11,11 +11,11 @@ use store_postgres::{PostgresConfig, PostgresStore};
 
 use crate::{
     faults::{
-        given::{commit_with_all_parts, commit_with_message, commits, stores, thread},
+        helpers::{commit_with_all_parts, commit_with_message, commits, stores, thread},
         proxy::Proxy,
-        unknown::socket,
+        unknown_outcome::server_socket,
     },
-    fixture::{SchemaGuard, server},
+    fixture::{SchemaGuard, server_url},
 };
 
 /// PO-4: once the statement is prepared, a commit with one record of each kind takes one round trip. So does a commit
@@ -23,7 +23,7 @@ use crate::{
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_is_one_round_trip() {
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
-    let proxy = Proxy::start(socket()).await;
+    let proxy = Proxy::start(server_socket()).await;
     let (store, other) = (open_through(&proxy, &test_schema, 1).await, test_schema.0.open().await.unwrap());
     let (here, there, id) = (commits(&store), commits(&other), thread("t"));
     let mut version = here.commit(commit_with_all_parts(&id, 1)).await.unwrap().version;
@@ -53,7 +53,7 @@ async fn concurrent_commits_share_statements() {
     const THREADS: usize = 32;
     const ROUNDS: usize = 10;
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
-    let proxy = Proxy::start(socket()).await;
+    let proxy = Proxy::start(server_socket()).await;
     let (store, other) = (open_through(&proxy, &test_schema, 4).await, test_schema.0.open().await.unwrap());
     let (here, there) = (commits(&store), commits(&other));
     let ids: Vec<_> = (0..THREADS).map(|at| thread(format!("t-{at}"))).collect();
@@ -103,7 +103,7 @@ async fn concurrent_commits_share_statements() {
 #[tokio::test(flavor = "multi_thread")]
 async fn many_inputs_take_one_round_trip() {
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
-    let proxy = Proxy::start(socket()).await;
+    let proxy = Proxy::start(server_socket()).await;
     let store = open_through(&proxy, &test_schema, 1).await;
     let (commits, pending, id) = (commits(&store), stores(&store).pending.unwrap(), thread("t"));
     for (round, number) in [1, 1, 1, 200, 400].into_iter().enumerate() {
@@ -129,20 +129,20 @@ async fn many_inputs_take_one_round_trip() {
 async fn each_call_of_a_claim_holder_is_one_round_trip() {
     const MINUTE: Duration = Duration::from_secs(60);
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
-    let proxy = Proxy::start(socket()).await;
+    let proxy = Proxy::start(server_socket()).await;
     let (store, other) = (open_through(&proxy, &test_schema, 1).await, test_schema.0.open().await.unwrap());
     let (here, there) = (stores(&store).mailbox.unwrap(), stores(&other).mailbox.unwrap());
-    let mut trips = Vec::new();
+    let mut round_trips = Vec::new();
     for round in 0..20 {
         let work = |thread: ThreadId| NewDispatch::new(thread, "r".parse().unwrap());
         let id = thread(format!("t-{round}"));
         here.enqueue(vec![work(id.clone())]).await.unwrap().pop().unwrap().unwrap();
-        let mine = ClaimRequest::new(WorkerId::new("w").unwrap(), MINUTE).of_thread(id.clone());
-        let held = here.claim(mine).await.unwrap().claimed.pop().unwrap();
+        let request = ClaimRequest::new(WorkerId::new("w").unwrap(), MINUTE).of_thread(id.clone());
+        let held = here.claim(request).await.unwrap().claimed.pop().unwrap();
         wait_until_quiet(&proxy).await;
         let extended = here.extend(&held.claim(), 2 * MINUTE).await.unwrap();
         assert!(extended.lease_until > held.dispatch.claim.as_ref().unwrap().lease_until);
-        trips.push(proxy.round_trips());
+        round_trips.push(proxy.round_trips());
         if round % 2 == 1 {
             there.enqueue(vec![work(id.clone())]).await.unwrap().pop().unwrap().unwrap();
             there.interrupt(Interrupt::new(id.clone())).await.unwrap();
@@ -154,11 +154,11 @@ async fn each_call_of_a_claim_holder_is_one_round_trip() {
             assert_eq!(settled.unwrap_err().kind(), ErrorKind::StaleEpoch);
             continue;
         }
-        trips.push(proxy.round_trips());
+        round_trips.push(proxy.round_trips());
         assert!(!settled.unwrap().deduplicated);
         assert!(there.settle(ack()).await.unwrap().pop().unwrap().unwrap().deduplicated);
     }
-    assert_eq!(median(trips), 1);
+    assert_eq!(median(round_trips), 1);
 }
 
 /// MB-25, TN-8: a claim that was made before its tenant was deleted is not valid in a new tenant of the same name.
@@ -171,8 +171,8 @@ async fn a_claim_does_not_outlive_its_tenant() {
     let claim_new_dispatch = |mailbox: Arc<dyn MailboxStore>| async move {
         let work = NewDispatch::new(thread("t"), "r".parse().unwrap()).with_id("same".parse().unwrap());
         mailbox.enqueue(vec![work]).await.unwrap().pop().unwrap().unwrap();
-        let mine = ClaimRequest::new(WorkerId::new("w").unwrap(), MINUTE).of_thread(thread("t"));
-        mailbox.claim(mine).await.unwrap().claimed.pop().unwrap()
+        let request = ClaimRequest::new(WorkerId::new("w").unwrap(), MINUTE).of_thread(thread("t"));
+        mailbox.claim(request).await.unwrap().claimed.pop().unwrap()
     };
     let before = claim_new_dispatch(Arc::clone(&here)).await;
     other.delete_tenant(&TenantId::default_tenant()).await.unwrap();
@@ -206,7 +206,7 @@ fn median(mut counts: Vec<usize>) -> usize {
 /// PO-1: a store changes nothing outside of its schema.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_outside_of_the_schema_is_touched() {
-    const OUTSIDE: &str = "SELECT string_agg(what, E'\\n' ORDER BY what) FROM ( \
+    const OUTSIDE_OBJECTS_SQL: &str = "SELECT string_agg(what, E'\\n' ORDER BY what) FROM ( \
         SELECT 'class ' || c.relname || ' ' || c.relkind::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
             WHERE n.nspname = 'public' \
         UNION ALL SELECT 'function ' || p.proname FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace \
@@ -214,8 +214,9 @@ async fn nothing_outside_of_the_schema_is_touched() {
         UNION ALL SELECT 'role ' || rolname FROM pg_roles UNION ALL SELECT 'extension ' || extname FROM pg_extension \
         UNION ALL SELECT 'trigger ' || evtname FROM pg_event_trigger UNION ALL SELECT 'language ' || lanname FROM pg_language \
         UNION ALL SELECT 'publication ' || pubname FROM pg_publication) all_of_it (what)";
-    let mut connection = PgConnection::connect(&server()).await.unwrap();
-    let before: String = sqlx::query_scalar(AssertSqlSafe(OUTSIDE)).fetch_one(&mut connection).await.unwrap();
+    let mut connection = PgConnection::connect(&server_url()).await.unwrap();
+    let before: String =
+        sqlx::query_scalar(AssertSqlSafe(OUTSIDE_OBJECTS_SQL)).fetch_one(&mut connection).await.unwrap();
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
     let store = test_schema.0.open().await.unwrap();
     let (commits, stores) = (commits(&store), stores(&store));
@@ -225,14 +226,15 @@ async fn nothing_outside_of_the_schema_is_touched() {
     let work = NewDispatch::new(thread("t"), "r".parse().unwrap());
     let _queued = stores.mailbox.unwrap().enqueue(vec![work]).await.unwrap();
     store.delete_tenant(&TenantId::default_tenant()).await.unwrap();
-    let after: String = sqlx::query_scalar(AssertSqlSafe(OUTSIDE)).fetch_one(&mut connection).await.unwrap();
+    let after: String =
+        sqlx::query_scalar(AssertSqlSafe(OUTSIDE_OBJECTS_SQL)).fetch_one(&mut connection).await.unwrap();
     assert_eq!(before, after);
 }
 
 /// PO-11: if a server cannot be verified, the store does not use an unencrypted connection instead.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_must_be_verified_is_never_unencrypted() {
-    let proxy = Proxy::start(socket()).await;
+    let proxy = Proxy::start(server_socket()).await;
     for mode in ["require", "verify-ca", "verify-full"] {
         let url = proxy.url().replace("sslmode=disable", &format!("sslmode={mode}"));
         let error = PostgresStore::open(PostgresConfig::new(&url).unwrap()).await.unwrap_err();

@@ -10,13 +10,13 @@ use std::{
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use store_core::{Limits, NewThread, Store, TenantId, TenantStores, ThreadId};
 
-use crate::fixture::{SchemaGuard, server};
+use crate::fixture::{SchemaGuard, server_url};
 
 fn thread() -> ThreadId {
     ThreadId::new("t").unwrap()
 }
 
-async fn write(stores: &TenantStores) -> store_core::Result<()> {
+async fn write_thread(stores: &TenantStores) -> store_core::Result<()> {
     stores.threads.as_ref().unwrap().create_thread(NewThread::new(thread())).await.map(drop)
 }
 
@@ -27,10 +27,10 @@ async fn writes_after_a_dropped_tenant_deletion_are_kept() {
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
     let store = test_schema.0.open().await.unwrap();
     let tenant = TenantId::default_tenant();
-    write(&store.tenant(&tenant).unwrap()).await.unwrap();
+    write_thread(&store.tenant(&tenant).unwrap()).await.unwrap();
 
     // Another connection writes to the tenant and has not finished, so the deletion waits on the server.
-    let mut writer = PgConnection::connect(&server()).await.unwrap();
+    let mut writer = PgConnection::connect(&server_url()).await.unwrap();
     let mut writing = writer.begin().await.unwrap();
     let schema = test_schema.0.config().schema();
     let hold = format!("SELECT pg_advisory_xact_lock(hashtext('agentstore.{schema}'), hashtext('tenant {tenant}'))");
@@ -41,7 +41,7 @@ async fn writes_after_a_dropped_tenant_deletion_are_kept() {
     }
 
     let next = store.tenant(&tenant).unwrap();
-    let mut written = pin!(write(&next));
+    let mut written = pin!(write_thread(&next));
     assert!(tokio::time::timeout(Duration::from_millis(200), written.as_mut()).await.is_err(), "the write ended");
     writing.rollback().await.unwrap();
     // Nothing of the deleted tenant is left, so the same thread id is new.

@@ -3,33 +3,33 @@
 use std::{net::TcpListener, time::Duration};
 
 use sqlx::{Connection, PgConnection};
-use store_core::{ErrorKind, IdSource, Uuids};
+use store_core::{ErrorKind, IdSource, UuidSource};
 use store_postgres::{PostgresConfig, PostgresStore, TestSchema};
 use tokio::time::Instant;
 
-use crate::{faults::unknown::socket, fixture::server};
+use crate::{faults::unknown_outcome::server_socket, fixture::server_url};
 
 /// A URL with a user, no host, and the folder of the socket as a parameter, as libpq accepts it.
-fn url(more: &str) -> String {
-    let folder = socket().parent().unwrap().display().to_string();
-    format!("postgres://postgres@/postgres?host={folder}&allow_unsafe=true&{more}")
+fn url(parameters: &str) -> String {
+    let folder = server_socket().parent().unwrap().display().to_string();
+    format!("postgres://postgres@/postgres?host={folder}&allow_unsafe=true&{parameters}")
 }
 
-fn config(more: &str) -> PostgresConfig {
-    PostgresConfig::new(&url(more)).unwrap()
+fn config(parameters: &str) -> PostgresConfig {
+    PostgresConfig::new(&url(parameters)).unwrap()
 }
 
 #[tokio::test]
 async fn url_parameters_of_hosting_providers_are_applied() {
-    let name = format!("ours {}", Uuids.next_id());
-    let more = format!(
+    let name = format!("ours {}", UuidSource.next_id());
+    let parameters = format!(
         "application_name={}&connect_timeout=5&target_session_attrs=read-write&channel_binding=prefer&gssencmode=disable\
         &keepalives=0&options=-c%20lock_timeout%3D7s%20-c%20search_path%3Dpg_catalog%2C%5C%20public",
         name.replace(' ', "%20")
     );
-    let test_schema = TestSchema::create(config(&more)).await.unwrap();
+    let test_schema = TestSchema::create(config(&parameters)).await.unwrap();
     let store = test_schema.open().await.unwrap();
-    let mut connection = PgConnection::connect(&server()).await.unwrap();
+    let mut connection = PgConnection::connect(&server_url()).await.unwrap();
     let named = sqlx::query_scalar("SELECT count(*) FROM pg_stat_activity WHERE application_name = $1");
     let named: i64 = named.bind(&name).fetch_one(&mut connection).await.unwrap();
     assert!(named > 0);

@@ -9,14 +9,14 @@ use rusqlite::Connection;
 use store_core::{
     ErrorKind, Progress, Result, TenantId,
     commit::DecisionContext,
-    inspect::{Finding, FindingKind, Inspection, Inspector, Repairable},
+    inspect::{Finding, FindingKind, Inspection, Inspector, RepairStatus},
 };
 
 use self::thread::{CheckProgress, ThreadRow};
 use crate::{
     error::sql_error,
     rows::{RowCache, Rows, TenantRow, get, query_all, unsigned},
-    sql as text,
+    sql,
     store::SqliteMailbox,
 };
 
@@ -42,9 +42,9 @@ impl SqliteMailbox {
             let tenants = self.read(move |conn| tenants(conn, &from)).await?;
             let Some((last, _)) = tenants.last() else { return Ok(inspection) };
             after = last.to_string();
-            for (tenant, known) in tenants {
+            for (tenant, tenant_row) in tenants {
                 inspection.tenants += 1;
-                self.inspect_tenant((&tenant, known), progress, repairs, &mut inspection).await?;
+                self.inspect_tenant((&tenant, tenant_row), progress, repairs, &mut inspection).await?;
                 if inspection.stopped {
                     return Ok(inspection);
                 }
@@ -54,7 +54,7 @@ impl SqliteMailbox {
 
     async fn inspect_tenant(
         &self,
-        (tenant, known): (&TenantId, TenantRow),
+        (tenant, tenant_row): (&TenantId, TenantRow),
         progress: &dyn Progress,
         repairs: bool,
         inspection: &mut Inspection,
@@ -62,12 +62,12 @@ impl SqliteMailbox {
         let mut after = String::new();
         loop {
             let from = after.clone();
-            let threads = self.read(move |conn| thread::list(conn, known, &from)).await?;
+            let threads = self.read(move |conn| thread::list_threads(conn, tenant_row, &from)).await?;
             let Some(last) = threads.last() else { return Ok(()) };
             after.clone_from(&last.thread);
             for thread_row in threads {
                 inspection.threads += 1;
-                let found = self.inspect_thread((tenant, known), &thread_row, repairs).await?;
+                let found = self.inspect_thread((tenant, tenant_row), &thread_row, repairs).await?;
                 inspection.findings.extend(found);
                 if !progress.advance(inspection.threads, None) {
                     inspection.stopped = true;
@@ -84,13 +84,13 @@ impl SqliteMailbox {
         thread_row: &ThreadRow,
         repairs: bool,
     ) -> Result<Vec<Finding>> {
-        let ((tenant, known), mut findings, mut check_progress) = (of, Vec::new(), CheckProgress::default());
+        let ((tenant, tenant_row), mut findings, mut check_progress) = (of, Vec::new(), CheckProgress::default());
         loop {
             let (name, thread_row, from) = (tenant.clone(), thread_row.clone(), check_progress.clone());
             let read = move |conn: &Connection| {
                 let mut check_progress = from;
                 let found = check_progress
-                    .check_batch(&Rows::new(conn, &name, Some(known), &RowCache::default()), &thread_row)?;
+                    .check_batch(&Rows::new(conn, &name, Some(tenant_row), &RowCache::default()), &thread_row)?;
                 Ok((check_progress, found))
             };
             let (then, found) = self.read(read).await?;
@@ -100,12 +100,12 @@ impl SqliteMailbox {
                 break;
             }
         }
-        let is_stale = |finding: &Finding| finding.repair == Repairable::CanBeRebuilt;
+        let is_stale = |finding: &Finding| finding.repair == RepairStatus::CanBeRebuilt;
         let is_blocked =
             |finding: &Finding| finding.kind == FindingKind::Damaged && check_progress.has_unreadable_dispatch;
         if repairs && findings.iter().any(|finding| is_stale(finding) || is_blocked(finding)) {
-            self.correct(of, thread_row).await?;
-            findings.iter_mut().filter(|finding| is_stale(finding)).for_each(|f| f.repair = Repairable::Rebuilt);
+            self.correct_thread(of, thread_row).await?;
+            findings.iter_mut().filter(|finding| is_stale(finding)).for_each(|f| f.repair = RepairStatus::Rebuilt);
         }
         let named = |finding: Finding| match thread_row.thread.parse() {
             Ok(thread) => finding.of_thread(tenant, &thread),
@@ -114,16 +114,16 @@ impl SqliteMailbox {
         Ok(findings.into_iter().map(named).collect())
     }
 
-    async fn correct(&self, (tenant, known): (&TenantId, TenantRow), thread_row: &ThreadRow) -> Result<()> {
+    async fn correct_thread(&self, (tenant, tenant_row): (&TenantId, TenantRow), thread_row: &ThreadRow) -> Result<()> {
         let mut after = Some(thread::BEGINNING);
         while let Some(from) = after {
             let (name, thread_row) = (tenant.clone(), thread_row.clone());
             let step = move |context: &crate::writer::BatchContext<'_>| {
-                let setting = DecisionContext::new(context.now(), context.limits(), context.ids());
-                let rows = Rows::new(context.conn, &name, Some(known), context.row_cache);
-                thread::correct(&rows, &thread_row, &from, setting)
+                let decision_context = DecisionContext::new(context.now(), context.limits(), context.ids());
+                let rows = Rows::new(context.conn, &name, Some(tenant_row), context.row_cache);
+                thread::correct_batch(&rows, &thread_row, &from, decision_context)
             };
-            after = self.step(step).await?;
+            after = self.run_file_step(step).await?;
         }
         Ok(())
     }
@@ -135,7 +135,7 @@ impl SqliteMailbox {
 
 /// Returns what SQLite's own check of the file finds within the time limit of a read.
 fn check_database_file(conn: &Connection) -> Result<Vec<Finding>> {
-    let asked = conn.prepare(text::CHECK).and_then(|mut statement| {
+    let asked = conn.prepare(sql::INTEGRITY_CHECK).and_then(|mut statement| {
         let lines = statement.query_map([], |row| row.get::<_, String>(0))?;
         lines.collect::<rusqlite::Result<Vec<_>>>()
     });
@@ -151,9 +151,9 @@ fn check_database_file(conn: &Connection) -> Result<Vec<Finding>> {
 }
 
 fn tenants(conn: &Connection, after: &str) -> Result<Vec<(TenantId, TenantRow)>> {
-    query_all(conn, text::TENANTS, [after], |row| {
+    query_all(conn, sql::TENANTS, [after], |row| {
         let name: String = get(row, 0)?;
-        let known = TenantRow { row_number: get(row, 1)?, incarnation: unsigned(get(row, 2)?)? };
-        Ok((name.parse()?, known))
+        let tenant_row = TenantRow { row_number: get(row, 1)?, incarnation: unsigned(get(row, 2)?)? };
+        Ok((name.parse()?, tenant_row))
     })
 }

@@ -10,7 +10,7 @@ use store_core::{
 
 use crate::{
     rows::{Rows, TenantRow, get, query_all, unsigned},
-    sql as text,
+    sql,
 };
 
 /// The number of dispatches checked at once.
@@ -29,8 +29,8 @@ pub(super) struct ThreadRow {
 }
 
 /// Lists the threads of a tenant after a given one.
-pub(super) fn list(conn: &Connection, known: TenantRow, after: &str) -> Result<Vec<ThreadRow>> {
-    query_all(conn, text::RECORDS, (known.row_number, after), |row| {
+pub(super) fn list_threads(conn: &Connection, tenant_row: TenantRow, after: &str) -> Result<Vec<ThreadRow>> {
+    query_all(conn, sql::MAILBOX_RECORDS, (tenant_row.row_number, after), |row| {
         Ok(ThreadRow { thread: get(row, 2)?, row_number: get(row, 3)? })
     })
 }
@@ -40,11 +40,11 @@ pub(super) fn list(conn: &Connection, known: TenantRow, after: &str) -> Result<V
 pub(super) struct CheckProgress {
     after: CheckPosition,
     pub(super) has_ended: bool,
-    /// Whether an unreadable record blocks claims.
+    /// Whether a dispatch that cannot be read was found. It blocks claims from the thread.
     pub(super) has_unreadable_dispatch: bool,
 }
 
-fn damaged(location: String, detail: &impl ToString) -> Finding {
+fn damaged_finding(location: String, detail: &impl ToString) -> Finding {
     Finding::new(FindingKind::Damaged, location, detail.to_string())
 }
 
@@ -60,7 +60,7 @@ impl CheckProgress {
         let mut findings = Vec::new();
         let ids = rows.ids_of(thread_row.row_number, &self.after)?;
         for (_, id) in &ids {
-            let found = check(rows, id)?;
+            let found = check_dispatch(rows, id)?;
             self.has_unreadable_dispatch |= found.as_ref().is_some_and(|finding| finding.kind == FindingKind::Damaged);
             findings.extend(found);
         }
@@ -74,16 +74,18 @@ impl CheckProgress {
 }
 
 /// Checks that a dispatch can be read and that its columns agree with its record.
-fn check(rows: &Rows<'_>, id: &str) -> Result<Option<Finding>> {
+fn check_dispatch(rows: &Rows<'_>, id: &str) -> Result<Option<Finding>> {
     let location = || format!("dispatch `{id}`");
     rows.include_payloads();
-    let known = match id.parse::<DispatchId>().map(|id| rows.dispatch(&id)) {
+    let stored = match id.parse::<DispatchId>().map(|id| rows.dispatch(&id)) {
         Ok(Ok(Some(stored))) => stored,
-        Ok(Err(error)) if error.kind() == ErrorKind::Corrupt => return Ok(Some(damaged(location(), &error))),
+        Ok(Err(error)) if error.kind() == ErrorKind::Corrupt => return Ok(Some(damaged_finding(location(), &error))),
         Ok(Err(error)) => return Err(error),
-        Ok(Ok(None)) | Err(_) => return Ok(Some(damaged(location(), &"an index names it, but it does not exist"))),
+        Ok(Ok(None)) | Err(_) => {
+            return Ok(Some(damaged_finding(location(), &"an index names it, but it does not exist")));
+        }
     };
-    let columns_match = rows.columns_match(&known)?;
+    let columns_match = rows.columns_match(&stored)?;
     Ok((!columns_match)
         .then(|| Finding::new(FindingKind::StaleIndex, location(), "its columns differ from its record")))
 }
@@ -93,12 +95,12 @@ fn check_mailbox_record(rows: &Rows<'_>, thread_row: &ThreadRow) -> Result<Vec<F
     let name = || format!("mailbox of thread `{}`", thread_row.thread);
     let thread = match thread_row.thread.parse() {
         Ok(thread) => thread,
-        Err(error) => return Ok(vec![damaged(name(), &error)]),
+        Err(error) => return Ok(vec![damaged_finding(name(), &error)]),
     };
     let record = match rows.mailbox(&thread) {
         Ok(Some(record)) => record,
         Ok(None) => return Ok(Vec::new()),
-        Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(vec![damaged(name(), &error)]),
+        Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(vec![damaged_finding(name(), &error)]),
         Err(error) => return Err(error),
     };
     let mut findings = Vec::new();
@@ -119,7 +121,7 @@ fn check_mailbox_record(rows: &Rows<'_>, thread_row: &ThreadRow) -> Result<Vec<F
     for epoch in rows.interrupts_of(thread_row.row_number)? {
         match rows.interrupt(&thread, unsigned(epoch)?) {
             Err(error) if error.kind() == ErrorKind::Corrupt => {
-                findings.push(damaged(format!("interrupt {epoch} of thread `{thread}`"), &error));
+                findings.push(damaged_finding(format!("interrupt {epoch} of thread `{thread}`"), &error));
             }
             found => drop(found?),
         }
@@ -129,20 +131,20 @@ fn check_mailbox_record(rows: &Rows<'_>, thread_row: &ThreadRow) -> Result<Vec<F
 
 /// Repairs the columns of some dispatches of a thread and, after the last dispatch, those of the thread.
 ///
-/// An unreadable dispatch is put aside: it is kept, but no longer blocks claims of others (MB-55). Returns where to
-/// continue.
-pub(super) fn correct(
+/// An unreadable dispatch is taken out of the queue: its row is kept, but it no longer blocks claims of others (MB-55).
+/// Returns the position from which to continue, or `None` if the thread is finished.
+pub(super) fn correct_batch(
     rows: &Rows<'_>,
     thread_row: &ThreadRow,
     after: &CheckPosition,
-    setting: DecisionContext<'_>,
+    decision_context: DecisionContext<'_>,
 ) -> Result<Option<CheckPosition>> {
     rows.include_payloads();
     let ids = rows.ids_of(thread_row.row_number, after)?;
     for (_, id) in &ids {
         let found = id.parse::<DispatchId>().map(|id| rows.dispatch(&id));
         match found {
-            Ok(Ok(Some(stored))) => rows.correct(thread_row.row_number, &stored, setting.now)?,
+            Ok(Ok(Some(stored))) => rows.correct_columns(thread_row.row_number, &stored, decision_context.now)?,
             Ok(Err(error)) if error.kind() == ErrorKind::Corrupt => rows.quarantine(id)?,
             Ok(Err(error)) => return Err(error),
             Ok(Ok(None)) | Err(_) => {}
@@ -156,20 +158,20 @@ pub(super) fn correct(
     let running = record.running.as_ref().map(|running| rows.dispatch(&running.dispatch));
     let is_claimed =
         running.is_some_and(|found| found.is_ok_and(|found| found.is_some_and(|found| found.is_claimed())));
-    record.correct(record.count(rows.by_status_and_epoch(thread_row.row_number)?), is_claimed, setting.now);
-    rows.rewrite_positions(&thread, thread_row.row_number, record)?;
+    record.correct(record.count(rows.by_status_and_epoch(thread_row.row_number)?), is_claimed, decision_context.now);
+    rows.write_record_and_positions(&thread, thread_row.row_number, record)?;
     Ok(None)
 }
 
 impl Rows<'_> {
     fn ids_of(&self, mailbox: i64, (created, id): &CheckPosition) -> Result<Vec<CheckPosition>> {
         let most = i64::try_from(CHUNK).unwrap_or(i64::MAX);
-        let with = params![mailbox, created, id, most];
-        query_all(self.conn(), text::IDS_OF_MAILBOX, with, |row| Ok((get(row, 0)?, get(row, 1)?)))
+        let parameters = params![mailbox, created, id, most];
+        query_all(self.conn(), sql::IDS_OF_MAILBOX, parameters, |row| Ok((get(row, 0)?, get(row, 1)?)))
     }
 
     fn interrupts_of(&self, mailbox: i64) -> Result<Vec<i64>> {
-        query_all(self.conn(), text::INTERRUPTS_OF, [mailbox], |row| get(row, 0))
+        query_all(self.conn(), sql::INTERRUPT_EPOCHS, [mailbox], |row| get(row, 0))
     }
 
     fn by_status_and_epoch(&self, mailbox: i64) -> Result<Vec<(DispatchStatus, u64, u64)>> {
@@ -180,6 +182,6 @@ impl Rows<'_> {
             let status = status.ok_or_else(|| crate::error::corrupt("the status of a dispatch"))?;
             Ok((status, unsigned(get(row, 1)?)?, unsigned(get(row, 2)?)?))
         };
-        query_all(self.conn(), text::COUNT_BY_STATUS, [mailbox], read)
+        query_all(self.conn(), sql::COUNT_BY_STATUS, [mailbox], read)
     }
 }

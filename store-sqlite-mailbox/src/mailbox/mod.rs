@@ -13,11 +13,11 @@ use store_core::{
     Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled, Settlement,
     commit::DecisionContext,
     in_flight::CallScope,
-    mailbox::{self, MailboxChange, PreparedEnqueue, PreparedSettlement, SingleClaim},
+    mailbox::{self, MailboxDecision, PreparedEnqueue, PreparedSettlement, SingleClaim},
 };
 
 use self::read::Selection;
-use crate::{rows::Rows, store::OpenTenant, tenant::Tenant, writer::Decided};
+use crate::{rows::Rows, store::OpenTenant, tenant::Tenant, writer::NestedResult};
 
 /// The mailbox of a tenant.
 #[derive(Debug, Clone)]
@@ -33,15 +33,18 @@ impl TenantMailbox {
     /// Makes one decision.
     async fn decide<T: Send + 'static>(
         &self,
-        about: CallScope,
-        mut decide: impl FnMut(&Rows<'_>, DecisionContext<'_>) -> Result<MailboxChange<T>> + Send + 'static,
+        call_scope: CallScope,
+        mut decide: impl FnMut(&Rows<'_>, DecisionContext<'_>) -> Result<MailboxDecision<T>> + Send + 'static,
     ) -> Result<T> {
-        self.tenant.write(about, move |rows, setting| rows.change(|view| decide(view, setting))).await
+        self.tenant
+            .write(call_scope, move |rows, decision_context| rows.decide(|view| decide(view, decision_context)))
+            .await
     }
 }
 
-/// Makes a decision about each item. Each item has its own answer, except that an outer error ends the whole call.
-fn each<I, T>(items: &[I], mut decide: impl FnMut(&I) -> Decided<T>) -> Decided<Vec<Result<T>>> {
+/// Makes a decision about each item. The result contains an answer for each item. An error of reading or writing rows
+/// ends the whole call.
+fn decide_each<I, T>(items: &[I], mut decide: impl FnMut(&I) -> NestedResult<T>) -> NestedResult<Vec<Result<T>>> {
     let answers: Result<Vec<_>> = items.iter().map(&mut decide).collect();
     answers.map(Ok)
 }
@@ -49,30 +52,30 @@ fn each<I, T>(items: &[I], mut decide: impl FnMut(&I) -> Decided<T>) -> Decided<
 fn settle(
     rows: &Rows<'_>,
     settlements: &[PreparedSettlement],
-    setting: DecisionContext<'_>,
-) -> Decided<Vec<Result<Settled>>> {
-    each(settlements, |one| rows.change(|view| mailbox::settle_prepared(view, one, setting)))
+    decision_context: DecisionContext<'_>,
+) -> NestedResult<Vec<Result<Settled>>> {
+    decide_each(settlements, |one| rows.decide(|view| mailbox::settle_prepared(view, one, decision_context)))
 }
 
 #[async_trait]
 impl MailboxProducer for TenantMailbox {
     async fn enqueue(&self, dispatches: Vec<NewDispatch>) -> Result<Vec<Result<Enqueued>>> {
-        mailbox::check_requests(dispatches.len(), &self.tenant.constants().limits)?;
-        let about = match &*dispatches {
+        mailbox::check_item_count(dispatches.len(), &self.tenant.constants().limits)?;
+        let call_scope = match &*dispatches {
             [one] => Some(one.thread.clone()),
             _ => None,
         };
         let dispatches: Vec<_> = dispatches.into_iter().map(PreparedEnqueue::of).collect();
-        let call = move |rows: &Rows<'_>, setting: DecisionContext<'_>| {
-            each(&dispatches, |one| rows.change(|view| mailbox::enqueue_prepared(view, one, setting)))
+        let call = move |rows: &Rows<'_>, decision_context: DecisionContext<'_>| {
+            decide_each(&dispatches, |one| rows.decide(|view| mailbox::enqueue_prepared(view, one, decision_context)))
         };
-        self.tenant.write(about, call).await
+        self.tenant.write(call_scope, call).await
     }
 
     async fn cancel(&self, id: &DispatchId) -> Result<Dispatch> {
         let id = id.clone();
-        let call = move |rows: &Rows<'_>, setting: DecisionContext<'_>| {
-            let answer = rows.change(|view| mailbox::cancel(view, &id, setting))?;
+        let call = move |rows: &Rows<'_>, decision_context: DecisionContext<'_>| {
+            let answer = rows.decide(|view| mailbox::cancel(view, &id, decision_context))?;
             // A dispatch that is no longer readable can still be cancelled (MB-55).
             Ok(answer.map(|mut cancelled| {
                 let _damaged = rows.load_payload(&mut cancelled);
@@ -83,8 +86,9 @@ impl MailboxProducer for TenantMailbox {
     }
 
     async fn interrupt(&self, request: Interrupt) -> Result<Interrupted> {
-        let about = Some(request.thread.clone());
-        self.decide(about, move |view, setting| mailbox::interrupt(view, &request, setting)).await
+        let call_scope = Some(request.thread.clone());
+        self.decide(call_scope, move |view, decision_context| mailbox::interrupt(view, &request, decision_context))
+            .await
     }
 }
 
@@ -93,8 +97,8 @@ impl MailboxConsumer for TenantMailbox {
     async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
         SingleClaim::of(&request)?;
         let tenant = Arc::clone(&self.tenant);
-        let call = move |rows: &Rows<'_>, setting: DecisionContext<'_>| {
-            let claims = claim::claim(rows, &request, setting)?;
+        let call = move |rows: &Rows<'_>, decision_context: DecisionContext<'_>| {
+            let claims = claim::claim(rows, &request, decision_context)?;
             Ok(claims.map(|claims| UndeliveredClaims { claims: Some(claims), tenant: Arc::clone(&tenant) }))
         };
         let mut received = self.tenant.write(None, call).await?;
@@ -103,19 +107,19 @@ impl MailboxConsumer for TenantMailbox {
 
     async fn extend(&self, claim: &ClaimRef, by: Duration) -> Result<DispatchClaim> {
         let claim = claim.clone();
-        self.decide(None, move |view, setting| mailbox::extend(view, &claim, by, setting)).await
+        self.decide(None, move |view, decision_context| mailbox::extend(view, &claim, by, decision_context)).await
     }
 
     async fn start(&self, claim: &ClaimRef, instance: InstanceId) -> Result<DispatchClaim> {
         let claim = claim.clone();
-        self.decide(None, move |view, setting| mailbox::start(view, &claim, &instance, setting)).await
+        self.decide(None, move |view, decision_context| mailbox::start(view, &claim, &instance, decision_context)).await
     }
 
     async fn settle(&self, settlements: Vec<(ClaimRef, Settlement)>) -> Result<Vec<Result<Settled>>> {
-        mailbox::check_requests(settlements.len(), &self.tenant.constants().limits)?;
+        mailbox::check_item_count(settlements.len(), &self.tenant.constants().limits)?;
         let settlements: Vec<_> =
             settlements.into_iter().map(|(claim, end)| PreparedSettlement::of(claim, end)).collect();
-        self.tenant.write(None, move |rows, setting| settle(rows, &settlements, setting)).await
+        self.tenant.write(None, move |rows, decision_context| settle(rows, &settlements, decision_context)).await
     }
 }
 
@@ -128,10 +132,11 @@ struct UndeliveredClaims {
 impl Drop for UndeliveredClaims {
     fn drop(&mut self) {
         let claims = self.claims.take().map(|claims| claims.claimed).unwrap_or_default();
-        let ends: Vec<_> =
+        let releases: Vec<_> =
             claims.iter().map(|held| PreparedSettlement::of(held.claim(), Settlement::Release)).collect();
-        if !ends.is_empty() {
-            self.tenant.write_first(move |rows, setting| Ok(settle(rows, &ends, setting)?.map(drop)));
+        if !releases.is_empty() {
+            self.tenant
+                .write_first(move |rows, decision_context| Ok(settle(rows, &releases, decision_context)?.map(drop)));
         }
     }
 }
@@ -139,12 +144,12 @@ impl Drop for UndeliveredClaims {
 #[async_trait]
 impl MailboxMaintenance for TenantMailbox {
     async fn reclaim(&self, limit: u32) -> Result<Reclaimed> {
-        mailbox::check_batch(limit)?;
-        let call = move |rows: &Rows<'_>, setting: DecisionContext<'_>| {
+        mailbox::check_call_limit(limit)?;
+        let call = move |rows: &Rows<'_>, decision_context: DecisionContext<'_>| {
             let mut reclaimed = Reclaimed::default();
-            for (_, thread) in rows.lapsed(setting.now, None, limit)? {
+            for (_, thread) in rows.expired_leases(decision_context.now, None, limit)? {
                 // An unreadable thread does not prevent the others from being reclaimed.
-                if let Ok(ended) = rows.change(|view| mailbox::lapse(view, &thread, setting))? {
+                if let Ok(ended) = rows.decide(|view| mailbox::end_expired_claim(view, &thread, decision_context))? {
                     reclaimed.extend(ended);
                 }
             }
@@ -155,12 +160,12 @@ impl MailboxMaintenance for TenantMailbox {
 
     async fn purge(&self, request: Purge) -> Result<Purged> {
         request.check()?;
-        let call = move |rows: &Rows<'_>, setting: DecisionContext<'_>| {
+        let call = move |rows: &Rows<'_>, decision_context: DecisionContext<'_>| {
             let mut removed = 0;
-            for id in read::ended(rows, &request)? {
+            for id in read::dispatches_to_purge(rows, &request)? {
                 let gone = match request.dry_run {
                     true => Ok(true),
-                    false => rows.change(|view| mailbox::purge(view, &id, request.before, setting))?,
+                    false => rows.decide(|view| mailbox::purge(view, &id, request.before, decision_context))?,
                 };
                 match gone {
                     Ok(gone) => removed += u64::from(gone),
@@ -173,8 +178,8 @@ impl MailboxMaintenance for TenantMailbox {
     }
 
     async fn requeue(&self, request: Requeue) -> Result<Vec<(DispatchId, Result<Dispatch>)>> {
-        let call = move |rows: &Rows<'_>, setting: DecisionContext<'_>| {
-            if let Err(refused) = request.check(setting.limits) {
+        let call = move |rows: &Rows<'_>, decision_context: DecisionContext<'_>| {
+            if let Err(refused) = request.check(decision_context.limits) {
                 return Ok(Err(refused));
             }
             let ids = match &request.choice {
@@ -182,11 +187,11 @@ impl MailboxMaintenance for TenantMailbox {
                 RequeueChoice::Filter { filter, limit } => {
                     let filter = (**filter).clone().in_status([DispatchStatus::DeadLetter]);
                     let selection = Selection { filter: &filter, order: DispatchOrder::Creation };
-                    selection.first(rows, *limit as usize, |seen| filter.admits(seen))?
+                    selection.first_ids(rows, *limit as usize, |seen| filter.admits(seen))?
                 }
             };
             rows.include_payloads();
-            let answers = each(&ids, |id| rows.change(|view| mailbox::requeue(view, id, setting)))?;
+            let answers = decide_each(&ids, |id| rows.decide(|view| mailbox::requeue(view, id, decision_context)))?;
             Ok(answers.map(|answers| ids.into_iter().zip(answers).collect()))
         };
         self.tenant.write(None, call).await

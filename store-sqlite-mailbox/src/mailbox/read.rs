@@ -14,11 +14,12 @@ use store_core::{
 
 use super::TenantMailbox;
 use crate::{
-    rows::{ReadyPosition, Rows, Walk},
+    rows::{DispatchWalk, ReadyPosition, Rows},
     tenant::Tenant,
 };
 
-/// The priority value of threads with expired leases. It sorts after all others.
+/// In the list of ready threads, threads with an expired lease have this value in place of a priority. So they come
+/// after all others.
 const EXPIRED_LEASE_RANK: u64 = 256;
 /// The number of threads whose due dispatches are made available in one call.
 const MAX_PROMOTED: u32 = 1_000;
@@ -56,12 +57,12 @@ impl MailboxReader for TenantMailbox {
 impl TenantMailbox {
     /// Makes due dispatches available, if there are any.
     async fn promote_all_due(&self) -> Result<()> {
-        let clock = Arc::clone(&self.tenant.common);
-        let is_due = move |rows: &Rows<'_>| Ok(!rows.due(clock.constants.clock.now(), 1)?.is_empty());
+        let common = Arc::clone(&self.tenant.common);
+        let is_due = move |rows: &Rows<'_>| Ok(!rows.due_threads(common.constants.clock.now(), 1)?.is_empty());
         while self.tenant.read(None, is_due.clone()).await? {
-            let promote_due = |rows: &Rows<'_>, setting: DecisionContext<'_>| {
-                for thread in rows.due(setting.now, MAX_PROMOTED)? {
-                    rows.promote_due(&thread, setting.now, false)?;
+            let promote_due = |rows: &Rows<'_>, decision_context: DecisionContext<'_>| {
+                for thread in rows.due_threads(decision_context.now, MAX_PROMOTED)? {
+                    rows.promote_due(&thread, decision_context.now, false)?;
                 }
                 Ok(Ok(()))
             };
@@ -78,10 +79,10 @@ impl TenantMailbox {
 fn list(tenant: &Tenant, rows: &Rows<'_>, query: &DispatchQuery) -> Result<Page<Dispatch>> {
     let (limit, cursor_key) = (query.page.checked_limit()?, &tenant.constants().cursor_key);
     let mut page = PageBuilder::new(limit);
-    let scope = CursorScope::new(&tenant.name, "list_dispatches", &query.binding());
-    let after = Position::open(cursor_key, &scope, query.page.cursor.as_ref())?;
-    let of = (&query.filter, query.order, query.direction);
-    let mut walk = Walk::new(rows, of, after.as_ref(), limit + 1)?;
+    let scope = CursorScope::new(&tenant.name, "list_dispatches", &query.cursor_binding());
+    let after = Position::from_cursor(cursor_key, &scope, query.page.cursor.as_ref())?;
+    let listing = (&query.filter, query.order, query.direction);
+    let mut walk = DispatchWalk::new(rows, listing, after.as_ref(), limit + 1)?;
     while let Some(walked) = walk.next()? {
         let found = rows.load(&walked.id()?)?;
         let bytes = found.as_ref().and_then(|found| found.payload.as_ref()).map_or(0, |payload| payload.as_str().len());
@@ -90,7 +91,7 @@ fn list(tenant: &Tenant, rows: &Rows<'_>, query: &DispatchQuery) -> Result<Page<
             break;
         }
     }
-    Ok(page.finish(|at| at.seal(cursor_key, &scope)))
+    Ok(page.finish(|at| at.to_cursor(cursor_key, &scope)))
 }
 
 /// A selection of dispatches, for a call that changes them.
@@ -101,13 +102,13 @@ pub(super) struct Selection<'a> {
 
 impl Selection<'_> {
     /// Returns the first selected dispatches.
-    pub(super) fn first(
+    pub(super) fn first_ids(
         &self,
         rows: &Rows<'_>,
         most: usize,
         is_wanted: impl Fn(&Dispatch) -> bool,
     ) -> Result<Vec<DispatchId>> {
-        let mut walk = Walk::new(rows, (self.filter, self.order, Direction::Forward), None, most)?;
+        let mut walk = DispatchWalk::new(rows, (self.filter, self.order, Direction::Forward), None, most)?;
         let mut found = Vec::new();
         while found.len() < most {
             let Some(walked) = walk.next()? else { break };
@@ -121,10 +122,10 @@ impl Selection<'_> {
     }
 }
 
-/// Returns the dispatches that ended before a given time, oldest first.
-pub(super) fn ended(rows: &Rows<'_>, request: &Purge) -> Result<Vec<DispatchId>> {
-    let of = (&DispatchFilter::default(), DispatchOrder::End, Direction::Forward);
-    let (mut walk, most) = (Walk::new(rows, of, None, request.limit as usize)?, request.limit as usize);
+/// Returns the dispatches that ended before the time that the request names, oldest first.
+pub(super) fn dispatches_to_purge(rows: &Rows<'_>, request: &Purge) -> Result<Vec<DispatchId>> {
+    let listing = (&DispatchFilter::default(), DispatchOrder::End, Direction::Forward);
+    let (mut walk, most) = (DispatchWalk::new(rows, listing, None, request.limit as usize)?, request.limit as usize);
     let mut found = Vec::new();
     while found.len() < most {
         let Some(walked) = walk.next()? else { break };
@@ -136,48 +137,54 @@ pub(super) fn ended(rows: &Rows<'_>, request: &Purge) -> Result<Vec<DispatchId>>
     Ok(found)
 }
 
-fn malformed(e: Error) -> Error {
+fn malformed_cursor(e: Error) -> Error {
     Error::invalid_cursor("it is malformed").with_source(e)
 }
 
 /// The list of ready threads after a position: first threads that are not claimed, then those whose lease has expired.
 struct ReadyThreads {
-    free: Option<ReadyPosition>,
-    expired: Option<(Timestamp, ThreadId)>,
-    is_in_free_part: bool,
+    unclaimed_after: Option<ReadyPosition>,
+    expired_after: Option<(Timestamp, ThreadId)>,
+    is_in_unclaimed_part: bool,
 }
 
 impl ReadyThreads {
     fn starting_after(after: Option<&Position>) -> Result<Self> {
-        let Some(at) = after else { return Ok(Self { free: None, expired: None, is_in_free_part: true }) };
-        let time = Timestamp::from_millis(at.rank).map_err(malformed)?;
-        let thread = ThreadId::new(&at.id).map_err(malformed)?;
-        match u8::try_from(at.bound) {
-            Ok(priority) => Ok(Self { free: Some((priority, time, thread)), expired: None, is_in_free_part: true }),
-            Err(_) if at.bound == EXPIRED_LEASE_RANK => {
-                Ok(Self { free: None, expired: Some((time, thread)), is_in_free_part: false })
+        let Some(at) = after else {
+            return Ok(Self { unclaimed_after: None, expired_after: None, is_in_unclaimed_part: true });
+        };
+        let time = Timestamp::from_millis(at.rank).map_err(malformed_cursor)?;
+        let thread = ThreadId::new(&at.id).map_err(malformed_cursor)?;
+        match u8::try_from(at.extra_number) {
+            Ok(priority) => Ok(Self {
+                unclaimed_after: Some((priority, time, thread)),
+                expired_after: None,
+                is_in_unclaimed_part: true,
+            }),
+            Err(_) if at.extra_number == EXPIRED_LEASE_RANK => {
+                Ok(Self { unclaimed_after: None, expired_after: Some((time, thread)), is_in_unclaimed_part: false })
             }
             Err(e) => Err(Error::invalid_cursor("it is malformed").with_source(e)),
         }
     }
 
-    /// Returns the next positions with their threads. Empty at the end.
+    /// Returns the next threads of the list, each with its position. The result is empty at the end of the list.
     fn next(&mut self, rows: &Rows<'_>, now: Timestamp, most: u32) -> Result<Vec<(Position, ThreadId)>> {
-        let position = |bound, time: Timestamp, thread: &ThreadId| Position {
-            bound,
+        let position = |extra_number, time: Timestamp, thread: &ThreadId| Position {
+            extra_number,
             ..Position::new(time.as_millis(), thread.as_str())
         };
-        if self.is_in_free_part {
-            let found = rows.ready(self.free.as_ref(), most)?;
+        if self.is_in_unclaimed_part {
+            let found = rows.ready_threads(self.unclaimed_after.as_ref(), most)?;
             if let Some(last) = found.last() {
-                self.free = Some(last.clone());
-                let place = |(priority, since, thread)| (position(u64::from(priority), since, &thread), thread);
-                return Ok(found.into_iter().map(place).collect());
+                self.unclaimed_after = Some(last.clone());
+                let with_position = |(priority, since, thread)| (position(u64::from(priority), since, &thread), thread);
+                return Ok(found.into_iter().map(with_position).collect());
             }
-            self.is_in_free_part = false;
+            self.is_in_unclaimed_part = false;
         }
-        let found = rows.lapsed(now, self.expired.as_ref(), most)?;
-        self.expired = found.last().cloned().or_else(|| self.expired.take());
+        let found = rows.expired_leases(now, self.expired_after.as_ref(), most)?;
+        self.expired_after = found.last().cloned().or_else(|| self.expired_after.take());
         Ok(found.into_iter().map(|(end, thread)| (position(EXPIRED_LEASE_RANK, end, &thread), thread)).collect())
     }
 }
@@ -186,21 +193,21 @@ fn list_ready(tenant: &Tenant, rows: &Rows<'_>, request: &PageRequest) -> Result
     let (limit, constants) = (request.checked_limit()?, tenant.constants());
     let mut page = PageBuilder::new(limit);
     let scope = CursorScope::new(&tenant.name, "list_ready_threads", "");
-    let after = Position::open(&constants.cursor_key, &scope, request.cursor.as_ref())?;
+    let after = Position::from_cursor(&constants.cursor_key, &scope, request.cursor.as_ref())?;
     let mut threads = ReadyThreads::starting_after(after.as_ref())?;
-    let setting = DecisionContext::new(constants.clock.now(), &constants.limits, &*constants.ids);
+    let decision_context = DecisionContext::new(constants.clock.now(), &constants.limits, &*constants.ids);
     let most = u32::try_from(limit + 1).unwrap_or(u32::MAX);
     'all: loop {
-        let found = threads.next(rows, setting.now, most)?;
+        let found = threads.next(rows, decision_context.now, most)?;
         if found.is_empty() {
             break;
         }
         for (position, thread) in found {
-            let item = mailbox::ready_thread(rows, &thread, setting)?;
+            let item = mailbox::ready_thread(rows, &thread, decision_context)?;
             if !page.offer(position, 0, item) {
                 break 'all;
             }
         }
     }
-    Ok(page.finish(|at| at.seal(&constants.cursor_key, &scope)))
+    Ok(page.finish(|at| at.to_cursor(&constants.cursor_key, &scope)))
 }

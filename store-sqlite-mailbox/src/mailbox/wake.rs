@@ -3,33 +3,33 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use store_core::{Result, Timestamp, Waited, WakeUps};
+use store_core::{Result, Timestamp, WaitResult, WakeUps};
 
 use super::TenantMailbox;
 
 /// The longest interval at which a waiting caller looks for changes by other processes.
-const POLL: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 impl TenantMailbox {
-    /// Returns the earliest time at which a claim finds a dispatch. It is never later than the next poll.
-    async fn next_claim(&self) -> Result<Option<Timestamp>> {
-        let next = self.tenant.read(None, |rows| rows.next_claim()).await?;
+    /// Returns the earliest time at which a claim may find a dispatch, or the time of the next poll if that is earlier.
+    async fn next_claim_time(&self) -> Result<Option<Timestamp>> {
+        let next = self.tenant.read(None, |rows| rows.next_claim_time()).await?;
         let constants = self.tenant.constants();
         if !constants.is_shared {
             return Ok(next);
         }
         // If a notification of another process is lost, the caller waits at most this much longer (LV-11).
-        let soon = constants.clock.now().saturating_add(POLL);
-        Ok(Some(next.map_or(soon, |next| next.min(soon))))
+        let next_poll = constants.clock.now().saturating_add(POLL_INTERVAL);
+        Ok(Some(next.map_or(next_poll, |next| next.min(next_poll))))
     }
 }
 
 #[async_trait]
 impl WakeUps for TenantMailbox {
-    async fn wait(&self, timeout: Duration) -> Result<Waited> {
+    async fn wait(&self, timeout: Duration) -> Result<WaitResult> {
         let common = Arc::clone(&self.tenant.common);
         let _waiter = common.notifications.listen();
         let clock = &*common.constants.clock;
-        self.tenant.notifier.wait(clock, timeout, || self.next_claim()).await
+        self.tenant.notifier.wait(clock, timeout, || self.next_claim_time()).await
     }
 }

@@ -15,7 +15,7 @@ pub(crate) use self::{
     read::ReadyPosition,
     row_cache::RowCache,
     statements::{StatementCache, Statements},
-    walk::Walk,
+    walk::DispatchWalk,
     write::status_number,
 };
 use crate::{
@@ -36,7 +36,7 @@ pub(crate) struct Rows<'c> {
     statements: &'c dyn Statements,
     tenant: &'c TenantId,
     /// `None` if nothing was written for the tenant yet.
-    known: Cell<Option<TenantRow>>,
+    tenant_row: Cell<Option<TenantRow>>,
     /// The incarnation that the tenant gets with its first row.
     next_incarnation: Cell<u64>,
     /// Whether dispatches are read with their payloads. Most decisions do not need them.
@@ -83,14 +83,14 @@ impl<'c> Rows<'c> {
     pub(crate) fn new(
         conn: &'c Connection,
         tenant: &'c TenantId,
-        known: Option<TenantRow>,
+        tenant_row: Option<TenantRow>,
         row_cache: &'c RowCache,
     ) -> Self {
         Self {
             conn,
             statements: conn,
             tenant,
-            known: Cell::new(known),
+            tenant_row: Cell::new(tenant_row),
             next_incarnation: Cell::new(0),
             with_payloads: Cell::new(false),
             row_cache,
@@ -106,12 +106,12 @@ impl<'c> Rows<'c> {
     pub(crate) fn for_writing(
         (conn, statements): (&'c Connection, &'c dyn Statements),
         tenant: &'c TenantId,
-        (known, now): (Option<TenantRow>, Timestamp),
+        (tenant_row, now): (Option<TenantRow>, Timestamp),
         (row_cache, nothing_due_at): (&'c RowCache, &'c Cell<Option<(i64, Timestamp)>>),
     ) -> Result<Self> {
         let rows =
-            Self { statements, nothing_due_at: Some(nothing_due_at), ..Self::new(conn, tenant, known, row_cache) };
-        if known.is_none() {
+            Self { statements, nothing_due_at: Some(nothing_due_at), ..Self::new(conn, tenant, tenant_row, row_cache) };
+        if tenant_row.is_none() {
             let next = rows.query_one(sql::NEXT_INCARNATION, [], |row| unsigned(get(row, 0)?))?.unwrap_or_default();
             rows.next_incarnation.set(next.max(now.as_millis()));
         }
@@ -120,11 +120,11 @@ impl<'c> Rows<'c> {
 
     /// Whether this transaction has already looked for due dispatches and expired leases at this time and found none.
     /// If so, there are still none.
-    pub(crate) fn is_nothing_due(&self, now: Timestamp) -> bool {
+    pub(crate) fn has_found_nothing_due(&self, now: Timestamp) -> bool {
         self.nothing_due_at.is_some_and(|nothing_due_at| nothing_due_at.get() == Some((self.tenant_row_number(), now)))
     }
 
-    /// Notes that no dispatch is due and no lease has expired.
+    /// Notes that at this time no dispatch is due and no lease has expired.
     pub(crate) fn remember_nothing_due(&self, now: Timestamp) {
         if let Some(nothing_due_at) = self.nothing_due_at {
             nothing_due_at.set(Some((self.tenant_row_number(), now)));
@@ -140,8 +140,8 @@ impl<'c> Rows<'c> {
         self.conn
     }
 
-    pub(crate) const fn known(&self) -> Option<TenantRow> {
-        self.known.get()
+    pub(crate) const fn tenant_row(&self) -> Option<TenantRow> {
+        self.tenant_row.get()
     }
 
     pub(crate) const fn has_written(&self) -> bool {
@@ -152,10 +152,10 @@ impl<'c> Rows<'c> {
         self.claimable_from.get()
     }
 
-    /// Returns the number of the row of the tenant, which its other rows contain. It is -1, which no row has, if the
-    /// tenant does not exist.
+    /// Returns the number of the row of the tenant. All other rows of the tenant contain this number. If the tenant
+    /// does not exist, returns -1, which is not the number of any row.
     fn tenant_row_number(&self) -> i64 {
-        self.known.get().map_or(-1, |known| known.row_number)
+        self.tenant_row.get().map_or(-1, |tenant_row| tenant_row.row_number)
     }
 
     /// Returns the owner of a stored text of the tenant.
@@ -166,26 +166,27 @@ impl<'c> Rows<'c> {
     fn query_one<T>(
         &self,
         text: &'static str,
-        with: impl Params,
+        parameters: impl Params,
         read: impl FnOnce(&Row<'_>) -> Result<T>,
     ) -> Result<Option<T>> {
-        self.with(text, |statement| statement.query_row(with, |row| Ok(read(row))).optional())?.transpose()
+        self.with_statement(text, |statement| statement.query_row(parameters, |row| Ok(read(row))).optional())?
+            .transpose()
     }
 
     fn query_all<T>(
         &self,
         text: &'static str,
-        with: impl Params,
+        parameters: impl Params,
         read: impl FnMut(&Row<'_>) -> Result<T>,
     ) -> Result<Vec<T>> {
-        self.with(text, |statement| Ok(collect_rows(statement, with, read)))?
+        self.with_statement(text, |statement| Ok(collect_rows(statement, parameters, read)))?
     }
 
-    fn execute(&self, text: &'static str, with: impl Params) -> Result<usize> {
-        self.with(text, |statement| statement.execute(with))
+    fn execute(&self, text: &'static str, parameters: impl Params) -> Result<usize> {
+        self.with_statement(text, |statement| statement.execute(parameters))
     }
 
-    fn with<T>(
+    fn with_statement<T>(
         &self,
         text: &'static str,
         work: impl FnOnce(&mut Statement<'_>) -> std::result::Result<T, SqlError>,
@@ -195,7 +196,7 @@ impl<'c> Rows<'c> {
             done = work.take().map(|work| work(statement)).transpose()?;
             Ok(())
         };
-        self.statements.with(text, &mut once).map_err(sql_error)?;
+        self.statements.with_statement(text, &mut once).map_err(sql_error)?;
         done.ok_or_else(|| Error::unavailable("a statement did not run"))
     }
 }
@@ -204,29 +205,29 @@ impl<'c> Rows<'c> {
 pub(crate) fn query_one<T>(
     conn: &Connection,
     text: &str,
-    with: impl Params,
+    parameters: impl Params,
     read: impl FnOnce(&Row<'_>) -> Result<T>,
 ) -> Result<Option<T>> {
     let mut statement = conn.prepare_cached(text).map_err(sql_error)?;
-    statement.query_row(with, |row| Ok(read(row))).optional().map_err(sql_error)?.transpose()
+    statement.query_row(parameters, |row| Ok(read(row))).optional().map_err(sql_error)?.transpose()
 }
 
 /// Returns all rows of a statement.
 pub(crate) fn query_all<T>(
     conn: &Connection,
     text: &str,
-    with: impl Params,
+    parameters: impl Params,
     read: impl FnMut(&Row<'_>) -> Result<T>,
 ) -> Result<Vec<T>> {
-    collect_rows(&mut *conn.prepare_cached(text).map_err(sql_error)?, with, read)
+    collect_rows(&mut *conn.prepare_cached(text).map_err(sql_error)?, parameters, read)
 }
 
 fn collect_rows<T>(
     statement: &mut Statement<'_>,
-    with: impl Params,
+    parameters: impl Params,
     mut read: impl FnMut(&Row<'_>) -> Result<T>,
 ) -> Result<Vec<T>> {
-    let mut rows = statement.query(with).map_err(sql_error)?;
+    let mut rows = statement.query(parameters).map_err(sql_error)?;
     let mut found = Vec::new();
     while let Some(row) = rows.next().map_err(sql_error)? {
         found.push(read(row)?);

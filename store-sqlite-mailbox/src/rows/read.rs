@@ -18,7 +18,7 @@ pub(crate) type ReadyPosition = (u8, Timestamp, ThreadId);
 
 impl MailboxView for Rows<'_> {
     fn claim_incarnation(&self) -> u64 {
-        self.known.get().map_or_else(|| self.next_incarnation.get(), |known| known.incarnation)
+        self.tenant_row.get().map_or_else(|| self.next_incarnation.get(), |known| known.incarnation)
     }
 
     fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailbox>> {
@@ -33,16 +33,18 @@ impl MailboxView for Rows<'_> {
         }
     }
 
-    fn last_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
+    fn last_dispatch_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
         let Some(found) = self.mailbox_row(thread)? else { return Ok(None) };
-        self.query_one(sql::LAST_WITH_KEY, (found.row_number, key.as_str()), |row| id(&get::<String>(row, 0)?))
+        self.query_one(sql::LAST_WITH_KEY, (found.row_number, key.as_str()), |row| {
+            parse_dispatch_id(&get::<String>(row, 0)?)
+        })
     }
 
     fn first_available(&self, thread: &ThreadId, epoch: u64, now: Timestamp) -> Result<Option<DispatchId>> {
         let Some(found) = self.mailbox_row(thread)? else { return Ok(None) };
-        let with = (found.row_number, signed(epoch)?, signed(now.as_millis())?);
-        self.query_one(sql::FIRST_AVAILABLE, with, |row| {
-            let id = id(&get::<String>(row, 5)?)?;
+        let parameters = (found.row_number, signed(epoch)?, signed(now.as_millis())?);
+        self.query_one(sql::FIRST_AVAILABLE, parameters, |row| {
+            let id = parse_dispatch_id(&get::<String>(row, 5)?)?;
             // This puts the dispatch into the cache, where the next read finds it.
             if self.row_cache.dispatch(self.tenant_row_number(), &id, self.with_payloads.get()).is_none() {
                 self.decode_dispatch(row, &id)?;
@@ -60,11 +62,11 @@ impl MailboxView for Rows<'_> {
     }
 }
 
-fn id(text: &str) -> Result<DispatchId> {
+fn parse_dispatch_id(text: &str) -> Result<DispatchId> {
     DispatchId::new(text).map_err(|e| corrupt("the id of a dispatch").with_source(e))
 }
 
-pub(super) fn thread(text: &str) -> Result<ThreadId> {
+pub(super) fn parse_thread_id(text: &str) -> Result<ThreadId> {
     ThreadId::new(text).map_err(|e| corrupt("the id of a thread").with_source(e))
 }
 
@@ -92,7 +94,7 @@ impl Rows<'_> {
 
     /// Returns the row of a thread, or `None` if nothing was ever written for it.
     pub(super) fn mailbox_row(&self, thread: &ThreadId) -> Result<Option<MailboxRow>> {
-        let Some(tenant) = self.known.get() else { return Ok(None) };
+        let Some(tenant) = self.tenant_row.get() else { return Ok(None) };
         if let Some(known) = self.row_cache.thread(tenant.row_number, thread) {
             return Ok(known);
         }
@@ -136,13 +138,13 @@ impl Rows<'_> {
     }
 
     /// Returns the counts of a thread, or of all threads.
-    pub(crate) fn counts(&self, of: Option<&ThreadId>) -> Result<DispatchCounts> {
-        if let Some(of) = of {
-            return Ok(self.mailbox_row(of)?.map(|found| found.record.counts).unwrap_or_default());
+    pub(crate) fn counts(&self, only_thread: Option<&ThreadId>) -> Result<DispatchCounts> {
+        if let Some(only_thread) = only_thread {
+            return Ok(self.mailbox_row(only_thread)?.map(|found| found.record.counts).unwrap_or_default());
         }
         let (mut sum, mut after) = (DispatchCounts::default(), String::new());
         loop {
-            let records = self.query_all(sql::RECORDS, (self.tenant_row_number(), after.as_str()), |row| {
+            let records = self.query_all(sql::MAILBOX_RECORDS, (self.tenant_row_number(), after.as_str()), |row| {
                 let thread: String = get(row, 2)?;
                 let record: StoredMailbox =
                     self.text_owner(MAILBOX, &thread).decode(&get::<String>(row, 0)?, get(row, 1)?)?;
@@ -155,55 +157,62 @@ impl Rows<'_> {
     }
 
     /// Summarises the queue of a thread in one epoch.
-    pub(super) fn queue_ends(&self, mailbox: i64, epoch: u64) -> Result<QueueSummary> {
+    pub(super) fn queue_summary(&self, mailbox: i64, epoch: u64) -> Result<QueueSummary> {
         let read = |row: &Row<'_>| {
             let first = get::<Option<u8>>(row, 0)?;
-            Ok(QueueSummary { first, earliest: maybe_time(get(row, 1)?)?, next: maybe_time(get(row, 2)?)? })
+            Ok(QueueSummary {
+                first_priority: first,
+                earliest_due: maybe_time(get(row, 1)?)?,
+                next_due: maybe_time(get(row, 2)?)?,
+            })
         };
-        Ok(self.query_one(sql::QUEUE_ENDS, (mailbox, signed(epoch)?), read)?.unwrap_or_default())
+        Ok(self.query_one(sql::QUEUE_SUMMARY, (mailbox, signed(epoch)?), read)?.unwrap_or_default())
     }
 
-    /// Returns free threads with an available dispatch, after a position.
-    pub(crate) fn ready(&self, after: Option<&ReadyPosition>, most: u32) -> Result<Vec<ReadyPosition>> {
+    /// Returns threads that are not claimed and have an available dispatch, after a position in the list of ready
+    /// threads.
+    pub(crate) fn ready_threads(&self, after: Option<&ReadyPosition>, limit: u32) -> Result<Vec<ReadyPosition>> {
         let (priority, since, name) = match after {
             Some((priority, since, thread)) => (i64::from(*priority), signed(since.as_millis())?, thread.as_str()),
             None => (-1, -1, ""),
         };
-        self.query_all(sql::READY, (self.tenant_row_number(), priority, since, name, most), |row| {
-            Ok((get(row, 0)?, time(get(row, 1)?)?, thread(&get::<String>(row, 2)?)?))
+        self.query_all(sql::READY_THREADS, (self.tenant_row_number(), priority, since, name, limit), |row| {
+            Ok((get(row, 0)?, time(get(row, 1)?)?, parse_thread_id(&get::<String>(row, 2)?)?))
         })
     }
 
     /// Returns threads whose lease has expired at `now`, in the order of the ends of the leases, after a position.
-    pub(crate) fn lapsed(
+    pub(crate) fn expired_leases(
         &self,
         now: Timestamp,
         after: Option<&(Timestamp, ThreadId)>,
-        most: u32,
+        limit: u32,
     ) -> Result<Vec<(Timestamp, ThreadId)>> {
         let (end, name) = match after {
             Some((end, thread)) => (signed(end.as_millis())?, thread.as_str()),
             None => (-1, ""),
         };
-        self.query_all(sql::LAPSED, (self.tenant_row_number(), signed(now.as_millis())?, end, name, most), |row| {
-            Ok((time(get(row, 0)?)?, thread(&get::<String>(row, 1)?)?))
-        })
+        self.query_all(
+            sql::EXPIRED_LEASES,
+            (self.tenant_row_number(), signed(now.as_millis())?, end, name, limit),
+            |row| Ok((time(get(row, 0)?)?, parse_thread_id(&get::<String>(row, 1)?)?)),
+        )
     }
 
     /// Returns threads with a dispatch that is due but not yet made available.
-    pub(crate) fn due(&self, now: Timestamp, most: u32) -> Result<Vec<ThreadId>> {
-        self.query_all(sql::DUE, (self.tenant_row_number(), signed(now.as_millis())?, most), |row| {
-            thread(&get::<String>(row, 0)?)
+    pub(crate) fn due_threads(&self, now: Timestamp, limit: u32) -> Result<Vec<ThreadId>> {
+        self.query_all(sql::DUE_THREADS, (self.tenant_row_number(), signed(now.as_millis())?, limit), |row| {
+            parse_thread_id(&get::<String>(row, 0)?)
         })
     }
 
     /// Returns the earliest time at which a claim may find a dispatch, or `None` if no claim finds one until something
     /// is written.
-    pub(crate) fn next_claim(&self) -> Result<Option<Timestamp>> {
+    pub(crate) fn next_claim_time(&self) -> Result<Option<Timestamp>> {
         let read = |row: &Row<'_>| {
             let times: [Option<i64>; 3] = [get(row, 0)?, get(row, 1)?, get(row, 2)?];
             Ok(times.into_iter().flatten().min())
         };
-        maybe_time(self.query_one(sql::NEXT_CLAIM, [self.tenant_row_number()], read)?.flatten())
+        maybe_time(self.query_one(sql::NEXT_CLAIM_TIMES, [self.tenant_row_number()], read)?.flatten())
     }
 }

@@ -10,20 +10,20 @@ use store_core::{
 
 use super::MailboxRow;
 
-/// The largest number of threads in the cache, and of dispatches. When there are more threads, all of them are removed
-/// from the cache. The same holds for dispatches.
+/// The largest number of threads in the cache, and the largest number of dispatches. If one more thread is added, all
+/// threads are removed from the cache before. The same is done for dispatches.
 const MAX_ROWS: usize = 4_096;
 /// The largest payload in the cache, in bytes.
 const MAX_PAYLOAD_BYTES: usize = 4_096;
 
 /// The current content of rows. The owner clears the cache when another connection has written or a write is rolled
-/// back. The keys begin with the number of the tenant.
+/// back. A key of the cache begins with the row number of the tenant.
 #[derive(Debug, Default)]
 pub(crate) struct RowCache {
     threads: RefCell<HashMap<(i64, ThreadId), Option<MailboxRow>>>,
     dispatches: RefCell<HashMap<(i64, DispatchId), CachedDispatch>>,
     /// The dispatch that was read last, if it is not in `dispatches`. A decision reads a dispatch more than once.
-    last: RefCell<Option<((i64, DispatchId), CachedDispatch)>>,
+    last_read: RefCell<Option<((i64, DispatchId), CachedDispatch)>>,
 }
 
 #[derive(Debug)]
@@ -34,12 +34,14 @@ struct CachedDispatch {
 }
 
 impl CachedDispatch {
+    /// Returns the dispatch, or `None` if its payload is requested but not known.
     fn if_complete(&self, payload: bool) -> Option<StoredDispatch> {
         (self.is_complete || !payload).then(|| self.stored.clone())
     }
 }
 
-fn put<K: Eq + Hash, V>(kept: &RefCell<HashMap<K, V>>, key: K, value: V) {
+/// Adds a value to a map. If the map is full, clears it first.
+fn put_bounded<K: Eq + Hash, V>(kept: &RefCell<HashMap<K, V>>, key: K, value: V) {
     let mut kept = kept.borrow_mut();
     if kept.len() >= MAX_ROWS && !kept.contains_key(&key) {
         kept.clear();
@@ -48,7 +50,8 @@ fn put<K: Eq + Hash, V>(kept: &RefCell<HashMap<K, V>>, key: K, value: V) {
 }
 
 impl RowCache {
-    pub(crate) fn forget(&self) {
+    /// Removes all rows from the cache.
+    pub(crate) fn clear(&self) {
         self.threads.borrow_mut().clear();
         self.dispatches.borrow_mut().clear();
         self.forget_last();
@@ -56,7 +59,7 @@ impl RowCache {
 
     /// Forgets the dispatch that was read last, which may be large. It is not kept longer than one call.
     pub(crate) fn forget_last(&self) {
-        *self.last.borrow_mut() = None;
+        *self.last_read.borrow_mut() = None;
     }
 
     /// Returns the row of a thread. `Some(None)` means that the row is known not to exist.
@@ -65,14 +68,14 @@ impl RowCache {
     }
 
     pub(super) fn put_thread(&self, tenant: i64, thread: &ThreadId, row: Option<MailboxRow>) {
-        put(&self.threads, (tenant, thread.clone()), row);
+        put_bounded(&self.threads, (tenant, thread.clone()), row);
     }
 
     /// Returns a dispatch, with its payload if that is requested.
     pub(super) fn dispatch(&self, tenant: i64, id: &DispatchId, with_payload: bool) -> Option<StoredDispatch> {
         let key = (tenant, id.clone());
-        match &*self.last.borrow() {
-            Some((last, known)) if *last == key => known.if_complete(with_payload),
+        match &*self.last_read.borrow() {
+            Some((last_read, known)) if *last_read == key => known.if_complete(with_payload),
             _ => self.dispatches.borrow().get(&key)?.if_complete(with_payload),
         }
     }
@@ -84,10 +87,10 @@ impl RowCache {
         let length = stored.body.payload.as_ref().map_or(0, |payload| payload.as_str().len());
         if length > MAX_PAYLOAD_BYTES || stored.state.finished_at.is_some() {
             self.dispatches.borrow_mut().remove(&key);
-            *self.last.borrow_mut() = Some((key, known));
+            *self.last_read.borrow_mut() = Some((key, known));
         } else {
             self.forget_last();
-            put(&self.dispatches, key, known);
+            put_bounded(&self.dispatches, key, known);
         }
     }
 

@@ -4,10 +4,10 @@ use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
 use rusqlite::{CachedStatement, Connection, Error as SqlError, Statement};
 
-/// Runs the statements of rows.
+/// Provides prepared statements.
 pub(crate) trait Statements {
     /// Calls a function once with a prepared statement.
-    fn with(
+    fn with_statement(
         &self,
         text: &'static str,
         work: &mut dyn FnMut(&mut Statement<'_>) -> Result<(), SqlError>,
@@ -16,7 +16,7 @@ pub(crate) trait Statements {
 
 /// Looks a statement up by its whole text.
 impl Statements for Connection {
-    fn with(
+    fn with_statement(
         &self,
         text: &'static str,
         work: &mut dyn FnMut(&mut Statement<'_>) -> Result<(), SqlError>,
@@ -49,7 +49,7 @@ impl<'c> StatementCache<'c> {
 }
 
 impl Statements for StatementCache<'_> {
-    fn with(
+    fn with_statement(
         &self,
         text: &'static str,
         work: &mut dyn FnMut(&mut Statement<'_>) -> Result<(), SqlError>,
@@ -57,7 +57,7 @@ impl Statements for StatementCache<'_> {
         match self.statement(text)?.try_borrow_mut() {
             Ok(mut statement) => work(&mut statement),
             // The statement is already running: while its rows are read, the same statement is used for something else.
-            Err(_) => self.conn.with(text, work),
+            Err(_) => self.conn.with_statement(text, work),
         }
     }
 }

@@ -1,18 +1,18 @@
-//! Walks over lists of dispatches. A walk reads only positions and ids, which the indexes contain. Its caller then
-//! reads the dispatches that it needs.
+//! Walks over lists of dispatches. A walk reads only positions and ids, because the indexes contain these. The caller
+//! then reads the dispatches that it needs.
 
 use std::{cmp::Ordering, collections::VecDeque};
 
 use rusqlite::{Row, types::Value};
 use store_core::{
     Direction, DispatchFilter, DispatchId, DispatchOrder, DispatchStatus, Error, Position, Result, ThreadId,
-    mailbox::DispatchScope,
+    mailbox::DispatchListKey,
 };
 
 use super::{Rows, get, signed, unsigned, write::status_number};
 use crate::{
     error::corrupt,
-    sql::{self, BothDirections},
+    sql::{self, ListStatement},
 };
 
 /// The number of positions read at once.
@@ -20,12 +20,12 @@ const CHUNK: i64 = 256;
 
 /// A position in a list, and the dispatch at it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct WalkItem {
+pub(crate) struct ListedDispatch {
     pub(crate) position: Position,
     id: String,
 }
 
-impl WalkItem {
+impl ListedDispatch {
     pub(crate) fn id(&self) -> Result<DispatchId> {
         DispatchId::new(&self.id).map_err(|e| corrupt("the id of a dispatch").with_source(e))
     }
@@ -33,16 +33,16 @@ impl WalkItem {
 
 /// Compares two positions. Only lists in claim order use `bound`.
 fn compare(one: &Position, other: &Position) -> Ordering {
-    (one.bound, one.rank, &one.id).cmp(&(other.bound, other.rank, &other.id))
+    (one.extra_number, one.rank, &one.id).cmp(&(other.extra_number, other.rank, &other.id))
 }
 
 /// A part of a list that one index contains.
 #[derive(Debug)]
 enum Part {
     /// The part that these statements select. The numbers are their parameters other than the position.
-    Index(&'static BothDirections, Vec<i64>),
+    Index(&'static ListStatement, Vec<i64>),
     /// Dispatches in claim order, with the same parameters.
-    Claims(Vec<i64>),
+    ClaimOrder(Vec<i64>),
     /// Dispatches that interrupts superseded.
     SupersededBatches,
 }
@@ -52,41 +52,41 @@ enum Part {
 struct PartReader {
     part: Part,
     after: Option<Position>,
-    ahead: VecDeque<WalkItem>,
+    ahead: VecDeque<ListedDispatch>,
     is_exhausted: bool,
 }
 
 /// A walk over one list, on one snapshot.
-pub(crate) struct Walk<'r> {
+pub(crate) struct DispatchWalk<'r> {
     rows: &'r Rows<'r>,
     direction: Direction,
     sources: Vec<PartReader>,
     chunk: i64,
 }
 
-impl<'r> Walk<'r> {
-    /// Returns a walk over the list in this order, after a position. `first` is the number of positions that the first
-    /// read covers: as many as the caller probably needs.
+impl<'r> DispatchWalk<'r> {
+    /// Begins a walk over a list, after a position. `first_chunk` is the number of positions that the first read
+    /// covers. It should be the number that the caller probably needs.
     pub(crate) fn new(
         rows: &'r Rows<'r>,
         (filter, order, direction): (&DispatchFilter, DispatchOrder, Direction),
         after: Option<&Position>,
-        first: usize,
+        first_chunk: usize,
     ) -> Result<Self> {
         let parts = match order {
-            DispatchOrder::Creation => by_creation(rows, filter)?,
+            DispatchOrder::Creation => parts_by_creation(rows, filter)?,
             DispatchOrder::End => {
                 vec![Part::Index(&sql::BY_END, vec![rows.tenant_row_number()]), Part::SupersededBatches]
             }
-            DispatchOrder::Claim => by_claim(rows, filter.thread.as_ref())?,
+            DispatchOrder::Claim => parts_in_claim_order(rows, filter.thread.as_ref())?,
         };
         let source = |part| PartReader { part, after: after.cloned(), ahead: VecDeque::new(), is_exhausted: false };
-        let chunk = i64::try_from(first).unwrap_or(CHUNK).min(CHUNK);
+        let chunk = i64::try_from(first_chunk).unwrap_or(CHUNK).min(CHUNK);
         Ok(Self { rows, direction, sources: parts.into_iter().map(source).collect(), chunk })
     }
 
     /// Returns the next position.
-    pub(crate) fn next(&mut self) -> Result<Option<WalkItem>> {
+    pub(crate) fn next(&mut self) -> Result<Option<ListedDispatch>> {
         for source in &mut self.sources {
             if source.ahead.is_empty() && !source.is_exhausted {
                 source.read(self.rows, self.direction, self.chunk)?;
@@ -106,15 +106,15 @@ impl<'r> Walk<'r> {
     }
 }
 
-fn by_creation(rows: &Rows<'_>, filter: &DispatchFilter) -> Result<Vec<Part>> {
+fn parts_by_creation(rows: &Rows<'_>, filter: &DispatchFilter) -> Result<Vec<Part>> {
     let of_status =
         |status: DispatchStatus| Part::Index(&sql::BY_STATUS, vec![rows.tenant_row_number(), status_number(status)]);
     let mut parts = Vec::new();
-    for scope in filter.scopes() {
+    for scope in filter.list_keys() {
         match scope {
-            DispatchScope::All => parts.extend(DispatchStatus::ALL.iter().copied().map(of_status)),
-            DispatchScope::Status(status) => parts.push(of_status(status)),
-            DispatchScope::Thread(thread) => {
+            DispatchListKey::All => parts.extend(DispatchStatus::ALL.iter().copied().map(of_status)),
+            DispatchListKey::Status(status) => parts.push(of_status(status)),
+            DispatchListKey::Thread(thread) => {
                 parts.extend(
                     rows.mailbox_row(thread)?.map(|found| Part::Index(&sql::BY_THREAD, vec![found.row_number])),
                 );
@@ -125,19 +125,23 @@ fn by_creation(rows: &Rows<'_>, filter: &DispatchFilter) -> Result<Vec<Part>> {
 }
 
 /// Returns the parts of a list in claim order. Dispatches that are due and those that are not are separate parts.
-fn by_claim(rows: &Rows<'_>, thread: Option<&ThreadId>) -> Result<Vec<Part>> {
+fn parts_in_claim_order(rows: &Rows<'_>, thread: Option<&ThreadId>) -> Result<Vec<Part>> {
     let Some(thread) = thread else { return Ok(Vec::new()) };
     let Some(found) = rows.mailbox_row(thread)? else { return Ok(Vec::new()) };
     let epoch = signed(found.record.epoch)?;
-    Ok([0, 1].map(|available| Part::Claims(vec![found.row_number, epoch, available])).into())
+    Ok([0, 1].map(|available| Part::ClaimOrder(vec![found.row_number, epoch, available])).into())
 }
 
 impl PartReader {
     /// Reads the next positions.
     fn read(&mut self, rows: &Rows<'_>, direction: Direction, chunk: i64) -> Result<()> {
         let found = match &self.part {
-            Part::Index(both, of) => read_index(rows, (both, direction), self.after.as_ref(), (chunk, of))?,
-            Part::Claims(of) => read_claims(rows, direction, self.after.as_ref(), (chunk, of))?,
+            Part::Index(both, list_parameters) => {
+                read_index(rows, (both, direction), self.after.as_ref(), (chunk, list_parameters))?
+            }
+            Part::ClaimOrder(list_parameters) => {
+                read_claims(rows, direction, self.after.as_ref(), (chunk, list_parameters))?
+            }
             Part::SupersededBatches => read_superseded(rows, direction, self.after.as_ref(), chunk)?,
         };
         self.is_exhausted = found.len() < usize::try_from(chunk).unwrap_or_default();
@@ -147,28 +151,28 @@ impl PartReader {
     }
 }
 
-/// Returns the number and the text from which a walk without a cursor begins: in front of all numbers and texts, or,
-/// for a walk backward, behind all of them.
+/// Returns the number and the text after which a walk without a cursor begins. They come before all other numbers and
+/// texts, or after all others if the walk goes backward.
 fn beginning(is_forward: bool) -> (i64, Value) {
     if is_forward { (-1, Value::Text(String::new())) } else { (i64::MAX, Value::Blob(Vec::new())) }
 }
 
 fn read_index(
     rows: &Rows<'_>,
-    (both, direction): (&BothDirections, Direction),
+    (both, direction): (&ListStatement, Direction),
     after: Option<&Position>,
-    (chunk, of): (i64, &[i64]),
-) -> Result<Vec<WalkItem>> {
+    (chunk, list_parameters): (i64, &[i64]),
+) -> Result<Vec<ListedDispatch>> {
     let start = beginning(direction == Direction::Forward);
     let (rank, id) = match after {
         Some(at) => (decode_position(at.rank)?, Value::Text(at.id.clone())),
         None => start,
     };
-    let mut with = vec![Value::Integer(chunk), Value::Integer(rank), id];
-    with.extend(of.iter().copied().map(Value::Integer));
-    rows.query_all(both.towards(direction), rusqlite::params_from_iter(with), |row| {
+    let mut parameters = vec![Value::Integer(chunk), Value::Integer(rank), id];
+    parameters.extend(list_parameters.iter().copied().map(Value::Integer));
+    rows.query_all(both.in_direction(direction), rusqlite::params_from_iter(parameters), |row| {
         let id: String = get(row, 1)?;
-        Ok(WalkItem { position: Position::new(unsigned(get(row, 0)?)?, &id), id })
+        Ok(ListedDispatch { position: Position::new(unsigned(get(row, 0)?)?, &id), id })
     })
 }
 
@@ -176,18 +180,18 @@ fn read_claims(
     rows: &Rows<'_>,
     direction: Direction,
     after: Option<&Position>,
-    (chunk, of): (i64, &[i64]),
-) -> Result<Vec<WalkItem>> {
+    (chunk, list_parameters): (i64, &[i64]),
+) -> Result<Vec<ListedDispatch>> {
     let start = beginning(direction == Direction::Forward).0;
     let (priority, number) = match after {
-        Some(at) => (decode_position(at.bound)?, decode_position(at.rank)?),
+        Some(at) => (decode_position(at.extra_number)?, decode_position(at.rank)?),
         None => (start, start),
     };
-    let with = [chunk, priority, number].into_iter().chain(of.iter().copied());
-    rows.query_all(sql::BY_CLAIM.towards(direction), rusqlite::params_from_iter(with), |row| {
+    let parameters = [chunk, priority, number].into_iter().chain(list_parameters.iter().copied());
+    rows.query_all(sql::BY_CLAIM.in_direction(direction), rusqlite::params_from_iter(parameters), |row| {
         let mut position = Position::new(unsigned(get(row, 1)?)?, "");
-        position.bound = unsigned(get(row, 0)?)?;
-        Ok(WalkItem { position, id: get(row, 2)? })
+        position.extra_number = unsigned(get(row, 0)?)?;
+        Ok(ListedDispatch { position, id: get(row, 2)? })
     })
 }
 
@@ -198,7 +202,7 @@ fn read_superseded(
     direction: Direction,
     after: Option<&Position>,
     chunk: i64,
-) -> Result<Vec<WalkItem>> {
+) -> Result<Vec<ListedDispatch>> {
     let wanted = usize::try_from(chunk).unwrap_or_default();
     let is_forward = direction == Direction::Forward;
     let mut from = match after {
@@ -208,30 +212,31 @@ fn read_superseded(
     let mut found = Vec::new();
     while found.len() < wanted {
         let read = |row: &Row<'_>| Ok((get(row, 0)?, get(row, 1)?, get(row, 2)?));
-        let lots: Vec<(i64, i64, i64)> =
-            rows.query_all(sql::SUPERSEDED_BATCHES.towards(direction), (rows.tenant_row_number(), from), read)?;
-        let Some(at) = lots.first().map(|lot| lot.0) else { break };
+        let batches: Vec<(i64, i64, i64)> =
+            rows.query_all(sql::SUPERSEDED_BATCHES.in_direction(direction), (rows.tenant_row_number(), from), read)?;
+        let Some(at) = batches.first().map(|batch| batch.0) else { break };
         let behind = after.filter(|after| signed(after.rank).is_ok_and(|rank| rank == at));
         let start = behind.map_or_else(|| beginning(is_forward).1, |behind| Value::Text(behind.id.clone()));
-        let mut of_time = Vec::new();
-        for (_, mailbox, lot) in lots {
-            let with = rusqlite::params![chunk, start, mailbox, lot];
-            of_time
-                .extend(rows.query_all(sql::SUPERSEDED_BATCH.towards(direction), with, |row| get::<String>(row, 0))?);
+        let mut ids_of_time = Vec::new();
+        for (_, mailbox, epoch) in batches {
+            let parameters = rusqlite::params![chunk, start, mailbox, epoch];
+            ids_of_time.extend(
+                rows.query_all(sql::SUPERSEDED_BATCH.in_direction(direction), parameters, |row| get::<String>(row, 0))?,
+            );
         }
-        of_time.sort_unstable();
+        ids_of_time.sort_unstable();
         if !is_forward {
-            of_time.reverse();
+            ids_of_time.reverse();
         }
         let rank = unsigned(at)?;
-        found.extend(of_time.into_iter().map(|id| WalkItem { position: Position::new(rank, &id), id }));
+        found.extend(ids_of_time.into_iter().map(|id| ListedDispatch { position: Position::new(rank, &id), id }));
         from = if is_forward { at + 1 } else { at - 1 };
     }
     found.truncate(wanted);
     Ok(found)
 }
 
-/// Converts a number of a cursor. A number that no position can have is an error.
+/// Converts a number from a cursor. Returns an error if no position can have the number.
 fn decode_position(number: u64) -> Result<i64> {
     i64::try_from(number).map_err(|e| Error::invalid_cursor("it is malformed").with_source(e))
 }

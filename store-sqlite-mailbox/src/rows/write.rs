@@ -4,7 +4,7 @@ use rusqlite::params;
 use store_core::{
     DispatchId, DispatchStatus, Result, ThreadId, Timestamp, length,
     mailbox::{
-        self, DispatchBody, DispatchState, MailboxChange, MailboxPlan, QueueSummary, StoredDispatch, StoredInterrupt,
+        self, DispatchBody, DispatchState, MailboxDecision, MailboxPlan, QueueSummary, StoredDispatch, StoredInterrupt,
         StoredMailbox, ThreadPositions, queue_position,
     },
 };
@@ -28,9 +28,9 @@ fn millis(time: Option<Timestamp>) -> Result<Option<i64>> {
     time.map(|time| signed(time.as_millis())).transpose()
 }
 
-fn position_columns(places: ThreadPositions) -> Result<PositionColumns> {
-    let (priority, since) = places.ready.unzip();
-    Ok([priority.map(i64::from), millis(since)?, millis(places.due)?, millis(places.lease)?])
+fn position_columns(positions: ThreadPositions) -> Result<PositionColumns> {
+    let (priority, since) = positions.ready.unzip();
+    Ok([priority.map(i64::from), millis(since)?, millis(positions.due)?, millis(positions.lease)?])
 }
 
 /// The columns by which a dispatch is found in lists and queues.
@@ -67,7 +67,7 @@ impl<'a> DispatchColumns<'a> {
 
 /// Summarises the queue of a thread, if the plan contains all its queued dispatches. That is common, because most
 /// threads have few.
-fn planned_queue_ends(plan: &MailboxPlan) -> Option<QueueSummary> {
+fn planned_queue_summary(plan: &MailboxPlan) -> Option<QueueSummary> {
     let (epoch, now) = (plan.mailbox.epoch, plan.mailbox.last_time);
     let written: Vec<_> = plan.dispatches.iter().filter_map(queue_position).filter(|at| at.epoch == epoch).collect();
     if plan.mailbox.counts.queued != length(written.len()) {
@@ -75,18 +75,18 @@ fn planned_queue_ends(plan: &MailboxPlan) -> Option<QueueSummary> {
     }
     let due = || written.iter().filter(|at| at.due <= now);
     Some(QueueSummary {
-        first: due().map(|at| at.priority).min(),
-        earliest: due().map(|at| at.due).min(),
-        next: written.iter().filter(|at| at.due > now).map(|at| at.due).min(),
+        first_priority: due().map(|at| at.priority).min(),
+        earliest_due: due().map(|at| at.due).min(),
+        next_due: written.iter().filter(|at| at.due > now).map(|at| at.due).min(),
     })
 }
 
 impl Rows<'_> {
-    /// Makes a decision and writes its plan. A refused call may write something, too.
+    /// Makes a decision and writes its plan. Even a decision that refuses the call may have a plan.
     ///
-    /// The inner result is the answer of the call. The outer error says that writing failed. In that case the writes of
-    /// the call must be rolled back.
-    pub(crate) fn change<T>(&self, decide: impl FnOnce(&Self) -> Result<MailboxChange<T>>) -> Result<Result<T>> {
+    /// The inner result is the answer of the call. The outer error says that reading or writing rows failed. In that
+    /// case the writes of the call must be rolled back.
+    pub(crate) fn decide<T>(&self, decide: impl FnOnce(&Self) -> Result<MailboxDecision<T>>) -> Result<Result<T>> {
         let change = match decide(self) {
             Ok(change) => change,
             // SQLite has rolled the transaction back, so the error is not an answer.
@@ -94,21 +94,21 @@ impl Rows<'_> {
             Err(error) => return Ok(Err(error)),
         };
         if let Some(plan) = change.plan {
-            self.apply(&plan)?;
+            self.write_plan(&plan)?;
         }
         Ok(change.answer)
     }
 
-    fn apply(&self, plan: &MailboxPlan) -> Result<()> {
+    fn write_plan(&self, plan: &MailboxPlan) -> Result<()> {
         self.has_written.set(true);
         let thread = &plan.thread;
         let (found, now) = (self.mailbox_row(thread)?, plan.mailbox.last_time);
-        let planned_ends = planned_queue_ends(plan);
+        let planned_summary = planned_queue_summary(plan);
         let row_number = match &found {
             Some(found) => found.row_number,
             None => {
-                let places = mailbox::thread_positions(&plan.mailbox, planned_ends.unwrap_or_default());
-                self.add_mailbox(thread, &plan.mailbox, position_columns(places)?)?
+                let positions = mailbox::thread_positions(&plan.mailbox, planned_summary.unwrap_or_default());
+                self.add_mailbox(thread, &plan.mailbox, position_columns(positions)?)?
             }
         };
         for stored in &plan.dispatches {
@@ -125,12 +125,12 @@ impl Rows<'_> {
         if found.as_ref().map(MailboxRow::due).transpose()?.flatten().is_some_and(|due| due <= now) {
             self.execute(sql::PROMOTE_DUE, (row_number, signed(plan.mailbox.epoch)?, signed(now.as_millis())?))?;
         }
-        let ends = match planned_ends {
-            Some(ends) => ends,
-            None => self.queue_ends(row_number, plan.mailbox.epoch)?,
+        let summary = match planned_summary {
+            Some(summary) => summary,
+            None => self.queue_summary(row_number, plan.mailbox.epoch)?,
         };
-        let columns = position_columns(mailbox::thread_positions(&plan.mailbox, ends))?;
-        if found.is_some() || planned_ends.is_none() {
+        let columns = position_columns(mailbox::thread_positions(&plan.mailbox, summary))?;
+        if found.is_some() || planned_summary.is_none() {
             let before = found.map(|found| found.columns);
             self.set_mailbox((thread, row_number), &plan.mailbox, (before, columns))?;
         }
@@ -143,15 +143,15 @@ impl Rows<'_> {
 
     /// Returns the number of the tenant, and creates its row if there is none.
     fn ensure_tenant_row(&self) -> Result<i64> {
-        if let Some(known) = self.known.get() {
-            return Ok(known.row_number);
+        if let Some(tenant_row) = self.tenant_row.get() {
+            return Ok(tenant_row.row_number);
         }
         let incarnation = self.next_incarnation.get();
         let kept = signed(incarnation)?;
         self.execute(sql::SET_INCARNATION, [kept])?;
         self.execute(sql::ADD_TENANT, (self.tenant.as_str(), kept))?;
         let row_number = self.conn.last_insert_rowid();
-        self.known.set(Some(TenantRow { row_number, incarnation }));
+        self.tenant_row.set(Some(TenantRow { row_number, incarnation }));
         Ok(row_number)
     }
 
@@ -163,7 +163,8 @@ impl Rows<'_> {
         Ok(self.conn.last_insert_rowid())
     }
 
-    /// Writes the record of a thread and its position columns. Takes the previous columns, if they are known.
+    /// Writes the record of a thread and its position columns. `before` contains the previous columns, if these are
+    /// known.
     fn set_mailbox(
         &self,
         (thread, row_number): (&ThreadId, i64),
@@ -185,7 +186,7 @@ impl Rows<'_> {
         written.map(drop)
     }
 
-    /// Writes a dispatch. Takes its previous state, if it is known.
+    /// Writes a dispatch. `before` is its previous state, if that is known.
     fn write_dispatch(
         &self,
         mailbox: i64,
@@ -210,22 +211,22 @@ impl Rows<'_> {
             _ => {}
         }
         if let Some(key) = key {
-            // A rule found that no dispatch uses the key any more.
+            // The rule has found that no other dispatch uses this key any more. A row may still contain it.
             self.execute(sql::FREE_KEY, (mailbox, key, body.id.as_str()))?;
         }
         if !stored.is_new() {
-            let with = params![tenant, id, status, epoch, available, due, ended, key, state, crc];
-            return self.execute(sql::SET_DISPATCH, with).map(drop);
+            let parameters = params![tenant, id, status, epoch, available, due, ended, key, state, crc];
+            return self.execute(sql::SET_DISPATCH, parameters).map(drop);
         }
         let payload = self.add_payload(body)?;
         let (text, body_crc) = self.text_owner(BODY, id).encode(&without_payload(body));
         let (created, number) = (signed(body.created_at.as_millis())?, signed(body.number)?);
         let priority = body.priority;
-        let with = params![
+        let parameters = params![
             tenant, id, mailbox, created, status, epoch, available, priority, number, due, ended, key, payload, text,
             body_crc, state, crc
         ];
-        self.execute(sql::ADD_DISPATCH, with).map(drop)
+        self.execute(sql::ADD_DISPATCH, parameters).map(drop)
     }
 
     fn add_payload(&self, body: &DispatchBody) -> Result<Option<i64>> {
@@ -255,11 +256,12 @@ impl Rows<'_> {
         let Some(interrupt) = interrupt else {
             return self.execute(sql::REMOVE_INTERRUPT, (mailbox, kept)).map(drop);
         };
-        let (lot, name) = (mailbox::superseded_batch(interrupt), format!("{epoch} of {thread}"));
+        let (batch, name) = (mailbox::superseded_batch(interrupt), format!("{epoch} of {thread}"));
         let (text, crc) = self.text_owner(INTERRUPT, &name).encode(interrupt);
-        let held = (interrupt.holds > 0).then(|| signed(lot.epoch)).transpose()?;
-        let with = params![mailbox, kept, self.tenant_row_number(), signed(lot.at.as_millis())?, held, text, crc];
-        self.execute(sql::SET_INTERRUPT, with).map(drop)
+        let batch_epoch = (interrupt.holds > 0).then(|| signed(batch.epoch)).transpose()?;
+        let parameters =
+            params![mailbox, kept, self.tenant_row_number(), signed(batch.at.as_millis())?, batch_epoch, text, crc];
+        self.execute(sql::SET_INTERRUPT, parameters).map(drop)
     }
 
     /// Makes those dispatches of a thread available that are due at `now`. If the clock was set back, also makes those
@@ -271,14 +273,14 @@ impl Rows<'_> {
             return Ok(());
         }
         self.has_written.set(true);
-        let with = (found.row_number, signed(found.record.epoch)?, signed(now.as_millis())?);
-        self.execute(sql::PROMOTE_DUE, with)?;
+        let parameters = (found.row_number, signed(found.record.epoch)?, signed(now.as_millis())?);
+        self.execute(sql::PROMOTE_DUE, parameters)?;
         if clock_was_set_back {
-            self.execute(sql::DEMOTE_NOT_DUE, with)?;
+            self.execute(sql::DEMOTE_NOT_DUE, parameters)?;
         }
         let columns = position_columns(mailbox::thread_positions(
             &found.record,
-            self.queue_ends(found.row_number, found.record.epoch)?,
+            self.queue_summary(found.row_number, found.record.epoch)?,
         ))?;
         let [priority, since, due, lease] = columns;
         self.execute(sql::SET_POSITIONS, params![found.row_number, priority, since, due, lease])?;
@@ -287,34 +289,35 @@ impl Rows<'_> {
     }
 }
 
-/// For checks and repairs: whether the position columns agree with the records.
+/// For checks and repairs: the columns that are derived from records.
 impl Rows<'_> {
-    /// Whether the columns of a dispatch agree with its record. Two differences are accepted: its availability depends
-    /// on when due dispatches were last made available, and its key may belong to another dispatch if an interrupt
-    /// superseded this one.
+    /// Whether the columns of a dispatch agree with its record. Two differences are accepted. Whether the dispatch is
+    /// available depends on when due dispatches were last made available. And if an interrupt superseded the dispatch,
+    /// its key may now belong to another dispatch.
     pub(crate) fn columns_match(&self, stored: &StoredDispatch) -> Result<bool> {
-        let right = DispatchColumns::of(self, stored, stored.state.updated_at)?;
-        let found = self.query_one(sql::COLUMNS, (self.tenant_row_number(), stored.id().as_str()), |row| {
+        let expected = DispatchColumns::of(self, stored, stored.state.updated_at)?;
+        let found = self.query_one(sql::DISPATCH_COLUMNS, (self.tenant_row_number(), stored.id().as_str()), |row| {
             let key: Option<String> = get(row, 5)?;
-            Ok(get::<i64>(row, 0)? == right.status
-                && get::<i64>(row, 1)? == right.epoch
-                && get::<bool>(row, 2)? == right.available.is_none()
-                && get::<Option<i64>>(row, 3)? == right.due
-                && get::<Option<i64>>(row, 4)? == right.ended
-                && (key.is_none() || key.as_deref() == right.key))
+            Ok(get::<i64>(row, 0)? == expected.status
+                && get::<i64>(row, 1)? == expected.epoch
+                && get::<bool>(row, 2)? == expected.available.is_none()
+                && get::<Option<i64>>(row, 3)? == expected.due
+                && get::<Option<i64>>(row, 4)? == expected.ended
+                && (key.is_none() || key.as_deref() == expected.key))
         })?;
         Ok(found.unwrap_or_default())
     }
 
     /// Whether the position columns of a thread agree with its record.
     pub(crate) fn positions_match(&self, row_number: i64, record: &StoredMailbox) -> Result<bool> {
-        let right = position_columns(mailbox::thread_positions(record, self.queue_ends(row_number, record.epoch)?))?;
+        let expected =
+            position_columns(mailbox::thread_positions(record, self.queue_summary(row_number, record.epoch)?))?;
         let read = |row: &rusqlite::Row<'_>| Ok([get(row, 0)?, get(row, 1)?, get(row, 2)?, get(row, 3)?]);
-        Ok(self.query_one(sql::POSITIONS, [row_number], read)? == Some(right))
+        Ok(self.query_one(sql::MAILBOX_POSITIONS, [row_number], read)? == Some(expected))
     }
 
     /// Corrects the columns of a dispatch.
-    pub(crate) fn correct(&self, mailbox: i64, stored: &StoredDispatch, now: Timestamp) -> Result<()> {
+    pub(crate) fn correct_columns(&self, mailbox: i64, stored: &StoredDispatch, now: Timestamp) -> Result<()> {
         if self.columns_match(stored)? {
             return Ok(());
         }
@@ -324,8 +327,8 @@ impl Rows<'_> {
             self.execute(sql::FREE_KEY, (mailbox, key, stored.id().as_str()))?;
         }
         let id = stored.id().as_str();
-        let with = params![self.tenant_row_number(), id, status, epoch, available, due, ended, key, state, crc];
-        self.execute(sql::SET_DISPATCH, with).map(drop)
+        let parameters = params![self.tenant_row_number(), id, status, epoch, available, due, ended, key, state, crc];
+        self.execute(sql::SET_DISPATCH, parameters).map(drop)
     }
 
     /// Takes an unreadable dispatch out of the queue.
@@ -334,8 +337,14 @@ impl Rows<'_> {
     }
 
     /// Writes the record of a thread, and corrects its position columns.
-    pub(crate) fn rewrite_positions(&self, thread: &ThreadId, row_number: i64, record: StoredMailbox) -> Result<()> {
-        let columns = position_columns(mailbox::thread_positions(&record, self.queue_ends(row_number, record.epoch)?))?;
+    pub(crate) fn write_record_and_positions(
+        &self,
+        thread: &ThreadId,
+        row_number: i64,
+        record: StoredMailbox,
+    ) -> Result<()> {
+        let columns =
+            position_columns(mailbox::thread_positions(&record, self.queue_summary(row_number, record.epoch)?))?;
         self.set_mailbox((thread, row_number), &record, (None, columns))?;
         self.row_cache.put_thread(self.tenant_row_number(), thread, Some(MailboxRow { row_number, record, columns }));
         Ok(())

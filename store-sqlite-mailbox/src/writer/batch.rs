@@ -1,5 +1,5 @@
-//! A batch: one transaction for all waiting calls. If one of them fails after its first write, each call is tried
-//! alone.
+//! A batch: one transaction for all waiting calls. If one of them fails after its first write, the batch is rolled
+//! back, and each call gets a transaction of its own.
 
 #![expect(clippy::disallowed_methods, reason = "how long calls are gathered is real time")]
 
@@ -15,7 +15,7 @@ use rusqlite::{Connection, Error as SqlError, ErrorCode, config::DbConfig};
 use store_core::{Detail, Error, ErrorKind, IdSource, Limits, Result, TenantId, Timestamp};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Job, Message, log::Log};
+use super::{Job, Message, log::WriteAheadLog};
 use crate::{
     config::Synchronous,
     database_file::{self, DatabaseFile},
@@ -27,12 +27,14 @@ use crate::{
 
 /// The largest number of calls in one transaction.
 const MAX_CALLS: usize = 512;
-/// The total time for which a batch waits for callers that the previous batch answered. They probably call again.
+/// The longest time for which a batch waits for the callers that the previous batch answered, because they probably
+/// call again.
 const MAX_GATHER_TIME: Duration = Duration::from_micros(400);
 /// The length of one such wait.
 const GATHER_STEP: Duration = Duration::from_micros(40);
-/// Other processes are not notified of what becomes claimable later than this. They find it by polling.
-const ANNOUNCE_WITHIN: Duration = Duration::from_secs(1);
+/// Other processes are notified of a dispatch if it becomes claimable within this time. They find later ones by
+/// polling.
+const NOTIFY_WITHIN: Duration = Duration::from_secs(1);
 
 /// The reason why nothing of a batch was written, or why it is unknown how much was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +81,7 @@ pub(crate) struct BatchContext<'d> {
     /// The tenant for which no dispatch is due and no lease has expired, and the time for which this was found.
     pub(super) nothing_due_at: Cell<Option<(i64, Timestamp)>>,
     /// The tenant that was looked up last.
-    known: RefCell<Option<(TenantId, Option<TenantRow>)>>,
+    last_tenant: RefCell<Option<(TenantId, Option<TenantRow>)>>,
 }
 
 impl BatchContext<'_> {
@@ -97,25 +99,25 @@ impl BatchContext<'_> {
 
     /// Returns the row of a tenant as this transaction sees it.
     pub(super) fn tenant_row(&self, tenant: &Tenant) -> Result<Option<TenantRow>> {
-        if let Some((name, known)) = &*self.known.borrow()
+        if let Some((name, tenant_row)) = &*self.last_tenant.borrow()
             && *name == tenant.name
         {
-            return tenant.matches_row(*known).then_some(*known).ok_or_else(Error::closed);
+            return tenant.matches_row(*tenant_row).then_some(*tenant_row).ok_or_else(Error::closed);
         }
-        let known = tenant.find_row(self.conn)?;
-        self.remember_tenant_row(tenant, known);
-        Ok(known)
+        let tenant_row = tenant.find_row(self.conn)?;
+        self.remember_tenant_row(tenant, tenant_row);
+        Ok(tenant_row)
     }
 
     /// Notes the row of a tenant as this transaction sees it.
-    pub(super) fn remember_tenant_row(&self, tenant: &Tenant, known: Option<TenantRow>) {
-        *self.known.borrow_mut() = Some((tenant.name.clone(), known));
+    pub(super) fn remember_tenant_row(&self, tenant: &Tenant, tenant_row: Option<TenantRow>) {
+        *self.last_tenant.borrow_mut() = Some((tenant.name.clone(), tenant_row));
     }
 
     /// Forgets all rows, before a step that may change any of them.
-    pub(super) fn forget(&self) {
-        *self.known.borrow_mut() = None;
-        self.row_cache.forget();
+    pub(super) fn forget_rows(&self) {
+        *self.last_tenant.borrow_mut() = None;
+        self.row_cache.clear();
     }
 
     /// Returns the error as the answer of a call, if the other calls of the transaction can still be committed.
@@ -139,7 +141,7 @@ fn run(conn: &Connection, text: &str) -> std::result::Result<(), SqlError> {
     conn.prepare_cached(text)?.execute([]).map(drop)
 }
 
-fn failure(error: &SqlError) -> Failure {
+fn failure_of(error: &SqlError) -> Failure {
     match error::code(error) {
         Some(ErrorCode::DiskFull) => Failure::Full,
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Failure::Busy,
@@ -162,7 +164,7 @@ struct Batch {
     next: VecDeque<Box<dyn Job>>,
     /// The number of calls at the front of `next` that were put before all others.
     front_calls: usize,
-    then: Option<AfterBatch>,
+    after_batch: Option<AfterBatch>,
 }
 
 impl Batch {
@@ -171,7 +173,7 @@ impl Batch {
     }
 
     /// Takes waiting calls, up to a message that must be handled after all calls before it.
-    fn take(&mut self, message: Message, waiting: &mut mpsc::UnboundedReceiver<Message>) {
+    fn take_waiting_calls(&mut self, message: Message, waiting: &mut mpsc::UnboundedReceiver<Message>) {
         let mut next = Some(message);
         while let Some(message) = next {
             match message {
@@ -180,8 +182,8 @@ impl Batch {
                     self.next.insert(self.front_calls.min(self.next.len()), job);
                     self.front_calls += 1;
                 }
-                Message::Sync(reply) => return self.then = Some(AfterBatch::Sync(reply)),
-                Message::Close(reply) => return self.then = Some(AfterBatch::Close(reply)),
+                Message::Sync(reply) => return self.after_batch = Some(AfterBatch::Sync(reply)),
+                Message::Close(reply) => return self.after_batch = Some(AfterBatch::Close(reply)),
             }
             next = if self.len() < MAX_CALLS { waiting.try_recv().ok() } else { None };
         }
@@ -210,10 +212,10 @@ pub(super) struct WriterLoop<'c> {
     statement_cache: StatementCache<'c>,
     database_file: Arc<DatabaseFile>,
     constants: Arc<StoreConstants>,
-    log: Log,
+    log: WriteAheadLog,
     row_cache: RowCache,
     /// The data version of the file. It changes when another connection has written.
-    version: i64,
+    data_version: i64,
     /// The number of calls in the last batch.
     last_batch_size: usize,
     poisoned: Option<Timestamp>,
@@ -221,7 +223,7 @@ pub(super) struct WriterLoop<'c> {
 
 impl<'c> WriterLoop<'c> {
     pub(super) fn new(conn: &'c Connection, database_file: Arc<DatabaseFile>, constants: Arc<StoreConstants>) -> Self {
-        let (statement_cache, log) = (StatementCache::new(conn), Log::new(conn, Arc::clone(&constants)));
+        let (statement_cache, log) = (StatementCache::new(conn), WriteAheadLog::new(conn, Arc::clone(&constants)));
         Self {
             conn,
             statement_cache,
@@ -229,7 +231,7 @@ impl<'c> WriterLoop<'c> {
             constants,
             log,
             row_cache: RowCache::default(),
-            version: 0,
+            data_version: 0,
             last_batch_size: 0,
             poisoned: None,
         }
@@ -241,11 +243,11 @@ impl<'c> WriterLoop<'c> {
         while closing.is_none() {
             let Some(first) = waiting.blocking_recv() else { break };
             let mut batch = Batch::default();
-            batch.take(first, &mut waiting);
+            batch.take_waiting_calls(first, &mut waiting);
             if batch.len() > 0 {
                 self.commit_and_answer(&mut batch, &mut waiting);
             }
-            match batch.then {
+            match batch.after_batch {
                 Some(AfterBatch::Sync(reply)) => drop(reply.send(self.sync())),
                 Some(AfterBatch::Close(reply)) => closing = Some(reply),
                 None => {}
@@ -265,10 +267,15 @@ impl<'c> WriterLoop<'c> {
 
     /// Takes new calls of the callers that the previous batch answered. These callers call again one by one, while
     /// other calls run. If no new call has come, waits for one for a short time. Returns whether there are new calls.
-    fn gather(&self, batch: &mut Batch, waiting: &mut mpsc::UnboundedReceiver<Message>, waited: &mut Duration) -> bool {
-        while batch.ran.len() < self.last_batch_size && batch.then.is_none() {
+    fn wait_for_more_calls(
+        &self,
+        batch: &mut Batch,
+        waiting: &mut mpsc::UnboundedReceiver<Message>,
+        waited: &mut Duration,
+    ) -> bool {
+        while batch.ran.len() < self.last_batch_size && batch.after_batch.is_none() {
             if let Ok(message) = waiting.try_recv() {
-                batch.take(message, waiting);
+                batch.take_waiting_calls(message, waiting);
                 return !batch.next.is_empty();
             }
             if *waited >= MAX_GATHER_TIME {
@@ -291,24 +298,24 @@ impl<'c> WriterLoop<'c> {
             Err(Failure::Full | Failure::RolledBack) => batch.ran.len() > 1,
             _ => false,
         };
-        let mut from = None;
+        let mut claimable_from = None;
         if goes_alone {
             for job in std::mem::take(&mut batch.ran) {
                 let mut alone = Batch { next: VecDeque::from([job]), ..Batch::default() };
                 let tried = self.attempt(&mut alone, None);
                 alone.ran.extend(alone.next);
                 batch.ran.extend(alone.ran);
-                from = earlier(from, batch.ran.last_mut().and_then(|job| job.finish(tried)));
+                claimable_from = earlier(claimable_from, batch.ran.last_mut().and_then(|job| job.finish(tried)));
             }
         } else {
             for job in &mut batch.ran {
-                from = earlier(from, job.finish(tried));
+                claimable_from = earlier(claimable_from, job.finish(tried));
             }
         }
-        // What the calls hold is released only after all calls were answered.
+        // Dropping the calls lets callers that wait for them continue. This happens only after all calls were answered.
         batch.ran.clear();
-        // What becomes claimable later, waiting callers in other processes find by polling.
-        if from.is_some_and(|from| from <= self.constants.clock.now().saturating_add(ANNOUNCE_WITHIN)) {
+        // Waiting callers in other processes find by polling what becomes claimable later.
+        if claimable_from.is_some_and(|from| from <= self.constants.clock.now().saturating_add(NOTIFY_WITHIN)) {
             self.constants.notify_processes();
         }
     }
@@ -325,24 +332,32 @@ impl<'c> WriterLoop<'c> {
         let next_write_lock = self.database_file.lock_for_next_write();
         let begun = run(self.conn, sql::BEGIN_WRITE);
         drop(next_write_lock);
-        begun.map_err(|error| failure(&error))?;
+        begun.map_err(|error| failure_of(&error))?;
         if let Err(error) = self.check_for_other_writers() {
             self.roll_back();
-            return Err(failure(&error));
+            return Err(failure_of(&error));
         }
-        let (nothing_due_at, known, must_roll_back) = (Cell::default(), RefCell::default(), Cell::default());
+        let (nothing_due_at, last_tenant, must_roll_back) = (Cell::default(), RefCell::default(), Cell::default());
         let is_alone = joining.is_none() || batch.len() == 1 && self.last_batch_size <= 1;
         let (conn, statements, constants, row_cache) =
             (self.conn, &self.statement_cache, &*self.constants, &self.row_cache);
-        let context =
-            BatchContext { conn, statements, constants, row_cache, is_alone, must_roll_back, nothing_due_at, known };
+        let context = BatchContext {
+            conn,
+            statements,
+            constants,
+            row_cache,
+            is_alone,
+            must_roll_back,
+            nothing_due_at,
+            last_tenant,
+        };
         let mut waited = Duration::ZERO;
         loop {
             if let Err(failure) = batch.run(&context) {
                 self.roll_back();
                 return Err(failure);
             }
-            if !joining.as_mut().is_some_and(|waiting| self.gather(batch, waiting, &mut waited)) {
+            if !joining.as_mut().is_some_and(|waiting| self.wait_for_more_calls(batch, waiting, &mut waited)) {
                 break;
             }
         }
@@ -352,7 +367,7 @@ impl<'c> WriterLoop<'c> {
         }
         let Err(error) = run(self.conn, sql::COMMIT) else { return Ok(()) };
         self.roll_back();
-        match failure(&error) {
+        match failure_of(&error) {
             Failure::RolledBack => {
                 // The frames of the commit may be in the log, and may be found there after a crash.
                 self.poison();
@@ -362,11 +377,11 @@ impl<'c> WriterLoop<'c> {
         }
     }
 
-    /// Forgets all cached rows if another connection has written since the last batch.
+    /// Clears the cache of rows if another connection has written since the last batch.
     fn check_for_other_writers(&mut self) -> std::result::Result<(), SqlError> {
         let now = self.conn.prepare_cached(sql::DATA_VERSION)?.query_row([], |row| row.get(0))?;
-        if std::mem::replace(&mut self.version, now) != now {
-            self.row_cache.forget();
+        if std::mem::replace(&mut self.data_version, now) != now {
+            self.row_cache.clear();
         }
         Ok(())
     }
@@ -378,11 +393,11 @@ impl<'c> WriterLoop<'c> {
         }
         schema::set_synchronous(self.conn, Synchronous::Full)?;
         let synced = run(self.conn, sql::BEGIN_WRITE)
-            .and_then(|()| run(self.conn, sql::TOUCH))
+            .and_then(|()| run(self.conn, sql::INCREMENT_SYNCS))
             .and_then(|()| run(self.conn, sql::COMMIT));
         self.roll_back();
         schema::set_synchronous(self.conn, Synchronous::Normal)?;
-        synced.map_err(|error| match failure(&error) {
+        synced.map_err(|error| match failure_of(&error) {
             Failure::RolledBack => {
                 self.poison();
                 Failure::Unknown.into()
@@ -392,7 +407,7 @@ impl<'c> WriterLoop<'c> {
     }
 
     fn roll_back(&self) {
-        self.row_cache.forget();
+        self.row_cache.clear();
         if !self.conn.is_autocommit() {
             let _rolled_back = run(self.conn, sql::ROLLBACK);
         }

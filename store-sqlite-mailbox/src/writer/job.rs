@@ -11,10 +11,10 @@ use crate::{
     tenant::Tenant,
 };
 
-/// The result of the decision of a call, on two levels. The inner result is the answer for the caller. It may be a
-/// refusal, and a refused call may have written something. The outer error says that reading or writing rows failed. In
-/// that case all writes of the call are rolled back.
-pub(crate) type Decided<T> = Result<Result<T>>;
+/// The result of a call, on two levels. The inner result is the answer for the caller. It may be a refusal, and even a
+/// refused call may have written something. The outer error says that reading or writing rows failed. In that case all
+/// writes of the call are rolled back.
+pub(crate) type NestedResult<T> = Result<Result<T>>;
 
 /// One call of a batch. It may be run again if its batch could not be committed.
 pub(crate) trait Job: Send {
@@ -23,68 +23,68 @@ pub(crate) trait Job: Send {
 
     /// Reports the result to the caller. Returns the earliest time at which a claim may find something.
     ///
-    /// What the job holds is released when the job is dropped. That happens after all calls of a batch are answered,
-    /// because answered callers call again.
-    fn finish(&mut self, end: std::result::Result<(), Failure>) -> Option<Timestamp>;
+    /// The job is dropped after all calls of the batch are answered. Callers that wait for the end of this call then
+    /// continue.
+    fn finish(&mut self, batch_result: std::result::Result<(), Failure>) -> Option<Timestamp>;
 }
 
 /// A call on the rows of a tenant.
-pub(crate) struct Call<T, F> {
+pub(crate) struct TenantCall<T, F> {
     pub(crate) tenant: Arc<Tenant>,
     pub(crate) call: F,
     pub(crate) reply: Option<oneshot::Sender<Result<T>>>,
     /// When this guard is dropped, calls that wait for this one continue.
     pub(crate) _work: WorkGuard,
     pub(crate) _room: Option<OwnedSemaphorePermit>,
-    pub(crate) done: Option<Done<T>>,
+    pub(crate) done: Option<RunResult<T>>,
 }
 
 /// The result of a run.
-pub(crate) struct Done<T> {
+pub(crate) struct RunResult<T> {
     answer: Result<T>,
-    known: Option<TenantRow>,
+    tenant_row: Option<TenantRow>,
     claimable_from: Option<Timestamp>,
 }
 
-impl<T, F> Call<T, F>
+impl<T, F> TenantCall<T, F>
 where
     T: Send,
-    F: FnMut(&Rows<'_>, DecisionContext<'_>) -> Decided<T> + Send,
+    F: FnMut(&Rows<'_>, DecisionContext<'_>) -> NestedResult<T> + Send,
 {
-    fn work(&mut self, context: &BatchContext<'_>) -> std::result::Result<Done<T>, Failure> {
-        let failed = |error| Done { answer: Err(error), known: None, claimable_from: None };
+    fn work(&mut self, context: &BatchContext<'_>) -> std::result::Result<RunResult<T>, Failure> {
+        let failed = |error| RunResult { answer: Err(error), tenant_row: None, claimable_from: None };
         // The time is read after the lock is taken, so that a later call has no earlier time (PR-22).
         let now = context.now();
-        let known = match context.tenant_row(&self.tenant) {
-            Ok(known) => known,
+        let tenant_row = match context.tenant_row(&self.tenant) {
+            Ok(tenant_row) => tenant_row,
             Err(error) => return context.classify_error(error, false).map(failed),
         };
         let rows = match Rows::for_writing(
             (context.conn, context.statements),
             &self.tenant.name,
-            (known, now),
+            (tenant_row, now),
             (context.row_cache, &context.nothing_due_at),
         ) {
             Ok(rows) => rows,
             Err(error) => return context.classify_error(error, false).map(failed),
         };
-        let setting = DecisionContext::new(now, context.limits(), context.ids());
-        let decided = (self.call)(&rows, setting);
+        let decision_context = DecisionContext::new(now, context.limits(), context.ids());
+        let decided = (self.call)(&rows, decision_context);
         context.row_cache.forget_last();
         match decided {
             Ok(answer) => {
-                context.remember_tenant_row(&self.tenant, rows.known());
-                Ok(Done { answer, known: rows.known(), claimable_from: rows.claimable_from() })
+                context.remember_tenant_row(&self.tenant, rows.tenant_row());
+                Ok(RunResult { answer, tenant_row: rows.tenant_row(), claimable_from: rows.claimable_from() })
             }
             Err(error) => context.classify_error(error, rows.has_written()).map(failed),
         }
     }
 }
 
-impl<T, F> Job for Call<T, F>
+impl<T, F> Job for TenantCall<T, F>
 where
     T: Send,
-    F: FnMut(&Rows<'_>, DecisionContext<'_>) -> Decided<T> + Send,
+    F: FnMut(&Rows<'_>, DecisionContext<'_>) -> NestedResult<T> + Send,
 {
     fn run(&mut self, context: &BatchContext<'_>) -> std::result::Result<(), Failure> {
         self.done = None;
@@ -95,17 +95,17 @@ where
         Ok(())
     }
 
-    fn finish(&mut self, end: std::result::Result<(), Failure>) -> Option<Timestamp> {
+    fn finish(&mut self, batch_result: std::result::Result<(), Failure>) -> Option<Timestamp> {
         let (reply, done) = (self.reply.take()?, self.done.take());
         let mut from = None;
-        match (end, done) {
+        match (batch_result, done) {
             (Ok(()), Some(done)) => {
-                self.tenant.remember_row(done.known);
+                self.tenant.remember_row(done.tenant_row);
                 from = done.claimable_from;
                 if let Some(from) = from {
                     self.tenant.notifier.notify(from);
                 }
-                let _nobody = reply.send(done.answer);
+                let _caller_is_gone = reply.send(done.answer);
             }
             (Ok(()), None) => {}
             (Err(failure), _) => drop(reply.send(Err(failure.into()))),
@@ -127,7 +127,7 @@ where
     F: FnMut(&BatchContext<'_>) -> Result<T> + Send,
 {
     fn run(&mut self, context: &BatchContext<'_>) -> std::result::Result<(), Failure> {
-        context.forget();
+        context.forget_rows();
         self.done = Some(match (self.step)(context) {
             Ok(done) => Ok(done),
             Err(error) => context.classify_error(error, true).map(Err)?,
@@ -135,13 +135,13 @@ where
         Ok(())
     }
 
-    fn finish(&mut self, end: std::result::Result<(), Failure>) -> Option<Timestamp> {
-        let answer = match (end, self.done.take()) {
+    fn finish(&mut self, batch_result: std::result::Result<(), Failure>) -> Option<Timestamp> {
+        let answer = match (batch_result, self.done.take()) {
             (Ok(()), Some(done)) => done,
             (Ok(()), None) => Err(Failure::Closed.into()),
             (Err(failure), _) => Err(failure.into()),
         };
-        let _nobody = self.reply.take()?.send(answer);
+        let _caller_is_gone = self.reply.take()?.send(answer);
         None
     }
 }

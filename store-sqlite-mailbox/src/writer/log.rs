@@ -19,43 +19,43 @@ pub(crate) const TRUNCATED_LOG_BYTES: i64 = 48 << 20;
 
 thread_local! {
     /// The number of pages in the log after the last commit of this thread's connection.
-    static PAGES: Cell<i32> = const { Cell::new(0) };
+    static LOG_PAGES: Cell<i32> = const { Cell::new(0) };
 }
 
-/// The known state of the log.
-pub(super) struct Log {
+/// The write-ahead log of the database.
+pub(super) struct WriteAheadLog {
     constants: Arc<StoreConstants>,
     /// The number of pages at which the next checkpoint is tried.
-    next: i32,
+    next_checkpoint_pages: i32,
 }
 
 /// The result of a checkpoint.
-struct Checkpoint {
+struct CheckpointResult {
     is_busy: bool,
 }
 
-impl Log {
+impl WriteAheadLog {
     pub(super) fn new(conn: &Connection, constants: Arc<StoreConstants>) -> Self {
         conn.wal_hook(Some(|_: &Wal, pages| {
-            PAGES.set(pages);
+            LOG_PAGES.set(pages);
             Ok(())
         }));
-        Self { constants, next: CHECKPOINT_PAGES }
+        Self { constants, next_checkpoint_pages: CHECKPOINT_PAGES }
     }
 
     /// Moves the log into the database if the log is long. An error means that the disk failed.
     pub(super) fn checkpoint_if_long(&mut self, conn: &Connection) -> Result<()> {
-        let pages = PAGES.get();
-        if pages < self.next {
+        let pages = LOG_PAGES.get();
+        if pages < self.next_checkpoint_pages {
             // The log was restarted.
             if pages < CHECKPOINT_PAGES {
-                self.next = CHECKPOINT_PAGES;
+                self.next_checkpoint_pages = CHECKPOINT_PAGES;
                 self.constants.gate.open();
             }
             return Ok(());
         }
         let done = checkpoint(conn, "PASSIVE")?;
-        self.next = pages + RETRY_PAGES;
+        self.next_checkpoint_pages = pages + RETRY_PAGES;
         if pages < RESTART_PAGES || done.is_none() {
             return Ok(());
         }
@@ -65,11 +65,11 @@ impl Log {
         let restarted = checkpoint(conn, "TRUNCATE");
         schema::set_waits_for_locks(conn, true)?;
         if restarted?.is_some_and(|done| !done.is_busy) {
-            PAGES.set(0);
-            self.next = CHECKPOINT_PAGES;
+            LOG_PAGES.set(0);
+            self.next_checkpoint_pages = CHECKPOINT_PAGES;
             self.constants.gate.open();
         } else {
-            self.next = pages + if is_closed { 1 } else { RETRY_PAGES };
+            self.next_checkpoint_pages = pages + if is_closed { 1 } else { RETRY_PAGES };
             self.constants.gate.set_blocked_pages(pages);
         }
         Ok(())
@@ -77,9 +77,9 @@ impl Log {
 }
 
 /// Tries a checkpoint. Returns `None` if another connection prevents it.
-fn checkpoint(conn: &Connection, mode: &str) -> Result<Option<Checkpoint>> {
+fn checkpoint(conn: &Connection, mode: &str) -> Result<Option<CheckpointResult>> {
     let asked = conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
-        Ok(Checkpoint { is_busy: row.get::<_, i32>(0)? != 0 })
+        Ok(CheckpointResult { is_busy: row.get::<_, i32>(0)? != 0 })
     });
     match asked {
         Ok(done) => Ok(Some(done)),

@@ -16,13 +16,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use self::batch::WriterLoop;
 pub(crate) use self::{
     batch::{BatchContext, Failure},
-    job::{Call, Decided, FileStep, Job},
+    job::{FileStep, Job, NestedResult, TenantCall},
     log::TRUNCATED_LOG_BYTES,
 };
 use crate::{database_file::DatabaseFile, tenant::StoreConstants};
 
 /// The largest number of waiting calls. Further callers wait for room.
-const ROOM: usize = 1_024;
+const MAX_WAITING_CALLS: usize = 1_024;
 
 /// A message to the writer thread.
 enum Message {
@@ -57,11 +57,11 @@ impl Writer {
             drop(conn);
             drop(database_file);
             if let Some(closing) = closing {
-                let _nobody = closing.send(());
+                let _caller_is_gone = closing.send(());
             }
         });
         let thread = begun.map_err(|e| Error::unavailable("the system cannot start another thread").with_source(e))?;
-        Ok(Self { queue, room: Arc::new(Semaphore::new(ROOM)), thread: Mutex::new(Some(thread)) })
+        Ok(Self { queue, room: Arc::new(Semaphore::new(MAX_WAITING_CALLS)), thread: Mutex::new(Some(thread)) })
     }
 
     /// Waits until one more call may wait. The permit is released when the call ends.

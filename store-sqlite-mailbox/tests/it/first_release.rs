@@ -11,7 +11,7 @@ use std::{
 
 use store_core::{
     ClaimNumber, ClaimRef, ClaimRequest, ClaimToken, ClaimedDispatch, DispatchQuery, DispatchStatus, ErrorKind,
-    Interrupt, Json, MailboxStore, ManualClock, NewDispatch, PageRequest, Settlement, Silent, Store, TenantId,
+    IgnoreProgress, Interrupt, Json, MailboxStore, ManualClock, NewDispatch, PageRequest, Settlement, Store, TenantId,
     Timestamp, When, inspect::Inspector,
 };
 use store_sqlite_mailbox::{SqliteConfig, SqliteMailbox};
@@ -20,7 +20,7 @@ const MINUTE: Duration = Duration::from_mins(1);
 const OTHER_TENANT: &str = "mandant-ü";
 const THREAD: &str = "日本/e\u{301} 🦀";
 
-fn fixture() -> PathBuf {
+fn fixture_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/mailbox-v1")
 }
 
@@ -34,7 +34,7 @@ async fn open(folder: &Path, seconds: u64) -> (SqliteMailbox, ManualClock) {
 /// Returns a folder with a copy of the mailbox of the fixture.
 fn copy_of_fixture() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    fs::copy(fixture().join("mailbox.db"), folder.path().join("mailbox.db")).unwrap();
+    fs::copy(fixture_folder().join("mailbox.db"), folder.path().join("mailbox.db")).unwrap();
     folder
 }
 
@@ -66,7 +66,7 @@ async fn settle(mailbox: &dyn MailboxStore, held: &ClaimedDispatch, end: Settlem
 }
 
 /// Returns every dispatch as JSON, and the counts of each tenant.
-async fn records(store: &SqliteMailbox) -> String {
+async fn records_as_text(store: &SqliteMailbox) -> String {
     let (mut out, page) = (String::new(), PageRequest::first(1_000));
     for tenant in store.list_tenants(page.clone()).await.unwrap().items {
         let mailbox = mailbox_of(store, tenant.as_str());
@@ -80,7 +80,8 @@ async fn records(store: &SqliteMailbox) -> String {
     out
 }
 
-/// Writes a dispatch in each status, and one for each way in which an attempt can end. Returns the claim that is held.
+/// Writes a dispatch in each status, and one for each way in which an attempt can end. Returns the claim that has not
+/// ended.
 async fn write_fixture_data(store: &SqliteMailbox, clock: &ManualClock) -> ClaimedDispatch {
     let (here, there) = (mailbox_of(store, "default"), mailbox_of(store, OTHER_TENANT));
     enqueue(&*there, full_dispatch()).await;
@@ -106,44 +107,44 @@ async fn write_fixture_data(store: &SqliteMailbox, clock: &ManualClock) -> Claim
     claim(&*here, "held").await
 }
 
-/// Writes the fixture. A later release adds a fixture of its own and leaves this one as it is.
+/// Writes the fixture. A later release adds another fixture and does not change this one.
 #[tokio::test]
 #[ignore = "writes the fixture: its README says how"]
 async fn make_the_mailbox_of_the_first_release() {
     let folder = tempfile::tempdir().unwrap();
     let (store, clock) = open(folder.path(), 0).await;
     let held = write_fixture_data(&store, &clock).await;
-    let records = records(&store).await;
+    let records = records_as_text(&store).await;
     store.close().await.unwrap();
-    fs::create_dir_all(fixture()).unwrap();
-    fs::copy(folder.path().join("mailbox.db"), fixture().join("mailbox.db")).unwrap();
-    fs::write(fixture().join("expected.jsonl"), records).unwrap();
-    fs::write(fixture().join("token"), held.token.as_str()).unwrap();
+    fs::create_dir_all(fixture_folder()).unwrap();
+    fs::copy(folder.path().join("mailbox.db"), fixture_folder().join("mailbox.db")).unwrap();
+    fs::write(fixture_folder().join("expected.jsonl"), records).unwrap();
+    fs::write(fixture_folder().join("token"), held.token.as_str()).unwrap();
 }
 
-/// Shows PR-18: every record is read as it was written, and `verify` finds nothing wrong.
+/// Tests PR-18: every record is read as it was written, and `verify` finds nothing wrong.
 #[tokio::test]
 async fn a_mailbox_of_the_first_release_shows_the_same_data() {
-    let expected = fs::read_to_string(fixture().join("expected.jsonl")).unwrap();
+    let expected = fs::read_to_string(fixture_folder().join("expected.jsonl")).unwrap();
     for status in ["queued", "claimed", "acked", "cancelled", "superseded", "dead_letter"] {
         assert!(expected.contains(&format!(r#""status":"{status}""#)), "{status}");
     }
     let folder = copy_of_fixture();
     for _ in 0..2 {
         let (store, _) = open(folder.path(), 70).await;
-        assert_eq!(records(&store).await, expected);
-        assert_eq!(store.verify(&Silent).await.unwrap().findings, []);
+        assert_eq!(records_as_text(&store).await, expected);
+        assert_eq!(store.verify(&IgnoreProgress).await.unwrap().findings, []);
         store.close().await.unwrap();
     }
 }
 
-/// Shows PR-18: claims, keys, epochs and claim numbers are still known, and work continues.
+/// Tests PR-18: claims, keys, epochs and claim numbers are still known, and work continues.
 #[tokio::test]
 async fn a_mailbox_of_the_first_release_can_be_used() {
     let folder = copy_of_fixture();
     let (store, clock) = open(folder.path(), 70).await;
     let (here, there) = (mailbox_of(&store, "default"), mailbox_of(&store, OTHER_TENANT));
-    let token = fs::read_to_string(fixture().join("token")).unwrap();
+    let token = fs::read_to_string(fixture_folder().join("token")).unwrap();
     let held = ClaimRef::new("held".parse().unwrap(), ClaimToken::new(token));
     let number: ClaimNumber = here.extend(&held, MINUTE).await.unwrap().number;
     let ended = here.settle(vec![(held, Settlement::Ack { result: None })]).await.unwrap().remove(0).unwrap();
@@ -163,6 +164,6 @@ async fn a_mailbox_of_the_first_release_can_be_used() {
     ids.sort_unstable();
     assert_eq!(ids, ["expired", "later", "next", "retried"]);
     assert_eq!(claim(&*there, "whole").await.dispatch.payload, full_dispatch().payload);
-    assert_eq!(store.verify(&Silent).await.unwrap().findings, []);
+    assert_eq!(store.verify(&IgnoreProgress).await.unwrap().findings, []);
     store.close().await.unwrap();
 }

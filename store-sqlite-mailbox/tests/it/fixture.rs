@@ -3,14 +3,14 @@
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use conformance_tests::{Fixture, Gap, Lack, Need, Opened};
+use conformance_tests::{Fixture, Gap, Lack, Need, OpenedStore};
 use store_core::{Capabilities, Clock, Limits, ManualClock, Result, Store, Survives, Timestamp};
 use store_sqlite_mailbox::{SqliteConfig, SqliteMailbox};
 
-struct OnSqlite;
+struct SqliteFixture;
 
 pub(crate) fn fixture() -> impl Fixture {
-    OnSqlite
+    SqliteFixture
 }
 
 /// The folder, clock and limits of a mailbox. The folder is removed when this value is dropped.
@@ -30,23 +30,23 @@ impl TempMailbox {
         Ok(Arc::new(SqliteMailbox::open(config).await?))
     }
 
-    async fn open(self) -> Result<Opened> {
-        Ok(Opened::new(self.open_store().await?, self))
+    async fn open(self) -> Result<OpenedStore> {
+        Ok(OpenedStore::new(self.open_store().await?, self))
     }
 }
 
-fn temp_mailbox(opened: &Opened) -> &TempMailbox {
+fn temp_mailbox(opened: &OpenedStore) -> &TempMailbox {
     opened.guard().unwrap()
 }
 
-async fn close(opened: Opened) -> TempMailbox {
+async fn close(opened: OpenedStore) -> TempMailbox {
     opened.store.close().await.unwrap();
     drop(opened.store);
     *opened.guard.downcast::<TempMailbox>().unwrap()
 }
 
 #[async_trait]
-impl Fixture for OnSqlite {
+impl Fixture for SqliteFixture {
     fn name(&self) -> String {
         "sqlite-mailbox".to_owned()
     }
@@ -67,29 +67,29 @@ impl Fixture for OnSqlite {
         Vec::new()
     }
 
-    async fn open(&self, limits: Limits) -> Result<Opened> {
+    async fn open(&self, limits: Limits) -> Result<OpenedStore> {
         let clock = ManualClock::new(Timestamp::from_millis(1_763_700_000_000)?);
         TempMailbox { folder: tempfile::tempdir().unwrap(), clock, limits }.open().await
     }
 
-    async fn reopen(&self, opened: Opened) -> Result<Opened> {
+    async fn reopen(&self, opened: OpenedStore) -> Result<OpenedStore> {
         close(opened).await.open().await
     }
 
-    async fn open_beside(&self, opened: &Opened) -> Result<Arc<dyn Store>> {
+    async fn open_second_time(&self, opened: &OpenedStore) -> Result<Arc<dyn Store>> {
         temp_mailbox(opened).open_store().await
     }
 
-    async fn advance(&self, opened: &Opened, by: Duration) {
+    async fn advance(&self, opened: &OpenedStore, by: Duration) {
         temp_mailbox(opened).clock.advance(by);
     }
 
-    async fn set_back(&self, opened: &Opened, by: Duration) {
+    async fn set_back(&self, opened: &OpenedStore, by: Duration) {
         let clock = &temp_mailbox(opened).clock;
         clock.set(clock.now().saturating_sub(by));
     }
 
-    async fn damage(&self, opened: Opened, seed: u64) -> Result<Opened> {
+    async fn damage(&self, opened: OpenedStore, seed: u64) -> Result<OpenedStore> {
         let temp_mailbox = close(opened).await;
         let mut bytes = fs::read(temp_mailbox.file()).unwrap();
         let at = usize::try_from(seed.wrapping_mul(2_654_435_761)).unwrap() % bytes.len();

@@ -27,12 +27,12 @@ pub(crate) struct Options {
     /// Whether to run the tests in the length `full`, and further tests of the same promises.
     pub(crate) is_full: bool,
     /// Whether to write the times into docs/testing.md.
-    pub(crate) records: bool,
+    pub(crate) writes_times: bool,
 }
 
 impl Options {
     /// Returns the arguments that tell cargo which packages to use.
-    fn scope(&self) -> Vec<&str> {
+    fn package_arguments(&self) -> Vec<&str> {
         if self.packages.is_empty() {
             return vec!["--workspace"];
         }
@@ -43,13 +43,13 @@ impl Options {
 /// Runs the steps in the workspace at `root`, and prints how long they took.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let mut times = Times::begin();
-    let scope = options.scope();
+    let package_arguments = options.package_arguments();
     cargo(root, "format", &["fmt", "--all", "--check"])?;
     times.end_step("format");
     cargo(
         root,
         "lints",
-        &[&["clippy", "--quiet", "--all-targets"], &scope[..], &["--", "--deny", "warnings"]].concat(),
+        &[&["clippy", "--quiet", "--all-targets"], &package_arguments[..], &["--", "--deny", "warnings"]].concat(),
     )?;
     times.end_step("lints");
     if options.packages.is_empty() {
@@ -61,29 +61,29 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         check_queue_benchmarks(root)?;
         times.end_step("benchmarks of other queues");
     }
-    compile(root, &scope)?;
+    compile_tests(root, &package_arguments)?;
     times.end_step("compiling the tests");
-    run_tests(root, &scope, options.is_full)?;
+    run_tests(root, &package_arguments, options.is_full)?;
     times.end_step("tests");
     times.read_test_report(root, options.is_full)?;
     if options.is_full && options.packages.is_empty() {
-        schedules(root, &["--quiet"], None)?;
+        run_schedules(root, &["--quiet"], None)?;
         times.end_step("schedules");
         test_on_newest_postgres(root)?;
         times.end_step("the suite on the newest PostgreSQL");
     }
-    doc_tests(root, &options.packages)?;
+    run_doc_tests(root, &options.packages)?;
     times.end_step("doc tests");
     println!("\n{times}");
-    if options.records {
-        times.record(root, options.is_full)?;
+    if options.writes_times {
+        times.write_to_page(root, options.is_full)?;
     }
     println!("== all steps passed");
     Ok(())
 }
 
 /// The environment variable with the length of the tests that repeat something: `quick`, `full` or `long`.
-const LENGTH: &str = "AGENTSTORE_TEST_LENGTH";
+const LENGTH_VARIABLE: &str = "AGENTSTORE_TEST_LENGTH";
 
 /// The settings of PostgreSQL servers that no test kills. Such a server need not sync. It does not use the JIT
 /// compiler, because each session would have to load the compiler.
@@ -91,7 +91,7 @@ const TEST_SERVER_SETTINGS: [&str; 2] = ["fsync=off", "jit=off"];
 
 /// The names of the tests of faults, crashes and histories. The last one is the test of random histories; it has the
 /// same name in every backend.
-const FAULTS: [&str; 11] = [
+const FAULT_TEST_FILTERS: [&str; 11] = [
     "faults::",
     "histories::",
     "crashes::",
@@ -106,19 +106,24 @@ const FAULTS: [&str; 11] = [
 ];
 
 /// Runs the long form of the tests of faults, one after the other, and shows what each of them prints.
-pub(crate) fn faults(root: &Path) -> Result<()> {
+pub(crate) fn run_faults(root: &Path) -> Result<()> {
     let run =
         ["test", "--release", "--workspace", "--tests", "--no-fail-fast", "--", "--nocapture", "--test-threads=1"];
     with_servers(|urls| {
-        cargo_with(root, "faults", &[&run[..], &FAULTS].concat(), urls.chain([(LENGTH, "long".to_owned())]))
+        cargo_with(
+            root,
+            "faults",
+            &[&run[..], &FAULT_TEST_FILTERS].concat(),
+            urls.chain([(LENGTH_VARIABLE, "long".to_owned())]),
+        )
     })?;
-    schedules(root, &["--release", "--", "--nocapture", "--test-threads=1"], Some("long"))?;
+    run_schedules(root, &["--release", "--", "--nocapture", "--test-threads=1"], Some("long"))?;
     println!("\n== all faults passed");
     Ok(())
 }
 
 /// Writes docs/backends.md, the page about what the backends can do.
-pub(crate) fn matrix(root: &Path) -> Result<()> {
+pub(crate) fn write_matrix(root: &Path) -> Result<()> {
     let run = ["test", "--package", "cli", "--test", "it", "--quiet", "--", "matrix::"];
     cargo_with(root, "matrix", &run, [("AGENTSTORE_WRITE_MATRIX", "1".to_owned())])
 }
@@ -131,32 +136,32 @@ fn check_queue_benchmarks(root: &Path) -> Result<()> {
     cargo(root, "benchmarks of other queues", &check)
 }
 
-fn compile(root: &Path, scope: &[&str]) -> Result<()> {
+fn compile_tests(root: &Path, package_arguments: &[&str]) -> Result<()> {
     if !has_nextest(root) {
-        let build = [&["test", "--no-run", "--quiet", "--lib", "--bins", "--tests"], scope].concat();
+        let build = [&["test", "--no-run", "--quiet", "--lib", "--bins", "--tests"], package_arguments].concat();
         return cargo(root, "compiling the tests", &build);
     }
-    cargo(root, "compiling the tests", &[&["nextest", "run", "--no-run", "--cargo-quiet"], scope].concat())
+    cargo(root, "compiling the tests", &[&["nextest", "run", "--no-run", "--cargo-quiet"], package_arguments].concat())
 }
 
-fn run_tests(root: &Path, scope: &[&str], is_full: bool) -> Result<()> {
+fn run_tests(root: &Path, package_arguments: &[&str], is_full: bool) -> Result<()> {
     let profile = if is_full { "full" } else { "default" };
     // Most tests spend about half of their time waiting for a server, a disk or a lease.
-    let at_once = (2 * thread::available_parallelism().map_or(1, usize::from)).to_string();
+    let test_threads = (2 * thread::available_parallelism().map_or(1, usize::from)).to_string();
     let run = if has_nextest(root) {
         let arguments = ["nextest", "run", "--no-fail-fast", "--no-tests", "pass", "--status-level", "slow"];
-        let arguments = [&arguments[..], &["--profile", profile, "--test-threads", &at_once]].concat();
-        [&arguments[..], scope].concat()
+        let arguments = [&arguments[..], &["--profile", profile, "--test-threads", &test_threads]].concat();
+        [&arguments[..], package_arguments].concat()
     } else {
         let skip = if is_full { [].as_slice() } else { &["--", "--skip", "pooled::"] };
         let arguments = ["test", "--lib", "--bins", "--tests", "--no-fail-fast", "--quiet"];
-        [&arguments[..], scope, skip].concat()
+        [&arguments[..], package_arguments, skip].concat()
     };
     let length = if is_full { "full" } else { "quick" };
-    with_servers(|urls| cargo_with(root, "tests", &run, urls.chain([(LENGTH, length.to_owned())])))
+    with_servers(|urls| cargo_with(root, "tests", &run, urls.chain([(LENGTH_VARIABLE, length.to_owned())])))
 }
 
-fn doc_tests(root: &Path, packages: &[String]) -> Result<()> {
+fn run_doc_tests(root: &Path, packages: &[String]) -> Result<()> {
     if packages.is_empty() {
         return cargo(root, "doc tests", &["test", "--workspace", "--doc", "--quiet"]);
     }
@@ -182,11 +187,11 @@ fn has_library(root: &Path, package: &str) -> Result<bool> {
 
 /// Runs the tests of the memory store under a schedule checker. The checker needs another build of the store and its
 /// dependencies. That build has a folder of its own, so that it does not replace the usual build.
-fn schedules(root: &Path, arguments: &[&str], length: Option<&str>) -> Result<()> {
+fn run_schedules(root: &Path, arguments: &[&str], length: Option<&str>) -> Result<()> {
     let run = ["test", "--package", "store-memory", "--test", "schedules", "--target-dir", "target/schedules"];
     let flags = env::var("RUSTFLAGS").unwrap_or_default();
     let flags = ("RUSTFLAGS", format!("{flags} --cfg shuttle").trim_start().to_owned());
-    let length = length.map(|length| (LENGTH, length.to_owned()));
+    let length = length.map(|length| (LENGTH_VARIABLE, length.to_owned()));
     cargo_with(root, "schedules", &[&run[..], arguments].concat(), length.into_iter().chain([flags]))
 }
 
@@ -197,8 +202,17 @@ fn test_on_newest_postgres(root: &Path) -> Result<()> {
         return Ok(());
     }
     let server = Postgres::start_newest(&TEST_SERVER_SETTINGS)?;
-    let run =
-        ["test", "--package", "store-postgres", "--tests", "--quiet", "--", "conformance::", "caller::", "news::"];
+    let run = [
+        "test",
+        "--package",
+        "store-postgres",
+        "--tests",
+        "--quiet",
+        "--",
+        "conformance::",
+        "caller::",
+        "notifications::",
+    ];
     let passed = cargo_with(root, "tests on the newest PostgreSQL", &run, [(POSTGRES_URL_VARIABLE, server.url())]);
     server.stop().and(passed)
 }

@@ -10,15 +10,15 @@ use std::{
 use anyhow::{Context, Result};
 
 /// The lines of the page between which the times of a run are written.
-const BEGIN: &str = "<!-- times: begin -->";
-const END: &str = "<!-- times: end -->";
+const BEGIN_MARKER: &str = "<!-- times: begin -->";
+const END_MARKER: &str = "<!-- times: end -->";
 /// Groups of tests that took less than this are shown in one line.
-const SMALL: Duration = Duration::from_secs(3);
+const SMALL_GROUP: Duration = Duration::from_secs(3);
 
 /// The times of the steps and of the tests of a run.
 #[derive(Debug)]
 pub(super) struct Times {
-    last: Instant,
+    last_end: Instant,
     steps: Vec<(&'static str, Duration)>,
     groups: BTreeMap<(String, String), Group>,
 }
@@ -34,17 +34,17 @@ struct Group {
 impl Times {
     #[expect(clippy::disallowed_methods, reason = "a run is measured in real time")]
     pub(super) fn begin() -> Self {
-        Self { last: Instant::now(), steps: Vec::new(), groups: BTreeMap::new() }
+        Self { last_end: Instant::now(), steps: Vec::new(), groups: BTreeMap::new() }
     }
 
     /// Records the end of a step, which began when the previous step ended.
     #[expect(clippy::disallowed_methods, reason = "a run is measured in real time")]
     pub(super) fn end_step(&mut self, name: &'static str) {
         let now = Instant::now();
-        let took = now.duration_since(self.last);
+        let took = now.duration_since(self.last_end);
         println!("   ({name}: {:.0} s)", took.as_secs_f64());
         self.steps.push((name, took));
-        self.last = now;
+        self.last_end = now;
     }
 
     /// Reads the report of nextest about the tests. Without a report, the table of tests is left out.
@@ -56,7 +56,7 @@ impl Times {
         for case in report.descendants().filter(|node| node.has_tag_name("testcase")) {
             let attribute = |name| case.attribute(name).unwrap_or_default();
             let package = attribute("classname").split("::").next().unwrap_or_default().to_owned();
-            let module = module(attribute("name")).to_owned();
+            let module = group_name(attribute("name")).to_owned();
             let took = Duration::from_secs_f64(attribute("time").parse().unwrap_or(0.0));
             let group = self.groups.entry((package, module)).or_default();
             group.tests += 1;
@@ -67,20 +67,25 @@ impl Times {
     }
 
     /// Writes the tables into docs/testing.md.
-    pub(super) fn record(&self, root: &Path, is_full: bool) -> Result<()> {
+    pub(super) fn write_to_page(&self, root: &Path, is_full: bool) -> Result<()> {
         let path = root.join("docs/testing.md");
         let page = fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
-        let (before, rest) = page.split_once(BEGIN).with_context(|| format!("{} has no `{BEGIN}`", path.display()))?;
-        let (_, after) = rest.split_once(END).with_context(|| format!("{} has no `{END}`", path.display()))?;
+        let (before, rest) =
+            page.split_once(BEGIN_MARKER).with_context(|| format!("{} has no `{BEGIN_MARKER}`", path.display()))?;
+        let (_, after) =
+            rest.split_once(END_MARKER).with_context(|| format!("{} has no `{END_MARKER}`", path.display()))?;
         let command = if is_full { "cargo xtask test --full" } else { "cargo xtask test" };
-        let page = format!("{before}{BEGIN}\n`{command}` on {}.\n\n{self}{END}{after}", crate::bench::machine());
+        let page = format!(
+            "{before}{BEGIN_MARKER}\n`{command}` on {}.\n\n{self}{END_MARKER}{after}",
+            crate::bench::describe_machine()
+        );
         fs::write(&path, page).with_context(|| format!("{} cannot be written", path.display()))
     }
 }
 
 /// Returns the group of a test: the first part of its path, and also the second if the first is `conformance` or
 /// `tests`.
-fn module(name: &str) -> &str {
+fn group_name(name: &str) -> &str {
     let parts = if name.starts_with("conformance::") || name.starts_with("tests::") { 2 } else { 1 };
     let mut ends = name.match_indices("::").map(|(at, _)| at);
     ends.nth(parts - 1).or_else(|| name.rfind("::")).and_then(|end| name.get(..end)).unwrap_or("(root)")
@@ -100,7 +105,7 @@ impl fmt::Display for Times {
         writeln!(f, "\n| Crate | Tests of | Tests | Seconds of tests | Slowest |\n|---|---|---:|---:|---:|")?;
         let mut groups: Vec<_> = self.groups.iter().collect();
         groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.took));
-        let (large, small): (Vec<_>, Vec<_>) = groups.into_iter().partition(|(_, group)| group.took >= SMALL);
+        let (large, small): (Vec<_>, Vec<_>) = groups.into_iter().partition(|(_, group)| group.took >= SMALL_GROUP);
         let row = |f: &mut fmt::Formatter<'_>, package: &str, module: &str, group: &Group| {
             let Group { tests, took, slowest } = group;
             let (took, slowest) = (took.as_secs_f64(), slowest.as_secs_f64());

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 const BACKENDS: &[&str] = &["store-memory", "store-file", "store-postgres", "store-sqlite-mailbox", "store-nats"];
 
 /// Returns the packages of the workspace that a package may depend on. Dev-dependencies are not checked.
-fn allowed(package: &str) -> Vec<&'static str> {
+fn allowed_dependencies(package: &str) -> Vec<&'static str> {
     match package {
         "store-core" => Vec::new(),
         "agentstore" => [BACKENDS, &["store-core"]].concat(),
@@ -31,25 +31,27 @@ pub(super) fn check(root: &Path) -> Result<Vec<String>> {
             folders.push(path);
         }
     }
-    let names: Vec<String> = folders.iter().map(|folder| package(folder)).collect::<Result<_>>()?;
+    let names: Vec<String> = folders.iter().map(|folder| package_name(folder)).collect::<Result<_>>()?;
     for (folder, name) in folders.iter().zip(&names) {
         let manifest = fs::read_to_string(folder.join("Cargo.toml"))?;
-        let allowed = allowed(name);
-        for dependency in dependencies(&manifest) {
-            if names.iter().any(|known| known == dependency) && !allowed.contains(&dependency) {
+        let allowed_dependencies = allowed_dependencies(name);
+        for dependency in dependency_names(&manifest) {
+            if names.iter().any(|known| known == dependency) && !allowed_dependencies.contains(&dependency) {
                 findings.push(format!("{name}: must not depend on {dependency}"));
             }
         }
         // The name of an example ends with `-example`, and that of its folder does not.
-        let wanted = if folder.starts_with(&examples) { name.strip_suffix("-example") } else { Some(name.as_str()) };
-        if folder != root && folder.file_name().is_some_and(|folder| Some(&*folder.to_string_lossy()) != wanted) {
+        let expected_name =
+            if folder.starts_with(&examples) { name.strip_suffix("-example") } else { Some(name.as_str()) };
+        if folder != root && folder.file_name().is_some_and(|folder| Some(&*folder.to_string_lossy()) != expected_name)
+        {
             findings.push(format!("{name}: its folder has another name"));
         }
     }
     Ok(findings)
 }
 
-fn package(folder: &Path) -> Result<String> {
+fn package_name(folder: &Path) -> Result<String> {
     let path = folder.join("Cargo.toml");
     let manifest = fs::read_to_string(&path)?;
     let section = manifest.split("[package]").nth(1).unwrap_or_default();
@@ -59,7 +61,7 @@ fn package(folder: &Path) -> Result<String> {
 }
 
 /// Returns the names in `[dependencies]` of a manifest.
-fn dependencies(manifest: &str) -> Vec<&str> {
+fn dependency_names(manifest: &str) -> Vec<&str> {
     let lines = manifest.lines().skip_while(|line| line.trim() != "[dependencies]").skip(1);
     let lines = lines.take_while(|line| !line.starts_with('['));
     lines.filter_map(|line| line.split(['.', '=', ' ']).next()).filter(|name| !name.is_empty()).collect()

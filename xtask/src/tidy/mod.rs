@@ -21,7 +21,7 @@ pub(crate) struct Source {
 
 /// Runs all checks and prints what they object to.
 pub(crate) fn run(root: &Path) -> Result<()> {
-    let sources = load(root)?;
+    let sources = load_sources(root)?;
     let mut findings = sources::check(&sources);
     findings.extend(crate_dependencies::check(root)?);
     findings.extend(decisions::check(root)?);
@@ -38,24 +38,24 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     Ok(())
 }
 
-fn load(root: &Path) -> Result<Vec<Source>> {
+fn load_sources(root: &Path) -> Result<Vec<Source>> {
     let mut sources = Vec::new();
-    collect(root, root, &mut sources)?;
+    collect_sources(root, root, &mut sources)?;
     sources.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(sources)
 }
 
-fn collect(root: &Path, folder: &Path, sources: &mut Vec<Source>) -> Result<()> {
-    let read = |path: &Path| format!("{} cannot be read", path.display());
-    for entry in fs::read_dir(folder).with_context(|| read(folder))? {
-        let path = entry.with_context(|| read(folder))?.path();
+fn collect_sources(root: &Path, folder: &Path, sources: &mut Vec<Source>) -> Result<()> {
+    let cannot_read = |path: &Path| format!("{} cannot be read", path.display());
+    for entry in fs::read_dir(folder).with_context(|| cannot_read(folder))? {
+        let path = entry.with_context(|| cannot_read(folder))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if path.is_dir() {
             if name != "target" && name != "fixtures" && !name.starts_with('.') {
-                collect(root, &path, sources)?;
+                collect_sources(root, &path, sources)?;
             }
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let text = fs::read_to_string(&path).with_context(|| read(&path))?;
+            let text = fs::read_to_string(&path).with_context(|| cannot_read(&path))?;
             let path = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
             sources.push(Source { path, text });
         }

@@ -47,9 +47,9 @@ pub(super) fn check(root: &Path, sources: &[Source]) -> Result<Vec<String>> {
 fn pages(root: &Path) -> Result<Vec<String>> {
     let mut pages = Vec::new();
     for folder in ["", "docs/", "docs/decisions/"] {
-        let read = || format!("`{}` cannot be read", root.join(folder).display());
-        for entry in fs::read_dir(root.join(folder)).with_context(read)? {
-            let name = entry.with_context(read)?.file_name().to_string_lossy().into_owned();
+        let cannot_read = || format!("`{}` cannot be read", root.join(folder).display());
+        for entry in fs::read_dir(root.join(folder)).with_context(cannot_read)? {
+            let name = entry.with_context(cannot_read)?.file_name().to_string_lossy().into_owned();
             if Path::new(&name).extension().is_some_and(|extension| extension == "md")
                 && !EXCLUDED_PAGES.contains(&name.as_str())
             {

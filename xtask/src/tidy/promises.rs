@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 use anyhow::{Context, Result};
-use conformance_tests::{CoveredBy, OTHER_COVERAGE};
+use conformance_tests::{CoveredBy, PROMISES_WITHOUT_CASE};
 
 use super::Source;
 
@@ -19,7 +19,8 @@ const NOT_YET_SHOWN: &[(&str, &str)] = &[
 ];
 
 /// Tests that only the full run executes, each with the reason. Their promises must also be named by other tests.
-const ONLY_IN_FULL: &[(&str, &str)] = &[("store-memory/tests/schedules/", "another build, under a schedule checker")];
+const TESTS_OF_FULL_RUN: &[(&str, &str)] =
+    &[("store-memory/tests/schedules/", "another build, under a schedule checker")];
 
 /// The conformance suites, one for each contract.
 const SUITES: &[&str] = &[
@@ -59,36 +60,41 @@ fn check_suites(sources: &[Source], findings: &mut Vec<String>) {
 pub(super) fn check(root: &Path, sources: &[Source], findings: &mut Vec<String>) -> Result<String> {
     let path = root.join("docs/contract.md");
     let text = fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
-    let promises: BTreeSet<&str> = text.lines().filter_map(promise).collect();
+    let promises: BTreeSet<&str> = text.lines().filter_map(promise_id).collect();
     let in_cases: BTreeSet<&str> = conformance_tests::cases().iter().flat_map(|case| case.ids).copied().collect();
     check_suites(sources, findings);
-    let is_always_run = |path: &str| !ONLY_IN_FULL.iter().any(|(prefix, _)| path.starts_with(prefix));
+    let is_always_run = |path: &str| !TESTS_OF_FULL_RUN.iter().any(|(prefix, _)| path.starts_with(prefix));
     let tests = sources.iter().filter(|source| is_test(&source.path) && is_always_run(&source.path));
     let in_tests: BTreeSet<&str> = tests.flat_map(mentioned_ids).collect();
     for id in in_cases.difference(&promises) {
         findings.push(format!("a case names {id}, which is not a promise of docs/contract.md"));
     }
-    let mut waiting = 0;
+    let mut not_yet_shown = 0;
     for id in &promises {
-        let waits = NOT_YET_SHOWN.iter().any(|(waiting, _)| waiting == id);
-        let by_types = OTHER_COVERAGE.iter().any(|line| line.id == *id && matches!(line.covered_by, CoveredBy::Types));
-        let is_shown = in_cases.contains(id) || in_tests.contains(id) || by_types;
-        waiting += usize::from(waits);
-        match (waits, is_shown) {
+        let is_not_yet_shown = NOT_YET_SHOWN.iter().any(|(not_yet_shown, _)| not_yet_shown == id);
+        let is_shown_by_types =
+            PROMISES_WITHOUT_CASE.iter().any(|line| line.id == *id && matches!(line.covered_by, CoveredBy::Types));
+        let is_shown = in_cases.contains(id) || in_tests.contains(id) || is_shown_by_types;
+        not_yet_shown += usize::from(is_not_yet_shown);
+        match (is_not_yet_shown, is_shown) {
             (false, false) => findings.push(format!("{id}: no case, test or benchmark names it")),
-            (true, true) => findings.push(format!("{id}: is shown, remove it from the list of waiting promises")),
+            (true, true) => findings.push(format!("{id}: is shown, remove it from `NOT_YET_SHOWN`")),
             _ => {}
         }
     }
-    let listed = OTHER_COVERAGE.iter().map(|line| line.id).chain(NOT_YET_SHOWN.iter().map(|(id, _)| *id));
+    let listed = PROMISES_WITHOUT_CASE.iter().map(|line| line.id).chain(NOT_YET_SHOWN.iter().map(|(id, _)| *id));
     for id in listed.filter(|id| !promises.contains(id)) {
         findings.push(format!("{id} is listed as shown elsewhere, but is not a promise of docs/contract.md"));
     }
-    Ok(format!("{} promises, {waiting} of them waiting, {} cases", promises.len(), conformance_tests::cases().len()))
+    Ok(format!(
+        "{} promises, {not_yet_shown} of them not shown yet, {} cases",
+        promises.len(),
+        conformance_tests::cases().len()
+    ))
 }
 
 /// Returns the id of a line that makes a promise: `- TH-6 …`.
-fn promise(line: &str) -> Option<&str> {
+fn promise_id(line: &str) -> Option<&str> {
     let id = line.strip_prefix("- ")?.split(' ').next()?;
     is_id(id).then_some(id)
 }
@@ -103,8 +109,8 @@ fn is_id(word: &str) -> bool {
 }
 
 fn is_test(path: &str) -> bool {
-    let in_steps = path == "xtask/src/features.rs";
-    (in_steps || path.contains("/tests/") || path.contains("tests.rs") || path.starts_with("benches/"))
+    let is_step_of_test = path == "xtask/src/features.rs";
+    (is_step_of_test || path.contains("/tests/") || path.contains("tests.rs") || path.starts_with("benches/"))
         && !path.starts_with("conformance-tests/src/")
 }
 

@@ -5,40 +5,40 @@ use std::{fs, path::Path};
 use anyhow::{Context, Result};
 use store_core::{
     DispatchStatus,
-    mailbox::{Act, MachineState, next_status},
+    mailbox::{DispatchAct, MachineState, next_status},
 };
 
 const HEADING: &str = "| From | Act | To | What comes with it |";
 /// The texts of the column `Act`, each with the acts that it stands for.
-const ACTS: &[(&str, &[Act])] = &[
-    ("enqueue", &[Act::Enqueue]),
-    ("claim", &[Act::Claim]),
-    ("cancel", &[Act::Cancel]),
-    ("interrupt", &[Act::Interrupt]),
-    ("interrupt, also one that takes over", &[Act::Interrupt, Act::TakeOver]),
-    ("interrupt that takes over", &[Act::TakeOver]),
-    ("extend, start", &[Act::Extend, Act::Start]),
-    ("settle: `Ack`", &[Act::Ack]),
-    ("settle: `Retry`", &[Act::Retry]),
-    ("settle: `Snooze`, `Release`", &[Act::Snooze, Act::Release]),
-    ("settle: `DeadLetter`", &[Act::DeadLetter]),
-    ("settle: `Cancel`", &[Act::GiveUp]),
-    ("its lease expires", &[Act::Lapse]),
+const ACTS_OF_CELL: &[(&str, &[DispatchAct])] = &[
+    ("enqueue", &[DispatchAct::Enqueue]),
+    ("claim", &[DispatchAct::Claim]),
+    ("cancel", &[DispatchAct::Cancel]),
+    ("interrupt", &[DispatchAct::Interrupt]),
+    ("interrupt, also one that takes over", &[DispatchAct::Interrupt, DispatchAct::TakeOver]),
+    ("interrupt that takes over", &[DispatchAct::TakeOver]),
+    ("extend, start", &[DispatchAct::Extend, DispatchAct::Start]),
+    ("settle: `Ack`", &[DispatchAct::Ack]),
+    ("settle: `Retry`", &[DispatchAct::Retry]),
+    ("settle: `Snooze`, `Release`", &[DispatchAct::Snooze, DispatchAct::Release]),
+    ("settle: `DeadLetter`", &[DispatchAct::DeadLetter]),
+    ("settle: `Cancel`", &[DispatchAct::GiveUp]),
+    ("its lease expires", &[DispatchAct::Lapse]),
     ("a write of its holder, or its lease expires", &ACTS_OF_HOLDER),
-    ("requeue", &[Act::Requeue]),
+    ("requeue", &[DispatchAct::Requeue]),
 ];
-const ACTS_OF_HOLDER: [Act; 9] = [
-    Act::Extend,
-    Act::Start,
-    Act::Ack,
-    Act::Retry,
-    Act::Snooze,
-    Act::Release,
-    Act::DeadLetter,
-    Act::GiveUp,
-    Act::Lapse,
+const ACTS_OF_HOLDER: [DispatchAct; 9] = [
+    DispatchAct::Extend,
+    DispatchAct::Start,
+    DispatchAct::Ack,
+    DispatchAct::Retry,
+    DispatchAct::Snooze,
+    DispatchAct::Release,
+    DispatchAct::DeadLetter,
+    DispatchAct::GiveUp,
+    DispatchAct::Lapse,
 ];
-const INTERRUPTED: &str = "`claimed`, thread interrupted since";
+const INTERRUPTED_CELL: &str = "`claimed`, thread interrupted since";
 const LAST_ATTEMPT_SUFFIX: &str = " if that was the last attempt";
 
 /// A line of the table.
@@ -46,39 +46,39 @@ struct TableRow {
     from: Option<DispatchStatus>,
     /// Whether the thread was interrupted after the dispatch was claimed. `None` if the line applies in both cases.
     is_stale: Option<bool>,
-    acts: &'static [Act],
+    acts: &'static [DispatchAct],
     to: DispatchStatus,
     /// The status that follows if this was the last attempt.
-    last: DispatchStatus,
+    last_attempt_status: DispatchStatus,
 }
 
 impl TableRow {
     fn read(line: &str) -> Option<Self> {
         let mut cells = line.trim_matches('|').split('|').map(str::trim);
         let (from, act, to) = (cells.next()?, cells.next()?, cells.next()?);
-        let acts = ACTS.iter().find(|(name, _)| *name == act)?.1;
+        let acts = ACTS_OF_CELL.iter().find(|(name, _)| *name == act)?.1;
         let is_stale = match from {
-            INTERRUPTED => Some(true),
+            INTERRUPTED_CELL => Some(true),
             "`dead_letter`" | "none" => None,
-            "`claimed`" if matches!(acts, [Act::Interrupt | Act::TakeOver]) => None,
+            "`claimed`" if matches!(acts, [DispatchAct::Interrupt | DispatchAct::TakeOver]) => None,
             _ => Some(false),
         };
         let from = from.strip_suffix(", thread interrupted since").unwrap_or(from);
         let from = if from == "none" { None } else { Some(status(from)?) };
-        let (to, last) = match to.strip_suffix(LAST_ATTEMPT_SUFFIX) {
+        let (to, last_attempt_status) = match to.strip_suffix(LAST_ATTEMPT_SUFFIX) {
             Some(both) => both.split_once(", or ")?,
             None => (to, to),
         };
         // A queued dispatch of a thread that was interrupted since is read as superseded.
         let is_stale = if from == Some(DispatchStatus::Queued) { Some(false) } else { is_stale };
-        Some(Self { from, is_stale, acts, to: status(to)?, last: status(last)? })
+        Some(Self { from, is_stale, acts, to: status(to)?, last_attempt_status: status(last_attempt_status)? })
     }
 
-    fn status_after(&self, machine_state: MachineState, act: Act) -> Option<DispatchStatus> {
+    fn status_after(&self, machine_state: MachineState, act: DispatchAct) -> Option<DispatchStatus> {
         let fits = self.from == machine_state.status
             && self.acts.contains(&act)
             && self.is_stale.is_none_or(|stale| stale == machine_state.is_stale);
-        fits.then_some(if machine_state.is_last { self.last } else { self.to })
+        fits.then_some(if machine_state.is_last_attempt { self.last_attempt_status } else { self.to })
     }
 }
 
@@ -100,9 +100,9 @@ pub(super) fn check(root: &Path) -> Result<Vec<String>> {
         }
     }
     for from in DispatchStatus::ALL.iter().copied().map(Some).chain([None]) {
-        for (is_stale, is_last) in [(false, false), (false, true), (true, false), (true, true)] {
-            for act in Act::ALL {
-                let machine_state = MachineState { status: from, is_stale, is_last };
+        for (is_stale, is_last_attempt) in [(false, false), (false, true), (true, false), (true, true)] {
+            for act in DispatchAct::ALL {
+                let machine_state = MachineState { status: from, is_stale, is_last_attempt };
                 let written: Vec<_> = lines.iter().filter_map(|line| line.status_after(machine_state, *act)).collect();
                 let expected: Vec<_> = next_status(machine_state, *act).into_iter().collect();
                 if written != expected {

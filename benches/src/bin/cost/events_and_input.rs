@@ -16,19 +16,19 @@ use crate::{
 };
 
 /// The number of events in the short scope, and of inputs in the short queue.
-const SHORT: u64 = 100;
+const SHORT_LENGTH: u64 = 100;
 /// The number of inputs in the long queue. The limit is 10,000.
-const QUEUE: u64 = 9_000;
+const LONG_QUEUE_LENGTH: u64 = 9_000;
 /// The number of events or inputs that [`fill_thread`] appends with one call.
-const BATCH: u64 = 500;
+const BATCH_SIZE: u64 = 500;
 /// The number of records in a page.
-const PAGE: u32 = 50;
+const PAGE_SIZE: u32 = 50;
 
 /// A thread that has events and a queue of pending input.
 struct ThreadWithInput {
     id: ThreadId,
     /// The input that was queued last.
-    last: EntryId,
+    last_input: EntryId,
 }
 
 /// The measured operations. Each sample measures them in this order.
@@ -48,38 +48,42 @@ pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<R
     let path = folder.path().join("root");
     let measured_store = MeasuredStore::open_to_fill(backend, &path).await?;
     let mut threads = [
-        fill_thread(&measured_store, "short", SHORT, SHORT).await?,
-        fill_thread(&measured_store, "long", options.entries, QUEUE).await?,
+        fill_thread(&measured_store, "short", SHORT_LENGTH, SHORT_LENGTH).await?,
+        fill_thread(&measured_store, "long", options.entries, LONG_QUEUE_LENGTH).await?,
     ];
-    let measured_store = measured_store.into_measured(backend, &path).await?;
+    let measured_store = measured_store.reopen_for_measurement(backend, &path).await?;
     let mut steps: Vec<Samples> = STEPS.iter().map(|_| Samples::default()).collect();
-    for sample in 0..backend.samples(options.samples) {
-        for (step, taken) in steps.iter_mut().enumerate() {
+    for sample in 0..backend.sample_count(options.samples) {
+        for (step, step_samples) in steps.iter_mut().enumerate() {
             for is_large in alternating_sizes(sample) {
                 let [small, large] = &mut threads;
                 let thread = if is_large { large } else { small };
-                taken.add(is_large, measure_step(&measured_store, thread, step, sample).await?);
+                step_samples.add(is_large, measure_step(&measured_store, thread, step, sample).await?);
             }
         }
     }
     measured_store.store.close().await?;
-    Ok(STEPS.iter().zip(steps).map(|(step, taken)| taken.row(step, backend.name(), AllowedGrowth::Flat)).collect())
+    Ok(STEPS
+        .iter()
+        .zip(steps)
+        .map(|(step, step_samples)| step_samples.row(step, backend.name(), AllowedGrowth::Flat))
+        .collect())
 }
 
 async fn fill_thread(measured_store: &MeasuredStore, id: &str, events: u64, inputs: u64) -> Result<ThreadWithInput> {
     let id = ThreadId::new(id)?;
     let commits = measured_store.commits()?;
-    for first in (0..events).step_by(usize::try_from(BATCH)?) {
-        let drafts = (first..events.min(first + BATCH)).map(|_| new_event(&id)).collect::<Result<Vec<_>>>()?;
+    for first in (0..events).step_by(usize::try_from(BATCH_SIZE)?) {
+        let drafts = (first..events.min(first + BATCH_SIZE)).map(|_| new_event(&id)).collect::<Result<Vec<_>>>()?;
         commits.events().append_events(AppendEvents::new(drafts)).await?;
     }
-    let mut last = None;
-    for first in (0..inputs).step_by(usize::try_from(BATCH)?) {
-        let new_input = (first..inputs.min(first + BATCH)).map(|_| new_input());
+    let mut last_input = None;
+    for first in (0..inputs).step_by(usize::try_from(BATCH_SIZE)?) {
+        let new_input = (first..inputs.min(first + BATCH_SIZE)).map(|_| new_input());
         let queued = commits.pending().append_pending(AppendPending::new(id.clone(), new_input)).await?;
-        last = queued.inputs.last().map(|input| input.id.clone());
+        last_input = queued.inputs.last().map(|input| input.id.clone());
     }
-    Ok(ThreadWithInput { id, last: last.context("the queue is empty")? })
+    Ok(ThreadWithInput { id, last_input: last_input.context("the queue is empty")? })
 }
 
 fn new_event(id: &ThreadId) -> Result<NewEvent> {
@@ -101,7 +105,8 @@ async fn measure_step(
     let commits = measured_store.commits()?;
     let (events, pending) = (commits.events(), commits.pending());
     let scope = Scope::Thread(id.clone());
-    let page = |direction| EventQuery::new(scope.clone()).with_direction(direction).with_page(PageRequest::first(PAGE));
+    let page_query =
+        |direction| EventQuery::new(scope.clone()).with_direction(direction).with_page(PageRequest::first(PAGE_SIZE));
     match step {
         0 => {
             let request = AppendEvents::new([new_event(&id)?]);
@@ -115,8 +120,8 @@ async fn measure_step(
         }
         2 | 3 => {
             let direction = if step == 2 { Direction::Forward } else { Direction::Backward };
-            let (took, found) = timed(events.list_events(page(direction))).await;
-            anyhow::ensure!(found?.items.len() == PAGE as usize, "the page is not full");
+            let (took, found) = timed(events.list_events(page_query(direction))).await;
+            anyhow::ensure!(found?.items.len() == PAGE_SIZE as usize, "the page is not full");
             Ok(took)
         }
         4 => {
@@ -125,18 +130,20 @@ async fn measure_step(
         }
         5 => {
             let (took, done) = timed(pending.append_pending(AppendPending::new(id, [new_input()]))).await;
-            thread.last = done?.inputs.last().context("the append returned no input")?.id.clone();
+            thread.last_input = done?.inputs.last().context("the append returned no input")?.id.clone();
             Ok(took)
         }
         6 => {
-            let change = PendingUpdate::new(id, thread.last.clone()).with_message(Message::user(format!("{sample}")));
+            let change =
+                PendingUpdate::new(id, thread.last_input.clone()).with_message(Message::user(format!("{sample}")));
             let (took, done) = timed(pending.update_pending(change)).await;
             done.map(|_| took).map_err(Into::into)
         }
         _ => {
             // The commit consumes the input that step 5 queued, so that the queue keeps its length. An update that
             // changes nothing returns the input with its present revision.
-            let input = pending.update_pending(PendingUpdate::new(id.clone(), thread.last.clone())).await?.as_ref();
+            let input =
+                pending.update_pending(PendingUpdate::new(id.clone(), thread.last_input.clone())).await?.as_ref();
             let commit = Commit::new(id).with_key(CommitKey::new(format!("take-{sample}"))?).consuming([input]);
             let (took, done) = timed(commits.commit(commit)).await;
             done.map(|_| took).map_err(Into::into)

@@ -17,10 +17,10 @@ use crate::{
 };
 
 /// The number of dispatches in the small mailbox.
-const FEW: u64 = 100;
+const SMALL_MAILBOX_LENGTH: u64 = 100;
 /// The number of dispatches that one call enqueues.
-const BATCH: u64 = 500;
-const PAGE: u32 = 50;
+const BATCH_SIZE: u64 = 500;
+const PAGE_SIZE: u32 = 50;
 const LEASE: Duration = Duration::from_secs(600);
 
 /// Which dispatches a mailbox contains before the measurement.
@@ -52,24 +52,26 @@ impl ExistingDispatches {
 }
 
 /// Returns the mailboxes of the small and of the large tenant of a store.
-fn mailboxes(measured_store: &MeasuredStore) -> Result<[Arc<dyn MailboxStore>; 2]> {
-    let of = |tenant: &str| {
+fn small_and_large_mailboxes(measured_store: &MeasuredStore) -> Result<[Arc<dyn MailboxStore>; 2]> {
+    let mailbox_of = |tenant: &str| {
         measured_store.store.tenant(&TenantId::new(tenant)?)?.mailbox.context("the store has no mailbox")
     };
-    Ok([of("small")?, of("large")?])
+    Ok([mailbox_of("small")?, mailbox_of("large")?])
 }
 
 pub(crate) async fn measure(backend: Backend, existing: ExistingDispatches, options: &Options) -> Result<Vec<Row>> {
     let folder = tempfile::tempdir_in(&options.folder)?;
     let path = folder.path().join("root");
     let measured_store = MeasuredStore::open_to_fill(backend, &path).await?;
-    for (mailbox, count) in mailboxes(&measured_store)?.iter().zip([FEW, options.dispatches]) {
-        fill(&**mailbox, existing, count).await?;
+    for (mailbox, count) in
+        small_and_large_mailboxes(&measured_store)?.iter().zip([SMALL_MAILBOX_LENGTH, options.dispatches])
+    {
+        fill_mailbox(&**mailbox, existing, count).await?;
     }
-    let measured_store = measured_store.into_measured(backend, &path).await?;
-    let [small, large] = mailboxes(&measured_store)?;
+    let measured_store = measured_store.reopen_for_measurement(backend, &path).await?;
+    let [small, large] = small_and_large_mailboxes(&measured_store)?;
     let mut steps: Vec<Samples> = existing.steps().iter().map(|_| Samples::default()).collect();
-    for sample in 0..backend.samples(options.samples) {
+    for sample in 0..backend.sample_count(options.samples) {
         for is_large in alternating_sizes(sample) {
             let mailbox = if is_large { &large } else { &small };
             for (step, took) in steps.iter_mut().zip(measure_calls(&**mailbox, existing, sample).await?) {
@@ -79,10 +81,10 @@ pub(crate) async fn measure(backend: Backend, existing: ExistingDispatches, opti
     }
     measured_store.store.close().await?;
     let steps = existing.steps().iter().zip(steps);
-    Ok(steps.map(|(step, taken)| taken.row(step, backend.name(), AllowedGrowth::Flat)).collect())
+    Ok(steps.map(|(step, step_samples)| step_samples.row(step, backend.name(), AllowedGrowth::Flat)).collect())
 }
 
-fn work(thread: &ThreadId) -> Result<NewDispatch> {
+fn new_dispatch(thread: &ThreadId) -> Result<NewDispatch> {
     let payload = Json::parse(r#"{"task":"index the repository","branch":"main","files":1200}"#)?;
     Ok(NewDispatch::new(thread.clone(), "run".parse()?).with_payload(payload))
 }
@@ -91,13 +93,14 @@ async fn enqueue(mailbox: &dyn MailboxStore, dispatches: Vec<NewDispatch>) -> Re
     mailbox.enqueue(dispatches).await?.into_iter().map(|one| one.map_err(Into::into)).collect()
 }
 
-async fn fill(mailbox: &dyn MailboxStore, existing: ExistingDispatches, count: u64) -> Result<()> {
+async fn fill_mailbox(mailbox: &dyn MailboxStore, existing: ExistingDispatches, count: u64) -> Result<()> {
     let thread = |number: u64| {
         ThreadId::new(if existing == ExistingDispatches::OtherThreads { format!("t-{number}") } else { "t".to_owned() })
     };
-    for first in (0..count).step_by(usize::try_from(BATCH)?) {
-        let batch =
-            (first..count.min(first + BATCH)).map(|number| work(&thread(number)?)).collect::<Result<Vec<_>>>()?;
+    for first in (0..count).step_by(usize::try_from(BATCH_SIZE)?) {
+        let batch = (first..count.min(first + BATCH_SIZE))
+            .map(|number| new_dispatch(&thread(number)?))
+            .collect::<Result<Vec<_>>>()?;
         let queued = enqueue(mailbox, batch).await?;
         if existing == ExistingDispatches::Finished {
             for one in queued {
@@ -108,7 +111,7 @@ async fn fill(mailbox: &dyn MailboxStore, existing: ExistingDispatches, count: u
     Ok(())
 }
 
-async fn claim(mailbox: &dyn MailboxStore) -> Result<(Duration, store_core::ClaimedDispatch)> {
+async fn timed_claim(mailbox: &dyn MailboxStore) -> Result<(Duration, store_core::ClaimedDispatch)> {
     let (took, claims) = timed(mailbox.claim(ClaimRequest::new("worker".parse()?, LEASE))).await;
     Ok((took, claims?.claimed.pop().context("no dispatch was claimed")?))
 }
@@ -121,16 +124,16 @@ async fn measure_calls(
     sample: usize,
 ) -> Result<Vec<Duration>> {
     let thread = if existing == ExistingDispatches::OtherThreads { format!("more-{sample}") } else { "t".to_owned() };
-    let (enqueued, done) = timed(enqueue(mailbox, vec![work(&ThreadId::new(thread)?)?])).await;
+    let (enqueued, done) = timed(enqueue(mailbox, vec![new_dispatch(&ThreadId::new(thread)?)?])).await;
     done?;
-    let (claimed, held) = claim(mailbox).await?;
+    let (claimed, held) = timed_claim(mailbox).await?;
     let settlement = vec![(held.claim(), Settlement::Ack { result: None })];
     let (settled, done) = timed(mailbox.settle(settlement)).await;
     done?.pop().context("the settlement got no answer")??;
     let mut took = vec![enqueued, claimed, settled];
     if existing == ExistingDispatches::OtherThreads {
-        let (listed, page) = timed(mailbox.list_ready_threads(PageRequest::first(PAGE))).await;
-        anyhow::ensure!(page?.items.len() == PAGE as usize, "the page is not full");
+        let (listed, page) = timed(mailbox.list_ready_threads(PageRequest::first(PAGE_SIZE))).await;
+        anyhow::ensure!(page?.items.len() == PAGE_SIZE as usize, "the page is not full");
         took.push(listed);
         let (purged, done) = timed(mailbox.purge(Purge::new(Timestamp::MIN))).await;
         anyhow::ensure!(done?.removed == 0, "something was purged");
@@ -146,30 +149,30 @@ pub(crate) async fn measure_interrupts(backend: Backend, options: &Options) -> R
     let folder = tempfile::tempdir_in(&options.folder)?;
     let path = folder.path().join("root");
     let measured_store = MeasuredStore::open_to_fill(backend, &path).await?;
-    for (mailbox, count) in mailboxes(&measured_store)?.iter().zip([10, options.dispatches / THREADS]) {
+    for (mailbox, count) in small_and_large_mailboxes(&measured_store)?.iter().zip([10, options.dispatches / THREADS]) {
         for number in 0..THREADS {
             let thread = ThreadId::new(format!("t-{number}"))?;
-            for first in (0..count).step_by(usize::try_from(BATCH)?) {
-                let size = count.min(first + BATCH) - first;
-                let batch = (0..size).map(|_| work(&thread)).collect::<Result<Vec<_>>>()?;
+            for first in (0..count).step_by(usize::try_from(BATCH_SIZE)?) {
+                let size = count.min(first + BATCH_SIZE) - first;
+                let batch = (0..size).map(|_| new_dispatch(&thread)).collect::<Result<Vec<_>>>()?;
                 enqueue(&**mailbox, batch).await?;
             }
         }
     }
-    let measured_store = measured_store.into_measured(backend, &path).await?;
-    let [small, large] = mailboxes(&measured_store)?;
-    let mut taken = Samples::default();
+    let measured_store = measured_store.reopen_for_measurement(backend, &path).await?;
+    let [small, large] = small_and_large_mailboxes(&measured_store)?;
+    let mut step_samples = Samples::default();
     for number in 0..THREADS {
         for is_large in alternating_sizes(usize::try_from(number)?) {
             let request = Interrupt::new(ThreadId::new(format!("t-{number}"))?);
             let mailbox = if is_large { &large } else { &small };
             let (took, done) = timed(mailbox.interrupt(request)).await;
             anyhow::ensure!(done?.superseded > 0, "nothing was superseded");
-            taken.add(is_large, took);
+            step_samples.add(is_large, took);
         }
     }
     measured_store.store.close().await?;
-    Ok(vec![taken.row("interrupt, queue long", backend.name(), AllowedGrowth::Flat)])
+    Ok(vec![step_samples.row("interrupt, queue long", backend.name(), AllowedGrowth::Flat)])
 }
 
 /// Compares the last claims of a long queue with its first claims.
@@ -177,24 +180,24 @@ pub(crate) async fn measure_drain(backend: Backend, options: &Options) -> Result
     let folder = tempfile::tempdir_in(&options.folder)?;
     let path = folder.path().join("root");
     let measured_store = MeasuredStore::open_to_fill(backend, &path).await?;
-    let samples = backend.samples(options.samples);
+    let samples = backend.sample_count(options.samples);
     let total = (options.dispatches / 10).max(2 * samples as u64);
-    let [mailbox, _] = mailboxes(&measured_store)?;
-    fill(&*mailbox, ExistingDispatches::SameThread, total).await?;
+    let [mailbox, _] = small_and_large_mailboxes(&measured_store)?;
+    fill_mailbox(&*mailbox, ExistingDispatches::SameThread, total).await?;
     drop(mailbox);
-    let measured_store = measured_store.into_measured(backend, &path).await?;
-    let [mailbox, _] = mailboxes(&measured_store)?;
-    let mut taken = Samples::default();
+    let measured_store = measured_store.reopen_for_measurement(backend, &path).await?;
+    let [mailbox, _] = small_and_large_mailboxes(&measured_store)?;
+    let mut step_samples = Samples::default();
     for number in 0..total {
-        let (took, held) = claim(&*mailbox).await?;
+        let (took, held) = timed_claim(&*mailbox).await?;
         let settlement = vec![(held.claim(), Settlement::Ack { result: None })];
         mailbox.settle(settlement).await?.pop().context("the settlement got no answer")??;
         if number < samples as u64 {
-            taken.add(false, took);
+            step_samples.add(false, took);
         } else if number >= total - samples as u64 {
-            taken.add(true, took);
+            step_samples.add(true, took);
         }
     }
     measured_store.store.close().await?;
-    Ok(vec![taken.row("claim, many claimed before", backend.name(), AllowedGrowth::Flat)])
+    Ok(vec![step_samples.row("claim, many claimed before", backend.name(), AllowedGrowth::Flat)])
 }

@@ -37,7 +37,9 @@ Options:
   --tenants N      how many other tenants there are, with 100 threads each [default: 200]
   --only NAME      only one backend: memory, file, file-sync, sqlite, or one on a server: postgres, nats
                    (at AGENTSTORE_TEST_POSTGRES_URL, AGENTSTORE_TEST_NATS_URL)
-  --part NAME      only one part: history, around, threads, tenants, or of the mailbox: waiting, queue, ended, interrupts, drain
+  --part NAME      only one part: history (of entries), around (events and pending input), threads, tenants, or of the
+                   mailbox: waiting (dispatches of other threads), queue (of one thread), ended (dispatches),
+                   interrupts, drain (the last claims of a long queue)
 ";
 
 /// The parts of the measurement. Each part opens its own stores. Its lines are printed after it has ended.
@@ -60,7 +62,7 @@ pub(crate) struct Options {
 }
 
 fn main() -> ExitCode {
-    match options().and_then(|options| options.map_or(Ok(true), |options| run(&options))) {
+    match parse_options().and_then(|options| options.map_or(Ok(true), |options| run(&options))) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -70,7 +72,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn options() -> Result<Option<Options>> {
+fn parse_options() -> Result<Option<Options>> {
     let mut options = Options {
         folder: std::env::temp_dir(),
         samples: 400,
@@ -107,7 +109,7 @@ fn run(options: &Options) -> Result<bool> {
     let mut is_within_limits = true;
     benches::print_heading();
     for backend in Backend::ALL {
-        if !options.only.as_ref().map_or(!backend.is_server(), |only| only == backend.name()) {
+        if !options.only.as_ref().map_or(!backend.needs_server(), |only| only == backend.name()) {
             continue;
         }
         for part in PARTS {
@@ -128,7 +130,7 @@ fn run(options: &Options) -> Result<bool> {
                     _ => tenants::measure(backend, options).await,
                 }
             })?;
-            is_within_limits &= benches::print(&rows);
+            is_within_limits &= benches::print_rows(&rows);
         }
     }
     Ok(is_within_limits)

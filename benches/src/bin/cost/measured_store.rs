@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use anyhow::{Context, Result};
-use store_core::{CommitCoordinator, IdSource, Store, TenantId, TenantStores, ThreadRunStore, Uuids};
+use store_core::{CommitCoordinator, IdSource, Store, TenantId, TenantStores, ThreadRunStore, UuidSource};
 use store_file::{Durability, FileConfig, FileStore};
 use store_memory::{MemoryConfig, MemoryStore};
 use store_nats::{NatsConfig, NatsStore, TestPrefix};
@@ -42,7 +42,7 @@ impl Backend {
     }
 
     /// Returns whether the backend needs a server. Such a backend is measured only if `--only` names it.
-    pub(crate) const fn is_server(self) -> bool {
+    pub(crate) const fn needs_server(self) -> bool {
         matches!(self, Self::Postgres | Self::Nats)
     }
 
@@ -53,7 +53,7 @@ impl Backend {
 
     /// Returns the number of samples to take if `wanted` are wanted. A backend that syncs or needs a server gets a
     /// quarter of them, because its calls are slow.
-    pub(crate) fn samples(self, wanted: usize) -> usize {
+    pub(crate) fn sample_count(self, wanted: usize) -> usize {
         if matches!(self, Self::Memory | Self::File) { wanted } else { wanted.div_ceil(4) }
     }
 }
@@ -62,7 +62,7 @@ impl Backend {
 #[derive(Clone)]
 pub(crate) struct MeasuredStore {
     pub(crate) store: Arc<dyn Store>,
-    stores: TenantStores,
+    tenant_stores: TenantStores,
     /// The schema or the prefix on a server. It is removed when the last clone of this value is dropped.
     _server_data: Option<Arc<ServerData>>,
 }
@@ -99,7 +99,7 @@ impl MeasuredStore {
     }
 
     /// Returns the filled store for the measurement. `FileSync` and `Sqlite` are opened again, now with syncs.
-    pub(crate) async fn into_measured(self, backend: Backend, path: &Path) -> Result<Self> {
+    pub(crate) async fn reopen_for_measurement(self, backend: Backend, path: &Path) -> Result<Self> {
         if !matches!(backend, Backend::FileSync | Backend::Sqlite) {
             return Ok(self);
         }
@@ -125,37 +125,37 @@ impl MeasuredStore {
             Backend::Postgres => {
                 let url =
                     std::env::var("AGENTSTORE_TEST_POSTGRES_URL").context("AGENTSTORE_TEST_POSTGRES_URL is not set")?;
-                let name = format!("bench_{}", Uuids.next_id().replace('-', ""));
+                let name = format!("bench_{}", UuidSource.next_id().replace('-', ""));
                 let config = PostgresConfig::new(&url)?.with_schema(&name)?;
                 let store = PostgresStore::open(config.clone()).await?;
-                server_data = Some(Arc::new(ServerData::Schema(TestSchema::named(config))));
+                server_data = Some(Arc::new(ServerData::Schema(TestSchema::from_config(config))));
                 Arc::new(store)
             }
             Backend::Nats => {
                 let url = std::env::var("AGENTSTORE_TEST_NATS_URL").context("AGENTSTORE_TEST_NATS_URL is not set")?;
-                let config = NatsConfig::new(&url)?.with_prefix(&format!("bench-{}", Uuids.next_id()))?;
+                let config = NatsConfig::new(&url)?.with_prefix(&format!("bench-{}", UuidSource.next_id()))?;
                 let store = NatsStore::open(config.clone()).await?;
-                server_data = Some(Arc::new(ServerData::Prefix(TestPrefix::named(config))));
+                server_data = Some(Arc::new(ServerData::Prefix(TestPrefix::from_config(config))));
                 Arc::new(store)
             }
         };
-        let stores = store.tenant(&TenantId::default_tenant())?;
-        Ok(Self { store, stores, _server_data: server_data })
+        let tenant_stores = store.tenant(&TenantId::default_tenant())?;
+        Ok(Self { store, tenant_stores, _server_data: server_data })
     }
 
     /// Returns the coordinator that writes to the threads of the default tenant.
     pub(crate) fn commits(&self) -> Result<&dyn CommitCoordinator> {
-        self.stores.commits.as_deref().context("the store has no threads")
+        self.tenant_stores.commits.as_deref().context("the store has no threads")
     }
 
     /// Returns the threads of the default tenant.
     pub(crate) fn threads(&self) -> Result<&dyn ThreadRunStore> {
-        self.stores.threads.as_deref().context("the store has no threads")
+        self.tenant_stores.threads.as_deref().context("the store has no threads")
     }
 }
 
 /// Returns the coordinator that writes to the threads of a tenant.
-pub(crate) fn commits(store: &dyn Store, tenant: &TenantId) -> Result<Arc<dyn CommitCoordinator>> {
+pub(crate) fn coordinator_of(store: &dyn Store, tenant: &TenantId) -> Result<Arc<dyn CommitCoordinator>> {
     store.tenant(tenant)?.commits.context("the store has no threads")
 }
 

@@ -2,19 +2,19 @@
 //! that shares its store with many tenants (PR-15, TN-6).
 
 use anyhow::{Context, Result};
-use benches::{AllowedGrowth, FilledThread, Row, Samples, fill, message, timed};
+use benches::{AllowedGrowth, FilledThread, Row, Samples, create_filled_thread, numbered_message, timed};
 use store_core::{Commit, Expect, PageRequest, Survives, TenantId, ThreadFilter, ThreadQuery, ThreadReader};
 
 use crate::{
     Options,
-    measured_store::{Backend, MeasuredStore, alternating_sizes, commits},
+    measured_store::{Backend, MeasuredStore, alternating_sizes, coordinator_of},
 };
 
 /// The number of threads of the small tenant.
-const THREADS: usize = 60;
+const THREADS_OF_SMALL_TENANT: usize = 60;
 /// The number of threads of each other tenant.
 const THREADS_OF_OTHERS: usize = 100;
-const PAGE: u32 = 50;
+const PAGE_SIZE: u32 = 50;
 
 struct SmallTenant {
     measured_store: MeasuredStore,
@@ -23,7 +23,7 @@ struct SmallTenant {
 
 pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<Row>> {
     let folder = tempfile::tempdir_in(&options.folder)?;
-    let mut sides = Vec::new();
+    let mut small_tenants = Vec::new();
     for (name, others) in [("alone", 0), ("beside", options.tenants)] {
         let path = folder.path().join(name);
         let measured_store = MeasuredStore::open_to_fill(backend, &path).await?;
@@ -33,23 +33,26 @@ pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<R
         for tenant in 0..others / 2 {
             fill_other_tenant(&measured_store, &format!("a-{tenant}")).await?;
         }
-        for number in 0..THREADS {
-            threads.push(fill(measured_store.commits()?, &format!("t-{number}"), 10).await?);
+        for number in 0..THREADS_OF_SMALL_TENANT {
+            threads.push(create_filled_thread(measured_store.commits()?, &format!("t-{number}"), 10).await?);
         }
         for tenant in others / 2..others {
             fill_other_tenant(&measured_store, &format!("z-{tenant}")).await?;
         }
-        sides.push(SmallTenant { measured_store: measured_store.into_measured(backend, &path).await?, threads });
+        small_tenants.push(SmallTenant {
+            measured_store: measured_store.reopen_for_measurement(backend, &path).await?,
+            threads,
+        });
     }
-    let [alone, with_others]: [SmallTenant; 2] = sides.try_into().ok().context("there are not two sides")?;
-    let rows = take_samples([alone, with_others], backend, backend.samples(options.samples)).await?;
+    let [alone, with_others]: [SmallTenant; 2] = small_tenants.try_into().ok().context("there are not two tenants")?;
+    let rows = take_samples([alone, with_others], backend, backend.sample_count(options.samples)).await?;
     Ok(rows)
 }
 
 async fn fill_other_tenant(measured_store: &MeasuredStore, tenant: &str) -> Result<()> {
-    let commits = commits(&*measured_store.store, &TenantId::new(tenant)?)?;
+    let commits = coordinator_of(&*measured_store.store, &TenantId::new(tenant)?)?;
     for number in 0..THREADS_OF_OTHERS {
-        let _ = fill(&*commits, &format!("t-{number}"), 1).await?;
+        let _ = create_filled_thread(&*commits, &format!("t-{number}"), 1).await?;
     }
     if measured_store.store.capabilities().survives != Survives::Nothing {
         // The file store keeps the log of a thread open until the thread is durable. The sync limits the number of open
@@ -69,17 +72,17 @@ async fn take_samples(
     for sample in 0..samples {
         for is_large in alternating_sizes(sample) {
             let small = if is_large { &mut with_others } else { &mut alone };
-            let query = ThreadQuery::new(ThreadFilter::default()).with_page(PageRequest::first(PAGE));
+            let query = ThreadQuery::new(ThreadFilter::default()).with_page(PageRequest::first(PAGE_SIZE));
             let reader: &dyn ThreadReader = small.measured_store.threads()?;
             let (took, found) = timed(reader.list_threads(query)).await;
-            anyhow::ensure!(found?.items.len() == PAGE as usize, "the page is not full");
+            anyhow::ensure!(found?.items.len() == PAGE_SIZE as usize, "the page is not full");
             pages.add(is_large, took);
         }
         for is_large in alternating_sizes(sample) {
             let small = if is_large { &mut with_others } else { &mut alone };
-            let thread = small.threads.get_mut(sample % THREADS).context("there is no thread")?;
+            let thread = small.threads.get_mut(sample % THREADS_OF_SMALL_TENANT).context("there is no thread")?;
             let expect = Expect::Version(thread.version);
-            let commit = Commit::new(thread.id.clone()).expecting(expect).entry(message(sample as u64));
+            let commit = Commit::new(thread.id.clone()).expecting(expect).entry(numbered_message(sample as u64));
             let (took, receipt) = timed(small.measured_store.commits()?.commit(commit)).await;
             thread.update_version(&receipt?);
             appends.add(is_large, took);

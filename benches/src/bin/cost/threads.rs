@@ -16,8 +16,8 @@ use crate::{
 };
 
 /// The number of threads of the small tenant.
-const FEW: usize = 100;
-const PAGE: u32 = 50;
+const THREADS_OF_SMALL_TENANT: usize = 100;
+const PAGE_SIZE: u32 = 50;
 
 /// The measured pages. Each sample reads them in this order.
 const STEPS: [&str; 3] = ["first page of threads", "last page of threads", "page of roots by creation"];
@@ -26,10 +26,10 @@ pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<R
     let folder = tempfile::tempdir_in(&options.folder)?;
     let path = folder.path().join("root");
     let measured_store = MeasuredStore::open_to_fill(backend, &path).await?;
-    for (tenant, threads) in [("few", FEW), ("many", options.threads)] {
-        let reader = tenant_of(&measured_store, tenant)?;
+    for (tenant, threads) in [("few", THREADS_OF_SMALL_TENANT), ("many", options.threads)] {
+        let thread_store = thread_store_of(&measured_store, tenant)?;
         for number in 0..threads {
-            drop(reader.create_thread(NewThread::new(ThreadId::new(format!("t-{number}"))?)).await?);
+            drop(thread_store.create_thread(NewThread::new(ThreadId::new(format!("t-{number}"))?)).await?);
             if number % 1_000 == 999 && measured_store.store.capabilities().survives != Survives::Nothing {
                 // The file store keeps the log of a thread open until the thread is durable. The sync limits the
                 // number of open logs.
@@ -37,28 +37,32 @@ pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<R
             }
         }
     }
-    let measured_store = measured_store.into_measured(backend, &path).await?;
-    let (few, many) = (tenant_of(&measured_store, "few")?, tenant_of(&measured_store, "many")?);
+    let measured_store = measured_store.reopen_for_measurement(backend, &path).await?;
+    let (few, many) = (thread_store_of(&measured_store, "few")?, thread_store_of(&measured_store, "many")?);
     let mut steps: Vec<Samples> = STEPS.iter().map(|_| Samples::default()).collect();
-    for sample in 0..backend.samples(options.samples) {
-        for (step, taken) in steps.iter_mut().enumerate() {
+    for sample in 0..backend.sample_count(options.samples) {
+        for (step, step_samples) in steps.iter_mut().enumerate() {
             for is_large in alternating_sizes(sample) {
-                let (took, found) = timed(if is_large { &many } else { &few }.list_threads(query(step))).await;
-                anyhow::ensure!(found?.items.len() == PAGE as usize, "the page is not full");
-                taken.add(is_large, took);
+                let (took, found) = timed(if is_large { &many } else { &few }.list_threads(page_query(step))).await;
+                anyhow::ensure!(found?.items.len() == PAGE_SIZE as usize, "the page is not full");
+                step_samples.add(is_large, took);
             }
         }
     }
     measured_store.store.close().await?;
-    Ok(STEPS.iter().zip(steps).map(|(name, taken)| taken.row(name, backend.name(), AllowedGrowth::Flat)).collect())
+    Ok(STEPS
+        .iter()
+        .zip(steps)
+        .map(|(name, step_samples)| step_samples.row(name, backend.name(), AllowedGrowth::Flat))
+        .collect())
 }
 
-fn tenant_of(measured_store: &MeasuredStore, tenant: &str) -> Result<Arc<dyn ThreadRunStore>> {
+fn thread_store_of(measured_store: &MeasuredStore, tenant: &str) -> Result<Arc<dyn ThreadRunStore>> {
     measured_store.store.tenant(&TenantId::new(tenant)?)?.threads.context("the store has no threads")
 }
 
-fn query(step: usize) -> ThreadQuery {
-    let mut query = ThreadQuery::new(ThreadFilter::default()).with_page(PageRequest::first(PAGE));
+fn page_query(step: usize) -> ThreadQuery {
+    let mut query = ThreadQuery::new(ThreadFilter::default()).with_page(PageRequest::first(PAGE_SIZE));
     match step {
         0 => {}
         1 => query.direction = Direction::Backward,

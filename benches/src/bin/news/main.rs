@@ -12,7 +12,7 @@ use std::{
 };
 
 use agentstore::{
-    AppendEvents, IdSource, NewDispatch, NewEvent, Scope, Stores, TenantId, TenantStores, ThreadId, Uuids,
+    AppendEvents, IdSource, NewDispatch, NewEvent, Scope, Stores, TenantId, TenantStores, ThreadId, UuidSource,
 };
 use anyhow::{Context, Result};
 use lexopt::{Arg, Parser, ValueExt};
@@ -20,7 +20,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use crate::receive::receive;
+use crate::receive::run_receiver;
 
 const HELP: &str = "\
 Measures how long it takes from the answer to a write until another process receives what was written: an event that the
@@ -38,12 +38,12 @@ const PAUSE: Duration = Duration::from_millis(30);
 
 /// What the other process waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum AwaitedWrite {
     Events,
     Work,
 }
 
-impl Part {
+impl AwaitedWrite {
     const ALL: [Self; 2] = [Self::Events, Self::Work];
 
     const fn name(self) -> &'static str {
@@ -79,10 +79,11 @@ fn run() -> Result<()> {
             Arg::Long("times") => times = parser.value()?.parse()?,
             // This program starts itself with this option, in another process.
             Arg::Long("hear") => {
-                let [part, url, tenant] = [parser.value()?, parser.value()?, parser.value()?].map(ValueExt::string);
-                let (part, url, tenant) = (part?, url?, tenant?);
-                let part = Part::ALL.into_iter().find(|known| known.name() == part).context("no such part")?;
-                return runtime()?.block_on(receive(part, &url, TenantId::new(tenant)?));
+                let [awaited, url, tenant] = [parser.value()?, parser.value()?, parser.value()?].map(ValueExt::string);
+                let (awaited, url, tenant) = (awaited?, url?, tenant?);
+                let awaited =
+                    AwaitedWrite::ALL.into_iter().find(|known| known.name() == awaited).context("no such part")?;
+                return runtime()?.block_on(run_receiver(awaited, &url, TenantId::new(tenant)?));
             }
             Arg::Long("help") | Arg::Short('h') => {
                 print!("{HELP}");
@@ -95,12 +96,12 @@ fn run() -> Result<()> {
     let url = url.context("no store is given; see --help")?;
     let runtime = runtime()?;
     let stores = runtime.block_on(agentstore::open(&url))?;
-    let tenant = TenantId::new(format!("bench-{}", Uuids.next_id()))?;
-    for part in Part::ALL {
+    let tenant = TenantId::new(format!("bench-{}", UuidSource.next_id()))?;
+    for awaited in AwaitedWrite::ALL {
         // Only one process may open a root for writing. This process has opened it, so no other process can claim.
-        let is_alone = part == Part::Work && url.starts_with("file:");
-        if !is_alone && part.is_supported(&stores.tenant(&tenant)?) {
-            measure(&runtime, (&stores, &url, &tenant), part, times)?;
+        let is_exclusive = awaited == AwaitedWrite::Work && url.starts_with("file:");
+        if !is_exclusive && awaited.is_supported(&stores.tenant(&tenant)?) {
+            measure(&runtime, (&stores, &url, &tenant), awaited, times)?;
         }
     }
     runtime.block_on(async {
@@ -116,49 +117,57 @@ fn runtime() -> Result<Runtime> {
 }
 
 /// Returns the microseconds since the host started. All processes of the host share this clock.
-fn now() -> i64 {
+fn monotonic_micros() -> i64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec * 1_000_000 + time.tv_nsec / 1_000
 }
 
 /// Returns the thread that all events and dispatches belong to.
-fn thread() -> Result<ThreadId> {
+fn measured_thread() -> Result<ThreadId> {
     Ok(ThreadId::new("news")?)
 }
 
-fn measure(runtime: &Runtime, store: (&Stores, &str, &TenantId), part: Part, times: usize) -> Result<()> {
-    let (stores, url, tenant) = store;
+fn measure(
+    runtime: &Runtime,
+    store_and_tenant: (&Stores, &str, &TenantId),
+    awaited: AwaitedWrite,
+    times: usize,
+) -> Result<()> {
+    let (stores, url, tenant) = store_and_tenant;
     let stores = stores.tenant(tenant)?;
-    if part == Part::Events {
-        runtime.block_on(write(part, &stores, "before"))?;
+    if awaited == AwaitedWrite::Events {
+        runtime.block_on(append_or_enqueue(awaited, &stores, "before"))?;
     }
-    let mut other = ReceivingProcess::begin(part, url, tenant)?;
-    other.read_line()?;
+    let mut receiver = ReceivingProcess::begin(awaited, url, tenant)?;
+    receiver.read_line()?;
     let mut took = Vec::new();
     for number in 0..times {
         std::thread::sleep(PAUSE);
-        runtime.block_on(write(part, &stores, &format!("n-{number}")))?;
-        let written = now();
-        took.push((other.read_line()?.parse::<i64>()? - written).max(0));
+        runtime.block_on(append_or_enqueue(awaited, &stores, &format!("n-{number}")))?;
+        let written = monotonic_micros();
+        took.push((receiver.read_line()?.parse::<i64>()? - written).max(0));
     }
-    drop(other);
+    drop(receiver);
     took.sort_unstable();
-    let at = |share: usize| took.get((took.len() * share / 100).min(took.len().saturating_sub(1)));
-    let [p50, p99, most] = [50, 99, 100].map(|share| at(share).copied().unwrap_or_default());
-    println!("{}", json!({ "part": part.name(), "times": times, "p50_us": p50, "p99_us": p99, "at_most_us": most }));
+    let percentile = |percent: usize| took.get((took.len() * percent / 100).min(took.len().saturating_sub(1)));
+    let [p50, p99, slowest] = [50, 99, 100].map(|percent| percentile(percent).copied().unwrap_or_default());
+    println!(
+        "{}",
+        json!({ "part": awaited.name(), "times": times, "p50_us": p50, "p99_us": p99, "at_most_us": slowest })
+    );
     Ok(())
 }
 
-async fn write(part: Part, stores: &TenantStores, name: &str) -> Result<()> {
-    match part {
-        Part::Events => {
-            let event = NewEvent::new(name.parse()?, [Scope::Thread(thread()?)]);
+async fn append_or_enqueue(awaited: AwaitedWrite, stores: &TenantStores, name: &str) -> Result<()> {
+    match awaited {
+        AwaitedWrite::Events => {
+            let event = NewEvent::new(name.parse()?, [Scope::Thread(measured_thread()?)]);
             let events = stores.events.as_ref().context("the store has no events")?;
             events.append_events(AppendEvents::new([event])).await?;
         }
-        Part::Work => {
+        AwaitedWrite::Work => {
             let mailbox = stores.mailbox.as_ref().context("the store has no mailbox")?;
-            let work = NewDispatch::new(thread()?, name.parse()?);
+            let work = NewDispatch::new(measured_thread()?, name.parse()?);
             mailbox.enqueue(vec![work]).await?.pop().context("the enqueue got no answer")??;
         }
     }
@@ -172,9 +181,9 @@ struct ReceivingProcess {
 }
 
 impl ReceivingProcess {
-    fn begin(part: Part, url: &str, tenant: &TenantId) -> Result<Self> {
+    fn begin(awaited: AwaitedWrite, url: &str, tenant: &TenantId) -> Result<Self> {
         let mut process = Command::new(std::env::current_exe()?)
-            .args(["--hear", part.name(), url, tenant.as_str()])
+            .args(["--hear", awaited.name(), url, tenant.as_str()])
             .stdout(Stdio::piped())
             .spawn()?;
         let output = BufReader::new(process.stdout.take().context("the process has no output")?);

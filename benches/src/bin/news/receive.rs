@@ -3,38 +3,39 @@
 
 use std::time::Duration;
 
-use agentstore::{ClaimRequest, OpenOptions, Scope, Settlement, Start, Subscribe, TenantId, TenantStores};
+use agentstore::{ClaimRequest, OpenOptions, Scope, Settlement, Subscribe, SubscriptionStart, TenantId, TenantStores};
 use anyhow::{Context, Result};
 use futures_util::StreamExt;
 
-use crate::{Part, now, thread};
+use crate::{AwaitedWrite, measured_thread, monotonic_micros};
 
 const LEASE: Duration = Duration::from_mins(10);
 
-pub(crate) async fn receive(part: Part, url: &str, tenant: TenantId) -> Result<()> {
+pub(crate) async fn run_receiver(awaited: AwaitedWrite, url: &str, tenant: TenantId) -> Result<()> {
     let options = OpenOptions::new();
     let options = if url.starts_with("file:") { options.read_only() } else { options };
     let opened = options.open(url).await?;
     let stores = opened.tenant(&tenant)?;
-    match part {
-        Part::Events => follow(stores).await?,
-        Part::Work => work(stores).await?,
+    match awaited {
+        AwaitedWrite::Events => receive_events(stores).await?,
+        AwaitedWrite::Work => receive_dispatches(stores).await?,
     }
     Ok(opened.close().await?)
 }
 
-async fn follow(stores: TenantStores) -> Result<()> {
+async fn receive_events(stores: TenantStores) -> Result<()> {
     let events = stores.events.context("the store has no events")?;
-    let mut events = events.subscribe(Subscribe::new(Scope::Thread(thread()?), Start::Now)).await?.events;
+    let mut events =
+        events.subscribe(Subscribe::new(Scope::Thread(measured_thread()?), SubscriptionStart::Now)).await?.events;
     println!("open");
     while let Some(event) = events.next().await {
         event?;
-        println!("{}", now());
+        println!("{}", monotonic_micros());
     }
     Ok(())
 }
 
-async fn work(stores: TenantStores) -> Result<()> {
+async fn receive_dispatches(stores: TenantStores) -> Result<()> {
     let wake_ups = stores.wake_ups.context("the store has no wake-ups")?;
     let mailbox = stores.mailbox.context("the store has no mailbox")?;
     println!("open");
@@ -42,7 +43,7 @@ async fn work(stores: TenantStores) -> Result<()> {
         wake_ups.wait(Duration::from_mins(1)).await?;
         let request = ClaimRequest::new("waiter".parse()?, LEASE);
         while let Some(held) = mailbox.claim(request.clone()).await?.claimed.pop() {
-            println!("{}", now());
+            println!("{}", monotonic_micros());
             let ended = vec![(held.claim(), Settlement::Ack { result: None })];
             mailbox.settle(ended).await?.pop().context("the settlement got no answer")??;
         }

@@ -6,7 +6,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
-mod opened;
+mod measure;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -54,8 +54,8 @@ fn run() -> Result<()> {
             Arg::Long("entries") => options.entries = parser.value()?.parse()?,
             Arg::Long("json") => options.json = true,
             // This program starts itself with these commands, in another process.
-            Arg::Value(part) if part == "open" => return opened::open(&PathBuf::from(parser.value()?)),
-            Arg::Value(part) if part == "work" => return opened::work(&PathBuf::from(parser.value()?)),
+            Arg::Value(part) if part == "open" => return measure::open_and_report(&PathBuf::from(parser.value()?)),
+            Arg::Value(part) if part == "work" => return measure::commit_until_killed(&PathBuf::from(parser.value()?)),
             Arg::Long("help") | Arg::Short('h') => {
                 print!("{HELP}");
                 return Ok(());
@@ -63,7 +63,7 @@ fn run() -> Result<()> {
             _ => return Err(arg.unexpected().into()),
         }
     }
-    let figures = opened::measure(&options)?;
+    let figures = measure::measure(&options)?;
     if options.json {
         println!("{}", serde_json::to_string_pretty(&figures)?);
         return Ok(());

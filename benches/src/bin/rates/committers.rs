@@ -14,11 +14,11 @@ use store_core::{
 };
 use store_postgres::PostgresStore;
 
-use crate::BODY;
+use crate::BODY_BYTES;
 
 /// What a commit contains.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Shape {
+pub(crate) enum CommitShape {
     /// One entry.
     Entry,
     /// An entry, a commit key and a run.
@@ -27,7 +27,7 @@ pub(crate) enum Shape {
     AllParts,
 }
 
-impl Shape {
+impl CommitShape {
     pub(crate) const ALL: [Self; 3] = [Self::Entry, Self::Run, Self::AllParts];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -38,8 +38,8 @@ impl Shape {
         }
     }
 
-    fn commit(self, thread: &ThreadId, number: u64) -> Result<Commit> {
-        let entry = NewEntry::new(Message::user("x".repeat(BODY)));
+    fn new_commit(self, thread: &ThreadId, number: u64) -> Result<Commit> {
+        let entry = NewEntry::new(Message::user("x".repeat(BODY_BYTES)));
         let commit = Commit::new(thread.clone()).entry(entry);
         if matches!(self, Self::Entry) {
             return Ok(commit);
@@ -59,27 +59,32 @@ impl Shape {
 /// Returns the commits per second that `count` committers reach together.
 pub(crate) async fn rate(
     store: &PostgresStore,
-    shape: Shape,
-    (count, name): (usize, &str),
-    during: Duration,
+    shape: CommitShape,
+    (count, thread_prefix): (usize, &str),
+    duration: Duration,
 ) -> Result<f64> {
     let commits = store.tenant(&TenantId::default_tenant())?.commits.context("the store has no threads")?;
     let mut running = Vec::new();
     for number in 0..count {
-        let thread = ThreadId::new(format!("{name}-{number}"))?;
-        running.push(tokio::spawn(commit(Arc::clone(&commits), shape, thread, during)));
+        let thread = ThreadId::new(format!("{thread_prefix}-{number}"))?;
+        running.push(tokio::spawn(run_committer(Arc::clone(&commits), shape, thread, duration)));
     }
-    let mut all = 0;
+    let mut total = 0;
     for committer in running {
-        all += committer.await??;
+        total += committer.await??;
     }
-    Ok(f64::from(u32::try_from(all)?) / during.as_secs_f64())
+    Ok(f64::from(u32::try_from(total)?) / duration.as_secs_f64())
 }
 
-async fn commit(commits: Arc<dyn CommitCoordinator>, shape: Shape, thread: ThreadId, during: Duration) -> Result<u64> {
+async fn run_committer(
+    commits: Arc<dyn CommitCoordinator>,
+    shape: CommitShape,
+    thread: ThreadId,
+    duration: Duration,
+) -> Result<u64> {
     let (start, mut done, mut expect) = (Instant::now(), 0, Expect::Absent);
-    while start.elapsed() < during {
-        let receipt = commits.commit(shape.commit(&thread, done)?.expecting(expect)).await?;
+    while start.elapsed() < duration {
+        let receipt = commits.commit(shape.new_commit(&thread, done)?.expecting(expect)).await?;
         expect = Expect::Version(receipt.version);
         done += 1;
     }

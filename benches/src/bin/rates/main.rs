@@ -14,7 +14,7 @@ use lexopt::{Arg, Parser, ValueExt};
 use serde_json::json;
 use store_postgres::PostgresStore;
 
-use crate::committers::Shape;
+use crate::committers::CommitShape;
 
 const HELP: &str = "\
 Measures the commits per second in PostgreSQL, and compares them with the rate of pgbench with one INSERT of the same
@@ -31,19 +31,19 @@ Options:
 ";
 
 /// The size of the text of a message, in bytes.
-const BODY: usize = 600;
-const COMMITTERS: [usize; 3] = [1, 8, 64];
-const CLIENTS: [usize; 2] = [1, 8];
+const BODY_BYTES: usize = 600;
+const COMMITTER_COUNTS: [usize; 3] = [1, 8, 64];
+const CLIENT_COUNTS: [usize; 2] = [1, 8];
 
 struct Options {
     url: String,
     pgbench: String,
-    during: Duration,
+    duration: Duration,
     rounds: usize,
 }
 
 fn main() -> ExitCode {
-    match options().and_then(|options| options.map_or(Ok(()), |options| run(&options))) {
+    match parse_options().and_then(|options| options.map_or(Ok(()), |options| run(&options))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn options() -> Result<Option<Options>> {
+fn parse_options() -> Result<Option<Options>> {
     let mut url = std::env::var("AGENTSTORE_TEST_POSTGRES_URL").ok();
     let (mut pgbench, mut seconds, mut rounds) = ("pgbench".to_owned(), 5, 3);
     let mut parser = Parser::from_env();
@@ -70,7 +70,7 @@ fn options() -> Result<Option<Options>> {
         }
     }
     let url = url.context("no server is given: start one with `cargo xtask servers` and name it with `--url`")?;
-    Ok(Some(Options { url, pgbench, during: Duration::from_secs(seconds), rounds }))
+    Ok(Some(Options { url, pgbench, duration: Duration::from_secs(seconds), rounds }))
 }
 
 fn run(options: &Options) -> Result<()> {
@@ -78,38 +78,41 @@ fn run(options: &Options) -> Result<()> {
 }
 
 async fn measure(options: &Options, schema: &str, store: &PostgresStore) -> Result<()> {
-    let bare = pgbench::BareTable::new(options, schema)?;
-    let mut limits = [const { Vec::new() }; CLIENTS.len()];
-    let (mut dispatches, mut bytes) = (Vec::new(), Vec::new());
-    let mut found = [const { [const { Vec::new() }; COMMITTERS.len()] }; Shape::ALL.len()];
-    for shape in Shape::ALL {
+    let bare_table = pgbench::BareTable::new(options, schema)?;
+    let mut bare_rates = [const { Vec::new() }; CLIENT_COUNTS.len()];
+    let (mut dispatches, mut wal_bytes_per_dispatch) = (Vec::new(), Vec::new());
+    let mut rates_of_shapes = [const { [const { Vec::new() }; COMMITTER_COUNTS.len()] }; CommitShape::ALL.len()];
+    for shape in CommitShape::ALL {
         let name = format!("{}-first", shape.name());
         let _rate = committers::rate(store, shape, (8, &name), Duration::from_secs(1)).await?;
     }
     let _rate = queue::rate(store, options.rounds, Duration::from_secs(1)).await?;
-    bare.analyze()?;
+    bare_table.analyze()?;
     for round in 0..options.rounds {
-        for (clients, rates) in CLIENTS.into_iter().zip(&mut limits) {
-            rates.push(bare.rate(clients)?);
+        for (clients, rates) in CLIENT_COUNTS.into_iter().zip(&mut bare_rates) {
+            rates.push(bare_table.rate(clients)?);
         }
-        for (shape, rates) in Shape::ALL.into_iter().zip(&mut found) {
-            for (count, rates) in COMMITTERS.into_iter().zip(rates) {
+        for (shape, rates) in CommitShape::ALL.into_iter().zip(&mut rates_of_shapes) {
+            for (count, rates) in COMMITTER_COUNTS.into_iter().zip(rates) {
                 let name = format!("{}-{count}-{round}", shape.name());
-                rates.push(committers::rate(store, shape, (count, &name), options.during).await?);
+                rates.push(committers::rate(store, shape, (count, &name), options.duration).await?);
             }
         }
-        let before = bare.wal_bytes()?;
-        let rate = queue::rate(store, round, options.during).await?;
-        bytes.push((bare.wal_bytes()? - before) / (rate * options.during.as_secs_f64()));
+        let before = bare_table.wal_bytes()?;
+        let rate = queue::rate(store, round, options.duration).await?;
+        wal_bytes_per_dispatch.push((bare_table.wal_bytes()? - before) / (rate * options.duration.as_secs_f64()));
         dispatches.push(rate);
     }
-    let limits = limits.map(median);
-    for (clients, rate) in CLIENTS.into_iter().zip(limits) {
-        println!("{}", json!({ "bare": format!("INSERT of {BODY} B, {clients} clients"), "per_second": rate.round() }));
+    let bare_rates = bare_rates.map(median);
+    for (clients, rate) in CLIENT_COUNTS.into_iter().zip(bare_rates) {
+        println!(
+            "{}",
+            json!({ "bare": format!("INSERT of {BODY_BYTES} B, {clients} clients"), "per_second": rate.round() })
+        );
     }
-    for (shape, rates) in Shape::ALL.into_iter().zip(found) {
-        for (count, rates) in COMMITTERS.into_iter().zip(rates) {
-            let (rate, [one, eight]) = (median(rates), limits);
+    for (shape, rates) in CommitShape::ALL.into_iter().zip(rates_of_shapes) {
+        for (count, rates) in COMMITTER_COUNTS.into_iter().zip(rates) {
+            let (rate, [one, eight]) = (median(rates), bare_rates);
             let limit = if count == 1 { one } else { eight };
             println!(
                 "{}",
@@ -122,11 +125,11 @@ async fn measure(options: &Options, schema: &str, store: &PostgresStore) -> Resu
             );
         }
     }
-    let (workers, batch) = (queue::WORKERS, queue::BATCH);
-    let (rate, bytes) = (median(dispatches).round(), median(bytes).round());
+    let (workers, batch) = (queue::WORKER_COUNT, queue::BATCH_SIZE);
+    let (rate, wal_bytes_per_dispatch) = (median(dispatches).round(), median(wal_bytes_per_dispatch).round());
     println!(
         "{}",
-        json!({ "dispatches": "enqueue, claim, ack", "workers": workers, "batch": batch, "per_second": rate, "wal_bytes": bytes })
+        json!({ "dispatches": "enqueue, claim, ack", "workers": workers, "batch": batch, "per_second": rate, "wal_bytes": wal_bytes_per_dispatch })
     );
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use tempfile::NamedTempFile;
 
-use crate::{BODY, Options};
+use crate::{BODY_BYTES, Options};
 
 /// A simple table in the schema of the store, and the script with which pgbench inserts into it.
 pub(crate) struct BareTable<'a> {
@@ -15,23 +15,26 @@ pub(crate) struct BareTable<'a> {
 
 impl<'a> BareTable<'a> {
     pub(crate) fn new(options: &'a Options, schema: &str) -> Result<Self> {
-        let (make, insert) = (NamedTempFile::new()?, NamedTempFile::new()?);
-        std::fs::write(&make, format!("CREATE TABLE {schema}.bare (id bigserial PRIMARY KEY, body text NOT NULL);\n"))?;
-        let body = "x".repeat(BODY);
-        std::fs::write(&insert, format!("INSERT INTO {schema}.bare (body) VALUES ('{body}');\n"))?;
-        let bare = Self { options, script: insert };
-        let _made = bare.run(&make, &["--transactions=1"])?;
-        Ok(bare)
+        let (create_script, insert_script) = (NamedTempFile::new()?, NamedTempFile::new()?);
+        std::fs::write(
+            &create_script,
+            format!("CREATE TABLE {schema}.bare (id bigserial PRIMARY KEY, body text NOT NULL);\n"),
+        )?;
+        let body = "x".repeat(BODY_BYTES);
+        std::fs::write(&insert_script, format!("INSERT INTO {schema}.bare (body) VALUES ('{body}');\n"))?;
+        let bare_table = Self { options, script: insert_script };
+        let _made = bare_table.run_pgbench(&create_script, &["--transactions=1"])?;
+        Ok(bare_table)
     }
 
     /// Returns the transactions per second that `clients` clients reach together.
     pub(crate) fn rate(&self, clients: usize) -> Result<f64> {
-        let output = self.run(
+        let output = self.run_pgbench(
             &self.script,
             &[
                 &format!("--client={clients}"),
                 &format!("--jobs={}", clients.min(2)),
-                &format!("--time={}", self.options.during.as_secs()),
+                &format!("--time={}", self.options.duration.as_secs()),
             ],
         )?;
         let line = output.lines().find_map(|line| line.strip_prefix("tps = ")).context("pgbench printed no rate")?;
@@ -40,16 +43,16 @@ impl<'a> BareTable<'a> {
 
     /// Returns how many bytes the server has written to its WAL so far.
     pub(crate) fn wal_bytes(&self) -> Result<f64> {
-        Ok(self.query("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")?.trim().parse()?)
+        Ok(self.run_sql("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")?.trim().parse()?)
     }
 
     /// Makes the server analyze its tables. The server would do so by itself within a minute, but until then it would
     /// plan queries for empty tables.
     pub(crate) fn analyze(&self) -> Result<()> {
-        self.query("ANALYZE").map(drop)
+        self.run_sql("ANALYZE").map(drop)
     }
 
-    fn query(&self, sql: &str) -> Result<String> {
+    fn run_sql(&self, sql: &str) -> Result<String> {
         let output = Command::new("psql")
             .args(["--no-psqlrc", "--tuples-only", "--command", sql])
             .arg(&self.options.url)
@@ -61,7 +64,7 @@ impl<'a> BareTable<'a> {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    fn run(&self, script: &NamedTempFile, args: &[&str]) -> Result<String> {
+    fn run_pgbench(&self, script: &NamedTempFile, args: &[&str]) -> Result<String> {
         let output = Command::new(&self.options.pgbench)
             .args(["--no-vacuum", "--protocol=prepared", "--file"])
             .arg(script.path())

@@ -23,18 +23,18 @@ use crate::Options;
 const LEASE: Duration = Duration::from_mins(10);
 
 /// Returns a dispatch for a thread.
-fn work(thread: &str) -> Result<NewDispatch> {
+fn new_dispatch(thread: &str) -> Result<NewDispatch> {
     let payload = Json::parse(r#"{"task":"index the repository","branch":"main","files":1200}"#)?;
     Ok(NewDispatch::new(ThreadId::new(thread)?, "run".parse()?).with_payload(payload))
 }
 
-fn mailbox(store: &dyn Store) -> Result<Arc<dyn MailboxStore>> {
+fn mailbox_of(store: &dyn Store) -> Result<Arc<dyn MailboxStore>> {
     store.tenant(&TenantId::default_tenant())?.mailbox.context("the store has no mailbox")
 }
 
 /// What the callers do.
 #[derive(Debug, Clone, Copy)]
-enum Step {
+enum CallKind {
     Enqueue,
     Claim,
     Acknowledge,
@@ -43,21 +43,25 @@ enum Step {
 /// What all callers share.
 struct SharedState {
     mailbox: Arc<dyn MailboxStore>,
-    next: AtomicUsize,
+    next_dispatch: AtomicUsize,
     /// The claims that are not settled yet. The oldest one is settled first.
-    held: Mutex<VecDeque<ClaimRef>>,
+    open_claims: Mutex<VecDeque<ClaimRef>>,
 }
 
 /// Measures how long the callers take for all dispatches: for the enqueues, the claims and the acknowledgements.
 pub(crate) async fn measure(options: &Options, file: PathBuf) -> Result<[Duration; 3]> {
     let store = crate::open(file).await?;
-    let shared = Arc::new(SharedState { mailbox: mailbox(&store)?, next: AtomicUsize::new(0), held: Mutex::default() });
+    let shared = Arc::new(SharedState {
+        mailbox: mailbox_of(&store)?,
+        next_dispatch: AtomicUsize::new(0),
+        open_claims: Mutex::default(),
+    });
     let mut took = [Duration::ZERO; 3];
     for wave in options.waves() {
-        for (took, step) in took.iter_mut().zip([Step::Enqueue, Step::Claim, Step::Acknowledge]) {
-            shared.next.store(wave.start, Ordering::SeqCst);
+        for (took, call_kind) in took.iter_mut().zip([CallKind::Enqueue, CallKind::Claim, CallKind::Acknowledge]) {
+            shared.next_dispatch.store(wave.start, Ordering::SeqCst);
             let start = Instant::now();
-            let call = |_| tokio::spawn(Arc::clone(&shared).call(step, wave.end));
+            let call = |_| tokio::spawn(Arc::clone(&shared).run_caller(call_kind, wave.end));
             for caller in (0..options.callers).map(call).collect::<Vec<_>>() {
                 caller.await??;
             }
@@ -69,32 +73,36 @@ pub(crate) async fn measure(options: &Options, file: PathBuf) -> Result<[Duratio
 }
 
 impl SharedState {
-    async fn call(self: Arc<Self>, step: Step, end: usize) -> Result<()> {
+    async fn run_caller(self: Arc<Self>, call_kind: CallKind, wave_end: usize) -> Result<()> {
         let worker = WorkerId::new("bench")?;
         loop {
-            let at = self.next.fetch_add(1, Ordering::SeqCst);
-            if at >= end {
+            let at = self.next_dispatch.fetch_add(1, Ordering::SeqCst);
+            if at >= wave_end {
                 return Ok(());
             }
-            match step {
-                Step::Enqueue => {
-                    self.mailbox.enqueue(vec![work(&format!("thread-{at}"))?]).await?.pop().context("no receipt")??;
+            match call_kind {
+                CallKind::Enqueue => {
+                    self.mailbox
+                        .enqueue(vec![new_dispatch(&format!("thread-{at}"))?])
+                        .await?
+                        .pop()
+                        .context("no receipt")??;
                 }
-                Step::Claim => {
+                CallKind::Claim => {
                     let mut claims = self.mailbox.claim(ClaimRequest::new(worker.clone(), LEASE)).await?;
                     let claim = claims.claimed.pop().context("no dispatch was claimed")?.claim();
-                    self.held().push_back(claim);
+                    self.open_claims().push_back(claim);
                 }
-                Step::Acknowledge => {
-                    let claim = self.held().pop_front().context("no dispatch is claimed")?;
-                    let end = vec![(claim, Settlement::Ack { result: None })];
-                    self.mailbox.settle(end).await?.pop().context("the settlement got no answer")??;
+                CallKind::Acknowledge => {
+                    let claim = self.open_claims().pop_front().context("no dispatch is claimed")?;
+                    let settlements = vec![(claim, Settlement::Ack { result: None })];
+                    self.mailbox.settle(settlements).await?.pop().context("the settlement got no answer")??;
                 }
             }
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, VecDeque<ClaimRef>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn open_claims(&self) -> MutexGuard<'_, VecDeque<ClaimRef>> {
+        self.open_claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

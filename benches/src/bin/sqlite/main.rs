@@ -2,8 +2,8 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
-mod bare;
 mod callers;
+mod direct_sqlite;
 
 use std::{ops::Range, path::PathBuf, process::ExitCode};
 
@@ -26,8 +26,8 @@ Options:
   --rounds N        how often both run, alternately; the median counts [default: 3]
 ";
 
-/// The largest number of dispatches that wait at the same time.
-const WAVE: usize = 2_000;
+/// The number of dispatches in a wave: see [`Options::waves`]. No more dispatches wait at the same time.
+const WAVE_SIZE: usize = 2_000;
 
 /// The options of the command line.
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ impl Options {
     /// Returns the numbers of the dispatches in waves. The dispatches of a wave are enqueued, then claimed, then
     /// acknowledged, before the next wave begins.
     fn waves(&self) -> impl Iterator<Item = Range<usize>> {
-        (0..self.dispatches).step_by(WAVE).map(|first| first..self.dispatches.min(first + WAVE))
+        (0..self.dispatches).step_by(WAVE_SIZE).map(|first| first..self.dispatches.min(first + WAVE_SIZE))
     }
 }
 
@@ -72,7 +72,7 @@ fn run() -> Result<()> {
             _ => return Err(arg.unexpected().into()),
         }
     }
-    compare_with_bare(&options)
+    compare_with_direct_sqlite(&options)
 }
 
 /// Returns a runtime with several threads, because most programs use one.
@@ -84,25 +84,25 @@ async fn open(file: PathBuf) -> Result<SqliteMailbox> {
     Ok(SqliteMailbox::open(SqliteConfig::new(file)).await?)
 }
 
-fn compare_with_bare(options: &Options) -> Result<()> {
+fn compare_with_direct_sqlite(options: &Options) -> Result<()> {
     // For each of the three calls, the times of the mailbox, of the same rows, and of one row.
-    let mut found = [const { [const { Vec::new() }; 3] }; 3];
+    let mut times_of_calls = [const { [const { Vec::new() }; 3] }; 3];
     for _ in 0..options.rounds {
         let folder = tempfile::tempdir_in(&options.folder)?;
         let mailbox = folder.path().join("mailbox.db");
         let mailbox_times = runtime()?.block_on(callers::measure(options, mailbox.clone()))?;
-        let texts = bare::Texts::of(&mailbox)?;
-        let rows = bare::same_rows(options, &folder.path().join("rows.db"), &texts)?;
-        let row = bare::one_row(options, &folder.path().join("row.db"), &texts)?;
-        for (at, of_call) in found.iter_mut().enumerate() {
-            for (taken, took) in of_call.iter_mut().zip([mailbox_times, rows, row]) {
-                taken.extend(took.get(at));
+        let texts = direct_sqlite::MailboxTexts::read_from(&mailbox)?;
+        let rows = direct_sqlite::measure_same_rows(options, &folder.path().join("rows.db"), &texts)?;
+        let row = direct_sqlite::measure_one_row(options, &folder.path().join("row.db"), &texts)?;
+        for (at, times_of_call) in times_of_calls.iter_mut().enumerate() {
+            for (measured_times, took) in times_of_call.iter_mut().zip([mailbox_times, rows, row]) {
+                measured_times.extend(took.get(at));
             }
         }
     }
-    for (name, taken) in ["enqueue", "claim", "acknowledge"].into_iter().zip(found) {
+    for (name, measured_times) in ["enqueue", "claim", "acknowledge"].into_iter().zip(times_of_calls) {
         let [mailbox_rate, rows, row] =
-            taken.map(|took| options.dispatches as f64 / benches::median(took).as_secs_f64());
+            measured_times.map(|took| options.dispatches as f64 / benches::median(took).as_secs_f64());
         let ratio = |limit: f64| (mailbox_rate / limit * 100.0).round() / 100.0;
         println!(
             "{}",

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agentstore::{Error, Result, nats::BareMessages, postgres::BareInserts};
+use agentstore::{Error, Result, nats::BaselinePublisher, postgres::BaselineInserts};
 
 use super::{
     scenario::{LoopIteration, Measurement},
@@ -23,43 +23,45 @@ use super::{
 pub(super) const fn description(target: &BenchTarget) -> &'static str {
     match target {
         BenchTarget::Memory => "a push of copied bytes under a mutex",
-        BenchTarget::Folder(_) | BenchTarget::File(_) => "an append and fdatasync",
-        BenchTarget::Schema(_) => "an INSERT in a transaction",
-        BenchTarget::Prefix(_) => "messages that a stream acknowledges",
+        BenchTarget::FileStore(_) | BenchTarget::SqliteMailbox(_) => "an append and fdatasync",
+        BenchTarget::PostgresSchema(_) => "an INSERT in a transaction",
+        BenchTarget::NatsPrefix(_) => "messages that a stream acknowledges",
     }
 }
 
-/// Runs `loops` loops at the same time, for the duration `during`. Each loop repeatedly writes the same bytes, to a
+/// Runs `loops` loops at the same time, for the given duration. Each loop repeatedly writes the same bytes, to a
 /// file, connection or list of its own. Returns the number of iterations of all loops, and how long the loops ran.
 pub(super) async fn run(
     target: &BenchTarget,
     loops: usize,
     iteration: LoopIteration,
-    during: Duration,
+    duration: Duration,
 ) -> Result<Measurement> {
     let (mut inserts, mut messages) = (Vec::new(), Vec::new());
     for _ in 0..loops {
         match target {
-            BenchTarget::Schema(schema) => inserts.push(BareInserts::open(schema).await?),
-            BenchTarget::Prefix(prefix) => messages.push(BareMessages::open(prefix).await?),
-            BenchTarget::Memory | BenchTarget::Folder(_) | BenchTarget::File(_) => {}
+            BenchTarget::PostgresSchema(schema) => inserts.push(BaselineInserts::open(schema).await?),
+            BenchTarget::NatsPrefix(prefix) => messages.push(BaselinePublisher::open(prefix).await?),
+            BenchTarget::Memory | BenchTarget::FileStore(_) | BenchTarget::SqliteMailbox(_) => {}
         }
     }
     let bytes = iteration.bytes();
     let start = Instant::now();
-    let until = start + during;
+    let until = start + duration;
     let count = match target {
         BenchTarget::Memory => run_in_threads(loops, |_| Ok(run_pushes(bytes, until))),
-        BenchTarget::Folder(folder) | BenchTarget::File(folder) => {
+        BenchTarget::FileStore(folder) | BenchTarget::SqliteMailbox(folder) => {
             run_in_threads(loops, |number| run_appends(folder.path(), number, bytes, until))
                 .map_err(|error| Error::unavailable("a loop of the limit cannot write its file").with_source(error))
         }
-        BenchTarget::Schema(_) => run_in_tasks(inserts.into_iter().map(|one| run_inserts(one, bytes, until))).await,
-        BenchTarget::Prefix(_) => {
+        BenchTarget::PostgresSchema(_) => {
+            run_in_tasks(inserts.into_iter().map(|one| run_inserts(one, bytes, until))).await
+        }
+        BenchTarget::NatsPrefix(_) => {
             run_in_tasks(messages.into_iter().map(|one| run_publishes(one, iteration, until))).await
         }
     }?;
-    Ok(Measurement { count, took: start.elapsed(), calls: Vec::new() })
+    Ok(Measurement { count, took: start.elapsed(), call_durations: Vec::new() })
 }
 
 /// Runs loops at the same time, each in its own thread, and returns the number of iterations of all loops.
@@ -112,7 +114,7 @@ async fn run_in_tasks(loops: impl Iterator<Item = impl Future<Output = Result<u6
     Ok(all)
 }
 
-async fn run_inserts(mut connection: BareInserts, bytes: usize, until: Instant) -> Result<u64> {
+async fn run_inserts(mut connection: BaselineInserts, bytes: usize, until: Instant) -> Result<u64> {
     let (body, mut done) = ("x".repeat(bytes), 0);
     while Instant::now() < until {
         connection.insert(&body).await?;
@@ -121,7 +123,7 @@ async fn run_inserts(mut connection: BareInserts, bytes: usize, until: Instant) 
     Ok(done)
 }
 
-async fn run_publishes(connection: BareMessages, iteration: LoopIteration, until: Instant) -> Result<u64> {
+async fn run_publishes(connection: BaselinePublisher, iteration: LoopIteration, until: Instant) -> Result<u64> {
     let (body, mut done) = ("x".repeat(iteration.record_bytes), 0);
     while Instant::now() < until {
         connection.publish(&body, iteration.records).await?;

@@ -10,11 +10,11 @@ use agentstore::{Progress as _, Store};
 use serde::Serialize;
 
 use self::{
-    scenario::{ALL, Measurement, Scenario},
+    scenario::{Measurement, SCENARIOS, Scenario},
     target::BenchTarget,
 };
 use super::Ending;
-use crate::{args::GlobalArgs, failure::Result, output::Output, progress::Bar};
+use crate::{args::GlobalArgs, failure::Result, output::Output, progress::TerminalProgress};
 
 /// The number of rounds that are counted. In each round, the limit is measured first and then the scenario.
 const ROUNDS: u32 = 5;
@@ -33,7 +33,7 @@ const ROUNDS: u32 = 5;
     writes. Bodies have 600 bytes, or 4 KiB if the name of the scenario ends in `-4k`.")]
 pub(crate) struct Args {
     /// Run only this scenario; can be given more than once
-    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(ALL.map(|one| one.name)))]
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(SCENARIOS.map(|one| one.name)))]
     scenario: Vec<String>,
     /// How long each scenario runs, in seconds; its limit runs for the same time
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
@@ -56,39 +56,39 @@ struct ScenarioResult {
 }
 
 pub(crate) async fn run(args: Args, global: &GlobalArgs, out: &mut Output) -> Result<Ending> {
-    let target = BenchTarget::new(&global.store()).await?;
+    let target = BenchTarget::new(&global.store_url()).await?;
     // If no scenario is named, every scenario runs that the store supports.
     let is_wanted = |one: &Scenario| match args.scenario.is_empty() {
         true => target.keeps_threads() || one.needs_only_a_mailbox(),
         false => args.scenario.iter().any(|name| name == one.name),
     };
-    let wanted: Vec<Scenario> = ALL.into_iter().filter(is_wanted).collect();
-    let bar = Bar::new("measuring");
-    let found = measure(&target, &wanted, Duration::from_secs(args.seconds), &bar).await;
+    let wanted: Vec<Scenario> = SCENARIOS.into_iter().filter(is_wanted).collect();
+    let bar = TerminalProgress::new("measuring");
+    let results = measure(&target, &wanted, Duration::from_secs(args.seconds), &bar).await;
     bar.finish();
     let limit = limit::description(&target);
     let removed = target.remove().await;
-    let found = found?;
+    let results = results?;
     removed?;
-    print(global, limit, &found, out)
+    print(global, limit, &results, out)
 }
 
 async fn measure(
     target: &BenchTarget,
     wanted: &[Scenario],
-    during: Duration,
-    bar: &Bar,
+    duration: Duration,
+    bar: &TerminalProgress,
 ) -> Result<Vec<ScenarioResult>> {
-    let during = during / ROUNDS;
-    let mut found = Vec::new();
+    let duration = duration / ROUNDS;
+    let mut results = Vec::new();
     let (all, mut done) = (wanted.len() as u64 * u64::from(ROUNDS + 1), 0);
     for scenario in wanted {
-        let (loops, iteration) = (scenario.loops(target.is_on_server()), scenario.iteration());
+        let (loops, iteration) = (scenario.limit_loops(target.is_on_server()), scenario.limit_iteration());
         let (mut store, mut scenario_total, mut limit_total) =
             (target.open().await?, Measurement::default(), Measurement::default());
         for round in 0..=ROUNDS {
-            let limit_part = limit::run(target, loops, iteration, during).await?;
-            let (next, part) = one_round(target, store, *scenario, during).await?;
+            let limit_part = limit::run(target, loops, iteration, duration).await?;
+            let (next, part) = run_round(target, store, *scenario, duration).await?;
             store = next;
             // The first round only warms up.
             if round > 0 {
@@ -101,8 +101,8 @@ async fn measure(
         store.close().await?;
         let (value, limit) =
             (scenario_total.per_second().round(), (limit_total.per_second() * iteration.units).round());
-        scenario_total.calls.sort_unstable();
-        found.push(ScenarioResult {
+        scenario_total.call_durations.sort_unstable();
+        results.push(ScenarioResult {
             scenario: scenario.name,
             unit: scenario.unit(),
             bytes: scenario.bytes,
@@ -110,22 +110,22 @@ async fn measure(
             limit,
             loops,
             ratio: (value / limit.max(1.0) * 100.0).round() / 100.0,
-            p50_us: percentile(&scenario_total.calls, 50),
-            p99_us: percentile(&scenario_total.calls, 99),
+            p50_us: percentile(&scenario_total.call_durations, 50),
+            p99_us: percentile(&scenario_total.call_durations, 99),
         });
     }
-    Ok(found)
+    Ok(results)
 }
 
 /// Runs one round of the scenario, and returns the store for the next round. A store in memory is replaced by a new
 /// one, because its data would fill the memory.
-async fn one_round(
+async fn run_round(
     target: &BenchTarget,
     store: Arc<dyn Store>,
     scenario: Scenario,
-    during: Duration,
+    duration: Duration,
 ) -> Result<(Arc<dyn Store>, Measurement)> {
-    let done = scenario.run(&*store, during).await?;
+    let done = scenario.run(&*store, duration).await?;
     if !matches!(target, BenchTarget::Memory) {
         return Ok((store, done));
     }
@@ -133,22 +133,22 @@ async fn one_round(
     Ok((target.open().await?, done))
 }
 
-/// Returns the given percentile of the call durations, in microseconds. `calls` must be sorted.
-fn percentile(calls: &[Duration], percent: usize) -> f64 {
-    let at = (calls.len() * percent / 100).min(calls.len().saturating_sub(1));
-    calls.get(at).map_or(0.0, |took| (took.as_secs_f64() * 1e7).round() / 10.0)
+/// Returns the given percentile of the call durations, in microseconds. The durations must be sorted.
+fn percentile(call_durations: &[Duration], percent: usize) -> f64 {
+    let at = (call_durations.len() * percent / 100).min(call_durations.len().saturating_sub(1));
+    call_durations.get(at).map_or(0.0, |took| (took.as_secs_f64() * 1e7).round() / 10.0)
 }
 
-fn print(global: &GlobalArgs, limit: &str, found: &[ScenarioResult], out: &mut Output) -> Result<Ending> {
+fn print(global: &GlobalArgs, limit: &str, results: &[ScenarioResult], out: &mut Output) -> Result<Ending> {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let store = global.store().to_string();
-    if out.json() {
-        let document = serde_json::json!({ "store": store, "cores": cores, "limit_is": limit, "scenarios": found });
-        out.document(&document)?;
+    let store = global.store_url().to_string();
+    if out.is_json() {
+        let document = serde_json::json!({ "store": store, "cores": cores, "limit_is": limit, "scenarios": results });
+        out.print_document(&document)?;
         return Ok(Ending::Success);
     }
     let mut table = out.table(&["SCENARIO", "PER SECOND", "LIMIT", "RATIO", "P50", "P99"]);
-    for one in found {
+    for one in results {
         table.add_row([
             one.scenario.to_owned(),
             format!("{} {}", one.value, one.unit),
@@ -159,7 +159,7 @@ fn print(global: &GlobalArgs, limit: &str, found: &[ScenarioResult], out: &mut O
         ]);
     }
     out.print_table(table)?;
-    out.line(format!("limit: {limit}, with the same bytes, in parallel loops; {cores} cores"))?;
+    out.print_line(format!("limit: {limit}, with the same bytes, in parallel loops; {cores} cores"))?;
     Ok(Ending::Success)
 }
 

@@ -10,7 +10,7 @@ use std::{
 use agentstore::{
     AgentId, AppendEvents, ClaimRequest, Commit, CommitCoordinator, CommitKey, Detail, Error, Expect, IdSource, Json,
     MailboxStore, Message, NewDispatch, NewEntry, NewEvent, NewOutboxRow, Result, RunChange, RunId, RunStatus, Scope,
-    Settlement, Store, TenantId, ThreadId, Uuids, WorkerId,
+    Settlement, Store, TenantId, ThreadId, UuidSource, WorkerId,
 };
 
 /// A load that can be measured, with a name that does not change between releases.
@@ -37,10 +37,10 @@ enum WorkKind {
     Dispatches,
 }
 
-const SMALL: usize = 600;
-const LARGE: usize = 4096;
+const SMALL_BODY_BYTES: usize = 600;
+const LARGE_BODY_BYTES: usize = 4096;
 /// The number of dispatches in a call. Each dispatch belongs to a different thread.
-const BATCH: usize = 100;
+const DISPATCHES_PER_CALL: usize = 100;
 const LEASE: Duration = Duration::from_mins(1);
 /// The greatest number of connections with which the limit of a server is measured. More connections do not make the
 /// server faster.
@@ -50,18 +50,18 @@ const fn scenario(name: &'static str, work: WorkKind, callers: usize, bytes: usi
     Scenario { name, work, callers, bytes }
 }
 
-pub(super) const ALL: [Scenario; 11] = [
-    scenario("commit-1", WorkKind::Entry, 1, SMALL),
-    scenario("commit-1-4k", WorkKind::Entry, 1, LARGE),
-    scenario("commit-8", WorkKind::Entry, 8, SMALL),
-    scenario("commit-64", WorkKind::Entry, 64, SMALL),
-    scenario("commit-64-4k", WorkKind::Entry, 64, LARGE),
-    scenario("commit-64-one-thread", WorkKind::OneThread, 64, SMALL),
-    scenario("commit-64-one-thread-4k", WorkKind::OneThread, 64, LARGE),
-    scenario("turn-1", WorkKind::Turn, 1, SMALL),
-    scenario("turn-8", WorkKind::Turn, 8, SMALL),
-    scenario("turn-64", WorkKind::Turn, 64, SMALL),
-    scenario("dispatch-8", WorkKind::Dispatches, 8, SMALL),
+pub(super) const SCENARIOS: [Scenario; 11] = [
+    scenario("commit-1", WorkKind::Entry, 1, SMALL_BODY_BYTES),
+    scenario("commit-1-4k", WorkKind::Entry, 1, LARGE_BODY_BYTES),
+    scenario("commit-8", WorkKind::Entry, 8, SMALL_BODY_BYTES),
+    scenario("commit-64", WorkKind::Entry, 64, SMALL_BODY_BYTES),
+    scenario("commit-64-4k", WorkKind::Entry, 64, LARGE_BODY_BYTES),
+    scenario("commit-64-one-thread", WorkKind::OneThread, 64, SMALL_BODY_BYTES),
+    scenario("commit-64-one-thread-4k", WorkKind::OneThread, 64, LARGE_BODY_BYTES),
+    scenario("turn-1", WorkKind::Turn, 1, SMALL_BODY_BYTES),
+    scenario("turn-8", WorkKind::Turn, 8, SMALL_BODY_BYTES),
+    scenario("turn-64", WorkKind::Turn, 64, SMALL_BODY_BYTES),
+    scenario("dispatch-8", WorkKind::Dispatches, 8, SMALL_BODY_BYTES),
 ];
 
 /// What one iteration of a limit loop writes.
@@ -87,7 +87,7 @@ impl LoopIteration {
 pub(super) struct Measurement {
     pub(super) count: u64,
     pub(super) took: Duration,
-    pub(super) calls: Vec<Duration>,
+    pub(super) call_durations: Vec<Duration>,
 }
 
 impl Measurement {
@@ -95,7 +95,7 @@ impl Measurement {
     pub(super) fn add(&mut self, other: Self) {
         self.count += other.count;
         self.took += other.took;
-        self.calls.extend(other.calls);
+        self.call_durations.extend(other.call_durations);
     }
 
     pub(super) fn per_second(&self) -> f64 {
@@ -115,7 +115,7 @@ impl Scenario {
     }
 
     /// Returns the number of loops with which the limit is measured.
-    pub(super) fn loops(&self, on_server: bool) -> usize {
+    pub(super) fn limit_loops(&self, on_server: bool) -> usize {
         match self.work {
             WorkKind::OneThread => 1,
             _ if on_server => self.callers.min(MAX_CONNECTIONS),
@@ -125,34 +125,36 @@ impl Scenario {
 
     /// Returns what one iteration of a limit loop writes. A dispatch counts as three writes, because it is written when
     /// it is enqueued, claimed and settled.
-    pub(super) fn iteration(&self) -> LoopIteration {
+    pub(super) fn limit_iteration(&self) -> LoopIteration {
         match self.work {
-            WorkKind::Dispatches => {
-                LoopIteration { records: BATCH, record_bytes: self.bytes, units: BATCH as f64 / 3.0 }
-            }
+            WorkKind::Dispatches => LoopIteration {
+                records: DISPATCHES_PER_CALL,
+                record_bytes: self.bytes,
+                units: DISPATCHES_PER_CALL as f64 / 3.0,
+            },
             _ => LoopIteration { records: 1, record_bytes: self.bytes, units: 1.0 },
         }
     }
 
-    /// Runs the callers for the duration `during`.
-    pub(super) async fn run(self, store: &dyn Store, during: Duration) -> Result<Measurement> {
+    /// Runs the callers for the given duration.
+    pub(super) async fn run(self, store: &dyn Store, duration: Duration) -> Result<Measurement> {
         let stores = store.tenant(&TenantId::default_tenant())?;
-        let lacks = |operation| Error::new(Detail::Unsupported { operation });
-        let name = Uuids.next_id();
+        let unsupported = |operation| Error::new(Detail::Unsupported { operation });
+        let name = UuidSource.next_id();
         let start = Instant::now();
-        let until = start + during;
+        let until = start + duration;
         let mut running = Vec::new();
         for caller in 0..self.callers {
-            let own = format!("{name}-{caller}");
+            let caller_name = format!("{name}-{caller}");
             running.push(match self.work {
                 WorkKind::Dispatches => {
-                    let mailbox = stores.mailbox.clone().ok_or_else(|| lacks("measuring a mailbox"))?;
-                    tokio::spawn(run_dispatches(mailbox, own, self.bytes, until))
+                    let mailbox = stores.mailbox.clone().ok_or_else(|| unsupported("measuring a mailbox"))?;
+                    tokio::spawn(run_dispatches(mailbox, caller_name, self.bytes, until))
                 }
                 work => {
-                    let commits = stores.commits.clone().ok_or_else(|| lacks("measuring commits"))?;
-                    let thread = ThreadId::new(if work == WorkKind::OneThread { &name } else { &own })?;
-                    tokio::spawn(self.run_commits(commits, thread, own, until))
+                    let commits = stores.commits.clone().ok_or_else(|| unsupported("measuring commits"))?;
+                    let thread = ThreadId::new(if work == WorkKind::OneThread { &name } else { &caller_name })?;
+                    tokio::spawn(self.run_commits(commits, thread, caller_name, until))
                 }
             });
         }
@@ -160,7 +162,7 @@ impl Scenario {
         for caller in running {
             let done = caller.await.map_err(|e| Error::unavailable("a caller ended early").with_source(e))??;
             all.count += done.count;
-            all.calls.extend(done.calls);
+            all.call_durations.extend(done.call_durations);
         }
         all.took = start.elapsed();
         Ok(all)
@@ -175,7 +177,7 @@ impl Scenario {
     ) -> Result<Measurement> {
         let (mut done, mut expect) = (Measurement::default(), Expect::Absent);
         while Instant::now() < until {
-            let commit = self.commit(&thread)?;
+            let commit = self.build_commit(&thread)?;
             // A caller of `WorkKind::Entry` is the only writer of its thread and knows the version of the thread. The
             // commits of the other scenarios have a key.
             let commit = match self.work {
@@ -184,7 +186,7 @@ impl Scenario {
             };
             let began = Instant::now();
             let receipt = commits.commit(commit).await?;
-            done.calls.push(began.elapsed());
+            done.call_durations.push(began.elapsed());
             done.count += 1;
             expect = Expect::Version(receipt.version);
             // A store that never waits would not let the tasks of other callers run.
@@ -193,7 +195,7 @@ impl Scenario {
         Ok(done)
     }
 
-    fn commit(self, thread: &ThreadId) -> Result<Commit> {
+    fn build_commit(self, thread: &ThreadId) -> Result<Commit> {
         let commit = Commit::new(thread.clone()).entry(NewEntry::new(Message::user("x".repeat(self.bytes))));
         if self.work != WorkKind::Turn {
             return Ok(commit);
@@ -216,7 +218,8 @@ async fn run_dispatches(
 ) -> Result<Measurement> {
     let (worker, run) = (WorkerId::new(name.clone())?, RunId::new("bench")?);
     let payload = Json::parse(&format!("\"{}\"", "x".repeat(bytes)))?;
-    let threads = (0..BATCH).map(|at| ThreadId::new(format!("{name}-{at}"))).collect::<Result<Vec<_>>>()?;
+    let threads =
+        (0..DISPATCHES_PER_CALL).map(|at| ThreadId::new(format!("{name}-{at}"))).collect::<Result<Vec<_>>>()?;
     let mut done = Measurement::default();
     while Instant::now() < until {
         let batch =
@@ -226,17 +229,17 @@ async fn run_dispatches(
         for enqueued in mailbox.enqueue(batch).await? {
             let _enqueued = enqueued?;
         }
-        done.calls.push(began.elapsed());
-        let most = u32::try_from(BATCH).unwrap_or(u32::MAX);
+        done.call_durations.push(began.elapsed());
+        let batch_size = u32::try_from(DISPATCHES_PER_CALL).unwrap_or(u32::MAX);
         let began = Instant::now();
-        let claimed = mailbox.claim(ClaimRequest::new(worker.clone(), LEASE).up_to(most)).await?.claimed;
-        done.calls.push(began.elapsed());
-        let ends = claimed.iter().map(|held| (held.claim(), Settlement::Ack { result: None })).collect();
+        let claimed = mailbox.claim(ClaimRequest::new(worker.clone(), LEASE).up_to(batch_size)).await?.claimed;
+        done.call_durations.push(began.elapsed());
+        let settlements = claimed.iter().map(|held| (held.claim(), Settlement::Ack { result: None })).collect();
         let began = Instant::now();
-        for settled in mailbox.settle(ends).await? {
+        for settled in mailbox.settle(settlements).await? {
             let _settled = settled?;
         }
-        done.calls.push(began.elapsed());
+        done.call_durations.push(began.elapsed());
         done.count += claimed.len() as u64;
     }
     Ok(done)

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use agentstore::{
-    Detail, Error, IdSource, OpenOptions, Result, Store, StoreUrl, Uuids,
+    Detail, Error, IdSource, OpenOptions, Result, Store, StoreUrl, UuidSource,
     nats::{NatsConfig, TestPrefix},
     postgres::{PostgresConfig, PostgresStore, TestSchema},
 };
@@ -14,29 +14,29 @@ use crate::sibling_dir::sibling_dir;
 /// Where the measured store is. Its data is removed after the measurement.
 pub(super) enum BenchTarget {
     Memory,
-    Folder(TempDir),
+    FileStore(TempDir),
     /// A folder that contains the file of a mailbox.
-    File(TempDir),
-    Schema(Box<TestSchema>),
-    Prefix(Box<TestPrefix>),
+    SqliteMailbox(TempDir),
+    PostgresSchema(Box<TestSchema>),
+    NatsPrefix(Box<TestPrefix>),
 }
 
 impl BenchTarget {
     pub(super) async fn new(url: &StoreUrl) -> Result<Self> {
         match url {
             StoreUrl::Memory => Ok(Self::Memory),
-            StoreUrl::File(path) => folder(path).map(Self::Folder),
-            StoreUrl::Sqlite(path) => folder(path).map(Self::File),
+            StoreUrl::File(path) => create_sibling_folder(path).map(Self::FileStore),
+            StoreUrl::Sqlite(path) => create_sibling_folder(path).map(Self::SqliteMailbox),
             StoreUrl::Postgres(url) => {
-                let name = format!("bench_{}", Uuids.next_id().replace('-', ""));
+                let name = format!("bench_{}", UuidSource.next_id().replace('-', ""));
                 let config = PostgresConfig::new(url.with_password())?.with_schema(&name)?;
                 PostgresStore::migrate(&config).await?;
-                Ok(Self::Schema(Box::new(TestSchema::named(config))))
+                Ok(Self::PostgresSchema(Box::new(TestSchema::from_config(config))))
             }
             StoreUrl::Nats(url) => {
-                let name = format!("bench-{}", Uuids.next_id());
+                let name = format!("bench-{}", UuidSource.next_id());
                 let config = NatsConfig::new(url.with_password())?.with_prefix(&name)?;
-                Ok(Self::Prefix(Box::new(TestPrefix::named(config))))
+                Ok(Self::NatsPrefix(Box::new(TestPrefix::from_config(config))))
             }
             _ => Err(Error::new(Detail::Unsupported { operation: "measuring a store of this kind" })),
         }
@@ -46,37 +46,37 @@ impl BenchTarget {
     pub(super) async fn open(&self) -> Result<Arc<dyn Store>> {
         let url = match self {
             Self::Memory => StoreUrl::Memory,
-            Self::Folder(folder) => StoreUrl::File(folder.path().join("store")),
-            Self::File(folder) => StoreUrl::Sqlite(folder.path().join("mailbox.db")),
-            Self::Schema(schema) => return Ok(Arc::new(schema.open().await?)),
-            Self::Prefix(prefix) => return Ok(Arc::new(prefix.open().await?)),
+            Self::FileStore(folder) => StoreUrl::File(folder.path().join("store")),
+            Self::SqliteMailbox(folder) => StoreUrl::Sqlite(folder.path().join("mailbox.db")),
+            Self::PostgresSchema(schema) => return Ok(Arc::new(schema.open().await?)),
+            Self::NatsPrefix(prefix) => return Ok(Arc::new(prefix.open().await?)),
         };
         Ok(OpenOptions::new().open_url(&url).await?.into_store())
     }
 
     /// Returns whether the store keeps threads, or only a mailbox.
     pub(super) const fn keeps_threads(&self) -> bool {
-        !matches!(self, Self::File(_) | Self::Prefix(_))
+        !matches!(self, Self::SqliteMailbox(_) | Self::NatsPrefix(_))
     }
 
     /// Returns whether the store is on a server, so that each loop of the limit needs a connection.
     pub(super) const fn is_on_server(&self) -> bool {
-        matches!(self, Self::Schema(_) | Self::Prefix(_))
+        matches!(self, Self::PostgresSchema(_) | Self::NatsPrefix(_))
     }
 
     pub(super) async fn remove(self) -> Result<()> {
         match self {
             Self::Memory => Ok(()),
-            Self::Folder(folder) | Self::File(folder) => {
+            Self::FileStore(folder) | Self::SqliteMailbox(folder) => {
                 folder.close().map_err(|error| Error::unavailable("the folder cannot be removed").with_source(error))
             }
-            Self::Schema(schema) => schema.remove().await,
-            Self::Prefix(prefix) => prefix.remove().await,
+            Self::PostgresSchema(schema) => schema.remove().await,
+            Self::NatsPrefix(prefix) => prefix.remove().await,
         }
     }
 }
 
-fn folder(path: &Path) -> Result<TempDir> {
+fn create_sibling_folder(path: &Path) -> Result<TempDir> {
     sibling_dir(path, ".agentstore-bench-").map_err(|error| {
         Error::unavailable(format!("no folder can be created next to `{}`", path.display())).with_source(error)
     })

@@ -9,7 +9,7 @@ use agentstore::{
     sqlite_mailbox::{SqliteConfig, SqliteMailbox},
 };
 use async_trait::async_trait;
-use conformance_tests::{Fixture, Gap, Lack, Need, Opened};
+use conformance_tests::{Fixture, Gap, Lack, Need, OpenedStore};
 use tempfile::TempDir;
 
 use crate::sibling_dir::sibling_dir;
@@ -24,10 +24,10 @@ pub(super) struct UrlFixture {
 enum CaseStore {
     /// In the memory of this process, or in a folder.
     Local { url: StoreUrl, limits: Limits, clock: ManualClock, _folder: Option<TempDir> },
-    /// In a schema.
-    Schema(Box<TestSchema>),
-    /// Under a prefix.
-    Prefix(Box<TestPrefix>),
+    /// In a schema of a PostgreSQL database.
+    PostgresSchema(Box<TestSchema>),
+    /// Under a prefix on a NATS server.
+    NatsPrefix(Box<TestPrefix>),
 }
 
 impl UrlFixture {
@@ -51,20 +51,20 @@ impl CaseStore {
             StoreUrl::Postgres(url) => {
                 let mut config = PostgresConfig::new(url.with_password())?;
                 config.limits = limits;
-                return Ok(Self::Schema(Box::new(TestSchema::create(config).await?)));
+                return Ok(Self::PostgresSchema(Box::new(TestSchema::create(config).await?)));
             }
             StoreUrl::Nats(url) => {
                 let mut config = NatsConfig::new(url.with_password())?;
                 config.limits = limits;
-                return Ok(Self::Prefix(Box::new(TestPrefix::create(config).await?)));
+                return Ok(Self::NatsPrefix(Box::new(TestPrefix::create(config).await?)));
             }
             StoreUrl::File(path) => {
-                let folder = folder_beside(path)?;
+                let folder = create_sibling_folder(path)?;
                 let url = StoreUrl::File(folder.path().join("store"));
                 (Some(folder), url)
             }
             StoreUrl::Sqlite(path) => {
-                let folder = folder_beside(path)?;
+                let folder = create_sibling_folder(path)?;
                 let url = StoreUrl::Sqlite(folder.path().join("mailbox.db"));
                 (Some(folder), url)
             }
@@ -85,8 +85,8 @@ impl CaseStore {
                 let options = OpenOptions::new().with_clock(Arc::new(clock.clone())).with_limits(limits.clone());
                 Ok(options.open_url(url).await?.into_store())
             }
-            Self::Schema(schema) => Ok(Arc::new(schema.open().await?)),
-            Self::Prefix(prefix) => Ok(Arc::new(prefix.open().await?)),
+            Self::PostgresSchema(schema) => Ok(Arc::new(schema.open().await?)),
+            Self::NatsPrefix(prefix) => Ok(Arc::new(prefix.open().await?)),
         }
     }
 }
@@ -95,11 +95,11 @@ impl Drop for CaseStore {
     fn drop(&mut self) {
         match self {
             Self::Local { .. } => {}
-            Self::Schema(schema) => {
+            Self::PostgresSchema(schema) => {
                 let schema = schema.clone();
                 run_removal(async move { schema.remove().await });
             }
-            Self::Prefix(prefix) => {
+            Self::NatsPrefix(prefix) => {
                 let prefix = prefix.clone();
                 run_removal(async move { prefix.remove().await });
             }
@@ -109,20 +109,20 @@ impl Drop for CaseStore {
 
 /// Runs a removal to completion on a new runtime, because the runtime of the case may already be shutting down.
 fn run_removal(removal: impl Future<Output = Result<()>> + Send + 'static) {
-    let gone = std::thread::spawn(move || {
+    let removal_thread = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.map(|runtime| runtime.block_on(removal))
     });
-    let _gone = gone.join();
+    let _joined = removal_thread.join();
 }
 
-fn folder_beside(path: &Path) -> Result<TempDir> {
+fn create_sibling_folder(path: &Path) -> Result<TempDir> {
     sibling_dir(path, ".agentstore-conformance-").map_err(|error| {
         Error::unavailable(format!("no folder can be created next to `{}`", path.display())).with_source(error)
     })
 }
 
-fn case_store(opened: &Opened) -> Result<&CaseStore> {
+fn case_store(opened: &OpenedStore) -> Result<&CaseStore> {
     opened.guard().ok_or_else(unsupported)
 }
 
@@ -134,10 +134,10 @@ fn unsupported() -> Error {
 impl Fixture for UrlFixture {
     fn name(&self) -> String {
         match &self.url {
-            StoreUrl::File(path) => format!("file, beside {}", path.display()),
-            StoreUrl::Sqlite(path) => format!("sqlite-mailbox, beside {}", path.display()),
-            StoreUrl::Postgres(url) => format!("postgres, in schemas beside that of {url}"),
-            StoreUrl::Nats(url) => format!("nats, under prefixes beside that of {url}"),
+            StoreUrl::File(path) => format!("file, next to {}", path.display()),
+            StoreUrl::Sqlite(path) => format!("sqlite-mailbox, next to {}", path.display()),
+            StoreUrl::Postgres(url) => format!("postgres, in new schemas of the database of {url}"),
+            StoreUrl::Nats(url) => format!("nats, under new prefixes on the server of {url}"),
             other => other.to_string(),
         }
     }
@@ -147,16 +147,18 @@ impl Fixture for UrlFixture {
     }
 
     fn lack(&self, need: Need) -> Option<Lack> {
-        let lasting = self.url.outlives_process();
+        let outlives_process = self.url.outlives_process();
         match need {
             Need::Threads if self.keeps_mailboxes_only() => Some(Lack::Unsupported("it keeps mailboxes only")),
             Need::Live if matches!(self.url, StoreUrl::Sqlite(_)) => Some(Lack::Unsupported("it has no live channel")),
             Need::Damage if matches!(self.url, StoreUrl::Postgres(_) | StoreUrl::Nats(_)) => {
                 Some(Lack::Unsupported("the stored bytes are on the server"))
             }
-            Need::Reopen | Need::Damage if !lasting => Some(Lack::Unsupported("the store ends with its last handle")),
-            Need::Beside if !lasting => Some(Lack::Unsupported("each opening makes a store of its own")),
-            Need::Damage => Some(Lack::NotRun("the command changes no stored bytes")),
+            Need::Reopen | Need::Damage if !outlives_process => {
+                Some(Lack::Unsupported("its data is lost when its last handle is dropped"))
+            }
+            Need::Beside if !outlives_process => Some(Lack::Unsupported("each opening creates a separate store")),
+            Need::Damage => Some(Lack::NotRun("the command does not change stored bytes")),
             _ => None,
         }
     }
@@ -165,43 +167,43 @@ impl Fixture for UrlFixture {
         Vec::new()
     }
 
-    async fn open(&self, limits: Limits) -> Result<Opened> {
+    async fn open(&self, limits: Limits) -> Result<OpenedStore> {
         let case_store = CaseStore::new(&self.url, limits).await?;
-        Ok(Opened::new(case_store.open().await?, case_store))
+        Ok(OpenedStore::new(case_store.open().await?, case_store))
     }
 
-    async fn reopen(&self, opened: Opened) -> Result<Opened> {
-        let Opened { store, guard } = opened;
+    async fn reopen(&self, opened: OpenedStore) -> Result<OpenedStore> {
+        let OpenedStore { store, guard } = opened;
         store.close().await?;
         drop(store);
         let case_store = guard.downcast::<CaseStore>().map_err(|_| unsupported())?;
-        Ok(Opened::new(case_store.open().await?, *case_store))
+        Ok(OpenedStore::new(case_store.open().await?, *case_store))
     }
 
-    async fn open_beside(&self, opened: &Opened) -> Result<Arc<dyn Store>> {
+    async fn open_second_time(&self, opened: &OpenedStore) -> Result<Arc<dyn Store>> {
         case_store(opened)?.open().await
     }
 
-    async fn advance(&self, opened: &Opened, by: Duration) {
+    async fn advance(&self, opened: &OpenedStore, by: Duration) {
         match case_store(opened) {
             Ok(CaseStore::Local { clock, .. }) => clock.advance(by),
             // An error is ignored: if the time was not moved, the case itself fails.
-            Ok(CaseStore::Schema(schema)) => drop(schema.advance(by).await),
-            Ok(CaseStore::Prefix(prefix)) => drop(prefix.advance(by).await),
+            Ok(CaseStore::PostgresSchema(schema)) => drop(schema.advance(by).await),
+            Ok(CaseStore::NatsPrefix(prefix)) => drop(prefix.advance(by).await),
             Err(_) => {}
         }
     }
 
-    async fn set_back(&self, opened: &Opened, by: Duration) {
+    async fn set_back(&self, opened: &OpenedStore, by: Duration) {
         match case_store(opened) {
             Ok(CaseStore::Local { clock, .. }) => clock.set(clock.now().saturating_sub(by)),
-            Ok(CaseStore::Schema(schema)) => drop(schema.set_back(by).await),
-            Ok(CaseStore::Prefix(prefix)) => drop(prefix.set_back(by).await),
+            Ok(CaseStore::PostgresSchema(schema)) => drop(schema.set_back(by).await),
+            Ok(CaseStore::NatsPrefix(prefix)) => drop(prefix.set_back(by).await),
             Err(_) => {}
         }
     }
 
-    async fn damage(&self, _opened: Opened, _seed: u64) -> Result<Opened> {
+    async fn damage(&self, _opened: OpenedStore, _seed: u64) -> Result<OpenedStore> {
         Err(unsupported())
     }
 }

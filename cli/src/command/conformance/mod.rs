@@ -3,19 +3,19 @@
 mod fixture;
 
 use agentstore::{Detail, Error, ErrorKind, PageRequest, StoreUrl};
-use conformance_tests::{Refusal, Report};
+use conformance_tests::{Report, SuiteRefusal};
 use serde::Serialize;
 
 use self::fixture::UrlFixture;
 use super::Ending;
 use crate::{
     args::GlobalArgs,
-    document::merge_objects,
     failure::{Failure, Result},
+    json_merge::merge_objects,
     output::Output,
-    progress::Bar,
+    progress::TerminalProgress,
     session::{Access, Session},
-    text::safe,
+    text::terminal_safe,
 };
 
 /// Run the suite that every store must pass, and print which cases passed
@@ -39,46 +39,46 @@ struct CaseCounts {
 }
 
 pub(crate) async fn run(_args: Args, global: &GlobalArgs, out: &mut Output) -> Result<Ending> {
-    refuse_data(global).await?;
-    let live = UrlFixture::new(global.store()).await?;
-    let bar = Bar::new("running the suite");
-    let report = conformance_tests::run(live).await;
+    check_store_is_empty(global).await?;
+    let fixture = UrlFixture::new(global.store_url()).await?;
+    let bar = TerminalProgress::new("running the suite");
+    let report = conformance_tests::run(fixture).await;
     bar.finish();
     let report = report.map_err(|refusal| match refusal {
-        Refusal::HoldsData => holds_data(global),
-        Refusal::Failed(error) => error.into(),
+        SuiteRefusal::HoldsData => has_data_failure(global),
+        SuiteRefusal::Failed(error) => error.into(),
     })?;
     print(&report, out)?;
     Ok(if report.is_success() { Ending::Success } else { Ending::Problem })
 }
 
 /// Returns an error if the named store exists and any tenant has data in it.
-async fn refuse_data(global: &GlobalArgs) -> Result<()> {
-    let store = global.store();
+async fn check_store_is_empty(global: &GlobalArgs) -> Result<()> {
+    let store = global.store_url();
     let session = match &store {
         StoreUrl::File(path) | StoreUrl::Sqlite(path) if path.exists() => Session::open(global, Access::Read).await?,
         StoreUrl::Postgres(_) | StoreUrl::Nats(_) => match Session::open(global, Access::Read).await {
-            Err(Failure::Refused { error, .. }) if error.kind() == ErrorKind::SchemaMismatch => return Ok(()),
+            Err(Failure::Library { error, .. }) if error.kind() == ErrorKind::SchemaMismatch => return Ok(()),
             opened => opened?,
         },
         _ => return Ok(()),
     };
     let tenants = session.stores().store().list_tenants(PageRequest::first(1)).await?;
     session.close().await?;
-    if tenants.items.is_empty() { Ok(()) } else { Err(holds_data(global)) }
+    if tenants.items.is_empty() { Ok(()) } else { Err(has_data_failure(global)) }
 }
 
-fn holds_data(global: &GlobalArgs) -> Failure {
-    let what = format!("store `{}`", safe(&global.store().to_string()));
+fn has_data_failure(global: &GlobalArgs) -> Failure {
+    let what = format!("store `{}`", terminal_safe(&global.store_url().to_string()));
     let detail = Detail::Invalid { what, reason: "it already contains data".to_owned() };
-    Failure::from(Error::new(detail)).advise("name a folder, schema or prefix that does not exist yet")
+    Failure::from(Error::new(detail)).with_advice("name a folder, schema or prefix that does not exist yet")
 }
 
 fn print(report: &Report, out: &mut Output) -> Result<()> {
     let [passed, failed, unsupported, gap, not_run] = report.counts();
-    if out.json() {
+    if out.is_json() {
         let counts = CaseCounts { passed, failed, unsupported, gap, not_run };
-        return out.document(&merge_objects(&counts, report)?);
+        return out.print_document(&merge_objects(&counts, report)?);
     }
-    out.line(report.to_string().trim_end())
+    out.print_line(report.to_string().trim_end())
 }

@@ -19,32 +19,32 @@ pub(super) struct KilledWriter {
     /// The process id of the writer.
     pub(super) pid: u32,
     /// The first turn of the writer.
-    pub(super) first: u64,
+    pub(super) first_turn: u64,
     /// The last turn that the writer acknowledged.
-    pub(super) acknowledged: u64,
+    pub(super) last_acknowledged: u64,
     /// The last turn that the writer began.
-    pub(super) begun: u64,
+    pub(super) last_begun: u64,
 }
 
-/// Starts a writer that commits turns from `first` on, and kills it in the middle of a turn.
-pub(super) fn start_and_kill(tour: &Tour, thread: &ThreadId, first: u64) -> Result<KilledWriter> {
-    let mut child = start(tour, thread, first)?;
+/// Starts a writer that commits turns from `first_turn` on, and kills it in the middle of a turn.
+pub(super) fn start_and_kill(tour: &Tour, thread: &ThreadId, first_turn: u64) -> Result<KilledWriter> {
+    let mut child = start(tour, thread, first_turn)?;
     let pid = child.id();
-    let killed = watch(&mut child, first);
+    let killed = read_output_and_kill(&mut child, first_turn);
     // These calls may fail because the child has ended. `watch` returns an error if it ended by itself.
     let _ = child.kill();
     let _ = child.wait();
-    let (acknowledged, begun) = killed?;
-    Ok(KilledWriter { pid, first, acknowledged, begun })
+    let (last_acknowledged, last_begun) = killed?;
+    Ok(KilledWriter { pid, first_turn, last_acknowledged, last_begun })
 }
 
-fn start(tour: &Tour, thread: &ThreadId, first: u64) -> Result<Child> {
+fn start(tour: &Tour, thread: &ThreadId, first_turn: u64) -> Result<Child> {
     let program = std::env::current_exe().map_err(|error| Failure::io("the path of this program is unknown", error))?;
     let mut command = Command::new(program);
     command
         .env("AGENTSTORE_URL", tour.url.with_password())
         .args(["--tenant", tour.tenant.as_str(), "demo-writer", "--"])
-        .args([thread.as_str(), &tour.name, &first.to_string()])
+        .args([thread.as_str(), &tour.id_prefix, &first_turn.to_string()])
         .stdin(Stdio::null())
         .stdout(Stdio::piped());
     command.spawn().map_err(|error| Failure::io("the writer cannot be started", error))
@@ -52,23 +52,25 @@ fn start(tour: &Tour, thread: &ThreadId, first: u64) -> Result<Child> {
 
 /// Reads what the writer prints, kills it when it begins the chosen turn, and reads the rest. Returns the last turn
 /// that it acknowledged and the last turn that it began.
-fn watch(child: &mut Child, first: u64) -> Result<(u64, u64)> {
+fn read_output_and_kill(child: &mut Child, first_turn: u64) -> Result<(u64, u64)> {
     let stdout: ChildStdout = child.stdout.take().ok_or_else(|| Error::unavailable("the writer has no output"))?;
-    let (mut acknowledged, mut begun) = (None, None);
+    let (mut last_acknowledged, mut last_begun) = (None, None);
     for line in BufReader::new(stdout).lines() {
         let line = line.map_err(|error| Failure::io("the output of the writer cannot be read", error))?;
         let mut words = line.split_whitespace();
         match (words.next(), words.next().and_then(|number| number.parse::<u64>().ok())) {
-            (Some("begin"), number) => begun = number,
-            (Some("done"), number) => acknowledged = number,
+            (Some("begin"), number) => last_begun = number,
+            (Some("done"), number) => last_acknowledged = number,
             _ => {}
         }
-        if begun == Some(first + TURNS_BEFORE_KILL) {
+        if last_begun == Some(first_turn + TURNS_BEFORE_KILL) {
             child.kill().map_err(|error| Failure::io("the writer cannot be killed", error))?;
         }
     }
-    match (acknowledged, begun) {
-        (Some(acknowledged), Some(begun)) if begun >= first + TURNS_BEFORE_KILL => Ok((acknowledged, begun)),
+    match (last_acknowledged, last_begun) {
+        (Some(last_acknowledged), Some(last_begun)) if last_begun >= first_turn + TURNS_BEFORE_KILL => {
+            Ok((last_acknowledged, last_begun))
+        }
         _ => Err(Error::unavailable("the writer ended before it was killed").into()),
     }
 }

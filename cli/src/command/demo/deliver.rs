@@ -2,49 +2,54 @@
 
 use agentstore::{
     AgentId, AppendEvents, AppendPending, Boundary, Commit, CommitKey, EntryId, ErrorKind, Event, EventStream, Message,
-    NewEntry, NewEvent, NewInput, PendingUpdate, RunChange, RunId, RunOutcome, RunStatus, Scope, Start, Subscribe,
-    ThreadId, select,
+    NewEntry, NewEvent, NewInput, PendingUpdate, RunChange, RunId, RunOutcome, RunStatus, Scope, Subscribe,
+    SubscriptionStart, ThreadId, select_inputs,
 };
 use serde_json::json;
 
 use super::{
     Tour,
-    report::{Report, StepResult, now},
+    report::{StepResult, TourReport, now},
     steps::check,
 };
 use crate::{failure::Result, session::Session};
 
 /// Starts a run, appends two inputs and changes one. Then one commit consumes the inputs, adds the answer, ends the run
 /// and appends two events.
-pub(super) async fn deliver(tour: &Tour, session: &Session, id: &ThreadId, report: &mut Report<'_>) -> Result<()> {
+pub(super) async fn deliver_input(
+    tour: &Tour,
+    session: &Session,
+    id: &ThreadId,
+    report: &mut TourReport<'_>,
+) -> Result<()> {
     let began = now();
     let commits = session.commits()?;
     let (pending, events) = (commits.pending(), commits.events());
-    let name = format!("{}-delivered", tour.name);
+    let name = format!("{}-delivered", tour.id_prefix);
     let run = RunId::new(&name)?;
-    let change =
+    let run_change =
         |status| Ok::<_, agentstore::Error>(RunChange::new(run.clone(), status).with_agent(AgentId::new("demo")?));
-    let _running = commits.commit(Commit::new(id.clone()).with_run(change(RunStatus::Running)?)).await?;
+    let _running = commits.commit(Commit::new(id.clone()).with_run(run_change(RunStatus::Running)?)).await?;
     let ids = [EntryId::new(format!("{name}-1"))?, EntryId::new(format!("{name}-2"))?];
-    let say = |text: &str, id: &EntryId| NewInput::message(Message::user(text)).with_id(id.clone());
-    let inputs = [say("And in French?", &ids[0]), say("Quickly, please.", &ids[1])];
+    let user_input = |text: &str, id: &EntryId| NewInput::message(Message::user(text)).with_id(id.clone());
+    let inputs = [user_input("And in French?", &ids[0]), user_input("Quickly, please.", &ids[1])];
     let _queued = pending.append_pending(AppendPending::new(id.clone(), inputs)).await?;
     let second = PendingUpdate::new(id.clone(), ids[1].clone()).with_message(Message::user("Take your time."));
     let _changed = pending.update_pending(second).await?;
-    let mut stream = events.subscribe(Subscribe::new(Scope::Thread(id.clone()), Start::Now)).await?.events;
+    let mut stream = events.subscribe(Subscribe::new(Scope::Thread(id.clone()), SubscriptionStart::Now)).await?.events;
     let queue = pending.load_queue(id).await?;
-    let taken = select(&queue.inputs, Boundary::NewRun, &run, |_| true);
+    let selected = select_inputs(&queue.inputs, Boundary::NewRun, &run, |_| true);
     let scopes = [Scope::Thread(id.clone()), Scope::Run(run.clone())];
     let event = |kind: &str| Ok::<_, agentstore::Error>(NewEvent::new(kind.parse()?, scopes.clone()));
     let turn = Commit::new(id.clone())
         .with_key(CommitKey::new(&name)?)
-        .consuming(taken.clone())
+        .consuming(selected.clone())
         .entry(NewEntry::new(Message::assistant("Sans hâte : la voici.")))
-        .with_run(change(RunStatus::done(RunOutcome::NaturalEnd))?)
+        .with_run(run_change(RunStatus::done(RunOutcome::NaturalEnd))?)
         .with_events(AppendEvents::new([event("input.taken")?, event("run.ended")?]));
     let receipt = commits.commit(turn).await?;
-    let received = [next(&mut stream).await?, next(&mut stream).await?];
-    let again = Commit::new(id.clone()).with_key(CommitKey::new(format!("{name}-again"))?).consuming(taken);
+    let received = [next_event(&mut stream).await?, next_event(&mut stream).await?];
+    let again = Commit::new(id.clone()).with_key(CommitKey::new(format!("{name}-again"))?).consuming(selected);
     let refused = commits.commit(again).await.err().map(|error| error.kind());
     let mut failed_checks = Vec::new();
     check(&mut failed_checks, receipt.consumed == ids, "the turn did not consume exactly the queued inputs");
@@ -55,16 +60,16 @@ pub(super) async fn deliver(tour: &Tour, session: &Session, id: &ThreadId, repor
         "the subscriber did not receive exactly the events of the turn",
     );
     check(&mut failed_checks, refused == Some(ErrorKind::AlreadyConsumed), "input was consumed twice");
-    let taken = StepResult {
+    let step_result = StepResult {
         did: "queued two inputs for a run, changed one, then committed a turn with both and two events".to_owned(),
         proved: "each input entered the log once, in its final form, and a subscriber received the events of the turn",
         failed_checks,
         figures: json!({ "inputs": receipt.consumed.len(), "events": receipt.events.len() }),
     };
-    report.add_step("deliver", began, taken)
+    report.add_step("deliver", began, step_result)
 }
 
-async fn next(events: &mut EventStream) -> Result<Event> {
+async fn next_event(events: &mut EventStream) -> Result<Event> {
     let event = std::future::poll_fn(|context| events.as_mut().poll_next(context)).await;
     Ok(event.unwrap_or_else(|| Err(agentstore::Error::closed()))?)
 }

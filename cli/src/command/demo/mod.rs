@@ -4,7 +4,7 @@ mod crash;
 mod deliver;
 mod report;
 mod resume;
-mod script;
+mod session_file;
 mod steps;
 mod turn;
 mod work;
@@ -12,10 +12,10 @@ pub(crate) mod writer;
 
 use std::path::PathBuf;
 
-use agentstore::{IdSource, StoreUrl, TenantId, Uuids};
+use agentstore::{IdSource, StoreUrl, TenantId, UuidSource};
 use tempfile::TempDir;
 
-use self::report::Report;
+use self::report::TourReport;
 use super::Ending;
 use crate::{
     args::GlobalArgs,
@@ -47,7 +47,7 @@ struct Tour {
     mailbox: Option<StoreUrl>,
     tenant: TenantId,
     /// The beginning of the ids and keys of this tour. Another tour on the same store has another beginning.
-    name: String,
+    id_prefix: String,
     /// The folder with the session file.
     folder: PathBuf,
 }
@@ -56,20 +56,20 @@ pub(crate) async fn run(args: Args, global: &GlobalArgs, out: &mut Output) -> Re
     let folder = TempDir::with_prefix("agentstore-demo-")
         .map_err(|error| Failure::io("no temporary folder can be created", error))?;
     let tour = Tour {
-        url: global.named_store().cloned().unwrap_or_else(|| StoreUrl::File(folder.path().join("agentstore-data"))),
-        mailbox: global.mailbox().cloned(),
+        url: global.given_store_url().cloned().unwrap_or_else(|| StoreUrl::File(folder.path().join("agentstore-data"))),
+        mailbox: global.mailbox_url().cloned(),
         tenant: global.tenant.clone(),
-        name: format!("demo-{}", Uuids.next_id()),
+        id_prefix: format!("demo-{}", UuidSource.next_id()),
         folder: folder.path().to_owned(),
     };
-    let mut report = Report::begin(&tour.open(Access::Create).await?, out)?;
-    let toured = steps::run_all(&tour, &mut report).await;
-    let kept = args.keep && global.named_store().is_none();
+    let mut report = TourReport::begin(&tour.open(Access::Create).await?, out)?;
+    let steps_result = steps::run_all(&tour, &mut report).await;
+    let kept = args.keep && global.given_store_url().is_none();
     if kept {
         // From here on the folder is not removed.
         let _kept = folder.keep();
     }
-    toured?;
+    steps_result?;
     report.end(kept.then(|| tour.url.to_string()).as_deref())
 }
 

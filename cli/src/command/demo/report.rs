@@ -9,11 +9,11 @@ use crate::{
     failure::Result,
     output::Output,
     session::{Session, StoreHeader},
-    text::safe,
+    text::terminal_safe,
 };
 
 /// Prints the steps of the tour, and collects them for the totals.
-pub(super) struct Report<'a> {
+pub(super) struct TourReport<'a> {
     out: &'a mut Output,
     header: StoreHeader,
     began: Instant,
@@ -24,7 +24,7 @@ pub(super) struct Report<'a> {
 #[derive(Debug, Clone, Serialize)]
 struct Step {
     step: &'static str,
-    outcome: Outcome,
+    outcome: StepOutcome,
     /// What was done.
     did: String,
     /// What that proved, which checks failed, or why the step was skipped.
@@ -35,7 +35,7 @@ struct Step {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Outcome {
+enum StepOutcome {
     Proved,
     Failed,
     Skipped,
@@ -52,7 +52,7 @@ pub(super) struct StepResult {
 
 /// The whole tour as JSON.
 #[derive(Serialize)]
-struct Document<'a> {
+struct TourDocument<'a> {
     #[serde(flatten)]
     header: &'a StoreHeader,
     proved: usize,
@@ -63,12 +63,12 @@ struct Document<'a> {
     steps: &'a [Step],
 }
 
-impl<'a> Report<'a> {
+impl<'a> TourReport<'a> {
     /// Makes a report, and prints the description of the store.
     pub(super) fn begin(session: &Session, out: &'a mut Output) -> Result<Self> {
         let header = session.header();
-        if !out.json() {
-            out.line(out.style(header.line()).dim())?;
+        if !out.is_json() {
+            out.print_line(out.style(header.line()).dim())?;
             out.flush()?;
         }
         Ok(Self { out, header, began: now(), steps: Vec::new() })
@@ -80,24 +80,24 @@ impl<'a> Report<'a> {
     }
 
     /// Adds a step that began at `began`, and prints it.
-    pub(super) fn add_step(&mut self, step: &'static str, began: Instant, taken: StepResult) -> Result<()> {
-        let StepResult { did, proved, failed_checks, figures } = taken;
+    pub(super) fn add_step(&mut self, step: &'static str, began: Instant, step_result: StepResult) -> Result<()> {
+        let StepResult { did, proved, failed_checks, figures } = step_result;
         let (outcome, proved) = match failed_checks.as_slice() {
-            [] => (Outcome::Proved, proved.to_owned()),
-            failed_checks => (Outcome::Failed, failed_checks.join("; ")),
+            [] => (StepOutcome::Proved, proved.to_owned()),
+            failed_checks => (StepOutcome::Failed, failed_checks.join("; ")),
         };
         let step = Step { step, outcome, did, proved, millis: millis(began), figures };
         self.record_step(step)
     }
 
     /// Adds a step that this store does not support, and prints the reason.
-    pub(super) fn skipped(&mut self, step: &'static str, why: &str) -> Result<()> {
+    pub(super) fn add_skipped_step(&mut self, step: &'static str, reason: &str) -> Result<()> {
         let figures = serde_json::json!({});
         let step = Step {
             step,
-            outcome: Outcome::Skipped,
+            outcome: StepOutcome::Skipped,
             did: "skipped".to_owned(),
-            proved: why.to_owned(),
+            proved: reason.to_owned(),
             millis: 0,
             figures,
         };
@@ -106,50 +106,53 @@ impl<'a> Report<'a> {
 
     fn record_step(&mut self, step: Step) -> Result<()> {
         let out = &mut *self.out;
-        if !out.json() {
+        if !out.is_json() {
             let mark: &dyn Display = match step.outcome {
-                Outcome::Proved => &out.style("✔").green(),
-                Outcome::Failed => &out.style("✘").red(),
-                Outcome::Skipped => &out.style("–").yellow(),
+                StepOutcome::Proved => &out.style("✔").green(),
+                StepOutcome::Failed => &out.style("✘").red(),
+                StepOutcome::Skipped => &out.style("–").yellow(),
             };
             let label = match step.outcome {
-                Outcome::Proved => "proved:",
-                Outcome::Failed => "failed:",
-                Outcome::Skipped => "because",
+                StepOutcome::Proved => "proved:",
+                StepOutcome::Failed => "failed:",
+                StepOutcome::Skipped => "because",
             };
-            let head = format!("{mark} {} {}", out.style(format!("{:<9}", step.step)).bold(), safe(&step.did));
-            let proof = format!("            {label} {}", safe(&step.proved));
-            out.line(head)?;
-            out.line(proof)?;
+            let head = format!("{mark} {} {}", out.style(format!("{:<9}", step.step)).bold(), terminal_safe(&step.did));
+            let proof = format!("            {label} {}", terminal_safe(&step.proved));
+            out.print_line(head)?;
+            out.print_line(proof)?;
             out.flush()?;
         }
         self.steps.push(step);
         Ok(())
     }
 
-    /// Prints the totals, and returns how the command ended.
+    /// Prints the totals, and returns how the command ended. `kept` is the URL of the store, if the store was kept.
     pub(super) fn end(self, kept: Option<&str>) -> Result<Ending> {
         let count = |outcome| self.steps.iter().filter(|step| step.outcome == outcome).count();
-        let document = Document {
+        let document = TourDocument {
             header: &self.header,
-            proved: count(Outcome::Proved),
-            failed: count(Outcome::Failed),
-            skipped: count(Outcome::Skipped),
+            proved: count(StepOutcome::Proved),
+            failed: count(StepOutcome::Failed),
+            skipped: count(StepOutcome::Skipped),
             millis: millis(self.began),
             kept,
             steps: &self.steps,
         };
         let ending = if document.failed == 0 { Ending::Success } else { Ending::Problem };
         let out = self.out;
-        if out.json() {
-            out.document(&document)?;
+        if out.is_json() {
+            out.print_document(&document)?;
             return Ok(ending);
         }
-        let Document { proved, failed, skipped, millis, .. } = document;
-        out.line("")?;
-        out.line(format!("{proved} steps proved, {failed} failed, {skipped} skipped, in {millis} ms"))?;
+        let TourDocument { proved, failed, skipped, millis, .. } = document;
+        out.print_line("")?;
+        out.print_line(format!("{proved} steps proved, {failed} failed, {skipped} skipped, in {millis} ms"))?;
         if let Some(kept) = kept {
-            out.line(format!("the store was kept: inspect it with `agentstore threads --store {}`", safe(kept)))?;
+            out.print_line(format!(
+                "the store was kept: inspect it with `agentstore threads --store {}`",
+                terminal_safe(kept)
+            ))?;
         }
         Ok(ending)
     }

@@ -6,9 +6,9 @@ use serde_json::json;
 use super::{
     Tour, crash,
     crash::KilledWriter,
-    report::{Report, StepResult, now},
+    report::{StepResult, TourReport, now},
     steps::check,
-    turn::{ENTRIES, Turn},
+    turn::{ENTRIES_PER_TURN, Turn},
 };
 use crate::{
     failure::Result,
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The first turn of the writer that is killed. The tour itself has committed turn 1.
-const FIRST: u64 = 2;
+const FIRST_TURN: u64 = 2;
 
 /// How much of a turn of the killed writer is in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,28 +28,28 @@ enum TurnState {
 }
 
 /// Kills a writer in the middle of a turn, opens the store again, and repeats the turn whose outcome is unknown.
-pub(super) async fn crash_and_resume(tour: &Tour, thread: &ThreadId, report: &mut Report<'_>) -> Result<Session> {
+pub(super) async fn crash_and_resume(tour: &Tour, thread: &ThreadId, report: &mut TourReport<'_>) -> Result<Session> {
     let began = now();
-    let killed = crash::start_and_kill(tour, thread, FIRST)?;
+    let killed = crash::start_and_kill(tour, thread, FIRST_TURN)?;
     let opening = now();
     let session = tour.open(Access::Write).await?;
-    let opened_in = opening.elapsed();
+    let opening_time = opening.elapsed();
     let states = inspect_turns(tour, &session, thread, killed).await?;
     let in_flight = states.last().copied().unwrap_or(TurnState::Absent);
     let mut failed_checks = Vec::new();
-    let acknowledged = usize::try_from(killed.acknowledged + 1 - FIRST).unwrap_or(usize::MAX);
+    let acknowledged = usize::try_from(killed.last_acknowledged + 1 - FIRST_TURN).unwrap_or(usize::MAX);
     let kept = states.iter().take(acknowledged).filter(|state| **state == TurnState::Complete).count();
     check(&mut failed_checks, kept == acknowledged, "a turn that was acknowledged is missing");
     check(&mut failed_checks, !states.contains(&TurnState::Partial), "half of a turn is visible");
-    let KilledWriter { pid, begun, .. } = killed;
+    let KilledWriter { pid, last_begun, .. } = killed;
     let did = format!(
-        "killed the writer (process {pid}) after {acknowledged} acknowledged turns, in the middle of turn {begun}; \
+        "killed the writer (process {pid}) after {acknowledged} acknowledged turns, in the middle of turn {last_begun}; \
          opened the store again"
     );
     let figures = json!({
-        "pid": pid, "acknowledged_turns": acknowledged, "found_turns": kept, "turn_in_flight": begun,
+        "pid": pid, "acknowledged_turns": acknowledged, "found_turns": kept, "turn_in_flight": last_begun,
         "turn_in_flight_was_applied": in_flight == TurnState::Complete,
-        "reopened_in_micros": u64::try_from(opened_in.as_micros()).unwrap_or(u64::MAX),
+        "reopened_in_micros": u64::try_from(opening_time.as_micros()).unwrap_or(u64::MAX),
     });
     let proved = "every acknowledged turn is in the store, and no turn is only partly visible";
     report.add_step("crash", began, StepResult { did, proved, failed_checks, figures })?;
@@ -64,10 +64,10 @@ async fn resume(
     session: &Session,
     thread: &ThreadId,
     killed: KilledWriter,
-    report: &mut Report<'_>,
+    report: &mut TourReport<'_>,
 ) -> Result<()> {
     let began = now();
-    let commit: Commit = Turn::new(thread, &tour.name, killed.begun).commit()?;
+    let commit: Commit = Turn::new(thread, &tour.id_prefix, killed.last_begun).to_commit()?;
     let receipt = session.commits()?.commit(commit.clone()).await?;
     let again = session.commits()?.commit(commit).await?;
     let states = inspect_turns(tour, session, thread, killed).await?;
@@ -88,13 +88,16 @@ async fn resume(
     );
     let first_outcome =
         if receipt.deduplicated { "it had been applied, but not acknowledged" } else { "it had not been applied" };
-    let taken = StepResult {
-        did: format!("committed turn {} again with its key: {first_outcome}; now {}", killed.begun, receipt.version),
+    let step_result = StepResult {
+        did: format!(
+            "committed turn {} again with its key: {first_outcome}; now {}",
+            killed.last_begun, receipt.version
+        ),
         proved: "a commit with an unknown outcome can be repeated with its key: it took effect exactly once",
         failed_checks,
         figures: json!({ "deduplicated": receipt.deduplicated, "version": receipt.version.number(), "turns": turns }),
     };
-    report.add_step("resume", began, taken)
+    report.add_step("resume", began, step_result)
 }
 
 /// Returns, for each turn that the writer began, how much of the turn is in the store.
@@ -106,7 +109,7 @@ async fn inspect_turns(
 ) -> Result<Vec<TurnState>> {
     let threads = session.threads()?;
     let mut entries = std::collections::BTreeSet::new();
-    pages::each(
+    pages::for_each(
         async |page| threads.list_entries(thread, EntryQuery::all().with_page(page)).await,
         |entry| {
             entries.insert(entry.id.clone());
@@ -115,13 +118,13 @@ async fn inspect_turns(
     )
     .await?;
     let mut states = Vec::new();
-    for number in killed.first..=killed.begun {
-        let turn = Turn::new(thread, &tour.name, number);
+    for number in killed.first_turn..=killed.last_begun {
+        let turn = Turn::new(thread, &tour.id_prefix, number);
         let ids = turn.entry_ids()?;
         let found = ids.iter().filter(|id| entries.contains(id)).count() as u64;
-        let run = threads.load_run(&turn.run()?).await?.is_some();
+        let run = threads.load_run(&turn.run_id()?).await?.is_some();
         states.push(match (found, run) {
-            (ENTRIES, true) => TurnState::Complete,
+            (ENTRIES_PER_TURN, true) => TurnState::Complete,
             (0, false) => TurnState::Absent,
             _ => TurnState::Partial,
         });

@@ -3,54 +3,57 @@
 use std::fs;
 
 use agentstore::{
-    CommitCoordinatorExt, ContextRequest, EntryId, Error, ErrorKind, Expect, Fork, Guard, Message, NewEntry, Receipt,
-    RewindTo, Silent, Thread, ThreadId,
+    CommitCoordinatorExt, ContextRequest, EntryId, Error, ErrorKind, Expect, Fork, Guard, IgnoreProgress, Message,
+    NewEntry, Receipt, RewindTo, Thread, ThreadId,
 };
 use serde_json::json;
 use sessions::{FormatName, ImportOptions};
 
 use super::{
     Tour,
-    deliver::deliver,
-    report::{Report, StepResult, now},
-    resume, script,
-    turn::{ENTRIES, Turn},
-    work::work,
+    deliver::deliver_input,
+    report::{StepResult, TourReport, now},
+    resume, session_file,
+    turn::{ENTRIES_PER_TURN, Turn},
+    work::interrupt_and_complete,
 };
 use crate::{
     command::{import, tree},
     failure::{Failure, Result},
     output::Output,
     session::{Access, Session},
-    text::{self, count},
+    text::{self, with_noun},
 };
 
 /// Runs all steps of the tour in their order.
-pub(super) async fn run_all(tour: &Tour, report: &mut Report<'_>) -> Result<()> {
+pub(super) async fn run_all(tour: &Tour, report: &mut TourReport<'_>) -> Result<()> {
     let mut session = tour.open(Access::Create).await?;
     let thread = import_session(tour, &session, report).await?;
     commit_turn(tour, &session, &thread, report).await?;
-    deliver(tour, &session, &thread, report).await?;
-    work(tour, &session, &thread, report).await?;
+    deliver_input(tour, &session, &thread, report).await?;
+    interrupt_and_complete(tour, &session, &thread, report).await?;
     if tour.url.outlives_process() {
         session.close().await?;
         session = resume::crash_and_resume(tour, &thread, report).await?;
     } else {
-        report.skipped("crash", "a store in memory is lost when its process ends: run the demo on a `file:` store")?;
-        report.skipped("resume", "there is no store to open again")?;
+        report.add_skipped_step(
+            "crash",
+            "a store in memory is lost when its process ends: run the demo on a `file:` store",
+        )?;
+        report.add_skipped_step("resume", "there is no store to open again")?;
     }
     fork(tour, &session, &thread, report).await?;
     rewind(&session, &thread, report).await?;
     verify(&session, report).await?;
-    show(&session, &thread, report.out()).await?;
+    print_tree_and_context(&session, &thread, report.out()).await?;
     session.close().await
 }
 
 /// Imports a session of another tool, exports it, and checks that the bytes are the same.
-async fn import_session(tour: &Tour, session: &Session, report: &mut Report<'_>) -> Result<ThreadId> {
+async fn import_session(tour: &Tour, session: &Session, report: &mut TourReport<'_>) -> Result<ThreadId> {
     let began = now();
     let file = tour.folder.join("units.jsonl");
-    let text = script::session();
+    let text = session_file::generate();
     fs::write(&file, &text).map_err(|error| Failure::io("the session file cannot be written", error))?;
     let commits = session.commits()?;
     let imported = sessions::import(&*commits, &file, &ImportOptions::default()).await.map_err(import::to_failure)?;
@@ -73,7 +76,8 @@ async fn import_session(tour: &Tour, session: &Session, report: &mut Report<'_>)
     } else {
         "an earlier demo had imported it: importing it again changed nothing"
     };
-    let sizes = format!("{} lines, {} entries, {}", imported.lines, imported.entries, count(imported.bytes, "byte"));
+    let sizes =
+        format!("{} lines, {} entries, {}", imported.lines, imported.entries, with_noun(imported.bytes, "byte"));
     let did = format!("imported a session file of the tool pi: {sizes}, as thread {thread}");
     let figures = json!({ "thread": thread, "lines": imported.lines, "entries": imported.entries,
         "added": imported.added, "messages": imported.messages, "bytes": imported.bytes });
@@ -82,20 +86,21 @@ async fn import_session(tour: &Tour, session: &Session, report: &mut Report<'_>)
 }
 
 /// Commits a turn as one atomic step. Its key makes it safe to repeat, and its guard refuses a second writer.
-async fn commit_turn(tour: &Tour, session: &Session, id: &ThreadId, report: &mut Report<'_>) -> Result<()> {
+async fn commit_turn(tour: &Tour, session: &Session, id: &ThreadId, report: &mut TourReport<'_>) -> Result<()> {
     let began = now();
-    let before = session.thread(id).await?;
-    let turn = Turn::new(id, &tour.name, 1);
+    let before = session.require_thread(id).await?;
+    let turn = Turn::new(id, &tour.id_prefix, 1);
     let commits = session.commits()?;
-    let commit = turn.commit()?.expecting(Expect::Version(before.version));
+    let commit = turn.to_commit()?.expecting(Expect::Version(before.version));
     let receipt = commits.commit(commit.clone()).await?;
     let again = commits.commit(commit).await?;
-    let late = Turn::new(id, &format!("{}-late", tour.name), 1).commit()?.expecting(Expect::Version(before.version));
+    let late =
+        Turn::new(id, &format!("{}-late", tour.id_prefix), 1).to_commit()?.expecting(Expect::Version(before.version));
     let refused = commits.commit(late).await.err().map(|error| error.kind());
-    let after = session.thread(id).await?;
-    let run = session.threads()?.load_run(&turn.run()?).await?;
+    let after = session.require_thread(id).await?;
+    let run = session.threads()?.load_run(&turn.run_id()?).await?;
     let mut failed_checks = Vec::new();
-    check(&mut failed_checks, after.version == before.version.plus(ENTRIES), "the turn is incomplete");
+    check(&mut failed_checks, after.version == before.version.plus(ENTRIES_PER_TURN), "the turn is incomplete");
     check(
         &mut failed_checks,
         run.is_some_and(|run| run.finished_at.is_some()),
@@ -108,21 +113,21 @@ async fn commit_turn(tour: &Tour, session: &Session, id: &ThreadId, report: &mut
         refused == Some(ErrorKind::Conflict),
         "a commit that expected an old version was accepted",
     );
-    let taken = StepResult {
-        did: format!("committed a turn: {ENTRIES} entries, a run, state; now {}", receipt.version),
+    let step_result = StepResult {
+        did: format!("committed a turn: {ENTRIES_PER_TURN} entries, a run, state; now {}", receipt.version),
         proved: "a commit is one atomic step: a repeat with its key got the first receipt, and a commit that expected \
                  the old version was refused",
         failed_checks,
         figures: json!({ "version": receipt.version.number(), "deduplicated": again.deduplicated }),
     };
-    report.add_step("commit", began, taken)
+    report.add_step("commit", began, step_result)
 }
 
 /// Begins a new branch below an earlier entry.
-async fn fork(tour: &Tour, session: &Session, id: &ThreadId, report: &mut Report<'_>) -> Result<()> {
+async fn fork(tour: &Tour, session: &Session, id: &ThreadId, report: &mut TourReport<'_>) -> Result<()> {
     let began = now();
-    let before = session.thread(id).await?;
-    let question = first_entry(&Turn::new(id, &tour.name, 1))?;
+    let before = session.require_thread(id).await?;
+    let question = first_entry_id(&Turn::new(id, &tour.id_prefix, 1))?;
     let answer = NewEntry::new(Message::assistant("Another answer, without reading the file."));
     let commits = session.commits()?;
     let receipt = commits.fork(Guard::from(&before), Fork::below(question.clone()).entry(answer)).await?;
@@ -133,81 +138,83 @@ async fn fork(tour: &Tour, session: &Session, id: &ThreadId, report: &mut Report
     let old = before.head.clone().map_or_else(ContextRequest::head, ContextRequest::at);
     let old = threads.load_context(id, old).await?.context.messages.len();
     let new = threads.load_context(id, ContextRequest::head()).await?.context.messages.len();
-    let after = session.thread(id).await?;
+    let after = session.require_thread(id).await?;
     let mut failed_checks = Vec::new();
     check(&mut failed_checks, after.leaves == before.leaves + 1, "there is no new leaf");
     check(&mut failed_checks, after.head == receipt.head && named.head == receipt.head, "the head is at another entry");
     check(&mut failed_checks, old > 0 && new > 0 && old != new, "the branches do not differ");
-    let taken = StepResult {
-        did: format!("forked below an earlier question: now {}", count(u64::from(after.leaves), "leaf")),
+    let step_result = StepResult {
+        did: format!("forked below an earlier question: now {}", with_noun(u64::from(after.leaves), "leaf")),
         proved: "both branches are in one log: the old branch is still there, and each has its own context",
         failed_checks,
         figures: json!({ "leaves": after.leaves, "messages_of_old_branch": old, "messages_of_new_branch": new }),
     };
-    report.add_step("fork", began, taken)
+    report.add_step("fork", began, step_result)
 }
 
 /// Sets a checkpoint, appends an entry, and rewinds to the checkpoint.
-async fn rewind(session: &Session, id: &ThreadId, report: &mut Report<'_>) -> Result<()> {
+async fn rewind(session: &Session, id: &ThreadId, report: &mut TourReport<'_>) -> Result<()> {
     let began = now();
-    let before = session.thread(id).await?;
+    let before = session.require_thread(id).await?;
     let commits = session.commits()?;
     let saved = commits
         .checkpoint(Guard::from(&before), agentstore::NewCheckpoint::new().with_label("before the detour"))
         .await?;
     let detour = NewEntry::new(Message::user("Delete everything."));
-    let regretted = commits.commit(Guard::from(&saved).commit().entry(detour)).await?;
-    let back = commits.rewind(Guard::from(&regretted), RewindTo::Label("before the detour".to_owned())).await?;
-    let still_there = session.threads()?.load_entry(id, last(&regretted)?).await?;
+    let detour_receipt = commits.commit(Guard::from(&saved).commit().entry(detour)).await?;
+    let rewound = commits.rewind(Guard::from(&detour_receipt), RewindTo::Label("before the detour".to_owned())).await?;
+    let still_there = session.threads()?.load_entry(id, last_entry_id(&detour_receipt)?).await?;
     let mut failed_checks = Vec::new();
-    check(&mut failed_checks, back.head == before.head, "the head is at another entry");
+    check(&mut failed_checks, rewound.head == before.head, "the head is at another entry");
     check(&mut failed_checks, still_there.is_some(), "an entry was deleted");
-    let taken = StepResult {
+    let step_result = StepResult {
         did: "set a checkpoint, appended an entry, and rewound to the checkpoint".to_owned(),
         proved: "the head is where it was, and nothing was deleted: the appended entry stays readable as a branch",
         failed_checks,
-        figures: json!({ "version": back.version.number() }),
+        figures: json!({ "version": rewound.version.number() }),
     };
-    report.add_step("rewind", began, taken)
+    report.add_step("rewind", began, step_result)
 }
 
 /// Reads and checks the whole store.
-async fn verify(session: &Session, report: &mut Report<'_>) -> Result<()> {
+async fn verify(session: &Session, report: &mut TourReport<'_>) -> Result<()> {
     let began = now();
     let Some(inspector) = session.stores().store().inspector() else {
-        return report.skipped("verify", "the store cannot be verified");
+        return report.add_skipped_step("verify", "the store cannot be verified");
     };
-    let inspection = inspector.verify(&Silent).await?;
+    let inspection = inspector.verify(&IgnoreProgress).await?;
     let failed_checks =
         inspection.findings.iter().map(|finding| format!("{}: {}", finding.place, finding.detail)).collect();
-    let (threads, entries) = (count(inspection.threads, "thread"), count(inspection.entries, "entry"));
-    let taken = StepResult {
-        did: format!("verified the store: {threads}, {entries}, {}", count(inspection.runs, "run")),
+    let (threads, entries) = (with_noun(inspection.threads, "thread"), with_noun(inspection.entries, "entry"));
+    let step_result = StepResult {
+        did: format!("verified the store: {threads}, {entries}, {}", with_noun(inspection.runs, "run")),
         proved: "checksums, sequences, parents, heads, runs and sums agree",
         failed_checks,
         figures: json!({ "threads": inspection.threads, "entries": inspection.entries, "runs": inspection.runs }),
     };
-    report.add_step("verify", began, taken)
+    report.add_step("verify", began, step_result)
 }
 
 /// Prints the tree and the end of the context, unless the output is JSON.
-async fn show(session: &Session, id: &ThreadId, out: &mut Output) -> Result<()> {
-    const MESSAGES: usize = 4;
-    if out.json() {
+async fn print_tree_and_context(session: &Session, id: &ThreadId, out: &mut Output) -> Result<()> {
+    const SHOWN_MESSAGES: usize = 4;
+    if out.is_json() {
         return Ok(());
     }
-    let Thread { head, .. } = session.thread(id).await?;
-    out.line("\nthe tree, as `agentstore tree` draws it:\n")?;
-    for line in tree::load(session, id, None).await?.draw(head.as_ref(), out) {
-        out.line(line)?;
+    let Thread { head, .. } = session.require_thread(id).await?;
+    out.print_line("\nthe tree, as `agentstore tree` draws it:\n")?;
+    for line in tree::load_tree(session, id, None).await?.draw(head.as_ref(), out) {
+        out.print_line(line)?;
     }
     let context = session.threads()?.load_context(id, ContextRequest::head()).await?.context;
     let all = context.messages.len();
-    out.line(format!("\nthe last of {all} messages that a model would get, as `agentstore context` prints them:\n"))?;
-    for message in context.messages.iter().skip(all.saturating_sub(MESSAGES)) {
+    out.print_line(format!(
+        "\nthe last of {all} messages that a model would get, as `agentstore context` prints them:\n"
+    ))?;
+    for message in context.messages.iter().skip(all.saturating_sub(SHOWN_MESSAGES)) {
         let role = format!("{:<9}", message.message.role.name());
         let room = out.width().saturating_sub(role.len() + 1);
-        out.line(format!(
+        out.print_line(format!(
             "{} {}",
             out.style(role).bold(),
             text::one_line(&text::message_text(&message.message), room)
@@ -223,10 +230,10 @@ pub(super) fn check(failed_checks: &mut Vec<String>, holds: bool, otherwise: &st
     }
 }
 
-fn first_entry(turn: &Turn) -> Result<EntryId> {
+fn first_entry_id(turn: &Turn) -> Result<EntryId> {
     Ok(turn.entry_ids()?.into_iter().next().ok_or_else(|| Error::not_found("entry", "of the first turn"))?)
 }
 
-fn last(receipt: &Receipt) -> Result<&EntryId> {
+fn last_entry_id(receipt: &Receipt) -> Result<&EntryId> {
     Ok(receipt.entry_ids.last().ok_or_else(|| Error::not_found("entry", "of a receipt"))?)
 }

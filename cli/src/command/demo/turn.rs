@@ -7,9 +7,9 @@ use agentstore::{
 };
 
 /// The number of entries of a turn.
-pub(super) const ENTRIES: u64 = 4;
+pub(super) const ENTRIES_PER_TURN: u64 = 4;
 
-/// The turn with the number `number` of a tour.
+/// One turn of a tour. It is identified by the tour and by its number.
 #[derive(Debug, Clone)]
 pub(super) struct Turn {
     thread: ThreadId,
@@ -25,22 +25,22 @@ impl Turn {
     /// Returns the ids of the entries. They follow from the turn and are not random, so that the tour can look for the
     /// entries after a crash.
     pub(super) fn entry_ids(&self) -> Result<Vec<EntryId>> {
-        (1..=ENTRIES).map(|part| EntryId::new(format!("{}-{part}", self.name))).collect()
+        (1..=ENTRIES_PER_TURN).map(|part| EntryId::new(format!("{}-{part}", self.name))).collect()
     }
 
     /// Returns the commit key of the turn, which makes the commit safe to repeat.
-    pub(super) fn key(&self) -> Result<CommitKey> {
+    pub(super) fn commit_key(&self) -> Result<CommitKey> {
         CommitKey::new(&self.name)
     }
 
     /// Returns the id of the run of the turn.
-    pub(super) fn run(&self) -> Result<RunId> {
+    pub(super) fn run_id(&self) -> Result<RunId> {
         RunId::new(&self.name)
     }
 
     /// Returns the commit of the turn: a question, a call, its result, an answer, the run, and a counter of turns in
     /// the state.
-    pub(super) fn commit(&self) -> Result<Commit> {
+    pub(super) fn to_commit(&self) -> Result<Commit> {
         let call = format!("call-{}", self.number);
         let input = Json::of(&serde_json::json!({ "path": format!("src/part_{}.rs", self.number) }))?;
         let result = Block::tool_result(&call, vec![Block::text("fn part() {}\n".repeat(300))]);
@@ -51,12 +51,16 @@ impl Turn {
             Message::new(Role::Tool, vec![result]),
             answer.with_usage(TokenCounts::new(900, 30).into()),
         ];
-        let run = self.run()?;
+        let run = self.run_id()?;
         let entries = messages.into_iter().zip(self.entry_ids()?);
         let entries: Vec<_> =
             entries.map(|(message, id)| NewEntry::new(message).with_id(id).with_run(run.clone(), None)).collect();
         let done = RunChange::new(run, RunStatus::done(RunOutcome::NaturalEnd)).with_agent(AgentId::new("demo")?);
         let counted = StateChange::new().with("demo.turns", StateOp::Add(1));
-        Ok(Commit::new(self.thread.clone()).with_key(self.key()?).entries(entries).with_run(done).with_state(counted))
+        Ok(Commit::new(self.thread.clone())
+            .with_key(self.commit_key()?)
+            .entries(entries)
+            .with_run(done)
+            .with_state(counted))
     }
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{
     Tour,
-    report::{Report, StepResult, now},
+    report::{StepResult, TourReport, now},
     steps::check,
 };
 use crate::{failure::Result, session::Session};
@@ -18,31 +18,36 @@ use crate::{failure::Result, session::Session};
 /// Claims a dispatch and interrupts the thread, after which the holder of the claim can write nothing. The next
 /// dispatch is settled by the commit that adds its answer and an outbox row. If the mailbox is in another store than
 /// the threads, a call after the commit settles it.
-pub(super) async fn work(tour: &Tour, session: &Session, id: &ThreadId, report: &mut Report<'_>) -> Result<()> {
+pub(super) async fn interrupt_and_complete(
+    tour: &Tour,
+    session: &Session,
+    id: &ThreadId,
+    report: &mut TourReport<'_>,
+) -> Result<()> {
     let began = now();
     let (mailbox, commits) = (session.mailbox()?, session.commits()?);
-    let name = |what: &str| format!("{}-{what}", tour.name);
-    let say = |key: &str, text: &str| {
+    let name = |what: &str| format!("{}-{what}", tour.id_prefix);
+    let message_commit = |key: &str, text: &str| {
         let entry = NewEntry::new(Message::assistant(text));
         Ok::<_, Error>(Commit::new(id.clone()).with_key(CommitKey::new(name(key))?).entry(entry))
     };
-    let queue = async |what: &str| {
+    let enqueue = async |what: &str| {
         let dispatch = NewDispatch::new(id.clone(), RunId::new(name(what))?).with_id(DispatchId::new(name(what))?);
         mailbox.enqueue(vec![dispatch]).await?.into_iter().try_for_each(|queued| queued.map(drop))
     };
-    queue("first").await?;
+    enqueue("first").await?;
     let first = claim(&*mailbox, id).await?;
     let _interrupted = mailbox.interrupt(Interrupt::new(id.clone()).because("the user changed their mind")).await?;
-    let is_one_step = session.stores().capabilities().fenced;
-    let late = say("late", "Nobody wants this any more.")?.fenced(first.fence());
+    let settles_in_commit = session.stores().capabilities().fenced;
+    let late = message_commit("late", "Nobody wants this any more.")?.fenced(first.fence());
     let mut refused = Vec::new();
-    if is_one_step {
+    if settles_in_commit {
         refused.push(commits.commit(late.clone()).await.err());
     }
     refused.push(settle(&*mailbox, &first, None).await.err());
-    queue("second").await?;
+    enqueue("second").await?;
     let second = claim(&*mailbox, id).await?;
-    if !is_one_step {
+    if !settles_in_commit {
         // The store of the threads does not know of the interrupt. It refuses commits with the earlier claim only after
         // a commit with the fence of the next claim.
         let _taken = commits.commit(Commit::new(id.clone()).fenced(second.fence())).await?;
@@ -50,8 +55,8 @@ pub(super) async fn work(tour: &Tour, session: &Session, id: &ThreadId, report: 
     }
     let result = Some(Json::parse(r#"{"answers":1}"#)?);
     let row = NewOutboxRow::new("webhook".parse()?, "billing".parse()?, Json::parse(r#"{"answers":1}"#)?);
-    let done = say("done", "This is wanted.")?.with_outbox([row]).fenced(second.fence());
-    let receipt = if is_one_step {
+    let done = message_commit("done", "This is wanted.")?.with_outbox([row]).fenced(second.fence());
+    let receipt = if settles_in_commit {
         commits.commit(done.settling(Settlement::Ack { result: result.clone() })).await?
     } else {
         let receipt = commits.commit(done).await?;
@@ -67,7 +72,7 @@ pub(super) async fn work(tour: &Tour, session: &Session, id: &ThreadId, report: 
     check(&mut failed, second == Some((DispatchStatus::Acked, result)), "the second dispatch is not acknowledged");
     let rows = receipt.outbox.len();
     check(&mut failed, rows == 1, "the outbox row is missing");
-    let (ended, proved) = if is_one_step {
+    let (ended, proved) = if settles_in_commit {
         let proved = "after the interrupt the first worker could write nothing; one step wrote the entry and the \
                       outbox row, and acknowledged the dispatch";
         ("and acknowledged it in the commit of its answer", proved)
@@ -76,13 +81,13 @@ pub(super) async fn work(tour: &Tour, session: &Session, id: &ThreadId, report: 
                       and the outbox row";
         ("committed its answer, then acknowledged it in the other store", proved)
     };
-    let taken = StepResult {
+    let step_result = StepResult {
         did: format!("queued a dispatch, claimed it and interrupted it; queued and claimed a second one, {ended}"),
         proved,
         failed_checks: failed,
         figures: json!({ "refused": refused.len(), "outbox_rows": rows }),
     };
-    report.add_step("work", began, taken)
+    report.add_step("work", began, step_result)
 }
 
 async fn settle(mailbox: &dyn MailboxStore, claimed: &ClaimedDispatch, result: Option<Json>) -> agentstore::Result<()> {

@@ -25,11 +25,11 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let commits = session.commits()?;
     for number in args.first..args.first + MAX_TURNS {
         let turn = Turn::new(&args.thread, &args.name, number);
-        out.line(format!("begin {number}"))?;
+        out.print_line(format!("begin {number}"))?;
         out.flush()?;
-        let receipt = commits.commit(turn.commit()?).await?;
+        let receipt = commits.commit(turn.to_commit()?).await?;
         // This line acknowledges the turn.
-        out.line(format!("done {number} {}", receipt.version.number()))?;
+        out.print_line(format!("done {number} {}", receipt.version.number()))?;
         out.flush()?;
     }
     Ok(Ending::Success)

@@ -33,7 +33,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "JSON|@FILE|-")]
     payload: Option<DocumentArg>,
     #[arg(skip)]
-    parsed: Option<Json>,
+    parsed_payload: Option<Json>,
     /// The id of the dispatch; generated if not given
     ///
     /// A command with an id is safe to repeat: the dispatch is queued once.
@@ -54,28 +54,28 @@ pub(super) struct Args {
 }
 
 impl Args {
-    pub(super) fn prepare(&mut self) -> Result<()> {
-        self.parsed = document_arg::json(self.payload.as_ref(), "--payload")?;
+    pub(super) fn read_input(&mut self) -> Result<()> {
+        self.parsed_payload = document_arg::read_json(self.payload.as_ref(), "--payload")?;
         Ok(())
     }
 }
 
 pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    let mut new = NewDispatch::new(args.thread, args.run).with_priority(args.priority);
-    (new.id, new.payload, new.dedupe_key) = (args.id, args.parsed, args.key);
-    new = new.available(args.delay.map_or(When::Now, When::In)).with_max_attempts(args.max_attempts);
-    let mut answers = session.mailbox()?.enqueue(vec![new]).await?;
+    let mut dispatch = NewDispatch::new(args.thread, args.run).with_priority(args.priority);
+    (dispatch.id, dispatch.payload, dispatch.dedupe_key) = (args.id, args.parsed_payload, args.key);
+    dispatch = dispatch.available(args.delay.map_or(When::Now, When::In)).with_max_attempts(args.max_attempts);
+    let mut answers = session.mailbox()?.enqueue(vec![dispatch]).await?;
     let queued =
         answers.pop().ok_or_else(|| Error::unavailable("the mailbox returned no result for the dispatch"))??;
-    if out.json() {
-        out.document(&queued)?;
+    if out.is_json() {
+        out.print_document(&queued)?;
         return Ok(Ending::Success);
     }
     let again = if queued.deduplicated { " (it existed already)" } else { "" };
-    let (id, thread) = (text::safe(queued.id.as_str()), text::safe(queued.thread.as_str()));
-    out.line(format!(
+    let (id, thread) = (text::terminal_safe(queued.id.as_str()), text::terminal_safe(queued.thread.as_str()));
+    out.print_line(format!(
         "queued dispatch {id} for thread {thread}, not before {}{again}",
-        text::time(queued.available_at)
+        text::format_time(queued.available_at)
     ))?;
     Ok(Ending::Success)
 }

@@ -9,7 +9,7 @@ use crate::{
     output::Output,
     prompt,
     session::Session,
-    text::{count, safe},
+    text::{terminal_safe, with_noun},
 };
 
 /// Cancel the queued and running dispatches of a thread, and invalidate their claims
@@ -36,23 +36,30 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let mailbox = session.mailbox()?;
     let queued = mailbox.count_dispatches(Some(&args.thread)).await?.queued;
     if queued > 0 {
-        let what = count(queued, "queued dispatch");
-        prompt::confirm(args.yes, &format!("Cancel {what} of thread {}?", safe(args.thread.as_str())))?;
+        let what = with_noun(queued, "queued dispatch");
+        prompt::confirm(args.yes, &format!("Cancel {what} of thread {}?", terminal_safe(args.thread.as_str())))?;
     }
     let mut request = Interrupt::new(args.thread);
     (request.reason, request.key) = (args.reason, args.key);
     let interrupted = mailbox.interrupt(request).await?;
-    if out.json() {
+    if out.is_json() {
         let Interrupted { epoch, superseded, claimed, at, deduplicated, .. } = interrupted;
-        out.document(&json!({
+        out.print_document(&json!({
             "epoch": epoch, "superseded": superseded, "claimed": claimed, "at": at, "deduplicated": deduplicated,
         }))?;
         return Ok(Ending::Success);
     }
     let again = if interrupted.deduplicated { " (the key was used before: this is the first answer)" } else { "" };
-    out.line(format!("superseded {}, epoch {}{again}", count(interrupted.superseded, "dispatch"), interrupted.epoch))?;
+    out.print_line(format!(
+        "superseded {}, epoch {}{again}",
+        with_noun(interrupted.superseded, "dispatch"),
+        interrupted.epoch
+    ))?;
     if let Some(claimed) = &interrupted.claimed {
-        out.line(format!("dispatch {} is still claimed; its worker can no longer write", safe(claimed.as_str())))?;
+        out.print_line(format!(
+            "dispatch {} is still claimed; its worker can no longer write",
+            terminal_safe(claimed.as_str())
+        ))?;
     }
     Ok(Ending::Success)
 }

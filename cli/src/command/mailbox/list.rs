@@ -35,19 +35,19 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let mut filter = args.thread.map_or_else(DispatchFilter::default, DispatchFilter::of_thread);
     filter.statuses = (!args.statuses.is_empty()).then_some(args.statuses);
     let query = DispatchQuery::new(filter);
-    let found = pages::all(async |page| mailbox.list_dispatches(query.clone().with_page(page)).await).await?;
-    if out.json() {
+    let found = pages::load_all(async |page| mailbox.list_dispatches(query.clone().with_page(page)).await).await?;
+    if out.is_json() {
         let mut list = JsonList::begin(out, &json!({ "counts": counts_document(&counts) }), "dispatches")?;
         found.iter().try_for_each(|dispatch| list.item(dispatch))?;
         list.end()?;
         return Ok(Ending::Success);
     }
     if found.is_empty() {
-        out.line("the mailbox has no such dispatches")?;
+        out.print_line("the mailbox has no such dispatches")?;
     } else {
         print(&found, out)?;
     }
-    out.line(out.style(counts_line(&counts)).dim())?;
+    out.print_line(out.style(counts_line(&counts)).dim())?;
     Ok(Ending::Success)
 }
 
@@ -59,7 +59,7 @@ pub(super) fn counts_document(counts: &DispatchCounts) -> Value {
 /// Returns the counts in one line.
 pub(super) fn counts_line(counts: &DispatchCounts) -> String {
     let DispatchCounts { queued, claimed, acked, cancelled, superseded, dead_letter, .. } = counts;
-    let dead_letters = text::count(*dead_letter, "dead letter");
+    let dead_letters = text::with_noun(*dead_letter, "dead letter");
     format!(
         "{queued} queued, {claimed} claimed, {acked} acked, {cancelled} cancelled, {superseded} superseded, \
          {dead_letters}"
@@ -78,7 +78,7 @@ fn print(found: &[Dispatch], out: &mut Output) -> Result<()> {
             dispatch.status.name().to_owned(),
             dispatch.priority.to_string(),
             format!("{} of {}", dispatch.attempts, dispatch.max_attempts),
-            text::minute(dispatch.available_at),
+            text::format_minute(dispatch.available_at),
             text::one_line(worker.as_deref().or(why).unwrap_or_default(), 40),
         ]);
     }

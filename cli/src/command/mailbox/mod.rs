@@ -18,7 +18,7 @@ use crate::{
     failure::Result,
     output::Output,
     session::{Access, Session},
-    text::{count, safe},
+    text::{terminal_safe, with_noun},
 };
 
 /// Queue, manage and do background work: enqueue, list, stats, work, cancel, interrupt, requeue, purge
@@ -57,9 +57,9 @@ impl Args {
 
 impl Args {
     /// Reads the input of the command, before a store is opened.
-    pub(crate) fn prepare(&mut self) -> Result<()> {
+    pub(crate) fn read_input(&mut self) -> Result<()> {
         match &mut self.action {
-            Action::Enqueue(args) => args.prepare(),
+            Action::Enqueue(args) => args.read_input(),
             _ => Ok(()),
         }
     }
@@ -93,14 +93,14 @@ fn print_answers(
         }
     }
     let ending = if refused.is_empty() { Ending::Success } else { Ending::Problem };
-    if out.json() {
+    if out.is_json() {
         let refused: Vec<Value> = refused.iter().map(|(id, error)| json!({ "dispatch": id, "error": error })).collect();
-        out.document(&json!({ did: done, "refused": refused }))?;
+        out.print_document(&json!({ did: done, "refused": refused }))?;
         return Ok(ending);
     }
     for (id, error) in &refused {
-        out.line(format!("refused {}: {error}", safe(id.as_str())))?;
+        out.print_line(format!("refused {}: {error}", terminal_safe(id.as_str())))?;
     }
-    out.line(format!("{did} {}", count(agentstore::length(done.len()), "dispatch")))?;
+    out.print_line(format!("{did} {}", with_noun(agentstore::length(done.len()), "dispatch")))?;
     Ok(ending)
 }

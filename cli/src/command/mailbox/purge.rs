@@ -6,7 +6,7 @@ use agentstore::{Clock, Purge, SystemClock};
 use serde_json::json;
 
 use super::Ending;
-use crate::{args, failure::Result, output::Output, prompt, session::Session, text::count};
+use crate::{args, failure::Result, output::Output, prompt, session::Session, text::with_noun};
 
 /// Remove dispatches that finished some time ago, including dead letters
 ///
@@ -30,28 +30,28 @@ pub(super) struct Args {
 pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let mailbox = session.mailbox()?;
     let request = Purge::new(SystemClock.now().saturating_sub(args.older_than));
-    let mut dry = request.clone();
-    dry.dry_run = true;
-    let found = mailbox.purge(dry).await?.removed;
+    let mut dry_request = request.clone();
+    dry_request.dry_run = true;
+    let found = mailbox.purge(dry_request).await?.removed;
     // One call counts at most `limit` dispatches, so there may be more.
     let more = if found >= u64::from(request.limit) { " or more" } else { "" };
     let mut removed = 0;
     if found > 0 && !args.dry_run {
-        prompt::confirm(args.yes, &format!("Remove {}{more}?", count(found, "dispatch")))?;
+        prompt::confirm(args.yes, &format!("Remove {}{more}?", with_noun(found, "dispatch")))?;
         loop {
-            let step = mailbox.purge(request.clone()).await?.removed;
-            removed += step;
-            if step == 0 {
+            let removed_now = mailbox.purge(request.clone()).await?.removed;
+            removed += removed_now;
+            if removed_now == 0 {
                 break;
             }
         }
     }
-    if out.json() {
-        out.document(&json!({ "found": found, "removed": removed, "dry_run": args.dry_run }))?;
+    if out.is_json() {
+        out.print_document(&json!({ "found": found, "removed": removed, "dry_run": args.dry_run }))?;
     } else if args.dry_run {
-        out.line(format!("would remove {}{more}", count(found, "dispatch")))?;
+        out.print_line(format!("would remove {}{more}", with_noun(found, "dispatch")))?;
     } else {
-        out.line(format!("removed {}", count(removed, "dispatch")))?;
+        out.print_line(format!("removed {}", with_noun(removed, "dispatch")))?;
     }
     Ok(Ending::Success)
 }

@@ -37,7 +37,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let filter = args.thread.clone().map_or_else(DispatchFilter::default, DispatchFilter::of_thread);
     let query = DispatchQuery::new(filter.in_status([DispatchStatus::Queued, DispatchStatus::Claimed]));
     let mut open = OpenSummary::default();
-    pages::each(
+    pages::for_each(
         async |page| mailbox.list_dispatches(query.clone().with_page(page)).await,
         |dispatch| {
             open.retried += u64::from(dispatch.attempts > 0);
@@ -52,33 +52,33 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     .await?;
     let now = SystemClock.now();
     let age = open.oldest.as_ref().map(|oldest| now.as_millis().saturating_sub(oldest.created_at.as_millis()) / 1000);
-    if out.json() {
+    if out.is_json() {
         let oldest = open.oldest.as_ref().zip(age).map(|(oldest, age)| {
             json!({
                 "dispatch": oldest.id, "thread": oldest.thread, "created_at": oldest.created_at, "age_seconds": age,
             })
         });
         let retries = json!({ "dispatches": open.retried, "failures": open.failures });
-        out.document(&json!({ "counts": counts_document(&counts), "oldest": oldest, "retries": retries }))?;
+        out.print_document(&json!({ "counts": counts_document(&counts), "oldest": oldest, "retries": retries }))?;
         return Ok(Ending::Success);
     }
-    out.line(counts_line(&counts))?;
+    out.print_line(counts_line(&counts))?;
     match open.oldest.as_ref().zip(age) {
-        Some((oldest, age)) => out.line(format!(
+        Some((oldest, age)) => out.print_line(format!(
             "the oldest queued dispatch has waited since {} ({}): dispatch {} of thread {}",
-            text::time(oldest.created_at),
-            text::duration(age),
-            text::safe(oldest.id.as_str()),
-            text::safe(oldest.thread.as_str())
+            text::format_time(oldest.created_at),
+            text::format_duration(age),
+            text::terminal_safe(oldest.id.as_str()),
+            text::terminal_safe(oldest.thread.as_str())
         ))?,
-        None => out.line("nothing is queued")?,
+        None => out.print_line("nothing is queued")?,
     }
-    out.line(match open.retried {
+    out.print_line(match open.retried {
         0 => "no queued or claimed dispatch has failed before".to_owned(),
         retried => format!(
             "among the queued and claimed dispatches: {} with failures, {} in total",
-            text::count(retried, "dispatch"),
-            text::count(open.failures, "failure")
+            text::with_noun(retried, "dispatch"),
+            text::with_noun(open.failures, "failure")
         ),
     })?;
     Ok(Ending::Success)

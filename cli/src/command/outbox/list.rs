@@ -32,25 +32,25 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let counts = outbox.count_outbox(&filter).await?;
     filter.statuses = (!args.statuses.is_empty()).then_some(args.statuses);
     let query = OutboxQuery::new(filter);
-    let rows = pages::all(async |page| outbox.list_outbox(query.clone().with_page(page)).await).await?;
-    if out.json() {
+    let rows = pages::load_all(async |page| outbox.list_outbox(query.clone().with_page(page)).await).await?;
+    if out.is_json() {
         let mut list = JsonList::begin(out, &json!({ "counts": counts }), "rows")?;
         rows.iter().try_for_each(|row| list.item(row))?;
         list.end()?;
         return Ok(Ending::Success);
     }
     if rows.is_empty() {
-        out.line("the outbox has no such rows")?;
+        out.print_line("the outbox has no such rows")?;
     } else {
         print(&rows, out)?;
     }
-    out.line(out.style(counts_line(&counts)).dim())?;
+    out.print_line(out.style(counts_line(&counts)).dim())?;
     Ok(Ending::Success)
 }
 
 fn counts_line(counts: &OutboxCounts) -> String {
     let OutboxCounts { pending, claimed, delivered, dead_letter, .. } = counts;
-    let dead_letters = text::count(*dead_letter, "dead letter");
+    let dead_letters = text::with_noun(*dead_letter, "dead letter");
     format!("{pending} pending, {claimed} claimed, {delivered} delivered, {dead_letters}")
 }
 
@@ -63,7 +63,7 @@ fn print(rows: &[OutboxRow], out: &mut Output) -> Result<()> {
             text::one_line(row.target.as_str(), 24),
             row.status.name().to_owned(),
             format!("{} of {}", row.attempts, row.max_attempts),
-            text::minute(row.available_at),
+            text::format_minute(row.available_at),
             text::one_line(row.last_error.as_deref().unwrap_or_default(), 40),
         ]);
     }

@@ -6,7 +6,7 @@ use agentstore::{Clock, PurgeOutbox, SystemClock};
 use serde_json::json;
 
 use super::Ending;
-use crate::{args, failure::Result, output::Output, prompt, session::Session, text::count};
+use crate::{args, failure::Result, output::Output, prompt, session::Session, text::with_noun};
 
 /// Remove outbox rows that were delivered or became dead letters some time ago
 ///
@@ -35,21 +35,21 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let more = if found >= u64::from(request.limit) { " or more" } else { "" };
     let mut removed = 0;
     if found > 0 && !args.dry_run {
-        prompt::confirm(args.yes, &format!("Remove {}{more}?", count(found, "row")))?;
+        prompt::confirm(args.yes, &format!("Remove {}{more}?", with_noun(found, "row")))?;
         loop {
-            let step = outbox.purge_outbox(request.clone()).await?;
-            removed += step;
-            if step < u64::from(request.limit) {
+            let removed_now = outbox.purge_outbox(request.clone()).await?;
+            removed += removed_now;
+            if removed_now < u64::from(request.limit) {
                 break;
             }
         }
     }
-    if out.json() {
-        out.document(&json!({ "found": found, "removed": removed, "dry_run": args.dry_run }))?;
+    if out.is_json() {
+        out.print_document(&json!({ "found": found, "removed": removed, "dry_run": args.dry_run }))?;
     } else if args.dry_run {
-        out.line(format!("would remove {}{more}", count(found, "row")))?;
+        out.print_line(format!("would remove {}{more}", with_noun(found, "row")))?;
     } else {
-        out.line(format!("removed {}", count(removed, "row")))?;
+        out.print_line(format!("removed {}", with_noun(removed, "row")))?;
     }
     Ok(Ending::Success)
 }

@@ -9,11 +9,11 @@ use crate::{
     output::Output,
     prompt,
     session::Session,
-    text::{count, safe},
+    text::{terminal_safe, with_noun},
 };
 
 /// The greatest number of dead letters that one call requeues.
-const BATCH: u32 = 1_000;
+const MAX_REQUEUED_PER_CALL: u32 = 1_000;
 
 /// Make dead letters of the outbox pending again, with all their attempts available
 #[derive(Debug, clap::Args)]
@@ -34,23 +34,28 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let outbox = session.commits()?.outbox();
     let mut answers = Vec::new();
     if args.rows.is_empty() {
-        let dead =
+        let dead_letters =
             outbox.count_outbox(&args.row_filter.filter().in_status([OutboxStatus::DeadLetter])).await?.dead_letter;
-        if dead > 0 {
-            prompt::confirm(args.yes, &format!("Requeue {}?", count(dead, "dead letter")))?;
+        if dead_letters > 0 {
+            prompt::confirm(args.yes, &format!("Requeue {}?", with_noun(dead_letters, "dead letter")))?;
         }
-        let mut request = RequeueOutbox::oldest(BATCH);
-        request.choice =
-            OutboxChoice::Filter { lane: args.row_filter.lane, target: args.row_filter.target, limit: BATCH };
+        let mut request = RequeueOutbox::oldest(MAX_REQUEUED_PER_CALL);
+        request.choice = OutboxChoice::Filter {
+            lane: args.row_filter.lane,
+            target: args.row_filter.target,
+            limit: MAX_REQUEUED_PER_CALL,
+        };
         loop {
             let requeued = outbox.requeue_outbox(request.clone()).await?;
-            if requeued.is_empty() {
+            // A refused row stays a dead letter, so the next call would return it again.
+            let is_last_batch = requeued.is_empty() || requeued.iter().any(|answer| answer.outcome.is_err());
+            answers.extend(requeued);
+            if is_last_batch {
                 break;
             }
-            answers.extend(requeued);
         }
     } else {
-        for rows in args.rows.chunks(BATCH as usize) {
+        for rows in args.rows.chunks(MAX_REQUEUED_PER_CALL as usize) {
             answers.extend(outbox.requeue_outbox(RequeueOutbox::ids(rows.iter().cloned())).await?);
         }
     }
@@ -69,14 +74,14 @@ fn print(answers: Vec<Requeued>, out: &mut Output) -> Result<Ending> {
     if !refused.is_empty() {
         ending = Ending::Problem;
     }
-    if out.json() {
+    if out.is_json() {
         let refused: Vec<_> = refused.iter().map(|(row, error)| json!({ "row": row, "error": error })).collect();
-        out.document(&json!({ "requeued": requeued, "refused": refused }))?;
+        out.print_document(&json!({ "requeued": requeued, "refused": refused }))?;
         return Ok(ending);
     }
     for (row, error) in &refused {
-        out.line(format!("refused {}: {error}", safe(row.as_str())))?;
+        out.print_line(format!("refused {}: {error}", terminal_safe(row.as_str())))?;
     }
-    out.line(format!("requeued {}", count(agentstore::length(requeued.len()), "row")))?;
+    out.print_line(format!("requeued {}", with_noun(agentstore::length(requeued.len()), "row")))?;
     Ok(ending)
 }

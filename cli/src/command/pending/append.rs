@@ -3,7 +3,7 @@
 use agentstore::{AppendPending, EntryId, NewInput, ThreadId};
 
 use super::{DeliveryArgs, Ending, print_appended};
-use crate::{failure::Result, message::MessageArgs, output::Output, session::Session, text::safe};
+use crate::{failure::Result, message::MessageArgs, output::Output, session::Session, text::terminal_safe};
 
 /// Append a message to the queue of a thread; the thread is created if it does not exist
 #[derive(Debug, clap::Args)]
@@ -24,15 +24,15 @@ pub(super) struct Args {
 }
 
 impl Args {
-    pub(super) fn prepare(&mut self) -> Result<()> {
-        self.message.prepare()
+    pub(super) fn read_input(&mut self) -> Result<()> {
+        self.message.read_input()
     }
 }
 
 pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    let mut input = NewInput::message(args.message.read()?).with_delivery(args.delivery.delivery());
+    let mut input = NewInput::message(args.message.into_message()?).with_delivery(args.delivery.delivery());
     input.id = args.id;
-    let what = format!("queued for thread {}", safe(args.thread.as_str()));
+    let what = format!("queued for thread {}", terminal_safe(args.thread.as_str()));
     let appended = session.pending()?.append_pending(AppendPending::new(args.thread, [input])).await?;
     print_appended(&appended, &what, out)
 }

@@ -8,7 +8,7 @@ use crate::{
     failure::Result,
     output::Output,
     session::Session,
-    text::safe,
+    text::terminal_safe,
 };
 
 /// Decide a ticket that a run waits for; a ticket can be decided only once
@@ -35,24 +35,25 @@ pub(super) struct Args {
     #[arg(long, value_name = "JSON|@FILE|-")]
     result: Option<DocumentArg>,
     #[arg(skip)]
-    parsed: Option<Json>,
+    parsed_result: Option<Json>,
     /// The reason for the decision
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
 
 impl Args {
-    pub(super) fn prepare(&mut self) -> Result<()> {
-        self.parsed = document_arg::json(self.result.as_ref(), "--result")?;
+    pub(super) fn read_input(&mut self) -> Result<()> {
+        self.parsed_result = document_arg::read_json(self.result.as_ref(), "--result")?;
         Ok(())
     }
 }
 
 pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let action = if args.cancel { DecisionAction::Cancel } else { DecisionAction::Resume };
-    let what = format!("decided ticket {} of run {}: {action}", safe(&args.ticket), safe(args.run.as_str()));
+    let what =
+        format!("decided ticket {} of run {}: {action}", terminal_safe(&args.ticket), terminal_safe(args.run.as_str()));
     let mut decision = Decision::new(args.run, args.ticket, action);
-    decision.result = args.parsed;
+    decision.result = args.parsed_result;
     decision.reason = args.reason;
     let request = AppendPending::new(args.thread, [NewInput::decision(decision)]);
     print_appended(&session.pending()?.append_pending(request).await?, &what, out)

@@ -9,7 +9,7 @@ use crate::{
     message,
     output::Output,
     session::Session,
-    text::safe,
+    text::terminal_safe,
 };
 
 /// Change the message or the delivery of an input, which keeps its position in the queue
@@ -29,7 +29,7 @@ pub(super) struct Args {
     #[arg(long, short, value_name = "TEXT|JSON|@FILE|-")]
     message: Option<DocumentArg>,
     #[arg(skip)]
-    parsed: Option<Message>,
+    parsed_message: Option<Message>,
     #[command(flatten)]
     delivery: DeliveryArgs,
     /// Refuse the change unless the input has this revision
@@ -38,8 +38,8 @@ pub(super) struct Args {
 }
 
 impl Args {
-    pub(super) fn prepare(&mut self) -> Result<()> {
-        self.parsed = self.message.as_ref().map(message::read).transpose()?;
+    pub(super) fn read_input(&mut self) -> Result<()> {
+        self.parsed_message = self.message.as_ref().map(message::read_message).transpose()?;
         Ok(())
     }
 }
@@ -47,7 +47,7 @@ impl Args {
 pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let mut update = PendingUpdate::new(args.thread, args.input);
     update.expect_revision = args.expect;
-    update.message = args.parsed;
+    update.message = args.parsed_message;
     update.delivery = args.delivery.if_given();
     if update.message.is_none() && update.delivery.is_none() {
         let what = "nothing to change: give a new message with `--message`, or a new delivery with `--at`, `--alone`, \
@@ -55,10 +55,10 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         return Err(Failure::Usage(what.to_owned()));
     }
     let input = session.pending()?.update_pending(update).await?;
-    if out.json() {
-        out.document(&input)?;
+    if out.is_json() {
+        out.print_document(&input)?;
     } else {
-        out.line(format!("changed input {}, revision {}", safe(input.id.as_str()), input.revision))?;
+        out.print_line(format!("changed input {}, revision {}", terminal_safe(input.id.as_str()), input.revision))?;
     }
     Ok(Ending::Success)
 }

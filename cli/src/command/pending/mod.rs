@@ -7,7 +7,7 @@ mod list;
 mod reorder;
 mod retract;
 
-use agentstore::{Appended, Boundary, Delivery, RunId, Target};
+use agentstore::{AppendedInputs, Boundary, Delivery, RunId, RunTarget};
 use clap::Subcommand;
 
 use super::Ending;
@@ -15,7 +15,7 @@ use crate::{
     failure::Result,
     output::Output,
     session::{Access, Session},
-    text::safe,
+    text::terminal_safe,
 };
 
 /// Deliver input to a thread while an agent runs: append, list, edit, retract, reorder, decide
@@ -47,11 +47,11 @@ impl Args {
         }
     }
 
-    pub(crate) fn prepare(&mut self) -> Result<()> {
+    pub(crate) fn read_input(&mut self) -> Result<()> {
         match &mut self.action {
-            Action::Append(args) => args.prepare(),
-            Action::Edit(args) => args.prepare(),
-            Action::Decide(args) => args.prepare(),
+            Action::Append(args) => args.read_input(),
+            Action::Edit(args) => args.read_input(),
+            Action::Decide(args) => args.read_input(),
             Action::List(_) | Action::Retract(_) | Action::Reorder(_) => Ok(()),
         }
     }
@@ -80,7 +80,7 @@ struct DeliveryArgs {
     /// Consume the input alone, not together with other inputs
     #[arg(long)]
     alone: bool,
-    /// Do not consume inputs behind this one in the queue before it or together with it
+    /// Consume the inputs that are behind this one in the queue only after it, never together with it
     #[arg(long)]
     barrier: bool,
     /// The run that the input is for; after that run has ended, a new run may consume the input
@@ -104,21 +104,22 @@ impl DeliveryArgs {
         if self.alone {
             delivery = delivery.alone();
         }
-        delivery.target = self.target.map(|run| if self.only { Target::only(run) } else { Target::new(run) });
+        delivery.target =
+            self.target.map(|run| if self.only { RunTarget::without_fallback(run) } else { RunTarget::new(run) });
         delivery
     }
 }
 
-/// Prints the result of an append.
-fn print_appended(appended: &Appended, what: &str, out: &mut Output) -> Result<Ending> {
-    if out.json() {
-        out.document(appended)?;
+/// Prints the result of an append. `what` says what was appended.
+fn print_appended(appended: &AppendedInputs, what: &str, out: &mut Output) -> Result<Ending> {
+    if out.is_json() {
+        out.print_document(appended)?;
         return Ok(Ending::Success);
     }
     let again = if appended.deduplicated { " (it existed already)" } else { "" };
-    out.line(format!("{what}{again}"))?;
+    out.print_line(format!("{what}{again}"))?;
     for input in &appended.inputs {
-        out.line(format!("  input {} revision {}", safe(input.id.as_str()), input.revision))?;
+        out.print_line(format!("  input {} revision {}", terminal_safe(input.id.as_str()), input.revision))?;
     }
     Ok(Ending::Success)
 }

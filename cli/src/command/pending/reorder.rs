@@ -4,7 +4,7 @@ use agentstore::{EntryId, Reorder, ThreadId};
 use serde_json::json;
 
 use super::Ending;
-use crate::{failure::Result, output::Output, session::Session, text::safe};
+use crate::{failure::Result, output::Output, session::Session, text::terminal_safe};
 
 /// Change the order of the queue of a thread
 #[derive(Debug, clap::Args)]
@@ -27,12 +27,12 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         Some(expect) => expect,
         None => pending.load_queue(&args.thread).await?.revision,
     };
-    let what = format!("reordered {} inputs of thread {}", args.inputs.len(), safe(args.thread.as_str()));
+    let what = format!("reordered {} inputs of thread {}", args.inputs.len(), terminal_safe(args.thread.as_str()));
     let revision = pending.reorder_pending(Reorder::new(args.thread, expect, args.inputs)).await?;
-    if out.json() {
-        out.document(&json!({ "revision": revision }))?;
+    if out.is_json() {
+        out.print_document(&json!({ "revision": revision }))?;
     } else {
-        out.line(format!("{what}; the queue now has revision {revision}"))?;
+        out.print_line(format!("{what}; the queue now has revision {revision}"))?;
     }
     Ok(Ending::Success)
 }

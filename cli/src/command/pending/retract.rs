@@ -3,7 +3,7 @@
 use agentstore::{EntryId, ThreadId};
 
 use super::Ending;
-use crate::{failure::Result, output::Output, session::Session, text::safe};
+use crate::{failure::Result, output::Output, session::Session, text::terminal_safe};
 
 /// Remove an input from the queue of a thread
 #[derive(Debug, clap::Args)]
@@ -17,10 +17,10 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let input = session.pending()?.retract_pending(&args.thread, &args.input).await?;
-    if out.json() {
-        out.document(&input)?;
+    if out.is_json() {
+        out.print_document(&input)?;
     } else {
-        out.line(format!("retracted input {}", safe(input.id.as_str())))?;
+        out.print_line(format!("retracted input {}", terminal_safe(input.id.as_str())))?;
     }
     Ok(Ending::Success)
 }

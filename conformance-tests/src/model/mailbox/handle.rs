@@ -14,26 +14,26 @@ use super::settle;
 use crate::model::{
     Bug,
     commit::Environment,
-    handle::{Handle, yield_to_others},
-    store::Shared,
+    handle::{TenantHandle, yield_to_others},
+    store::SharedModel,
 };
 
-impl Handle {
+impl TenantHandle {
     /// Returns what the rules depend on, for a read of the mailbox at this time.
-    fn env(&self, now: Timestamp) -> Environment<'_> {
-        let Shared { limits, ids, bug, .. } = &*self.shared;
-        Environment { now, limits, ids, bug: *bug, sealer: (&self.tenant, self.shared.cursors.key()) }
+    fn environment_at(&self, now: Timestamp) -> Environment<'_> {
+        let SharedModel { limits, id_source, bug, .. } = &*self.shared;
+        Environment { now, limits, id_source, bug: *bug, sealer: (&self.tenant, self.shared.cursors.key()) }
     }
 
     /// Returns whether a claim at this time would get a dispatch.
     pub(in crate::model) fn is_ready(&self, now: Timestamp) -> Result<bool> {
-        let env = self.env(now);
-        self.read(|view| Ok(!view.tenant.mailbox.ready(&env)?.is_empty()))
+        let env = self.environment_at(now);
+        self.read(|view| Ok(!view.tenant.mailbox.ready_threads_with_keys(&env)?.is_empty()))
     }
 }
 
 #[async_trait]
-impl MailboxProducer for Handle {
+impl MailboxProducer for TenantHandle {
     async fn enqueue(&self, dispatches: Vec<NewDispatch>) -> Result<Vec<Result<Enqueued>>> {
         self.write(|tenant, env| {
             check_limit("dispatches", dispatches.len() as u64, env.limits.call_dispatches)?;
@@ -51,9 +51,9 @@ impl MailboxProducer for Handle {
 }
 
 #[async_trait]
-impl MailboxConsumer for Handle {
+impl MailboxConsumer for TenantHandle {
     async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
-        if self.shared.bug == Some(Bug::ClaimWantsAWait) && self.shared.live_state().waits == 0 {
+        if self.shared.bug == Some(Bug::ClaimNeedsEarlierWait) && self.shared.live_state().waits == 0 {
             return Ok(Claims::default());
         }
         let mut claims = self.write(|tenant, env| tenant.mailbox.claim(&request, &env));
@@ -62,7 +62,7 @@ impl MailboxConsumer for Handle {
                 claims = other.write(|tenant, env| tenant.mailbox.claim(&request, &env));
             }
         }
-        self.wait_if(Bug::ClaimKept).await;
+        self.yield_if_bug(Bug::ClaimKept).await;
         claims
     }
 
@@ -85,7 +85,7 @@ impl MailboxConsumer for Handle {
 }
 
 #[async_trait]
-impl MailboxReader for Handle {
+impl MailboxReader for TenantHandle {
     async fn load_dispatch(&self, id: &DispatchId) -> Result<Option<Dispatch>> {
         self.read(|view| Ok(view.tenant.mailbox.load(id)))
     }
@@ -99,8 +99,8 @@ impl MailboxReader for Handle {
     }
 
     async fn list_ready_threads(&self, page: PageRequest) -> Result<Page<ReadyThread>> {
-        let env = self.env(self.shared.clock.now());
-        self.read(|view| view.ready_threads(&page, view.tenant.mailbox.ready(&env)?))
+        let env = self.environment_at(self.shared.clock.now());
+        self.read(|view| view.ready_threads(&page, view.tenant.mailbox.ready_threads_with_keys(&env)?))
     }
 
     async fn load_epoch(&self, thread: &ThreadId) -> Result<u64> {
@@ -109,11 +109,11 @@ impl MailboxReader for Handle {
 }
 
 #[async_trait]
-impl MailboxMaintenance for Handle {
+impl MailboxMaintenance for TenantHandle {
     async fn reclaim(&self, limit: u32) -> Result<Reclaimed> {
         if self.shared.bug == Some(Bug::ReclaimInTwoSteps) {
             self.write(|tenant, env| {
-                tenant.mailbox.count_lost(&env);
+                tenant.mailbox.count_lost_attempts(&env);
                 Ok(())
             })?;
             yield_to_others().await;

@@ -16,7 +16,7 @@ use store_core::{
 };
 
 pub(super) use self::settle::{check_fence, check_settlement, settle};
-use super::{bug::Bug, model_data::record};
+use super::{bug::Bug, model_data::record_from_json};
 
 /// The mailbox of a tenant.
 #[derive(Debug, Clone, Default)]
@@ -32,9 +32,9 @@ pub(super) struct TenantMailbox {
 struct ThreadMailbox {
     epoch: u64,
     /// The last 20 interrupts that had a key, each with its answer. The oldest is first.
-    keys: Vec<(InterruptKey, Interrupted)>,
-    claims: u64,
-    last_number: u64,
+    interrupt_answers: Vec<(InterruptKey, Interrupted)>,
+    claim_count: u64,
+    last_dispatch_number: u64,
     free_since: Timestamp,
     last_time: Timestamp,
     /// The fence of an interrupt that took over. It is valid until the next claim or interrupt.
@@ -42,7 +42,7 @@ struct ThreadMailbox {
 }
 
 /// The settlement that ended a claim, with its answer; `None` if the claim ended in another way.
-type Answered = Option<(Settlement, Settled)>;
+type SettlementAnswer = Option<(Settlement, Settled)>;
 
 /// A dispatch, with data that callers do not see.
 #[derive(Debug, Clone)]
@@ -54,7 +54,7 @@ struct StoredDispatch {
     /// The token of its current claim.
     token: Option<ClaimToken>,
     /// Its last 20 ended claims: the token, how the claim ended, and the settlement with its answer.
-    ended: Vec<(ClaimToken, AttemptEnd, Answered)>,
+    ended_claims: Vec<(ClaimToken, AttemptEnd, SettlementAnswer)>,
 }
 
 impl StoredDispatch {
@@ -67,8 +67,8 @@ impl StoredDispatch {
         let Some(claim) = &self.dispatch.claim else { return false };
         let end = claim.lease_until;
         match bug {
-            Some(Bug::LeaseJudgedLate) => end < now,
-            Some(Bug::LeaseJudgedEarly) => end.as_millis() <= now.as_millis() + 1,
+            Some(Bug::LeaseExpiresLate) => end < now,
+            Some(Bug::LeaseExpiresEarly) => end.as_millis() <= now.as_millis() + 1,
             _ => end <= now,
         }
     }
@@ -81,15 +81,15 @@ impl StoredDispatch {
     }
 
     /// Ends its claim, and adds the attempt to its history.
-    fn end_claim(&mut self, end: AttemptEnd, settlement: Answered, now: Timestamp) -> Result<()> {
+    fn end_claim(&mut self, end: AttemptEnd, settlement: SettlementAnswer, now: Timestamp) -> Result<()> {
         let (Some(claim), Some(token)) = (self.dispatch.claim.take(), self.token.take()) else { return Ok(()) };
-        let attempt: Attempt = record(&json!({
+        let attempt: Attempt = record_from_json(&json!({
             "claim": claim.number, "worker": claim.worker, "claimed_at": claim.claimed_at, "ended_at": now, "end": end,
         }))?;
         self.dispatch.history.push(attempt);
-        self.ended.push((token, end, settlement));
-        if self.ended.len() > 20 {
-            self.ended.remove(0);
+        self.ended_claims.push((token, end, settlement));
+        if self.ended_claims.len() > 20 {
+            self.ended_claims.remove(0);
             self.dispatch.history.remove(0);
         }
         Ok(())
@@ -114,7 +114,7 @@ impl TenantMailbox {
     }
 
     /// Returns store time, or the time of the last write to the thread if that is later (PR-22).
-    fn time(&self, thread: &ThreadId, now: Timestamp) -> Timestamp {
+    fn thread_time(&self, thread: &ThreadId, now: Timestamp) -> Timestamp {
         self.threads.get(thread).map_or(now, |thread_mailbox| thread_mailbox.last_time.max(now))
     }
 
@@ -122,30 +122,30 @@ impl TenantMailbox {
         self.threads.get(thread).map_or(0, |thread_mailbox| thread_mailbox.epoch)
     }
 
-    fn find(&self, id: &DispatchId) -> Option<usize> {
+    fn index_of(&self, id: &DispatchId) -> Option<usize> {
         self.stored_dispatches.iter().position(|stored| stored.dispatch.id == *id)
     }
 
     /// Returns the index of the claimed dispatch of a thread.
-    fn running(&self, thread: &ThreadId) -> Option<usize> {
+    fn claimed_index(&self, thread: &ThreadId) -> Option<usize> {
         let claimed = |stored: &StoredDispatch| {
             stored.dispatch.status == DispatchStatus::Claimed && stored.dispatch.thread == *thread
         };
         self.stored_dispatches.iter().position(claimed)
     }
 
-    /// Records a write to the thread. If `freed` is set, also records that the thread has no claimed dispatch from now
-    /// on.
-    fn record_write(&mut self, thread: &ThreadId, now: Timestamp, freed: bool) {
+    /// Records a write to the thread. If `frees_thread` is set, also records that the thread has no claimed dispatch
+    /// from now on.
+    fn record_write(&mut self, thread: &ThreadId, now: Timestamp, frees_thread: bool) {
         let thread_mailbox = self.thread_mailbox(thread, now);
         thread_mailbox.last_time = now;
-        if freed {
+        if frees_thread {
             thread_mailbox.free_since = now;
         }
     }
 
     /// Ends the claim of a dispatch whose lease has expired, as the table of the contract says.
-    fn lapse(&mut self, at: usize, now: Timestamp, bug: Option<Bug>) -> Result<()> {
+    fn end_expired_claim(&mut self, at: usize, now: Timestamp, bug: Option<Bug>) -> Result<()> {
         let Some(epoch) = self.stored_dispatches.get(at).map(|stored| self.epoch(&stored.dispatch.thread)) else {
             return Ok(());
         };
@@ -153,7 +153,7 @@ impl TenantMailbox {
         if stored.dispatch.epoch < epoch {
             return self.supersede(at, now);
         }
-        let counted = u32::from(bug != Some(Bug::LostLeaseIsNoAttempt));
+        let counted = u32::from(bug != Some(Bug::LostLeaseNotCounted));
         stored.dispatch.attempts += counted;
         let is_last = stored.dispatch.attempts >= stored.dispatch.max_attempts;
         stored.set_status(if is_last { DispatchStatus::DeadLetter } else { DispatchStatus::Queued }, now);

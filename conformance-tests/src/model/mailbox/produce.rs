@@ -7,7 +7,7 @@ use store_core::{
 };
 
 use super::{StoredDispatch, TenantMailbox};
-use crate::model::{bug::Bug, commit::Environment, model_data::record};
+use crate::model::{bug::Bug, commit::Environment, model_data::record_from_json};
 
 impl TenantMailbox {
     pub(super) fn enqueue(&mut self, new: &NewDispatch, env: &Environment<'_>) -> Result<Enqueued> {
@@ -16,38 +16,43 @@ impl TenantMailbox {
         }
         let bytes = new.payload.as_ref().map_or(0, |payload| payload.as_str().len() as u64);
         check_limit("record bytes", bytes, env.limits.record_bytes)?;
-        if let Some(stored) = new.id.as_ref().and_then(|id| self.stored_dispatches.get(self.find(id)?)) {
-            if stored.draft != *new || env.bug == Some(Bug::EnqueueForgetsItsAnswer) {
+        if let Some(stored) = new.id.as_ref().and_then(|id| self.stored_dispatches.get(self.index_of(id)?)) {
+            if stored.draft != *new || env.bug == Some(Bug::RepeatedEnqueueRefused) {
                 return Err(Error::already_exists("dispatch", &stored.dispatch.id));
             }
-            return answer(stored, true);
+            return enqueue_answer(stored, true);
         }
-        let now = self.time(&new.thread, env.now);
+        let now = self.thread_time(&new.thread, env.now);
         if let (Some(key), Some(key_holder)) = (&new.dedupe_key, self.key_holder(new, now, env.bug)?) {
             return Err(Error::key_taken(key, "dispatch", key_holder));
         }
         let id = match &new.id {
             Some(id) => id.clone(),
-            None => DispatchId::new(env.ids.next_id())?,
+            None => DispatchId::new(env.id_source.next_id())?,
         };
         let thread_mailbox = self.thread_mailbox(&new.thread, now);
-        thread_mailbox.last_number += 1;
-        let (number, epoch) = (thread_mailbox.last_number, thread_mailbox.epoch);
+        thread_mailbox.last_dispatch_number += 1;
+        let (number, epoch) = (thread_mailbox.last_dispatch_number, thread_mailbox.epoch);
         let available_at = match new.available {
             When::Now => now,
             When::At(time) => time,
             When::In(delay) => now.saturating_add(delay),
         };
-        let mut dispatch: Dispatch = record(&json!({
+        let mut dispatch: Dispatch = record_from_json(&json!({
             "id": id, "thread": new.thread, "run": new.run, "priority": new.priority, "available_at": available_at,
             "max_attempts": new.max_attempts, "attempts": 0, "epoch": epoch, "status": "queued", "created_at": now,
             "updated_at": now, "number": number,
         }))?;
         dispatch.payload.clone_from(&new.payload);
         dispatch.dedupe_key.clone_from(&new.dedupe_key);
-        let stored =
-            StoredDispatch { dispatch, draft: new.clone(), enqueue_epoch: epoch, token: None, ended: Vec::new() };
-        let answer = answer(&stored, false);
+        let stored = StoredDispatch {
+            dispatch,
+            draft: new.clone(),
+            enqueue_epoch: epoch,
+            token: None,
+            ended_claims: Vec::new(),
+        };
+        let answer = enqueue_answer(&stored, false);
         self.stored_dispatches.push(stored);
         self.record_write(&new.thread, now, false);
         answer
@@ -77,16 +82,16 @@ impl TenantMailbox {
         let is_last = stored.dispatch.attempts + 1 >= stored.dispatch.max_attempts;
         let is_stale = stored.dispatch.epoch < self.epoch(&new.thread);
         if stored.has_expired(now, bug) && (is_last || is_stale) {
-            self.lapse(at, now, bug)?;
+            self.end_expired_claim(at, now, bug)?;
             return Ok(None);
         }
         Ok(Some(stored.dispatch.id.clone()))
     }
 
     pub(super) fn cancel(&mut self, id: &DispatchId, now: Timestamp) -> Result<Dispatch> {
-        let at = self.find(id).ok_or_else(|| Error::not_found("dispatch", id))?;
+        let at = self.index_of(id).ok_or_else(|| Error::not_found("dispatch", id))?;
         let thread = self.stored_dispatches.get(at).map(|stored| stored.dispatch.thread.clone());
-        let now = thread.as_ref().map_or(now, |thread| self.time(thread, now));
+        let now = thread.as_ref().map_or(now, |thread| self.thread_time(thread, now));
         let stored = self.stored_dispatches.get_mut(at).ok_or_else(|| Error::not_found("dispatch", id))?;
         if stored.dispatch.status != DispatchStatus::Queued {
             return Err(Error::invalid_transition("dispatch", id, stored.dispatch.status.name(), "cancelled"));
@@ -99,77 +104,82 @@ impl TenantMailbox {
 
     pub(super) fn interrupt(&mut self, request: &Interrupt, env: &Environment<'_>) -> Result<Interrupted> {
         let thread = &request.thread;
-        let now = self.time(thread, env.now);
-        let known = self.thread_mailbox(thread, now).keys.iter().find(|(key, _)| Some(key) == request.key.as_ref());
-        if let Some((_, first)) = known {
+        let now = self.thread_time(thread, env.now);
+        let first_interrupt = self
+            .thread_mailbox(thread, now)
+            .interrupt_answers
+            .iter()
+            .find(|(key, _)| Some(key) == request.key.as_ref());
+        if let Some((_, first)) = first_interrupt {
             let mut again = first.clone();
             again.deduplicated = true;
             return Ok(again);
         }
-        let running = self.running(thread);
-        let claimed = running.and_then(|at| self.stored_dispatches.get(at)).map(|stored| stored.dispatch.id.clone());
+        let claimed_index = self.claimed_index(thread);
+        let claimed =
+            claimed_index.and_then(|at| self.stored_dispatches.get(at)).map(|stored| stored.dispatch.id.clone());
         let thread_mailbox = self.thread_mailbox(thread, now);
         thread_mailbox.takeover_fence = None;
-        let old = thread_mailbox.epoch;
+        let old_epoch = thread_mailbox.epoch;
         if env.bug != Some(Bug::InterruptLeavesTheEpoch) {
             thread_mailbox.epoch += 1;
         }
-        let mut done = Interrupted::new(thread_mailbox.epoch, now);
-        done.claimed.clone_from(&claimed);
+        let mut interrupted = Interrupted::new(thread_mailbox.epoch, now);
+        interrupted.claimed.clone_from(&claimed);
         for stored in self.stored_dispatches.iter_mut().filter(|stored| stored.dispatch.thread == *thread) {
             if stored.dispatch.status == DispatchStatus::Queued {
                 stored.set_status(DispatchStatus::Superseded, now);
                 stored.dispatch.reason.clone_from(&request.reason);
-                done.superseded += 1;
-            } else if stored.dispatch.status == DispatchStatus::Claimed && stored.dispatch.epoch == old {
+                interrupted.superseded += 1;
+            } else if stored.dispatch.status == DispatchStatus::Claimed && stored.dispatch.epoch == old_epoch {
                 // Reads of the dispatch show the reason only after its claim has ended.
                 stored.dispatch.reason.clone_from(&request.reason);
             }
         }
         if request.take_over {
-            if let Some(at) = running {
+            if let Some(at) = claimed_index {
                 self.supersede(at, now)?;
             }
-            done.fence = Some(self.take_over(thread, claimed, env)?);
+            interrupted.fence = Some(self.take_over(thread, claimed, env)?);
         }
         self.record_write(thread, now, false);
         if let (Some(key), Some(thread_mailbox)) = (&request.key, self.threads.get_mut(thread)) {
-            thread_mailbox.keys.push((key.clone(), done.clone()));
-            let surplus = thread_mailbox.keys.len().saturating_sub(20);
-            thread_mailbox.keys.drain(..surplus);
+            thread_mailbox.interrupt_answers.push((key.clone(), interrupted.clone()));
+            let surplus = thread_mailbox.interrupt_answers.len().saturating_sub(20);
+            thread_mailbox.interrupt_answers.drain(..surplus);
         }
-        Ok(done)
+        Ok(interrupted)
     }
 
     /// Uses up a claim number, and returns the fence with this number (MB-53).
-    fn take_over(&mut self, of: &ThreadId, claimed: Option<DispatchId>, env: &Environment<'_>) -> Result<Fence> {
+    fn take_over(&mut self, thread: &ThreadId, claimed: Option<DispatchId>, env: &Environment<'_>) -> Result<Fence> {
         let dispatch = match claimed {
             Some(id) => id,
-            None => DispatchId::new(env.ids.next_id())?,
+            None => DispatchId::new(env.id_source.next_id())?,
         };
         let incarnation = self.incarnation;
-        let thread_mailbox = self.thread_mailbox(of, env.now);
-        thread_mailbox.claims += 1;
-        let claim = ClaimNumber { incarnation, counter: thread_mailbox.claims };
-        let fence = Fence::new(dispatch, ClaimToken::new(env.ids.next_id()), thread_mailbox.epoch, claim);
+        let thread_mailbox = self.thread_mailbox(thread, env.now);
+        thread_mailbox.claim_count += 1;
+        let claim = ClaimNumber { incarnation, counter: thread_mailbox.claim_count };
+        let fence = Fence::new(dispatch, ClaimToken::new(env.id_source.next_id()), thread_mailbox.epoch, claim);
         thread_mailbox.takeover_fence = Some(fence.clone());
         Ok(fence)
     }
 
     pub(super) fn requeue(&mut self, id: &DispatchId, now: Timestamp) -> Result<Dispatch> {
-        let at = self.find(id).ok_or_else(|| Error::not_found("dispatch", id))?;
+        let at = self.index_of(id).ok_or_else(|| Error::not_found("dispatch", id))?;
         let stored = self.stored_dispatches.get(at).ok_or_else(|| Error::not_found("dispatch", id))?;
         if stored.dispatch.status != DispatchStatus::DeadLetter {
             return Err(Error::invalid_transition("dispatch", id, stored.dispatch.status.name(), "queued"));
         }
         let (thread, key) = (stored.dispatch.thread.clone(), stored.dispatch.dedupe_key.clone());
-        let rival = |other: &&StoredDispatch| {
+        let holds_same_key = |other: &&StoredDispatch| {
             other.dispatch.thread == thread && key.is_some() && other.dispatch.dedupe_key == key && other.is_open()
         };
-        if let (Some(key), Some(other)) = (&key, self.stored_dispatches.iter().find(rival)) {
+        if let (Some(key), Some(other)) = (&key, self.stored_dispatches.iter().find(holds_same_key)) {
             return Err(Error::key_taken(key, "dispatch", &other.dispatch.id));
         }
-        let (now, epoch) = (self.time(&thread, now), self.epoch(&thread));
+        let (now, epoch) = (self.thread_time(&thread, now), self.epoch(&thread));
         let stored = self.stored_dispatches.get_mut(at).ok_or_else(|| Error::not_found("dispatch", id))?;
         stored.set_status(DispatchStatus::Queued, now);
         stored.dispatch.attempts = 0;
@@ -186,7 +196,7 @@ impl TenantMailbox {
         match &request.choice {
             RequeueChoice::Ids(ids) => check_limit("dispatches", ids.len() as u64, 1_000).map(|()| ids.clone()),
             RequeueChoice::Filter { filter, limit } => {
-                check_batch(*limit)?;
+                check_batch_limit(*limit)?;
                 let filter = filter.as_ref().clone().in_status([DispatchStatus::DeadLetter]);
                 let mut dead: Vec<_> =
                     self.stored_dispatches.iter().filter(|stored| filter.admits(&stored.dispatch)).collect();
@@ -197,9 +207,9 @@ impl TenantMailbox {
     }
 
     pub(super) fn purge(&mut self, request: &Purge, env: &Environment<'_>) -> Result<u64> {
-        check_batch(request.limit)?;
-        let last = env.bug == Some(Bug::PurgeTakesTheMoment);
-        let is_old = |end: Timestamp| end < request.before || (last && end == request.before);
+        check_batch_limit(request.limit)?;
+        let includes_bound = env.bug == Some(Bug::PurgeIncludesItsTime);
+        let is_old = |end: Timestamp| end < request.before || (includes_bound && end == request.before);
         let ended = self
             .stored_dispatches
             .iter()
@@ -209,9 +219,9 @@ impl TenantMailbox {
         ended.truncate(request.limit as usize);
         if !request.dry_run {
             for (_, id) in &ended {
-                let Some(at) = self.find(id) else { continue };
+                let Some(at) = self.index_of(id) else { continue };
                 let thread = self.stored_dispatches.remove(at).dispatch.thread;
-                let now = self.time(&thread, env.now);
+                let now = self.thread_time(&thread, env.now);
                 self.record_write(&thread, now, false);
             }
         }
@@ -219,20 +229,20 @@ impl TenantMailbox {
     }
 }
 
-fn answer(stored: &StoredDispatch, deduplicated: bool) -> Result<Enqueued> {
+fn enqueue_answer(stored: &StoredDispatch, deduplicated: bool) -> Result<Enqueued> {
     let dispatch = &stored.dispatch;
     let available_at = match stored.draft.available {
         When::Now => dispatch.created_at,
         When::At(time) => time,
         When::In(delay) => dispatch.created_at.saturating_add(delay),
     };
-    record(&json!({
+    record_from_json(&json!({
         "id": dispatch.id, "thread": dispatch.thread, "number": dispatch.number, "epoch": stored.enqueue_epoch,
         "available_at": available_at, "created_at": dispatch.created_at, "deduplicated": deduplicated,
     }))
 }
 
 /// Refuses a limit of 0, and a limit above 1,000.
-pub(super) fn check_batch(limit: u32) -> Result<()> {
+pub(super) fn check_batch_limit(limit: u32) -> Result<()> {
     if (1..=1_000).contains(&limit) { Ok(()) } else { Err(Error::invalid("limit", "it must be from 1 to 1000")) }
 }

@@ -8,7 +8,7 @@ use super::{StoredDispatch, TenantMailbox};
 
 impl TenantMailbox {
     pub(super) fn load(&self, id: &DispatchId) -> Option<Dispatch> {
-        self.stored_dispatches.get(self.find(id)?).map(view)
+        self.stored_dispatches.get(self.index_of(id)?).map(to_public_dispatch)
     }
 
     pub(super) fn count(&self, thread: Option<&ThreadId>) -> DispatchCounts {
@@ -31,7 +31,7 @@ impl TenantMailbox {
         if query.order == DispatchOrder::Claim && filter.thread.is_none() {
             return Err(Error::invalid("order", "the order of claims needs a filter by thread"));
         }
-        let all = self.stored_dispatches.iter().map(view).filter(|dispatch| filter.admits(dispatch));
+        let all = self.stored_dispatches.iter().map(to_public_dispatch).filter(|dispatch| filter.admits(dispatch));
         let key = |dispatch: &Dispatch| match query.order {
             DispatchOrder::Creation => Some((dispatch.created_at.as_millis(), dispatch.id.to_string())),
             DispatchOrder::End => dispatch.finished_at.map(|end| (end.as_millis(), dispatch.id.to_string())),
@@ -43,7 +43,7 @@ impl TenantMailbox {
 }
 
 /// Returns a dispatch as reads return it. A claimed dispatch does not show the reason of an interrupt yet.
-fn view(stored: &StoredDispatch) -> Dispatch {
+fn to_public_dispatch(stored: &StoredDispatch) -> Dispatch {
     let mut dispatch = stored.dispatch.clone();
     if stored.is_open() {
         dispatch.reason = None;

@@ -9,7 +9,7 @@ use store_core::{
 };
 
 use super::{StoredDispatch, TenantMailbox, claim::check_lease};
-use crate::model::{bug::Bug, commit::Environment, model_data::record};
+use crate::model::{bug::Bug, commit::Environment, model_data::record_from_json};
 
 fn claim_lost(claim: &ClaimRef) -> Error {
     Error::new(Detail::ClaimLost { what: "dispatch", id: claim.dispatch.to_string() })
@@ -34,7 +34,7 @@ impl TenantMailbox {
     /// Returns the index of the dispatch whose current claim has this token. `Err(Some(index))` stands for a claim that
     /// an interrupt has ended or will end, and `Err(None)` for any other claim that is lost.
     fn find_held(&self, claim: &ClaimRef, bug: Option<Bug>) -> std::result::Result<usize, Option<usize>> {
-        let at = self.find(&claim.dispatch).ok_or(None)?;
+        let at = self.index_of(&claim.dispatch).ok_or(None)?;
         let Some(stored) = self.stored_dispatches.get(at) else { return Err(None) };
         let holds = stored.token.as_ref() == Some(&claim.token)
             || (bug == Some(Bug::TokenUnchecked) && stored.dispatch.status == DispatchStatus::Claimed);
@@ -42,7 +42,7 @@ impl TenantMailbox {
             let is_stale = stored.dispatch.epoch < self.epoch(&stored.dispatch.thread);
             return if is_stale { Err(Some(at)) } else { Ok(at) };
         }
-        let ended = stored.ended.iter().rev().find(|(token, ..)| *token == claim.token);
+        let ended = stored.ended_claims.iter().rev().find(|(token, ..)| *token == claim.token);
         let by_interrupt = ended.is_some_and(|(_, end, _)| *end == AttemptEnd::Superseded);
         if by_interrupt { Err(Some(at)) } else { Err(None) }
     }
@@ -51,7 +51,10 @@ impl TenantMailbox {
     /// interrupted after the claim, the write is refused and supersedes the dispatch (MB-33).
     fn find_for_write(&mut self, claim: &ClaimRef, env: &Environment<'_>) -> Result<(usize, Timestamp)> {
         let time = |mailbox: &Self, at: usize| {
-            mailbox.stored_dispatches.get(at).map_or(env.now, |stored| mailbox.time(&stored.dispatch.thread, env.now))
+            mailbox
+                .stored_dispatches
+                .get(at)
+                .map_or(env.now, |stored| mailbox.thread_time(&stored.dispatch.thread, env.now))
         };
         match self.find_held(claim, env.bug) {
             Ok(at) => Ok((at, time(self, at))),
@@ -67,28 +70,28 @@ impl TenantMailbox {
         }
     }
 
-    fn stored(&mut self, at: usize) -> Result<&mut StoredDispatch> {
+    fn stored_dispatch_mut(&mut self, at: usize) -> Result<&mut StoredDispatch> {
         self.stored_dispatches.get_mut(at).ok_or_else(|| Error::corrupt("a dispatch is missing"))
     }
 
     pub(super) fn extend(&mut self, claim: &ClaimRef, by: Duration, env: &Environment<'_>) -> Result<DispatchClaim> {
         check_lease(by)?;
         if env.bug == Some(Bug::ExtendRevives)
-            && let Some(stored) = self.find(&claim.dispatch).and_then(|at| self.stored_dispatches.get_mut(at))
-            && stored.ended.iter().any(|(token, ..)| *token == claim.token)
-            && let Some(held) = &stored.dispatch.claim
+            && let Some(stored) = self.index_of(&claim.dispatch).and_then(|at| self.stored_dispatches.get_mut(at))
+            && stored.ended_claims.iter().any(|(token, ..)| *token == claim.token)
+            && let Some(current_claim) = &stored.dispatch.claim
         {
             stored.token = Some(claim.token.clone());
-            return Ok(held.clone());
+            return Ok(current_claim.clone());
         }
         let (at, now) = self.find_for_write(claim, env)?;
-        let stored = self.stored(at)?;
+        let stored = self.stored_dispatch_mut(at)?;
         stored.set_status(DispatchStatus::Claimed, now);
-        let Some(held) = &mut stored.dispatch.claim else { return Err(claim_lost(claim)) };
-        held.lease_until = now.saturating_add(by);
-        let (held, thread) = (held.clone(), stored.dispatch.thread.clone());
+        let Some(current_claim) = &mut stored.dispatch.claim else { return Err(claim_lost(claim)) };
+        current_claim.lease_until = now.saturating_add(by);
+        let (current_claim, thread) = (current_claim.clone(), stored.dispatch.thread.clone());
         self.record_write(&thread, now, false);
-        Ok(held)
+        Ok(current_claim)
     }
 
     pub(super) fn start(
@@ -98,24 +101,24 @@ impl TenantMailbox {
         env: &Environment<'_>,
     ) -> Result<DispatchClaim> {
         let (at, now) = self.find_for_write(claim, env)?;
-        let stored = self.stored(at)?;
-        let Some(held) = &mut stored.dispatch.claim else { return Err(claim_lost(claim)) };
-        if held.instance.as_ref().is_some_and(|other| other != instance) {
+        let stored = self.stored_dispatch_mut(at)?;
+        let Some(current_claim) = &mut stored.dispatch.claim else { return Err(claim_lost(claim)) };
+        if current_claim.instance.as_ref().is_some_and(|other| other != instance) {
             return Err(Error::invalid_transition("dispatch", &claim.dispatch, "started", "started"));
         }
-        held.instance = Some(instance.clone());
-        held.started_at = held.started_at.or(Some(now));
-        let held = held.clone();
+        current_claim.instance = Some(instance.clone());
+        current_claim.started_at = current_claim.started_at.or(Some(now));
+        let current_claim = current_claim.clone();
         stored.set_status(DispatchStatus::Claimed, now);
         let thread = stored.dispatch.thread.clone();
         self.record_write(&thread, now, false);
-        Ok(held)
+        Ok(current_claim)
     }
 
     /// Returns the first answer to an equal settlement with the same token (MB-39).
-    fn first_answer(&self, claim: &ClaimRef, settlement: &Settlement) -> Option<Settled> {
-        let stored = self.stored_dispatches.get(self.find(&claim.dispatch)?)?;
-        let ended = stored.ended.iter().rev().filter(|(token, ..)| *token == claim.token);
+    fn find_first_answer(&self, claim: &ClaimRef, settlement: &Settlement) -> Option<Settled> {
+        let stored = self.stored_dispatches.get(self.index_of(&claim.dispatch)?)?;
+        let ended = stored.ended_claims.iter().rev().filter(|(token, ..)| *token == claim.token);
         let mut answers = ended.filter_map(|(.., settled)| settled.as_ref());
         let (_, first) = answers.find(|(given, _)| given == settlement)?;
         let mut again = first.clone();
@@ -132,19 +135,19 @@ pub(in crate::model) fn settle(
     env: &Environment<'_>,
 ) -> Result<Settled> {
     check_settlement(settlement, env.limits)?;
-    if let Some(first) = mailbox.first_answer(claim, settlement) {
-        if env.bug == Some(Bug::SettledTwice)
-            && let Some(stored) = mailbox.find(&claim.dispatch).and_then(|at| mailbox.stored_dispatches.get_mut(at))
+    if let Some(first) = mailbox.find_first_answer(claim, settlement) {
+        if env.bug == Some(Bug::RepeatedSettlementCounted)
+            && let Some(stored) = mailbox.index_of(&claim.dispatch).and_then(|at| mailbox.stored_dispatches.get_mut(at))
         {
             stored.dispatch.attempts += 1;
         }
         return Ok(first);
     }
     let (at, now) = mailbox.find_for_write(claim, env)?;
-    let stored = mailbox.stored(at)?;
-    let end = apply(stored, settlement, now, env);
+    let stored = mailbox.stored_dispatch_mut(at)?;
+    let end = apply_settlement(stored, settlement, now, env);
     let dispatch = &stored.dispatch;
-    let mut settled: Settled = record(&json!({
+    let mut settled: Settled = record_from_json(&json!({
         "dispatch": dispatch.id, "status": dispatch.status, "attempts": dispatch.attempts, "deduplicated": false,
     }))?;
     settled.available_at = (dispatch.status == DispatchStatus::Queued).then_some(dispatch.available_at);
@@ -155,11 +158,16 @@ pub(in crate::model) fn settle(
 }
 
 /// Changes a dispatch as a settlement says, and returns how the attempt ended.
-fn apply(stored: &mut StoredDispatch, settlement: &Settlement, now: Timestamp, env: &Environment<'_>) -> AttemptEnd {
-    let cut = |text: &String| {
-        let most = usize::try_from(env.limits.text_bytes).unwrap_or(usize::MAX);
+fn apply_settlement(
+    stored: &mut StoredDispatch,
+    settlement: &Settlement,
+    now: Timestamp,
+    env: &Environment<'_>,
+) -> AttemptEnd {
+    let truncate_text = |text: &String| {
+        let max_bytes = usize::try_from(env.limits.text_bytes).unwrap_or(usize::MAX);
         let mut kept = text.clone();
-        while kept.len() > most || (kept.len() < text.len() && kept.len() + '…'.len_utf8() > most) {
+        while kept.len() > max_bytes || (kept.len() < text.len() && kept.len() + '…'.len_utf8() > max_bytes) {
             kept.pop();
         }
         if kept.len() < text.len() { format!("{kept}…") } else { kept }
@@ -174,11 +182,11 @@ fn apply(stored: &mut StoredDispatch, settlement: &Settlement, now: Timestamp, e
             stored.dispatch.attempts += 1;
             let is_last = stored.dispatch.attempts >= stored.dispatch.max_attempts;
             stored.set_status(if is_last { DispatchStatus::DeadLetter } else { DispatchStatus::Queued }, now);
-            let after = if env.bug == Some(Bug::RetryComesEarly) { Duration::ZERO } else { *after };
+            let after = if env.bug == Some(Bug::RetriedDispatchNotDelayed) { Duration::ZERO } else { *after };
             if !is_last {
                 stored.dispatch.available_at = now.saturating_add(after);
             }
-            stored.dispatch.last_error = Some(cut(error));
+            stored.dispatch.last_error = Some(truncate_text(error));
             AttemptEnd::Retried
         }
         Settlement::Snooze { after } => {
@@ -188,12 +196,12 @@ fn apply(stored: &mut StoredDispatch, settlement: &Settlement, now: Timestamp, e
         }
         Settlement::DeadLetter { error } => {
             stored.set_status(DispatchStatus::DeadLetter, now);
-            stored.dispatch.last_error = Some(cut(error));
+            stored.dispatch.last_error = Some(truncate_text(error));
             AttemptEnd::DeadLettered
         }
         Settlement::Cancel { reason } => {
             stored.set_status(DispatchStatus::Cancelled, now);
-            stored.dispatch.reason = Some(cut(reason));
+            stored.dispatch.reason = Some(truncate_text(reason));
             AttemptEnd::Cancelled
         }
         _ => {
@@ -211,7 +219,7 @@ pub(in crate::model) fn check_fence(
     fence: Option<&Fence>,
     bug: Option<Bug>,
 ) -> Result<()> {
-    let Some(fence) = fence.filter(|_| bug != Some(Bug::ClaimUnchecked)) else { return Ok(()) };
+    let Some(fence) = fence.filter(|_| bug != Some(Bug::FenceOfLostClaimAccepted)) else { return Ok(()) };
     let (claim, thread_mailbox) = (ClaimRef::from(fence), mailbox.threads.get(thread));
     if thread_mailbox
         .and_then(|thread_mailbox| thread_mailbox.takeover_fence.as_ref())
@@ -219,15 +227,17 @@ pub(in crate::model) fn check_fence(
     {
         return Ok(());
     }
-    let Some(stored) = mailbox.find(&fence.dispatch).and_then(|at| mailbox.stored_dispatches.get(at)) else {
+    let Some(stored) = mailbox.index_of(&fence.dispatch).and_then(|at| mailbox.stored_dispatches.get(at)) else {
         let last = thread_mailbox
-            .map(|thread_mailbox| (mailbox.incarnation, thread_mailbox.claims))
+            .map(|thread_mailbox| (mailbox.incarnation, thread_mailbox.claim_count))
             .filter(|(_, claims)| *claims > 0);
-        let is_own = last >= Some((fence.claim.incarnation, fence.claim.counter));
-        return if is_own { Err(claim_lost(&claim)) } else { Ok(()) };
+        let is_of_this_mailbox = last >= Some((fence.claim.incarnation, fence.claim.counter));
+        return if is_of_this_mailbox { Err(claim_lost(&claim)) } else { Ok(()) };
     };
-    let is_other = |held: &DispatchClaim| stored.token.as_ref() == Some(&fence.token) && held.number != fence.claim;
-    if stored.dispatch.thread != *thread || stored.dispatch.claim.as_ref().is_some_and(is_other) {
+    let is_other_claim = |current_claim: &DispatchClaim| {
+        stored.token.as_ref() == Some(&fence.token) && current_claim.number != fence.claim
+    };
+    if stored.dispatch.thread != *thread || stored.dispatch.claim.as_ref().is_some_and(is_other_claim) {
         return Err(claim_lost(&claim));
     }
     match mailbox.find_held(&claim, None) {

@@ -6,22 +6,22 @@ use store_core::{
 };
 
 use super::{
-    names::{entry_at, label, value},
+    numbered_values::{entry_id_at, json_value, label_text},
     ops::{BodyOp, RewindTarget},
 };
 
-/// Makes a body. References to entries are indexes into `log`. The references of a compaction are mostly scaled to
-/// `path`.
-pub(super) fn body(op: &BodyOp, log: &[EntryId], path: &[EntryId]) -> NewBody {
+/// Makes a body. An operation refers to entries by numbers, which are indexes into `log`. In most cases, the numbers of
+/// a compaction are scaled to the length of `path` instead.
+pub(super) fn new_body(op: &BodyOp, log: &[EntryId], path: &[EntryId]) -> NewBody {
     match op {
-        BodyOp::User(number) => Message::user(text(*number)).into(),
-        BodyOp::System(number) => Message::new(Role::System, vec![Block::text(text(*number))]).into(),
-        BodyOp::Aside(number) => Message::user(text(*number)).with_visibility(Visibility::Aside).into(),
+        BodyOp::User(number) => Message::user(numbered_text(*number)).into(),
+        BodyOp::System(number) => Message::new(Role::System, vec![Block::text(numbered_text(*number))]).into(),
+        BodyOp::Aside(number) => Message::user(numbered_text(*number)).with_visibility(Visibility::Aside).into(),
         BodyOp::Empty => Message::new(Role::Assistant, Vec::new()).into(),
-        BodyOp::Misplaced => Message::new(Role::User, vec![Block::tool_use("c0", "tool", value(0))]).into(),
-        BodyOp::Assistant { text, calls, message, tokens } => assistant(*text, calls, *message, *tokens).into(),
+        BodyOp::Misplaced => Message::new(Role::User, vec![Block::tool_use("c0", "tool", json_value(0))]).into(),
+        BodyOp::Assistant { text, calls, message, tokens } => assistant_message(*text, calls, *message, *tokens).into(),
         BodyOp::Results(calls) => {
-            let result = |call: &u8| Block::tool_result(format!("c{call}"), vec![Block::text(text(*call))]);
+            let result = |call: &u8| Block::tool_result(format!("c{call}"), vec![Block::text(numbered_text(*call))]);
             Message::new(Role::Tool, calls.iter().map(result).collect()).into()
         }
         BodyOp::Compaction { covers, replaced } => {
@@ -32,47 +32,47 @@ pub(super) fn body(op: &BodyOp, log: &[EntryId], path: &[EntryId]) -> NewBody {
             compaction.into()
         }
         BodyOp::Checkpoint { number, label: name } => {
-            NewBody::Checkpoint { number: number.map(u64::from), label: name.map(label) }
+            NewBody::Checkpoint { number: number.map(u64::from), label: name.map(label_text) }
         }
         BodyOp::Usage { spent, size } => {
             let mut usage = UsageRecord::default();
-            usage.spent = spent.map(tokens);
+            usage.spent = spent.map(token_counts);
             usage.context_size = size.map(u64::from);
             usage.into()
         }
-        BodyOp::Label { target, text } => Label::new(entry_at(log, *target), text.map(label)).into(),
-        BodyOp::Rewind(to) => rewind(*to, log).into(),
-        BodyOp::Custom(number) => Custom::new("note", value(*number)).into(),
-        BodyOp::Unknown(number) => NewBody::Unknown { kind: "hologram".to_owned(), data: value(*number) },
+        BodyOp::Label { target, text } => Label::new(entry_id_at(log, *target), text.map(label_text)).into(),
+        BodyOp::Rewind(to) => rewind_target(*to, log).into(),
+        BodyOp::Custom(number) => Custom::new("note", json_value(*number)).into(),
+        BodyOp::Unknown(number) => NewBody::Unknown { kind: "hologram".to_owned(), data: json_value(*number) },
     }
 }
 
-fn interval(from: u8, to: u8, among: (&[EntryId], &[EntryId])) -> Interval {
-    let (log, path) = among;
+fn interval(from: u8, to: u8, log_and_path: (&[EntryId], &[EntryId])) -> Interval {
+    let (log, path) = log_and_path;
     let (first, last) = (from.min(to), from.max(to));
     if first == last || last > 240 {
-        return Interval::new(entry_at(log, from), entry_at(log, to));
+        return Interval::new(entry_id_at(log, from), entry_id_at(log, to));
     }
     let index = |at: u8| path.get(usize::from(at) * path.len() / 256).cloned();
     match (index(first), index(last)) {
         (Some(from), Some(to)) => Interval::new(from, to),
-        _ => Interval::new(entry_at(log, from), entry_at(log, to)),
+        _ => Interval::new(entry_id_at(log, from), entry_id_at(log, to)),
     }
 }
 
-fn text(number: u8) -> String {
+fn numbered_text(number: u8) -> String {
     format!("text {number}\0")
 }
 
-fn tokens(number: u8) -> TokenCounts {
+fn token_counts(number: u8) -> TokenCounts {
     TokenCounts::new(u64::from(number) * 10, u64::from(number))
 }
 
-fn assistant(said: Option<u8>, calls: &[u8], message: Option<u8>, spent: Option<u8>) -> Message {
-    let mut blocks: Vec<_> = said.map(|number| Block::text(text(number))).into_iter().collect();
-    blocks.extend(calls.iter().map(|call| Block::tool_use(format!("c{call}"), "tool", value(*call))));
+fn assistant_message(said: Option<u8>, calls: &[u8], message: Option<u8>, spent: Option<u8>) -> Message {
+    let mut blocks: Vec<_> = said.map(|number| Block::text(numbered_text(number))).into_iter().collect();
+    blocks.extend(calls.iter().map(|call| Block::tool_use(format!("c{call}"), "tool", json_value(*call))));
     let mut made = Message::new(Role::Assistant, blocks);
-    made.usage = spent.map(|number| Usage::from(tokens(number)));
+    made.usage = spent.map(|number| Usage::from(token_counts(number)));
     made.provenance = message.map(|number| {
         let mut provenance = Provenance::default();
         provenance.origin = Some(Origin::new("provider").with_model(format!("model {number}")));
@@ -82,12 +82,12 @@ fn assistant(said: Option<u8>, calls: &[u8], message: Option<u8>, spent: Option<
     made
 }
 
-fn rewind(to: RewindTarget, log: &[EntryId]) -> RewindTo {
+fn rewind_target(to: RewindTarget, log: &[EntryId]) -> RewindTo {
     match to {
         RewindTarget::Start => RewindTo::Start,
-        RewindTarget::Entry(index) => RewindTo::Entry(entry_at(log, index)),
+        RewindTarget::Entry(index) => RewindTo::Entry(entry_id_at(log, index)),
         RewindTarget::Checkpoint(number) => RewindTo::Checkpoint(u64::from(number)),
-        RewindTarget::Label(number) => RewindTo::Label(label(number)),
-        RewindTarget::Snapshot(number) => RewindTo::Snapshot(label(number)),
+        RewindTarget::Label(number) => RewindTo::Label(label_text(number)),
+        RewindTarget::Snapshot(number) => RewindTo::Snapshot(label_text(number)),
     }
 }

@@ -17,14 +17,14 @@ impl<T: Comparable> Comparable for Result<T> {
     fn comparable_text(&self) -> String {
         match self {
             Ok(value) => value.comparable_text(),
-            Err(error) => refusal(error),
+            Err(error) => refusal_text(error),
         }
     }
 }
 
 /// Returns the kind and the outcome of an error. The rest may differ, because a store chooses which of several reasons
 /// it names.
-fn refusal(error: &Error) -> String {
+fn refusal_text(error: &Error) -> String {
     format!("refused: {:?}, {:?}", error.kind(), error.outcome())
 }
 
@@ -159,7 +159,7 @@ macro_rules! compare_debug_text {
     ($($type:ty),+ $(,)?) => {$(
         impl Comparable for $type {
             fn comparable_text(&self) -> String {
-                debug(self)
+                debug_text(self)
             }
         }
     )+};
@@ -173,7 +173,7 @@ compare_debug_text!(
     store_core::Leaf,
     store_core::BranchPoint,
     store_core::Snapshot,
-    store_core::Appended,
+    store_core::AppendedInputs,
     store_core::PendingInput,
     store_core::PendingQueue,
     store_core::ThreadId,
@@ -182,6 +182,6 @@ compare_debug_text!(
     store_core::Timestamp,
 );
 
-fn debug(value: &impl Debug) -> String {
+fn debug_text(value: &impl Debug) -> String {
     format!("{value:?}")
 }

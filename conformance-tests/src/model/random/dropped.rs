@@ -11,19 +11,19 @@ use store_core::{ContextRequest, EntryQuery, EventQuery, PageRequest, RunFilter,
 use super::{
     comparable::Comparable,
     ops::CommitOp,
-    pair::{Outcome, Pair, Side},
+    pair::{StepResult, StoreHandles, StoreModelPair},
 };
 use crate::check::Failure;
 
-impl Pair {
+impl StoreModelPair {
     /// Runs a commit whose future is polled `polls` times and then dropped.
-    pub(super) async fn commit_dropped(&mut self, op: &CommitOp, polls: u8) -> Outcome {
-        let (ours, theirs) = self.draft_commits(op).await?;
-        let thread = ours.thread.clone();
+    pub(super) async fn commit_dropped(&mut self, op: &CommitOp, polls: u8) -> StepResult {
+        let (store_commit, model_commit) = self.draft_commits(op).await?;
+        let thread = store_commit.thread.clone();
         let mut answer = None;
         {
             let commits = Arc::clone(&self.real.commits);
-            let mut call = commits.commit(ours);
+            let mut call = commits.commit(store_commit);
             for _ in 0..polls {
                 if let Poll::Ready(result) = call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                     answer = Some(result);
@@ -33,39 +33,40 @@ impl Pair {
             }
         }
         if let Some(real) = answer {
-            return self.commit_on_model(real, theirs).await;
+            return self.commit_on_model(real, model_commit).await;
         }
-        let found = readable_data(&self.real, &thread).await?;
-        let applied = self.model_store.independent_copy();
-        let model = Side::of(&applied)?;
-        let would = model.commits.commit(theirs).await;
-        let (with, without) = (readable_data(&model, &thread).await?, readable_data(&self.model, &thread).await?);
-        if found == without {
+        let real_data = readable_data(&self.real, &thread).await?;
+        let model_with_commit = self.model_store.independent_copy();
+        let model = StoreHandles::new(&model_with_commit)?;
+        let model_answer = model.commits.commit(model_commit).await;
+        let (data_with_commit, data_without_commit) =
+            (readable_data(&model, &thread).await?, readable_data(&self.model, &thread).await?);
+        if real_data == data_without_commit {
             return Ok(());
         }
-        if found == with && would.is_ok() {
-            return self.replace_model(applied);
+        if real_data == data_with_commit && model_answer.is_ok() {
+            return self.replace_model(model_with_commit);
         }
         Err(Failure::new(format!(
-            "a dropped commit took effect in part: found {found}, with the commit {with}, without it {without}"
+            "a dropped commit took effect in part: found {real_data}, with the commit {data_with_commit}, without it {data_without_commit}"
         )))
     }
 }
 
 /// Returns what a caller can read of a thread and of the outbox, as text.
-async fn readable_data(side: &Side, thread: &ThreadId) -> Outcome<String> {
+async fn readable_data(handles: &StoreHandles, thread: &ThreadId) -> StepResult<String> {
     let entries = EntryQuery::all().with_page(PageRequest::first(1_000));
     let events = EventQuery::new(Scope::Thread(thread.clone())).with_page(PageRequest::first(1_000));
     let mut filter = RunFilter::default();
     filter.thread = Some(thread.clone());
     let parts = [
-        side.threads.load_thread(thread).await.comparable_text(),
-        side.threads.list_entries(thread, entries).await.comparable_text(),
-        side.threads.list_runs(RunQuery::new(filter)).await.comparable_text(),
-        side.threads.load_context(thread, ContextRequest::head()).await.comparable_text(),
-        side.pending.load_queue(thread).await.comparable_text(),
-        side.events.list_events(events).await.comparable_text(),
-        super::outbox::all(&*side.outbox).await.comparable_text(),
+        handles.threads.load_thread(thread).await.comparable_text(),
+        handles.threads.list_entries(thread, entries).await.comparable_text(),
+        handles.threads.list_runs(RunQuery::new(filter)).await.comparable_text(),
+        handles.threads.load_context(thread, ContextRequest::head()).await.comparable_text(),
+        handles.pending.load_queue(thread).await.comparable_text(),
+        handles.events.list_events(events).await.comparable_text(),
+        super::outbox::list_all_rows(&*handles.outbox).await.comparable_text(),
     ];
     Ok(parts.join("\n"))
 }

@@ -3,14 +3,14 @@
 use store_core::{AppendPending, Delivery, EntryId, Message, PendingUpdate, Reorder, ThreadId};
 
 use super::{
-    names::numbered_id,
+    numbered_values::numbered_id,
     ops::Op,
-    pair::{Outcome, Pair, expect_same},
+    pair::{StepResult, StoreModelPair, expect_same},
 };
 
-impl Pair {
+impl StoreModelPair {
     /// Runs a step that changes a queue.
-    pub(super) async fn input(&mut self, op: &Op) -> Outcome {
+    pub(super) async fn run_input_step(&mut self, op: &Op) -> StepResult {
         match op {
             Op::AppendInputs { thread, inputs } => {
                 let id: ThreadId = numbered_id("t", *thread);
@@ -57,7 +57,7 @@ impl Pair {
     }
 
     /// Sets the model's time to that of the last input, after inputs were appended.
-    async fn set_model_time_from_queue(&self, thread: &ThreadId, appended: bool) -> Outcome {
+    async fn set_model_time_from_queue(&self, thread: &ThreadId, appended: bool) -> StepResult {
         if appended {
             let last = self.real.pending.load_queue(thread).await?.inputs.pop();
             self.set_model_time(last.map(|input| input.created_at));
@@ -65,7 +65,7 @@ impl Pair {
         Ok(())
     }
 
-    pub(super) async fn queue(&self, thread: &ThreadId) -> Outcome {
+    pub(super) async fn compare_queues(&self, thread: &ThreadId) -> StepResult {
         expect_same(&self.real.pending.load_queue(thread).await, &self.model.pending.load_queue(thread).await)
     }
 }

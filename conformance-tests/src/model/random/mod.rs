@@ -2,18 +2,18 @@
 
 mod body;
 mod comparable;
-mod draft;
 mod dropped;
 mod events;
 mod generate;
 mod inputs;
-mod mail;
+mod mailbox;
 mod model_access;
-mod names;
+mod numbered_values;
 mod ops;
 mod outbox;
 mod pair;
 mod reading;
+mod requests;
 
 use std::{env, fmt, sync::Arc};
 
@@ -22,34 +22,34 @@ use store_core::{ContextRequest, Direction, DispatchOrder, ThreadOrder};
 use tokio::runtime::Builder;
 
 use self::{
-    names::numbered_id,
-    ops::{EntryFilterOp, EventFilterOp, List, Op, OutboxFilterOp, RunFilterOp, ScopeOp, ThreadFilterOp},
-    pair::{Outcome, Pair},
+    numbered_values::numbered_id,
+    ops::{EntryFilterOp, EventFilterOp, ListOp, Op, OutboxFilterOp, RunFilterOp, ScopeOp, ThreadFilterOp},
+    pair::{StepResult, StoreModelPair},
 };
 use crate::{
     fixture::Fixture,
-    length::Length,
-    random::{random_seed, seed},
+    random::{random_seed, seed_from_env},
+    test_length::TestLength,
 };
 
 /// The size and the seed of a test that compares a store with the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModelTest {
     /// How many histories are run.
-    pub cases: u32,
+    pub histories: u32,
     /// How many steps a history has.
     pub steps: usize,
     /// The seed of the random numbers.
     pub seed: u64,
     /// How often the test tries to shorten a history that shows a difference.
-    pub shrinks: u32,
+    pub max_shrinks: u32,
 }
 
 impl ModelTest {
-    /// Returns a test of `cases` histories with `steps` steps each, and with a random seed.
+    /// Returns a test of `histories` histories with `steps` steps each, and with a random seed.
     #[must_use]
-    pub fn new(cases: u32, steps: usize) -> Self {
-        Self { cases, steps, seed: random_seed(), shrinks: 4_000 }
+    pub fn new(histories: u32, steps: usize) -> Self {
+        Self { histories, steps, seed: random_seed(), max_shrinks: 4_000 }
     }
 
     /// Returns the test that the environment describes.
@@ -61,17 +61,18 @@ impl ModelTest {
     #[must_use]
     pub fn from_env() -> Self {
         let number = |name: &str| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-        let small = |name: &str, default: u32| number(name).map_or(default, |n| u32::try_from(n).unwrap_or(u32::MAX));
-        let steps = small("AGENTSTORE_MODEL_STEPS", 50) as usize;
-        let random = Self::new(small("AGENTSTORE_MODEL_CASES", Length::choose(10, 150, 1_000)), steps);
-        Self { seed: seed("AGENTSTORE_MODEL_SEED"), ..random }
+        let number_or =
+            |name: &str, default: u32| number(name).map_or(default, |n| u32::try_from(n).unwrap_or(u32::MAX));
+        let steps = number_or("AGENTSTORE_MODEL_STEPS", 50) as usize;
+        let random = Self::new(number_or("AGENTSTORE_MODEL_CASES", TestLength::pick_by_env(10, 150, 1_000)), steps);
+        Self { seed: seed_from_env("AGENTSTORE_MODEL_SEED"), ..random }
     }
 
-    /// Returns the test with at least `cases` histories if the environment asks for the length `long`.
+    /// Returns the test with at least `histories` histories if the environment asks for the length `long`.
     #[must_use]
-    pub fn at_length(mut self, cases: u32) -> Self {
-        if Length::from_env() == Length::Long {
-            self.cases = self.cases.max(cases);
+    pub fn with_min_histories(mut self, histories: u32) -> Self {
+        if TestLength::from_env() == TestLength::Long {
+            self.histories = self.histories.max(histories);
         }
         self
     }
@@ -87,17 +88,19 @@ impl ModelTest {
         let fixture: Arc<dyn Fixture> = Arc::new(fixture);
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
         let config = Config {
-            cases: self.cases,
+            cases: self.histories,
             failure_persistence: None,
-            max_shrink_iters: self.shrinks,
+            max_shrink_iters: self.max_shrinks,
             ..Config::default()
         };
         let mut seed = [0; 32];
-        seed.iter_mut().zip(self.seed.to_le_bytes()).for_each(|(byte, given)| *byte = given);
+        seed.iter_mut().zip(self.seed.to_le_bytes()).for_each(|(byte, seed_byte)| *byte = seed_byte);
         let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed));
         let histories = generate::histories(self.steps);
         let result = runner.run(&histories, |history| {
-            runtime.block_on(run_history(&fixture, &history)).map_err(|why| TestCaseError::fail(why.to_string()))
+            runtime
+                .block_on(run_history(&fixture, &history))
+                .map_err(|difference| TestCaseError::fail(difference.to_string()))
         });
         match result {
             Ok(()) => Ok(()),
@@ -106,12 +109,12 @@ impl ModelTest {
     }
 
     fn divergence(self, store: &str, error: TestError<Vec<Op>>) -> Divergence {
-        let (why, history) = match error {
-            TestError::Fail(why, history) => (why.to_string(), history),
-            TestError::Abort(why) => (why.to_string(), Vec::new()),
+        let (difference, history) = match error {
+            TestError::Fail(difference, history) => (difference.to_string(), history),
+            TestError::Abort(difference) => (difference.to_string(), Vec::new()),
         };
         let history = history.iter().map(|op| format!("{op:?}")).collect();
-        Divergence { test: self, store: store.to_owned(), history, why }
+        Divergence { test: self, store: store.to_owned(), history, difference }
     }
 }
 
@@ -126,21 +129,21 @@ pub struct Divergence {
     /// The shortest history that was found, step by step.
     pub history: Vec<String>,
     /// What differs, and at which step.
-    pub why: String,
+    pub difference: String,
 }
 
 impl fmt::Display for Divergence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ModelTest { cases, steps, seed, .. } = self.test;
+        let ModelTest { histories, steps, seed, .. } = self.test;
         writeln!(f, "{} and the model disagree", self.store)?;
         writeln!(
             f,
-            "repeat with: AGENTSTORE_MODEL_SEED={seed} AGENTSTORE_MODEL_CASES={cases} AGENTSTORE_MODEL_STEPS={steps}"
+            "repeat with: AGENTSTORE_MODEL_SEED={seed} AGENTSTORE_MODEL_CASES={histories} AGENTSTORE_MODEL_STEPS={steps}"
         )?;
         for (at, step) in self.history.iter().enumerate() {
             writeln!(f, "{:>3}. {step}", at + 1)?;
         }
-        f.write_str(&self.why)
+        f.write_str(&self.difference)
     }
 }
 
@@ -151,8 +154,8 @@ impl std::error::Error for Divergence {}
 /// # Panics
 /// If a store and the model disagree. This makes the test fail.
 #[expect(clippy::panic, reason = "a test fails by panicking")]
-pub fn model_test(fixture: impl Fixture, cases: u32, steps: usize) {
-    if let Err(divergence) = (ModelTest { cases, steps, ..ModelTest::from_env() }).run(fixture) {
+pub fn model_test(fixture: impl Fixture, histories: u32, steps: usize) {
+    if let Err(divergence) = (ModelTest { histories, steps, ..ModelTest::from_env() }).run(fixture) {
         panic!("{divergence}");
     }
 }
@@ -170,51 +173,52 @@ macro_rules! model {
     ($fixture:expr, in full $cases:literal) => {
         #[test]
         fn the_store_agrees_with_the_model() {
-            let $crate::model::ModelTest { cases, steps, .. } = $crate::model::ModelTest::from_env().at_length($cases);
-            $crate::model::model_test($fixture, cases, steps);
+            let $crate::model::ModelTest { histories, steps, .. } =
+                $crate::model::ModelTest::from_env().with_min_histories($cases);
+            $crate::model::model_test($fixture, histories, steps);
         }
     };
 }
 
 /// Runs a history on a store and on the model. At its end, compares all data.
-async fn run_history(fixture: &Arc<dyn Fixture>, history: &[Op]) -> Outcome {
-    let mut pair = Pair::open(Arc::clone(fixture)).await?;
+async fn run_history(fixture: &Arc<dyn Fixture>, history: &[Op]) -> StepResult {
+    let mut pair = StoreModelPair::open(Arc::clone(fixture)).await?;
     for (at, op) in history.iter().enumerate() {
-        pair.step(op).await.map_err(|why| why.about(format!("step {}", at + 1)))?;
+        pair.run_step(op).await.map_err(|difference| difference.about(format!("step {}", at + 1)))?;
     }
-    compare_all(&mut pair).await.map_err(|why| why.about("at the end"))?;
+    compare_all(&mut pair).await.map_err(|difference| difference.about("at the end"))?;
     pair.close().await
 }
 
 /// Compares every list, every entry and the context of every entry.
-async fn compare_all(pair: &mut Pair) -> Outcome {
+async fn compare_all(pair: &mut StoreModelPair) -> StepResult {
     let (order, direction) = (ThreadOrder::LastActivity, Direction::Backward);
-    pair.walk(&List::Threads { filter: ThreadFilterOp::default(), order, direction }, 1_000, None).await?;
-    pair.walk(&List::Runs { filter: RunFilterOp::default(), direction }, 1_000, None).await?;
-    pair.walk(&List::WithInput, 1_000, None).await?;
-    pair.walk(&List::Ready, 1_000, None).await?;
+    pair.compare_list(&ListOp::Threads { filter: ThreadFilterOp::default(), order, direction }, 1_000, None).await?;
+    pair.compare_list(&ListOp::Runs { filter: RunFilterOp::default(), direction }, 1_000, None).await?;
+    pair.compare_list(&ListOp::ThreadsWithInput, 1_000, None).await?;
+    pair.compare_list(&ListOp::ReadyThreads, 1_000, None).await?;
     for order in [DispatchOrder::Creation, DispatchOrder::End] {
         let direction = Direction::Forward;
-        pair.walk(&List::Dispatches { thread: None, statuses: None, order, direction }, 1_000, None).await?;
+        pair.compare_list(&ListOp::Dispatches { thread: None, statuses: None, order, direction }, 1_000, None).await?;
     }
-    pair.walk(&List::Outbox { filter: OutboxFilterOp::default(), direction }, 1_000, None).await?;
-    for thread in 0..generate::FEW {
+    pair.compare_list(&ListOp::Outbox { filter: OutboxFilterOp::default(), direction }, 1_000, None).await?;
+    for thread in 0..generate::SMALL_NUMBERS {
         let (filter, direction) = (EntryFilterOp::default(), Direction::Forward);
-        pair.walk(&List::Entries { thread, filter, direction }, 1_000, None).await?;
-        pair.walk(&List::Leaves { thread }, 1_000, None).await?;
-        pair.walk(&List::BranchPoints { thread }, 1_000, None).await?;
-        pair.walk(&List::Snapshots { thread }, 1_000, None).await?;
+        pair.compare_list(&ListOp::Entries { thread, filter, direction }, 1_000, None).await?;
+        pair.compare_list(&ListOp::Leaves { thread }, 1_000, None).await?;
+        pair.compare_list(&ListOp::BranchPoints { thread }, 1_000, None).await?;
+        pair.compare_list(&ListOp::Snapshots { thread }, 1_000, None).await?;
         for scope in [ScopeOp::Thread(thread), ScopeOp::Run(thread)] {
             let filter = EventFilterOp::default();
-            pair.walk(&List::Events { scope, filter, direction }, 1_000, None).await?;
+            pair.compare_list(&ListOp::Events { scope, filter, direction }, 1_000, None).await?;
             pair.check_subscription(scope).await?;
         }
         let id = numbered_id("t", thread);
-        pair.queue(&id).await?;
-        pair.context(&id, ContextRequest::head()).await?;
+        pair.compare_queues(&id).await?;
+        pair.compare_contexts(&id, ContextRequest::head()).await?;
         for entry in pair.model_store.log(&id) {
-            pair.load(&id, &entry, &numbered_id("r", thread)).await?;
-            pair.context(&id, ContextRequest::at(entry)).await?;
+            pair.compare_records(&id, &entry, &numbered_id("r", thread)).await?;
+            pair.compare_contexts(&id, ContextRequest::at(entry)).await?;
         }
     }
     Ok(())

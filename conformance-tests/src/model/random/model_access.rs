@@ -2,7 +2,7 @@
 
 use store_core::{EntryId, PendingInput, RunId, TenantId, ThreadId};
 
-use crate::model::{ModelStore, model_data::ThreadData, tree::Tree};
+use crate::model::{ModelStore, model_data::ThreadData, tree::LogTree};
 
 impl ModelStore {
     /// Returns an independent store with the same data.
@@ -12,33 +12,33 @@ impl ModelStore {
         copy
     }
 
-    fn thread_data<T: Default>(&self, thread: &ThreadId, look: impl FnOnce(&ThreadData) -> T) -> T {
+    fn read_thread_data<T: Default>(&self, thread: &ThreadId, read: impl FnOnce(&ThreadData) -> T) -> T {
         let model_data = self.shared.model_data();
         let thread_data =
             model_data.tenants.get(&TenantId::default_tenant()).and_then(|tenant| tenant.threads.get(thread));
-        thread_data.map(look).unwrap_or_default()
+        thread_data.map(read).unwrap_or_default()
     }
 
     /// Returns the ids of the entries of a thread of the tenant `default`, by sequence number.
     pub(super) fn log(&self, thread: &ThreadId) -> Vec<EntryId> {
-        self.thread_data(thread, |thread_data| thread_data.entries.iter().map(|entry| entry.id.clone()).collect())
+        self.read_thread_data(thread, |thread_data| thread_data.entries.iter().map(|entry| entry.id.clone()).collect())
     }
 
     /// Returns the ids of the path of the thread's head.
     pub(super) fn path(&self, thread: &ThreadId) -> Vec<EntryId> {
-        self.thread_data(thread, |thread_data| {
-            let tree = Tree(&thread_data.entries);
+        self.read_thread_data(thread, |thread_data| {
+            let tree = LogTree(&thread_data.entries);
             tree.path(tree.head().as_ref()).into_iter().map(|entry| entry.id.clone()).collect()
         })
     }
 
     /// Returns the pending inputs of the thread.
     pub(super) fn queue(&self, thread: &ThreadId) -> Vec<PendingInput> {
-        self.thread_data(thread, |thread_data| thread_data.queue.clone())
+        self.read_thread_data(thread, |thread_data| thread_data.queue.clone())
     }
 
     /// Returns the ids of the thread's runs.
     pub(super) fn runs(&self, thread: &ThreadId) -> Vec<RunId> {
-        self.thread_data(thread, |thread_data| thread_data.runs.iter().map(|run| run.id.clone()).collect())
+        self.read_thread_data(thread, |thread_data| thread_data.runs.iter().map(|run| run.id.clone()).collect())
     }
 }

@@ -9,18 +9,18 @@ use store_core::{
 pub(super) enum Op {
     Create {
         thread: u8,
-        fields: Fields,
+        fields: ThreadFieldsOp,
         at: Option<u16>,
     },
     Update {
         thread: u8,
-        patch: Patch,
-        guard: Guard,
+        patch: ThreadPatchOp,
+        guard: GuardOp,
     },
     Delete {
         thread: u8,
         children: ChildStrategy,
-        guard: Guard,
+        guard: GuardOp,
     },
     Prune {
         idle: u16,
@@ -60,11 +60,11 @@ pub(super) enum Op {
     RepeatAppendEvents {
         which: u8,
     },
-    /// Trims a scope: either up to one of its newest events, or all events from more than `older` milliseconds ago.
+    /// Trims a scope: either up to one of its newest events, or all events from more than `older_millis` ms ago.
     Trim {
         scope: ScopeOp,
         index: u8,
-        older: Option<u8>,
+        older_millis: Option<u8>,
         dry_run: bool,
     },
     /// Reads the counters of a scope, and one of its newest events.
@@ -79,15 +79,15 @@ pub(super) enum Op {
     Outbox(OutboxOp),
     Commit(CommitOp),
     /// A commit whose future is polled `polls` times and then dropped.
-    Dropped {
+    DropCommit {
         commit: CommitOp,
         polls: u8,
     },
     /// Repeats an earlier commit that had a key.
-    Repeat {
+    RepeatCommit {
         which: u8,
     },
-    Load {
+    LoadRecords {
         thread: u8,
         entry: u8,
         run: u8,
@@ -103,10 +103,10 @@ pub(super) enum Op {
         budget: Option<u8>,
     },
     /// Reads a list page by page, with a commit between pages if there is one.
-    Walk {
-        list: List,
+    ReadList {
+        list: ListOp,
         limit: u8,
-        between: Option<CommitOp>,
+        commit_between: Option<CommitOp>,
     },
     Advance {
         millis: u32,
@@ -117,7 +117,8 @@ pub(super) enum Op {
     Reopen,
 }
 
-/// A step of the mailbox. `which` is the index of a claim among all earlier claims.
+/// A step of the mailbox. `which` is the index of a claim among all earlier claims. Leases and delays are in
+/// milliseconds.
 #[derive(Debug, Clone)]
 pub(super) enum MailboxOp {
     Enqueue {
@@ -155,18 +156,18 @@ pub(super) enum MailboxOp {
         settlement: SettleOp,
     },
     /// A commit under a claim.
-    Write {
+    CommitUnderClaim {
         which: u8,
         number: u8,
         /// Whether the commit expects that the thread does not exist.
-        absent: bool,
+        expects_absent: bool,
         settlement: Option<SettleOp>,
     },
     Reclaim {
         limit: u8,
     },
     Purge {
-        older: u16,
+        older_millis: u16,
         limit: u8,
         dry_run: bool,
     },
@@ -174,7 +175,7 @@ pub(super) enum MailboxOp {
         dispatch: u8,
     },
     /// Reads the counts, the epoch and one dispatch.
-    Look {
+    ReadCounts {
         thread: u8,
         dispatch: u8,
     },
@@ -193,7 +194,7 @@ pub(super) enum SettleOp {
 
 /// The fields of a new thread.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Fields {
+pub(super) struct ThreadFieldsOp {
     pub(super) resource: Option<u8>,
     pub(super) parent: Option<u8>,
     pub(super) title: Option<u8>,
@@ -202,7 +203,7 @@ pub(super) struct Fields {
 
 /// A change of a thread's fields.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Patch {
+pub(super) struct ThreadPatchOp {
     pub(super) resource: Option<Option<u8>>,
     pub(super) parent: Option<Option<u8>>,
     pub(super) title: Option<Option<u8>>,
@@ -212,7 +213,7 @@ pub(super) struct Patch {
 
 /// The expected version or revision.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Guard {
+pub(super) enum GuardOp {
     Any,
     Absent,
     /// The current one minus this number.
@@ -225,12 +226,12 @@ pub(super) enum Guard {
 #[derive(Debug, Clone)]
 pub(super) struct CommitOp {
     pub(super) thread: u8,
-    pub(super) guard: Guard,
+    pub(super) guard: GuardOp,
     pub(super) key: Option<u8>,
     pub(super) fence: Option<u8>,
     /// How many milliseconds ago the commit is stated to have happened.
     pub(super) at: Option<u16>,
-    pub(super) create: Option<Fields>,
+    pub(super) create: Option<ThreadFieldsOp>,
     pub(super) entries: Vec<EntryOp>,
     pub(super) run: Option<RunOp>,
     pub(super) state: Option<StateChangeOp>,
@@ -249,18 +250,19 @@ pub(super) struct RowOp {
     pub(super) key: Option<u8>,
     pub(super) order: Option<u8>,
     /// After how many milliseconds the row is available.
-    pub(super) later: Option<u16>,
+    pub(super) delay_millis: Option<u16>,
     pub(super) attempts: u8,
 }
 
-/// A step of the outbox. `which` is the index of a claimed row, counted from the newest.
+/// A step of the outbox. `which` is the index of a claimed row, counted from the newest. Leases and delays are in
+/// milliseconds.
 #[derive(Debug, Clone)]
 pub(super) enum OutboxOp {
     Claim { lane: u8, target: Option<u8>, limit: u8, lease: u16 },
-    Settle { which: u8, how: u8, millis: u16 },
+    Settle { which: u8, settlement_kind: u8, millis: u16 },
     Extend { which: u8, lease: u16 },
     Requeue { which: Option<u8>, lane: Option<u8>, limit: u8 },
-    Purge { older: u16, limit: u8, dry_run: bool },
+    Purge { older_millis: u16, limit: u8, dry_run: bool },
     Count(OutboxFilterOp),
 }
 
@@ -313,11 +315,11 @@ pub(super) struct EventFilterOp {
 #[derive(Debug, Clone)]
 pub(super) struct InputOp {
     /// The index of an entry whose id the input gets.
-    pub(super) logged: Option<u8>,
+    pub(super) id_of_entry: Option<u8>,
     /// The index of a pending input whose id the input gets.
     pub(super) pending: Option<u8>,
     /// Whether the input is also in all other parts equal to this pending input.
-    pub(super) again: bool,
+    pub(super) equals_pending: bool,
     pub(super) text: u8,
     pub(super) boundary: Boundary,
     pub(super) target: Option<u8>,
@@ -330,10 +332,10 @@ pub(super) struct InputOp {
 #[derive(Debug, Clone)]
 pub(super) struct EntryOp {
     /// The index of an entry whose id the new entry gets.
-    pub(super) taken: Option<u8>,
+    pub(super) reused_entry: Option<u8>,
     /// The index of a pending input whose id the new entry gets.
     pub(super) pending: Option<u8>,
-    pub(super) parent: Parent,
+    pub(super) parent: ParentOp,
     pub(super) side: Option<bool>,
     pub(super) timestamp: Option<u16>,
     pub(super) run: Option<u8>,
@@ -342,7 +344,7 @@ pub(super) struct EntryOp {
 
 /// The parent of an entry.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Parent {
+pub(super) enum ParentOp {
     Head,
     Root,
     Entry(u8),
@@ -417,12 +419,12 @@ pub(super) struct StateChangeOp {
     /// The expected revision is the current one minus this number.
     pub(super) behind: Option<u8>,
     pub(super) clear: bool,
-    pub(super) changes: Vec<(u8, KeyOp)>,
+    pub(super) changes: Vec<(u8, StateKeyOp)>,
 }
 
 /// The change of one key of the state.
 #[derive(Debug, Clone)]
-pub(super) enum KeyOp {
+pub(super) enum StateKeyOp {
     Set(u8),
     Remove,
     Add(i64),
@@ -433,17 +435,17 @@ pub(super) enum KeyOp {
 
 /// A list, with its query.
 #[derive(Debug, Clone)]
-pub(super) enum List {
+pub(super) enum ListOp {
     Threads { filter: ThreadFilterOp, order: ThreadOrder, direction: Direction },
     Runs { filter: RunFilterOp, direction: Direction },
     Entries { thread: u8, filter: EntryFilterOp, direction: Direction },
     Leaves { thread: u8 },
     BranchPoints { thread: u8 },
     Snapshots { thread: u8 },
-    WithInput,
+    ThreadsWithInput,
     Events { scope: ScopeOp, filter: EventFilterOp, direction: Direction },
     Dispatches { thread: Option<u8>, statuses: Option<Vec<DispatchStatus>>, order: DispatchOrder, direction: Direction },
-    Ready,
+    ReadyThreads,
     Outbox { filter: OutboxFilterOp, direction: Direction },
 }
 

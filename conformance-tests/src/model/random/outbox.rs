@@ -8,23 +8,24 @@ use store_core::{
 };
 
 use super::{
-    draft::ago,
-    names::{numbered_id, value},
+    numbered_values::{json_value, numbered_id},
     ops::{OutboxFilterOp, OutboxOp, RowOp},
-    pair::{Outcome, Pair, expect_same},
+    pair::{StepResult, StoreModelPair, expect_same},
+    requests::past_or_future,
 };
 
 /// Makes a row of a commit.
-pub(super) fn row(op: &RowOp, now: Timestamp) -> NewOutboxRow {
-    let mut row = NewOutboxRow::new(numbered_id("lane", op.lane), numbered_id("target", op.target), value(op.payload));
+pub(super) fn new_outbox_row(op: &RowOp, now: Timestamp) -> NewOutboxRow {
+    let mut row =
+        NewOutboxRow::new(numbered_id("lane", op.lane), numbered_id("target", op.target), json_value(op.payload));
     row.dedupe_key = op.key.map(|key| numbered_id("d", key));
     row.order_key = op.order.map(|key| numbered_id("o", key));
-    row.available_at = op.later.map(|millis| now.saturating_add(Duration::from_millis(u64::from(millis))));
+    row.available_at = op.delay_millis.map(|millis| now.saturating_add(Duration::from_millis(u64::from(millis))));
     row.max_attempts = u32::from(op.attempts);
     row
 }
 
-pub(super) fn filter(op: &OutboxFilterOp) -> OutboxFilter {
+pub(super) fn outbox_filter(op: &OutboxFilterOp) -> OutboxFilter {
     let mut filter = OutboxFilter::default();
     filter.lane = op.lane.map(|lane| numbered_id("lane", lane));
     filter.target = op.target.map(|target| numbered_id("target", target));
@@ -32,50 +33,57 @@ pub(super) fn filter(op: &OutboxFilterOp) -> OutboxFilter {
     filter
 }
 
-fn settlement(how: u8, millis: u16) -> OutboxSettlement {
-    match how {
+fn settlement(settlement_kind: u8, millis: u16) -> OutboxSettlement {
+    match settlement_kind {
         0 => OutboxSettlement::Delivered,
         1 => OutboxSettlement::DeadLetter { error: format!("dead {millis}") },
         2 => OutboxSettlement::Release,
-        _ => OutboxSettlement::Retry { after: millis_of(millis), error: format!("failed {millis}") },
+        _ => OutboxSettlement::Retry { after: to_duration(millis), error: format!("failed {millis}") },
     }
 }
 
-fn millis_of(millis: u16) -> Duration {
+fn to_duration(millis: u16) -> Duration {
     Duration::from_millis(u64::from(millis))
 }
 
-impl Pair {
+impl StoreModelPair {
     /// Runs a step that is about the outbox.
-    pub(super) async fn outbox(&mut self, op: &OutboxOp) -> Outcome {
+    pub(super) async fn run_outbox_step(&mut self, op: &OutboxOp) -> StepResult {
         let (real, model) = (Arc::clone(&self.real.outbox), Arc::clone(&self.model.outbox));
         match op {
             OutboxOp::Claim { lane, target, limit, lease } => {
                 let mut request =
                     ClaimOutbox::new(numbered_id("lane", *lane), numbered_id("w", *limit), u32::from(*limit));
                 request.target = target.map(|target| numbered_id("target", target));
-                let request = request.with_lease(millis_of(*lease));
-                let (ours, theirs) = (real.claim_outbox(request.clone()).await, model.claim_outbox(request).await);
-                expect_same(&ours, &theirs)?;
-                if let (Ok(ours), Ok(theirs)) = (ours, theirs) {
-                    self.claimed_rows.extend(ours.rows.into_iter().zip(theirs.rows));
+                let request = request.with_lease(to_duration(*lease));
+                let (store_item, model_item) =
+                    (real.claim_outbox(request.clone()).await, model.claim_outbox(request).await);
+                expect_same(&store_item, &model_item)?;
+                if let (Ok(store_item), Ok(model_item)) = (store_item, model_item) {
+                    self.claimed_rows.extend(store_item.rows.into_iter().zip(model_item.rows));
                 }
                 Ok(())
             }
-            OutboxOp::Settle { which, how, millis } => {
-                let Some((ours, theirs)) = self.nth_claimed(*which) else { return Ok(()) };
-                let twice = |held: &ClaimedOutboxRow| vec![held.settle(settlement(*how, *millis)); 2];
-                expect_same(&real.settle_outbox(twice(&ours)).await, &model.settle_outbox(twice(&theirs)).await)
+            OutboxOp::Settle { which, settlement_kind, millis } => {
+                let Some((store_item, model_item)) = self.nth_claimed(*which) else { return Ok(()) };
+                let twice = |held: &ClaimedOutboxRow| vec![held.settle(settlement(*settlement_kind, *millis)); 2];
+                expect_same(
+                    &real.settle_outbox(twice(&store_item)).await,
+                    &model.settle_outbox(twice(&model_item)).await,
+                )
             }
             OutboxOp::Extend { which, lease } => {
-                let Some((ours, theirs)) = self.nth_claimed(*which) else { return Ok(()) };
-                let extend = |held: &ClaimedOutboxRow| held.extend(millis_of(*lease));
-                expect_same(&real.extend_outbox(extend(&ours)).await, &model.extend_outbox(extend(&theirs)).await)
+                let Some((store_item, model_item)) = self.nth_claimed(*which) else { return Ok(()) };
+                let extend = |held: &ClaimedOutboxRow| held.extend(to_duration(*lease));
+                expect_same(
+                    &real.extend_outbox(extend(&store_item)).await,
+                    &model.extend_outbox(extend(&model_item)).await,
+                )
             }
             OutboxOp::Requeue { which: Some(which), .. } => {
-                let Some((ours, theirs)) = self.nth_claimed(*which) else { return Ok(()) };
-                let real = real.requeue_outbox(RequeueOutbox::ids([ours.row.id.clone()])).await;
-                expect_same(&real, &model.requeue_outbox(RequeueOutbox::ids([theirs.row.id.clone()])).await)
+                let Some((store_item, model_item)) = self.nth_claimed(*which) else { return Ok(()) };
+                let real = real.requeue_outbox(RequeueOutbox::ids([store_item.row.id.clone()])).await;
+                expect_same(&real, &model.requeue_outbox(RequeueOutbox::ids([model_item.row.id.clone()])).await)
             }
             OutboxOp::Requeue { which: None, lane, limit } => {
                 let (lane, limit) = (lane.map(|lane| numbered_id("lane", lane)), u32::from(*limit));
@@ -83,13 +91,14 @@ impl Pair {
                 request.choice = OutboxChoice::Filter { lane, target: None, limit };
                 expect_same(&real.requeue_outbox(request.clone()).await, &model.requeue_outbox(request).await)
             }
-            OutboxOp::Purge { older, limit, dry_run } => {
-                let mut request = PurgeOutbox::new(ago(self.now(), *older)).with_limit(u32::from(*limit));
+            OutboxOp::Purge { older_millis, limit, dry_run } => {
+                let mut request =
+                    PurgeOutbox::new(past_or_future(self.now(), *older_millis)).with_limit(u32::from(*limit));
                 request.dry_run = *dry_run;
                 expect_same(&real.purge_outbox(request.clone()).await, &model.purge_outbox(request).await)
             }
             OutboxOp::Count(op) => {
-                let filter = filter(op);
+                let filter = outbox_filter(op);
                 expect_same(&real.count_outbox(&filter).await, &model.count_outbox(&filter).await)
             }
         }
@@ -103,7 +112,7 @@ impl Pair {
 }
 
 /// The statuses that filters choose from.
-pub(super) const STATUSES: &[OutboxStatus] = OutboxStatus::ALL;
+pub(super) const FILTER_STATUSES: &[OutboxStatus] = OutboxStatus::ALL;
 
 /// Returns a row without its id, which differs between the store and the model.
 pub(super) fn without_id(row: &OutboxRow) -> OutboxRow {
@@ -113,6 +122,6 @@ pub(super) fn without_id(row: &OutboxRow) -> OutboxRow {
 }
 
 /// Returns the rows of the outbox of a tenant.
-pub(super) async fn all(outbox: &dyn OutboxStore) -> store_core::Result<store_core::Page<OutboxRow>> {
+pub(super) async fn list_all_rows(outbox: &dyn OutboxStore) -> store_core::Result<store_core::Page<OutboxRow>> {
     outbox.list_outbox(store_core::OutboxQuery::default().with_page(store_core::PageRequest::first(1_000))).await
 }

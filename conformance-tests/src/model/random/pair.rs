@@ -10,24 +10,24 @@ use store_core::{
 
 use super::{
     comparable::Comparable,
-    draft::{self, RequestContext, expect},
-    names::numbered_id,
+    numbered_values::numbered_id,
     ops::{CommitOp, Op},
+    requests::{self, RequestContext, expectation},
 };
 use crate::{
     case::Need,
     check::Failure,
-    fixture::{Fixture, Opened},
+    fixture::{Fixture, OpenedStore},
     given::id,
     model::ModelStore,
 };
 
 /// The result of a step. A step fails if the store and the model disagree, or if it cannot be run.
-pub(super) type Outcome<T = ()> = std::result::Result<T, Failure>;
+pub(super) type StepResult<T = ()> = std::result::Result<T, Failure>;
 
 /// The handles of the store or of the model.
 #[derive(Clone)]
-pub(super) struct Side {
+pub(super) struct StoreHandles {
     pub(super) threads: Arc<dyn ThreadRunStore>,
     pub(super) pending: Arc<dyn PendingStore>,
     pub(super) events: Arc<dyn EventStore>,
@@ -36,8 +36,8 @@ pub(super) struct Side {
     pub(super) mailbox: Option<Arc<dyn MailboxStore>>,
 }
 
-impl Side {
-    pub(super) fn of(store: &dyn Store) -> Outcome<Self> {
+impl StoreHandles {
+    pub(super) fn new(store: &dyn Store) -> StepResult<Self> {
         let stores = store.tenant(&TenantId::default_tenant())?;
         let commits = stores.commits.ok_or_else(|| Failure::new("the store has no commits"))?;
         Ok(Self {
@@ -56,15 +56,15 @@ impl Side {
 }
 
 /// The store, the model, and what later steps refer to.
-pub(super) struct Pair {
+pub(super) struct StoreModelPair {
     fixture: Arc<dyn Fixture>,
-    opened: Option<Opened>,
+    opened: Option<OpenedStore>,
     /// The handles of the store under test.
-    pub(super) real: Side,
+    pub(super) real: StoreHandles,
     /// The model.
     pub(super) model_store: ModelStore,
     /// The handles of the model.
-    pub(super) model: Side,
+    pub(super) model: StoreHandles,
     /// How many entries and inputs were made so far.
     draft_count: u64,
     /// Commits with a key, as the store and as the model received them.
@@ -79,22 +79,22 @@ pub(super) struct Pair {
     earliest_time: Timestamp,
 }
 
-impl fmt::Debug for Pair {
+impl fmt::Debug for StoreModelPair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pair").field("real", &self.fixture.name()).finish_non_exhaustive()
+        f.debug_struct("StoreModelPair").field("real", &self.fixture.name()).finish_non_exhaustive()
     }
 }
 
-impl Pair {
+impl StoreModelPair {
     /// Opens a new store, and makes a model whose clock is set to the store's time.
-    pub(super) async fn open(fixture: Arc<dyn Fixture>) -> Outcome<Self> {
+    pub(super) async fn open(fixture: Arc<dyn Fixture>) -> StepResult<Self> {
         let opened = fixture.open(Limits::default()).await?;
-        let real = Side::of(&*opened.store)?;
+        let real = StoreHandles::new(&*opened.store)?;
         let probe =
             opened.store.tenant(&id("probe"))?.threads.ok_or_else(|| Failure::new("the store has no threads"))?;
         let now = probe.create_thread(NewThread::new(id("probe"))).await?.created_at;
         let model_store = ModelStore::new(Limits::default(), ManualClock::new(now), None);
-        let model = Side::of(&model_store)?;
+        let model = StoreHandles::new(&model_store)?;
         Ok(Self {
             fixture,
             opened: Some(opened),
@@ -111,7 +111,7 @@ impl Pair {
     }
 
     /// Closes the store under test.
-    pub(super) async fn close(mut self) -> Outcome {
+    pub(super) async fn close(mut self) -> StepResult {
         if let Some(opened) = self.opened.take() {
             opened.store.close().await?;
         }
@@ -131,26 +131,28 @@ impl Pair {
     }
 
     /// Runs one step on the store and on the model, and compares the answers.
-    pub(super) async fn step(&mut self, op: &Op) -> Outcome {
+    pub(super) async fn run_step(&mut self, op: &Op) -> StepResult {
         match op {
-            Op::Create { thread, fields, at } => self.create(draft::new_thread(*thread, fields, *at, self.now())).await,
+            Op::Create { thread, fields, at } => {
+                self.create(requests::new_thread(*thread, fields, *at, self.now())).await
+            }
             Op::Update { thread, patch, guard } => {
-                let (id, patch) = (numbered_id("t", *thread), draft::patch(patch));
-                let (ours, theirs) = self.load_both(&id).await?;
-                let guard = |thread: Option<&Thread>| expect(*guard, thread, |thread| thread.revision);
-                let real = self.real.threads.update_thread(&id, patch.clone(), guard(ours.as_ref())).await;
+                let (id, patch) = (numbered_id("t", *thread), requests::thread_patch(patch));
+                let (store_item, model_item) = self.load_both(&id).await?;
+                let guard = |thread: Option<&Thread>| expectation(*guard, thread, |thread| thread.revision);
+                let real = self.real.threads.update_thread(&id, patch.clone(), guard(store_item.as_ref())).await;
                 self.set_model_time(real.as_ref().ok().map(|thread| thread.updated_at));
-                let model = self.model.threads.update_thread(&id, patch, guard(theirs.as_ref())).await;
+                let model = self.model.threads.update_thread(&id, patch, guard(model_item.as_ref())).await;
                 expect_same(&real, &model)
             }
             Op::Delete { thread, children, guard } => {
                 let id = numbered_id("t", *thread);
-                let (ours, theirs) = self.load_both(&id).await?;
+                let (store_item, model_item) = self.load_both(&id).await?;
                 let request = |thread: Option<&Thread>| DeleteRequest {
                     children: *children,
-                    expect: expect(*guard, thread, |thread| thread.version),
+                    expect: expectation(*guard, thread, |thread| thread.version),
                 };
-                self.delete(&id, request(ours.as_ref()), request(theirs.as_ref())).await
+                self.delete(&id, request(store_item.as_ref()), request(model_item.as_ref())).await
             }
             Op::Prune { idle, dry_run } => {
                 let idle = Duration::from_millis(u64::from(*idle));
@@ -165,93 +167,95 @@ impl Pair {
                 expect_same(&self.real.threads.reset_fence(&id).await, &self.model.threads.reset_fence(&id).await)
             }
             Op::AppendInputs { .. } | Op::ChangeInput { .. } | Op::Retract { .. } | Op::Reorder { .. } => {
-                Box::pin(self.input(op)).await
+                Box::pin(self.run_input_step(op)).await
             }
             Op::AppendEvents(_) | Op::RepeatAppendEvents { .. } | Op::Trim { .. } | Op::ReadScope { .. } => {
-                Box::pin(self.event(op)).await
+                Box::pin(self.run_event_step(op)).await
             }
-            Op::Mailbox(op) => Box::pin(self.mail(op)).await,
-            Op::Outbox(op) => Box::pin(self.outbox(op)).await,
-            Op::Commit(op) => Box::pin(self.commit(op)).await,
-            Op::Dropped { commit, polls } => Box::pin(self.commit_dropped(commit, *polls)).await,
-            Op::Repeat { which } => self.repeat(*which).await,
+            Op::Mailbox(op) => Box::pin(self.run_mailbox_step(op)).await,
+            Op::Outbox(op) => Box::pin(self.run_outbox_step(op)).await,
+            Op::Commit(op) => Box::pin(self.run_commit(op)).await,
+            Op::DropCommit { commit, polls } => Box::pin(self.commit_dropped(commit, *polls)).await,
+            Op::RepeatCommit { which } => self.repeat_commit(*which).await,
             Op::Advance { millis } => self.advance(Duration::from_millis(u64::from(*millis))).await,
             Op::SetBack { millis } => self.set_back(Duration::from_millis(u64::from(*millis))).await,
             Op::Reopen => self.reopen().await,
-            Op::Load { .. } | Op::ValidateParent { .. } | Op::Context { .. } | Op::Walk { .. } => {
-                Box::pin(self.read(op)).await
+            Op::LoadRecords { .. } | Op::ValidateParent { .. } | Op::Context { .. } | Op::ReadList { .. } => {
+                Box::pin(self.run_read_step(op)).await
             }
         }
     }
 
-    async fn create(&self, new: NewThread) -> Outcome {
+    async fn create(&self, new: NewThread) -> StepResult {
         let real = self.real.threads.create_thread(new.clone()).await;
         self.set_model_time(real.as_ref().ok().map(|thread| thread.updated_at));
         expect_same(&real, &self.model.threads.create_thread(new).await)
     }
 
-    async fn delete(&self, id: &ThreadId, ours: DeleteRequest, theirs: DeleteRequest) -> Outcome {
-        let real = self.real.threads.delete_thread(id, ours).await;
+    async fn delete(&self, id: &ThreadId, store_item: DeleteRequest, model_item: DeleteRequest) -> StepResult {
+        let real = self.real.threads.delete_thread(id, store_item).await;
         if let Some(child) = real.as_ref().ok().and_then(|deletion| deletion.detached.first()) {
             self.set_model_time(self.real.threads.load_thread(child).await?.map(|child| child.updated_at));
         }
-        expect_same(&real, &self.model.threads.delete_thread(id, theirs).await)
+        expect_same(&real, &self.model.threads.delete_thread(id, model_item).await)
     }
 
     /// Loads a thread from the store and from the model.
-    pub(super) async fn load_both(&self, id: &ThreadId) -> Outcome<(Option<Thread>, Option<Thread>)> {
+    pub(super) async fn load_both(&self, id: &ThreadId) -> StepResult<(Option<Thread>, Option<Thread>)> {
         Ok((self.real.threads.load_thread(id).await?, self.model.threads.load_thread(id).await?))
     }
 
-    /// Returns the data of a thread that requests are made from. `theirs` is the thread in the model.
-    pub(super) fn request_context(&mut self, thread: u8, theirs: Option<&Thread>) -> RequestContext<'_> {
+    /// Returns the data of a thread that requests are made from. `model_item` is the thread in the model.
+    pub(super) fn request_context(&mut self, thread: u8, model_item: Option<&Thread>) -> RequestContext<'_> {
         let thread = numbered_id("t", thread);
         RequestContext {
             log: self.model_store.log(&thread),
             path: self.model_store.path(&thread),
             queue: self.model_store.queue(&thread),
             runs: self.model_store.runs(&thread),
-            state_revision: theirs.map_or(0, |thread| thread.state_revision),
+            state_revision: model_item.map_or(0, |thread| thread.state_revision),
             now: self.now(),
             draft_count: &mut self.draft_count,
         }
     }
 
     /// Makes a commit for the store and one for the model. The two differ only in their guards.
-    pub(super) async fn draft_commits(&mut self, op: &CommitOp) -> Outcome<(Commit, Commit)> {
-        let (ours, theirs) = self.load_both(&numbered_id("t", op.thread)).await?;
-        let commit = self.request_context(op.thread, theirs.as_ref()).commit(op);
-        let guard = |thread: Option<&Thread>| expect(op.guard, thread, |thread| thread.version);
-        let pair = (commit.clone().expecting(guard(ours.as_ref())), commit.expecting(guard(theirs.as_ref())));
+    pub(super) async fn draft_commits(&mut self, op: &CommitOp) -> StepResult<(Commit, Commit)> {
+        let (store_item, model_item) = self.load_both(&numbered_id("t", op.thread)).await?;
+        let commit = self.request_context(op.thread, model_item.as_ref()).commit(op);
+        let guard = |thread: Option<&Thread>| expectation(op.guard, thread, |thread| thread.version);
+        let pair = (commit.clone().expecting(guard(store_item.as_ref())), commit.expecting(guard(model_item.as_ref())));
         if pair.0.key.is_some() {
             self.keyed_commits.push(pair.clone());
         }
         Ok(pair)
     }
 
-    pub(super) async fn commit(&mut self, op: &CommitOp) -> Outcome {
-        let (ours, theirs) = self.draft_commits(op).await?;
-        let thread = ours.thread.clone();
-        let real = self.real.commits.commit(ours).await;
-        self.commit_on_model(real, theirs).await?;
-        let (ours, theirs) = self.load_both(&thread).await?;
-        expect_same(&ours, &theirs)
+    pub(super) async fn run_commit(&mut self, op: &CommitOp) -> StepResult {
+        let (store_item, model_item) = self.draft_commits(op).await?;
+        let thread = store_item.thread.clone();
+        let real = self.real.commits.commit(store_item).await;
+        self.commit_on_model(real, model_item).await?;
+        let (store_item, model_item) = self.load_both(&thread).await?;
+        expect_same(&store_item, &model_item)
     }
 
     /// Commits on the model, and compares the answer with that of the store.
-    pub(super) async fn commit_on_model(&self, real: Result<Receipt>, theirs: Commit) -> Outcome {
+    pub(super) async fn commit_on_model(&self, real: Result<Receipt>, model_item: Commit) -> StepResult {
         self.set_model_time(real.as_ref().ok().filter(|receipt| !receipt.deduplicated).map(|receipt| receipt.time));
-        expect_same(&real, &self.model.commits.commit(theirs).await)
+        expect_same(&real, &self.model.commits.commit(model_item).await)
     }
 
-    async fn repeat(&self, which: u8) -> Outcome {
+    async fn repeat_commit(&self, which: u8) -> StepResult {
         let count = self.keyed_commits.len().max(1);
-        let Some((ours, theirs)) = self.keyed_commits.get(usize::from(which) % count).cloned() else { return Ok(()) };
-        let real = self.real.commits.commit(ours).await;
-        self.commit_on_model(real, theirs).await
+        let Some((store_item, model_item)) = self.keyed_commits.get(usize::from(which) % count).cloned() else {
+            return Ok(());
+        };
+        let real = self.real.commits.commit(store_item).await;
+        self.commit_on_model(real, model_item).await
     }
 
-    pub(super) async fn advance(&self, by: Duration) -> Outcome {
+    pub(super) async fn advance(&self, by: Duration) -> StepResult {
         if let (TimeSource::Injected, Some(opened)) = (self.fixture.capabilities().time, &self.opened) {
             self.fixture.advance(opened, by).await;
             self.model_store.clock().advance(by);
@@ -261,13 +265,13 @@ impl Pair {
 
     /// Begins a new millisecond, in which nothing has been written yet. Some lists leave out what is written after
     /// their first page was read. This is called after that page, so that later writes have later times.
-    pub(super) async fn next_millisecond(&mut self) -> Outcome {
+    pub(super) async fn next_millisecond(&mut self) -> StepResult {
         self.advance(Duration::from_millis(1)).await?;
         self.earliest_time = self.now();
         Ok(())
     }
 
-    async fn set_back(&self, by: Duration) -> Outcome {
+    async fn set_back(&self, by: Duration) -> StepResult {
         let to = self.now().saturating_sub(by).max(self.earliest_time);
         let by = Duration::from_millis(self.now().as_millis() - to.as_millis());
         if let (TimeSource::Injected, Some(opened)) = (self.fixture.capabilities().time, &self.opened) {
@@ -277,22 +281,22 @@ impl Pair {
         Ok(())
     }
 
-    async fn reopen(&mut self) -> Outcome {
+    async fn reopen(&mut self) -> StepResult {
         if self.fixture.lack(Need::Reopen).is_some() {
             return Ok(());
         }
         let Some(opened) = self.opened.take() else { return Ok(()) };
         let opened = self.fixture.reopen(opened).await?;
-        self.real = Side::of(&*opened.store)?;
+        self.real = StoreHandles::new(&*opened.store)?;
         self.opened = Some(opened);
         self.model_store = self.model_store.reopened();
-        self.model = Side::of(&self.model_store)?;
+        self.model = StoreHandles::new(&self.model_store)?;
         Ok(())
     }
 
     /// Replaces the model.
-    pub(super) fn replace_model(&mut self, model_store: ModelStore) -> Outcome {
-        self.model = Side::of(&model_store)?;
+    pub(super) fn replace_model(&mut self, model_store: ModelStore) -> StepResult {
+        self.model = StoreHandles::new(&model_store)?;
         self.model_store = model_store;
         Ok(())
     }
@@ -300,7 +304,7 @@ impl Pair {
 
 /// Fails unless the store and the model have returned the same.
 #[track_caller]
-pub(super) fn expect_same<T: Comparable>(real: &T, model: &T) -> Outcome {
+pub(super) fn expect_same<T: Comparable>(real: &T, model: &T) -> StepResult {
     let (real, model) = (real.comparable_text(), model.comparable_text());
     if real == model {
         return Ok(());

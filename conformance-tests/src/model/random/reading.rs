@@ -9,24 +9,24 @@ use store_core::{
 use super::{
     comparable::Comparable,
     events,
-    names::{agent, entry_at, numbered_id, value},
-    ops::{CommitOp, EntryFilterOp, List, Op, RunFilterOp, ThreadFilterOp},
+    numbered_values::{agent, entry_id_at, json_value, numbered_id},
+    ops::{CommitOp, EntryFilterOp, ListOp, Op, RunFilterOp, ThreadFilterOp},
     outbox,
-    pair::{Outcome, Pair, Side, expect_same},
+    pair::{StepResult, StoreHandles, StoreModelPair, expect_same},
 };
 use crate::check::Failure;
 
 /// The maximum number of pages. No list is expected to have as many.
 const MAX_PAGES: usize = 2_000;
 
-impl Pair {
+impl StoreModelPair {
     /// Runs a step that reads. A step that reads a list can also write between its pages.
-    pub(super) async fn read(&mut self, op: &Op) -> Outcome {
+    pub(super) async fn run_read_step(&mut self, op: &Op) -> StepResult {
         match op {
-            Op::Load { thread, entry, run } => {
+            Op::LoadRecords { thread, entry, run } => {
                 let (thread, run): (ThreadId, RunId) = (numbered_id("t", *thread), numbered_id("r", *run));
-                let entry = entry_at(&self.model_store.log(&thread), *entry);
-                self.load(&thread, &entry, &run).await
+                let entry = entry_id_at(&self.model_store.log(&thread), *entry);
+                self.compare_records(&thread, &entry, &run).await
             }
             Op::ValidateParent { thread, parent } => {
                 let (thread, parent) = (numbered_id("t", *thread), numbered_id("t", *parent));
@@ -36,134 +36,158 @@ impl Pair {
             Op::Context { thread, at, open, budget } => {
                 let thread = numbered_id("t", *thread);
                 let mut request = ContextRequest::head().with_open_calls(*open);
-                request.at = at.map(|index| entry_at(&self.model_store.log(&thread), index));
+                request.at = at.map(|index| entry_id_at(&self.model_store.log(&thread), index));
                 request.budget = budget.map(|messages| Budget::Messages(u64::from(messages)));
-                self.context(&thread, request).await
+                self.compare_contexts(&thread, request).await
             }
-            Op::Walk { list, limit, between } => self.walk(list, u32::from(*limit), between.as_ref()).await,
+            Op::ReadList { list, limit, commit_between } => {
+                self.compare_list(list, u32::from(*limit), commit_between.as_ref()).await
+            }
             _ => Ok(()),
         }
     }
 
-    pub(super) async fn load(&self, thread: &ThreadId, entry: &EntryId, run: &RunId) -> Outcome {
+    pub(super) async fn compare_records(&self, thread: &ThreadId, entry: &EntryId, run: &RunId) -> StepResult {
         let (real, model) = (&self.real.threads, &self.model.threads);
         expect_same(&real.load_thread(thread).await, &model.load_thread(thread).await)?;
         expect_same(&real.load_entry(thread, entry).await, &model.load_entry(thread, entry).await)?;
-        self.queue(thread).await?;
+        self.compare_queues(thread).await?;
         expect_same(&real.load_run(run).await, &model.load_run(run).await)
     }
 
-    pub(super) async fn context(&self, thread: &ThreadId, request: ContextRequest) -> Outcome {
+    pub(super) async fn compare_contexts(&self, thread: &ThreadId, request: ContextRequest) -> StepResult {
         let real = self.real.threads.load_context(thread, request.clone()).await;
         expect_same(&real, &self.model.threads.load_context(thread, request).await)
     }
 
     /// Compares every page of a list. A commit, if one is given, is made after each of the first two pages.
-    pub(super) async fn walk(&mut self, list: &List, limit: u32, between: Option<&CommitOp>) -> Outcome {
+    pub(super) async fn compare_list(
+        &mut self,
+        list: &ListOp,
+        limit: u32,
+        commit_between: Option<&CommitOp>,
+    ) -> StepResult {
         match list {
-            List::Threads { filter, order, direction } => {
-                let filter = threads(filter, self);
+            ListOp::Threads { filter, order, direction } => {
+                let filter = thread_filter(filter, self);
                 let (real, model) = (&self.real.threads, &self.model.threads);
                 expect_same(&real.count_threads(&filter).await, &model.count_threads(&filter).await)?;
                 let query = ThreadQuery::new(filter).ordered(*order, *direction);
                 let starts_new_millisecond = *order == ThreadOrder::LastActivity && *direction == Direction::Forward;
-                let list = async |side: Side, page| side.threads.list_threads(query.clone().with_page(page)).await;
-                self.pages(list, (limit, starts_new_millisecond), between).await
+                let list = async |handles: StoreHandles, page| {
+                    handles.threads.list_threads(query.clone().with_page(page)).await
+                };
+                self.compare_pages(list, (limit, starts_new_millisecond), commit_between).await
             }
-            List::Runs { filter, direction } => {
-                let filter = runs(filter);
+            ListOp::Runs { filter, direction } => {
+                let filter = run_filter(filter);
                 let (real, model) = (&self.real.threads, &self.model.threads);
                 expect_same(&real.count_runs(&filter).await, &model.count_runs(&filter).await)?;
                 let mut query = RunQuery::new(filter);
                 query.direction = *direction;
-                let list = async |side: Side, page| {
+                let list = async |handles: StoreHandles, page| {
                     let mut query = query.clone();
                     query.page = page;
-                    side.threads.list_runs(query).await
+                    handles.threads.list_runs(query).await
                 };
-                self.pages(list, (limit, false), between).await
+                self.compare_pages(list, (limit, false), commit_between).await
             }
-            List::Entries { thread, filter, direction } => {
+            ListOp::Entries { thread, filter, direction } => {
                 let thread = numbered_id("t", *thread);
-                let query = entries(filter, &self.model_store.log(&thread)).with_direction(*direction);
+                let query = entry_query(filter, &self.model_store.log(&thread)).with_direction(*direction);
+                let list = async |handles: StoreHandles, page| {
+                    handles.threads.list_entries(&thread, query.clone().with_page(page)).await
+                };
+                self.compare_pages(list, (limit, false), commit_between).await
+            }
+            ListOp::Leaves { thread } => {
+                let thread = numbered_id("t", *thread);
+                let list = async |handles: StoreHandles, page| handles.threads.list_leaves(&thread, page).await;
+                self.compare_pages(list, (limit, false), commit_between).await
+            }
+            ListOp::BranchPoints { thread } => {
+                let thread = numbered_id("t", *thread);
+                let list = async |handles: StoreHandles, page| handles.threads.list_branch_points(&thread, page).await;
+                self.compare_pages(list, (limit, false), commit_between).await
+            }
+            ListOp::ThreadsWithInput => {
+                let list = async |handles: StoreHandles, page| handles.pending.list_threads_with_pending(page).await;
+                self.compare_pages(list, (limit, false), commit_between).await
+            }
+            ListOp::Events { scope, filter, direction } => {
+                let filter = events::event_filter(filter, self);
+                let query = EventQuery::new(events::to_scope(*scope)).with_filter(filter).with_direction(*direction);
                 let list =
-                    async |side: Side, page| side.threads.list_entries(&thread, query.clone().with_page(page)).await;
-                self.pages(list, (limit, false), between).await
+                    async |handles: StoreHandles, page| handles.events.list_events(query.clone().with_page(page)).await;
+                self.compare_pages(list, (limit, false), commit_between).await
             }
-            List::Leaves { thread } => {
+            ListOp::Dispatches { .. } | ListOp::ReadyThreads => {
+                self.compare_mailbox_list(list, limit, commit_between).await
+            }
+            ListOp::Outbox { filter, direction } => {
+                let query = OutboxQuery::new(outbox::outbox_filter(filter)).with_direction(*direction);
+                self.compare_outbox_list(query, limit, commit_between).await
+            }
+            ListOp::Snapshots { thread } => {
                 let thread = numbered_id("t", *thread);
-                self.pages(
-                    async |side: Side, page| side.threads.list_leaves(&thread, page).await,
-                    (limit, false),
-                    between,
-                )
-                .await
-            }
-            List::BranchPoints { thread } => {
-                let thread = numbered_id("t", *thread);
-                let list = async |side: Side, page| side.threads.list_branch_points(&thread, page).await;
-                self.pages(list, (limit, false), between).await
-            }
-            List::WithInput => {
-                let list = async |side: Side, page| side.pending.list_threads_with_pending(page).await;
-                self.pages(list, (limit, false), between).await
-            }
-            List::Events { scope, filter, direction } => {
-                let query = EventQuery::new(events::scope(*scope)).with_filter(events::filter(filter, self));
-                let query = query.with_direction(*direction);
-                let list = async |side: Side, page| side.events.list_events(query.clone().with_page(page)).await;
-                self.pages(list, (limit, false), between).await
-            }
-            List::Dispatches { .. } | List::Ready => self.walk_mailbox(list, limit, between).await,
-            List::Outbox { filter, direction } => {
-                let query = OutboxQuery::new(outbox::filter(filter)).with_direction(*direction);
-                let list = async |side: Side, page| side.outbox.list_outbox(query.clone().with_page(page)).await;
-                self.pages(list, (limit, false), between).await
-            }
-            List::Snapshots { thread } => {
-                let thread = numbered_id("t", *thread);
-                let list = async |side: Side, page| side.threads.list_snapshots(&thread, page).await;
-                self.pages(list, (limit, false), between).await
+                let list = async |handles: StoreHandles, page| handles.threads.list_snapshots(&thread, page).await;
+                self.compare_pages(list, (limit, false), commit_between).await
             }
         }
     }
 
+    async fn compare_outbox_list(
+        &mut self,
+        query: OutboxQuery,
+        limit: u32,
+        commit_between: Option<&CommitOp>,
+    ) -> StepResult {
+        let list = async |handles: StoreHandles, page| handles.outbox.list_outbox(query.clone().with_page(page)).await;
+        self.compare_pages(list, (limit, false), commit_between).await
+    }
+
     /// Compares every page of a list of the mailbox. Does nothing if the store has no mailbox.
-    async fn walk_mailbox(&mut self, list: &List, limit: u32, between: Option<&CommitOp>) -> Outcome {
+    async fn compare_mailbox_list(
+        &mut self,
+        list: &ListOp,
+        limit: u32,
+        commit_between: Option<&CommitOp>,
+    ) -> StepResult {
         if self.real.mailbox.is_none() {
             return Ok(());
         }
         match list {
-            List::Dispatches { thread, statuses, order, direction } => {
+            ListOp::Dispatches { thread, statuses, order, direction } => {
                 let mut filter = DispatchFilter::default();
                 filter.thread = thread.map(|thread| numbered_id("t", thread));
                 filter.statuses.clone_from(statuses);
                 let query = DispatchQuery::new(filter).ordered(*order, *direction);
-                let list =
-                    async |side: Side, page| side.mailbox()?.list_dispatches(query.clone().with_page(page)).await;
-                self.pages(list, (limit, false), between).await
+                let list = async |handles: StoreHandles, page| {
+                    handles.mailbox()?.list_dispatches(query.clone().with_page(page)).await
+                };
+                self.compare_pages(list, (limit, false), commit_between).await
             }
-            List::Ready => {
-                let list = async |side: Side, page| side.mailbox()?.list_ready_threads(page).await;
-                self.pages(list, (limit, false), between).await
+            ListOp::ReadyThreads => {
+                let list = async |handles: StoreHandles, page| handles.mailbox()?.list_ready_threads(page).await;
+                self.compare_pages(list, (limit, false), commit_between).await
             }
             _ => Ok(()),
         }
     }
 
-    async fn pages<T: Comparable>(
+    async fn compare_pages<T: Comparable>(
         &mut self,
-        list: impl AsyncFn(Side, PageRequest) -> Result<Page<T>>,
-        options: (u32, bool),
-        between: Option<&CommitOp>,
-    ) -> Outcome {
-        let (limit, starts_new_millisecond) = options;
+        list: impl AsyncFn(StoreHandles, PageRequest) -> Result<Page<T>>,
+        limit_and_new_millisecond: (u32, bool),
+        commit_between: Option<&CommitOp>,
+    ) -> StepResult {
+        let (limit, starts_new_millisecond) = limit_and_new_millisecond;
         let mut cursors: Option<(Cursor, Cursor)> = None;
         for at in 0..MAX_PAGES {
             let page = |cursor: Option<Cursor>| PageRequest { limit: Some(limit), cursor };
-            let (ours, theirs) = cursors.take().unzip();
-            let real = list(self.real.clone(), page(ours)).await;
-            let model = list(self.model.clone(), page(theirs)).await;
+            let (store_cursor, model_cursor) = cursors.take().unzip();
+            let real = list(self.real.clone(), page(store_cursor)).await;
+            let model = list(self.model.clone(), page(model_cursor)).await;
             if starts_new_millisecond && at == 0 {
                 self.next_millisecond().await?;
             }
@@ -172,16 +196,16 @@ impl Pair {
             if cursors.is_none() {
                 return Ok(());
             }
-            if let Some(commit) = between.filter(|_| at < 2) {
-                self.commit(commit).await?;
+            if let Some(commit) = commit_between.filter(|_| at < 2) {
+                self.run_commit(commit).await?;
             }
         }
         Err(Failure::new("the list does not end"))
     }
 }
 
-fn threads(op: &ThreadFilterOp, pair: &Pair) -> ThreadFilter {
-    let ago = |millis: u16| super::draft::earlier(pair.now(), millis);
+fn thread_filter(op: &ThreadFilterOp, pair: &StoreModelPair) -> ThreadFilter {
+    let ago = |millis: u16| super::requests::millis_before(pair.now(), millis);
     let mut filter = ThreadFilter::default();
     filter.resource_id = op.resource.map(|resource| numbered_id("u", resource));
     filter.parent =
@@ -189,11 +213,11 @@ fn threads(op: &ThreadFilterOp, pair: &Pair) -> ThreadFilter {
     filter.has_open_runs = op.open_runs;
     filter.active_after = op.active_after.map(ago);
     filter.created_before = op.created_before.map(ago);
-    filter.metadata = op.metadata.iter().map(|(key, number)| (format!("m{key}"), value(*number))).collect();
+    filter.metadata = op.metadata.iter().map(|(key, number)| (format!("m{key}"), json_value(*number))).collect();
     filter
 }
 
-fn runs(op: &RunFilterOp) -> RunFilter {
+fn run_filter(op: &RunFilterOp) -> RunFilter {
     let mut filter = RunFilter::default();
     filter.thread = op.thread.map(|thread| numbered_id("t", thread));
     filter.statuses.clone_from(&op.statuses);
@@ -202,13 +226,13 @@ fn runs(op: &RunFilterOp) -> RunFilter {
     filter
 }
 
-fn entries(op: &EntryFilterOp, log: &[EntryId]) -> EntryQuery {
+fn entry_query(op: &EntryFilterOp, log: &[EntryId]) -> EntryQuery {
     let seq = |index: u8| u64::from(index) % (log.len() as u64 + 2);
     let mut query = EntryQuery::all();
     query.from_seq = op.from.map(seq);
     query.to_seq = op.to.map(seq);
-    query.path_of = op.path_of.map(|index| entry_at(log, index));
-    query.children_of = op.children_of.map(|index| entry_at(log, index));
+    query.path_of = op.path_of.map(|index| entry_id_at(log, index));
+    query.children_of = op.children_of.map(|index| entry_id_at(log, index));
     query.kinds = op.messages.map(|messages| {
         if messages { vec![BodyKind::Message] } else { vec![BodyKind::Rewind, BodyKind::Checkpoint, BodyKind::Custom] }
     });

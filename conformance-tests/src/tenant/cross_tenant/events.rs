@@ -1,85 +1,89 @@
-//! Events: their kind is the tenant's own name. They are in the scopes of the thread `same` and of the run with the
-//! tenant's own name.
+//! Events: their kind is the tenant's own id. They are in the scopes of the thread `same` and of the run with the
+//! tenant's own id.
 
 use async_trait::async_trait;
 use store_core::{
-    AppendEvents, Event, EventFilter, EventQuery, EventStore, NewEvent, Scope, Start, Subscribe, TrimBefore,
-    TrimRequest,
+    AppendEvents, Event, EventFilter, EventQuery, EventStore, NewEvent, Scope, Subscribe, SubscriptionStart,
+    TrimBefore, TrimRequest,
 };
 
-use super::{TenantActions, TenantUnderTest, require};
+use super::{TenantActions, TenantUnderTest, require_store};
 use crate::{
     Failure, Verdict,
     check::{expect, expect_eq, expect_some},
-    event::next,
+    event::next_event,
     given::id,
 };
 
-pub(super) struct Events;
+pub(super) struct EventActions;
 
-fn events(own: &TenantUnderTest) -> Result<&dyn EventStore, Failure> {
-    require(own.stores.events.as_ref())
+fn events(tenant: &TenantUnderTest) -> Result<&dyn EventStore, Failure> {
+    require_store(tenant.stores.events.as_ref())
 }
 
-fn shared_thread() -> Scope {
+fn shared_thread_scope() -> Scope {
     Scope::Thread(id("same"))
 }
 
-fn run(own: &TenantUnderTest) -> Scope {
-    Scope::Run(id(&own.name))
+fn own_run_scope(tenant: &TenantUnderTest) -> Scope {
+    Scope::Run(id(&tenant.own_id))
 }
 
 /// The events that are in a scope.
-async fn listed(own: &TenantUnderTest, scope: Scope) -> Result<Vec<Event>, Failure> {
-    Ok(events(own)?.list_events(EventQuery::new(scope)).await?.items)
+async fn list_events(tenant: &TenantUnderTest, scope: Scope) -> Result<Vec<Event>, Failure> {
+    Ok(events(tenant)?.list_events(EventQuery::new(scope)).await?.items)
 }
 
 #[async_trait]
-impl TenantActions for Events {
-    async fn write_records(&self, own: &TenantUnderTest) -> Verdict {
-        let before = events(own)?.load_scope(&run(own)).await?.appended;
-        let mut followed = events(own)?.subscribe(Subscribe::new(shared_thread(), Start::Now)).await?.events;
-        let draft = NewEvent::new(id(&own.name), [shared_thread(), run(own)]);
-        let guarded = AppendEvents::new([draft.clone()]).expecting(shared_thread(), before);
+impl TenantActions for EventActions {
+    async fn write_records(&self, tenant: &TenantUnderTest) -> Verdict {
+        let before = events(tenant)?.load_scope(&own_run_scope(tenant)).await?.appended;
+        let mut followed =
+            events(tenant)?.subscribe(Subscribe::new(shared_thread_scope(), SubscriptionStart::Now)).await?.events;
+        let draft = NewEvent::new(id(&tenant.own_id), [shared_thread_scope(), own_run_scope(tenant)]);
+        let guarded = AppendEvents::new([draft.clone()]).expecting(shared_thread_scope(), before);
         let keyed = AppendEvents::new([draft]).with_key(id("writer"), id(&format!("key {before}")));
         for request in [guarded, keyed] {
-            expect(!events(own)?.append_events(request).await?.deduplicated, "the append was deduplicated")?;
-            let event = expect_some(next(&mut followed).await.transpose()?, "event")?;
-            expect_eq(event.kind.as_str(), &own.name)?;
+            expect(!events(tenant)?.append_events(request).await?.deduplicated, "the append was deduplicated")?;
+            let event = expect_some(next_event(&mut followed).await.transpose()?, "event")?;
+            expect_eq(event.kind.as_str(), &tenant.own_id)?;
         }
         Ok(())
     }
 
-    async fn expect_own_records(&self, own: &TenantUnderTest) -> Verdict {
-        for scope in [shared_thread(), run(own)] {
-            let found = listed(own, scope.clone()).await?;
-            expect_eq(found.iter().map(|event| event.kind.as_str()).collect::<Vec<_>>(), [&own.name, &own.name])?;
-            expect_eq(events(own)?.count_events(&scope, &EventFilter::default()).await?, 2)?;
-            let mut followed = events(own)?.subscribe(Subscribe::new(scope, Start::First)).await?.events;
+    async fn expect_own_records(&self, tenant: &TenantUnderTest) -> Verdict {
+        for scope in [shared_thread_scope(), own_run_scope(tenant)] {
+            let found = list_events(tenant, scope.clone()).await?;
+            expect_eq(
+                found.iter().map(|event| event.kind.as_str()).collect::<Vec<_>>(),
+                [&tenant.own_id, &tenant.own_id],
+            )?;
+            expect_eq(events(tenant)?.count_events(&scope, &EventFilter::default()).await?, 2)?;
+            let mut followed = events(tenant)?.subscribe(Subscribe::new(scope, SubscriptionStart::First)).await?.events;
             for event in found {
-                expect_eq(next(&mut followed).await.transpose()?, Some(event))?;
+                expect_eq(next_event(&mut followed).await.transpose()?, Some(event))?;
             }
         }
         Ok(())
     }
 
-    async fn expect_foreign_unreachable(&self, own: &TenantUnderTest, foreign: &TenantUnderTest) -> Verdict {
-        let scope = run(foreign);
-        expect_eq(events(own)?.load_scope(&scope).await?.appended, 0)?;
-        expect_eq(listed(own, scope.clone()).await?, [])?;
+    async fn expect_foreign_unreachable(&self, tenant: &TenantUnderTest, foreign: &TenantUnderTest) -> Verdict {
+        let scope = own_run_scope(foreign);
+        expect_eq(events(tenant)?.load_scope(&scope).await?.appended, 0)?;
+        expect_eq(list_events(tenant, scope.clone()).await?, [])?;
         let trimmed = TrimRequest::new(scope, TrimBefore::Time(store_core::Timestamp::MAX));
-        expect_eq(events(own)?.trim_events(trimmed).await?.events, 0)
+        expect_eq(events(tenant)?.trim_events(trimmed).await?.events, 0)
     }
 
-    async fn change_and_remove(&self, own: &TenantUnderTest) -> Verdict {
-        let found = listed(own, shared_thread()).await?;
+    async fn change_and_remove(&self, tenant: &TenantUnderTest) -> Verdict {
+        let found = list_events(tenant, shared_thread_scope()).await?;
         for event in &found {
-            expect_eq(events(own)?.load_event(&event.id).await?.as_ref(), Some(event))?;
+            expect_eq(events(tenant)?.load_event(&event.id).await?.as_ref(), Some(event))?;
         }
-        for scope in [shared_thread(), run(own)] {
+        for scope in [shared_thread_scope(), own_run_scope(tenant)] {
             let trim = TrimRequest::new(scope, TrimBefore::Time(store_core::Timestamp::MAX));
-            expect_eq(events(own)?.trim_events(trim).await?.events, 2)?;
+            expect_eq(events(tenant)?.trim_events(trim).await?.events, 2)?;
         }
-        expect_eq(listed(own, shared_thread()).await?, [])
+        expect_eq(list_events(tenant, shared_thread_scope()).await?, [])
     }
 }

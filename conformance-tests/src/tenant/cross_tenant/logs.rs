@@ -1,4 +1,4 @@
-//! Logs, runs, keys and state: a run and an entry with the tenant's own name, in the thread `same`.
+//! Logs, runs, keys and state: a run and an entry with the tenant's own id, in the thread `same`.
 
 use std::sync::Arc;
 
@@ -8,73 +8,73 @@ use store_core::{
     PageRequest, RunChange, RunFilter, RunOutcome, RunQuery, RunStatus, StateChange, ThreadId, ThreadRunStore,
 };
 
-use super::{TenantActions, TenantUnderTest, require};
+use super::{TenantActions, TenantUnderTest, require_store};
 use crate::{
     Failure, Verdict,
     check::{expect_eq, expect_kind, expect_some},
     given::{id, keyed_commit_with_message, message_entry},
 };
 
-pub(super) struct Logs;
+pub(super) struct LogActions;
 
-fn commits(own: &TenantUnderTest) -> Result<&dyn CommitCoordinator, Failure> {
-    require(own.stores.commits.as_ref())
+fn commits(tenant: &TenantUnderTest) -> Result<&dyn CommitCoordinator, Failure> {
+    require_store(tenant.stores.commits.as_ref())
 }
 
-fn threads(own: &TenantUnderTest) -> Result<Arc<dyn ThreadRunStore>, Failure> {
-    commits(own).map(CommitCoordinator::threads)
+fn threads(tenant: &TenantUnderTest) -> Result<Arc<dyn ThreadRunStore>, Failure> {
+    commits(tenant).map(CommitCoordinator::threads)
 }
 
 #[async_trait]
-impl TenantActions for Logs {
-    async fn write_records(&self, own: &TenantUnderTest) -> Verdict {
-        let run = RunChange::new(id(&own.name), RunStatus::Running).with_agent(id("agent"));
-        let snapshot = NewEntry::new(NewBody::Checkpoint { number: None, label: Some(own.name.clone()) });
+impl TenantActions for LogActions {
+    async fn write_records(&self, tenant: &TenantUnderTest) -> Verdict {
+        let run = RunChange::new(id(&tenant.own_id), RunStatus::Running).with_agent(id("agent"));
+        let snapshot = NewEntry::new(NewBody::Checkpoint { number: None, label: Some(tenant.own_id.clone()) });
         let commit = Commit::new(id("same")).expecting(Expect::Absent).with_key(id("key")).with_run(run);
-        let commit = commit.entry(message_entry("x").with_id(id(&own.name))).entry(snapshot);
-        let commit = commit.with_state(StateChange::new().set("own", Json::of(&own.name)?));
-        let receipt = commits(own)?.commit(commit).await?;
+        let commit = commit.entry(message_entry("x").with_id(id(&tenant.own_id))).entry(snapshot);
+        let commit = commit.with_state(StateChange::new().set("own", Json::of(&tenant.own_id)?));
+        let receipt = commits(tenant)?.commit(commit).await?;
         expect_eq((receipt.version.number(), receipt.deduplicated), (2, false))
     }
 
-    async fn expect_own_records(&self, own: &TenantUnderTest) -> Verdict {
-        let (threads, same): (_, ThreadId) = (threads(own)?, id("same"));
+    async fn expect_own_records(&self, tenant: &TenantUnderTest) -> Verdict {
+        let (threads, same): (_, ThreadId) = (threads(tenant)?, id("same"));
         let log = threads.list_entries(&same, EntryQuery::all()).await?.items;
-        expect_eq((log.len(), log[0].id.as_str()), (2, own.name.as_str()))?;
+        expect_eq((log.len(), log[0].id.as_str()), (2, tenant.own_id.as_str()))?;
         let snapshots = threads.list_snapshots(&same, PageRequest::default()).await?.items;
-        expect_eq(snapshots.iter().map(|found| found.name.as_str()).collect::<Vec<_>>(), [&own.name])?;
+        expect_eq(snapshots.iter().map(|found| found.name.as_str()).collect::<Vec<_>>(), [&tenant.own_id])?;
         expect_eq(threads.list_leaves(&same, PageRequest::default()).await?.items.len(), 1)?;
         let (mut by_agent, all) = (RunFilter::default(), RunFilter::default());
         by_agent.agent = Some(id("agent"));
         for filter in [all, by_agent] {
             expect_eq(threads.count_runs(&filter).await?, 1)?;
             let runs = threads.list_runs(RunQuery::new(filter)).await?.items;
-            expect_eq(runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), [&own.name])?;
+            expect_eq(runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), [&tenant.own_id])?;
         }
         let context = threads.load_context(&same, ContextRequest::head()).await?;
-        expect_eq(context.state.get("own"), Some(&Json::of(&own.name)?))
+        expect_eq(context.state.get("own"), Some(&Json::of(&tenant.own_id)?))
     }
 
-    async fn expect_foreign_unreachable(&self, own: &TenantUnderTest, foreign: &TenantUnderTest) -> Verdict {
-        let threads = threads(own)?;
-        expect_eq(threads.load_run(&id(&foreign.name)).await?, None)?;
-        expect_eq(threads.load_entry(&id("same"), &id(&foreign.name)).await?, None)?;
-        let change = RunChange::new(id(&foreign.name), RunStatus::done(RunOutcome::NaturalEnd));
+    async fn expect_foreign_unreachable(&self, tenant: &TenantUnderTest, foreign: &TenantUnderTest) -> Verdict {
+        let threads = threads(tenant)?;
+        expect_eq(threads.load_run(&id(&foreign.own_id)).await?, None)?;
+        expect_eq(threads.load_entry(&id("same"), &id(&foreign.own_id)).await?, None)?;
+        let change = RunChange::new(id(&foreign.own_id), RunStatus::done(RunOutcome::NaturalEnd));
         let commit = Commit::new(id("same")).with_key(id("reach")).with_run(change);
         // The change names no agent, so it cannot create a run. It would only be valid for a run that exists.
-        expect_kind(commits(own)?.commit(commit).await, ErrorKind::Invalid)?;
-        let below = Commit::new(id("same")).with_key(id("reach")).entry(message_entry("x").below(id(&foreign.name)));
-        expect_kind(commits(own)?.commit(below).await, ErrorKind::Invalid).map(drop)
+        expect_kind(commits(tenant)?.commit(commit).await, ErrorKind::Invalid)?;
+        let below = Commit::new(id("same")).with_key(id("reach")).entry(message_entry("x").below(id(&foreign.own_id)));
+        expect_kind(commits(tenant)?.commit(below).await, ErrorKind::Invalid).map(drop)
     }
 
-    async fn change_and_remove(&self, own: &TenantUnderTest) -> Verdict {
-        let change = RunChange::new(id(&own.name), RunStatus::done(RunOutcome::NaturalEnd));
+    async fn change_and_remove(&self, tenant: &TenantUnderTest) -> Verdict {
+        let change = RunChange::new(id(&tenant.own_id), RunStatus::done(RunOutcome::NaturalEnd));
         let more = keyed_commit_with_message(&id("same"), "more", "x").with_run(change);
-        let receipt = commits(own)?.commit(more).await?;
+        let receipt = commits(tenant)?.commit(more).await?;
         expect_eq((receipt.version.number(), receipt.deduplicated), (3, false))?;
-        let run = expect_some(threads(own)?.load_run(&id(&own.name)).await?, "run")?;
+        let run = expect_some(threads(tenant)?.load_run(&id(&tenant.own_id)).await?, "run")?;
         expect_eq(run.status, RunStatus::done(RunOutcome::NaturalEnd))?;
-        threads(own)?.delete_thread(&id("same"), DeleteRequest::default()).await?;
-        expect_eq(threads(own)?.load_run(&id(&own.name)).await?, None)
+        threads(tenant)?.delete_thread(&id("same"), DeleteRequest::default()).await?;
+        expect_eq(threads(tenant)?.load_run(&id(&tenant.own_id)).await?, None)
     }
 }

@@ -1,4 +1,4 @@
-//! The mailbox: a dispatch with the tenant's own name in the thread `same`, and another in the thread `stopped`.
+//! The mailbox: a dispatch whose id is the tenant's own id, in the thread `same`, and another in the thread `stopped`.
 
 use async_trait::async_trait;
 use store_core::{
@@ -6,60 +6,60 @@ use store_core::{
     PageRequest, Purge, Timestamp,
 };
 
-use super::{TenantActions, TenantUnderTest, require};
+use super::{TenantActions, TenantUnderTest, require_store};
 use crate::{
     Failure, Verdict,
     check::{expect_eq, expect_kind},
     given::id,
-    mailbox::draft::{LEASE, ack},
+    mailbox::helpers::{LEASE, ack},
 };
 
-pub(super) struct Dispatches;
+pub(super) struct DispatchActions;
 
-fn mailbox(own: &TenantUnderTest) -> Result<&dyn MailboxStore, Failure> {
-    require(own.stores.mailbox.as_ref())
+fn mailbox(tenant: &TenantUnderTest) -> Result<&dyn MailboxStore, Failure> {
+    require_store(tenant.stores.mailbox.as_ref())
 }
 
 #[async_trait]
-impl TenantActions for Dispatches {
-    async fn write_records(&self, own: &TenantUnderTest) -> Verdict {
+impl TenantActions for DispatchActions {
+    async fn write_records(&self, tenant: &TenantUnderTest) -> Verdict {
         let work = |thread| NewDispatch::new(id(thread), id("run")).with_dedupe_key(id("dedupe"));
-        for answer in mailbox(own)?.enqueue(vec![work("same").with_id(id(&own.name)), work("stopped")]).await? {
+        for answer in mailbox(tenant)?.enqueue(vec![work("same").with_id(id(&tenant.own_id)), work("stopped")]).await? {
             answer?;
         }
         Ok(())
     }
 
-    async fn expect_own_records(&self, own: &TenantUnderTest) -> Verdict {
-        expect_eq(mailbox(own)?.count_dispatches(None).await?.queued, 2)?;
+    async fn expect_own_records(&self, tenant: &TenantUnderTest) -> Verdict {
+        expect_eq(mailbox(tenant)?.count_dispatches(None).await?.queued, 2)?;
         let (mut by_run, mut by_key) = (DispatchFilter::default(), DispatchFilter::of_thread(id("same")));
         (by_run.run, by_key.dedupe_key) = (Some(id("run")), Some(id("dedupe")));
-        expect_eq(mailbox(own)?.list_dispatches(DispatchQuery::new(by_run)).await?.items.len(), 2)?;
-        let found = mailbox(own)?.list_dispatches(DispatchQuery::new(by_key)).await?.items;
-        expect_eq(found.iter().map(|found| found.id.as_str()).collect::<Vec<_>>(), [&own.name])?;
-        let mut ready = mailbox(own)?.list_ready_threads(PageRequest::default()).await?.items;
+        expect_eq(mailbox(tenant)?.list_dispatches(DispatchQuery::new(by_run)).await?.items.len(), 2)?;
+        let found = mailbox(tenant)?.list_dispatches(DispatchQuery::new(by_key)).await?.items;
+        expect_eq(found.iter().map(|found| found.id.as_str()).collect::<Vec<_>>(), [&tenant.own_id])?;
+        let mut ready = mailbox(tenant)?.list_ready_threads(PageRequest::default()).await?.items;
         ready.sort_by(|one, other| one.thread.cmp(&other.thread));
         expect_eq(ready.iter().map(|ready| ready.thread.as_str()).collect::<Vec<_>>(), ["same", "stopped"])
     }
 
-    async fn expect_foreign_unreachable(&self, own: &TenantUnderTest, foreign: &TenantUnderTest) -> Verdict {
-        let mailbox = mailbox(own)?;
-        expect_eq(mailbox.load_dispatch(&id(&foreign.name)).await?, None)?;
-        let claim = ClaimRequest::new(id("w"), LEASE).of_dispatch(id(&foreign.name));
+    async fn expect_foreign_unreachable(&self, tenant: &TenantUnderTest, foreign: &TenantUnderTest) -> Verdict {
+        let mailbox = mailbox(tenant)?;
+        expect_eq(mailbox.load_dispatch(&id(&foreign.own_id)).await?, None)?;
+        let claim = ClaimRequest::new(id("w"), LEASE).of_dispatch(id(&foreign.own_id));
         expect_eq(mailbox.claim(claim).await?.claimed.len(), 0)?;
-        expect_kind(mailbox.cancel(&id(&foreign.name)).await, ErrorKind::NotFound)?;
-        let claim = ClaimRef::new(id(&foreign.name), ClaimToken::new("token"));
+        expect_kind(mailbox.cancel(&id(&foreign.own_id)).await, ErrorKind::NotFound)?;
+        let claim = ClaimRef::new(id(&foreign.own_id), ClaimToken::new("token"));
         expect_kind(mailbox.extend(&claim, LEASE).await, ErrorKind::ClaimLost)?;
         expect_kind(mailbox.settle(vec![(claim, ack())]).await?.remove(0), ErrorKind::ClaimLost).map(drop)
     }
 
-    async fn change_and_remove(&self, own: &TenantUnderTest) -> Verdict {
-        let mailbox = mailbox(own)?;
+    async fn change_and_remove(&self, tenant: &TenantUnderTest) -> Verdict {
+        let mailbox = mailbox(tenant)?;
         let epoch = mailbox.load_epoch(&id("stopped")).await?;
         let stopped = mailbox.interrupt(Interrupt::new(id("stopped"))).await?;
         expect_eq((stopped.superseded, stopped.epoch), (1, epoch + 1))?;
         let mut claimed = mailbox.claim(ClaimRequest::new(id("w"), LEASE).up_to(100)).await?.claimed;
-        expect_eq(claimed.iter().map(|held| held.dispatch.id.as_str()).collect::<Vec<_>>(), [&own.name])?;
+        expect_eq(claimed.iter().map(|held| held.dispatch.id.as_str()).collect::<Vec<_>>(), [&tenant.own_id])?;
         let held = claimed.remove(0);
         mailbox.settle(vec![(held.claim(), ack())]).await?.remove(0)?;
         expect_eq(mailbox.purge(Purge::new(Timestamp::MAX)).await?.removed, 2)?;

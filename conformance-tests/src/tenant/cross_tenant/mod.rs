@@ -13,47 +13,47 @@ use async_trait::async_trait;
 use futures_util::future::try_join_all;
 use store_core::TenantStores;
 
-use super::names::TENANTS;
-use crate::{Contract, Failure, Given, Length, Verdict};
+use super::similar_names::SIMILAR_TENANT_NAMES;
+use crate::{Contract, Failure, Given, TestLength, Verdict};
 
 /// One of the tenants.
 struct TenantUnderTest {
     /// The id of the tenant's own records. No other tenant has a record with this id.
-    name: String,
+    own_id: String,
     stores: TenantStores,
 }
 
-/// How a tenant writes and reads the records of one contract. All ids except [`TenantUnderTest::name`] are the same in
-/// all tenants.
+/// How a tenant writes and reads the records of one contract. All ids except [`TenantUnderTest::own_id`] are the same
+/// in all tenants.
 #[async_trait]
 trait TenantActions: Send + Sync {
     /// Writes the tenant's records.
-    async fn write_records(&self, own: &TenantUnderTest) -> Verdict;
+    async fn write_records(&self, tenant: &TenantUnderTest) -> Verdict;
 
     /// Checks that every list, count and search shows the records that [`write_records`](Self::write_records) wrote,
     /// and no others.
-    async fn expect_own_records(&self, own: &TenantUnderTest) -> Verdict;
+    async fn expect_own_records(&self, tenant: &TenantUnderTest) -> Verdict;
 
     /// Tries to read, change and delete the records of another tenant, by their ids. Checks that the answers are those
     /// for records that do not exist.
-    async fn expect_foreign_unreachable(&self, own: &TenantUnderTest, foreign: &TenantUnderTest) -> Verdict;
+    async fn expect_foreign_unreachable(&self, tenant: &TenantUnderTest, foreign: &TenantUnderTest) -> Verdict;
 
     /// Changes and removes everything that [`write_records`](Self::write_records) wrote.
-    async fn change_and_remove(&self, own: &TenantUnderTest) -> Verdict;
+    async fn change_and_remove(&self, tenant: &TenantUnderTest) -> Verdict;
 }
 
 fn actions_for(contract: Contract) -> Box<dyn TenantActions> {
     match contract {
-        Contract::ThreadRunStore => Box::new(threads::Threads),
-        Contract::CommitCoordinator => Box::new(logs::Logs),
-        Contract::PendingStore => Box::new(pending::Queues),
-        Contract::EventStore => Box::new(events::Events),
-        Contract::MailboxStore | Contract::LiveChannel => Box::new(mailbox::Dispatches),
-        Contract::OutboxStore => Box::new(outbox::Rows),
+        Contract::ThreadRunStore => Box::new(threads::ThreadActions),
+        Contract::CommitCoordinator => Box::new(logs::LogActions),
+        Contract::PendingStore => Box::new(pending::QueueActions),
+        Contract::EventStore => Box::new(events::EventActions),
+        Contract::MailboxStore | Contract::LiveChannel => Box::new(mailbox::DispatchActions),
+        Contract::OutboxStore => Box::new(outbox::OutboxRowActions),
     }
 }
 
-fn require<T: ?Sized>(store: Option<&Arc<T>>) -> Result<&T, Failure> {
+fn require_store<T: ?Sized>(store: Option<&Arc<T>>) -> Result<&T, Failure> {
     store.map(|store| &**store).ok_or_else(|| Failure::new("the store does not have the contract"))
 }
 
@@ -62,38 +62,42 @@ async fn for_all_tenants<'a, F: Future<Output = Verdict>>(
     tenants: &'a [TenantUnderTest],
     act: impl Fn(&'a TenantUnderTest) -> F,
 ) -> Verdict {
-    let acts = tenants.iter().zip(TENANTS).map(|(own, name)| {
-        let act = act(own);
+    let acts = tenants.iter().zip(SIMILAR_TENANT_NAMES).map(|(tenant, name)| {
+        let act = act(tenant);
         async move { act.await.map_err(|failure| failure.about(format!("tenant {name:?}"))) }
     });
     try_join_all(acts).await.map(drop)
 }
 
 /// Each of fifty tenants with similar names sees only its own records in every list, count, claim and subscription.
-/// Calls with ids of records of the 49 others are answered as if these records did not exist. The tenants then change
-/// and remove their records, one tenant after the other, first in one order and then in reverse. Each tenant finds its
-/// records unchanged when it is its turn.
+/// Calls with ids of records of the 49 others are answered as if these records did not exist. After that, the tenants
+/// change and remove their records, one tenant after the other, first in one order and then in reverse. Before a tenant
+/// does this, it checks that its records are unchanged.
 pub(super) async fn no_data_of_another_tenant_can_be_reached(given: &Given) -> Verdict {
     let actions = &*actions_for(given.contract());
     let mut tenants = Vec::new();
-    for (at, tenant) in TENANTS.into_iter().enumerate() {
-        tenants.push(TenantUnderTest { name: format!("own-{at:02}"), stores: given.tenant(tenant)? });
+    for (at, tenant) in SIMILAR_TENANT_NAMES.into_iter().enumerate() {
+        tenants.push(TenantUnderTest { own_id: format!("own-{at:02}"), stores: given.tenant(tenant)? });
     }
-    for_all_tenants(&tenants, |own| actions.write_records(own)).await?;
-    for_all_tenants(&tenants, |own| actions.expect_own_records(own)).await?;
-    // Quick tests try only every 16th of the other tenants, beginning with the one after `own`.
-    let (all, one_in) = (&tenants, Length::choose(16, 1, 1));
-    for_all_tenants(&tenants, |own| async move {
-        let others = all.iter().chain(all).skip_while(|other| other.name != own.name).skip(1).take(all.len() - 1);
-        for foreign in others.step_by(one_in) {
-            actions.expect_foreign_unreachable(own, foreign).await.map_err(|failure| failure.about(&foreign.name))?;
+    for_all_tenants(&tenants, |tenant| actions.write_records(tenant)).await?;
+    for_all_tenants(&tenants, |tenant| actions.expect_own_records(tenant)).await?;
+    // Quick tests try only every 16th of the other tenants, beginning with the one after `tenant`.
+    let (all, step) = (&tenants, TestLength::pick_by_env(16, 1, 1));
+    for_all_tenants(&tenants, |tenant| async move {
+        let others =
+            all.iter().chain(all).skip_while(|other| other.own_id != tenant.own_id).skip(1).take(all.len() - 1);
+        for foreign in others.step_by(step) {
+            actions
+                .expect_foreign_unreachable(tenant, foreign)
+                .await
+                .map_err(|failure| failure.about(&foreign.own_id))?;
         }
         Ok(())
     })
     .await?;
-    change_and_remove_all(actions, tenants.iter().zip(TENANTS)).await?;
-    for_all_tenants(&tenants, |own| actions.write_records(own)).await?;
-    change_and_remove_all(actions, tenants.iter().zip(TENANTS).rev()).await
+    change_and_remove_all(actions, tenants.iter().zip(SIMILAR_TENANT_NAMES)).await?;
+    for_all_tenants(&tenants, |tenant| actions.write_records(tenant)).await?;
+    change_and_remove_all(actions, tenants.iter().zip(SIMILAR_TENANT_NAMES).rev()).await
 }
 
 /// One tenant after the other checks that its records are unchanged, and then changes and removes them.
@@ -101,10 +105,10 @@ async fn change_and_remove_all(
     actions: &dyn TenantActions,
     tenants: impl Iterator<Item = (&TenantUnderTest, &'static str)>,
 ) -> Verdict {
-    for (own, name) in tenants {
+    for (tenant, name) in tenants {
         let about = |failure: Failure| failure.about(format!("tenant {name:?}"));
-        actions.expect_own_records(own).await.map_err(about)?;
-        actions.change_and_remove(own).await.map_err(about)?;
+        actions.expect_own_records(tenant).await.map_err(about)?;
+        actions.change_and_remove(tenant).await.map_err(about)?;
     }
     Ok(())
 }

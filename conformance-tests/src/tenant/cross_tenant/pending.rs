@@ -1,57 +1,59 @@
-//! Pending input: an input with the tenant's own name, in the queues of the thread with that name and of the thread
-//! `same`.
+//! Pending input: an input with the tenant's own id, in the queues of the thread with that id and of the thread `same`.
 
 use async_trait::async_trait;
 use store_core::{AppendPending, ErrorKind, Message, NewInput, PageRequest, PendingStore, PendingUpdate, ThreadId};
 
-use super::{TenantActions, TenantUnderTest, require};
+use super::{TenantActions, TenantUnderTest, require_store};
 use crate::{
     Failure, Verdict,
     check::{expect, expect_eq, expect_kind},
     given::id,
 };
 
-pub(super) struct Queues;
+pub(super) struct QueueActions;
 
-fn pending(own: &TenantUnderTest) -> Result<&dyn PendingStore, Failure> {
-    require(own.stores.pending.as_ref())
+fn pending(tenant: &TenantUnderTest) -> Result<&dyn PendingStore, Failure> {
+    require_store(tenant.stores.pending.as_ref())
 }
 
 #[async_trait]
-impl TenantActions for Queues {
-    async fn write_records(&self, own: &TenantUnderTest) -> Verdict {
-        for thread in [&own.name, "same"] {
-            let input = NewInput::message(Message::user("x")).with_id(id(&own.name));
-            let appended = pending(own)?.append_pending(AppendPending::new(id(thread), [input])).await?;
+impl TenantActions for QueueActions {
+    async fn write_records(&self, tenant: &TenantUnderTest) -> Verdict {
+        for thread in [&tenant.own_id, "same"] {
+            let input = NewInput::message(Message::user("x")).with_id(id(&tenant.own_id));
+            let appended = pending(tenant)?.append_pending(AppendPending::new(id(thread), [input])).await?;
             expect(!appended.deduplicated, "the append was deduplicated")?;
         }
         Ok(())
     }
 
-    async fn expect_own_records(&self, own: &TenantUnderTest) -> Verdict {
-        let threads = pending(own)?.list_threads_with_pending(PageRequest::default()).await?.items;
-        expect_eq(threads.iter().map(ThreadId::as_str).collect::<Vec<_>>(), [own.name.as_str(), "same"])?;
-        let queue = pending(own)?.load_queue(&id("same")).await?;
-        expect_eq(queue.inputs.iter().map(|input| input.id.as_str()).collect::<Vec<_>>(), [&own.name])
+    async fn expect_own_records(&self, tenant: &TenantUnderTest) -> Verdict {
+        let threads = pending(tenant)?.list_threads_with_pending(PageRequest::default()).await?.items;
+        expect_eq(threads.iter().map(ThreadId::as_str).collect::<Vec<_>>(), [tenant.own_id.as_str(), "same"])?;
+        let queue = pending(tenant)?.load_queue(&id("same")).await?;
+        expect_eq(queue.inputs.iter().map(|input| input.id.as_str()).collect::<Vec<_>>(), [&tenant.own_id])
     }
 
-    async fn expect_foreign_unreachable(&self, own: &TenantUnderTest, foreign: &TenantUnderTest) -> Verdict {
-        let (pending, foreign_id): (_, ThreadId) = (pending(own)?, id(&foreign.name));
+    async fn expect_foreign_unreachable(&self, tenant: &TenantUnderTest, foreign: &TenantUnderTest) -> Verdict {
+        let (pending, foreign_id): (_, ThreadId) = (pending(tenant)?, id(&foreign.own_id));
         expect_eq(pending.load_queue(&foreign_id).await?.inputs, [])?;
         for thread in [foreign_id, id("same")] {
-            let update = PendingUpdate::new(thread.clone(), id(&foreign.name)).with_message(Message::user("y"));
+            let update = PendingUpdate::new(thread.clone(), id(&foreign.own_id)).with_message(Message::user("y"));
             expect_kind(pending.update_pending(update).await, ErrorKind::NotFound)?;
-            expect_kind(pending.retract_pending(&thread, &id(&foreign.name)).await, ErrorKind::NotFound)?;
+            expect_kind(pending.retract_pending(&thread, &id(&foreign.own_id)).await, ErrorKind::NotFound)?;
         }
         Ok(())
     }
 
-    async fn change_and_remove(&self, own: &TenantUnderTest) -> Verdict {
-        let update = PendingUpdate::new(id("same"), id(&own.name)).with_message(Message::user("y"));
-        pending(own)?.update_pending(update).await?;
-        for thread in [&own.name, "same"] {
-            expect_eq(pending(own)?.retract_pending(&id(thread), &id(&own.name)).await?.id.as_str(), &own.name)?;
+    async fn change_and_remove(&self, tenant: &TenantUnderTest) -> Verdict {
+        let update = PendingUpdate::new(id("same"), id(&tenant.own_id)).with_message(Message::user("y"));
+        pending(tenant)?.update_pending(update).await?;
+        for thread in [&tenant.own_id, "same"] {
+            expect_eq(
+                pending(tenant)?.retract_pending(&id(thread), &id(&tenant.own_id)).await?.id.as_str(),
+                &tenant.own_id,
+            )?;
         }
-        expect_eq(pending(own)?.list_threads_with_pending(PageRequest::default()).await?.items, [])
+        expect_eq(pending(tenant)?.list_threads_with_pending(PageRequest::default()).await?.items, [])
     }
 }

@@ -1,4 +1,4 @@
-//! Threads: one with the tenant's own name, and its child `same`.
+//! Threads: one with the tenant's own id, and its child `same`.
 
 use async_trait::async_trait;
 use store_core::{
@@ -6,20 +6,20 @@ use store_core::{
     ThreadId, ThreadPatch, ThreadQuery, ThreadRunStore,
 };
 
-use super::{TenantActions, TenantUnderTest, require};
+use super::{TenantActions, TenantUnderTest, require_store};
 use crate::{
     Verdict,
     check::{expect_eq, expect_kind},
     given::id,
 };
 
-pub(super) struct Threads;
+pub(super) struct ThreadActions;
 
-fn threads(own: &TenantUnderTest) -> Result<&dyn ThreadRunStore, crate::Failure> {
-    require(own.stores.threads.as_ref())
+fn threads(tenant: &TenantUnderTest) -> Result<&dyn ThreadRunStore, crate::Failure> {
+    require_store(tenant.stores.threads.as_ref())
 }
 
-fn fields(parent: Option<ThreadId>) -> ThreadFields {
+fn thread_fields(parent: Option<ThreadId>) -> ThreadFields {
     let mut fields = ThreadFields::default();
     (fields.parent_thread_id, fields.resource_id) = (parent, Some(id("resource")));
     fields.metadata = [("k".to_owned(), Json::null())].into();
@@ -27,37 +27,37 @@ fn fields(parent: Option<ThreadId>) -> ThreadFields {
 }
 
 /// Checks that a list and a count with this filter show exactly these threads.
-async fn expect_threads(own: &TenantUnderTest, filter: ThreadFilter, wanted: &[&str]) -> Verdict {
-    expect_eq(threads(own)?.count_threads(&filter).await?, wanted.len() as u64)?;
-    let mut found = threads(own)?.list_threads(ThreadQuery::new(filter)).await?.items;
+async fn expect_threads(tenant: &TenantUnderTest, filter: ThreadFilter, wanted: &[&str]) -> Verdict {
+    expect_eq(threads(tenant)?.count_threads(&filter).await?, wanted.len() as u64)?;
+    let mut found = threads(tenant)?.list_threads(ThreadQuery::new(filter)).await?.items;
     found.sort_by(|one, other| one.id.cmp(&other.id));
     expect_eq(found.iter().map(|thread| thread.id.as_str()).collect::<Vec<_>>(), wanted)
 }
 
 #[async_trait]
-impl TenantActions for Threads {
-    async fn write_records(&self, own: &TenantUnderTest) -> Verdict {
-        let parent: ThreadId = id(&own.name);
-        threads(own)?.create_thread(NewThread::new(parent.clone()).with_fields(fields(None))).await?;
-        threads(own)?.create_thread(NewThread::new(id("same")).with_fields(fields(Some(parent)))).await?;
+impl TenantActions for ThreadActions {
+    async fn write_records(&self, tenant: &TenantUnderTest) -> Verdict {
+        let parent: ThreadId = id(&tenant.own_id);
+        threads(tenant)?.create_thread(NewThread::new(parent.clone()).with_fields(thread_fields(None))).await?;
+        threads(tenant)?.create_thread(NewThread::new(id("same")).with_fields(thread_fields(Some(parent)))).await?;
         Ok(())
     }
 
-    async fn expect_own_records(&self, own: &TenantUnderTest) -> Verdict {
-        let all = [own.name.as_str(), "same"];
-        expect_threads(own, ThreadFilter::default(), &all).await?;
+    async fn expect_own_records(&self, tenant: &TenantUnderTest) -> Verdict {
+        let all = [tenant.own_id.as_str(), "same"];
+        expect_threads(tenant, ThreadFilter::default(), &all).await?;
         let (mut by_resource, mut by_metadata) = (ThreadFilter::default(), ThreadFilter::default());
         by_resource.resource_id = Some(id("resource"));
         by_metadata.metadata = [("k".to_owned(), Json::null())].into();
-        expect_threads(own, by_resource, &all).await?;
-        expect_threads(own, by_metadata, &all).await?;
+        expect_threads(tenant, by_resource, &all).await?;
+        expect_threads(tenant, by_metadata, &all).await?;
         let mut by_parent = ThreadFilter::default();
-        by_parent.parent = Some(ParentFilter::Of(id(&own.name)));
-        expect_threads(own, by_parent, &["same"]).await
+        by_parent.parent = Some(ParentFilter::Of(id(&tenant.own_id)));
+        expect_threads(tenant, by_parent, &["same"]).await
     }
 
-    async fn expect_foreign_unreachable(&self, own: &TenantUnderTest, foreign: &TenantUnderTest) -> Verdict {
-        let (threads, foreign_id): (_, ThreadId) = (threads(own)?, id(&foreign.name));
+    async fn expect_foreign_unreachable(&self, tenant: &TenantUnderTest, foreign: &TenantUnderTest) -> Verdict {
+        let (threads, foreign_id): (_, ThreadId) = (threads(tenant)?, id(&foreign.own_id));
         expect_eq(threads.load_thread(&foreign_id).await?, None)?;
         let mut children = ThreadFilter::default();
         children.parent = Some(ParentFilter::Of(foreign_id.clone()));
@@ -70,11 +70,11 @@ impl TenantActions for Threads {
         expect_kind(threads.validate_parent(&id("same"), &foreign_id).await, ErrorKind::NotFound).map(drop)
     }
 
-    async fn change_and_remove(&self, own: &TenantUnderTest) -> Verdict {
+    async fn change_and_remove(&self, tenant: &TenantUnderTest) -> Verdict {
         let title = ThreadPatch::default().with_title("x");
-        expect_eq(threads(own)?.update_thread(&id("same"), title, Expect::Any).await?.revision.number(), 2)?;
+        expect_eq(threads(tenant)?.update_thread(&id("same"), title, Expect::Any).await?.revision.number(), 2)?;
         let cascade = DeleteRequest { children: ChildStrategy::Cascade, ..DeleteRequest::default() };
-        expect_eq(threads(own)?.delete_thread(&id(&own.name), cascade).await?.deleted.len(), 2)?;
-        expect_threads(own, ThreadFilter::default(), &[]).await
+        expect_eq(threads(tenant)?.delete_thread(&id(&tenant.own_id), cascade).await?.deleted.len(), 2)?;
+        expect_threads(tenant, ThreadFilter::default(), &[]).await
     }
 }

@@ -27,15 +27,15 @@ fn accepts_logs(calls: &[Call<LogAct, LogAnswer>]) -> bool {
     check(&GuardedLogs, &calls.iter().map(call).collect::<Vec<_>>()).is_ok()
 }
 
-const fn value(time: u64, value: u8) -> Option<(u64, RegisterAnswer)> {
+const fn value_answer(time: u64, value: u8) -> Option<(u64, RegisterAnswer)> {
     Some((time, RegisterAnswer::Value(value)))
 }
 
-const fn written(time: u64) -> Option<(u64, RegisterAnswer)> {
+const fn written_answer(time: u64) -> Option<(u64, RegisterAnswer)> {
     Some((time, RegisterAnswer::Written))
 }
 
-const fn comparison(time: u64, is_set: bool) -> Option<(u64, RegisterAnswer)> {
+const fn comparison_answer(time: u64, is_set: bool) -> Option<(u64, RegisterAnswer)> {
     Some((time, RegisterAnswer::Set(is_set)))
 }
 
@@ -43,41 +43,44 @@ const fn comparison(time: u64, is_set: bool) -> Option<(u64, RegisterAnswer)> {
 #[test]
 fn bad_histories_of_a_register_are_rejected() {
     let bad: [(&str, &[Call<RegisterAct, RegisterAnswer>]); 6] = [
-        ("a read after a write does not see it", &[(Write(1), 1, written(2)), (Read, 3, value(4, 0))]),
-        ("a value is read that was never written", &[(Write(1), 1, None), (Read, 2, value(3, 2))]),
-        ("a value is read before its write began", &[(Write(1), 5, written(6)), (Read, 1, value(4, 1))]),
+        ("a read after a write does not see it", &[(Write(1), 1, written_answer(2)), (Read, 3, value_answer(4, 0))]),
+        ("a value is read that was never written", &[(Write(1), 1, None), (Read, 2, value_answer(3, 2))]),
+        ("a value is read before its write began", &[(Write(1), 5, written_answer(6)), (Read, 1, value_answer(4, 1))]),
         (
             "during one write, a read sees the new value and a later read the old one",
-            &[(Write(1), 1, written(9)), (Read, 2, value(3, 1)), (Read, 4, value(5, 0))],
+            &[(Write(1), 1, written_answer(9)), (Read, 2, value_answer(3, 1)), (Read, 4, value_answer(5, 0))],
         ),
         (
             "two comparisons with the same value succeed",
-            &[(CompareAndSet(0, 1), 1, comparison(4, true)), (CompareAndSet(0, 2), 2, comparison(3, true))],
+            &[
+                (CompareAndSet(0, 1), 1, comparison_answer(4, true)),
+                (CompareAndSet(0, 2), 2, comparison_answer(3, true)),
+            ],
         ),
         (
             "a read sees a write of unknown outcome, and a later read does not",
-            &[(Write(1), 1, None), (Read, 2, value(3, 1)), (Read, 4, value(5, 0))],
+            &[(Write(1), 1, None), (Read, 2, value_answer(3, 1)), (Read, 4, value_answer(5, 0))],
         ),
     ];
-    for (what, calls) in bad {
-        assert!(!accepts_registers(calls), "{what}");
-        assert!(accepts_registers(&calls[..calls.len() - 1]), "{what}, without its last call");
+    for (mistake, calls) in bad {
+        assert!(!accepts_registers(calls), "{mistake}");
+        assert!(accepts_registers(&calls[..calls.len() - 1]), "{mistake}, without its last call");
     }
 }
 
-const fn commit(from: u64, name: u64) -> LogAct {
+const fn commit_act(from: u64, name: u64) -> LogAct {
     LogAct::Commit { from, name }
 }
 
-const fn committed(time: u64, version: u64) -> Option<(u64, LogAnswer)> {
+const fn committed_answer(time: u64, version: u64) -> Option<(u64, LogAnswer)> {
     Some((time, LogAnswer::Committed { version, deduplicated: false }))
 }
 
-const fn committed_before(time: u64, version: u64) -> Option<(u64, LogAnswer)> {
+const fn repeated_answer(time: u64, version: u64) -> Option<(u64, LogAnswer)> {
     Some((time, LogAnswer::Committed { version, deduplicated: true }))
 }
 
-const fn conflict(time: u64, actual: u64) -> Option<(u64, LogAnswer)> {
+const fn conflict_answer(time: u64, actual: u64) -> Option<(u64, LogAnswer)> {
     Some((time, LogAnswer::Conflict { actual }))
 }
 
@@ -91,44 +94,44 @@ fn bad_histories_of_a_log_are_rejected() {
     let bad: [(&str, &[Call<LogAct, LogAnswer>]); 6] = [
         (
             "two commits make the same version",
-            &[(commit(0, 7), 1, committed(4, 1)), (commit(0, 8), 2, committed(3, 1))],
+            &[(commit_act(0, 7), 1, committed_answer(4, 1)), (commit_act(0, 8), 2, committed_answer(3, 1))],
         ),
         (
             "an acknowledged commit is missing",
-            &[(commit(0, 7), 1, committed(2, 1)), (LogAct::Read, 3, read_answer(4, 0, None))],
+            &[(commit_act(0, 7), 1, committed_answer(2, 1)), (LogAct::Read, 3, read_answer(4, 0, None))],
         ),
         (
             "a repeated commit is written again",
             &[
-                (commit(0, 7), 1, committed(2, 1)),
-                (commit(1, 8), 3, committed(4, 2)),
-                (commit(2, 7), 5, committed(6, 3)),
+                (commit_act(0, 7), 1, committed_answer(2, 1)),
+                (commit_act(1, 8), 3, committed_answer(4, 2)),
+                (commit_act(2, 7), 5, committed_answer(6, 3)),
             ],
         ),
         (
             "a refused commit appears later",
             &[
-                (commit(0, 7), 1, committed(2, 1)),
-                (commit(0, 8), 3, conflict(4, 1)),
+                (commit_act(0, 7), 1, committed_answer(2, 1)),
+                (commit_act(0, 8), 3, conflict_answer(4, 1)),
                 (LogAct::Read, 5, read_answer(6, 2, Some(8))),
             ],
         ),
         (
             "a commit of unknown outcome has two effects",
             &[
-                (commit(0, 7), 1, None),
-                (commit(0, 7), 2, committed_before(3, 1)),
-                (commit(1, 8), 4, committed(5, 2)),
+                (commit_act(0, 7), 1, None),
+                (commit_act(0, 7), 2, repeated_answer(3, 1)),
+                (commit_act(1, 8), 4, committed_answer(5, 2)),
                 (LogAct::Read, 6, read_answer(7, 3, Some(7))),
             ],
         ),
         (
             "a commit is refused although its guard holds",
-            &[(commit(0, 7), 1, committed(2, 1)), (commit(1, 8), 3, conflict(4, 0))],
+            &[(commit_act(0, 7), 1, committed_answer(2, 1)), (commit_act(1, 8), 3, conflict_answer(4, 0))],
         ),
     ];
-    for (what, calls) in bad {
-        assert!(!accepts_logs(calls), "{what}");
-        assert!(accepts_logs(&calls[..calls.len() - 1]), "{what}, without its last call");
+    for (mistake, calls) in bad {
+        assert!(!accepts_logs(calls), "{mistake}");
+        assert!(accepts_logs(&calls[..calls.len() - 1]), "{mistake}, without its last call");
     }
 }

@@ -87,13 +87,13 @@ pub(crate) fn correct_history<S: ExecutableSpec>(
 ) -> Vec<Operation<S::Op, S::Answer>> {
     let mut history: Vec<Operation<S::Op, S::Answer>> = Vec::new();
     let mut states: Vec<(S::Key, S::State)> = Vec::new();
-    let (mut clients, mut delayed) = ((0..clients).map(|_| ClientState::Idle).collect::<Vec<_>>(), Vec::new());
+    let (mut clients, mut late_operations) = ((0..clients).map(|_| ClientState::Idle).collect::<Vec<_>>(), Vec::new());
     let mut time = 0;
     while history.len() < length || clients.iter().any(|client| !matches!(client, ClientState::Idle)) {
         time += 1;
-        if !delayed.is_empty() && random.once_in(6) {
-            let operation: usize = delayed.swap_remove(random.below(delayed.len()));
-            apply::<S>(&mut states, &history[operation].op);
+        if !late_operations.is_empty() && random.once_in(6) {
+            let operation: usize = late_operations.swap_remove(random.below(late_operations.len()));
+            take_effect::<S>(&mut states, &history[operation].op);
         }
         let client = random.below(clients.len());
         clients[client] = match std::mem::replace(&mut clients[client], ClientState::Idle) {
@@ -104,14 +104,14 @@ pub(crate) fn correct_history<S: ExecutableSpec>(
             }
             ClientState::Invoked(operation) if random.once_in(10) => {
                 match random.below(3) {
-                    0 => delayed.push(operation),
-                    1 => drop(apply::<S>(&mut states, &history[operation].op)),
+                    0 => late_operations.push(operation),
+                    1 => drop(take_effect::<S>(&mut states, &history[operation].op)),
                     _ => {}
                 }
                 ClientState::Idle
             }
             ClientState::Invoked(operation) => {
-                ClientState::Answered(operation, apply::<S>(&mut states, &history[operation].op))
+                ClientState::Answered(operation, take_effect::<S>(&mut states, &history[operation].op))
             }
             ClientState::Answered(operation, answer) => {
                 history[operation].returned = Some((time, answer));
@@ -122,7 +122,7 @@ pub(crate) fn correct_history<S: ExecutableSpec>(
     history
 }
 
-fn apply<S: ExecutableSpec>(states: &mut Vec<(S::Key, S::State)>, op: &S::Op) -> S::Answer {
+fn take_effect<S: ExecutableSpec>(states: &mut Vec<(S::Key, S::State)>, op: &S::Op) -> S::Answer {
     let object = S::default();
     let key = object.key(op);
     let at = states.iter().position(|(known, _)| *known == key).unwrap_or_else(|| {

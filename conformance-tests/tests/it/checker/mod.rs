@@ -6,8 +6,8 @@ mod oracle;
 
 use conformance_tests::{
     Random,
-    history::{GuardedLogs, Operation, Registers, check, from_lines, to_lines},
-    seed,
+    history::{GuardedLogs, Operation, Registers, check, from_json_lines, to_json_lines},
+    seed_from_env,
 };
 
 use self::generated_histories::ExecutableSpec;
@@ -15,8 +15,8 @@ use self::generated_histories::ExecutableSpec;
 /// How many histories of each kind are checked.
 const HISTORIES: usize = 10_000;
 
-fn random() -> Random {
-    let seed = seed("AGENTSTORE_HISTORY_SEED");
+fn seeded_random() -> Random {
+    let seed = seed_from_env("AGENTSTORE_HISTORY_SEED");
     println!("AGENTSTORE_HISTORY_SEED={seed}");
     Random::new(seed)
 }
@@ -24,7 +24,7 @@ fn random() -> Random {
 /// No correct history is rejected. The histories are random, with any number of operations, clients and lost answers.
 #[test]
 fn random_correct_histories_are_accepted() {
-    let mut random = random();
+    let mut random = seeded_random();
     expect_accepted::<Registers>(&mut random);
     expect_accepted::<GuardedLogs>(&mut random);
 }
@@ -46,7 +46,7 @@ fn expect_accepted<S: ExecutableSpec>(random: &mut Random) {
 /// Correct histories are changed by one or two mutations. Both checkers must give the same verdict on each.
 #[test]
 fn mutated_histories_get_the_same_verdict_from_another_checker() {
-    let mut random = random();
+    let mut random = seeded_random();
     expect_same_verdicts::<Registers>(&mut random);
     expect_same_verdicts::<GuardedLogs>(&mut random);
 }
@@ -59,9 +59,9 @@ fn expect_same_verdicts<S: ExecutableSpec>(random: &mut Random) {
         for _ in 0..=random.below(2) {
             generated_histories::mutate::<S>(random, &mut history);
         }
-        let (ours, theirs) = (check(&S::default(), &history).is_ok(), oracle::accepts::<S>(&history));
-        assert_eq!(ours, theirs, "history {number}: {history:#?}");
-        rejected += usize::from(!ours);
+        let (is_accepted, oracle_accepts) = (check(&S::default(), &history).is_ok(), oracle::accepts::<S>(&history));
+        assert_eq!(is_accepted, oracle_accepts, "history {number}: {history:#?}");
+        rejected += usize::from(!is_accepted);
     }
     println!("both checkers agree on {HISTORIES} histories and rejected {rejected} of them");
     assert!(
@@ -73,8 +73,8 @@ fn expect_same_verdicts<S: ExecutableSpec>(random: &mut Random) {
 /// A history can be written as lines, read and checked again.
 #[test]
 fn a_history_round_trips_as_lines() {
-    let history = generated_histories::correct_history::<GuardedLogs>(&mut random(), 200, 8);
-    let lines = to_lines(&history).unwrap();
-    let again: Vec<Operation<_, _>> = from_lines(&lines).unwrap();
-    assert_eq!((again, lines.lines().count()), (history, 200));
+    let history = generated_histories::correct_history::<GuardedLogs>(&mut seeded_random(), 200, 8);
+    let lines = to_json_lines(&history).unwrap();
+    let read_back: Vec<Operation<_, _>> = from_json_lines(&lines).unwrap();
+    assert_eq!((read_back, lines.lines().count()), (history, 200));
 }

@@ -40,16 +40,16 @@ pub(crate) fn accepts<S: ExecutableSpec>(history: &[Operation<S::Op, S::Answer>]
     let mut tester = LinearizabilityTester::new(AllObjects::<S>(BTreeMap::new()));
     // The other checker allows each caller one operation at a time. A caller is reused after its operation has
     // returned.
-    let (mut callers, mut called) = (Vec::new(), BTreeMap::new());
+    let (mut free_callers, mut caller_of_operation) = (Vec::new(), BTreeMap::new());
     for (_, at, answer) in moments {
         if let Some(answer) = answer {
-            let caller = called.remove(&at).unwrap();
+            let caller = caller_of_operation.remove(&at).unwrap();
             tester.on_return(caller, answer).unwrap();
-            callers.push(caller);
+            free_callers.push(caller);
         } else {
-            let caller = callers.pop().unwrap_or(at);
+            let caller = free_callers.pop().unwrap_or(at);
             tester.on_invoke(caller, history[at].op.clone()).unwrap();
-            called.insert(at, caller);
+            caller_of_operation.insert(at, caller);
         }
     }
     tester.is_consistent()

@@ -1,9 +1,9 @@
-//! Opens the example for the suite.
+//! Opens stores of the example for the suite.
 
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use conformance_tests::{Fixture, Gap, Lack, Need, Opened};
+use conformance_tests::{Fixture, Gap, Lack, Need, OpenedStore};
 use mailbox_backend_example::MapStore;
 use store_core::{Capabilities, Clock, Limits, ManualClock, Result, Store, Survives, Timestamp};
 
@@ -13,7 +13,7 @@ pub(crate) fn fixture() -> impl Fixture {
     MapFixture
 }
 
-fn clock(opened: &Opened) -> &ManualClock {
+fn clock(opened: &OpenedStore) -> &ManualClock {
     opened.guard().unwrap()
 }
 
@@ -40,30 +40,30 @@ impl Fixture for MapFixture {
         Vec::new()
     }
 
-    async fn open(&self, limits: Limits) -> Result<Opened> {
+    async fn open(&self, limits: Limits) -> Result<OpenedStore> {
         let clock = ManualClock::new(Timestamp::from_millis(1_763_700_000_000)?);
         let store = MapStore::open(Arc::new(clock.clone()), &limits)?;
-        Ok(Opened::new(Arc::new(store), clock))
+        Ok(OpenedStore::new(Arc::new(store), clock))
     }
 
-    async fn reopen(&self, _opened: Opened) -> Result<Opened> {
+    async fn reopen(&self, _opened: OpenedStore) -> Result<OpenedStore> {
         unreachable!("`lack` excludes this call")
     }
 
-    async fn open_beside(&self, _opened: &Opened) -> Result<Arc<dyn Store>> {
+    async fn open_second_time(&self, _opened: &OpenedStore) -> Result<Arc<dyn Store>> {
         unreachable!("`lack` excludes this call")
     }
 
-    async fn advance(&self, opened: &Opened, by: Duration) {
+    async fn advance(&self, opened: &OpenedStore, by: Duration) {
         clock(opened).advance(by);
     }
 
-    async fn set_back(&self, opened: &Opened, by: Duration) {
+    async fn set_back(&self, opened: &OpenedStore, by: Duration) {
         let clock = clock(opened);
         clock.set(clock.now().saturating_sub(by));
     }
 
-    async fn damage(&self, _opened: Opened, _seed: u64) -> Result<Opened> {
+    async fn damage(&self, _opened: OpenedStore, _seed: u64) -> Result<OpenedStore> {
         unreachable!("`lack` excludes this call")
     }
 }

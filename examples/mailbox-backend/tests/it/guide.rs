@@ -1,4 +1,4 @@
-//! Checks that everything that `docs/write-a-backend.md` quotes of this crate is in the crate.
+//! Checks that the code that `docs/write-a-backend.md` quotes is in this crate.
 
 use std::{fs, path::Path};
 
@@ -16,20 +16,23 @@ fn guide() -> String {
     read("../../docs/write-a-backend.md")
 }
 
-/// Removes indentation, which differs between the guide and the code.
-fn lines(text: &str) -> String {
+/// Returns the text without indentation, which differs between the guide and the code, and without empty lines.
+fn without_indentation(text: &str) -> String {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
 fn the_guide_quotes_existing_code() {
-    let (guide, files): (_, Vec<_>) = (guide(), QUOTED.iter().map(|file| lines(&read(file))).collect());
+    let (guide, files): (_, Vec<_>) = (guide(), QUOTED.iter().map(|file| without_indentation(&read(file))).collect());
     // Each odd fence begins a block. The first line of a block is the language that the fence names.
     let blocks: Vec<_> = guide.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n')).collect();
     let quotes: Vec<_> = blocks.iter().filter(|(kind, _)| *kind == "rust,ignore").collect();
     assert!(quotes.len() >= 5, "{} quotes", quotes.len());
     for (_, quote) in quotes {
-        assert!(files.iter().any(|file| file.contains(&lines(quote))), "none of {QUOTED:?} has this quote:\n{quote}");
+        assert!(
+            files.iter().any(|file| file.contains(&without_indentation(quote))),
+            "none of {QUOTED:?} has this quote:\n{quote}"
+        );
     }
 }
 
@@ -41,6 +44,6 @@ fn the_guide_names_bugs_with_the_cases_that_find_them() {
     let rows: Vec<_> = guide.lines().filter(|line| line.starts_with("| ") && line.contains("::")).collect();
     assert!(rows.len() > 5, "{} rows", rows.len());
     for row in rows {
-        assert!(bugs.iter().any(|(bug, killer)| row.contains(bug) && row.contains(killer)), "{row}");
+        assert!(bugs.iter().any(|(bug, case)| row.contains(bug) && row.contains(case)), "{row}");
     }
 }

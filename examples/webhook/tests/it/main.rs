@@ -21,7 +21,7 @@ use webhook_example::relay;
 /// A received request: its idempotency key and its body.
 type Request = (String, String);
 
-/// A server with the answers that it still has to give, and the requests that it received.
+/// A web server, with the answers that it still has to give and the requests that it received.
 struct TestServer {
     url: String,
     answers: Arc<Mutex<VecDeque<&'static str>>>,
@@ -35,12 +35,12 @@ impl TestServer {
         let url = format!("http://{}/hook", listener.local_addr().unwrap());
         let answers = Arc::new(Mutex::new(answers.into_iter().collect::<VecDeque<_>>()));
         let requests = Arc::new(Mutex::new(Vec::new()));
-        let (given, got) = (Arc::clone(&answers), Arc::clone(&requests));
+        let (next_answers, received) = (Arc::clone(&answers), Arc::clone(&requests));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let answer = given.lock().unwrap().pop_front().unwrap_or("200 OK\r\n");
+                let answer = next_answers.lock().unwrap().pop_front().unwrap_or("200 OK\r\n");
                 let request = answer_request(stream, answer).await;
-                got.lock().unwrap().push(request);
+                received.lock().unwrap().push(request);
             }
         });
         Self { url, answers, requests }
@@ -96,14 +96,14 @@ impl TestTenant {
         self.stores.commits(&self.tenant).unwrap().commit(commit).await.unwrap().outbox
     }
 
-    async fn deliver_all(&self) -> agentstore::Summary {
-        let pauses = Backoff::new(Duration::from_millis(1), Duration::from_millis(5));
-        let options = WorkerOptions::default().with_backoff(pauses);
+    async fn deliver_all(&self) -> agentstore::WorkSummary {
+        let backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(5));
+        let options = WorkerOptions::default().with_backoff(backoff);
         relay(&self.stores, &self.tenant, options).unwrap().run_until_idle().await.unwrap()
     }
 }
 
-/// Shows WK-10, OB-10 and OB-11.
+/// Tests WK-10, OB-10 and OB-11.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_delivery_is_repeated_with_its_id_and_in_order() {
     let tenant = TestTenant::new().await;
@@ -117,7 +117,7 @@ async fn a_failed_delivery_is_repeated_with_its_id_and_in_order() {
     assert!(server.answers.lock().unwrap().is_empty());
 }
 
-/// Shows WK-10: a row that the server will never accept, and one that it refused too often, become dead letters. The
+/// Tests WK-10: a row that the server will never accept, and one that it refused too often, become dead letters. The
 /// next row is delivered all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_row_that_cannot_be_delivered_becomes_a_dead_letter() {
@@ -139,7 +139,7 @@ async fn a_row_that_cannot_be_delivered_becomes_a_dead_letter() {
     assert_eq!((counts.delivered, counts.dead_letter, counts.pending), (1, 2, 0));
 }
 
-/// Shows WK-10: a delivery to an unreachable server is tried again like one that fails.
+/// Tests WK-10: a delivery to an unreachable server is tried again like one that fails.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unreachable_server_is_tried_again() {
     let tenant = TestTenant::new().await;

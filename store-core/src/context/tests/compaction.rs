@@ -1,6 +1,6 @@
 //! When to compact, and what (CX-15, CX-18).
 
-use super::{parts, render, render_block};
+use super::{parse_path, render, render_block};
 use crate::{
     context::{
         COMPACTION_PROMPT, Context, ContextRequest, build, compaction_request, is_compaction_due, split_for_compaction,
@@ -9,7 +9,7 @@ use crate::{
 };
 
 fn context(path: &str) -> Context {
-    build(parts(path), &ContextRequest::head())
+    build(parse_path(path), &ContextRequest::head())
 }
 
 #[test]
@@ -22,7 +22,7 @@ fn a_compaction_is_due_when_the_reserved_tokens_no_longer_fit() {
 }
 
 #[track_caller]
-fn check(keep: usize, path: &str, older: &str, kept: &str) {
+fn expect_split(keep: usize, path: &str, older: &str, kept: &str) {
     let context = context(path);
     let split = split_for_compaction(&context, keep);
     assert_eq!((render(split.older), render(split.kept)), (older.to_owned(), kept.to_owned()), "of {path}");
@@ -31,21 +31,21 @@ fn check(keep: usize, path: &str, older: &str, kept: &str) {
 
 #[test]
 fn the_last_messages_are_kept_with_their_results() {
-    check(2, "u 1 | a 2 | u 3 | a 4", "1:u 1 | 2:a 2", "3:u 3 | 4:a 4");
-    check(2, "u 1 | a +x | t x=1 | a 4", "1:u 1", "2:a +x | 3:t x=1 | 4:a 4");
-    check(1, "u 1 | a +x | t x=1 | a 4", "1:u 1 | 2:a +x | 3:t x=1", "4:a 4");
-    check(1, "u 1 | a +x | t x=1", "1:u 1", "2:a +x | 3:t x=1");
-    check(2, "C 1 | u 2 | a 3", "1~u [] 1", "2:u 2 | 3:a 3");
-    check(2, "s 1 | u 2 | a 3 | s 4 | u 5", "2:u 2", "3:a 3 | 4:s 4 | 5:u 5");
+    expect_split(2, "u 1 | a 2 | u 3 | a 4", "1:u 1 | 2:a 2", "3:u 3 | 4:a 4");
+    expect_split(2, "u 1 | a +x | t x=1 | a 4", "1:u 1", "2:a +x | 3:t x=1 | 4:a 4");
+    expect_split(1, "u 1 | a +x | t x=1 | a 4", "1:u 1 | 2:a +x | 3:t x=1", "4:a 4");
+    expect_split(1, "u 1 | a +x | t x=1", "1:u 1", "2:a +x | 3:t x=1");
+    expect_split(2, "C 1 | u 2 | a 3", "1~u [] 1", "2:u 2 | 3:a 3");
+    expect_split(2, "s 1 | u 2 | a 3 | s 4 | u 5", "2:u 2", "3:a 3 | 4:s 4 | 5:u 5");
 }
 
 #[test]
 fn nothing_is_compacted_if_all_messages_are_kept() {
-    check(2, "u 1 | a 2", "", "1:u 1 | 2:a 2");
-    check(3, "u 1 | a 2", "", "1:u 1 | 2:a 2");
-    check(0, "u 1 | a 2", "", "1:u 1 | 2:a 2");
-    check(1, "s 1 | u 2", "", "2:u 2");
-    check(usize::MAX, "s 1", "", "");
+    expect_split(2, "u 1 | a 2", "", "1:u 1 | 2:a 2");
+    expect_split(3, "u 1 | a 2", "", "1:u 1 | 2:a 2");
+    expect_split(0, "u 1 | a 2", "", "1:u 1 | 2:a 2");
+    expect_split(1, "s 1 | u 2", "", "2:u 2");
+    expect_split(usize::MAX, "s 1", "", "");
 }
 
 #[test]
@@ -56,9 +56,10 @@ fn system_messages_at_the_beginning_are_not_compacted() {
 
 #[test]
 fn the_request_contains_the_older_messages_without_thinking() {
-    let mut path = parts("u hi | a ok +x | t x=1 | a hm | u go");
-    let thought = Message::new(Role::Assistant, vec![Block::new(BlockKind::Thinking(Thinking::new("secret")))]);
-    path[3].1 = super::entry(4, Body::Message(thought)).into();
+    let mut path = parse_path("u hi | a ok +x | t x=1 | a hm | u go");
+    let thinking_message =
+        Message::new(Role::Assistant, vec![Block::new(BlockKind::Thinking(Thinking::new("secret")))]);
+    path[3].1 = super::entry(4, Body::Message(thinking_message)).into();
     let context = build(path, &ContextRequest::head());
     let request = compaction_request(&split_for_compaction(&context, 1)).unwrap();
     let rendered: Vec<_> = request.blocks.iter().map(|block| render_block(&block.kind)).collect();

@@ -1,9 +1,10 @@
 //! Tables of contexts, in a notation that fits on a line.
 //!
 //! A path consists of entries separated by ` | `, numbered from 1. An entry is a word for its kind, followed by its
-//! blocks. `s u a t` are messages of a role (`-u` aside, `^u` internal, `a@m` with the provider's id `m`). `C` is a
-//! compaction with its summary, `R` a compaction with replacement messages separated by ` / `, `X` a checkpoint. A
-//! block is `+x` (a call), `x=1` (its result) or text.
+//! blocks. `s`, `u`, `a` and `t` are system, user, assistant and tool messages: `-u` is never sent to a model, `^u` is
+//! not shown to people, and `a@m` has the provider's message id `m`. `C` is a compaction with its summary, `R` a
+//! compaction with replacement messages separated by ` / `, `X` a checkpoint. A block is `+x` (a call), `x=1` (its
+//! result) or text.
 //!
 //! A context is written in the same way. Each message follows the number of its entry and `:`, or `~` if the message is
 //! not in the log. `[]` is the marker of a summary, and `x=!` a synthetic result.
@@ -30,34 +31,34 @@ use crate::{
 
 /// Checks that the messages of the context of `path`, in this notation, and its repairs are the expected ones.
 #[track_caller]
-fn check(path: &str, expected: &str, repairs: &str) {
-    check_with(&ContextRequest::head(), path, expected, repairs);
+fn expect_context(path: &str, expected: &str, repairs: &str) {
+    expect_context_for(&ContextRequest::head(), path, expected, repairs);
 }
 
 #[track_caller]
-fn check_with(request: &ContextRequest, path: &str, expected: &str, repairs: &str) {
-    let context = build(parts(path), request);
+fn expect_context_for(request: &ContextRequest, path: &str, expected: &str, repairs: &str) {
+    let context = build(parse_path(path), request);
     assert_eq!(render(&context.messages), expected, "of {path}");
     assert_eq!(render_repairs(&context), repairs, "of {path}");
 }
 
-fn parts(path: &str) -> Vec<(Piece, Arc<Entry>)> {
-    path.split(" | ").zip(1..).map(|(text, seq)| part(text, seq)).collect()
+fn parse_path(path: &str) -> Vec<(Piece, Arc<Entry>)> {
+    path.split(" | ").zip(1..).map(|(text, seq)| parse_path_entry(text, seq)).collect()
 }
 
-fn part(text: &str, seq: u64) -> (Piece, Arc<Entry>) {
+fn parse_path_entry(text: &str, seq: u64) -> (Piece, Arc<Entry>) {
     let (head, rest) = text.split_once(' ').unwrap_or((text, ""));
     let (piece, body) = match head {
         "X" => (Piece::Entry(seq), Body::Checkpoint(Checkpoint::new(0, None))),
         "C" => {
-            let summary = Compaction { summary: blocks(rest), ..Compaction::default() };
+            let summary = Compaction { summary: parse_blocks(rest), ..Compaction::default() };
             (Piece::Summary(seq), Body::Compaction(summary))
         }
         "R" => {
-            let replacement = Some(rest.split(" / ").map(message).collect());
+            let replacement = Some(rest.split(" / ").map(parse_message).collect());
             (Piece::Summary(seq), Body::Compaction(Compaction { replacement, ..Compaction::default() }))
         }
-        _ => (Piece::Entry(seq), Body::Message(message(text))),
+        _ => (Piece::Entry(seq), Body::Message(parse_message(text))),
     };
     (piece, Arc::new(entry(seq, body)))
 }
@@ -77,7 +78,7 @@ fn entry(seq: u64, body: Body) -> Entry {
     }
 }
 
-fn message(text: &str) -> Message {
+fn parse_message(text: &str) -> Message {
     let (head, rest) = text.split_once(' ').unwrap_or((text, ""));
     let (head, id) = head.split_once('@').map_or((head, None), |(head, id)| (head, Some(id)));
     let visibility = match head.chars().next() {
@@ -92,7 +93,7 @@ fn message(text: &str) -> Message {
         "t" => Role::Tool,
         other => panic!("`{other}` is not a role"),
     };
-    let message = Message::new(role, blocks(rest)).with_visibility(visibility);
+    let message = Message::new(role, parse_blocks(rest)).with_visibility(visibility);
     match id {
         None => message,
         Some(id) => message.with_provenance(Provenance {
@@ -103,10 +104,10 @@ fn message(text: &str) -> Message {
     }
 }
 
-fn blocks(words: &str) -> Vec<Block> {
+fn parse_blocks(words: &str) -> Vec<Block> {
     let block = |word: &str| match (word.strip_prefix('+'), word.split_once('=')) {
         (Some(call), _) => Block::tool_use(call, "tool", Json::null()),
-        (None, Some((call, said))) => Block::tool_result(call, vec![Block::text(said)]),
+        (None, Some((call, output_text))) => Block::tool_result(call, vec![Block::text(output_text)]),
         (None, None) => Block::text(word),
     };
     words.split_whitespace().map(block).collect()
@@ -143,8 +144,8 @@ fn render_block(kind: &BlockKind) -> String {
 }
 
 fn render_result(result: &ToolResult) -> String {
-    let said: Vec<_> = result.blocks.iter().map(|block| render_block(&block.kind)).collect();
-    if said == [NO_RESULT] && result.is_error == Some(true) { "!".into() } else { said.concat() }
+    let output_text: Vec<_> = result.blocks.iter().map(|block| render_block(&block.kind)).collect();
+    if output_text == [NO_RESULT] && result.is_error == Some(true) { "!".into() } else { output_text.concat() }
 }
 
 fn render_repairs(context: &Context) -> String {

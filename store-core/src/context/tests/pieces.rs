@@ -4,12 +4,12 @@ use crate::{
     codec::Extra,
     context::{Piece, pieces},
     error::Result,
-    log::{Cover, Node, node},
+    log::{CoveredDepths, Node, node},
 };
 
 /// Makes a log from one word for each entry: its parent (`-` for a root), then `s` for a side entry, `o` for a message
 /// that names its origin, or `c` with the depths that it covers as a compaction (`c0-0` for nothing).
-fn log(text: &str) -> Vec<Node> {
+fn parse_log(text: &str) -> Vec<Node> {
     let mut log: Vec<Node> = Vec::new();
     for (word, seq) in text.split_whitespace().zip(1..) {
         let (parent, cover) = word.split_once('c').map_or((word, None), |(parent, cover)| (parent, Some(cover)));
@@ -18,16 +18,19 @@ fn log(text: &str) -> Vec<Node> {
         let parent = parent.parse::<usize>().ok().map(|parent| log[parent - 1].clone());
         let covers = cover.map(|cover| {
             let (from, to) = cover.split_once('-').unwrap();
-            Cover::new(from.parse().unwrap(), to.parse().unwrap())
+            CoveredDepths::new(from.parse().unwrap(), to.parse().unwrap())
         });
-        let nodes = |seq: u64| find(&log, seq);
+        let nodes = |seq: u64| node_at(&log, seq);
         let above = parent.as_ref().and_then(|parent| parent.compaction);
         log.push(Node {
             seq,
             parent: parent.as_ref().map(|parent| parent.seq),
             side,
             depth: parent.as_ref().map_or(0, |parent| parent.depth) + u64::from(!side),
-            jump: parent.as_ref().filter(|_| !side).and_then(|parent| node::jump_below(&nodes, parent).unwrap()),
+            jump: parent
+                .as_ref()
+                .filter(|_| !side)
+                .and_then(|parent| node::jump_pointer_below(&nodes, parent).unwrap()),
             compaction: if covers.is_some() && !side { Some(seq) } else { above },
             checkpoint: None,
             checkpoint_number: None,
@@ -41,16 +44,16 @@ fn log(text: &str) -> Vec<Node> {
     log
 }
 
-fn find(log: &[Node], seq: u64) -> Result<Node> {
+fn node_at(log: &[Node], seq: u64) -> Result<Node> {
     Ok(log[usize::try_from(seq).unwrap() - 1].clone())
 }
 
 /// Checks the pieces of entry `leaf` of the log. `C` marks a summary, `O` an origin.
 #[track_caller]
-fn check(text: &str, leaf: u64, expected: &str) {
-    let log = log(text);
-    let nodes = |seq: u64| find(&log, seq);
-    let found = pieces(&nodes, &find(&log, leaf).unwrap()).unwrap();
+fn expect_pieces(text: &str, leaf: u64, expected: &str) {
+    let log = parse_log(text);
+    let nodes = |seq: u64| node_at(&log, seq);
+    let found = pieces(&nodes, &node_at(&log, leaf).unwrap()).unwrap();
     let render = |piece: &Piece| match piece {
         Piece::Entry(seq) => seq.to_string(),
         Piece::Summary(seq) => format!("C{seq}"),
@@ -61,73 +64,74 @@ fn check(text: &str, leaf: u64, expected: &str) {
 
 #[test]
 fn a_path_goes_from_its_root() {
-    check("- 1 2", 3, "1 2 3");
-    check("- 1 2", 2, "1 2");
-    check("- 1 1 3", 4, "1 3 4");
-    check("- 1 - 3", 4, "3 4");
+    expect_pieces("- 1 2", 3, "1 2 3");
+    expect_pieces("- 1 2", 2, "1 2");
+    expect_pieces("- 1 1 3", 4, "1 3 4");
+    expect_pieces("- 1 - 3", 4, "3 4");
 }
 
 #[test]
 fn a_side_entry_has_the_path_of_its_parent() {
-    check("- 1 2s 2", 3, "1 2");
-    check("- 1 2s 2", 4, "1 2 4");
-    check("-s", 1, "");
-    check("- 1 2c1-1 3s", 4, "C3 2");
-    check("- 1 2sc1-2 2", 4, "1 2 4");
+    expect_pieces("- 1 2s 2", 3, "1 2");
+    expect_pieces("- 1 2s 2", 4, "1 2 4");
+    expect_pieces("-s", 1, "");
+    expect_pieces("- 1 2c1-1 3s", 4, "C3 2");
+    expect_pieces("- 1 2sc1-2 2", 4, "1 2 4");
 }
 
 #[test]
 fn a_summary_appears_where_its_interval_begins() {
-    check("- 1 2 3c1-2 4", 5, "C4 3 5");
-    check("- 1 2 3c1-3 4", 5, "C4 5");
-    check("- 1 2 3c1-3", 4, "C4");
-    check("- 1 2 3c2-3 4", 5, "1 C4 5");
-    check("- 1 2 3c2-2 4", 5, "1 C4 3 5");
-    check("- 1 2 3c1-2 4", 3, "1 2 3");
+    expect_pieces("- 1 2 3c1-2 4", 5, "C4 3 5");
+    expect_pieces("- 1 2 3c1-3 4", 5, "C4 5");
+    expect_pieces("- 1 2 3c1-3", 4, "C4");
+    expect_pieces("- 1 2 3c2-3 4", 5, "1 C4 5");
+    expect_pieces("- 1 2 3c2-2 4", 5, "1 C4 3 5");
+    expect_pieces("- 1 2 3c1-2 4", 3, "1 2 3");
 }
 
 #[test]
 fn a_compaction_counts_on_its_own_branch_only() {
-    check("- 1 2c1-2 2 4", 5, "1 2 4 5");
-    check("- 1 2c1-2 2c2-2 4", 5, "1 C4 5");
-    check("- 1c1-1 - 3c1-1", 4, "C4");
+    expect_pieces("- 1 2c1-2 2 4", 5, "1 2 4 5");
+    expect_pieces("- 1 2c1-2 2c2-2 4", 5, "1 C4 5");
+    expect_pieces("- 1c1-1 - 3c1-1", 4, "C4");
 }
 
 #[test]
 fn the_latest_compaction_with_the_same_start_counts() {
-    check("- 1 2 3c1-2 4 5c1-3", 6, "C6 5");
-    check("- 1 2 3c1-3 4 5c1-2", 6, "C6 3 5");
-    check("- 1 2 3c2-3 4 5c2-2", 6, "1 C6 3 5");
+    expect_pieces("- 1 2 3c1-2 4 5c1-3", 6, "C6 5");
+    expect_pieces("- 1 2 3c1-3 4 5c1-2", 6, "C6 3 5");
+    expect_pieces("- 1 2 3c2-3 4 5c2-2", 6, "1 C6 3 5");
 }
 
 #[test]
 fn only_a_compaction_inside_another_is_hidden() {
-    check("- 1 2 3c2-2 4c1-3 5", 6, "C5 6");
-    check("- 1 2 3c1-3 4c2-2 5", 6, "C4 6");
-    check("- 1 2 3c1-1 4c3-3 5", 6, "C4 2 C5 6");
-    check("- 1 2 3c2-3 4 5c4-5 6", 7, "1 C4 C6 7");
-    // It lies inside one that no longer counts, because a newer and shorter one begins at the same entry.
-    check("- 1 2 3c2-2 4c1-3 5c1-1 6", 7, "C6 C4 3 7");
-    check("- 1 2 3 4c3-3 5c2-4 6c2-2 7", 8, "1 C7 C5 4 8");
-    check("- 1 2 3c2-2 4c1-4 5c1-1 6", 7, "C6 C4 3 7");
+    expect_pieces("- 1 2 3c2-2 4c1-3 5", 6, "C5 6");
+    expect_pieces("- 1 2 3c1-3 4c2-2 5", 6, "C4 6");
+    expect_pieces("- 1 2 3c1-1 4c3-3 5", 6, "C4 2 C5 6");
+    expect_pieces("- 1 2 3c2-3 4 5c4-5 6", 7, "1 C4 C6 7");
+    // A compaction appears although it lies inside another one, if a newer and shorter compaction that begins at the
+    // same entry replaces that other one.
+    expect_pieces("- 1 2 3c2-2 4c1-3 5c1-1 6", 7, "C6 C4 3 7");
+    expect_pieces("- 1 2 3 4c3-3 5c2-4 6c2-2 7", 8, "1 C7 C5 4 8");
+    expect_pieces("- 1 2 3c2-2 4c1-4 5c1-1 6", 7, "C6 C4 3 7");
 }
 
 #[test]
 fn a_compaction_that_covers_nothing_comes_before_the_first_message() {
-    check("-c0-0 1 2", 3, "C1 2 3");
-    check("- 1c0-0 2", 3, "C2 1 3");
-    check("- 1c0-0 2c0-0 3", 4, "C3 1 4");
-    check("- 1c0-0 2c1-2 3", 4, "C3 4");
-    check("- 1 2c0-0 3c1-2 4", 5, "C3 C4 5");
-    check("- 1 2c1-2 3c0-0 4", 5, "C4 C3 5");
+    expect_pieces("-c0-0 1 2", 3, "C1 2 3");
+    expect_pieces("- 1c0-0 2", 3, "C2 1 3");
+    expect_pieces("- 1c0-0 2c0-0 3", 4, "C3 1 4");
+    expect_pieces("- 1c0-0 2c1-2 3", 4, "C3 4");
+    expect_pieces("- 1 2c0-0 3c1-2 4", 5, "C3 C4 5");
+    expect_pieces("- 1 2c1-2 3c0-0 4", 5, "C4 C3 5");
 }
 
 #[test]
 fn the_model_last_in_effect_is_known_after_a_summary() {
-    check("-o 1 2 3c1-3 4", 5, "O1 C4 5");
-    check("-o 1o 2c1-1 3", 4, "C3 2 4");
-    check("-o 1o 2c1-2 3", 4, "O2 C3 4");
-    check("-o 1c1-1 2o", 3, "C2 3");
+    expect_pieces("-o 1 2 3c1-3 4", 5, "O1 C4 5");
+    expect_pieces("-o 1o 2c1-1 3", 4, "C3 2 4");
+    expect_pieces("-o 1o 2c1-2 3", 4, "O2 C3 4");
+    expect_pieces("-o 1c1-1 2o", 3, "C2 3");
 }
 
 #[test]
@@ -135,11 +139,11 @@ fn entries_hidden_by_a_summary_are_not_visited() {
     let path: Vec<_> =
         (1..1000).map(|at| if at % 10 == 0 { format!("{at}c{at}-{at}") } else { at.to_string() }).collect();
     let text = format!("- {} 1000c1-1000 1001 1002c0-0", path.join(" "));
-    let log = log(&text);
+    let log = parse_log(&text);
     let steps = std::cell::Cell::new(0);
     let nodes = |seq: u64| {
         steps.set(steps.get() + 1);
-        find(&log, seq)
+        node_at(&log, seq)
     };
     let expected = [Piece::Summary(1003), Piece::Summary(1001), Piece::Entry(1002)];
     assert_eq!(pieces(&nodes, &log[1002]).unwrap(), expected);

@@ -4,29 +4,29 @@ use std::collections::BTreeSet;
 
 use proptest::{collection::vec, prelude::*};
 
-use super::{parts, render};
+use super::{parse_path, render};
 use crate::{
     context::{Budget, Context, ContextMessage, ContextRequest, OpenCalls, build},
     log::{BlockKind, Role, Visibility},
 };
 
 /// An entry with ids from a small set, so that ids occur again, in any order.
-fn entry() -> impl Strategy<Value = String> {
+fn arbitrary_entry() -> impl Strategy<Value = String> {
     prop_oneof![
         2 => Just("u go".to_owned()),
         1 => "[-^]?[sua]",
         1 => "C( old)?|X|R u old / a \\+v",
-        4 => ("a(@[mn])?", calls()).prop_map(|(head, calls)| format!("{head} {calls}")),
+        4 => ("a(@[mn])?", arbitrary_calls()).prop_map(|(head, calls)| format!("{head} {calls}")),
         4 => vec("( see)? [v-z]=[12]", 1..4).prop_map(|results| format!("t{}", results.concat())),
     ]
 }
 
 /// The calls of one message, each id once (EN-18).
-fn calls() -> impl Strategy<Value = String> {
+fn arbitrary_calls() -> impl Strategy<Value = String> {
     proptest::sample::subsequence(vec!["ok", "+v", "+w", "+x", "+y"], 0..4).prop_map(|words| words.join(" "))
 }
 
-fn request() -> impl Strategy<Value = ContextRequest> {
+fn arbitrary_request() -> impl Strategy<Value = ContextRequest> {
     let open = prop_oneof![Just(OpenCalls::Answer), Just(OpenCalls::Keep), Just(OpenCalls::Drop)];
     (open, proptest::option::of(0..12_u64)).prop_map(|(open, max)| {
         let request = ContextRequest::head().with_open_calls(open);
@@ -38,7 +38,7 @@ fn request() -> impl Strategy<Value = ContextRequest> {
 }
 
 /// Returns the ids of the calls and of the results of a message.
-fn ids(message: &ContextMessage) -> (Vec<&str>, Vec<&str>) {
+fn call_and_result_ids(message: &ContextMessage) -> (Vec<&str>, Vec<&str>) {
     let (mut calls, mut results) = (Vec::new(), Vec::new());
     for block in &message.message.blocks {
         match &block.kind {
@@ -53,50 +53,50 @@ fn ids(message: &ContextMessage) -> (Vec<&str>, Vec<&str>) {
 /// Checks that every result comes directly after the message of its call, and that every call has a result unless it
 /// may stay open.
 fn check_pairs(context: &Context, open: OpenCalls) -> Result<(), TestCaseError> {
-    let mut waiting: BTreeSet<&str> = BTreeSet::new();
+    let mut unanswered: BTreeSet<&str> = BTreeSet::new();
     for message in &context.messages {
-        let (calls, results) = ids(message);
+        let (calls, results) = call_and_result_ids(message);
         if message.message.role == Role::Tool {
             prop_assert!(!results.is_empty(), "a tool message without results");
             for id in results {
-                prop_assert!(waiting.remove(id), "result `{}` answers no call", id);
+                prop_assert!(unanswered.remove(id), "result `{}` answers no call", id);
             }
             continue;
         }
-        prop_assert!(waiting.is_empty() || open == OpenCalls::Keep, "{:?} without a result", waiting);
-        waiting = calls.iter().copied().collect();
-        prop_assert_eq!(waiting.len(), calls.len());
+        prop_assert!(unanswered.is_empty() || open == OpenCalls::Keep, "{:?} without a result", unanswered);
+        unanswered = calls.iter().copied().collect();
+        prop_assert_eq!(unanswered.len(), calls.len());
     }
-    prop_assert!(waiting.is_empty() || open == OpenCalls::Keep, "{:?} without a result", waiting);
+    prop_assert!(unanswered.is_empty() || open == OpenCalls::Keep, "{:?} without a result", unanswered);
     Ok(())
 }
 
 proptest! {
     #[test]
-    fn every_context_is_sound(path in vec(entry(), 1..14), request in request()) {
+    fn every_context_is_sound(path in vec(arbitrary_entry(), 1..14), request in arbitrary_request()) {
         let path = path.join(" | ");
-        let context = build(parts(&path), &request);
+        let context = build(parse_path(&path), &request);
         check_pairs(&context, request.open_calls)?;
         for message in &context.messages {
             prop_assert!(!message.message.blocks.is_empty());
             prop_assert!(message.message.visibility != Visibility::Aside);
         }
-        let twice: BTreeSet<_> = context.left_out.iter().collect();
-        prop_assert_eq!(twice.len(), context.left_out.len());
+        let unique_entries: BTreeSet<_> = context.left_out.iter().collect();
+        prop_assert_eq!(unique_entries.len(), context.left_out.len());
     }
 
     #[test]
-    fn a_budget_removes_messages_only_from_the_front(path in vec(entry(), 1..14), max in 0..12_u64) {
+    fn a_budget_removes_messages_only_from_the_front(path in vec(arbitrary_entry(), 1..14), max in 0..12_u64) {
         let path = path.join(" | ");
-        let all = build(parts(&path), &ContextRequest::head());
-        let some = build(parts(&path), &ContextRequest::head().within(Budget::Messages(max)));
-        prop_assert_eq!(&some.repairs, &all.repairs);
-        let mut rest = all.messages.iter();
-        for message in &some.messages {
-            prop_assert!(rest.any(|other| other == message), "{} of {}", render(&some.messages), render(&all.messages));
+        let full = build(parse_path(&path), &ContextRequest::head());
+        let reduced = build(parse_path(&path), &ContextRequest::head().within(Budget::Messages(max)));
+        prop_assert_eq!(&reduced.repairs, &full.repairs);
+        let mut rest = full.messages.iter();
+        for message in &reduced.messages {
+            prop_assert!(rest.any(|other| other == message), "{} of {}", render(&reduced.messages), render(&full.messages));
         }
-        let gone = all.messages.iter().filter(|message| !some.messages.contains(message));
-        prop_assert!(gone.clone().all(|message| message.message.role != Role::System));
-        prop_assert_eq!(gone.count() == 0, some.left_out.is_empty());
+        let removed = full.messages.iter().filter(|message| !reduced.messages.contains(message));
+        prop_assert!(removed.clone().all(|message| message.message.role != Role::System));
+        prop_assert_eq!(removed.count() == 0, reduced.left_out.is_empty());
     }
 }

@@ -2,35 +2,35 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Log, id, thread};
+use super::{VecLog, id, thread};
 use crate::{EntryQuery, ErrorKind, LogReader, LogReaderExt};
 
-async fn numbers(log: &Log, query: EntryQuery) -> Vec<u64> {
+async fn load_seqs(log: &VecLog, query: EntryQuery) -> Vec<u64> {
     let page = log.list_entries(&thread(), query).await.unwrap();
     page.items.iter().map(|entry| entry.seq).collect()
 }
 
 /// Checks the comparison of two leaves: the last shared entry (0 for none), and the entries of each path after it.
-async fn check(log: &str, (left, right): (&str, &str), shared: u64, after: (&[u64], &[u64])) {
-    let log = Log::new(log);
+async fn expect_comparison(log: &str, (left, right): (&str, &str), shared: u64, after: (&[u64], &[u64])) {
+    let log = VecLog::new(log);
     let found = log.compare_leaves(&thread(), &id(left), &id(right)).await.unwrap();
     assert_eq!(found.shared.map_or(0, |entry| entry.seq), shared, "{left} and {right}");
-    assert_eq!(numbers(&log, found.left).await, after.0, "{left} and {right}");
-    assert_eq!(numbers(&log, found.right).await, after.1, "{left} and {right}");
+    assert_eq!(load_seqs(&log, found.left).await, after.0, "{left} and {right}");
+    assert_eq!(load_seqs(&log, found.right).await, after.1, "{left} and {right}");
 }
 
 #[tokio::test]
 async fn leaves_share_the_path_up_to_their_branch_point() {
     let log = "- 1 2 3 2 5 - 7";
-    check(log, ("4", "6"), 2, (&[3, 4], &[5, 6])).await;
-    check(log, ("6", "4"), 2, (&[5, 6], &[3, 4])).await;
-    check(log, ("4", "3"), 3, (&[4], &[])).await;
-    check(log, ("1", "6"), 1, (&[], &[2, 5, 6])).await;
-    check(log, ("4", "4"), 4, (&[], &[])).await;
-    check(log, ("1", "1"), 1, (&[], &[])).await;
-    check(log, ("4", "8"), 0, (&[1, 2, 3, 4], &[7, 8])).await;
-    check("- - 1 2 3 4", ("5", "6"), 0, (&[1, 3, 5], &[2, 4, 6])).await;
-    check("- 1 1 2 3 4 5", ("6", "7"), 1, (&[2, 4, 6], &[3, 5, 7])).await;
+    expect_comparison(log, ("4", "6"), 2, (&[3, 4], &[5, 6])).await;
+    expect_comparison(log, ("6", "4"), 2, (&[5, 6], &[3, 4])).await;
+    expect_comparison(log, ("4", "3"), 3, (&[4], &[])).await;
+    expect_comparison(log, ("1", "6"), 1, (&[], &[2, 5, 6])).await;
+    expect_comparison(log, ("4", "4"), 4, (&[], &[])).await;
+    expect_comparison(log, ("1", "1"), 1, (&[], &[])).await;
+    expect_comparison(log, ("4", "8"), 0, (&[1, 2, 3, 4], &[7, 8])).await;
+    expect_comparison("- - 1 2 3 4", ("5", "6"), 0, (&[1, 3, 5], &[2, 4, 6])).await;
+    expect_comparison("- 1 1 2 3 4 5", ("6", "7"), 1, (&[2, 4, 6], &[3, 5, 7])).await;
 }
 
 #[tokio::test]
@@ -39,17 +39,17 @@ async fn the_number_of_reads_grows_with_the_logarithm_of_the_distance() {
     let path: Vec<_> = (1..1000).map(|parent| parent.to_string()).collect();
     let text = format!("- {} 999 10", path.join(" "));
     for (right, shared, pages) in [("1001", 999, 8), ("1002", 10, 50)] {
-        let log = Log::new(&text);
+        let log = VecLog::new(&text);
         let found = log.compare_leaves(&thread(), &id("1000"), &id(right)).await.unwrap();
         assert_eq!(found.shared.unwrap().seq, shared);
-        let read = log.pages.load(Ordering::SeqCst);
+        let read = log.pages_read.load(Ordering::SeqCst);
         assert!(read <= pages, "{read} pages");
     }
 }
 
 #[tokio::test]
 async fn an_unknown_leaf_is_named() {
-    let error = Log::new("- 1").compare_leaves(&thread(), &id("2"), &id("9")).await.unwrap_err();
+    let error = VecLog::new("- 1").compare_leaves(&thread(), &id("2"), &id("9")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(error.to_string().contains("`9`"), "{error}");
 }

@@ -20,18 +20,18 @@ use crate::{
 };
 
 /// The log of the only thread. Entries are named by their numbers, and cursors are sequence numbers.
-struct Log {
+struct VecLog {
     entries: Vec<Arc<Entry>>,
     /// The number of pages read.
-    pages: AtomicUsize,
+    pages_read: AtomicUsize,
 }
 
-impl Log {
+impl VecLog {
     /// Makes a log from one word for each entry: its parent (`-` for a root), then for a compaction `c` with the
     /// entries that it covers (`c` alone for none).
     fn new(text: &str) -> Self {
-        let entries = text.split_whitespace().zip(1..).map(|(word, seq)| Arc::new(entry(word, seq))).collect();
-        Self { entries, pages: AtomicUsize::new(0) }
+        let entries = text.split_whitespace().zip(1..).map(|(word, seq)| Arc::new(parse_entry(word, seq))).collect();
+        Self { entries, pages_read: AtomicUsize::new(0) }
     }
 
     fn find(&self, id: &EntryId) -> Option<&Arc<Entry>> {
@@ -46,7 +46,7 @@ impl Log {
     }
 }
 
-fn entry(word: &str, seq: u64) -> Entry {
+fn parse_entry(word: &str, seq: u64) -> Entry {
     let (parent, covers) = word.split_once('c').map_or((word, None), |(parent, covers)| (parent, Some(covers)));
     let body = match covers {
         None => Body::Message(Message::user(seq.to_string())),
@@ -78,21 +78,22 @@ fn thread() -> ThreadId {
 }
 
 #[async_trait]
-impl LogReader for Log {
+impl LogReader for VecLog {
     async fn load_entry(&self, _thread: &ThreadId, entry: &EntryId) -> Result<Option<Arc<Entry>>> {
         Ok(self.find(entry).cloned())
     }
 
     async fn list_entries(&self, _thread: &ThreadId, query: EntryQuery) -> Result<Page<Arc<Entry>>> {
-        self.pages.fetch_add(1, Ordering::SeqCst);
+        self.pages_read.fetch_add(1, Ordering::SeqCst);
         let mut entries = query.path_of.as_ref().map_or_else(|| self.entries.clone(), |leaf| self.path(leaf));
         if query.direction == Direction::Backward {
             entries.reverse();
         }
         entries.retain(|entry| query.admits(entry));
         if let Some(cursor) = &query.page.cursor {
-            let left_at: u64 = cursor.as_str().parse().map_err(|_| Error::invalid_cursor("it is not a number"))?;
-            let at = entries.iter().position(|entry| entry.seq == left_at).unwrap();
+            let last_seq_read: u64 =
+                cursor.as_str().parse().map_err(|_| Error::invalid_cursor("it is not a number"))?;
+            let at = entries.iter().position(|entry| entry.seq == last_seq_read).unwrap();
             entries.drain(..=at);
         }
         let limit = query.page.checked_limit()?;

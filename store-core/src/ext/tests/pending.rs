@@ -5,10 +5,10 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 
 use crate::{
-    AppendPending, Appended, Boundary, ClaimNumber, DeliverLive, DeliverOrQueue, Detail, DispatchId, EntryId, Error,
-    ErrorKind, InputRef, LiveChannel, LiveCommand, LiveDelivery, LiveInput, LiveReceiver, LiveTarget, Message, Page,
-    PageRequest, PendingInput, PendingQueue, PendingStore, PendingStoreExt, PendingUpdate, Reorder, Result, Routed,
-    RunId, ThreadId,
+    AppendPending, AppendedInputs, Boundary, ClaimNumber, DeliverLive, DeliverOrQueue, DeliveredOrQueued, Detail,
+    DispatchId, EntryId, Error, ErrorKind, InputRef, LiveChannel, LiveCommand, LiveDelivery, LiveInput, LiveReceiver,
+    LiveTarget, Message, Page, PageRequest, PendingInput, PendingQueue, PendingStore, PendingStoreExt, PendingUpdate,
+    Reorder, Result, RunId, ThreadId,
 };
 
 /// A queue or a channel that gives a fixed answer, and the requests that it received.
@@ -22,18 +22,18 @@ impl<Q, A> FixedAnswer<Q, A> {
         Self { requests: Mutex::default(), answer }
     }
 
-    fn answer_request(&self, question: Q) -> Result<A> {
-        self.requests.lock().unwrap().push(question);
+    fn answer_request(&self, request: Q) -> Result<A> {
+        self.requests.lock().unwrap().push(request);
         (self.answer)()
     }
 }
 
-type Queue = FixedAnswer<AppendPending, Appended>;
-type Channel = FixedAnswer<DeliverLive, LiveDelivery>;
+type FixedQueue = FixedAnswer<AppendPending, AppendedInputs>;
+type FixedChannel = FixedAnswer<DeliverLive, LiveDelivery>;
 
 #[async_trait]
-impl PendingStore for Queue {
-    async fn append_pending(&self, request: AppendPending) -> Result<Appended> {
+impl PendingStore for FixedQueue {
+    async fn append_pending(&self, request: AppendPending) -> Result<AppendedInputs> {
         self.answer_request(request)
     }
 
@@ -59,7 +59,7 @@ impl PendingStore for Queue {
 }
 
 #[async_trait]
-impl LiveChannel for Channel {
+impl LiveChannel for FixedChannel {
     async fn open_live(&self, _: LiveTarget) -> Result<LiveReceiver> {
         Err(Error::closed())
     }
@@ -77,32 +77,35 @@ fn request() -> DeliverOrQueue {
     let thread = ThreadId::new("t").unwrap();
     let claim = ClaimNumber { incarnation: 1, counter: 1 };
     let target = LiveTarget::new(thread.clone(), RunId::new("r").unwrap(), DispatchId::new("d").unwrap(), claim);
-    DeliverOrQueue::new(thread, [input("a"), input("b")]).to(target)
+    DeliverOrQueue::new(thread, [input("a"), input("b")]).with_target(target)
 }
 
-fn appended() -> Result<Appended> {
-    Ok(Appended::new(vec![InputRef::new(EntryId::new("a").unwrap(), 1)], false))
+fn appended() -> Result<AppendedInputs> {
+    Ok(AppendedInputs::new(vec![InputRef::new(EntryId::new("a").unwrap(), 1)], false))
 }
 
-fn consumed() -> Result<Appended> {
+fn already_consumed() -> Result<AppendedInputs> {
     Err(Error::new(Detail::AlreadyConsumed { id: "a".to_owned() }))
 }
 
 /// Routes messages between a channel and a queue with these answers. Returns the result, and the number of requests to
 /// each.
-async fn route(
+async fn deliver_or_queue_with(
     live: fn() -> Result<LiveDelivery>,
-    queue: fn() -> Result<Appended>,
-) -> (std::result::Result<Routed, ErrorKind>, [usize; 2]) {
-    let (live, queue) = (Channel::new(live), Queue::new(queue));
-    let end = queue.deliver_or_queue(Some(&live), request()).await;
+    queue: fn() -> Result<AppendedInputs>,
+) -> (std::result::Result<DeliveredOrQueued, ErrorKind>, [usize; 2]) {
+    let (live, queue) = (FixedChannel::new(live), FixedQueue::new(queue));
+    let result = queue.deliver_or_queue(Some(&live), request()).await;
     let requests = [live.requests.lock().unwrap().len(), queue.requests.lock().unwrap().len()];
-    (end.map_err(|error| error.kind()), requests)
+    (result.map_err(|error| error.kind()), requests)
 }
 
 #[tokio::test]
 async fn delivered_input_is_not_queued() {
-    assert_eq!(route(|| Ok(LiveDelivery::Delivered), appended).await, (Ok(Routed::Delivered), [1, 0]));
+    assert_eq!(
+        deliver_or_queue_with(|| Ok(LiveDelivery::Delivered), appended).await,
+        (Ok(DeliveredOrQueued::Delivered), [1, 0])
+    );
 }
 
 #[tokio::test]
@@ -113,46 +116,61 @@ async fn undelivered_input_is_queued() {
         || Err(Error::invalid("live command", "its receiver is old")),
         || Err(Error::unavailable("away")),
     ] {
-        assert_eq!(route(live, appended).await, (Ok(Routed::Queued(appended().unwrap())), [1, 1]));
+        assert_eq!(
+            deliver_or_queue_with(live, appended).await,
+            (Ok(DeliveredOrQueued::Queued(appended().unwrap())), [1, 1])
+        );
     }
 }
 
 #[tokio::test]
 async fn input_in_the_log_counts_as_delivered_if_it_may_have_arrived() {
-    assert_eq!(route(|| Ok(LiveDelivery::Unknown), consumed).await, (Ok(Routed::Delivered), [1, 1]));
-    assert_eq!(route(|| Err(Error::commit_unknown(None)), consumed).await, (Ok(Routed::Delivered), [1, 1]));
-    assert_eq!(route(|| Ok(LiveDelivery::NoReceiver), consumed).await, (Err(ErrorKind::AlreadyConsumed), [1, 1]));
+    assert_eq!(
+        deliver_or_queue_with(|| Ok(LiveDelivery::Unknown), already_consumed).await,
+        (Ok(DeliveredOrQueued::Delivered), [1, 1])
+    );
+    assert_eq!(
+        deliver_or_queue_with(|| Err(Error::commit_unknown(None)), already_consumed).await,
+        (Ok(DeliveredOrQueued::Delivered), [1, 1])
+    );
+    assert_eq!(
+        deliver_or_queue_with(|| Ok(LiveDelivery::NoReceiver), already_consumed).await,
+        (Err(ErrorKind::AlreadyConsumed), [1, 1])
+    );
 }
 
 #[tokio::test]
 async fn live_and_queued_input_have_the_same_ids() {
-    let (live, queue) = (Channel::new(|| Ok(LiveDelivery::NoReceiver)), Queue::new(appended));
+    let (live, queue) = (FixedChannel::new(|| Ok(LiveDelivery::NoReceiver)), FixedQueue::new(appended));
     let _queued = queue.deliver_or_queue(Some(&live), request()).await.unwrap();
     let sent = live.requests.lock().unwrap().remove(0);
     assert_eq!(sent.command, LiveCommand::Input(vec![input("a"), input("b")]));
-    let waits = queue.requests.lock().unwrap().remove(0);
-    let ids: Vec<_> = waits.inputs.iter().filter_map(|input| input.id.as_ref()).map(EntryId::as_str).collect();
+    let queued = queue.requests.lock().unwrap().remove(0);
+    let ids: Vec<_> = queued.inputs.iter().filter_map(|input| input.id.as_ref()).map(EntryId::as_str).collect();
     assert_eq!(ids, ["a", "b"]);
-    assert!(waits.inputs.iter().all(|input| input.delivery.boundary == Boundary::NextStep));
+    assert!(queued.inputs.iter().all(|input| input.delivery.boundary == Boundary::NextStep));
 }
 
 #[tokio::test]
 async fn input_without_a_channel_or_a_target_is_queued() {
-    let (live, queue) = (Channel::new(|| Ok(LiveDelivery::Delivered)), Queue::new(appended));
-    for (live, request) in [(None, request()), (Some(&live as &dyn LiveChannel), request().to(None))] {
-        assert_eq!(queue.deliver_or_queue(live, request).await.unwrap(), Routed::Queued(appended().unwrap()));
+    let (live, queue) = (FixedChannel::new(|| Ok(LiveDelivery::Delivered)), FixedQueue::new(appended));
+    for (live, request) in [(None, request()), (Some(&live as &dyn LiveChannel), request().with_target(None))] {
+        assert_eq!(
+            queue.deliver_or_queue(live, request).await.unwrap(),
+            DeliveredOrQueued::Queued(appended().unwrap())
+        );
     }
     assert!(live.requests.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn input_that_the_queue_would_refuse_is_not_sent() {
-    let (live, queue) = (Channel::new(|| Ok(LiveDelivery::Delivered)), Queue::new(appended));
-    let elsewhere = DeliverOrQueue { thread: ThreadId::new("u").unwrap(), ..request() };
-    let nothing = DeliverOrQueue { inputs: Vec::new(), ..request() };
-    let twice = DeliverOrQueue { inputs: vec![input("a"), input("a")], ..request() };
+    let (live, queue) = (FixedChannel::new(|| Ok(LiveDelivery::Delivered)), FixedQueue::new(appended));
+    let other_thread = DeliverOrQueue { thread: ThreadId::new("u").unwrap(), ..request() };
+    let no_inputs = DeliverOrQueue { inputs: Vec::new(), ..request() };
+    let duplicate_ids = DeliverOrQueue { inputs: vec![input("a"), input("a")], ..request() };
     for (request, kind) in
-        [(elsewhere, ErrorKind::Invalid), (nothing, ErrorKind::Invalid), (twice, ErrorKind::AlreadyExists)]
+        [(other_thread, ErrorKind::Invalid), (no_inputs, ErrorKind::Invalid), (duplicate_ids, ErrorKind::AlreadyExists)]
     {
         assert_eq!(queue.deliver_or_queue(Some(&live), request).await.unwrap_err().kind(), kind);
     }

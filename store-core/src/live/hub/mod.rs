@@ -37,23 +37,23 @@ const MAX_QUEUED_BYTES: usize = 64 << 20;
 ///
 /// In addition to what [`LiveChannel`] promises, a receiver that has ended accepts nothing more. If a sender gives up
 /// before the receiver takes the command, the receiver does not get it. If the sender gives up later, the receiver can
-/// no longer accept it. Closing or dropping the hub ends receivers and deliveries with `Closed`.
+/// no longer accept the command. Closing or dropping the hub ends receivers and deliveries with `Closed`.
 ///
 /// For a receiver that does not read, the hub queues at most 1,000 commands, and no more once they total 64 MiB. It
 /// removes a command when its sender stops waiting. Further commands end with `NoReceiver`.
 #[derive(Default)]
 pub struct LiveHub {
-    shared: Arc<Shared>,
+    shared: Arc<SharedHubState>,
 }
 
 #[derive(Default)]
-struct Shared(Mutex<State>);
+struct SharedHubState(Mutex<HubState>);
 
 /// Receivers and messages are numbered from one counter.
 #[derive(Default)]
-struct State {
+struct HubState {
     is_closed: bool,
-    last: u64,
+    last_number: u64,
     inboxes: HashMap<LiveTarget, Inbox>,
     /// Messages whose senders wait for an answer.
     messages: HashMap<u64, SentMessage>,
@@ -95,7 +95,7 @@ impl Inbox {
     }
 }
 
-/// A message as its sender sees it.
+/// A message whose sender waits for the answer.
 struct SentMessage {
     target: LiveTarget,
     inbox: u64,
@@ -105,35 +105,35 @@ struct SentMessage {
 
 type Wakers = Vec<Waker>;
 
-impl Shared {
-    /// Changes the state, then calls the wakers that `change` adds to its list. The lock is released first, because a
+impl SharedHubState {
+    /// Changes the state, then calls the wakers that `update` adds to its list. The lock is released first, because a
     /// waker may run any code.
-    fn change<T>(&self, change: impl FnOnce(&mut State, &mut Wakers) -> T) -> T {
+    fn update_and_wake<T>(&self, update: impl FnOnce(&mut HubState, &mut Wakers) -> T) -> T {
         let mut wakers = Vec::new();
-        let answer = change(&mut self.lock(), &mut wakers);
+        let answer = update(&mut self.lock(), &mut wakers);
         wakers.into_iter().for_each(Waker::wake);
         answer
     }
 
     // A poisoned lock is ignored: the code that runs under the lock cannot panic, so the data is consistent.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, HubState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl HubState {
     fn check_open(&self) -> Result<()> {
         if self.is_closed { Err(Error::closed()) } else { Ok(()) }
     }
 
-    const fn next(&mut self) -> u64 {
-        self.last += 1;
-        self.last
+    const fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
     }
 
     fn open(&mut self, target: &LiveTarget, wakers: &mut Wakers) -> Result<u64> {
         self.check_open()?;
-        let number = self.next();
+        let number = self.next_number();
         if let Some(earlier) = self.inboxes.insert(target.clone(), Inbox::new(number)) {
             self.end(earlier, wakers);
         }
@@ -152,7 +152,7 @@ impl State {
     /// Puts a message into the inbox of its target. Returns none if there is no inbox, or no room in it.
     fn send(&mut self, target: LiveTarget, text: String, wakers: &mut Wakers) -> Result<Option<u64>> {
         self.check_open()?;
-        let number = self.next();
+        let number = self.next_number();
         let Some(inbox) = self.inboxes.get_mut(&target) else { return Ok(None) };
         if !inbox.put(number, text) {
             return Ok(None);
@@ -197,8 +197,8 @@ impl State {
         if self.is_closed {
             return Poll::Ready(Some(Err(Error::closed())));
         }
-        let own = self.inboxes.get_mut(&guard.target).filter(|inbox| inbox.number == guard.number);
-        let Some(inbox) = own else { return Poll::Ready(None) };
+        let own_inbox = self.inboxes.get_mut(&guard.target).filter(|inbox| inbox.number == guard.number);
+        let Some(inbox) = own_inbox else { return Poll::Ready(None) };
         if let Some(message) = inbox.pop() {
             return Poll::Ready(Some(Ok(message)));
         }
@@ -216,7 +216,7 @@ impl State {
 impl LiveHub {
     /// Ends receivers and deliveries with `Closed`. Later calls are refused with `Closed`.
     pub fn close(&self) {
-        self.shared.change(State::close);
+        self.shared.update_and_wake(HubState::close);
     }
 
     /// Returns the targets that are open in this hub.
@@ -227,7 +227,7 @@ impl LiveHub {
 
     /// Ends the receiver of a target, because another process has opened the target (LV-3).
     pub fn end(&self, target: &LiveTarget) {
-        self.shared.change(|state, wakers| {
+        self.shared.update_and_wake(|state, wakers| {
             if let Some(inbox) = state.inboxes.remove(target) {
                 state.end(inbox, wakers);
             }
@@ -244,7 +244,7 @@ impl LiveHub {
         text: String,
         deadline: Duration,
     ) -> Result<Option<LiveAnswer>> {
-        let Some(number) = self.shared.change(|state, wakers| state.send(target, text, wakers))? else {
+        let Some(number) = self.shared.update_and_wake(|state, wakers| state.send(target, text, wakers))? else {
             return Ok(Some(LiveAnswer::Dropped));
         };
         let message = SenderGuard { shared: &self.shared, number };
@@ -272,7 +272,7 @@ impl fmt::Debug for LiveHub {
 #[async_trait]
 impl LiveChannel for LiveHub {
     async fn open_live(&self, target: LiveTarget) -> Result<LiveReceiver> {
-        let number = self.shared.change(|state, wakers| state.open(&target, wakers))?;
+        let number = self.shared.update_and_wake(|state, wakers| state.open(&target, wakers))?;
         let guard = ReceiverGuard { shared: Arc::clone(&self.shared), target, number };
         let messages = stream::poll_fn(move |context| {
             let message = guard.shared.lock().poll_message(&guard, context);
@@ -290,7 +290,7 @@ impl LiveChannel for LiveHub {
 
 /// Belongs to the receiver of a target. Dropping it ends the receiver.
 struct ReceiverGuard {
-    shared: Arc<Shared>,
+    shared: Arc<SharedHubState>,
     target: LiveTarget,
     number: u64,
 }
@@ -298,17 +298,19 @@ struct ReceiverGuard {
 impl ReceiverGuard {
     fn message(&self, number: u64, text: String) -> LiveMessage {
         let shared = Arc::clone(&self.shared);
-        LiveMessage::new(text, move |answer| shared.change(|state, wakers| state.answer(number, answer, wakers)))
+        LiveMessage::new(text, move |answer| {
+            shared.update_and_wake(|state, wakers| state.answer(number, answer, wakers))
+        })
     }
 }
 
 impl Drop for ReceiverGuard {
     fn drop(&mut self) {
-        self.shared.change(|state, wakers| {
+        self.shared.update_and_wake(|state, wakers| {
             if state.inboxes.get(&self.target).is_some_and(|inbox| inbox.number == self.number)
-                && let Some(own) = state.inboxes.remove(&self.target)
+                && let Some(own_inbox) = state.inboxes.remove(&self.target)
             {
-                state.end(own, wakers);
+                state.end(own_inbox, wakers);
             }
         });
     }
@@ -316,7 +318,7 @@ impl Drop for ReceiverGuard {
 
 /// Belongs to the sender of a message, while it waits for the answer. Dropping it withdraws the message.
 struct SenderGuard<'a> {
-    shared: &'a Shared,
+    shared: &'a SharedHubState,
     number: u64,
 }
 

@@ -14,7 +14,7 @@ use crate::{
     log::{Custom, Decision, DecisionAction},
 };
 
-const SOON: Duration = Duration::from_millis(5);
+const SHORT_DEADLINE: Duration = Duration::from_millis(5);
 
 /// The target for attempt number `counter` of a dispatch on a thread.
 fn target(thread: &str, counter: u64) -> LiveTarget {
@@ -27,11 +27,11 @@ fn custom_command(kind: &str) -> LiveCommand {
     LiveCommand::Custom(Custom::new(kind, Json::null()))
 }
 
-fn unknown() -> LiveCommand {
+fn unknown_command() -> LiveCommand {
     LiveCommand::Unknown { kind: "pause".to_owned(), data: Json::null() }
 }
 
-async fn open(hub: &LiveHub, counter: u64) -> LiveReceiver {
+async fn open_receiver(hub: &LiveHub, counter: u64) -> LiveReceiver {
     hub.open_live(target("t", counter)).await.unwrap()
 }
 
@@ -52,7 +52,7 @@ async fn result_of(task: JoinHandle<Result<LiveDelivery>>) -> LiveDelivery {
 #[tokio::test]
 async fn commands_arrive_as_they_were_sent_lv_1() {
     let hub = Arc::new(LiveHub::default());
-    let mut receiver = open(&hub, 1).await;
+    let mut receiver = open_receiver(&hub, 1).await;
     let input = LiveInput::new(EntryId::new("e").unwrap(), Message::user("x"));
     let decision = Decision::new(RunId::new("r").unwrap(), "ticket", DecisionAction::Resume);
     for command in [
@@ -74,15 +74,15 @@ async fn commands_arrive_as_they_were_sent_lv_1() {
 #[tokio::test]
 async fn a_command_reported_as_dropped_is_not_accepted_later_lv_2() {
     let hub = LiveHub::default();
-    let mut receiver = open(&hub, 1).await;
+    let mut receiver = open_receiver(&hub, 1).await;
     let send = |hub: &LiveHub| {
-        hub.shared.change(|state, wakers| state.send(target("t", 1), custom_command("w").encode(), wakers))
+        hub.shared.update_and_wake(|state, wakers| state.send(target("t", 1), custom_command("w").encode(), wakers))
     };
     let number = send(&hub).unwrap().unwrap();
     let received = receiver.next().await.unwrap().unwrap();
-    let _another = open(&hub, 1).await;
-    let told = poll_fn(|context| hub.shared.lock().poll_answer(number, context)).await;
-    assert_eq!(told.unwrap(), LiveAnswer::Dropped);
+    let _another = open_receiver(&hub, 1).await;
+    let answer = poll_fn(|context| hub.shared.lock().poll_answer(number, context)).await;
+    assert_eq!(answer.unwrap(), LiveAnswer::Dropped);
     // The sender has not run in between.
     assert_eq!(received.accept(), None);
 }
@@ -91,7 +91,7 @@ async fn a_command_reported_as_dropped_is_not_accepted_later_lv_2() {
 async fn a_command_that_is_not_accepted_has_no_receiver_lv_2() {
     let hub = Arc::new(LiveHub::default());
     assert_eq!(result_of(start_delivery(&hub, custom_command("nobody")).await).await, LiveDelivery::NoReceiver);
-    let mut receiver = open(&hub, 1).await;
+    let mut receiver = open_receiver(&hub, 1).await;
     let task = start_delivery(&hub, custom_command("dropped")).await;
     drop(receiver.next().await.unwrap());
     assert_eq!(result_of(task).await, LiveDelivery::NoReceiver);
@@ -105,8 +105,8 @@ async fn a_command_that_is_not_accepted_has_no_receiver_lv_2() {
 #[tokio::test]
 async fn a_delivery_that_times_out_is_unknown_lv_2() {
     let hub = LiveHub::default();
-    let mut receiver = open(&hub, 1).await;
-    let request = DeliverLive::new(target("t", 1), custom_command("late")).within(SOON);
+    let mut receiver = open_receiver(&hub, 1).await;
+    let request = DeliverLive::new(target("t", 1), custom_command("late")).within(SHORT_DEADLINE);
     assert_eq!(hub.deliver(request.clone()).await.unwrap(), LiveDelivery::Unknown);
     let (sent, received) = tokio::join!(hub.deliver(request), receiver.next());
     assert_eq!(sent.unwrap(), LiveDelivery::Unknown);
@@ -118,7 +118,7 @@ async fn a_delivery_that_times_out_is_unknown_lv_2() {
 #[tokio::test]
 async fn a_dropped_sender_withdraws_its_command() {
     let hub = Arc::new(LiveHub::default());
-    let mut receiver = open(&hub, 1).await;
+    let mut receiver = open_receiver(&hub, 1).await;
     let task = start_delivery(&hub, custom_command("dropped")).await;
     task.abort();
     assert!(task.await.is_err());
@@ -131,11 +131,11 @@ async fn a_dropped_sender_withdraws_its_command() {
 #[tokio::test]
 async fn opening_again_ends_the_earlier_receiver_lv_3() {
     let hub = Arc::new(LiveHub::default());
-    let mut earlier = open(&hub, 1).await;
+    let mut earlier = open_receiver(&hub, 1).await;
     let held = start_delivery(&hub, custom_command("held")).await;
     let received = earlier.next().await.unwrap().unwrap();
     let unread = start_delivery(&hub, custom_command("unread")).await;
-    let mut later = open(&hub, 1).await;
+    let mut later = open_receiver(&hub, 1).await;
     assert_eq!((result_of(held).await, result_of(unread).await), (LiveDelivery::NoReceiver, LiveDelivery::NoReceiver));
     assert_eq!(received.accept(), None);
     assert!(earlier.next().await.unwrap().is_none());
@@ -148,7 +148,7 @@ async fn opening_again_ends_the_earlier_receiver_lv_3() {
 #[tokio::test]
 async fn commands_of_a_sender_arrive_in_order_lv_4() {
     let hub = Arc::new(LiveHub::default());
-    let (mut receiver, mut other) = (open(&hub, 1).await, hub.open_live(target("u", 1)).await.unwrap());
+    let (mut receiver, mut other) = (open_receiver(&hub, 1).await, hub.open_live(target("u", 1)).await.unwrap());
     let mut tasks = Vec::new();
     for at in 0..50 {
         tasks.push(start_delivery(&hub, custom_command(&at.to_string())).await);
@@ -163,7 +163,7 @@ async fn commands_of_a_sender_arrive_in_order_lv_4() {
 #[tokio::test]
 async fn attempts_have_separate_targets_lv_5() {
     let hub = Arc::new(LiveHub::default());
-    let (mut earlier, mut current) = (open(&hub, 1).await, open(&hub, 2).await);
+    let (mut earlier, mut current) = (open_receiver(&hub, 1).await, open_receiver(&hub, 2).await);
     let task = start_delivery(&hub, custom_command("first")).await;
     assert!(current.next().now_or_never().is_none(), "the command is for another attempt");
     assert_eq!(earlier.next().await.unwrap().unwrap().accept(), Some(custom_command("first")));
@@ -173,8 +173,9 @@ async fn attempts_have_separate_targets_lv_5() {
 #[tokio::test]
 async fn an_unreadable_command_is_refused_lv_6() {
     let hub = Arc::new(LiveHub::default());
-    let mut receiver = open(&hub, 1).await;
-    let (bad, good) = (start_delivery(&hub, unknown()).await, start_delivery(&hub, custom_command("good")).await);
+    let mut receiver = open_receiver(&hub, 1).await;
+    let (bad, good) =
+        (start_delivery(&hub, unknown_command()).await, start_delivery(&hub, custom_command("good")).await);
     assert_eq!(receiver.next().await.unwrap().unwrap().accept(), Some(custom_command("good")));
     let error = bad.await.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
@@ -185,7 +186,7 @@ async fn an_unreadable_command_is_refused_lv_6() {
 #[tokio::test]
 async fn an_unread_inbox_holds_a_limited_number_of_commands() {
     let hub = Arc::new(LiveHub::default());
-    let mut receiver = open(&hub, 1).await;
+    let mut receiver = open_receiver(&hub, 1).await;
     let mut tasks = Vec::new();
     for _ in 0..MAX_QUEUED_MESSAGES {
         tasks.push(start_delivery(&hub, LiveCommand::Cancel).await);
@@ -199,7 +200,7 @@ async fn an_unread_inbox_holds_a_limited_number_of_commands() {
 #[tokio::test]
 async fn an_unread_inbox_holds_a_limited_number_of_bytes() {
     let hub = Arc::new(LiveHub::default());
-    let mut receiver = open(&hub, 1).await;
+    let mut receiver = open_receiver(&hub, 1).await;
     let large = LiveCommand::Input(vec![LiveInput::new(
         EntryId::new("e").unwrap(),
         Message::user("x".repeat(MAX_QUEUED_BYTES)),
@@ -214,7 +215,7 @@ async fn an_unread_inbox_holds_a_limited_number_of_bytes() {
 #[tokio::test]
 async fn closing_ends_everything() {
     let hub = Arc::new(LiveHub::default());
-    let mut receiver = open(&hub, 1).await;
+    let mut receiver = open_receiver(&hub, 1).await;
     let held = start_delivery(&hub, custom_command("held")).await;
     let received = receiver.next().await.unwrap().unwrap();
     let unread = start_delivery(&hub, custom_command("unread")).await;
@@ -247,7 +248,7 @@ fn an_inbox_counts_what_it_holds() {
 #[tokio::test]
 async fn a_target_opened_by_another_process_ends_here_lv_3() {
     let hub = LiveHub::default();
-    let mut receiver = open(&hub, 1).await;
+    let mut receiver = open_receiver(&hub, 1).await;
     assert_eq!(hub.targets(), [target("t", 1)]);
     hub.end(&target("t", 2));
     assert_eq!(hub.targets(), [target("t", 1)]);
@@ -259,7 +260,7 @@ async fn a_target_opened_by_another_process_ends_here_lv_3() {
 #[tokio::test]
 async fn a_hub_that_is_dropped_ends_its_receivers() {
     let hub = LiveHub::default();
-    let mut receiver = open(&hub, 1).await;
+    let mut receiver = open_receiver(&hub, 1).await;
     drop(hub);
     assert_eq!(receiver.next().await.map(drop).unwrap_err().kind(), ErrorKind::Closed);
 }

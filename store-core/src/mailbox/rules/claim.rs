@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{MailboxChange, MailboxView, draft::MailboxDraft};
+use super::{MailboxDecision, MailboxView, plan_builder::PlanBuilder};
 use crate::{
     claim::{ClaimToken, check_lease},
     codec::Extra,
@@ -10,8 +10,8 @@ use crate::{
     error::{Error, Result},
     id::{DispatchId, ThreadId, WorkerId},
     mailbox::{
-        Act, AttemptEnd, ClaimRequest, ClaimedDispatch, Claims, CurrentClaim, DispatchClaim, DispatchStatus, Missed,
-        ReadyThread, Reclaimed, StoredClaim, StoredDispatch,
+        AttemptEnd, ClaimRequest, ClaimedDispatch, Claims, CurrentClaim, DispatchAct, DispatchClaim, DispatchStatus,
+        NotClaimedReason, ReadyThread, Reclaimed, StoredClaim, StoredDispatch,
     },
 };
 
@@ -34,7 +34,7 @@ impl<'a> SingleClaim<'a> {
     /// `Invalid` for a lease (MB-24) or a limit out of range.
     pub fn of(request: &'a ClaimRequest) -> Result<Self> {
         check_lease(request.lease)?;
-        check_batch(request.limit)?;
+        check_call_limit(request.limit)?;
         Ok(Self { worker: &request.worker, lease: request.lease, dispatch: request.dispatch.as_ref() })
     }
 }
@@ -43,7 +43,7 @@ impl<'a> SingleClaim<'a> {
 ///
 /// # Errors
 /// `Invalid`.
-pub fn check_batch(limit: u32) -> Result<()> {
+pub fn check_call_limit(limit: u32) -> Result<()> {
     match limit {
         1..=1_000 => Ok(()),
         _ => Err(Error::invalid("limit", "it must be from 1 to 1000")),
@@ -60,33 +60,33 @@ pub fn claim(
     view: &(impl MailboxView + ?Sized),
     thread: &ThreadId,
     request: SingleClaim<'_>,
-    setting: DecisionContext<'_>,
-) -> Result<MailboxChange<Claims>> {
-    let mut draft = MailboxDraft::open(view, thread, setting.now)?;
+    decision_context: DecisionContext<'_>,
+) -> Result<MailboxDecision<Claims>> {
+    let mut builder = PlanBuilder::open(view, thread, decision_context.now)?;
     if let Some(id) = request.dispatch
         && view.dispatch(id)?.is_none_or(|stored| stored.body.thread != *thread)
     {
-        return Ok(MailboxChange::unchanged(Ok(Claims::none(Some(Missed::Unknown)))));
+        return Ok(MailboxDecision::unchanged(Ok(Claims::none(Some(NotClaimedReason::Unknown)))));
     }
     let mut ended = None;
-    if let Some(running) = draft.mailbox().running.clone() {
-        if !draft.lease_expired() {
+    if let Some(running) = builder.mailbox().running.clone() {
+        if !builder.is_lease_expired() {
             let missed = request.dispatch.map(|id| match *id == running.dispatch {
-                true => Missed::NotQueued(DispatchStatus::Claimed),
-                false => Missed::Busy(running.dispatch),
+                true => NotClaimedReason::NotQueued(DispatchStatus::Claimed),
+                false => NotClaimedReason::Busy(running.dispatch),
             });
-            return Ok(MailboxChange::unchanged(Ok(Claims::none(missed))));
+            return Ok(MailboxDecision::unchanged(Ok(Claims::none(missed))));
         }
-        ended = end_running_claim(&mut draft)?;
+        ended = end_running_claim(&mut builder)?;
     }
-    let chosen = choose(&draft, request, ended)?;
+    let chosen = select_dispatch(&builder, request, ended)?;
     let stored = match chosen {
         Ok(Some(stored)) => stored,
-        Ok(None) => return Ok(draft.finish(Ok(Claims::default()))),
-        Err(missed) => return Ok(draft.finish(Ok(Claims::none(Some(missed))))),
+        Ok(None) => return Ok(builder.finish(Ok(Claims::default()))),
+        Err(missed) => return Ok(builder.finish(Ok(Claims::none(Some(missed))))),
     };
-    let claimed = grant_claim(&mut draft, stored, request, setting)?;
-    Ok(draft.finish(Ok(Claims { claimed: vec![claimed], ..Claims::default() })))
+    let claimed = grant_claim(&mut builder, stored, request, decision_context)?;
+    Ok(builder.finish(Ok(Claims { claimed: vec![claimed], ..Claims::default() })))
 }
 
 /// Chooses the dispatch to claim on a free thread.
@@ -94,48 +94,48 @@ pub fn claim(
 /// `ended` is the dispatch whose expired claim this decision has ended. The view still shows it as claimed. The outer
 /// error is one of the view. The inner result is the dispatch, none if no dispatch is available, or the reason why the
 /// named dispatch cannot be claimed.
-fn choose<V: MailboxView + ?Sized>(
-    draft: &MailboxDraft<'_, V>,
+fn select_dispatch<V: MailboxView + ?Sized>(
+    builder: &PlanBuilder<'_, V>,
     request: SingleClaim<'_>,
     ended: Option<StoredDispatch>,
-) -> Result<std::result::Result<Option<StoredDispatch>, Missed>> {
+) -> Result<std::result::Result<Option<StoredDispatch>, NotClaimedReason>> {
     if let Some(id) = request.dispatch {
         let Some(stored) =
-            ended.filter(|ended| ended.id() == id).map_or_else(|| draft.view.dispatch(id), |e| Ok(Some(e)))?
+            ended.filter(|ended| ended.id() == id).map_or_else(|| builder.view.dispatch(id), |e| Ok(Some(e)))?
         else {
-            return Ok(Err(Missed::Unknown));
+            return Ok(Err(NotClaimedReason::Unknown));
         };
-        return Ok(match draft.machine_state(&stored).status().unwrap_or_default() {
+        return Ok(match builder.machine_state(&stored).visible_status().unwrap_or_default() {
             DispatchStatus::Queued => Ok(Some(stored)),
-            status => Err(Missed::NotQueued(status)),
+            status => Err(NotClaimedReason::NotQueued(status)),
         });
     }
-    first_claimable(draft, ended).map(Ok)
+    first_claimable(builder, ended).map(Ok)
 }
 
 /// Returns the first available dispatch.
 fn first_claimable<V: MailboxView + ?Sized>(
-    draft: &MailboxDraft<'_, V>,
+    builder: &PlanBuilder<'_, V>,
     ended: Option<StoredDispatch>,
 ) -> Result<Option<StoredDispatch>> {
     let ended = ended.filter(|ended| ended.state.status == DispatchStatus::Queued);
-    let waiting = match draft.view.first_available(draft.thread(), draft.mailbox().epoch, draft.now)? {
-        Some(id) => draft.view.dispatch(&id)?,
+    let first_queued = match builder.view.first_available(builder.thread(), builder.mailbox().epoch, builder.now)? {
+        Some(id) => builder.view.dispatch(&id)?,
         None => None,
     };
     let order = |stored: &StoredDispatch| (stored.body.priority, stored.body.number);
-    Ok([ended, waiting].into_iter().flatten().min_by_key(order))
+    Ok([ended, first_queued].into_iter().flatten().min_by_key(order))
 }
 
 fn grant_claim<V: MailboxView + ?Sized>(
-    draft: &mut MailboxDraft<'_, V>,
+    builder: &mut PlanBuilder<'_, V>,
     mut stored: StoredDispatch,
     request: SingleClaim<'_>,
-    setting: DecisionContext<'_>,
+    decision_context: DecisionContext<'_>,
 ) -> Result<ClaimedDispatch> {
-    draft.apply(&mut stored, Act::Claim)?;
-    let (number, now) = (draft.next_claim(), draft.now);
-    let token = ClaimToken::new(setting.ids.next_id());
+    builder.apply_act(&mut stored, DispatchAct::Claim)?;
+    let (number, now) = (builder.take_claim_number(), builder.now);
+    let token = ClaimToken::new(decision_context.ids.next_id());
     let lease_until = now.saturating_add(request.lease);
     let claim = DispatchClaim {
         worker: request.worker.clone(),
@@ -147,14 +147,14 @@ fn grant_claim<V: MailboxView + ?Sized>(
         extra: Extra::default(),
     };
     stored.state.claim = Some(StoredClaim { claim, token: token.digest(), extra: Extra::default() });
-    draft.mailbox_mut().running = Some(CurrentClaim {
+    builder.mailbox_mut().running = Some(CurrentClaim {
         dispatch: stored.id().clone(),
         epoch: stored.state.epoch,
         lease_until,
         extra: Extra::default(),
     });
     let dispatch = stored.to_dispatch();
-    draft.put(stored);
+    builder.put_dispatch(stored);
     Ok(ClaimedDispatch::new(dispatch, token, number))
 }
 
@@ -162,13 +162,13 @@ fn grant_claim<V: MailboxView + ?Sized>(
 ///
 /// # Errors
 /// Any error of the view.
-pub fn lapse(
+pub fn end_expired_claim(
     view: &(impl MailboxView + ?Sized),
     thread: &ThreadId,
-    setting: DecisionContext<'_>,
-) -> Result<MailboxChange<Reclaimed>> {
-    let mut draft = MailboxDraft::open(view, thread, setting.now)?;
-    let ended = if draft.lease_expired() { end_running_claim(&mut draft)? } else { None };
+    decision_context: DecisionContext<'_>,
+) -> Result<MailboxDecision<Reclaimed>> {
+    let mut builder = PlanBuilder::open(view, thread, decision_context.now)?;
+    let ended = if builder.is_lease_expired() { end_running_claim(&mut builder)? } else { None };
     let mut reclaimed = Reclaimed::default();
     if let Some(stored) = ended {
         let ended = match stored.state.status {
@@ -178,32 +178,32 @@ pub fn lapse(
         };
         ended.push(stored.id().clone());
     }
-    Ok(draft.finish(Ok(reclaimed)))
+    Ok(builder.finish(Ok(reclaimed)))
 }
 
-fn end_running_claim<V: MailboxView + ?Sized>(draft: &mut MailboxDraft<'_, V>) -> Result<Option<StoredDispatch>> {
-    let Some(running) = &draft.mailbox().running else { return Ok(None) };
-    let stored = draft.view.dispatch(&running.dispatch)?;
+fn end_running_claim<V: MailboxView + ?Sized>(builder: &mut PlanBuilder<'_, V>) -> Result<Option<StoredDispatch>> {
+    let Some(running) = &builder.mailbox().running else { return Ok(None) };
+    let stored = builder.view.dispatch(&running.dispatch)?;
     let stored = stored.ok_or_else(|| Error::corrupt("a claimed dispatch does not exist"))?;
-    end_lease(draft, stored).map(Some)
+    end_lease(builder, stored).map(Some)
 }
 
 /// Ends an attempt whose lease has expired. Returns the dispatch after that.
 pub(super) fn end_lease<V: MailboxView + ?Sized>(
-    draft: &mut MailboxDraft<'_, V>,
+    builder: &mut PlanBuilder<'_, V>,
     mut stored: StoredDispatch,
 ) -> Result<StoredDispatch> {
-    if draft.machine_state(&stored).is_stale {
-        draft.supersede(&mut stored, Act::Lapse)?;
+    if builder.machine_state(&stored).is_stale {
+        builder.supersede(&mut stored, DispatchAct::Lapse)?;
     } else {
-        draft.apply(&mut stored, Act::Lapse)?;
+        builder.apply_act(&mut stored, DispatchAct::Lapse)?;
         let state = &mut stored.state;
         state.attempts = state.attempts.saturating_add(1);
         state.last_error = Some("lease expired".to_owned());
-        state.available_at = draft.now;
-        draft.end_attempt(&mut stored, AttemptEnd::LeaseExpired, None);
+        state.available_at = builder.now;
+        builder.end_attempt(&mut stored, AttemptEnd::LeaseExpired, None);
     }
-    draft.put(stored.clone());
+    builder.put_dispatch(stored.clone());
     Ok(stored)
 }
 
@@ -214,16 +214,16 @@ pub(super) fn end_lease<V: MailboxView + ?Sized>(
 pub fn ready_thread(
     view: &(impl MailboxView + ?Sized),
     thread: &ThreadId,
-    setting: DecisionContext<'_>,
+    decision_context: DecisionContext<'_>,
 ) -> Result<Option<ReadyThread>> {
-    let mut draft = MailboxDraft::open(view, thread, setting.now)?;
+    let mut builder = PlanBuilder::open(view, thread, decision_context.now)?;
     let mut ended = None;
-    if draft.mailbox().running.is_some() {
-        if !draft.lease_expired() {
+    if builder.mailbox().running.is_some() {
+        if !builder.is_lease_expired() {
             return Ok(None);
         }
-        ended = end_running_claim(&mut draft)?;
+        ended = end_running_claim(&mut builder)?;
     }
-    let found = first_claimable(&draft, ended)?;
+    let found = first_claimable(&builder, ended)?;
     Ok(found.map(|stored| ReadyThread::new(thread.clone(), stored.id().clone(), stored.body.priority)))
 }

@@ -2,7 +2,7 @@
 
 use super::{
     MailboxPlan, MailboxView,
-    draft::MailboxDraft,
+    plan_builder::PlanBuilder,
     settle::{TokenStatus, lost_error, settle, stale_error, token_status},
 };
 use crate::{
@@ -37,18 +37,18 @@ pub fn check_claim(view: &(impl MailboxView + ?Sized), thread: &ThreadId, fence:
     let Some(stored) = view.dispatch(&fence.dispatch)? else {
         return if mailbox.last_claim >= Some(fence.claim) { Err(lost_error(&claim)) } else { Ok(()) };
     };
-    let draft = MailboxDraft::open(view, thread, mailbox.last_time)?;
+    let builder = PlanBuilder::open(view, thread, mailbox.last_time)?;
     let is_fenced_claim = |number| number == fence.claim;
     let token = fence.token.digest();
-    let held = stored.state.claim.as_ref().is_some_and(|held| held.token == token);
+    let is_held = stored.state.claim.as_ref().is_some_and(|held| held.token == token);
     if stored.body.thread != *thread
-        || held && !stored.state.claim.as_ref().is_some_and(|c| is_fenced_claim(c.claim.number))
+        || is_held && !stored.state.claim.as_ref().is_some_and(|c| is_fenced_claim(c.claim.number))
     {
         return Err(lost_error(&claim));
     }
-    match token_status(&draft, &stored, &token) {
+    match token_status(&builder, &stored, &token) {
         TokenStatus::Live => Ok(()),
-        TokenStatus::Stale | TokenStatus::Superseded => Err(stale_error(&draft, &stored)),
+        TokenStatus::Stale | TokenStatus::Superseded => Err(stale_error(&builder, &stored)),
         TokenStatus::Lost => Err(lost_error(&claim)),
     }
 }
@@ -62,10 +62,10 @@ pub fn settle_in_commit(
     view: &(impl MailboxView + ?Sized),
     fence: &Fence,
     settlement: &Settlement,
-    setting: DecisionContext<'_>,
+    decision_context: DecisionContext<'_>,
 ) -> Result<Box<MailboxPlan>> {
     let claim = ClaimRef::from(fence);
-    let change = settle(view, &claim, settlement, setting)?;
+    let change = settle(view, &claim, settlement, decision_context)?;
     change.answer?;
     // If there is no plan, the same settlement was made before, so the claim is lost.
     change.plan.ok_or_else(|| lost_error(&claim)).map_err(|error: Error| error.in_part("settle"))

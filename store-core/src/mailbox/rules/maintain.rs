@@ -1,12 +1,14 @@
 //! The rules of purges and requeues.
 
-use super::{MailboxChange, MailboxView, claim::check_batch, draft::MailboxDraft, visible_dispatch};
+use super::{MailboxDecision, MailboxView, claim::check_call_limit, plan_builder::PlanBuilder, visible_dispatch};
 use crate::{
     commit::DecisionContext,
     error::{Error, Result},
     id::DispatchId,
     limits::Limits,
-    mailbox::{Act, Dispatch, DispatchStatus, Purge, Requeue, RequeueChoice, StoredDispatch, rules::check_requests},
+    mailbox::{
+        Dispatch, DispatchAct, DispatchStatus, Purge, Requeue, RequeueChoice, StoredDispatch, rules::check_item_count,
+    },
     time::Timestamp,
 };
 
@@ -16,7 +18,7 @@ impl Purge {
     /// # Errors
     /// `Invalid` for a limit out of range.
     pub fn check(&self) -> Result<()> {
-        check_batch(self.limit)
+        check_call_limit(self.limit)
     }
 }
 
@@ -27,8 +29,8 @@ impl Requeue {
     /// `LimitExceeded` for too many ids; `Invalid` for a limit out of range.
     pub fn check(&self, limits: &Limits) -> Result<()> {
         match &self.choice {
-            RequeueChoice::Ids(ids) => check_requests(ids.len(), limits),
-            RequeueChoice::Filter { limit, .. } => check_batch(*limit),
+            RequeueChoice::Ids(ids) => check_item_count(ids.len(), limits),
+            RequeueChoice::Filter { limit, .. } => check_call_limit(*limit),
         }
     }
 }
@@ -49,15 +51,15 @@ pub fn purge(
     view: &(impl MailboxView + ?Sized),
     id: &DispatchId,
     before: Timestamp,
-    setting: DecisionContext<'_>,
-) -> Result<MailboxChange<bool>> {
-    let Some(stored) = view.dispatch(id)? else { return Ok(MailboxChange::unchanged(Ok(false))) };
+    decision_context: DecisionContext<'_>,
+) -> Result<MailboxDecision<bool>> {
+    let Some(stored) = view.dispatch(id)? else { return Ok(MailboxDecision::unchanged(Ok(false))) };
     if !is_purgeable(view, &stored, before)? {
-        return Ok(MailboxChange::unchanged(Ok(false)));
+        return Ok(MailboxDecision::unchanged(Ok(false)));
     }
-    let mut draft = MailboxDraft::open(view, &stored.body.thread, setting.now)?;
-    draft.purge(&stored)?;
-    Ok(draft.finish(Ok(true)))
+    let mut builder = PlanBuilder::open(view, &stored.body.thread, decision_context.now)?;
+    builder.purge(&stored)?;
+    Ok(builder.finish(Ok(true)))
 }
 
 /// Puts a dead letter back into the queue, or returns why that is refused (MB-50).
@@ -67,27 +69,30 @@ pub fn purge(
 pub fn requeue(
     view: &(impl MailboxView + ?Sized),
     id: &DispatchId,
-    setting: DecisionContext<'_>,
-) -> Result<MailboxChange<Dispatch>> {
-    let refused = |error| Ok(MailboxChange::unchanged(Err(error)));
+    decision_context: DecisionContext<'_>,
+) -> Result<MailboxDecision<Dispatch>> {
+    let refused = |error| Ok(MailboxDecision::unchanged(Err(error)));
     let Some(mut stored) = view.dispatch(id)? else { return refused(Error::not_found("dispatch", id)) };
-    let mut draft = MailboxDraft::open(view, &stored.body.thread, setting.now)?;
-    if let Err(error) = draft.apply(&mut stored, Act::Requeue) {
+    let mut builder = PlanBuilder::open(view, &stored.body.thread, decision_context.now)?;
+    if let Err(error) = builder.apply_act(&mut stored, DispatchAct::Requeue) {
         return refused(error);
     }
     if let Some(key) = &stored.body.dedupe_key
-        && let Some(holder) = view.last_with_key(&stored.body.thread, key)?.filter(|holder| holder != id)
+        && let Some(holder) = view.last_dispatch_with_key(&stored.body.thread, key)?.filter(|holder| holder != id)
         && let Some(other) = view.dispatch(&holder)?
-        && matches!(draft.machine_state(&other).status(), Some(DispatchStatus::Queued | DispatchStatus::Claimed))
+        && matches!(
+            builder.machine_state(&other).visible_status(),
+            Some(DispatchStatus::Queued | DispatchStatus::Claimed)
+        )
     {
         return refused(Error::key_taken(key, "dispatch", holder));
     }
-    let (now, epoch) = (draft.now, draft.mailbox().epoch);
+    let (now, epoch) = (builder.now, builder.mailbox().epoch);
     let state = &mut stored.state;
     state.attempts = 0;
     state.epoch = epoch;
     state.available_at = now;
     let dispatch = stored.to_dispatch();
-    draft.put(stored);
-    Ok(draft.finish(Ok(dispatch)))
+    builder.put_dispatch(stored);
+    Ok(builder.finish(Ok(dispatch)))
 }

@@ -4,9 +4,9 @@
 //! what has to be written together with the answer to the caller.
 
 mod claim;
-mod draft;
 mod fence;
 mod maintain;
+mod plan_builder;
 mod produce;
 mod settle;
 
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 pub(crate) use self::settle::{check_settlement, settlement_digest};
 pub use self::{
-    claim::{SingleClaim, check_batch, claim, lapse, ready_thread},
+    claim::{SingleClaim, check_call_limit, claim, end_expired_claim, ready_thread},
     fence::{check_claim, settle_in_commit},
     maintain::{is_purgeable, purge, requeue},
     produce::{PreparedEnqueue, cancel, enqueue, enqueue_prepared, interrupt},
@@ -51,7 +51,7 @@ pub trait MailboxView {
     ///
     /// # Errors
     /// Any error of reading.
-    fn last_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>>;
+    fn last_dispatch_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>>;
 
     /// Returns the first available dispatch of a thread.
     ///
@@ -93,8 +93,8 @@ impl MailboxPlan {
         Self { thread, mailbox, dispatches: Vec::new(), purged: None, interrupts: BTreeMap::new() }
     }
 
-    /// Returns the time from which a claim may find something on the thread once the plan is written, or `None` if only
-    /// another change can make something available.
+    /// Returns the time from which a claim may find a dispatch of the thread once the plan is written, or `None` if
+    /// only another change can make one available.
     ///
     /// Waiting workers use this time. It may be too early, but never too late (LV-8, LV-10).
     #[must_use]
@@ -116,21 +116,21 @@ impl MailboxPlan {
 /// A refused call may have something to write, too: a call with a stale claim is refused, and ends that claim (MB-33).
 #[derive(Debug)]
 #[must_use = "the plan must be written before the answer is returned"]
-pub struct MailboxChange<T> {
+pub struct MailboxDecision<T> {
     /// What to write; none if nothing changes.
     pub plan: Option<Box<MailboxPlan>>,
     /// The answer.
     pub answer: Result<T>,
 }
 
-impl<T> MailboxChange<T> {
+impl<T> MailboxDecision<T> {
     pub(super) const fn unchanged(answer: Result<T>) -> Self {
         Self { plan: None, answer }
     }
 
     /// Returns the same change with a converted answer.
-    pub fn map<U>(self, map: impl FnOnce(T) -> U) -> MailboxChange<U> {
-        MailboxChange { plan: self.plan, answer: self.answer.map(map) }
+    pub fn map<U>(self, map: impl FnOnce(T) -> U) -> MailboxDecision<U> {
+        MailboxDecision { plan: self.plan, answer: self.answer.map(map) }
     }
 }
 
@@ -175,7 +175,7 @@ fn superseded_by(view: &(impl MailboxView + ?Sized), stored: &StoredDispatch) ->
 ///
 /// # Errors
 /// `LimitExceeded`.
-pub fn check_requests(items: usize, limits: &Limits) -> Result<()> {
+pub fn check_item_count(items: usize, limits: &Limits) -> Result<()> {
     check_limit("dispatches of a call", length(items), limits.call_dispatches)
 }
 

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use super::{MailboxChange, MailboxView, draft::MailboxDraft, visible_dispatch};
+use super::{MailboxDecision, MailboxView, plan_builder::PlanBuilder, visible_dispatch};
 use crate::{
     claim::{ClaimToken, Fence},
-    codec::{Extra, ObjectWriter, sha256},
+    codec::{Extra, ObjectWriter, sha256_hex},
     commit::DecisionContext,
     error::{Error, Result},
     id::DispatchId,
-    limits::{Limits, check_limit, cut_text},
+    limits::{Limits, check_limit, truncate_text},
     mailbox::{
-        Act, AttemptEnd, Dispatch, DispatchBody, DispatchStatus, Enqueued, Interrupt, InterruptRef, Interrupted,
-        NewDispatch, StoredDispatch, StoredInterrupt, TakeOver, When, rules::claim::end_lease,
+        AttemptEnd, Dispatch, DispatchAct, DispatchBody, DispatchStatus, Enqueued, Interrupt, InterruptRef,
+        Interrupted, NewDispatch, StoredDispatch, StoredInterrupt, TakeOver, When, rules::claim::end_lease,
     },
 };
 
@@ -33,10 +33,10 @@ impl PreparedEnqueue {
     /// Computes the digest of a dispatch that a caller wants to enqueue.
     #[must_use]
     pub fn of(new: NewDispatch) -> Self {
-        // Computing the digest copies the payload. Every store refuses a payload above this limit, so that the digest
-        // is not needed (ER-9).
+        // Computing the digest copies the payload. Every store refuses a payload above this limit, so its digest is
+        // never needed (ER-9).
         let may_be_accepted = new.payload_bytes() <= Limits::default().record_bytes;
-        let digest = if may_be_accepted { digest(&new) } else { String::new() };
+        let digest = if may_be_accepted { new_dispatch_digest(&new) } else { String::new() };
         Self { new, digest }
     }
 }
@@ -48,9 +48,9 @@ impl PreparedEnqueue {
 pub fn enqueue(
     view: &(impl MailboxView + ?Sized),
     new: &NewDispatch,
-    setting: DecisionContext<'_>,
-) -> Result<MailboxChange<Enqueued>> {
-    enqueue_prepared(view, &PreparedEnqueue::of(new.clone()), setting)
+    decision_context: DecisionContext<'_>,
+) -> Result<MailboxDecision<Enqueued>> {
+    enqueue_prepared(view, &PreparedEnqueue::of(new.clone()), decision_context)
 }
 
 /// Enqueues a dispatch whose digest was computed before, in the same way as [`enqueue`].
@@ -60,31 +60,31 @@ pub fn enqueue(
 pub fn enqueue_prepared(
     view: &(impl MailboxView + ?Sized),
     prepared: &PreparedEnqueue,
-    setting: DecisionContext<'_>,
-) -> Result<MailboxChange<Enqueued>> {
+    decision_context: DecisionContext<'_>,
+) -> Result<MailboxDecision<Enqueued>> {
     let PreparedEnqueue { new, digest } = prepared;
-    let refused = |error| Ok(MailboxChange::unchanged(Err(error)));
-    if let Err(error) = check(new, setting.limits) {
+    let refused = |error| Ok(MailboxDecision::unchanged(Err(error)));
+    if let Err(error) = check_new_dispatch(new, decision_context.limits) {
         return refused(error);
     }
     if let Some(id) = &new.id
         && let Some(stored) = view.dispatch(id)?
     {
         return match stored.body.digest == *digest {
-            true => Ok(MailboxChange::unchanged(Ok(enqueued_answer(&stored.body, true)))),
+            true => Ok(MailboxDecision::unchanged(Ok(enqueued_answer(&stored.body, true)))),
             false => refused(Error::already_exists("dispatch", id)),
         };
     }
-    let mut draft = MailboxDraft::open(view, &new.thread, setting.now)?;
-    if let (Some(key), Some(holder)) = (&new.dedupe_key, key_holder(&mut draft, new)?) {
+    let mut builder = PlanBuilder::open(view, &new.thread, decision_context.now)?;
+    if let (Some(key), Some(holder)) = (&new.dedupe_key, key_holder(&mut builder, new)?) {
         return refused(Error::key_taken(key, "dispatch", holder));
     }
     let id = match &new.id {
         Some(id) => id.clone(),
-        None => DispatchId::new(setting.ids.next_id())?,
+        None => DispatchId::new(decision_context.ids.next_id())?,
     };
-    let now = draft.now;
-    let mailbox = draft.mailbox_mut();
+    let now = builder.now;
+    let mailbox = builder.mailbox_mut();
     mailbox.last_number += 1;
     let body = Arc::new(DispatchBody {
         id,
@@ -102,11 +102,11 @@ pub fn enqueue_prepared(
         extra: Extra::default(),
     });
     let enqueued = enqueued_answer(&body, false);
-    draft.add(StoredDispatch::enqueued(body));
-    Ok(draft.finish(Ok(enqueued)))
+    builder.add_to_queue(StoredDispatch::enqueued(body));
+    Ok(builder.finish(Ok(enqueued)))
 }
 
-fn check(new: &NewDispatch, limits: &Limits) -> Result<()> {
+fn check_new_dispatch(new: &NewDispatch, limits: &Limits) -> Result<()> {
     if new.max_attempts == 0 {
         return Err(Error::invalid("max_attempts", "it must be 1 or more"));
     }
@@ -126,7 +126,7 @@ fn enqueued_answer(body: &DispatchBody, deduplicated: bool) -> Enqueued {
 }
 
 /// Returns the digest of everything that the caller gave.
-fn digest(new: &NewDispatch) -> String {
+fn new_dispatch_digest(new: &NewDispatch) -> String {
     let mut text = String::new();
     let mut object = ObjectWriter::open(&mut text);
     object
@@ -142,21 +142,21 @@ fn digest(new: &NewDispatch) -> String {
         When::In(delay) => drop(object.field("in", &delay.as_nanos().to_string())),
     }
     object.close();
-    format!("1:{}", sha256(&text))
+    format!("1:{}", sha256_hex(&text))
 }
 
 /// Returns the dispatch that holds the dedupe key of a new one. If the lease of that dispatch has expired, its claim is
 /// ended first, in the same way as by a claim (MB-29).
 fn key_holder<V: MailboxView + ?Sized>(
-    draft: &mut MailboxDraft<'_, V>,
+    builder: &mut PlanBuilder<'_, V>,
     new: &NewDispatch,
 ) -> Result<Option<DispatchId>> {
     let Some(key) = &new.dedupe_key else { return Ok(None) };
-    let Some(id) = draft.view.last_with_key(&new.thread, key)? else { return Ok(None) };
-    let Some(stored) = draft.view.dispatch(&id)? else { return Ok(None) };
-    let mut status = draft.machine_state(&stored).status();
-    if status == Some(DispatchStatus::Claimed) && draft.lease_expired() {
-        status = Some(end_lease(draft, stored)?.state.status);
+    let Some(id) = builder.view.last_dispatch_with_key(&new.thread, key)? else { return Ok(None) };
+    let Some(stored) = builder.view.dispatch(&id)? else { return Ok(None) };
+    let mut status = builder.machine_state(&stored).visible_status();
+    if status == Some(DispatchStatus::Claimed) && builder.is_lease_expired() {
+        status = Some(end_lease(builder, stored)?.state.status);
     }
     let is_held = matches!(status, Some(DispatchStatus::Queued | DispatchStatus::Claimed));
     Ok(is_held.then_some(id))
@@ -169,18 +169,18 @@ fn key_holder<V: MailboxView + ?Sized>(
 pub fn cancel(
     view: &(impl MailboxView + ?Sized),
     id: &DispatchId,
-    setting: DecisionContext<'_>,
-) -> Result<MailboxChange<Dispatch>> {
+    decision_context: DecisionContext<'_>,
+) -> Result<MailboxDecision<Dispatch>> {
     let Some(mut stored) = view.dispatch(id)? else {
-        return Ok(MailboxChange::unchanged(Err(Error::not_found("dispatch", id))));
+        return Ok(MailboxDecision::unchanged(Err(Error::not_found("dispatch", id))));
     };
-    let mut draft = MailboxDraft::open(view, &stored.body.thread, setting.now)?;
-    if let Err(error) = draft.apply(&mut stored, Act::Cancel) {
-        return Ok(MailboxChange::unchanged(Err(error)));
+    let mut builder = PlanBuilder::open(view, &stored.body.thread, decision_context.now)?;
+    if let Err(error) = builder.apply_act(&mut stored, DispatchAct::Cancel) {
+        return Ok(MailboxDecision::unchanged(Err(error)));
     }
     let dispatch = visible_dispatch(view, &stored)?;
-    draft.put(stored);
-    Ok(draft.finish(Ok(dispatch)))
+    builder.put_dispatch(stored);
+    Ok(builder.finish(Ok(dispatch)))
 }
 
 /// Interrupts a thread (MB-12, MB-13, MB-53).
@@ -190,19 +190,19 @@ pub fn cancel(
 pub fn interrupt(
     view: &(impl MailboxView + ?Sized),
     request: &Interrupt,
-    setting: DecisionContext<'_>,
-) -> Result<MailboxChange<Interrupted>> {
-    let mut draft = MailboxDraft::open(view, &request.thread, setting.now)?;
-    let before = draft.interrupt(draft.mailbox().epoch)?;
-    let mut recent = before.as_ref().map(|before| before.recent.clone()).unwrap_or_default();
-    let known = recent.iter().find(|known| Some(&known.key) == request.key.as_ref());
-    if let Some(first) = known.map(|known| draft.interrupt(known.epoch)).transpose()?.flatten() {
-        return Ok(MailboxChange::unchanged(Ok(interrupt_answer(&first, true))));
+    decision_context: DecisionContext<'_>,
+) -> Result<MailboxDecision<Interrupted>> {
+    let mut builder = PlanBuilder::open(view, &request.thread, decision_context.now)?;
+    let previous = builder.interrupt(builder.mailbox().epoch)?;
+    let mut recent = previous.as_ref().map(|previous| previous.recent.clone()).unwrap_or_default();
+    let remembered = recent.iter().find(|remembered| Some(&remembered.key) == request.key.as_ref());
+    if let Some(first) = remembered.map(|remembered| builder.interrupt(remembered.epoch)).transpose()?.flatten() {
+        return Ok(MailboxDecision::unchanged(Ok(interrupt_answer(&first, true))));
     }
-    let running = draft.mailbox().running.clone();
-    let (now, old) = (draft.now, draft.mailbox().epoch);
-    let take_over = if request.take_over { Some(take_over(&mut draft, request, setting)?) } else { None };
-    let mailbox = draft.mailbox_mut();
+    let running = builder.mailbox().running.clone();
+    let (now, old) = (builder.now, builder.mailbox().epoch);
+    let take_over = if request.take_over { Some(take_over(&mut builder, request, decision_context)?) } else { None };
+    let mailbox = builder.mailbox_mut();
     let superseded = std::mem::take(&mut mailbox.counts.queued);
     mailbox.counts.superseded += superseded;
     mailbox.epoch += 1;
@@ -211,12 +211,12 @@ pub fn interrupt(
     if let Some(key) = &request.key {
         recent.push(InterruptRef { key: key.clone(), epoch, extra: Extra::default() });
     }
-    let forgotten = recent.drain(..recent.len().saturating_sub(MAX_INTERRUPT_KEYS)).map(|known| known.epoch);
-    let maybe_unneeded: Vec<_> = forgotten.chain(before.map(|before| before.epoch)).collect();
+    let forgotten = recent.drain(..recent.len().saturating_sub(MAX_INTERRUPT_KEYS)).map(|remembered| remembered.epoch);
+    let maybe_unneeded: Vec<_> = forgotten.chain(previous.map(|previous| previous.epoch)).collect();
     let interrupt = StoredInterrupt {
         epoch,
         at: now,
-        reason: reason(request, setting.limits),
+        reason: truncated_reason(request, decision_context.limits),
         superseded,
         claimed: running.map(|running| running.dispatch),
         take_over,
@@ -225,53 +225,53 @@ pub fn interrupt(
         extra: Extra::default(),
     };
     let answer = interrupt_answer(&interrupt, false);
-    draft.put_interrupt(epoch, Some(interrupt));
+    builder.put_interrupt(epoch, Some(interrupt));
     for epoch in maybe_unneeded {
-        if let Some(old) = draft.interrupt(epoch)?
-            && !draft.is_needed(&old)?
+        if let Some(old) = builder.interrupt(epoch)?
+            && !builder.is_interrupt_needed(&old)?
         {
-            draft.put_interrupt(epoch, None);
+            builder.put_interrupt(epoch, None);
         }
     }
-    Ok(draft.finish(Ok(answer)))
+    Ok(builder.finish(Ok(answer)))
 }
 
-fn reason(request: &Interrupt, limits: &Limits) -> Option<String> {
+fn truncated_reason(request: &Interrupt, limits: &Limits) -> Option<String> {
     request.reason.clone().map(|mut reason| {
-        cut_text(&mut reason, limits);
+        truncate_text(&mut reason, limits);
         reason
     })
 }
 
 /// Ends the claimed dispatch of the thread, if there is one, and takes the next claim number.
 fn take_over<V: MailboxView + ?Sized>(
-    draft: &mut MailboxDraft<'_, V>,
+    builder: &mut PlanBuilder<'_, V>,
     request: &Interrupt,
-    setting: DecisionContext<'_>,
+    decision_context: DecisionContext<'_>,
 ) -> Result<TakeOver> {
-    let running_dispatch = match &draft.mailbox().running {
-        Some(running) => draft.view.dispatch(&running.dispatch)?,
+    let running_dispatch = match &builder.mailbox().running {
+        Some(running) => builder.view.dispatch(&running.dispatch)?,
         None => None,
     };
     let dispatch = match running_dispatch {
-        Some(mut stored) if stored.state.epoch < draft.mailbox().epoch => {
-            draft.supersede(&mut stored, Act::TakeOver)?;
+        Some(mut stored) if stored.state.epoch < builder.mailbox().epoch => {
+            builder.supersede(&mut stored, DispatchAct::TakeOver)?;
             let id = stored.id().clone();
-            draft.put(stored);
+            builder.put_dispatch(stored);
             id
         }
         Some(mut stored) => {
-            draft.apply(&mut stored, Act::TakeOver)?;
-            draft.end_attempt(&mut stored, AttemptEnd::Superseded, None);
-            stored.state.reason = reason(request, setting.limits);
+            builder.apply_act(&mut stored, DispatchAct::TakeOver)?;
+            builder.end_attempt(&mut stored, AttemptEnd::Superseded, None);
+            stored.state.reason = truncated_reason(request, decision_context.limits);
             let id = stored.id().clone();
-            draft.put(stored);
+            builder.put_dispatch(stored);
             id
         }
-        None => DispatchId::new(setting.ids.next_id())?,
+        None => DispatchId::new(decision_context.ids.next_id())?,
     };
-    let token = ClaimToken::new(setting.ids.next_id());
-    Ok(TakeOver { dispatch, token, claim: draft.next_claim(), extra: Extra::default() })
+    let token = ClaimToken::new(decision_context.ids.next_id());
+    Ok(TakeOver { dispatch, token, claim: builder.take_claim_number(), extra: Extra::default() })
 }
 
 fn interrupt_answer(interrupt: &StoredInterrupt, deduplicated: bool) -> Interrupted {

@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use super::{MailboxChange, MailboxView, draft::MailboxDraft};
+use super::{MailboxDecision, MailboxView, plan_builder::PlanBuilder};
 use crate::{
     claim::check_lease,
-    codec::{ObjectWriter, sha256},
+    codec::{ObjectWriter, sha256_hex},
     commit::DecisionContext,
     error::{Detail, Error, Result},
     id::InstanceId,
-    limits::{Limits, check_limit, cut_text, length},
+    limits::{Limits, check_limit, length, truncate_text},
     mailbox::{
-        Act, AttemptEnd, ClaimRef, DispatchClaim, DispatchStatus, Settled, Settlement, StoredAttempt, StoredDispatch,
+        AttemptEnd, ClaimRef, DispatchAct, DispatchClaim, DispatchStatus, Settled, Settlement, StoredAttempt,
+        StoredDispatch,
     },
 };
 
@@ -29,12 +30,12 @@ pub(super) enum TokenStatus {
 
 /// Returns what the token with this digest proves about a dispatch.
 pub(super) fn token_status<V: MailboxView + ?Sized>(
-    draft: &MailboxDraft<'_, V>,
+    builder: &PlanBuilder<'_, V>,
     stored: &StoredDispatch,
     digest: &str,
 ) -> TokenStatus {
     if stored.state.claim.as_ref().is_some_and(|claim| claim.token == digest) {
-        return if draft.machine_state(stored).is_stale { TokenStatus::Stale } else { TokenStatus::Live };
+        return if builder.machine_state(stored).is_stale { TokenStatus::Stale } else { TokenStatus::Live };
     }
     let ended = stored.state.history.iter().rev().find(|ended| ended.token == digest);
     match ended {
@@ -43,9 +44,9 @@ pub(super) fn token_status<V: MailboxView + ?Sized>(
     }
 }
 
-pub(super) fn stale_error<V: MailboxView + ?Sized>(draft: &MailboxDraft<'_, V>, stored: &StoredDispatch) -> Error {
+pub(super) fn stale_error<V: MailboxView + ?Sized>(builder: &PlanBuilder<'_, V>, stored: &StoredDispatch) -> Error {
     let epoch = |number: u64| format!("epoch {number}");
-    let actual = draft.mailbox().epoch.max(stored.state.epoch + 1);
+    let actual = builder.mailbox().epoch.max(stored.state.epoch + 1);
     Error::new(Detail::StaleEpoch { expected: epoch(stored.state.epoch), actual: epoch(actual) })
 }
 
@@ -57,12 +58,12 @@ pub(super) fn lost_error(claim: &ClaimRef) -> Error {
 fn act_under_claim<V: MailboxView + ?Sized, T>(
     view: &V,
     claim: &ClaimRef,
-    setting: DecisionContext<'_>,
-    act: impl FnOnce(&mut StoredDispatch, &mut MailboxDraft<'_, V>) -> Result<T>,
-) -> Result<MailboxChange<T>> {
+    decision_context: DecisionContext<'_>,
+    act: impl FnOnce(&mut StoredDispatch, &mut PlanBuilder<'_, V>) -> Result<T>,
+) -> Result<MailboxDecision<T>> {
     match view.dispatch(&claim.dispatch)? {
-        Some(stored) => act_on_dispatch(view, stored, (claim, &claim.token.digest()), setting, act),
-        None => Ok(MailboxChange::unchanged(Err(lost_error(claim)))),
+        Some(stored) => act_on_dispatch(view, stored, (claim, &claim.token.digest()), decision_context, act),
+        None => Ok(MailboxDecision::unchanged(Err(lost_error(claim)))),
     }
 }
 
@@ -71,26 +72,26 @@ fn act_on_dispatch<V: MailboxView + ?Sized, T>(
     view: &V,
     mut stored: StoredDispatch,
     (claim, token): (&ClaimRef, &str),
-    setting: DecisionContext<'_>,
-    act: impl FnOnce(&mut StoredDispatch, &mut MailboxDraft<'_, V>) -> Result<T>,
-) -> Result<MailboxChange<T>> {
-    let mut draft = MailboxDraft::open(view, &stored.body.thread, setting.now)?;
-    match token_status(&draft, &stored, token) {
-        TokenStatus::Live => match act(&mut stored, &mut draft) {
+    decision_context: DecisionContext<'_>,
+    act: impl FnOnce(&mut StoredDispatch, &mut PlanBuilder<'_, V>) -> Result<T>,
+) -> Result<MailboxDecision<T>> {
+    let mut builder = PlanBuilder::open(view, &stored.body.thread, decision_context.now)?;
+    match token_status(&builder, &stored, token) {
+        TokenStatus::Live => match act(&mut stored, &mut builder) {
             Ok(answer) => {
-                draft.put(stored);
-                Ok(draft.finish(Ok(answer)))
+                builder.put_dispatch(stored);
+                Ok(builder.finish(Ok(answer)))
             }
-            Err(error) => Ok(MailboxChange::unchanged(Err(error))),
+            Err(error) => Ok(MailboxDecision::unchanged(Err(error))),
         },
         TokenStatus::Stale => {
-            let error = stale_error(&draft, &stored);
-            draft.supersede(&mut stored, Act::Extend)?;
-            draft.put(stored);
-            Ok(draft.finish(Err(error)))
+            let error = stale_error(&builder, &stored);
+            builder.supersede(&mut stored, DispatchAct::Extend)?;
+            builder.put_dispatch(stored);
+            Ok(builder.finish(Err(error)))
         }
-        TokenStatus::Superseded => Ok(MailboxChange::unchanged(Err(stale_error(&draft, &stored)))),
-        TokenStatus::Lost => Ok(MailboxChange::unchanged(Err(lost_error(claim)))),
+        TokenStatus::Superseded => Ok(MailboxDecision::unchanged(Err(stale_error(&builder, &stored)))),
+        TokenStatus::Lost => Ok(MailboxDecision::unchanged(Err(lost_error(claim)))),
     }
 }
 
@@ -102,15 +103,15 @@ pub fn extend(
     view: &(impl MailboxView + ?Sized),
     claim: &ClaimRef,
     by: Duration,
-    setting: DecisionContext<'_>,
-) -> Result<MailboxChange<DispatchClaim>> {
+    decision_context: DecisionContext<'_>,
+) -> Result<MailboxDecision<DispatchClaim>> {
     if let Err(error) = check_lease(by) {
-        return Ok(MailboxChange::unchanged(Err(error)));
+        return Ok(MailboxDecision::unchanged(Err(error)));
     }
-    act_under_claim(view, claim, setting, |stored, draft| {
-        draft.apply(stored, Act::Extend)?;
-        let lease_until = draft.now.saturating_add(by);
-        if let Some(running) = &mut draft.mailbox_mut().running {
+    act_under_claim(view, claim, decision_context, |stored, builder| {
+        builder.apply_act(stored, DispatchAct::Extend)?;
+        let lease_until = builder.now.saturating_add(by);
+        if let Some(running) = &mut builder.mailbox_mut().running {
             running.lease_until = lease_until;
         }
         let current_claim = current_claim(stored)?;
@@ -127,10 +128,10 @@ pub fn start(
     view: &(impl MailboxView + ?Sized),
     claim: &ClaimRef,
     instance: &InstanceId,
-    setting: DecisionContext<'_>,
-) -> Result<MailboxChange<DispatchClaim>> {
-    act_under_claim(view, claim, setting, |stored, draft| {
-        draft.apply(stored, Act::Start)?;
+    decision_context: DecisionContext<'_>,
+) -> Result<MailboxDecision<DispatchClaim>> {
+    act_under_claim(view, claim, decision_context, |stored, builder| {
+        builder.apply_act(stored, DispatchAct::Start)?;
         let current_claim = current_claim(stored)?;
         if current_claim.instance.as_ref().is_some_and(|started| started != instance) {
             return Err(Error::invalid_transition(
@@ -140,7 +141,7 @@ pub fn start(
                 "started by another instance",
             ));
         }
-        current_claim.started_at = current_claim.started_at.or(Some(draft.now));
+        current_claim.started_at = current_claim.started_at.or(Some(builder.now));
         current_claim.instance = Some(instance.clone());
         Ok(current_claim.clone())
     })
@@ -177,7 +178,7 @@ pub(crate) fn settlement_digest(settlement: &Settlement) -> String {
         Settlement::Cancel { reason } => object.field("act", &"cancel".to_owned()).field("reason", reason),
     };
     object.close();
-    format!("1:{}", sha256(&text))
+    format!("1:{}", sha256_hex(&text))
 }
 
 /// A settlement that a caller asks for, with its digest and that of the token.
@@ -209,9 +210,9 @@ pub fn settle(
     view: &(impl MailboxView + ?Sized),
     claim: &ClaimRef,
     settlement: &Settlement,
-    setting: DecisionContext<'_>,
-) -> Result<MailboxChange<Settled>> {
-    settle_prepared(view, &PreparedSettlement::of(claim.clone(), settlement.clone()), setting)
+    decision_context: DecisionContext<'_>,
+) -> Result<MailboxDecision<Settled>> {
+    settle_prepared(view, &PreparedSettlement::of(claim.clone(), settlement.clone()), decision_context)
 }
 
 /// Ends an attempt with a settlement whose digests were computed before, in the same way as [`settle`].
@@ -221,21 +222,21 @@ pub fn settle(
 pub fn settle_prepared(
     view: &(impl MailboxView + ?Sized),
     prepared: &PreparedSettlement,
-    setting: DecisionContext<'_>,
-) -> Result<MailboxChange<Settled>> {
+    decision_context: DecisionContext<'_>,
+) -> Result<MailboxDecision<Settled>> {
     let PreparedSettlement { claim, settlement, token, digest } = prepared;
-    if let Err(error) = check_settlement(settlement, setting.limits) {
-        return Ok(MailboxChange::unchanged(Err(error)));
+    if let Err(error) = check_settlement(settlement, decision_context.limits) {
+        return Ok(MailboxDecision::unchanged(Err(error)));
     }
     let Some(stored) = view.dispatch(&claim.dispatch)? else {
-        return Ok(MailboxChange::unchanged(Err(lost_error(claim))));
+        return Ok(MailboxDecision::unchanged(Err(lost_error(claim))));
     };
     if let Some(first) = answer_of_repeat(&stored, prepared) {
-        return Ok(MailboxChange::unchanged(Ok(first)));
+        return Ok(MailboxDecision::unchanged(Ok(first)));
     }
-    act_on_dispatch(view, stored, (claim, token), setting, |stored, draft| {
-        let end = apply_settlement(draft, stored, settlement, setting.limits)?;
-        draft.end_attempt(stored, end, Some(digest.clone()));
+    act_on_dispatch(view, stored, (claim, token), decision_context, |stored, builder| {
+        let end = apply_settlement(builder, stored, settlement, decision_context.limits)?;
+        builder.end_attempt(stored, end, Some(digest.clone()));
         let settled = stored.state.history.last().map(|ended| settled_answer(claim, ended, false));
         settled.ok_or_else(|| Error::corrupt("a claimed dispatch has no claim"))
     })
@@ -243,10 +244,10 @@ pub fn settle_prepared(
 
 /// Returns the answer to an earlier, equal settlement of the same attempt (MB-39).
 fn answer_of_repeat(stored: &StoredDispatch, prepared: &PreparedSettlement) -> Option<Settled> {
-    let same = |ended: &&StoredAttempt| {
+    let is_same_settlement = |ended: &&StoredAttempt| {
         ended.token == prepared.token && ended.settlement.as_deref() == Some(&*prepared.digest)
     };
-    stored.state.history.iter().rev().find(same).map(|ended| settled_answer(&prepared.claim, ended, true))
+    stored.state.history.iter().rev().find(is_same_settlement).map(|ended| settled_answer(&prepared.claim, ended, true))
 }
 
 fn settled_answer(claim: &ClaimRef, ended: &StoredAttempt, deduplicated: bool) -> Settled {
@@ -261,44 +262,44 @@ fn settled_answer(claim: &ClaimRef, ended: &StoredAttempt, deduplicated: bool) -
 
 /// Applies a settlement to a dispatch, and returns how the attempt ended.
 fn apply_settlement<V: MailboxView + ?Sized>(
-    draft: &mut MailboxDraft<'_, V>,
+    builder: &mut PlanBuilder<'_, V>,
     stored: &mut StoredDispatch,
     settlement: &Settlement,
     limits: &Limits,
 ) -> Result<AttemptEnd> {
-    let cut = |text: &String| {
+    let truncated = |text: &String| {
         let mut text = text.clone();
-        cut_text(&mut text, limits);
+        truncate_text(&mut text, limits);
         Some(text)
     };
     match settlement {
         Settlement::Ack { result } => {
-            draft.apply(stored, Act::Ack)?;
+            builder.apply_act(stored, DispatchAct::Ack)?;
             stored.state.result.clone_from(result);
             Ok(AttemptEnd::Acked)
         }
         Settlement::Retry { after, error } => {
-            if draft.apply(stored, Act::Retry)? == DispatchStatus::Queued {
-                stored.state.available_at = draft.now.saturating_add(*after);
+            if builder.apply_act(stored, DispatchAct::Retry)? == DispatchStatus::Queued {
+                stored.state.available_at = builder.now.saturating_add(*after);
             }
             stored.state.attempts = stored.state.attempts.saturating_add(1);
-            stored.state.last_error = cut(error);
+            stored.state.last_error = truncated(error);
             Ok(AttemptEnd::Retried)
         }
         Settlement::Snooze { after } => {
-            draft.apply(stored, Act::Snooze)?;
-            stored.state.available_at = draft.now.saturating_add(*after);
+            builder.apply_act(stored, DispatchAct::Snooze)?;
+            stored.state.available_at = builder.now.saturating_add(*after);
             Ok(AttemptEnd::Snoozed)
         }
-        Settlement::Release => draft.apply(stored, Act::Release).map(|_| AttemptEnd::Released),
+        Settlement::Release => builder.apply_act(stored, DispatchAct::Release).map(|_| AttemptEnd::Released),
         Settlement::DeadLetter { error } => {
-            draft.apply(stored, Act::DeadLetter)?;
-            stored.state.last_error = cut(error);
+            builder.apply_act(stored, DispatchAct::DeadLetter)?;
+            stored.state.last_error = truncated(error);
             Ok(AttemptEnd::DeadLettered)
         }
         Settlement::Cancel { reason } => {
-            draft.apply(stored, Act::GiveUp)?;
-            stored.state.reason = cut(reason);
+            builder.apply_act(stored, DispatchAct::GiveUp)?;
+            stored.state.reason = truncated(reason);
             Ok(AttemptEnd::Cancelled)
         }
     }

@@ -3,26 +3,26 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    MailboxChange, MailboxView, cancel, check_claim, claim, enqueue, interrupt, purge, settle, visible_dispatch,
+    MailboxDecision, MailboxView, cancel, check_claim, claim, enqueue, interrupt, purge, settle, visible_dispatch,
 };
 use crate::{
     ClaimNumber, ClaimRequest, ClaimToken, DedupeKey, DispatchId, DispatchStatus, ErrorKind, Fence, Interrupt,
     Interrupted, NewDispatch, Result, RunId, Settlement, ThreadId, Timestamp, When, WorkerId,
     commit::DecisionContext,
-    id::Uuids,
+    id::UuidSource,
     limits::Limits,
     mailbox::{ClaimRef, QueuePosition, SingleClaim, StoredDispatch, StoredInterrupt, StoredMailbox, queue_position},
 };
 
-/// The mailbox of the only thread, in memory.
+/// A view in memory of a mailbox that has only one thread.
 #[derive(Default)]
-struct ThreadView {
+struct SingleThreadView {
     record: Option<StoredMailbox>,
     rows: BTreeMap<DispatchId, StoredDispatch>,
     interrupts: BTreeMap<u64, StoredInterrupt>,
 }
 
-impl MailboxView for ThreadView {
+impl MailboxView for SingleThreadView {
     fn claim_incarnation(&self) -> u64 {
         1
     }
@@ -35,14 +35,14 @@ impl MailboxView for ThreadView {
         Ok(self.rows.get(id).cloned())
     }
 
-    fn last_with_key(&self, _: &ThreadId, _: &DedupeKey) -> Result<Option<DispatchId>> {
+    fn last_dispatch_with_key(&self, _: &ThreadId, _: &DedupeKey) -> Result<Option<DispatchId>> {
         Ok(None)
     }
 
     fn first_available(&self, _: &ThreadId, _: u64, now: Timestamp) -> Result<Option<DispatchId>> {
-        let place =
+        let number_if_due =
             |row: &StoredDispatch| queue_position(row).filter(|at: &QueuePosition| at.due <= now).map(|at| at.number);
-        let available = self.rows.values().filter_map(|row| Some((place(row)?, row.id().clone())));
+        let available = self.rows.values().filter_map(|row| Some((number_if_due(row)?, row.id().clone())));
         Ok(available.min().map(|(_, id)| id))
     }
 
@@ -55,15 +55,15 @@ fn time(millis: u64) -> Timestamp {
     Timestamp::from_millis(millis).unwrap()
 }
 
-impl ThreadView {
+impl SingleThreadView {
     /// Makes a decision at a time. Returns the answer, and the time from which a claim of the thread may find
     /// something.
     fn decide_at<T>(
         &mut self,
         now: u64,
-        decide: impl FnOnce(&Self, DecisionContext<'_>) -> Result<MailboxChange<T>>,
+        decide: impl FnOnce(&Self, DecisionContext<'_>) -> Result<MailboxDecision<T>>,
     ) -> (T, Option<u64>) {
-        let (limits, ids) = (Limits::default(), Uuids);
+        let (limits, ids) = (Limits::default(), UuidSource);
         let change = decide(self, DecisionContext::new(time(now), &limits, &ids)).unwrap();
         let plan = change.plan.expect("a plan");
         let from = plan.claimable_from().map(Timestamp::as_millis);
@@ -82,33 +82,37 @@ impl ThreadView {
     fn enqueue(&mut self, now: u64, id: &str, delay: u64) -> Option<u64> {
         let new = NewDispatch::new(ThreadId::new("t").unwrap(), RunId::new("r").unwrap());
         let new = new.with_id(DispatchId::new(id).unwrap()).available(When::In(Duration::from_millis(delay)));
-        self.decide_at(now, |view, setting| enqueue(view, &new, setting)).1
+        self.decide_at(now, |view, decision_context| enqueue(view, &new, decision_context)).1
     }
 
     fn claim(&mut self, now: u64, lease: u64) -> (ClaimRef, Option<u64>) {
         let request = ClaimRequest::new(WorkerId::new("w").unwrap(), Duration::from_millis(lease));
-        let (thread, one) = (ThreadId::new("t").unwrap(), SingleClaim::of(&request).unwrap());
-        let (found, from) = self.decide_at(now, |view, setting| claim(view, &thread, one, setting));
+        let (thread, single_claim) = (ThreadId::new("t").unwrap(), SingleClaim::of(&request).unwrap());
+        let (found, from) =
+            self.decide_at(now, |view, decision_context| claim(view, &thread, single_claim, decision_context));
         (found.claimed.first().expect("something to claim").claim(), from)
     }
 
     fn settle(&mut self, now: u64, held: &ClaimRef, settlement: &Settlement) -> Option<u64> {
-        self.decide_at(now, |view, setting| settle(view, held, settlement, setting)).1
+        self.decide_at(now, |view, decision_context| settle(view, held, settlement, decision_context)).1
     }
 
     fn interrupt_at(&mut self, now: u64, request: &Interrupt) -> Interrupted {
-        self.decide_at(now, |view, setting| interrupt(view, request, setting)).0
+        self.decide_at(now, |view, decision_context| interrupt(view, request, decision_context)).0
     }
 
     fn purge(&mut self, id: &str, before: u64) -> bool {
-        self.decide_at(before, |view, setting| purge(view, &DispatchId::new(id).unwrap(), time(before), setting)).0
+        self.decide_at(before, |view, decision_context| {
+            purge(view, &DispatchId::new(id).unwrap(), time(before), decision_context)
+        })
+        .0
     }
 
     /// Returns whether a purge with this time does not remove the dispatch.
     fn is_kept_by_purge(&self, id: &str, before: u64) -> bool {
-        let (limits, ids) = (Limits::default(), Uuids);
-        let setting = DecisionContext::new(time(before), &limits, &ids);
-        let change = purge(self, &DispatchId::new(id).unwrap(), time(before), setting).unwrap();
+        let (limits, ids) = (Limits::default(), UuidSource);
+        let decision_context = DecisionContext::new(time(before), &limits, &ids);
+        let change = purge(self, &DispatchId::new(id).unwrap(), time(before), decision_context).unwrap();
         change.plan.is_none() && !change.answer.unwrap()
     }
 
@@ -124,38 +128,38 @@ fn new_interrupt() -> Interrupt {
 
 #[test]
 fn a_thread_is_claimable_when_a_dispatch_is_due_or_a_lease_expired() {
-    let mut mailbox = ThreadView::default();
+    let mut mailbox = SingleThreadView::default();
     assert_eq!(mailbox.enqueue(10, "a", 0), Some(10));
     let (held, from) = mailbox.claim(20, 100);
     assert_eq!(from, Some(120));
     assert_eq!(mailbox.enqueue(30, "b", 1_000), Some(120), "the thread is busy until then");
-    let again = Settlement::Retry { after: Duration::from_millis(500), error: "failed".to_owned() };
-    assert_eq!(mailbox.settle(40, &held, &again), Some(40), "the decision did not read when `b` is due");
+    let retry = Settlement::Retry { after: Duration::from_millis(500), error: "failed".to_owned() };
+    assert_eq!(mailbox.settle(40, &held, &retry), Some(40), "the decision did not read when `b` is due");
     let (held, _) = mailbox.claim(540, 100);
     let ack = Settlement::Ack { result: None };
     assert_eq!(mailbox.settle(600, &held, &ack), Some(600));
     assert_eq!(mailbox.enqueue(600, "c", 50), Some(600));
     for (id, from) in [("c", Some(600)), ("b", None)] {
         let id = DispatchId::new(id).unwrap();
-        assert_eq!(mailbox.decide_at(600, |view, setting| cancel(view, &id, setting)).1, from);
+        assert_eq!(mailbox.decide_at(600, |view, decision_context| cancel(view, &id, decision_context)).1, from);
     }
     assert_eq!(mailbox.enqueue(700, "d", 50), Some(750));
 }
 
 #[test]
 fn a_refusal_names_the_dispatch_and_its_visible_status() {
-    let mut mailbox = ThreadView::default();
+    let mut mailbox = SingleThreadView::default();
     mailbox.enqueue(10, "a", 0);
     mailbox.interrupt_at(20, &new_interrupt());
-    let (limits, ids) = (Limits::default(), Uuids);
-    let setting = DecisionContext::new(time(30), &limits, &ids);
-    let refused = cancel(&mailbox, &DispatchId::new("a").unwrap(), setting).unwrap().answer.unwrap_err();
+    let (limits, ids) = (Limits::default(), UuidSource);
+    let decision_context = DecisionContext::new(time(30), &limits, &ids);
+    let refused = cancel(&mailbox, &DispatchId::new("a").unwrap(), decision_context).unwrap().answer.unwrap_err();
     assert_eq!(refused.to_string(), "dispatch `a` cannot go from superseded to cancelled");
 }
 
 #[test]
 fn an_interrupt_is_kept_as_long_as_something_needs_it() {
-    let mut mailbox = ThreadView::default();
+    let mut mailbox = SingleThreadView::default();
     mailbox.enqueue(10, "a", 0);
     mailbox.enqueue(10, "b", 0);
     mailbox.interrupt_at(20, &new_interrupt());
@@ -172,10 +176,10 @@ fn an_interrupt_is_kept_as_long_as_something_needs_it() {
     assert_eq!(mailbox.kept_interrupts(), [(3, 1)], "the claimed dispatch needs it");
     mailbox.interrupt_at(140, &new_interrupt().with_key("k".parse().unwrap()));
     assert_eq!(mailbox.kept_interrupts(), [(3, 1), (4, 0)]);
-    let refused = mailbox.decide_at(150, |view, setting| {
-        let settled = settle(view, &held, &Settlement::Ack { result: None }, setting)?;
+    let refused = mailbox.decide_at(150, |view, decision_context| {
+        let settled = settle(view, &held, &Settlement::Ack { result: None }, decision_context)?;
         let refusal = settled.answer.map(drop).map_err(|error| error.kind());
-        Ok(MailboxChange { plan: settled.plan, answer: Ok(refusal) })
+        Ok(MailboxDecision { plan: settled.plan, answer: Ok(refusal) })
     });
     assert_eq!(refused.0, Err(ErrorKind::StaleEpoch));
     mailbox.interrupt_at(160, &new_interrupt());
@@ -184,7 +188,7 @@ fn an_interrupt_is_kept_as_long_as_something_needs_it() {
 
 #[test]
 fn only_dispatches_that_ended_before_are_purged_mb_49() {
-    let mut mailbox = ThreadView::default();
+    let mut mailbox = SingleThreadView::default();
     mailbox.enqueue(10, "a", 0);
     assert!(mailbox.is_kept_by_purge("a", 100));
     let (held, _) = mailbox.claim(20, 1_000);
@@ -197,7 +201,7 @@ fn only_dispatches_that_ended_before_are_purged_mb_49() {
 
 #[test]
 fn a_take_over_keeps_the_reason_of_an_earlier_interrupt_mb_53() {
-    let mut mailbox = ThreadView::default();
+    let mut mailbox = SingleThreadView::default();
     mailbox.enqueue(10, "a", 0);
     mailbox.claim(20, 1_000);
     mailbox.interrupt_at(30, &new_interrupt().because("first"));
@@ -209,7 +213,7 @@ fn a_take_over_keeps_the_reason_of_an_earlier_interrupt_mb_53() {
 
 #[test]
 fn the_fence_of_a_take_over_proves_only_its_own_claim_mb_53() {
-    let mut mailbox = ThreadView::default();
+    let mut mailbox = SingleThreadView::default();
     mailbox.enqueue(10, "a", 0);
     mailbox.claim(20, 1_000);
     let fence = mailbox.interrupt_at(30, &new_interrupt().taking_over()).fence.unwrap();
@@ -222,8 +226,8 @@ fn the_fence_of_a_take_over_proves_only_its_own_claim_mb_53() {
 
 #[test]
 fn every_change_raises_the_revisions() {
-    let mut mailbox = ThreadView::default();
-    let revisions = |mailbox: &ThreadView| {
+    let mut mailbox = SingleThreadView::default();
+    let revisions = |mailbox: &SingleThreadView| {
         let row = &mailbox.rows[&DispatchId::new("a").unwrap()];
         (row.state.revision, mailbox.record.as_ref().unwrap().revision)
     };
@@ -237,7 +241,7 @@ fn every_change_raises_the_revisions() {
 
 #[test]
 fn claim_numbers_restart_in_a_later_incarnation_mb_25() {
-    let mut mailbox = ThreadView::default();
+    let mut mailbox = SingleThreadView::default();
     mailbox.enqueue(10, "a", 0);
     let number = |incarnation, counter| ClaimNumber { incarnation, counter };
     for (last, next) in [(number(0, 7), number(1, 1)), (number(1, 7), number(1, 8)), (number(2, 7), number(2, 8))] {
@@ -250,7 +254,7 @@ fn claim_numbers_restart_in_a_later_incarnation_mb_25() {
 
 #[test]
 fn dispatches_queued_in_an_earlier_epoch_count_as_superseded_mb_12() {
-    let mut mailbox = ThreadView::default();
+    let mut mailbox = SingleThreadView::default();
     mailbox.enqueue(10, "a", 0);
     mailbox.interrupt_at(20, &new_interrupt());
     let record = mailbox.record.as_ref().unwrap();
@@ -260,9 +264,9 @@ fn dispatches_queued_in_an_earlier_epoch_count_as_superseded_mb_12() {
 
 #[test]
 fn a_dispatch_is_new_until_it_is_claimed() {
-    let mut mailbox = ThreadView::default();
+    let mut mailbox = SingleThreadView::default();
     mailbox.enqueue(10, "a", 0);
-    let flags = |mailbox: &ThreadView| {
+    let flags = |mailbox: &SingleThreadView| {
         let row = &mailbox.rows[&DispatchId::new("a").unwrap()];
         (row.is_new(), row.is_claimed())
     };
@@ -273,7 +277,7 @@ fn a_dispatch_is_new_until_it_is_claimed() {
 
 #[test]
 fn the_claim_number_of_a_take_over_proves_nothing_without_its_token_mb_53() {
-    let mut mailbox = ThreadView::default();
+    let mut mailbox = SingleThreadView::default();
     mailbox.enqueue(10, "a", 0);
     mailbox.claim(20, 1_000);
     let fence = mailbox.interrupt_at(30, &new_interrupt().taking_over()).fence.unwrap();
@@ -283,7 +287,7 @@ fn the_claim_number_of_a_take_over_proves_nothing_without_its_token_mb_53() {
 
 #[test]
 fn a_token_proves_nothing_under_another_claim_number_cm_31() {
-    let mut mailbox = ThreadView::default();
+    let mut mailbox = SingleThreadView::default();
     mailbox.enqueue(10, "a", 0);
     let (held, _) = mailbox.claim(20, 1_000);
     let number = mailbox.record.as_ref().unwrap().last_claim.unwrap();

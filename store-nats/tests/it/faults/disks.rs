@@ -1,12 +1,12 @@
-//! N2: the power is cut under load (PR-9), and the disk is full. Only root can mount the disks of these tests. Without
-//! them the tests are skipped and print a note.
+//! N2: the power of the server is cut under load (PR-9), and its disk is full. Only root can mount the disks of these
+//! tests. Without these disks the tests are skipped and print a note.
 
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use conformance_tests::{Length, Random};
+use conformance_tests::{Random, TestLength};
 use store_core::{ErrorKind, Json, MailboxStore, NewDispatch, Store};
 use store_nats::{NatsConfig, NatsStore};
 use test_servers::{Disk, Nats};
@@ -29,7 +29,7 @@ async fn enqueue_until_aborted(mailbox: Arc<dyn MailboxStore>, name: String, ack
 }
 
 /// Starts a server on the disk, with these lines in its configuration.
-fn start(disk: &Disk, settings: &str) -> Nats {
+fn start_server(disk: &Disk, settings: &str) -> Nats {
     let server = Nats::start_in(disk.folder().join("server"), settings).unwrap();
     // The power cut must not lose the server's configuration.
     disk.sync().unwrap();
@@ -50,10 +50,10 @@ async fn all_ids(store: &dyn Store) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn acknowledged_data_survives_power_cuts() {
     let Some(disk) = Disk::new_or_skip("nats-power", 512) else { return };
-    let mut server = start(&disk, "jetstream { sync_interval: always }");
+    let mut server = start_server(&disk, "jetstream { sync_interval: always }");
     let mut config = NatsConfig::new(&server.url()).unwrap();
     config.assume_sync = true;
-    let (cycles, mut random, mut known) = (Length::choose(1, 3, 20), Random::new(2), Vec::new());
+    let (cycles, mut random, mut acknowledged_ids) = (TestLength::pick_by_env(1, 3, 20), Random::new(2), Vec::new());
     for cycle in 0..cycles {
         let store = NatsStore::open(config.clone()).await.unwrap();
         let acknowledged = AcknowledgedIds::default();
@@ -67,26 +67,26 @@ async fn acknowledged_data_survives_power_cuts() {
             assert!(begun.elapsed() < Duration::from_secs(30), "nothing is acknowledged within 30 s");
             sleep(Duration::from_millis(1)).await;
         }
-        // What is acknowledged from here on does not count. A sync that is in progress when the file system is stopped
-        // may report success without having done its work, which no real power cut does.
-        known.append(&mut acknowledged.lock().unwrap());
+        // What is acknowledged from here on is not checked. A sync that is in progress when the file system is stopped
+        // may report success without having done its work. That cannot happen when the power of a real disk is cut.
+        acknowledged_ids.append(&mut acknowledged.lock().unwrap());
         cut_power(&mut server, &disk);
         writers.iter().for_each(|writer| writer.abort());
         drop(store);
         let store = open(&server.url(), 1).await;
         let found = all_ids(&*store).await;
-        let lost: Vec<_> = known.iter().filter(|id| !found.contains(*id)).collect();
-        assert!(lost.is_empty(), "cycle {cycle}: {} of {} were lost: {lost:?}", lost.len(), known.len());
+        let lost: Vec<_> = acknowledged_ids.iter().filter(|id| !found.contains(*id)).collect();
+        assert!(lost.is_empty(), "cycle {cycle}: {} of {} were lost: {lost:?}", lost.len(), acknowledged_ids.len());
     }
-    println!("{cycles} power cuts, {} acknowledged dispatches: none lost", known.len());
+    println!("{cycles} power cuts, {} acknowledged dispatches: none lost", acknowledged_ids.len());
 }
 
-/// The control: a server that syncs every two minutes, which is its default, loses what it acknowledged. A store
-/// refuses such a server unless its configuration allows it.
+/// The control experiment: a server that syncs every two minutes, which is its default, loses what it acknowledged. A
+/// store refuses such a server unless its configuration allows it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_syncs_only_periodically_loses_work() {
     let Some(disk) = Disk::new_or_skip("nats-control", 512) else { return };
-    let mut server = start(&disk, "");
+    let mut server = start_server(&disk, "");
     let refused = NatsStore::open(NatsConfig::new(&server.url()).unwrap()).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::UnsafeDurability);
     let store = open(&server.url(), 1).await;
@@ -116,7 +116,7 @@ async fn a_full_disk_loses_nothing() {
     let Some(disk) = Disk::new_or_skip("nats-full", 200) else { return };
     // The limit of the server is larger than the disk, so that a write to the full disk fails.
     let settings = "jetstream { sync_interval: always, max_file_store: 10GB }";
-    let mut server = start(&disk, settings);
+    let mut server = start_server(&disk, settings);
     let store = open(&server.url(), 1).await;
     let (mut number, mut accepted) = (0, Vec::new());
     for _ in 0..2 {

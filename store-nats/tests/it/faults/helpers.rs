@@ -17,7 +17,7 @@ pub(super) struct EnqueueOutcomes {
 }
 
 impl EnqueueOutcomes {
-    pub(super) fn note(&mut self, id: String, enqueued: Result<Enqueued>) {
+    pub(super) fn record(&mut self, id: String, enqueued: Result<Enqueued>) {
         match enqueued {
             Ok(_) => self.accepted.push(id),
             Err(error) if error.outcome() == Outcome::Unknown => self.unknown += 1,
@@ -35,9 +35,13 @@ impl EnqueueOutcomes {
     }
 }
 
-/// Enqueues through several stores at the same time, for the time `lasts`.
-pub(super) async fn enqueue_concurrently(stores: &[Arc<NatsStore>], round: usize, lasts: Duration) -> EnqueueOutcomes {
-    let end = Instant::now() + lasts;
+/// Enqueues through several stores at the same time, for the given duration.
+pub(super) async fn enqueue_concurrently(
+    stores: &[Arc<NatsStore>],
+    round: usize,
+    duration: Duration,
+) -> EnqueueOutcomes {
+    let end = Instant::now() + duration;
     let writers = (0..4).map(|writer| {
         let mailbox = mailbox(&*stores[writer % stores.len()]);
         tokio::spawn(async move {
@@ -45,7 +49,7 @@ pub(super) async fn enqueue_concurrently(stores: &[Arc<NatsStore>], round: usize
             while Instant::now() < end {
                 let id = format!("{round}-{writer}-{at}");
                 let new = new_dispatch(&format!("t-{}", at % 5)).with_id(id.parse().unwrap());
-                outcomes.note(id, enqueue(&*mailbox, new).await);
+                outcomes.record(id, enqueue(&*mailbox, new).await);
                 at += 1;
             }
             outcomes
@@ -58,8 +62,8 @@ pub(super) async fn enqueue_concurrently(stores: &[Arc<NatsStore>], round: usize
     all
 }
 
-/// Checks that all accepted dispatches exist, and that no refused ones do. Then works on up to 50 of them, and checks
-/// that they have no earlier attempt.
+/// Checks that all accepted dispatches exist and that no refused dispatch exists. Then claims and acknowledges up to 50
+/// dispatches, and checks that none of them was claimed before.
 pub(super) async fn check_outcomes(mailbox: &dyn MailboxStore, outcomes: &EnqueueOutcomes) {
     let found: HashSet<_> = all_dispatches(mailbox).await.into_iter().map(|found| found.id.to_string()).collect();
     let lost: Vec<_> = outcomes.accepted.iter().filter(|id| !found.contains(*id)).collect();
@@ -77,11 +81,12 @@ pub(super) async fn check_outcomes(mailbox: &dyn MailboxStore, outcomes: &Enqueu
     println!("{} accepted, {} refused, {} unknown", outcomes.accepted.len(), outcomes.refused.len(), outcomes.unknown);
 }
 
+/// Opens a store. Waits until the servers can be used.
 pub(super) async fn open(url: &str, replicas: u32) -> Arc<NatsStore> {
     let mut config = NatsConfig::new(url).unwrap();
     config.allow_unsafe = true;
     config.replicas = replicas;
-    config.deadline = Duration::from_secs(5);
+    config.answer_timeout = Duration::from_secs(5);
     let begun = Instant::now();
     loop {
         match NatsStore::open(config.clone()).await {

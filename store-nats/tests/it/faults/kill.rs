@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
-use conformance_tests::Length;
+use conformance_tests::TestLength;
 use store_core::{DispatchStatus, ErrorKind, Outcome, Store};
 use store_nats::{NatsConfig, NatsStore};
 use test_servers::Nats;
@@ -11,14 +11,14 @@ use tokio::time::sleep;
 use super::helpers::{EnqueueOutcomes, check_outcomes, enqueue_concurrently, open};
 use crate::helpers::{ack, all_dispatches, claim, enqueue, mailbox, new_dispatch, stream_info};
 
-/// After a server was killed and restarted, handles that were open find everything that was acknowledged, and nothing
-/// that was reported as not applied.
+/// After a server was killed and restarted, stores that were open all the time show everything that was acknowledged,
+/// and nothing that was reported as not applied.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_server_loses_nothing() {
     let mut server = Nats::start("").unwrap();
     let stores = [open(&server.url(), 1).await, open(&server.url(), 1).await];
     let mut outcomes = EnqueueOutcomes::default();
-    for round in 0..Length::choose(1, 4, 40) {
+    for round in 0..TestLength::pick_by_env(1, 4, 40) {
         let writing = enqueue_concurrently(&stores, round, Duration::from_millis(600));
         let killing = async {
             sleep(Duration::from_millis(250)).await;
@@ -30,20 +30,21 @@ async fn a_killed_server_loses_nothing() {
     }
     check_outcomes(&*mailbox(&*stores[0]), &outcomes).await;
     // The first number is for one round, the others are for several.
-    assert!(outcomes.accepted.len() > Length::choose(10, 100, 100), "{} accepted", outcomes.accepted.len());
+    assert!(outcomes.accepted.len() > TestLength::pick_by_env(10, 100, 100), "{} accepted", outcomes.accepted.len());
     for store in stores {
         store.close().await.unwrap();
     }
 }
 
-/// The same for a cluster whose servers are killed one after the other.
+/// After the servers of a cluster were killed and restarted one by one, stores that were open all the time show
+/// everything that was acknowledged, and nothing that was reported as not applied.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_loses_nothing_when_a_server_is_killed() {
     let mut servers = Nats::start_cluster("").unwrap();
     let url = Nats::url_of(&servers);
     let stores = [open(&url, 3).await, open(&url, 3).await];
     let mut outcomes = EnqueueOutcomes::default();
-    for round in 0..Length::choose(1, 4, 12) {
+    for round in 0..TestLength::pick_by_env(1, 4, 12) {
         let writing = enqueue_concurrently(&stores, round, Duration::from_millis(1_500));
         let killing = async {
             sleep(Duration::from_millis(250)).await;
@@ -57,21 +58,22 @@ async fn a_cluster_loses_nothing_when_a_server_is_killed() {
     }
     check_outcomes(&*mailbox(&*stores[1]), &outcomes).await;
     // The first number is for one round, the others are for several.
-    assert!(outcomes.accepted.len() > Length::choose(10, 50, 50), "{} accepted", outcomes.accepted.len());
+    assert!(outcomes.accepted.len() > TestLength::pick_by_env(10, 50, 50), "{} accepted", outcomes.accepted.len());
     for store in stores {
         store.close().await.unwrap();
     }
 }
 
-/// A decision that waits for a majority takes effect at most once, and what the store reports about it is true. In the
-/// meantime the leader answers only that a message is still being replicated (ER-2, ER-3).
+/// Without a majority, the leader cannot finish a write. To other writes on the subject it answers only that a message
+/// is still being replicated. After the majority is back, the decision has taken effect at most once, and what the
+/// store reported about it is true (ER-2, ER-3).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_decision_that_waits_for_a_majority_is_made_once() {
     let servers = Nats::start_cluster("").unwrap();
     let store = open(&Nats::url_of(&servers), 3).await;
     let (mailbox, client) = (mailbox(&*store), async_nats::connect(servers[0].url()).await.unwrap());
     let mut outcomes = EnqueueOutcomes::default();
-    for round in 0..Length::choose(1, 3, 20) {
+    for round in 0..TestLength::pick_by_env(1, 3, 20) {
         let leader = stream_info(&client, "agentstore").await["cluster"]["leader"].as_str().map(str::to_owned);
         let others = (1..).zip(&servers).filter(|(at, _)| Some(format!("n{at}")) != leader).map(|(_, server)| server);
         let others: Vec<_> = others.collect();
@@ -81,29 +83,33 @@ async fn a_decision_that_waits_for_a_majority_is_made_once() {
         new.run = run.parse().unwrap();
         // 2.5 s is longer than a request waits, and shorter than a leader waits for the other servers. 6 s is longer
         // than a call may take.
-        let paused = if round % 3 == 2 { 6_000 } else { 2_500 };
+        let pause_millis = if round % 3 == 2 { 6_000 } else { 2_500 };
         let (enqueued, ()) = tokio::join!(enqueue(&*mailbox, new), async {
-            sleep(Duration::from_millis(paused)).await;
+            sleep(Duration::from_millis(pause_millis)).await;
             others.iter().for_each(|server| server.resume().unwrap());
         });
-        outcomes.note(run, enqueued);
+        outcomes.record(run, enqueued);
         sleep(Duration::from_secs(3)).await;
     }
     let found: Vec<_> = all_dispatches(&*mailbox).await.into_iter().map(|found| found.run.to_string()).collect();
-    let times = |run: &String| found.iter().filter(|found| *found == run).count();
+    let dispatch_count = |run: &String| found.iter().filter(|found| *found == run).count();
     assert!(
-        outcomes.accepted.iter().all(|run| times(run) == 1),
+        outcomes.accepted.iter().all(|run| dispatch_count(run) == 1),
         "{:?} were accepted, {found:?} exist",
         outcomes.accepted
     );
-    assert!(outcomes.refused.iter().all(|run| times(run) == 0), "{:?} were refused, {found:?} exist", outcomes.refused);
+    assert!(
+        outcomes.refused.iter().all(|run| dispatch_count(run) == 0),
+        "{:?} were refused, {found:?} exist",
+        outcomes.refused
+    );
     assert!(found.len() <= outcomes.accepted.len() + outcomes.unknown, "{found:?}");
     println!("{} accepted, {} refused, {} unknown", outcomes.accepted.len(), outcomes.refused.len(), outcomes.unknown);
     store.close().await.unwrap();
 }
 
-/// If the servers lost messages that they acknowledged and that a store has read, the store makes no decision on the
-/// shorter log. It also removes nothing from that log: the message that superseded another one may be lost.
+/// If the servers lost messages that a store has read, the store makes no decision based on the shorter log. It also
+/// removes no superseded message from that log, because the message that superseded it may be lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolled_back_log_is_reported() {
     let mut server = Nats::start("").unwrap();
@@ -127,16 +133,17 @@ async fn a_rolled_back_log_is_reported() {
     assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::Corrupt, Outcome::NotApplied), "{refused}");
     // This is enough time for the first store to remove garbage twice.
     sleep(Duration::from_secs(8)).await;
-    let anew = open(&server.url(), 1).await;
-    let found = all_dispatches(&*mailbox(&*anew)).await;
+    let new_store = open(&server.url(), 1).await;
+    let found = all_dispatches(&*mailbox(&*new_store)).await;
     assert_eq!(found.iter().map(|found| found.status).collect::<Vec<_>>(), [DispatchStatus::Claimed]);
-    enqueue(&*mailbox(&*anew), new_dispatch("t")).await.unwrap();
+    enqueue(&*mailbox(&*new_store), new_dispatch("t")).await.unwrap();
     store.close().await.unwrap();
-    anew.close().await.unwrap();
+    new_store.close().await.unwrap();
 }
 
-/// Shows NA-7: if a server loses its storage, the next call of an open store reports that. It does so even if another
-/// store created the log again and wrote more messages to it than the first store had read. A newly opened store works.
+/// Tests NA-7: if a server loses its storage, the next call of an open store reports that. The call does so even if
+/// another store has created the log again and has written more messages to it than the first store had read. A newly
+/// opened store works.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_or_recreated_log_is_reported() {
     let mut server = Nats::start("").unwrap();
@@ -149,16 +156,16 @@ async fn a_missing_or_recreated_log_is_reported() {
     let refused = claim(&*mailbox(&*store)).await.unwrap_err();
     assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::Corrupt, Outcome::NotApplied), "{refused}");
     assert!(refused.to_string().contains("no longer exists"), "{refused}");
-    let anew = open(&server.url(), 1).await;
+    let new_store = open(&server.url(), 1).await;
     for _ in 0..50 {
-        enqueue(&*mailbox(&*anew), new_dispatch("t")).await.unwrap();
+        enqueue(&*mailbox(&*new_store), new_dispatch("t")).await.unwrap();
     }
     for refused in [claim(&*mailbox(&*store)).await.err(), enqueue(&*mailbox(&*store), new_dispatch("t")).await.err()] {
         let refused = refused.unwrap();
         assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::Corrupt, Outcome::NotApplied), "{refused}");
     }
-    assert_eq!(all_dispatches(&*mailbox(&*anew)).await.len(), 50);
-    assert!(claim(&*mailbox(&*anew)).await.unwrap().is_some());
+    assert_eq!(all_dispatches(&*mailbox(&*new_store)).await.len(), 50);
+    assert!(claim(&*mailbox(&*new_store)).await.unwrap().is_some());
     store.close().await.unwrap();
-    anew.close().await.unwrap();
+    new_store.close().await.unwrap();
 }

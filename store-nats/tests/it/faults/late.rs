@@ -3,8 +3,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use conformance_tests::Length;
-use store_core::{ErrorKind, IdSource, Outcome, Settlement, Store, Uuids};
+use conformance_tests::TestLength;
+use store_core::{ErrorKind, IdSource, Outcome, Settlement, Store, UuidSource};
 use store_nats::{NatsConfig, NatsStore};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -19,13 +19,14 @@ use crate::{
     processes::remove_streams,
 };
 
-/// N7, MB-31.
+/// Tests N7 and MB-31: after another worker has claimed a dispatch, the previous holder can neither extend nor settle
+/// its own claim.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_that_is_late_is_refused() {
     let temp_prefix = TempPrefix::new(Default::default()).await.unwrap();
     let (one, other) = (temp_prefix.open_store().await.unwrap(), temp_prefix.open_store().await.unwrap());
     let (sleeper, taker) = (mailbox(&*one), mailbox(&*other));
-    let (rounds, mut refused) = (Length::choose(10, 40, 200), 0);
+    let (rounds, mut refused) = (TestLength::pick_by_env(10, 40, 200), 0);
     for round in 0..rounds {
         enqueue(&*sleeper, new_dispatch(&format!("t-{round}"))).await.unwrap();
         let held = claim(&*sleeper).await.unwrap().unwrap();
@@ -48,7 +49,7 @@ async fn a_holder_that_is_late_is_refused() {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Flow {
     Forwarding,
-    /// The proxy forwards this many pieces of data, and becomes `Held` at the next one.
+    /// The proxy forwards this many pieces of data. It keeps the next one, and becomes `Held`.
     HeldAfter(usize),
     /// The proxy keeps the data until it forwards data again. Meanwhile it closes its connections to clients.
     Held,
@@ -111,46 +112,46 @@ async fn forward(mut client: TcpStream, mut server: TcpStream, flow: Arc<watch::
     }
 }
 
-/// PR-21: a call that ended with an unknown outcome has no effect later, whenever its request reaches the server.
+/// Tests PR-21: a call that ended with an unknown outcome has no effect later, whenever its request reaches the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_arrives_too_late_has_no_effect() {
     let proxy = HoldingProxy::new(server_url().trim_start_matches("nats://").trim_end_matches('/').to_owned()).await;
-    let prefix = format!("test-{}", Uuids.next_id());
+    let prefix = format!("test-{}", UuidSource.next_id());
     let mut config = NatsConfig::new(&format!("{}?prefix={prefix}&allow_unsafe=true", server_url())).unwrap();
     let direct = NatsStore::open(config.clone()).await.unwrap();
     let direct_config = config.clone();
     config = NatsConfig::new(&format!("nats://127.0.0.1:{}/?prefix={prefix}&allow_unsafe=true", proxy.port)).unwrap();
-    config.deadline = Duration::from_secs(1);
-    let far = NatsStore::open(config).await.unwrap();
-    let (near, writer) = (mailbox(&direct), mailbox(&far));
-    enqueue(&*near, new_dispatch("t")).await.unwrap();
+    config.answer_timeout = Duration::from_secs(1);
+    let proxied = NatsStore::open(config).await.unwrap();
+    let (direct_mailbox, proxied_mailbox) = (mailbox(&direct), mailbox(&proxied));
+    enqueue(&*direct_mailbox, new_dispatch("t")).await.unwrap();
     let client = async_nats::connect(server_url()).await.unwrap();
-    let length = async || stream_info(&client, &prefix).await["state"]["last_seq"].as_u64().unwrap();
+    let last_sequence = async || stream_info(&client, &prefix).await["state"]["last_seq"].as_u64().unwrap();
     let (mut unknown, mut arrived) = (0, 0);
-    for round in 0..Length::choose(2, 6, 20) {
+    for round in 0..TestLength::pick_by_env(2, 6, 20) {
         // The proxy holds back either the request with which the call reads or the one with which it writes.
         proxy.flow.send_replace(Flow::HeldAfter(round % 2));
-        let answer = enqueue(&*writer, new_dispatch("t")).await;
+        let answer = enqueue(&*proxied_mailbox, new_dispatch("t")).await;
         let is_unknown = answer.as_ref().is_err_and(|error| error.outcome() == Outcome::Unknown);
-        let before = (all_dispatches(&*near).await.len(), length().await);
+        let before = (all_dispatches(&*direct_mailbox).await.len(), last_sequence().await);
         sleep(Duration::from_millis(1_500)).await;
         proxy.flow.send_replace(Flow::Forwarding);
         sleep(Duration::from_millis(100)).await;
-        let after = (all_dispatches(&*near).await.len(), length().await);
+        let after = (all_dispatches(&*direct_mailbox).await.len(), last_sequence().await);
         assert_eq!(before.0, after.0, "round {round}: a late enqueue took effect");
         unknown += u32::from(is_unknown);
         arrived += u32::from(is_unknown && after.1 > before.1);
-        // After that, both stores can write to the thread, also the one behind the proxy.
-        enqueue(&*near, new_dispatch("t")).await.unwrap();
+        // After that, both stores can write to the thread again.
+        enqueue(&*direct_mailbox, new_dispatch("t")).await.unwrap();
         let mut tries = 0;
-        while let Err(error) = enqueue(&*writer, new_dispatch("t")).await {
+        while let Err(error) = enqueue(&*proxied_mailbox, new_dispatch("t")).await {
             tries += 1;
             assert!(tries < 20, "{error}");
         }
     }
     println!("{unknown} calls of unknown outcome; the messages of {arrived} reached the log too late");
     assert!(arrived > 0, "no message arrived late: the test shows nothing");
-    far.close().await.unwrap();
+    proxied.close().await.unwrap();
     direct.close().await.unwrap();
     remove_streams(&direct_config).await;
 }

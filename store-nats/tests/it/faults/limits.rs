@@ -15,7 +15,7 @@ use store_nats::{NatsConfig, NatsStore};
 
 use crate::helpers::{all_dispatches, enqueue, mailbox, new_dispatch};
 
-fn dispatch_of_bytes(length: usize) -> NewDispatch {
+fn dispatch_with_payload_bytes(length: usize) -> NewDispatch {
     new_dispatch("t").with_payload(Json::parse(&format!("\"{}\"", "x".repeat(length))).unwrap())
 }
 
@@ -25,14 +25,14 @@ async fn a_record_must_fit_into_a_message() {
     let store = open(&server.url(), 1).await;
     let largest = store.capabilities().max_record_bytes;
     assert_eq!(largest, 131_072);
-    enqueue(&*mailbox(&*store), dispatch_of_bytes(120_000)).await.unwrap();
-    let refused = enqueue(&*mailbox(&*store), dispatch_of_bytes(132_000)).await.unwrap_err();
+    enqueue(&*mailbox(&*store), dispatch_with_payload_bytes(120_000)).await.unwrap();
+    let refused = enqueue(&*mailbox(&*store), dispatch_with_payload_bytes(132_000)).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::LimitExceeded, "{refused}");
     assert_eq!(all_dispatches(&*mailbox(&*store)).await.len(), 1);
     store.close().await.unwrap();
 }
 
-/// Shows NA-11.
+/// Tests NA-11: a server must accept messages of a certain size.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_whose_messages_are_too_small_is_refused() {
     let server = Nats::start("max_payload: 196607").unwrap();
@@ -44,7 +44,7 @@ async fn a_server_whose_messages_are_too_small_is_refused() {
     server.stop().unwrap();
     let server = Nats::start("max_payload: 196608").unwrap();
     let store = open(&server.url(), 1).await;
-    enqueue(&*mailbox(&*store), dispatch_of_bytes(65_000)).await.unwrap();
+    enqueue(&*mailbox(&*store), dispatch_with_payload_bytes(65_000)).await.unwrap();
     store.close().await.unwrap();
 }
 
@@ -55,7 +55,7 @@ async fn a_stream_that_is_full_drops_nothing() {
     let mailbox = mailbox(&*store);
     let mut accepted = 0;
     let refused = loop {
-        match enqueue(&*mailbox, dispatch_of_bytes(100_000)).await {
+        match enqueue(&*mailbox, dispatch_with_payload_bytes(100_000)).await {
             Ok(_) => accepted += 1,
             Err(error) => break error,
         }
@@ -67,8 +67,8 @@ async fn a_stream_that_is_full_drops_nothing() {
     store.close().await.unwrap();
 }
 
-/// If a client does not read what the server sends, the server disconnects the client or stops sending. The client
-/// later continues at the position that it had reached.
+/// If a client does not read what the server sends, the server disconnects the client or stops sending. When the client
+/// reads again, it continues at the position that it had reached.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_is_too_slow_misses_nothing() {
     let server = Nats::start("max_pending: 4MB\nwrite_deadline: \"500ms\"").unwrap();
@@ -87,7 +87,7 @@ async fn a_reader_that_is_too_slow_misses_nothing() {
                     _ = copy(&mut from_server, &mut to_client) => return,
                     _ = stopped.wait_for(|stopped| *stopped) => {}
                 }
-                // Nothing is read until the test continues, so that the server may disconnect the client.
+                // Until the test continues, nothing is read from the server, so the server may disconnect the client.
                 stopped.wait_for(|stopped| !*stopped).await.map(drop).unwrap();
                 let _ended = copy(&mut from_server, &mut to_client).await;
             });

@@ -1,7 +1,7 @@
-//! N4: a cluster of three servers under load, whose connections are cut, and whose servers are paused, killed and
-//! restarted (NA-7). Nothing that was acknowledged is lost, no thread is claimed twice at the same time, a minority
-//! acknowledges nothing, and a majority continues. The test needs network namespaces, which only root can create.
-//! Without them it is skipped and prints a note.
+//! N4: faults of a cluster of three servers under load (NA-7). Connections between the servers are cut, and servers are
+//! paused, killed and restarted. Nothing that was acknowledged is lost, no thread is claimed twice at the same time, a
+//! minority of the servers acknowledges nothing, and a majority continues. The test needs network namespaces, which
+//! only root can create. Without them it is skipped and prints a note.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -12,10 +12,10 @@ use std::{
     time::Duration,
 };
 
-use conformance_tests::Length;
+use conformance_tests::TestLength;
 use store_core::{ClaimNumber, ClaimRequest, DispatchStatus, MailboxStore, Outcome, Result, Store, ThreadId, WorkerId};
 use store_nats::{NatsConfig, NatsStore};
-use test_servers::{Network, not_run};
+use test_servers::{Network, report_not_run};
 use tokio::time::{Instant, sleep};
 
 use crate::helpers::{ack, all_dispatches, enqueue, mailbox, new_dispatch};
@@ -23,7 +23,8 @@ use crate::helpers::{ack, all_dispatches, enqueue, mailbox, new_dispatch};
 const LEASE: Duration = Duration::from_secs(4);
 /// The deadline of a call. A call that a fault affects ends after this time, and its caller then makes the next one.
 const DEADLINE: Duration = Duration::from_secs(2);
-/// How soon after a fault a majority continues: servers elect a leader in 4 to 9 s, if the first election has a winner.
+/// How soon after a fault a majority must continue. Servers elect a leader in 4 to 9 s, if the first election has a
+/// winner.
 const MAX_RECOVERY_TIME: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +33,7 @@ enum Fault {
     IsolateFollower,
     /// The leader receives what the others send, but they do not receive what the leader sends.
     OneWay,
+    /// No server is connected to another one.
     Split,
     PauseLeader,
     KillOne,
@@ -50,8 +52,8 @@ const ALL_FAULTS: [Fault; 8] = [
     Fault::RollingRestart,
 ];
 
-/// An acknowledged call: the server that it was made through, when it began, and when it ended.
-struct Acknowledged {
+/// An acknowledged call: the number of the server through which it was made, when it began, and when it ended.
+struct AcknowledgedCall {
     server: usize,
     begun: Instant,
     ended: Instant,
@@ -60,8 +62,8 @@ struct Acknowledged {
 /// The answers that callers received.
 #[derive(Default)]
 struct ReceivedAnswers {
-    acknowledged: Vec<Acknowledged>,
-    barriers: Vec<Acknowledged>,
+    acknowledged: Vec<AcknowledgedCall>,
+    barriers: Vec<AcknowledgedCall>,
     accepted: HashSet<String>,
     refused: HashSet<String>,
     done: HashSet<String>,
@@ -72,22 +74,22 @@ struct ReceivedAnswers {
 }
 
 impl ReceivedAnswers {
-    fn acknowledge(&mut self, server: usize, begun: Instant) {
-        self.acknowledged.push(Acknowledged { server, begun, ended: Instant::now() });
+    fn record_acknowledged(&mut self, server: usize, begun: Instant) {
+        self.acknowledged.push(AcknowledgedCall { server, begun, ended: Instant::now() });
     }
 
-    fn enqueue(&mut self, id: String, answer: Result<()>, (server, begun): (usize, Instant)) {
+    fn record_enqueue(&mut self, id: String, answer: Result<()>, (server, begun): (usize, Instant)) {
         match answer {
             Ok(()) => {
                 self.accepted.insert(id);
-                self.acknowledge(server, begun);
+                self.record_acknowledged(server, begun);
             }
             Err(error) if error.outcome() == Outcome::Unknown => self.unknown += 1,
             Err(_) => drop(self.refused.insert(id)),
         }
     }
 
-    fn claim(&mut self, thread: &ThreadId, number: ClaimNumber, begun: Instant) {
+    fn record_claim(&mut self, thread: &ThreadId, number: ClaimNumber, begun: Instant) {
         self.claims += 1;
         if let Some((before, until)) = self.held.insert(thread.clone(), (number, begun + LEASE)) {
             assert!(Instant::now() >= until, "{thread} was claimed by {before:?} when claim {number:?} was given");
@@ -96,12 +98,14 @@ impl ReceivedAnswers {
     }
 }
 
+/// What the tasks that call the stores share.
 struct Load {
     answers: Mutex<ReceivedAnswers>,
     has_ended: AtomicBool,
 }
 
-async fn produce(load: Arc<Load>, server: usize, mailbox: Arc<dyn MailboxStore>, name: String) {
+/// Enqueues dispatches until the test ends. Their ids begin with `name`.
+async fn enqueue_until_end(load: Arc<Load>, server: usize, mailbox: Arc<dyn MailboxStore>, name: String) {
     for at in 0.. {
         if load.has_ended.load(Ordering::SeqCst) {
             return;
@@ -109,7 +113,7 @@ async fn produce(load: Arc<Load>, server: usize, mailbox: Arc<dyn MailboxStore>,
         let (id, begun) = (format!("{name}-{at}"), Instant::now());
         let thread = format!("t-{}", at % 20);
         let answer = enqueue(&*mailbox, new_dispatch(&thread).with_id(id.parse().unwrap())).await;
-        load.answers.lock().unwrap().enqueue(id, answer.map(drop), (server, begun));
+        load.answers.lock().unwrap().record_enqueue(id, answer.map(drop), (server, begun));
         sleep(Duration::from_millis(20)).await;
     }
 }
@@ -119,13 +123,14 @@ async fn call_barriers(load: Arc<Load>, server: usize, store: NatsStore) {
     while !load.has_ended.load(Ordering::SeqCst) {
         let begun = Instant::now();
         if store.barrier().await.is_ok() {
-            load.answers.lock().unwrap().barriers.push(Acknowledged { server, begun, ended: Instant::now() });
+            load.answers.lock().unwrap().barriers.push(AcknowledgedCall { server, begun, ended: Instant::now() });
         }
         sleep(Duration::from_millis(200)).await;
     }
 }
 
-async fn consume(load: Arc<Load>, server: usize, mailbox: Arc<dyn MailboxStore>) {
+/// Claims and acknowledges dispatches until the test ends.
+async fn work_until_end(load: Arc<Load>, server: usize, mailbox: Arc<dyn MailboxStore>) {
     let worker = WorkerId::new(format!("w-{server}")).unwrap();
     while !load.has_ended.load(Ordering::SeqCst) {
         let begun = Instant::now();
@@ -140,8 +145,8 @@ async fn consume(load: Arc<Load>, server: usize, mailbox: Arc<dyn MailboxStore>)
         let thread = held.dispatch.thread.clone();
         {
             let mut answers = load.answers.lock().unwrap();
-            answers.claim(&thread, held.number, begun);
-            answers.acknowledge(server, begun);
+            answers.record_claim(&thread, held.number, begun);
+            answers.record_acknowledged(server, begun);
         }
         sleep(Duration::from_millis(5)).await;
         // From here on another worker may hold the thread, whatever the acknowledgement returns.
@@ -150,14 +155,14 @@ async fn consume(load: Arc<Load>, server: usize, mailbox: Arc<dyn MailboxStore>)
         if ack(&*mailbox, &held).await.is_ok() {
             let mut answers = load.answers.lock().unwrap();
             assert!(answers.done.insert(held.dispatch.id.to_string()), "{} was done twice", held.dispatch.id);
-            answers.acknowledge(server, begun);
+            answers.record_acknowledged(server, begun);
         }
     }
 }
 
 async fn open(url: &str, replicas: u32) -> NatsStore {
     let mut config = NatsConfig::new(url).unwrap();
-    (config.allow_unsafe, config.replicas, config.deadline) = (true, replicas, DEADLINE);
+    (config.allow_unsafe, config.replicas, config.answer_timeout) = (true, replicas, DEADLINE);
     let begun = Instant::now();
     loop {
         match NatsStore::open(config.clone()).await {
@@ -169,7 +174,7 @@ async fn open(url: &str, replicas: u32) -> NatsStore {
 }
 
 /// Returns the number of the server that leads the log.
-async fn leader(network: &Network) -> usize {
+async fn find_leader(network: &Network) -> usize {
     let begun = Instant::now();
     for server in (0..3).cycle() {
         assert!(begun.elapsed() < Duration::from_secs(60), "there is no leader");
@@ -221,39 +226,39 @@ fn end_fault(network: &mut Network, fault: Fault, leader: usize) {
     }
 }
 
-/// Executes a round: it causes a fault for some time, and checks the answers that callers received meanwhile. The round
-/// begins when every server is connected to every other one. Two servers that are not connected to each other would be
-/// no majority without the third one.
-async fn run_round(network: &mut Network, load: &Load, fault: Fault, lasts: Duration) {
+/// Causes a fault for some time, and checks the answers that callers received meanwhile. Before that, waits until every
+/// server is connected to every other one. Otherwise the two servers that a fault leaves might not be connected to each
+/// other, and would not be a majority.
+async fn run_round(network: &mut Network, load: &Load, fault: Fault, duration: Duration) {
     let begun = Instant::now();
     while !network.has_recovered().unwrap() {
         assert!(begun.elapsed() < Duration::from_secs(60), "{fault:?}: connections between servers stay silent");
         sleep(Duration::from_millis(100)).await;
     }
-    let leader = leader(network).await;
+    let leader = find_leader(network).await;
     let minority = cause_fault(network, fault, leader);
-    let cut = Instant::now();
+    let fault_begun = Instant::now();
     if fault == Fault::RollingRestart {
         for server in 0..3 {
             network.servers[server].kill().unwrap();
             sleep(Duration::from_secs(1)).await;
             network.servers[server].restart().unwrap();
-            sleep(lasts / 3).await;
+            sleep(duration / 3).await;
         }
     } else {
-        sleep(lasts).await;
+        sleep(duration).await;
     }
-    let healed = Instant::now();
+    let fault_ended = Instant::now();
     if fault != Fault::RollingRestart {
         end_fault(network, fault, leader);
     }
-    let during = |calls: &[Acknowledged]| -> Vec<(usize, Duration)> {
-        let calls = calls.iter().filter(|call| call.begun >= cut && call.ended < healed);
-        calls.map(|call| (call.server, call.ended - cut)).collect()
+    let calls_during_fault = |calls: &[AcknowledgedCall]| -> Vec<(usize, Duration)> {
+        let calls = calls.iter().filter(|call| call.begun >= fault_begun && call.ended < fault_ended);
+        calls.map(|call| (call.server, call.ended - fault_begun)).collect()
     };
     let (calls, barriers) = {
         let answers = load.answers.lock().unwrap();
-        (during(&answers.acknowledged), during(&answers.barriers))
+        (calls_during_fault(&answers.acknowledged), calls_during_fault(&answers.barriers))
     };
     let from_minority = calls.iter().chain(&barriers).filter(|(server, _)| minority.contains(server)).count();
     assert_eq!(from_minority, 0, "{fault:?}: a minority acknowledged something");
@@ -267,22 +272,22 @@ async fn run_round(network: &mut Network, load: &Load, fault: Fault, lasts: Dura
     // Calls must succeed again through every server.
     let mut waiting: HashSet<usize> = (0..3).collect();
     while !waiting.is_empty() {
-        assert!(healed.elapsed() < Duration::from_secs(60), "{fault:?}: no call succeeds through {waiting:?}");
+        assert!(fault_ended.elapsed() < Duration::from_secs(60), "{fault:?}: no call succeeds through {waiting:?}");
         sleep(Duration::from_millis(100)).await;
         let answers = load.answers.lock().unwrap();
-        let went_on: HashSet<_> =
-            answers.acknowledged.iter().filter(|call| call.begun > healed).map(|call| call.server).collect();
-        waiting.retain(|server| !went_on.contains(server));
+        let continued: HashSet<_> =
+            answers.acknowledged.iter().filter(|call| call.begun > fault_ended).map(|call| call.server).collect();
+        waiting.retain(|server| !continued.contains(server));
     }
     println!(
-        "{fault:?}: {} calls acknowledged meanwhile, the first after {first:?}; all servers continued {:?} after it",
+        "{fault:?}: {} calls acknowledged meanwhile, the first after {first:?}; all servers worked {:?} after its end",
         calls.len(),
-        healed.elapsed()
+        fault_ended.elapsed()
     );
 }
 
-/// Checks that every server shows the same: what was accepted exists, what was refused does not, and what was
-/// acknowledged by a worker is done.
+/// Checks that every server shows the same data: every accepted dispatch exists, no refused dispatch exists, and every
+/// dispatch that a worker successfully acknowledged has ended.
 async fn check_stores(load: &Load, stores: &[NatsStore]) {
     let mut views = Vec::new();
     for store in stores {
@@ -312,9 +317,10 @@ async fn check_stores(load: &Load, stores: &[NatsStore]) {
 async fn a_partitioned_cluster_loses_nothing_that_it_acknowledged() {
     let mut network = match Network::start("") {
         Ok(network) => network,
-        Err(error) => return not_run("a test of a partitioned cluster", format_args!("{error:#}")),
+        Err(error) => return report_not_run("a test of a partitioned cluster", format_args!("{error:#}")),
     };
-    let (rounds, lasts) = (Length::choose(1, 2, 20), Duration::from_secs(Length::choose(16, 16, 20)));
+    let (rounds, duration) =
+        (TestLength::pick_by_env(1, 2, 20), Duration::from_secs(TestLength::pick_by_env(16, 16, 20)));
     let mut stores = Vec::new();
     for server in &network.servers {
         stores.push(open(&server.url(), 3).await);
@@ -324,15 +330,15 @@ async fn a_partitioned_cluster_loses_nothing_that_it_acknowledged() {
     for (server, store) in stores.iter().enumerate() {
         for writer in 0..2 {
             let name = format!("d-{server}-{writer}");
-            callers.push(tokio::spawn(produce(Arc::clone(&load), server, mailbox(store), name)));
+            callers.push(tokio::spawn(enqueue_until_end(Arc::clone(&load), server, mailbox(store), name)));
         }
         callers.push(tokio::spawn(call_barriers(Arc::clone(&load), server, store.clone())));
         for _ in 0..2 {
-            callers.push(tokio::spawn(consume(Arc::clone(&load), server, mailbox(store))));
+            callers.push(tokio::spawn(work_until_end(Arc::clone(&load), server, mailbox(store))));
         }
     }
     for fault in ALL_FAULTS.into_iter().cycle().take(rounds) {
-        run_round(&mut network, &load, fault, lasts).await;
+        run_round(&mut network, &load, fault, duration).await;
         assert!(callers.iter().all(|caller| !caller.is_finished()), "a caller found a violation");
     }
     load.has_ended.store(true, Ordering::SeqCst);

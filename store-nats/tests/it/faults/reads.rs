@@ -6,7 +6,7 @@ use async_nats::{
     HeaderMap,
     jetstream::{self, Context, context::PublishErrorKind, stream::Config},
 };
-use conformance_tests::Length;
+use conformance_tests::TestLength;
 use futures_util::future::join_all;
 use store_core::Store;
 use test_servers::Nats;
@@ -16,7 +16,7 @@ use crate::helpers::{enqueue, mailbox, new_dispatch};
 
 const TASKS: usize = 8;
 
-async fn context(server: &Nats) -> Context {
+async fn jetstream_context(server: &Nats) -> Context {
     jetstream::new(async_nats::connect(server.url()).await.unwrap())
 }
 
@@ -32,12 +32,12 @@ async fn create_raw_stream(context: &Context, allow_direct: bool) {
     let _stream = context.create_stream(config).await.unwrap();
 }
 
-/// What was acknowledged through one server can be read through another at once.
+/// As soon as a write through one server is acknowledged, it can be read through another one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_through_one_server_is_read_through_another_at_once() {
     let servers = Nats::start_cluster("").unwrap();
     let (here, there) = (open(&servers[0].url(), 3).await, open(&servers[1].url(), 3).await);
-    let pairs = Length::choose(100, 400, 10_000);
+    let pairs = TestLength::pick_by_env(100, 400, 10_000);
     let tasks = (0..TASKS).map(|task| {
         let (here, there) = (mailbox(&*here), mailbox(&*there));
         async move {
@@ -56,10 +56,10 @@ async fn a_write_through_one_server_is_read_through_another_at_once() {
     }
 }
 
-/// The control: any server may answer a direct read, also one that lags behind. This is why a store makes no direct
-/// reads.
+/// The control experiment: counts reads that miss an acknowledged write. Any server may answer a direct read, even one
+/// that lags behind. This is why a store makes no direct reads.
 async fn count_stale_direct_reads(servers: &[Nats; 3], pairs: usize) {
-    let (here, there) = (context(&servers[0]).await, context(&servers[1]).await);
+    let (here, there) = (jetstream_context(&servers[0]).await, jetstream_context(&servers[1]).await);
     create_raw_stream(&here, true).await;
     let (stream, stale) = (there.get_stream("raw").await.unwrap(), AtomicUsize::default());
     let tasks = (0..TASKS).map(|task| {
@@ -77,14 +77,15 @@ async fn count_stale_direct_reads(servers: &[Nats; 3], pairs: usize) {
     println!("the control: {} of {pairs} direct reads were stale", stale.into_inner());
 }
 
-/// A write with a condition on the last message of its subject is not refused because of messages on other subjects.
+/// If a write expects a certain last message on its subject, it is not refused because of messages on other subjects.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_condition_that_holds_is_never_refused() {
     let servers = Nats::start_cluster("").unwrap();
+    // This waits until the cluster has a leader.
     let _ready = open(&servers[0].url(), 3).await;
-    let context = context(&servers[0]).await;
+    let context = jetstream_context(&servers[0]).await;
     create_raw_stream(&context, false).await;
-    let messages = Length::choose(300, 1_000, 20_000);
+    let messages = TestLength::pick_by_env(300, 1_000, 20_000);
     let tasks = (0..TASKS).map(|task| {
         let context = &context;
         async move {

@@ -1,9 +1,9 @@
-//! N3: a sync of the server fails. `strace` makes the system call fail. Without `strace` the test is skipped and prints
-//! a note.
+//! N3: a sync of the server fails, because `strace` makes the system call fail. Without `strace` the test is skipped
+//! and prints a note.
 
 use std::time::Duration;
 
-use conformance_tests::Length;
+use conformance_tests::TestLength;
 use store_core::Store;
 use store_nats::{NatsConfig, NatsStore};
 use test_servers::{Nats, can_fail_syncs};
@@ -12,19 +12,19 @@ use super::helpers::open;
 use crate::helpers::{all_dispatches, enqueue, mailbox, new_dispatch};
 
 /// One sync fails while dispatches are written. After the server was killed and restarted, everything that was
-/// acknowledged exists. The test counts the calls that failed.
+/// acknowledged exists. The test prints how many calls failed.
 #[tokio::test(flavor = "multi_thread")]
 async fn data_acknowledged_around_a_failed_sync_is_not_lost() {
     if !can_fail_syncs() {
         return;
     }
-    let (rounds, mut refusals) = (Length::choose(2, 2, 20), 0);
+    let (rounds, mut refusals) = (TestLength::pick_by_env(2, 2, 20), 0);
     for round in 0..rounds {
-        let fails = format!("inject=fsync,fdatasync:error=EIO:when={}", 30 + round);
-        let trace = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", &fails];
+        let injection = format!("inject=fsync,fdatasync:error=EIO:when={}", 30 + round);
+        let trace = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", &injection];
         let mut server = Nats::start_with_wrapper(&trace, "jetstream { sync_interval: always }").unwrap();
         let mut config = NatsConfig::new(&server.url()).unwrap();
-        (config.assume_sync, config.deadline) = (true, Duration::from_secs(2));
+        (config.assume_sync, config.answer_timeout) = (true, Duration::from_secs(2));
         let store = NatsStore::open(config).await.unwrap();
         let mut accepted = Vec::new();
         for at in 0..60 {

@@ -2,50 +2,50 @@
 
 use store_core::{Result, RunId, codec::Codec};
 
-use super::{Batches, OF_LOG, Statement};
+use super::{LOG_COLUMN, NumberedBatches, Statement};
 use crate::write::{
-    arguments::time,
+    arguments::millis,
     rows::{NameRow, RunRow},
 };
 
-pub(super) fn add(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
+pub(super) fn add_parts(batches: &NumberedBatches<'_>, to: &mut Statement) -> Result<()> {
     if let Some(rows) = batches.rows(to, |batch| &batch.entries, |_| true)? {
         let rows = rows.column("seq", |row| row.seq)?.column("id", |row| row.id.as_str())?;
         let rows = rows.column("parent", |row| row.parent)?.column("jump", |row| row.jump)?;
         let rows = rows.column("side", |row| row.side)?.column("node", |row| row.node.as_str())?;
-        rows.column("body", |row| row.body.as_str())?.insert("entries", "entry", OF_LOG, "");
+        rows.column("body", |row| row.body.as_str())?.insert("entries", "entry", LOG_COLUMN, "");
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.keys, |_| true)? {
         let rows = rows.column("key", |row| row.1.as_str())?.column("record", |row| row.2.as_str())?;
         let key = rows.conditions(&["key"]);
-        rows.insert("keys", "commit_key", OF_LOG, "");
-        if batches.is_one() {
+        rows.insert("keys", "commit_key", LOG_COLUMN, "");
+        if batches.has_one_batch() {
             // If the thread has changed, the decision is repeated and needs the commit key first.
-            to.answer(format!(
+            to.add_answer(format!(
                 "SELECT 'key', 0, c.now, NULL, NULL, x.record, x.key FROM c, u, $schema$.commit_key x \
                  WHERE x.log = u.log AND {key}"
             ));
         }
     }
-    runs(batches, to)?;
-    parts(batches, to)?;
-    state(batches, to)?;
-    inputs(batches, to)
+    add_runs(batches, to)?;
+    add_marks_tips_and_names(batches, to)?;
+    add_state(batches, to)?;
+    add_inputs_and_decisions(batches, to)
 }
 
-fn runs(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
+fn add_runs(batches: &NumberedBatches<'_>, to: &mut Statement) -> Result<()> {
     if let Some(rows) = batches.rows(to, |batch| &batch.runs, |row: &RunRow| !row.is_new)? {
         let rows = rows.column("id", |row| row.run.id.as_str())?;
         let rows = rows.column("phase", |row| row.run.status.phase().name())?;
         let rows = rows.column("record", |row| row.run.encode())?;
         let changes = format!("SET {} FROM", rows.assignments(&["phase", "record"]));
         let key = format!("x.tenant = $1 AND {} AND x.log = w.log", rows.conditions(&["id"]));
-        let update = rows.each(("UPDATE", "run", &changes), &rows.written(), &key, &[]);
+        let update = rows.update_or_delete_each(("UPDATE", "run", &changes), &rows.written_rows(), &key, &[]);
         rows.part_all("runs", &update);
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.runs, |row: &RunRow| row.is_new)? {
         let rows = rows.column("id", |row| row.run.id.as_str())?;
-        let rows = rows.column("created_at", |row| time(row.run.created_at))?;
+        let rows = rows.column("created_at", |row| millis(row.run.created_at))?;
         let rows = rows.column("phase", |row| row.run.status.phase().name())?;
         let rows = rows.column("agent", |row| row.run.agent.as_str())?;
         let rows = rows.column("parent_run", |row| row.run.parent_run.as_ref().map(RunId::as_str))?;
@@ -63,28 +63,28 @@ fn runs(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
 }
 
 /// Adds the marks, leaves and names of entries.
-fn parts(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
+fn add_marks_tips_and_names(batches: &NumberedBatches<'_>, to: &mut Statement) -> Result<()> {
     if let Some(rows) = batches.rows(to, |batch| &batch.marks, |_| true)? {
         let rows = rows.column("seq", |row| row.seq)?.column("children", |row| row.children)?;
         rows.column("record", |row| row.record.as_str())?.insert(
             "marks",
             "mark",
-            OF_LOG,
+            LOG_COLUMN,
             "ON CONFLICT (log, seq) DO UPDATE SET children = excluded.children, record = excluded.record",
         );
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.tips, |(_, _, is_tip)| !is_tip)? {
         let rows = rows.column("seq", |row| row.1)?;
         let key = format!("x.log = w.log AND {}", rows.conditions(&["seq"]));
-        let delete = rows.each(("DELETE FROM", "tip", "USING"), &rows.written(), &key, &[]);
+        let delete = rows.update_or_delete_each(("DELETE FROM", "tip", "USING"), &rows.written_rows(), &key, &[]);
         rows.part("no_tips", &delete);
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.tips, |(_, _, is_tip)| *is_tip)? {
-        rows.column("seq", |row| row.1)?.insert("tips", "tip", OF_LOG, "ON CONFLICT DO NOTHING");
+        rows.column("seq", |row| row.1)?.insert("tips", "tip", LOG_COLUMN, "ON CONFLICT DO NOTHING");
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.names, |row: &NameRow| row.may_have_other)? {
         let rows = rows.column("seq", |row| row.seq)?.column("name", NameRow::bytes)?;
-        let (from, condition, name) = (rows.written(), rows.conditions(&["seq"]), rows.value("name"));
+        let (from, condition, name) = (rows.written_rows(), rows.conditions(&["seq"]), rows.value_expression("name"));
         let delete = format!(
             "DELETE FROM $schema$.snapshot x USING {from} \
              WHERE x.log = w.log AND {condition} AND x.name IS DISTINCT FROM {name}"
@@ -96,39 +96,39 @@ fn parts(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
         rows.column("giver", |row| row.giver)?.insert(
             "names",
             "snapshot",
-            OF_LOG,
+            LOG_COLUMN,
             "ON CONFLICT (log, name, seq) DO UPDATE SET giver = excluded.giver",
         );
     }
     Ok(())
 }
 
-fn state(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
-    if let Some(rows) = batches.rows(to, |batch| &batch.values, |(_, _, value)| value.is_none())? {
+fn add_state(batches: &NumberedBatches<'_>, to: &mut Statement) -> Result<()> {
+    if let Some(rows) = batches.rows(to, |batch| &batch.state_values, |(_, _, value)| value.is_none())? {
         let rows = rows.column("key", |row| row.1.as_bytes())?;
         let key = format!("x.log = w.log AND {}", rows.conditions(&["key"]));
-        let delete = rows.each(("DELETE FROM", "state", "USING"), &rows.written(), &key, &[]);
+        let delete = rows.update_or_delete_each(("DELETE FROM", "state", "USING"), &rows.written_rows(), &key, &[]);
         rows.part("no_values", &delete);
     }
-    if let Some(rows) = batches.rows(to, |batch| &batch.values, |(_, _, value)| value.is_some())? {
+    if let Some(rows) = batches.rows(to, |batch| &batch.state_values, |(_, _, value)| value.is_some())? {
         let rows = rows.column("key", |row| row.1.as_bytes())?.column("value", |row| row.2.as_deref())?;
-        rows.insert("state", "state", OF_LOG, "ON CONFLICT (log, key) DO UPDATE SET value = excluded.value");
+        rows.insert("state", "state", LOG_COLUMN, "ON CONFLICT (log, key) DO UPDATE SET value = excluded.value");
     }
     Ok(())
 }
 
-fn inputs(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
+fn add_inputs_and_decisions(batches: &NumberedBatches<'_>, to: &mut Statement) -> Result<()> {
     if let Some(rows) = batches.rows(to, |batch| &batch.inputs, |row| row.2.is_none())? {
         let rows = rows.column("id", |row| row.1.as_str())?;
         let key = format!("x.log = w.log AND {}", rows.conditions(&["id"]));
-        let delete = rows.each(("DELETE FROM", "input", "USING"), &rows.written(), &key, &[]);
+        let delete = rows.update_or_delete_each(("DELETE FROM", "input", "USING"), &rows.written_rows(), &key, &[]);
         rows.part("no_inputs", &delete);
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.inputs, |row| row.2.is_some() && row.3.is_none())? {
         let rows = rows.column("id", |row| row.1.as_str())?.column("rank", |row| row.2)?;
         let rank = format!("SET {} FROM", rows.assignments(&["rank"]));
         let key = format!("x.log = w.log AND {}", rows.conditions(&["id"]));
-        let update = rows.each(("UPDATE", "input", &rank), &rows.written(), &key, &[]);
+        let update = rows.update_or_delete_each(("UPDATE", "input", &rank), &rows.written_rows(), &key, &[]);
         rows.part("ranks", &update);
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.inputs, |row| row.3.is_some())? {
@@ -136,7 +136,7 @@ fn inputs(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
         rows.column("record", |row| row.3.as_deref())?.insert(
             "inputs",
             "input",
-            OF_LOG,
+            LOG_COLUMN,
             "ON CONFLICT (log, id) DO UPDATE SET rank = excluded.rank, record = excluded.record",
         );
     }
@@ -145,7 +145,7 @@ fn inputs(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
         rows.column("record", |row| row.3.as_str())?.insert(
             "decisions",
             "decision",
-            OF_LOG,
+            LOG_COLUMN,
             "ON CONFLICT (log, run, ticket) DO UPDATE SET record = excluded.record",
         );
     }

@@ -2,17 +2,17 @@
 
 use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll, time::Duration};
 
-use conformance_tests::Length;
+use conformance_tests::TestLength;
 use store_core::{ClaimRequest, DeleteRequest, Limits, NewDispatch, Result, Store, TenantStores};
 use store_postgres::PostgresStore;
 
-use super::given::{commit_with_message, stores, thread};
+use super::helpers::{commit_with_message, stores, thread};
 use crate::fixture::SchemaGuard;
 
 type Call = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 
 /// Returns a call of one of three kinds: one statement, a transaction with locks, or a transaction about a family.
-fn call(stores: &TenantStores, kind: usize, number: usize) -> Call {
+fn call_of_kind(stores: &TenantStores, kind: usize, number: usize) -> Call {
     let id = thread(format!("t-{}", number % 7));
     match kind {
         0 => {
@@ -58,10 +58,10 @@ async fn a_dropped_call_leaves_its_connection_clean() {
     let stores = stores(&store);
     let mailbox = stores.mailbox.as_ref().unwrap();
     let mut dropped = 0;
-    for number in 0..Length::choose(30, 90, 500) {
+    for number in 0..TestLength::pick_by_env(30, 90, 500) {
         let work = NewDispatch::new(thread(format!("t-{}", number % 7)), "r".parse().unwrap());
         let _queued = mailbox.enqueue(vec![work]).await.unwrap();
-        dropped += usize::from(!drop_after(call(&stores, number % 3, number), number / 3 % 12).await);
+        dropped += usize::from(!drop_after(call_of_kind(&stores, number % 3, number), number / 3 % 12).await);
         // The only connection must be free, and in no transaction of the dropped call.
         let commits = stores.commits.as_ref().unwrap();
         let next = commits.commit(commit_with_message(&thread("next"), &number.to_string()));
@@ -69,6 +69,6 @@ async fn a_dropped_call_leaves_its_connection_clean() {
         let _receipt = next.expect("the connection was not returned").unwrap();
     }
     println!("{dropped} calls were dropped");
-    assert!(dropped > Length::choose(5, 30, 30));
+    assert!(dropped > TestLength::pick_by_env(5, 30, 30));
     store.close().await.unwrap();
 }

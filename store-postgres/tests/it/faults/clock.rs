@@ -3,15 +3,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use conformance_tests::Length;
+use conformance_tests::TestLength;
 use store_core::{ClaimRequest, ClaimedDispatch, ErrorKind, NewDispatch, RunId, Settlement, ThreadId, WorkerId};
 use store_postgres::{PostgresConfig, PostgresStore};
 use test_servers::Postgres;
 use tokio::time::{Instant, sleep};
 
-use super::given::{commit_with_message, stores, thread};
+use super::helpers::{commit_with_message, stores, thread};
 
-const HOUR: i64 = 3_600;
+const HOUR_SECONDS: i64 = 3_600;
 
 /// A worker with a store of its own. For the server it is like another process.
 struct Worker {
@@ -67,13 +67,13 @@ impl Worker {
 async fn no_clock_jump_lets_two_holders_commit() {
     let server = Postgres::start_with_clock().unwrap();
     let workers = [Worker::new(&server, "one").await, Worker::new(&server, "two").await];
-    let rounds = Length::choose(3, 8, 40);
+    let rounds = TestLength::pick_by_env(3, 8, 40);
     for round in 0..rounds {
         let to = thread(format!("t-{round}"));
         let [one, two] = &workers;
         one.enqueue(&to).await;
         let early = one.claim_soon().await;
-        server.set_clock(HOUR).unwrap();
+        server.set_clock(HOUR_SECONDS).unwrap();
         // The lease has ended for every worker, and its holder cannot commit any more.
         let late = two.claim_soon().await;
         assert!(late.number > early.number);
@@ -91,12 +91,12 @@ async fn no_clock_jump_lets_two_holders_commit() {
     }
     // A lease from before the jump back ends when the clock reaches the end of the lease again.
     let to = thread("last");
-    server.set_clock(HOUR).unwrap();
+    server.set_clock(HOUR_SECONDS).unwrap();
     workers[0].enqueue(&to).await;
     let held = workers[0].claim_soon().await;
     server.set_clock(0).unwrap();
     assert_eq!(workers[1].claim().await, None);
-    server.set_clock(HOUR + 61).unwrap();
+    server.set_clock(HOUR_SECONDS + 61).unwrap();
     let _late = workers[1].claim_soon().await;
     assert_eq!(workers[0].settle(&held).await, Err(ErrorKind::ClaimLost));
     println!("{rounds} rounds of jumps by an hour: nothing committed twice");

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use conformance_tests::{Length, Random};
+use conformance_tests::{Random, TestLength};
 use sqlx::{Connection as _, PgConnection};
 use store_core::{Commit, ErrorKind, Message, NewEntry, Store};
 use store_postgres::{PostgresConfig, PostgresStore};
@@ -12,7 +12,7 @@ use test_servers::{Disk, Postgres};
 use tokio::time::sleep;
 
 use super::{
-    given::{commit_with_all_parts, commit_with_message, commits, stores, thread},
+    helpers::{commit_with_all_parts, commit_with_message, commits, stores, thread},
     kill::{WRITERS, write_during},
 };
 
@@ -33,7 +33,7 @@ fn cut_power(server: &mut Postgres, disk: &Disk) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn acknowledged_data_survives_power_cuts() {
-    let cycles = Length::choose(1, 3, 20);
+    let cycles = TestLength::pick_by_env(1, 3, 20);
     let Some((mut server, disk)) = server_on_disk("power", 2_048, &[]) else { return };
     let store = PostgresStore::open(PostgresConfig::new(&server.url()).unwrap()).await.unwrap();
     let (mut random, mut numbers) = (Random::new(11), [0; WRITERS]);
@@ -42,7 +42,7 @@ async fn acknowledged_data_survives_power_cuts() {
     }
     let all: u64 = numbers.iter().sum();
     println!("{cycles} power cuts, {all} commits: none lost, none partial");
-    assert!(all > Length::choose(10, 100, 100));
+    assert!(all > TestLength::pick_by_env(10, 100, 100));
     store.close().await.unwrap();
     drop(store);
     server.stop().unwrap();

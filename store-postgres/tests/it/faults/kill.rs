@@ -6,27 +6,27 @@ use std::{
     time::Duration,
 };
 
-use conformance_tests::{Length, Random};
+use conformance_tests::{Random, TestLength};
 use futures_util::StreamExt;
 use store_core::{
-    AppendEvents, CommitCoordinator, Direction, EventKey, EventQuery, NewEvent, OutboxQuery, PageRequest, Scope,
-    Silent, Start, Store, Subscribe, ThreadId, WriterId, inspect::Inspector,
+    AppendEvents, CommitCoordinator, Direction, EventKey, EventQuery, IgnoreProgress, NewEvent, OutboxQuery,
+    PageRequest, Scope, Store, Subscribe, SubscriptionStart, ThreadId, WriterId, inspect::Inspector,
 };
 use store_postgres::{PostgresConfig, PostgresStore};
 use test_servers::Postgres;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::given::{commit_with_all_parts, commits, stores, thread, was_not_applied};
+use super::helpers::{commit_with_all_parts, commits, stores, thread, was_not_applied};
 
 pub(super) const WRITERS: usize = 16;
 
 /// Makes one commit after the other until one fails. Then repeats that commit with its key until it succeeds, at most
 /// 10 s after the server is back. Returns the number of the last commit.
-async fn write(
+async fn write_until_after_fault(
     commits: Arc<dyn CommitCoordinator>,
     id: ThreadId,
     mut number: u64,
-    back_since: Arc<OnceLock<Instant>>,
+    restarted_at: Arc<OnceLock<Instant>>,
 ) -> u64 {
     let mut was_never_applied = loop {
         number += 1;
@@ -42,7 +42,7 @@ async fn write(
             return number;
         }
         was_never_applied &= was_not_applied(&answer);
-        let waited = back_since.get().map(Instant::elapsed).unwrap_or_default();
+        let waited = restarted_at.get().map(Instant::elapsed).unwrap_or_default();
         assert!(waited < Duration::from_secs(10), "the store does not recover: {answer:?}");
         sleep(Duration::from_millis(5)).await;
     }
@@ -56,23 +56,28 @@ pub(super) async fn write_during(
     numbers: &mut [u64],
     cause_fault: impl FnOnce(),
 ) {
-    let back_since = Arc::new(OnceLock::new());
+    let restarted_at = Arc::new(OnceLock::new());
     let begin = |(writer, number): (usize, &u64)| {
-        tokio::spawn(write(commits(store), thread(format!("t-{writer}")), *number, Arc::clone(&back_since)))
+        tokio::spawn(write_until_after_fault(
+            commits(store),
+            thread(format!("t-{writer}")),
+            *number,
+            Arc::clone(&restarted_at),
+        ))
     };
     let writing: Vec<_> = numbers.iter().enumerate().map(begin).collect();
     sleep(Duration::from_millis(50 + random.below(250) as u64)).await;
     cause_fault();
-    back_since.set(Instant::now()).unwrap();
+    restarted_at.set(Instant::now()).unwrap();
     for (number, writer) in numbers.iter_mut().zip(writing) {
         *number = writer.await.unwrap();
     }
-    check(store, numbers).await;
+    expect_all_commits_exist(store, numbers).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn acknowledged_data_survives_kills() {
-    let cycles = Length::choose(2, 5, 40);
+    let cycles = TestLength::pick_by_env(2, 5, 40);
     let mut server = Postgres::start(&[]).unwrap();
     let store = PostgresStore::open(PostgresConfig::new(&server.url()).unwrap()).await.unwrap();
     let (mut random, mut numbers) = (Random::new(7), [0; WRITERS]);
@@ -85,7 +90,7 @@ async fn acknowledged_data_survives_kills() {
     }
     let all: u64 = numbers.iter().sum();
     println!("{cycles} kills, {all} commits: none lost, none partial");
-    assert!(all > Length::choose(10, 100, 100));
+    assert!(all > TestLength::pick_by_env(10, 100, 100));
     store.close().await.unwrap();
     drop(store);
     server.stop().unwrap();
@@ -93,13 +98,13 @@ async fn acknowledged_data_survives_kills() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn subscriptions_continue_after_kills() {
-    let cycles = Length::choose(1, 3, 20);
+    let cycles = TestLength::pick_by_env(1, 3, 20);
     let mut server = Postgres::start(&[]).unwrap();
     let config = PostgresConfig::new(&server.url()).unwrap();
     let (store, other) =
         (PostgresStore::open(config.clone()).await.unwrap(), PostgresStore::open(config).await.unwrap());
     let scope = Scope::Thread(thread("t"));
-    let follow = Subscribe::new(scope.clone(), Start::First);
+    let follow = Subscribe::new(scope.clone(), SubscriptionStart::First);
     let mut events = stores(&store).events.unwrap().subscribe(follow).await.unwrap().events;
     for number in 1..=cycles {
         server.kill().unwrap();
@@ -122,8 +127,8 @@ async fn subscriptions_continue_after_kills() {
 }
 
 /// Checks that everything that the commits contained, up to the last one of each writer, exists once.
-async fn check(store: &PostgresStore, numbers: &[u64]) {
-    let found = store.verify(&Silent).await.unwrap();
+async fn expect_all_commits_exist(store: &PostgresStore, numbers: &[u64]) {
+    let found = store.verify(&IgnoreProgress).await.unwrap();
     assert_eq!(found.findings, []);
     let stores = stores(store);
     let rows = stores.outbox.as_ref().unwrap();

@@ -31,8 +31,8 @@ impl Cut {
 #[derive(Debug, Default)]
 struct State {
     cut: Option<Cut>,
-    client: usize,
-    server: usize,
+    client_messages: usize,
+    server_messages: usize,
     was_cut: bool,
     /// How often a client waited for an answer.
     round_trips: usize,
@@ -40,12 +40,12 @@ struct State {
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct ProxyState {
     state: Mutex<State>,
     changed: Notify,
 }
 
-impl Shared {
+impl ProxyState {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
     }
@@ -61,24 +61,24 @@ impl Shared {
     }
 
     /// Counts a message of one side. Returns how many of its bytes are forwarded, and whether the connection continues.
-    fn count_message(&self, of_client: bool, length: usize) -> (usize, bool) {
+    fn count_message(&self, is_from_client: bool, length: usize) -> (usize, bool) {
         let mut state = self.state();
-        let number = if of_client { state.client } else { state.server };
-        if of_client {
-            state.client += 1
+        let number = if is_from_client { state.client_messages } else { state.server_messages };
+        if is_from_client {
+            state.client_messages += 1
         } else {
-            state.server += 1
+            state.server_messages += 1
         }
-        let share = match state.cut {
-            Some(Cut::BeforeClient(at)) if of_client && at == number => 0,
-            Some(Cut::WithinClient(at)) if of_client && at == number => length / 2,
-            Some(Cut::AfterClient(at)) if of_client && at == number => length,
-            Some(Cut::BeforeServer(at)) if !of_client && at == number => 0,
-            Some(Cut::WithinServer(at)) if !of_client && at == number => length / 2,
+        let forwarded_bytes = match state.cut {
+            Some(Cut::BeforeClient(at)) if is_from_client && at == number => 0,
+            Some(Cut::WithinClient(at)) if is_from_client && at == number => length / 2,
+            Some(Cut::AfterClient(at)) if is_from_client && at == number => length,
+            Some(Cut::BeforeServer(at)) if !is_from_client && at == number => 0,
+            Some(Cut::WithinServer(at)) if !is_from_client && at == number => length / 2,
             _ => return (length, true),
         };
         (state.cut, state.was_cut) = (None, true);
-        (share, false)
+        (forwarded_bytes, false)
     }
 }
 
@@ -86,19 +86,19 @@ impl Shared {
 #[derive(Debug)]
 pub(crate) struct Proxy {
     port: u16,
-    shared: Arc<Shared>,
+    shared: Arc<ProxyState>,
     accepting: JoinHandle<()>,
 }
 
 impl Proxy {
     pub(crate) async fn start(socket: PathBuf) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (port, shared) = (listener.local_addr().unwrap().port(), Arc::<Shared>::default());
-        let of_task = Arc::clone(&shared);
+        let (port, shared) = (listener.local_addr().unwrap().port(), Arc::<ProxyState>::default());
+        let shared_of_task = Arc::clone(&shared);
         let accepting = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let Ok(server) = UnixStream::connect(&socket).await else { continue };
-                let shared = Arc::clone(&of_task);
+                let shared = Arc::clone(&shared_of_task);
                 tokio::spawn(async move {
                     client.set_nodelay(true).unwrap();
                     let ((from_client, to_client), (from_server, to_server)) =
@@ -120,7 +120,7 @@ impl Proxy {
     }
 
     /// Requests that the connection is cut on which this message comes next.
-    pub(crate) fn cut(&self, at: Cut) {
+    pub(crate) fn request_cut(&self, at: Cut) {
         let mut state = self.shared.state();
         *state = State { cut: Some(at), ..State::default() };
     }
@@ -151,24 +151,30 @@ impl Drop for Proxy {
 }
 
 /// Forwards message by message. The first message of a client has no byte for its kind in front of its length.
-async fn forward(shared: &Shared, of_client: bool, mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
-    let (mut is_first, mut buffer) = (of_client, Vec::new());
+async fn forward(
+    shared: &ProxyState,
+    is_from_client: bool,
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+) {
+    let (mut is_first, mut buffer) = (is_from_client, Vec::new());
     loop {
-        let head = if is_first { 4 } else { 5 };
+        let head_bytes = if is_first { 4 } else { 5 };
         // The server says in one byte that it does not encrypt.
-        if !of_client && buffer.len() == 1 && buffer[0] == b'N' {
+        if !is_from_client && buffer.len() == 1 && buffer[0] == b'N' {
             if to.write_all(&buffer).await.is_err() {
                 return;
             }
             buffer.clear();
         }
-        while let Some(length) = length(&buffer, head).filter(|length| *length <= buffer.len()) {
+        while let Some(length) = message_length(&buffer, head_bytes).filter(|length| *length <= buffer.len()) {
             shared.wait_while_silent().await;
             // Notifications are not counted, because they may come at any time.
-            let counts = !is_first && buffer[0] != b'A';
-            count(shared, of_client && !is_first, buffer[0]);
-            let (share, goes_on) = if counts { shared.count_message(of_client, length) } else { (length, true) };
-            if to.write_all(&buffer[..share]).await.is_err() || to.flush().await.is_err() || !goes_on {
+            let is_counted = !is_first && buffer[0] != b'A';
+            count_round_trip(shared, is_from_client && !is_first, buffer[0]);
+            let (forwarded_bytes, continues) =
+                if is_counted { shared.count_message(is_from_client, length) } else { (length, true) };
+            if to.write_all(&buffer[..forwarded_bytes]).await.is_err() || to.flush().await.is_err() || !continues {
                 return;
             }
             buffer.drain(..length);
@@ -183,15 +189,15 @@ async fn forward(shared: &Shared, of_client: bool, mut from: impl AsyncRead + Un
 }
 
 /// Counts `Sync` and `Query` messages, because the server answers to these.
-fn count(shared: &Shared, of_client: bool, kind: u8) {
-    if of_client && matches!(kind, b'S' | b'Q') {
+fn count_round_trip(shared: &ProxyState, is_from_client: bool, kind: u8) {
+    if is_from_client && matches!(kind, b'S' | b'Q') {
         shared.state().round_trips += 1;
     }
 }
 
 /// Returns the length of the first message, including the byte for its kind. `None` if the length has not been received
 /// yet.
-fn length(buffer: &[u8], head: usize) -> Option<usize> {
-    let bytes = buffer.get(head - 4..head)?.try_into().ok()?;
-    Some(u32::from_be_bytes(bytes) as usize + head - 4)
+fn message_length(buffer: &[u8], head_bytes: usize) -> Option<usize> {
+    let bytes = buffer.get(head_bytes - 4..head_bytes)?.try_into().ok()?;
+    Some(u32::from_be_bytes(bytes) as usize + head_bytes - 4)
 }

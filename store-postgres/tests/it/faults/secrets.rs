@@ -9,8 +9,8 @@ use tokio::net::TcpListener;
 
 const PASSWORD: &str = "canary-7f3a";
 
-fn check_no_password(said: &str) {
-    assert!(!said.contains("canary"), "{said}");
+fn check_no_password(text: &str) {
+    assert!(!text.contains("canary"), "{text}");
 }
 
 /// Returns all texts of an error and of its sources.
@@ -24,12 +24,12 @@ fn all_texts(error: &store_core::Error) -> String {
     all_texts
 }
 
-async fn check_refusal(url: &str) {
+async fn check_error_hides_password(url: &str) {
     let mut config = match PostgresConfig::new(url) {
         Ok(config) => config,
         Err(error) => return check_no_password(&all_texts(&error)),
     };
-    config.acquire = Duration::from_millis(500);
+    config.acquire_timeout = Duration::from_millis(500);
     check_no_password(&format!("{config:?} {config:#?}"));
     check_no_password(&all_texts(&PostgresStore::open(config).await.unwrap_err()));
 }
@@ -62,7 +62,7 @@ async fn no_error_shows_the_password() {
         format!("postgres:{user}@localhost"),
         format!("mysql://{user}@localhost/postgres"),
     ] {
-        check_refusal(&url).await;
+        check_error_hides_password(&url).await;
     }
 }
 

@@ -8,9 +8,9 @@ use store_postgres::{PostgresConfig, PostgresStore};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
-    given::{commit_with_message, commits, stores, thread},
+    helpers::{commit_with_message, commits, stores, thread},
     proxy::Proxy,
-    unknown::socket,
+    unknown_outcome::server_socket,
 };
 use crate::fixture::SchemaGuard;
 
@@ -19,7 +19,7 @@ async fn open_through_proxy(
     test_schema: &SchemaGuard,
     change: impl FnOnce(&mut PostgresConfig),
 ) -> (Proxy, PostgresStore) {
-    let proxy = Proxy::start(socket()).await;
+    let proxy = Proxy::start(server_socket()).await;
     let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(test_schema.0.config().schema()).unwrap();
     config.clock_is_fixed = true;
     change(&mut config);
@@ -31,7 +31,7 @@ async fn open_through_proxy(
 async fn a_call_without_a_connection_fails_in_time() {
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
     let (proxy, store) = open_through_proxy(&test_schema, |config| {
-        (config.connections, config.acquire) = (1, Duration::from_millis(200));
+        (config.connections, config.acquire_timeout) = (1, Duration::from_millis(200));
     })
     .await;
     let commits = commits(&store);
@@ -73,7 +73,7 @@ async fn a_call_without_a_connection_fails_in_time() {
 async fn an_enqueue_without_a_connection_fails_in_time() {
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
     let (proxy, store) = open_through_proxy(&test_schema, |config| {
-        (config.connections, config.acquire) = (1, Duration::from_millis(200));
+        (config.connections, config.acquire_timeout) = (1, Duration::from_millis(200));
     })
     .await;
     let mailbox = stores(&store).mailbox.unwrap();
@@ -109,7 +109,7 @@ async fn calls_end_though_the_server_is_silent() {
     const SLACK: Duration = Duration::from_millis(500);
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
     let (proxy, store) = open_through_proxy(&test_schema, |config| {
-        (config.deadline, config.acquire) = (DEADLINE, DEADLINE);
+        (config.answer_timeout, config.acquire_timeout) = (DEADLINE, DEADLINE);
     })
     .await;
     let (commits, stores) = (commits(&store), stores(&store));

@@ -21,14 +21,14 @@ impl Certificates {
         let folder = PathBuf::from(format!("/tmp/agentstore-tls-{}", std::process::id()));
         fs::create_dir(&folder).unwrap();
         let made = Self(folder);
-        let [ours, theirs] = ["ours", "theirs"].map(|name| made.authority(name));
-        made.server("good", &ours, 2_000..4_000);
-        made.server("expired", &ours, 2_000..2_001);
+        let [ours, theirs] = ["ours", "theirs"].map(|name| made.create_authority(name));
+        made.write_server_certificate("good", &ours, 2_000..4_000);
+        made.write_server_certificate("expired", &ours, 2_000..2_001);
         drop(theirs);
         made
     }
 
-    fn authority(&self, name: &str) -> CertifiedIssuer<'static, KeyPair> {
+    fn create_authority(&self, name: &str) -> CertifiedIssuer<'static, KeyPair> {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, name);
@@ -38,7 +38,7 @@ impl Certificates {
     }
 
     /// Writes a certificate of `localhost` that is valid in these years, and its key.
-    fn server(&self, name: &str, by: &CertifiedIssuer<'_, KeyPair>, years: std::ops::Range<i32>) {
+    fn write_server_certificate(&self, name: &str, by: &CertifiedIssuer<'_, KeyPair>, years: std::ops::Range<i32>) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
         (params.not_before, params.not_after) = (date_time_ymd(years.start, 1, 1), date_time_ymd(years.end, 1, 1));
@@ -55,7 +55,7 @@ impl Certificates {
     }
 
     /// Starts a server with the certificate of this name, or without one. Returns the server and its port.
-    fn serve(&self, name: Option<&str>) -> (Postgres, u16) {
+    fn start_server(&self, name: Option<&str>) -> (Postgres, u16) {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut settings = vec!["listen_addresses=localhost".to_owned(), format!("port={port}")];
         if let Some(name) = name {
@@ -86,7 +86,7 @@ impl Drop for Certificates {
 #[tokio::test]
 async fn a_server_that_cannot_be_verified_is_refused() {
     let certificates = Certificates::new();
-    let (good, port) = certificates.serve(Some("good"));
+    let (good, port) = certificates.start_server(Some("good"));
     certificates.open("localhost", port, "ours").await.unwrap().close().await.unwrap();
     for (host, authority) in [("localhost", "theirs"), ("127.0.0.1", "ours")] {
         let error = certificates.open(host, port, authority).await.unwrap_err();
@@ -94,7 +94,7 @@ async fn a_server_that_cannot_be_verified_is_refused() {
     }
     good.stop().unwrap();
     for certificate in [Some("expired"), None] {
-        let (server, port) = certificates.serve(certificate);
+        let (server, port) = certificates.start_server(certificate);
         let error = certificates.open("localhost", port, "ours").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{certificate:?}: {error:?}");
         server.stop().unwrap();

@@ -8,36 +8,41 @@ use test_servers::{Process, send_line, wait_for_parent};
 
 use super::helpers::{ack, claim_request, enqueue, mailbox, new_dispatch, open, settle, stores, thread};
 
-const TASK: &str = "AGENTSTORE_TEST_CHILD";
-const FILE: &str = "AGENTSTORE_TEST_FILE";
-const NAME: &str = "AGENTSTORE_TEST_NAME";
-const NUMBER: &str = "AGENTSTORE_TEST_NUMBER";
+const TASK_VARIABLE: &str = "AGENTSTORE_TEST_CHILD";
+const FILE_VARIABLE: &str = "AGENTSTORE_TEST_FILE";
+const NAME_VARIABLE: &str = "AGENTSTORE_TEST_NAME";
+const NUMBER_VARIABLE: &str = "AGENTSTORE_TEST_NUMBER";
 
 /// The number of concurrent tasks in a child that writes or works.
 const TASKS: usize = 8;
 
-/// Starts a child. `before` is put in front of the child's command, for example `strace`.
+/// Starts a child. `wrapper` is put in front of the child's command, for example `strace`.
 pub(super) fn start_child_under(
-    before: &[&str],
+    wrapper: &[&str],
     task: &str,
     file: &Path,
     name: impl Display,
     number: usize,
 ) -> Process {
-    let told = [(TASK, task), (FILE, file.to_str().unwrap()), (NAME, &name.to_string()), (NUMBER, &number.to_string())];
-    Process::begin(before, "faults::children::a_child_process_performs_its_task", &told)
+    let environment = [
+        (TASK_VARIABLE, task),
+        (FILE_VARIABLE, file.to_str().unwrap()),
+        (NAME_VARIABLE, &name.to_string()),
+        (NUMBER_VARIABLE, &number.to_string()),
+    ];
+    Process::begin(wrapper, "faults::children::a_child_process_performs_its_task", &environment)
 }
 
 pub(super) fn start_child(task: &str, file: &Path, name: impl Display, number: usize) -> Process {
     start_child_under(&[], task, file, name, number)
 }
 
-/// Performs the task that the environment variable names. In a process that is no child the variable is not set, and
-/// this does nothing.
+/// Performs the task that the environment variable names. This is not a test: in a normal run of the tests the variable
+/// is not set, and nothing is done.
 #[test]
 fn a_child_process_performs_its_task() {
-    let Ok(task) = std::env::var(TASK) else { return };
-    let [file, name, number] = [FILE, NAME, NUMBER].map(|name| std::env::var(name).unwrap());
+    let Ok(task) = std::env::var(TASK_VARIABLE) else { return };
+    let [file, name, number] = [FILE_VARIABLE, NAME_VARIABLE, NUMBER_VARIABLE].map(|name| std::env::var(name).unwrap());
     let (file, number) = (Path::new(&file), number.parse().unwrap());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
@@ -46,10 +51,10 @@ fn a_child_process_performs_its_task() {
             "write unsafely" => write(open_unsafely(file).await, &name, number).await,
             "write until it fails" => write_until_it_fails(file, &name).await,
             "interrupt" => interrupt(file, number).await,
-            "work" => work_off(file).await,
+            "work" => work_until_none_left(file).await,
             "take a key" => take_a_key(file, &name, number).await,
-            "hold" => hold(file, &name).await,
-            "wait" => wait(file).await,
+            "hold" => claim_and_hold(file, &name).await,
+            "wait" => wait_and_work(file).await,
             "sync" => sync(file, number).await,
             "checkpoint" => checkpoint(file),
             _ => unreachable!("unknown task `{task}`"),
@@ -73,7 +78,8 @@ async fn enqueue_and_ack(mailbox: &dyn MailboxStore, id: &str) -> store_core::Re
     Ok(())
 }
 
-/// Writes `number` dispatches in each concurrent task, and waits. The process may be killed earlier.
+/// Enqueues and acknowledges `number` dispatches in each of several concurrent tasks, then waits for the parent. The
+/// parent may kill the process earlier.
 async fn write(store: SqliteMailbox, name: &str, number: usize) {
     let mailbox = mailbox(&store);
     send_line("open");
@@ -97,7 +103,7 @@ async fn write(store: SqliteMailbox, name: &str, number: usize) {
     store.close().await.unwrap();
 }
 
-/// Writes without syncs, then makes everything durable, and waits.
+/// Enqueues `number` dispatches without syncs, then syncs once, and waits for the parent.
 async fn sync(file: &Path, number: usize) {
     let store = open_unsafely(file).await;
     enqueue_many(&store, "s", number).await;
@@ -106,30 +112,31 @@ async fn sync(file: &Path, number: usize) {
     wait_for_parent();
 }
 
-/// Writes until a call fails, tries once more, and opens the mailbox again.
+/// Writes until a call fails, and tries to write once more. Then opens the mailbox again and writes to it.
 async fn write_until_it_fails(file: &Path, name: &str) {
     let store = match SqliteMailbox::open(SqliteConfig::new(file)).await {
         Ok(store) => store,
         Err(error) => return send_line(format_args!("refused {}", error.kind().name())),
     };
-    let held = mailbox(&store);
+    let queue = mailbox(&store);
     for at in 0..1_000 {
-        let Err(error) = enqueue_and_ack(&*held, &format!("{name}-a-{at}")).await else { continue };
+        let Err(error) = enqueue_and_ack(&*queue, &format!("{name}-a-{at}")).await else { continue };
         send_line(format_args!("first {}", error.kind().name()));
-        let again = held.enqueue(vec![new_dispatch("again", &format!("{name}-again"))]).await;
+        let again = queue.enqueue(vec![new_dispatch("again", &format!("{name}-again"))]).await;
         send_line(format_args!("then {}", again.map_or_else(|error| error.kind().name(), |_| "ok")));
         // Reads still work.
-        held.load_dispatch(&format!("{name}-a-0").parse().unwrap()).await.unwrap();
+        queue.load_dispatch(&format!("{name}-a-0").parse().unwrap()).await.unwrap();
         break;
     }
     store.close().await.unwrap();
     let store = open(file).await;
-    let held = mailbox(&store);
-    enqueue_and_ack(&*held, &format!("{name}-b")).await.unwrap();
+    let queue = mailbox(&store);
+    enqueue_and_ack(&*queue, &format!("{name}-b")).await.unwrap();
     store.close().await.unwrap();
     send_line("went on");
 }
 
+/// Interrupts one thread `number` times.
 async fn interrupt(file: &Path, number: usize) {
     let store = open(file).await;
     send_line("open");
@@ -145,7 +152,7 @@ async fn interrupt(file: &Path, number: usize) {
 }
 
 /// Claims and settles until no dispatch can be claimed.
-async fn work_off(file: &Path) {
+async fn work_until_none_left(file: &Path) {
     let store = open(file).await;
     send_line("open");
     wait_for_parent();
@@ -166,7 +173,7 @@ async fn work_off(file: &Path) {
     store.close().await.unwrap();
 }
 
-/// Enqueues under one dedupe key after the other, while other processes use the same keys.
+/// Enqueues `number` dispatches, each with another dedupe key, while other processes use the same keys.
 async fn take_a_key(file: &Path, name: &str, number: usize) {
     let store = open(file).await;
     send_line("open");
@@ -183,7 +190,7 @@ async fn take_a_key(file: &Path, name: &str, number: usize) {
 }
 
 /// Claims a dispatch with a short lease, and settles it when it is told to.
-async fn hold(file: &Path, id: &str) {
+async fn claim_and_hold(file: &Path, id: &str) {
     let store = open(file).await;
     let mut request = claim_request().of_dispatch(id.parse().unwrap());
     request.lease = Duration::from_millis(100);
@@ -195,7 +202,7 @@ async fn hold(file: &Path, id: &str) {
 }
 
 /// Waits for work and claims it, until the process is killed.
-async fn wait(file: &Path) {
+async fn wait_and_work(file: &Path) {
     let store = open(file).await;
     let wake_ups = stores(&store).wake_ups.unwrap();
     send_line("open");

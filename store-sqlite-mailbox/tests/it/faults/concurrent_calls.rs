@@ -12,7 +12,7 @@ const CALLS: usize = 64;
 
 /// Returns the number of commits in the log of a mailbox, as long as the log was not restarted. The last frame of each
 /// commit contains the size of the database, which is not 0.
-fn commits(file: &Path) -> usize {
+fn count_commits(file: &Path) -> usize {
     let log = fs::read(file.with_file_name("mailbox.db-wal")).unwrap();
     log[32..].chunks_exact(24 + 4_096).filter(|frame| frame[4..8] != [0; 4]).count()
 }
@@ -22,7 +22,7 @@ async fn concurrent_calls_share_a_transaction_and_get_their_own_answers() {
     let folder = Folder::new();
     let store = open(&folder.file()).await;
     enqueue(&*mailbox(&store), new_dispatch("t", "taken")).await;
-    let before = commits(&folder.file());
+    let before = count_commits(&folder.file());
     let calls: Vec<_> = (0..CALLS)
         .map(|at| {
             let mailbox = mailbox(&store);
@@ -35,7 +35,7 @@ async fn concurrent_calls_share_a_transaction_and_get_their_own_answers() {
         let kind = call.await.unwrap().err().map(|error| error.kind());
         assert_eq!(kind, (at % 4 == 0).then_some(ErrorKind::AlreadyExists), "{at}");
     }
-    let shared = commits(&folder.file()) - before;
+    let shared = count_commits(&folder.file()) - before;
     println!("{CALLS} calls at once took {shared} commits");
     assert!(shared < CALLS / 2, "{shared} commits");
     let counts = mailbox(&store).count_dispatches(Some(&thread("t"))).await.unwrap();
@@ -44,8 +44,7 @@ async fn concurrent_calls_share_a_transaction_and_get_their_own_answers() {
     store.close().await.unwrap();
 }
 
-/// When another process has written, a process discards what it has cached. So its decisions are based on what is
-/// stored.
+/// When another process has written, a process discards its cached rows. So its decisions are based on the stored rows.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_forgets_cached_data_when_another_one_writes() {
     let folder = Folder::new();

@@ -3,9 +3,9 @@
 
 use std::fs;
 
-use conformance_tests::{Length, Random};
+use conformance_tests::{Random, TestLength};
 use rusqlite::Connection;
-use store_core::{DispatchQuery, DispatchStatus, ErrorKind, PageRequest, Silent, Store, inspect::Inspector};
+use store_core::{DispatchQuery, DispatchStatus, ErrorKind, IgnoreProgress, PageRequest, Store, inspect::Inspector};
 use store_sqlite_mailbox::{SqliteConfig, SqliteMailbox};
 
 use super::{
@@ -13,9 +13,9 @@ use super::{
     helpers::{Folder, ack, claim_request, enqueue, expect_no_findings, mailbox, new_dispatch, open, settle},
 };
 
-const DISPATCHES: usize = 60;
+const DISPATCH_COUNT: usize = 60;
 
-/// Reads every dispatch, and checks that it is as expected or cannot be read. Returns how many could be read.
+/// Reads every dispatch. Checks that each is as expected, is missing, or cannot be read. Returns how many were read.
 async fn count_readable(store: &SqliteMailbox, wanted: &[(String, String)]) -> usize {
     let mut right = 0;
     for (id, shown) in wanted {
@@ -33,9 +33,9 @@ async fn count_readable(store: &SqliteMailbox, wanted: &[(String, String)]) -> u
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_changed_bit_changes_the_data_that_is_read() {
-    let (folder, flips) = (Folder::new(), Length::choose(60, 300, 10_000));
+    let (folder, flips) = (Folder::new(), TestLength::pick_by_env(60, 300, 10_000));
     let store = open(&folder.file()).await;
-    enqueue_many(&store, "d", DISPATCHES).await;
+    enqueue_many(&store, "d", DISPATCH_COUNT).await;
     for _ in 0..10 {
         let held = mailbox(&store).claim(claim_request()).await.unwrap().claimed.remove(0);
         settle(&*mailbox(&store), &held, ack(held.dispatch.id.as_str())).await;
@@ -43,7 +43,7 @@ async fn no_changed_bit_changes_the_data_that_is_read() {
     let all = DispatchQuery::default().with_page(PageRequest::first(1_000));
     let all = mailbox(&store).list_dispatches(all).await.unwrap().items;
     let wanted: Vec<_> = all.iter().map(|found| (found.id.to_string(), format!("{found:?}"))).collect();
-    assert_eq!(count_readable(&store, &wanted).await, DISPATCHES);
+    assert_eq!(count_readable(&store, &wanted).await, DISPATCH_COUNT);
     store.close().await.unwrap();
     let bytes = fs::read(folder.file()).unwrap();
     let (mut random, mut refused, mut unread) = (Random::new(7), 0, 0);
@@ -54,7 +54,7 @@ async fn no_changed_bit_changes_the_data_that_is_read() {
         fs::write(folder.file(), changed).unwrap();
         match SqliteMailbox::open(SqliteConfig::new(folder.file())).await {
             Ok(store) => {
-                unread += DISPATCHES - count_readable(&store, &wanted).await;
+                unread += DISPATCH_COUNT - count_readable(&store, &wanted).await;
                 store.close().await.unwrap();
             }
             Err(_) => refused += 1,
@@ -88,7 +88,7 @@ async fn a_damaged_payload_affects_only_its_dispatch() {
     let store = open(&folder.file()).await;
     assert_eq!(load_error_kind(&store, "bad").await, Some(ErrorKind::Corrupt));
     assert_eq!((load_error_kind(&store, "next").await, load_error_kind(&store, "other").await), (None, None));
-    let found = store.verify(&Silent).await.unwrap().findings;
+    let found = store.verify(&IgnoreProgress).await.unwrap().findings;
     assert_eq!(found.iter().map(|finding| finding.place.as_str()).collect::<Vec<_>>(), ["dispatch `bad`"]);
     let claims = mailbox(&store).claim(claim_request().up_to(10)).await.unwrap();
     assert_eq!(claims.claimed.iter().map(|held| held.dispatch.id.as_str()).collect::<Vec<_>>(), ["other"]);
@@ -127,7 +127,7 @@ async fn data_of_another_dispatch_or_tenant_is_not_read() {
 }
 
 /// A record that cannot be read blocks no claim of other threads. A repair takes its dispatch out of the queue, and the
-/// thread continues, also if the dispatch was claimed.
+/// thread continues, even if the dispatch was claimed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repair_sets_unreadable_records_aside() {
     for is_claimed in [false, true] {
@@ -145,10 +145,10 @@ async fn a_repair_sets_unreadable_records_aside() {
         assert_eq!(load_error_kind(&store, "bad").await, Some(ErrorKind::Corrupt));
         let claims = mailbox(&store).claim(claim_request().up_to(10)).await.unwrap();
         assert_eq!(claims.claimed.iter().map(|held| held.dispatch.id.as_str()).collect::<Vec<_>>(), ["other"]);
-        let found = store.repair(true, &Silent).await.unwrap().findings;
+        let found = store.repair(true, &IgnoreProgress).await.unwrap().findings;
         assert!(!found.is_empty());
         assert_eq!(mailbox(&store).claim(claim_request()).await.unwrap().claimed.len(), 0, "a dry run changes nothing");
-        store.repair(false, &Silent).await.unwrap();
+        store.repair(false, &IgnoreProgress).await.unwrap();
         let claims = mailbox(&store).claim(claim_request().up_to(10)).await.unwrap();
         assert_eq!(claims.claimed.iter().map(|held| held.dispatch.id.as_str()).collect::<Vec<_>>(), ["next"]);
         assert_eq!(load_error_kind(&store, "bad").await, Some(ErrorKind::Corrupt), "accepted data does not change");
@@ -172,8 +172,8 @@ async fn data_derived_from_records_is_rebuilt() {
         store.close().await.unwrap();
         change_file(&folder, sql);
         let store = open(&folder.file()).await;
-        assert!(!store.verify(&Silent).await.unwrap().findings.is_empty(), "{sql}");
-        store.repair(false, &Silent).await.unwrap();
+        assert!(!store.verify(&IgnoreProgress).await.unwrap().findings.is_empty(), "{sql}");
+        store.repair(false, &IgnoreProgress).await.unwrap();
         expect_no_findings(&store).await;
         assert_eq!(mailbox(&store).claim(claim_request().up_to(10)).await.unwrap().claimed.len(), 5, "{sql}");
         store.close().await.unwrap();

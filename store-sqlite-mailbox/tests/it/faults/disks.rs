@@ -1,47 +1,48 @@
 //! S2 and S6: the power is cut while a process writes, and the disk is full. Only root can mount the disks of these
-//! tests. Without them the tests are skipped and print a note.
+//! tests. Without these disks the tests are skipped and print a note.
 
 use std::{fs, time::Duration};
 
-use conformance_tests::{Length, Random};
+use conformance_tests::{Random, TestLength};
 use store_core::{ErrorKind, Json, Outcome, Store};
 use test_servers::Disk;
 
 use super::{
     children::start_child,
-    helpers::{enqueue, expect_no_findings, is_there, mailbox, new_dispatch, open},
+    helpers::{enqueue, expect_no_findings, is_stored, mailbox, new_dispatch, open},
     kill::check_changes,
 };
 
 /// Lets a process write until the power is cut. Returns the changes that the process had printed when the cut began.
 /// Later changes are ignored: a sync that is in progress when the file system is stopped may report success without
-/// having done its work, which no real power cut does. SQLite without this library shows the same behaviour.
+/// having done its work. That cannot happen when the power of a real disk is cut, and it happens to SQLite without this
+/// library, too.
 fn write_until_power_cut(disk: &Disk, task: &str, name: impl std::fmt::Display, after: Duration) -> Vec<String> {
     let mut writer = start_child(task, &disk.folder().join("mailbox.db"), name, usize::MAX);
     assert_eq!(writer.next_line().unwrap(), "open");
     let writer = writer.with_reader();
     std::thread::sleep(after);
-    let said = writer.lines_so_far();
+    let printed = writer.lines_so_far();
     disk.cut_power().unwrap();
     writer.kill();
     disk.power_on().unwrap();
-    said
+    printed
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn acknowledged_data_survives_power_cuts() {
     let Some(disk) = Disk::new_or_skip("sqlite-power", 256) else { return };
-    let (cycles, file) = (Length::choose(2, 6, 200), disk.folder().join("mailbox.db"));
+    let (cycles, file) = (TestLength::pick_by_env(2, 6, 200), disk.folder().join("mailbox.db"));
     let (mut random, mut acknowledged) = (Random::new(6), 0);
     for cycle in 0..cycles {
-        let said = write_until_power_cut(&disk, "write", cycle, Duration::from_millis(5 + random.below(100) as u64));
-        acknowledged += check_changes(&file, &said).await;
+        let printed = write_until_power_cut(&disk, "write", cycle, Duration::from_millis(5 + random.below(100) as u64));
+        acknowledged += check_changes(&file, &printed).await;
     }
     println!("{cycles} power cuts, {acknowledged} acknowledged changes: none lost, none partial");
     assert!(acknowledged > cycles);
 }
 
-/// The control: with `synchronous=NORMAL`, which must be allowed explicitly, acknowledged work is lost.
+/// The control experiment: with `synchronous=NORMAL`, which must be allowed explicitly, acknowledged work is lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mailbox_with_relaxed_syncs_loses_work() {
     let Some(disk) = Disk::new_or_skip("sqlite-control", 256) else { return };
@@ -52,14 +53,14 @@ async fn a_mailbox_with_relaxed_syncs_loses_work() {
     for cycle in 0..20 {
         let mut writer = start_child("write unsafely", &file, cycle, each);
         assert_eq!(writer.next_line().unwrap(), "open");
-        let said: Vec<_> = (0..all).map(|_| writer.next_line().unwrap()).collect();
+        let printed: Vec<_> = (0..all).map(|_| writer.next_line().unwrap()).collect();
         disk.cut_power().unwrap();
         writer.kill();
         disk.power_on().unwrap();
         let store = open(&file).await;
         let mut lost = 0;
-        for id in said.iter().filter_map(|line| line.strip_prefix("put ")) {
-            lost += usize::from(!is_there(&*mailbox(&store), id, false).await);
+        for id in printed.iter().filter_map(|line| line.strip_prefix("put ")) {
+            lost += usize::from(!is_stored(&*mailbox(&store), id, false).await);
         }
         store.close().await.unwrap();
         if lost > 0 {
@@ -70,7 +71,7 @@ async fn a_mailbox_with_relaxed_syncs_loses_work() {
     panic!("nothing was lost in 20 power cuts: the test shows nothing");
 }
 
-/// PR-19: a sync makes all earlier commits durable, also if the mailbox is opened with `synchronous=NORMAL`.
+/// Tests PR-19: a sync makes all earlier commits durable, even if the mailbox is opened with `synchronous=NORMAL`.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sync_makes_earlier_writes_durable() {
     let Some(disk) = Disk::new_or_skip("sqlite-sync", 256) else { return };
@@ -80,24 +81,24 @@ async fn a_sync_makes_earlier_writes_durable() {
     disk.cut_power().unwrap();
     writer.kill();
     disk.power_on().unwrap();
-    let said: Vec<_> = (0..number).map(|at| format!("put s-{at}")).collect();
-    assert_eq!(check_changes(&file, &said).await, number);
+    let printed: Vec<_> = (0..number).map(|at| format!("put s-{at}")).collect();
+    assert_eq!(check_changes(&file, &printed).await, number);
 }
 
-/// S6: on a full disk nothing is lost and reads work. When there is space again, writes work, too.
+/// Tests S6: on a full disk nothing is lost and reads work. When there is space again, writes work, too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_loses_nothing() {
     let Some(disk) = Disk::new_or_skip("sqlite-full", 40) else { return };
     let file = disk.folder().join("mailbox.db");
     let store = open(&file).await;
-    let (mut acknowledged, held) = (Vec::new(), mailbox(&store));
+    let (mut acknowledged, queue) = (Vec::new(), mailbox(&store));
     for round in 0..2 {
         let filler = disk.fill(2).unwrap();
         let refused = loop {
             let id = format!("{round}-{}", acknowledged.len());
             let long = new_dispatch(&id, &id).with_dedupe_key(id.parse().unwrap());
             let long = long.with_payload(Json::of(&"x".repeat(100_000)).unwrap());
-            match held.enqueue(vec![long]).await.and_then(|mut answers| answers.remove(0)) {
+            match queue.enqueue(vec![long]).await.and_then(|mut answers| answers.remove(0)) {
                 Ok(_) => acknowledged.push(id),
                 Err(error) => break error,
             }
@@ -105,10 +106,10 @@ async fn a_full_disk_loses_nothing() {
         };
         assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::StorageFull, Outcome::NotApplied), "{refused:?}");
         for id in &acknowledged {
-            assert!(held.load_dispatch(&id.parse().unwrap()).await.unwrap().is_some(), "{id} is lost");
+            assert!(queue.load_dispatch(&id.parse().unwrap()).await.unwrap().is_some(), "{id} is lost");
         }
         fs::remove_file(filler).unwrap();
-        enqueue(&*held, new_dispatch("t", &format!("space {round}"))).await;
+        enqueue(&*queue, new_dispatch("t", &format!("space {round}"))).await;
     }
     expect_no_findings(&store).await;
     store.close().await.unwrap();

@@ -8,7 +8,7 @@ use super::helpers::{Folder, enqueue, expect_no_findings, mailbox, new_dispatch,
 
 const CALLS: usize = 200;
 
-/// Polls a call at most `polls` times, and drops it.
+/// Polls a call until it ends, but at most `polls` times, and drops it.
 async fn poll_and_drop<F: Future>(call: F, polls: usize) {
     let mut call = pin!(call);
     let mut left = polls;
@@ -23,16 +23,16 @@ async fn poll_and_drop<F: Future>(call: F, polls: usize) {
 async fn a_dropped_enqueue_that_is_repeated_has_one_effect() {
     let folder = Folder::new();
     let store = open(&folder.file()).await;
-    let held = mailbox(&store);
+    let mailbox = mailbox(&store);
     for at in 0..CALLS {
         let id = format!("d-{at}");
-        poll_and_drop(held.enqueue(vec![new_dispatch("t", &id)]), 1 + at % 3).await;
-        enqueue(&*held, new_dispatch("t", &id)).await;
-        let counts = held.count_dispatches(Some(&thread("t"))).await.unwrap();
+        poll_and_drop(mailbox.enqueue(vec![new_dispatch("t", &id)]), 1 + at % 3).await;
+        enqueue(&*mailbox, new_dispatch("t", &id)).await;
+        let counts = mailbox.count_dispatches(Some(&thread("t"))).await.unwrap();
         assert_eq!(counts.total(), at as u64 + 1);
     }
     let listed = store_core::DispatchQuery::new(DispatchFilter::of_thread(thread("t")));
-    let listed = held.list_dispatches(listed.with_page(store_core::PageRequest::first(1_000))).await.unwrap();
+    let listed = mailbox.list_dispatches(listed.with_page(store_core::PageRequest::first(1_000))).await.unwrap();
     assert_eq!(listed.items.len(), CALLS);
     // Dispatches of the same millisecond are listed by their ids.
     let mut numbers: Vec<_> = listed.items.iter().map(|found| found.number).collect();

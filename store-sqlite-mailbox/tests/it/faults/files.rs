@@ -15,7 +15,7 @@ async fn open_error(config: SqliteConfig) -> Error {
     SqliteMailbox::open(config).await.unwrap_err()
 }
 
-fn pragma(path: &Path, name: &str) -> String {
+fn read_pragma(path: &Path, name: &str) -> String {
     let conn = Connection::open(path).unwrap();
     conn.pragma_query_value(None, name, |row| row.get::<_, rusqlite::types::Value>(0))
         .map(|v| format!("{v:?}"))
@@ -38,7 +38,7 @@ async fn a_mailbox_that_may_lose_work_is_refused_unless_that_is_allowed() {
     store.sync().await.unwrap();
     store.close().await.unwrap();
     let store = open(&folder.file()).await;
-    assert_eq!(*store.capabilities(), Capabilities::new(Survives::Power, 64 << 20).of_a_host());
+    assert_eq!(*store.capabilities(), Capabilities::new(Survives::Power, 64 << 20).on_host());
     store.sync().await.unwrap();
     store.close().await.unwrap();
 }
@@ -47,9 +47,9 @@ async fn a_mailbox_that_may_lose_work_is_refused_unless_that_is_allowed() {
 async fn a_mailbox_file_identifies_itself() {
     let folder = Folder::new();
     let store = open(&folder.file()).await;
-    assert_eq!(pragma(&folder.file(), "journal_mode"), "Text(\"wal\")");
-    assert_eq!(pragma(&folder.file(), "application_id"), format!("Integer({})", 0x4167_4d62));
-    assert_eq!(pragma(&folder.file(), "user_version"), "Integer(1)");
+    assert_eq!(read_pragma(&folder.file(), "journal_mode"), "Text(\"wal\")");
+    assert_eq!(read_pragma(&folder.file(), "application_id"), format!("Integer({})", 0x4167_4d62));
+    assert_eq!(read_pragma(&folder.file(), "user_version"), "Integer(1)");
     store.close().await.unwrap();
     // Only the owner may use the file and the files beside it.
     for entry in fs::read_dir(folder.file().parent().unwrap()).unwrap() {
@@ -76,9 +76,9 @@ async fn a_missing_file_is_created_or_refused() {
 #[tokio::test]
 async fn a_foreign_file_is_refused_and_left_unchanged() {
     let others: [(&str, &str); 4] = [
-        ("a database without a mark", "CREATE TABLE notes (id); INSERT INTO notes VALUES (1)"),
-        ("a database with another mark", "PRAGMA application_id = 7; CREATE TABLE notes (id)"),
-        ("one with a log", "PRAGMA application_id = 7; PRAGMA journal_mode = WAL; CREATE TABLE notes (id)"),
+        ("a database without an application id", "CREATE TABLE notes (id); INSERT INTO notes VALUES (1)"),
+        ("a database with another application id", "PRAGMA application_id = 7; CREATE TABLE notes (id)"),
+        ("a database with a log", "PRAGMA application_id = 7; PRAGMA journal_mode = WAL; CREATE TABLE notes (id)"),
         ("a later release", "PRAGMA application_id = 1097289058; PRAGMA user_version = 2; CREATE TABLE meta (id)"),
     ];
     for (what, sql) in others {
@@ -88,7 +88,7 @@ async fn a_foreign_file_is_refused_and_left_unchanged() {
         let error = open_error(SqliteConfig::new(folder.file())).await;
         assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{what}: {error}");
         assert_eq!(fs::read(folder.file()).unwrap(), before, "{what}");
-        assert_eq!(pragma(&folder.file(), "user_version") == "Integer(2)", what == "a later release");
+        assert_eq!(read_pragma(&folder.file(), "user_version") == "Integer(2)", what == "a later release");
     }
     for bytes in [
         &b"not a database at all, but a text of some length that goes on for more than a hundred bytes, as one may"[..],

@@ -7,7 +7,7 @@ use std::{
 };
 
 use store_core::{
-    ClaimRequest, ClaimedDispatch, DispatchStatus, Json, MailboxStore, NewDispatch, Settlement, Silent, Store,
+    ClaimRequest, ClaimedDispatch, DispatchStatus, IgnoreProgress, Json, MailboxStore, NewDispatch, Settlement, Store,
     TenantId, TenantStores, ThreadId, inspect::Inspector,
 };
 use store_sqlite_mailbox::{SqliteConfig, SqliteMailbox};
@@ -64,7 +64,7 @@ pub(super) async fn settle(mailbox: &dyn MailboxStore, held: &ClaimedDispatch, e
 }
 
 /// Returns whether a dispatch exists and, if `acked` is set, is acknowledged. Checks its payload and its result.
-pub(super) async fn is_there(mailbox: &dyn MailboxStore, id: &str, acked: bool) -> bool {
+pub(super) async fn is_stored(mailbox: &dyn MailboxStore, id: &str, acked: bool) -> bool {
     let Some(found) = mailbox.load_dispatch(&id.parse().unwrap()).await.unwrap() else { return false };
     assert_eq!(found.payload, Some(Json::of(&format!("payload of {id}")).unwrap()), "{id}");
     if acked {
@@ -75,5 +75,5 @@ pub(super) async fn is_there(mailbox: &dyn MailboxStore, id: &str, acked: bool) 
 
 /// Checks that every record can be read, and that the derived data agrees with the records.
 pub(super) async fn expect_no_findings(store: &SqliteMailbox) {
-    assert_eq!(store.verify(&Silent).await.unwrap().findings, []);
+    assert_eq!(store.verify(&IgnoreProgress).await.unwrap().findings, []);
 }

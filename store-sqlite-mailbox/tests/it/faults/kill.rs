@@ -1,24 +1,24 @@
-//! S1: a process is killed while it writes (PR-9, MB-52, MB-7). Everything that it acknowledged exists, and no change
-//! was applied in part.
+//! S1: a process is killed while it writes (PR-9, MB-52, MB-7). Every change that was acknowledged to it exists, and no
+//! change was applied in part.
 
 use std::{path::Path, time::Duration};
 
-use conformance_tests::{Length, Random};
+use conformance_tests::{Random, TestLength};
 use store_core::Store;
 
 use super::{
     children::start_child,
-    helpers::{Folder, expect_no_findings, is_there, mailbox, open},
+    helpers::{Folder, expect_no_findings, is_stored, mailbox, open},
 };
 
-/// Checks that the mailbox contains all changes that the process printed. Returns the number of these changes.
-pub(super) async fn check_changes(file: &Path, said: &[String]) -> usize {
+/// Checks that the mailbox contains all changes in the lines that a process printed. Returns the number of changes.
+pub(super) async fn check_changes(file: &Path, printed: &[String]) -> usize {
     let store = open(file).await;
     let mut checked = 0;
-    for line in said {
+    for line in printed {
         let Some((what, id)) = line.split_once(' ') else { continue };
         if let "put" | "ack" = what {
-            assert!(is_there(&*mailbox(&store), id, what == "ack").await, "{line} is lost");
+            assert!(is_stored(&*mailbox(&store), id, what == "ack").await, "{line} is lost");
             checked += 1;
         }
     }
@@ -29,7 +29,7 @@ pub(super) async fn check_changes(file: &Path, said: &[String]) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn acknowledged_data_survives_kills() {
-    let (folder, cycles) = (Folder::new(), Length::choose(4, 12, 300));
+    let (folder, cycles) = (Folder::new(), TestLength::pick_by_env(4, 12, 300));
     let (mut random, mut acknowledged) = (Random::new(5), 0);
     for cycle in 0..cycles {
         let mut writer = start_child("write", &folder.file(), cycle, usize::MAX);

@@ -9,19 +9,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use conformance_tests::Length;
+use conformance_tests::TestLength;
 use rusqlite::Connection;
 use store_core::{Json, Store};
 
 use super::helpers::{Folder, enqueue, expect_no_findings, mailbox, new_dispatch, open};
 
-/// The log stays below this size in bytes if no other program reads for a long time. At 24 MiB no further read begins.
-/// The rest is more than what is written until the running reads have ended.
+/// If no other program reads for a long time, the log stays below this size in bytes. At 24 MiB no further read begins
+/// until the log is restarted. What is written until the running reads have ended is less than the other 72 MiB.
 const BOUND: u64 = 96 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_read_by_another_program_blocks_no_call() {
-    let (folder, seconds) = (Folder::new(), Length::choose(2, 4, 60));
+    let (folder, seconds) = (Folder::new(), TestLength::pick_by_env(2, 4, 60));
     let store = open(&folder.file()).await;
     enqueue(&*mailbox(&store), new_dispatch("t", "first")).await;
     let log = || fs::metadata(folder.file().with_file_name("mailbox.db-wal")).map_or(0, |log| log.len());
@@ -55,8 +55,8 @@ async fn a_long_read_by_another_program_blocks_no_call() {
         let (at, longest) = task.await.unwrap();
         (written, slowest) = (written + at, slowest.max(longest));
     }
-    let held = log();
-    assert!(held > 48 << 20, "the log has only {held} bytes: the read did not prevent its restart");
+    let log_bytes = log();
+    assert!(log_bytes > 48 << 20, "the log has only {log_bytes} bytes: the read did not prevent its restart");
     assert!(store.held_log_bytes() > 48 << 20, "the store does not report the size of the log");
     // The first read waits for as long as a read of the store may take. The next read does not wait.
     for most in [8, 1] {
@@ -68,16 +68,16 @@ async fn a_long_read_by_another_program_blocks_no_call() {
     for at in 0..3 {
         enqueue(&*mailbox(&store), new_dispatch("t", &format!("after-{at}"))).await;
     }
-    let (after, told) = (log(), store.held_log_bytes());
+    let (after, reported) = (log(), store.held_log_bytes());
     println!(
-        "{written} dispatches beside a read of {seconds} s: the slowest took {slowest:?}, the log had {held} bytes, then {after}"
+        "{written} dispatches beside a read of {seconds} s: the slowest took {slowest:?}, the log had {log_bytes} bytes, then {after}"
     );
-    assert!(after <= BOUND && told == 0, "{after} bytes, {told} reported");
+    assert!(after <= BOUND && reported == 0, "{after} bytes, {reported} reported");
     expect_no_findings(&store).await;
     store.close().await.unwrap();
 }
 
-/// Without such a reader the log stays short under load, although reads never stop.
+/// If no other program reads for a long time, the log stays short, although the store itself reads all the time.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_stays_short_under_load() {
     let folder = Folder::new();
@@ -92,10 +92,10 @@ async fn the_log_stays_short_under_load() {
             })
         })
         .collect();
-    let (held, long) = (Arc::new(mailbox(&store)), Json::of(&"x".repeat(500_000)).unwrap());
+    let (mailbox, long) = (Arc::new(mailbox(&store)), Json::of(&"x".repeat(500_000)).unwrap());
     let mut longest = 0;
-    for at in 0..Length::choose(100, 300, 2_000) {
-        enqueue(&**held, new_dispatch("t", &format!("{at}")).with_payload(long.clone())).await;
+    for at in 0..TestLength::pick_by_env(100, 300, 2_000) {
+        enqueue(&**mailbox, new_dispatch("t", &format!("{at}")).with_payload(long.clone())).await;
         longest = longest.max(fs::metadata(folder.file().with_file_name("mailbox.db-wal")).unwrap().len());
     }
     println!("the log had {longest} bytes at most");

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use conformance_tests::Length;
+use conformance_tests::TestLength;
 use rusqlite::{Connection, ErrorCode};
 use rustix::process::{Pid, Signal, kill_process};
 use store_core::{ErrorKind, PageRequest, Store, TenantId};
@@ -18,9 +18,9 @@ use super::{
     helpers::{Folder, ack, claim_request, enqueue, expect_no_findings, mailbox, new_dispatch, open, settle, thread},
 };
 
-/// Starts several processes. When all of them are ready, lets them begin their task at the same time.
-fn start_children_together(task: &str, folder: &Folder, many: usize, number: usize) -> Vec<Process> {
-    let mut all: Vec<_> = (0..many).map(|at| start_child(task, &folder.file(), at, number)).collect();
+/// Starts several processes with the same task. When all of them are ready, lets them begin at the same time.
+fn start_children_together(task: &str, folder: &Folder, process_count: usize, number: usize) -> Vec<Process> {
+    let mut all: Vec<_> = (0..process_count).map(|at| start_child(task, &folder.file(), at, number)).collect();
     for process in &mut all {
         assert_eq!(process.next_line().unwrap(), "open");
     }
@@ -31,20 +31,23 @@ fn start_children_together(task: &str, folder: &Folder, many: usize, number: usi
 /// Each interrupt increases the epoch once, and no call fails because the file is busy (SQ-1).
 #[tokio::test(flavor = "multi_thread")]
 async fn interrupts_of_many_processes_all_count() {
-    let (folder, many, each) = (Folder::new(), Length::choose(4, 4, 8), Length::choose(20, 40, 500));
-    let said: Vec<_> =
-        start_children_together("interrupt", &folder, many, each).into_iter().flat_map(Process::end).collect();
-    let wanted: BTreeSet<_> = (1..=many * each).map(|epoch| format!("epoch {epoch}")).collect();
-    assert_eq!(said.len(), many * each, "{said:?}");
-    assert_eq!(said.into_iter().collect::<BTreeSet<_>>(), wanted);
+    let (folder, process_count, calls_per_process) =
+        (Folder::new(), TestLength::pick_by_env(4, 4, 8), TestLength::pick_by_env(20, 40, 500));
+    let printed: Vec<_> = start_children_together("interrupt", &folder, process_count, calls_per_process)
+        .into_iter()
+        .flat_map(Process::end)
+        .collect();
+    let wanted: BTreeSet<_> = (1..=process_count * calls_per_process).map(|epoch| format!("epoch {epoch}")).collect();
+    assert_eq!(printed.len(), process_count * calls_per_process, "{printed:?}");
+    assert_eq!(printed.into_iter().collect::<BTreeSet<_>>(), wanted);
     let store = open(&folder.file()).await;
-    assert_eq!(mailbox(&store).load_epoch(&thread("t")).await.unwrap(), (many * each) as u64);
+    assert_eq!(mailbox(&store).load_epoch(&thread("t")).await.unwrap(), (process_count * calls_per_process) as u64);
     expect_no_findings(&store).await;
     store.close().await.unwrap();
 }
 
-/// The control: if a transaction begins with a read and then writes, SQLite reports at once that the file is busy,
-/// however long the timeout is.
+/// The control experiment: if a transaction begins with a read, and another connection writes before it does, SQLite
+/// reports at once that the file is busy, however long the timeout is.
 #[tokio::test]
 async fn a_transaction_that_begins_with_a_read_gets_a_busy_error() {
     let folder = Folder::new();
@@ -63,11 +66,12 @@ async fn a_transaction_that_begins_with_a_read_gets_a_busy_error() {
 /// Each dispatch is claimed once, whichever processes claim.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_dispatch_is_claimed_once_among_processes() {
-    let (folder, many, number) = (Folder::new(), Length::choose(4, 4, 8), Length::choose(200, 400, 10_000));
+    let (folder, process_count, number) =
+        (Folder::new(), TestLength::pick_by_env(4, 4, 8), TestLength::pick_by_env(200, 400, 10_000));
     let store = open(&folder.file()).await;
     enqueue_many(&store, "w", number).await;
     let mut got = BTreeMap::<String, usize>::new();
-    for process in start_children_together("work", &folder, many, 0) {
+    for process in start_children_together("work", &folder, process_count, 0) {
         for line in process.end() {
             *got.entry(line).or_default() += 1;
         }
@@ -87,20 +91,22 @@ async fn each_dispatch_is_claimed_once_among_processes() {
 /// If several processes enqueue under one key at the same time, one of them is accepted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_has_one_owner_among_processes() {
-    let (folder, each) = (Folder::new(), Length::choose(20, 40, 500));
-    let said: Vec<_> =
-        start_children_together("take a key", &folder, 4, each).into_iter().flat_map(Process::end).collect();
-    for at in 0..each {
-        let answers = |word: &str| said.iter().filter(|line| **line == format!("{word} {at}")).count();
+    let (folder, calls_per_process) = (Folder::new(), TestLength::pick_by_env(20, 40, 500));
+    let printed: Vec<_> = start_children_together("take a key", &folder, 4, calls_per_process)
+        .into_iter()
+        .flat_map(Process::end)
+        .collect();
+    for at in 0..calls_per_process {
+        let answers = |word: &str| printed.iter().filter(|line| **line == format!("{word} {at}")).count();
         assert_eq!((answers("took"), answers("already_exists")), (1, 3), "{at}");
     }
 }
 
-/// A process that was stopped until its lease had expired writes nothing when it continues, if another process has
-/// claimed its dispatch.
+/// A process is stopped until its lease has expired and another process has claimed its dispatch. When it continues, it
+/// writes nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_slept_past_its_lease_writes_nothing() {
-    let (folder, rounds) = (Folder::new(), Length::choose(4, 8, 200));
+    let (folder, rounds) = (Folder::new(), TestLength::pick_by_env(4, 8, 200));
     let store = open(&folder.file()).await;
     for round in 0..rounds {
         let id = format!("d-{round}");

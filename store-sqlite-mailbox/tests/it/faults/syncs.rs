@@ -1,7 +1,7 @@
-//! S5: a sync fails (SQ-7). `strace` makes the system call fail. Without `strace` such a test is skipped and prints a
-//! note.
+//! S5: a sync fails (SQ-7), because `strace` makes the system call fail. Without `strace` such a test is skipped and
+//! prints a note.
 
-use conformance_tests::Length;
+use conformance_tests::TestLength;
 use store_core::Store;
 use test_servers::can_fail_syncs;
 
@@ -12,30 +12,30 @@ use super::{
 };
 
 /// A call whose sync failed has an unknown outcome, and nothing is written after it. When the mailbox is opened again,
-/// it has everything that it acknowledged, and it accepts writes.
+/// it contains everything that was acknowledged, and it accepts writes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_sync_stops_writes_until_the_mailbox_is_reopened() {
     if !can_fail_syncs() {
         return;
     }
-    let (folder, rounds, mut poisoned) = (Folder::new(), Length::choose(2, 5, 50), 0);
+    let (folder, rounds, mut poisoned) = (Folder::new(), TestLength::pick_by_env(2, 5, 50), 0);
     open(&folder.file()).await.close().await.unwrap();
     for round in 0..rounds {
         // The sync with this number fails in each thread. An opening makes fewer syncs than that.
-        let fails = format!("inject=fsync,fdatasync:error=EIO:when={}", 8 + round);
-        let trace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", &fails];
-        let said = start_child_under(&trace, "write until it fails", &folder.file(), round, 0).end();
-        let first = said.iter().find(|line| line.starts_with("first") || line.starts_with("refused"));
+        let injection = format!("inject=fsync,fdatasync:error=EIO:when={}", 8 + round);
+        let trace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", &injection];
+        let printed = start_child_under(&trace, "write until it fails", &folder.file(), round, 0).end();
+        let first = printed.iter().find(|line| line.starts_with("first") || line.starts_with("refused"));
         match first.map(String::as_str) {
             Some("first commit_unknown" | "first poisoned") => {
-                assert!(said.contains(&"then poisoned".to_owned()), "{said:?}");
-                assert!(said.contains(&"went on".to_owned()), "{said:?}");
+                assert!(printed.contains(&"then poisoned".to_owned()), "{printed:?}");
+                assert!(printed.contains(&"went on".to_owned()), "{printed:?}");
                 poisoned += 1;
             }
-            other => panic!("round {round}: {other:?} in {said:?}"),
+            other => panic!("round {round}: {other:?} in {printed:?}"),
         }
         assert!(!folder.file().with_file_name("mailbox.db-poisoned").exists());
-        check_changes(&folder.file(), &said).await;
+        check_changes(&folder.file(), &printed).await;
     }
     println!("{rounds} failed syncs: {poisoned} stopped all writes, no acknowledged data was lost");
     assert_eq!(poisoned, rounds);
@@ -58,7 +58,7 @@ async fn a_mailbox_left_by_a_failed_sync_is_copied_to_new_files() {
     let store = open(&file).await;
     assert_ne!(std::fs::metadata(&file).unwrap().ino(), before, "the file was not replaced");
     assert!(!file.with_file_name("mailbox.db-poisoned").exists());
-    let said: Vec<_> = (0..10).map(|at| format!("put x-{at}")).collect();
+    let printed: Vec<_> = (0..10).map(|at| format!("put x-{at}")).collect();
     store.close().await.unwrap();
-    assert_eq!(check_changes(&file, &said).await, 10);
+    assert_eq!(check_changes(&file, &printed).await, 10);
 }

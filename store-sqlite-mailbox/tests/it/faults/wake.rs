@@ -1,4 +1,4 @@
-//! LV-9: an enqueue in one process soon wakes a caller that waits in another process, and waiting takes almost no
+//! Tests LV-9: an enqueue in one process soon wakes a caller that waits in another process, and waiting takes almost no
 //! processor time.
 
 #![expect(clippy::disallowed_methods, reason = "the test measures real time")]
@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use conformance_tests::Length;
+use conformance_tests::TestLength;
 use store_core::Store;
 
 use super::{
@@ -25,21 +25,21 @@ fn processor_time(pid: u32) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn work_of_one_process_wakes_another() {
-    let (folder, rounds) = (Folder::new(), Length::choose(10, 30, 200));
+    let (folder, rounds) = (Folder::new(), TestLength::pick_by_env(10, 30, 200));
     let store = open(&folder.file()).await;
     let mut waiter = start_child("wait", &folder.file(), "w", 0);
     assert_eq!(waiter.next_line().unwrap(), "open");
-    let mut took = Vec::new();
+    let mut delays = Vec::new();
     for round in 0..rounds {
         tokio::time::sleep(Duration::from_millis(30)).await;
         let began = Instant::now();
         enqueue(&*mailbox(&store), new_dispatch("t", &format!("{round}"))).await;
         let enqueued = began.elapsed();
         assert_eq!(waiter.next_line().unwrap(), format!("got {round}"));
-        took.push(began.elapsed().saturating_sub(enqueued));
+        delays.push(began.elapsed().saturating_sub(enqueued));
     }
-    took.sort_unstable();
-    let (median, longest) = (took[rounds / 2], took[rounds - 1]);
+    delays.sort_unstable();
+    let (median, longest) = (delays[rounds / 2], delays[rounds - 1]);
     println!("{rounds} dispatches woke another process: {median:?} median, {longest:?} at most");
     assert!(median < Duration::from_millis(50), "{median:?}");
     let (before, seconds) = (processor_time(waiter.id()), 3);

@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use agentstore::{Cancelled, Work};
+use agentstore::{CancelReason, Work};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
@@ -23,18 +23,20 @@ use tokio::{
 use super::{KILL_DELAY, report::DRAIN_TIMEOUT};
 
 /// How many bytes of the standard output of a command are kept, from its beginning.
-pub(super) const OUTPUT_BYTES: usize = 64 << 10;
+pub(super) const MAX_OUTPUT_BYTES: usize = 64 << 10;
 /// How many bytes of the standard error of a command are kept, from its end.
-const ERROR_BYTES: usize = 900;
+const MAX_ERROR_OUTPUT_BYTES: usize = 900;
 
 /// How a command ended, and what it printed.
 #[derive(Debug)]
-pub(super) struct Exit {
-    pub(super) ended: EndReason,
+pub(super) struct CommandOutcome {
+    pub(super) end_reason: EndReason,
+    /// The beginning of its standard output.
     pub(super) output: String,
-    /// The number of bytes of the whole output, of which `output` may be only the beginning.
-    pub(super) printed: u64,
-    pub(super) errors: String,
+    /// The number of bytes of the whole standard output.
+    pub(super) printed_bytes: u64,
+    /// The end of its standard error.
+    pub(super) error_output: String,
 }
 
 /// How a command ended.
@@ -45,9 +47,9 @@ pub(super) enum EndReason {
     /// This signal, which the worker did not send, ended the command.
     Signal(i32),
     /// The worker ended the command for this reason.
-    Cancelled(Cancelled),
+    Cancelled(CancelReason),
     /// The command could not be started, or waiting for its end failed.
-    NotRun(io::Error),
+    SystemError(io::Error),
 }
 
 /// The command that is run for each attempt.
@@ -70,23 +72,26 @@ impl fmt::Debug for Environment {
 }
 
 /// Runs the command for one attempt. Dropping the future kills the command.
-pub(super) async fn run(exec: &CommandSpec, work: &Work) -> Exit {
+pub(super) async fn run(exec: &CommandSpec, work: &Work) -> CommandOutcome {
     match ProcessGroup::spawn(exec, work) {
-        Ok(group) => group.watch(work).await,
-        Err(error) => {
-            Exit { ended: EndReason::NotRun(error), output: String::new(), printed: 0, errors: String::new() }
-        }
+        Ok(group) => group.wait_or_kill(work).await,
+        Err(error) => CommandOutcome {
+            end_reason: EndReason::SystemError(error),
+            output: String::new(),
+            printed_bytes: 0,
+            error_output: String::new(),
+        },
     }
 }
 
 /// A command with its process group.
 struct ProcessGroup {
     child: Child,
-    /// The id of the group. It is absent after the first process of the group has been waited for, because the system
+    /// The id of the group. It is absent once the end of the first process of the group is known, because the system
     /// may then give the id to another process.
     id: Option<Pid>,
     output: OutputReader,
-    errors: OutputReader,
+    error_output: OutputReader,
     input_writer: JoinHandle<()>,
 }
 
@@ -130,19 +135,19 @@ impl ProcessGroup {
                 let _ = stdin.write_all(&document).await;
             }
         });
-        let output = OutputReader::new(child.stdout.take(), KeptPart::Beginning(OUTPUT_BYTES));
-        let errors = OutputReader::new(child.stderr.take(), KeptPart::End(ERROR_BYTES));
-        Ok(Self { child, id, output, errors, input_writer })
+        let output = OutputReader::new(child.stdout.take(), KeptPart::Beginning(MAX_OUTPUT_BYTES));
+        let error_output = OutputReader::new(child.stderr.take(), KeptPart::End(MAX_ERROR_OUTPUT_BYTES));
+        Ok(Self { child, id, output, error_output, input_writer })
     }
 
     /// Waits for the end of the command. If the claim is lost, the command is killed at once, because another worker
     /// may already do the work.
-    async fn watch(mut self, work: &Work) -> Exit {
-        let ended = tokio::select! {
+    async fn wait_or_kill(mut self, work: &Work) -> CommandOutcome {
+        let end_reason = tokio::select! {
             biased;
-            status = self.child.wait() => end_reason(status),
+            status = self.child.wait() => end_reason_of(status),
             why = work.cancellation().cancelled() => {
-                if matches!(why, Cancelled::Deadline | Cancelled::Stopping) {
+                if matches!(why, CancelReason::Deadline | CancelReason::Stopping) {
                     self.kill(Signal::TERM);
                     let _in_time = timeout(KILL_DELAY, self.child.wait()).await;
                 }
@@ -156,9 +161,9 @@ impl ProcessGroup {
         // Without the id, dropping the group kills nothing: if the command ended by itself, the processes that it left
         // in the background continue to run.
         self.id = None;
-        let (output, printed) = self.output.finish().await;
-        let (errors, _) = self.errors.finish().await;
-        Exit { ended, output, printed, errors }
+        let (output, printed_bytes) = self.output.finish().await;
+        let (error_output, _) = self.error_output.finish().await;
+        CommandOutcome { end_reason, output, printed_bytes, error_output }
     }
 
     fn kill(&self, signal: Signal) {
@@ -174,13 +179,13 @@ fn this_program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok(PathBuf::from("/proc/self/exe")) } else { std::env::current_exe() }
 }
 
-fn end_reason(status: io::Result<ExitStatus>) -> EndReason {
+fn end_reason_of(status: io::Result<ExitStatus>) -> EndReason {
     match status {
         Ok(status) => match (status.code(), status.signal()) {
             (Some(code), _) => EndReason::Code(code),
             (None, signal) => EndReason::Signal(signal.unwrap_or_default()),
         },
-        Err(error) => EndReason::NotRun(error),
+        Err(error) => EndReason::SystemError(error),
     }
 }
 
@@ -198,16 +203,16 @@ struct OutputReader {
 }
 
 impl OutputReader {
-    fn new(from: Option<impl AsyncRead + Unpin + Send + 'static>, keep: KeptPart) -> Self {
+    fn new(stream: Option<impl AsyncRead + Unpin + Send + 'static>, keep: KeptPart) -> Self {
         let kept = Arc::new(Mutex::new((Vec::new(), 0)));
-        let into = Arc::clone(&kept);
+        let shared = Arc::clone(&kept);
         let task = tokio::spawn(async move {
-            let Some(mut from) = from else { return };
+            let Some(mut stream) = stream else { return };
             let mut buffer = vec![0; 8 << 10];
-            while let Ok(length @ 1..) = from.read(&mut buffer).await {
-                let mut into = into.lock().unwrap_or_else(PoisonError::into_inner);
-                let (bytes, printed) = &mut *into;
-                *printed += length as u64;
+            while let Ok(length @ 1..) = stream.read(&mut buffer).await {
+                let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                let (bytes, printed_bytes) = &mut *shared;
+                *printed_bytes += length as u64;
                 bytes.extend_from_slice(buffer.get(..length).unwrap_or_default());
                 match keep {
                     KeptPart::Beginning(most) => bytes.truncate(most),
@@ -223,8 +228,8 @@ impl OutputReader {
     async fn finish(&mut self) -> (String, u64) {
         let _ended = timeout(DRAIN_TIMEOUT, &mut self.task).await;
         self.task.abort();
-        let (bytes, printed) = std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner));
+        let (bytes, printed_bytes) = std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner));
         // A character that was cut in the middle becomes a replacement character.
-        (String::from_utf8_lossy(&bytes).into_owned(), printed)
+        (String::from_utf8_lossy(&bytes).into_owned(), printed_bytes)
     }
 }

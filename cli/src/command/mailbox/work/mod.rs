@@ -6,20 +6,20 @@ mod report;
 use std::{sync::Arc, time::Duration};
 
 use agentstore::{
-    Done, Failure as WorkFailure, Json, Running, Summary, Verdict, Work, Worker, WorkerId, WorkerOptions,
+    Done, Failure as WorkFailure, Json, LoopHandle, Verdict, Work, WorkSummary, Worker, WorkerId, WorkerOptions,
 };
 use serde_json::json;
 use tokio::sync::mpsc;
 
 use self::{
-    child::{CommandSpec, EndReason, Environment, Exit},
-    report::Report,
+    child::{CommandOutcome, CommandSpec, EndReason, Environment},
+    report::CommandReport,
 };
 use super::Ending;
 use crate::{args, failure::Result, output::Output, session::Session, signals::Signals, text};
 
 /// The exit code with which a command postpones its dispatch (`EX_TEMPFAIL` of `sysexits.h`).
-const EXIT_CODE_LATER: i32 = 75;
+const EXIT_CODE_POSTPONE: i32 = 75;
 /// How long a command that was asked to end may continue before it is killed.
 const KILL_DELAY: Duration = Duration::from_secs(3);
 
@@ -105,17 +105,20 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         async move {
             let exit = child::run(&exec, &work).await;
             // The receiver is dropped if the output failed. The dispatch is settled nevertheless.
-            let _ = report_sender.send(Report::new(&work, &exit));
+            let _ = report_sender.send(CommandReport::new(&work, &exit));
             handler_result(exit, later, max_bytes)
         }
     };
     let mut signals = Signals::new()?;
     let worker = Worker::with_options(session.stores(), session.tenant(), handler, options)?;
     let mut running = if args.until_idle { worker.start_until_idle()? } else { worker.start()? };
-    if !out.json() && !args.until_idle {
-        out.note(format!("worker {} is waiting for work; press Ctrl-C to stop it", text::safe(name.as_str())));
+    if !out.is_json() && !args.until_idle {
+        out.print_to_stderr(format!(
+            "worker {} is waiting for work; press Ctrl-C to stop it",
+            text::terminal_safe(name.as_str())
+        ));
     }
-    let summary = watch(&mut running, &mut signals, &mut reports, out).await?;
+    let summary = report_until_ended(&mut running, &mut signals, &mut reports, out).await?;
     // The worker and its handlers have ended, so all reports have been sent.
     while let Ok(report) = reports.try_recv() {
         report.print(out)?;
@@ -124,12 +127,12 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
 }
 
 /// Prints each command that ends, and passes signals on to the worker, until the worker has ended.
-async fn watch(
-    running: &mut Running,
+async fn report_until_ended(
+    running: &mut LoopHandle,
     signals: &mut Signals,
-    reports: &mut mpsc::UnboundedReceiver<Report>,
+    reports: &mut mpsc::UnboundedReceiver<CommandReport>,
     out: &mut Output,
-) -> Result<Summary> {
+) -> Result<WorkSummary> {
     let stopping = running.stop_token();
     loop {
         tokio::select! {
@@ -137,10 +140,10 @@ async fn watch(
             Some(report) = reports.recv() => report.print(out)?,
             () = signals.next() => {
                 if stopping.is_cancelled() {
-                    out.note("releasing the running dispatches");
+                    out.print_to_stderr("releasing the running dispatches");
                     running.ask_to_give_up();
                 } else {
-                    out.note(
+                    out.print_to_stderr(
                         "making no more claims; running commands may finish; a second signal releases their dispatches",
                     );
                     running.ask_to_stop();
@@ -151,14 +154,15 @@ async fn watch(
 }
 
 /// Returns the result of a command as a JSON document of at most `max_bytes` bytes, with as much of `output` as fits.
-/// `printed` is the number of bytes that the command printed; `output` may contain only the first of them.
-fn result_document(output: &str, printed: u64, max_bytes: u64) -> String {
+/// `printed_bytes` is the number of bytes that the command printed; `output` may contain only the first of them.
+fn result_document(output: &str, printed_bytes: u64, max_bytes: u64) -> String {
     let mut kept = output;
     loop {
         // Bytes that are not UTF-8 become longer as text. So the length of `output` does not tell whether the reader
         // cut it; the number of printed bytes does.
-        let is_cut = kept.len() < output.len() || printed > child::OUTPUT_BYTES as u64;
-        let document = json!({ "exit": 0, "output": kept, "is_cut": is_cut, "printed_bytes": printed }).to_string();
+        let is_cut = kept.len() < output.len() || printed_bytes > child::MAX_OUTPUT_BYTES as u64;
+        let document =
+            json!({ "exit": 0, "output": kept, "is_cut": is_cut, "printed_bytes": printed_bytes }).to_string();
         let excess = (document.len() as u64).saturating_sub(max_bytes);
         if excess == 0 || kept.is_empty() {
             return document;
@@ -170,29 +174,33 @@ fn result_document(output: &str, printed: u64, max_bytes: u64) -> String {
 }
 
 /// Returns how the dispatch is settled if its command ended in this way.
-fn handler_result(exit: Exit, later: Duration, max_bytes: u64) -> Result<Done, WorkFailure> {
-    let Exit { ended, output, printed, errors } = exit;
-    match ended {
-        EndReason::Code(0) => Ok(Done::with(Json::parse(&result_document(&output, printed, max_bytes))?)),
-        EndReason::Code(EXIT_CODE_LATER) => Ok(Done::Snooze { after: later }),
-        EndReason::Code(code) => Err(WorkFailure::new(with_errors(format!("exit code {code}"), &errors))),
-        EndReason::Signal(signal) => Err(WorkFailure::new(with_errors(format!("killed by signal {signal}"), &errors))),
+fn handler_result(exit: CommandOutcome, later: Duration, max_bytes: u64) -> Result<Done, WorkFailure> {
+    let CommandOutcome { end_reason, output, printed_bytes, error_output } = exit;
+    match end_reason {
+        EndReason::Code(0) => {
+            Ok(Done::ack_with_result(Json::parse(&result_document(&output, printed_bytes, max_bytes))?))
+        }
+        EndReason::Code(EXIT_CODE_POSTPONE) => Ok(Done::Snooze { after: later }),
+        EndReason::Code(code) => Err(WorkFailure::new(with_error_output(format!("exit code {code}"), &error_output))),
+        EndReason::Signal(signal) => {
+            Err(WorkFailure::new(with_error_output(format!("killed by signal {signal}"), &error_output)))
+        }
         EndReason::Cancelled(why) => Err(WorkFailure::new(format!("stopped: {}", why.name()))),
-        EndReason::NotRun(error) => Err(WorkFailure::new(error).with_verdict(Verdict::Retry)),
+        EndReason::SystemError(error) => Err(WorkFailure::new(error).with_verdict(Verdict::Retry)),
     }
 }
 
-fn with_errors(what: String, errors: &str) -> String {
-    let errors = errors.trim();
-    if errors.is_empty() { what } else { format!("{what}: {errors}") }
+fn with_error_output(what: String, error_output: &str) -> String {
+    let error_output = error_output.trim();
+    if error_output.is_empty() { what } else { format!("{what}: {error_output}") }
 }
 
-fn print(summary: &Summary, out: &mut Output) -> Result<Ending> {
-    if out.json() {
-        out.document(&json!({ "summary": summary }))?;
+fn print(summary: &WorkSummary, out: &mut Output) -> Result<Ending> {
+    if out.is_json() {
+        out.print_document(&json!({ "summary": summary }))?;
         return Ok(Ending::Success);
     }
-    let Summary { acked, retried, snoozed, released, dead_lettered, lost, unknown, .. } = summary;
+    let WorkSummary { acked, retried, snoozed, released, dead_lettered, lost, unknown, .. } = summary;
     let mut parts = vec![format!("{acked} done")];
     let others = [
         (retried, "retried"),
@@ -203,7 +211,7 @@ fn print(summary: &Summary, out: &mut Output) -> Result<Ending> {
         (unknown, "with an unknown outcome"),
     ];
     parts.extend(others.iter().filter(|(count, _)| **count > 0).map(|(count, what)| format!("{count} {what}")));
-    out.line(parts.join(", "))?;
+    out.print_line(parts.join(", "))?;
     Ok(Ending::Success)
 }
 
@@ -215,10 +223,14 @@ mod tests {
 
     #[test]
     fn an_oversized_result_is_cut_and_marked_as_cut() {
-        let check = |output: &str, printed: u64, max_bytes: u64, is_cut: bool| {
-            let text = result_document(output, printed, max_bytes);
+        let check = |output: &str, printed_bytes: u64, max_bytes: u64, is_cut: bool| {
+            let text = result_document(output, printed_bytes, max_bytes);
             let document: Value = serde_json::from_str(&text).unwrap();
-            assert_eq!((&document["is_cut"], &document["printed_bytes"]), (&is_cut.into(), &printed.into()), "{text}");
+            assert_eq!(
+                (&document["is_cut"], &document["printed_bytes"]),
+                (&is_cut.into(), &printed_bytes.into()),
+                "{text}"
+            );
             let kept = document["output"].as_str().unwrap();
             assert!(text.len() as u64 <= max_bytes && output.starts_with(kept), "{text}");
             (kept.len(), max_bytes - text.len() as u64)

@@ -5,12 +5,12 @@ use std::time::Duration;
 use agentstore::{DispatchId, RunId, ThreadId, Work};
 use serde::Serialize;
 
-use super::child::{EndReason, Exit};
-use crate::{failure::Result, output::Output, text::safe};
+use super::child::{CommandOutcome, EndReason};
+use crate::{failure::Result, output::Output, text::terminal_safe};
 
 /// What the worker prints about a command that ended.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub(super) struct CommandReport {
     dispatch: DispatchId,
     thread: ThreadId,
     run: RunId,
@@ -25,8 +25,8 @@ pub(super) struct Report {
     error: Option<String>,
 }
 
-impl Report {
-    pub(super) fn new(work: &Work, exit: &Exit) -> Self {
+impl CommandReport {
+    pub(super) fn new(work: &Work, exit: &CommandOutcome) -> Self {
         let dispatch = work.dispatch();
         let mut report = Self {
             dispatch: dispatch.id.clone(),
@@ -38,28 +38,28 @@ impl Report {
             stopped: None,
             error: None,
         };
-        match &exit.ended {
+        match &exit.end_reason {
             EndReason::Code(code) => report.exit = Some(*code),
             EndReason::Signal(signal) => report.signal = Some(*signal),
             EndReason::Cancelled(why) => report.stopped = Some(why.name()),
-            EndReason::NotRun(error) => report.error = Some(error.to_string()),
+            EndReason::SystemError(error) => report.error = Some(error.to_string()),
         }
         report
     }
 
     /// Prints the report and flushes the output, so that a reader that follows the output gets it at once.
     pub(super) fn print(&self, out: &mut Output) -> Result<()> {
-        if out.json() {
-            out.document(self)?;
+        if out.is_json() {
+            out.print_document(self)?;
         } else {
             let how = match (self.exit, self.signal, self.stopped, &self.error) {
                 (Some(code), ..) => format!("exit code {code}"),
                 (_, Some(signal), ..) => format!("killed by signal {signal}"),
                 (.., Some(why), _) => format!("stopped: {why}"),
-                (.., error) => format!("not run: {}", safe(error.as_deref().unwrap_or_default())),
+                (.., error) => format!("not run: {}", terminal_safe(error.as_deref().unwrap_or_default())),
             };
-            let (dispatch, thread) = (safe(self.dispatch.as_str()), safe(self.thread.as_str()));
-            out.line(format!("dispatch {dispatch} of thread {thread}, attempt {}: {how}", self.attempt))?;
+            let (dispatch, thread) = (terminal_safe(self.dispatch.as_str()), terminal_safe(self.thread.as_str()));
+            out.print_line(format!("dispatch {dispatch} of thread {thread}, attempt {}: {how}", self.attempt))?;
         }
         out.flush()
     }

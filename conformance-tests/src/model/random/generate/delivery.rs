@@ -4,20 +4,20 @@ use proptest::{collection::vec, prelude::*, sample::select, strategy::BoxedStrat
 
 use super::{
     super::{
-        ops::{CommitOp, Guard, MailboxOp, Op, OutboxFilterOp, OutboxOp, RowOp, SettleOp},
-        outbox::STATUSES,
+        ops::{CommitOp, GuardOp, MailboxOp, Op, OutboxFilterOp, OutboxOp, RowOp, SettleOp},
+        outbox::FILTER_STATUSES,
     },
-    few, rarely, thread,
+    once_in, small_number, thread,
 };
 
 /// A commit of outbox rows, sometimes with a fence. It has no other parts, so that it is mostly refused because of its
 /// rows.
 pub(super) fn commit_with_rows() -> BoxedStrategy<Op> {
-    (thread(), rarely(4, few()), vec(row(), 1..4))
+    (thread(), once_in(4, small_number()), vec(outbox_row(), 1..4))
         .prop_map(|(thread, fence, outbox)| {
             Op::Commit(CommitOp {
                 thread,
-                guard: Guard::Any,
+                guard: GuardOp::Any,
                 key: None,
                 fence,
                 at: None,
@@ -33,11 +33,11 @@ pub(super) fn commit_with_rows() -> BoxedStrategy<Op> {
         .boxed()
 }
 
-pub(super) fn mail() -> BoxedStrategy<Op> {
+pub(super) fn mailbox_ops() -> BoxedStrategy<Op> {
     let dispatch = || 0_u8..8;
-    let delay = || rarely(4, select(vec![0_u16, 3, 1_000]));
-    let work = (dispatch(), thread(), 0_u8..3, rarely(3, 0_u8..2), delay(), 1_u8..4);
-    let claim = (1_u8..4, rarely(4, thread()), rarely(6, dispatch()), select(vec![2_u16, 1_000, 30_000]));
+    let delay = || once_in(4, select(vec![0_u16, 3, 1_000]));
+    let work = (dispatch(), thread(), 0_u8..3, once_in(3, 0_u8..2), delay(), 1_u8..4);
+    let claim = (1_u8..4, once_in(4, thread()), once_in(6, dispatch()), select(vec![2_u16, 1_000, 30_000]));
     let which = any::<u8>;
     prop_oneof![
         10 => work.prop_map(|(dispatch, thread, priority, key, delay, attempts)| MailboxOp::Enqueue {
@@ -45,10 +45,10 @@ pub(super) fn mail() -> BoxedStrategy<Op> {
         }),
         8 => claim.prop_map(|(limit, thread, dispatch, lease)| MailboxOp::Claim { limit, thread, dispatch, lease }),
         8 => (which(), settlement()).prop_map(|(which, settlement)| MailboxOp::Settle { which, settlement }),
-        4 => (which(), 0_u8..3, rarely(3, Just(())), rarely(2, settlement())).prop_map(
-            |(which, number, absent, settlement)| MailboxOp::Write { which, number, absent: absent.is_some(), settlement }
+        4 => (which(), 0_u8..3, once_in(3, Just(())), once_in(2, settlement())).prop_map(
+            |(which, number, expects_absent, settlement)| MailboxOp::CommitUnderClaim { which, number, expects_absent: expects_absent.is_some(), settlement }
         ),
-        2 => (thread(), rarely(3, 0_u8..2), rarely(3, Just(()))).prop_map(|(thread, key, over)| MailboxOp::Interrupt {
+        2 => (thread(), once_in(3, 0_u8..2), once_in(3, Just(()))).prop_map(|(thread, key, over)| MailboxOp::Interrupt {
             thread, key, take_over: over.is_some(),
         }),
         4 => (which(), select(vec![0_u16, 2, 1_000])).prop_map(|(which, lease)| MailboxOp::Extend { which, lease }),
@@ -56,9 +56,9 @@ pub(super) fn mail() -> BoxedStrategy<Op> {
         1 => dispatch().prop_map(|dispatch| MailboxOp::Cancel { dispatch }),
         1 => (0_u8..3).prop_map(|limit| MailboxOp::Reclaim { limit }),
         2 => (prop_oneof![Just(0_u16), 0_u16..2000], 1_u8..4, any::<bool>())
-            .prop_map(|(older, limit, dry_run)| MailboxOp::Purge { older, limit, dry_run }),
+            .prop_map(|(older_millis, limit, dry_run)| MailboxOp::Purge { older_millis, limit, dry_run }),
         1 => dispatch().prop_map(|dispatch| MailboxOp::Requeue { dispatch }),
-        2 => (thread(), dispatch()).prop_map(|(thread, dispatch)| MailboxOp::Look { thread, dispatch }),
+        2 => (thread(), dispatch()).prop_map(|(thread, dispatch)| MailboxOp::ReadCounts { thread, dispatch }),
     ]
     .prop_map(Op::Mailbox)
     .boxed()
@@ -67,7 +67,7 @@ pub(super) fn mail() -> BoxedStrategy<Op> {
 fn settlement() -> impl Strategy<Value = SettleOp> {
     let after = || select(vec![0_u16, 3, 1_000]);
     prop_oneof![
-        3 => few().prop_map(SettleOp::Ack),
+        3 => small_number().prop_map(SettleOp::Ack),
         4 => after().prop_map(SettleOp::Retry),
         1 => after().prop_map(SettleOp::Snooze),
         2 => Just(SettleOp::Release),
@@ -76,47 +76,47 @@ fn settlement() -> impl Strategy<Value = SettleOp> {
     ]
 }
 
-pub(super) fn outbox() -> BoxedStrategy<Op> {
+pub(super) fn outbox_ops() -> BoxedStrategy<Op> {
     let lease = || prop_oneof![8 => 1_u16..2000, 1 => Just(0)];
     let limit = || prop_oneof![12 => 1_u8..4, 1 => Just(0)];
     prop_oneof![
-        8 => (0_u8..2, rarely(3, 0_u8..2), limit(), lease())
+        8 => (0_u8..2, once_in(3, 0_u8..2), limit(), lease())
             .prop_map(|(lane, target, limit, lease)| OutboxOp::Claim { lane, target, limit, lease }),
-        8 => (newest(), 0_u8..6, 0_u16..1500).prop_map(|(which, how, millis)| OutboxOp::Settle { which, how, millis }),
-        2 => (newest(), lease()).prop_map(|(which, lease)| OutboxOp::Extend { which, lease }),
-        3 => (rarely(2, newest()), rarely(2, 0_u8..2), limit())
+        8 => (claimed_row_index(), 0_u8..6, 0_u16..1500).prop_map(|(which, settlement_kind, millis)| OutboxOp::Settle { which, settlement_kind, millis }),
+        2 => (claimed_row_index(), lease()).prop_map(|(which, lease)| OutboxOp::Extend { which, lease }),
+        3 => (once_in(2, claimed_row_index()), once_in(2, 0_u8..2), limit())
             .prop_map(|(which, lane, limit)| OutboxOp::Requeue { which, lane, limit }),
         2 => (0_u16..1500, limit(), any::<bool>())
-            .prop_map(|(older, limit, dry_run)| OutboxOp::Purge { older, limit, dry_run }),
-        1 => rows().prop_map(OutboxOp::Count),
+            .prop_map(|(older_millis, limit, dry_run)| OutboxOp::Purge { older_millis, limit, dry_run }),
+        1 => outbox_filter().prop_map(OutboxOp::Count),
     ]
     .prop_map(Op::Outbox)
     .boxed()
 }
 
 /// The index of a claimed row. The newest row has the index 0.
-fn newest() -> impl Strategy<Value = u8> {
+fn claimed_row_index() -> impl Strategy<Value = u8> {
     prop_oneof![4 => Just(0_u8), 2 => 0_u8..3, 1 => any::<u8>()]
 }
 
-pub(super) fn row() -> impl Strategy<Value = RowOp> {
+pub(super) fn outbox_row() -> impl Strategy<Value = RowOp> {
     let lane_and_target = (0_u8..2, prop_oneof![4 => Just(0_u8), 1 => Just(1)]);
-    let keys = (rarely(4, 0_u8..3), rarely(2, 0_u8..2));
+    let keys = (once_in(4, 0_u8..3), once_in(2, 0_u8..2));
     let attempts = prop_oneof![12 => 1_u8..4, 1 => Just(0)];
-    (lane_and_target, few(), keys, rarely(4, 0_u16..1500), attempts).prop_map(
-        |((lane, target), payload, (key, order), later, attempts)| RowOp {
+    (lane_and_target, small_number(), keys, once_in(4, 0_u16..1500), attempts).prop_map(
+        |((lane, target), payload, (key, order), delay_millis, attempts)| RowOp {
             lane,
             target,
             payload,
             key,
             order,
-            later,
+            delay_millis,
             attempts,
         },
     )
 }
 
-pub(super) fn rows() -> impl Strategy<Value = OutboxFilterOp> {
-    (rarely(2, 0_u8..2), rarely(3, 0_u8..2), rarely(2, vec(select(STATUSES), 0..3)))
+pub(super) fn outbox_filter() -> impl Strategy<Value = OutboxFilterOp> {
+    (once_in(2, 0_u8..2), once_in(3, 0_u8..2), once_in(2, vec(select(FILTER_STATUSES), 0..3)))
         .prop_map(|(lane, target, statuses)| OutboxFilterOp { lane, target, statuses })
 }

@@ -3,29 +3,30 @@
 
 mod delivery;
 
-use delivery::{commit_with_rows, mail, outbox, row, rows};
+use delivery::{commit_with_rows, mailbox_ops, outbox_filter, outbox_ops, outbox_row};
 use proptest::{collection::vec, option, prelude::*, sample::select, strategy::BoxedStrategy};
 use store_core::{Boundary, ChildStrategy, Direction, DispatchOrder, DispatchStatus, OpenCalls, RunPhase, ThreadOrder};
 
 use super::ops::{
-    AppendEventsOp, BodyOp, CommitOp, EntryFilterOp, EntryOp, EventFilterOp, EventOp, Fields, Guard, InputOp, KeyOp,
-    List, Op, Parent, Patch, RewindTarget, RunFilterOp, RunOp, ScopeOp, StateChangeOp, ThreadFilterOp,
+    AppendEventsOp, BodyOp, CommitOp, EntryFilterOp, EntryOp, EventFilterOp, EventOp, GuardOp, InputOp, ListOp, Op,
+    ParentOp, RewindTarget, RunFilterOp, RunOp, ScopeOp, StateChangeOp, StateKeyOp, ThreadFieldsOp, ThreadFilterOp,
+    ThreadPatchOp,
 };
-/// How many different threads, runs, keys, names and values most operations choose from.
-pub(super) const FEW: u8 = 4;
+/// How many different numbers most operations choose from, which stand for threads, runs, keys, names and values.
+pub(super) const SMALL_NUMBERS: u8 = 4;
 
-fn few() -> impl Strategy<Value = u8> {
-    0..FEW
+fn small_number() -> impl Strategy<Value = u8> {
+    0..SMALL_NUMBERS
 }
 
 /// A thread. Most steps are about thread 0.
 fn thread() -> impl Strategy<Value = u8> {
-    prop_oneof![6 => Just(0_u8), 3 => Just(1), 2 => few()]
+    prop_oneof![6 => Just(0_u8), 3 => Just(1), 2 => small_number()]
 }
 
-/// Makes a value with the probability 1 / `of`, but at most 0.9. Otherwise makes `None`.
-fn rarely<S: Strategy>(of: u32, strategy: S) -> impl Strategy<Value = Option<S::Value>> {
-    option::weighted((1.0 / f64::from(of)).min(0.9), strategy)
+/// Generates a value once in `times` times, but with a probability of at most 0.9. Otherwise generates `None`.
+fn once_in<S: Strategy>(times: u32, strategy: S) -> impl Strategy<Value = Option<S::Value>> {
+    option::weighted((1.0 / f64::from(times)).min(0.9), strategy)
 }
 
 /// Histories of `steps` steps. Most histories use all operations. Some are mainly about the outbox or the mailbox.
@@ -33,9 +34,8 @@ fn rarely<S: Strategy>(of: u32, strategy: S) -> impl Strategy<Value = Option<S::
 /// One step in a thousand is left out. Because every step can be left out, proptest shortens a history by leaving out
 /// more steps.
 pub(super) fn histories(steps: usize) -> impl Strategy<Value = Vec<Op>> {
-    let delivery =
-        prop_oneof![10 => outbox(), 6 => commit_with_rows(), 2 => commits(), 1 => reads(), 5 => environment()];
-    let mail = prop_oneof![20 => mail(), 2 => commits(), 2 => reads(), 4 => environment()];
+    let delivery = prop_oneof![10 => outbox_ops(), 6 => commit_with_rows(), 2 => commit_ops(), 1 => read_ops(), 5 => environment_ops()];
+    let mail = prop_oneof![20 => mailbox_ops(), 2 => commit_ops(), 2 => read_ops(), 4 => environment_ops()];
     prop_oneof![4 => history_of(op(), steps), 1 => history_of(delivery.boxed(), steps), 1 => history_of(mail.boxed(), steps)]
 }
 
@@ -46,62 +46,62 @@ fn history_of(op: BoxedStrategy<Op>, steps: usize) -> impl Strategy<Value = Vec<
 fn op() -> BoxedStrategy<Op> {
     prop_oneof![
         10 => thread_ops(),
-        9 => inputs(),
-        6 => events(),
-        4 => outbox(),
-        4 => mail(),
-        22 => commits(),
-        14 => reads(),
-        6 => environment(),
+        9 => input_ops(),
+        6 => event_ops(),
+        4 => outbox_ops(),
+        4 => mailbox_ops(),
+        22 => commit_ops(),
+        14 => read_ops(),
+        6 => environment_ops(),
     ]
     .boxed()
 }
 
 fn thread_ops() -> BoxedStrategy<Op> {
     prop_oneof![
-        4 => (few(), fields(), rarely(3, any::<u8>())).prop_map(|(thread, fields, at)| Op::Create {
+        4 => (small_number(), fields(), once_in(3, any::<u8>())).prop_map(|(thread, fields, at)| Op::Create {
             thread, fields, at: at.map(u16::from),
         }),
         4 => (thread(), patch(), guard()).prop_map(|(thread, patch, guard)| Op::Update { thread, patch, guard }),
-        2 => (few(), children(), rarely(3, guard())).prop_map(|(thread, children, guard)| Op::Delete {
-            thread, children, guard: guard.unwrap_or(Guard::Any),
+        2 => (small_number(), children(), once_in(3, guard())).prop_map(|(thread, children, guard)| Op::Delete {
+            thread, children, guard: guard.unwrap_or(GuardOp::Any),
         }),
         1 => (0_u16..2000, any::<bool>()).prop_map(|(idle, dry_run)| Op::Prune { idle, dry_run }),
-        1 => few().prop_map(|thread| Op::ResetFence { thread }),
+        1 => small_number().prop_map(|thread| Op::ResetFence { thread }),
     ]
     .boxed()
 }
 
-fn inputs() -> BoxedStrategy<Op> {
+fn input_ops() -> BoxedStrategy<Op> {
     prop_oneof![
         6 => (thread(), vec(input(), 0..3)).prop_map(|(thread, inputs)| Op::AppendInputs { thread, inputs }),
         4 => (thread(), decision()).prop_map(|(thread, input)| Op::AppendInputs { thread, inputs: vec![input] }),
-        2 => (thread(), few(), rarely(2, 0_u8..2), rarely(1, few()), rarely(3, boundary())).prop_map(
+        2 => (thread(), small_number(), once_in(2, 0_u8..2), once_in(1, small_number()), once_in(3, boundary())).prop_map(
             |(thread, index, behind, text, boundary)| Op::ChangeInput { thread, index, behind, text, boundary }
         ),
-        2 => (thread(), few()).prop_map(|(thread, index)| Op::Retract { thread, index }),
-        2 => (thread(), few(), rarely(5, Just(1)), rarely(5, any::<bool>())).prop_map(|(thread, rotation, behind, wrong)| {
+        2 => (thread(), small_number()).prop_map(|(thread, index)| Op::Retract { thread, index }),
+        2 => (thread(), small_number(), once_in(5, Just(1)), once_in(5, any::<bool>())).prop_map(|(thread, rotation, behind, wrong)| {
             Op::Reorder { thread, rotation, behind: behind.unwrap_or(0), wrong }
         }),
     ]
     .boxed()
 }
 
-fn events() -> BoxedStrategy<Op> {
-    let emit = (vec(event(), 0..4), rarely(2, few()), rarely(4, 0_u8..2), rarely(10, few()));
+fn event_ops() -> BoxedStrategy<Op> {
+    let emit = (vec(event(), 0..4), once_in(2, small_number()), once_in(4, 0_u8..2), once_in(10, small_number()));
     prop_oneof![
         6 => emit.prop_map(|(events, key, expect, fence)| Op::AppendEvents(AppendEventsOp { events, key, expect, fence })),
         2 => any::<u8>().prop_map(|which| Op::RepeatAppendEvents { which }),
-        2 => (scope(), few(), rarely(3, any::<u8>()), any::<bool>())
-            .prop_map(|(scope, index, older, dry_run)| Op::Trim { scope, index, older, dry_run }),
-        2 => (scope(), event_filter(), few()).prop_map(|(scope, filter, index)| Op::ReadScope { scope, filter, index }),
+        2 => (scope(), small_number(), once_in(3, any::<u8>()), any::<bool>())
+            .prop_map(|(scope, index, older_millis, dry_run)| Op::Trim { scope, index, older_millis, dry_run }),
+        2 => (scope(), event_filter(), small_number()).prop_map(|(scope, filter, index)| Op::ReadScope { scope, filter, index }),
     ]
     .boxed()
 }
 
 fn event() -> impl Strategy<Value = EventOp> {
-    let scopes = (prop_oneof![9 => Just(true), 2 => Just(false)], rarely(12, few()), rarely(2, 0_u8..3));
-    (scopes, few(), rarely(2, few())).prop_map(|((in_thread, thread, run), kind, payload)| EventOp {
+    let scopes = (prop_oneof![9 => Just(true), 2 => Just(false)], once_in(12, small_number()), once_in(2, 0_u8..3));
+    (scopes, small_number(), once_in(2, small_number())).prop_map(|((in_thread, thread, run), kind, payload)| EventOp {
         in_thread,
         thread,
         run,
@@ -111,36 +111,36 @@ fn event() -> impl Strategy<Value = EventOp> {
 }
 
 fn scope() -> impl Strategy<Value = ScopeOp> {
-    prop_oneof![thread().prop_map(ScopeOp::Thread), few().prop_map(ScopeOp::Run)]
+    prop_oneof![thread().prop_map(ScopeOp::Thread), small_number().prop_map(ScopeOp::Run)]
 }
 
 fn event_filter() -> impl Strategy<Value = EventFilterOp> {
-    (any::<bool>(), rarely(4, few()), rarely(5, 0_u16..2000), rarely(5, 0_u16..2000))
+    (any::<bool>(), once_in(4, small_number()), once_in(5, 0_u16..2000), once_in(5, 0_u16..2000))
         .prop_map(|(public, kind, before, after)| EventFilterOp { public, kind, before, after })
 }
 
-fn commits() -> BoxedStrategy<Op> {
+fn commit_ops() -> BoxedStrategy<Op> {
     prop_oneof![
         20 => commit().prop_map(Op::Commit),
-        2 => (commit_with_entries(), 0_u8..4).prop_map(|(commit, polls)| Op::Dropped { commit, polls }),
-        3 => any::<u8>().prop_map(|which| Op::Repeat { which }),
+        2 => (commit_with_entries(), 0_u8..4).prop_map(|(commit, polls)| Op::DropCommit { commit, polls }),
+        3 => any::<u8>().prop_map(|which| Op::RepeatCommit { which }),
     ]
     .boxed()
 }
 
-fn reads() -> BoxedStrategy<Op> {
+fn read_ops() -> BoxedStrategy<Op> {
     prop_oneof![
-        2 => (thread(), any::<u8>(), few()).prop_map(|(thread, entry, run)| Op::Load { thread, entry, run }),
-        1 => (few(), few()).prop_map(|(thread, parent)| Op::ValidateParent { thread, parent }),
-        5 => (thread(), rarely(2, any::<u8>()), open_calls(), rarely(4, 0_u8..6))
+        2 => (thread(), any::<u8>(), small_number()).prop_map(|(thread, entry, run)| Op::LoadRecords { thread, entry, run }),
+        1 => (small_number(), small_number()).prop_map(|(thread, parent)| Op::ValidateParent { thread, parent }),
+        5 => (thread(), once_in(2, any::<u8>()), open_calls(), once_in(4, 0_u8..6))
             .prop_map(|(thread, at, open, budget)| Op::Context { thread, at, open, budget }),
-        6 => (list(), 1_u8..4, rarely(3, commit()))
-            .prop_map(|(list, limit, between)| Op::Walk { list, limit, between }),
+        6 => (list(), 1_u8..4, once_in(3, commit()))
+            .prop_map(|(list, limit, commit_between)| Op::ReadList { list, limit, commit_between }),
     ]
     .boxed()
 }
 
-fn environment() -> BoxedStrategy<Op> {
+fn environment_ops() -> BoxedStrategy<Op> {
     prop_oneof![
         6 => prop_oneof![Just(0_u32), 1_u32..5, 500_u32..3000].prop_map(|millis| Op::Advance { millis }),
         1 => Just(Op::Advance { millis: 16 * 24 * 60 * 60 * 1000 + 7 }),
@@ -171,47 +171,65 @@ fn phase() -> impl Strategy<Value = RunPhase> {
     ]
 }
 
-fn guard() -> impl Strategy<Value = Guard> {
+fn guard() -> impl Strategy<Value = GuardOp> {
     prop_oneof![
-        8 => Just(Guard::Any),
-        1 => Just(Guard::Absent),
-        16 => Just(Guard::Behind(0)),
-        2 => (1_u8..3).prop_map(Guard::Behind),
-        1 => Just(Guard::Ahead),
-        1 => Just(Guard::OtherGeneration),
+        8 => Just(GuardOp::Any),
+        1 => Just(GuardOp::Absent),
+        16 => Just(GuardOp::Behind(0)),
+        2 => (1_u8..3).prop_map(GuardOp::Behind),
+        1 => Just(GuardOp::Ahead),
+        1 => Just(GuardOp::OtherGeneration),
     ]
 }
 
-fn fields() -> impl Strategy<Value = Fields> {
-    (rarely(3, few()), rarely(2, thread()), rarely(3, few()), vec((few(), few()), 0..3))
-        .prop_map(|(resource, parent, title, metadata)| Fields { resource, parent, title, metadata })
+fn fields() -> impl Strategy<Value = ThreadFieldsOp> {
+    (
+        once_in(3, small_number()),
+        once_in(2, thread()),
+        once_in(3, small_number()),
+        vec((small_number(), small_number()), 0..3),
+    )
+        .prop_map(|(resource, parent, title, metadata)| ThreadFieldsOp { resource, parent, title, metadata })
 }
 
-fn patch() -> impl Strategy<Value = Patch> {
-    let maybe = |of| rarely(of, rarely(2, thread()));
-    (maybe(4), maybe(2), maybe(4), vec((few(), rarely(2, few())), 0..3), rarely(8, few()))
-        .prop_map(|(resource, parent, title, metadata, fence)| Patch { resource, parent, title, metadata, fence })
+fn patch() -> impl Strategy<Value = ThreadPatchOp> {
+    let maybe = |times| once_in(times, once_in(2, thread()));
+    (maybe(4), maybe(2), maybe(4), vec((small_number(), once_in(2, small_number())), 0..3), once_in(8, small_number()))
+        .prop_map(|(resource, parent, title, metadata, fence)| ThreadPatchOp {
+            resource,
+            parent,
+            title,
+            metadata,
+            fence,
+        })
 }
 
 fn commit() -> BoxedStrategy<CommitOp> {
-    commit_of(0)
+    commit_with_min_entries(0)
 }
 
 fn commit_with_entries() -> BoxedStrategy<CommitOp> {
-    commit_of(1)
+    commit_with_min_entries(1)
 }
 
-fn commit_of(least: usize) -> BoxedStrategy<CommitOp> {
-    let head = (thread(), guard(), rarely(2, few()), rarely(8, few()), rarely(8, any::<u8>()), rarely(6, fields()));
-    let consume = rarely(2, vec((few(), prop_oneof![9 => Just(0_u8), 1 => Just(1)]), 1..3));
-    let events = rarely(3, vec(event(), 1..3));
-    let outbox = rarely(3, vec(row(), 1..4));
-    let parts = (vec(entry(), least..5), rarely(3, run()), rarely(3, state()), consume, events, outbox);
-    (head, parts)
+fn commit_with_min_entries(min_entries: usize) -> BoxedStrategy<CommitOp> {
+    let leading_fields = (
+        thread(),
+        guard(),
+        once_in(2, small_number()),
+        once_in(8, small_number()),
+        once_in(8, any::<u8>()),
+        once_in(6, fields()),
+    );
+    let consume = once_in(2, vec((small_number(), prop_oneof![9 => Just(0_u8), 1 => Just(1)]), 1..3));
+    let events = once_in(3, vec(event(), 1..3));
+    let outbox = once_in(3, vec(outbox_row(), 1..4));
+    let parts = (vec(entry(), min_entries..5), once_in(3, run()), once_in(3, state_change()), consume, events, outbox);
+    (leading_fields, parts)
         .prop_map(|((thread, guard, key, fence, at, create), (entries, run, state, consume, events, outbox))| {
             CommitOp {
                 thread,
-                guard: if key.is_none() && matches!(guard, Guard::Any) { Guard::Behind(0) } else { guard },
+                guard: if key.is_none() && matches!(guard, GuardOp::Any) { GuardOp::Behind(0) } else { guard },
                 key,
                 fence,
                 at: at.map(u16::from),
@@ -232,16 +250,18 @@ fn boundary() -> impl Strategy<Value = Boundary> {
 }
 
 fn input() -> impl Strategy<Value = InputOp> {
-    let ids = (rarely(20, any::<u8>()), rarely(4, few()), any::<bool>());
-    (ids, few(), boundary(), rarely(4, few())).prop_map(|((logged, pending, again), text, boundary, target)| InputOp {
-        logged,
-        pending,
-        again,
-        text,
-        boundary,
-        target,
-        decision: None,
-    })
+    let ids = (once_in(20, any::<u8>()), once_in(4, small_number()), any::<bool>());
+    (ids, small_number(), boundary(), once_in(4, small_number())).prop_map(
+        |((id_of_entry, pending, equals_pending), text, boundary, target)| InputOp {
+            id_of_entry,
+            pending,
+            equals_pending,
+            text,
+            boundary,
+            target,
+            decision: None,
+        },
+    )
 }
 
 fn decision() -> impl Strategy<Value = InputOp> {
@@ -251,45 +271,44 @@ fn decision() -> impl Strategy<Value = InputOp> {
 
 fn entry() -> impl Strategy<Value = EntryOp> {
     let parent = prop_oneof![
-        14 => Just(Parent::Head),
-        1 => Just(Parent::Root),
-        4 => any::<u8>().prop_map(Parent::Entry),
+        14 => Just(ParentOp::Head),
+        1 => Just(ParentOp::Root),
+        4 => any::<u8>().prop_map(ParentOp::Entry),
     ];
-    let taken = (rarely(30, any::<u8>()), rarely(20, few()));
-    (taken, parent, rarely(12, any::<bool>()), rarely(8, any::<u8>()), rarely(5, any::<u8>()), body()).prop_map(
-        |((taken, pending), parent, side, timestamp, run, body)| EntryOp {
-            taken,
+    let reused_entry = (once_in(30, any::<u8>()), once_in(20, small_number()));
+    (reused_entry, parent, once_in(12, any::<bool>()), once_in(8, any::<u8>()), once_in(5, any::<u8>()), body())
+        .prop_map(|((reused_entry, pending), parent, side, timestamp, run, body)| EntryOp {
+            reused_entry,
             pending,
             parent,
             side: side.filter(|_| !matches!(body, BodyOp::Checkpoint { .. })),
             timestamp: timestamp.map(u16::from),
             run,
             body,
-        },
-    )
+        })
 }
 
 fn body() -> impl Strategy<Value = BodyOp> {
-    let some = any::<u8>;
+    let any_number = any::<u8>;
     prop_oneof![
-        24 => few().prop_map(BodyOp::User),
-        1 => few().prop_map(BodyOp::System),
-        1 => few().prop_map(BodyOp::Aside),
+        24 => small_number().prop_map(BodyOp::User),
+        1 => small_number().prop_map(BodyOp::System),
+        1 => small_number().prop_map(BodyOp::Aside),
         1 => Just(BodyOp::Empty),
         1 => Just(BodyOp::Misplaced),
-        20 => (rarely(2, few()), vec(few(), 0..3), rarely(3, 0_u8..2), rarely(4, few())).prop_map(
+        20 => (once_in(2, small_number()), vec(small_number(), 0..3), once_in(3, 0_u8..2), once_in(4, small_number())).prop_map(
             |(text, calls, message, tokens)| BodyOp::Assistant { text, calls, message, tokens }
         ),
-        14 => vec(few(), 1..3).prop_map(BodyOp::Results),
-        8 => (rarely(1, (some(), some())), rarely(4, Just(())))
+        14 => vec(small_number(), 1..3).prop_map(BodyOp::Results),
+        8 => (once_in(1, (any_number(), any_number())), once_in(4, Just(())))
             .prop_map(|(covers, replaced)| BodyOp::Compaction { covers, replaced: replaced.is_some() }),
         1 => Just(BodyOp::Compaction { covers: None, replaced: false }),
-        8 => (rarely(6, few()), rarely(2, few())).prop_map(|(number, label)| BodyOp::Checkpoint { number, label }),
-        3 => (rarely(2, few()), rarely(2, few())).prop_map(|(spent, size)| BodyOp::Usage { spent, size }),
-        3 => (some(), rarely(1, few())).prop_map(|(target, text)| BodyOp::Label { target, text }),
+        8 => (once_in(6, small_number()), once_in(2, small_number())).prop_map(|(number, label)| BodyOp::Checkpoint { number, label }),
+        3 => (once_in(2, small_number()), once_in(2, small_number())).prop_map(|(spent, size)| BodyOp::Usage { spent, size }),
+        3 => (any_number(), once_in(1, small_number())).prop_map(|(target, text)| BodyOp::Label { target, text }),
         6 => rewind_target().prop_map(BodyOp::Rewind),
-        2 => some().prop_map(BodyOp::Custom),
-        1 => few().prop_map(BodyOp::Unknown),
+        2 => any_number().prop_map(BodyOp::Custom),
+        1 => small_number().prop_map(BodyOp::Unknown),
     ]
 }
 
@@ -304,10 +323,11 @@ fn rewind_target() -> impl Strategy<Value = RewindTarget> {
 }
 
 fn run() -> impl Strategy<Value = RunOp> {
-    let fixed = (0_u8..3, option::weighted(0.9, any::<bool>()), rarely(6, few()), phase());
-    let more = (rarely(6, any::<bool>()), rarely(6, any::<bool>()), rarely(4, few()), rarely(4, few()));
-    let lists = (rarely(3, (1_u8..8, 0_u8..4)), vec((few(), rarely(2, few())), 0..3));
-    (fixed, more, lists).prop_map(
+    let main_fields = (0_u8..3, option::weighted(0.9, any::<bool>()), once_in(6, small_number()), phase());
+    let rare_fields =
+        (once_in(6, any::<bool>()), once_in(6, any::<bool>()), once_in(4, small_number()), once_in(4, small_number()));
+    let lists = (once_in(3, (1_u8..8, 0_u8..4)), vec((small_number(), once_in(2, small_number())), 0..3));
+    (main_fields, rare_fields, lists).prop_map(
         |((run, agent, parent, status), (manifest, dispatch, steps, tokens), (output, state))| RunOp {
             run,
             agent: agent.map(|other| other && steps.is_some()),
@@ -323,49 +343,49 @@ fn run() -> impl Strategy<Value = RunOp> {
     )
 }
 
-fn state() -> impl Strategy<Value = StateChangeOp> {
-    let add = || prop_oneof![9 => -3_i64..4, 1 => Just(i64::MAX)].prop_map(KeyOp::Add);
+fn state_change() -> impl Strategy<Value = StateChangeOp> {
+    let add = || prop_oneof![9 => -3_i64..4, 1 => Just(i64::MAX)].prop_map(StateKeyOp::Add);
     let any_op = prop_oneof![
-        any::<u8>().prop_map(KeyOp::Set),
-        Just(KeyOp::Remove),
+        any::<u8>().prop_map(StateKeyOp::Set),
+        Just(StateKeyOp::Remove),
         add(),
-        (-3_i64..4).prop_map(KeyOp::Max),
-        any::<u8>().prop_map(KeyOp::Append),
-        any::<u8>().prop_map(KeyOp::Merge),
+        (-3_i64..4).prop_map(StateKeyOp::Max),
+        any::<u8>().prop_map(StateKeyOp::Append),
+        any::<u8>().prop_map(StateKeyOp::Merge),
     ];
     // Most keys keep values of one type.
     let change = prop_oneof![
-        4 => prop_oneof![add(), (-3_i64..4).prop_map(KeyOp::Max)].prop_map(|op| (0, op)),
-        2 => any::<u8>().prop_map(|number| (1, KeyOp::Append(number))),
-        2 => any::<u8>().prop_map(|number| (2, KeyOp::Merge(number))),
-        4 => any::<u8>().prop_map(|number| (3, KeyOp::Set(number))),
-        2 => (few(), any_op),
+        4 => prop_oneof![add(), (-3_i64..4).prop_map(StateKeyOp::Max)].prop_map(|op| (0, op)),
+        2 => any::<u8>().prop_map(|number| (1, StateKeyOp::Append(number))),
+        2 => any::<u8>().prop_map(|number| (2, StateKeyOp::Merge(number))),
+        4 => any::<u8>().prop_map(|number| (3, StateKeyOp::Set(number))),
+        2 => (small_number(), any_op),
     ];
-    (rarely(4, 0_u8..2), rarely(8, Just(())), vec(change, 0..3)).prop_map(|(behind, clear, changes)| StateChangeOp {
+    (once_in(4, 0_u8..2), once_in(8, Just(())), vec(change, 0..3)).prop_map(|(behind, clear, changes)| StateChangeOp {
         behind,
         clear: clear.is_some(),
         changes,
     })
 }
 
-fn list() -> impl Strategy<Value = List> {
+fn list() -> impl Strategy<Value = ListOp> {
     let order = select(vec![ThreadOrder::LastActivity, ThreadOrder::Creation]);
     prop_oneof![
-        4 => (threads(), order, direction())
-            .prop_map(|(filter, order, direction)| List::Threads { filter, order, direction }),
-        2 => (runs(), direction()).prop_map(|(filter, direction)| List::Runs { filter, direction }),
-        4 => (thread(), entries(), direction())
-            .prop_map(|(thread, filter, direction)| List::Entries { thread, filter, direction }),
-        1 => thread().prop_map(|thread| List::Leaves { thread }),
-        1 => thread().prop_map(|thread| List::BranchPoints { thread }),
-        1 => thread().prop_map(|thread| List::Snapshots { thread }),
-        1 => Just(List::WithInput),
-        1 => Just(List::Ready),
-        3 => (rarely(2, thread()), rarely(3, vec(select(DispatchStatus::ALL), 0..3)), dispatch_order(), direction())
-            .prop_map(|(thread, statuses, order, direction)| List::Dispatches { thread, statuses, order, direction }),
-        2 => (rows(), direction()).prop_map(|(filter, direction)| List::Outbox { filter, direction }),
+        4 => (thread_filter(), order, direction())
+            .prop_map(|(filter, order, direction)| ListOp::Threads { filter, order, direction }),
+        2 => (run_filter(), direction()).prop_map(|(filter, direction)| ListOp::Runs { filter, direction }),
+        4 => (thread(), entry_filter(), direction())
+            .prop_map(|(thread, filter, direction)| ListOp::Entries { thread, filter, direction }),
+        1 => thread().prop_map(|thread| ListOp::Leaves { thread }),
+        1 => thread().prop_map(|thread| ListOp::BranchPoints { thread }),
+        1 => thread().prop_map(|thread| ListOp::Snapshots { thread }),
+        1 => Just(ListOp::ThreadsWithInput),
+        1 => Just(ListOp::ReadyThreads),
+        3 => (once_in(2, thread()), once_in(3, vec(select(DispatchStatus::ALL), 0..3)), dispatch_order(), direction())
+            .prop_map(|(thread, statuses, order, direction)| ListOp::Dispatches { thread, statuses, order, direction }),
+        2 => (outbox_filter(), direction()).prop_map(|(filter, direction)| ListOp::Outbox { filter, direction }),
         3 => (scope(), event_filter(), direction())
-            .prop_map(|(scope, filter, direction)| List::Events { scope, filter, direction }),
+            .prop_map(|(scope, filter, direction)| ListOp::Events { scope, filter, direction }),
     ]
 }
 
@@ -373,9 +393,15 @@ fn dispatch_order() -> impl Strategy<Value = DispatchOrder> {
     select(vec![DispatchOrder::Creation, DispatchOrder::End, DispatchOrder::Claim])
 }
 
-fn threads() -> impl Strategy<Value = ThreadFilterOp> {
-    let times = (rarely(5, 0_u16..2000), rarely(5, 0_u16..2000));
-    (rarely(5, few()), rarely(4, rarely(2, few())), rarely(5, any::<bool>()), times, rarely(5, (few(), few())))
+fn thread_filter() -> impl Strategy<Value = ThreadFilterOp> {
+    let times = (once_in(5, 0_u16..2000), once_in(5, 0_u16..2000));
+    (
+        once_in(5, small_number()),
+        once_in(4, once_in(2, small_number())),
+        once_in(5, any::<bool>()),
+        times,
+        once_in(5, (small_number(), small_number())),
+    )
         .prop_map(|(resource, parent, open_runs, (active_after, created_before), metadata)| ThreadFilterOp {
             resource,
             parent,
@@ -386,14 +412,15 @@ fn threads() -> impl Strategy<Value = ThreadFilterOp> {
         })
 }
 
-fn runs() -> impl Strategy<Value = RunFilterOp> {
-    (rarely(3, few()), rarely(3, vec(phase(), 0..3)), rarely(5, any::<bool>()), rarely(5, few()))
+fn run_filter() -> impl Strategy<Value = RunFilterOp> {
+    (once_in(3, small_number()), once_in(3, vec(phase(), 0..3)), once_in(5, any::<bool>()), once_in(5, small_number()))
         .prop_map(|(thread, statuses, agent, parent)| RunFilterOp { thread, statuses, agent, parent })
 }
 
-fn entries() -> impl Strategy<Value = EntryFilterOp> {
-    let places = (rarely(5, any::<u8>()), rarely(5, any::<u8>()), rarely(2, any::<u8>()), rarely(6, any::<u8>()));
-    (places, rarely(5, any::<bool>()), rarely(6, few()), rarely(6, any::<bool>())).prop_map(
+fn entry_filter() -> impl Strategy<Value = EntryFilterOp> {
+    let positions =
+        (once_in(5, any::<u8>()), once_in(5, any::<u8>()), once_in(2, any::<u8>()), once_in(6, any::<u8>()));
+    (positions, once_in(5, any::<bool>()), once_in(6, small_number()), once_in(6, any::<bool>())).prop_map(
         |((from, to, path_of, children_of), messages, run, side)| EntryFilterOp {
             from,
             to,

@@ -1,0 +1,197 @@
+//! Which cases belong to which contract. Each case is registered once, in the list of its area.
+//!
+//! An area's `mod.rs` ends with its list: a macro that passes lines such as `file: case [ids] [needs];`
+//! to another macro. One of these other macros defines the area's slice of cases. Another defines, in a backend's
+//! crate, a test for each case.
+//!
+//! The cases of some areas run for every contract, with the records of that contract. Cases of these areas that need
+//! threads would do the same for every contract, so they run only once, for [`Contract::ThreadRunStore`]. They are in
+//! braces at the end of the area's list.
+
+use crate::case::{Case, Contract};
+
+/// Defines the cases of an area as two slices: `CASES` for every contract that has the area, and `THREAD_CASES` for the
+/// cases in braces.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! case_slice {
+    ([] $area:ident $($file:ident: $name:ident $ids:tt $needs:tt;)* $({$($thread_cases:tt)*})?) => {
+        pub(crate) static CASES: &[$crate::Case] = $crate::case_slice! { @ $area $($file: $name $ids $needs;)* };
+        $(pub(crate) static THREAD_CASES: &[$crate::Case] = $crate::case_slice! { @ $area $($thread_cases)* };)?
+    };
+    (@ $area:ident $($file:ident: $name:ident [$($id:literal),+] [$($need:ident),*];)*) => {
+        &[$($crate::Case {
+            name: concat!(stringify!($area), "::", stringify!($name)),
+            ids: &[$($id),+],
+            needs: &[$($crate::Need::$need),*],
+            run: |given| Box::pin($file::$name(given)),
+        }),*]
+    };
+}
+
+/// Defines a test for each case of an area that runs for a contract.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! case_tests {
+    ([ThreadRunStore $fixture:expr] $area:ident $($file:ident: $name:ident $ids:tt $needs:tt;)* {$($thread_cases:tt)*}) => {
+        $crate::case_tests! { [ThreadRunStore $fixture] $area $($file: $name $ids $needs;)* $($thread_cases)* }
+    };
+    ([$contract:ident $fixture:expr] $area:ident $($file:ident: $name:ident $ids:tt $needs:tt;)* $({$($thread_cases:tt)*})?) => {
+        mod $area {$(
+            #[test]
+            fn $name() {
+                $crate::run_case_as_test(
+                    $crate::Contract::$contract,
+                    concat!(stringify!($area), "::", stringify!($name)),
+                    $fixture,
+                );
+            }
+        )*}
+    };
+}
+
+/// Collects the slices of a contract's areas. For each area after the semicolon it also collects the cases in braces.
+macro_rules! area_slices {
+    ($($area:ident)*) => { vec![$(crate::$area::CASES),*] };
+    ($($area:ident)*; $($with_thread_cases:ident)*) => {
+        vec![$(crate::$area::CASES,)* $(crate::$with_thread_cases::CASES, crate::$with_thread_cases::THREAD_CASES),*]
+    };
+}
+
+/// Defines the tests of a contract's areas.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! area_tests {
+    ([$contract:ident $fixture:expr] $($area:ident)*) => {$( $crate::$area! { case_tests $contract $fixture } )*};
+}
+
+/// Runs every case of threads, logs, contexts and runs, and those that all contracts share, each as a test of
+/// its own. `$fixture` is an expression that makes a fixture. Its path must begin with `crate`: `crate::fixture()`.
+#[macro_export]
+macro_rules! thread_run_store {
+    ($fixture:expr) => {
+        mod thread_run_store {
+            $crate::area_tests! { [ThreadRunStore $fixture] thread log context run tenant page ids errors process }
+        }
+    };
+}
+
+/// Runs every case of commits, and those that all contracts share, each as a test of its own. `$fixture` is an
+/// expression that makes a fixture. Its path must begin with `crate`: `crate::fixture()`.
+#[macro_export]
+macro_rules! commit_coordinator {
+    ($fixture:expr) => {
+        mod commit_coordinator {
+            $crate::area_tests! { [CommitCoordinator $fixture] commit tenant page ids errors process }
+        }
+    };
+}
+
+/// Runs every case of pending input, and those that all contracts share, each as a test of its own. `$fixture`
+/// is an expression that makes a fixture. Its path must begin with `crate`: `crate::fixture()`.
+#[macro_export]
+macro_rules! pending_store {
+    ($fixture:expr) => {
+        mod pending_store {
+            $crate::area_tests! { [PendingStore $fixture] pending tenant page ids errors process }
+        }
+    };
+}
+
+/// Runs every case of events, and those that all contracts share, each as a test of its own. `$fixture` is an
+/// expression that makes a fixture. Its path must begin with `crate`: `crate::fixture()`.
+#[macro_export]
+macro_rules! event_store {
+    ($fixture:expr) => {
+        mod event_store {
+            $crate::area_tests! { [EventStore $fixture] event tenant page ids errors process }
+        }
+    };
+}
+
+/// Runs every case of the mailbox, and those that all contracts share, each as a test of its own. `$fixture` is
+/// an expression that makes a fixture. Its path must begin with `crate`: `crate::fixture()`.
+#[macro_export]
+macro_rules! mailbox_store {
+    ($fixture:expr) => {
+        mod mailbox_store {
+            $crate::area_tests! { [MailboxStore $fixture] mailbox tenant page ids errors process }
+        }
+    };
+}
+
+/// Runs every case of the outbox, and those that all contracts share, each as a test of its own. `$fixture` is
+/// an expression that makes a fixture. Its path must begin with `crate`: `crate::fixture()`.
+#[macro_export]
+macro_rules! outbox_store {
+    ($fixture:expr) => {
+        mod outbox_store {
+            $crate::area_tests! { [OutboxStore $fixture] outbox tenant page ids errors process }
+        }
+    };
+}
+
+/// Runs every case of the live channel and of wake-ups, each as a test of its own. If a store does not have one
+/// of the two, its fixture declares this in [`Fixture::lack`](crate::Fixture::lack). `$fixture` is an expression that
+/// makes a fixture. Its path must begin with `crate`: `crate::fixture()`.
+#[macro_export]
+macro_rules! live_channel {
+    ($fixture:expr) => {
+        mod live_channel {
+            $crate::area_tests! { [LiveChannel $fixture] live }
+        }
+    };
+}
+
+impl Contract {
+    /// Every contract that has a list of cases.
+    pub const ALL: &'static [Self] = &[
+        Self::ThreadRunStore,
+        Self::CommitCoordinator,
+        Self::PendingStore,
+        Self::EventStore,
+        Self::MailboxStore,
+        Self::OutboxStore,
+        Self::LiveChannel,
+    ];
+
+    /// The cases in the list of the contract, area by area.
+    pub(crate) fn cases(self) -> impl Iterator<Item = &'static Case> {
+        let areas: Vec<&'static [Case]> = match self {
+            Self::ThreadRunStore => area_slices!(thread log context run tenant page; ids errors process),
+            Self::CommitCoordinator => area_slices!(commit tenant page ids errors process),
+            Self::PendingStore => area_slices!(pending tenant page ids errors process),
+            Self::EventStore => area_slices!(event tenant page ids errors process),
+            Self::MailboxStore => area_slices!(mailbox tenant page ids errors process),
+            Self::OutboxStore => area_slices!(outbox tenant page ids errors process),
+            Self::LiveChannel => area_slices!(live),
+        };
+        areas.into_iter().flatten()
+    }
+}
+
+/// The case `name` in the list of `contract`.
+pub(crate) fn find_case(contract: Contract, name: &str) -> Option<&'static Case> {
+    contract.cases().find(|case| case.name == name)
+}
+
+/// The cases of a contract's list, area by area.
+pub fn cases_of(contract: Contract) -> impl Iterator<Item = &'static Case> {
+    contract.cases()
+}
+
+/// Every case of the suite, sorted by name. A case that runs for several contracts is listed once.
+#[must_use]
+pub fn cases() -> Vec<&'static Case> {
+    let mut all: Vec<_> = Contract::ALL.iter().flat_map(|contract| contract.cases()).collect();
+    all.sort_by_key(|case| case.name);
+    all.dedup_by_key(|case| case.name);
+    all
+}
+
+/// Returns a text with a line for each case, such as `area::case: TH-1 TH-2`: the name of the case, and the ids of the
+/// lines of the contract that it tests.
+#[must_use]
+pub fn promises_by_case() -> String {
+    cases().iter().map(|case| format!("{}: {}\n", case.name, case.ids.join(" "))).collect()
+}

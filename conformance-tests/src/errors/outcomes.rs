@@ -1,0 +1,157 @@
+//! Refused calls have no effect, neither at once nor later. Calls whose outcome is unknown can be resolved.
+
+use std::time::Duration;
+
+use store_core::{
+    ClaimNumber, ClaimToken, ContextRequest, DispatchQuery, EntryQuery, ErrorKind, Expect, Fence, IgnoreProgress, Page,
+    PageRequest, PruneRequest, RunQuery, TenantStores, ThreadId, ThreadQuery, ThreadRunStore,
+};
+
+use super::refusals::{make_refused_calls, prepare};
+use crate::{
+    Failure, Given, Verdict,
+    check::{expect, expect_eq, expect_kind},
+    given::{commit_with_message, id, keyed_commit_with_message},
+};
+
+/// The threads, logs, contexts, runs and dispatches of a tenant, as lines of text. A case compares such lines.
+pub(crate) async fn tenant_as_text(stores: &TenantStores) -> Result<Vec<String>, Failure> {
+    let mut all = match &stores.threads {
+        Some(threads) => threads_as_text(&**threads).await?,
+        None => Vec::new(),
+    };
+    if let Some(mailbox) = &stores.mailbox {
+        all.extend(page_as_lines("dispatches", &mailbox.list_dispatches(DispatchQuery::default()).await?));
+        all.extend(page_as_lines("ready", &mailbox.list_ready_threads(PageRequest::default()).await?));
+        all.push(format!("{:?}", mailbox.count_dispatches(None).await?));
+    }
+    Ok(all)
+}
+
+async fn threads_as_text(threads: &dyn ThreadRunStore) -> Result<Vec<String>, Failure> {
+    let largest_page = PageRequest::first(1000);
+    let listed = threads.list_threads(ThreadQuery::default().with_page(largest_page.clone())).await?;
+    let mut all = page_as_lines("threads", &listed);
+    for thread in &listed.items {
+        let entries = EntryQuery::all().with_page(largest_page.clone());
+        all.extend(page_as_lines("entries", &threads.list_entries(&thread.id, entries).await?));
+        all.extend(page_as_lines("leaves", &threads.list_leaves(&thread.id, largest_page.clone()).await?));
+        all.extend(page_as_lines(
+            "branch points",
+            &threads.list_branch_points(&thread.id, largest_page.clone()).await?,
+        ));
+        all.extend(page_as_lines("snapshots", &threads.list_snapshots(&thread.id, largest_page.clone()).await?));
+        all.push(format!("{:?}", threads.load_context(&thread.id, ContextRequest::head()).await?));
+    }
+    all.extend(page_as_lines("runs", &threads.list_runs(RunQuery::default()).await?));
+    Ok(all)
+}
+
+fn page_as_lines<T: std::fmt::Debug>(what: &str, page: &Page<T>) -> Vec<String> {
+    page.items.iter().map(|item| format!("{what}: {item:?}")).collect()
+}
+
+/// A refused call has the outcome `NotApplied` and changes nothing: no part of it is written, no counter
+/// changes, and no key is used up.
+pub(super) async fn refused_calls_change_nothing(given: &Given) -> Verdict {
+    let stores = given.stores()?;
+    prepare(&stores).await?;
+    let before = tenant_as_text(&stores).await?;
+    for (call, error) in make_refused_calls(given.contract(), &stores).await? {
+        let kind = error.kind();
+        expect_kind::<()>(Err(error), kind).map_err(|failure| failure.about(call))?;
+    }
+    expect_eq(tenant_as_text(&stores).await?, before)?;
+    let Some(commits) = &stores.commits else { return Ok(()) };
+    let _receipt = commits.commit(keyed_commit_with_message(&id("t"), "new-key", "free")).await?;
+    Ok(())
+}
+
+/// After the store is closed and reopened, no effect of a refused call appears.
+pub(super) async fn refused_calls_leave_nothing_after_a_reopen(given: &Given) -> Verdict {
+    prepare(&given.stores()?).await?;
+    let before = tenant_as_text(&given.stores()?).await?;
+    make_refused_calls(given.contract(), &given.stores()?).await?;
+    given.reopen().await?;
+    expect_eq(tenant_as_text(&given.stores()?).await?, before)
+}
+
+/// If a refused call is made again, it is refused in the same way, because a refusal changes nothing that could change
+/// the answer.
+pub(super) async fn refused_calls_are_refused_again(given: &Given) -> Verdict {
+    let stores = given.stores()?;
+    prepare(&stores).await?;
+    let first = make_refused_calls(given.contract(), &stores).await?;
+    let again = make_refused_calls(given.contract(), &stores).await?;
+    for ((call, one), (_, two)) in first.into_iter().zip(again) {
+        expect_eq(one.detail(), two.detail()).map_err(|failure| failure.about(call))?;
+    }
+    Ok(())
+}
+
+/// If the answer to a call is lost, the caller resolves its outcome as the documentation of the method says, and
+/// repeats the call if it had no effect. Then there is exactly one effect, whether or not the first attempt had it.
+pub(super) async fn an_unknown_outcome_can_be_resolved(given: &Given) -> Verdict {
+    let (threads, commits) = (given.threads()?, given.commits()?);
+    for applied in [true, false] {
+        let name = format!("t-{applied}");
+        if applied {
+            given.create_empty_thread(&name).await?;
+        }
+        // The outcome of a creation is resolved by loading the thread.
+        let thread = match threads.load_thread(&id(&name)).await? {
+            Some(thread) => thread,
+            None => given.create_empty_thread(&name).await?,
+        };
+        // The outcome of a commit without a key is resolved by loading the thread and comparing its version.
+        let commit = commit_with_message(&id(&name), Expect::Version(thread.version), "x");
+        if applied {
+            given.expect_accepted(commit.clone()).await?;
+        }
+        if given.thread(&id(&name)).await?.version == thread.version {
+            given.expect_accepted(commit).await?;
+        }
+        // The outcome of a commit with a key is resolved by repeating the commit.
+        let keyed = keyed_commit_with_message(&id(&name), "k", "y");
+        if applied {
+            given.expect_accepted(keyed.clone()).await?;
+        }
+        let receipt = commits.commit(keyed).await?;
+        expect_eq((receipt.deduplicated, receipt.version.number()), (applied, 2))?;
+        expect_eq(given.read_log(&id(&name)).await?.len(), 2)?;
+    }
+    Ok(())
+}
+
+/// If the answer to a prune, a purge or a `reset_fence` is lost, the caller repeats the call. Then there is exactly one
+/// effect.
+pub(super) async fn an_unknown_outcome_of_maintenance_can_be_resolved(given: &Given) -> Verdict {
+    const IDLE: Duration = Duration::from_secs(86_400);
+    let (threads, [idle, kept]) = (given.threads()?, [id::<ThreadId>("idle"), id("kept")]);
+    for applied in [true, false] {
+        let commit_under_claim = |counter| {
+            let number = ClaimNumber { incarnation: 0, counter };
+            let fence = Fence::new(id("dispatch"), ClaimToken::new("token"), 1, number);
+            keyed_commit_with_message(&kept, &format!("{counter} {applied}"), "x").fenced(fence)
+        };
+        given.create_thread_with_messages("idle", &["x"]).await?;
+        given.advance(IDLE + Duration::from_secs(1)).await;
+        given.expect_accepted(commit_under_claim(9)).await?;
+        let repeats = 0..=usize::from(applied);
+        for _ in repeats.clone() {
+            threads.prune_threads(PruneRequest { idle: IDLE, limit: 1_000, dry_run: false }).await?;
+        }
+        expect(threads.load_thread(&idle).await?.is_none(), "the idle thread was not pruned")?;
+        expect_eq(given.read_log(&kept).await?.len(), if applied { 1 } else { 3 })?;
+        for _ in repeats.clone() {
+            threads.purge_deleted(&IgnoreProgress).await?;
+        }
+        expect_eq(threads.purge_deleted(&IgnoreProgress).await?, 0)?;
+        expect_kind(given.commits()?.commit(commit_under_claim(3)).await, ErrorKind::StaleEpoch)?;
+        for _ in repeats {
+            threads.reset_fence(&kept).await?;
+        }
+        given.expect_accepted(commit_under_claim(3)).await?;
+    }
+    Ok(())
+}

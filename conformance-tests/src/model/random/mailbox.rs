@@ -1,0 +1,194 @@
+//! Steps of the mailbox. Each runs on the store and on the model.
+
+use std::time::Duration;
+
+use store_core::{
+    ClaimRequest, ClaimedDispatch, Claims, Commit, Dispatch, DispatchClaim, DispatchCounts, DispatchId, Enqueued,
+    Expect, Interrupt, Interrupted, MailboxStore, NewDispatch, Purge, Purged, ReadyThread, Reclaimed, Requeue, Result,
+    Settled, Settlement, StateChange, ThreadId, When,
+};
+
+use super::{
+    comparable::Comparable,
+    numbered_values::{json_value, numbered_id},
+    ops::{MailboxOp, SettleOp},
+    pair::{StepResult, StoreModelPair, expect_same},
+    requests::past_or_future,
+};
+use crate::given::id;
+
+fn millis(number: u16) -> Duration {
+    Duration::from_millis(u64::from(number))
+}
+
+fn settlement(op: SettleOp) -> Settlement {
+    match op {
+        SettleOp::Ack(number) => Settlement::Ack { result: Some(json_value(number)) },
+        SettleOp::Retry(after) => Settlement::Retry { after: millis(after), error: "failed".to_owned() },
+        SettleOp::Snooze(after) => Settlement::Snooze { after: millis(after) },
+        SettleOp::Release => Settlement::Release,
+        SettleOp::DeadLetter => Settlement::DeadLetter { error: "dead".to_owned() },
+        SettleOp::Cancel => Settlement::Cancel { reason: "no".to_owned() },
+    }
+}
+
+/// Runs an operation that refers to no claim on the store or on the model, and returns its answer as text.
+async fn run_to_text(mailbox: &dyn MailboxStore, op: &MailboxOp, now: store_core::Timestamp) -> String {
+    match op {
+        MailboxOp::Enqueue { dispatch, thread, priority, key, delay, attempts } => {
+            let mut new = NewDispatch::new(numbered_id("t", *thread), numbered_id("r", *thread))
+                .with_id(numbered_id("d", *dispatch))
+                .with_priority(*priority)
+                .with_max_attempts(u32::from(*attempts));
+            new.dedupe_key = key.map(|key| numbered_id("k", key));
+            new.available = delay.map_or(When::Now, |delay| When::In(millis(delay)));
+            mailbox.enqueue(vec![new]).await.comparable_text()
+        }
+        MailboxOp::Cancel { dispatch } => mailbox.cancel(&numbered_id("d", *dispatch)).await.comparable_text(),
+        MailboxOp::Interrupt { thread, key, take_over } => {
+            let mut request = Interrupt::new(numbered_id("t", *thread)).because("stop");
+            request.key = key.map(|key| numbered_id("k", key));
+            request.take_over = *take_over;
+            mailbox.interrupt(request).await.comparable_text()
+        }
+        MailboxOp::Reclaim { limit } => mailbox.reclaim(u32::from(*limit)).await.comparable_text(),
+        MailboxOp::Purge { older_millis, limit, dry_run } => {
+            let mut purge = Purge::new(past_or_future(now, *older_millis));
+            (purge.limit, purge.dry_run) = (u32::from(*limit), *dry_run);
+            mailbox.purge(purge).await.comparable_text()
+        }
+        MailboxOp::Requeue { dispatch } => {
+            mailbox.requeue(Requeue::ids([numbered_id("d", *dispatch)])).await.comparable_text()
+        }
+        MailboxOp::ReadCounts { thread, dispatch } => {
+            let thread: ThreadId = numbered_id("t", *thread);
+            let counts = (mailbox.count_dispatches(Some(&thread)).await, mailbox.count_dispatches(None).await);
+            let one = mailbox.load_dispatch(&numbered_id("d", *dispatch)).await;
+            format!(
+                "{} {} {:?} {}",
+                counts.0.comparable_text(),
+                counts.1.comparable_text(),
+                mailbox.load_epoch(&thread).await.ok(),
+                one.comparable_text()
+            )
+        }
+        _ => String::new(),
+    }
+}
+
+impl StoreModelPair {
+    /// Runs a step of the mailbox. Does nothing if the store has no mailbox.
+    pub(super) async fn run_mailbox_step(&mut self, op: &MailboxOp) -> StepResult {
+        let (Some(real), Some(model)) = (self.real.mailbox.clone(), self.model.mailbox.clone()) else { return Ok(()) };
+        match op {
+            MailboxOp::Claim { limit, thread, dispatch, lease } => {
+                let mut request = ClaimRequest::new(id("w"), millis(*lease)).up_to(u32::from(*limit));
+                request.thread = thread.map(|thread| numbered_id("t", thread));
+                request.dispatch = dispatch.map(|dispatch| numbered_id("d", dispatch));
+                let (store_item, model_item) = (real.claim(request.clone()).await, model.claim(request).await);
+                expect_same(&store_item, &model_item)?;
+                let claims_of_store = store_item.map(|claims| claims.claimed).into_iter().flatten();
+                self.claimed_dispatches
+                    .extend(claims_of_store.zip(model_item.map(|claims| claims.claimed).into_iter().flatten()));
+                Ok(())
+            }
+            MailboxOp::Extend { which, lease } => {
+                let Some((store_item, model_item)) = self.nth_claim(*which) else { return Ok(()) };
+                let by = millis(*lease);
+                expect_same(&real.extend(&store_item.claim(), by).await, &model.extend(&model_item.claim(), by).await)
+            }
+            MailboxOp::Start { which, instance } => {
+                let Some((store_item, model_item)) = self.nth_claim(*which) else { return Ok(()) };
+                let started = real.start(&store_item.claim(), numbered_id("i", *instance)).await;
+                expect_same(&started, &model.start(&model_item.claim(), numbered_id("i", *instance)).await)
+            }
+            MailboxOp::Settle { which, settlement: op } => {
+                let Some((store_item, model_item)) = self.nth_claim(*which) else { return Ok(()) };
+                let settled = real.settle(vec![(store_item.claim(), settlement(*op))]).await;
+                expect_same(&settled, &model.settle(vec![(model_item.claim(), settlement(*op))]).await)
+            }
+            MailboxOp::CommitUnderClaim { which, number, expects_absent, settlement: op } => {
+                let Some((store_item, model_item)) = self.nth_claim(*which) else { return Ok(()) };
+                let commit = |claimed: &ClaimedDispatch| {
+                    let state = StateChange::new().set("mail", json_value(*number));
+                    let mut commit = Commit::new(claimed.dispatch.thread.clone()).with_state(state);
+                    commit.expect = if *expects_absent { Expect::Absent } else { Expect::Any };
+                    commit.settle = op.map(settlement);
+                    commit.fenced(claimed.fence())
+                };
+                let written = self.real.commits.commit(commit(&store_item)).await;
+                self.commit_on_model(written, commit(&model_item)).await
+            }
+            _ => {
+                let now = self.now();
+                let (store_item, model_item) =
+                    (run_to_text(&*real, op, now).await, run_to_text(&*model, op, now).await);
+                crate::check::expect_eq(store_item, model_item)
+            }
+        }
+    }
+
+    /// Returns one of all claims so far, as the store and as the model returned it. The last three are chosen more
+    /// often.
+    fn nth_claim(&self, which: u8) -> Option<(ClaimedDispatch, ClaimedDispatch)> {
+        let recent = if which < 160 { 3 } else { usize::MAX };
+        let from = self.claimed_dispatches.len().saturating_sub(recent);
+        let claimed_dispatches = self.claimed_dispatches.get(from..)?;
+        claimed_dispatches.get(usize::from(which) % claimed_dispatches.len().max(1)).cloned()
+    }
+}
+
+/// The counters of claim numbers must be equal. Their incarnations may differ.
+impl Comparable for Dispatch {
+    fn comparable_text(&self) -> String {
+        let mut dispatch = self.clone();
+        for number in dispatch.history.iter_mut().map(|attempt| &mut attempt.claim) {
+            number.incarnation = 0;
+        }
+        if let Some(claim) = &mut dispatch.claim {
+            claim.number.incarnation = 0;
+        }
+        format!("{dispatch:?}")
+    }
+}
+
+impl Comparable for DispatchClaim {
+    fn comparable_text(&self) -> String {
+        let mut claim = self.clone();
+        claim.number.incarnation = 0;
+        format!("{claim:?}")
+    }
+}
+
+impl Comparable for Claims {
+    fn comparable_text(&self) -> String {
+        let claimed: Vec<_> = self.claimed.iter().map(|claimed| claimed.dispatch.comparable_text()).collect();
+        format!("{claimed:?} {:?}", self.missed)
+    }
+}
+
+impl Comparable for Interrupted {
+    fn comparable_text(&self) -> String {
+        let Self { epoch, superseded, claimed, at, deduplicated, .. } = self;
+        let fence = self.fence.as_ref().map(|fence| (fence.epoch, fence.claim.counter));
+        format!("{epoch} {superseded} {claimed:?} {at} {deduplicated} {fence:?}")
+    }
+}
+
+macro_rules! compare_debug_text {
+    ($($type:ty),*) => {$(
+        impl Comparable for $type {
+            fn comparable_text(&self) -> String {
+                format!("{self:?}")
+            }
+        }
+    )*};
+}
+
+compare_debug_text!(Enqueued, Settled, Reclaimed, Purged, DispatchCounts, ReadyThread);
+
+impl<T: Comparable> Comparable for (DispatchId, Result<T>) {
+    fn comparable_text(&self) -> String {
+        format!("{} {}", self.0, self.1.comparable_text())
+    }
+}

@@ -1,0 +1,34 @@
+//! Each case is registered once, with the ids of lines of the contract.
+
+use std::collections::BTreeSet;
+
+use conformance_tests::{Contract, PROMISES_WITHOUT_CASE, cases, cases_of, promises_by_case};
+
+#[test]
+fn case_names_are_unique_within_each_list() {
+    for contract in Contract::ALL {
+        let names: Vec<_> = cases_of(*contract).map(|case| case.name).collect();
+        let unique_names: BTreeSet<_> = names.iter().collect();
+        assert_eq!(unique_names.len(), names.len(), "{contract:?}");
+    }
+}
+
+#[test]
+fn every_case_names_lines_of_the_contract() {
+    for case in cases() {
+        assert!(!case.ids.is_empty(), "{}", case.name);
+        for id in case.ids {
+            let (area, number) = id.split_once('-').unwrap();
+            assert!(area.len() == 2 && number.parse::<u32>().is_ok(), "{}: {id}", case.name);
+        }
+    }
+    assert_eq!(promises_by_case().lines().count(), cases().len());
+}
+
+#[test]
+fn a_line_with_a_case_is_not_listed_as_covered_otherwise() {
+    for line in PROMISES_WITHOUT_CASE {
+        let case = cases().into_iter().find(|case| case.ids.contains(&line.id));
+        assert!(case.is_none(), "{} is listed as shown elsewhere, but has the case {case:?}", line.id);
+    }
+}

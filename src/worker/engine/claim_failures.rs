@@ -1,0 +1,128 @@
+//! Consecutive failures of claims: how long they have lasted, and which of them are logged.
+
+use std::{collections::HashMap, time::Duration};
+
+use store_core::{Error, ErrorKind, Result};
+use tokio::time::Instant;
+
+use super::is_temporary;
+
+/// The interval at which one kind of error is logged as long as it occurs.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The failures since the last success.
+#[derive(Debug, Default)]
+pub(super) struct ClaimFailures {
+    count: u32,
+    /// The time of the first error that waiting does not resolve.
+    persistent_since: Option<Instant>,
+    /// For each kind of error, when it was last logged and how many errors of that kind followed. A success does not
+    /// clear this, because a store may become unavailable again and again.
+    logged: HashMap<&'static str, (Instant, u32)>,
+    /// Whether one of the failures was logged.
+    was_logged: bool,
+}
+
+impl ClaimFailures {
+    /// Clears the failures after a success.
+    pub(super) fn clear(&mut self) {
+        if std::mem::take(&mut self.was_logged) {
+            tracing::info!(failures = self.count, "claims succeed again");
+        }
+        (self.count, self.persistent_since) = (0, None);
+    }
+
+    /// Counts a failure, and returns the number of failures so far.
+    ///
+    /// Returns the error itself if repeating the call cannot succeed, or if waiting does not resolve the error and it
+    /// has lasted for `patience`.
+    pub(super) fn add(&mut self, error: Error, patience: Duration, now: Instant) -> Result<u32> {
+        if !is_temporary(&error) {
+            return Err(error);
+        }
+        if can_be_resolved_by_waiting(&error) {
+            self.persistent_since = None;
+        } else if now.duration_since(*self.persistent_since.get_or_insert(now)) >= patience {
+            return Err(error);
+        }
+        self.count = self.count.saturating_add(1);
+        self.log(&error, now);
+        Ok(self.count)
+    }
+
+    /// Logs the first error of each kind at once, and later errors of that kind together.
+    fn log(&mut self, error: &Error, now: Instant) {
+        let kind = error.kind().name();
+        match self.logged.get_mut(kind) {
+            Some((at, unlogged)) if now.duration_since(*at) < LOG_INTERVAL => {
+                *unlogged += 1;
+                return;
+            }
+            Some((at, unlogged)) => {
+                tracing::warn!(%error, kind, failures = *unlogged + 1, "still nothing can be claimed");
+                (*at, *unlogged) = (now, 0);
+            }
+            None => {
+                tracing::warn!(%error, kind, "nothing can be claimed");
+                self.logged.insert(kind, (now, 0));
+            }
+        }
+        self.was_logged = true;
+    }
+}
+
+/// Returns whether the store is unavailable, or an answer was lost. However long that lasts, the worker can continue
+/// afterwards.
+fn can_be_resolved_by_waiting(error: &Error) -> bool {
+    error.is_retryable() || error.kind() == ErrorKind::CommitUnknown
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use store_core::{Error, ErrorKind};
+    use tokio::time::Instant;
+
+    use super::{ClaimFailures, LOG_INTERVAL};
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// Tests WK-11: a store that is unavailable again and again is not logged each time.
+    #[tokio::test]
+    async fn each_kind_is_logged_once_a_minute() {
+        let (mut failures, begun) = (ClaimFailures::default(), Instant::now());
+        for at in 0..100 {
+            failures
+                .add(Error::unavailable("the server does not answer"), PATIENCE, begun + LOG_INTERVAL / 100 * at)
+                .unwrap();
+            assert_eq!(failures.was_logged, at == 0);
+            failures.clear();
+        }
+        assert_eq!(failures.logged["unavailable"], (begun, 99));
+        failures.add(Error::unavailable("the server does not answer"), PATIENCE, begun + LOG_INTERVAL).unwrap();
+        assert_eq!((failures.logged["unavailable"], failures.was_logged), ((begun + LOG_INTERVAL, 0), true));
+    }
+
+    /// Tests WK-11.
+    #[tokio::test]
+    async fn lasting_errors_end_a_worker_unless_waiting_can_resolve_them() {
+        let (mut failures, mut now) = (ClaimFailures::default(), Instant::now());
+        let (unavailable, corrupt) = (|| Error::unavailable("the server does not answer"), || Error::corrupt("a log"));
+        for count in 1..=100 {
+            assert_eq!(failures.add(unavailable(), PATIENCE, now).unwrap(), count);
+            now += PATIENCE;
+        }
+        assert_eq!(failures.add(corrupt(), PATIENCE, now).unwrap(), 101);
+        now += PATIENCE - Duration::from_millis(1);
+        assert_eq!(failures.add(corrupt(), PATIENCE, now).unwrap(), 102);
+        now += Duration::from_millis(1);
+        assert_eq!(failures.add(corrupt(), PATIENCE, now).unwrap_err().kind(), ErrorKind::Corrupt);
+        // After a success the time begins anew.
+        failures.clear();
+        assert_eq!(failures.add(corrupt(), PATIENCE, now).unwrap(), 1);
+        assert_eq!(failures.logged.len(), 2);
+        let refused = failures.add(Error::invalid("lease", "it is too long"), PATIENCE, now);
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
+    }
+}

@@ -1,0 +1,260 @@
+//! Lists of dispatches and threads, in the orders in which lists, claims and purges read them.
+
+use std::ops::Bound;
+
+use super::{InMemoryMailbox, ReadyThreadPosition};
+use crate::{
+    commit::DecisionContext,
+    error::{Error, Result},
+    id::{DispatchId, ThreadId},
+    limits::length,
+    log::Direction,
+    mailbox::{
+        Dispatch, DispatchFilter, DispatchOrder, DispatchQuery, DispatchStatus, Purge, ReadyThread, StoredDispatch,
+        rules::{ready_thread, visible_dispatch},
+    },
+    page::{PageBuilder, Position, TimeWalk, merge_ordered},
+    time::Timestamp,
+};
+
+type EndedDispatches<'a> = Box<dyn Iterator<Item = (Timestamp, &'a DispatchId)> + 'a>;
+
+/// A position among the ready threads: the priority, the time since which the thread has been ready, and the thread.
+/// Threads whose lease has expired come last, ordered by the end of the lease.
+type ClaimablePosition = (u16, Timestamp, ThreadId);
+
+/// The priority in the positions of threads with an expired lease. It comes after all real priorities.
+const EXPIRED_LEASE_PRIORITY: u16 = 256;
+
+impl InMemoryMailbox {
+    /// Offers the dispatches of a query to a page, after a position.
+    ///
+    /// `item` makes the item of the page from a dispatch. It also returns how many bytes were read for the item besides
+    /// the payload that the dispatch shows.
+    ///
+    /// # Errors
+    /// `InvalidCursor` for a position that is not of this list.
+    pub fn list<T>(
+        &self,
+        query: &DispatchQuery,
+        after: Option<&Position>,
+        page: &mut PageBuilder<T>,
+        mut item: impl FnMut(Dispatch) -> (T, u64),
+    ) -> Result<()> {
+        let direction = query.direction;
+        let rows: Box<dyn Iterator<Item = (Position, &StoredDispatch)>> = match query.order {
+            DispatchOrder::Creation => {
+                let walk = TimeWalk {
+                    direction,
+                    after: after.map(decode_time_position).transpose()?,
+                    from: None,
+                    before: None,
+                };
+                Box::new(self.by_creation(&query.filter, &walk).map(with_time_position))
+            }
+            DispatchOrder::End => {
+                Box::new(self.by_end(after.map(decode_time_position).transpose()?, direction).map(with_time_position))
+            }
+            DispatchOrder::Claim => {
+                let after = after.map(decode_queue_position).transpose()?;
+                let threads = query.filter.thread.iter();
+                Box::new(
+                    threads
+                        .flat_map(move |thread| self.in_claim_order(thread, after, direction))
+                        .map(with_queue_position),
+                )
+            }
+        };
+        for (position, stored) in rows {
+            let dispatch = visible_dispatch(self, stored)?;
+            let bytes = dispatch.payload.as_ref().map_or(0, |payload| length(payload.as_str().len()));
+            let is_admitted = query.filter.admits(&dispatch);
+            let (item, other_bytes) = item(dispatch);
+            if !page.offer(position, bytes + other_bytes, is_admitted.then_some(item)) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Offers the threads from which a claim would get something now to a page, after a position (MB-47).
+    ///
+    /// # Errors
+    /// `InvalidCursor` for a position that is not of this list.
+    pub fn list_ready(
+        &mut self,
+        after: Option<&Position>,
+        page: &mut PageBuilder<ReadyThread>,
+        decision_context: DecisionContext<'_>,
+    ) -> Result<()> {
+        let after = after.map(decode_claimable_position).transpose()?;
+        self.promote_due(decision_context.now);
+        for (priority, since, thread) in self.claimable_threads(after.as_ref(), decision_context.now) {
+            let item = ready_thread(self, &thread, decision_context)?;
+            let mut position = Position::new(since.as_millis(), thread.as_str());
+            position.extra_number = u64::from(priority);
+            if !page.offer(position, 0, item) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns all dispatches as they are stored, in order of creation, after a given one. Checks of the stored data
+    /// use this.
+    pub fn dispatches(
+        &self,
+        after: Option<(Timestamp, DispatchId)>,
+    ) -> impl Iterator<Item = (Timestamp, &StoredDispatch)> {
+        let walk = TimeWalk { after, ..TimeWalk::between(None, None) };
+        self.by_creation(&DispatchFilter::default(), &walk)
+    }
+
+    /// Returns the dispatches that a purge removes: the first ones that ended before the given time, by their end
+    /// (MB-46).
+    #[must_use]
+    pub fn dispatches_to_purge(&self, request: &Purge) -> Vec<DispatchId> {
+        let ended = self.by_end(None, Direction::Forward).take_while(|(end, _)| *end < request.before);
+        ended.take(request.limit as usize).map(|(_, stored)| stored.id().clone()).collect()
+    }
+
+    /// Returns the first dead letters that pass a filter, in order of creation, up to `limit` of them.
+    #[must_use]
+    pub fn dead_letters(&self, filter: DispatchFilter, limit: u32) -> Vec<DispatchId> {
+        let filter = filter.in_status([DispatchStatus::DeadLetter]);
+        let dead = self.by_creation(&filter, &TimeWalk::between(None, None));
+        let dead = dead.filter(|(_, stored)| visible_dispatch(self, stored).is_ok_and(|seen| filter.admits(&seen)));
+        dead.take(limit as usize).map(|(_, stored)| stored.id().clone()).collect()
+    }
+
+    /// Returns the free threads that have a dispatch available, as of the last [`promote_due`](Self::promote_due), in
+    /// the order of claims, after a position.
+    pub fn ready_threads(&self, after: Option<&ReadyThreadPosition>) -> impl Iterator<Item = &ReadyThreadPosition> {
+        let after = after.cloned().map_or(Bound::Unbounded, Bound::Excluded);
+        self.ready_threads.range((after, Bound::Unbounded))
+    }
+
+    /// Returns up to `limit` threads whose lease has expired at `now`, by the end of the lease.
+    #[must_use]
+    pub fn threads_with_expired_lease(&self, now: Timestamp, limit: usize) -> Vec<ThreadId> {
+        let expired = self.leases.iter().take_while(|(end, _)| *end <= now);
+        expired.take(limit).map(|(_, thread)| thread.clone()).collect()
+    }
+
+    /// Returns the dispatches that may pass a filter, in order of creation.
+    fn by_creation(
+        &self,
+        filter: &DispatchFilter,
+        walk: &TimeWalk<DispatchId>,
+    ) -> impl Iterator<Item = (Timestamp, &StoredDispatch)> + use<'_> {
+        let backward = walk.direction == Direction::Backward;
+        let lists: Vec<_> =
+            filter.list_keys().into_iter().map(|scope| self.by_creation.walk(&scope.into(), walk)).collect();
+        let positions = merge_ordered(lists, move |a, b| if backward { a > b } else { a < b });
+        positions.filter_map(|(time, id)| Some((time, self.rows.get(id)?)))
+    }
+
+    /// Returns the queued dispatches of a thread that belong to its current epoch, in the order of claims.
+    fn in_claim_order(
+        &self,
+        thread: &ThreadId,
+        after: Option<(u8, u64)>,
+        direction: Direction,
+    ) -> impl Iterator<Item = ((u8, u64), &StoredDispatch)> + use<'_> {
+        let found = self.threads.get(thread).into_iter();
+        let positions = found.flat_map(move |found| found.queue.in_claim_order(found.record.epoch, after, direction));
+        positions.filter_map(|(key, id)| Some((key, self.rows.get(id)?)))
+    }
+
+    /// Returns the dispatches that have ended, by their end.
+    fn by_end(
+        &self,
+        after: Option<(Timestamp, DispatchId)>,
+        direction: Direction,
+    ) -> impl Iterator<Item = (Timestamp, &StoredDispatch)> {
+        let backward = direction == Direction::Backward;
+        let lists = [self.ended_individually(after.clone(), direction), self.ended_in_batches(after, direction)];
+        let positions = merge_ordered(lists, move |a, b| if backward { a > b } else { a < b });
+        positions.filter_map(|(time, id)| Some((time, self.rows.get(id)?)))
+    }
+
+    /// Returns the dispatches that ended individually, by their end and then by id.
+    fn ended_individually(&self, after: Option<(Timestamp, DispatchId)>, direction: Direction) -> EndedDispatches<'_> {
+        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+        match direction {
+            Direction::Forward => Box::new(self.by_end.range((after, Bound::Unbounded)).map(|(at, id)| (*at, id))),
+            Direction::Backward => {
+                Box::new(self.by_end.range((Bound::Unbounded, after)).rev().map(|(at, id)| (*at, id)))
+            }
+        }
+    }
+
+    /// Returns the dispatches that interrupts superseded in queues, by their end and then by id.
+    fn ended_in_batches(&self, after: Option<(Timestamp, DispatchId)>, direction: Direction) -> EndedDispatches<'_> {
+        let backward = direction == Direction::Backward;
+        let bound = after.as_ref().map_or(Bound::Unbounded, |(at, _)| Bound::Included(*at));
+        let times: Box<dyn Iterator<Item = _>> = match direction {
+            Direction::Forward => Box::new(self.superseded_batches.range((bound, Bound::Unbounded))),
+            Direction::Backward => Box::new(self.superseded_batches.range((Bound::Unbounded, bound)).rev()),
+        };
+        Box::new(times.flat_map(move |(at, superseded_batches)| {
+            let behind = after.as_ref().filter(|(time, _)| time == at).map(|(_, id)| id);
+            let ids = superseded_batches.iter().filter_map(|(thread, epoch)| {
+                self.threads.get(thread).map(|found| found.queue.ids(*epoch, behind, direction))
+            });
+            let ids: Vec<_> = ids.collect();
+            merge_ordered(ids, move |a, b| if backward { a > b } else { a < b }).map(move |id| (*at, id))
+        }))
+    }
+
+    /// Returns the threads that have a dispatch available, after a position, then the threads whose lease has expired
+    /// at `now`.
+    fn claimable_threads(
+        &self,
+        after: Option<&ClaimablePosition>,
+        now: Timestamp,
+    ) -> impl Iterator<Item = ClaimablePosition> + use<'_> {
+        let free = match after {
+            None => Some(Bound::Unbounded),
+            Some((priority, since, thread)) => {
+                u8::try_from(*priority).ok().map(|priority| Bound::Excluded((priority, *since, thread.clone())))
+            }
+        };
+        let leased = match after {
+            Some((EXPIRED_LEASE_PRIORITY, end, thread)) => Bound::Excluded((*end, thread.clone())),
+            _ => Bound::Unbounded,
+        };
+        let free = free.into_iter().flat_map(|bound| self.ready_threads.range((bound, Bound::Unbounded)));
+        let leased = self.leases.range((leased, Bound::Unbounded)).take_while(move |(end, _)| *end <= now);
+        let free = free.map(|(priority, since, thread)| (u16::from(*priority), *since, thread.clone()));
+        free.chain(leased.map(|(end, thread)| (EXPIRED_LEASE_PRIORITY, *end, thread.clone())))
+    }
+}
+
+fn with_time_position((time, stored): (Timestamp, &StoredDispatch)) -> (Position, &StoredDispatch) {
+    (Position::new(time.as_millis(), stored.id().as_str()), stored)
+}
+
+fn with_queue_position(((priority, number), stored): ((u8, u64), &StoredDispatch)) -> (Position, &StoredDispatch) {
+    let mut position = Position::new(number, "");
+    position.extra_number = u64::from(priority);
+    (position, stored)
+}
+
+fn malformed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::invalid_cursor("it is malformed").with_source(error)
+}
+
+fn decode_time_position(at: &Position) -> Result<(Timestamp, DispatchId)> {
+    Ok((Timestamp::from_millis(at.rank).map_err(malformed)?, DispatchId::new(&at.id).map_err(malformed)?))
+}
+
+fn decode_queue_position(at: &Position) -> Result<(u8, u64)> {
+    Ok((u8::try_from(at.extra_number).map_err(malformed)?, at.rank))
+}
+
+fn decode_claimable_position(at: &Position) -> Result<ClaimablePosition> {
+    let priority = u16::try_from(at.extra_number).map_err(malformed)?;
+    let since = Timestamp::from_millis(at.rank).map_err(malformed)?;
+    Ok((priority, since, ThreadId::new(&at.id).map_err(malformed)?))
+}

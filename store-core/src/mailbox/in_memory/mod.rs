@@ -1,0 +1,364 @@
+//! A mailbox in memory: dispatches by id, and threads and dispatches in the orders in which claims and lists read them.
+
+mod list;
+mod queue;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use self::queue::Queue;
+use super::{
+    DispatchCounts, DispatchListKey, DispatchStatus, MailboxDecision, MailboxPlan, MailboxView, StoredDispatch,
+    StoredInterrupt, StoredMailbox, ThreadPositions, UnreadableThread, decision_time, queue_position, superseded_batch,
+    thread_positions,
+};
+use crate::{
+    claim::ClaimNumber,
+    error::{Error, Result},
+    id::{DedupeKey, DispatchId, ThreadId},
+    page::TimeOrderedSets,
+    time::Timestamp,
+};
+
+/// The key of a list in order of creation: which dispatches the list contains.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum ListKey {
+    All,
+    Thread(ThreadId),
+    Status(DispatchStatus),
+}
+
+impl From<DispatchListKey<'_>> for ListKey {
+    fn from(scope: DispatchListKey<'_>) -> Self {
+        match scope {
+            DispatchListKey::All => Self::All,
+            DispatchListKey::Thread(thread) => Self::Thread(thread.clone()),
+            DispatchListKey::Status(status) => Self::Status(status),
+        }
+    }
+}
+
+fn list_keys_of(stored: &StoredDispatch) -> [ListKey; 3] {
+    [ListKey::All, ListKey::Thread(stored.body.thread.clone()), ListKey::Status(stored.state.status)]
+}
+
+/// The position of a free thread that has a dispatch available: the priority, the time since which the thread has been
+/// ready, and the thread.
+pub type ReadyThreadPosition = (u8, Timestamp, ThreadId);
+
+/// The mailbox of a thread.
+#[derive(Debug, Default)]
+struct ThreadMailbox {
+    record: StoredMailbox,
+    interrupts: BTreeMap<u64, StoredInterrupt>,
+    queue: Queue,
+    positions: ThreadPositions,
+    /// The location of a record of the thread that cannot be read, if there is one.
+    damage: Option<String>,
+}
+
+impl ThreadMailbox {
+    fn damage_error(&self) -> Option<Error> {
+        self.damage.as_ref().map(Error::corrupt)
+    }
+}
+
+/// The mailbox of a tenant in memory, for a backend that keeps the mailbox there or reads it from a log.
+///
+/// The rules read it, and plans are applied to it. The cost of claims, lists and purges depends on how much they find,
+/// not on how much is stored (PR-15, MB-22).
+///
+/// ```
+/// use store_core::{
+///     Limits, NewDispatch, RunId, ThreadId, Timestamp, UuidSource,
+///     commit::DecisionContext,
+///     mailbox::{self, InMemoryMailbox},
+/// };
+///
+/// let (limits, now) = (Limits::default(), Timestamp::from_millis(1)?);
+/// let decision_context = DecisionContext::new(now, &limits, &UuidSource);
+/// let mut map = InMemoryMailbox::new(1);
+/// let work = NewDispatch::new(ThreadId::new("t-1")?, RunId::new("r-1")?);
+/// map.apply_decision(|view| mailbox::enqueue(view, &work, decision_context))?;
+/// map.promote_due(now);
+/// assert_eq!(map.ready_threads(None).count(), 1);
+/// # Ok::<(), store_core::Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct InMemoryMailbox {
+    incarnation: u64,
+    threads: HashMap<ThreadId, ThreadMailbox>,
+    rows: HashMap<DispatchId, StoredDispatch>,
+    /// For each dedupe key, the dispatch that holds it or held it last.
+    keys: HashMap<(ThreadId, DedupeKey), DispatchId>,
+    by_creation: TimeOrderedSets<ListKey, DispatchId>,
+    /// Dispatches that ended individually. Those that an interrupt superseded in the queue are in `superseded_batches`.
+    by_end: BTreeSet<(Timestamp, DispatchId)>,
+    /// Dispatches that interrupts superseded in queues: their threads and epochs, by the time of the interrupt.
+    superseded_batches: BTreeMap<Timestamp, BTreeSet<(ThreadId, u64)>>,
+    /// The threads that are ready, in the order of claims.
+    ready_threads: BTreeSet<ReadyThreadPosition>,
+    /// The threads with a dispatch that becomes due later, each with that time.
+    due: BTreeSet<(Timestamp, ThreadId)>,
+    /// The threads with a claimed dispatch, each with the end of its lease.
+    leases: BTreeSet<(Timestamp, ThreadId)>,
+    /// The threads with a record that cannot be read.
+    damaged: BTreeSet<ThreadId>,
+    /// The time for which due dispatches were last made available.
+    promoted_until: Timestamp,
+    /// The time from which a claim may find something that plans have made available.
+    claimable_from: Option<Timestamp>,
+}
+
+impl InMemoryMailbox {
+    /// Makes an empty mailbox, whose claim numbers have this incarnation (MB-25).
+    #[must_use]
+    pub fn new(incarnation: u64) -> Self {
+        Self { incarnation, ..Self::default() }
+    }
+
+    /// Returns whether nothing was ever written.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.threads.is_empty()
+    }
+
+    /// Returns the dispatch with this id.
+    #[must_use]
+    pub fn get(&self, id: &DispatchId) -> Option<&StoredDispatch> {
+        self.rows.get(id)
+    }
+
+    /// Returns the epoch of a thread.
+    #[must_use]
+    pub fn epoch(&self, thread: &ThreadId) -> u64 {
+        self.threads.get(thread).map_or(0, |found| found.record.epoch)
+    }
+
+    /// Returns the number of dispatches in each status, of a thread or of all threads.
+    #[must_use]
+    pub fn counts(&self, thread: Option<&ThreadId>) -> DispatchCounts {
+        match thread {
+            Some(thread) => self.threads.get(thread).map(|found| found.record.counts.clone()).unwrap_or_default(),
+            None => self.threads.values().fold(DispatchCounts::default(), |sum, found| sum.plus(&found.record.counts)),
+        }
+    }
+
+    /// Makes a decision, and applies its plan.
+    ///
+    /// # Errors
+    /// The refusal that the decision contains. Its plan is applied nevertheless.
+    pub fn apply_decision<T>(&mut self, decide: impl FnOnce(&Self) -> Result<MailboxDecision<T>>) -> Result<T> {
+        let change = decide(self)?;
+        if let Some(plan) = change.plan {
+            self.apply(*plan);
+        }
+        change.answer
+    }
+
+    /// Applies a plan.
+    pub fn apply(&mut self, plan: MailboxPlan) {
+        self.claimable_from = [self.claimable_from, plan.claimable_from()].into_iter().flatten().min();
+        let MailboxPlan { thread, mailbox, dispatches, purged, interrupts } = plan;
+        for stored in dispatches {
+            self.put_dispatch(&thread, stored);
+        }
+        if let Some(id) = purged {
+            self.remove(&thread, &id);
+        }
+        for (epoch, interrupt) in interrupts {
+            self.put_interrupt(&thread, epoch, interrupt);
+        }
+        let until = mailbox.last_time;
+        self.threads.entry(thread.clone()).or_default().record = mailbox;
+        self.promote_due_of(&thread, until);
+    }
+
+    fn put_dispatch(&mut self, thread: &ThreadId, stored: StoredDispatch) {
+        let id = stored.id().clone();
+        let queue = &mut self.threads.entry(thread.clone()).or_default().queue;
+        let created_at = stored.body.created_at;
+        if let Some(old) = self.rows.get(&id) {
+            if let Some(at) = queue_position(old) {
+                queue.remove(at, &id);
+            }
+            self.by_creation.remove(list_keys_of(old), created_at, &id);
+            if let Some(end) = old.state.finished_at {
+                self.by_end.remove(&(end, id.clone()));
+            }
+        }
+        if let Some(at) = queue_position(&stored) {
+            queue.insert(at, &id);
+        }
+        // This also applies to a claimed dispatch: a backend that reads a log may not have read its enqueue.
+        if let Some(key) = stored.body.dedupe_key.as_ref().filter(|_| !stored.state.status.is_final()) {
+            self.keys.insert((thread.clone(), key.clone()), id.clone());
+        }
+        self.by_creation.insert(list_keys_of(&stored), created_at, &id);
+        self.by_end.extend(stored.state.finished_at.map(|end| (end, id.clone())));
+        self.rows.insert(id, stored);
+    }
+
+    /// Removes a dispatch of a thread.
+    pub fn remove(&mut self, thread: &ThreadId, id: &DispatchId) {
+        let Some(old) = self.rows.remove(id) else { return };
+        if let (Some(at), Some(found)) = (queue_position(&old), self.threads.get_mut(thread)) {
+            found.queue.remove(at, id);
+        }
+        self.by_creation.remove(list_keys_of(&old), old.body.created_at, id);
+        if let Some(end) = old.state.finished_at {
+            self.by_end.remove(&(end, id.clone()));
+        }
+        if let Some(key) = old.body.dedupe_key.clone().map(|key| (thread.clone(), key))
+            && self.keys.get(&key) == Some(id)
+        {
+            self.keys.remove(&key);
+        }
+    }
+
+    fn put_interrupt(&mut self, thread: &ThreadId, epoch: u64, interrupt: Option<StoredInterrupt>) {
+        let found = self.threads.entry(thread.clone()).or_default();
+        if let Some(old) = found.interrupts.remove(&epoch) {
+            let batch = superseded_batch(&old);
+            if let Some(superseded_batches) = self.superseded_batches.get_mut(&batch.at) {
+                superseded_batches.remove(&(thread.clone(), batch.epoch));
+                if superseded_batches.is_empty() {
+                    self.superseded_batches.remove(&batch.at);
+                }
+            }
+        }
+        let Some(new) = interrupt else { return };
+        if new.holds > 0 {
+            let batch = superseded_batch(&new);
+            self.superseded_batches.entry(batch.at).or_default().insert((thread.clone(), batch.epoch));
+        }
+        found.interrupts.insert(epoch, new);
+    }
+
+    /// Records that a record of a thread cannot be read, and where it is.
+    ///
+    /// The state of the thread is then unknown. Claims do not find the thread, and every decision about it is refused
+    /// with `Corrupt` (MB-55).
+    pub fn mark_unreadable(&mut self, thread: &ThreadId, location: String) {
+        self.threads.entry(thread.clone()).or_default().damage = Some(location);
+        self.damaged.insert(thread.clone());
+        self.promote_due_of(thread, self.promoted_until);
+    }
+
+    /// Records that decisions about a thread can be made again.
+    pub fn mark_readable(&mut self, thread: &ThreadId) {
+        if let Some(found) = self.threads.get_mut(thread) {
+            found.damage = None;
+        }
+        self.damaged.remove(thread);
+        self.promote_due_of(thread, self.promoted_until);
+    }
+
+    /// Returns a record with which a thread can continue at `now` although `lost` decisions about it cannot be read.
+    ///
+    /// Each of these decisions may have made a claim, so the last claim number is raised by `lost` (MB-25).
+    #[must_use]
+    pub fn recovered_record(&self, thread: &ThreadId, lost: u64, now: Timestamp) -> StoredMailbox {
+        let mut record = self.threads.get(thread).map(|found| found.record.clone()).unwrap_or_default();
+        let first = ClaimNumber { incarnation: self.incarnation, counter: 0 };
+        let last = record.last_claim.map_or(first, |last| last.max(first));
+        record.last_claim = Some(ClaimNumber { counter: last.counter.saturating_add(lost), ..last });
+        let rows = || self.by_creation.ids(&ListKey::Thread(thread.clone())).filter_map(|id| self.rows.get(id));
+        let counts = record.count(rows().map(|stored| (stored.state.status, stored.state.epoch, 1)));
+        let running = record.running.as_ref().and_then(|running| self.rows.get(&running.dispatch));
+        record.correct(counts, running.is_some_and(StoredDispatch::is_claimed), now);
+        record
+    }
+
+    /// Returns the threads with a record that cannot be read, each with the error that says where the record is.
+    #[must_use]
+    pub fn unreadable(&self) -> Vec<UnreadableThread> {
+        let damaged = self.damaged.iter().filter_map(|thread| self.threads.get_key_value(thread));
+        damaged
+            .filter_map(|(thread, found)| Some(UnreadableThread::new(thread.clone(), found.damage_error()?)))
+            .collect()
+    }
+
+    /// Makes exactly those dispatches of a thread available that are due at `now`, and moves the thread to its
+    /// positions at that time.
+    pub fn promote_due_of(&mut self, thread: &ThreadId, now: Timestamp) {
+        let Some(found) = self.threads.get_mut(thread) else { return };
+        let epoch = found.record.epoch;
+        found.queue.promote_due(epoch, decision_time(Some(&found.record), now));
+        let new = match found.damage {
+            Some(_) => ThreadPositions::default(),
+            None => thread_positions(&found.record, found.queue.summary(epoch)),
+        };
+        let old = std::mem::replace(&mut found.positions, new);
+        if let Some((priority, since)) = old.ready {
+            self.ready_threads.remove(&(priority, since, thread.clone()));
+        }
+        if let Some(at) = old.due {
+            self.due.remove(&(at, thread.clone()));
+        }
+        if let Some(at) = old.lease {
+            self.leases.remove(&(at, thread.clone()));
+        }
+        self.ready_threads.extend(new.ready.map(|(priority, since)| (priority, since, thread.clone())));
+        self.due.extend(new.due.map(|at| (at, thread.clone())));
+        self.leases.extend(new.lease.map(|at| (at, thread.clone())));
+    }
+
+    /// Does the same as [`promote_due_of`](Self::promote_due_of) for all threads.
+    pub fn promote_due(&mut self, now: Timestamp) {
+        if now < self.promoted_until {
+            let ready: Vec<_> = self.ready_threads.iter().map(|position| position.2.clone()).collect();
+            ready.iter().for_each(|thread| self.promote_due_of(thread, now));
+        }
+        self.promoted_until = now;
+        while let Some((_, thread)) = self.due.first().filter(|(at, _)| *at <= now).cloned() {
+            self.promote_due_of(&thread, now);
+        }
+    }
+
+    /// Returns the time from which a claim may find something new, because of the plans that were applied since the
+    /// last call (LV-8).
+    pub const fn take_claimable_from(&mut self) -> Option<Timestamp> {
+        self.claimable_from.take()
+    }
+
+    /// Returns the time from which a claim finds something: now, or the time at which a dispatch is due or a lease
+    /// expires.
+    pub fn next_claim(&mut self, now: Timestamp) -> Option<Timestamp> {
+        self.promote_due(now);
+        if !self.ready_threads.is_empty() {
+            return Some(now);
+        }
+        let first = |positions: &BTreeSet<(Timestamp, ThreadId)>| positions.first().map(|position| position.0);
+        [first(&self.due), first(&self.leases)].into_iter().flatten().min()
+    }
+}
+
+impl MailboxView for InMemoryMailbox {
+    fn claim_incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailbox>> {
+        let Some(found) = self.threads.get(thread) else { return Ok(None) };
+        found.damage_error().map_or_else(|| Ok(Some(found.record.clone())), Err)
+    }
+
+    fn dispatch(&self, id: &DispatchId) -> Result<Option<StoredDispatch>> {
+        Ok(self.rows.get(id).cloned())
+    }
+
+    fn last_dispatch_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
+        Ok(self.keys.get(&(thread.clone(), key.clone())).cloned())
+    }
+
+    fn first_available(&self, thread: &ThreadId, epoch: u64, now: Timestamp) -> Result<Option<DispatchId>> {
+        Ok(self.threads.get(thread).and_then(|found| found.queue.first_available(epoch, now)).cloned())
+    }
+
+    fn interrupt(&self, thread: &ThreadId, epoch: u64) -> Result<Option<StoredInterrupt>> {
+        Ok(self.threads.get(thread).and_then(|found| found.interrupts.get(&epoch)).cloned())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! The order of claims, which do not search again where earlier claims found nothing (MB-22).
+
+use std::{sync::Arc, time::Duration};
+
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use store_core::{
+    ClaimRequest, Limits, MailboxStore, NewDispatch, RunId, Settlement, Store, TenantId, ThreadId, WorkerId,
+};
+use tokio::time::{Instant, sleep};
+
+use crate::fixture::{SchemaGuard, server_url};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A store, and the mailbox in it.
+pub(crate) struct MailboxUnderTest {
+    pub(crate) test_schema: SchemaGuard,
+    _store: Arc<dyn Store>,
+    pub(crate) mailbox: Arc<dyn MailboxStore>,
+}
+
+impl MailboxUnderTest {
+    pub(crate) async fn new() -> Self {
+        let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
+        let store = test_schema.store().await.unwrap();
+        let mailbox = store.tenant(&TenantId::default_tenant()).unwrap().mailbox.unwrap();
+        Self { test_schema, _store: store, mailbox }
+    }
+
+    async fn enqueue(&self, thread: &str, priority: u8) {
+        let run = RunId::new(format!("run of {thread}")).unwrap();
+        let new = NewDispatch::new(ThreadId::new(thread).unwrap(), run).with_priority(priority);
+        self.mailbox.enqueue(vec![new]).await.unwrap().pop().unwrap().unwrap();
+    }
+
+    /// Claims and settles the first dispatch. Returns its thread.
+    async fn claim_and_settle(&self) -> Option<String> {
+        let request = ClaimRequest::new(WorkerId::new("w").unwrap(), MINUTE);
+        let held = self.mailbox.claim(request).await.unwrap().claimed.pop()?;
+        let ack = vec![(held.claim(), Settlement::Ack { result: None })];
+        self.mailbox.settle(ack).await.unwrap().pop().unwrap().unwrap();
+        Some(held.dispatch.thread.to_string())
+    }
+
+    /// Advances the time by a minute, and checks that a claim then finds nothing.
+    async fn expect_nothing_after_a_minute(&self) {
+        self.test_schema.0.advance(MINUTE).await.unwrap();
+        assert_eq!(self.claim_and_settle().await, None);
+    }
+}
+
+#[tokio::test]
+async fn a_thread_that_becomes_urgent_is_found_below_the_watermark() {
+    let given = MailboxUnderTest::new().await;
+    for priority in [10, 90] {
+        given.enqueue("first", priority).await;
+        assert_eq!(given.claim_and_settle().await.as_deref(), Some("first"));
+    }
+    given.enqueue("patient", 90).await;
+    given.enqueue("waiting", 90).await;
+    given.test_schema.0.advance(MINUTE).await.unwrap();
+    given.enqueue("new", 10).await;
+    assert_eq!(given.claim_and_settle().await.as_deref(), Some("new"));
+    // The thread has been ready for a minute. The watermark of the more urgent priority is already later than that.
+    given.enqueue("waiting", 10).await;
+    given.enqueue("newer", 10).await;
+    for thread in ["waiting", "newer", "patient", "waiting"] {
+        assert_eq!(given.claim_and_settle().await.as_deref(), Some(thread));
+    }
+    given.expect_nothing_after_a_minute().await;
+}
+
+#[tokio::test]
+async fn a_thread_locked_by_another_transaction_is_found_within_a_second() {
+    let given = MailboxUnderTest::new().await;
+    given.enqueue("held", 50).await;
+    let mut other_connection = PgConnection::connect(&server_url()).await.unwrap();
+    let mut holding = other_connection.begin().await.unwrap();
+    let lock = format!("SELECT FROM {}.mailbox FOR UPDATE", given.test_schema.0.config().schema());
+    sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *holding).await.unwrap();
+    given.expect_nothing_after_a_minute().await;
+    given.expect_nothing_after_a_minute().await;
+    holding.rollback().await.unwrap();
+    let since = Instant::now();
+    while given.claim_and_settle().await.as_deref() != Some("held") {
+        assert!(since.elapsed() < Duration::from_secs(1), "the dispatch was not found");
+        sleep(Duration::from_millis(10)).await;
+    }
+}

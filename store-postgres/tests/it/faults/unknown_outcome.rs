@@ -1,0 +1,59 @@
+//! P3: the connection is cut at every message of a commit. The outcome that is reported is true, and after a repetition
+//! with the same key there is exactly one effect (ER-2, ER-3, ER-4, CM-10).
+
+use conformance_tests::TestLength;
+use store_core::{EntryQuery, Limits};
+use store_postgres::{PostgresConfig, PostgresStore};
+
+use super::{
+    helpers::{commit_with_message, commits, stores, thread, was_not_applied},
+    proxy::{Cut, Proxy},
+};
+use crate::fixture::{SchemaGuard, server_url};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_whose_connection_is_cut_has_one_effect() {
+    let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
+    let proxy = Proxy::start(server_socket()).await;
+    let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(test_schema.0.config().schema()).unwrap();
+    (config.connections, config.clock_is_fixed) = (1, true);
+    let (direct, cut) = (test_schema.0.open().await.unwrap(), PostgresStore::open(config).await.unwrap());
+    let (direct, cut, entries) = (commits(&direct), commits(&cut), stores(&direct).threads.unwrap());
+    let (mut runs, mut lost, mut unknown) = (0, 0, 0);
+    while runs < TestLength::pick_by_env(30, 100, 1_000) {
+        for cut_at in Cut::ALL {
+            for at in 0.. {
+                let id = thread(format!("t-{runs}"));
+                // The first commit prepares the statement, so the second one usually finds it prepared.
+                let _first = cut.commit(commit_with_message(&id, "first")).await.unwrap();
+                proxy.request_cut(cut_at(at));
+                let answer = cut.commit(commit_with_message(&id, "second")).await;
+                if !proxy.end_cut() {
+                    let _well = answer.unwrap();
+                    break;
+                }
+                runs += 1;
+                let again = direct.commit(commit_with_message(&id, "second")).await.unwrap();
+                assert!(answer.is_err() || again.deduplicated, "{:?}: an acknowledged commit is gone", cut_at(at));
+                assert!(
+                    !was_not_applied(&answer) || !again.deduplicated,
+                    "{:?}: a commit that was `NotApplied` exists",
+                    cut_at(at)
+                );
+                lost += usize::from(!again.deduplicated);
+                unknown += usize::from(answer.is_err());
+                let page = entries.list_entries(&id, EntryQuery::default()).await.unwrap();
+                assert_eq!(page.items.len(), 2, "{:?}", cut_at(at));
+            }
+        }
+    }
+    println!("{runs} cuts: {unknown} commits without an answer, of which {lost} had no effect");
+    assert!(lost > 0 && unknown > lost, "all cuts were before the effect, or all were after it");
+}
+
+/// Returns the path of the socket of the server that tests use.
+pub(crate) fn server_socket() -> std::path::PathBuf {
+    let url = url::Url::parse(&server_url()).unwrap();
+    let folder = url.query_pairs().find_map(|(key, value)| (key == "host").then(|| value.into_owned()));
+    std::path::Path::new(&folder.expect("the server is reached by a socket")).join(".s.PGSQL.5432")
+}

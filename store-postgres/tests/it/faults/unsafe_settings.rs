@@ -1,0 +1,42 @@
+//! P0: a server that may lose what it acknowledged is refused (PO-6).
+
+use store_core::{Detail, Error, ErrorKind};
+use store_postgres::{PostgresConfig, PostgresStore};
+use test_servers::Postgres;
+
+async fn refused_setting(server: &Postgres) -> (String, String) {
+    let config = PostgresConfig::new(&server.url()).unwrap();
+    let error: Error = PostgresStore::open(config).await.unwrap_err();
+    match error.detail() {
+        Detail::UnsafeDurability { setting, option } => (setting.clone(), option.clone()),
+        _ => panic!("{error:?}"),
+    }
+}
+
+#[tokio::test]
+async fn unsafe_settings_are_refused_by_name() {
+    for setting in ["fsync", "full_page_writes", "synchronous_commit"] {
+        let wrong = format!("{setting}=off");
+        let server = Postgres::start(&[&wrong]).unwrap();
+        assert_eq!(refused_setting(&server).await, (wrong, "allow_unsafe=true".to_owned()));
+        let allowed = PostgresConfig::new(&format!("{}&allow_unsafe=true", server.url())).unwrap();
+        let _store = PostgresStore::open(allowed).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_standby_is_refused() {
+    let mut server = Postgres::start(&[]).unwrap();
+    let _store = PostgresStore::open(PostgresConfig::new(&server.url()).unwrap()).await.unwrap();
+    server.shut_down().unwrap();
+    std::fs::write(server.data().join("standby.signal"), "").unwrap();
+    server.restart().unwrap();
+    assert_eq!(refused_setting(&server).await.0, "a standby");
+    // If the URL asks for a server that accepts writes, the error names that parameter, also with `allow_unsafe`.
+    for asked in ["primary", "read-write"] {
+        let url = format!("{}&allow_unsafe=true&target_session_attrs={asked}", server.url());
+        let refused = PostgresStore::open(PostgresConfig::new(&url).unwrap()).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Invalid);
+        assert!(refused.to_string().contains("target_session_attrs"), "{refused}");
+    }
+}

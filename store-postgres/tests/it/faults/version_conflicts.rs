@@ -1,0 +1,36 @@
+//! P6: many writers that expect the same version (CM-5, PO-12).
+
+use std::sync::Arc;
+
+use conformance_tests::TestLength;
+use store_core::{ErrorKind, Expect, Limits};
+
+use super::helpers::{commit_with_message, commits, thread};
+use crate::fixture::SchemaGuard;
+
+const WRITERS: usize = 64;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_has_one_winner() {
+    let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
+    let stores = [test_schema.store().await.unwrap(), test_schema.store().await.unwrap()];
+    let mut expect = Expect::Absent;
+    for round in 0..TestLength::pick_by_env(4, 10, 100) {
+        let write = |writer: usize| {
+            let commits = commits(&*stores[writer % 2]);
+            let commit = commit_with_message(&thread("t"), &format!("{round}-{writer}")).expecting(expect);
+            tokio::spawn(async move { Arc::clone(&commits).commit(commit).await })
+        };
+        let writing: Vec<_> = (0..WRITERS).map(write).collect();
+        let (mut winners, mut others) = (Vec::new(), Vec::new());
+        for writer in writing {
+            match writer.await.unwrap() {
+                Ok(receipt) => winners.push(receipt.version),
+                Err(error) => others.push(error.kind()),
+            }
+        }
+        assert_eq!(winners.len(), 1, "{winners:?}");
+        assert!(others.iter().all(|kind| *kind == ErrorKind::Conflict), "{others:?}");
+        expect = Expect::Version(winners[0]);
+    }
+}
