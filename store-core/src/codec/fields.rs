@@ -147,6 +147,11 @@ impl<'a> Fields<'a> {
         self.0.first().map(|(name, value)| (name.as_ref(), value.get()))
     }
 
+    /// Returns the names of the fields that are left, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_ref())
+    }
+
     /// Returns all fields that are left, in order.
     pub fn into_pairs(self) -> impl Iterator<Item = (String, &'a str)> {
         self.0.into_iter().map(|(name, value)| (name.into_owned(), value.get()))

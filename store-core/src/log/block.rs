@@ -313,7 +313,10 @@ impl Codec for Block {
 
     fn read(raw: &str) -> Result<Self, DecodeError> {
         let mut fields = Fields::parse(raw)?;
-        let name = fields.first().ok_or_else(|| DecodeError::new("is an empty block"))?.0.to_owned();
+        // Other programs may write the fields in another order, and then `opaque` may come before the kind.
+        let kind = fields.names().find(|name| *name != "opaque" && BlockKind::is_known(name));
+        let first = fields.first().map(|(name, _)| name).ok_or_else(|| DecodeError::new("is an empty block"))?;
+        let name = if first == "opaque" { kind.unwrap_or(first) } else { first }.to_owned();
         let kind = match name.as_str() {
             "text" => BlockKind::Text(fields.take(&name)?),
             "thinking" => BlockKind::Thinking(fields.take(&name)?),
@@ -357,6 +360,12 @@ mod tests {
         );
         check_round_trip(r#"{"opaque":{"origin":{"provider":"p"},"data":[]}}"#);
         check_round_trip(r#"{"hologram":{"w":3,"h":1.50},"opaque":{"origin":{"provider":"p"},"data":1}}"#);
+    }
+
+    #[test]
+    fn the_kind_may_come_after_the_opaque_data() {
+        let block = Block::read(r#"{"opaque":{"origin":{"provider":"p"},"data":1},"text":"hi"}"#).unwrap();
+        assert_eq!(block.encode(), r#"{"text":"hi","opaque":{"origin":{"provider":"p"},"data":1}}"#);
     }
 
     #[test]
