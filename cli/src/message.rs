@@ -1,7 +1,8 @@
 //! The option that gives a message: on the command line itself, in a file, or on standard input.
 
-use agentstore::Message;
+use agentstore::{Json, Message};
 use clap::Args;
+use providers::{Target, normalize};
 
 use crate::{document_arg::DocumentArg, failure::Result};
 
@@ -22,13 +23,27 @@ pub(crate) struct MessageArgs {
 impl MessageArgs {
     /// Reads the message. A command calls this before it opens the store.
     pub(crate) fn read_input(&mut self) -> Result<()> {
-        self.parsed = Some(read_message(self.message.as_ref().unwrap_or(&DocumentArg::Stdin))?);
+        self.parsed = Some(read_message(self.given())?);
         Ok(())
+    }
+
+    /// Reads a request or a reply of a provider in place of the message. A command calls this before it opens the
+    /// store.
+    pub(crate) fn read_body(&self, source: &Target) -> Result<Vec<Message>> {
+        self.given().read(MESSAGE_FLAG, |text| {
+            let body = Json::parse(text).map_err(|error| error.to_string())?;
+            normalize(source, &body).map(|normalized| normalized.messages).map_err(|error| error.to_string())
+        })
+    }
+
+    fn given(&self) -> &DocumentArg {
+        self.message.as_ref().unwrap_or(&DocumentArg::Stdin)
     }
 
     /// Returns the message, and reads it if `read_input` was not called.
     pub(crate) fn into_message(self) -> Result<Message> {
-        self.parsed.map_or_else(|| read_message(self.message.as_ref().unwrap_or(&DocumentArg::Stdin)), Ok)
+        let given = self.message.unwrap_or(DocumentArg::Stdin);
+        self.parsed.map_or_else(|| read_message(&given), Ok)
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn with_noun(number: u64, noun: &str) -> String {
     let plural = match noun.strip_suffix('y') {
         _ if number == 1 => noun.to_owned(),
         Some(stem) => format!("{stem}ies"),
-        None if noun.ends_with("ch") => format!("{noun}es"),
+        None if noun.ends_with("ch") || noun.ends_with("ss") => format!("{noun}es"),
         None if noun.ends_with("leaf") => noun.replace("leaf", "leaves"),
         None => format!("{noun}s"),
     };

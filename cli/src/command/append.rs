@@ -1,16 +1,21 @@
-//! `append`: appends a message at the head of a thread.
+//! `append`: appends a message, or what a provider answered, at the head of a thread.
 
-use agentstore::{NewEntry, ThreadId};
+use agentstore::{Message, NewEntry, ThreadId};
 
 use super::{Ending, print_receipt};
-use crate::{failure::Result, guard_args::GuardArgs, message::MessageArgs, output::Output, session::Session};
+use crate::{
+    failure::Result, guard_args::GuardArgs, message::MessageArgs, output::Output, session::Session,
+    target_args::TargetArgs,
+};
 
 /// Append a message at the head of a thread; the thread is created if it does not exist
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     echo \"What is a monad?\" | agentstore append t-42\n  \
     agentstore append t-42 --expect 1 --message '{\"role\":\"assistant\",\"blocks\":[{\"text\":\"A burrito.\"}]}'\n  \
-    agentstore append t-42 --message @reply.json\n\n\
+    agentstore append t-42 --message @message.json\n  \
+    agentstore append t-42 --provider anthropic --model claude-sonnet-4-5 --message @reply.json\n\n\
+    With `--provider`, the message is a reply or a request of that API, or the list of the events of a streamed reply.\n\
     The command prints the receipt after the message has become durable.")]
 pub(crate) struct Args {
     /// The id of the thread
@@ -18,18 +23,28 @@ pub(crate) struct Args {
     #[command(flatten)]
     message: MessageArgs,
     #[command(flatten)]
+    source: Option<TargetArgs>,
+    /// The messages of the body, if a provider is given.
+    #[arg(skip)]
+    from_provider: Vec<Message>,
+    #[command(flatten)]
     guard: GuardArgs,
 }
 
 impl Args {
     pub(crate) fn read_input(&mut self) -> Result<()> {
-        self.message.read_input()
+        match &self.source {
+            Some(source) => self.from_provider = self.message.read_body(&source.target())?,
+            None => self.message.read_input()?,
+        }
+        Ok(())
     }
 }
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    let message = args.message.into_message()?;
+    let messages = if args.source.is_some() { args.from_provider } else { vec![args.message.into_message()?] };
+    let entries = messages.into_iter().map(NewEntry::new);
     let guard = args.guard.for_new_or_existing_thread(session, args.thread.clone()).await?;
-    let receipt = session.commits()?.commit(guard.commit().entry(NewEntry::new(message))).await?;
+    let receipt = session.commits()?.commit(guard.commit().entries(entries)).await?;
     print_receipt(&receipt, &format!("appended to thread {}", args.thread), out)
 }

@@ -5,6 +5,7 @@ use agentstore::{
     ThreadContext, ThreadId, ThreadState,
 };
 use clap::ValueEnum;
+use providers::{CompileOptions, Target, compile};
 use serde::Serialize;
 
 use super::Ending;
@@ -13,13 +14,18 @@ use crate::{
     failure::Result,
     output::Output,
     session::Session,
+    target_args::{CompileArgs, TargetArgs},
     text::{self, terminal_safe, with_noun},
 };
 
-/// Print the messages that would be sent to a model, in order, and the repairs that were made
+/// Print the messages that would be sent to a model, in order, and the repairs that were made; with `--provider`, the
+/// body of the request
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  agentstore context t-42\n  agentstore context t-42 --at @16 --json | jq .messages"
+    after_help = "Examples:\n  agentstore context t-42\n  agentstore context t-42 --at @16 --json | jq .messages\n  \
+        agentstore context t-42 --provider anthropic --model claude-sonnet-4-5 |\n    \
+        curl https://api.anthropic.com/v1/messages -H \"x-api-key: $KEY\" -H \"anthropic-version: 2023-06-01\" \\\n      \
+        -H \"content-type: application/json\" -d @-"
 )]
 pub(crate) struct Args {
     /// The id of the thread
@@ -30,6 +36,16 @@ pub(crate) struct Args {
     /// What to do with tool calls that have no result
     #[arg(long, value_name = "WHAT", default_value = "answer")]
     open_calls: OpenCallsArg,
+    #[command(flatten)]
+    target: Option<TargetArgs>,
+    #[command(flatten)]
+    compile: CompileArgs,
+}
+
+impl Args {
+    pub(crate) fn read_input(&mut self) -> Result<()> {
+        self.compile.read_input()
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -90,11 +106,25 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         OpenCallsArg::Drop => OpenCalls::Drop,
     };
     let found = session.threads()?.load_context(&args.thread, request).await?;
+    if let Some(target) = &args.target {
+        return print_body(&found.context, &target.target(), &args.compile.options(), out);
+    }
     if out.is_json() {
         out.print_document(&ContextDocument::from(found))?;
     } else {
         out.start_pager()?;
         print(&found, out)?;
+    }
+    Ok(Ending::Success)
+}
+
+/// Prints the body of a request, and how many parts of the context it does not hold.
+fn print_body(context: &Context, target: &Target, options: &CompileOptions, out: &mut Output) -> Result<Ending> {
+    let compiled = compile(context, target, options)?;
+    out.print_line(compiled.body.as_str())?;
+    if !compiled.losses.is_empty() {
+        let losses = with_noun(compiled.losses.len() as u64, "loss");
+        out.print_to_stderr(format!("{losses}; `agentstore check` with the same arguments lists them"));
     }
     Ok(Ending::Success)
 }

@@ -2,9 +2,11 @@
 
 mod append;
 mod bench;
+mod check;
 mod checkpoint;
 mod conformance;
 mod context;
+mod convert;
 mod delete;
 mod demo;
 mod events;
@@ -61,6 +63,8 @@ pub(crate) enum SessionCommand {
     Show(show::Args),
     Tree(tree::Args),
     Context(context::Args),
+    Check(check::Args),
+    Convert(convert::Args),
     Runs(runs::Args),
     Events(events::Args),
     Append(append::Args),
@@ -129,6 +133,7 @@ impl SessionCommand {
             | Self::Show(_)
             | Self::Tree(_)
             | Self::Context(_)
+            | Self::Check(_)
             | Self::Runs(_)
             | Self::Events(_)
             | Self::Export(_)
@@ -140,6 +145,7 @@ impl SessionCommand {
             Self::Outbox(args) => args.access(),
             Self::Mailbox(args) => args.access(),
             Self::Fork(_)
+            | Self::Convert(_)
             | Self::Checkpoint(_)
             | Self::Rewind(_)
             | Self::Label(_)
@@ -154,6 +160,9 @@ impl SessionCommand {
     fn read_input(&mut self) -> Result<()> {
         match self {
             Self::Append(args) => args.read_input(),
+            Self::Context(args) => args.read_input(),
+            Self::Check(args) => args.read_input(),
+            Self::Convert(args) => args.read_input(),
             Self::Fork(args) => args.read_input(),
             Self::Pending(args) => args.read_input(),
             Self::Mailbox(args) => args.read_input(),
@@ -161,6 +170,7 @@ impl SessionCommand {
         }
     }
 
+    #[expect(clippy::cognitive_complexity, reason = "one line for each command")]
     async fn run(self, session: &Session, out: &mut Output) -> Result<Ending> {
         match self {
             Self::Import(args) => import::run(args, session, out).await,
@@ -169,6 +179,8 @@ impl SessionCommand {
             Self::Show(args) => show::run(args, session, out).await,
             Self::Tree(args) => tree::run(args, session, out).await,
             Self::Context(args) => context::run(args, session, out).await,
+            Self::Check(args) => check::run(args, session, out).await,
+            Self::Convert(args) => convert::run(args, session, out).await,
             Self::Runs(args) => runs::run(args, session, out).await,
             Self::Events(args) => events::run(args, session, out).await,
             Self::Append(args) => append::run(args, session, out).await,

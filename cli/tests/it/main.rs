@@ -24,6 +24,7 @@ mod nats;
 mod outbox;
 mod pending;
 mod postgres;
+mod providers;
 mod removal;
 mod threads;
 mod usage;

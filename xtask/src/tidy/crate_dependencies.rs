@@ -12,7 +12,7 @@ fn allowed_dependencies(package: &str) -> Vec<&'static str> {
         "store-core" => Vec::new(),
         "agentstore" => [BACKENDS, &["store-core"]].concat(),
         "benches" => [BACKENDS, &["agentstore", "store-core"]].concat(),
-        "cli" => vec!["agentstore", "sessions", "conformance-tests", "store-core"],
+        "cli" => vec!["agentstore", "sessions", "providers", "conformance-tests", "store-core"],
         "soak" => vec!["agentstore", "conformance-tests"],
         "test-servers" => Vec::new(),
         "webhook-example" => vec!["agentstore"],

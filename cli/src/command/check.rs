@@ -1,0 +1,73 @@
+//! `check`: says what a model would not get of a thread.
+
+use agentstore::{ContextRequest, ThreadId};
+use providers::{Loss, Report, check};
+
+use super::Ending;
+use crate::{
+    entry_ref::EntryRef,
+    failure::Result,
+    output::Output,
+    session::Session,
+    target_args::{CompileArgs, TargetArgs},
+    text::{terminal_safe, with_noun},
+};
+
+/// Print what a model would not get of a thread, or would get in another form
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  agentstore check t-42 --provider google --model gemini-2.5-flash\n\n\
+    The exit code is 1 if something would be lost or refused.")]
+pub(crate) struct Args {
+    /// The id of the thread
+    thread: ThreadId,
+    /// Use the path of this entry instead of the head's: its id, or `@N` as `agentstore tree` prints it
+    #[arg(long, value_name = "ENTRY")]
+    at: Option<EntryRef>,
+    #[command(flatten)]
+    target: TargetArgs,
+    #[command(flatten)]
+    compile: CompileArgs,
+}
+
+impl Args {
+    pub(crate) fn read_input(&mut self) -> Result<()> {
+        self.compile.read_input()
+    }
+}
+
+pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let request = match &args.at {
+        Some(at) => ContextRequest::at(at.resolve(session, &args.thread).await?),
+        None => ContextRequest::head(),
+    };
+    let found = session.threads()?.load_context(&args.thread, request).await?;
+    let report = check(&found.context, &args.target.target(), &args.compile.options())?;
+    if out.is_json() {
+        out.print_document(&report)?;
+    } else {
+        out.start_pager()?;
+        print(&report, out)?;
+    }
+    Ok(if report.compatible { Ending::Success } else { Ending::Problem })
+}
+
+fn print(report: &Report, out: &mut Output) -> Result<()> {
+    for warning in &report.warnings {
+        out.print_line(format!("{} {}", out.style("refused:").red().bold(), terminal_safe(warning)))?;
+    }
+    if report.losses.is_empty() {
+        return out.print_line(out.style("nothing is lost").green());
+    }
+    print_losses(&report.losses, out)?;
+    out.print_line(with_noun(report.losses.len() as u64, "loss"))
+}
+
+/// Prints losses as a table.
+pub(super) fn print_losses(losses: &[Loss], out: &mut Output) -> Result<()> {
+    let mut table = out.table(&["entry", "what", "in its place", "why"]);
+    for loss in losses {
+        let cells = [loss.entry.as_str(), loss.kind.name(), loss.action.name(), &loss.reason];
+        let _row = table.add_row(cells.map(terminal_safe));
+    }
+    out.print_table(table)
+}

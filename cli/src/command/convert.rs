@@ -1,0 +1,68 @@
+//! `convert`: makes a new thread whose messages a model accepts as they are.
+
+use agentstore::{IdSource, ThreadId, UuidSource};
+use providers::{ConvertOptions, convert};
+
+use super::{Ending, check::print_losses};
+use crate::{
+    entry_ref::EntryRef,
+    failure::Result,
+    output::Output,
+    session::Session,
+    target_args::{CompileArgs, TargetArgs},
+    text::{terminal_safe, with_noun},
+};
+
+/// Make a new thread whose messages a model accepts as they are; the old thread stays
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  agentstore convert t-42 --provider openai-chat --model gpt-5-nano --to t-43\n\n\
+    To only send a thread to another model, use `agentstore context --provider`: it loses nothing of the stored messages.")]
+pub(crate) struct Args {
+    /// The id of the thread
+    thread: ThreadId,
+    /// The id of the new thread; a new id if not given
+    #[arg(long, value_name = "ID")]
+    to: Option<ThreadId>,
+    /// Convert the path of this entry instead of the head's: its id, or `@N` as `agentstore tree` prints it
+    #[arg(long, value_name = "ENTRY")]
+    at: Option<EntryRef>,
+    #[command(flatten)]
+    target: TargetArgs,
+    #[command(flatten)]
+    compile: CompileArgs,
+}
+
+impl Args {
+    pub(crate) fn read_input(&mut self) -> Result<()> {
+        self.compile.read_input()
+    }
+}
+
+pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let new = match args.to {
+        Some(id) => id,
+        None => ThreadId::new(UuidSource.next_id())?,
+    };
+    let mut options = ConvertOptions::default();
+    options.compile = args.compile.options();
+    if let Some(at) = &args.at {
+        options.request.at = Some(at.resolve(session, &args.thread).await?);
+    }
+    let commits = session.commits()?;
+    let converted = convert(&*commits, &args.thread, new, &args.target.target(), &options).await?;
+    if out.is_json() {
+        out.print_document(&converted)?;
+        return Ok(Ending::Success);
+    }
+    if !converted.losses.is_empty() {
+        print_losses(&converted.losses, out)?;
+    }
+    let thread = terminal_safe(converted.thread.as_str());
+    out.print_line(format!(
+        "thread {} has {}, {}",
+        out.style(thread).green(),
+        with_noun(converted.messages, "message"),
+        with_noun(converted.losses.len() as u64, "loss")
+    ))?;
+    Ok(Ending::Success)
+}

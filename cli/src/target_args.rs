@@ -1,0 +1,66 @@
+//! Options that name the model that a context is for, or that a message comes from.
+
+use agentstore::Json;
+use clap::Args;
+use providers::{CompileOptions, Provider, Target};
+
+use crate::{
+    document_arg::{DocumentArg, read_json},
+    failure::Result,
+};
+
+const SETTINGS_FLAG: &str = "--settings";
+
+/// The options that name a model.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct TargetArgs {
+    /// The API of the model: anthropic, openai-chat, openai-responses or google
+    #[arg(long, value_name = "API", required = false, requires = "model")]
+    provider: Provider,
+    /// The name of the model, as the API takes it
+    #[arg(long, value_name = "NAME", required = false, requires = "provider")]
+    model: String,
+    /// The platform that serves the model, if it is not the provider's own, for example `vertex`
+    #[arg(long, value_name = "NAME", requires = "provider")]
+    platform: Option<String>,
+}
+
+impl TargetArgs {
+    pub(crate) fn target(&self) -> Target {
+        let target = Target::new(self.provider, &self.model);
+        match &self.platform {
+            Some(platform) => target.on(platform),
+            None => target,
+        }
+    }
+}
+
+/// The options for the body of a request.
+#[derive(Debug, Args)]
+pub(crate) struct CompileArgs {
+    /// Send thinking that the model does not accept as text, instead of leaving it out
+    #[arg(long)]
+    thinking_as_text: bool,
+    /// Fields of the request that are not part of the history, such as tools and limits: a JSON object
+    ///
+    /// `@FILE` reads the object from a file, and `-` from standard input.
+    #[arg(long, value_name = "JSON|@FILE|-")]
+    settings: Option<DocumentArg>,
+    #[arg(skip)]
+    parsed: Option<Json>,
+}
+
+impl CompileArgs {
+    /// Reads the settings. A command calls this before it opens the store.
+    pub(crate) fn read_input(&mut self) -> Result<()> {
+        self.parsed = read_json(self.settings.as_ref(), SETTINGS_FLAG)?;
+        Ok(())
+    }
+
+    pub(crate) fn options(&self) -> CompileOptions {
+        let mut options = CompileOptions::default();
+        options.thinking_as_text = self.thinking_as_text;
+        options.settings.clone_from(&self.parsed);
+        options
+    }
+}

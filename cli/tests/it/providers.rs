@@ -1,0 +1,81 @@
+//! Threads for models of several providers: append, context, check and convert (SE-2 to SE-4, SE-8).
+
+use serde_json::{Value, json};
+
+use crate::helpers::{TestStore, at};
+
+const CLAUDE: [&str; 4] = ["--provider", "anthropic", "--model", "claude-sonnet-4-5"];
+const GPT: [&str; 4] = ["--provider", "openai-responses", "--model", "gpt-5-nano"];
+
+fn with<'a>(args: &[&'a str], target: [&'a str; 4]) -> Vec<&'a str> {
+    [args, &target].concat()
+}
+
+fn body(store: &TestStore, target: [&str; 4]) -> Value {
+    let response = store.run(&with(&["context", "t"], target));
+    assert_eq!(response.code, 0, "{response:?}");
+    serde_json::from_str(&response.out).unwrap()
+}
+
+fn signed() -> Value {
+    json!([{"type": "thinking", "thinking": "Easy.", "signature": "EqQB"}, {"type": "text", "text": "Paris."}])
+}
+
+/// Returns a store with a question in the thread `t`, and the answer of a model of Anthropic.
+fn store_with_answer() -> TestStore {
+    let store = TestStore::new();
+    store.run(&["append", "t", "--message", "Capital of France?"]).expect_success();
+    let reply = json!({"id": "msg_1", "role": "assistant", "content": signed(), "stop_reason": "end_turn"}).to_string();
+    store.run_with_input(&with(&["append", "t"], CLAUDE), &reply).expect_success();
+    store
+}
+
+#[test]
+fn a_thread_switches_to_another_provider_and_back() {
+    let store = store_with_answer();
+    store.run(&["append", "t", "--message", "And of Italy?"]).expect_success();
+    let to_gpt = store.run(&with(&["context", "t"], GPT));
+    assert_eq!(
+        (to_gpt.code, to_gpt.out.contains("EqQB"), to_gpt.err.contains("1 loss;")),
+        (0, false, true),
+        "{to_gpt:?}"
+    );
+    let reply = json!({"id": "resp_1", "output": [
+        {"type": "message", "id": "msg_2", "role": "assistant", "status": "completed",
+         "content": [{"type": "output_text", "text": "Rome.", "annotations": []}]}
+    ]});
+    store.run_with_input(&with(&["append", "t"], GPT), &reply.to_string()).expect_success();
+    store.run(&["append", "t", "--message", "Thanks."]).expect_success();
+    let back = body(&store, CLAUDE);
+    assert_eq!(at(&back, "/messages/1/content"), &signed());
+    assert_eq!(at(&back, "/messages/3/content/0/text"), "Rome.");
+    assert_eq!(at(&body(&store, GPT), "/input/3"), at(&reply, "/output/0"));
+}
+
+#[test]
+fn settings_are_part_of_the_body() {
+    let store = store_with_answer();
+    let settings = r#"{"max_tokens":64,"tools":[]}"#;
+    let args = with(&["context", "t", "--settings", settings], CLAUDE);
+    let body: Value = serde_json::from_str(&store.run(&args).expect_success().out).unwrap();
+    assert_eq!((at(&body, "/max_tokens"), at(&body, "/model")), (&json!(64), &json!("claude-sonnet-4-5")));
+    let refused = store.run(&["context", "t", "--provider", "acme", "--model", "m"]);
+    assert!(refused.code == 2 && refused.err.contains("openai-responses"), "{refused:?}");
+}
+
+#[test]
+fn a_check_lists_what_would_be_lost() {
+    let store = store_with_answer();
+    let refused = store.run(&with(&["check", "t"], GPT));
+    assert!(refused.code == 1 && refused.out.contains("thinking") && refused.out.contains("1 loss"), "{refused:?}");
+    assert!(store.run(&with(&["check", "t"], CLAUDE)).expect_success().out.contains("nothing is lost"));
+}
+
+#[test]
+fn a_conversion_makes_a_new_thread() {
+    let store = store_with_answer();
+    let converted = store.json(&with(&["convert", "t", "--to", "new"], GPT));
+    assert_eq!((at(&converted, "/thread"), at(&converted, "/messages")), (&json!("new"), &json!(2)));
+    assert_eq!(at(&converted, "/losses/0/kind"), "thinking");
+    assert!(store.run(&with(&["check", "new"], GPT)).expect_success().out.contains("nothing is lost"));
+}

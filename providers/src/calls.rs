@@ -1,0 +1,80 @@
+//! The calls of a body: their ids, and arguments that are not JSON.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sha2::{Digest, Sha256};
+use store_core::{Json, ToolUse};
+
+/// Returns the text of arguments that are not JSON.
+pub(crate) fn malformed_arguments(call: &ToolUse) -> Option<&str> {
+    let raw = call.raw.as_deref()?;
+    (!raw.is_empty() && Json::parse(raw).is_err()).then_some(raw)
+}
+
+/// Which ids of calls an API accepts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct IdRule {
+    /// The greatest length, in characters.
+    pub(crate) max: usize,
+    /// Whether only ASCII letters, digits, `_` and `-` may occur.
+    pub(crate) is_plain: bool,
+}
+
+impl IdRule {
+    fn accepts(self, id: &str) -> bool {
+        id.chars().count() <= self.max && (!self.is_plain || id.bytes().all(is_plain))
+    }
+}
+
+const fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
+}
+
+/// A call that has been written.
+#[derive(Debug, Clone)]
+pub(crate) struct AnsweredCall {
+    /// The id that the target got.
+    pub(crate) id: String,
+    pub(crate) name: String,
+    /// The text of its arguments, if they are not JSON.
+    pub(crate) malformed: Option<String>,
+}
+
+/// The calls that have been written so far.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    used: BTreeSet<String>,
+    pub(crate) by_stored_id: BTreeMap<String, AnsweredCall>,
+}
+
+impl Calls {
+    /// Adds a call, and returns an id that the target accepts and that no other call of the body has.
+    pub(crate) fn add(&mut self, call: &ToolUse, rule: IdRule) -> String {
+        let mut id = call.id.clone();
+        let mut attempt = 1;
+        while !rule.accepts(&id) || self.used.contains(&id) {
+            id = derived_id(&call.id, attempt, rule.max);
+            attempt += 1;
+        }
+        self.used.insert(id.clone());
+        let answered = AnsweredCall { id: id.clone(), name: call.name.clone(), malformed: None };
+        self.by_stored_id.insert(call.id.clone(), answered);
+        id
+    }
+
+    pub(crate) fn set_malformed(&mut self, call: &ToolUse, raw: &str) {
+        if let Some(call) = self.by_stored_id.get_mut(&call.id) {
+            call.malformed = Some(raw.to_owned());
+        }
+    }
+}
+
+/// Returns the beginning of an id, and a digest of the id and of the number of the attempt.
+fn derived_id(id: &str, attempt: u32, max: usize) -> String {
+    const DIGITS: usize = 8;
+    let digest = Sha256::digest(format!("{id}\n{attempt}"));
+    let digits: String = digest.iter().take(DIGITS / 2).map(|byte| format!("{byte:02x}")).collect();
+    let plain: String = id.chars().filter(|c| u8::try_from(*c).is_ok_and(is_plain)).collect();
+    let head: String = plain.chars().take(max.min(32).saturating_sub(DIGITS + 1)).collect();
+    format!("{head}_{digits}")
+}

@@ -1,0 +1,35 @@
+//! What a target would lose of a context, before anything is sent.
+
+use serde::Serialize;
+use store_core::{Context, Result};
+
+use crate::{
+    compile::{CompileOptions, compile},
+    loss::{Action, Loss},
+    provider::Target,
+    value::Value,
+};
+
+/// How well a target can hold a context.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Report {
+    /// Whether the target gets the context without losses.
+    pub compatible: bool,
+    /// What the API of the target is known to refuse, whatever is compiled.
+    pub warnings: Vec<String>,
+    /// What the target does not get, or gets in another form (SE-3).
+    pub losses: Vec<Loss>,
+}
+
+/// Says what [`compile`] with the same arguments loses.
+///
+/// # Errors
+/// As [`compile`].
+pub fn check(context: &Context, target: &Target, options: &CompileOptions) -> Result<Report> {
+    let compiled = compile(context, target, options)?;
+    let body = Value::of(&compiled.body)?;
+    let warnings = body.as_object().map(|body| target.provider.0.warnings(body, target)).unwrap_or_default();
+    let is_lost = compiled.losses.iter().any(|loss| loss.action != Action::Made);
+    Ok(Report { compatible: !is_lost && warnings.is_empty(), warnings, losses: compiled.losses })
+}

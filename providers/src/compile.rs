@@ -1,0 +1,449 @@
+//! Contexts as bodies of requests: what all APIs share.
+
+use std::collections::BTreeSet;
+
+use store_core::{
+    Block, BlockKind, Context, ContextMessage, Error, Json, Media, MediaSource, Message, Opaque, Result, Role,
+    Thinking, ToolResult, ToolUse, codec::Extra,
+};
+
+use crate::{
+    calls::{AnsweredCall, Calls, IdRule, malformed_arguments},
+    loss::{Action, Loss, LossKind, Losses, Position},
+    media::{describe_media, media_kind},
+    native::{Form, Native},
+    normalize::OPAQUE_MESSAGE,
+    provider::Target,
+    value::{Object, Value, child_pointer},
+};
+
+/// How a context is compiled.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct CompileOptions {
+    /// Whether thinking that the target does not accept as thinking is sent as text. Otherwise it is left out.
+    ///
+    /// Encrypted thinking is always left out.
+    pub thinking_as_text: bool,
+    /// The fields of the request that do not belong to the history, such as tools and limits, as an object in the form
+    /// of the target's API. They are added to the body, and come before the defaults of this crate.
+    ///
+    /// Some of them decide what the history may contain: without stored replies (`"store":false`), OpenAI Responses
+    /// accepts reasoning only with its encrypted content; with thinking switched off
+    /// (`"thinking":{"type":"disabled"}`), Anthropic accepts none.
+    pub settings: Option<Json>,
+}
+
+/// A body that can be sent, and what it does not hold of the context.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Compiled {
+    /// The body of the request.
+    pub body: Json,
+    /// What the body does not hold, or holds in another form, in the order of the context (SE-2, SE-7).
+    ///
+    /// The metadata, usage, stop reason and provenance of messages are records about them. They are never sent, and are
+    /// no losses.
+    pub losses: Vec<Loss>,
+}
+
+/// Makes the body of a request for `target` from a context.
+///
+/// The body has the model, the history, the settings of the options, and the limits that the API requires. Blocks that
+/// the same model made on the same platform go back exactly as they came (SE-8). Whatever else the target cannot hold
+/// is in the list of losses (SE-7).
+///
+/// # Errors
+/// `Invalid` if the settings are not an object, or if the context has no message that can be sent.
+///
+/// ```
+/// use providers::{CompileOptions, Target, compile};
+/// use store_core::{Context, ContextMessage, EntryId, Message};
+///
+/// let mut context = Context::default();
+/// context.messages.push(ContextMessage::new(EntryId::new("1")?, false, Message::user("Hello")));
+/// let target = Target::new("openai-chat".parse()?, "gpt-5-nano");
+/// let compiled = compile(&context, &target, &CompileOptions::default())?;
+/// assert_eq!(compiled.body.as_str(), r#"{"model":"gpt-5-nano","messages":[{"role":"user","content":"Hello"}]}"#);
+/// assert!(compiled.losses.is_empty());
+/// # Ok::<(), store_core::Error>(())
+/// ```
+pub fn compile(context: &Context, target: &Target, options: &CompileOptions) -> Result<Compiled> {
+    let mut compiler = Compiler::new(target, options)?;
+    compiler.collect_parts(context)?;
+    let mut body = target.provider.0.write(&mut compiler)?;
+    for (name, value) in compiler.settings.iter() {
+        body.set(name, value.clone());
+    }
+    Ok(Compiled { body: Value::from(body).to_json()?, losses: compiler.losses.into_list() })
+}
+
+/// A block of the context, with what the target needs to know about it.
+pub(crate) struct Part<'a> {
+    pub(crate) position: Position,
+    pub(crate) role: Role,
+    pub(crate) block: &'a Block,
+    /// The form in which the target's API has the block, if it comes from there.
+    pub(crate) native: Native,
+    /// Whether the block comes from the same model of the same API and platform.
+    pub(crate) is_own: bool,
+    /// Whether a message of the target begins with the block.
+    pub(crate) begins_message: bool,
+}
+
+impl Part<'_> {
+    pub(crate) fn has_mark(&self, mark: &str) -> bool {
+        self.native.part.has(mark)
+    }
+}
+
+/// A context on its way to a body.
+pub(crate) struct Compiler<'a> {
+    pub(crate) target: &'a Target,
+    pub(crate) options: &'a CompileOptions,
+    /// The fields of the request that do not belong to the history.
+    pub(crate) settings: Object,
+    pub(crate) parts: Vec<Part<'a>>,
+    pub(crate) losses: Losses,
+    calls: Calls,
+}
+
+impl<'a> Compiler<'a> {
+    fn new(target: &'a Target, options: &'a CompileOptions) -> Result<Self> {
+        let settings = match options.settings.as_ref().map(Value::of).transpose()? {
+            None => Object::new(),
+            Some(Value::Object(object)) => object,
+            Some(_) => return Err(Error::invalid("settings", "they are not a JSON object")),
+        };
+        let (losses, calls) = (Losses::default(), Calls::default());
+        Ok(Self { target, options, settings, parts: Vec::new(), losses, calls })
+    }
+
+    fn collect_parts(&mut self, context: &'a Context) -> Result<()> {
+        let mut failed_calls = BTreeSet::new();
+        for (at, source) in context.messages.iter().enumerate() {
+            let position = Position { entry: source.entry.clone(), path: format!("/messages/{at}") };
+            if source.message.role == Role::Assistant {
+                failed_calls.clear();
+            }
+            if is_failed_turn(&source.message) {
+                failed_calls.extend(calls(&source.message).map(|call| call.id.as_str()));
+                self.losses.add(&position, LossKind::FailedTurn, Action::Dropped, "the turn failed or was aborted");
+                continue;
+            }
+            if source.synthetic && source.message.role == Role::Tool {
+                self.losses.add(&position, LossKind::MadeResult, Action::Made, "no result was recorded for the call");
+            }
+            self.collect_message(&position, source, &failed_calls)?;
+        }
+        Ok(())
+    }
+
+    fn collect_message(
+        &mut self,
+        position: &Position,
+        source: &'a ContextMessage,
+        failed_calls: &BTreeSet<&str>,
+    ) -> Result<()> {
+        let origin = source.message.provenance.as_ref().and_then(|provenance| provenance.origin.as_ref());
+        let is_own = origin.is_some_and(|origin| self.target.is_origin(origin));
+        let mut begins_message = true;
+        for (at, block) in source.message.blocks.iter().enumerate() {
+            let position = position.below(&format!("/blocks/{at}"));
+            if let BlockKind::ToolResult(result) = &block.kind
+                && failed_calls.contains(result.tool_use_id.as_str())
+            {
+                self.losses.add(&position, LossKind::FailedTurn, Action::Dropped, "its call is of a failed turn");
+                continue;
+            }
+            let mut part = self.part(position, source.message.role, block)?;
+            part.is_own |= is_own;
+            part.begins_message = part.native.message.is_some() || begins_message && !part.native.continues;
+            begins_message = false;
+            self.parts.push(part);
+        }
+        Ok(())
+    }
+
+    /// Refuses a history without messages.
+    pub(crate) fn require_messages<T>(&self, messages: &[T]) -> Result<()> {
+        if messages.is_empty() {
+            let reason = "it has no message that can be sent; append a message first";
+            return Err(Error::invalid("context", reason));
+        }
+        Ok(())
+    }
+
+    /// Returns the blocks of a result.
+    pub(crate) fn parts_of_result(&mut self, part: &Part<'a>, result: &'a ToolResult) -> Result<Vec<Part<'a>>> {
+        let mut parts = Vec::with_capacity(result.blocks.len());
+        for (at, block) in result.blocks.iter().enumerate() {
+            let position = part.position.below(&format!("/tool_result/blocks/{at}"));
+            let mut part = self.part(position, part.role, block)?;
+            self.drop_message_form(&mut part);
+            parts.push(part);
+        }
+        if result.details.is_some() {
+            let position = part.position.below("/tool_result/details");
+            self.losses.add(&position, LossKind::Details, Action::Dropped, "details are never sent to a model");
+        }
+        Ok(parts)
+    }
+
+    fn part(&mut self, position: Position, role: Role, block: &'a Block) -> Result<Part<'a>> {
+        let mut part = Part { position, role, block, native: Native::default(), is_own: false, begins_message: false };
+        for (name, extra) in unknown_fields(block) {
+            for (field, _) in extra.iter() {
+                let position = part.position.below(&format!("{name}{}", child_pointer("", field)));
+                self.losses.add(&position, LossKind::Field, Action::Dropped, "the field is not known");
+            }
+        }
+        if let Some(opaque) = &block.opaque {
+            part.is_own = self.target.is_origin(&opaque.origin);
+            part.native = self.native(&part.position, opaque, part.is_own)?;
+        }
+        Ok(part)
+    }
+
+    /// Returns what of opaque data the target accepts.
+    fn native(&mut self, position: &Position, opaque: &Opaque, is_own: bool) -> Result<Native> {
+        let data = Value::of(&opaque.data)?;
+        let position = position.below("/opaque/data");
+        let api = self.target.provider.0;
+        if !self.target.is_api_of(&opaque.origin) {
+            match Native::of(&data) {
+                Some(native) => self.report_native(&position, &native, |_| true),
+                None => self.losses.add(&position, LossKind::Signature, Action::Dropped, "it is of another provider"),
+            }
+            return Ok(Native::default());
+        }
+        let known = Native::of(&data);
+        let mut native = known.clone().unwrap_or_default();
+        native.is_foreign = known.is_none();
+        if native.is_foreign && !(is_own && api.read_foreign_data(&data, &mut native)) {
+            self.losses.add(&position, LossKind::Signature, Action::Dropped, "only its own model accepts it");
+            return Ok(Native::default());
+        }
+        if !is_own {
+            let is_bound = |pointer: &str| api.bound_fields().contains(&pointer);
+            self.report_native(&position, &native, is_bound);
+            for form in native.message.iter_mut().chain([&mut native.part]) {
+                form.diff.set.retain(|(pointer, _)| !is_bound(pointer));
+            }
+        }
+        Ok(native)
+    }
+
+    /// Reports the native form of a block, for a block that is written in another form.
+    pub(crate) fn drop_native(&mut self, part: &Part<'_>) {
+        self.report_native(&part.position.below("/opaque/data"), &part.native, |_| true);
+    }
+
+    /// Reports the form of the message that begins with a block, for a block with which no message begins.
+    pub(crate) fn drop_message_form(&mut self, part: &mut Part<'_>) {
+        if let Some(message) = part.native.message.take() {
+            let is_foreign = part.native.is_foreign;
+            let native = Native { message: Some(message), is_foreign, ..Native::default() };
+            self.report_native(&part.position.below("/opaque/data"), &native, |_| true);
+        }
+    }
+
+    /// Adds a loss for each field of a native form that is selected, by its pointer, and for each mark that stands for
+    /// something that people see.
+    fn report_native(&mut self, position: &Position, native: &Native, is_lost: impl Fn(&str) -> bool) {
+        if native.is_foreign {
+            self.losses.add(position, LossKind::Signature, Action::Dropped, "the block is written in another form");
+            return;
+        }
+        let message = native.message.iter().map(|form| ("message", form));
+        for (name, form) in message.chain([("part", &native.part)]) {
+            self.report_form(&position.below(&format!("/{name}")), form, &is_lost);
+        }
+    }
+
+    fn report_form(&mut self, position: &Position, form: &Form, is_lost: &impl Fn(&str) -> bool) {
+        for (pointer, value) in form.diff.set.iter().filter(|(pointer, _)| is_lost(pointer)) {
+            let field = pointer.split('/').nth(1).unwrap_or_default();
+            let kind = match value {
+                Value::HalfSurrogate(_) => LossKind::LoneSurrogate,
+                _ => LossKind::of_field(field),
+            };
+            let position = position.below(&child_pointer("/set", pointer));
+            self.losses.add(&position, kind, Action::Dropped, "only the API that made it has the field");
+        }
+        for mark in form.marks.iter().filter(|mark| is_lost(mark)) {
+            if mark == "refusal" {
+                self.losses.add(position, LossKind::Refusal, Action::Text, "the target has no mark for refusals");
+            }
+        }
+    }
+
+    /// Returns the raw value of a block that only its provider understands, if that provider is the target's. Otherwise
+    /// the block is lost.
+    pub(crate) fn opaque(&mut self, part: &Part<'_>, opaque: &Opaque) -> Result<Option<Value>> {
+        let data = Value::of(&opaque.data)?;
+        if self.target.is_api_of(&opaque.origin) {
+            return Ok(Some(data));
+        }
+        let kind = data.as_object().and_then(|data| data.text("type")).unwrap_or_default();
+        let is_tool = ["tool_use", "_call", "_result", "_output"].iter().any(|end| kind.ends_with(end));
+        let kind = if is_tool { LossKind::ServerTool } else { LossKind::UnknownBlock };
+        self.losses.add(&part.position, kind, Action::Dropped, "only its own provider understands it");
+        Ok(None)
+    }
+
+    /// Reports a block of a kind that no target has.
+    pub(crate) fn drop_unknown(&mut self, part: &Part<'_>) {
+        self.losses.add(&part.position, LossKind::UnknownBlock, Action::Dropped, "the kind of the block is not known");
+    }
+
+    /// Returns whether thinking may go back as it came: it was made by the model of the target.
+    pub(crate) fn accepts_thinking(&self, part: &Part<'_>, thinking: &Thinking) -> bool {
+        thinking.origin.as_ref().map_or(part.is_own, |origin| self.target.is_origin(origin))
+    }
+
+    /// Returns the text to send in place of thinking that the target does not accept, if the caller wants one.
+    pub(crate) fn thinking_text<'t>(&mut self, part: &Part<'_>, thinking: &'t Thinking) -> Option<&'t str> {
+        let has_text = self.options.thinking_as_text && !thinking.redacted && !thinking.text.trim().is_empty();
+        let action = if has_text { Action::Text } else { Action::Dropped };
+        let kind = if thinking.redacted { LossKind::Redacted } else { LossKind::Thinking };
+        let reason = "only the model that made thinking accepts it";
+        if has_text && thinking.signature.is_some() {
+            let position = part.position.below("/thinking/signature");
+            self.losses.add(&position, LossKind::Signature, Action::Dropped, reason);
+        }
+        let position = if has_text { part.position.below("/thinking/text") } else { part.position.clone() };
+        self.losses.add(&position, kind, action, reason);
+        has_text.then_some(thinking.text.as_str())
+    }
+
+    /// Returns the text that stands for media that the target does not take, and reports the loss.
+    pub(crate) fn media_text(&mut self, part: &Part<'_>, media: &Media, reason: &'static str) -> String {
+        self.losses.add(&part.position, LossKind::UnsupportedMedia, Action::Text, reason);
+        describe_media(part.block, media)
+    }
+
+    /// Reports the flag of a result, for an API without a field for it. Returns whether the tool failed, which the text
+    /// of the result then has to say.
+    pub(crate) fn error_as_text(&mut self, part: &Part<'_>, result: &ToolResult) -> bool {
+        if let Some(is_error) = result.is_error {
+            let action = if is_error { Action::Text } else { Action::Dropped };
+            let position = part.position.below("/tool_result/is_error");
+            self.losses.add(&position, LossKind::IsError, action, "the API has no field for it");
+        }
+        result.is_error == Some(true)
+    }
+
+    /// Reports the media type of media at a URL, which the target does not take.
+    pub(crate) fn drop_type_of_url(&mut self, part: &Part<'_>, media: &Media) {
+        if media.media_type.is_some() && matches!(media.source, MediaSource::Url(_)) {
+            let position = part.position.below(&format!("/{}/media_type", media_kind(part.block)));
+            self.losses.add(&position, LossKind::Field, Action::Dropped, "the target learns it from the URL");
+        }
+    }
+
+    /// Reports the title of media, if it has one.
+    pub(crate) fn drop_title(&mut self, part: &Part<'_>, media: &Media) {
+        if media.title.is_some() {
+            let position = part.position.below(&format!("/{}/title", media_kind(part.block)));
+            self.losses.add(&position, LossKind::Name, Action::Dropped, "the target has no field for it");
+        }
+    }
+
+    /// Returns whether a text is blank. A blank text is reported and left out.
+    pub(crate) fn drop_if_blank(&mut self, part: &Part<'_>, text: &str) -> bool {
+        let is_blank = text.trim().is_empty();
+        if is_blank {
+            self.losses.add(&part.position, LossKind::Empty, Action::Dropped, "the target refuses blank text");
+        }
+        is_blank
+    }
+
+    /// Returns the id under which the target gets a call.
+    pub(crate) fn call_id(&mut self, part: &Part<'_>, call: &ToolUse, rule: IdRule) -> String {
+        let id = self.calls.add(call, rule);
+        if id != call.id {
+            let position = part.position.below("/tool_use/id");
+            self.losses.add(&position, LossKind::ToolId, Action::Replaced, "the target does not accept this id");
+        }
+        id
+    }
+
+    /// Returns the id and the name of the call that a result answers. The result of an unknown call is lost.
+    pub(crate) fn answered_call(&mut self, part: &Part<'_>, result: &ToolResult) -> Option<AnsweredCall> {
+        let Some(call) = self.calls.by_stored_id.get(&result.tool_use_id).cloned() else {
+            self.losses.add(&part.position, LossKind::OrphanResult, Action::Dropped, "its call is not in the context");
+            return None;
+        };
+        if call.id != result.tool_use_id {
+            let position = part.position.below("/tool_result/tool_use_id");
+            self.losses.add(&position, LossKind::ToolId, Action::Replaced, "the target does not accept this id");
+        }
+        Some(call)
+    }
+
+    /// Returns the arguments of a call as an object. Other values are wrapped. If the arguments are not JSON, the
+    /// object is empty, and the result of the call has their text.
+    pub(crate) fn object_arguments(&mut self, part: &Part<'_>, call: &ToolUse) -> Result<Object> {
+        if let Some(raw) = malformed_arguments(call) {
+            let position = part.position.below("/tool_use/raw");
+            self.losses.add(&position, LossKind::BadArguments, Action::Moved, "the arguments are not JSON");
+            self.calls.set_malformed(call, raw);
+            return Ok(Object::new());
+        }
+        Ok(match Value::of(&call.input)? {
+            Value::Object(object) => object,
+            other => {
+                let position = part.position.below("/tool_use/input");
+                let kind = if other.as_text().is_some() { LossKind::CustomToolInput } else { LossKind::BadArguments };
+                self.losses.add(&position, kind, Action::Replaced, "the target takes only objects as arguments");
+                Object::new().with("value", other)
+            }
+        })
+    }
+
+    /// Returns the arguments of a call as text.
+    pub(crate) fn text_arguments(&mut self, part: &Part<'_>, call: &ToolUse) -> Result<String> {
+        if part.is_own
+            && let Some(raw) = &call.raw
+        {
+            return Ok(raw.clone());
+        }
+        if malformed_arguments(call).is_none() && call.input.is_object() {
+            return Ok(call.raw.clone().unwrap_or_else(|| call.input.as_str().to_owned()));
+        }
+        Ok(Value::from(self.object_arguments(part, call)?).encode())
+    }
+}
+
+/// Returns the unknown fields of a block and of its content, each with the JSON pointer of the object that has them.
+fn unknown_fields(block: &Block) -> Vec<(&'static str, &Extra)> {
+    let content = match &block.kind {
+        BlockKind::Thinking(thinking) => Some(("/thinking", &thinking.extra)),
+        BlockKind::Image(media) => Some(("/image", &media.extra)),
+        BlockKind::Document(media) => Some(("/document", &media.extra)),
+        BlockKind::Audio(media) => Some(("/audio", &media.extra)),
+        BlockKind::Video(media) => Some(("/video", &media.extra)),
+        BlockKind::ToolUse(call) => Some(("/tool_use", &call.extra)),
+        BlockKind::ToolResult(result) => Some(("/tool_result", &result.extra)),
+        _ => None,
+    };
+    content.into_iter().chain([("", &block.extra)]).collect()
+}
+
+/// Returns whether a turn ended in an error or was aborted. Such turns are not sent.
+fn is_failed_turn(message: &Message) -> bool {
+    message.role == Role::Assistant && matches!(message.stop.as_deref(), Some("error" | "aborted"))
+}
+
+fn calls(message: &Message) -> impl Iterator<Item = &ToolUse> {
+    message.blocks.iter().filter_map(|block| match &block.kind {
+        BlockKind::ToolUse(call) => Some(call),
+        _ => None,
+    })
+}
+
+/// Returns the raw message of a block that stands for a message without content.
+pub(crate) fn opaque_message(data: &Value) -> Option<&Object> {
+    data.as_object()?.object(OPAQUE_MESSAGE)
+}

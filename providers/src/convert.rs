@@ -1,0 +1,111 @@
+//! A thread as a new thread whose messages another provider accepts.
+
+use serde::Serialize;
+use store_core::{
+    Commit, CommitCoordinator, CommitKey, ContextRequest, Custom, EntryId, Expect, Json, Message, NewEntry, Provenance,
+    Result, ThreadFields, ThreadId,
+};
+
+use crate::{
+    compile::{CompileOptions, compile},
+    loss::Loss,
+    normalize::normalize,
+    provider::Target,
+};
+
+/// The key of the new thread's metadata that says which thread it was made from.
+pub const CONVERTED_FROM: &str = "converted_from";
+/// The kind of the side entry with the losses of a conversion.
+pub const LOSSES_KIND: &str = "providers.losses";
+
+/// The most entries of one commit. A conversion that is called again continues at the first commit that is missing.
+const MAX_ENTRIES: usize = 500;
+
+/// What [`convert`] converts, and how.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct ConvertOptions {
+    /// Which context of the source is converted.
+    pub request: ContextRequest,
+    /// How the context is compiled.
+    pub compile: CompileOptions,
+}
+
+/// The result of [`convert`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Converted {
+    /// The new thread.
+    pub thread: ThreadId,
+    /// The entry of the source whose context was converted.
+    pub at: Option<EntryId>,
+    /// The number of messages of the new thread.
+    pub messages: u64,
+    /// What the new thread does not have of the source, or has in another form.
+    pub losses: Vec<Loss>,
+}
+
+/// Makes a new thread from the context of `source`, with messages that `target` accepts as they are (SE-4).
+///
+/// The metadata of the new thread names the source, the entry and the model, and a side entry lists the losses. The
+/// source does not change. A call that was interrupted continues if it is repeated with the same arguments.
+///
+/// There is no need to convert a thread in order to use another model: [`compile`] does the same for each request and
+/// loses nothing of the stored messages.
+///
+/// # Errors
+/// `NotFound` if the source or the entry does not exist; `AlreadyExists` if the new thread exists and was not made by
+/// the same call; as [`compile`]; the errors of the store.
+pub async fn convert(
+    commits: &dyn CommitCoordinator,
+    source: &ThreadId,
+    new: ThreadId,
+    target: &Target,
+    options: &ConvertOptions,
+) -> Result<Converted> {
+    let found = commits.threads().load_context(source, options.request.clone()).await?;
+    let compiled = compile(&found.context, target, &options.compile)?;
+    let messages = normalize(target, &compiled.body)?.messages;
+    let at = found.at;
+    let from = serde_json::json!({
+        "thread": source, "entry": at, "provider": target.provider.name(), "model": target.model,
+    });
+    let mut fields = ThreadFields::default();
+    fields.title.clone_from(&found.thread.title);
+    fields.metadata.insert(CONVERTED_FROM.to_owned(), Json::of(&from)?);
+    let count = u64::try_from(messages.len()).unwrap_or(u64::MAX);
+    let mut entries: Vec<NewEntry> =
+        messages.into_iter().map(|message| NewEntry::new(with_format(message, target))).collect();
+    if !compiled.losses.is_empty() {
+        entries.push(NewEntry::new(Custom::new(LOSSES_KIND, Json::of(&compiled.losses)?)).with_side(true));
+    }
+    let mut first = Some(fields);
+    for (at, entries) in chunks(entries).into_iter().enumerate() {
+        let mut commit = Commit::new(new.clone()).with_key(CommitKey::new(format!("convert:{at}"))?).entries(entries);
+        if let Some(fields) = first.take() {
+            commit = commit.expecting(Expect::Absent).creating(fields);
+        }
+        let _receipt = commits.commit(commit).await?;
+    }
+    Ok(Converted { thread: new, at, messages: count, losses: compiled.losses })
+}
+
+/// Replaces the origin of a message, which is not the target, by its format.
+fn with_format(mut message: Message, target: &Target) -> Message {
+    let mut provenance = Provenance::default();
+    provenance.format = Some(target.provider.name().to_owned());
+    message.provenance = Some(provenance);
+    message
+}
+
+/// Splits entries for commits. There is at least one commit, because the thread is made by it.
+fn chunks(entries: Vec<NewEntry>) -> Vec<Vec<NewEntry>> {
+    let mut chunks = vec![Vec::new()];
+    for entry in entries {
+        match chunks.last_mut().filter(|last| last.len() < MAX_ENTRIES) {
+            Some(last) => last.push(entry),
+            None => chunks.push(vec![entry]),
+        }
+    }
+    chunks
+}

@@ -1,0 +1,192 @@
+//! Reads requests and replies.
+
+use sha2::{Digest, Sha256};
+use store_core::{Block, BlockKind, Error, Result, Role, TokenCounts, ToolResult, ToolUse, Usage};
+
+use super::{NO_ID, SEPARATE, WHOLE_RESPONSE, call_part, media_of, media_part, result_part, text_part, thought_part};
+use crate::{
+    media::media_in,
+    native::Form,
+    normalize::{Reader, usage},
+    value::{Diff, Object, Value},
+};
+
+pub(super) fn read(body: &Object, reader: &mut Reader) -> Result<()> {
+    if let Some(contents) = body.get("contents") {
+        return read_request(body, contents, reader);
+    }
+    let candidate = body.list("candidates").and_then(|candidates| candidates.first()).and_then(Value::as_object);
+    let Some(candidate) = candidate else {
+        return Err(Error::invalid("body", "it has neither `contents` nor `candidates`"));
+    };
+    let content = candidate.object("content").cloned().unwrap_or_default();
+    let mut calls = Calls::new(body.text("responseId").unwrap_or_default());
+    read_content(&content, Some("model"), None, &mut calls, reader)?;
+    let usage = body.object("usageMetadata").map(read_usage).transpose()?;
+    reader.describe_reply(body.text("responseId"), candidate.text("finishReason"), usage);
+    Ok(())
+}
+
+/// Reads usage, in which the input includes what was read from the cache, and the output excludes thoughts.
+fn read_usage(raw: &Object) -> Result<Usage> {
+    let number = |name| raw.number(name).unwrap_or_default();
+    let (cached, thoughts) = (number("cachedContentTokenCount"), number("thoughtsTokenCount"));
+    let input = number("promptTokenCount").saturating_sub(cached);
+    let mut tokens = TokenCounts::new(input, number("candidatesTokenCount").saturating_add(thoughts));
+    tokens.cache_read = cached;
+    tokens.reasoning = thoughts;
+    usage(tokens, raw)
+}
+
+fn read_request(body: &Object, contents: &Value, reader: &mut Reader) -> Result<()> {
+    const SYSTEM: [&str; 2] = ["systemInstruction", "system_instruction"];
+    for (name, value) in body.iter().filter(|(name, _)| *name != "contents" && !SYSTEM.contains(name)) {
+        reader.settings.set(name, value.clone());
+    }
+    if let Some(system) = SYSTEM.iter().find_map(|name| body.object(name)) {
+        let parts = system.list("parts").unwrap_or_default();
+        let blocks = parts.iter().map(|part| read_part(part, false, reader)).collect::<Result<Vec<_>>>()?;
+        let default = Object::new().with("parts", Value::List(parts.to_vec()));
+        reader.push(Role::System, blocks, Some(Form { marks: Vec::new(), diff: Diff::between(&default, system) }))?;
+    }
+    let contents = contents.as_list().ok_or_else(|| Error::invalid("contents", "they are not a list"))?;
+    let mut calls = Calls::new("");
+    let mut role_before = None;
+    for content in contents {
+        let content = content.as_object().ok_or_else(|| Error::invalid("contents", "a content is not an object"))?;
+        read_content(content, content.text("role"), role_before, &mut calls, reader)?;
+        role_before = content.text("role");
+    }
+    Ok(())
+}
+
+/// The calls of the last content of the model, which results without an id answer in order.
+struct Calls {
+    /// The id of the reply, for ids of calls that have none.
+    reply: String,
+    made: usize,
+    open: Vec<(String, String)>,
+}
+
+impl Calls {
+    fn new(reply: &str) -> Self {
+        Self { reply: reply.to_owned(), made: 0, open: Vec::new() }
+    }
+
+    /// Makes an id for a call without one. It is the same whenever the same body is read.
+    fn make_id(&mut self, name: &str, args: &Value) -> String {
+        let digest = Sha256::digest(format!("{}\n{}\n{name}\n{}", self.reply, self.made, args.encode()));
+        self.made += 1;
+        digest.iter().take(6).fold("call_".to_owned(), |id, byte| format!("{id}{byte:02x}"))
+    }
+
+    fn answer(&mut self, id: Option<&str>, name: &str) -> Option<String> {
+        let is_answered = |(call, of): &(String, String)| id.map_or(of == name, |id| call == id);
+        let at = self.open.iter().position(is_answered)?;
+        Some(self.open.remove(at).0)
+    }
+}
+
+fn read_content(
+    raw: &Object,
+    role: Option<&str>,
+    role_before: Option<&str>,
+    calls: &mut Calls,
+    reader: &mut Reader,
+) -> Result<()> {
+    let is_model = match role {
+        Some("model") => true,
+        Some("user" | "function") | None => false,
+        Some(other) => return Err(Error::invalid("contents", format!("the role `{other}` is not known"))),
+    };
+    if is_model {
+        calls.open.clear();
+    }
+    let parts = raw.list("parts").unwrap_or_default();
+    let name = if is_model { "model" } else { "user" };
+    let mut default = Object::new().with_text("role", name);
+    if raw.get("parts").is_some() {
+        default.set("parts", Value::List(parts.to_vec()));
+    }
+    let marks = if role_before == Some(name) { vec![SEPARATE.to_owned()] } else { Vec::new() };
+    let mut form = Some(Form { marks, diff: Diff::between(&default, raw) });
+    let role = if is_model { Role::Assistant } else { Role::User };
+    if parts.is_empty() {
+        let block = reader.opaque_message(raw)?;
+        return reader.push(role, vec![block], form);
+    }
+    let mut messages: Vec<(Role, Vec<Block>)> = Vec::new();
+    for part in parts {
+        let block = match part.as_object() {
+            Some(object) if is_model && object.get("functionCall").is_some() => read_call(object, calls, reader)?,
+            Some(object) if !is_model && object.get("functionResponse").is_some() => {
+                read_result(object, calls, reader)?
+            }
+            _ => None,
+        };
+        let block = block.map_or_else(|| read_part(part, is_model, reader), Ok)?;
+        let role = if matches!(block.kind, BlockKind::ToolResult(_)) { Role::Tool } else { role };
+        match messages.last_mut().filter(|(last, _)| *last == role) {
+            Some((_, blocks)) => blocks.push(block),
+            None => messages.push((role, vec![block])),
+        }
+    }
+    for (role, blocks) in messages {
+        reader.push(role, blocks, form.take())?;
+    }
+    Ok(())
+}
+
+fn read_part(item: &Value, is_model: bool, reader: &Reader) -> Result<Block> {
+    let Some(raw) = item.as_object() else { return reader.opaque_block(item) };
+    if let Some(text) = raw.text("text") {
+        if is_model && raw.get("thought") == Some(&Value::Bool(true)) {
+            let thinking = reader.thinking(text, raw.text("thoughtSignature").map(str::to_owned));
+            let default = thought_part(&thinking);
+            return reader.block(BlockKind::Thinking(thinking), &default, raw);
+        }
+        return reader.block(BlockKind::Text(text.to_owned()), &text_part(text), raw);
+    }
+    match media_of(raw) {
+        Some(kind) => {
+            let default = media_in(&kind).and_then(|media| media_part(media, true)).unwrap_or_default();
+            reader.block(kind, &default, raw)
+        }
+        None => reader.opaque_block(item),
+    }
+}
+
+fn read_call(raw: &Object, calls: &mut Calls, reader: &Reader) -> Result<Option<Block>> {
+    let Some(call) = raw.object("functionCall") else { return Ok(None) };
+    let Some(name) = call.text("name").filter(|name| !name.trim().is_empty()) else { return Ok(None) };
+    let args = call.get("args").cloned().unwrap_or_else(|| Object::new().into());
+    let given = call.text("id").filter(|id| !id.trim().is_empty());
+    let id = given.map_or_else(|| calls.make_id(name, &args), str::to_owned);
+    calls.open.push((id.clone(), name.to_owned()));
+    let diff = Diff::between(&call_part(given, name, args.clone()), raw);
+    let marks = if given.is_none() { vec![NO_ID.to_owned()] } else { Vec::new() };
+    let call = BlockKind::ToolUse(ToolUse::new(id, name, args.to_json()?));
+    reader.block_of_form(call, Form { marks, diff }).map(Some)
+}
+
+fn read_result(raw: &Object, calls: &mut Calls, reader: &Reader) -> Result<Option<Block>> {
+    let Some(result) = raw.object("functionResponse") else { return Ok(None) };
+    let (Some(name), Some(response)) = (result.text("name"), result.object("response")) else { return Ok(None) };
+    let Some(id) = calls.answer(result.text("id"), name) else { return Ok(None) };
+    let mut fields = response.iter();
+    let (text, is_error, is_whole) = match (fields.next(), fields.next()) {
+        (Some(("output", Value::Text(text))), None) => (text.clone(), None, false),
+        (Some(("error", Value::Text(text))), None) => (text.clone(), Some(true), false),
+        _ => (Value::from(response.clone()).encode(), None, true),
+    };
+    let mut tool_result = ToolResult::new(id, vec![Block::text(text)]);
+    tool_result.is_error = is_error;
+    let parts = result.list("parts");
+    for part in parts.unwrap_or_default() {
+        tool_result.blocks.push(read_part(part, false, reader)?);
+    }
+    let default = result_part(name, response.clone(), parts.map(<[Value]>::to_vec));
+    let marks = if is_whole { vec![WHOLE_RESPONSE.to_owned()] } else { Vec::new() };
+    let form = Form { marks, diff: Diff::between(&default, raw) };
+    reader.block_of_form(BlockKind::ToolResult(tool_result), form).map(Some)
+}

@@ -1,0 +1,338 @@
+//! Writes requests.
+
+use std::collections::BTreeSet;
+
+use store_core::{BlockKind, Result, Role, ToolResult, ToolUse};
+
+use super::{NO_ID, WHOLE_RESPONSE, call_part, media_part, result_part, text_part, thought_part};
+use crate::{
+    calls::IdRule,
+    compile::{Compiler, Part, opaque_message},
+    loss::{Action, LossKind, Position},
+    media::media_in,
+    models::Feature,
+    native::Form,
+    value::{Object, Value},
+};
+
+/// No limit is known. The limit here keeps ids readable.
+const IDS: IdRule = IdRule { max: 512, is_plain: false };
+/// The text of the content before a history that begins with the model, which the API refuses.
+const BEGINNING: &str = "(The conversation begins with the model.)";
+/// The output of a result without content.
+const NO_OUTPUT: &str = "(no output)";
+/// The documented value for calls that another model made, where a signature is required.
+const ANY_SIGNATURE: &str = "skip_thought_signature_validator";
+
+/// Why ids of calls are lost.
+const BY_POSITION: &str = "the API pairs calls and results by position";
+
+pub(super) fn write(compiler: &mut Compiler<'_>) -> Result<Object> {
+    let mut writer = Writer::default();
+    for mut part in std::mem::take(&mut compiler.parts) {
+        if part.role == Role::System && !writer.system.is_empty() {
+            compiler.drop_message_form(&mut part);
+        }
+        writer.add(&part, compiler)?;
+    }
+    writer.finish(compiler)
+}
+
+/// A content that is being written.
+struct Draft {
+    role: &'static str,
+    form: Form,
+    parts: Vec<DraftPart>,
+    /// A whole content as it came.
+    raw: Option<Object>,
+}
+
+struct DraftPart {
+    value: Value,
+    position: Position,
+    /// For a result: the id of its call, as the context has it.
+    answers: Option<String>,
+    /// For a call: its id, as the context has it.
+    calls: Option<String>,
+}
+
+#[derive(Default)]
+struct Writer {
+    contents: Vec<Draft>,
+    system: Vec<Value>,
+    system_form: Form,
+    /// The ids of the calls that the model of the target made.
+    own_calls: BTreeSet<String>,
+}
+
+impl Writer {
+    fn add<'a>(&mut self, part: &Part<'a>, compiler: &mut Compiler<'a>) -> Result<()> {
+        let role = if part.role == Role::Assistant { "model" } else { "user" };
+        match &part.block.kind {
+            BlockKind::Opaque(opaque) => {
+                if let Some(data) = compiler.opaque(part, opaque)? {
+                    self.add_opaque(part, role, data);
+                }
+            }
+            _ if part.role == Role::System => self.add_system(part, compiler),
+            BlockKind::ToolUse(call) => {
+                let (id, value) = write_call(part, call, compiler)?;
+                if part.is_own {
+                    self.own_calls.insert(id);
+                }
+                self.push(part, role, value, compiler).calls = Some(call.id.clone());
+            }
+            BlockKind::ToolResult(result) => self.add_result(part, result, compiler)?,
+            BlockKind::Thinking(thinking) if compiler.accepts_thinking(part, thinking) => {
+                if thinking.signature.is_some() || !compiler.drop_if_blank(part, &thinking.text) {
+                    let value = native_part(part, thought_part(thinking));
+                    self.push(part, role, value, compiler);
+                }
+            }
+            BlockKind::Thinking(thinking) => {
+                if let Some(text) = compiler.thinking_text(part, thinking) {
+                    self.push(part, role, text_part(text), compiler);
+                }
+            }
+            BlockKind::Text(text) => {
+                let value = native_part(part, text_part(text));
+                // An empty text with a signature has to come back.
+                if value.get("thoughtSignature").is_some() || !compiler.drop_if_blank(part, text) {
+                    self.push(part, role, value, compiler);
+                }
+            }
+            _ => {
+                if let Some(value) = write_media(part, compiler) {
+                    self.push(part, role, value, compiler);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_opaque(&mut self, part: &Part<'_>, role: &'static str, data: Value) {
+        if let Some(raw) = opaque_message(&data) {
+            let form = Form::default();
+            self.contents.push(Draft { role, form, parts: Vec::new(), raw: Some(raw.clone()) });
+        } else if part.role == Role::System {
+            self.system.push(data);
+        } else {
+            self.push_part(part, role, data);
+        }
+    }
+
+    fn add_system(&mut self, part: &Part<'_>, compiler: &mut Compiler<'_>) {
+        let BlockKind::Text(text) = &part.block.kind else {
+            compiler.losses.add(&part.position, LossKind::UnknownBlock, Action::Dropped, "it is not a text");
+            return;
+        };
+        if compiler.drop_if_blank(part, text) {
+            return;
+        }
+        if self.contents.is_empty() {
+            if let Some(form) = &part.native.message {
+                self.system_form = form.clone();
+            }
+            self.system.push(native_part(part, text_part(text)).into());
+            return;
+        }
+        let reason = "the API takes system messages only before the conversation";
+        compiler.losses.add(&part.position, LossKind::SystemPosition, Action::Text, reason);
+        self.push_part(part, "user", text_part(&format!("<system>{text}</system>")).into());
+    }
+
+    /// Adds a part to the last content, or begins a new one. Contents of one role in a row are merged, unless they came
+    /// separately.
+    fn push(
+        &mut self,
+        part: &Part<'_>,
+        role: &'static str,
+        value: Object,
+        compiler: &mut Compiler<'_>,
+    ) -> &mut DraftPart {
+        let last = self.contents.last().filter(|last| last.role == role && last.raw.is_none());
+        let is_after_result = last.and_then(|last| last.parts.last()).is_some_and(|part| part.answers.is_some());
+        let is_merged = part.begins_message && part.native.message.is_none() && last.is_some();
+        if is_merged && part.role != Role::Tool && !is_after_result {
+            let reason = "neighbours of one role become one content";
+            compiler.losses.add(&part.position, LossKind::Merged, Action::Moved, reason);
+        }
+        self.push_part(part, role, value.into())
+    }
+
+    fn push_part(&mut self, part: &Part<'_>, role: &'static str, value: Value) -> &mut DraftPart {
+        let new = DraftPart { value, position: part.position.clone(), answers: None, calls: None };
+        let joins = |last: &Draft| last.role == role && last.raw.is_none() && part.native.message.is_none();
+        if !self.contents.last().is_some_and(joins) {
+            let form = part.native.message.clone().unwrap_or_default();
+            self.contents.push(Draft { role, form, parts: Vec::new(), raw: None });
+        }
+        let at = self.contents.len() - 1;
+        #[expect(clippy::indexing_slicing, reason = "the list has a last content, and its part was just added")]
+        let parts = &mut self.contents[at].parts;
+        parts.push(new);
+        let at = parts.len() - 1;
+        #[expect(clippy::indexing_slicing, reason = "the part was just added")]
+        &mut parts[at]
+    }
+
+    fn add_result<'a>(&mut self, part: &Part<'a>, result: &'a ToolResult, compiler: &mut Compiler<'a>) -> Result<()> {
+        let Some(call) = compiler.answered_call(part, result) else { return Ok(()) };
+        if !self.own_calls.contains(&call.id) {
+            let position = part.position.below("/tool_result/tool_use_id");
+            compiler.losses.add(&position, LossKind::ToolId, Action::Dropped, BY_POSITION);
+        }
+        let (mut texts, mut media) = (Vec::new(), Vec::new());
+        if let Some(raw) = &call.malformed {
+            texts.push(format!("The arguments of the call were not JSON: {raw}"));
+        }
+        for part in compiler.parts_of_result(part, result)? {
+            match &part.block.kind {
+                BlockKind::Text(text) => {
+                    compiler.drop_native(&part);
+                    texts.push(text.clone());
+                }
+                BlockKind::Opaque(opaque) => media.extend(compiler.opaque(&part, opaque)?.map(|data| (part, data))),
+                _ => {
+                    let written = write_media(&part, compiler);
+                    match written.as_ref().and_then(|value| value.text("text")) {
+                        Some(text) => texts.push(text.to_owned()),
+                        None => media.extend(written.map(|value| (part, Value::from(value)))),
+                    }
+                }
+            }
+        }
+        let response = response(part, result, &texts, compiler)?;
+        // A result holds only media whose bytes are in the request.
+        let takes_media = compiler.target.has(Feature::MediaInResults) || part.is_own;
+        let is_inside =
+            |value: &Value| takes_media && value.as_object().is_some_and(|part| part.get("inlineData").is_some());
+        let (inside, beside): (Vec<_>, Vec<_>) = media.into_iter().partition(|(_, value)| is_inside(value));
+        let parts: Vec<Value> = inside.into_iter().map(|(_, value)| value).collect();
+        let parts = (!parts.is_empty()).then_some(parts);
+        let value = native_part(part, result_part(&call.name, response, parts));
+        self.push(part, "user", value, compiler).answers = Some(result.tool_use_id.clone());
+        for (media, value) in beside {
+            let reason = "the model takes no media in results; they follow the results";
+            compiler.losses.add(&media.position, LossKind::MediaInResult, Action::Moved, reason);
+            self.push_part(&media, "user", value);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, compiler: &mut Compiler<'_>) -> Result<Object> {
+        compiler.require_messages(&self.contents)?;
+        self.order_results();
+        if compiler.target.has(Feature::SignedCalls) {
+            self.sign_calls(compiler);
+        }
+        if self.contents.first().is_some_and(|first| first.role == "model") {
+            let text = Value::List(vec![text_part(BEGINNING).into()]);
+            let raw = Object::new().with_text("role", "user").with("parts", text);
+            self.contents.insert(0, Draft { role: "user", form: Form::default(), parts: Vec::new(), raw: Some(raw) });
+        }
+        let mut body = Object::new();
+        if !self.system.is_empty() {
+            let mut system = Object::new().with("parts", Value::List(self.system));
+            self.system_form.diff.apply(&mut system);
+            body.set("systemInstruction", system);
+        }
+        let contents = self.contents.into_iter().map(Draft::finish).collect();
+        Ok(body.with("contents", Value::List(contents)))
+    }
+
+    /// Puts the results of a turn in the order of their calls, before other parts.
+    fn order_results(&mut self) {
+        let mut order: Vec<String> = Vec::new();
+        for content in &mut self.contents {
+            if content.role == "model" {
+                order = content.parts.iter().filter_map(|part| part.calls.clone()).collect();
+                continue;
+            }
+            content.parts.sort_by_key(|part| {
+                let answers = part.answers.as_ref();
+                answers.map_or(usize::MAX, |id| order.iter().position(|call| call == id).unwrap_or(usize::MAX - 1))
+            });
+        }
+    }
+
+    /// Gives the first call of each step of the current turn the placeholder of a signature, if it has none. The
+    /// current turn begins at the last user content that is not a result.
+    fn sign_calls(&mut self, compiler: &mut Compiler<'_>) {
+        let is_question =
+            |content: &Draft| content.role == "user" && content.parts.iter().any(|part| part.answers.is_none());
+        let begin = self.contents.iter().rposition(is_question).unwrap_or_default();
+        for content in self.contents.iter_mut().skip(begin).filter(|content| content.role == "model") {
+            let first = content.parts.iter_mut().find(|part| part.calls.is_some());
+            let Some(DraftPart { value: Value::Object(call), position, .. }) = first else { continue };
+            if call.get("thoughtSignature").is_none() {
+                call.set("thoughtSignature", Value::text(ANY_SIGNATURE));
+                let reason = "the model requires a signature, which only its own calls have";
+                compiler.losses.add(position, LossKind::Signature, Action::Made, reason);
+            }
+        }
+    }
+}
+
+impl Draft {
+    fn finish(self) -> Value {
+        if let Some(raw) = self.raw {
+            return raw.into();
+        }
+        let parts = self.parts.into_iter().map(|part| part.value).collect();
+        let mut content = Object::new().with_text("role", self.role).with("parts", Value::List(parts));
+        self.form.diff.apply(&mut content);
+        content.into()
+    }
+}
+
+fn native_part(part: &Part<'_>, mut object: Object) -> Object {
+    part.native.part.diff.apply(&mut object);
+    object
+}
+
+fn write_call<'a>(part: &Part<'a>, call: &'a ToolUse, compiler: &mut Compiler<'a>) -> Result<(String, Object)> {
+    let id = compiler.call_id(part, call, IDS);
+    let args = compiler.object_arguments(part, call)?;
+    let is_known = part.is_own && !part.has_mark(NO_ID);
+    if !part.is_own {
+        let position = part.position.below("/tool_use/id");
+        compiler.losses.add(&position, LossKind::ToolId, Action::Dropped, BY_POSITION);
+    }
+    let object = native_part(part, call_part(is_known.then_some(id.as_str()), &call.name, args));
+    Ok((id, object))
+}
+
+/// Returns the `response` of a result.
+fn response(part: &Part<'_>, result: &ToolResult, texts: &[String], compiler: &mut Compiler<'_>) -> Result<Object> {
+    if let [text] = texts
+        && part.has_mark(WHOLE_RESPONSE)
+        && let Ok(Value::Object(object)) = Value::parse(text)
+    {
+        return Ok(object);
+    }
+    if texts.len() > 1 {
+        let position = part.position.below("/tool_result/blocks");
+        compiler.losses.add(&position, LossKind::Merged, Action::Moved, "the output of a result is one text");
+    }
+    let text = if texts.is_empty() { NO_OUTPUT.to_owned() } else { texts.join("\n") };
+    let has_failed = result.is_error == Some(true);
+    if !has_failed && result.is_error.is_some() {
+        let position = part.position.below("/tool_result/is_error");
+        compiler.losses.add(&position, LossKind::IsError, Action::Dropped, "the API has a field for failures only");
+    }
+    let field = if has_failed { "error" } else { "output" };
+    Ok(Object::new().with_text(field, text))
+}
+
+fn write_media(part: &Part<'_>, compiler: &mut Compiler<'_>) -> Option<Object> {
+    let Some(media) = media_in(&part.block.kind) else {
+        compiler.drop_unknown(part);
+        return None;
+    };
+    let Some(value) = media_part(media, part.is_own) else {
+        return Some(text_part(&compiler.media_text(part, media, "the API takes no such media")));
+    };
+    compiler.drop_title(part, media);
+    Some(native_part(part, value))
+}

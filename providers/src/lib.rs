@@ -1,0 +1,40 @@
+//! Turns bodies of model providers into messages, and contexts into bodies, for one provider or another.
+//!
+//! [`normalize`] reads a request, a reply or a streamed reply. [`compile`] makes the body of a request from a context.
+//! For the model that made the blocks, the body is the same as before, with signatures and encrypted reasoning. For any
+//! other model, [`Compiled::losses`] lists what the body does not hold, and [`check`] says so before anything is sent.
+//!
+//! Nothing is sent. Only [`convert`] stores something; the other functions are pure.
+//!
+//! # Layout
+//! - `provider`, `models`: the APIs, and what differs between models of one API
+//! - `normalize`, `native`: how bodies become messages, and how a block keeps the form that its provider gave it
+//! - `compile`, `calls`, `media`, `loss`, `check`: how contexts become bodies, and what is lost
+//! - `convert`: a thread as a new thread for another provider
+//! - `value`: JSON that keeps the spelling of numbers
+//! - `anthropic`, `openai_chat`, `openai_responses`, `google`: the APIs
+
+mod anthropic;
+mod calls;
+mod check;
+mod compile;
+mod convert;
+mod google;
+mod loss;
+mod media;
+mod models;
+mod native;
+mod normalize;
+mod openai_chat;
+mod openai_responses;
+mod provider;
+mod value;
+
+pub use self::{
+    check::{Report, check},
+    compile::{CompileOptions, Compiled, compile},
+    convert::{CONVERTED_FROM, ConvertOptions, Converted, LOSSES_KIND, convert},
+    loss::{Action, Loss, LossKind},
+    normalize::{Normalized, normalize},
+    provider::{Provider, Target},
+};

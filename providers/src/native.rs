@@ -1,0 +1,100 @@
+//! The provider's own form of a block: what it has beyond the block, kept as the block's opaque data.
+//!
+//! The data is `{"message"?: FORM, "part"?: FORM, "continues"?: true}` with `FORM = {"marks"?: [TEXT], "set"?:
+//! {POINTER: VALUE}, "unset"?: [POINTER]}`. A form says how the provider's JSON differs from the JSON that is written
+//! for the block by default.
+
+use store_core::{Json, Result};
+
+use crate::value::{Diff, Object, Value};
+
+/// What a provider's form of a block has beyond the block.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Native {
+    /// The form of the provider's message that begins with the block. Without it, the block begins a message if it is
+    /// the first of a stored message.
+    pub(crate) message: Option<Form>,
+    /// Whether the block belongs to the same message of the provider as the block before it, although it is the first
+    /// of a stored message.
+    pub(crate) continues: bool,
+    /// The form of the block itself.
+    pub(crate) part: Form,
+    /// Whether the data was not in the form of this crate.
+    pub(crate) is_foreign: bool,
+}
+
+/// How a provider's JSON differs from the default.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Form {
+    /// Words that only the code of the provider's API understands.
+    pub(crate) marks: Vec<String>,
+    /// The fields that differ.
+    pub(crate) diff: Diff,
+}
+
+impl Form {
+    pub(crate) fn has(&self, mark: &str) -> bool {
+        self.marks.iter().any(|known| known == mark)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.marks.is_empty() && self.diff.is_empty()
+    }
+
+    fn to_value(&self) -> Value {
+        let mut object = Object::default();
+        if !self.marks.is_empty() {
+            object.set("marks", Value::List(self.marks.iter().map(Value::text).collect()));
+        }
+        if !self.diff.set.is_empty() {
+            let mut set = Object::default();
+            for (pointer, value) in &self.diff.set {
+                set.set(pointer.as_str(), value.clone());
+            }
+            object.set("set", set);
+        }
+        if !self.diff.unset.is_empty() {
+            object.set("unset", Value::List(self.diff.unset.iter().map(Value::text).collect()));
+        }
+        object.into()
+    }
+
+    fn of(object: &Object) -> Self {
+        let texts = |name: &str| {
+            let items = object.list(name).unwrap_or_default().iter();
+            items.filter_map(Value::as_text).map(str::to_owned).collect()
+        };
+        let set = object.object("set").into_iter().flat_map(Object::iter);
+        let set = set.map(|(pointer, value)| (pointer.to_owned(), value.clone())).collect();
+        Self { marks: texts("marks"), diff: Diff { set, unset: texts("unset") } }
+    }
+}
+
+impl Native {
+    /// Returns the opaque data, or nothing if the default says the same.
+    pub(crate) fn to_json(&self) -> Result<Option<Json>> {
+        let mut object = Object::default();
+        if let Some(message) = &self.message {
+            object.set("message", message.to_value());
+        }
+        if !self.part.is_empty() {
+            object.set("part", self.part.to_value());
+        }
+        if self.continues {
+            object.set("continues", Value::Bool(true));
+        }
+        if object.is_empty() { Ok(None) } else { Value::from(object).to_json().map(Some) }
+    }
+
+    /// Reads opaque data. Data of another shape is not of this crate, and the result is `None`.
+    pub(crate) fn of(data: &Value) -> Option<Self> {
+        let object = data.as_object()?;
+        let is_ours = object.iter().all(|(name, _)| matches!(name, "message" | "part" | "continues"));
+        is_ours.then(|| Self {
+            message: object.object("message").map(Form::of),
+            continues: object.get("continues") == Some(&Value::Bool(true)),
+            part: object.object("part").map(Form::of).unwrap_or_default(),
+            is_foreign: false,
+        })
+    }
+}

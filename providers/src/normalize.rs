@@ -1,0 +1,168 @@
+//! Bodies of providers as messages.
+
+use store_core::{
+    Block, BlockKind, Error, Json, Message, Opaque, Origin, Provenance, Result, Role, Thinking, TokenCounts, ToolUse,
+    Usage,
+};
+
+use crate::{
+    native::{Form, Native},
+    provider::Target,
+    value::{Diff, Object, Value},
+};
+
+/// The messages of a body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Normalized {
+    /// The messages, in order. A reply is one message.
+    pub messages: Vec<Message>,
+    /// The fields of a request that do not belong to the history, such as the model, tools and limits, as one object.
+    ///
+    /// For a reply it is empty.
+    pub settings: Json,
+}
+
+/// Reads a request, a reply, or the list of the events of a streamed reply of `source`.
+///
+/// [`compile`](crate::compile) for the same model gives the same history: bit for bit where blocks are signed or
+/// encrypted, and otherwise equal as JSON (SE-8). Fields and block types that are not known are kept.
+///
+/// # Errors
+/// `Invalid` if the body is not one of the API of `source`.
+///
+/// ```
+/// use providers::{Target, normalize};
+/// use store_core::{Json, Role};
+///
+/// let source = Target::new("anthropic".parse()?, "claude-sonnet-4-5");
+/// let reply =
+/// Json::parse(r#"{"role":"assistant","content":[{"type":"text","text":"Hello"}],"stop_reason":"end_turn"}"#)?; let
+/// normalized = normalize(&source, &reply)?; assert_eq!(normalized.messages[0].role, Role::Assistant);
+/// # Ok::<(), store_core::Error>(())
+/// ```
+pub fn normalize(source: &Target, body: &Json) -> Result<Normalized> {
+    let api = source.provider.0;
+    let joined;
+    let body = Value::of(body)?;
+    let object = match &body {
+        Value::Object(object) => object,
+        Value::List(events) => {
+            joined = api.join(events)?;
+            &joined
+        }
+        _ => return Err(Error::invalid("body", "it is neither an object nor a list of events")),
+    };
+    let mut reader = Reader::new(source.origin());
+    api.read(object, &mut reader)?;
+    Ok(Normalized { messages: reader.messages, settings: Value::from(reader.settings).to_json()? })
+}
+
+/// Collects the messages of a body while an API reads it.
+pub(crate) struct Reader {
+    pub(crate) origin: Origin,
+    pub(crate) messages: Vec<Message>,
+    pub(crate) settings: Object,
+}
+
+impl Reader {
+    const fn new(origin: Origin) -> Self {
+        Self { origin, messages: Vec::new(), settings: Object::new() }
+    }
+
+    /// Creates a block of `kind`. `default` is the JSON that is written for it by default, and `raw` the JSON that the
+    /// provider has.
+    pub(crate) fn block(&self, kind: BlockKind, default: &Object, raw: &Object) -> Result<Block> {
+        let part = Form { marks: Vec::new(), diff: Diff::between(default, raw) };
+        self.block_of_form(kind, part)
+    }
+
+    pub(crate) fn block_of_form(&self, kind: BlockKind, part: Form) -> Result<Block> {
+        let mut block = Block::new(kind);
+        self.update_native(&mut block, |native| native.part = part)?;
+        Ok(block)
+    }
+
+    /// Creates a block that only the provider understands.
+    pub(crate) fn opaque_block(&self, raw: &Value) -> Result<Block> {
+        Ok(Block::new(BlockKind::Opaque(Opaque::new(self.origin.clone(), raw.to_json()?))))
+    }
+
+    /// Creates a block for a whole message that has no content.
+    pub(crate) fn opaque_message(&self, raw: &Object) -> Result<Block> {
+        self.opaque_block(&Object::new().with(OPAQUE_MESSAGE, raw.clone()).into())
+    }
+
+    pub(crate) fn thinking(&self, text: impl Into<String>, signature: Option<String>) -> Thinking {
+        let mut thinking = Thinking::new(text);
+        thinking.origin = Some(self.origin.clone());
+        thinking.signature = signature;
+        thinking
+    }
+
+    /// Adds a message. `form` is the form of the provider's message that begins with it, or `None` if it belongs to the
+    /// provider's message before it.
+    pub(crate) fn push(&mut self, role: Role, mut blocks: Vec<Block>, form: Option<Form>) -> Result<()> {
+        let carrier = blocks.iter_mut().find(|block| !matches!(block.kind, BlockKind::Opaque(_)));
+        if let Some(block) = carrier {
+            match form {
+                None => self.update_native(block, |native| native.continues = true)?,
+                Some(form) if form.is_empty() => {}
+                Some(form) => self.update_native(block, |native| native.message = Some(form))?,
+            }
+        }
+        let mut message = Message::new(role, blocks);
+        if role == Role::Assistant {
+            let mut provenance = Provenance::default();
+            provenance.origin = Some(self.origin.clone());
+            message.provenance = Some(provenance);
+        }
+        self.messages.push(message);
+        Ok(())
+    }
+
+    /// Sets what the reply says about its message as a whole.
+    pub(crate) fn describe_reply(&mut self, id: Option<&str>, stop: Option<&str>, usage: Option<Usage>) {
+        let Some(message) = self.messages.last_mut() else { return };
+        if let (Some(id), Some(provenance)) = (id, message.provenance.as_mut()) {
+            provenance.message_id = Some(id.to_owned());
+        }
+        message.stop = stop.map(str::to_owned);
+        message.usage = usage;
+    }
+
+    /// Lets a message of the provider of this form begin with a block.
+    pub(crate) fn begin_message(&self, block: &mut Block, form: Form) -> Result<()> {
+        if matches!(block.kind, BlockKind::Opaque(_)) {
+            return Ok(());
+        }
+        self.update_native(block, |native| native.message = Some(form))
+    }
+
+    fn update_native(&self, block: &mut Block, change: impl FnOnce(&mut Native)) -> Result<()> {
+        let data = block.opaque.as_ref().map(|opaque| Value::of(&opaque.data)).transpose()?;
+        let mut native = data.as_ref().and_then(Native::of).unwrap_or_default();
+        change(&mut native);
+        block.opaque = native.to_json()?.map(|data| Opaque::new(self.origin.clone(), data));
+        Ok(())
+    }
+}
+
+/// The name of the only field of the data of an opaque block that stands for a whole message.
+pub(crate) const OPAQUE_MESSAGE: &str = "message_without_content";
+
+/// Creates a call whose arguments came as text. If the text is not JSON, the input is an empty object, and the text is
+/// kept.
+pub(crate) fn call_of_text(id: &str, name: &str, arguments: &str) -> Result<ToolUse> {
+    let input = Json::parse(arguments).or_else(|_| Json::parse("{}"))?;
+    let mut call = ToolUse::new(id, name, input);
+    call.raw = Some(arguments.to_owned());
+    Ok(call)
+}
+
+/// Creates usage from counts. `raw` is the provider's own record.
+pub(crate) fn usage(tokens: TokenCounts, raw: &Object) -> Result<Usage> {
+    let mut usage = Usage::from(tokens);
+    usage.raw = Some(Value::from(raw.clone()).to_json()?);
+    Ok(usage)
+}

@@ -1,0 +1,243 @@
+//! Reads requests and replies.
+
+use store_core::{Block, BlockKind, Error, Json, Result, Role, TokenCounts, ToolResult, ToolUse, Usage};
+
+use super::{
+    CONTENT, CUSTOM, INPUT, LIST, REFUSAL, RESULT_LIST, TEXT, call_item, custom_call_item, input_text, media_of,
+    media_part, output_text, reasoning_item, refusal_part,
+};
+use crate::{
+    native::Form,
+    normalize::{Reader, call_of_text, usage},
+    value::{Diff, Object, Value, lossy_text},
+};
+
+pub(super) fn read(body: &Object, reader: &mut Reader) -> Result<()> {
+    if let Some(output) = body.list("output") {
+        let mut items = Items::default();
+        for item in output {
+            items.add(item, reader)?;
+        }
+        items.flush(reader)?;
+        let stop = body.object("incomplete_details").and_then(|details| details.text("reason"));
+        let usage = body.object("usage").map(read_usage).transpose()?;
+        reader.describe_reply(body.text("id"), stop.or_else(|| body.text("status")), usage);
+        return Ok(());
+    }
+    for (name, value) in body.iter().filter(|(name, _)| !matches!(*name, "input" | "instructions")) {
+        reader.settings.set(name, value.clone());
+    }
+    if let Some(instructions) = body.text("instructions") {
+        reader.push(Role::System, vec![Block::text(instructions)], Some(Form::default()))?;
+    }
+    match body.get("input") {
+        Some(Value::Text(text)) => reader.push(Role::User, vec![Block::text(text)], Some(Form::default())),
+        Some(Value::List(input)) => {
+            let mut items = Items::default();
+            for item in input {
+                items.add(item, reader)?;
+            }
+            items.flush(reader)
+        }
+        _ => Err(Error::invalid("body", "it has neither `input` nor `output`")),
+    }
+}
+
+/// Reads usage, in which the input includes what was read from the cache.
+fn read_usage(raw: &Object) -> Result<Usage> {
+    let detail = |object: &str, name: &str| raw.object(object).and_then(|raw| raw.number(name)).unwrap_or_default();
+    let cached = detail("input_tokens_details", "cached_tokens");
+    let input = raw.number("input_tokens").unwrap_or_default().saturating_sub(cached);
+    let mut tokens = TokenCounts::new(input, raw.number("output_tokens").unwrap_or_default());
+    tokens.cache_read = cached;
+    tokens.reasoning = detail("output_tokens_details", "reasoning_tokens");
+    usage(tokens, raw)
+}
+
+/// Collects consecutive items of the assistant in one message.
+#[derive(Default)]
+struct Items(Vec<Block>);
+
+impl Items {
+    fn add(&mut self, item: &Value, reader: &mut Reader) -> Result<()> {
+        let Some(raw) = item.as_object() else { return Err(Error::invalid("input", "an item is not an object")) };
+        match raw.text("type") {
+            Some("message") | None if raw.get("role").is_some() => self.add_message(raw, reader),
+            Some("reasoning") => self.add_block(read_reasoning(raw, reader)?, item, reader),
+            Some("function_call" | "custom_tool_call") => {
+                let call = read_call(raw, reader)?.filter(|call| !self.has_call(call));
+                self.add_block(call, item, reader)
+            }
+            Some("function_call_output" | "custom_tool_call_output") => {
+                let Some(result) = read_result(raw, reader)? else { return self.add_block(None, item, reader) };
+                self.flush(reader)?;
+                reader.push(Role::Tool, vec![result], Some(Form::default()))
+            }
+            _ => self.add_block(None, item, reader),
+        }
+    }
+
+    /// Adds a block, or without one the item as it is.
+    fn add_block(&mut self, block: Option<Block>, item: &Value, reader: &Reader) -> Result<()> {
+        self.0.push(block.map_or_else(|| reader.opaque_block(item), Ok)?);
+        Ok(())
+    }
+
+    fn has_call(&self, block: &Block) -> bool {
+        let id = |block: &Block| match &block.kind {
+            BlockKind::ToolUse(call) => Some(call.id.clone()),
+            _ => None,
+        };
+        self.0.iter().any(|known| id(known).is_some() && id(known) == id(block))
+    }
+
+    fn flush(&mut self, reader: &mut Reader) -> Result<()> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        reader.push(Role::Assistant, std::mem::take(&mut self.0), Some(Form::default()))
+    }
+
+    fn add_message(&mut self, raw: &Object, reader: &mut Reader) -> Result<()> {
+        let role = match raw.text("role") {
+            Some("user") => Role::User,
+            Some("system" | "developer") => Role::System,
+            Some("assistant") => Role::Assistant,
+            other => {
+                let name = other.unwrap_or_default();
+                return Err(Error::invalid("input", format!("the role `{name}` is not known")));
+            }
+        };
+        let (mut blocks, form) = read_content(raw, role, reader)?;
+        if blocks.is_empty() {
+            blocks.push(reader.opaque_block(&raw.clone().into())?);
+        }
+        if role == Role::Assistant {
+            if let Some(first) = blocks.first_mut() {
+                reader.begin_message(first, form)?;
+            }
+            self.0.extend(blocks);
+            return Ok(());
+        }
+        self.flush(reader)?;
+        reader.push(role, blocks, Some(form))
+    }
+}
+
+/// Reads the content of a message item, and how the item differs from the default.
+fn read_content(raw: &Object, role: Role, reader: &Reader) -> Result<(Vec<Block>, Form)> {
+    let content = raw.get("content").cloned().unwrap_or(Value::Null);
+    let (blocks, mark) = match &content {
+        Value::Text(text) => (vec![Block::text(text)], None),
+        Value::HalfSurrogate(json) => {
+            let text = lossy_text(json);
+            let default = Object::new().with_text("content", &text);
+            let raw = Object::new().with("content", content.clone());
+            (vec![reader.block(BlockKind::Text(text), &default, &raw)?], None)
+        }
+        Value::List(parts) => {
+            let blocks = parts.iter().map(|part| read_part(part, role, reader)).collect::<Result<Vec<_>>>()?;
+            (blocks, Some(LIST))
+        }
+        _ => (Vec::new(), None),
+    };
+    let name = match role {
+        Role::System => "system",
+        Role::User | Role::Tool => "user",
+        Role::Assistant => "assistant",
+    };
+    let mut default = Object::new().with_text("role", name).with("content", content.clone());
+    if mark.is_some() {
+        default.set("type", Value::text("message"));
+    }
+    let is_default = match role {
+        Role::Assistant => mark.is_some() || content.as_text().is_some(),
+        _ => mark.is_none() || blocks.len() != 1 || !matches!(blocks.as_slice(), [block] if is_plain_text(block)),
+    };
+    let mut marks = Vec::new();
+    if role == Role::Assistant {
+        marks.push(if mark.is_some() { LIST } else { TEXT }.to_owned());
+    } else if !is_default {
+        marks.push(LIST.to_owned());
+    }
+    if role == Role::System {
+        marks.push(INPUT.to_owned());
+    }
+    Ok((blocks, Form { marks, diff: Diff::between(&default, raw) }))
+}
+
+fn is_plain_text(block: &Block) -> bool {
+    matches!(block.kind, BlockKind::Text(_)) && block.opaque.is_none()
+}
+
+fn read_part(item: &Value, role: Role, reader: &Reader) -> Result<Block> {
+    let Some(raw) = item.as_object() else { return reader.opaque_block(item) };
+    let default: fn(&str) -> Object = if role == Role::Assistant { output_text } else { input_text };
+    match (raw.text("type"), raw.text("text"), raw.text("refusal")) {
+        (Some("input_text" | "output_text" | "text"), Some(text), _) => {
+            reader.block(BlockKind::Text(text.to_owned()), &default(text), raw)
+        }
+        (Some("refusal"), _, Some(text)) => {
+            let form = Form { marks: vec![REFUSAL.to_owned()], diff: Diff::between(&refusal_part(text), raw) };
+            reader.block_of_form(BlockKind::Text(text.to_owned()), form)
+        }
+        _ => match media_of(raw) {
+            Some(kind) => {
+                let default = media_part(&kind).unwrap_or_default();
+                reader.block(kind, &default, raw)
+            }
+            None => reader.opaque_block(item),
+        },
+    }
+}
+
+fn read_reasoning(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
+    let texts = |name: &str| {
+        let parts = raw.list(name).unwrap_or_default().iter();
+        let texts = parts.filter_map(|part| part.as_object()?.text("text"));
+        texts.collect::<Vec<_>>().join("\n\n")
+    };
+    let (content, summary) = (texts("content"), texts("summary"));
+    let in_content = !content.is_empty();
+    let signature = raw.text("encrypted_content").map(str::to_owned);
+    let thinking = reader.thinking(if in_content { content } else { summary }, signature);
+    let diff = Diff::between(&reasoning_item(&thinking, in_content), raw);
+    let marks = if in_content { vec![CONTENT.to_owned()] } else { Vec::new() };
+    reader.block_of_form(BlockKind::Thinking(thinking), Form { marks, diff }).map(Some)
+}
+
+fn read_call(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
+    let (Some(id), Some(name)) = (raw.text("call_id"), raw.text("name")) else { return Ok(None) };
+    if id.trim().is_empty() || name.trim().is_empty() {
+        return Ok(None);
+    }
+    if let Some(input) = raw.text("input").filter(|_| raw.text("type") == Some("custom_tool_call")) {
+        let diff = Diff::between(&custom_call_item(id, name, input), raw);
+        let call = BlockKind::ToolUse(ToolUse::new(id, name, Json::of(input)?));
+        return reader.block_of_form(call, Form { marks: vec![CUSTOM.to_owned()], diff }).map(Some);
+    }
+    let Some(arguments) = raw.text("arguments") else { return Ok(None) };
+    let default = call_item(id, name, arguments);
+    reader.block(BlockKind::ToolUse(call_of_text(id, name, arguments)?), &default, raw).map(Some)
+}
+
+fn read_result(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
+    let Some(id) = raw.text("call_id").filter(|id| !id.trim().is_empty()) else { return Ok(None) };
+    let (blocks, mut marks) = match raw.get("output") {
+        Some(Value::Text(text)) => (vec![Block::text(text)], Vec::new()),
+        Some(Value::List(parts)) => {
+            let blocks = parts.iter().map(|part| read_part(part, Role::Tool, reader)).collect::<Result<Vec<_>>>()?;
+            let is_plain_text = matches!(blocks.as_slice(), [block] if is_plain_text(block));
+            (blocks, if is_plain_text { vec![RESULT_LIST.to_owned()] } else { Vec::new() })
+        }
+        _ => return Ok(None),
+    };
+    let kind = raw.text("type").unwrap_or_default();
+    if kind == "custom_tool_call_output" {
+        marks.push(CUSTOM.to_owned());
+    }
+    let output = raw.get("output").cloned().unwrap_or(Value::Null);
+    let default = Object::of_type(kind).with_text("call_id", id).with("output", output);
+    let form = Form { marks, diff: Diff::between(&default, raw) };
+    reader.block_of_form(BlockKind::ToolResult(ToolResult::new(id, blocks)), form).map(Some)
+}

@@ -1,0 +1,165 @@
+//! The APIs of providers, and the interface between them and the shared code.
+
+use std::{fmt, str::FromStr};
+
+use store_core::{Error, Origin, Result};
+
+use crate::{
+    anthropic::Anthropic,
+    compile::Compiler,
+    google::Google,
+    models::{self, Feature},
+    normalize::Reader,
+    openai_chat::OpenAiChat,
+    openai_responses::OpenAiResponses,
+    value::{Object, Value},
+};
+
+/// An API of a provider that this crate reads and writes.
+///
+/// ```
+/// let provider: providers::Provider = "anthropic".parse()?;
+/// assert_eq!(provider.name(), "anthropic");
+/// assert!("acme".parse::<providers::Provider>().is_err());
+/// # Ok::<(), store_core::Error>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Provider(pub(crate) &'static dyn Api);
+
+/// All APIs. To add one, write its module and add it here.
+static APIS: [&dyn Api; 4] = [&Anthropic, &OpenAiChat, &OpenAiResponses, &Google];
+
+/// What the shared code needs to know about an API.
+pub(crate) trait Api: Sync {
+    /// The name for commands.
+    fn name(&self) -> &'static str;
+
+    /// The name of the provider in the origin of a block.
+    fn vendor(&self) -> &'static str;
+
+    /// The names of the API in the origin of a block, the one that this crate writes first. `None` stands for an origin
+    /// that does not name the API.
+    fn api_names(&self) -> &'static [Option<&'static str>];
+
+    /// The fields of a native form that only the model accepts that made them, by JSON pointer.
+    fn bound_fields(&self) -> &'static [&'static str];
+
+    /// Reads the messages of a request or of a reply.
+    fn read(&self, body: &Object, reader: &mut Reader) -> Result<()>;
+
+    /// Joins the events of a streamed reply to the reply that they describe.
+    fn join(&self, events: &[Value]) -> Result<Object>;
+
+    /// Writes a request with the messages of a context.
+    fn write(&self, compiler: &mut Compiler<'_>) -> Result<Object>;
+
+    /// Returns what the API is known to refuse about a body with which nothing can be done here.
+    fn warnings(&self, _body: &Object, _target: &Target) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Adds to `native` what opaque data of other tools means, which is not in the form of this crate. Returns whether
+    /// it is known.
+    fn read_foreign_data(&self, _data: &Value, _native: &mut crate::native::Native) -> bool {
+        false
+    }
+}
+
+impl Provider {
+    /// Returns all providers.
+    pub fn all() -> impl Iterator<Item = Self> {
+        APIS.into_iter().map(Self)
+    }
+
+    /// Returns the name, as commands take it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.0.name()
+    }
+}
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl PartialEq for Provider {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Provider {}
+
+impl FromStr for Provider {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::all().find(|provider| provider.name() == name).ok_or_else(|| {
+            let known = Self::all().map(Self::name).collect::<Vec<_>>().join(", ");
+            Error::invalid("provider", format!("`{name}` is not known; known are {known}"))
+        })
+    }
+}
+
+/// The model that a body is for, or comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Target {
+    /// The API.
+    pub provider: Provider,
+    /// The name of the model, as the API takes it.
+    pub model: String,
+    /// The platform that serves the model, if it is not the provider's own, for example `vertex` or `bedrock`.
+    ///
+    /// Signatures of one platform are not sent to another.
+    pub platform: Option<String>,
+}
+
+impl Target {
+    /// Creates the target for a model on the provider's own platform.
+    #[must_use]
+    pub fn new(provider: Provider, model: impl Into<String>) -> Self {
+        Self { provider, model: model.into(), platform: None }
+    }
+
+    /// Sets the platform.
+    #[must_use]
+    pub fn on(mut self, platform: impl Into<String>) -> Self {
+        self.platform = Some(platform.into());
+        self
+    }
+
+    /// Returns the origin of what the model produces.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        let mut origin = Origin::new(self.provider.0.vendor()).with_model(&self.model);
+        origin.api = self.provider.0.api_names().iter().flatten().next().map(|&name| name.to_owned());
+        origin.endpoint.clone_from(&self.platform);
+        origin
+    }
+
+    /// Returns whether `origin` is the API of this target on the same platform, whatever the model.
+    pub(crate) fn is_api_of(&self, origin: &Origin) -> bool {
+        origin.provider == self.provider.0.vendor()
+            && self.provider.0.api_names().contains(&origin.api.as_deref())
+            && origin.endpoint == self.platform
+    }
+
+    /// Returns whether `origin` is this target: the same model, on the same API and platform.
+    pub(crate) fn is_origin(&self, origin: &Origin) -> bool {
+        let model = origin.model.as_deref().map(models::without_date);
+        self.is_api_of(origin) && model == Some(models::without_date(&self.model))
+    }
+
+    pub(crate) fn has(&self, feature: Feature) -> bool {
+        models::has_feature(self.provider.name(), &self.model, feature)
+    }
+}

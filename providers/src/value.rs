@@ -1,0 +1,341 @@
+//! JSON values as trees. Numbers keep their spelling, and objects keep the order of their fields.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::value::RawValue;
+use store_core::{
+    Error, Json, Result,
+    codec::{Codec, Fields},
+};
+
+/// A JSON value.
+///
+/// Two objects are equal if they have the same fields, in any order. Two numbers are equal if they are spelled alike.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Value {
+    Null,
+    Bool(bool),
+    Number(String),
+    Text(String),
+    /// A string with half of a surrogate pair, which no Rust string can hold, as JSON text.
+    HalfSurrogate(String),
+    List(Vec<Self>),
+    Object(Object),
+}
+
+impl Value {
+    /// Reads a value.
+    pub(crate) fn of(json: &Json) -> Result<Self> {
+        Self::parse(json.as_str())
+    }
+
+    pub(crate) fn parse(raw: &str) -> Result<Self> {
+        let malformed = |_| Error::invalid("json", "it is not a JSON value");
+        Ok(match raw.as_bytes().first() {
+            Some(b'n') => Self::Null,
+            Some(b't') => Self::Bool(true),
+            Some(b'f') => Self::Bool(false),
+            Some(b'"') => match serde_json::from_str(raw) {
+                Ok(text) => Self::Text(text),
+                Err(_) => Self::HalfSurrogate(raw.to_owned()),
+            },
+            Some(b'[') => {
+                let items: Vec<&RawValue> = serde_json::from_str(raw).map_err(malformed)?;
+                Self::List(items.into_iter().map(|item| Self::parse(item.get())).collect::<Result<_>>()?)
+            }
+            Some(b'{') => {
+                let fields = Fields::parse(raw).map_err(|_| Error::invalid("json", "an object cannot be read"))?;
+                let mut object = Object::default();
+                for (name, raw) in fields.into_pairs() {
+                    object.set(name, Self::parse(raw)?);
+                }
+                Self::Object(object)
+            }
+            _ => Self::Number(raw.to_owned()),
+        })
+    }
+
+    pub(crate) fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into())
+    }
+
+    pub(crate) fn as_text(&self) -> Option<&str> {
+        if let Self::Text(text) = self { Some(text) } else { None }
+    }
+
+    pub(crate) fn as_object(&self) -> Option<&Object> {
+        if let Self::Object(object) = self { Some(object) } else { None }
+    }
+
+    pub(crate) fn as_list(&self) -> Option<&[Self]> {
+        if let Self::List(items) = self { Some(items) } else { None }
+    }
+
+    pub(crate) fn to_json(&self) -> Result<Json> {
+        let mut out = String::new();
+        self.write(&mut out);
+        Json::parse(&out)
+    }
+
+    /// Returns the value as JSON text.
+    pub(crate) fn encode(&self) -> String {
+        let mut out = String::new();
+        self.write(&mut out);
+        out
+    }
+
+    fn write(&self, out: &mut String) {
+        match self {
+            Self::Null => out.push_str("null"),
+            Self::Bool(value) => value.write(out),
+            Self::Number(raw) | Self::HalfSurrogate(raw) => out.push_str(raw),
+            Self::Text(text) => text.write(out),
+            Self::List(items) => {
+                out.push('[');
+                for (at, item) in items.iter().enumerate() {
+                    if at > 0 {
+                        out.push(',');
+                    }
+                    item.write(out);
+                }
+                out.push(']');
+            }
+            Self::Object(object) => {
+                out.push('{');
+                for (at, (name, value)) in object.0.iter().enumerate() {
+                    if at > 0 {
+                        out.push(',');
+                    }
+                    name.write(out);
+                    out.push(':');
+                    value.write(out);
+                }
+                out.push('}');
+            }
+        }
+    }
+}
+
+impl From<Object> for Value {
+    fn from(object: Object) -> Self {
+        Self::Object(object)
+    }
+}
+
+/// A JSON object. A repeated name counts once, with its last value.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Object(Vec<(String, Value)>);
+
+impl PartialEq for Object {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.len() == other.0.len() && self.0.iter().all(|(name, value)| other.get(name) == Some(value))
+    }
+}
+
+impl Eq for Object {}
+
+impl Object {
+    pub(crate) const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Creates an object with one field `type`.
+    pub(crate) fn of_type(kind: &str) -> Self {
+        Self::default().with("type", Value::text(kind))
+    }
+
+    pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.set(name, value);
+        self
+    }
+
+    pub(crate) fn with_text(self, name: &str, text: impl Into<String>) -> Self {
+        self.with(name, Value::text(text))
+    }
+
+    pub(crate) fn set(&mut self, name: impl Into<String>, value: impl Into<Value>) {
+        let (name, value) = (name.into(), value.into());
+        match self.0.iter_mut().find(|(key, _)| *key == name) {
+            Some((_, old)) => *old = value,
+            None => self.0.push((name, value)),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) -> Option<Value> {
+        let at = self.0.iter().position(|(key, _)| key == name)?;
+        Some(self.0.remove(at).1)
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value)
+    }
+
+    fn get_mut(&mut self, name: &str) -> Option<&mut Value> {
+        self.0.iter_mut().find(|(key, _)| key == name).map(|(_, value)| value)
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.get(name)?.as_text()
+    }
+
+    pub(crate) fn object(&self, name: &str) -> Option<&Self> {
+        self.get(name)?.as_object()
+    }
+
+    pub(crate) fn list(&self, name: &str) -> Option<&[Value]> {
+        self.get(name)?.as_list()
+    }
+
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
+        if let Value::Number(raw) = self.get(name)? { raw.parse().ok() } else { None }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// The changes that turn one value into another. Objects are compared field by field; any other value is replaced as a
+/// whole.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Diff {
+    /// The values to set, by JSON pointer.
+    pub(crate) set: Vec<(String, Value)>,
+    /// The JSON pointers of the fields to remove.
+    pub(crate) unset: Vec<String>,
+}
+
+impl Diff {
+    pub(crate) fn between(from: &Object, to: &Object) -> Self {
+        let mut diff = Self::default();
+        diff.collect("", from, to);
+        diff
+    }
+
+    fn collect(&mut self, pointer: &str, from: &Object, to: &Object) {
+        for (name, value) in to.iter() {
+            let pointer = child_pointer(pointer, name);
+            match (from.get(name), value) {
+                (Some(old), value) if old == value => {}
+                (Some(Value::Object(from)), Value::Object(to)) => self.collect(&pointer, from, to),
+                _ => self.set.push((pointer, value.clone())),
+            }
+        }
+        let removed = from.iter().filter(|(name, _)| to.get(name).is_none());
+        self.unset.extend(removed.map(|(name, _)| child_pointer(pointer, name)));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.set.is_empty() && self.unset.is_empty()
+    }
+
+    pub(crate) fn apply(&self, target: &mut Object) {
+        for pointer in &self.unset {
+            if let Some((parent, name)) = parent_of(target, pointer) {
+                parent.remove(&name);
+            }
+        }
+        for (pointer, value) in &self.set {
+            if let Some((parent, name)) = parent_of(target, pointer) {
+                parent.set(name, value.clone());
+            }
+        }
+    }
+}
+
+/// Returns the object that holds the field at `pointer`, and the name of the field.
+fn parent_of<'a>(object: &'a mut Object, pointer: &str) -> Option<(&'a mut Object, String)> {
+    let (parent, name) = pointer.rsplit_once('/')?;
+    let mut object = object;
+    for step in parent.split('/').skip(1) {
+        match object.get_mut(&unescaped(step))? {
+            Value::Object(child) => object = child,
+            _ => return None,
+        }
+    }
+    Some((object, unescaped(name)))
+}
+
+/// Returns the JSON pointer (RFC 6901) of a field of the object at `pointer`.
+pub(crate) fn child_pointer(pointer: &str, name: &str) -> String {
+    format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"))
+}
+
+fn unescaped(step: &str) -> String {
+    step.replace("~1", "/").replace("~0", "~")
+}
+
+/// Returns the text of a JSON string in which halves of surrogate pairs are replaced by U+FFFD.
+pub(crate) fn lossy_text(json: &str) -> String {
+    let unit = |escape: &str| u32::from_str_radix(escape.strip_prefix("\\u")?.get(..4)?, 16).ok();
+    let is_high = |unit: u32| (0xd800..0xdc00).contains(&unit);
+    let is_low = |unit: u32| (0xdc00..0xe000).contains(&unit);
+    let (mut fixed, mut rest) = (String::with_capacity(json.len()), json);
+    while let Some((before, escape)) = rest.find('\\').and_then(|at| rest.split_at_checked(at)) {
+        fixed.push_str(before);
+        let next = escape.get(6..).and_then(unit);
+        let length = match unit(escape) {
+            None => 2,
+            Some(first) if is_high(first) && next.is_some_and(is_low) => 12,
+            Some(_) => 6,
+        };
+        let is_half = length == 6 && unit(escape).is_some_and(|unit| is_high(unit) || is_low(unit));
+        let (escape, after) = escape.split_at_checked(length).unwrap_or((escape, ""));
+        fixed.push_str(if is_half { "\\ufffd" } else { escape });
+        rest = after;
+    }
+    fixed.push_str(rest);
+    serde_json::from_str(&fixed).unwrap_or_default()
+}
+
+/// Splits a data URL into its media type and its base64 text.
+pub(crate) fn split_data_url(url: &str) -> Option<(String, &str)> {
+    let (head, data) = url.strip_prefix("data:")?.split_once(',')?;
+    Some((head.strip_suffix(";base64")?.to_owned(), data))
+}
+
+pub(crate) fn base64_of(text: &str) -> String {
+    STANDARD.encode(text)
+}
+
+/// Returns the text that `base64` encodes, if it is valid UTF-8.
+pub(crate) fn text_of_base64(base64: &str) -> Option<String> {
+    String::from_utf8(STANDARD.decode(base64).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Diff, Object, Value, lossy_text};
+
+    fn object(raw: &str) -> Object {
+        Value::parse(raw).unwrap().as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn numbers_keep_their_spelling_and_objects_their_order() {
+        for raw in [r#"{"b":1.0,"a":[1e2,12345678901234567890123,-0.0]}"#, r#"["\ud800",null,true,{}]"#] {
+            assert_eq!(Value::parse(raw).unwrap().encode(), raw);
+        }
+        assert_eq!(object(r#"{"a":1,"b":2}"#), object(r#"{"b":2,"a":1}"#));
+        assert_ne!(object(r#"{"a":1}"#), object(r#"{"a":1.0}"#));
+    }
+
+    #[test]
+    fn half_of_a_surrogate_pair_becomes_the_replacement_character() {
+        assert_eq!(lossy_text(r#""a\ud800b\\ud800\udc00\ud83d\ude00\n""#), "a\u{fffd}b\\ud800\u{fffd}\u{1f600}\n");
+    }
+
+    #[test]
+    fn a_diff_turns_one_object_into_the_other() {
+        let from = object(r#"{"type":"text","text":"x","source":{"a":1,"b":2},"list":[1]}"#);
+        let to = object(r#"{"type":"text","cache/1":{"x":null},"source":{"a":1,"b":3,"~c":4},"list":[1,2]}"#);
+        let diff = Diff::between(&from, &to);
+        let mut changed = from.clone();
+        diff.apply(&mut changed);
+        assert_eq!(changed, to);
+        assert!(Diff::between(&from, &from).is_empty());
+    }
+}

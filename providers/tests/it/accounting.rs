@@ -1,0 +1,124 @@
+//! Checks that nothing of a context is lost in silence (SE-7).
+
+use std::collections::BTreeSet;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use providers::Compiled;
+use serde_json::Value;
+use store_core::{BlockKind, Message};
+
+/// Returns the values of messages that are neither in the body nor in the list of losses.
+pub(crate) fn lost_in_silence(messages: &[Message], compiled: &Compiled) -> Vec<String> {
+    let body: Value = serde_json::from_str(compiled.body.as_str()).unwrap();
+    let mut sent = Sent::default();
+    sent.add(&body);
+    let made_ids = made_ids(messages);
+    let mut lost = Vec::new();
+    for (at, message) in messages.iter().enumerate() {
+        let blocks = serde_json::to_value(&message.blocks).unwrap();
+        leaves(&blocks, &format!("/messages/{at}/blocks"), &mut |pointer, value| {
+            let is_listed = compiled.losses.iter().any(|loss| {
+                pointer.strip_prefix(loss.path.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            });
+            // Gemini says with the name of a field that a tool failed.
+            let is_name = pointer.ends_with("/is_error") && compiled.body.as_str().contains(r#""response":{"error":"#);
+            // Chat Completions has the type of audio as the name of a format.
+            let is_name =
+                is_name || pointer.ends_with("/audio/media_type") && compiled.body.as_str().contains(r#""format":"#);
+            // Plain text is sent as text, not as base64.
+            let decoded =
+                value.as_str().filter(|_| pointer.ends_with("/base64")).and_then(|text| STANDARD.decode(text).ok());
+            let decoded = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
+            let is_decoded = decoded.is_some_and(|text| sent.has(&Value::String(text)));
+            let is_made = is_name || is_decoded || value.as_str().is_some_and(|text| made_ids.contains(text));
+            if !is_listed && !is_made && !is_about_form(pointer) && !sent.has(value) {
+                lost.push(format!("{pointer}: {value}"));
+            }
+        });
+    }
+    lost
+}
+
+/// Returns the ids of calls to which the provider gave none.
+fn made_ids(messages: &[Message]) -> BTreeSet<String> {
+    let blocks = messages.iter().flat_map(|message| &message.blocks);
+    let without_id =
+        blocks.filter(|block| block.opaque.as_ref().is_some_and(|o| o.data.as_str().contains("\"no id\"")));
+    let ids = without_id.filter_map(|block| match &block.kind {
+        BlockKind::ToolUse(call) => Some(call.id.clone()),
+        _ => None,
+    });
+    ids.collect()
+}
+
+/// Returns whether a value only says how something is written or where it comes from.
+fn is_about_form(pointer: &str) -> bool {
+    ["/marks/", "/unset/", "/origin/", "/continues", "/redacted"].iter().any(|part| pointer.contains(part))
+}
+
+/// The values of a body.
+#[derive(Default)]
+struct Sent {
+    texts: Vec<String>,
+    others: Vec<String>,
+}
+
+impl Sent {
+    fn add(&mut self, value: &Value) {
+        leaves(value, "", &mut |_, value| match value {
+            Value::String(text) => self.texts.push(text.clone()),
+            other => self.others.push(other.to_string()),
+        });
+        // Arguments and outputs are JSON in a text.
+        let inner: Vec<Value> = self.texts.iter().filter_map(|text| parse(text)).collect();
+        for value in inner {
+            leaves(&value, "", &mut |_, value| match value {
+                Value::String(text) => self.texts.push(text.clone()),
+                other => self.others.push(other.to_string()),
+            });
+        }
+    }
+
+    fn has(&self, value: &Value) -> bool {
+        match value {
+            Value::String(text) => {
+                let parts = parse(text);
+                self.texts.iter().any(|sent| sent.contains(text.as_str()))
+                    || parts.is_some_and(|json| self.has_all(&json))
+            }
+            Value::Array(_) | Value::Object(_) => true,
+            other => {
+                self.others.contains(&other.to_string())
+                    || self.texts.iter().any(|sent| sent.contains(&other.to_string()))
+            }
+        }
+    }
+
+    fn has_all(&self, json: &Value) -> bool {
+        let mut all = true;
+        leaves(json, "", &mut |_, value| all &= self.has(value));
+        all
+    }
+}
+
+fn parse(text: &str) -> Option<Value> {
+    serde_json::from_str(text).ok().filter(|value: &Value| value.is_object() || value.is_array())
+}
+
+/// Calls `visit` with the JSON pointer and the value of each leaf.
+fn leaves(value: &Value, pointer: &str, visit: &mut impl FnMut(&str, &Value)) {
+    match value {
+        Value::Object(fields) if !fields.is_empty() => {
+            for (name, value) in fields {
+                let name = name.replace('~', "~0").replace('/', "~1");
+                leaves(value, &format!("{pointer}/{name}"), visit);
+            }
+        }
+        Value::Array(items) if !items.is_empty() => {
+            for (at, value) in items.iter().enumerate() {
+                leaves(value, &format!("{pointer}/{at}"), visit);
+            }
+        }
+        _ => visit(pointer, value),
+    }
+}

@@ -1,0 +1,17 @@
+//! Tests of the public functions.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot continue fails at that point"
+)]
+
+mod accounting;
+mod convert;
+mod generated;
+mod golden;
+mod oracles;
+mod round_trips;
+mod rules;

@@ -1,0 +1,325 @@
+//! Bodies that were captured from the real APIs (SE-7, SE-8).
+//!
+//! The captures are not part of this repository. Set `AGENTSTORE_ORACLES` to the folder that contains `providers/`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::LazyLock,
+};
+
+use jsonschema::Validator;
+use providers::{CompileOptions, Compiled, Target, check, compile, normalize};
+use serde_json::Value;
+use store_core::{Block, BlockKind, Context, ContextMessage, EntryId, Json, Message, Role};
+
+use crate::{accounting::lost_in_silence, rules};
+
+/// The folder of the captures, or `None` where there is none.
+static FOLDER: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
+    let given = std::env::var_os("AGENTSTORE_ORACLES").map(PathBuf::from);
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/oracles");
+    let folder = given.unwrap_or_else(beside).join("providers");
+    folder.join("index.json").is_file().then_some(folder)
+});
+
+/// The names of the APIs: in the captures, here, and of the field with the history.
+pub(crate) const APIS: [(&str, &str, &str); 4] = [
+    ("anthropic", "anthropic", "messages"),
+    ("chat-completions", "openai-chat", "messages"),
+    ("responses", "openai-responses", "input"),
+    ("google", "google", "contents"),
+];
+
+fn folder() -> Option<&'static Path> {
+    if FOLDER.is_none() {
+        println!("not run: no captures; set AGENTSTORE_ORACLES");
+    }
+    FOLDER.as_deref()
+}
+
+fn read(path: &Path) -> Option<Value> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(serde_json::from_str(&text).unwrap())
+}
+
+fn json(value: &Value) -> Json {
+    Json::of(value).unwrap()
+}
+
+fn api(capture_name: &str) -> (&'static str, &'static str) {
+    let (_, name, history) = APIS.iter().find(|(capture, _, _)| *capture == capture_name).unwrap();
+    (name, history)
+}
+
+fn target(capture_name: &str, model: &str) -> Target {
+    Target::new(api(capture_name).0.parse().unwrap(), model)
+}
+
+fn context(messages: Vec<Message>) -> Context {
+    let mut context = Context::default();
+    for (at, message) in messages.into_iter().enumerate() {
+        store_core::log::check_message(&message).unwrap();
+        context.messages.push(ContextMessage::new(EntryId::new(at.to_string()).unwrap(), false, message));
+    }
+    context
+}
+
+fn compiled(messages: &[Message], target: &Target) -> Compiled {
+    compile(&context(messages.to_vec()), target, &CompileOptions::default()).unwrap()
+}
+
+fn body(compiled: &Compiled) -> Value {
+    serde_json::from_str(compiled.body.as_str()).unwrap()
+}
+
+/// Returns the history of a request: the conversation as a list, and the instructions before it.
+fn history(request: &Value, field: &str) -> (Vec<Value>, Value) {
+    let conversation = match &request[field] {
+        Value::String(text) => vec![serde_json::json!({"role": "user", "content": text})],
+        list => list.as_array().unwrap().clone(),
+    };
+    let system = ["system", "instructions", "systemInstruction", "system_instruction"];
+    let system = system.iter().map(|name| &request[*name]).find(|value| !value.is_null()).cloned();
+    (conversation, system.unwrap_or_default())
+}
+
+/// A capture of a request, with what came of it.
+struct Capture {
+    name: String,
+    folder: PathBuf,
+    index: Value,
+}
+
+impl Capture {
+    fn all() -> Vec<Self> {
+        let Some(folder) = folder() else { return Vec::new() };
+        let index = read(&folder.join("index.json")).unwrap();
+        let entries = index["snapshots"].as_array().unwrap().iter();
+        let capture = |entry: &Value| {
+            let (case, provider) = (entry["case"].as_str().unwrap(), entry["provider"].as_str().unwrap());
+            let sub = if case == "thinkingSignatureRequest" { "extra" } else { "snapshots" };
+            let name = format!("{case}/{provider}");
+            Self { folder: folder.join(sub).join(&name), name, index: entry.clone() }
+        };
+        entries.map(capture).collect()
+    }
+
+    fn provider(&self) -> &str {
+        let provider = self.index["provider"].as_str().unwrap();
+        if provider == "vertex-anthropic" { "anthropic" } else { provider }
+    }
+
+    fn target(&self) -> Target {
+        target(self.provider(), self.index["model"].as_str().unwrap())
+    }
+
+    fn file(&self, name: &str) -> Option<Value> {
+        read(&self.folder.join(format!("{name}.json")))
+    }
+
+    fn messages(&self, value: &Value) -> Vec<Message> {
+        normalize(&self.target(), &json(value)).unwrap_or_else(|e| panic!("{}: {e}", self.name)).messages
+    }
+}
+
+/// Checks that messages of a model compile to a history for the same model, without losses.
+fn difference(messages: &[Message], target: &Target, field: &str, expected: &(Vec<Value>, Value)) -> Option<String> {
+    let compiled = compiled(messages, target);
+    let (conversation, system) = history(&body(&compiled), field);
+    if let Some(loss) = compiled.losses.first() {
+        return Some(format!("a loss: {loss}"));
+    }
+    if conversation.len() != expected.0.len() {
+        return Some(format!("{} items instead of {}", conversation.len(), expected.0.len()));
+    }
+    let differs = conversation.iter().zip(&expected.0).find(|(have, want)| have != want);
+    if let Some((have, want)) = differs {
+        return Some(format!("\n  have {have}\n  want {want}"));
+    }
+    (system != expected.1).then(|| format!("\n  have {system}\n  want {}", expected.1))
+}
+
+#[test]
+fn captured_follow_ups_are_reproduced() {
+    let mut wrong = Vec::new();
+    let (mut exact, mut streams) = (0, 0);
+    for capture in Capture::all() {
+        let (target, field) = (capture.target(), api(capture.provider()).1);
+        let Some(request) = capture.file("request") else { continue };
+        let mut messages = capture.messages(&request);
+        if let Some(streamed) = capture.file("response-streaming") {
+            let reply = capture.messages(&streamed);
+            let mut again = compiled(&reply, &target);
+            let joined = body(&again);
+            let normalized = normalize(&target, &again.body).unwrap();
+            again = compiled(&normalized.messages, &target);
+            streams += 1;
+            if body(&again) != joined {
+                wrong.push(format!("{} (streamed): {} instead of {joined}", capture.name, again.body.as_str()));
+            }
+        }
+        if capture.index["continuation"] != "exact" {
+            let text = difference(&messages, &target, field, &history(&request, field));
+            if let Some(text) = text.filter(|_| capture.index["request_accepted"] == true) {
+                wrong.push(format!("{} (request): {text}", capture.name));
+            }
+            continue;
+        }
+        messages.extend(capture.messages(&capture.file("response").unwrap()));
+        let follow_up = capture.file("followup-request").unwrap();
+        let (mut expected, system) = history(&follow_up, field);
+        let added = expected.pop().unwrap();
+        let mut text = difference(&messages, &target, field, &(expected.clone(), system.clone()));
+        if text.is_none() {
+            expected.push(added);
+            let messages = capture.messages(&follow_up);
+            text = difference(&messages, &target, field, &(expected, system));
+        }
+        match text {
+            None => exact += 1,
+            Some(text) => wrong.push(format!("{}: {text}", capture.name)),
+        }
+        let differs = wrong.last().is_some_and(|text| text.starts_with(&capture.name));
+        println!("{}: {}", capture.name, if differs { "differs" } else { "same" });
+    }
+    println!("{exact} follow-ups reproduced, {streams} streamed replies");
+    assert!(wrong.is_empty(), "{}\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// A model of each API, to which histories of the others are sent.
+const MODELS: [(&str, &str); 6] = [
+    ("anthropic", "claude-sonnet-4-5-20250929"),
+    ("anthropic", "claude-opus-4-8"),
+    ("chat-completions", "gpt-5-nano"),
+    ("responses", "gpt-5.4-mini"),
+    ("google", "gemini-2.5-flash"),
+    ("google", "gemini-3-flash-preview"),
+];
+
+/// Returns the schema of the history of an API.
+pub(crate) fn schema(capture_name: &str) -> Option<Validator> {
+    let schema = read(&folder()?.join(format!("specs/{capture_name}.schema.json")))?;
+    Some(jsonschema::validator_for(&schema).unwrap())
+}
+
+/// Returns what is wrong with a body: where it breaks the schema or a rule of its API.
+fn faults(capture_name: &str, body: &Value, schema: &Validator) -> Vec<String> {
+    let errors = schema.iter_errors(body).map(|error| format!("schema, {}: {error}", error.instance_path()));
+    let mut faults: Vec<String> = errors.map(|text| text.chars().take(300).collect()).collect();
+    faults.extend(rules::broken(api(capture_name).0, body));
+    faults
+}
+
+/// Adds results for the calls of the last message, as the context of a thread does.
+fn answer_open_calls(messages: &mut Vec<Message>) {
+    let results: Vec<Block> = messages
+        .last()
+        .into_iter()
+        .flat_map(|message| &message.blocks)
+        .filter_map(|block| {
+            let BlockKind::ToolUse(call) = &block.kind else { return None };
+            Some(Block::tool_result(&call.id, vec![Block::text("no result was recorded")]))
+        })
+        .collect();
+    if !results.is_empty() {
+        messages.push(Message::new(Role::Tool, results));
+    }
+}
+
+#[test]
+fn histories_of_one_api_are_valid_for_every_other() {
+    let mut wrong = Vec::new();
+    let mut pairs = 0;
+    for (name, model) in MODELS {
+        let Some(schema) = schema(name) else { return };
+        for capture in Capture::all() {
+            let Some(request) = capture.file("request") else { continue };
+            let mut messages = capture.messages(&request);
+            messages.extend(capture.file("response").iter().flat_map(|reply| capture.messages(reply)));
+            answer_open_calls(&mut messages);
+            let compiled = compiled(&messages, &target(name, model));
+            let mut faults = faults(name, &body(&compiled), &schema);
+            faults.extend(lost_in_silence(&messages, &compiled).into_iter().map(|text| format!("lost: {text}")));
+            pairs += 1;
+            wrong.extend(faults.into_iter().map(|text| format!("{} to {model}: {text}", capture.name)));
+        }
+    }
+    println!("{pairs} pairs of a history and a target");
+    assert!(wrong.is_empty(), "{}\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Removes fields that are null, which the API reads as absent.
+fn without_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.values_mut().for_each(without_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_nulls),
+        _ => {}
+    }
+}
+
+#[test]
+fn accepted_translations_compile_to_themselves() {
+    let Some(folder) = folder() else { return };
+    let index = read(&folder.join("index.json")).unwrap();
+    let (mut wrong, mut accepted) = (Vec::new(), 0);
+    for entry in index["transforms"].as_array().unwrap() {
+        let text = |name: &str| entry[name].as_str().unwrap();
+        let (name, case) = (text("target"), text("case"));
+        let path = folder.join(format!("transforms/{}_to_{name}/{case}/request.json", text("source")));
+        let Some(mut request) = read(&path) else { continue };
+        if name == "google" {
+            without_nulls(&mut request);
+        }
+        let target = target(name, text("model"));
+        let messages = normalize(&target, &json(&request)).unwrap_or_else(|e| panic!("{case} to {name}: {e}")).messages;
+        let field = api(name).1;
+        accepted += 1;
+        let mut faults: Vec<String> =
+            difference(&messages, &target, field, &history(&request, field)).into_iter().collect();
+        let schema = schema(name).unwrap();
+        faults.extend(self::faults(name, &body(&compiled(&messages, &target)), &schema));
+        wrong.extend(faults.into_iter().map(|text| format!("{}_to_{name}/{case}: {text}", entry["source"])));
+    }
+    println!("{accepted} accepted translations");
+    assert!(wrong.is_empty(), "{}\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// What the report names for each request that an API refused because of its history or its tools. The others were
+/// refused for their options, which this crate does not look at.
+const REFUSED: [(&str, &str); 5] = [
+    ("anthropicMidConversationSystemMessage/anthropic", "system messages only before the conversation"),
+    ("chatCompletionsGcsBackedVideoFileParam/chat-completions", "takes no such media"),
+    ("chatCompletionsUrlBackedVideoFileParam/chat-completions", "takes no such media"),
+    ("exclusiveMinimumToolParam/google", "exclusiveMinimum"),
+    ("chat-completions_to_google/chatCompletionsGcsBackedVideoFileParam", "takes no such media"),
+];
+
+#[test]
+fn the_report_names_why_an_api_refuses_a_request() {
+    let Some(folder) = folder() else { return };
+    for (name, cause) in REFUSED {
+        let (of, to) = name.split_once('/').unwrap();
+        let captured = read(&folder.join(format!("snapshots/{name}/request.json")));
+        let translated =
+            || read(&folder.join(format!("transforms/{name}/refused.json"))).map(|file| file["request"].clone());
+        let Some(request) = captured.or_else(translated) else { continue };
+        let provider = of.split_once("_to_").map_or(to, |(_, to)| to);
+        let model = match name {
+            "anthropicMidConversationSystemMessage/anthropic" => "claude-sonnet-4-5-20250929",
+            _ => "gemini-2.5-flash",
+        };
+        let target = target(provider, model);
+        let normalized = normalize(&target, &json(&request)).unwrap();
+        let mut options = CompileOptions::default();
+        options.settings = Some(normalized.settings);
+        let report = check(&context(normalized.messages), &target, &options).unwrap();
+        let text = serde_json::to_string(&report).unwrap();
+        println!("{name}: {text}");
+        assert!(text.contains(cause), "{name}: {text}");
+        assert!(!report.compatible, "{name}");
+    }
+}
