@@ -43,7 +43,7 @@ pub fn numbered_message(number: u64) -> NewEntry {
 /// Makes a thread of `length` messages.
 ///
 /// # Errors
-/// The errors of the commits; also if `length` is 0.
+/// The errors of the commits, and an error if `length` is 0.
 pub async fn create_filled_thread(commits: &dyn CommitCoordinator, id: &str, length: u64) -> Result<FilledThread> {
     let id = ThreadId::new(id)?;
     let mut filled = None;
@@ -71,7 +71,7 @@ pub async fn create_filled_thread(commits: &dyn CommitCoordinator, id: &str, len
 /// Makes a thread of `length` entries: messages, a compaction that covers all of them, and a few more messages.
 ///
 /// # Errors
-/// The errors of the commits; also if no message is left for the compaction to cover.
+/// The errors of the commits, and an error if no message is left for the compaction to cover.
 pub async fn create_compacted_thread(commits: &dyn CommitCoordinator, id: &str, length: u64) -> Result<FilledThread> {
     let mut thread = create_filled_thread(commits, id, length.saturating_sub(MESSAGES_AFTER_COMPACTION + 1)).await?;
     let mut compaction = Compaction::default();

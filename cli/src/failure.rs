@@ -234,7 +234,7 @@ fn schema_advice(detail: &Detail) -> &'static str {
         Detail::SchemaMismatch { mend: SchemaMend::Migrate, .. } => {
             "run `agentstore migrate` with the same `--store`, or use the newest release of agentstore"
         }
-        Detail::SchemaMismatch { mend: SchemaMend::Make, .. } => {
+        Detail::SchemaMismatch { mend: SchemaMend::Create, .. } => {
             "check the URL: it names a store that does not exist yet; a command that adds data, such as \
              `agentstore mailbox enqueue`, creates the store"
         }
@@ -326,7 +326,7 @@ mod tests {
             |text| Error::unavailable(text),
             |text| Error::server_unavailable(text),
             |text| Error::store_in_use(text),
-            |text| Error::schema_mismatch(text, text, SchemaMend::Make),
+            |text| Error::schema_mismatch(text, text, SchemaMend::Create),
             |text| Error::schema_mismatch(text, text, SchemaMend::Migrate),
             |text| Error::schema_mismatch(text, text, SchemaMend::Release),
             |text| Error::corrupt(text),

@@ -28,7 +28,7 @@ enum Sink {
     Paged(Child, BufWriter<ChildStdin>),
 }
 
-/// Standard output, whose reader may close it.
+/// Standard output. The program that reads it, called the reader, may close it.
 struct Stdout {
     inner: io::Stdout,
     /// Whether the command continues after the reader has closed the output. Writes then do nothing and do not fail.
@@ -71,7 +71,8 @@ impl Output {
         }
     }
 
-    /// Lets the command continue after its reader has closed the output. Commands that do more than print call this.
+    /// Lets the command continue if the reader closes the output. `main` calls this for each command that does more
+    /// than print.
     pub(crate) fn continue_without_reader(&mut self) {
         if let Sink::Direct(stdout) = &mut self.sink {
             stdout.get_mut().continues_without_reader = true;

@@ -113,11 +113,11 @@ pub enum Status {
 
 /// Runs one case against a new store of `fixture`.
 pub async fn run_case(contract: Contract, case: &'static Case, fixture: &Arc<dyn Fixture>) -> Status {
-    let lack = |need: &Need| match need {
+    let why_unmet = |need: &Need| match need {
         Need::Fenced if !fixture.capabilities().fenced => Some(Lack::Unsupported("its commits do not check claims")),
-        need => fixture.lack(*need),
+        need => fixture.why_unmet(*need),
     };
-    match case.needs.iter().find_map(lack) {
+    match case.needs.iter().find_map(why_unmet) {
         Some(Lack::Unsupported(reason)) => return Status::Unsupported(reason.to_owned()),
         Some(Lack::NotRun(reason)) => return Status::NotRun(reason.to_owned()),
         None => {}

@@ -132,8 +132,8 @@ macro_rules! outbox_store {
 }
 
 /// Runs every case of the live channel and of wake-ups, each as a test of its own. If a store does not have one
-/// of the two, its fixture declares this in [`Fixture::lack`](crate::Fixture::lack). `$fixture` is an expression that
-/// makes a fixture. Its path must begin with `crate`: `crate::fixture()`.
+/// of the two, its fixture declares this in [`Fixture::why_unmet`](crate::Fixture::why_unmet). `$fixture` is an
+/// expression that makes a fixture. Its path must begin with `crate`: `crate::fixture()`.
 #[macro_export]
 macro_rules! live_channel {
     ($fixture:expr) => {

@@ -56,8 +56,8 @@ pub struct Gap {
 
 /// Opens the stores of a backend for the suite, and declares what they can do.
 ///
-/// The suite does not find out by trial what a store can do. Instead, [`lack`](Self::lack) declares which needs of
-/// cases are not met. The suite never calls a method that only cases with such a need use.
+/// The suite does not find out by trial what a store can do. Instead, [`why_unmet`](Self::why_unmet) declares which
+/// needs of cases are not met. The suite never calls a method that only cases with such a need use.
 #[async_trait]
 pub trait Fixture: Send + Sync + 'static {
     /// The name of the store in the report: the backend and its settings.
@@ -66,8 +66,8 @@ pub trait Fixture: Send + Sync + 'static {
     /// The capabilities that the store declares. A case compares them with those of the opened store (PR-1).
     fn capabilities(&self) -> Capabilities;
 
-    /// Why cases with this need cannot run. None if they can.
-    fn lack(&self, need: Need) -> Option<Lack>;
+    /// Returns why cases with this need cannot run, or `None` if they can.
+    fn why_unmet(&self, need: Need) -> Option<Lack>;
 
     /// The cases that are known to fail.
     fn gaps(&self) -> Vec<Gap>;

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn unsupported_formats_are_named() {
+    fn unsupported_formats_are_reported() {
         let name = |lines: &[&str]| {
             let objects: Vec<_> = lines.iter().map(|line| Object::parse(line).unwrap()).collect();
             match detect_in_lines(&objects) {

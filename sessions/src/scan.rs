@@ -43,8 +43,7 @@ pub(crate) fn scan(
         match lines.next()? {
             NextLine::Line(line) => scan.add_line(&line, issues, visit),
             NextLine::TooLong(number) => {
-                let action = "refused: the store has no blobs to hold it";
-                issues.add(number, IssueCode::LongLine, format!("longer than {} bytes", source.max_line()), action);
+                issues.add(number, IssueCode::LongLine, format!("longer than {} bytes", source.max_line()), "refused");
                 return Ok(None);
             }
             NextLine::End => break,

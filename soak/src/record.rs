@@ -72,31 +72,34 @@ pub(crate) enum ClaimCall {
     Extend,
     Ack,
     /// A settlement other than an acknowledgement.
-    GiveBack,
+    #[serde(rename = "give_back")]
+    Release,
     /// A commit without entries. From then on, the thread refuses commits under earlier claims (CM-32).
     TakeOver,
     /// A commit with the entry of the dispatch.
-    Say,
+    #[serde(rename = "say")]
+    Commit,
     /// A commit with the entry of the dispatch, which also acknowledges the dispatch.
-    SayAndAck,
+    #[serde(rename = "say_and_ack")]
+    CommitAndAck,
 }
 
 impl ClaimCall {
     /// Returns whether the call ends the attempt if it is accepted.
     pub(crate) const fn ends_claim(self) -> bool {
-        matches!(self, Self::Ack | Self::GiveBack | Self::SayAndAck)
+        matches!(self, Self::Ack | Self::Release | Self::CommitAndAck)
     }
 
     pub(crate) const fn acknowledges(self) -> bool {
-        matches!(self, Self::Ack | Self::SayAndAck)
+        matches!(self, Self::Ack | Self::CommitAndAck)
     }
 
     pub(crate) const fn writes_entry(self) -> bool {
-        matches!(self, Self::Say | Self::SayAndAck)
+        matches!(self, Self::Commit | Self::CommitAndAck)
     }
 
     pub(crate) const fn is_commit(self) -> bool {
-        matches!(self, Self::TakeOver | Self::Say | Self::SayAndAck)
+        matches!(self, Self::TakeOver | Self::Commit | Self::CommitAndAck)
     }
 }
 

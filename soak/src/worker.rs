@@ -84,15 +84,15 @@ async fn handle_dispatch(work: Work, long_pause: Duration) -> Result<Done, Failu
     let Ok(commits) = work.commits() else { return Ok(Done::ack_with_result(result)) };
     let entry = NewEntry::new(Custom::new(DONE_KIND, result.clone()));
     let mut commit = work.new_commit().with_key(work.key("done")?).entry(entry);
-    if work.can_settle() {
+    if work.can_settle_in_commit() {
         commit = commit.settling(agentstore::Settlement::Ack { result: Some(result.clone()) });
     }
     loop {
         match commits.commit(commit.clone()).await {
-            Ok(_) if work.can_settle() => return Ok(Done::Committed),
+            Ok(_) if work.can_settle_in_commit() => return Ok(Done::Committed),
             Ok(_) => return Ok(Done::ack_with_result(result)),
             // An earlier attempt wrote the entry, but did not settle the dispatch.
-            Err(error) if error.kind() == ErrorKind::IdempotencyMismatch && !work.can_settle() => {
+            Err(error) if error.kind() == ErrorKind::IdempotencyMismatch && !work.can_settle_in_commit() => {
                 return Ok(Done::ack_with_result(result));
             }
             Err(error) if error.outcome() == Outcome::Unknown || error.is_retryable() => sleep(RETRY_PAUSE).await,

@@ -42,7 +42,7 @@ pub(super) async fn list(threads: &dyn Store, mailbox: &dyn Store, page: PageReq
     Ok(Page { items, next })
 }
 
-/// Takes the next name in the order of both lists together. Returns none at the end of both lists, and also if the next
+/// Takes the next name in the order of both lists together. Returns none if both lists have ended, or if the next
 /// page of one list has to be read first.
 fn next_tenant(left: &mut TenantListReader<'_>, right: &mut TenantListReader<'_>) -> Option<TenantId> {
     if left.needs_next_page() || right.needs_next_page() {

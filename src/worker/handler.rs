@@ -46,8 +46,8 @@ pub enum Done {
         /// The result of the work, if it has one.
         result: Option<Json>,
     },
-    /// The handler settled the dispatch with its last commit. This is possible where [`Work::can_settle`] returns true
-    /// (CM-33).
+    /// The handler settled the dispatch with its last commit. This is possible where
+    /// [`Work::can_settle_in_commit`] returns true (CM-33).
     Committed,
     /// The dispatch becomes available again later. The attempt does not count.
     Snooze {

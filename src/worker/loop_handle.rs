@@ -13,16 +13,16 @@ use tokio_util::sync::CancellationToken;
 pub struct LoopHandle<T = WorkSummary> {
     task: Option<JoinHandle<Result<T>>>,
     stopping: CancellationToken,
-    giving_up: CancellationToken,
+    aborting_attempts: CancellationToken,
 }
 
 impl<T> LoopHandle<T> {
     pub(super) const fn new(
         task: JoinHandle<Result<T>>,
         stopping: CancellationToken,
-        giving_up: CancellationToken,
+        aborting_attempts: CancellationToken,
     ) -> Self {
-        Self { task: Some(task), stopping, giving_up }
+        Self { task: Some(task), stopping, aborting_attempts }
     }
 
     /// Stops the loop and returns what it did.
@@ -43,10 +43,11 @@ impl<T> LoopHandle<T> {
         self.stopping.cancel();
     }
 
-    /// Asks the loop to stop as if `stop_deadline` had passed, and does not wait. Handlers are told to stop.
-    pub fn ask_to_give_up(&self) {
+    /// Asks the loop to stop as if `stop_deadline` had passed, and does not wait. Running handlers are told to stop,
+    /// and are aborted after the [`grace`](super::WorkerOptions::grace).
+    pub fn ask_to_abort_attempts(&self) {
         self.stopping.cancel();
-        self.giving_up.cancel();
+        self.aborting_attempts.cancel();
     }
 
     /// Returns a token that can be kept without this handle. Cancelling it does the same as

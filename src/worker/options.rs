@@ -8,7 +8,8 @@ use super::{Policy, RetryAll};
 
 /// The longest lease that a store accepts.
 const MAX_LEASE: Duration = Duration::from_hours(24);
-/// The greatest number of dispatches that one claim can take.
+/// The greatest concurrency. A worker asks for all the work that it can run with one call, and a store refuses a call
+/// that asks for more than this.
 const MAX_CONCURRENCY: u32 = 1_000;
 
 /// The options of a worker. A relay takes the same options.
@@ -28,8 +29,8 @@ pub struct WorkerOptions {
     pub name: WorkerId,
     /// The greatest number of handlers that run at once, 1 to 1,000; 8 by default.
     pub concurrency: u32,
-    /// The lease that each claim asks for, at most 24 hours; 30 seconds by default. A claim is extended at each third
-    /// of it.
+    /// The lease of each claim, above 0 and at most 24 hours; 30 seconds by default. As long as the handler runs, the
+    /// worker extends the claim whenever a third of the lease has passed.
     pub lease: Duration,
     /// The delay before failed work is tried again.
     pub backoff: Backoff,
@@ -41,7 +42,8 @@ pub struct WorkerOptions {
     pub patience: Duration,
     /// The longest time that one attempt may run; without a limit by default.
     pub deadline: Option<Duration>,
-    /// How long [`LoopHandle::stop`](super::LoopHandle::stop) lets handlers finish; 30 seconds by default.
+    /// How long [`LoopHandle::stop`](super::LoopHandle::stop) lets running handlers go on before it tells them to stop;
+    /// 30 seconds by default.
     pub stop_deadline: Duration,
     /// How long a handler that was told to stop may take before it is aborted; 5 seconds by default.
     pub grace: Duration,
@@ -123,7 +125,7 @@ impl WorkerOptions {
         self
     }
 
-    /// Sets how long handlers may finish when the worker stops.
+    /// Sets how long handlers that run when the worker is asked to stop may go on before they are told to stop.
     #[must_use]
     pub const fn with_stop_deadline(mut self, deadline: Duration) -> Self {
         self.stop_deadline = deadline;

@@ -18,7 +18,7 @@ struct Attempt {
     claimed: ClaimedDispatch,
     commits: Option<Arc<FencedCommits>>,
     cancellation: Cancellation,
-    can_settle: bool,
+    can_settle_in_commit: bool,
 }
 
 impl Work {
@@ -26,13 +26,13 @@ impl Work {
         claimed: ClaimedDispatch,
         stores: &TenantStores,
         cancellation: Cancellation,
-        can_settle: bool,
+        can_settle_in_commit: bool,
     ) -> Self {
         let commits = stores.commits.as_ref().map(|commits| {
             let (commits, thread) = (Arc::clone(commits), claimed.dispatch.thread.clone());
             Arc::new(FencedCommits::new(commits, thread, claimed.fence(), cancellation.clone()))
         });
-        Self(Arc::new(Attempt { claimed, commits, cancellation, can_settle }))
+        Self(Arc::new(Attempt { claimed, commits, cancellation, can_settle_in_commit }))
     }
 
     /// Returns the dispatch as it was claimed: thread, run, payload, number of failures.
@@ -103,8 +103,8 @@ impl Work {
     /// The results of the work and the fact that it has finished then take effect together (CM-33). This is possible if
     /// threads and mailbox are in one store.
     #[must_use]
-    pub fn can_settle(&self) -> bool {
-        self.0.can_settle
+    pub fn can_settle_in_commit(&self) -> bool {
+        self.0.can_settle_in_commit
     }
 
     /// Returns an empty commit to the thread of the dispatch.
@@ -125,11 +125,11 @@ impl Work {
 
 impl fmt::Debug for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Attempt { claimed, can_settle, .. } = &*self.0;
+        let Attempt { claimed, can_settle_in_commit, .. } = &*self.0;
         f.debug_struct("Work")
             .field("dispatch", &claimed.dispatch.id)
             .field("claim", &claimed.number)
-            .field("can_settle", can_settle)
+            .field("can_settle_in_commit", can_settle_in_commit)
             .finish_non_exhaustive()
     }
 }

@@ -111,7 +111,7 @@ id_types! {
     RunId = "run";
     /// The id of the agent that works in a run.
     AgentId = "agent";
-    /// The id of the resource that a thread belongs to, such as a user, a ticket or a repository.
+    /// The id of the resource that a thread belongs to, such as a user, an issue or a repository.
     ResourceId = "resource";
     /// The id of a dispatch, a unit of work in the mailbox.
     DispatchId = "dispatch";

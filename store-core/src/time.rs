@@ -95,7 +95,8 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
-/// The clock of a store with injected time: it gives store time (PR-3).
+/// A source of store time (PR-3): the clock of the host, or a clock that the caller passes to a store, for example in a
+/// test.
 #[async_trait]
 pub trait Clock: Send + Sync + fmt::Debug {
     /// Returns the current time. It may jump in both directions (PR-6).

@@ -26,8 +26,8 @@ fn is_first_incarnation(incarnation: &u64) -> bool {
 }
 
 impl Version {
-    /// For stores: makes the version `number` of a record, in this generation of its thread and incarnation of the
-    /// store.
+    /// Creates the version `number` of a record, in this generation of its thread and incarnation of the store. Only
+    /// implementations of a store need this.
     #[must_use]
     pub const fn new(number: u64, generation: u64, incarnation: u64) -> Self {
         Self { number, generation, incarnation }

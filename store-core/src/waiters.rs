@@ -1,6 +1,8 @@
-//! A list of waiting tasks. Each task waits for a time. To wake tasks, a caller passes a condition on these times: a
-//! clock that was moved wakes the tasks whose time has come, and new work wakes the tasks that would look for work only
-//! later.
+//! A list of waiting tasks, each with the time that it waits for.
+//!
+//! The caller that wakes tasks passes a condition on these times, and every task whose time meets it is woken. A clock
+//! that was moved wakes the tasks whose time has come. New work that can be claimed from some time on wakes the tasks
+//! that would look for work only after that time.
 
 use std::{
     collections::BTreeMap,

@@ -407,10 +407,10 @@ fn load_context(
     let mut found = ThreadContext::empty(shown(shared, row.stored));
     if let Some(seq) = leaf {
         let leaf = snapshot.expect_node(log, seq)?;
-        let pieces = context::pieces(&LogNodes(&snapshot, log), &leaf.node)?;
-        let rows = pieces.iter().map(|piece| snapshot.expect_node(log, piece.seq())).collect::<Result<Vec<_>>>()?;
-        let parts = pieces.into_iter().zip(load(shared, log, &rows)?).collect();
-        found.context = context::build(parts, request);
+        let parts = context::parts(&LogNodes(&snapshot, log), &leaf.node)?;
+        let rows = parts.iter().map(|part| snapshot.expect_node(log, part.seq())).collect::<Result<Vec<_>>>()?;
+        let parts_with_entries = parts.into_iter().zip(load(shared, log, &rows)?).collect();
+        found.context = context::build(parts_with_entries, request);
         found.context_size = context::context_size(&leaf.node, &snapshot.marks_of(log, seq)?);
         found.next_checkpoint = context::next_checkpoint(&leaf.node);
         found.at = Some(leaf.id);

@@ -195,7 +195,7 @@ fn meta(vfs: &dyn Vfs, config: &FileConfig) -> Result<(Meta, bool)> {
 }
 
 fn no_root() -> Error {
-    Error::schema_mismatch("none", "a root created by agentstore", SchemaMend::Make)
+    Error::schema_mismatch("none", "a root created by agentstore", SchemaMend::Create)
 }
 
 /// Up to where of the root log the index can be trusted; none if it has to be filled from the logs.

@@ -114,7 +114,7 @@ impl EventView for View<'_> {
         }
     }
 
-    fn sealer(&self) -> (&TenantId, &CursorKey) {
+    fn cursor_seal_key(&self) -> (&TenantId, &CursorKey) {
         (self.tenant, &self.shared.cursor_key)
     }
 }

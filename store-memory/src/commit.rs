@@ -141,7 +141,7 @@ fn apply(index: &mut Index, parts: &mut LockedParts<'_>, commit: &Commit, mut pl
     let slot = &mut *parts.slot;
     let receipt = plan.receipt.clone();
     index.outbox.apply(std::mem::take(&mut plan.outbox))?;
-    index.put_id_record(&commit.thread, slot, std::mem::take(&mut plan.id));
+    index.put_id_record(&commit.thread, slot, std::mem::take(&mut plan.id_record));
     let runs: Vec<_> = std::mem::take(&mut plan.runs).into_iter().map(Arc::new).collect();
     let (events, settlement) = (plan.events.take(), plan.mailbox.take());
     if let Some(thread) = plan.thread.take().map(Arc::new) {

@@ -55,9 +55,9 @@ impl OutboxStore for MemoryOutbox {
         let after = Position::from_cursor(&tenant.shared.cursor_key, &scope, query.page.cursor.as_ref())?;
         let after = after.map(|at| decode_position(&at)).transpose()?;
         let index = tenant.index.read();
-        let (list_scope, statuses) = query.filter.list_keys();
+        let (subset, statuses) = query.filter.list_keys();
         let lists = statuses.into_iter().map(|status| {
-            index.outbox.walk(&OutboxList::Created(list_scope.clone(), status), after.as_ref(), query.direction)
+            index.outbox.walk(&OutboxList::Created(subset.clone(), status), after.as_ref(), query.direction)
         });
         let backward = query.direction == Direction::Backward;
         for at in merge_ordered(lists, move |a, b| if backward { a > b } else { a < b }) {
@@ -74,9 +74,9 @@ impl OutboxStore for MemoryOutbox {
     async fn count_outbox(&self, filter: &OutboxFilter) -> Result<OutboxCounts> {
         let index = self.tenant.check_open()?.index.read();
         let mut counts = OutboxCounts::default();
-        let (list_scope, _) = filter.list_keys();
+        let (subset, _) = filter.list_keys();
         for status in filter.accepted_statuses() {
-            let list = OutboxList::Created(list_scope.clone(), Some(status));
+            let list = OutboxList::Created(subset.clone(), Some(status));
             let count = if filter.lists_match_exactly() {
                 index.outbox.len(&list)
             } else {

@@ -51,7 +51,7 @@ impl MemoryPending {
 fn apply_queue_plan(tenant: &Tenant, slot: &mut ThreadSlot, plan: QueuePlan) {
     let thread = Arc::new(plan.thread);
     let mut index = tenant.index.write();
-    index.put_id_record(&thread.thread.id, slot, plan.id);
+    index.put_id_record(&thread.thread.id, slot, plan.id_record);
     index.put_thread(&thread);
     drop(index);
     let contents = slot.contents.get_or_insert_with(|| Box::new(ThreadContents::new(Arc::clone(&thread))));
@@ -155,7 +155,7 @@ mod tests {
         let version = tenant.threads.unwrap().load_thread(&thread).await.unwrap().unwrap().version;
         let queue = pending.load_queue(&thread).await.unwrap();
         let commit = Commit::new(thread).expecting(Expect::Version(version));
-        let consuming = commit.consuming(queue.inputs.iter().map(store_core::PendingInput::as_ref));
+        let consuming = commit.consuming(queue.inputs.iter().map(store_core::PendingInput::to_input_ref));
         let _ = tenant.commits.unwrap().commit(consuming).await.unwrap();
         assert_eq!(append_messages(pending, 1).await, already_exists);
     }

@@ -47,8 +47,8 @@ impl EventView for TenantEventsView<'_> {
         Ok(self.events.get(id).cloned())
     }
 
-    fn sealer(&self) -> (&TenantId, &CursorKey) {
-        self.tenant.sealer()
+    fn cursor_seal_key(&self) -> (&TenantId, &CursorKey) {
+        self.tenant.cursor_seal_key()
     }
 }
 
@@ -65,8 +65,8 @@ impl EventView for PlanView<'_> {
         self.events.event(id)
     }
 
-    fn sealer(&self) -> (&TenantId, &CursorKey) {
-        self.events.sealer()
+    fn cursor_seal_key(&self) -> (&TenantId, &CursorKey) {
+        self.events.cursor_seal_key()
     }
 }
 
@@ -126,7 +126,7 @@ impl CommitView for PlanView<'_> {
     }
 
     fn id_record(&self) -> Result<ThreadIdRecord> {
-        Ok(self.slot.id.clone())
+        Ok(self.slot.id_record.clone())
     }
 
     fn thread(&self) -> Result<Option<StoredThread>> {

@@ -45,9 +45,9 @@ pub struct NatsConfig {
     pub allow_unsafe: bool,
     /// The source of generated ids.
     pub ids: Arc<dyn IdSource>,
-    /// For tests only: whether the store's clock stands still unless a test moves it.
+    /// For tests only: whether the store has a clock of its own, which stands still unless a test moves it.
     #[doc(hidden)]
-    pub clock_is_fixed: bool,
+    pub uses_test_clock: bool,
     /// For tests only: how long messages that are no longer needed are kept.
     #[doc(hidden)]
     pub garbage_retention: Duration,
@@ -84,7 +84,7 @@ impl NatsConfig {
             assume_sync,
             allow_unsafe,
             ids: Arc::new(UuidSource),
-            clock_is_fixed: false,
+            uses_test_clock: false,
             garbage_retention: garbage::GARBAGE_RETENTION,
             limits: Limits::default(),
         })

@@ -104,7 +104,7 @@ pub(crate) struct Log {
     /// The name of this process.
     process_name: String,
     next_decision_number: AtomicU64,
-    clock_is_fixed: bool,
+    uses_test_clock: bool,
     pub(crate) deadline: Duration,
     runtime: Handle,
     /// Whether the servers lost a part of the log that this process has read.
@@ -129,7 +129,7 @@ impl Log {
             garbage: Garbage::new(config.garbage_retention),
             process_name: UuidSource.next_id(),
             next_decision_number: AtomicU64::default(),
-            clock_is_fixed: config.clock_is_fixed,
+            uses_test_clock: config.uses_test_clock,
             deadline: config.answer_timeout,
             runtime,
             is_truncated: AtomicBool::default(),
@@ -159,7 +159,7 @@ impl Log {
     /// Returns store time.
     pub(crate) fn now(&self) -> Result<Timestamp> {
         match self.view().clock {
-            Some(clock) if self.clock_is_fixed => Ok(clock),
+            Some(clock) if self.uses_test_clock => Ok(clock),
             _ => self.connection.clock.now(),
         }
     }

@@ -68,7 +68,7 @@ pub(crate) async fn ensure_stream(
         match connection.stream_info(name).await? {
             Ok((_, info)) => return Ok(info),
             Err(refusal) if refusal.is_not_found() && config.create == Create::Never => {
-                return Err(Error::schema_mismatch("none", "streams created by agentstore", SchemaMend::Make));
+                return Err(Error::schema_mismatch("none", "streams created by agentstore", SchemaMend::Create));
             }
             Err(refusal) if refusal.is_not_found() => {}
             Err(refusal) => return Err(refusal.into()),

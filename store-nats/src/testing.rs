@@ -43,7 +43,7 @@ impl TestPrefix {
     /// Those of [`NatsStore::open`].
     pub async fn create(config: NatsConfig) -> Result<Self> {
         let mut config = config.with_prefix(&format!("test-{}", UuidSource.next_id()))?;
-        config.clock_is_fixed = true;
+        config.uses_test_clock = true;
         let prefix = Self { config };
         let connection = Connection::open(&prefix.config).await?;
         streams::open(&connection, &prefix.config).await?;

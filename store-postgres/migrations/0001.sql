@@ -535,7 +535,7 @@ CREATE TYPE $schema$.interrupt_rows AS (thread text[], epoch bigint[], at bigint
 -- - `time`: the process's estimate of the server's time differs too much.
 -- - `closed`: the tenant is being deleted.
 --
--- Each expression of this function takes time, also if it has nothing to do. So two arguments say whether the batch has
+-- Each expression of this function takes time, even if it has nothing to do. So two arguments say whether the batch has
 -- rows that few commits have: `p_parts` for rows of the log, `p_around` for rows outside of it.
 CREATE FUNCTION $schema$.write(
     p_tenant text, p_parts boolean, p_around boolean,

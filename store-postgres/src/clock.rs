@@ -16,7 +16,7 @@ const MAX_GROUP_SKEW_MS: u64 = 10;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DecisionTime {
     pub(crate) now: Timestamp,
-    /// When `now` was estimated. `None` if the clock is fixed.
+    /// When `now` was estimated. `None` if the clock is that of a test, which stands still.
     at: Option<Instant>,
 }
 
@@ -38,12 +38,12 @@ impl DecisionTime {
 #[derive(Debug)]
 pub(crate) struct Clock {
     server_time: Mutex<(Duration, Instant)>,
-    clock_is_fixed: bool,
+    uses_test_clock: bool,
 }
 
 impl Clock {
-    pub(crate) fn new(clock_is_fixed: bool) -> Self {
-        Self { server_time: Mutex::new((Duration::ZERO, Instant::now())), clock_is_fixed }
+    pub(crate) fn new(uses_test_clock: bool) -> Self {
+        Self { server_time: Mutex::new((Duration::ZERO, Instant::now())), uses_test_clock }
     }
 
     /// Records a time that the server has just sent.
@@ -55,14 +55,14 @@ impl Clock {
     /// ahead of the server (PR-22).
     pub(crate) fn now(&self) -> Result<Timestamp> {
         let (clock, at) = *self.lock();
-        let now = if self.clock_is_fixed { clock } else { clock.saturating_add(at.elapsed()) };
+        let now = if self.uses_test_clock { clock } else { clock.saturating_add(at.elapsed()) };
         Timestamp::from_millis(u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
     }
 
     /// Returns the moment for a decision that is made now.
     pub(crate) fn decision_time(&self) -> Result<DecisionTime> {
         let at = Instant::now();
-        Ok(DecisionTime { now: self.now()?, at: (!self.clock_is_fixed).then_some(at) })
+        Ok(DecisionTime { now: self.now()?, at: (!self.uses_test_clock).then_some(at) })
     }
 
     fn lock(&self) -> MutexGuard<'_, (Duration, Instant)> {

@@ -55,9 +55,9 @@ pub struct PostgresConfig {
     pub allow_unsafe: bool,
     /// The source of generated ids.
     pub ids: Arc<dyn IdSource>,
-    /// For tests only: the clock of the schema stands still unless the test moves it.
+    /// For tests only: the schema has a clock of its own, which stands still unless the test moves it.
     #[doc(hidden)]
-    pub clock_is_fixed: bool,
+    pub uses_test_clock: bool,
     /// The limits of the store. A limit above the default is lowered to the default.
     pub limits: Limits,
 }
@@ -99,7 +99,7 @@ impl PostgresConfig {
             answer_timeout: Duration::from_secs(30),
             allow_unsafe,
             ids: Arc::new(UuidSource),
-            clock_is_fixed: false,
+            uses_test_clock: false,
             limits: Limits::default(),
         })
     }

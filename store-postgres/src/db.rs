@@ -111,7 +111,7 @@ impl Db {
             sql: Sql::new(&config.schema),
             deadline: config.answer_timeout,
             acquire_timeout: config.acquire_timeout,
-            clock: Clock::new(config.clock_is_fixed),
+            clock: Clock::new(config.uses_test_clock),
             is_pooled: config.pooler == Pooler::Transaction,
             is_closed: AtomicBool::new(false),
         })

@@ -7,7 +7,7 @@
 //! - `cache`: the records that the process keeps of a thread, in the form in which the rules of core read them
 //! - `decide`: the loop that runs a rule, loads the records that are missing and writes the result
 //! - `write`: writing the result of a decision in one statement
-//! - `notifications`, `live`: notifying waiting callers, also in other processes
+//! - `notifications`, `live`: notifying waiting callers, including those in other processes
 //! - `tenant`: the state of a tenant, and running calls in tasks of their own
 //! - `inspect`: checks, and repairs of derived data
 //! - `db`, `clock`, `sql`, `schema`: connections, the time of the server, statements, migrations

@@ -165,7 +165,7 @@ statements! {
         FROM $schema$.thread t WHERE t.tenant = $1 AND t.id = $2 AND t.log IS NOT NULL";
     inspect_entries: "SELECT seq, node, body FROM $schema$.entry WHERE log = $1 AND seq > $2 ORDER BY seq LIMIT $3";
     inspect_marks: "SELECT seq, record FROM $schema$.mark WHERE log = $1";
-    inspect_tips: "SELECT seq FROM $schema$.tip WHERE log = $1";
+    inspect_leaves: "SELECT seq FROM $schema$.tip WHERE log = $1";
     inspect_names: "SELECT seq, name, giver FROM $schema$.snapshot WHERE log = $1";
     inspect_runs: "SELECT record FROM $schema$.run WHERE log = $1 AND log >= 0";
     uneven_scopes: "SELECT kind, id, events, wanted FROM (

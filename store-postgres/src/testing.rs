@@ -76,7 +76,7 @@ impl TestSchema {
     pub async fn create(config: PostgresConfig) -> Result<Self> {
         let name = format!("test_{}", UuidSource.next_id().replace('-', ""));
         let mut config = config.with_schema(&name)?;
-        config.clock_is_fixed = true;
+        config.uses_test_clock = true;
         let schema = Self { config, lock: None };
         PostgresStore::migrate(&schema.config).await?;
         schema.run(STOP_CLOCK_SQL).await?;
@@ -106,7 +106,7 @@ impl TestSchema {
             number += 1;
         };
         let mut config = config.with_schema(&name)?;
-        config.clock_is_fixed = true;
+        config.uses_test_clock = true;
         let direct = direct.clone().with_schema(&name)?;
         // The table of the clock is created last. If it exists, the schema is complete.
         let exists: bool = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL")

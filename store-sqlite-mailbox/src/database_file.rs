@@ -113,7 +113,7 @@ impl DatabaseFile {
 
     fn open_first(path: &Path, is_exclusive: bool, create: Create) -> Result<Self> {
         if create == Create::Never && !path.exists() {
-            return Err(Error::schema_mismatch("none", "a mailbox created by agentstore", SchemaMend::Make));
+            return Err(Error::schema_mismatch("none", "a mailbox created by agentstore", SchemaMend::Create));
         }
         check_header(path)?;
         let users = open_or_create(&sibling(path, "-users"))?;
@@ -192,7 +192,7 @@ fn lock(attempt: impl Fn() -> std::result::Result<(), TryLockError>, timeout: Du
 }
 
 /// Refuses a file that is not a mailbox. The error says what the file is, and the file is not changed (SQ-3). SQLite
-/// would also detect such a file, but if the file is a database with a log, it would first move the log into the
+/// would also detect such a file, but if the file is a database with a WAL, it would first move the WAL into the
 /// database.
 fn check_header(path: &Path) -> Result<()> {
     let mut header = Vec::new();
@@ -211,7 +211,7 @@ fn check_header(path: &Path) -> Result<()> {
     crate::schema::check_identity(number(68).unwrap_or_default(), number(60).unwrap_or_default())
 }
 
-/// Copies the database and its log to new files, and syncs them (SQ-7). After a failed sync it is unknown what the old
+/// Copies the database and its WAL to new files, and syncs them (SQ-7). After a failed sync it is unknown what the old
 /// files contain on the disk. A read does not show that, because the system may have discarded what it could not write.
 fn copy_to_new_files(path: &Path) -> Result<()> {
     for file in [path.to_owned(), sibling(path, "-wal")] {

@@ -24,13 +24,13 @@ const MAX_THREADS: usize = 4;
 /// The number of steps that SQLite runs between two checks of the clock.
 const STEPS_BETWEEN_CLOCK_CHECKS: i32 = 1_000;
 
-/// Lets reads begin only while it is open. The writer closes it when the log has become long: the log can be restarted
+/// Lets reads begin only while it is open. The writer closes it when the WAL has become long: the WAL can be restarted
 /// when no read is running.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     state: Mutex<GateState>,
     opened: Condvar,
-    /// The number of pages in the log while a read prevents its restart.
+    /// The number of pages in the WAL while a read prevents its restart.
     blocked_pages: AtomicI32,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Gate {
 struct GateState {
     is_closed: bool,
     /// Whether a read has waited for the gate for as long as a read may take. If so, all reads of this library have
-    /// ended, and it is another program that still reads. The gate then stays open, because the log cannot be restarted
+    /// ended, and it is another program that still reads. The gate then stays open, because the WAL cannot be restarted
     /// anyway.
     is_held_by_other_program: bool,
 }
@@ -48,21 +48,21 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes the gate, unless another program prevents the restart of the log. Returns whether the gate is closed.
+    /// Closes the gate, unless another program prevents the restart of the WAL. Returns whether the gate is closed.
     pub(crate) fn close(&self) -> bool {
         let mut state = self.lock();
         state.is_closed = !state.is_held_by_other_program;
         state.is_closed
     }
 
-    /// Opens the gate after the log was restarted.
+    /// Opens the gate after the WAL was restarted.
     pub(crate) fn open(&self) {
         *self.lock() = GateState::default();
         self.blocked_pages.store(0, Ordering::SeqCst);
         self.opened.notify_all();
     }
 
-    /// Notes that a read still prevents the restart of the log.
+    /// Notes that a read still prevents the restart of the WAL.
     pub(crate) fn set_blocked_pages(&self, pages: i32) {
         self.blocked_pages.store(pages, Ordering::SeqCst);
     }
@@ -223,7 +223,7 @@ impl Shared {
 
 fn connect(path: &std::path::Path) -> Result<Connection> {
     let conn = schema::open_reader(path)?;
-    // Otherwise the last connection to close would checkpoint the log. That is the task of the writer.
+    // Otherwise the last connection to close would checkpoint the WAL. That is the task of the writer.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(sql_error)?;
     Ok(conn)
 }

@@ -17,7 +17,7 @@ use crate::{
 const APPLICATION_ID: i32 = 0x4167_4d62;
 /// The version of the schema that this release creates.
 const SCHEMA_VERSION: i32 = 1;
-/// The first version of SQLite without the bug that damages a file when two processes reset its log at the same time.
+/// The first version of SQLite without the bug that damages a file when two processes reset its WAL at the same time.
 const OLDEST_SQLITE: i32 = 3_051_003;
 /// The size of the statement cache. It is larger than the number of statements.
 const STATEMENT_CACHE_SIZE: usize = 128;
@@ -120,7 +120,7 @@ pub(crate) fn open_reader(path: &Path) -> Result<Connection> {
 /// Opens the connection that writes. The schema is created if the file is empty.
 pub(crate) fn open_writer(database_file: &DatabaseFile, config: &SqliteConfig) -> Result<(Connection, OpenedDatabase)> {
     let conn = connect(&database_file.path)?;
-    // Other processes may open the file at the same time. One of them creates the schema while the file has no log yet,
+    // Other processes may open the file at the same time. One of them creates the schema while the file has no WAL yet,
     // so that the header identifies the application from the beginning.
     let next_write_lock = database_file.lock_for_next_write();
     if read_pragma::<i32>(&conn, "application_id")? == 0 {
@@ -171,8 +171,8 @@ fn set_durability(conn: &Connection, config: &SqliteConfig) -> Result<()> {
         return Err(Error::unavailable(format!("the file cannot have a write-ahead log (journal mode `{mode}`)")));
     }
     set_synchronous(conn, config.synchronous)?;
-    // A log can grow while a read prevents its restart. SQLite later truncates it to this size.
-    conn.pragma_update(None, "journal_size_limit", crate::writer::TRUNCATED_LOG_BYTES).map_err(sql_error)?;
+    // The WAL can grow while a read prevents its restart. SQLite later truncates it to this size.
+    conn.pragma_update(None, "journal_size_limit", crate::writer::TRUNCATED_WAL_BYTES).map_err(sql_error)?;
     for (pragma, wanted) in [("mmap_size", 0), ("trusted_schema", 0)] {
         // Some builds have no memory-mapped files and return no value.
         let found = read_pragma::<i64>(conn, pragma).unwrap_or_default();

@@ -122,10 +122,10 @@ impl SqliteMailbox {
         Ok(Self { state: Arc::new(State { common, tenants, capabilities, config }) })
     }
 
-    /// Returns the size of the write-ahead log in bytes while a reader outside this library prevents its restart, or 0
-    /// if there is no such reader (SQ-5).
+    /// Returns the size of the write-ahead log (WAL) in bytes while a reader outside this library prevents its restart,
+    /// or 0 if there is no such reader (SQ-5).
     #[must_use]
-    pub fn held_log_bytes(&self) -> u64 {
+    pub fn wal_bytes_in_use_by_readers(&self) -> u64 {
         u64::try_from(self.state.common.constants.gate.blocked_pages()).unwrap_or_default() * 4_096
     }
 

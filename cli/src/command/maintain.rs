@@ -23,7 +23,7 @@ use crate::{
     agentstore maintain --dry-run --threads 90d\n\n\
     An age is a length of time such as `90m`, `24h` or `30d`, or `never`: records with the age `never` are not \
     removed. The command maintains one tenant. Any number of processes may maintain a store on a server at the same \
-    time, also while workers run. Only one process can open a `file:` store: run the command while no other process \
+    time, even while workers run. Only one process can open a `file:` store: run the command while no other process \
     has the store open.\n\n\
     A dry run counts at most 1,000 dispatches, 1,000 rows and 1,000 threads, and does not count data that deleted \
     threads left behind. With `--json` each round is a document on its own line. Ctrl-C or SIGTERM ends the command \

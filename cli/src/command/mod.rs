@@ -201,7 +201,7 @@ impl SessionCommand {
     }
 }
 
-/// Opens the store, runs the command, and closes the store, also if the command failed.
+/// Opens the store, runs the command, and closes the store, even if the command fails.
 pub(crate) async fn run(cli: Cli, out: &mut Output) -> Result<ExitCode> {
     let Cli { global, command } = cli;
     command.check_global_options(&global).map_err(Failure::Usage)?;

@@ -9,7 +9,7 @@ use crate::{entry_ref::EntryRef, failure::Result, guard_args::GuardArgs, output:
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     agentstore rewind t-42 --to @16\n  \
-    agentstore rewind t-42 --label before-refactoring   (to the entry before that checkpoint)\n  \
+    agentstore rewind t-42 --label before-refactoring   (to the entry before the checkpoint of this name)\n  \
     agentstore rewind t-42 --start                      (the next context is empty)")]
 pub(crate) struct Args {
     /// The id of the thread
@@ -23,19 +23,21 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 struct RewindTarget {
-    /// Rewind to this entry: its id, or `@N` as `agentstore tree` prints it
+    /// Move the head to this entry: its id, or `@N` as `agentstore tree` prints it
     #[arg(long, value_name = "ENTRY")]
     to: Option<EntryRef>,
-    /// Rewind to the entry before the nearest checkpoint with this number on the path of the head
+    /// Move the head to the entry before the checkpoint with this number; if the path of the head has several of them,
+    /// the last one counts
     #[arg(long, value_name = "N")]
     checkpoint: Option<u64>,
-    /// Rewind to the entry before the nearest checkpoint with this name on the path of the head
+    /// Move the head to the entry before the checkpoint with this name; if the path of the head has several of them,
+    /// the last one counts
     #[arg(long, value_name = "LABEL")]
     label: Option<String>,
-    /// Rewind to the entry before the newest checkpoint with this name on any branch
+    /// Move the head to the entry before the newest checkpoint with this name, whichever branch the checkpoint is on
     #[arg(long, value_name = "NAME")]
     snapshot: Option<String>,
-    /// Rewind to before the first entry
+    /// Move the head to before the first entry, so that the next context is empty
     #[arg(long)]
     start: bool,
 }
@@ -47,7 +49,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         RewindTarget { checkpoint: Some(number), .. } => RewindTo::Checkpoint(number),
         RewindTarget { label: Some(label), .. } => RewindTo::Label(label),
         RewindTarget { snapshot: Some(name), .. } => RewindTo::Snapshot(name),
-        // The parser of the command line requires exactly one of them.
+        // The parser of the command line requires exactly one of the options, so `start` is set here.
         RewindTarget { to: None, checkpoint: None, label: None, snapshot: None, start: _ } => RewindTo::Start,
     };
     let what = format!("rewound thread {} to {}", args.thread, text::rewind_target_text(&to));

@@ -73,7 +73,7 @@ fn a_payload_and_a_result_come_from_a_file_or_standard_input() {
 }
 
 #[test]
-fn an_unreadable_document_is_named_before_anything_is_done() {
+fn an_unreadable_document_is_reported_before_the_store_is_created() {
     let store = TestStore::new();
     let bad = file_argument(&store, "bad.json", "{\"role\":\"king\"}");
     let bytes = store.sibling_path("bytes");

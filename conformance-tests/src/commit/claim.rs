@@ -130,7 +130,7 @@ pub(super) async fn a_repeat_of_a_settling_commit_gives_its_receipt(given: &Give
 }
 
 /// Appends of events and updates of threads check their fence as commits do: with a stale claim they are refused.
-pub(super) async fn a_claim_is_checked_wherever_a_fence_is(given: &Given) -> Verdict {
+pub(super) async fn event_appends_and_thread_updates_check_their_fence(given: &Given) -> Verdict {
     let (threads, events) = (given.threads()?, given.stores()?.events);
     let events = events.ok_or_else(|| crate::Failure::new("the store has no events"))?;
     let claimed = enqueue_and_claim(given, "a").await?;

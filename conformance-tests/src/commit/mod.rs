@@ -72,7 +72,7 @@ macro_rules! commit {
             claim: a_commit_settles_its_claim ["CM-33", "CM-1"] [Fenced];
             claim: a_refused_commit_settles_nothing ["CM-33", "CM-43", "CM-1"] [Fenced];
             claim: a_repeat_of_a_settling_commit_gives_its_receipt ["CM-33", "CM-10", "CM-11"] [Fenced];
-            claim: a_claim_is_checked_wherever_a_fence_is ["CM-44", "CM-31"] [Fenced, Time];
+            claim: event_appends_and_thread_updates_check_their_fence ["CM-44", "CM-31"] [Fenced, Time];
             claim: an_expired_lease_can_write_until_another_claim ["CM-31", "MB-31"] [Fenced, Time];
             claim: a_settling_commit_and_a_competing_claim_have_one_winner ["CM-31", "CM-33"] [Fenced, Time, Race];
             claim: settling_needs_a_fence ["CM-33"] [];

@@ -38,7 +38,7 @@ fn error_table() -> Vec<(Detail, Outcome, bool)> {
         (Detail::StorageFull, NotApplied, true),
         (Detail::Poisoned { what: text(), since: Timestamp::MIN }, NotApplied, false),
         (Detail::Corrupt { location: text() }, NotApplied, false),
-        (Detail::SchemaMismatch { found: text(), supported: text(), mend: SchemaMend::Make }, NotApplied, false),
+        (Detail::SchemaMismatch { found: text(), supported: text(), mend: SchemaMend::Create }, NotApplied, false),
         (Detail::UnsafeDurability { setting: text(), option: text() }, NotApplied, false),
     ]
 }

@@ -83,7 +83,7 @@ impl CommitAtomicity {
     /// # Errors
     /// If a call fails, or if a reader sees one part of a commit and then not another part.
     pub async fn run(self, fixture: impl Fixture) -> Result<AtomicityFigures, Failure> {
-        let settles_claims = fixture.lack(Need::Fenced).is_none() && fixture.capabilities().fenced;
+        let settles_claims = fixture.why_unmet(Need::Fenced).is_none() && fixture.capabilities().fenced;
         let given = Given::open(Contract::CommitCoordinator, Arc::new(fixture)).await?;
         let shared = Arc::new(AtomicityState {
             stores: given.stores()?,

@@ -231,7 +231,7 @@ impl StaleHolders {
     /// # Errors
     /// If a write of a holder that lost its claim is accepted, or one of the next holder is refused.
     pub async fn run(self, fixture: impl Fixture) -> Result<Self, Failure> {
-        let checks_commits = fixture.lack(Need::Fenced).is_none() && fixture.capabilities().fenced;
+        let checks_commits = fixture.why_unmet(Need::Fenced).is_none() && fixture.capabilities().fenced;
         let given = Given::open(Contract::MailboxStore, Arc::new(fixture)).await?;
         for round in 0..self.rounds {
             Self::run_round(&given, round, checks_commits).await.map_err(|failure| failure.about(round))?;
@@ -326,7 +326,7 @@ impl LeaseExpiryRaces {
     /// if in all rounds the same one of the two succeeds.
     pub async fn run(self, fixture: impl Fixture) -> Result<LeaseExpiryFigures, Failure> {
         let given = Given::open(Contract::MailboxStore, Arc::new(fixture)).await?;
-        let time_stands_still = given.fixture().lack(Need::Still).is_none();
+        let time_stands_still = given.fixture().why_unmet(Need::Still).is_none();
         let (store, mut figures) = (mailbox(&given)?, LeaseExpiryFigures::default());
         for round in 0..self.rounds {
             let dispatch_name: DispatchId = id(&format!("d-{round}"));

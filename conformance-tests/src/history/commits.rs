@@ -1,5 +1,5 @@
-//! Tests guarded commits, repeats and reads of many concurrent tasks. Some calls have an unknown outcome. The history
-//! of all calls must be linearizable.
+//! Tests a store with many tasks that make guarded commits, repeat them, and read threads at the same time. Some
+//! commits have an unknown outcome. The history of all calls must be linearizable.
 
 use std::{
     collections::BTreeMap,
@@ -33,18 +33,18 @@ use crate::{
 /// the number of orders that the checker has to try.
 const MAX_UNKNOWN_OUTCOMES: usize = 8;
 
-/// A test of guarded commits, repeats and reads that many tasks call at the same time. Their history must be
-/// linearizable.
+/// A test in which many tasks make guarded commits, repeat them, and read threads at the same time. The history of
+/// these calls must be linearizable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuardedCommits {
     /// The number of operations of all tasks together.
     pub operations: usize,
-    /// The number of tasks that call them.
+    /// The number of tasks that make these calls.
     pub tasks: usize,
     /// The number of threads in use at a time.
     pub threads: usize,
     /// One commit in this many has an unknown outcome.
-    pub unknown_once_in: usize,
+    pub commits_per_unknown_outcome: usize,
     /// The seed of the calls. The schedule of the tasks does not depend on it.
     pub seed: u64,
     /// Whether a history that is not linearizable is written to the folder for temporary files.
@@ -97,7 +97,7 @@ impl Default for GuardedCommits {
             operations: TestLength::pick_by_env(3_000, 20_000, 20_000),
             tasks: 64,
             threads: 8,
-            unknown_once_in: 66,
+            commits_per_unknown_outcome: 66,
             seed,
             saves_history: true,
         }
@@ -117,7 +117,7 @@ impl GuardedCommits {
         let mut random = Random::new(self.seed);
         let shared = Arc::new(GuardedCommitsState {
             history: Recorder::default(),
-            commits: FaultyCoordinator::new(given.commits()?, self.unknown_once_in, random.fork()),
+            commits: FaultyCoordinator::new(given.commits()?, self.commits_per_unknown_outcome, random.fork()),
             threads: given.threads()?,
             unknown_outcomes: (0..self.threads).map(|_| AtomicUsize::new(0)).collect(),
             commit_counter: AtomicU64::new(0),
@@ -180,14 +180,14 @@ impl GuardedCommitsState {
         let invocation = self.history.record_invocation(LogOp { thread: thread.to_string(), act: LogAct::Read });
         let found = self.threads.load_thread(thread).await?;
         let version = found.as_ref().map(|thread| thread.version);
-        let head = found.as_ref().and_then(name_of_head_commit);
+        let head = found.as_ref().and_then(number_of_head_commit);
         self.history.record_return(invocation, LogAnswer::Seen { version: version_number(version), head });
         Ok(version)
     }
 }
 
-/// Returns the name of the commit that wrote the head of a thread.
-fn name_of_head_commit(thread: &Thread) -> Option<u64> {
+/// Returns the number of the commit that wrote the head of a thread.
+fn number_of_head_commit(thread: &Thread) -> Option<u64> {
     thread.head.as_ref()?.as_str().parse().ok()
 }
 
@@ -240,11 +240,11 @@ impl Caller {
     }
 
     async fn commit_new(&mut self) -> Result<(), Failure> {
-        let name = self.shared.commit_counter.fetch_add(1, Ordering::SeqCst) + 1;
-        let entry = message_entry("x").with_id(id(&name.to_string()));
-        let commit = Commit::new(self.thread.clone()).with_key(id(&name.to_string())).entry(entry);
-        self.sent.push((name, commit.clone()));
-        self.send(name, commit.expecting(self.newest_guard())).await
+        let commit_number = self.shared.commit_counter.fetch_add(1, Ordering::SeqCst) + 1;
+        let entry = message_entry("x").with_id(id(&commit_number.to_string()));
+        let commit = Commit::new(self.thread.clone()).with_key(id(&commit_number.to_string())).entry(entry);
+        self.sent.push((commit_number, commit.clone()));
+        self.send(commit_number, commit.expecting(self.newest_guard())).await
     }
 
     /// Repeats an earlier commit, whatever its outcome was, with its old guard or with the newest version as the guard.
@@ -253,20 +253,21 @@ impl Caller {
             return self.commit_new().await;
         }
         let first_recent = self.sent.len().saturating_sub(4);
-        let (name, commit) = self.sent[first_recent + self.random.below(self.sent.len() - first_recent)].clone();
+        let index = first_recent + self.random.below(self.sent.len() - first_recent);
+        let (commit_number, commit) = self.sent[index].clone();
         let commit = if uses_newest_guard { commit.expecting(self.newest_guard()) } else { commit };
-        self.send(name, commit).await
+        self.send(commit_number, commit).await
     }
 
-    async fn send(&mut self, name: u64, commit: Commit) -> Result<(), Failure> {
-        if let Some((_, sent)) = self.sent.iter_mut().find(|(known, _)| *known == name) {
+    async fn send(&mut self, commit_number: u64, commit: Commit) -> Result<(), Failure> {
+        if let Some((_, sent)) = self.sent.iter_mut().find(|(known, _)| *known == commit_number) {
             sent.expect = commit.expect;
         }
         let from = match commit.expect {
             Expect::Version(version) => version.number(),
             Expect::Any | Expect::Absent => 0,
         };
-        let op = LogOp { thread: commit.thread.to_string(), act: LogAct::Commit { from, name } };
+        let op = LogOp { thread: commit.thread.to_string(), act: LogAct::Commit { from, commit_number } };
         let invocation = self.shared.history.record_invocation(op);
         let answer = match self.shared.commits.commit(commit).await {
             Ok(receipt) => {
@@ -298,9 +299,9 @@ fn conflict_version(error: &Error) -> Result<Option<Version>, Failure> {
     }
 }
 
-/// Checks each entry of the logs. Exactly one commit must have been accepted at the version of the entry, and must have
-/// written it. If no commit was accepted there, a commit of unknown outcome must have written the entry. Also checks
-/// that every accepted commit is in a log.
+/// Checks which commit wrote each entry of the logs. It must be the only commit that was accepted at the version of the
+/// entry. If no commit is known to have been accepted at this version, it must be a commit of unknown outcome. Also
+/// checks that every accepted commit is in a log.
 async fn check_one_commit_per_version(
     given: &Given,
     history: &History,
@@ -309,15 +310,15 @@ async fn check_one_commit_per_version(
     let mut accepted: BTreeMap<(&str, u64), Vec<u64>> = BTreeMap::new();
     let mut unknown = BTreeMap::new();
     for Operation { op: LogOp { thread, act }, returned, .. } in history {
-        let LogAct::Commit { name, .. } = *act else { continue };
+        let LogAct::Commit { commit_number, .. } = *act else { continue };
         match returned.as_ref().map(|(_, answer)| *answer) {
             Some(LogAnswer::Committed { version, deduplicated: false }) => {
                 figures.accepted += 1;
-                accepted.entry((thread, version)).or_default().push(name);
+                accepted.entry((thread, version)).or_default().push(commit_number);
             }
             Some(LogAnswer::Committed { .. }) => figures.repeated += 1,
             Some(_) => figures.refused += 1,
-            None => drop(unknown.insert((thread.as_str(), name), ())),
+            None => drop(unknown.insert((thread.as_str(), commit_number), ())),
         }
     }
     let mut threads: Vec<&str> = history.iter().map(|operation| operation.op.thread.as_str()).collect();
@@ -330,12 +331,15 @@ async fn check_one_commit_per_version(
             Vec::new()
         };
         for (version, entry) in (1..).zip(&log) {
-            let name = entry.id.as_str().parse().unwrap_or_default();
-            let winners = accepted.remove(&(thread, version)).unwrap_or_default();
-            let is_unanswered = winners.is_empty() && unknown.contains_key(&(thread, name));
+            let commit_number = entry.id.as_str().parse().unwrap_or_default();
+            let accepted_there = accepted.remove(&(thread, version)).unwrap_or_default();
+            let is_unanswered = accepted_there.is_empty() && unknown.contains_key(&(thread, commit_number));
             figures.unanswered += usize::from(is_unanswered);
-            if entry.seq != version || (winners != [name] && !is_unanswered) {
-                let what = format!("{thread} at version {version}: the log has {name}, but {winners:?} was accepted");
+            if entry.seq != version || (accepted_there != [commit_number] && !is_unanswered) {
+                let what = format!(
+                    "{thread} at version {version}: the log has commit {commit_number}, but the accepted commits are \
+                     {accepted_there:?}"
+                );
                 return Err(Failure::new(what));
             }
         }

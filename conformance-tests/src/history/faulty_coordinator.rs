@@ -17,14 +17,16 @@ use crate::random::Random;
 /// it is sent after the caller has got this error.
 pub struct FaultyCoordinator<S> {
     inner: S,
-    once_in: usize,
+    commits_per_unknown_outcome: usize,
     random: Mutex<Random>,
     late_commits: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl<S> fmt::Debug for FaultyCoordinator<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FaultyCoordinator").field("once_in", &self.once_in).finish_non_exhaustive()
+        f.debug_struct("FaultyCoordinator")
+            .field("commits_per_unknown_outcome", &self.commits_per_unknown_outcome)
+            .finish_non_exhaustive()
     }
 }
 
@@ -36,10 +38,11 @@ enum Fault {
 }
 
 impl<S> FaultyCoordinator<S> {
-    /// Wraps a coordinator. One commit in `once_in` has an unknown outcome; `random` decides which.
+    /// Wraps a coordinator. One in `commits_per_unknown_outcome` commits has an unknown outcome. `random` decides
+    /// which.
     #[must_use]
-    pub const fn new(inner: S, once_in: usize, random: Random) -> Self {
-        Self { inner, once_in, random: Mutex::new(random), late_commits: Mutex::new(Vec::new()) }
+    pub const fn new(inner: S, commits_per_unknown_outcome: usize, random: Random) -> Self {
+        Self { inner, commits_per_unknown_outcome, random: Mutex::new(random), late_commits: Mutex::new(Vec::new()) }
     }
 
     /// Returns the coordinator without faults.
@@ -67,7 +70,7 @@ impl<S> FaultyCoordinator<S> {
 
     fn next_fault(&self) -> Option<Fault> {
         let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
-        random.once_in(self.once_in).then(|| match random.below(3) {
+        random.once_in(self.commits_per_unknown_outcome).then(|| match random.below(3) {
             0 => Fault::NotSent,
             1 => Fault::AnswerLost,
             _ => Fault::SentLater,

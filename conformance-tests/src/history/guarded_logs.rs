@@ -26,8 +26,9 @@ pub enum LogAct {
     Commit {
         /// The version that the guard expects; 0 if the thread must not exist.
         from: u64,
-        /// The name of the commit: its key and the id of its entry. A repeat has the same name.
-        name: u64,
+        /// The number of the commit. It is the key of the commit and the id of its entry. A repeat has the same number.
+        #[serde(rename = "name")]
+        commit_number: u64,
     },
 }
 
@@ -38,14 +39,14 @@ pub enum LogAnswer {
     Seen {
         /// The version of the thread; 0 if there is no thread.
         version: u64,
-        /// The name of the commit that wrote the head.
+        /// The number of the commit that wrote the head.
         head: Option<u64>,
     },
     /// The commit was accepted, now or earlier.
     Committed {
         /// The version that the commit made.
         version: u64,
-        /// Whether an earlier commit of this name made it.
+        /// Whether an earlier commit with this number made it.
         deduplicated: bool,
     },
     /// The commit was refused, because the thread is at another version.
@@ -63,10 +64,10 @@ impl GuardedLogs {
         let version = log.len() as u64;
         match act {
             LogAct::Read => (LogAnswer::Seen { version, head: log.last().copied() }, None),
-            LogAct::Commit { from, name } => match log.iter().position(|known| *known == name) {
+            LogAct::Commit { from, commit_number } => match log.iter().position(|known| *known == commit_number) {
                 Some(at) => (LogAnswer::Committed { version: at as u64 + 1, deduplicated: true }, None),
                 None if from == version => {
-                    (LogAnswer::Committed { version: from + 1, deduplicated: false }, Some(name))
+                    (LogAnswer::Committed { version: from + 1, deduplicated: false }, Some(commit_number))
                 }
                 None => (LogAnswer::Conflict { actual: version }, None),
             },

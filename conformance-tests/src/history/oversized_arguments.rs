@@ -54,15 +54,15 @@ impl Default for OversizedArguments {
     }
 }
 
-/// Returns a figure about the memory of this process, in bytes. `VmRSS` is the resident memory now, and `VmHWM` its
-/// maximum since the last call of `reset_peak`.
-fn memory_figure(figure_name: &str) -> std::result::Result<u64, Failure> {
+/// Returns the value of a line of `/proc/self/status`, in bytes. The line `VmRSS` says how much memory is resident now.
+/// The line `VmHWM` says how much was resident at most since the last call of `reset_peak`.
+fn memory_figure(line_name: &str) -> std::result::Result<u64, Failure> {
     let status = fs::read_to_string("/proc/self/status").map_err(|error| Failure::new(error.to_string()))?;
-    let value = status.lines().find_map(|line| line.strip_prefix(figure_name)?.strip_prefix(':'));
+    let value = status.lines().find_map(|line| line.strip_prefix(line_name)?.strip_prefix(':'));
     let kibibytes = value.and_then(|value| value.trim().strip_suffix(" kB")?.parse::<u64>().ok());
     kibibytes
         .map(|kibibytes| kibibytes << 10)
-        .ok_or_else(|| Failure::new(format!("/proc/self/status has no {figure_name}")))
+        .ok_or_else(|| Failure::new(format!("/proc/self/status has no {line_name}")))
 }
 
 /// Resets `VmHWM` to the memory that is resident now.

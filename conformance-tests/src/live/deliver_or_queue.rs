@@ -118,7 +118,7 @@ pub(super) async fn input_enters_the_log_once(given: &Given) -> Verdict {
     worker.await.map_err(|panic| Failure::new(panic.to_string()))??;
     let queue = pending.load_queue(&id("t")).await?;
     expect(!queue.inputs.is_empty(), "no input was queued")?;
-    let inputs = queue.inputs.iter().map(PendingInput::as_ref);
+    let inputs = queue.inputs.iter().map(PendingInput::to_input_ref);
     given.expect_accepted(Commit::new(id("t")).with_key(id("rest")).consuming(inputs)).await?;
     let log = given.read_log(&id("t")).await?;
     expect(queue.inputs.len() < log.len(), "no input was delivered live")?;

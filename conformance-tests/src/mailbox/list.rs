@@ -138,7 +138,7 @@ pub(super) async fn only_dispatches_of_one_thread_can_be_listed_in_claim_order(g
     expect_eq(store.load_dispatch(&id("unknown")).await?, None)
 }
 
-/// The counts by status of a thread and of a tenant are exact, also after an interrupt.
+/// The counts by status of a thread and of a tenant are exact, even after an interrupt.
 pub(super) async fn counts_are_exact(given: &Given) -> Verdict {
     create_one_of_each_status(given).await?;
     let store = mailbox(given)?;
@@ -168,7 +168,7 @@ pub(super) async fn ready_threads_are_those_that_a_claim_takes(given: &Given) ->
     expect_eq(ready_dispatch_ids().await?, "")?;
     given.advance(LEASE).await;
     expect_eq(ready_dispatch_ids().await?, "c1 a1 b1")?;
-    // A thread whose dispatch was released is listed once, also after the time at which the lease would have expired.
+    // A thread whose dispatch was released is listed once, even after the time at which the lease would have expired.
     let held = store.claim(claim_request().of_thread(id("a"))).await?.claimed;
     settle(given, expect_some(held.first(), "dispatch")?, Settlement::Release).await?;
     given.advance(LEASE).await;

@@ -52,7 +52,7 @@ impl Fixture for ModelFixture {
         ModelStore::capabilities_with(&Limits::default())
     }
 
-    fn lack(&self, need: Need) -> Option<Lack> {
+    fn why_unmet(&self, need: Need) -> Option<Lack> {
         match need {
             Need::Damage => Some(Lack::Unsupported("the model stores no bytes")),
             Need::Reopen

@@ -79,8 +79,8 @@ impl TenantHandle {
             let before = model_data.tenants.get(&self.tenant).cloned().unwrap_or_default();
             model_data.previous_tenants.insert(self.tenant.clone(), before);
         }
-        let sealer = (&self.tenant, self.shared.cursors.key());
-        let env = Environment { now: clock.now(), limits, id_source, bug: *bug, sealer };
+        let cursor_seal_key = (&self.tenant, self.shared.cursors.key());
+        let env = Environment { now: clock.now(), limits, id_source, bug: *bug, cursor_seal_key };
         let tenant = model_data.tenants.entry(self.tenant.clone()).or_default();
         tenant.mailbox.incarnation = self.deletions + 1;
         write(tenant, env)
@@ -199,9 +199,9 @@ impl TenantHandle {
 
     /// Appends events that are hidden until the call returns, while later events are already visible.
     async fn append_hidden(&self, request: AppendEvents) -> Result<AppendedEvents> {
-        let sealer = (&self.tenant, self.shared.cursors.key());
+        let cursor_seal_key = (&self.tenant, self.shared.cursors.key());
         let appended = self.write(|tenant, env| {
-            let appended = events::append(tenant, &request, &env, (None, sealer))?;
+            let appended = events::append(tenant, &request, &env, (None, cursor_seal_key))?;
             tenant.events.hide_from_lists(&appended.events);
             Ok(appended)
         })?;
@@ -282,7 +282,7 @@ impl PendingStore for TenantHandle {
             let first = AppendPending::new(request.thread.clone(), request.inputs.iter().take(1).cloned());
             let _written = self.write(|tenant, env| pending::append(tenant, &first, &env));
             yield_to_others().await;
-            // The first input is already pending, so that an append that contains it would be refused.
+            // The first input is already pending. An append that contained it again would be refused.
             let rest = AppendPending::new(request.thread.clone(), request.inputs.iter().skip(1).cloned());
             return self.write(|tenant, env| pending::append(tenant, &rest, &env));
         }
@@ -323,13 +323,13 @@ impl EventWriter for TenantHandle {
         if self.shared.bug == Some(Bug::EventsVisibleLate) {
             return self.append_hidden(request).await;
         }
-        let sealer = (&self.tenant, self.shared.cursors.key());
+        let cursor_seal_key = (&self.tenant, self.shared.cursors.key());
         self.write(|tenant, env| {
             if env.bug == Some(Bug::FirstEventOfRefusedAppendStays) && request.drafts.len() > 1 {
                 let first = AppendEvents::new(request.drafts.iter().take(1).cloned());
-                let _written = events::append(tenant, &first, &env, (None, sealer));
+                let _written = events::append(tenant, &first, &env, (None, cursor_seal_key));
             }
-            events::append(tenant, &request, &env, (None, sealer))
+            events::append(tenant, &request, &env, (None, cursor_seal_key))
         })
     }
 }
@@ -337,11 +337,11 @@ impl EventWriter for TenantHandle {
 #[async_trait]
 impl EventReader for TenantHandle {
     async fn load_event(&self, id: &EventId) -> Result<Option<Event>> {
-        self.read(|view| Ok(view.tenant.events.load(id, view.sealer())))
+        self.read(|view| Ok(view.tenant.events.load(id, view.cursor_seal_key())))
     }
 
     async fn list_events(&self, query: EventQuery) -> Result<Page<Event>> {
-        self.read(|view| view.tenant.events.list(&query, view.sealer(), view.bug))
+        self.read(|view| view.tenant.events.list(&query, view.cursor_seal_key(), view.bug))
     }
 
     async fn count_events(&self, scope: &Scope, filter: &EventFilter) -> Result<u64> {
@@ -349,21 +349,21 @@ impl EventReader for TenantHandle {
     }
 
     async fn load_scope(&self, scope: &Scope) -> Result<ScopeInfo> {
-        self.read(|view| Ok(view.tenant.events.scope_info(scope, view.sealer())))
+        self.read(|view| Ok(view.tenant.events.scope_info(scope, view.cursor_seal_key())))
     }
 }
 
 #[async_trait]
 impl EventSubscriber for TenantHandle {
     async fn subscribe(&self, request: Subscribe) -> Result<Subscription> {
-        let after = self.read(|view| view.tenant.events.start_position(&request, view.sealer(), view.bug))?;
-        let sealer = (&self.tenant, self.shared.cursors.key());
-        let started_after = (after > 0).then(|| cursor_after(&request.scope, after, sealer));
+        let after = self.read(|view| view.tenant.events.start_position(&request, view.cursor_seal_key(), view.bug))?;
+        let cursor_seal_key = (&self.tenant, self.shared.cursors.key());
+        let started_after = (after > 0).then(|| cursor_after(&request.scope, after, cursor_seal_key));
         let follower = Some((self.subscription_handle(&request), request, after));
         let events = stream::unfold(follower, async |follower| {
             let (handle, request, after) = follower?;
             loop {
-                match handle.read(|view| view.tenant.events.next_event(&request, after, view.sealer())) {
+                match handle.read(|view| view.tenant.events.next_event(&request, after, view.cursor_seal_key())) {
                     Ok(Some((seq, event))) => {
                         let skipped = u64::from(handle.shared.bug == Some(Bug::SubscriberSkips) && seq % 5 == 0);
                         return Some((Ok(event), Some((handle, request, seq + skipped))));
@@ -380,8 +380,8 @@ impl EventSubscriber for TenantHandle {
 #[async_trait]
 impl EventRetention for TenantHandle {
     async fn trim_events(&self, request: TrimRequest) -> Result<Trimmed> {
-        let sealer = (&self.tenant, self.shared.cursors.key());
-        self.write(|tenant, env| tenant.events.trim(&request, sealer, (env.now, env.bug)))
+        let cursor_seal_key = (&self.tenant, self.shared.cursors.key());
+        self.write(|tenant, env| tenant.events.trim(&request, cursor_seal_key, (env.now, env.bug)))
     }
 }
 

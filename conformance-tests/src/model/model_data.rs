@@ -35,7 +35,7 @@ pub(super) struct ModelData {
 /// The data of a tenant.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TenantData {
-    /// What is remembered about each thread id, also after the deletion of its thread.
+    /// What is remembered about each thread id, even after the deletion of its thread.
     pub(super) id_histories: BTreeMap<ThreadId, ThreadIdHistory>,
     /// The threads.
     pub(super) threads: BTreeMap<ThreadId, ThreadData>,

@@ -41,7 +41,7 @@ impl StoredRow {
             && filter.statuses.as_ref().is_none_or(|statuses| statuses.contains(&self.row.status))
     }
 
-    fn record_write(&mut self, now: Timestamp) {
+    fn advance_updated_at(&mut self, now: Timestamp) {
         self.row.updated_at = self.row.updated_at.max(now);
     }
 
@@ -152,7 +152,7 @@ fn claim(tenant: &mut TenantData, request: &ClaimOutbox, env: &Environment<'_>) 
         let lateness = std::time::Duration::from_millis(u64::from(bug == Some(Bug::RowLeaseExpiresLate)));
         let is_expired = |until: Timestamp| until.saturating_add(lateness) <= env.now;
         if row.row.claim.as_ref().is_some_and(|claim| is_expired(claim.lease_until)) {
-            row.record_write(env.now);
+            row.advance_updated_at(env.now);
             let is_uncounted = bug == Some(Bug::RowLostLeaseNotCounted);
             row.fail_attempt(
                 "lease expired".to_owned(),
@@ -166,7 +166,7 @@ fn claim(tenant: &mut TenantData, request: &ClaimOutbox, env: &Environment<'_>) 
             .filter(|at| rows.get(*at).is_some_and(|row| row.matches(&filter) && is_ready(rows, row, (env.now, bug))));
         let rank = |at: &usize| rows.get(*at).map(|it| (it.row.available_at, it.row.created_at, it.row.id.clone()));
         let Some(row) = candidates.min_by_key(rank).and_then(|at| rows.get_mut(at)) else { break };
-        row.record_write(env.now);
+        row.advance_updated_at(env.now);
         row.row.status = OutboxStatus::Claimed;
         let lease_until = row.row.updated_at.saturating_add(request.lease);
         row.row.claim = Some(record_from_json(&json!({ "worker": request.worker, "lease_until": lease_until }))?);
@@ -213,7 +213,7 @@ fn find_held<'a>(
 fn extend(tenant: &mut TenantData, request: &ExtendOutbox, env: &Environment<'_>) -> Result<Timestamp> {
     check_lease(request.lease)?;
     let row = find_held(tenant, &request.id, &request.token, env.bug)?;
-    row.record_write(env.now);
+    row.advance_updated_at(env.now);
     let until = row.row.updated_at.saturating_add(request.lease);
     row.row.claim.iter_mut().for_each(|claim| claim.lease_until = until);
     Ok(until)
@@ -227,7 +227,7 @@ pub(super) fn settle(
     check_limit("rows", requests.len() as u64, env.limits.commit_outbox)?;
     let settlements = requests.into_iter().map(|request| {
         let row = find_held(tenant, &request.id, &request.token, env.bug)?;
-        row.record_write(env.now);
+        row.advance_updated_at(env.now);
         apply_settlement(row, request.settlement, env);
         Ok(row.row.status)
     });
@@ -304,7 +304,7 @@ fn requeue_one(tenant: &mut TenantData, id: &OutboxId, env: &Environment<'_>) ->
     if row.row.status != OutboxStatus::DeadLetter {
         return Err(Error::invalid_transition("outbox row", id, row.row.status.name(), "pending"));
     }
-    row.record_write(env.now);
+    row.advance_updated_at(env.now);
     row.row.available_at = row.row.updated_at;
     (row.row.status, row.row.attempts, row.row.finished_at) = (OutboxStatus::Pending, 0, None);
     if env.bug == Some(Bug::RequeuedComesLast) {

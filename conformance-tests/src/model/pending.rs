@@ -63,9 +63,9 @@ pub(super) fn append(
         }))?;
         stored.body = input.body.clone();
         stored.delivery = input.delivery.clone();
-        refs.push(stored.as_ref());
+        refs.push(stored.to_input_ref());
         if let PendingBody::Decision(decision) = &input.body {
-            thread_data.decisions.push(StoredDecision { decision: decision.clone(), input: stored.as_ref() });
+            thread_data.decisions.push(StoredDecision { decision: decision.clone(), input: stored.to_input_ref() });
         }
         thread_data.queue.push(stored);
     }
@@ -132,7 +132,7 @@ fn find_repeat(thread_data: &ThreadData, input: &NewInput, bug: Option<Bug>) -> 
     let Some(id) = &input.id else { return Ok(None) };
     if let Some(pending) = thread_data.queue.iter().find(|pending| pending.id == *id) {
         let equal = pending.body == input.body && pending.delivery == input.delivery;
-        return if equal { Ok(Some(pending.as_ref())) } else { Err(Error::already_exists("pending input", id)) };
+        return if equal { Ok(Some(pending.to_input_ref())) } else { Err(Error::already_exists("pending input", id)) };
     }
     already_consumed(thread_data, id, bug).map_or(Ok(None), Err)
 }

@@ -92,7 +92,7 @@ impl<'a> TenantView<'a> {
     }
 
     /// Returns the tenant that cursors of events are bound to, and the key that seals them.
-    pub(super) const fn sealer(&self) -> (&'a TenantId, &'a CursorKey) {
+    pub(super) const fn cursor_seal_key(&self) -> (&'a TenantId, &'a CursorKey) {
         (self.name, self.cursors.key())
     }
 

@@ -23,7 +23,7 @@ pub(super) async fn inputs_are_appended_in_order(given: &Given) -> Verdict {
     let generated = appended.inputs[0].id.to_string();
     queue.expect_inputs(&format!("a b {generated} c")).await?;
     let loaded = queue.load().await?;
-    let refs: Vec<_> = loaded.inputs.iter().skip(2).map(store_core::PendingInput::as_ref).collect();
+    let refs: Vec<_> = loaded.inputs.iter().skip(2).map(store_core::PendingInput::to_input_ref).collect();
     expect_eq(refs, appended.inputs)?;
     expect_eq(loaded.revision, 2)
 }

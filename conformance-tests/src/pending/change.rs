@@ -46,7 +46,7 @@ pub(super) async fn an_update_keeps_the_position(given: &Given) -> Verdict {
     expect_eq((&again.delivery, &again.body), (&delivery, &changed.body))?;
     queue.expect_inputs("a b c").await?;
     expect_eq(find_input(&queue, "a").await?, other)?;
-    expect_eq(find_input(&queue, "b").await?.as_ref(), again.as_ref())
+    expect_eq(find_input(&queue, "b").await?.to_input_ref(), again.to_input_ref())
 }
 
 /// An update that expects a revision other than the current one is refused.
@@ -80,11 +80,14 @@ pub(super) async fn a_retraction_returns_the_input(given: &Given) -> Verdict {
     let (before, others) =
         (find_input(&queue, "b").await?, [find_input(&queue, "a").await?, find_input(&queue, "c").await?]);
     let retracted = queue.store()?.retract_pending(&id("t"), &id("b")).await?;
-    expect_eq((retracted.as_ref(), &retracted.body), (before.as_ref(), &before.body))?;
+    expect_eq((retracted.to_input_ref(), &retracted.body), (before.to_input_ref(), &before.body))?;
     queue.expect_inputs("a c").await?;
     let after = queue.load().await?;
     expect_eq(after.revision, 3)?;
-    expect_eq(after.inputs.iter().map(PendingInput::as_ref).collect::<Vec<_>>(), others.map(|input| input.as_ref()))?;
+    expect_eq(
+        after.inputs.iter().map(PendingInput::to_input_ref).collect::<Vec<_>>(),
+        others.map(|input| input.to_input_ref()),
+    )?;
     expect_kind(queue.store()?.retract_pending(&id("t"), &id("b")).await, ErrorKind::NotFound).map(drop)
 }
 

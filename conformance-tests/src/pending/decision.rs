@@ -79,7 +79,7 @@ pub(super) async fn a_ticket_is_decided_once(given: &Given) -> Verdict {
     expect_eq(queue.load().await?.inputs.len(), 3)
 }
 
-/// A ticket stays decided after its decision was consumed and the run continued, and also after a reopen.
+/// A ticket stays decided after its decision was consumed and the run continued, and even after a reopen.
 pub(super) async fn a_ticket_stays_decided_after_consumption(given: &Given) -> Verdict {
     create_waiting_run(given, "t", "r", &["k"]).await?;
     let queue = ThreadQueue::of(given, "t");
@@ -130,7 +130,7 @@ pub(super) async fn one_of_several_concurrent_decisions_is_accepted(given: &Give
     let (won, lost) = expect_exactly_one(results)?;
     expect_kinds(lost, ErrorKind::Conflict)?;
     let queue = ThreadQueue::of(given, "t").load().await?;
-    expect_eq(queue.inputs.iter().map(store_core::PendingInput::as_ref).collect::<Vec<_>>(), won.inputs.clone())?;
+    expect_eq(queue.inputs.iter().map(store_core::PendingInput::to_input_ref).collect::<Vec<_>>(), won.inputs.clone())?;
     let commit = Commit::new(id("t")).with_key(id("c")).consuming(won.inputs);
     expect_eq(given.commit(commit).await?.consumed.len(), 1)
 }

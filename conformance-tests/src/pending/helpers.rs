@@ -74,7 +74,9 @@ impl<'a> ThreadQueue<'a> {
     pub(super) async fn input_ref(&self, name: &str) -> Result<InputRef, Failure> {
         let queue = self.load().await?;
         let found = queue.inputs.iter().find(|input| input.id.as_str() == name);
-        found.map(store_core::PendingInput::as_ref).ok_or_else(|| Failure::new(format!("`{name}` is not pending")))
+        found
+            .map(store_core::PendingInput::to_input_ref)
+            .ok_or_else(|| Failure::new(format!("`{name}` is not pending")))
     }
 
     /// A commit that consumes these inputs, with the current version of the thread as its guard.

@@ -2,10 +2,10 @@
 //! those in braces, which would be the same for each contract and run only once, for threads.
 
 mod cancel;
-mod cancel_store;
 mod capability;
 mod close;
 mod concurrency;
+mod dropped_store_calls;
 mod inspect;
 mod visibility;
 
@@ -28,8 +28,8 @@ macro_rules! process {
             close: opening_twice_returns_one_store_or_an_error ["PR-14"] [Beside];
             visibility: writes_are_read_back_through_every_handle ["PR-10"] [Race];
             visibility: acknowledged_data_survives_a_reopen ["PR-9", "CM-1"] [Reopen, Race];
-            cancel_store: a_dropped_call_on_a_store_leaves_nothing_locked ["PR-11", "PR-20", "TN-8"] [];
-            cancel_store: a_dropped_close_is_finished_by_the_next_one ["PR-8", "PR-11"] [];
+            dropped_store_calls: a_dropped_call_on_a_store_leaves_nothing_locked ["PR-11", "PR-20", "TN-8"] [];
+            dropped_store_calls: a_dropped_close_is_finished_by_the_next_one ["PR-8", "PR-11"] [];
             inspect: damage_never_causes_a_panic ["ER-8"] [Damage];
             {
                 capability: times_come_from_the_clock_of_the_store ["PR-3", "EN-27"] [Threads, Time];

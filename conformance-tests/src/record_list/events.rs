@@ -1,5 +1,5 @@
-//! The events of a thread, ordered by sequence number. The store generates the ids of events, so an event has the id
-//! that a case gives as its kind.
+//! The events of a thread, ordered by sequence number. The store generates the ids of events. The id that a case gives
+//! to a record is therefore stored as the kind of the event.
 
 use std::sync::{
     Arc,

@@ -13,8 +13,14 @@ use conformance_tests::{
 use tokio::runtime::Builder;
 
 /// The histories are short, because the model searches all of its data in each call.
-const GUARDED_COMMITS: GuardedCommits =
-    GuardedCommits { operations: 3_000, tasks: 16, threads: 2, unknown_once_in: 66, seed: 1, saves_history: false };
+const GUARDED_COMMITS: GuardedCommits = GuardedCommits {
+    operations: 3_000,
+    tasks: 16,
+    threads: 2,
+    commits_per_unknown_outcome: 66,
+    seed: 1,
+    saves_history: false,
+};
 const EVENT_ORDER: EventOrder = EventOrder { events: 1_500, writers: 8, threads: 2, seed: 1 };
 
 const RACING_CLAIMS: RacingClaims = RacingClaims { dispatches: 400, threads: 40, workers: 16, seed: 1 };

@@ -16,8 +16,8 @@ pub(super) fn original_message<'a>(object: &Object<'a>) -> Option<Object<'a>> {
     object.object("metadata").and_then(from).or_else(|| normalized().and_then(from))
 }
 
-/// The provider and the model that signed the content of the line.
-pub(super) fn signer(object: &Object<'_>) -> Option<Origin> {
+/// The provider and the model that wrote the content of the line.
+pub(super) fn origin_of_line(object: &Object<'_>) -> Option<Origin> {
     let metadata = object.object("metadata");
     let normalized = object.object("normalized").and_then(|normalized| normalized.object("metadata"));
     let named = |metadata: &Object<'_>| metadata.text("migratedFrom").or_else(|| metadata.text("provider"));

@@ -89,8 +89,8 @@ fn metadata(object: &Object<'_>) -> Result<JsonMap, String> {
 fn read_assistant(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issues: &mut Issues) -> BodyResult {
     let object = &line.object;
     let current_origin = position.data().and_then(|data| data.origin.as_deref());
-    let signer = migrated::signer(object).or_else(|| current_origin.cloned());
-    let mut blocks = MessageBlocks::new(line.number, signer.unwrap_or_else(|| Origin::new("agent-core")), issues);
+    let origin = migrated::origin_of_line(object).or_else(|| current_origin.cloned());
+    let mut blocks = MessageBlocks::new(line.number, origin.unwrap_or_else(|| Origin::new("agent-core")), issues);
     if let Some(original) = migrated::original_message(object) {
         migrated::read_provider_message(&original, &mut blocks)?;
         read_tool_calls(object, &mut blocks, true);

@@ -77,7 +77,8 @@ pub async fn export(
         }
         (FormatName::PiV1 | FormatName::PiV2 | FormatName::PiV3, None) => {
             return Err(refused(
-                "only an unchanged import of the format can be written in it; any thread can be written as agent-core",
+                "a thread can be written in this format only if it was imported from it and has not changed since; \
+                 any thread can be written as agent-core",
             ));
         }
     }

@@ -147,7 +147,7 @@ impl<'a> SessionReader<'a> {
         let bytes = std::fs::metadata(&found.path).map_err(Error::io(&found.path))?.len();
         self.issues.set_file(found.name.clone());
         let detail = format!("a file of {bytes} bytes that is not part of the conversation");
-        self.issues.add_for_file(IssueCode::UnknownType, detail, "left out: the store has no blobs to hold it");
+        self.issues.add_for_file(IssueCode::UnknownType, detail, "left out: only files of at most 1 MiB are stored");
         Ok(())
     }
 
@@ -227,13 +227,13 @@ fn note_unpaired_calls(session: &KimiSession, issues: &mut Issues) {
                         line,
                         IssueCode::OpenCall,
                         format!("no result for call `{id}`"),
-                        "kept; the context adds it",
+                        "kept; the context adds a result",
                     );
                 }
             }
             for id in row.answered_call.iter().filter(|id| !called.contains(id)) {
                 if noted.insert(id) {
-                    let action = "kept; the context leaves it out";
+                    let action = "kept; the context leaves the result out";
                     issues.add(line, IssueCode::OrphanResult, format!("no call for result `{id}`"), action);
                 }
             }

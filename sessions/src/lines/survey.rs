@@ -168,13 +168,13 @@ impl<F: LineFormat> Survey<F> {
                     *line,
                     IssueCode::OpenCall,
                     format!("no result for call `{id}`"),
-                    "kept; the context adds it",
+                    "kept; the context adds a result",
                 );
             }
         }
         for (id, line) in self.results.iter().filter(|(id, _)| !called.contains(id.as_str())) {
             if orphans.insert(id) {
-                let action = "kept; the context leaves it out";
+                let action = "kept; the context leaves the result out";
                 issues.add(*line, IssueCode::OrphanResult, format!("no call for result `{id}`"), action);
             }
         }

@@ -18,7 +18,7 @@ async fn check_refused(name: &str, code: IssueCode, expected_detail: &str) {
 }
 
 #[tokio::test]
-async fn unsupported_formats_are_named() {
+async fn unsupported_formats_are_reported() {
     check_refused("pi/v4-lanes.jsonl", IssueCode::UnsupportedFormat, "pi-v4").await;
     check_refused("bad/codex-orphans.jsonl", IssueCode::UnsupportedFormat, "codex").await;
     check_refused("codex/rollout.jsonl", IssueCode::UnsupportedFormat, "codex").await;

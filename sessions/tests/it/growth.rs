@@ -60,7 +60,7 @@ async fn a_file_may_be_cut_at_every_byte() {
 }
 
 #[tokio::test]
-async fn a_torn_line_is_kept_beside_the_complete_one() {
+async fn a_torn_last_line_is_stored_and_completed_by_a_later_import() {
     let folder = tempdir().unwrap();
     let commits = new_store();
     let torn = std::fs::read(fixtures().join("bad/pi-torn-last-line.jsonl")).unwrap();

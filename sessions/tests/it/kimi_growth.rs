@@ -66,7 +66,7 @@ async fn a_new_state_changes_title_and_metadata() {
 }
 
 #[tokio::test]
-async fn a_torn_line_is_kept_beside_the_complete_one() {
+async fn a_torn_last_line_is_reported_and_completed_by_a_later_import() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("torn");
     fs::create_dir(&folder).unwrap();
@@ -84,7 +84,7 @@ async fn a_torn_line_is_kept_beside_the_complete_one() {
 }
 
 #[tokio::test]
-async fn a_lone_context_becomes_a_folder() {
+async fn a_session_folder_continues_the_thread_of_its_context_file() {
     let temp = tempdir().unwrap();
     let text = fs::read_to_string(fixtures().join("kimi-cli/rotated/context_1.jsonl")).unwrap();
     let commits = new_store();
@@ -111,7 +111,7 @@ async fn a_session_with_changed_lines_becomes_a_new_thread() {
 }
 
 #[tokio::test]
-async fn unknown_files_are_kept_or_named() {
+async fn unknown_files_are_stored_or_reported() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("files");
     copy_fixture("kimi-cli/rotated", &folder);
@@ -129,7 +129,7 @@ async fn unknown_files_are_kept_or_named() {
 }
 
 #[tokio::test]
-async fn a_state_that_is_too_large_is_named() {
+async fn a_state_that_is_too_large_is_reported() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("large");
     copy_fixture("kimi-cli/archived", &folder);

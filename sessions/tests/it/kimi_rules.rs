@@ -32,7 +32,7 @@ fn is_error(entry: &Entry) -> Option<bool> {
 }
 
 #[tokio::test]
-async fn damaged_lines_are_kept_and_named() {
+async fn damaged_lines_are_stored_and_reported() {
     let (report, all) = import_first_thread(&fixtures().join("bad/kimi-context")).await;
     let found: Vec<_> = report.issues.iter().map(|issue| (issue.line.unwrap(), issue.code.name())).collect();
     let expected = [

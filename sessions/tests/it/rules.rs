@@ -243,7 +243,7 @@ async fn migrated_lines_lose_nothing() {
 }
 
 #[tokio::test]
-async fn failed_turns_and_notes_become_asides() {
+async fn failed_turns_and_notes_get_the_visibility_aside() {
     let lines = [
         PI_HEADER.to_owned(),
         message("a", r#"{"role":"assistant","content":[],"provider":"p","model":"m","stopReason":"aborted"}"#),

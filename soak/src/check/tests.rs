@@ -98,7 +98,7 @@ impl EvidenceBuilder {
     /// Records a claim whose dispatch is committed and settled correctly.
     fn record_done(&mut self, claim: Claim) {
         self.record_claim(claim);
-        self.record_acceptance(claim, ClaimCall::SayAndAck);
+        self.record_acceptance(claim, ClaimCall::CommitAndAck);
         self.store_end(claim);
     }
 
@@ -132,7 +132,7 @@ fn a_correct_history_has_no_violations() {
     builder.record_acceptance(late, ClaimCall::Extend);
     builder.let_lease_expire();
     builder.record_done(next);
-    builder.record_refusal(late, ClaimCall::SayAndAck, "claim_lost");
+    builder.record_refusal(late, ClaimCall::CommitAndAck, "claim_lost");
     builder.record_interrupt();
     builder.final_state(first_dispatch_of(2)).status = DispatchStatus::Superseded;
     let second_dispatch = DispatchName { job: 2, round: 1 };
@@ -153,7 +153,7 @@ fn an_unusual_but_correct_history_has_no_violations() {
     let mut builder = EvidenceBuilder::with_jobs(2);
     let killed = claim(1, 0);
     builder.record_claim(killed);
-    builder.record_call(killed, ClaimCall::SayAndAck);
+    builder.record_call(killed, ClaimCall::CommitAndAck);
     builder.store_end(killed);
     let stopped = claim(2, 1);
     builder.record_claim(stopped);
@@ -167,7 +167,7 @@ fn an_unusual_but_correct_history_has_no_violations() {
 }
 
 #[test]
-fn work_that_comes_back_is_found() {
+fn work_that_reappears_is_found() {
     let mut builder = EvidenceBuilder::with_jobs(1);
     builder.record_done(claim(1, 0));
     builder.evidence.reappeared.insert(first_dispatch_of(0));
@@ -233,7 +233,7 @@ fn two_live_claims_of_a_thread_are_found() {
 
     let mut builder = EvidenceBuilder::with_jobs(1);
     builder.record_claim(claim(1, 0));
-    builder.record_refusal(claim(1, 0), ClaimCall::SayAndAck, "unavailable");
+    builder.record_refusal(claim(1, 0), ClaimCall::CommitAndAck, "unavailable");
     builder.record_done(claim(2, 0));
     assert_eq!(builder.violated_rules(), [Rule::TwoClaims], "a refused settlement ends no claim");
 
@@ -244,7 +244,7 @@ fn two_live_claims_of_a_thread_are_found() {
 }
 
 #[test]
-fn claims_that_go_backwards_are_found() {
+fn decreasing_claim_numbers_are_found() {
     let mut builder = EvidenceBuilder::with_jobs(2);
     builder.record_done(claim(2, 0));
     builder.record_done(claim(1, 1));
@@ -254,7 +254,7 @@ fn claims_that_go_backwards_are_found() {
 
 #[test]
 fn writes_of_stale_claims_are_found() {
-    for act in [ClaimCall::Start, ClaimCall::Extend, ClaimCall::GiveBack, ClaimCall::TakeOver] {
+    for act in [ClaimCall::Start, ClaimCall::Extend, ClaimCall::Release, ClaimCall::TakeOver] {
         let mut builder = EvidenceBuilder::with_jobs(1);
         builder.record_claim(claim(1, 0));
         builder.let_lease_expire();
@@ -266,7 +266,7 @@ fn writes_of_stale_claims_are_found() {
     builder.record_claim(claim(1, 0));
     builder.let_lease_expire();
     builder.record_done(claim(2, 1));
-    builder.record_call(claim(1, 0), ClaimCall::SayAndAck);
+    builder.record_call(claim(1, 0), ClaimCall::CommitAndAck);
     builder.store_end(claim(1, 0));
     assert_eq!(builder.violated_rules(), [Rule::StaleWrite], "only the log of the thread shows the write");
     let mut builder = EvidenceBuilder::with_jobs(1);
@@ -288,7 +288,7 @@ fn on_two_stores_commits_are_stale_only_after_the_take_over() {
         if takes_over {
             builder.record_acceptance(claim(2, 0), ClaimCall::TakeOver);
         }
-        builder.record_acceptance(claim(1, 0), ClaimCall::Say);
+        builder.record_acceptance(claim(1, 0), ClaimCall::Commit);
         builder.record_acceptance(claim(2, 0), ClaimCall::Ack);
         builder.store_end(claim(2, 0));
         builder.thread().written_by = Some(vec![DoneBy { dispatch: first_dispatch_of(0), claim: claim_number(1) }]);
@@ -308,7 +308,7 @@ fn mistakes_with_epochs_are_found() {
     let mut builder = EvidenceBuilder::with_jobs(1);
     builder.record_claim(claim(1, 0));
     builder.record_interrupt();
-    builder.record_acceptance(claim(1, 0), ClaimCall::SayAndAck);
+    builder.record_acceptance(claim(1, 0), ClaimCall::CommitAndAck);
     builder.store_end(claim(1, 0));
     assert_eq!(builder.violated_rules(), [Rule::WrongEpoch], "the write was accepted after the interrupt");
 

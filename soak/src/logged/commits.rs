@@ -34,9 +34,9 @@ fn claim_of(commit: &Commit) -> Option<Claim> {
 
 fn call_of(commit: &Commit) -> ClaimCall {
     match &commit.settle {
-        Some(Settlement::Ack { .. }) => ClaimCall::SayAndAck,
+        Some(Settlement::Ack { .. }) => ClaimCall::CommitAndAck,
         _ if commit.entries.is_empty() => ClaimCall::TakeOver,
-        _ => ClaimCall::Say,
+        _ => ClaimCall::Commit,
     }
 }
 

@@ -97,7 +97,7 @@ impl MailboxConsumer for LoggedMailbox {
     async fn settle(&self, settlements: Vec<(ClaimRef, Settlement)>) -> Result<Vec<Result<Settled>>> {
         let mut recorded_calls = Vec::new();
         for (claim, settlement) in &settlements {
-            let act = if matches!(settlement, Settlement::Ack { .. }) { ClaimCall::Ack } else { ClaimCall::GiveBack };
+            let act = if matches!(settlement, Settlement::Ack { .. }) { ClaimCall::Ack } else { ClaimCall::Release };
             let claim = self.claim_of(claim)?;
             recorded_calls.push((claim, act, self.call_log.record_call(claim, act)));
         }

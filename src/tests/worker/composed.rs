@@ -14,11 +14,11 @@ pub(super) async fn a_commit_can_settle_its_attempt_only_within_one_store(bed: &
     let is_one_store = bed.stores.backend() == bed.stores.mailbox_backend();
     assert_eq!(bed.stores.capabilities().fenced, is_one_store);
     let handler = move |work: Work| async move {
-        assert_eq!(work.can_settle(), is_one_store);
+        assert_eq!(work.can_settle_in_commit(), is_one_store);
         let settling_commit =
             message_commit(&work.dispatch().thread, "answer").settling(Settlement::Ack { result: None });
         let settled = work.commits()?.commit(settling_commit).await;
-        if work.can_settle() {
+        if work.can_settle_in_commit() {
             let _receipt = settled?;
             return Ok::<_, Failure>(Done::Committed);
         }

@@ -1,4 +1,4 @@
-//! Maintenance: what it removes and when, also if several nodes run it at once.
+//! Maintenance: what it removes and when, even if several nodes run it at once.
 
 use std::{
     sync::{

@@ -33,7 +33,8 @@ pub(super) async fn handlers_finish_when_a_worker_stops(bed: &TestBed) {
     assert_eq!((after.status, after.attempts), (DispatchStatus::Queued, 0));
 }
 
-/// Tests WK-4: after the deadline handlers are told to stop, those that do not stop are aborted, and no attempt counts.
+/// Tests WK-4. After the stop deadline, running handlers are told to stop. A handler that does not stop is aborted.
+/// Neither attempt counts as a failure.
 pub(super) async fn the_dispatch_of_a_handler_that_does_not_stop_is_released(bed: &TestBed) {
     bed.enqueue(["listens", "sleeps"].map(|kind| new_dispatch(kind, kind))).await;
     let (sender, mut messages) = mpsc::unbounded_channel();

@@ -44,10 +44,12 @@ async fn run_and_settle<S: JobSource>(shared: &Arc<LoopState<S>>, job: S::Job, p
         Ok(()) => handle(shared, &job, &cancellation, &mut held_permit).await,
         Err(error) => match error.kind() {
             ErrorKind::ClaimLost if error.part().is_none() => {
-                return ending::count_lost_claim(shared, CancelReason::Lost);
+                let _outcome = ending::count_lost_claim(shared, CancelReason::Lost);
+                return;
             }
             ErrorKind::StaleEpoch if error.part().is_none() => {
-                return ending::count_lost_claim(shared, CancelReason::Superseded);
+                let _outcome = ending::count_lost_claim(shared, CancelReason::Superseded);
+                return;
             }
             // The store is unavailable. This is not a failure of the work, so the attempt must not count.
             _ if error.is_retryable() => {
@@ -119,8 +121,8 @@ async fn handle<S: JobSource>(
     returned
 }
 
-/// Waits until the handler has ended. Tells it to stop when its claim is lost, its time has passed or the worker gives
-/// up, and stops waiting for it after the grace.
+/// Waits until the handler has ended. When its claim is lost, its time has passed, or the worker aborts its attempts,
+/// the handler is told to stop. If it has not ended after the grace, this stops waiting for it.
 async fn supervise<S: JobSource>(
     shared: &LoopState<S>,
     job: &S::Job,
@@ -146,7 +148,7 @@ async fn supervise<S: JobSource>(
             }
             () = sleep_until(abort_at.unwrap_or(far_future)), if abort_at.is_some() => return HandlerOutcome::Aborted,
             () = sleep_until(deadline), if !is_cancelled_already && options.deadline.is_some() => CancelReason::Deadline,
-            () = shared.giving_up.cancelled(), if !is_cancelled_already => CancelReason::Stopping,
+            () = shared.aborting_attempts.cancelled(), if !is_cancelled_already => CancelReason::Stopping,
         };
         cancellation.cancel(reason);
         abort_at = abort_at.or(Some(Instant::now() + options.grace));

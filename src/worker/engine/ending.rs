@@ -33,7 +33,7 @@ pub(super) async fn end_attempt<S: JobSource>(
     if settling != SettlingCommit::NotMade {
         match outcome_of_settling_commit(shared, job).await {
             AttemptState::Ended(outcome) => return count_settled(shared, outcome),
-            AttemptState::Lost(reason) => return outcome_of_lost_claim(shared, reason),
+            AttemptState::Lost(reason) => return count_lost_claim(shared, reason),
             AttemptState::Forgotten => return count_unknown(shared),
             // The commit was not applied. If it reaches the store later, it is refused, because the claim has been
             // settled by then.
@@ -41,8 +41,7 @@ pub(super) async fn end_attempt<S: JobSource>(
         }
     }
     if let Some(reason) = reason.filter(|reason| reason.is_lost()) {
-        count_lost_claim(shared, reason);
-        return reason.name();
+        return count_lost_claim(shared, reason);
     }
     let failures = shared.source.failures(job).saturating_add(1);
     let settlement = match (returned, reason) {
@@ -104,13 +103,13 @@ pub(super) async fn settle<S: JobSource>(
             ErrorKind::ClaimLost | ErrorKind::StaleEpoch if may_have_settled => {
                 match shared.source.attempt_state(job).await {
                     Ok(AttemptState::Ended(outcome)) => return count_settled(shared, outcome),
-                    Ok(AttemptState::Lost(reason)) => return outcome_of_lost_claim(shared, reason),
+                    Ok(AttemptState::Lost(reason)) => return count_lost_claim(shared, reason),
                     Ok(AttemptState::Forgotten) => return count_unknown(shared),
                     Ok(AttemptState::Held) | Err(_) => {}
                 }
             }
-            ErrorKind::ClaimLost => return outcome_of_lost_claim(shared, CancelReason::Lost),
-            ErrorKind::StaleEpoch => return outcome_of_lost_claim(shared, CancelReason::Superseded),
+            ErrorKind::ClaimLost => return count_lost_claim(shared, CancelReason::Lost),
+            ErrorKind::StaleEpoch => return count_lost_claim(shared, CancelReason::Superseded),
             _ if is_temporary(&error) => {}
             // The store refuses the result, for example because of its size. Another attempt would produce the same
             // result.
@@ -120,7 +119,7 @@ pub(super) async fn settle<S: JobSource>(
             _ => return count_unsettled(shared, &error),
         }
         tries += 1;
-        let timeout = if shared.giving_up.is_cancelled() { STOP_SETTLE_TIMEOUT } else { shared.options.lease };
+        let timeout = if shared.aborting_attempts.is_cancelled() { STOP_SETTLE_TIMEOUT } else { shared.options.lease };
         if began.elapsed() >= timeout {
             return if may_have_settled { count_unknown(shared) } else { count_unsettled(shared, &error) };
         }
@@ -142,25 +141,22 @@ async fn outcome_of_settling_commit<S: JobSource>(shared: &LoopState<S>, job: &S
     }
 }
 
+/// Counts a settled attempt, and returns the name of the outcome.
 fn count_settled<S: JobSource>(shared: &LoopState<S>, outcome: &'static str) -> &'static str {
     shared.source.telemetry().record_settled(outcome);
     shared.update_summary(|summary| summary.count_outcome(outcome));
     outcome
 }
 
-fn outcome_of_lost_claim<S: JobSource>(shared: &LoopState<S>, reason: CancelReason) -> &'static str {
-    count_lost_claim(shared, reason);
-    reason.name()
-}
-
-/// Counts a lost claim.
-pub(super) fn count_lost_claim<S: JobSource>(shared: &LoopState<S>, reason: CancelReason) {
+/// Logs and counts a lost claim, and returns the name of the outcome.
+pub(super) fn count_lost_claim<S: JobSource>(shared: &LoopState<S>, reason: CancelReason) -> &'static str {
     tracing::warn!(reason = reason.name(), "a claim was lost");
     shared.source.telemetry().record_lost(reason.name());
     shared.update_summary(|summary| summary.lost += 1);
+    reason.name()
 }
 
-/// Counts an attempt whose end cannot be determined.
+/// Logs and counts an attempt whose end cannot be determined, and returns the name of the outcome.
 fn count_unknown<S: JobSource>(shared: &LoopState<S>) -> &'static str {
     tracing::warn!("it is not known how an attempt ended");
     shared.source.telemetry().record_lost("unknown");
@@ -168,7 +164,8 @@ fn count_unknown<S: JobSource>(shared: &LoopState<S>) -> &'static str {
     "unknown"
 }
 
-/// Counts an attempt that could not be settled. It ends when its lease expires.
+/// Logs and counts an attempt that could not be settled, and returns the name of the outcome. The attempt ends when
+/// its lease expires.
 fn count_unsettled<S: JobSource>(shared: &LoopState<S>, error: &Error) -> &'static str {
     tracing::error!(%error, kind = error.kind().name(), "an attempt could not be settled");
     shared.source.telemetry().record_lost("unsettled");

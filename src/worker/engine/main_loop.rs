@@ -25,11 +25,11 @@ pub(super) async fn run<S: JobSource>(shared: Arc<LoopState<S>>) -> Result<WorkS
     let ended_in_time = async {
         tokio::select! {
             () = all_ended => true,
-            () = shared.giving_up.cancelled() => false,
+            () = shared.aborting_attempts.cancelled() => false,
         }
     };
     if !timeout(shared.options.stop_deadline, ended_in_time).await.unwrap_or(false) {
-        shared.giving_up.cancel();
+        shared.aborting_attempts.cancel();
         while attempts.join_next().await.is_some() {}
     }
     claim_result.map(|()| shared.summary())

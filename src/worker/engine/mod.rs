@@ -30,8 +30,9 @@ struct LoopState<S: JobSource> {
     ends_when_idle: bool,
     /// Cancelled when nothing more is to be claimed.
     stopping: CancellationToken,
-    /// Cancelled when the time for handlers has passed, and the remaining work is to be released.
-    giving_up: CancellationToken,
+    /// Cancelled when the time that handlers get after a request to stop has passed. Handlers that still run are then
+    /// told to stop, and aborted after the grace. Their work is released.
+    aborting_attempts: CancellationToken,
     /// Notified when an attempt ends: its thread may have more work.
     attempt_ended: Notify,
     summary: Mutex<WorkSummary>,
@@ -62,13 +63,13 @@ impl<S: JobSource> Engine<S> {
             options: self.options,
             ends_when_idle: self.ends_when_idle,
             stopping: CancellationToken::new(),
-            giving_up: CancellationToken::new(),
+            aborting_attempts: CancellationToken::new(),
             attempt_ended: Notify::new(),
             summary: Mutex::default(),
             jobs_to_retry: Mutex::default(),
         });
-        let (stopping, giving_up) = (shared.stopping.clone(), shared.giving_up.clone());
-        Ok(LoopHandle::new(runtime.spawn(main_loop::run(shared)), stopping, giving_up))
+        let (stopping, aborting_attempts) = (shared.stopping.clone(), shared.aborting_attempts.clone());
+        Ok(LoopHandle::new(runtime.spawn(main_loop::run(shared)), stopping, aborting_attempts))
     }
 }
 

@@ -64,6 +64,6 @@ impl EventSubscriber for FencedEvents {
 #[async_trait]
 impl EventRetention for FencedEvents {
     async fn trim_events(&self, _request: TrimRequest) -> Result<Trimmed> {
-        Err(unsupported_under_claim("trimming events under a claim (do it through the stores that were opened)"))
+        Err(unsupported_under_claim("trimming events under a claim (do it with a handle of `Stores` instead)"))
     }
 }

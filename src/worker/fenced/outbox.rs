@@ -40,10 +40,10 @@ impl OutboxStore for ReadOnlyOutbox {
     }
 
     async fn requeue_outbox(&self, _request: RequeueOutbox) -> Result<Vec<Requeued>> {
-        Err(unsupported_under_claim("requeueing rows under a claim (do it through the stores that were opened)"))
+        Err(unsupported_under_claim("requeueing rows under a claim (do it with a handle of `Stores` instead)"))
     }
 
     async fn purge_outbox(&self, _request: PurgeOutbox) -> Result<u64> {
-        Err(unsupported_under_claim("purging rows under a claim (do it through the stores that were opened)"))
+        Err(unsupported_under_claim("purging rows under a claim (do it with a handle of `Stores` instead)"))
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct ReadOnlyPending(pub(super) Arc<dyn PendingStore>);
 #[async_trait]
 impl PendingStore for ReadOnlyPending {
     async fn append_pending(&self, _request: AppendPending) -> Result<AppendedInputs> {
-        Err(unsupported_under_claim("appending input under a claim (do it through the stores that were opened)"))
+        Err(unsupported_under_claim("appending input under a claim (do it with a handle of `Stores` instead)"))
     }
 
     async fn load_queue(&self, thread: &ThreadId) -> Result<PendingQueue> {
@@ -24,15 +24,15 @@ impl PendingStore for ReadOnlyPending {
     }
 
     async fn update_pending(&self, _request: PendingUpdate) -> Result<PendingInput> {
-        Err(unsupported_under_claim("changing input under a claim (do it through the stores that were opened)"))
+        Err(unsupported_under_claim("changing input under a claim (do it with a handle of `Stores` instead)"))
     }
 
     async fn retract_pending(&self, _thread: &ThreadId, _id: &EntryId) -> Result<PendingInput> {
-        Err(unsupported_under_claim("retracting input under a claim (do it through the stores that were opened)"))
+        Err(unsupported_under_claim("retracting input under a claim (do it with a handle of `Stores` instead)"))
     }
 
     async fn reorder_pending(&self, _request: Reorder) -> Result<u64> {
-        Err(unsupported_under_claim("reordering input under a claim (do it through the stores that were opened)"))
+        Err(unsupported_under_claim("reordering input under a claim (do it with a handle of `Stores` instead)"))
     }
 
     async fn list_threads_with_pending(&self, page: PageRequest) -> Result<Page<ThreadId>> {

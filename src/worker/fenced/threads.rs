@@ -90,7 +90,7 @@ impl RunReader for FencedThreads {
 impl ThreadAdmin for FencedThreads {
     async fn create_thread(&self, _thread: NewThread) -> Result<Thread> {
         Err(unsupported_under_claim(
-            "creating a thread under a claim (make it with a commit, or through the stores that were opened)",
+            "creating a thread under a claim (make it with a commit, or with a handle of `Stores`)",
         ))
     }
 
@@ -101,22 +101,20 @@ impl ThreadAdmin for FencedThreads {
     }
 
     async fn delete_thread(&self, _id: &ThreadId, _request: DeleteRequest) -> Result<Deletion> {
-        Err(unsupported_under_claim("deleting a thread under a claim (do it through the stores that were opened)"))
+        Err(unsupported_under_claim("deleting a thread under a claim (do it with a handle of `Stores` instead)"))
     }
 
     async fn prune_threads(&self, _request: PruneRequest) -> Result<Pruned> {
-        Err(unsupported_under_claim("pruning threads under a claim (do it through the stores that were opened)"))
+        Err(unsupported_under_claim("pruning threads under a claim (do it with a handle of `Stores` instead)"))
     }
 
     async fn purge_deleted(&self, _progress: &dyn Progress) -> Result<u64> {
-        Err(unsupported_under_claim(
-            "purging deleted threads under a claim (do it through the stores that were opened)",
-        ))
+        Err(unsupported_under_claim("purging deleted threads under a claim (do it with a handle of `Stores` instead)"))
     }
 
     async fn reset_fence(&self, _id: &ThreadId) -> Result<()> {
         Err(unsupported_under_claim(
-            "resetting the fence of a thread under a claim (do it through the stores that were opened)",
+            "resetting the fence of a thread under a claim (do it with a handle of `Stores` instead)",
         ))
     }
 }

@@ -28,7 +28,7 @@ impl Steps {
             failures.add_step("purge outbox", &mut done.outbox, Self::step_result(self.count_finished_rows().await));
         let pruned = self.find_idle_threads(&mut idle).await;
         is_limit_reached |= failures.add_step("prune threads", &mut done.threads, Self::step_result(pruned));
-        failures.add_step("trim events", &mut done.events, self.trim_events(&idle).await);
+        failures.add_step("trim events", &mut done.events, self.trim_or_count_events(&idle).await);
         done.more |= is_limit_reached;
         failures.finish(done)
     }

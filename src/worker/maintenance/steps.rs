@@ -71,7 +71,7 @@ impl Steps {
         failures.add_step("purge outbox", &mut done.outbox, self.purge_outbox().await);
         failures.add_step("prune threads", &mut done.threads, self.prune_threads().await);
         failures.add_step("purge deleted threads", &mut done.deleted, self.purge_deleted().await);
-        failures.add_step("trim events", &mut done.events, self.trim_events(&HashSet::new()).await);
+        failures.add_step("trim events", &mut done.events, self.trim_or_count_events(&HashSet::new()).await);
         failures.add_step("measure", &mut 0, (0, self.record_gauges().await.err()));
         failures.finish(done)
     }
@@ -152,9 +152,10 @@ impl Steps {
         }
     }
 
-    /// Trims the scopes of each thread and of its runs, except for the threads in `excluded`. Threads are listed in
-    /// order of creation, so that each thread that exists during the whole walk is found (PG-4).
-    pub(super) async fn trim_events(&self, excluded: &HashSet<ThreadId>) -> StepResult {
+    /// Trims the scopes of each thread and of its runs, except for the threads in `excluded`. A dry run only counts the
+    /// events that it would trim. Threads are listed in order of creation, so that each thread that exists during the
+    /// whole walk is found (PG-4).
+    pub(super) async fn trim_or_count_events(&self, excluded: &HashSet<ThreadId>) -> StepResult {
         let (Some(commits), Some(age)) = (self.commits(), self.retention.events) else { return NOTHING_DONE };
         let (threads, events) = (commits.threads(), commits.events());
         let before = self.clock.now().saturating_sub(age);
@@ -171,7 +172,7 @@ impl Steps {
                 if self.stopping.is_cancelled() {
                     return (done, None);
                 }
-                match self.trim_thread((&*threads, &*events), &thread.id, before).await {
+                match self.trim_or_count_events_of((&*threads, &*events), &thread.id, before).await {
                     Ok(trimmed) => done += trimmed,
                     Err(error) => return (done, Some(error)),
                 }
@@ -182,7 +183,8 @@ impl Steps {
         (done, None)
     }
 
-    async fn trim_thread(
+    /// Trims the scopes of one thread and of its runs, or in a dry run counts their events.
+    async fn trim_or_count_events_of(
         &self,
         (threads, events): (&dyn ThreadRunStore, &dyn EventStore),
         thread: &ThreadId,

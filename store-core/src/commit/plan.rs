@@ -60,7 +60,7 @@ pub struct Plan {
     /// Whether the commit creates the thread.
     pub creates_thread: bool,
     /// The record of the thread's id after the commit.
-    pub id: ThreadIdRecord,
+    pub id_record: ThreadIdRecord,
     /// Entries to append.
     pub entries: Vec<PlannedEntry>,
     /// The changed marks, by sequence number.
@@ -97,15 +97,15 @@ pub fn plan(
     let limits = decision_context.limits;
     shape::check(commit, limits)?;
     let stored = view.thread()?;
-    let mut id = view.id_record()?;
-    if stored.is_none() && id.deleted_at.is_some() && commit.expect != Expect::Absent {
+    let mut id_record = view.id_record()?;
+    if stored.is_none() && id_record.deleted_at.is_some() && commit.expect != Expect::Absent {
         return Err(Error::not_found("thread", &commit.thread));
     }
     if let Some(receipt) = receipt_of_repeat(view, commit)? {
         return Ok(CommitDecision::Repeat(Box::new(receipt)));
     }
     let mailbox = check_claim_and_plan_settlement(view, commit, decision_context)?;
-    id.check_and_record_claim(commit.fence.as_ref())?;
+    id_record.check_and_record_claim(commit.fence.as_ref())?;
     commit.expect.check("version", stored.as_ref().map(|stored| stored.thread.version))?;
     let now = stored.as_ref().map_or(decision_context.now, |stored| decision_context.now.max(stored.last_time));
     if commit.at.is_some_and(|at| at > now) {
@@ -115,7 +115,7 @@ pub fn plan(
     let creates_thread = stored.is_none() && !shape::has_no_content(commit);
     let thread = match stored {
         Some(stored) => Some(stored),
-        None if creates_thread => Some(create_thread(view, commit, &id, (limits, now))?),
+        None if creates_thread => Some(create_thread(view, commit, &id_record, (limits, now))?),
         None => None,
     };
     match thread {
@@ -123,9 +123,11 @@ pub fn plan(
             view,
             commit,
             DecisionContext { now, ..decision_context },
-            ThreadBefore { thread, creates_thread, id, mailbox },
+            ThreadBefore { thread, creates_thread, id_record, mailbox },
         ),
-        None => Ok(CommitDecision::Write(Box::new(Plan { mailbox, ..plan_without_thread(view, commit, id, now) }))),
+        None => {
+            Ok(CommitDecision::Write(Box::new(Plan { mailbox, ..plan_without_thread(view, commit, id_record, now) })))
+        }
     }
 }
 
@@ -157,7 +159,7 @@ fn receipt_of_repeat(view: &(impl CommitView + ?Sized), commit: &Commit) -> Resu
     receipt.deduplicated = true;
     for event in &mut receipt.events {
         if let Some(stored) = view.event(&event.id)? {
-            *event = EventRef::from(&event::event_with_cursors(&stored, view.sealer()));
+            *event = EventRef::from(&event::event_with_cursors(&stored, view.cursor_seal_key()));
         }
     }
     Ok(Some(receipt))
@@ -166,7 +168,7 @@ fn receipt_of_repeat(view: &(impl CommitView + ?Sized), commit: &Commit) -> Resu
 fn create_thread(
     view: &(impl CommitView + ?Sized),
     commit: &Commit,
-    id: &ThreadIdRecord,
+    id_record: &ThreadIdRecord,
     limits_and_time: (&Limits, Timestamp),
 ) -> Result<StoredThread> {
     let (limits, now) = limits_and_time;
@@ -176,13 +178,18 @@ fn create_thread(
         thread::check_parent(&commit.thread, parent, &found).map_err(|e| e.in_part("create"))?;
     }
     let new = NewThread { id: commit.thread.clone(), fields, at: commit.at };
-    thread::create(None, id, &new, limits, (now, view.incarnation()))
+    thread::create(None, id_record, &new, limits, (now, view.incarnation()))
 }
 
 /// Returns the plan of a commit that contains nothing but a fence, for an id without a thread. The plan records the
 /// claim (CM-32).
-fn plan_without_thread(view: &(impl CommitView + ?Sized), commit: &Commit, id: ThreadIdRecord, now: Timestamp) -> Plan {
-    let version = Version::new(0, id.generation, view.incarnation());
+fn plan_without_thread(
+    view: &(impl CommitView + ?Sized),
+    commit: &Commit,
+    id_record: ThreadIdRecord,
+    now: Timestamp,
+) -> Plan {
+    let version = Version::new(0, id_record.generation, view.incarnation());
     let receipt = Receipt {
         thread: commit.thread.clone(),
         version,
@@ -201,7 +208,7 @@ fn plan_without_thread(view: &(impl CommitView + ?Sized), commit: &Commit, id: T
     Plan {
         thread: None,
         creates_thread: false,
-        id,
+        id_record,
         entries: Vec::new(),
         marks: BTreeMap::new(),
         runs: Vec::new(),
@@ -219,7 +226,7 @@ fn plan_without_thread(view: &(impl CommitView + ?Sized), commit: &Commit, id: T
 struct ThreadBefore {
     thread: StoredThread,
     creates_thread: bool,
-    id: ThreadIdRecord,
+    id_record: ThreadIdRecord,
     mailbox: Option<Box<MailboxPlan>>,
 }
 
@@ -229,7 +236,7 @@ fn plan_writes(
     decision_context: DecisionContext<'_>,
     before: ThreadBefore,
 ) -> Result<CommitDecision> {
-    let ThreadBefore { mut thread, creates_thread, mut id, mailbox } = before;
+    let ThreadBefore { mut thread, creates_thread, mut id_record, mailbox } = before;
     let limits = decision_context.limits;
     let at = commit.at.unwrap_or(decision_context.now);
     if let Some(change) = &commit.state {
@@ -266,7 +273,7 @@ fn plan_writes(
         thread.record_run(run);
         check_limit("open runs", length(thread.thread.open_runs.len()), limits.open_runs)?;
     }
-    id = ThreadIdRecord { generation: thread.thread.generation(), deleted_at: None, ..id };
+    id_record = ThreadIdRecord { generation: thread.thread.generation(), deleted_at: None, ..id_record };
     thread.last_time = decision_context.now;
     thread.thread.updated_at = thread.thread.updated_at.max(at);
     let mut receipt = build_receipt(&thread, &entries, commit.run.as_ref().and_then(|_| runs.last()));
@@ -279,10 +286,21 @@ fn plan_writes(
         receipt: Receipt { events: receipt.events.iter().map(EventRef::without_cursors).collect(), ..receipt.clone() },
         extra: Extra::default(),
     });
-    let events = events.and_then(|events| events.plan);
-    let thread = Some(thread);
-    let plan =
-        Plan { thread, creates_thread, id, entries, marks, runs, state, queue, events, outbox, mailbox, key, receipt };
+    let plan = Plan {
+        thread: Some(thread),
+        creates_thread,
+        id_record,
+        entries,
+        marks,
+        runs,
+        state,
+        queue,
+        events: events.and_then(|events| events.plan),
+        outbox,
+        mailbox,
+        key,
+        receipt,
+    };
     Ok(CommitDecision::Write(Box::new(plan)))
 }
 

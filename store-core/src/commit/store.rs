@@ -16,7 +16,7 @@ pub trait CommitCoordinator: Send + Sync {
     /// Writes everything in `commit`, or nothing.
     ///
     /// # Guarantees
-    /// - The commit takes effect in full or not at all. This holds for every reader, and also after a reopen or a crash
+    /// - The commit takes effect in full or not at all. This holds for every reader, and even after a reopen or a crash
     ///   (CM-1).
     /// - Of several commits with the same `Version` guard and an entry, exactly one succeeds (CM-5).
     /// - A commit with the key and content of an earlier commit returns the first receipt and writes nothing (CM-10).

@@ -1,25 +1,25 @@
-//! Makes the context of a leaf from the pieces of its path. This is a pure function, which all backends use (CX-1 to
-//! CX-10, CX-17, CX-19).
+//! Makes the context of a leaf from its parts. This is a pure function, which all backends use (CX-1 to CX-10, CX-17,
+//! CX-19).
 
 use std::sync::Arc;
 
 use super::{
-    Context, ContextMessage, ContextRequest, Piece, Repair, RepairKind, budget, merge,
+    Context, ContextMessage, ContextPart, ContextRequest, Repair, RepairKind, budget, merge,
     message_draft::{self, MessageDraft},
     pair,
 };
 use crate::log::{Entry, Origin};
 
-/// Makes the context of a leaf from its [`pieces`](super::pieces), each with its entry, in order from the root. The
-/// entry of a summary is its compaction.
+/// Makes the context of a leaf from its [`parts`](super::parts), each with its entry, in order from the root. The entry
+/// of a summary is its compaction.
 ///
 /// The steps, in this order: select the messages for the model, merge entries that are one message, put results
 /// directly after their calls, leave out empty messages, and leave out the oldest turns that exceed the budget.
 #[must_use]
-pub fn build(parts: Vec<(Piece, Arc<Entry>)>, request: &ContextRequest) -> Context {
+pub fn build(parts: Vec<(ContextPart, Arc<Entry>)>, request: &ContextRequest) -> Context {
     let mut repairs = Vec::new();
     let origin = origin(&parts);
-    let drafts = parts.into_iter().flat_map(|(piece, entry)| message_draft::drafts_of_piece(piece, entry)).collect();
+    let drafts = parts.into_iter().flat_map(|(part, entry)| message_draft::drafts_of_part(part, entry)).collect();
     let drafts = merge::merge_split_messages(drafts, &mut repairs);
     let drafts = pair::pair_calls_with_results(drafts, request.open_calls, &mut repairs);
     let drafts = drop_empty(drafts, &mut repairs);
@@ -29,7 +29,7 @@ pub fn build(parts: Vec<(Piece, Arc<Entry>)>, request: &ContextRequest) -> Conte
 
 /// Returns the provider and model that were last in effect (CX-1): those of the last message that names them, or else
 /// of the last compaction that names them.
-fn origin(parts: &[(Piece, Arc<Entry>)]) -> Option<Origin> {
+fn origin(parts: &[(ContextPart, Arc<Entry>)]) -> Option<Origin> {
     let named = parts.iter().map(|(_, entry)| entry).filter(|entry| entry.body.origin().is_some());
     let last = named.max_by_key(|entry| (entry.message().is_some(), entry.seq))?;
     last.body.origin().cloned()

@@ -1,8 +1,8 @@
-//! Drafts of the messages of a context, and which pieces of a path become messages (CX-2, CX-3).
+//! Drafts of the messages of a context, and which parts of a context become messages (CX-2, CX-3).
 
 use std::sync::Arc;
 
-use super::{ContextMessage, Piece};
+use super::{ContextMessage, ContextPart};
 use crate::{
     id::EntryId,
     log::{Block, Body, Compaction, Entry, Message, Role, Visibility},
@@ -51,12 +51,14 @@ impl From<MessageDraft> for ContextMessage {
     }
 }
 
-/// Returns the messages of a piece of a path. There are none if the piece contains nothing for a model (CX-2).
-pub(super) fn drafts_of_piece(piece: Piece, entry: Arc<Entry>) -> Vec<MessageDraft> {
+/// Returns the messages of a part of a context. There are none if the part contains nothing for a model (CX-2).
+pub(super) fn drafts_of_part(part: ContextPart, entry: Arc<Entry>) -> Vec<MessageDraft> {
     let Entry { id, body, .. } = Arc::unwrap_or_clone(entry);
-    let (kind, messages) = match (piece, Arc::unwrap_or_clone(body)) {
-        (Piece::Entry(_), Body::Message(message)) => (MessageKind::Logged, vec![message]),
-        (Piece::Summary(_), Body::Compaction(compaction)) => (MessageKind::Summary, replacement_messages(compaction)),
+    let (kind, messages) = match (part, Arc::unwrap_or_clone(body)) {
+        (ContextPart::Entry(_), Body::Message(message)) => (MessageKind::Logged, vec![message]),
+        (ContextPart::Summary(_), Body::Compaction(compaction)) => {
+            (MessageKind::Summary, replacement_messages(compaction))
+        }
         _ => return Vec::new(),
     };
     let sent = messages.into_iter().filter(|message| message.visibility != Visibility::Aside);

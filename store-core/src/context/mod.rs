@@ -1,4 +1,8 @@
 //! The context: the messages that are sent to a model for a leaf.
+//!
+//! A context is made in two steps. [`parts`] reads only the nodes of the path, and returns the parts of the context in
+//! order. Each [`ContextPart`] names an entry and says how it is used: as it is, as a summary, or only for the model
+//! that it names. The backend loads these entries, and [`build`] makes the messages from them.
 
 mod budget;
 mod build;
@@ -18,7 +22,7 @@ pub use self::{
     message_draft::SUMMARY_MARKER,
     pair::NO_RESULT,
     record::{Budget, Context, ContextMessage, ContextRequest, OpenCalls, Repair, RepairKind, ThreadContext},
-    rules::{Piece, context_size, next_checkpoint, pieces},
+    rules::{ContextPart, context_size, next_checkpoint, parts},
 };
 
 #[cfg(test)]

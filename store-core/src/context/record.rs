@@ -192,7 +192,7 @@ pub struct ThreadContext {
 }
 
 impl ThreadContext {
-    /// For stores: makes the context of a thread that has no entries, runs or state.
+    /// Creates the context of a thread that has no entries, runs or state. Only implementations of a store need this.
     #[must_use]
     pub fn empty(thread: Thread) -> Self {
         Self {

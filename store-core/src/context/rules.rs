@@ -1,4 +1,4 @@
-//! The pieces of a context: a pure function of a path (CX-1 to CX-9).
+//! Finds the parts of a context: a pure function of a path (CX-1 to CX-9).
 
 use std::collections::BTreeMap;
 
@@ -10,62 +10,63 @@ use crate::{
     },
 };
 
-/// A piece of a context. Pieces are in the order of the context.
+/// A part of a context: the number of an entry, and how the context uses that entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Piece {
-    /// The entry with this sequence number.
+pub enum ContextPart {
+    /// The entry with this sequence number, as it is.
     Entry(u64),
     /// The summary, or the replacement, of the compaction with this sequence number.
     Summary(u64),
-    /// A covered entry of which only the provider and the model are used (CX-1).
-    Origin(u64),
+    /// An entry that a summary covers, but that names the provider and the model that were last in effect. Nothing else
+    /// of it is used (CX-1).
+    ModelSource(u64),
 }
 
-impl Piece {
+impl ContextPart {
     /// Returns the sequence number of the entry to load.
     #[must_use]
     pub const fn seq(self) -> u64 {
         match self {
-            Self::Entry(seq) | Self::Summary(seq) | Self::Origin(seq) => seq,
+            Self::Entry(seq) | Self::Summary(seq) | Self::ModelSource(seq) => seq,
         }
     }
 }
 
-/// Returns the pieces of the context of `leaf`, from its beginning: the entries of its path, with summaries in place of
+/// Returns the parts of the context of `leaf`, from its beginning: the entries of its path, with summaries in place of
 /// covered intervals (CX-3 to CX-5).
 ///
 /// The cost grows with the path after the last compaction whose interval begins at a root (CX-12).
 ///
 /// # Errors
 /// Any error of [`NodeSource::node`].
-pub fn pieces(nodes: &(impl NodeSource + ?Sized), leaf: &Node) -> Result<Vec<Piece>> {
+pub fn parts(nodes: &(impl NodeSource + ?Sized), leaf: &Node) -> Result<Vec<ContextPart>> {
     let compactions = node::visible_compactions(nodes, leaf)?;
     let visible = outermost_compactions(&compactions);
-    let mut pieces = Vec::new();
+    let mut parts = Vec::new();
     let mut next = node::ancestor(nodes, leaf, leaf.depth)?;
     while let Some(at) = next {
         let nearest = visible.partition_point(|shown| shown.from <= at.depth);
         let covered = nearest.checked_sub(1).and_then(|nearest| visible.get(nearest));
         next = if let Some(shown) = covered.filter(|shown| at.depth <= shown.to) {
-            pieces.push(Piece::Summary(shown.seq));
+            parts.push(ContextPart::Summary(shown.seq));
             node::ancestor(nodes, &at, shown.from.saturating_sub(1))?
         } else {
             if at.covers.is_none() {
-                pieces.push(Piece::Entry(at.seq));
+                parts.push(ContextPart::Entry(at.seq));
             }
             at.parent.map(|parent| nodes.node(parent)).transpose()?
         };
     }
-    // The newest compaction that covers nothing comes before the first message, unless a newer compaction covers both
-    // that compaction and the root.
+    // A compaction may cover nothing. The newest of these comes before the first message. It does not appear if a newer
+    // compaction covers both it and the root, and `compactions` then ends before it.
     if let Some(first) = compactions.iter().find(|node| node.covers.as_ref().is_some_and(|cover| cover.to == 0)) {
-        pieces.push(Piece::Summary(first.seq));
+        parts.push(ContextPart::Summary(first.seq));
     }
-    if let Some(origin) = leaf.origin.filter(|origin| pieces.iter().all(|piece| piece.seq() != *origin)) {
-        pieces.push(Piece::Origin(origin));
+    if let Some(origin) = leaf.origin.filter(|origin| parts.iter().all(|part| part.seq() != *origin)) {
+        parts.push(ContextPart::ModelSource(origin));
     }
-    pieces.reverse();
-    Ok(pieces)
+    parts.reverse();
+    Ok(parts)
 }
 
 /// A compaction that appears in the context, with the depths that it covers.

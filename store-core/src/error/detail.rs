@@ -97,7 +97,7 @@ impl UnavailableCause {
 #[non_exhaustive]
 pub enum SchemaMend {
     /// The store has no schema yet: a write creates it.
-    Make,
+    Create,
     /// A migration creates or updates the schema.
     Migrate,
     /// Only another release can read the schema, or no release of agentstore can.
@@ -109,7 +109,7 @@ impl SchemaMend {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Make => "make",
+            Self::Create => "make",
             Self::Migrate => "migrate",
             Self::Release => "release",
         }

@@ -261,7 +261,7 @@ mod tests {
         assert!(document(&Error::already_exists("dispatch", "d")).get("key").is_none());
         let causes = [Error::store_in_use("x"), Error::server_unavailable("x"), Error::unavailable("x")];
         assert_eq!(causes.map(|error| document(&error)["cause"].clone()), ["held", "server", "other"]);
-        let mends = [SchemaMend::Make, SchemaMend::Migrate, SchemaMend::Release];
+        let mends = [SchemaMend::Create, SchemaMend::Migrate, SchemaMend::Release];
         let mends = mends.map(|mend| document(&Error::schema_mismatch("none", "1", mend))["mend"].clone());
         assert_eq!(mends, ["make", "migrate", "release"]);
     }

@@ -100,7 +100,7 @@ pub struct ScopeInfo {
 }
 
 impl ScopeInfo {
-    /// For stores: makes the counters; the number of events is computed.
+    /// Creates the counters of a scope, and computes its number of events. Only implementations of a store need this.
     #[must_use]
     pub const fn new(appended: u64, floor: u64, last: Option<Cursor>) -> Self {
         Self { appended, floor, events: appended.saturating_sub(floor), last }
@@ -192,7 +192,7 @@ pub struct Trimmed {
 }
 
 impl Trimmed {
-    /// For stores: makes the result.
+    /// Creates the result of a trim. Only implementations of a store need this.
     #[must_use]
     pub const fn new(events: u64, floor: u64) -> Self {
         Self { events, floor }

@@ -303,7 +303,7 @@ pub struct AppendedEvents {
 }
 
 impl AppendedEvents {
-    /// For stores: makes the result.
+    /// Creates the result of an append. Only implementations of a store need this.
     #[must_use]
     pub const fn new(events: Vec<Event>, deduplicated: bool) -> Self {
         Self { events, deduplicated }
@@ -347,7 +347,7 @@ pub struct StoredEvent {
 }
 
 impl StoredEvent {
-    /// For stores: makes the record of an event with these sequence numbers.
+    /// Creates the record of an event with these sequence numbers. Only implementations of a store need this.
     #[must_use]
     pub const fn new(event: Event, thread_seq: Option<u64>, run_seq: Option<u64>) -> Self {
         Self { event, thread_seq, run_seq }

@@ -43,7 +43,7 @@ pub trait EventView {
     fn event(&self, id: &EventId) -> Result<Option<StoredEvent>>;
 
     /// Returns the tenant that cursors belong to and the key that authenticates them.
-    fn sealer(&self) -> (&TenantId, &CursorKey);
+    fn cursor_seal_key(&self) -> (&TenantId, &CursorKey);
 }
 
 /// Options for an append of events.
@@ -53,14 +53,17 @@ pub struct AppendOptions<'a> {
     pub at: Option<Timestamp>,
     /// The record of the id of the thread whose claim the fence names (CM-44). Absent in a commit, which checks its own
     /// fence.
-    pub id: Option<&'a mut ThreadIdRecord>,
+    pub id_record: Option<&'a mut ThreadIdRecord>,
     /// The mailbox in the same store, if the append names a claim.
     pub claims: Option<&'a dyn MailboxView>,
 }
 
 impl fmt::Debug for AppendOptions<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AppendOptions").field("at", &self.at).field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("AppendOptions")
+            .field("at", &self.at)
+            .field("id_record", &self.id_record)
+            .finish_non_exhaustive()
     }
 }
 
@@ -135,8 +138,8 @@ pub fn append(
     if let (Some(claims), Some(fence), Some(thread)) = (options.claims, &request.fence, fenced_thread(request)?) {
         mailbox::check_claim(claims, &thread, fence)?;
     }
-    if let Some(id) = options.id {
-        id.check_and_record_claim(request.fence.as_ref())?;
+    if let Some(id_record) = options.id_record {
+        id_record.check_and_record_claim(request.fence.as_ref())?;
     }
     let mut scopes = BTreeMap::new();
     for scope in request.drafts.iter().flat_map(|draft| &draft.scopes) {
@@ -160,7 +163,8 @@ pub fn append(
         state.last_time = Some(now);
     }
     plan.scopes = scopes;
-    let events: Vec<Event> = plan.events.iter().map(|stored| event_with_cursors(stored, view.sealer())).collect();
+    let events: Vec<Event> =
+        plan.events.iter().map(|stored| event_with_cursors(stored, view.cursor_seal_key())).collect();
     plan.key = request.writer.clone().zip(request.key.clone()).map(|(writer, key)| {
         let events = events.iter().map(|event| event.id.clone()).collect();
         let digest = drafts_digest(request);
@@ -186,7 +190,7 @@ fn answer_of_repeat(view: &(impl EventView + ?Sized), request: &AppendEvents) ->
     }
     let mut events = Vec::new();
     for id in &record.events {
-        events.extend(view.event(id)?.map(|stored| event_with_cursors(&stored, view.sealer())));
+        events.extend(view.event(id)?.map(|stored| event_with_cursors(&stored, view.cursor_seal_key())));
     }
     Ok(Some(AppendedEvents::new(events, true)))
 }
@@ -253,10 +257,10 @@ fn number_event(draft: &NewEvent, id: EventId, at: Timestamp, scopes: &mut BTree
 
 /// Returns an event with its cursors, as callers see it.
 #[must_use]
-pub fn event_with_cursors(stored: &StoredEvent, sealer: (&TenantId, &CursorKey)) -> Event {
+pub fn event_with_cursors(stored: &StoredEvent, cursor_seal_key: (&TenantId, &CursorKey)) -> Event {
     let mut event = stored.event.clone();
     for (scope, seq) in stored.scope_numbers() {
-        let cursor = Some(cursor_after(&scope, seq, sealer));
+        let cursor = Some(cursor_after(&scope, seq, cursor_seal_key));
         match scope {
             Scope::Thread(_) => event.cursors.thread = cursor,
             Scope::Run(_) => event.cursors.run = cursor,
@@ -272,8 +276,8 @@ fn cursor_scope(scope: &Scope, tenant: &TenantId) -> CursorScope {
 
 /// Returns the cursor after the event with this sequence number.
 #[must_use]
-pub fn cursor_after(scope: &Scope, seq: u64, sealer: (&TenantId, &CursorKey)) -> Cursor {
-    let (tenant, cursor_key) = sealer;
+pub fn cursor_after(scope: &Scope, seq: u64, cursor_seal_key: (&TenantId, &CursorKey)) -> Cursor {
+    let (tenant, cursor_key) = cursor_seal_key;
     Position::new(seq, "").to_cursor(cursor_key, &cursor_scope(scope, tenant))
 }
 
@@ -282,8 +286,12 @@ pub fn cursor_after(scope: &Scope, seq: u64, sealer: (&TenantId, &CursorKey)) ->
 ///
 /// # Errors
 /// `InvalidCursor` if the cursor belongs to another list.
-pub fn seq_of_cursor(scope: &Scope, at: Option<&Cursor>, sealer: (&TenantId, &CursorKey)) -> Result<Option<u64>> {
-    let (tenant, cursor_key) = sealer;
+pub fn seq_of_cursor(
+    scope: &Scope,
+    at: Option<&Cursor>,
+    cursor_seal_key: (&TenantId, &CursorKey),
+) -> Result<Option<u64>> {
+    let (tenant, cursor_key) = cursor_seal_key;
     Ok(Position::from_cursor(cursor_key, &cursor_scope(scope, tenant), at)?.map(|position| position.rank))
 }
 
@@ -308,13 +316,13 @@ pub fn start_seq(
     state: &ScopeState,
     scope: &Scope,
     start: &SubscriptionStart,
-    sealer: (&TenantId, &CursorKey),
+    cursor_seal_key: (&TenantId, &CursorKey),
 ) -> Result<u64> {
     match start {
         SubscriptionStart::First => Ok(state.floor),
         SubscriptionStart::Now => Ok(state.count),
         SubscriptionStart::After(cursor) => {
-            let after = seq_of_cursor(scope, Some(cursor), sealer)?.unwrap_or_default();
+            let after = seq_of_cursor(scope, Some(cursor), cursor_seal_key)?.unwrap_or_default();
             check_cursor(state, after).map(|()| after)
         }
     }
@@ -329,12 +337,12 @@ pub fn last_trimmed_seq(
     state: &ScopeState,
     scope: &Scope,
     before: &TrimBefore,
-    sealer: (&TenantId, &CursorKey),
+    cursor_seal_key: (&TenantId, &CursorKey),
     events: impl IntoIterator<Item = Result<Event>>,
 ) -> Result<u64> {
     match before {
         TrimBefore::Cursor(at) => {
-            let seq = seq_of_cursor(scope, Some(at), sealer)?.unwrap_or_default().max(state.floor);
+            let seq = seq_of_cursor(scope, Some(at), cursor_seal_key)?.unwrap_or_default().max(state.floor);
             check_cursor(state, seq).map(|()| seq)
         }
         TrimBefore::Time(time) => {

@@ -80,7 +80,7 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// For stores: makes the subscription.
+    /// Creates a subscription. Only implementations of a store need this.
     #[must_use]
     pub fn new(started_after: Option<Cursor>, events: EventStream) -> Self {
         Self { started_after, events }

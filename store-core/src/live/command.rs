@@ -17,7 +17,7 @@ pub enum LiveCommand {
     PendingChanged,
     /// The worker should stop the work.
     Cancel,
-    /// A decision on a ticket of the run.
+    /// A decision on a [`Ticket`](crate::Ticket) of the run.
     Decision(Decision),
     /// Any command of the application.
     Custom(Custom),

@@ -23,7 +23,7 @@ pub enum LiveAnswer {
 }
 
 impl LiveAnswer {
-    /// For stores: converts the answer to the result of the delivery.
+    /// Converts the answer to the result of the delivery. Only implementations of a store need this.
     ///
     /// # Errors
     /// `Invalid` if the command could not be read (LV-6).
@@ -38,8 +38,10 @@ impl LiveAnswer {
 
 type AnswerSender = Box<dyn FnOnce(LiveAnswer) -> bool + Send>;
 
-/// For stores: an encoded command, and the function that passes the answer to its sender. If the message is dropped
-/// without an answer, the answer is [`LiveAnswer::Dropped`].
+/// An encoded command, and the function that passes the answer to its sender.
+///
+/// If the message is dropped without an answer, the answer is [`LiveAnswer::Dropped`]. Only implementations of a store
+/// need this.
 pub struct LiveMessage {
     text: String,
     answer: Option<AnswerSender>,
@@ -80,7 +82,8 @@ impl fmt::Debug for LiveMessage {
     }
 }
 
-/// For stores: the messages to a receiver. The stream ends when another receiver opens the target.
+/// The messages to a receiver. The stream ends when another receiver opens the target. Only implementations of a store
+/// need this.
 pub type LiveMessages = Pin<Box<dyn Stream<Item = Result<LiveMessage>> + Send>>;
 
 /// Receives the commands for a target.
@@ -89,7 +92,7 @@ pub struct LiveReceiver {
 }
 
 impl LiveReceiver {
-    /// For stores: makes the receiver.
+    /// Creates a receiver. Only implementations of a store need this.
     #[must_use]
     pub fn new(messages: LiveMessages) -> Self {
         Self { messages: messages.fuse() }

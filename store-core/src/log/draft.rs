@@ -10,7 +10,8 @@ use crate::{
 /// The parent of a new entry.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ParentRef {
-    /// The head, or the entry before the new one in the commit (EN-3).
+    /// The entry before the new one in the commit. Side entries do not count. For the first entry of a commit this is
+    /// the head of the thread (EN-3).
     #[default]
     Head,
     /// No parent: the new entry is a root.
@@ -129,18 +130,20 @@ pub enum NewBody {
     Checkpoint {
         /// The number, for imports.
         number: Option<u64>,
-        /// The name that makes the checkpoint a snapshot.
+        /// The name. A checkpoint that has a name is a snapshot.
+        /// [`LogReader::list_snapshots`](super::LogReader::list_snapshots) lists it, and a rewind can find it by its
+        /// name.
         label: Option<String>,
     },
     /// A usage record: token counts, context size and cost.
     Usage(UsageRecord),
-    /// A name for another entry.
+    /// A label, which gives another entry a name.
     Label(Label),
     /// A rewind, which moves the head.
     Rewind(RewindTo),
     /// Data of the application.
     Custom(Custom),
-    /// A decision on a ticket.
+    /// A decision on a [`Ticket`](crate::Ticket), which is a question that a waiting run asks.
     ///
     /// A decision can be added only as pending input. A commit that has a decision among its entries is refused
     /// (RU-16).

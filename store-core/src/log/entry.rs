@@ -140,17 +140,17 @@ pub enum Body {
     Message(Message),
     /// A summary that replaces part of the path in the context. Nothing is deleted.
     Compaction(Compaction),
-    /// A numbered point of the path. With a label it is a snapshot.
+    /// A numbered point of the path. With a name it is a snapshot.
     Checkpoint(Checkpoint),
     /// A usage record: token counts, context size and cost. A side entry by default.
     Usage(UsageRecord),
-    /// A name for another entry. A side entry by default.
+    /// A label, which gives another entry a name. A side entry by default.
     Label(Label),
     /// A rewind, which moves the head. Always a side entry.
     Rewind(Rewind),
     /// Any other data. Never sent to a model.
     Custom(Custom),
-    /// A decision on a ticket of a waiting run. Never sent to a model.
+    /// A decision on a [`Ticket`](crate::Ticket) of a waiting run. Never sent to a model.
     Decision(Decision),
     /// A kind that this release does not know. It is kept as it is (ID-11) and never sent to a model.
     Unknown {
@@ -307,7 +307,8 @@ record!(Compaction { covers: opt, summary: def, replacement: opt });
 pub struct Checkpoint {
     /// The number (EN-21).
     pub number: u64,
-    /// The name that makes the checkpoint a snapshot.
+    /// The name. A checkpoint that has a name is a snapshot.
+    /// [`LogReader::list_snapshots`](super::LogReader::list_snapshots) lists it, and a rewind can find it by this name.
     pub label: Option<String>,
     /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
@@ -399,7 +400,7 @@ impl Custom {
     }
 }
 
-/// A decision on a ticket of a waiting run (RU-16).
+/// A decision on a [`Ticket`](crate::Ticket): the answer to what a waiting run asks (RU-16).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Decision {

@@ -19,8 +19,8 @@ pub enum DispatchAct {
     Snooze,
     Release,
     DeadLetter,
-    /// The settlement `Cancel`.
-    GiveUp,
+    /// The holder of the claim cancels the dispatch, with the settlement `Cancel`.
+    CancelByHolder,
     /// A caller noticed that the lease has expired.
     Lapse,
     Requeue,
@@ -41,7 +41,7 @@ impl DispatchAct {
         Self::Snooze,
         Self::Release,
         Self::DeadLetter,
-        Self::GiveUp,
+        Self::CancelByHolder,
         Self::Lapse,
         Self::Requeue,
     ];
@@ -51,7 +51,7 @@ impl DispatchAct {
         match self {
             Self::Enqueue | Self::Retry | Self::Snooze | Self::Release | Self::Requeue => "queued",
             Self::Claim | Self::Extend | Self::Start => "claimed",
-            Self::Cancel | Self::GiveUp => "cancelled",
+            Self::Cancel | Self::CancelByHolder => "cancelled",
             Self::Interrupt | Self::TakeOver => "superseded",
             Self::Ack => "acked",
             Self::DeadLetter => "dead_letter",
@@ -99,7 +99,7 @@ pub fn next_status(machine_state: MachineState, act: DispatchAct) -> Option<Disp
                 DispatchAct::Retry | DispatchAct::Lapse if machine_state.is_last_attempt => DeadLetter,
                 DispatchAct::Retry | DispatchAct::Lapse | DispatchAct::Snooze | DispatchAct::Release => Queued,
                 DispatchAct::DeadLetter => DeadLetter,
-                DispatchAct::GiveUp => Cancelled,
+                DispatchAct::CancelByHolder => Cancelled,
                 _ => return None,
             };
             if machine_state.is_stale { Superseded } else { to }
@@ -115,34 +115,34 @@ mod tests {
     /// The table of the contract: status, stale or fresh, whether it is the last attempt, act, new status. What is not
     /// in the table is refused.
     const TABLE: &str = "
-        -          fresh  more  Enqueue    queued
-        queued     fresh  any   Claim      claimed
-        queued     fresh  any   Cancel     cancelled
-        queued     fresh  any   Interrupt  superseded
-        queued     fresh  any   TakeOver   superseded
-        claimed    any    any   Interrupt  claimed
-        claimed    any    any   TakeOver   superseded
-        claimed    fresh  any   Extend     claimed
-        claimed    fresh  any   Start      claimed
-        claimed    fresh  any   Ack        acked
-        claimed    fresh  more  Retry      queued
-        claimed    fresh  last  Retry      dead_letter
-        claimed    fresh  any   Snooze     queued
-        claimed    fresh  any   Release    queued
-        claimed    fresh  any   DeadLetter dead_letter
-        claimed    fresh  any   GiveUp     cancelled
-        claimed    fresh  more  Lapse      queued
-        claimed    fresh  last  Lapse      dead_letter
-        claimed    stale  any   Extend     superseded
-        claimed    stale  any   Start      superseded
-        claimed    stale  any   Ack        superseded
-        claimed    stale  any   Retry      superseded
-        claimed    stale  any   Snooze     superseded
-        claimed    stale  any   Release    superseded
-        claimed    stale  any   DeadLetter superseded
-        claimed    stale  any   GiveUp     superseded
-        claimed    stale  any   Lapse      superseded
-        dead_letter any   any   Requeue    queued
+        -           fresh  more  Enqueue        queued
+        queued      fresh  any   Claim          claimed
+        queued      fresh  any   Cancel         cancelled
+        queued      fresh  any   Interrupt      superseded
+        queued      fresh  any   TakeOver       superseded
+        claimed     any    any   Interrupt      claimed
+        claimed     any    any   TakeOver       superseded
+        claimed     fresh  any   Extend         claimed
+        claimed     fresh  any   Start          claimed
+        claimed     fresh  any   Ack            acked
+        claimed     fresh  more  Retry          queued
+        claimed     fresh  last  Retry          dead_letter
+        claimed     fresh  any   Snooze         queued
+        claimed     fresh  any   Release        queued
+        claimed     fresh  any   DeadLetter     dead_letter
+        claimed     fresh  any   CancelByHolder cancelled
+        claimed     fresh  more  Lapse          queued
+        claimed     fresh  last  Lapse          dead_letter
+        claimed     stale  any   Extend         superseded
+        claimed     stale  any   Start          superseded
+        claimed     stale  any   Ack            superseded
+        claimed     stale  any   Retry          superseded
+        claimed     stale  any   Snooze         superseded
+        claimed     stale  any   Release        superseded
+        claimed     stale  any   DeadLetter     superseded
+        claimed     stale  any   CancelByHolder superseded
+        claimed     stale  any   Lapse          superseded
+        dead_letter any    any   Requeue        queued
     ";
 
     fn expected_status(machine_state: MachineState, act: DispatchAct) -> Option<DispatchStatus> {

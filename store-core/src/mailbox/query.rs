@@ -204,7 +204,8 @@ impl DispatchCounts {
         }
     }
 
-    /// For stores: returns a mutable reference to the number of dispatches in this status.
+    /// Returns a mutable reference to the number of dispatches in this status. Only implementations of a store need
+    /// this.
     pub const fn of_mut(&mut self, status: DispatchStatus) -> &mut u64 {
         match status {
             DispatchStatus::Queued => &mut self.queued,
@@ -245,7 +246,7 @@ pub struct ReadyThread {
 }
 
 impl ReadyThread {
-    /// For stores: makes the item of the list.
+    /// Creates an item of the list of ready threads. Only implementations of a store need this.
     #[must_use]
     pub const fn new(thread: ThreadId, next: DispatchId, priority: u8) -> Self {
         Self { thread, next, priority }
@@ -281,7 +282,7 @@ pub struct Purged {
 }
 
 impl Purged {
-    /// For stores: makes the answer.
+    /// Creates the result of a purge. Only implementations of a store need this.
     #[must_use]
     pub const fn new(removed: u64) -> Self {
         Self { removed }

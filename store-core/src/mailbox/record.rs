@@ -343,7 +343,7 @@ pub struct ClaimedDispatch {
 }
 
 impl ClaimedDispatch {
-    /// For stores: makes the claimed dispatch.
+    /// Creates a claimed dispatch. Only implementations of a store need this.
     #[must_use]
     pub const fn new(dispatch: Dispatch, token: ClaimToken, number: ClaimNumber) -> Self {
         Self { dispatch, token, number }

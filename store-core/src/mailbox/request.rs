@@ -96,7 +96,8 @@ pub struct Interrupted {
 }
 
 impl Interrupted {
-    /// For stores: makes the answer to an interrupt that began this epoch at this time and superseded no dispatches.
+    /// Creates the answer to an interrupt that began this epoch at this time and superseded no dispatches. Only
+    /// implementations of a store need this.
     #[must_use]
     pub const fn new(epoch: u64, at: Timestamp) -> Self {
         Self { epoch, superseded: 0, claimed: None, fence: None, at, deduplicated: false }
@@ -148,7 +149,7 @@ impl ClaimRequest {
     }
 }
 
-/// Why a claim of a named dispatch returned nothing.
+/// Why a claim that asked for a dispatch by id returned nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -172,7 +173,7 @@ pub struct UnreadableThread {
 }
 
 impl UnreadableThread {
-    /// For stores: makes the report.
+    /// Creates the report of a thread that cannot be read. Only implementations of a store need this.
     #[must_use]
     pub const fn new(thread: ThreadId, error: Error) -> Self {
         Self { thread, error }
@@ -185,14 +186,14 @@ impl UnreadableThread {
 pub struct Claims {
     /// The claimed dispatches, each with its token.
     pub claimed: Vec<ClaimedDispatch>,
-    /// Why the named dispatch was not claimed.
+    /// Why the dispatch that was asked for by id was not claimed.
     pub missed: Option<NotClaimedReason>,
     /// Threads with a record that cannot be read (MB-55).
     pub unreadable: Vec<UnreadableThread>,
 }
 
 impl Claims {
-    /// Makes an answer without dispatches, with the reason if a dispatch was named.
+    /// Makes an answer without dispatches, with the reason if a dispatch was asked for by id.
     #[must_use]
     pub fn none(missed: Option<NotClaimedReason>) -> Self {
         Self { missed, ..Self::default() }

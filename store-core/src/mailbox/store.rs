@@ -60,7 +60,7 @@ pub trait MailboxConsumer: Send + Sync {
     /// # Guarantees
     /// - A thread never has two claims with unexpired leases, and no dispatch is delivered twice for one attempt
     ///   (MB-18, MB-19).
-    /// - No dispatch is claimed before it becomes available (MB-20), unless it is named (MB-23).
+    /// - No dispatch is claimed before it becomes available (MB-20), unless the request asks for it by id (MB-23).
     /// - A claim whose lease has expired is ended first. No background task is needed for this (MB-29).
     ///
     /// # Errors

@@ -158,13 +158,14 @@ pub struct StoredDispatch {
 }
 
 impl StoredDispatch {
-    /// For stores: makes a dispatch from its two parts.
+    /// Creates a dispatch from its two parts. Only implementations of a store need this.
     #[must_use]
     pub const fn new(body: Arc<DispatchBody>, state: DispatchState) -> Self {
         Self { body, state }
     }
 
-    /// For stores: makes a dispatch as it is right after its enqueue. Its state follows from its body.
+    /// Creates a dispatch as it is right after its enqueue. Its state follows from its body. Only implementations of a
+    /// store need this.
     #[must_use]
     pub fn enqueued(body: Arc<DispatchBody>) -> Self {
         let state = DispatchState {

@@ -36,7 +36,7 @@ pub struct OrderGroup {
 /// An ordered list of rows that a store keeps.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OutboxList {
-    /// The rows of a scope by creation: all, or those with a status.
+    /// The rows of a subset by creation: all, or those with a status.
     Created(OutboxSubset, Option<OutboxStatus>),
     /// The rows that a claim may take, by `available_at`, then by creation.
     Ready(OutboxSubset),
@@ -46,13 +46,13 @@ pub enum OutboxList {
     Finished,
     /// The row with a dedupe key.
     Keyed(LaneId, OutboxTarget, DedupeKey),
-    /// All rows of a group, by their number.
+    /// All rows of an order group, by the number that each has in the group.
     Numbered(OrderGroup),
-    /// The rows of a group that are not final, by their number.
+    /// The rows of an order group that are not final, by the same number.
     Open(OrderGroup),
-    /// The row of a group that is claimed.
+    /// The row of an order group that is claimed, if there is one.
     Held(OrderGroup),
-    /// The row of a group that is in [`Ready`](Self::Ready).
+    /// The row of an order group that is in [`Ready`](Self::Ready), if there is one.
     Next(OrderGroup),
 }
 
@@ -124,7 +124,7 @@ impl StoredOutboxRow {
     /// Returns the positions of the row among the rows that a claim may take.
     fn ready_positions(&self) -> [(OutboxList, OutboxPosition); 2] {
         let position = self.position(self.available_at.as_millis(), self.created_at.as_millis());
-        self.subsets().map(|scope| (OutboxList::Ready(scope), position.clone()))
+        self.subsets().map(|subset| (OutboxList::Ready(subset), position.clone()))
     }
 }
 
@@ -134,9 +134,9 @@ impl StoredOutboxRow {
 pub fn positions(row: &StoredOutboxRow) -> BTreeSet<(OutboxList, OutboxPosition)> {
     let mut positions = BTreeSet::new();
     let created = row.position(row.created_at.as_millis(), 0);
-    for scope in row.subsets().into_iter().chain([OutboxSubset::All]) {
+    for subset in row.subsets().into_iter().chain([OutboxSubset::All]) {
         for status in [None, Some(row.status)] {
-            positions.insert((OutboxList::Created(scope.clone(), status), created.clone()));
+            positions.insert((OutboxList::Created(subset.clone(), status), created.clone()));
         }
     }
     if let Some(key) = row.dedupe_key.clone() {
@@ -144,7 +144,7 @@ pub fn positions(row: &StoredOutboxRow) -> BTreeSet<(OutboxList, OutboxPosition)
     }
     if let Some(claim) = &row.claim {
         let leased = row.position(claim.lease_until.as_millis(), 0);
-        positions.extend(row.subsets().map(|scope| (OutboxList::Leased(scope), leased.clone())));
+        positions.extend(row.subsets().map(|subset| (OutboxList::Leased(subset), leased.clone())));
     }
     if let Some(time) = row.finished_at {
         positions.insert((OutboxList::Finished, row.position(time.as_millis(), 0)));
@@ -220,10 +220,10 @@ pub fn update_ready_row(table: &mut (impl OutboxTable + ?Sized), group: &OrderGr
         table.set_position(&next, &position, false);
         let (available, created) = position.rank;
         let former = OutboxPosition { rank: (available, created), id: position.id };
-        for scope in
+        for subset in
             [OutboxSubset::Lane(group.lane.clone()), OutboxSubset::Target(group.lane.clone(), group.target.clone())]
         {
-            table.set_position(&OutboxList::Ready(scope), &former, false);
+            table.set_position(&OutboxList::Ready(subset), &former, false);
         }
     }
     if table.next(&OutboxList::Held(group.clone()), None)?.is_some() {

@@ -76,7 +76,7 @@ impl OutboxFilter {
     /// exactly one of the lists.
     #[must_use]
     pub fn list_keys(&self) -> (OutboxSubset, Vec<Option<OutboxStatus>>) {
-        let scope = match (&self.lane, &self.target) {
+        let subset = match (&self.lane, &self.target) {
             (None, _) => OutboxSubset::All,
             (Some(lane), None) => OutboxSubset::Lane(lane.clone()),
             (Some(lane), Some(target)) => OutboxSubset::Target(lane.clone(), target.clone()),
@@ -85,7 +85,7 @@ impl OutboxFilter {
             None => vec![None],
             Some(_) => self.accepted_statuses().into_iter().map(Some).collect(),
         };
-        (scope, statuses)
+        (subset, statuses)
     }
 }
 
@@ -172,7 +172,8 @@ pub struct ClaimOutbox {
     pub target: Option<OutboxTarget>,
     /// The worker that claims.
     pub worker: WorkerId,
-    /// The greatest number of rows, 1 to 1,000. The claim ends early when the payloads of its rows reach 64 MiB.
+    /// The greatest number of rows, 1 to 1,000. The claim takes no more rows once the payloads of those that it has
+    /// taken add up to 64 MiB.
     pub limit: u32,
     /// The length of the lease, at most 24 hours. Default: 30 seconds.
     pub lease: Duration,
@@ -211,13 +212,13 @@ pub struct ClaimedOutboxRow {
 }
 
 impl ClaimedOutboxRow {
-    /// For stores: makes the claimed row.
+    /// Creates a claimed row. Only implementations of a store need this.
     #[must_use]
     pub const fn new(row: OutboxRow, token: ClaimToken) -> Self {
         Self { row, token }
     }
 
-    /// Makes the request that extends the lease. It then ends this long after the call.
+    /// Makes the request that extends the claim: its lease then ends at store time plus `lease`.
     #[must_use]
     pub fn extend(&self, lease: Duration) -> ExtendOutbox {
         ExtendOutbox::new(self.row.id.clone(), self.token.clone(), lease)
@@ -241,7 +242,7 @@ pub struct ClaimedOutbox {
 }
 
 impl ClaimedOutbox {
-    /// For stores: makes the result.
+    /// Creates the result of a claim. Only implementations of a store need this.
     #[must_use]
     pub const fn new(rows: Vec<ClaimedOutboxRow>, unreadable: Vec<OutboxId>) -> Self {
         Self { rows, unreadable }
@@ -343,7 +344,7 @@ pub struct Requeued {
 }
 
 impl Requeued {
-    /// For stores: makes the result.
+    /// Creates the result of requeueing one row. Only implementations of a store need this.
     #[must_use]
     pub const fn new(id: OutboxId, outcome: Result<()>) -> Self {
         Self { id, outcome }

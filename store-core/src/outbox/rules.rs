@@ -231,12 +231,12 @@ pub fn claim(
 ) -> Result<ClaimedOutbox> {
     check_limit_of_rows(request.limit)?;
     check_lease(request.lease)?;
-    let scope = match &request.target {
+    let subset = match &request.target {
         Some(target) => OutboxSubset::Target(request.lane.clone(), target.clone()),
         None => OutboxSubset::Lane(request.lane.clone()),
     };
-    end_expired_claims(table, &OutboxList::Leased(scope.clone()), decision_context.now)?;
-    let ready = OutboxList::Ready(scope);
+    end_expired_claims(table, &OutboxList::Leased(subset.clone()), decision_context.now)?;
+    let ready = OutboxList::Ready(subset);
     let (mut claimed, mut after, mut bytes) = (ClaimedOutbox::default(), None, 0);
     while length(claimed.rows.len()) < u64::from(request.limit)
         && claimed.unreadable.len() < MAX_EXPIRED_OR_UNREADABLE
@@ -381,8 +381,8 @@ fn oldest_dead_letters(
     filter: &super::OutboxFilter,
     limit: u32,
 ) -> Result<Vec<OutboxId>> {
-    let (scope, _) = filter.list_keys();
-    let list = OutboxList::Created(scope, Some(OutboxStatus::DeadLetter));
+    let (subset, _) = filter.list_keys();
+    let list = OutboxList::Created(subset, Some(OutboxStatus::DeadLetter));
     let (mut ids, mut after) = (Vec::new(), None);
     while length(ids.len()) < u64::from(limit) {
         let Some(position) = table.next(&list, after.as_ref())? else { break };

@@ -55,7 +55,8 @@ impl PendingInput {
         }
     }
 
-    /// For stores: returns the decision and the record that a store keeps about it, or none for a message.
+    /// Returns the decision and the record that a store keeps about it, or none for a message. Only implementations of
+    /// a store need this.
     #[must_use]
     pub fn decision(&self) -> Option<(&Decision, DecisionRecord)> {
         let PendingBody::Decision(decision) = &self.body else { return None };
@@ -70,7 +71,7 @@ impl PendingInput {
 
     /// Returns the reference with which a commit consumes the input as it is now.
     #[must_use]
-    pub fn as_ref(&self) -> InputRef {
+    pub fn to_input_ref(&self) -> InputRef {
         InputRef { id: self.id.clone(), revision: self.revision }
     }
 }
@@ -81,7 +82,7 @@ impl PendingInput {
 pub enum PendingBody {
     /// A message.
     Message(Message),
-    /// A decision on a ticket of a waiting run (RU-16).
+    /// A decision on a [`Ticket`](crate::Ticket) of a waiting run (RU-16).
     Decision(Decision),
 }
 
@@ -175,7 +176,7 @@ pub enum Boundary {
     /// At the beginning of a run.
     #[default]
     NewRun,
-    /// When a waiting run continues. Separate from the other boundaries (PI-16).
+    /// When a waiting run continues. Only input for this boundary is taken here, and it is taken nowhere else (PI-16).
     ResumeInput,
 }
 
@@ -315,7 +316,7 @@ pub struct AppendedInputs {
 }
 
 impl AppendedInputs {
-    /// For stores: makes the result.
+    /// Creates the result of an append. Only implementations of a store need this.
     #[must_use]
     pub const fn new(inputs: Vec<InputRef>, deduplicated: bool) -> Self {
         Self { inputs, deduplicated }
@@ -333,7 +334,7 @@ pub struct PendingQueue {
 }
 
 impl PendingQueue {
-    /// For stores: makes the queue from its inputs in order and sets their positions.
+    /// Creates the queue from its inputs in order, and sets their positions. Only implementations of a store need this.
     #[must_use]
     pub fn new(revision: u64, inputs: impl IntoIterator<Item = PendingInput>) -> Self {
         let with_position = |(position, input)| PendingInput { position: Some(position), ..input };
@@ -433,7 +434,7 @@ pub struct StoredInput {
 }
 
 impl StoredInput {
-    /// For stores: makes the record of an input with this rank.
+    /// Creates the record of an input with this rank. Only implementations of a store need this.
     #[must_use]
     pub const fn new(input: PendingInput, rank: u64) -> Self {
         Self { input, rank }

@@ -50,7 +50,7 @@ pub struct QueuePlan {
     /// Whether the change creates the thread.
     pub creates_thread: bool,
     /// The record of the thread's id after the change.
-    pub id: ThreadIdRecord,
+    pub id_record: ThreadIdRecord,
     /// The change of the queue.
     pub write: QueueWrite,
 }
@@ -68,7 +68,7 @@ pub struct QueueDecision<T> {
 struct QueueEditor {
     thread: StoredThread,
     creates_thread: bool,
-    id: ThreadIdRecord,
+    id_record: ThreadIdRecord,
 }
 
 impl QueueEditor {
@@ -76,7 +76,7 @@ impl QueueEditor {
     fn load(view: &(impl CommitView + ?Sized), decision_context: DecisionContext<'_>) -> Result<Option<Self>> {
         let Some(mut thread) = view.thread()? else { return Ok(None) };
         thread.last_time = thread.last_time.max(decision_context.now);
-        Ok(Some(Self { thread, creates_thread: false, id: view.id_record()? }))
+        Ok(Some(Self { thread, creates_thread: false, id_record: view.id_record()? }))
     }
 
     fn next_revision(&mut self) -> u64 {
@@ -85,8 +85,8 @@ impl QueueEditor {
     }
 
     fn into_change<T>(self, write: QueueWrite, answer: T) -> QueueDecision<T> {
-        let Self { thread, creates_thread, id } = self;
-        QueueDecision { plan: Some(Box::new(QueuePlan { thread, creates_thread, id, write })), answer }
+        let Self { thread, creates_thread, id_record } = self;
+        QueueDecision { plan: Some(Box::new(QueuePlan { thread, creates_thread, id_record, write })), answer }
     }
 }
 
@@ -128,15 +128,15 @@ fn create_thread(
     thread: &ThreadId,
     decision_context: DecisionContext<'_>,
 ) -> Result<QueueEditor> {
-    let mut id = view.id_record()?;
-    if id.deleted_at.is_some() {
+    let mut id_record = view.id_record()?;
+    if id_record.deleted_at.is_some() {
         return Err(Error::not_found("thread", thread));
     }
     let time_and_incarnation = (decision_context.now, view.incarnation());
-    let thread =
-        thread::create(None, &id, &NewThread::new(thread.clone()), decision_context.limits, time_and_incarnation)?;
-    id.generation = thread.thread.generation();
-    Ok(QueueEditor { thread, creates_thread: true, id })
+    let new = NewThread::new(thread.clone());
+    let thread = thread::create(None, &id_record, &new, decision_context.limits, time_and_incarnation)?;
+    id_record.generation = thread.thread.generation();
+    Ok(QueueEditor { thread, creates_thread: true, id_record })
 }
 
 /// Checks everything about an append that needs no stored data.
@@ -204,7 +204,7 @@ fn find_identical(
     let Some(id) = input.id.as_ref().filter(|_| !editor.creates_thread) else { return Ok(None) };
     match view.pending(id)? {
         Some(stored) if stored.input.body == input.body && stored.input.delivery == input.delivery => {
-            Ok(Some(stored.input.as_ref()))
+            Ok(Some(stored.input.to_input_ref()))
         }
         Some(_) => Err(Error::already_exists("pending input", id)),
         None if view.entry(id)?.is_some() => Err(already_consumed(id)),
@@ -253,7 +253,7 @@ fn append_new(
         write.put.push(StoredInput::new(stored, queue.last_rank));
     }
     check_limit("pending inputs", editor.thread.queue.count, decision_context.limits.pending_inputs)?;
-    let inputs = write.put.iter().map(|stored| stored.input.as_ref()).collect();
+    let inputs = write.put.iter().map(|stored| stored.input.to_input_ref()).collect();
     Ok(editor.into_change(write, AppendedInputs::new(inputs, false)))
 }
 

@@ -44,7 +44,7 @@ pub fn select_inputs(
             break;
         }
         if is_eligible && !(input.delivery.barrier && passed_over) {
-            taken.push(input.as_ref());
+            taken.push(input.to_input_ref());
             if is_alone {
                 break;
             }

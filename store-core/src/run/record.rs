@@ -221,7 +221,7 @@ named_enum!(WaitingReason as "waiting reason" {
 pub struct WaitingState {
     /// What the run waits for.
     pub reason: WaitingReason,
-    /// The tickets that must be decided.
+    /// The tickets: what the run asks, and what decisions answer.
     pub tickets: Vec<Ticket>,
     /// Text for people.
     pub message: Option<String>,
@@ -243,9 +243,10 @@ impl WaitingState {
     }
 }
 
-/// A ticket: something that must be decided before the run continues.
+/// A ticket: what a waiting run asks, for example the approval of a tool call. A [`Decision`](crate::Decision) answers
+/// it.
 ///
-/// It is kept byte for byte (RU-15).
+/// A ticket is kept byte for byte (RU-15).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ticket {

@@ -18,7 +18,7 @@ use crate::{
 pub struct Thread {
     /// The id, unique in the tenant.
     pub id: ThreadId,
-    /// What the thread belongs to: a user, a ticket, a repository.
+    /// What the thread belongs to: a user, an issue, a repository.
     pub resource_id: Option<ResourceId>,
     /// The thread that started this one.
     pub parent_thread_id: Option<ThreadId>,
@@ -96,7 +96,7 @@ impl NewThread {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ThreadFields {
-    /// What the thread belongs to: a user, a ticket, a repository.
+    /// What the thread belongs to: a user, an issue, a repository.
     pub resource_id: Option<ResourceId>,
     /// The thread that started this one.
     pub parent_thread_id: Option<ThreadId>,

@@ -118,7 +118,7 @@ pub fn ensure_dir(vfs: &dyn Vfs, path: &FilePath) -> io::Result<bool> {
     }
 }
 
-/// Replaces a small file durably: it holds its former bytes or the new ones, also after a power cut (FI-8).
+/// Replaces a small file durably: it holds its former bytes or the new ones, even after a power cut (FI-8).
 pub fn replace(vfs: &dyn Vfs, path: &FilePath, bytes: &[u8]) -> io::Result<()> {
     let temporary = FilePath::new(format!("{}.new", path.as_str())).map_err(io::Error::other)?;
     let file = vfs.open(&temporary, Open::Create)?;

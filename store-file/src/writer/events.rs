@@ -38,7 +38,7 @@ impl Round<'_> {
         let view = self.view();
         let (id_of, claims) =
             if request.fence.is_some() { (Some(&mut id), view.fenced_mailbox()) } else { (None, None) };
-        let how = AppendOptions { id: id_of, claims, ..AppendOptions::default() };
+        let how = AppendOptions { id_record: id_of, claims, ..AppendOptions::default() };
         let change = event::append(&view, request, self.setting(now), how)?;
         let answer = Answer::Emitted(Box::new(change.answer));
         let Some(plan) = change.plan else { return Ok(answer) };
@@ -92,9 +92,9 @@ impl Round<'_> {
     pub(super) fn trim(&mut self, request: &TrimRequest, now: Timestamp) -> Result<Answer> {
         let TrimRequest { scope, before, dry_run, .. } = request;
         let view = self.view();
-        let (state, sealer) = (view.scope(scope)?, view.sealer());
+        let (state, cursor_seal_key) = (view.scope(scope)?, view.cursor_seal_key());
         let events = oldest(self.shared, &self.key.0, scope, state.floor);
-        let floor = event::last_trimmed_seq(&state, scope, before, sealer, events)?;
+        let floor = event::last_trimmed_seq(&state, scope, before, cursor_seal_key, events)?;
         let trimmed = Trimmed::new(floor - state.floor, floor);
         if floor > state.floor && !dry_run {
             // An index that outlives a power cut may know the floor, and nothing else of the events below it.

@@ -206,7 +206,7 @@ impl Round<'_> {
             // Once the claim is remembered its settlement must not be refused.
             self.shared.check_space(length(bytes)).map_err(super::events::full)?;
         }
-        crate::deletion::remember_fence(self.shared, self.key, plan.id.fence, &mut self.told)?;
+        crate::deletion::remember_fence(self.shared, self.key, plan.id_record.fence, &mut self.told)?;
         let Some(settlement) = settlement else { return Ok(()) };
         self.brings(settlement.claimable_from());
         settle_alone(self.shared, &self.key.0, settlement, now)?;

@@ -292,7 +292,7 @@ impl<'a> Round<'a> {
         let commit_line = CommitLine {
             time: stored.last_time,
             updated_at: stored.thread.updated_at,
-            fence: plan.id.fence,
+            fence: plan.id_record.fence,
             run: commit.run.as_ref().map(|run| run.id.clone()),
             key: plan.key.clone().map(|record| (record.key, record.digest, record.receipt)),
         };

@@ -397,7 +397,7 @@ async fn a_store_with_unsynced_data_reopens_in_a_new_incarnation() {
     assert_eq!(threads(&cut.open()).load_thread(&thread("a")).await.unwrap().unwrap().version.incarnation(), 1);
 }
 
-/// Shows FI-12: a power cut takes the end of what was not synced, never its middle, also if the index knows more.
+/// Shows FI-12: a power cut takes the end of what was not synced, never its middle, even if the index knows more.
 #[tokio::test]
 async fn unsynced_data_is_lost_only_from_the_end() {
     let place = Place::new();

@@ -89,7 +89,7 @@ async fn the_index_of_events_can_be_rebuilt() {
     assert_eq!((info.appended, info.floor, info.last), (4, 1, appended.cursors.thread));
 }
 
-/// Shows EV-21 and FI-15: a reader in another process hears of events, also when their thread goes meanwhile.
+/// Shows EV-21 and FI-15: a reader in another process hears of events, even if their thread goes meanwhile.
 #[tokio::test]
 async fn a_reader_follows_the_events_of_a_writing_process() {
     let place = Place::new();

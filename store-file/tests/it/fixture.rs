@@ -61,7 +61,7 @@ impl Fixture for OnFiles {
             .with_event_delivery(EventDelivery::Push)
     }
 
-    fn lack(&self, _need: Need) -> Option<Lack> {
+    fn why_unmet(&self, _need: Need) -> Option<Lack> {
         None
     }
 

@@ -77,7 +77,7 @@ async fn a_damaged_thread_is_left_out_of_claims() {
     assert_eq!(mailbox.cancel(&queued).await.unwrap().status, DispatchStatus::Cancelled);
 }
 
-/// Shows MB-47 and TH-21: what settlements in commits made of dispatches outlives the logs of their threads, also where
+/// Shows MB-47 and TH-21: what settlements in commits made of dispatches outlives the logs of their threads, even where
 /// it is more than is moved at once.
 #[tokio::test]
 async fn settlements_survive_the_removal_of_the_log_of_their_thread() {

@@ -261,7 +261,7 @@ fn a_dropped_close_is_finished() {
     }
 }
 
-/// Shows FI-12: what a power cut took is refused as lost also if the openings behind it were cut off, wherever.
+/// Shows FI-12: what a power cut took is refused as lost even if the openings behind it were cut off, wherever.
 #[test]
 fn a_second_crash_does_not_hide_the_first() {
     let root = Root::new();

@@ -55,7 +55,7 @@ impl Fixture for OnSimDisk {
         crate::fixture().capabilities()
     }
 
-    fn lack(&self, need: Need) -> Option<Lack> {
+    fn why_unmet(&self, need: Need) -> Option<Lack> {
         match need {
             Need::Beside | Need::Damage => Some(Lack::NotRun("random histories have nothing of it")),
             _ => None,

@@ -41,7 +41,7 @@ fn finish(store: &FileStore, clock: &ManualClock, from: usize, reference: &Refer
     assert_eq!(Some(&wait(shown(store)).unwrap()), reference.shown.last(), "{place}, resumed at {from}");
 }
 
-/// Opened again, also after a power cut, the store shows what was acknowledged and nothing half; the script goes on.
+/// Opened again, even after a power cut, the store shows what was acknowledged and nothing half; the script goes on.
 fn reopen_everywhere(disk: &SimDisk, played: &Played, reference: &Reference, place: &str) {
     for survivors in [Survivors::All, Survivors::Synced, Survivors::Contents, Survivors::Names, Survivors::Random(7)] {
         let place = format!("{place}, {survivors:?}");

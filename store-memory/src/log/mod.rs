@@ -115,11 +115,11 @@ impl LogReader for MemoryThreads {
             let mut page = PageBuilder::new(list.limit);
             let Some(contents) = &slot.contents else { return Ok(Page::empty()) };
             let after = list.after.as_ref().map(|after| decode_snapshot_position(contents, after)).transpose()?;
-            for (name, seq, giver) in contents.derived.snapshots_after(after) {
+            for (name, seq, naming_seq) in contents.derived.snapshots_after(after) {
                 let log_entry = contents.log_entry(seq)?;
                 let number = log_entry.node.checkpoint_number.unwrap_or_default();
                 let snapshot = Snapshot::new(name.to_owned(), number, to_leaf(log_entry));
-                if !page.offer(Position { extra_number: giver, ..Position::new(seq, "") }, 0, Some(snapshot)) {
+                if !page.offer(Position { extra_number: naming_seq, ..Position::new(seq, "") }, 0, Some(snapshot)) {
                     break;
                 }
             }
@@ -144,18 +144,19 @@ fn decode_snapshot_position(contents: &ThreadContents, after: &Position) -> Resu
     if after.extra_number > contents.last_seq() {
         return Err(Error::invalid_cursor("its entry does not exist"));
     }
-    let giver = contents.log_entry(after.extra_number)?;
-    Ok((assigned_name(&giver.entry).unwrap_or_default().to_owned(), after.rank))
+    let naming_entry = contents.log_entry(after.extra_number)?;
+    Ok((assigned_name(&naming_entry.entry).unwrap_or_default().to_owned(), after.rank))
 }
 
 fn to_leaf(log_entry: &LogEntry) -> Leaf {
     Leaf::new(log_entry.entry.id.clone(), log_entry.node.seq, log_entry.node.depth, log_entry.entry.timestamp)
 }
 
-type ContextParts = Vec<(context::Piece, Arc<Entry>)>;
+/// The parts of a context, each with its entry.
+type LoadedParts = Vec<(context::ContextPart, Arc<Entry>)>;
 
 /// Loads all data of a context as of one moment, and the entries from which its messages are built.
-fn load_context_parts(contents: &ThreadContents, request: &ContextRequest) -> Result<(ThreadContext, ContextParts)> {
+fn load_context_parts(contents: &ThreadContents, request: &ContextRequest) -> Result<(ThreadContext, LoadedParts)> {
     let thread = &contents.thread.thread;
     let mut found = ThreadContext::empty(thread.clone());
     let run = |id: &RunId| contents.runs.get(id).map(|run| Run::clone(run));
@@ -166,13 +167,13 @@ fn load_context_parts(contents: &ThreadContents, request: &ContextRequest) -> Re
         Some(id) => Some(contents.derived.seq_of(id).ok_or_else(|| Error::not_found("entry", id))?),
         None => contents.thread.head_seq,
     };
-    let Some(seq) = seq else { return Ok((found, ContextParts::new())) };
+    let Some(seq) = seq else { return Ok((found, LoadedParts::new())) };
     let log_entry = contents.log_entry(seq)?;
     found.at = Some(log_entry.entry.id.clone());
     found.context_size = context::context_size(&log_entry.node, &log_entry.marks);
     found.next_checkpoint = context::next_checkpoint(&log_entry.node);
-    let pieces = context::pieces(contents, &log_entry.node)?;
-    let part = |piece: context::Piece| Ok((piece, Arc::clone(&contents.log_entry(piece.seq())?.entry)));
-    let parts = pieces.into_iter().map(part).collect::<Result<ContextParts>>()?;
-    Ok((found, parts))
+    let parts = context::parts(contents, &log_entry.node)?;
+    let with_entry = |part: context::ContextPart| Ok((part, Arc::clone(&contents.log_entry(part.seq())?.entry)));
+    let parts_with_entries = parts.into_iter().map(with_entry).collect::<Result<LoadedParts>>()?;
+    Ok((found, parts_with_entries))
 }

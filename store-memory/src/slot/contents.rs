@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_deleted_thread_is_removed_piece_by_piece() {
+    async fn a_deleted_thread_is_removed_in_batches() {
         let mut contents = contents_of_small_thread().await;
         assert_eq!((contents.log.len(), contents.keys.len(), contents.queue.item_count()), (3, 2, 3));
         assert_eq!(contents.item_count(), 8);

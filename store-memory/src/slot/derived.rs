@@ -65,12 +65,13 @@ impl DerivedLogData {
         }
     }
 
-    fn set_name(&mut self, checkpoint: u64, name: Option<&str>, giver: u64) {
+    /// Sets or removes the name of a checkpoint. `naming_seq` is the number of the entry that does this.
+    fn set_name(&mut self, checkpoint: u64, name: Option<&str>, naming_seq: u64) {
         if let Some(old) = self.names.remove(&checkpoint) {
             self.snapshots.remove(&(old, checkpoint));
         }
         if let Some(name) = name {
-            self.snapshots.insert((name.to_owned(), checkpoint), giver);
+            self.snapshots.insert((name.to_owned(), checkpoint), naming_seq);
             self.names.insert(checkpoint, name.to_owned());
         }
     }
@@ -99,7 +100,9 @@ impl DerivedLogData {
     /// gave the name.
     pub(crate) fn snapshots_after(&self, after: Option<(String, u64)>) -> impl Iterator<Item = (&str, u64, u64)> {
         let after = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.snapshots.range((after, Bound::Unbounded)).map(|((name, seq), giver)| (name.as_str(), *seq, *giver))
+        self.snapshots
+            .range((after, Bound::Unbounded))
+            .map(|((name, seq), naming_seq)| (name.as_str(), *seq, *naming_seq))
     }
 
     pub(crate) fn newest_snapshot(&self, name: &str) -> Option<u64> {

@@ -183,11 +183,11 @@ impl Index {
     /// Replaces the record of a slot's thread id, and updates the list of deleted ids, which are forgotten later
     /// (TH-25).
     pub(crate) fn put_id_record(&mut self, id: &ThreadId, slot: &mut ThreadSlot, record: ThreadIdRecord) {
-        if let Some(at) = slot.id.deleted_at {
+        if let Some(at) = slot.id_record.deleted_at {
             self.deleted_ids.remove(&(at, id.clone()));
         }
         self.deleted_ids.extend(record.deleted_at.map(|at| (at, id.clone())));
-        slot.id = record;
+        slot.id_record = record;
     }
 
     /// Returns the deleted ids, earliest deletion first.

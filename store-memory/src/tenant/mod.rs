@@ -107,7 +107,7 @@ impl Tenant {
     }
 
     /// Returns the tenant id that cursors of events are bound to, and the key that seals them.
-    pub(crate) fn sealer(&self) -> (&TenantId, &CursorKey) {
+    pub(crate) fn cursor_seal_key(&self) -> (&TenantId, &CursorKey) {
         (&self.name, &self.shared.cursor_key)
     }
 

@@ -119,9 +119,9 @@ mod tests {
         let id = ThreadId::new("t").unwrap();
         slots.write(&id, |_| ());
         assert!(slots.is_empty());
-        slots.write(&id, |slot| slot.id.deleted_at = Some(Timestamp::MIN));
+        slots.write(&id, |slot| slot.id_record.deleted_at = Some(Timestamp::MIN));
         assert_eq!(slots.ids(), std::slice::from_ref(&id));
-        slots.write(&id, |slot| slot.id.deleted_at = None);
+        slots.write(&id, |slot| slot.id_record.deleted_at = None);
         assert!(slots.is_empty());
     }
 }

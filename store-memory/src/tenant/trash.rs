@@ -29,7 +29,7 @@ impl Trash {
     }
 
     /// Removes a batch if the trash is large, so that it stays small even without purges.
-    pub(crate) fn tidy(&self) {
+    pub(crate) fn purge_batch_if_large(&self) {
         let is_large = self.0.lock().item_count > LARGE_TRASH_ITEMS;
         if is_large {
             self.purge_batch();
@@ -100,10 +100,10 @@ mod tests {
     async fn deletions_alone_keep_the_trash_small() {
         let trash = Trash::default();
         trash.add([contents_with_entries(LARGE_TRASH_ITEMS).await]);
-        trash.tidy();
+        trash.purge_batch_if_large();
         assert_eq!(item_count(&trash), LARGE_TRASH_ITEMS);
         trash.add([contents_with_entries(2).await]);
-        trash.tidy();
+        trash.purge_batch_if_large();
         assert_eq!(item_count(&trash), LARGE_TRASH_ITEMS - 998);
     }
 }

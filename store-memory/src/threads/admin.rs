@@ -34,7 +34,7 @@ impl ThreadAdmin for MemoryThreads {
     async fn delete_thread(&self, id: &ThreadId, request: DeleteRequest) -> Result<Deletion> {
         let tenant = self.tenant()?;
         let deletion = delete::delete_thread(tenant, id, request);
-        tenant.trash.tidy();
+        tenant.trash.purge_batch_if_large();
         deletion
     }
 
@@ -44,7 +44,7 @@ impl ThreadAdmin for MemoryThreads {
         while !request.dry_run && prune::forget_deleted_ids(tenant) {
             yield_now().await;
         }
-        tenant.trash.tidy();
+        tenant.trash.purge_batch_if_large();
         Ok(pruned)
     }
 
@@ -62,50 +62,50 @@ impl ThreadAdmin for MemoryThreads {
     }
 
     async fn reset_fence(&self, id: &ThreadId) -> Result<()> {
-        self.tenant()?.slots.write(id, |slot| slot.id.fence = None);
+        self.tenant()?.slots.write(id, |slot| slot.id_record.fence = None);
         Ok(())
     }
 }
 
 fn create(tenant: &Tenant, slot: &mut ThreadSlot, new: &NewThread) -> Result<Thread> {
     let stored = slot.contents.as_ref().map(|contents| &*contents.thread);
-    let created = thread::create(stored, &slot.id, new, &tenant.shared.config.limits, (tenant.now(), 0))?;
+    let created = thread::create(stored, &slot.id_record, new, &tenant.shared.config.limits, (tenant.now(), 0))?;
     if let Some(parent) = &new.fields.parent_thread_id {
         thread::check_parent(&new.id, parent, &tenant.index.read().lineage(parent))?;
     }
     let created = Arc::new(created);
-    let mut id = slot.id.clone();
-    id.generation = created.thread.generation();
-    id.deleted_at = None;
-    store_thread(tenant, slot, &created, id);
+    let mut id_record = slot.id_record.clone();
+    id_record.generation = created.thread.generation();
+    id_record.deleted_at = None;
+    store_thread(tenant, slot, &created, id_record);
     Ok(created.thread.clone())
 }
 
 fn update(tenant: &Tenant, slot: &mut ThreadSlot, request: (&ThreadId, &ThreadPatch, Expect)) -> Result<Thread> {
     let stored = slot.contents.as_ref().map(|contents| StoredThread::clone(&contents.thread));
-    let mut record = slot.id.clone();
+    let mut id_record = slot.id_record.clone();
     // Held until the update is written, so that the claim stays valid until then.
     let mailbox_guard = request.1.fence.is_some().then(|| tenant.mailbox.read());
     let claims = mailbox_guard.as_deref().map(|claims| claims as &dyn MailboxView);
     // Parents do not change while the caller holds the `family_lock`.
     let lineage = |parent: &ThreadId| Ok(tenant.index.read().lineage(parent));
     let limits_and_time = (&tenant.shared.config.limits, tenant.now());
-    match thread::update(request, (stored, &mut record), claims, lineage, limits_and_time)? {
+    match thread::update(request, (stored, &mut id_record), claims, lineage, limits_and_time)? {
         ThreadChange::Unchanged(stored) => {
-            slot.id = record;
+            slot.id_record = id_record;
             Ok(stored.thread)
         }
         ThreadChange::Changed(stored) => {
             let changed = Arc::new(stored);
-            store_thread(tenant, slot, &changed, record);
+            store_thread(tenant, slot, &changed, id_record);
             Ok(changed.thread.clone())
         }
     }
 }
 
-fn store_thread(tenant: &Tenant, slot: &mut ThreadSlot, thread: &Arc<StoredThread>, id: ThreadIdRecord) {
+fn store_thread(tenant: &Tenant, slot: &mut ThreadSlot, thread: &Arc<StoredThread>, id_record: ThreadIdRecord) {
     let mut index = tenant.index.write();
-    index.put_id_record(&thread.thread.id, slot, id);
+    index.put_id_record(&thread.thread.id, slot, id_record);
     index.put_thread(thread);
     match &mut slot.contents {
         Some(contents) => contents.thread = Arc::clone(thread),

@@ -58,7 +58,7 @@ pub(super) fn apply_deletion(
     for id in deleted {
         let Some(slot) = locked.get_mut(id) else { continue };
         if let Some(contents) = slot.contents.take() {
-            let record = thread::id_record_after_deletion(&slot.id, &contents.thread, now);
+            let record = thread::id_record_after_deletion(&slot.id_record, &contents.thread, now);
             index.put_id_record(id, slot, record);
             index.remove_thread(id);
             for run in contents.runs.keys() {

@@ -63,7 +63,7 @@ pub(super) fn forget_deleted_ids(tenant: &Tenant) -> bool {
     };
     for id in &expired_ids {
         tenant.slots.write(id, |slot| {
-            if slot.contents.is_none() && thread::can_be_forgotten(&slot.id, now) {
+            if slot.contents.is_none() && thread::can_be_forgotten(&slot.id_record, now) {
                 tenant.index.write().put_id_record(id, slot, ThreadIdRecord::default());
             }
         });

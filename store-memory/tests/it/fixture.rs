@@ -31,7 +31,7 @@ impl Fixture for MemoryFixture {
             .with_fencing()
     }
 
-    fn lack(&self, need: Need) -> Option<Lack> {
+    fn why_unmet(&self, need: Need) -> Option<Lack> {
         match need {
             Need::Reopen | Need::Damage => Some(NOTHING_SURVIVES),
             Need::Beside => Some(Lack::Unsupported("each opening makes a store of its own")),

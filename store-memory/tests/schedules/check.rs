@@ -23,7 +23,7 @@ const SEED_VARIABLE: &str = "AGENTSTORE_SCHEDULE_SEED";
 const PCT_DEPTH: usize = 3;
 /// The number of schedules that are run twice.
 const REPEATED_SCHEDULES: usize = 100;
-/// The stack that planning a commit needs, also in an unoptimized build.
+/// The stack that planning a commit needs, even in an unoptimized build.
 const STACK_BYTES: usize = 1 << 20;
 
 /// Counts how often something happened, over all schedules.

@@ -92,7 +92,7 @@ impl Fixture for NatsFixture {
         Capabilities::new(Survives::Process, MAX_RECORD_BYTES).on_server()
     }
 
-    fn lack(&self, need: Need) -> Option<Lack> {
+    fn why_unmet(&self, need: Need) -> Option<Lack> {
         match need {
             Need::Threads => Some(Lack::Unsupported("it keeps mailboxes only")),
             Need::Damage => Some(Lack::Unsupported("only the server can change the stored bytes")),

@@ -24,7 +24,8 @@ async fn remove_streams(config: &NatsConfig) {
     }
 }
 
-async fn refused_setting_and_option(config: NatsConfig) -> (String, String) {
+/// Returns the setting because of which a store was refused, and the option that permits it.
+async fn refused_setting_and_permitting_option(config: NatsConfig) -> (String, String) {
     let error = NatsStore::open(config).await.unwrap_err();
     match error.detail() {
         Detail::UnsafeDurability { setting, option } => (setting.clone(), option.clone()),
@@ -36,7 +37,7 @@ async fn refused_setting_and_option(config: NatsConfig) -> (String, String) {
 async fn a_single_server_without_assured_syncs_is_refused() {
     let mut config = config();
     let expected = ("sync_interval".to_owned(), "assume_sync".to_owned());
-    assert_eq!(refused_setting_and_option(config.clone()).await, expected);
+    assert_eq!(refused_setting_and_permitting_option(config.clone()).await, expected);
     config.assume_sync = true;
     let store = NatsStore::open(config.clone()).await.unwrap();
     assert_eq!(store_core::Store::capabilities(&store).survives, store_core::Survives::Power);
@@ -59,7 +60,8 @@ async fn streams_that_may_lose_data_are_refused() {
             format!(r#"{{"name":"{prefix}","subjects":["{prefix}.log.>"],{json}}}"#),
         )
         .await;
-        assert_eq!(refused_setting_and_option(config.clone()).await, (setting.to_owned(), "allow_unsafe".to_owned()));
+        let expected = (setting.to_owned(), "allow_unsafe".to_owned());
+        assert_eq!(refused_setting_and_permitting_option(config.clone()).await, expected);
         config.allow_unsafe = true;
         drop(NatsStore::open(config.clone()).await.unwrap());
         remove_streams(&config).await;

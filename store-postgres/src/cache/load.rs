@@ -235,13 +235,13 @@ pub(crate) fn decode_thread_row(
     stamp: i64,
     log: Option<i64>,
     thread: Option<&str>,
-    id: Option<&str>,
+    id_record: Option<&str>,
 ) -> Result<CachedThreadRow> {
     Ok(CachedThreadRow {
         stamp,
         log,
         thread: thread.map(|text| decode::<StoredThread>("thread", text)).transpose()?,
-        id: id.map(|text| decode::<ThreadIdRecord>("thread id", text)).transpose()?.unwrap_or_default(),
+        id_record: id_record.map(|text| decode::<ThreadIdRecord>("thread id", text)).transpose()?.unwrap_or_default(),
     })
 }
 

@@ -26,7 +26,7 @@ use store_core::{
     thread::{StoredThread, ThreadIdRecord},
 };
 
-use crate::decide::CacheUpdate;
+use crate::{decide::CacheUpdate, write::WrittenThread};
 
 pub(crate) use self::{
     load::{decode, decode_event, decode_thread_row, load_ancestors, load_records, scope_kind_and_id},
@@ -112,7 +112,7 @@ pub(crate) struct CachedThreadRow {
     pub(crate) stamp: i64,
     pub(crate) log: Option<i64>,
     pub(crate) thread: Option<StoredThread>,
-    pub(crate) id: ThreadIdRecord,
+    pub(crate) id_record: ThreadIdRecord,
 }
 
 /// The cached marks of an entry: the properties that later entries determine.
@@ -245,8 +245,14 @@ impl RecordCache {
     }
 
     /// Sets the row of the thread after a write, and removes the records that the write does not determine.
-    fn set_row_after_write(&mut self, stamp: i64, log: Option<i64>, thread: Option<StoredThread>, id: ThreadIdRecord) {
-        self.row = Some(CachedThreadRow { stamp, log, thread, id });
+    fn set_row_after_write(
+        &mut self,
+        stamp: i64,
+        log: Option<i64>,
+        thread: Option<StoredThread>,
+        id_record: ThreadIdRecord,
+    ) {
+        self.row = Some(CachedThreadRow { stamp, log, thread, id_record });
         self.is_fresh = false;
         self.assumed_absence.set(false);
         // These records also depend on other threads or other writers.
@@ -269,18 +275,20 @@ impl RecordCache {
     }
 
     /// Updates the cache after a write.
-    pub(crate) fn apply_write(&mut self, stamp_and_log: (i64, Option<i64>), cache_update: CacheUpdate) {
-        let (stamp, log) = stamp_and_log;
+    pub(crate) fn apply_write(&mut self, written: WrittenThread, cache_update: CacheUpdate) {
+        let (stamp, log) = written;
         match cache_update {
             CacheUpdate::Commit(plan) => self.apply_commit(stamp, log, *plan),
             CacheUpdate::Queue(plan) => self.apply_queue_change(stamp, log, *plan),
-            CacheUpdate::Thread(thread, id) => self.set_row_after_write(stamp, log, thread.map(|thread| *thread), id),
+            CacheUpdate::Thread(thread, id_record) => {
+                self.set_row_after_write(stamp, log, thread.map(|thread| *thread), id_record);
+            }
             CacheUpdate::Nothing => {}
             CacheUpdate::Events(plan, None) => self.apply_appended_events(Some(*plan)),
-            CacheUpdate::Events(plan, Some(id)) => {
+            CacheUpdate::Events(plan, Some(id_record)) => {
                 self.apply_appended_events(Some(*plan));
                 let thread = self.row.take().and_then(|row| row.thread);
-                self.set_row_after_write(stamp, log, thread, id);
+                self.set_row_after_write(stamp, log, thread, id_record);
             }
         }
     }
@@ -305,7 +313,7 @@ impl RecordCache {
         self.runs.extend(written_runs);
         self.queue = None;
         self.inputs.clear();
-        self.set_row_after_write(stamp, log, plan.thread, plan.id);
+        self.set_row_after_write(stamp, log, plan.thread, plan.id_record);
     }
 
     /// Updates the states of scopes after an append of events.
@@ -344,7 +352,7 @@ impl RecordCache {
         }
         self.queue = None;
         self.inputs.clear();
-        self.set_row_after_write(stamp, log, Some(plan.thread), plan.id);
+        self.set_row_after_write(stamp, log, Some(plan.thread), plan.id_record);
     }
 
     /// Returns the marks of an entry after a plan, or `None` if they are not in the cache.

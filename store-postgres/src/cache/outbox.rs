@@ -154,18 +154,18 @@ fn list_name(list: &OutboxList) -> &'static str {
 type ListArguments<'a> = (Option<&'a str>, Option<&'a str>, Option<&'a str>, Option<&'static str>);
 
 fn list_arguments(list: &OutboxList) -> ListArguments<'_> {
-    let of_scope = |scope| match scope {
+    let lane_and_target = |subset| match subset {
         &OutboxSubset::All => (None, None),
         OutboxSubset::Lane(lane) => (Some(lane.as_str()), None),
         OutboxSubset::Target(lane, target) => (Some(lane.as_str()), Some(target.as_str())),
     };
     match list {
-        OutboxList::Created(scope, status) => {
-            let (lane, target) = of_scope(scope);
+        OutboxList::Created(subset, status) => {
+            let (lane, target) = lane_and_target(subset);
             (lane, target, None, status.map(|status| status.name()))
         }
-        OutboxList::Ready(scope) | OutboxList::Leased(scope) => {
-            let (lane, target) = of_scope(scope);
+        OutboxList::Ready(subset) | OutboxList::Leased(subset) => {
+            let (lane, target) = lane_and_target(subset);
             (lane, target, None, None)
         }
         OutboxList::Finished => (None, None, None, None),

@@ -72,7 +72,7 @@ impl EventView for RecordCache {
         self.find(&self.events, id, |lookup| _ = lookup.events.insert(id.clone()))
     }
 
-    fn sealer(&self) -> (&TenantId, &CursorKey) {
+    fn cursor_seal_key(&self) -> (&TenantId, &CursorKey) {
         (&self.constants.tenant, &self.constants.cursor_key)
     }
 }
@@ -87,7 +87,7 @@ impl CommitView for RecordCache {
     }
 
     fn id_record(&self) -> Result<ThreadIdRecord> {
-        self.row().map(|row| row.id.clone())
+        self.row().map(|row| row.id_record.clone())
     }
 
     fn thread(&self) -> Result<Option<StoredThread>> {

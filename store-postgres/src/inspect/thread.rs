@@ -78,7 +78,7 @@ struct ThreadContents {
     /// Entries whose next entry in the log is their child and not a side entry.
     parents_of_next: BTreeSet<u64>,
     /// The leaves except the head.
-    tips: BTreeSet<u64>,
+    leaves: BTreeSet<u64>,
     names: CheckpointNames,
     runs: BTreeMap<RunId, Arc<Run>>,
     state: ThreadState,
@@ -138,7 +138,7 @@ async fn load_contents(
         entries: load_entries(connection, log).await?,
         marks: BTreeMap::new(),
         parents_of_next: BTreeSet::new(),
-        tips: BTreeSet::new(),
+        leaves: BTreeSet::new(),
         names: CheckpointNames::new(),
         runs: BTreeMap::new(),
         state: ThreadState::new(),
@@ -149,8 +149,8 @@ async fn load_contents(
     for row in connection.read(|sql| &sql.inspect_marks, arguments()?).await? {
         contents.marks.insert(read_u64(&row, 0)?, decode::<EntryMarks>("marks", &read_text(&row, 1)?)?);
     }
-    for row in connection.read(|sql| &sql.inspect_tips, arguments()?).await? {
-        contents.tips.insert(read_u64(&row, 0)?);
+    for row in connection.read(|sql| &sql.inspect_leaves, arguments()?).await? {
+        contents.leaves.insert(read_u64(&row, 0)?);
     }
     for row in connection.read(|sql| &sql.inspect_names, arguments()?).await? {
         contents.names.insert(read_u64(&row, 0)?, (read_name(&row, 1)?, read_u64(&row, 2)?));
@@ -204,7 +204,7 @@ fn check_contents(contents: &ThreadContents) -> Result<ThreadCheckResult> {
     let is_complete = contents.entries.iter().all(Result::is_ok);
     let comparisons = [
         ("columns of the thread", contents.columns == ThreadColumns::of(stored)),
-        ("list of leaves", !is_complete || contents.tips == expected_tips(contents, &checked)),
+        ("list of leaves", !is_complete || contents.leaves == expected_leaves(contents, &checked)),
         ("names of checkpoints", !is_complete || contents.names == expected_names(contents)),
     ];
     for (location, _) in comparisons.into_iter().filter(|(_, is_consistent)| !is_consistent) {
@@ -215,7 +215,7 @@ fn check_contents(contents: &ThreadContents) -> Result<ThreadCheckResult> {
 }
 
 /// Returns the leaves except the head.
-fn expected_tips(contents: &ThreadContents, checked: &ThreadCheckResult) -> BTreeSet<u64> {
+fn expected_leaves(contents: &ThreadContents, checked: &ThreadCheckResult) -> BTreeSet<u64> {
     let nodes = contents.entries.iter().flatten().map(|(_, node)| node);
     let is_leaf = |node: &&Node| checked.marks.get(&node.seq).is_none_or(|marks| marks.children == 0);
     let leaves = nodes.filter(|node| !node.side).filter(is_leaf).map(|node| node.seq);
@@ -249,16 +249,17 @@ fn is_checkpoint(contents: &ThreadContents, seq: u64) -> bool {
 /// Replaces the stored derived data by that computed from the log.
 async fn rebuild(tenant: &Tenant, id: &ThreadId, contents: &ThreadContents, checked: &ThreadCheckResult) -> Result<()> {
     let mut batch = Batch::default();
-    let thread_number = batch.add_thread(id, &contents.row, (Some(checked.thread.clone()), contents.row.id.clone()));
+    let after = (Some(checked.thread.clone()), contents.row.id_record.clone());
+    let thread_number = batch.add_thread(id, &contents.row, after);
     for seq in 1..=length(contents.entries.len()) {
         let expected = checked.marks.get(&seq).cloned().unwrap_or_default();
         if contents.marks(seq)? != expected {
             batch.repair_mark(thread_number, seq, &expected)?;
         }
     }
-    let tips = expected_tips(contents, checked);
-    for seq in tips.symmetric_difference(&contents.tips) {
-        batch.repair_tip(thread_number, *seq, tips.contains(seq))?;
+    let leaves = expected_leaves(contents, checked);
+    for seq in leaves.symmetric_difference(&contents.leaves) {
+        batch.repair_leaf(thread_number, *seq, leaves.contains(seq))?;
     }
     let names = expected_names(contents);
     let named: BTreeSet<u64> = names.keys().chain(contents.names.keys()).copied().collect();

@@ -228,8 +228,8 @@ impl<'a> LogSnapshot<'a> {
                 return Err(Error::invalid_cursor("its entry does not exist"));
             }
             Some(after) => {
-                let giver = self.entries(&[after.extra_number]).await?.pop();
-                let name = giver.as_ref().and_then(|(.., entry)| assigned_name(entry)).unwrap_or_default();
+                let naming_entry = self.entries(&[after.extra_number]).await?.pop();
+                let name = naming_entry.as_ref().and_then(|(.., entry)| assigned_name(entry)).unwrap_or_default();
                 (name.to_owned(), signed(after.rank)?)
             }
             None => (String::new(), 0),
@@ -261,19 +261,19 @@ impl<'a> LogSnapshot<'a> {
         if let Some(seq) = seq {
             let (node, marks, id) =
                 self.run_rule(|cache| Ok((cache.node(seq)?, cache.marks(seq)?, cache.entry_id(seq)?))).await?;
-            let pieces = self.run_rule(|cache| context::pieces(cache, &node)).await?;
-            let seqs: Vec<u64> = pieces.iter().map(|piece| piece.seq()).collect();
+            let parts = self.run_rule(|cache| context::parts(cache, &node)).await?;
+            let seqs: Vec<u64> = parts.iter().map(|part| part.seq()).collect();
             let mut wanted = seqs.clone();
             wanted.sort_unstable();
             wanted.dedup();
             let entries = self.entries(&wanted).await?;
-            let part = |piece: context::Piece| {
-                let at = entries.binary_search_by_key(&piece.seq(), |(seq, ..)| *seq);
+            let with_entry = |part: context::ContextPart| {
+                let at = entries.binary_search_by_key(&part.seq(), |(seq, ..)| *seq);
                 let entry = at.ok().and_then(|at| entries.get(at)).map(|(.., entry)| Arc::clone(entry));
-                entry.map(|entry| (piece, entry)).ok_or_else(|| corrupt("an entry of a log is missing"))
+                entry.map(|entry| (part, entry)).ok_or_else(|| corrupt("an entry of a log is missing"))
             };
-            let parts = pieces.into_iter().map(part).collect::<Result<Vec<_>>>()?;
-            found.context = context::build(parts, request);
+            let parts_with_entries = parts.into_iter().map(with_entry).collect::<Result<Vec<_>>>()?;
+            found.context = context::build(parts_with_entries, request);
             found.context_size = context::context_size(&node, &marks);
             found.next_checkpoint = context::next_checkpoint(&node);
             found.at = Some(id);

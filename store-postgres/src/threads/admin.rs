@@ -138,15 +138,15 @@ impl PostgresThreads {
 }
 
 fn create(cache: &RecordCache, new: &NewThread, decision_context: DecisionContext<'_>) -> Result<RuleResult<Thread>> {
-    let (stored, mut id) = (cache.thread()?, cache.id_record()?);
+    let (stored, mut id_record) = (cache.thread()?, cache.id_record()?);
     let now_and_incarnation = (decision_context.now, cache.incarnation());
-    let created = thread::create(stored.as_ref(), &id, new, decision_context.limits, now_and_incarnation)?;
+    let created = thread::create(stored.as_ref(), &id_record, new, decision_context.limits, now_and_incarnation)?;
     if let Some(parent) = &new.fields.parent_thread_id {
         thread::check_parent(&new.id, parent, &cache.lineage(parent)?)?;
     }
-    (id.generation, id.deleted_at) = (created.thread.generation(), None);
+    (id_record.generation, id_record.deleted_at) = (created.thread.generation(), None);
     let answer = created.thread.clone();
-    Ok(write_thread(cache, &new.id, (Some(created), id), answer))
+    Ok(write_thread(cache, &new.id, (Some(created), id_record), answer))
 }
 
 fn update(
@@ -154,16 +154,17 @@ fn update(
     request: (&ThreadId, &ThreadPatch, Expect),
     decision_context: DecisionContext<'_>,
 ) -> Result<RuleResult<Thread>> {
-    let ((id, patch, _), mut record) = (request, cache.id_record()?);
-    let fence = record.fence;
+    let ((id, patch, _), mut id_record) = (request, cache.id_record()?);
+    let fence = id_record.fence;
     // Parents cannot change while the caller holds the lock of the family.
     let lineage = |parent: &ThreadId| cache.lineage(parent);
     let limits_and_time = (decision_context.limits, decision_context.now);
-    match thread::update(request, (cache.thread()?, &mut record), cache.fenced_mailbox(), lineage, limits_and_time)? {
-        ThreadChange::Unchanged(stored) if record.fence == fence => Ok(RuleResult::Answer(stored.thread)),
+    let before = (cache.thread()?, &mut id_record);
+    match thread::update(request, before, cache.fenced_mailbox(), lineage, limits_and_time)? {
+        ThreadChange::Unchanged(stored) if id_record.fence == fence => Ok(RuleResult::Answer(stored.thread)),
         ThreadChange::Unchanged(stored) | ThreadChange::Changed(stored) => {
             let answer = stored.thread.clone();
-            let mut decided = write_thread(cache, id, (Some(stored), record), answer);
+            let mut decided = write_thread(cache, id, (Some(stored), id_record), answer);
             if let (RuleResult::Write { batch, .. }, Some(_)) = (&mut decided, &patch.fence) {
                 batch.require_unchanged_claims(cache, id)?;
             }

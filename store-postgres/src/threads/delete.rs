@@ -83,11 +83,12 @@ impl<'a> DeletionTransaction<'a> {
         let mut batch = Batch::default();
         for id in deleted {
             let Some((row, stored)) = rows.get(id).and_then(|row| Some((row, row.thread.as_ref()?))) else { continue };
-            batch.add_thread(id, row, (None, thread::id_record_after_deletion(&row.id, stored, decision_time.now)));
+            let id_record = thread::id_record_after_deletion(&row.id_record, stored, decision_time.now);
+            batch.add_thread(id, row, (None, id_record));
         }
         for id in detached {
             let Some((row, stored)) = rows.get(id).and_then(|row| Some((row, row.thread.clone()?))) else { continue };
-            batch.add_thread(id, row, (Some(thread::detach(stored, decision_time.now)), row.id.clone()));
+            batch.add_thread(id, row, (Some(thread::detach(stored, decision_time.now)), row.id_record.clone()));
         }
         let written = Arc::new(batch).write(&mut self.connection, self.tenant, decision_time).await;
         for id in deleted.iter().chain(detached) {

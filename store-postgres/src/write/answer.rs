@@ -12,14 +12,14 @@ use crate::{
     error::corrupt,
 };
 
-/// The new stamp of a thread that was written (the number of the transaction), and the number of its log.
-pub(crate) type StampAndLog = (i64, Option<i64>);
+/// A thread that was written: the number of the transaction that wrote it (its new stamp), and the number of its log.
+pub(crate) type WrittenThread = (i64, Option<i64>);
 
 /// The result of writing a batch.
 #[derive(Debug)]
 pub(crate) enum WriteResult {
     /// The batch was written.
-    Done(Vec<StampAndLog>),
+    Done(Vec<WrittenThread>),
     /// Not written: other calls have changed threads of the batch since the decision. Contains the current rows and
     /// commit keys.
     Stale(Vec<CachedThreadRow>, Vec<(CommitKey, Option<CommitKeyRecord>)>),

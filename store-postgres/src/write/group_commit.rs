@@ -13,7 +13,7 @@ use sqlx::postgres::PgRow;
 use store_core::{Error, Result, TenantId};
 use tokio::{sync::oneshot, time::timeout};
 
-use super::{Batch, StampAndLog, WriteResult, answer::WriteAnswer, fast_path, write_alone};
+use super::{Batch, WriteResult, WrittenThread, answer::WriteAnswer, fast_path, write_alone};
 use crate::{
     clock::DecisionTime,
     db::{Connection, StatementFailure},
@@ -56,7 +56,7 @@ struct WaitingBatch {
 enum GroupReply {
     /// It is written now, together with others that wait.
     WriteGroup,
-    Done(StampAndLog),
+    Done(WrittenThread),
     /// It is unknown whether it was written.
     Unknown,
     /// It was not written, because no connection became free in time.
@@ -149,14 +149,15 @@ impl GroupCommit {
     }
 }
 
-/// Lets the next waiting batch lead when it is dropped: as soon as a statement has its answer, whatever the answer is.
+/// Starts the next statement when it is dropped: tells the first waiting batch to write itself together with others. It
+/// is dropped as soon as a statement has its answer, whatever the answer is.
 struct StartNextOnDrop<'a>(&'a GroupCommit);
 
 impl Drop for StartNextOnDrop<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
         while !state.waiting.is_empty() {
-            // A batch whose caller is gone cannot lead others.
+            // If the caller of a batch no longer waits, that batch cannot write others, so the next one is told.
             if state.waiting.remove(0).reply.send(GroupReply::WriteGroup).is_ok() {
                 return;
             }
@@ -245,7 +246,7 @@ async fn write_group(
 }
 
 /// Returns the result of each batch. `None` if it was not written.
-fn results_by_batch(connection: &Connection<'_>, count: usize, rows: &[PgRow]) -> Result<Vec<Option<StampAndLog>>> {
+fn results_by_batch(connection: &Connection<'_>, count: usize, rows: &[PgRow]) -> Result<Vec<Option<WrittenThread>>> {
     let mut results_by_batch = vec![None; count];
     for row in rows {
         let answer = WriteAnswer::of(row)?;

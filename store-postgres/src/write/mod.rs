@@ -33,7 +33,7 @@ use crate::{
 };
 
 pub(crate) use self::{
-    answer::{StampAndLog, WriteResult},
+    answer::{WriteResult, WrittenThread},
     group_commit::GroupCommit,
 };
 
@@ -46,7 +46,9 @@ pub(crate) struct Batch {
     threads: Vec<ThreadRow>,
     entries: Vec<EntryRow>,
     marks: Vec<MarkRow>,
-    tips: Vec<(i32, i64, bool)>,
+    /// Changes of the lists of leaves: the thread, the entry, and whether the list contains it. The list of a thread
+    /// does not contain the head.
+    leaves: Vec<(i32, i64, bool)>,
     names: Vec<NameRow>,
     keys: Vec<(i32, String, String)>,
     cleared_states: Vec<i32>,
@@ -103,7 +105,7 @@ impl Batch {
         }
         let before = cache.row.clone().unwrap_or_default();
         let head_before = before.thread.as_ref().and_then(|thread| thread.head_seq);
-        let thread_number = self.add_thread(id, &before, (plan.thread.clone(), plan.id.clone()));
+        let thread_number = self.add_thread(id, &before, (plan.thread.clone(), plan.id_record.clone()));
         if let Some(events) = &plan.events {
             self.add_events(cache, events);
         }
@@ -254,7 +256,7 @@ impl Batch {
 
     /// Adds everything that a change of a queue writes.
     pub(crate) fn add_queue_change(&mut self, id: &ThreadId, before: &CachedThreadRow, plan: &QueuePlan) -> Result<()> {
-        let thread_number = self.add_thread(id, before, (Some(plan.thread.clone()), plan.id.clone()));
+        let thread_number = self.add_thread(id, before, (Some(plan.thread.clone()), plan.id_record.clone()));
         self.add_queue_rows(thread_number, &plan.write)
     }
 
@@ -332,10 +334,10 @@ impl Batch {
             changed.insert(seq, children(seq)? == 0);
         }
         for (seq, is_leaf) in changed {
-            let is_tip = is_leaf && new != Some(seq);
+            let is_listed = is_leaf && new != Some(seq);
             // New entries and the previous head are not in the list, so they need not be removed.
-            if is_tip || !(is_new(seq) || old == Some(seq)) {
-                self.tips.push((thread_number, signed(seq)?, is_tip));
+            if is_listed || !(is_new(seq) || old == Some(seq)) {
+                self.leaves.push((thread_number, signed(seq)?, is_listed));
             }
         }
         Ok(())
@@ -364,38 +366,38 @@ impl Batch {
                 names.insert(target, (name, seq));
             }
         }
-        for (target, (name, giver)) in names {
-            let may_have_other = plan.entries.iter().all(|planned| planned.node.seq != target);
-            let (seq, giver) = (signed(target)?, signed(giver)?);
-            self.names.push(NameRow { thread: thread_number, seq, name, giver, may_have_other });
+        for (target, (name, naming_seq)) in names {
+            let may_replace_name = plan.entries.iter().all(|planned| planned.node.seq != target);
+            let (seq, naming_seq) = (signed(target)?, signed(naming_seq)?);
+            self.names.push(NameRow { thread: thread_number, seq, name, naming_seq, may_replace_name });
         }
         Ok(())
     }
 
-    /// For repairs: sets the marks of an entry to those that follow from its log.
+    /// Sets the marks of an entry to those that follow from its log. Only repairs need this.
     pub(crate) fn repair_mark(&mut self, thread: i32, seq: u64, marks: &EntryMarks) -> Result<()> {
         let children = i64::from(marks.children);
         self.marks.push(MarkRow { thread, seq: signed(seq)?, children, record: marks.encode() });
         Ok(())
     }
 
-    /// For repairs: sets whether an entry is a leaf other than the head.
-    pub(crate) fn repair_tip(&mut self, thread: i32, seq: u64, is_tip: bool) -> Result<()> {
-        self.tips.push((thread, signed(seq)?, is_tip));
+    /// Adds an entry to the list of leaves, or removes it. The list does not contain the head. Only repairs need this.
+    pub(crate) fn repair_leaf(&mut self, thread: i32, seq: u64, is_listed: bool) -> Result<()> {
+        self.leaves.push((thread, signed(seq)?, is_listed));
         Ok(())
     }
 
-    /// For repairs: sets the name of a checkpoint and the entry that gave it. `None` removes the name.
+    /// Sets the name of a checkpoint and the entry that gave it, or removes the name. Only repairs need this.
     pub(crate) fn repair_name(&mut self, thread: i32, seq: u64, name: Option<&(String, u64)>) -> Result<()> {
-        let giver = signed(name.map_or(0, |(_, giver)| *giver))?;
+        let naming_seq = signed(name.map_or(0, |(_, naming_seq)| *naming_seq))?;
         let (seq, name) = (signed(seq)?, name.map(|(name, _)| name.clone()));
-        self.names.push(NameRow { thread, seq, name, giver, may_have_other: true });
+        self.names.push(NameRow { thread, seq, name, naming_seq, may_replace_name: true });
         Ok(())
     }
 
     /// Returns whether the batch contains rows of the log of a kind that few commits have.
     fn has_rare_log_rows(&self) -> bool {
-        let of_log = !(self.marks.is_empty() && self.tips.is_empty() && self.names.is_empty());
+        let of_log = !(self.marks.is_empty() && self.leaves.is_empty() && self.names.is_empty());
         let of_state = !(self.cleared_states.is_empty() && self.state_values.is_empty());
         of_log || of_state || !(self.inputs.is_empty() && self.decisions.is_empty())
     }

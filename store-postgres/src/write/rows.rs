@@ -41,15 +41,16 @@ pub(super) struct MarkRow {
     pub(super) record: String,
 }
 
-/// The current name of the checkpoint `seq`, and the entry that gave the name. Without a name, the checkpoint loses the
-/// name that it had. `may_have_other` says whether the table may contain another name of the checkpoint.
+/// The current name of the checkpoint `seq`, and the number of the entry that gave the name. Without a name, the
+/// checkpoint loses the name that it had. `may_replace_name` says whether the table may contain another name of the
+/// checkpoint.
 #[derive(Debug)]
 pub(super) struct NameRow {
     pub(super) thread: i32,
     pub(super) seq: i64,
     pub(super) name: Option<String>,
-    pub(super) giver: i64,
-    pub(super) may_have_other: bool,
+    pub(super) naming_seq: i64,
+    pub(super) may_replace_name: bool,
 }
 
 impl NameRow {

@@ -90,7 +90,7 @@ impl<'s, 'q, R> StatementRows<'s, 'q, R> {
         } else {
             let array = self.to.add_argument(self.rows.iter().map(|row| value_of(row)).collect::<Vec<T>>())?;
             self.arrays.push(array);
-            self.values.push(format!("w.{name}"));
+            self.values.push(format!("written.{name}"));
         }
         Ok(self)
     }
@@ -105,25 +105,26 @@ impl<'s, 'q, R> StatementRows<'s, 'q, R> {
         at.and_then(|at| self.values.get(at)).map_or("NULL", String::as_str)
     }
 
-    /// Returns the rows as a table `w`, or `None` for a single row, which needs none.
+    /// Returns the rows as a table `written`, or `None` for a single row, which needs none.
     pub(super) fn rows(&self) -> Option<String> {
-        let rows = || format!("unnest({}) w (n, {})", self.arrays.join(", "), self.names.join(", "));
+        let rows = || format!("unnest({}) written (n, {})", self.arrays.join(", "), self.names.join(", "));
         (!self.is_single_row()).then(rows)
     }
 
     /// Returns the expression for the number of a row's thread.
     pub(super) const fn thread_number_expression(&self) -> &'static str {
-        if self.is_single_row() { "0" } else { "w.n" }
+        if self.is_single_row() { "0" } else { "written.n" }
     }
 
-    /// Returns those rows whose threads are written, as a table `w` with their logs.
+    /// Returns those rows whose threads are written, as a table `written` with their logs.
     pub(super) fn written_rows(&self) -> String {
         match (self.rows(), self.logs) {
-            (None, _) => "t w".to_owned(),
-            (Some(rows), None) => format!("(SELECT w.*, t.log FROM {rows}, t) w"),
-            (Some(rows), Some(logs)) => {
-                format!("(SELECT w.*, ({logs})[w.n + 1] AS log FROM {rows}, d WHERE w.n = ANY (d.n)) w")
-            }
+            (None, _) => "updated written".to_owned(),
+            (Some(rows), None) => format!("(SELECT written.*, updated.log FROM {rows}, updated) written"),
+            (Some(rows), Some(logs)) => format!(
+                "(SELECT written.*, ({logs})[written.n + 1] AS log FROM {rows}, updated_numbers \
+                 WHERE written.n = ANY (updated_numbers.n)) written"
+            ),
         }
     }
 
@@ -131,8 +132,11 @@ impl<'s, 'q, R> StatementRows<'s, 'q, R> {
     fn count_expression(&self) -> String {
         match (self.arrays.first(), self.logs) {
             (None, _) => "1".to_owned(),
-            (Some(of), None) => format!("(SELECT count(*) FROM unnest({of}), t)"),
-            (Some(of), Some(_)) => format!("(SELECT count(*) FROM unnest({of}) w (n), d WHERE w.n = ANY (d.n))"),
+            (Some(of), None) => format!("(SELECT count(*) FROM unnest({of}), updated)"),
+            (Some(of), Some(_)) => format!(
+                "(SELECT count(*) FROM unnest({of}) written (n), updated_numbers \
+                 WHERE written.n = ANY (updated_numbers.n))"
+            ),
         }
     }
 
@@ -155,8 +159,9 @@ impl<'s, 'q, R> StatementRows<'s, 'q, R> {
             return format!("{verb} $schema$.{table} x {rest} {from} WHERE {key}{condition}");
         }
         format!(
-            "{verb} $schema$.{table} x {rest} (SELECT w.*, x.place FROM {from} CROSS JOIN LATERAL \
-             (SELECT x.ctid AS place FROM $schema$.{table} x WHERE {key} LIMIT 1) x) w WHERE x.ctid = w.place{condition}"
+            "{verb} $schema$.{table} x {rest} (SELECT written.*, x.place FROM {from} CROSS JOIN LATERAL \
+             (SELECT x.ctid AS place FROM $schema$.{table} x WHERE {key} LIMIT 1) x) written \
+             WHERE x.ctid = written.place{condition}"
         )
     }
 
@@ -220,8 +225,9 @@ mod tests {
             let rows = StatementRows::new(&mut statement, vec![(0, &7_i64); count], None).unwrap();
             let rows = rows.column("id", |row| *row).unwrap().column("stamp", |row| *row).unwrap();
             let key = rows.conditions(&["id"]);
+            let unchanged_columns = [("stamp", "stamp")];
             let update =
-                rows.update_or_delete_each(("UPDATE", "thread", "SET head = 1"), "w", &key, &[("stamp", "stamp")]);
+                rows.update_or_delete_each(("UPDATE", "thread", "SET head = 1"), "written", &key, &unchanged_columns);
             let (_, outer) = update.rsplit_once(" WHERE ").unwrap();
             assert!(outer.ends_with(&format!(" AND x.stamp = {}", rows.value_expression("stamp"))), "{update}");
             assert_eq!(update.matches("x.stamp").count(), 1, "{update}");

@@ -124,7 +124,7 @@ async fn writes_of_others_while_commits_wait_are_not_overwritten() {
     assert_eq!(threads.load_thread(shared).await.unwrap().unwrap().version.number(), 1 + ROUNDS);
 }
 
-/// OB-11: rows of one order key get a number each, also if many threads and two processes write them at the same time.
+/// OB-11: rows of one order key get a number each, even if many threads and two processes write them at the same time.
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_of_an_order_key_are_numbered_across_threads_and_processes() {
     const ROUNDS: usize = 20;

@@ -114,7 +114,7 @@ impl Fixture for PostgresFixture {
         capabilities.with_fencing().with_event_delivery(EventDelivery::Push).on_server()
     }
 
-    fn lack(&self, need: Need) -> Option<Lack> {
+    fn why_unmet(&self, need: Need) -> Option<Lack> {
         match need {
             Need::Damage => Some(Lack::Unsupported("the server keeps the bytes")),
             _ => None,

@@ -1,4 +1,4 @@
-//! A process is notified of the writes of another process, also if both keep only handles of a tenant (EV-14, LV-8,
+//! A process is notified of the writes of another process, even if both keep only handles of a tenant (EV-14, LV-8,
 //! PO-13, PR-8).
 
 use std::time::Duration;

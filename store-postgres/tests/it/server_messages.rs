@@ -98,7 +98,7 @@ async fn concurrent_commits_share_statements() {
     }
 }
 
-/// PO-4: a decision loads all records that it needs in one round trip, however many there are, also for a cached
+/// PO-4: a decision loads all records that it needs in one round trip, however many there are, even for a cached
 /// thread.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_inputs_take_one_round_trip() {
@@ -113,7 +113,7 @@ async fn many_inputs_take_one_round_trip() {
         let _appended = pending.append_pending(AppendPending::new(id.clone(), (0..number).map(input))).await.unwrap();
         let appended = proxy.round_trips();
         let queue = pending.load_queue(&id).await.unwrap();
-        let consumed = queue.inputs.iter().map(PendingInput::as_ref);
+        let consumed = queue.inputs.iter().map(PendingInput::to_input_ref);
         let commit = Commit::new(id.clone()).with_key(format!("k-{round}").parse().unwrap()).consuming(consumed);
         wait_until_quiet(&proxy).await;
         let _receipt = commits.commit(commit).await.unwrap();
@@ -123,8 +123,8 @@ async fn many_inputs_take_one_round_trip() {
     }
 }
 
-/// PO-4: each call of the holder of a claim takes one round trip, also after the claim was extended. Its answer is
-/// correct, also if another process has changed the thread's mailbox in the meantime.
+/// PO-4: each call of the holder of a claim takes one round trip, even after the claim was extended. Its answer is
+/// correct, even if another process has changed the thread's mailbox in the meantime.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_call_of_a_claim_holder_is_one_round_trip() {
     const MINUTE: Duration = Duration::from_secs(60);
@@ -187,7 +187,7 @@ async fn a_claim_does_not_outlive_its_tenant() {
 /// Opens a store in this schema, with this many connections, all of them through the proxy.
 async fn open_through(proxy: &Proxy, test_schema: &SchemaGuard, connections: u32) -> PostgresStore {
     let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(test_schema.0.config().schema()).unwrap();
-    (config.connections, config.clock_is_fixed) = (connections, true);
+    (config.connections, config.uses_test_clock) = (connections, true);
     PostgresStore::open(config).await.unwrap()
 }
 

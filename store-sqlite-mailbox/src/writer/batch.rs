@@ -15,7 +15,7 @@ use rusqlite::{Connection, Error as SqlError, ErrorCode, config::DbConfig};
 use store_core::{Detail, Error, ErrorKind, IdSource, Limits, Result, TenantId, Timestamp};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Job, Message, log::WriteAheadLog};
+use super::{Job, Message, wal::WriteAheadLog};
 use crate::{
     config::Synchronous,
     database_file::{self, DatabaseFile},
@@ -212,7 +212,7 @@ pub(super) struct WriterLoop<'c> {
     statement_cache: StatementCache<'c>,
     database_file: Arc<DatabaseFile>,
     constants: Arc<StoreConstants>,
-    log: WriteAheadLog,
+    wal: WriteAheadLog,
     row_cache: RowCache,
     /// The data version of the file. It changes when another connection has written.
     data_version: i64,
@@ -223,13 +223,13 @@ pub(super) struct WriterLoop<'c> {
 
 impl<'c> WriterLoop<'c> {
     pub(super) fn new(conn: &'c Connection, database_file: Arc<DatabaseFile>, constants: Arc<StoreConstants>) -> Self {
-        let (statement_cache, log) = (StatementCache::new(conn), WriteAheadLog::new(conn, Arc::clone(&constants)));
+        let (statement_cache, wal) = (StatementCache::new(conn), WriteAheadLog::new(conn, Arc::clone(&constants)));
         Self {
             conn,
             statement_cache,
             database_file,
             constants,
-            log,
+            wal,
             row_cache: RowCache::default(),
             data_version: 0,
             last_batch_size: 0,
@@ -252,7 +252,7 @@ impl<'c> WriterLoop<'c> {
                 Some(AfterBatch::Close(reply)) => closing = Some(reply),
                 None => {}
             }
-            if self.log.checkpoint_if_long(self.conn).is_err() {
+            if self.wal.checkpoint_if_long(self.conn).is_err() {
                 self.poison();
             }
         }
@@ -369,7 +369,7 @@ impl<'c> WriterLoop<'c> {
         self.roll_back();
         match failure_of(&error) {
             Failure::RolledBack => {
-                // The frames of the commit may be in the log, and may be found there after a crash.
+                // The frames of the commit may be in the WAL, and may be found there after a crash.
                 self.poison();
                 Err(Failure::Unknown)
             }
@@ -386,7 +386,7 @@ impl<'c> WriterLoop<'c> {
         Ok(())
     }
 
-    /// Syncs the log with a commit. The commit's sync covers all earlier frames of the log.
+    /// Syncs the WAL with a commit. The commit's sync covers all earlier frames of the WAL.
     fn sync(&mut self) -> Result<()> {
         if let Some(since) = self.poisoned_since() {
             return Err(database_file::poisoned_error(since));
@@ -423,7 +423,7 @@ impl<'c> WriterLoop<'c> {
 
     fn poison(&mut self) {
         self.database_file.poison();
-        // The log is kept for the next opening.
+        // The WAL is kept for the next opening.
         let _kept = self.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
         self.poisoned_since();
     }

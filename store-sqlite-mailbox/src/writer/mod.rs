@@ -2,7 +2,7 @@
 
 mod batch;
 mod job;
-mod log;
+mod wal;
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -17,7 +17,7 @@ use self::batch::WriterLoop;
 pub(crate) use self::{
     batch::{BatchContext, Failure},
     job::{FileStep, Job, NestedResult, TenantCall},
-    log::TRUNCATED_LOG_BYTES,
+    wal::TRUNCATED_WAL_BYTES,
 };
 use crate::{database_file::DatabaseFile, tenant::StoreConstants};
 

@@ -55,7 +55,7 @@ impl Fixture for SqliteFixture {
         Capabilities::new(Survives::Power, Limits::default().record_bytes)
     }
 
-    fn lack(&self, need: Need) -> Option<Lack> {
+    fn why_unmet(&self, need: Need) -> Option<Lack> {
         match need {
             Need::Threads => Some(Lack::Unsupported("it keeps mailboxes only")),
             Need::Live => Some(Lack::Unsupported("it has no live channel")),

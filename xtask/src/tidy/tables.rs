@@ -22,7 +22,7 @@ const ACTS_OF_CELL: &[(&str, &[DispatchAct])] = &[
     ("settle: `Retry`", &[DispatchAct::Retry]),
     ("settle: `Snooze`, `Release`", &[DispatchAct::Snooze, DispatchAct::Release]),
     ("settle: `DeadLetter`", &[DispatchAct::DeadLetter]),
-    ("settle: `Cancel`", &[DispatchAct::GiveUp]),
+    ("settle: `Cancel`", &[DispatchAct::CancelByHolder]),
     ("its lease expires", &[DispatchAct::Lapse]),
     ("a write of its holder, or its lease expires", &ACTS_OF_HOLDER),
     ("requeue", &[DispatchAct::Requeue]),
@@ -35,7 +35,7 @@ const ACTS_OF_HOLDER: [DispatchAct; 9] = [
     DispatchAct::Snooze,
     DispatchAct::Release,
     DispatchAct::DeadLetter,
-    DispatchAct::GiveUp,
+    DispatchAct::CancelByHolder,
     DispatchAct::Lapse,
 ];
 const INTERRUPTED_CELL: &str = "`claimed`, thread interrupted since";

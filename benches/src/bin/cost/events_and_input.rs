@@ -143,7 +143,7 @@ async fn measure_step(
             // The commit consumes the input that step 5 queued, so that the queue keeps its length. An update that
             // changes nothing returns the input with its present revision.
             let input =
-                pending.update_pending(PendingUpdate::new(id.clone(), thread.last_input.clone())).await?.as_ref();
+                pending.update_pending(PendingUpdate::new(id.clone(), thread.last_input.clone())).await?.to_input_ref();
             let commit = Commit::new(id).with_key(CommitKey::new(format!("take-{sample}"))?).consuming([input]);
             let (took, done) = timed(commits.commit(commit)).await;
             done.map(|_| took).map_err(Into::into)

@@ -1,4 +1,4 @@
-//! Measures commits per second in PostgreSQL, as ratios to the rate of pgbench with simple INSERTs of the same size.
+//! Measures commits per second in PostgreSQL, as ratios to the rate of pgbench, which inserts texts of the same length.
 //! Also measures dispatches per second.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
@@ -17,9 +17,9 @@ use store_postgres::PostgresStore;
 use crate::committers::CommitShape;
 
 const HELP: &str = "\
-Measures the commits per second in PostgreSQL, and compares them with the rate of pgbench with one INSERT of the same
-size per transaction. Also measures how many dispatches per second are enqueued, claimed and settled in batches, and
-how many bytes each of them adds to the WAL.
+Measures the commits per second in PostgreSQL, and compares them with the rate of pgbench, which inserts one text of the
+same length per transaction. Also measures how many dispatches per second are enqueued, claimed and settled in batches,
+and how many bytes each of them adds to the WAL.
 
 Usage: cargo run --release -p benches --bin rates -- [OPTIONS]
 

@@ -1,9 +1,12 @@
-//! Measures two limits of the machine: SQLite without the mailbox, but with the settings of the mailbox. One OS thread
-//! writes. Each of its transactions writes as many dispatches as there are callers.
+//! Measures two limits of the machine with SQLite alone, without the code of the mailbox:
 //!
-//! For the first limit, it writes the same rows to the same tables as the mailbox. This shows which part of the
-//! mailbox's time is spent in SQLite. For the second limit, it writes one row of the same size for each dispatch, to a
-//! table with one index.
+//! - SQLite writes the same rows to the same tables as the mailbox. This shows which part of the mailbox's time is
+//!   spent in SQLite.
+//! - SQLite writes one row for each dispatch, to a table with one index. The row is as long as the rows that the
+//!   mailbox writes for the dispatch, together.
+//!
+//! Both measurements have the SQLite settings of the mailbox. One OS thread writes. Each of its transactions writes as
+//! many dispatches as there are callers.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
@@ -25,7 +28,7 @@ use crate::Options;
 pub(crate) struct MailboxTexts {
     body: String,
     payload: String,
-    thread: String,
+    mailbox_record: String,
     state: String,
     /// The statements that create the tables and indexes of the mailbox.
     schema: Vec<String>,
@@ -45,7 +48,7 @@ impl MailboxTexts {
         Ok(Self {
             body: text("body", "dispatches")?,
             payload: text("payload", "payloads")?,
-            thread: text("record", "mailboxes")?,
+            mailbox_record: text("record", "mailboxes")?,
             state: text("state", "dispatches")?,
             schema: schema.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?,
         })
@@ -94,11 +97,12 @@ const CLAIM: &str = "UPDATE jobs SET status = 1, state = ?1
     WHERE no = (SELECT no FROM jobs INDEXED BY queued WHERE status = 0 ORDER BY no LIMIT 1) RETURNING body";
 const ACKNOWLEDGE: &str = "UPDATE jobs SET status = 2, state = ?1 WHERE no = ?2";
 
-/// Measures one row of the same size for each dispatch. Returns the times of the enqueues, claims and acknowledgements.
+/// Measures one row for each dispatch, as long as the rows of the mailbox together. Returns the times of the enqueues,
+/// claims and acknowledgements.
 pub(crate) fn measure_one_row(options: &Options, file: &Path, texts: &MailboxTexts) -> Result<[Duration; 3]> {
     let conn = open(file)?;
     conn.execute_batch(CREATE_JOBS)?;
-    let body = [texts.body.as_str(), &texts.payload, &texts.thread].concat();
+    let body = [texts.body.as_str(), &texts.payload, &texts.mailbox_record].concat();
     let state = &texts.state;
     let enqueue = |_| {
         conn.prepare_cached(ENQUEUE)?.execute([&body])?;
@@ -138,20 +142,20 @@ const ACKNOWLEDGE_DISPATCH: &str = "UPDATE dispatches SET status = 2, ended = ?3
     WHERE tenant = 1 AND id = ?1";
 const FREE_MAILBOX: &str = "UPDATE mailboxes SET record = ?2, lease = NULL WHERE no = ?1";
 
-/// Measures the same rows in the same tables, without rules, checksums or callers. Returns the times of the
+/// Measures the rows and tables of the mailbox, without its rules, checksums or callers. Returns the times of the
 /// enqueues, claims and acknowledgements.
 pub(crate) fn measure_same_rows(options: &Options, file: &Path, texts: &MailboxTexts) -> Result<[Duration; 3]> {
     let conn = open(file)?;
     for text in &texts.schema {
         conn.execute_batch(text)?;
     }
-    let MailboxTexts { body, payload, thread, state, .. } = texts;
+    let MailboxTexts { body, payload, mailbox_record, state, .. } = texts;
     let claimed: RefCell<Vec<(i64, String)>> = RefCell::default();
     let enqueue = |at| {
         let name = format!("thread-{at}");
         // An enqueue of the mailbox reads the record of the thread first.
         anyhow::ensure!(!conn.prepare_cached(LOAD_MAILBOX)?.exists([&name])?, "the thread exists already");
-        conn.prepare_cached(ADD_MAILBOX)?.execute((name, thread, at))?;
+        conn.prepare_cached(ADD_MAILBOX)?.execute((name, mailbox_record, at))?;
         let mailbox = conn.last_insert_rowid();
         conn.prepare_cached(ADD_PAYLOAD)?.execute([payload])?;
         let values = (UuidSource.next_id(), mailbox, at, conn.last_insert_rowid(), body);
@@ -166,7 +170,7 @@ pub(crate) fn measure_same_rows(options: &Options, file: &Path, texts: &MailboxT
         let (id, _body, _payload): (String, String, String) =
             conn.prepare_cached(FIND_FIRST_DISPATCH)?.query_row([mailbox], read_row)?;
         conn.prepare_cached(CLAIM_DISPATCH)?.execute((&id, state))?;
-        conn.prepare_cached(CLAIM_MAILBOX)?.execute((mailbox, thread, at))?;
+        conn.prepare_cached(CLAIM_MAILBOX)?.execute((mailbox, mailbox_record, at))?;
         claimed.borrow_mut().push((mailbox, id));
         Ok(())
     };
@@ -176,7 +180,7 @@ pub(crate) fn measure_same_rows(options: &Options, file: &Path, texts: &MailboxT
         let (_state, _record): (String, String) =
             conn.prepare_cached(LOAD_CLAIMED_DISPATCH)?.query_row([&id], read_row)?;
         conn.prepare_cached(ACKNOWLEDGE_DISPATCH)?.execute((&id, state, at))?;
-        conn.prepare_cached(FREE_MAILBOX)?.execute((mailbox, thread))?;
+        conn.prepare_cached(FREE_MAILBOX)?.execute((mailbox, mailbox_record))?;
         Ok(())
     };
     measure(options, &conn, [Box::new(enqueue), Box::new(claim), Box::new(acknowledge)])

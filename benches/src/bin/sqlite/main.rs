@@ -15,7 +15,8 @@ use tokio::runtime::Runtime;
 
 const HELP: &str = "\
 Measures the SQLite mailbox, whose callers enqueue, claim and acknowledge one dispatch at a time. For comparison, a loop
-writes directly to SQLite, for the same number of callers per transaction: the same rows, and one row of the same size.
+writes directly to SQLite, for the same number of callers per transaction: first the same rows, then one row that is as
+long as these rows together.
 
 Usage: cargo run --release -p benches --bin sqlite -- [OPTIONS]
 

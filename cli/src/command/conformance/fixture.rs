@@ -146,7 +146,7 @@ impl Fixture for UrlFixture {
         self.capabilities.clone()
     }
 
-    fn lack(&self, need: Need) -> Option<Lack> {
+    fn why_unmet(&self, need: Need) -> Option<Lack> {
         let outlives_process = self.url.outlives_process();
         match need {
             Need::Threads if self.keeps_mailboxes_only() => Some(Lack::Unsupported("it keeps mailboxes only")),

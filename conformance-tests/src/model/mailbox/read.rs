@@ -25,7 +25,7 @@ impl TenantMailbox {
         self.epoch(thread)
     }
 
-    /// Returns the dispatches of a list, each with its key in the list.
+    /// Returns the dispatches that match the query, each with its sort key.
     pub(super) fn list(&self, query: &DispatchQuery) -> Result<Vec<((u64, String), Dispatch)>> {
         let filter = &query.filter;
         if query.order == DispatchOrder::Claim && filter.thread.is_none() {

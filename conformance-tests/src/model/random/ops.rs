@@ -318,7 +318,7 @@ pub(super) struct InputOp {
     pub(super) id_of_entry: Option<u8>,
     /// The index of a pending input whose id the input gets.
     pub(super) pending: Option<u8>,
-    /// Whether the input is also in all other parts equal to this pending input.
+    /// Whether all other parts of the input are equal to those of this pending input as well.
     pub(super) equals_pending: bool,
     pub(super) text: u8,
     pub(super) boundary: Boundary,

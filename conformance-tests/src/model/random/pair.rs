@@ -282,7 +282,7 @@ impl StoreModelPair {
     }
 
     async fn reopen(&mut self) -> StepResult {
-        if self.fixture.lack(Need::Reopen).is_some() {
+        if self.fixture.why_unmet(Need::Reopen).is_some() {
             return Ok(());
         }
         let Some(opened) = self.opened.take() else { return Ok(()) };

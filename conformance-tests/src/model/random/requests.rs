@@ -124,7 +124,7 @@ impl RequestContext<'_> {
     /// Returns a reference to the pending input at an index of the queue, with its revision lowered by `behind`. If
     /// there is no such input, returns a reference with the id of an entry.
     pub(super) fn pending(&self, index: u8, behind: u8) -> InputRef {
-        let found = self.queue.get(usize::from(index)).map(PendingInput::as_ref);
+        let found = self.queue.get(usize::from(index)).map(PendingInput::to_input_ref);
         let mut found = found.unwrap_or_else(|| InputRef::new(entry_id_at(&self.log, index), 1));
         found.revision = found.revision.saturating_sub(u64::from(behind));
         found

@@ -68,8 +68,8 @@ fn bad_histories_of_a_register_are_rejected() {
     }
 }
 
-const fn commit_act(from: u64, name: u64) -> LogAct {
-    LogAct::Commit { from, name }
+const fn commit_act(from: u64, commit_number: u64) -> LogAct {
+    LogAct::Commit { from, commit_number }
 }
 
 const fn committed_answer(time: u64, version: u64) -> Option<(u64, LogAnswer)> {

@@ -53,8 +53,9 @@ impl ExecutableSpec for GuardedLogs {
 
     fn random_operation(random: &mut Random) -> LogOp {
         let mut number = |below| random.below(below) as u64;
-        // There are so few names and versions that some commits are repeats and some guards hold.
-        let act = if number(3) == 0 { LogAct::Read } else { LogAct::Commit { from: number(3), name: number(5) } };
+        // There are so few commit numbers and versions that some commits are repeats and some guards hold.
+        let act =
+            if number(3) == 0 { LogAct::Read } else { LogAct::Commit { from: number(3), commit_number: number(5) } };
         LogOp { thread: format!("t-{}", number(4) / 3), act }
     }
 

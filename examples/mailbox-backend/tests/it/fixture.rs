@@ -27,7 +27,7 @@ impl Fixture for MapFixture {
         Capabilities::new(Survives::Nothing, Limits::default().record_bytes)
     }
 
-    fn lack(&self, need: Need) -> Option<Lack> {
+    fn why_unmet(&self, need: Need) -> Option<Lack> {
         match need {
             Need::Threads => Some(Lack::Unsupported("it keeps mailboxes only")),
             Need::Reopen | Need::Damage => Some(Lack::Unsupported("it ends with its last handle")),
@@ -47,11 +47,11 @@ impl Fixture for MapFixture {
     }
 
     async fn reopen(&self, _opened: OpenedStore) -> Result<OpenedStore> {
-        unreachable!("`lack` excludes this call")
+        unreachable!("`why_unmet` excludes this call")
     }
 
     async fn open_second_time(&self, _opened: &OpenedStore) -> Result<Arc<dyn Store>> {
-        unreachable!("`lack` excludes this call")
+        unreachable!("`why_unmet` excludes this call")
     }
 
     async fn advance(&self, opened: &OpenedStore, by: Duration) {
@@ -64,6 +64,6 @@ impl Fixture for MapFixture {
     }
 
     async fn damage(&self, _opened: OpenedStore, _seed: u64) -> Result<OpenedStore> {
-        unreachable!("`lack` excludes this call")
+        unreachable!("`why_unmet` excludes this call")
     }
 }

@@ -2,12 +2,12 @@
 
 use super::{expect_context, parse_path};
 use crate::{
-    context::{ContextRequest, Piece, build},
+    context::{ContextPart, ContextRequest, build},
     log::{Body, Entry, TokenCounts},
 };
 
 #[test]
-fn pieces_of_a_message_are_merged_at_the_place_of_the_first() {
+fn entries_of_one_message_are_merged_at_the_position_of_the_first() {
     expect_context("a@m one | a@m two", "1:a one two", "2 MessagesMerged");
     expect_context("a@m one | X | -u psst | a@m two", "1:a one two", "4 MessagesMerged");
     expect_context("a@m +x | t x=1 | a@m +y | t y=2", "1:a +x +y | 2:t x=1 | 4:t y=2", "3 MessagesMerged");
@@ -28,11 +28,11 @@ fn unrelated_messages_are_not_merged() {
 
 #[test]
 fn a_merged_message_has_the_last_usage_and_stop_reason() {
-    let with_usage_and_stop = |(piece, entry): (Piece, std::sync::Arc<Entry>), tokens, stop: Option<&str>| {
+    let with_usage_and_stop = |(part, entry): (ContextPart, std::sync::Arc<Entry>), tokens, stop: Option<&str>| {
         let Body::Message(mut message) = (*entry.body).clone() else { panic!("no message") };
         message.usage = Some(TokenCounts::new(tokens, 0).into());
         message.stop = stop.map(str::to_owned);
-        (piece, std::sync::Arc::new(Entry { body: Body::Message(message).into(), ..(*entry).clone() }))
+        (part, std::sync::Arc::new(Entry { body: Body::Message(message).into(), ..(*entry).clone() }))
     };
     let usage_and_stop = [(1, Some("tool_use")), (5, None)];
     let path = parse_path("a@m one | a@m two")

@@ -13,13 +13,13 @@ mod budget;
 mod compaction;
 mod merge;
 mod pair;
-mod pieces;
+mod parts;
 mod random;
 mod select;
 
 use std::sync::Arc;
 
-use super::{Context, ContextMessage, ContextRequest, NO_RESULT, Piece, SUMMARY_MARKER, build};
+use super::{Context, ContextMessage, ContextPart, ContextRequest, NO_RESULT, SUMMARY_MARKER, build};
 use crate::{
     EntryId, Json, Timestamp,
     codec::Extra,
@@ -42,25 +42,25 @@ fn expect_context_for(request: &ContextRequest, path: &str, expected: &str, repa
     assert_eq!(render_repairs(&context), repairs, "of {path}");
 }
 
-fn parse_path(path: &str) -> Vec<(Piece, Arc<Entry>)> {
+fn parse_path(path: &str) -> Vec<(ContextPart, Arc<Entry>)> {
     path.split(" | ").zip(1..).map(|(text, seq)| parse_path_entry(text, seq)).collect()
 }
 
-fn parse_path_entry(text: &str, seq: u64) -> (Piece, Arc<Entry>) {
+fn parse_path_entry(text: &str, seq: u64) -> (ContextPart, Arc<Entry>) {
     let (head, rest) = text.split_once(' ').unwrap_or((text, ""));
-    let (piece, body) = match head {
-        "X" => (Piece::Entry(seq), Body::Checkpoint(Checkpoint::new(0, None))),
+    let (part, body) = match head {
+        "X" => (ContextPart::Entry(seq), Body::Checkpoint(Checkpoint::new(0, None))),
         "C" => {
             let summary = Compaction { summary: parse_blocks(rest), ..Compaction::default() };
-            (Piece::Summary(seq), Body::Compaction(summary))
+            (ContextPart::Summary(seq), Body::Compaction(summary))
         }
         "R" => {
             let replacement = Some(rest.split(" / ").map(parse_message).collect());
-            (Piece::Summary(seq), Body::Compaction(Compaction { replacement, ..Compaction::default() }))
+            (ContextPart::Summary(seq), Body::Compaction(Compaction { replacement, ..Compaction::default() }))
         }
-        _ => (Piece::Entry(seq), Body::Message(parse_message(text))),
+        _ => (ContextPart::Entry(seq), Body::Message(parse_message(text))),
     };
-    (piece, Arc::new(entry(seq, body)))
+    (part, Arc::new(entry(seq, body)))
 }
 
 fn entry(seq: u64, body: Body) -> Entry {

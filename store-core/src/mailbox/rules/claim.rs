@@ -93,7 +93,7 @@ pub fn claim(
 ///
 /// `ended` is the dispatch whose expired claim this decision has ended. The view still shows it as claimed. The outer
 /// error is one of the view. The inner result is the dispatch, none if no dispatch is available, or the reason why the
-/// named dispatch cannot be claimed.
+/// dispatch that the request asks for by id cannot be claimed.
 fn select_dispatch<V: MailboxView + ?Sized>(
     builder: &PlanBuilder<'_, V>,
     request: SingleClaim<'_>,

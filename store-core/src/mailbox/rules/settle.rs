@@ -32,12 +32,12 @@ pub(super) enum TokenStatus {
 pub(super) fn token_status<V: MailboxView + ?Sized>(
     builder: &PlanBuilder<'_, V>,
     stored: &StoredDispatch,
-    digest: &str,
+    token_digest: &str,
 ) -> TokenStatus {
-    if stored.state.claim.as_ref().is_some_and(|claim| claim.token == digest) {
+    if stored.state.claim.as_ref().is_some_and(|claim| claim.token == token_digest) {
         return if builder.machine_state(stored).is_stale { TokenStatus::Stale } else { TokenStatus::Live };
     }
-    let ended = stored.state.history.iter().rev().find(|ended| ended.token == digest);
+    let ended = stored.state.history.iter().rev().find(|ended| ended.token == token_digest);
     match ended {
         Some(ended) if ended.attempt.end == AttemptEnd::Superseded => TokenStatus::Superseded,
         _ => TokenStatus::Lost,
@@ -71,12 +71,12 @@ fn act_under_claim<V: MailboxView + ?Sized, T>(
 fn act_on_dispatch<V: MailboxView + ?Sized, T>(
     view: &V,
     mut stored: StoredDispatch,
-    (claim, token): (&ClaimRef, &str),
+    (claim, token_digest): (&ClaimRef, &str),
     decision_context: DecisionContext<'_>,
     act: impl FnOnce(&mut StoredDispatch, &mut PlanBuilder<'_, V>) -> Result<T>,
 ) -> Result<MailboxDecision<T>> {
     let mut builder = PlanBuilder::open(view, &stored.body.thread, decision_context.now)?;
-    match token_status(&builder, &stored, token) {
+    match token_status(&builder, &stored, token_digest) {
         TokenStatus::Live => match act(&mut stored, &mut builder) {
             Ok(answer) => {
                 builder.put_dispatch(stored);
@@ -189,16 +189,16 @@ pub(crate) fn settlement_digest(settlement: &Settlement) -> String {
 pub struct PreparedSettlement {
     claim: ClaimRef,
     settlement: Settlement,
-    token: String,
-    digest: String,
+    token_digest: String,
+    settlement_digest: String,
 }
 
 impl PreparedSettlement {
     /// Computes the digests of a settlement that a caller asks for.
     #[must_use]
     pub fn of(claim: ClaimRef, settlement: Settlement) -> Self {
-        let (token, digest) = (claim.token.digest(), settlement_digest(&settlement));
-        Self { claim, settlement, token, digest }
+        let (token_digest, settlement_digest) = (claim.token.digest(), settlement_digest(&settlement));
+        Self { claim, settlement, token_digest, settlement_digest }
     }
 }
 
@@ -224,7 +224,7 @@ pub fn settle_prepared(
     prepared: &PreparedSettlement,
     decision_context: DecisionContext<'_>,
 ) -> Result<MailboxDecision<Settled>> {
-    let PreparedSettlement { claim, settlement, token, digest } = prepared;
+    let PreparedSettlement { claim, settlement, token_digest, settlement_digest } = prepared;
     if let Err(error) = check_settlement(settlement, decision_context.limits) {
         return Ok(MailboxDecision::unchanged(Err(error)));
     }
@@ -234,9 +234,9 @@ pub fn settle_prepared(
     if let Some(first) = answer_of_repeat(&stored, prepared) {
         return Ok(MailboxDecision::unchanged(Ok(first)));
     }
-    act_on_dispatch(view, stored, (claim, token), decision_context, |stored, builder| {
+    act_on_dispatch(view, stored, (claim, token_digest), decision_context, |stored, builder| {
         let end = apply_settlement(builder, stored, settlement, decision_context.limits)?;
-        builder.end_attempt(stored, end, Some(digest.clone()));
+        builder.end_attempt(stored, end, Some(settlement_digest.clone()));
         let settled = stored.state.history.last().map(|ended| settled_answer(claim, ended, false));
         settled.ok_or_else(|| Error::corrupt("a claimed dispatch has no claim"))
     })
@@ -245,7 +245,7 @@ pub fn settle_prepared(
 /// Returns the answer to an earlier, equal settlement of the same attempt (MB-39).
 fn answer_of_repeat(stored: &StoredDispatch, prepared: &PreparedSettlement) -> Option<Settled> {
     let is_same_settlement = |ended: &&StoredAttempt| {
-        ended.token == prepared.token && ended.settlement.as_deref() == Some(&*prepared.digest)
+        ended.token == prepared.token_digest && ended.settlement.as_deref() == Some(&*prepared.settlement_digest)
     };
     stored.state.history.iter().rev().find(is_same_settlement).map(|ended| settled_answer(&prepared.claim, ended, true))
 }
@@ -298,7 +298,7 @@ fn apply_settlement<V: MailboxView + ?Sized>(
             Ok(AttemptEnd::DeadLettered)
         }
         Settlement::Cancel { reason } => {
-            builder.apply_act(stored, DispatchAct::GiveUp)?;
+            builder.apply_act(stored, DispatchAct::CancelByHolder)?;
             stored.state.reason = truncated(reason);
             Ok(AttemptEnd::Cancelled)
         }

@@ -1,4 +1,5 @@
-//! N6: connections that break after a request was sent (ER-4, NA-7). What the store reports about each call is true.
+//! Test N6 of docs/reliability.md: connections that break after a request was sent (ER-4, NA-7). What the store reports
+//! about each call is true.
 
 use std::{
     collections::HashSet,

@@ -1,5 +1,5 @@
-//! N2: the power of the server is cut under load (PR-9), and its disk is full. Only root can mount the disks of these
-//! tests. Without these disks the tests are skipped and print a note.
+//! Test N2 of docs/reliability.md: the power of the server is cut under load (PR-9), and its disk is full. Only root
+//! can mount the disks of these tests. Without these disks the tests are skipped and print a note.
 
 use std::{
     sync::{Arc, Mutex},

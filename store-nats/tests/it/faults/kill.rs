@@ -64,9 +64,9 @@ async fn a_cluster_loses_nothing_when_a_server_is_killed() {
     }
 }
 
-/// Without a majority, the leader cannot finish a write. To other writes on the subject it answers only that a message
-/// is still being replicated. After the majority is back, the decision has taken effect at most once, and what the
-/// store reported about it is true (ER-2, ER-3).
+/// Without a majority, the leader cannot finish a write. If another write to the subject arrives, the leader answers
+/// only that an earlier message is still being replicated. When the majority is back, the decision has taken effect at
+/// most once, and what the store reported about it is true (ER-2, ER-3).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_decision_that_waits_for_a_majority_is_made_once() {
     let servers = Nats::start_cluster("").unwrap();

@@ -1,5 +1,5 @@
-//! Calls and requests that come too late: calls of a worker whose dispatch another worker has claimed (N7), and
-//! requests that a broken connection delivers late (PR-21).
+//! Calls and requests that come too late: calls of a worker whose dispatch another worker has claimed (test N7 of
+//! docs/reliability.md), and requests that a broken connection delivers late (PR-21).
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,5 @@
-//! N10: the limits of a server (ER-10). Each is reported as its own kind of error, and accepted data is kept.
+//! Test N10 of docs/reliability.md: the limits of a server (ER-10). Each is reported as its own kind of error, and
+//! accepted data is kept.
 
 use std::time::Duration;
 

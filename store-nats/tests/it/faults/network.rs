@@ -1,7 +1,7 @@
-//! N4: faults of a cluster of three servers under load (NA-7). Connections between the servers are cut, and servers are
-//! paused, killed and restarted. Nothing that was acknowledged is lost, no thread is claimed twice at the same time, a
-//! minority of the servers acknowledges nothing, and a majority continues. The test needs network namespaces, which
-//! only root can create. Without them it is skipped and prints a note.
+//! Test N4 of docs/reliability.md: faults of a cluster of three servers under load (NA-7). Connections between the
+//! servers are cut, and servers are paused, killed and restarted. Nothing that was acknowledged is lost, no thread is
+//! claimed twice at the same time, a minority of the servers acknowledges nothing, and a majority continues. The test
+//! needs network namespaces, which only root can create. Without them it is skipped and prints a note.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -1,4 +1,5 @@
-//! N5, N9: reads and conditional writes through different servers of one cluster (NA-1).
+//! Tests N5 and N9 of docs/reliability.md: reads and conditional writes through different servers of one cluster
+//! (NA-1).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

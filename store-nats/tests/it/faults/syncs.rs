@@ -1,5 +1,5 @@
-//! N3: a sync of the server fails, because `strace` makes the system call fail. Without `strace` the test is skipped
-//! and prints a note.
+//! Test N3 of docs/reliability.md: a sync of the server fails, because `strace` makes the system call fail. Without
+//! `strace` the test is skipped and prints a note.
 
 use std::time::Duration;
 

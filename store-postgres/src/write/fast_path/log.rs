@@ -20,15 +20,16 @@ pub(super) fn add_parts(batches: &NumberedBatches<'_>, to: &mut Statement) -> Re
         let key = rows.conditions(&["key"]);
         rows.insert("keys", "commit_key", LOG_COLUMN, "");
         if batches.has_one_batch() {
-            // If the thread has changed, the decision is repeated and needs the commit key first.
+            // If another call has changed the thread, the decision is made again, and first asks whether the commit key
+            // exists. So this answer contains the record of the key.
             to.add_answer(format!(
-                "SELECT 'key', 0, c.now, NULL, NULL, x.record, x.key FROM c, u, $schema$.commit_key x \
-                 WHERE x.log = u.log AND {key}"
+                "SELECT 'key', 0, clock.now, NULL, NULL, x.record, x.key FROM clock, changed, $schema$.commit_key x \
+                 WHERE x.log = changed.log AND {key}"
             ));
         }
     }
     add_runs(batches, to)?;
-    add_marks_tips_and_names(batches, to)?;
+    add_marks_leaves_and_names(batches, to)?;
     add_state(batches, to)?;
     add_inputs_and_decisions(batches, to)
 }
@@ -39,7 +40,7 @@ fn add_runs(batches: &NumberedBatches<'_>, to: &mut Statement) -> Result<()> {
         let rows = rows.column("phase", |row| row.run.status.phase().name())?;
         let rows = rows.column("record", |row| row.run.encode())?;
         let changes = format!("SET {} FROM", rows.assignments(&["phase", "record"]));
-        let key = format!("x.tenant = $1 AND {} AND x.log = w.log", rows.conditions(&["id"]));
+        let key = format!("x.tenant = $1 AND {} AND x.log = written.log", rows.conditions(&["id"]));
         let update = rows.update_or_delete_each(("UPDATE", "run", &changes), &rows.written_rows(), &key, &[]);
         rows.part_all("runs", &update);
     }
@@ -53,7 +54,7 @@ fn add_runs(batches: &NumberedBatches<'_>, to: &mut Statement) -> Result<()> {
         rows.column("record", |row| row.run.encode())?.insert_all(
             "new_runs",
             "run",
-            ("tenant, log", "$1, w.log"),
+            ("tenant, log", "$1, written.log"),
             "ON CONFLICT (tenant, id) DO UPDATE SET log = excluded.log, created_at = excluded.created_at, \
              phase = excluded.phase, agent = excluded.agent, parent_run = excluded.parent_run, record = excluded.record \
              WHERE EXISTS (SELECT FROM $schema$.purge p WHERE p.log = x.log)",
@@ -63,7 +64,7 @@ fn add_runs(batches: &NumberedBatches<'_>, to: &mut Statement) -> Result<()> {
 }
 
 /// Adds the marks, leaves and names of entries.
-fn add_marks_tips_and_names(batches: &NumberedBatches<'_>, to: &mut Statement) -> Result<()> {
+fn add_marks_leaves_and_names(batches: &NumberedBatches<'_>, to: &mut Statement) -> Result<()> {
     if let Some(rows) = batches.rows(to, |batch| &batch.marks, |_| true)? {
         let rows = rows.column("seq", |row| row.seq)?.column("children", |row| row.children)?;
         rows.column("record", |row| row.record.as_str())?.insert(
@@ -73,27 +74,27 @@ fn add_marks_tips_and_names(batches: &NumberedBatches<'_>, to: &mut Statement) -
             "ON CONFLICT (log, seq) DO UPDATE SET children = excluded.children, record = excluded.record",
         );
     }
-    if let Some(rows) = batches.rows(to, |batch| &batch.tips, |(_, _, is_tip)| !is_tip)? {
+    if let Some(rows) = batches.rows(to, |batch| &batch.leaves, |(_, _, is_listed)| !is_listed)? {
         let rows = rows.column("seq", |row| row.1)?;
-        let key = format!("x.log = w.log AND {}", rows.conditions(&["seq"]));
+        let key = format!("x.log = written.log AND {}", rows.conditions(&["seq"]));
         let delete = rows.update_or_delete_each(("DELETE FROM", "tip", "USING"), &rows.written_rows(), &key, &[]);
-        rows.part("no_tips", &delete);
+        rows.part("no_leaves", &delete);
     }
-    if let Some(rows) = batches.rows(to, |batch| &batch.tips, |(_, _, is_tip)| *is_tip)? {
-        rows.column("seq", |row| row.1)?.insert("tips", "tip", LOG_COLUMN, "ON CONFLICT DO NOTHING");
+    if let Some(rows) = batches.rows(to, |batch| &batch.leaves, |(_, _, is_listed)| *is_listed)? {
+        rows.column("seq", |row| row.1)?.insert("leaves", "tip", LOG_COLUMN, "ON CONFLICT DO NOTHING");
     }
-    if let Some(rows) = batches.rows(to, |batch| &batch.names, |row: &NameRow| row.may_have_other)? {
+    if let Some(rows) = batches.rows(to, |batch| &batch.names, |row: &NameRow| row.may_replace_name)? {
         let rows = rows.column("seq", |row| row.seq)?.column("name", NameRow::bytes)?;
         let (from, condition, name) = (rows.written_rows(), rows.conditions(&["seq"]), rows.value_expression("name"));
         let delete = format!(
             "DELETE FROM $schema$.snapshot x USING {from} \
-             WHERE x.log = w.log AND {condition} AND x.name IS DISTINCT FROM {name}"
+             WHERE x.log = written.log AND {condition} AND x.name IS DISTINCT FROM {name}"
         );
         rows.part("no_names", &delete);
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.names, |row: &NameRow| row.name.is_some())? {
         let rows = rows.column("name", NameRow::bytes)?.column("seq", |row| row.seq)?;
-        rows.column("giver", |row| row.giver)?.insert(
+        rows.column("giver", |row| row.naming_seq)?.insert(
             "names",
             "snapshot",
             LOG_COLUMN,
@@ -106,7 +107,7 @@ fn add_marks_tips_and_names(batches: &NumberedBatches<'_>, to: &mut Statement) -
 fn add_state(batches: &NumberedBatches<'_>, to: &mut Statement) -> Result<()> {
     if let Some(rows) = batches.rows(to, |batch| &batch.state_values, |(_, _, value)| value.is_none())? {
         let rows = rows.column("key", |row| row.1.as_bytes())?;
-        let key = format!("x.log = w.log AND {}", rows.conditions(&["key"]));
+        let key = format!("x.log = written.log AND {}", rows.conditions(&["key"]));
         let delete = rows.update_or_delete_each(("DELETE FROM", "state", "USING"), &rows.written_rows(), &key, &[]);
         rows.part("no_values", &delete);
     }
@@ -120,14 +121,14 @@ fn add_state(batches: &NumberedBatches<'_>, to: &mut Statement) -> Result<()> {
 fn add_inputs_and_decisions(batches: &NumberedBatches<'_>, to: &mut Statement) -> Result<()> {
     if let Some(rows) = batches.rows(to, |batch| &batch.inputs, |row| row.2.is_none())? {
         let rows = rows.column("id", |row| row.1.as_str())?;
-        let key = format!("x.log = w.log AND {}", rows.conditions(&["id"]));
+        let key = format!("x.log = written.log AND {}", rows.conditions(&["id"]));
         let delete = rows.update_or_delete_each(("DELETE FROM", "input", "USING"), &rows.written_rows(), &key, &[]);
         rows.part("no_inputs", &delete);
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.inputs, |row| row.2.is_some() && row.3.is_none())? {
         let rows = rows.column("id", |row| row.1.as_str())?.column("rank", |row| row.2)?;
         let rank = format!("SET {} FROM", rows.assignments(&["rank"]));
-        let key = format!("x.log = w.log AND {}", rows.conditions(&["id"]));
+        let key = format!("x.log = written.log AND {}", rows.conditions(&["id"]));
         let update = rows.update_or_delete_each(("UPDATE", "input", &rank), &rows.written_rows(), &key, &[]);
         rows.part("ranks", &update);
     }

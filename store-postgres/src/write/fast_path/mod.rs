@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The first column of tables that belong to a log: its name and its value.
-const LOG_COLUMN: (&str, &str) = ("log", "w.log");
+const LOG_COLUMN: (&str, &str) = ("log", "written.log");
 /// The first column of tables that belong to a tenant: its name and its value.
 const TENANT_COLUMN: (&str, &str) = ("tenant", "$1");
 
@@ -77,12 +77,14 @@ fn statement(batches: &[&Batch], tenant: &TenantId) -> Result<(String, PgArgumen
     let mut batches = NumberedBatches { numbered: (0..).zip(batches.iter().copied()).collect(), logs };
     // A fixed order keeps two such statements from waiting for each other.
     batches.numbered.sort_by_key(|(_, batch)| batch.threads.first().map(|row| &row.id));
-    statement.part("c", "SELECT $schema$.now() AS now");
+    statement.part("clock", "SELECT $schema$.now() AS now");
     let guards = add_guards(&batches, &mut statement)?;
     add_threads(&batches, &mut statement, &guards)?;
     log::add_parts(&batches, &mut statement)?;
     outside_log::add_parts(&batches, &mut statement)?;
-    Ok(statement.end("SELECT 'done', t.n, c.now, t.stamp, t.log, NULL::text, NULL::text FROM c, t"))
+    Ok(statement.end(
+        "SELECT 'done', updated.n, clock.now, updated.stamp, updated.log, NULL::text, NULL::text FROM clock, updated",
+    ))
 }
 
 /// Adds the part that locks the mailboxes that must be unchanged. Returns the condition that they are unchanged. As
@@ -102,8 +104,9 @@ fn add_guards(batches: &NumberedBatches<'_>, to: &mut Statement) -> Result<Strin
     Ok(format!("AND (SELECT count(*) FROM guards) = {count}"))
 }
 
-/// Adds the parts that write the threads. `t` contains the threads that are unchanged since the decision. With several
-/// batches, `d` contains their numbers. With a single batch whose thread has changed, `u` contains its current row.
+/// Adds the parts that write the threads. `updated` contains the threads that this statement updates: those that are
+/// unchanged since the decision. With several batches, `updated_numbers` contains their numbers. With a single batch
+/// whose thread has changed, `changed` contains the current row of that thread.
 fn add_threads(batches: &NumberedBatches<'_>, to: &mut Statement, guards: &str) -> Result<()> {
     fn thread(row: &ThreadRow) -> Option<&Thread> {
         row.thread.as_ref().map(|stored| &stored.thread)
@@ -140,24 +143,28 @@ fn add_threads(batches: &NumberedBatches<'_>, to: &mut Statement, guards: &str) 
     let changes = format!("SET stamp = pg_current_xact_id()::text::bigint, {} {from}", rows.assignments(&COLUMNS));
     let key = format!("x.tenant = $1 AND {}", rows.conditions(&["id"]));
     let update = format!(
-        "{} {guards} AND $sent$ <= (SELECT now FROM c) AND $sent$ >= (SELECT now FROM c) - $schema$.lag() \
+        "{} {guards} AND $sent$ <= (SELECT now FROM clock) AND $sent$ >= (SELECT now FROM clock) - $schema$.lag() \
          AND NOT EXISTS (SELECT FROM $schema$.dropped d WHERE d.tenant = $1) RETURNING {} AS n, x.stamp, x.log",
         rows.update_or_delete_each(("UPDATE", "thread", &changes), &each, &key, &[("stamp", "stamp")]),
         rows.thread_number_expression(),
     );
     let now = format!(
         "SELECT x.stamp, x.log, x.record, x.id_record FROM $schema$.thread x \
-         WHERE x.tenant = $1 AND {} AND x.stamp <> {} AND NOT EXISTS (SELECT FROM t)",
+         WHERE x.tenant = $1 AND {} AND x.stamp <> {} AND NOT EXISTS (SELECT FROM updated)",
         rows.conditions(&["id"]),
         rows.value_expression("stamp"),
     );
-    rows.part("t", &update);
+    rows.part("updated", &update);
     if batches.logs.is_some() {
-        to.part("d", "SELECT array_agg(t.n) AS n FROM t");
+        to.part("updated_numbers", "SELECT array_agg(updated.n) AS n FROM updated");
     }
     if batches.has_one_batch() {
-        to.part("u", &now);
-        to.add_answer("SELECT 'stale', 0, c.now, u.stamp, u.log, u.record, u.id_record FROM c, u".to_owned());
+        to.part("changed", &now);
+        to.add_answer(
+            "SELECT 'stale', 0, clock.now, changed.stamp, changed.log, changed.record, changed.id_record \
+             FROM clock, changed"
+                .to_owned(),
+        );
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! P4: calls are dropped at every poll. The next call finds no open transaction and no locks (PO-9, PR-16).
+//! Test P4 of docs/reliability.md: calls are dropped at every poll. The next call finds no open transaction and no
+//! locks (PO-9, PR-16).
 
 use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll, time::Duration};
 

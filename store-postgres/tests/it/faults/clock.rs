@@ -1,5 +1,5 @@
-//! LK2: a server whose clock jumps. A lease may end earlier or later by the size of the jump. No holder commits after
-//! another worker has claimed its dispatch (MB-34, PR-22).
+//! Test LK2 of docs/reliability.md: a server whose clock jumps. A lease may end earlier or later by the size of the
+//! jump. No holder commits after another worker has claimed its dispatch (MB-34, PR-22).
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,6 +1,6 @@
-//! P2 and P8: the power is cut under load, and the disk is full. Everything that was acknowledged exists, and no commit
-//! is partial (PR-9, CM-1, PO-6, PO-7). Only root can mount the disks of these tests. A test that cannot mount its disk
-//! prints that it was not run.
+//! Tests P2 and P8 of docs/reliability.md: the power is cut under load, and the disk is full. Everything that was
+//! acknowledged exists, and no commit is partial (PR-9, CM-1, PO-6, PO-7). Only root can mount the disks of these
+//! tests. A test that cannot mount its disk prints that it was not run.
 
 use std::time::Duration;
 

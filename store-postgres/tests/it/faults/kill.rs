@@ -1,5 +1,5 @@
-//! P1: the server is killed under load. Everything that it acknowledged exists, no commit is partial, and the store
-//! continues by itself (PR-9, CM-1, PO-7, EV-18).
+//! Test P1 of docs/reliability.md: the server is killed under load. Everything that it acknowledged exists, no commit
+//! is partial, and the store continues by itself (PR-9, CM-1, PO-7, EV-18).
 
 use std::{
     sync::{Arc, OnceLock},

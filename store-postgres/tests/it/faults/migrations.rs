@@ -1,4 +1,5 @@
-//! P10: many processes create the schema at the same time, or lose the connection while they create it (PO-2, PO-3).
+//! Test P10 of docs/reliability.md: many processes create the schema at the same time, or lose the connection while
+//! they create it (PO-2, PO-3).
 
 use conformance_tests::TestLength;
 use store_core::{IdSource, UuidSource};

@@ -1,4 +1,4 @@
-//! SEC6: no error shows the password, whatever goes wrong.
+//! Test SEC6 of docs/reliability.md: no error shows the password, whatever goes wrong.
 
 use std::{error::Error as _, time::Duration};
 

@@ -1,5 +1,5 @@
-//! P5 and P9: a server that does not answer. Calls end in time, and the outcomes that they report are true (PO-8,
-//! ER-4).
+//! Tests P5 and P9 of docs/reliability.md: a server that does not answer. Calls end in time, and the outcomes that they
+//! report are true (PO-8, ER-4).
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn open_through_proxy(
 ) -> (Proxy, PostgresStore) {
     let proxy = Proxy::start(server_socket()).await;
     let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(test_schema.0.config().schema()).unwrap();
-    config.clock_is_fixed = true;
+    config.uses_test_clock = true;
     change(&mut config);
     let store = PostgresStore::open(config).await.unwrap();
     (proxy, store)

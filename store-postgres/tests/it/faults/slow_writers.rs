@@ -1,4 +1,4 @@
-//! P7: writers with slow transactions, and readers that follow them (EV-13).
+//! Test P7 of docs/reliability.md: writers with slow transactions, and readers that follow them (EV-13).
 
 use std::time::Duration;
 

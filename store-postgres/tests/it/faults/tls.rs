@@ -1,5 +1,5 @@
-//! SEC7: a server that must be verified and cannot be verified is refused, and nothing is sent unencrypted instead
-//! (PO-11).
+//! Test SEC7 of docs/reliability.md: a server that must be verified and cannot be verified is refused, and nothing is
+//! sent unencrypted instead (PO-11).
 
 use std::{
     fs,

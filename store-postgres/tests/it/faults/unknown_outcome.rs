@@ -1,5 +1,5 @@
-//! P3: the connection is cut at every message of a commit. The outcome that is reported is true, and after a repetition
-//! with the same key there is exactly one effect (ER-2, ER-3, ER-4, CM-10).
+//! Test P3 of docs/reliability.md: the connection is cut at every message of a commit. The outcome that is reported is
+//! true, and after a repetition with the same key there is exactly one effect (ER-2, ER-3, ER-4, CM-10).
 
 use conformance_tests::TestLength;
 use store_core::{EntryQuery, Limits};
@@ -16,23 +16,23 @@ async fn a_commit_whose_connection_is_cut_has_one_effect() {
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
     let proxy = Proxy::start(server_socket()).await;
     let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(test_schema.0.config().schema()).unwrap();
-    (config.connections, config.clock_is_fixed) = (1, true);
+    (config.connections, config.uses_test_clock) = (1, true);
     let (direct, cut) = (test_schema.0.open().await.unwrap(), PostgresStore::open(config).await.unwrap());
     let (direct, cut, entries) = (commits(&direct), commits(&cut), stores(&direct).threads.unwrap());
-    let (mut runs, mut lost, mut unknown) = (0, 0, 0);
-    while runs < TestLength::pick_by_env(30, 100, 1_000) {
+    let (mut cuts, mut lost, mut unknown) = (0, 0, 0);
+    while cuts < TestLength::pick_by_env(30, 100, 1_000) {
         for cut_at in Cut::ALL {
             for at in 0.. {
-                let id = thread(format!("t-{runs}"));
+                let id = thread(format!("t-{cuts}"));
                 // The first commit prepares the statement, so the second one usually finds it prepared.
                 let _first = cut.commit(commit_with_message(&id, "first")).await.unwrap();
                 proxy.request_cut(cut_at(at));
                 let answer = cut.commit(commit_with_message(&id, "second")).await;
                 if !proxy.end_cut() {
-                    let _well = answer.unwrap();
+                    let _receipt = answer.unwrap();
                     break;
                 }
-                runs += 1;
+                cuts += 1;
                 let again = direct.commit(commit_with_message(&id, "second")).await.unwrap();
                 assert!(answer.is_err() || again.deduplicated, "{:?}: an acknowledged commit is gone", cut_at(at));
                 assert!(
@@ -47,7 +47,7 @@ async fn a_commit_whose_connection_is_cut_has_one_effect() {
             }
         }
     }
-    println!("{runs} cuts: {unknown} commits without an answer, of which {lost} had no effect");
+    println!("{cuts} cuts: {unknown} commits without an answer, of which {lost} had no effect");
     assert!(lost > 0 && unknown > lost, "all cuts were before the effect, or all were after it");
 }
 

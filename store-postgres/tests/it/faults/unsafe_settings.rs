@@ -1,4 +1,4 @@
-//! P0: a server that may lose what it acknowledged is refused (PO-6).
+//! Test P0 of docs/reliability.md: a server that may lose what it acknowledged is refused (PO-6).
 
 use store_core::{Detail, Error, ErrorKind};
 use store_postgres::{PostgresConfig, PostgresStore};
@@ -32,7 +32,7 @@ async fn a_standby_is_refused() {
     std::fs::write(server.data().join("standby.signal"), "").unwrap();
     server.restart().unwrap();
     assert_eq!(refused_setting(&server).await.0, "a standby");
-    // If the URL asks for a server that accepts writes, the error names that parameter, also with `allow_unsafe`.
+    // If the URL asks for a server that accepts writes, the error names that parameter, even with `allow_unsafe`.
     for asked in ["primary", "read-write"] {
         let url = format!("{}&allow_unsafe=true&target_session_attrs={asked}", server.url());
         let refused = PostgresStore::open(PostgresConfig::new(&url).unwrap()).await.unwrap_err();

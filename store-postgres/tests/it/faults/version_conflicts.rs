@@ -1,4 +1,4 @@
-//! P6: many writers that expect the same version (CM-5, PO-12).
+//! Test P6 of docs/reliability.md: many writers that expect the same version (CM-5, PO-12).
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! S4: several processes checkpoint the log at the same time, while others write. Versions of SQLite before 3.51.3 have
-//! a bug that may damage the file in this case.
+//! Test S4 of docs/reliability.md: several processes checkpoint the WAL at the same time, while others write. Versions
+//! of SQLite before 3.51.3 have a bug that may damage the file in this case.
 
 use std::time::Duration;
 
@@ -22,6 +22,6 @@ async fn checkpoints_by_other_processes_lose_nothing() {
     others.into_iter().for_each(|other| drop(other.kill()));
     assert!(!printed.iter().any(|line| line.starts_with("error")), "{printed:?}");
     let checked = check_changes(&folder.file(), &printed).await;
-    println!("{seconds} s of 4 writers and 2 others at the log: {checked} acknowledged changes, none lost");
+    println!("{seconds} s of 4 writers and 2 others at the WAL: {checked} acknowledged changes, none lost");
     assert!(checked > TestLength::pick_by_env(20, 100, 100));
 }

@@ -215,7 +215,7 @@ async fn wait_and_work(file: &Path) {
     }
 }
 
-/// Checkpoints the log again and again, in every mode.
+/// Checkpoints the WAL again and again, in every mode.
 fn checkpoint(file: &Path) {
     let conn = rusqlite::Connection::open(file).unwrap();
     conn.busy_timeout(Duration::from_millis(50)).unwrap();

@@ -10,11 +10,11 @@ use super::helpers::{
 
 const CALLS: usize = 64;
 
-/// Returns the number of commits in the log of a mailbox, as long as the log was not restarted. The last frame of each
+/// Returns the number of commits in the WAL of a mailbox, as long as the WAL was not restarted. The last frame of each
 /// commit contains the size of the database, which is not 0.
 fn count_commits(file: &Path) -> usize {
-    let log = fs::read(file.with_file_name("mailbox.db-wal")).unwrap();
-    log[32..].chunks_exact(24 + 4_096).filter(|frame| frame[4..8] != [0; 4]).count()
+    let wal = fs::read(file.with_file_name("mailbox.db-wal")).unwrap();
+    wal[32..].chunks_exact(24 + 4_096).filter(|frame| frame[4..8] != [0; 4]).count()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -1,5 +1,5 @@
-//! S7: bytes of the file are changed (SQ-6, MB-55, ER-8). Wrong data is never read, and a damaged dispatch does not
-//! prevent others from being read, claimed and settled.
+//! Test S7 of docs/reliability.md: bytes of the file are changed (SQ-6, MB-55, ER-8). Wrong data is never read, and a
+//! damaged dispatch does not prevent others from being read, claimed and settled.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! S2 and S6: the power is cut while a process writes, and the disk is full. Only root can mount the disks of these
-//! tests. Without these disks the tests are skipped and print a note.
+//! Tests S2 and S6 of docs/reliability.md: the power is cut while a process writes, and the disk is full. Only root can
+//! mount the disks of these tests. Without these disks the tests are skipped and print a note.
 
 use std::{fs, time::Duration};
 
@@ -48,7 +48,7 @@ async fn a_mailbox_with_relaxed_syncs_loses_work() {
     let Some(disk) = Disk::new_or_skip("sqlite-control", 256) else { return };
     let file = disk.folder().join("mailbox.db");
     open(&file).await.close().await.unwrap();
-    // The writes are so few that the log does not become long enough to be synced.
+    // The writes are so few that the WAL does not become long enough to be synced.
     let (each, all) = (20, 8 * 20 * 2);
     for cycle in 0..20 {
         let mut writer = start_child("write unsafely", &file, cycle, each);

@@ -1,4 +1,5 @@
-//! S8: a call that is dropped and repeated with the same id has one effect (PR-11, PR-20, MB-3).
+//! Test S8 of docs/reliability.md: a call that is dropped and repeated with the same id has one effect (PR-11, PR-20,
+//! MB-3).
 
 use std::{future::Future, pin::pin, task::Poll};
 

@@ -1,4 +1,4 @@
-//! S0: a file is checked before it is used (SQ-2, SQ-3), and a file of another program is not changed.
+//! A file is checked before it is used (SQ-2, SQ-3), and a file of another program is not changed.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration};
 
@@ -78,7 +78,7 @@ async fn a_foreign_file_is_refused_and_left_unchanged() {
     let others: [(&str, &str); 4] = [
         ("a database without an application id", "CREATE TABLE notes (id); INSERT INTO notes VALUES (1)"),
         ("a database with another application id", "PRAGMA application_id = 7; CREATE TABLE notes (id)"),
-        ("a database with a log", "PRAGMA application_id = 7; PRAGMA journal_mode = WAL; CREATE TABLE notes (id)"),
+        ("a database with a WAL", "PRAGMA application_id = 7; PRAGMA journal_mode = WAL; CREATE TABLE notes (id)"),
         ("a later release", "PRAGMA application_id = 1097289058; PRAGMA user_version = 2; CREATE TABLE meta (id)"),
     ];
     for (what, sql) in others {

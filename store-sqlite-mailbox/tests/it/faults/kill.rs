@@ -1,5 +1,5 @@
-//! S1: a process is killed while it writes (PR-9, MB-52, MB-7). Every change that was acknowledged to it exists, and no
-//! change was applied in part.
+//! Test S1 of docs/reliability.md: a process is killed while it writes (PR-9, MB-52, MB-7). Every change that was
+//! acknowledged to it exists, and no change was applied in part.
 
 use std::{path::Path, time::Duration};
 

@@ -9,7 +9,7 @@ mod dropped;
 mod files;
 mod helpers;
 mod kill;
-mod log;
 mod processes;
 mod syncs;
 mod wake;
+mod wal;

@@ -1,4 +1,5 @@
-//! S3, LC2, LC3: several processes on one file (SQ-1, MB-6, MB-18, MB-19, MB-34, MB-51).
+//! Tests S3, LC2 and LC3 of docs/reliability.md: several processes on one file (SQ-1, MB-6, MB-18, MB-19, MB-34,
+//! MB-51).
 
 #![expect(clippy::disallowed_methods, reason = "the test measures real time")]
 

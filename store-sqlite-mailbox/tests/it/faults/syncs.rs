@@ -1,5 +1,5 @@
-//! S5: a sync fails (SQ-7), because `strace` makes the system call fail. Without `strace` such a test is skipped and
-//! prints a note.
+//! Test S5 of docs/reliability.md: a sync fails (SQ-7), because `strace` makes the system call fail. Without `strace`
+//! such a test is skipped and prints a note.
 
 use conformance_tests::TestLength;
 use store_core::Store;

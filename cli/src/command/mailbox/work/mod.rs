@@ -141,7 +141,7 @@ async fn report_until_ended(
             () = signals.next() => {
                 if stopping.is_cancelled() {
                     out.print_to_stderr("releasing the running dispatches");
-                    running.ask_to_give_up();
+                    running.ask_to_abort_attempts();
                 } else {
                     out.print_to_stderr(
                         "making no more claims; running commands may finish; a second signal releases their dispatches",
@@ -237,7 +237,7 @@ mod tests {
         };
         assert_eq!(check("short", 5, 1_000, false).0, 5);
         assert_eq!(check(&"x".repeat(65_536), 100_000, 1 << 20, true).0, 65_536);
-        // Nearly all of the space is used, also with control characters, which take six bytes each, and with characters
+        // Nearly all of the space is used, even with control characters, which take six bytes each, and with characters
         // of two bytes.
         for output in ["x".repeat(60_000), "\u{1}".repeat(60_000), "é".repeat(30_000)] {
             assert!(check(&output, 60_000, 20_000, true).1 < 12);

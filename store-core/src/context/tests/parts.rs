@@ -1,8 +1,8 @@
-//! The entries and summaries of which a context consists (CX-1, CX-3 to CX-5).
+//! The parts of a context (CX-1, CX-3 to CX-5).
 
 use crate::{
     codec::Extra,
-    context::{Piece, pieces},
+    context::{ContextPart, parts},
     error::Result,
     log::{CoveredDepths, Node, node},
 };
@@ -48,90 +48,90 @@ fn node_at(log: &[Node], seq: u64) -> Result<Node> {
     Ok(log[usize::try_from(seq).unwrap() - 1].clone())
 }
 
-/// Checks the pieces of entry `leaf` of the log. `C` marks a summary, `O` an origin.
+/// Checks the parts of the context of entry `leaf` of the log. `C` marks a summary, `O` a source of the model.
 #[track_caller]
-fn expect_pieces(text: &str, leaf: u64, expected: &str) {
+fn expect_parts(text: &str, leaf: u64, expected: &str) {
     let log = parse_log(text);
     let nodes = |seq: u64| node_at(&log, seq);
-    let found = pieces(&nodes, &node_at(&log, leaf).unwrap()).unwrap();
-    let render = |piece: &Piece| match piece {
-        Piece::Entry(seq) => seq.to_string(),
-        Piece::Summary(seq) => format!("C{seq}"),
-        Piece::Origin(seq) => format!("O{seq}"),
+    let found = parts(&nodes, &node_at(&log, leaf).unwrap()).unwrap();
+    let render = |part: &ContextPart| match part {
+        ContextPart::Entry(seq) => seq.to_string(),
+        ContextPart::Summary(seq) => format!("C{seq}"),
+        ContextPart::ModelSource(seq) => format!("O{seq}"),
     };
     assert_eq!(found.iter().map(render).collect::<Vec<_>>().join(" "), expected, "entry {leaf} of {text}");
 }
 
 #[test]
 fn a_path_goes_from_its_root() {
-    expect_pieces("- 1 2", 3, "1 2 3");
-    expect_pieces("- 1 2", 2, "1 2");
-    expect_pieces("- 1 1 3", 4, "1 3 4");
-    expect_pieces("- 1 - 3", 4, "3 4");
+    expect_parts("- 1 2", 3, "1 2 3");
+    expect_parts("- 1 2", 2, "1 2");
+    expect_parts("- 1 1 3", 4, "1 3 4");
+    expect_parts("- 1 - 3", 4, "3 4");
 }
 
 #[test]
 fn a_side_entry_has_the_path_of_its_parent() {
-    expect_pieces("- 1 2s 2", 3, "1 2");
-    expect_pieces("- 1 2s 2", 4, "1 2 4");
-    expect_pieces("-s", 1, "");
-    expect_pieces("- 1 2c1-1 3s", 4, "C3 2");
-    expect_pieces("- 1 2sc1-2 2", 4, "1 2 4");
+    expect_parts("- 1 2s 2", 3, "1 2");
+    expect_parts("- 1 2s 2", 4, "1 2 4");
+    expect_parts("-s", 1, "");
+    expect_parts("- 1 2c1-1 3s", 4, "C3 2");
+    expect_parts("- 1 2sc1-2 2", 4, "1 2 4");
 }
 
 #[test]
 fn a_summary_appears_where_its_interval_begins() {
-    expect_pieces("- 1 2 3c1-2 4", 5, "C4 3 5");
-    expect_pieces("- 1 2 3c1-3 4", 5, "C4 5");
-    expect_pieces("- 1 2 3c1-3", 4, "C4");
-    expect_pieces("- 1 2 3c2-3 4", 5, "1 C4 5");
-    expect_pieces("- 1 2 3c2-2 4", 5, "1 C4 3 5");
-    expect_pieces("- 1 2 3c1-2 4", 3, "1 2 3");
+    expect_parts("- 1 2 3c1-2 4", 5, "C4 3 5");
+    expect_parts("- 1 2 3c1-3 4", 5, "C4 5");
+    expect_parts("- 1 2 3c1-3", 4, "C4");
+    expect_parts("- 1 2 3c2-3 4", 5, "1 C4 5");
+    expect_parts("- 1 2 3c2-2 4", 5, "1 C4 3 5");
+    expect_parts("- 1 2 3c1-2 4", 3, "1 2 3");
 }
 
 #[test]
 fn a_compaction_counts_on_its_own_branch_only() {
-    expect_pieces("- 1 2c1-2 2 4", 5, "1 2 4 5");
-    expect_pieces("- 1 2c1-2 2c2-2 4", 5, "1 C4 5");
-    expect_pieces("- 1c1-1 - 3c1-1", 4, "C4");
+    expect_parts("- 1 2c1-2 2 4", 5, "1 2 4 5");
+    expect_parts("- 1 2c1-2 2c2-2 4", 5, "1 C4 5");
+    expect_parts("- 1c1-1 - 3c1-1", 4, "C4");
 }
 
 #[test]
 fn the_latest_compaction_with_the_same_start_counts() {
-    expect_pieces("- 1 2 3c1-2 4 5c1-3", 6, "C6 5");
-    expect_pieces("- 1 2 3c1-3 4 5c1-2", 6, "C6 3 5");
-    expect_pieces("- 1 2 3c2-3 4 5c2-2", 6, "1 C6 3 5");
+    expect_parts("- 1 2 3c1-2 4 5c1-3", 6, "C6 5");
+    expect_parts("- 1 2 3c1-3 4 5c1-2", 6, "C6 3 5");
+    expect_parts("- 1 2 3c2-3 4 5c2-2", 6, "1 C6 3 5");
 }
 
 #[test]
 fn only_a_compaction_inside_another_is_hidden() {
-    expect_pieces("- 1 2 3c2-2 4c1-3 5", 6, "C5 6");
-    expect_pieces("- 1 2 3c1-3 4c2-2 5", 6, "C4 6");
-    expect_pieces("- 1 2 3c1-1 4c3-3 5", 6, "C4 2 C5 6");
-    expect_pieces("- 1 2 3c2-3 4 5c4-5 6", 7, "1 C4 C6 7");
+    expect_parts("- 1 2 3c2-2 4c1-3 5", 6, "C5 6");
+    expect_parts("- 1 2 3c1-3 4c2-2 5", 6, "C4 6");
+    expect_parts("- 1 2 3c1-1 4c3-3 5", 6, "C4 2 C5 6");
+    expect_parts("- 1 2 3c2-3 4 5c4-5 6", 7, "1 C4 C6 7");
     // A compaction appears although it lies inside another one, if a newer and shorter compaction that begins at the
     // same entry replaces that other one.
-    expect_pieces("- 1 2 3c2-2 4c1-3 5c1-1 6", 7, "C6 C4 3 7");
-    expect_pieces("- 1 2 3 4c3-3 5c2-4 6c2-2 7", 8, "1 C7 C5 4 8");
-    expect_pieces("- 1 2 3c2-2 4c1-4 5c1-1 6", 7, "C6 C4 3 7");
+    expect_parts("- 1 2 3c2-2 4c1-3 5c1-1 6", 7, "C6 C4 3 7");
+    expect_parts("- 1 2 3 4c3-3 5c2-4 6c2-2 7", 8, "1 C7 C5 4 8");
+    expect_parts("- 1 2 3c2-2 4c1-4 5c1-1 6", 7, "C6 C4 3 7");
 }
 
 #[test]
 fn a_compaction_that_covers_nothing_comes_before_the_first_message() {
-    expect_pieces("-c0-0 1 2", 3, "C1 2 3");
-    expect_pieces("- 1c0-0 2", 3, "C2 1 3");
-    expect_pieces("- 1c0-0 2c0-0 3", 4, "C3 1 4");
-    expect_pieces("- 1c0-0 2c1-2 3", 4, "C3 4");
-    expect_pieces("- 1 2c0-0 3c1-2 4", 5, "C3 C4 5");
-    expect_pieces("- 1 2c1-2 3c0-0 4", 5, "C4 C3 5");
+    expect_parts("-c0-0 1 2", 3, "C1 2 3");
+    expect_parts("- 1c0-0 2", 3, "C2 1 3");
+    expect_parts("- 1c0-0 2c0-0 3", 4, "C3 1 4");
+    expect_parts("- 1c0-0 2c1-2 3", 4, "C3 4");
+    expect_parts("- 1 2c0-0 3c1-2 4", 5, "C3 C4 5");
+    expect_parts("- 1 2c1-2 3c0-0 4", 5, "C4 C3 5");
 }
 
 #[test]
 fn the_model_last_in_effect_is_known_after_a_summary() {
-    expect_pieces("-o 1 2 3c1-3 4", 5, "O1 C4 5");
-    expect_pieces("-o 1o 2c1-1 3", 4, "C3 2 4");
-    expect_pieces("-o 1o 2c1-2 3", 4, "O2 C3 4");
-    expect_pieces("-o 1c1-1 2o", 3, "C2 3");
+    expect_parts("-o 1 2 3c1-3 4", 5, "O1 C4 5");
+    expect_parts("-o 1o 2c1-1 3", 4, "C3 2 4");
+    expect_parts("-o 1o 2c1-2 3", 4, "O2 C3 4");
+    expect_parts("-o 1c1-1 2o", 3, "C2 3");
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn entries_hidden_by_a_summary_are_not_visited() {
         steps.set(steps.get() + 1);
         node_at(&log, seq)
     };
-    let expected = [Piece::Summary(1003), Piece::Summary(1001), Piece::Entry(1002)];
-    assert_eq!(pieces(&nodes, &log[1002]).unwrap(), expected);
+    let expected = [ContextPart::Summary(1003), ContextPart::Summary(1001), ContextPart::Entry(1002)];
+    assert_eq!(parts(&nodes, &log[1002]).unwrap(), expected);
     assert!(steps.get() < 12, "{} steps", steps.get());
 }

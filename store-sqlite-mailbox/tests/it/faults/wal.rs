@@ -1,5 +1,5 @@
-//! S9: another program reads for a long time (SQ-5). No write waits for that program, the store reports the size of the
-//! log, and the log is short again afterwards.
+//! Test S9 of docs/reliability.md: another program reads for a long time (SQ-5). No write waits for that program, the
+//! store reports the size of the write-ahead log of SQLite (the WAL), and the WAL is short again afterwards.
 
 #![expect(clippy::disallowed_methods, reason = "the test measures real time")]
 
@@ -15,16 +15,17 @@ use store_core::{Json, Store};
 
 use super::helpers::{Folder, enqueue, expect_no_findings, mailbox, new_dispatch, open};
 
-/// If no other program reads for a long time, the log stays below this size in bytes. At 24 MiB no further read begins
-/// until the log is restarted. What is written until the running reads have ended is less than the other 72 MiB.
-const BOUND: u64 = 96 << 20;
+/// The greatest size of the WAL in bytes as long as no other program reads for a long time. When the WAL has 24 MiB,
+/// the store begins no new read until the WAL is restarted. Until its running reads have ended, less than the other
+/// 72 MiB are written.
+const MAX_WAL_BYTES: u64 = 96 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_read_by_another_program_blocks_no_call() {
     let (folder, seconds) = (Folder::new(), TestLength::pick_by_env(2, 4, 60));
     let store = open(&folder.file()).await;
     enqueue(&*mailbox(&store), new_dispatch("t", "first")).await;
-    let log = || fs::metadata(folder.file().with_file_name("mailbox.db-wal")).map_or(0, |log| log.len());
+    let wal_file_bytes = || fs::metadata(folder.file().with_file_name("mailbox.db-wal")).map_or(0, |wal| wal.len());
     let reader = Connection::open(folder.file()).unwrap();
     reader.execute_batch("BEGIN; SELECT * FROM meta").unwrap();
     let until = Instant::now() + Duration::from_secs(seconds);
@@ -40,7 +41,7 @@ async fn a_long_read_by_another_program_blocks_no_call() {
                     enqueue(&*mailbox, new_dispatch(format!("t-{task}"), &id).with_payload(long.clone())).await;
                     slowest = slowest.max(began.elapsed());
                     at += 1;
-                    // The first writes have no pauses, so that the log becomes long. Later writes have pauses, so that
+                    // The first writes have no pauses, so that the WAL becomes long. Later writes have pauses, so that
                     // the disk does not become full.
                     tokio::time::sleep(Duration::from_millis(if at < 250 { 0 } else { 100 })).await;
                 }
@@ -48,17 +49,18 @@ async fn a_long_read_by_another_program_blocks_no_call() {
             })
         })
         .collect();
-    // All writers end while the other program still reads, so none of them waits for it.
+    // All writers end although the other program still reads. So none of them waits for that program.
     let mut written = 0;
     let mut slowest = Duration::ZERO;
     for task in tasks {
         let (at, longest) = task.await.unwrap();
         (written, slowest) = (written + at, slowest.max(longest));
     }
-    let log_bytes = log();
-    assert!(log_bytes > 48 << 20, "the log has only {log_bytes} bytes: the read did not prevent its restart");
-    assert!(store.held_log_bytes() > 48 << 20, "the store does not report the size of the log");
-    // The first read waits for as long as a read of the store may take. The next read does not wait.
+    let wal_bytes = wal_file_bytes();
+    assert!(wal_bytes > 48 << 20, "the WAL has only {wal_bytes} bytes: the read did not prevent its restart");
+    assert!(store.wal_bytes_in_use_by_readers() > 48 << 20, "the store does not report the size of the WAL");
+    // The first read waits for the restart of the WAL, for as long as a read may take. The store then knows that
+    // another program prevents the restart, so the next read does not wait.
     for most in [8, 1] {
         let began = Instant::now();
         assert!(mailbox(&store).load_dispatch(&"first".parse().unwrap()).await.unwrap().is_some());
@@ -68,18 +70,19 @@ async fn a_long_read_by_another_program_blocks_no_call() {
     for at in 0..3 {
         enqueue(&*mailbox(&store), new_dispatch("t", &format!("after-{at}"))).await;
     }
-    let (after, reported) = (log(), store.held_log_bytes());
+    let (after, reported) = (wal_file_bytes(), store.wal_bytes_in_use_by_readers());
     println!(
-        "{written} dispatches beside a read of {seconds} s: the slowest took {slowest:?}, the log had {log_bytes} bytes, then {after}"
+        "{written} dispatches written during a read of {seconds} s: the slowest took {slowest:?}, the WAL had \
+         {wal_bytes} bytes, and {after} bytes after the read"
     );
-    assert!(after <= BOUND && reported == 0, "{after} bytes, {reported} reported");
+    assert!(after <= MAX_WAL_BYTES && reported == 0, "{after} bytes, {reported} reported");
     expect_no_findings(&store).await;
     store.close().await.unwrap();
 }
 
-/// If no other program reads for a long time, the log stays short, although the store itself reads all the time.
+/// If no other program reads for a long time, the WAL stays short, although the store itself reads all the time.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_log_stays_short_under_load() {
+async fn the_wal_stays_short_under_load() {
     let folder = Folder::new();
     let store = open(&folder.file()).await;
     let reading: Vec<_> = (0..4)
@@ -98,8 +101,8 @@ async fn the_log_stays_short_under_load() {
         enqueue(&**mailbox, new_dispatch("t", &format!("{at}")).with_payload(long.clone())).await;
         longest = longest.max(fs::metadata(folder.file().with_file_name("mailbox.db-wal")).unwrap().len());
     }
-    println!("the log had {longest} bytes at most");
-    assert!(longest < BOUND, "{longest} bytes");
+    println!("the WAL had {longest} bytes at most");
+    assert!(longest < MAX_WAL_BYTES, "{longest} bytes");
     reading.iter().for_each(tokio::task::JoinHandle::abort);
     store.close().await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! Dropped calls on a store, as opposed to calls on the records of a tenant.
+//! Cases about calls of a [`Store`] that are dropped before they end, such as `delete_tenant`, `repair` and `close`.
 
 use store_core::{ErrorKind, IgnoreProgress, PageRequest, Store, TenantId};
 use tokio::time::timeout;
@@ -50,20 +50,22 @@ async fn drop_and_repeat(given: &Given, at: usize, polls: usize) -> Result<bool,
         expect(records.has(&new, "b").await?, "data written after the call is gone")
     };
     timeout(CALL_TIMEOUT, next).await.map_err(|_| Failure::new("a lock is still held"))??;
-    // The next round must begin with the same data as this one, because a check polls more often if there is more data.
+    // Without this deletion, the data would grow with each round. `verify` and `repair` need more polls for more data.
+    // So the number of polls after which they end would grow as well.
     for used_tenant in [tenant.clone(), id(&format!("{tenant} beside"))] {
         store.delete_tenant(&used_tenant).await?;
     }
     Ok(ended)
 }
 
-/// A call on a store that is dropped at any await leaves nothing locked. When the call is made again, it succeeds. A
-/// deletion has then removed its tenant and changed no other tenant.
+/// A call on a store that is dropped at any await leaves nothing locked. When the call is made again, it succeeds. If
+/// the call is a deletion, it has then removed its tenant and changed no other tenant.
 pub(super) async fn a_dropped_call_on_a_store_leaves_nothing_locked(given: &Given) -> Verdict {
     first_record_list(given.contract()).write(&given.tenant("other")?, "kept").await?;
     let (store, tenant, mut figures) = (given.store(), id("x"), DropPointCounts::default());
     let names: Vec<_> = store_calls(&*store, &tenant).into_iter().map(|(name, _)| name).collect();
-    // This case runs for six contracts. Each of them tries a sixth of the numbers of polls in quick tests.
+    // This case runs for six contracts. In a quick test, it tries a sixth of the numbers of polls for each contract,
+    // and all numbers for the six contracts together.
     let share_count = TestLength::pick_by_env(6, 1, 1);
     let share = Contract::ALL.iter().rev().position(|contract| *contract == given.contract());
     let is_own_share =
@@ -93,7 +95,7 @@ pub(super) async fn a_dropped_close_is_finished_by_the_next_one(given: &Given) -
         timeout(CALL_TIMEOUT, store.close()).await.map_err(|_| Failure::new("the next call does not return"))??;
         expect_kind(store.tenant(&id("default")), ErrorKind::Closed)?;
         drop(store);
-        if given.fixture().lack(Need::Reopen).is_none() {
+        if given.fixture().why_unmet(Need::Reopen).is_none() {
             given.reopen().await?;
             expect(records.has(&given.stores()?, "a").await?, format!("the data is lost after {polls} polls"))?;
         }

@@ -1,4 +1,4 @@
-//! Keeps the write-ahead log small by moving its content into the database from time to time.
+//! Keeps the write-ahead log of the database (the WAL) small by moving its content into the database from time to time.
 
 use std::{cell::Cell, sync::Arc};
 
@@ -7,19 +7,19 @@ use store_core::{Error, Result};
 
 use crate::{error, schema, tenant::StoreConstants};
 
-/// The number of pages of 4 KiB after which the log is moved into the database: 16 MiB.
+/// The number of pages of 4 KiB after which the WAL is moved into the database: 16 MiB.
 const CHECKPOINT_PAGES: i32 = 4_096;
-/// The number of pages by which the log grows before the next attempt, if a read prevented the last one.
+/// The number of pages by which the WAL grows before the next attempt, if a read prevented the last one.
 const RETRY_PAGES: i32 = 1_024;
-/// The number of pages of 4 KiB after which the log is restarted: 24 MiB. No new read begins until the running reads
-/// have ended, so the log grows only by what is written in the meantime (SQ-5).
+/// The number of pages of 4 KiB after which the WAL is restarted: 24 MiB. No new read begins until the running reads
+/// have ended, so the WAL grows only by what is written in the meantime (SQ-5).
 const RESTART_PAGES: i32 = 6_144;
-/// The size in bytes to which SQLite truncates a longer log file.
-pub(crate) const TRUNCATED_LOG_BYTES: i64 = 48 << 20;
+/// The size in bytes to which SQLite truncates a longer WAL file.
+pub(crate) const TRUNCATED_WAL_BYTES: i64 = 48 << 20;
 
 thread_local! {
-    /// The number of pages in the log after the last commit of this thread's connection.
-    static LOG_PAGES: Cell<i32> = const { Cell::new(0) };
+    /// The number of pages in the WAL after the last commit of this thread's connection.
+    static WAL_PAGES: Cell<i32> = const { Cell::new(0) };
 }
 
 /// The write-ahead log of the database.
@@ -37,17 +37,17 @@ struct CheckpointResult {
 impl WriteAheadLog {
     pub(super) fn new(conn: &Connection, constants: Arc<StoreConstants>) -> Self {
         conn.wal_hook(Some(|_: &Wal, pages| {
-            LOG_PAGES.set(pages);
+            WAL_PAGES.set(pages);
             Ok(())
         }));
         Self { constants, next_checkpoint_pages: CHECKPOINT_PAGES }
     }
 
-    /// Moves the log into the database if the log is long. An error means that the disk failed.
+    /// Moves the WAL into the database if the WAL is long. An error means that the disk failed.
     pub(super) fn checkpoint_if_long(&mut self, conn: &Connection) -> Result<()> {
-        let pages = LOG_PAGES.get();
+        let pages = WAL_PAGES.get();
         if pages < self.next_checkpoint_pages {
-            // The log was restarted.
+            // The WAL was restarted.
             if pages < CHECKPOINT_PAGES {
                 self.next_checkpoint_pages = CHECKPOINT_PAGES;
                 self.constants.gate.open();
@@ -65,7 +65,7 @@ impl WriteAheadLog {
         let restarted = checkpoint(conn, "TRUNCATE");
         schema::set_waits_for_locks(conn, true)?;
         if restarted?.is_some_and(|done| !done.is_busy) {
-            LOG_PAGES.set(0);
+            WAL_PAGES.set(0);
             self.next_checkpoint_pages = CHECKPOINT_PAGES;
             self.constants.gate.open();
         } else {
@@ -88,7 +88,7 @@ fn checkpoint(conn: &Connection, mode: &str) -> Result<Option<CheckpointResult>>
 }
 
 /// Returns an error unless it is harmless. If the disk is full or another connection prevents the checkpoint, the
-/// content of the log stays in the log.
+/// content of the WAL stays in the WAL.
 fn ignore_if_harmless(error: SqlError) -> Result<(), Error> {
     match error::code(&error) {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::DiskFull) => Ok(()),
