@@ -39,12 +39,12 @@ impl TargetArgs {
 #[derive(Debug, Args)]
 pub(crate) struct CompileArgs {
     /// Send thinking that the model does not accept as text, instead of leaving it out
-    #[arg(long)]
+    #[arg(long, requires = "provider")]
     thinking_as_text: bool,
     /// Fields of the request that are not part of the history, such as tools and limits: a JSON object
     ///
     /// `@FILE` reads the object from a file, and `-` from standard input.
-    #[arg(long, value_name = "JSON|@FILE|-")]
+    #[arg(long, value_name = "JSON|@FILE|-", requires = "provider")]
     settings: Option<DocumentArg>,
     #[arg(skip)]
     parsed: Option<Json>,

@@ -44,6 +44,8 @@ pub(crate) struct AnsweredCall {
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     used: BTreeSet<String>,
+    /// How many ids were derived from a stored id.
+    attempts: BTreeMap<String, u32>,
     pub(crate) by_stored_id: BTreeMap<String, AnsweredCall>,
 }
 
@@ -51,10 +53,10 @@ impl Calls {
     /// Adds a call, and returns an id that the target accepts and that no other call of the body has.
     pub(crate) fn add(&mut self, call: &ToolUse, rule: IdRule) -> String {
         let mut id = call.id.clone();
-        let mut attempt = 1;
+        let attempt = self.attempts.entry(call.id.clone()).or_default();
         while !rule.accepts(&id) || self.used.contains(&id) {
-            id = derived_id(&call.id, attempt, rule.max);
-            attempt += 1;
+            *attempt += 1;
+            id = derived_id(&call.id, *attempt, rule.max);
         }
         self.used.insert(id.clone());
         let answered = AnsweredCall { id: id.clone(), name: call.name.clone(), malformed: None };

@@ -5,7 +5,7 @@ use store_core::{Context, Result};
 
 use crate::{
     compile::{CompileOptions, compile},
-    loss::{Action, Loss},
+    loss::Loss,
     provider::Target,
     value::Value,
 };
@@ -30,6 +30,6 @@ pub fn check(context: &Context, target: &Target, options: &CompileOptions) -> Re
     let compiled = compile(context, target, options)?;
     let body = Value::of(&compiled.body)?;
     let warnings = body.as_object().map(|body| target.provider.0.warnings(body, target)).unwrap_or_default();
-    let is_lost = compiled.losses.iter().any(|loss| loss.action != Action::Made);
-    Ok(Report { compatible: !is_lost && warnings.is_empty(), warnings, losses: compiled.losses })
+    let compatible = compiled.losses.is_empty() && warnings.is_empty();
+    Ok(Report { compatible, warnings, losses: compiled.losses })
 }

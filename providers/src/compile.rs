@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use store_core::{
     Block, BlockKind, Context, ContextMessage, Error, Json, Media, MediaSource, Message, Opaque, Result, Role,
-    Thinking, ToolResult, ToolUse, codec::Extra,
+    Thinking, ToolResult, ToolUse,
 };
 
 use crate::{
     calls::{AnsweredCall, Calls, IdRule, malformed_arguments},
     loss::{Action, Loss, LossKind, Losses, Position},
     media::{describe_media, media_kind},
-    native::{Form, Native},
+    native::{Form, Native, OF_FIRST_BLOCK, unknown_fields},
     normalize::OPAQUE_MESSAGE,
     provider::Target,
     value::{Object, Value, child_pointer},
@@ -26,7 +26,8 @@ pub struct CompileOptions {
     /// Encrypted thinking is always left out.
     pub thinking_as_text: bool,
     /// The fields of the request that do not belong to the history, such as tools and limits, as an object in the form
-    /// of the target's API. They are added to the body, and come before the defaults of this crate.
+    /// of the target's API. They are added to the body, and come before the defaults of this crate. A `model` among
+    /// them is ignored, because the target names it.
     ///
     /// Some of them decide what the history may contain: without stored replies (`"store":false`), OpenAI Responses
     /// accepts reasoning only with its encrypted content; with thinking switched off
@@ -54,7 +55,8 @@ pub struct Compiled {
 /// is in the list of losses (SE-7).
 ///
 /// # Errors
-/// `Invalid` if the settings are not an object, or if the context has no message that can be sent.
+/// `Invalid` if the settings are not an object or have a field of the history, or if the context has no message that
+/// can be sent.
 ///
 /// ```
 /// use providers::{CompileOptions, Target, compile};
@@ -72,7 +74,8 @@ pub fn compile(context: &Context, target: &Target, options: &CompileOptions) -> 
     let mut compiler = Compiler::new(target, options)?;
     compiler.collect_parts(context)?;
     let mut body = target.provider.0.write(&mut compiler)?;
-    for (name, value) in compiler.settings.iter() {
+    // The target says which model answers, and whose signatures the body has.
+    for (name, value) in compiler.settings.iter().filter(|(name, _)| *name != "model") {
         body.set(name, value.clone());
     }
     Ok(Compiled { body: Value::from(body).to_json()?, losses: compiler.losses.into_list() })
@@ -115,6 +118,12 @@ impl<'a> Compiler<'a> {
             Some(Value::Object(object)) => object,
             Some(_) => return Err(Error::invalid("settings", "they are not a JSON object")),
         };
+        if let Some(field) = target.provider.0.history_fields().iter().find(|field| settings.get(field).is_some()) {
+            return Err(Error::invalid(
+                "settings",
+                format!("`{field}` belongs to the history; append messages instead"),
+            ));
+        }
         let (losses, calls) = (Losses::default(), Calls::default());
         Ok(Self { target, options, settings, parts: Vec::new(), losses, calls })
     }
@@ -147,7 +156,7 @@ impl<'a> Compiler<'a> {
     ) -> Result<()> {
         let origin = source.message.provenance.as_ref().and_then(|provenance| provenance.origin.as_ref());
         let is_own = origin.is_some_and(|origin| self.target.is_origin(origin));
-        let mut begins_message = true;
+        let first = self.parts.len();
         for (at, block) in source.message.blocks.iter().enumerate() {
             let position = position.below(&format!("/blocks/{at}"));
             if let BlockKind::ToolResult(result) = &block.kind
@@ -158,8 +167,12 @@ impl<'a> Compiler<'a> {
             }
             let mut part = self.part(position, source.message.role, block)?;
             part.is_own |= is_own;
-            part.begins_message = part.native.message.is_some() || begins_message && !part.native.continues;
-            begins_message = false;
+            let is_first = self.parts.len() == first;
+            let form = part.native.message.take_if(|form| !is_first && form.has(OF_FIRST_BLOCK));
+            if let (Some(form), Some(begin)) = (form, self.parts.get_mut(first)) {
+                begin.native.message = Some(form);
+            }
+            part.begins_message = part.native.message.is_some() || is_first && !part.native.continues;
             self.parts.push(part);
         }
         Ok(())
@@ -282,14 +295,59 @@ impl<'a> Compiler<'a> {
     /// the block is lost.
     pub(crate) fn opaque(&mut self, part: &Part<'_>, opaque: &Opaque) -> Result<Option<Value>> {
         let data = Value::of(&opaque.data)?;
-        if self.target.is_api_of(&opaque.origin) {
+        if self.target.is_origin(&opaque.origin) {
             return Ok(Some(data));
+        }
+        if self.target.is_api_of(&opaque.origin) {
+            return Ok(self.without_bound_fields(part, data));
         }
         let kind = data.as_object().and_then(|data| data.text("type")).unwrap_or_default();
         let is_tool = ["tool_use", "_call", "_result", "_output"].iter().any(|end| kind.ends_with(end));
         let kind = if is_tool { LossKind::ServerTool } else { LossKind::UnknownBlock };
         self.losses.add(&part.position, kind, Action::Dropped, "only its own provider understands it");
         Ok(None)
+    }
+
+    /// Removes from a block of another model of the same API what only that model accepts. A block that is not valid
+    /// without it is lost.
+    fn without_bound_fields(&mut self, part: &Part<'_>, mut data: Value) -> Option<Value> {
+        let api = self.target.provider.0;
+        let is_whole_message = opaque_message(&data).is_some();
+        let Value::Object(object) = &mut data else { return Some(data) };
+        let inner = if is_whole_message { object.get_mut(OPAQUE_MESSAGE) } else { None };
+        let object = match inner {
+            Some(Value::Object(message)) => message,
+            _ => object,
+        };
+        for pointer in api.bound_fields() {
+            let name = pointer.trim_start_matches('/');
+            if object.remove(name).is_none() {
+                continue;
+            }
+            let reason = "only the model that made it accepts it";
+            if !api.keeps_blocks_without_bound_fields() {
+                self.losses.add(&part.position, LossKind::of_field(name), Action::Dropped, reason);
+                return None;
+            }
+            let position = part.position.below(&format!("/opaque/data{pointer}"));
+            self.losses.add(&position, LossKind::of_field(name), Action::Dropped, reason);
+        }
+        Some(data)
+    }
+
+    /// Reports a message without content, which the target refuses.
+    pub(crate) fn drop_empty_message(&mut self, part: &Part<'_>) {
+        self.losses.add(
+            &part.position,
+            LossKind::Empty,
+            Action::Dropped,
+            "the target refuses a message without content",
+        );
+    }
+
+    /// Reports content that the body has and the context does not.
+    pub(crate) fn report_made(&mut self, position: &Position, kind: LossKind, reason: &'static str) {
+        self.losses.add(position, kind, Action::Made, reason);
     }
 
     /// Reports a block of a kind that no target has.
@@ -414,21 +472,6 @@ impl<'a> Compiler<'a> {
         }
         Ok(Value::from(self.object_arguments(part, call)?).encode())
     }
-}
-
-/// Returns the unknown fields of a block and of its content, each with the JSON pointer of the object that has them.
-fn unknown_fields(block: &Block) -> Vec<(&'static str, &Extra)> {
-    let content = match &block.kind {
-        BlockKind::Thinking(thinking) => Some(("/thinking", &thinking.extra)),
-        BlockKind::Image(media) => Some(("/image", &media.extra)),
-        BlockKind::Document(media) => Some(("/document", &media.extra)),
-        BlockKind::Audio(media) => Some(("/audio", &media.extra)),
-        BlockKind::Video(media) => Some(("/video", &media.extra)),
-        BlockKind::ToolUse(call) => Some(("/tool_use", &call.extra)),
-        BlockKind::ToolResult(result) => Some(("/tool_result", &result.extra)),
-        _ => None,
-    };
-    content.into_iter().chain([("", &block.extra)]).collect()
 }
 
 /// Returns whether a turn ended in an error or was aborted. Such turns are not sent.

@@ -1,7 +1,7 @@
 //! What models accept, as far as it differs between the models of one API.
 //!
 //! Every rule names its source. Of several rules for a model, the one with the longest beginning of the name applies.
-//! Without a rule, the model does not have the feature.
+//! Models that are newer than the table are taken for the newest that it knows.
 
 /// A property in which the models of one API differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,35 @@ const RULES: &[Rule] = &[
     },
     Rule {
         api: "anthropic",
-        model: "claude-",
+        model: "claude-2",
+        feature: Feature::Prefill,
+        value: true,
+        source: "https://platform.claude.com/docs/en/build-with-claude/prompt-engineering/prefill-claudes-response",
+    },
+    Rule {
+        api: "anthropic",
+        model: "claude-3",
+        feature: Feature::Prefill,
+        value: true,
+        source: "https://platform.claude.com/docs/en/build-with-claude/prompt-engineering/prefill-claudes-response",
+    },
+    Rule {
+        api: "anthropic",
+        model: "claude-opus-4",
+        feature: Feature::Prefill,
+        value: true,
+        source: "https://platform.claude.com/docs/en/build-with-claude/prompt-engineering/prefill-claudes-response",
+    },
+    Rule {
+        api: "anthropic",
+        model: "claude-sonnet-4",
+        feature: Feature::Prefill,
+        value: true,
+        source: "https://platform.claude.com/docs/en/build-with-claude/prompt-engineering/prefill-claudes-response",
+    },
+    Rule {
+        api: "anthropic",
+        model: "claude-haiku-4",
         feature: Feature::Prefill,
         value: true,
         source: "https://platform.claude.com/docs/en/build-with-claude/prompt-engineering/prefill-claudes-response",
@@ -47,18 +75,39 @@ const RULES: &[Rule] = &[
         model: "claude-opus-4-6",
         feature: Feature::Prefill,
         value: false,
-        source: "https://platform.claude.com/docs/en/about-claude/models/whats-new-claude-4-6",
+        source: "https://github.com/cortexkit/magic-context/issues/511",
     },
     Rule {
         api: "anthropic",
         model: "claude-sonnet-4-6",
         feature: Feature::Prefill,
         value: false,
-        source: "https://github.com/Kilo-Org/kilocode/issues/8262",
+        source: "https://github.com/cortexkit/magic-context/issues/511",
+    },
+    Rule {
+        api: "anthropic",
+        model: "claude-haiku-4-6",
+        feature: Feature::Prefill,
+        value: false,
+        source: "https://github.com/cortexkit/magic-context/issues/511",
     },
     Rule {
         api: "anthropic",
         model: "claude-opus-4-7",
+        feature: Feature::Prefill,
+        value: false,
+        source: "https://github.com/cortexkit/magic-context/issues/511",
+    },
+    Rule {
+        api: "anthropic",
+        model: "claude-sonnet-4-7",
+        feature: Feature::Prefill,
+        value: false,
+        source: "https://github.com/cortexkit/magic-context/issues/511",
+    },
+    Rule {
+        api: "anthropic",
+        model: "claude-haiku-4-7",
         feature: Feature::Prefill,
         value: false,
         source: "https://github.com/cortexkit/magic-context/issues/511",
@@ -72,72 +121,107 @@ const RULES: &[Rule] = &[
     },
     Rule {
         api: "anthropic",
-        model: "claude-opus-5",
+        model: "claude-sonnet-4-8",
         feature: Feature::Prefill,
         value: false,
         source: "https://github.com/cortexkit/magic-context/issues/511",
     },
     Rule {
         api: "anthropic",
-        model: "claude-fable-5",
+        model: "claude-haiku-4-8",
         feature: Feature::Prefill,
         value: false,
         source: "https://github.com/cortexkit/magic-context/issues/511",
     },
     Rule {
         api: "google",
-        model: "gemini-3",
+        model: "",
         feature: Feature::SignedCalls,
         value: true,
         source: "https://ai.google.dev/gemini-api/docs/thought-signatures",
     },
     Rule {
         api: "google",
-        model: "gemini-3",
+        model: "",
         feature: Feature::MediaInResults,
         value: true,
+        source: "https://ai.google.dev/gemini-api/docs/function-calling#multimodal",
+    },
+    Rule {
+        api: "google",
+        model: "gemini-1",
+        feature: Feature::SignedCalls,
+        value: false,
+        source: "https://ai.google.dev/gemini-api/docs/thought-signatures",
+    },
+    Rule {
+        api: "google",
+        model: "gemini-1",
+        feature: Feature::MediaInResults,
+        value: false,
+        source: "https://ai.google.dev/gemini-api/docs/function-calling#multimodal",
+    },
+    Rule {
+        api: "google",
+        model: "gemini-2",
+        feature: Feature::SignedCalls,
+        value: false,
+        source: "https://ai.google.dev/gemini-api/docs/thought-signatures",
+    },
+    Rule {
+        api: "google",
+        model: "gemini-2",
+        feature: Feature::MediaInResults,
+        value: false,
         source: "https://ai.google.dev/gemini-api/docs/function-calling#multimodal",
     },
 ];
 
 /// Returns whether a model of an API has a feature.
 pub(crate) fn has_feature(api: &str, model: &str, feature: Feature) -> bool {
+    let model = family(model);
     let fits = |rule: &&Rule| rule.api == api && rule.feature == feature && model.starts_with(rule.model);
     RULES.iter().filter(fits).max_by_key(|rule| rule.model.len()).is_some_and(|rule| rule.value)
 }
 
-/// Returns the name of a model without the date of its release: `claude-sonnet-4-5-20250929`,
-/// `claude-sonnet-4-5@20250929` and `claude-sonnet-4-5` are the same model, as are `gpt-5-nano-2025-08-07` and
-/// `gpt-5-nano`.
-pub(crate) fn without_date(model: &str) -> &str {
+/// Returns the name of a model without what platforms and releases add to it, so that two names of one model are equal.
+///
+/// `claude-sonnet-4-5-20250929`, `claude-sonnet-4-5@20250929` and `us.anthropic.claude-sonnet-4-5-20250929-v1:0` are
+/// `claude-sonnet-4-5`; `gpt-5-nano-2025-08-07` is `gpt-5-nano`; `models/gemini-2.5-pro` is `gemini-2.5-pro`.
+pub(crate) fn family(model: &str) -> &str {
     let is_number = |text: &str, digits: usize| text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit());
-    if let Some((name, date)) =
-        model.rsplit_once(['-', '@']).filter(|(_, date)| is_number(date, 8) || *date == "latest")
-    {
-        let _ = date;
-        return name;
-    }
-    let mut parts = model.rsplitn(4, '-');
+    let name = model.rsplit('/').next().unwrap_or(model);
+    let name = name.split_once("anthropic.").map_or(name, |(_, name)| name);
+    let name = name.split_once(':').map_or(name, |(name, _)| name);
+    let version =
+        |tail: &str| tail.strip_prefix('v').is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+    let name = name.rsplit_once('-').filter(|(_, tail)| version(tail)).map_or(name, |(name, _)| name);
+    let is_release = |tail: &str| is_number(tail, 8) || tail == "latest";
+    let name = name.rsplit_once(['-', '@']).filter(|(_, tail)| is_release(tail)).map_or(name, |(name, _)| name);
+    let mut parts = name.rsplitn(4, '-');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
-        (Some(day), Some(month), Some(year), Some(name))
+        (Some(day), Some(month), Some(year), Some(rest))
             if is_number(day, 2) && is_number(month, 2) && is_number(year, 4) =>
         {
-            name
+            rest
         }
-        _ => model,
+        _ => name,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Feature, RULES, has_feature, without_date};
+    use super::{Feature, RULES, family, has_feature};
 
     #[test]
     fn the_longest_beginning_of_the_name_decides() {
         assert!(has_feature("anthropic", "claude-sonnet-4-5-20250929", Feature::Prefill));
         assert!(!has_feature("anthropic", "claude-opus-4-6", Feature::Prefill));
         assert!(!has_feature("google", "gemini-2.5-flash", Feature::SignedCalls));
-        assert!(has_feature("google", "gemini-3.5-flash", Feature::SignedCalls));
+        for model in ["gemini-3.5-flash", "gemini-4-pro", "models/gemini-3-pro"] {
+            assert!(has_feature("google", model, Feature::SignedCalls), "{model}");
+        }
+        assert!(!has_feature("anthropic", "claude-sonnet-5", Feature::Prefill));
     }
 
     #[test]
@@ -146,16 +230,18 @@ mod tests {
     }
 
     #[test]
-    fn the_date_of_a_release_does_not_count() {
+    fn what_platforms_and_releases_add_does_not_count() {
         for (model, name) in [
             ("claude-sonnet-4-5-20250929", "claude-sonnet-4-5"),
             ("claude-sonnet-4-5@20250929", "claude-sonnet-4-5"),
             ("gpt-5-nano-2025-08-07", "gpt-5-nano"),
             ("claude-3-5-haiku-latest", "claude-3-5-haiku"),
             ("gemini-2.5-flash", "gemini-2.5-flash"),
+            ("models/gemini-2.5-flash", "gemini-2.5-flash"),
+            ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "claude-sonnet-4-5"),
             ("claude-opus-4-8", "claude-opus-4-8"),
         ] {
-            assert_eq!(without_date(model), name);
+            assert_eq!(family(model), name);
         }
     }
 }

@@ -4,9 +4,13 @@
 //! {POINTER: VALUE}, "unset"?: [POINTER]}`. A form says how the provider's JSON differs from the JSON that is written
 //! for the block by default.
 
-use store_core::{Json, Result};
+use store_core::{Block, BlockKind, Json, Result, codec::Extra};
 
 use crate::value::{Diff, Object, Value};
+
+/// The form is that of the message that begins with the first block of the stored message. That block is opaque, and
+/// cannot have the form itself.
+pub(crate) const OF_FIRST_BLOCK: &str = "of first block";
 
 /// What a provider's form of a block has beyond the block.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -97,4 +101,19 @@ impl Native {
             is_foreign: false,
         })
     }
+}
+
+/// Returns the unknown fields of a block and of its content, each with the JSON pointer of the object that has them.
+pub(crate) fn unknown_fields(block: &Block) -> Vec<(&'static str, &Extra)> {
+    let content = match &block.kind {
+        BlockKind::Thinking(thinking) => Some(("/thinking", &thinking.extra)),
+        BlockKind::Image(media) => Some(("/image", &media.extra)),
+        BlockKind::Document(media) => Some(("/document", &media.extra)),
+        BlockKind::Audio(media) => Some(("/audio", &media.extra)),
+        BlockKind::Video(media) => Some(("/video", &media.extra)),
+        BlockKind::ToolUse(call) => Some(("/tool_use", &call.extra)),
+        BlockKind::ToolResult(result) => Some(("/tool_result", &result.extra)),
+        _ => None,
+    };
+    content.into_iter().chain([("", &block.extra)]).collect()
 }

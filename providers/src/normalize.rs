@@ -6,7 +6,7 @@ use store_core::{
 };
 
 use crate::{
-    native::{Form, Native},
+    native::{Form, Native, OF_FIRST_BLOCK},
     provider::Target,
     value::{Diff, Object, Value},
 };
@@ -103,12 +103,15 @@ impl Reader {
     /// Adds a message. `form` is the form of the provider's message that begins with it, or `None` if it belongs to the
     /// provider's message before it.
     pub(crate) fn push(&mut self, role: Role, mut blocks: Vec<Block>, form: Option<Form>) -> Result<()> {
-        let carrier = blocks.iter_mut().find(|block| !matches!(block.kind, BlockKind::Opaque(_)));
-        if let Some(block) = carrier {
+        let mut carriers = blocks.iter_mut().enumerate();
+        if let Some((at, block)) = carriers.find(|(_, block)| !matches!(block.kind, BlockKind::Opaque(_))) {
             match form {
                 None => self.update_native(block, |native| native.continues = true)?,
                 Some(form) if form.is_empty() => {}
-                Some(form) => self.update_native(block, |native| native.message = Some(form))?,
+                Some(mut form) => {
+                    form.marks.extend((at > 0).then(|| OF_FIRST_BLOCK.to_owned()));
+                    self.update_native(block, |native| native.message = Some(form))?;
+                }
             }
         }
         let mut message = Message::new(role, blocks);
@@ -119,6 +122,11 @@ impl Reader {
         }
         self.messages.push(message);
         Ok(())
+    }
+
+    /// Returns whether a form would be lost, because no block of the message can have it.
+    pub(crate) fn cannot_keep(blocks: &[Block], form: &Form) -> bool {
+        !form.is_empty() && blocks.iter().all(|block| matches!(block.kind, BlockKind::Opaque(_)))
     }
 
     /// Sets what the reply says about its message as a whole.

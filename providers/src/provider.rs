@@ -44,6 +44,14 @@ pub(crate) trait Api: Sync {
     /// The fields of a native form that only the model accepts that made them, by JSON pointer.
     fn bound_fields(&self) -> &'static [&'static str];
 
+    /// The fields of a request that hold the history.
+    fn history_fields(&self) -> &'static [&'static str];
+
+    /// Whether a block that only the provider understands is still valid without its bound fields.
+    fn keeps_blocks_without_bound_fields(&self) -> bool {
+        false
+    }
+
     /// Reads the messages of a request or of a reply.
     fn read(&self, body: &Object, reader: &mut Reader) -> Result<()>;
 
@@ -155,8 +163,8 @@ impl Target {
 
     /// Returns whether `origin` is this target: the same model, on the same API and platform.
     pub(crate) fn is_origin(&self, origin: &Origin) -> bool {
-        let model = origin.model.as_deref().map(models::without_date);
-        self.is_api_of(origin) && model == Some(models::without_date(&self.model))
+        let model = origin.model.as_deref().map(models::family);
+        self.is_api_of(origin) && model == Some(models::family(&self.model))
     }
 
     pub(crate) fn has(&self, feature: Feature) -> bool {

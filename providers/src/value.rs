@@ -1,5 +1,7 @@
 //! JSON values as trees. Numbers keep their spelling, and objects keep the order of their fields.
 
+use std::collections::BTreeMap;
+
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::value::RawValue;
 use store_core::{
@@ -44,9 +46,15 @@ impl Value {
             }
             Some(b'{') => {
                 let fields = Fields::parse(raw).map_err(|_| Error::invalid("json", "an object cannot be read"))?;
-                let mut object = Object::default();
+                // A repeated name has its last value, at its first position.
+                let (mut object, mut positions) = (Object::default(), BTreeMap::new());
                 for (name, raw) in fields.into_pairs() {
-                    object.set(name, Self::parse(raw)?);
+                    let value = Self::parse(raw)?;
+                    let at = *positions.entry(name.clone()).or_insert(object.0.len());
+                    match object.0.get_mut(at) {
+                        Some((_, old)) => *old = value,
+                        None => object.0.push((name, value)),
+                    }
                 }
                 Self::Object(object)
             }
@@ -56,6 +64,24 @@ impl Value {
 
     pub(crate) fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
+    }
+
+    /// Appends a text to a text. Halves of a surrogate pair become the pair.
+    pub(crate) fn append_text(&mut self, more: &Self) {
+        if let (Self::Text(text), Self::Text(more)) = (&mut *self, more) {
+            text.push_str(more);
+            return;
+        }
+        let (before, more) = (self.encode(), more.encode());
+        if let (Some(before), Some(more)) = (before.strip_suffix('"'), more.strip_prefix('"'))
+            && let Ok(joined) = Self::parse(&format!("{before}{more}"))
+        {
+            *self = joined;
+        }
+    }
+
+    pub(crate) const fn is_string(&self) -> bool {
+        matches!(self, Self::Text(_) | Self::HalfSurrogate(_))
     }
 
     pub(crate) fn as_text(&self) -> Option<&str> {
@@ -169,7 +195,7 @@ impl Object {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
-    fn get_mut(&mut self, name: &str) -> Option<&mut Value> {
+    pub(crate) fn get_mut(&mut self, name: &str) -> Option<&mut Value> {
         self.0.iter_mut().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 

@@ -124,7 +124,7 @@ fn print_body(context: &Context, target: &Target, options: &CompileOptions, out:
     out.print_line(compiled.body.as_str())?;
     if !compiled.losses.is_empty() {
         let losses = with_noun(compiled.losses.len() as u64, "loss");
-        out.print_to_stderr(format!("{losses}; `agentstore check` with the same arguments lists them"));
+        out.print_to_stderr(format!("{losses}; `agentstore check` with the same model lists them"));
     }
     Ok(Ending::Success)
 }

@@ -48,6 +48,10 @@ impl Api for Anthropic {
         &[]
     }
 
+    fn history_fields(&self) -> &'static [&'static str] {
+        &["messages", "system"]
+    }
+
     fn read(&self, body: &Object, reader: &mut Reader) -> Result<()> {
         read::read(body, reader)
     }

@@ -1,6 +1,6 @@
 //! Reads requests and replies.
 
-use store_core::{Block, BlockKind, Error, Result, Role, TokenCounts, ToolResult, ToolUse, Usage};
+use store_core::{Block, BlockKind, Error, Json, Result, Role, TokenCounts, ToolResult, ToolUse, Usage};
 
 use super::{
     INSIDE, LIST, NO_CONTENT, RESULT_LIST, SEPARATE, TEXT, media_block, media_of, redacted_block, text_block,
@@ -9,7 +9,7 @@ use super::{
 use crate::{
     native::Form,
     normalize::{Reader, usage},
-    value::{Diff, Object, Value},
+    value::{Diff, Object, Value, lossy_text},
 };
 
 pub(super) fn read(body: &Object, reader: &mut Reader) -> Result<()> {
@@ -73,7 +73,7 @@ fn read_message(message: &Object, role_before: Option<&str>, reader: &mut Reader
     }
     let default = Object::new().with_text("role", role).with("content", content(message));
     let mut form = Some(Form { marks, diff: Diff::between(&default, message) });
-    if blocks.is_empty() {
+    if form.as_ref().is_some_and(|form| Reader::cannot_keep(&blocks, form)) || blocks.is_empty() {
         let block = reader.opaque_message(message)?;
         return reader.push(hub_role, vec![block], form);
     }
@@ -103,6 +103,10 @@ fn read_content(message: &Object, role: Role, reader: &Reader) -> Result<(Vec<Bl
             let marks = if role == Role::Assistant { vec![TEXT.to_owned()] } else { Vec::new() };
             Ok((vec![Block::text(text)], marks))
         }
+        Some(half @ Value::HalfSurrogate(json)) => {
+            let marks = if role == Role::Assistant { vec![TEXT.to_owned()] } else { Vec::new() };
+            Ok((vec![text_with_half_surrogate(json, half, reader)?], marks))
+        }
         Some(Value::List(items)) => {
             let blocks = items.iter().map(|item| read_block(item, role, reader)).collect::<Result<Vec<_>>>()?;
             let is_plain_text = matches!(blocks.as_slice(), [block] if is_plain_text(block));
@@ -111,6 +115,14 @@ fn read_content(message: &Object, role: Role, reader: &Reader) -> Result<(Vec<Bl
         }
         _ => Err(Error::invalid("content", "it is neither a text nor a list")),
     }
+}
+
+/// Returns the block of a content that is one text with half of a surrogate pair.
+fn text_with_half_surrogate(json: &str, raw: &Value, reader: &Reader) -> Result<Block> {
+    let text = lossy_text(json);
+    let default = Object::new().with_text("content", &text);
+    let raw = Object::new().with("content", raw.clone());
+    reader.block(BlockKind::Text(text), &default, &raw)
 }
 
 fn is_plain_text(block: &Block) -> bool {
@@ -134,7 +146,7 @@ fn read_block(item: &Value, role: Role, reader: &Reader) -> Result<Block> {
 fn read_text(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
     let text = match raw.get("text") {
         Some(Value::Text(text)) => text.clone(),
-        Some(Value::HalfSurrogate(json)) => crate::value::lossy_text(json),
+        Some(Value::HalfSurrogate(json)) => lossy_text(json),
         _ => return Ok(None),
     };
     let default = text_block(&text);
@@ -163,8 +175,14 @@ fn read_call(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
     if id.trim().is_empty() || name.trim().is_empty() {
         return Ok(None);
     }
-    let default = tool_use_block(id, name, input.clone());
-    reader.block(BlockKind::ToolUse(ToolUse::new(id, name, input.to_json()?)), &default, raw).map(Some)
+    let mut call = ToolUse::new(id, name, input.to_json()?);
+    let (mut default, mut raw) = (tool_use_block(id, name, input.clone()), raw.clone());
+    if let Some(text) = input.as_text() {
+        // The arguments of a stream that was cut off.
+        (call.input, call.raw) = (Json::parse("{}")?, Some(text.to_owned()));
+        let _input = (default.remove("input"), raw.remove("input"));
+    }
+    reader.block(BlockKind::ToolUse(call), &default, &raw).map(Some)
 }
 
 fn read_result(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
@@ -172,6 +190,7 @@ fn read_result(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
     let (blocks, marks) = match raw.get("content") {
         None => (Vec::new(), vec![NO_CONTENT.to_owned()]),
         Some(Value::Text(text)) => (vec![Block::text(text)], Vec::new()),
+        Some(half @ Value::HalfSurrogate(json)) => (vec![text_with_half_surrogate(json, half, reader)?], Vec::new()),
         Some(Value::List(items)) => {
             let blocks = items.iter().map(|item| read_block(item, Role::Tool, reader)).collect::<Result<Vec<_>>>()?;
             let is_plain_text = matches!(blocks.as_slice(), [block] if is_plain_text(block));

@@ -63,20 +63,20 @@ impl StreamedBlock {
     }
 
     fn add(&mut self, delta: &Object) {
-        for name in ["text", "thinking", "signature"] {
-            if let Some(text) = delta.text(name) {
-                let before = self.block.text(name).unwrap_or_default();
-                let joined = format!("{before}{text}");
-                self.block.set(name, Value::Text(joined));
+        for (name, value) in delta.iter().filter(|(name, _)| *name != "type") {
+            match (name, self.block.get_mut(name), value) {
+                ("partial_json", _, Value::Text(json)) => self.input.push_str(json),
+                ("citation", _, citation) => self.add_citation(citation),
+                (_, Some(before), text) if before.is_string() && text.is_string() => before.append_text(text),
+                _ => self.block.set(name, value.clone()),
             }
         }
-        if let Some(json) = delta.text("partial_json") {
-            self.input.push_str(json);
-        }
-        if let Some(citation) = delta.get("citation") {
-            let mut citations = self.block.list("citations").unwrap_or_default().to_vec();
-            citations.push(citation.clone());
-            self.block.set("citations", Value::List(citations));
+    }
+
+    fn add_citation(&mut self, citation: &Value) {
+        match self.block.get_mut("citations") {
+            Some(Value::List(citations)) => citations.push(citation.clone()),
+            _ => self.block.set("citations", Value::List(vec![citation.clone()])),
         }
     }
 

@@ -22,6 +22,8 @@ const IDS: IdRule = IdRule { max: 512, is_plain: true };
 const MAX_TOKENS: &str = "4096";
 /// The text of the user message before a history that begins with the assistant, which the API refuses.
 const BEGINNING: &str = "(The conversation begins with the assistant.)";
+/// How a mark for the cache is written.
+const CACHE_MARK: &str = r#""cache_control":{"#;
 /// How many blocks may have a mark for the cache.
 const MAX_CACHE_MARKS: usize = 4;
 
@@ -63,7 +65,7 @@ impl Writer {
     fn add<'a>(&mut self, part: &Part<'a>, compiler: &mut Compiler<'a>) -> Result<()> {
         if let BlockKind::Opaque(opaque) = &part.block.kind {
             if let Some(data) = compiler.opaque(part, opaque)? {
-                self.add_opaque(part, data);
+                self.add_opaque(part, data, compiler);
             }
             return Ok(());
         }
@@ -77,7 +79,10 @@ impl Writer {
         Ok(())
     }
 
-    fn add_opaque(&mut self, part: &Part<'_>, data: Value) {
+    fn add_opaque(&mut self, part: &Part<'_>, data: Value, compiler: &mut Compiler<'_>) {
+        if opaque_message(&data).is_some_and(|raw| raw.list("content").is_some_and(<[Value]>::is_empty)) {
+            return compiler.drop_empty_message(part);
+        }
         self.is_inside = true;
         let role = if part.role == Role::Assistant { "assistant" } else { "user" };
         if let Some(raw) = opaque_message(&data) {
@@ -169,7 +174,10 @@ impl Writer {
             let system = self.system.into_iter().map(|content| content.block).collect();
             body.set("system", content_value(system, self.system_form.has(LIST)));
         }
-        if self.messages.first().is_some_and(|first| first.role == "assistant") {
+        if let Some(first) = self.messages.first().filter(|first| first.role == "assistant") {
+            if let Some(position) = first.content.first().map(|content| content.position.clone()) {
+                compiler.report_made(&position, LossKind::Empty, "a message of the user has to come first");
+            }
             let placeholder = Object::new().with_text("role", "user").with_text("content", BEGINNING);
             let raw = Draft { role: "user", form: Form::default(), content: Vec::new(), raw: Some(placeholder) };
             self.messages.insert(0, raw);
@@ -219,14 +227,12 @@ impl Writer {
     /// Keeps the last marks for the cache, as many as the API accepts.
     fn limit_cache_marks(&mut self, compiler: &mut Compiler<'_>) {
         let messages = self.messages.iter_mut().rev().flat_map(|message| message.content.iter_mut().rev());
-        let mut marks = 0;
+        let in_settings = Value::from(compiler.settings.clone()).encode().matches(CACHE_MARK).count();
+        let mut marks = in_settings;
         for content in messages.chain(self.system.iter_mut().rev()) {
             let Value::Object(block) = &mut content.block else { continue };
-            if block.get("cache_control").is_none() {
-                continue;
-            }
-            marks += 1;
-            if marks > MAX_CACHE_MARKS {
+            marks += Value::from(block.clone()).encode().matches(CACHE_MARK).count();
+            if block.get("cache_control").is_some() && marks > MAX_CACHE_MARKS {
                 block.remove("cache_control");
                 let reason = "the API accepts four marks for the cache";
                 compiler.losses.add(
@@ -278,9 +284,14 @@ fn content_value(content: Vec<Value>, as_list: bool) -> Value {
     if let [Value::Object(block)] = content.as_slice()
         && !as_list
         && let Some(text) = block.text("text")
-        && *block == text_block(text)
     {
-        return Value::text(text);
+        if *block == text_block(text) {
+            return Value::text(text);
+        }
+        // Half of a surrogate pair in a content that is one text.
+        if let Some(half_surrogate) = block.get("content") {
+            return half_surrogate.clone();
+        }
     }
     Value::List(content)
 }

@@ -40,7 +40,15 @@ impl Api for Google {
     }
 
     fn bound_fields(&self) -> &'static [&'static str] {
-        &["/thoughtSignature"]
+        &["/thoughtSignature", "/functionResponse/id"]
+    }
+
+    fn keeps_blocks_without_bound_fields(&self) -> bool {
+        true
+    }
+
+    fn history_fields(&self) -> &'static [&'static str] {
+        &["contents", "systemInstruction", "system_instruction"]
     }
 
     fn read(&self, body: &Object, reader: &mut Reader) -> Result<()> {

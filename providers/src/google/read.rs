@@ -31,7 +31,7 @@ pub(super) fn read(body: &Object, reader: &mut Reader) -> Result<()> {
 fn read_usage(raw: &Object) -> Result<Usage> {
     let number = |name| raw.number(name).unwrap_or_default();
     let (cached, thoughts) = (number("cachedContentTokenCount"), number("thoughtsTokenCount"));
-    let input = number("promptTokenCount").saturating_sub(cached);
+    let input = number("promptTokenCount").saturating_sub(cached).saturating_add(number("toolUsePromptTokenCount"));
     let mut tokens = TokenCounts::new(input, number("candidatesTokenCount").saturating_add(thoughts));
     tokens.cache_read = cached;
     tokens.reasoning = thoughts;
@@ -81,8 +81,8 @@ impl Calls {
     }
 
     fn answer(&mut self, id: Option<&str>, name: &str) -> Option<String> {
-        let is_answered = |(call, of): &(String, String)| id.map_or(of == name, |id| call == id);
-        let at = self.open.iter().position(is_answered)?;
+        let by_id = id.and_then(|id| self.open.iter().position(|(call, _)| call == id));
+        let at = by_id.or_else(|| self.open.iter().position(|(_, of)| of == name))?;
         Some(self.open.remove(at).0)
     }
 }
@@ -99,7 +99,7 @@ fn read_content(
         Some("user" | "function") | None => false,
         Some(other) => return Err(Error::invalid("contents", format!("the role `{other}` is not known"))),
     };
-    if is_model {
+    if is_model && role_before != Some("model") {
         calls.open.clear();
     }
     let parts = raw.list("parts").unwrap_or_default();
@@ -130,6 +130,11 @@ fn read_content(
             Some((_, blocks)) => blocks.push(block),
             None => messages.push((role, vec![block])),
         }
+    }
+    if let ([(role, blocks)], Some(only)) = (messages.as_slice(), &form)
+        && Reader::cannot_keep(blocks, only)
+    {
+        return reader.push(*role, vec![reader.opaque_message(raw)?], form);
     }
     for (role, blocks) in messages {
         reader.push(role, blocks, form.take())?;

@@ -44,11 +44,12 @@ fn add(parts: &mut Vec<Value>, part: &Value) {
         Some((object.text("text").filter(|_| is_plain)?.to_owned(), object.get("thought").cloned()))
     };
     let (before, next) = (parts.last().and_then(plain_text), plain_text(part));
-    if let (Some((before, thought)), Some((next, next_thought))) = (before, next)
+    if let (Some((_, thought)), Some((next, next_thought))) = (before, next)
         && thought == next_thought
         && let Some(Value::Object(last)) = parts.last_mut()
+        && let Some(before) = last.get_mut("text")
     {
-        last.set("text", Value::Text(format!("{before}{next}")));
+        before.append_text(&Value::Text(next));
         return;
     }
     parts.push(part.clone());

@@ -71,7 +71,7 @@ impl Writer {
         match &part.block.kind {
             BlockKind::Opaque(opaque) => {
                 if let Some(data) = compiler.opaque(part, opaque)? {
-                    self.add_opaque(part, role, data);
+                    self.add_opaque(part, role, data, compiler);
                 }
             }
             _ if part.role == Role::System => self.add_system(part, compiler),
@@ -110,8 +110,11 @@ impl Writer {
         Ok(())
     }
 
-    fn add_opaque(&mut self, part: &Part<'_>, role: &'static str, data: Value) {
+    fn add_opaque(&mut self, part: &Part<'_>, role: &'static str, data: Value, compiler: &mut Compiler<'_>) {
         if let Some(raw) = opaque_message(&data) {
+            if raw.get("role").is_none() && raw.get("parts").is_none() {
+                return compiler.drop_empty_message(part);
+            }
             let form = Form::default();
             self.contents.push(Draft { role, form, parts: Vec::new(), raw: Some(raw.clone()) });
         } else if part.role == Role::System {
@@ -226,7 +229,10 @@ impl Writer {
         if compiler.target.has(Feature::SignedCalls) {
             self.sign_calls(compiler);
         }
-        if self.contents.first().is_some_and(|first| first.role == "model") {
+        if let Some(first) = self.contents.first().filter(|first| first.role == "model") {
+            if let Some(position) = first.parts.first().map(|part| part.position.clone()) {
+                compiler.report_made(&position, LossKind::Empty, "a content of the user has to come first");
+            }
             let text = Value::List(vec![text_part(BEGINNING).into()]);
             let raw = Object::new().with_text("role", "user").with("parts", text);
             self.contents.insert(0, Draft { role: "user", form: Form::default(), parts: Vec::new(), raw: Some(raw) });
@@ -314,6 +320,9 @@ fn response(part: &Part<'_>, result: &ToolResult, texts: &[String], compiler: &m
     if texts.len() > 1 {
         let position = part.position.below("/tool_result/blocks");
         compiler.losses.add(&position, LossKind::Merged, Action::Moved, "the output of a result is one text");
+    }
+    if texts.is_empty() {
+        compiler.report_made(&part.position, LossKind::Empty, "a result needs some output");
     }
     let text = if texts.is_empty() { NO_OUTPUT.to_owned() } else { texts.join("\n") };
     let has_failed = result.is_error == Some(true);

@@ -44,6 +44,10 @@ impl Api for OpenAiChat {
         &["/audio"]
     }
 
+    fn history_fields(&self) -> &'static [&'static str] {
+        &["messages"]
+    }
+
     fn read(&self, body: &Object, reader: &mut Reader) -> Result<()> {
         read::read(body, reader)
     }
@@ -87,9 +91,9 @@ fn media_part(kind: &BlockKind) -> Option<Object> {
     match kind {
         BlockKind::Image(media) => {
             let url = match &media.source {
-                MediaSource::Url(url) => url.clone(),
+                MediaSource::Url(url) if url.starts_with("http") => url.clone(),
                 MediaSource::Base64(data) => format!("data:{};base64,{data}", media.media_type.as_deref()?),
-                MediaSource::Blob(_) => return None,
+                MediaSource::Url(_) | MediaSource::Blob(_) => return None,
             };
             Some(Object::of_type("image_url").with("image_url", Object::new().with_text("url", url)))
         }

@@ -73,12 +73,11 @@ fn read_message(raw: &Object, reader: &mut Reader) -> Result<()> {
     if role == Role::Assistant {
         blocks.extend(read_calls(raw, reader)?);
     }
-    if blocks.is_empty() {
-        blocks.push(reader.opaque_message(raw)?);
-        return reader.push(role, blocks, Some(Form::default()));
+    let form = Form { marks, diff: Diff::between(&default, raw) };
+    if blocks.is_empty() || Reader::cannot_keep(&blocks, &form) {
+        return reader.push(role, vec![reader.opaque_message(raw)?], Some(Form::default()));
     }
-    let diff = Diff::between(&default, raw);
-    reader.push(role, blocks, Some(Form { marks, diff }))
+    reader.push(role, blocks, Some(form))
 }
 
 /// Returns the message that is written by default for the content of `raw`.

@@ -36,27 +36,27 @@ pub(super) fn join(events: &[Value]) -> Result<Object> {
 /// Adds a delta: texts are joined, the items of lists by their `index`, and other values are replaced.
 fn add(message: &mut Object, delta: &Object) {
     for (name, value) in delta.iter() {
-        let joined = match (message.get(name), value) {
-            (Some(Value::Text(before)), Value::Text(text)) if !matches!(name, "role" | "id" | "type") => {
-                Value::Text(format!("{before}{text}"))
+        match (message.get_mut(name), value) {
+            (Some(before), text)
+                if before.is_string() && text.is_string() && !matches!(name, "role" | "id" | "type") =>
+            {
+                before.append_text(text);
             }
-            (Some(Value::Object(before)), Value::Object(change)) => {
-                let mut before = before.clone();
-                add(&mut before, change);
-                before.into()
+            (Some(Value::Object(before)), Value::Object(change)) => add(before, change),
+            (Some(Value::List(before)), Value::List(changes)) => add_items(before, changes),
+            (None, Value::List(changes)) => {
+                let mut items = Vec::new();
+                add_items(&mut items, changes);
+                message.set(name, Value::List(items));
             }
-            (before, Value::List(changes)) => {
-                let before = before.and_then(Value::as_list).unwrap_or_default();
-                Value::List(with_changes(before.to_vec(), changes))
-            }
-            (Some(_), Value::Null) => continue,
-            _ => value.clone(),
-        };
-        message.set(name, joined);
+            (Some(_), Value::Null) => {}
+            _ => message.set(name, value.clone()),
+        }
     }
 }
 
-fn with_changes(mut items: Vec<Value>, changes: &[Value]) -> Vec<Value> {
+/// Adds the items of a delta to the item with the same `index`.
+fn add_items(items: &mut Vec<Value>, changes: &[Value]) {
     for change in changes {
         let index = change.as_object().and_then(|change| change.number("index"));
         let Some((change, at)) = change.as_object().zip(index.and_then(|at| usize::try_from(at).ok())) else {
@@ -70,5 +70,4 @@ fn with_changes(mut items: Vec<Value>, changes: &[Value]) -> Vec<Value> {
             _ => items.push(change.into()),
         }
     }
-    items
 }

@@ -64,7 +64,7 @@ impl Writer {
         }
         if let BlockKind::Opaque(opaque) = &part.block.kind {
             if let Some(data) = compiler.opaque(part, opaque)? {
-                self.add_opaque(part, data);
+                self.add_opaque(part, data, compiler);
             }
             return Ok(());
         }
@@ -112,8 +112,12 @@ impl Writer {
         self.messages.extend(self.draft.take().and_then(Draft::finish));
     }
 
-    fn add_opaque(&mut self, part: &Part<'_>, data: Value) {
+    fn add_opaque(&mut self, part: &Part<'_>, data: Value, compiler: &mut Compiler<'_>) {
         if let Some(raw) = opaque_message(&data) {
+            let is_null = |name| raw.get(name).is_none_or(|value| *value == Value::Null);
+            if is_null("content") && is_null("audio") && is_null("function_call") {
+                return compiler.drop_empty_message(part);
+            }
             self.flush();
             self.messages.push(raw.clone().into());
             return;

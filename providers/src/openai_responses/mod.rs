@@ -50,6 +50,10 @@ impl Api for OpenAiResponses {
         &["/id", "/encrypted_content"]
     }
 
+    fn history_fields(&self) -> &'static [&'static str] {
+        &["input", "instructions"]
+    }
+
     fn read(&self, body: &Object, reader: &mut Reader) -> Result<()> {
         read::read(body, reader)
     }
@@ -64,10 +68,16 @@ impl Api for OpenAiResponses {
 
     fn read_foreign_data(&self, data: &Value, native: &mut Native) -> bool {
         // Other tools keep the id of the message item as the signature of a text.
-        let id = data.as_text().filter(|text| text.starts_with("msg_"));
-        if let Some(id) = id {
-            let message = native.message.get_or_insert_default();
-            message.diff.set.push(("/id".to_owned(), Value::text(id)));
+        let Some(text) = data.as_text() else { return false };
+        let parsed = Value::parse(text).ok();
+        let fields = parsed.as_ref().filter(|_| text.starts_with('{')).and_then(Value::as_object);
+        let id = fields.and_then(|fields| fields.text("id")).or_else(|| text.starts_with("msg_").then_some(text));
+        let phase = fields.and_then(|fields| fields.text("phase"));
+        for (pointer, value) in [("/id", id), ("/phase", phase)] {
+            if let Some(value) = value {
+                let message = native.message.get_or_insert_default();
+                message.diff.set.push((pointer.to_owned(), Value::text(value)));
+            }
         }
         id.is_some()
     }
@@ -114,9 +124,9 @@ fn media_part(kind: &BlockKind) -> Option<Object> {
     match kind {
         BlockKind::Image(media) => {
             let url = match &media.source {
-                MediaSource::Url(url) => url.clone(),
+                MediaSource::Url(url) if url.starts_with("http") => url.clone(),
                 MediaSource::Base64(data) => format!("data:{};base64,{data}", media.media_type.as_deref()?),
-                MediaSource::Blob(_) => return None,
+                MediaSource::Url(_) | MediaSource::Blob(_) => return None,
             };
             Some(Object::of_type("input_image").with_text("image_url", url))
         }

@@ -21,7 +21,13 @@ pub(super) fn read(body: &Object, reader: &mut Reader) -> Result<()> {
         items.flush(reader)?;
         let stop = body.object("incomplete_details").and_then(|details| details.text("reason"));
         let usage = body.object("usage").map(read_usage).transpose()?;
-        reader.describe_reply(body.text("id"), stop.or_else(|| body.text("status")), usage);
+        // Turns that failed are not sent again; the words for them are those of a message.
+        let stop = stop.or(match body.text("status") {
+            Some("failed" | "in_progress") => Some("error"),
+            Some("cancelled") => Some("aborted"),
+            status => status,
+        });
+        reader.describe_reply(body.text("id"), stop, usage);
         return Ok(());
     }
     for (name, value) in body.iter().filter(|(name, _)| !matches!(*name, "input" | "instructions")) {
@@ -109,8 +115,8 @@ impl Items {
             }
         };
         let (mut blocks, form) = read_content(raw, role, reader)?;
-        if blocks.is_empty() {
-            blocks.push(reader.opaque_block(&raw.clone().into())?);
+        if blocks.is_empty() || Reader::cannot_keep(&blocks, &form) {
+            blocks = vec![reader.opaque_message(raw)?];
         }
         if role == Role::Assistant {
             if let Some(first) = blocks.first_mut() {
@@ -225,6 +231,12 @@ fn read_result(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
     let Some(id) = raw.text("call_id").filter(|id| !id.trim().is_empty()) else { return Ok(None) };
     let (blocks, mut marks) = match raw.get("output") {
         Some(Value::Text(text)) => (vec![Block::text(text)], Vec::new()),
+        Some(half @ Value::HalfSurrogate(json)) => {
+            let text = lossy_text(json);
+            let default = Object::new().with_text("content", &text);
+            let raw = Object::new().with("content", half.clone());
+            (vec![reader.block(BlockKind::Text(text), &default, &raw)?], Vec::new())
+        }
         Some(Value::List(parts)) => {
             let blocks = parts.iter().map(|part| read_part(part, Role::Tool, reader)).collect::<Result<Vec<_>>>()?;
             let is_plain_text = matches!(blocks.as_slice(), [block] if is_plain_text(block));

@@ -107,7 +107,7 @@ impl Writer {
             BlockKind::ToolResult(result) => self.add_result(part, result, compiler),
             _ => {
                 if let Some(content) = content_part(part, compiler)? {
-                    self.add_content(part, content);
+                    self.add_content(part, content, compiler);
                 }
                 Ok(())
             }
@@ -137,7 +137,7 @@ impl Writer {
         }
     }
 
-    fn add_content(&mut self, part: &Part<'_>, content: Value) {
+    fn add_content(&mut self, part: &Part<'_>, content: Value, compiler: &mut Compiler<'_>) {
         let is_same = |draft: &&mut Draft| {
             let joins = part.role != Role::Assistant || draft.form.has(LIST);
             draft.role == part.role && !part.begins_message && joins
@@ -150,7 +150,12 @@ impl Writer {
         self.flush();
         let mut form = part.native.message.clone().unwrap_or_default();
         if self.has_dropped_reasoning {
+            let fields = form.diff.set.len();
             form.diff.set.retain(|(pointer, _)| pointer != "/id");
+            if form.diff.set.len() < fields {
+                let reason = "the reasoning that it belongs to is left out";
+                compiler.losses.add(&part.position.below("/opaque"), LossKind::ItemId, Action::Dropped, reason);
+            }
         }
         self.draft =
             Some(Draft { role: part.role, form, content: vec![content], positions: vec![part.position.clone()] });
@@ -164,7 +169,7 @@ impl Writer {
         let kind = object.and_then(|data| data.text("type")).unwrap_or_default();
         let is_content = ["input_", "output_"].iter().any(|start| kind.starts_with(start));
         if is_content {
-            return self.add_content(part, data);
+            return self.add_content(part, data, compiler);
         }
         if self.has_dropped_reasoning && object.is_some_and(|data| data.get("id").is_some()) {
             let reason = "the reasoning that it belongs to is left out";
@@ -178,11 +183,12 @@ impl Writer {
         if !compiler.accepts_thinking(part, thinking) {
             self.has_dropped_reasoning = true;
             if let Some(text) = compiler.thinking_text(part, thinking) {
-                self.add_content(part, output_text(text).into());
+                self.add_content(part, output_text(text).into(), compiler);
             }
             return;
         }
-        let item = native_part(part, reasoning_item(thinking, part.has_mark(CONTENT)));
+        let item =
+            whole_item(thinking).unwrap_or_else(|| native_part(part, reasoning_item(thinking, part.has_mark(CONTENT))));
         // The provider looks up stored reasoning by its id, and reads other reasoning from its encrypted content.
         let is_readable = item.text("encrypted_content").is_some() || self.is_stored && item.text("id").is_some();
         if is_readable {
@@ -334,6 +340,12 @@ fn content_value(content: Vec<Value>, as_list: bool) -> Value {
         }
     }
     Value::List(content)
+}
+
+/// Returns the reasoning item that other tools keep as a whole, as the signature of the thinking.
+fn whole_item(thinking: &Thinking) -> Option<Object> {
+    let item = Value::parse(thinking.signature.as_deref().filter(|text| text.starts_with('{'))?).ok()?;
+    item.as_object().filter(|item| item.text("type") == Some("reasoning")).cloned()
 }
 
 fn mark_as_error(content: &mut Vec<Value>) {

@@ -2,17 +2,22 @@
 
 use providers::{CompileOptions, Target, compile};
 use serde_json::{Value, json};
-use store_core::{Context, ContextMessage, EntryId, Message};
+use store_core::{Context, ContextMessage, EntryId, Json, Message};
 
-/// Compiles messages for a model, and returns the history and the kinds of the losses.
-fn compiled(target: &str, messages: &Value, options: &CompileOptions) -> (Value, Vec<&'static str>) {
-    let (provider, model) = target.split_once('/').unwrap();
+fn context_of(messages: &Value) -> Context {
     let messages: Vec<Message> = serde_json::from_str(&messages.to_string()).unwrap();
     let mut context = Context::default();
     for (at, message) in messages.into_iter().enumerate() {
         store_core::log::check_message(&message).unwrap();
         context.messages.push(ContextMessage::new(EntryId::new(at.to_string()).unwrap(), false, message));
     }
+    context
+}
+
+/// Compiles messages for a model, and returns the history and the kinds of the losses.
+fn compiled(target: &str, messages: &Value, options: &CompileOptions) -> (Value, Vec<&'static str>) {
+    let (provider, model) = target.split_once('/').unwrap();
+    let context = context_of(messages);
     let compiled = compile(&context, &Target::new(provider.parse().unwrap(), model), options).unwrap();
     let mut body: Value = serde_json::from_str(compiled.body.as_str()).unwrap();
     let fields = body.as_object_mut().unwrap();
@@ -247,7 +252,7 @@ fn reasoning_that_the_provider_did_not_store_needs_its_content() {
     );
     assert_eq!(losses, [""; 0]);
     let mut options = CompileOptions::default();
-    options.settings = Some(store_core::Json::parse(r#"{"store":false}"#).unwrap());
+    options.settings = Some(Json::parse(r#"{"store":false}"#).unwrap());
     let (body, losses) = compiled("openai-responses/gpt-5-nano", &history, &options);
     assert!(!body.to_string().contains("rs_1") && !body.to_string().contains("fc_1"), "{body}");
     assert_eq!(losses, ["thinking", "item_id"]);
@@ -259,4 +264,36 @@ fn a_history_without_messages_is_refused() {
     let target = Target::new("google".parse().unwrap(), "gemini-2.5-flash");
     let refused = compile(&context, &target, &CompileOptions::default()).unwrap_err();
     assert!(refused.to_string().contains("append a message first"), "{refused}");
+}
+
+#[test]
+fn settings_do_not_change_the_history_or_the_model() {
+    let context = context_of(&two_calls());
+    let target = Target::new("anthropic".parse().unwrap(), "claude-sonnet-4-5");
+    let mut options = CompileOptions::default();
+    options.settings = Some(Json::parse(r#"{"model":"claude-opus-4-8","max_tokens":1}"#).unwrap());
+    let body = compile(&context, &target, &options).unwrap().body;
+    assert!(
+        body.as_str().starts_with(r#"{"model":"claude-sonnet-4-5","system"#)
+            && body.as_str().ends_with(r#""max_tokens":1}"#),
+        "{body:?}"
+    );
+    options.settings = Some(Json::parse(r#"{"system":"x"}"#).unwrap());
+    assert!(compile(&context, &target, &options).unwrap_err().to_string().contains("`system`"));
+}
+
+#[test]
+fn what_only_another_model_of_the_api_accepts_is_left_out() {
+    let google = json!({"provider": "google", "api": "google-generative-ai", "model": "gemini-3-pro"});
+    let openai = json!({"provider": "openai", "api": "openai-responses", "model": "gpt-5"});
+    let history = json!([{"role": "user", "blocks": [{"text": "x"}]}, {"role": "assistant", "blocks": [
+        {"text": "y"},
+        {"opaque": {"origin": google, "data": {"executableCode": {"code": "1"}, "thoughtSignature": "S"}}},
+        {"opaque": {"origin": openai, "data": {"type": "compaction", "encrypted_content": "gAAA"}}}]}]);
+    let (body, losses) = compiled("google/gemini-2.5-flash", &history, &CompileOptions::default());
+    assert_eq!(body["contents"][1]["parts"][1], json!({"executableCode": {"code": "1"}}));
+    assert_eq!(losses, ["signature", "unknown_block"]);
+    let (body, losses) = compiled("openai-responses/gpt-4.1", &history, &CompileOptions::default());
+    assert!(!body.to_string().contains("gAAA"), "{body}");
+    assert_eq!(losses, ["unknown_block", "encrypted_reasoning"]);
 }

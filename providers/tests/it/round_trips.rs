@@ -83,7 +83,8 @@ fn requests_of_openai_responses_come_back() {
         "openai-responses",
         &json!({"instructions": "Be brief.", "input": [
             {"role": "developer", "content": "Use tools."},
-            {"role": "user", "content": [{"type": "input_text", "text": "Weather?"}, {"type": "input_file", "file_id": "file-1"}]},
+            {"role": "user", "content": [{"type": "input_file", "file_id": "file-1"}, {"type": "input_text", "text": "Weather?"}]},
+        {"role": "user", "content": [{"type": "input_file", "file_id": "file-2"}]},
             {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"},
             {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "weather", "arguments": "{}", "status": "completed"},
             {"type": "custom_tool_call", "call_id": "call_2", "name": "run", "input": "x"},
