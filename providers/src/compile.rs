@@ -98,6 +98,12 @@ impl Part<'_> {
     pub(crate) fn has_mark(&self, mark: &str) -> bool {
         self.native.part.has(mark)
     }
+
+    /// Returns the JSON that the target's API has for the block, if it comes from there, in place of the default.
+    pub(crate) fn in_native_form(&self, mut default: Object) -> Object {
+        self.native.part.diff.apply(&mut default);
+        default
+    }
 }
 
 /// A context on its way to a body.

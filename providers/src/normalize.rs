@@ -8,7 +8,7 @@ use store_core::{
 use crate::{
     native::{Form, Native, OF_FIRST_BLOCK},
     provider::Target,
-    value::{Diff, Object, Value},
+    value::{Diff, Object, Value, lossy_text},
 };
 
 /// The messages of a body.
@@ -81,6 +81,14 @@ impl Reader {
         let mut block = Block::new(kind);
         self.update_native(&mut block, |native| native.part = part)?;
         Ok(block)
+    }
+
+    /// Creates the block of a content that is one text with half of a surrogate pair, from the JSON of that text.
+    pub(crate) fn half_surrogate_text(&self, json: &str) -> Result<Block> {
+        let text = lossy_text(json);
+        let default = Object::new().with_text("content", &text);
+        let raw = Object::new().with("content", Value::HalfSurrogate(json.to_owned()));
+        self.block(BlockKind::Text(text), &default, &raw)
     }
 
     /// Creates a block that only the provider understands.
@@ -158,6 +166,11 @@ impl Reader {
 
 /// The name of the only field of the data of an opaque block that stands for a whole message.
 pub(crate) const OPAQUE_MESSAGE: &str = "message_without_content";
+
+/// Returns whether a block is a text without anything that only its provider has.
+pub(crate) fn is_plain_text(block: &Block) -> bool {
+    matches!(block.kind, BlockKind::Text(_)) && block.opaque.is_none()
+}
 
 /// Creates a call whose arguments came as text. If the text is not JSON, the input is an empty object, and the text is
 /// kept.

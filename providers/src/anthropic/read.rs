@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     native::Form,
-    normalize::{Reader, usage},
+    normalize::{Reader, is_plain_text, usage},
     value::{Diff, Object, Value, lossy_text},
 };
 
@@ -103,9 +103,9 @@ fn read_content(message: &Object, role: Role, reader: &Reader) -> Result<(Vec<Bl
             let marks = if role == Role::Assistant { vec![TEXT.to_owned()] } else { Vec::new() };
             Ok((vec![Block::text(text)], marks))
         }
-        Some(half @ Value::HalfSurrogate(json)) => {
+        Some(Value::HalfSurrogate(json)) => {
             let marks = if role == Role::Assistant { vec![TEXT.to_owned()] } else { Vec::new() };
-            Ok((vec![text_with_half_surrogate(json, half, reader)?], marks))
+            Ok((vec![reader.half_surrogate_text(json)?], marks))
         }
         Some(Value::List(items)) => {
             let blocks = items.iter().map(|item| read_block(item, role, reader)).collect::<Result<Vec<_>>>()?;
@@ -115,18 +115,6 @@ fn read_content(message: &Object, role: Role, reader: &Reader) -> Result<(Vec<Bl
         }
         _ => Err(Error::invalid("content", "it is neither a text nor a list")),
     }
-}
-
-/// Returns the block of a content that is one text with half of a surrogate pair.
-fn text_with_half_surrogate(json: &str, raw: &Value, reader: &Reader) -> Result<Block> {
-    let text = lossy_text(json);
-    let default = Object::new().with_text("content", &text);
-    let raw = Object::new().with("content", raw.clone());
-    reader.block(BlockKind::Text(text), &default, &raw)
-}
-
-fn is_plain_text(block: &Block) -> bool {
-    matches!(block.kind, BlockKind::Text(_)) && block.opaque.is_none()
 }
 
 fn read_block(item: &Value, role: Role, reader: &Reader) -> Result<Block> {
@@ -190,7 +178,7 @@ fn read_result(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
     let (blocks, marks) = match raw.get("content") {
         None => (Vec::new(), vec![NO_CONTENT.to_owned()]),
         Some(Value::Text(text)) => (vec![Block::text(text)], Vec::new()),
-        Some(half @ Value::HalfSurrogate(json)) => (vec![text_with_half_surrogate(json, half, reader)?], Vec::new()),
+        Some(Value::HalfSurrogate(json)) => (vec![reader.half_surrogate_text(json)?], Vec::new()),
         Some(Value::List(items)) => {
             let blocks = items.iter().map(|item| read_block(item, Role::Tool, reader)).collect::<Result<Vec<_>>>()?;
             let is_plain_text = matches!(blocks.as_slice(), [block] if is_plain_text(block));

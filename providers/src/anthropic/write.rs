@@ -130,13 +130,13 @@ impl Writer {
             if let Some(form) = &part.native.message {
                 self.system_form = form.clone();
             }
-            let block = native_block(part, text_block(text)).into();
+            let block = part.in_native_form(text_block(text)).into();
             self.system.push(Content { block, position: part.position.clone(), is_own: part.is_own });
             return Ok(());
         }
         self.is_inside = true;
         if compiler.target.has(Feature::SystemInside) {
-            self.push_block(part, "system", native_block(part, text_block(text)).into());
+            self.push_block(part, "system", part.in_native_form(text_block(text)).into());
             return Ok(());
         }
         let reason = "the model takes system messages only before the conversation";
@@ -158,7 +158,7 @@ impl Writer {
             BlockKind::ToolResult(result) => return write_result(part, result, compiler),
             _ => return Ok(write_media(part, compiler)),
         };
-        Ok(block.map(|block| native_block(part, block)))
+        Ok(block.map(|block| part.in_native_form(block)))
     }
 
     fn finish(mut self, compiler: &mut Compiler<'_>) -> Result<Object> {
@@ -296,17 +296,15 @@ fn content_value(content: Vec<Value>, as_list: bool) -> Value {
     Value::List(content)
 }
 
-fn native_block(part: &Part<'_>, mut block: Object) -> Object {
-    part.native.part.diff.apply(&mut block);
-    block
-}
-
 fn thinking_of(part: &Part<'_>, thinking: &Thinking, compiler: &mut Compiler<'_>) -> Option<Object> {
     match &thinking.signature {
-        Some(signature) if compiler.accepts_thinking(part, thinking) => Some(native_block(
-            part,
-            if thinking.redacted { redacted_block(signature) } else { thinking_block(&thinking.text, signature) },
-        )),
+        Some(signature) if compiler.accepts_thinking(part, thinking) => {
+            Some(part.in_native_form(if thinking.redacted {
+                redacted_block(signature)
+            } else {
+                thinking_block(&thinking.text, signature)
+            }))
+        }
         _ => compiler.thinking_text(part, thinking).map(text_block),
     }
 }
@@ -327,7 +325,7 @@ fn write_result<'a>(part: &Part<'a>, result: &'a ToolResult, compiler: &mut Comp
         let block = match &part.block.kind {
             BlockKind::Opaque(opaque) => compiler.opaque(&part, opaque)?,
             BlockKind::Text(text) if compiler.drop_if_blank(&part, text) => None,
-            BlockKind::Text(text) => Some(native_block(&part, text_block(text)).into()),
+            BlockKind::Text(text) => Some(part.in_native_form(text_block(text)).into()),
             _ => write_media(&part, compiler).map(Value::from),
         };
         content.extend(block);
@@ -339,7 +337,7 @@ fn write_result<'a>(part: &Part<'a>, result: &'a ToolResult, compiler: &mut Comp
     if let Some(is_error) = result.is_error {
         block.set("is_error", Value::Bool(is_error));
     }
-    Ok(Some(native_block(part, block)))
+    Ok(Some(part.in_native_form(block)))
 }
 
 fn write_media(part: &Part<'_>, compiler: &mut Compiler<'_>) -> Option<Object> {
@@ -355,5 +353,5 @@ fn write_media(part: &Part<'_>, compiler: &mut Compiler<'_>) -> Option<Object> {
     if kind == "image" {
         compiler.drop_title(part, media);
     }
-    Some(native_block(part, block))
+    Some(part.in_native_form(block))
 }

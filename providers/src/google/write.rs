@@ -85,7 +85,7 @@ impl Writer {
             BlockKind::ToolResult(result) => self.add_result(part, result, compiler)?,
             BlockKind::Thinking(thinking) if compiler.accepts_thinking(part, thinking) => {
                 if thinking.signature.is_some() || !compiler.drop_if_blank(part, &thinking.text) {
-                    let value = native_part(part, thought_part(thinking));
+                    let value = part.in_native_form(thought_part(thinking));
                     self.push(part, role, value, compiler);
                 }
             }
@@ -95,7 +95,7 @@ impl Writer {
                 }
             }
             BlockKind::Text(text) => {
-                let value = native_part(part, text_part(text));
+                let value = part.in_native_form(text_part(text));
                 // An empty text with a signature has to come back.
                 if value.get("thoughtSignature").is_some() || !compiler.drop_if_blank(part, text) {
                     self.push(part, role, value, compiler);
@@ -136,7 +136,7 @@ impl Writer {
             if let Some(form) = &part.native.message {
                 self.system_form = form.clone();
             }
-            self.system.push(native_part(part, text_part(text)).into());
+            self.system.push(part.in_native_form(text_part(text)).into());
             return;
         }
         let reason = "the API takes system messages only before the conversation";
@@ -213,7 +213,7 @@ impl Writer {
         let (inside, beside): (Vec<_>, Vec<_>) = media.into_iter().partition(|(_, value)| is_inside(value));
         let parts: Vec<Value> = inside.into_iter().map(|(_, value)| value).collect();
         let parts = (!parts.is_empty()).then_some(parts);
-        let value = native_part(part, result_part(&call.name, response, parts));
+        let value = part.in_native_form(result_part(&call.name, response, parts));
         self.push(part, "user", value, compiler).answers = Some(result.tool_use_id.clone());
         for (media, value) in beside {
             let reason = "the model takes no media in results; they follow the results";
@@ -292,11 +292,6 @@ impl Draft {
     }
 }
 
-fn native_part(part: &Part<'_>, mut object: Object) -> Object {
-    part.native.part.diff.apply(&mut object);
-    object
-}
-
 fn write_call<'a>(part: &Part<'a>, call: &'a ToolUse, compiler: &mut Compiler<'a>) -> Result<(String, Object)> {
     let id = compiler.call_id(part, call, IDS);
     let args = compiler.object_arguments(part, call)?;
@@ -305,7 +300,7 @@ fn write_call<'a>(part: &Part<'a>, call: &'a ToolUse, compiler: &mut Compiler<'a
         let position = part.position.below("/tool_use/id");
         compiler.losses.add(&position, LossKind::ToolId, Action::Dropped, BY_POSITION);
     }
-    let object = native_part(part, call_part(is_known.then_some(id.as_str()), &call.name, args));
+    let object = part.in_native_form(call_part(is_known.then_some(id.as_str()), &call.name, args));
     Ok((id, object))
 }
 
@@ -343,5 +338,5 @@ fn write_media(part: &Part<'_>, compiler: &mut Compiler<'_>) -> Option<Object> {
         return Some(text_part(&compiler.media_text(part, media, "the API takes no such media")));
     };
     compiler.drop_title(part, media);
-    Some(native_part(part, value))
+    Some(part.in_native_form(value))
 }

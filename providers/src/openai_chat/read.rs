@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     native::Form,
-    normalize::{Reader, call_of_text, usage},
-    value::{Diff, Object, Value, lossy_text},
+    normalize::{Reader, call_of_text, is_plain_text, usage},
+    value::{Diff, Object, Value},
 };
 
 pub(super) fn read(body: &Object, reader: &mut Reader) -> Result<()> {
@@ -114,19 +114,10 @@ fn read_thinking(raw: &Object, default: &mut Object, blocks: &mut Vec<Block>, re
     Ok(())
 }
 
-fn is_plain_text(block: &Block) -> bool {
-    matches!(block.kind, BlockKind::Text(_)) && block.opaque.is_none()
-}
-
 fn read_content(raw: &Object, reader: &Reader) -> Result<Vec<Block>> {
     match raw.get("content") {
         Some(Value::Text(text)) => Ok(vec![Block::text(text)]),
-        Some(Value::HalfSurrogate(json)) => {
-            let text = lossy_text(json);
-            let default = Object::new().with_text("content", &text);
-            let raw = Object::new().with("content", Value::HalfSurrogate(json.clone()));
-            Ok(vec![reader.block(BlockKind::Text(text), &default, &raw)?])
-        }
+        Some(Value::HalfSurrogate(json)) => Ok(vec![reader.half_surrogate_text(json)?]),
         Some(Value::List(items)) => items.iter().map(|item| read_part(item, reader)).collect(),
         _ => Ok(Vec::new()),
     }

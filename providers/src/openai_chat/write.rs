@@ -154,7 +154,7 @@ impl Writer {
         }
         for part in compiler.parts_of_result(part, result)? {
             if let BlockKind::Text(text) = &part.block.kind {
-                texts.push(native_part(&part, text_part(text)));
+                texts.push(part.in_native_form(text_part(text)));
                 continue;
             }
             if let Some(content) = content_part(&part, compiler)? {
@@ -186,7 +186,7 @@ impl Writer {
         let content = content_value(texts.into_iter().map(Value::from).collect(), part.has_mark(LIST));
         let message =
             Object::new().with_text("role", "tool").with_text("tool_call_id", call.id).with("content", content);
-        self.messages.push(native_part(part, message).into());
+        self.messages.push(part.in_native_form(message).into());
         Ok(())
     }
 }
@@ -236,11 +236,6 @@ fn content_value(content: Vec<Value>, as_list: bool) -> Value {
     Value::List(content)
 }
 
-fn native_part(part: &Part<'_>, mut object: Object) -> Object {
-    part.native.part.diff.apply(&mut object);
-    object
-}
-
 /// Returns a block as a part of the content of a message.
 fn content_part<'a>(part: &Part<'a>, compiler: &mut Compiler<'a>) -> Result<Option<Value>> {
     let object = match &part.block.kind {
@@ -269,7 +264,7 @@ fn content_part<'a>(part: &Part<'a>, compiler: &mut Compiler<'a>) -> Result<Opti
             return Ok(None);
         }
     };
-    Ok(Some(native_part(part, object).into()))
+    Ok(Some(part.in_native_form(object).into()))
 }
 
 fn write_call<'a>(part: &Part<'a>, call: &'a ToolUse, compiler: &mut Compiler<'a>) -> Result<Value> {
@@ -277,8 +272,8 @@ fn write_call<'a>(part: &Part<'a>, call: &'a ToolUse, compiler: &mut Compiler<'a
     if part.has_mark(CUSTOM) {
         let input = Value::of(&call.input)?;
         let object = custom_call_object(&id, &call.name, input.as_text().unwrap_or_default());
-        return Ok(native_part(part, object).into());
+        return Ok(part.in_native_form(object).into());
     }
     let arguments = compiler.text_arguments(part, call)?;
-    Ok(native_part(part, call_object(&id, &call.name, &arguments)).into())
+    Ok(part.in_native_form(call_object(&id, &call.name, &arguments)).into())
 }

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     native::Form,
-    normalize::{Reader, call_of_text, usage},
-    value::{Diff, Object, Value, lossy_text},
+    normalize::{Reader, call_of_text, is_plain_text, usage},
+    value::{Diff, Object, Value},
 };
 
 pub(super) fn read(body: &Object, reader: &mut Reader) -> Result<()> {
@@ -135,12 +135,7 @@ fn read_content(raw: &Object, role: Role, reader: &Reader) -> Result<(Vec<Block>
     let content = raw.get("content").cloned().unwrap_or(Value::Null);
     let (blocks, mark) = match &content {
         Value::Text(text) => (vec![Block::text(text)], None),
-        Value::HalfSurrogate(json) => {
-            let text = lossy_text(json);
-            let default = Object::new().with_text("content", &text);
-            let raw = Object::new().with("content", content.clone());
-            (vec![reader.block(BlockKind::Text(text), &default, &raw)?], None)
-        }
+        Value::HalfSurrogate(json) => (vec![reader.half_surrogate_text(json)?], None),
         Value::List(parts) => {
             let blocks = parts.iter().map(|part| read_part(part, role, reader)).collect::<Result<Vec<_>>>()?;
             (blocks, Some(LIST))
@@ -170,10 +165,6 @@ fn read_content(raw: &Object, role: Role, reader: &Reader) -> Result<(Vec<Block>
         marks.push(INPUT.to_owned());
     }
     Ok((blocks, Form { marks, diff: Diff::between(&default, raw) }))
-}
-
-fn is_plain_text(block: &Block) -> bool {
-    matches!(block.kind, BlockKind::Text(_)) && block.opaque.is_none()
 }
 
 fn read_part(item: &Value, role: Role, reader: &Reader) -> Result<Block> {
@@ -231,12 +222,7 @@ fn read_result(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
     let Some(id) = raw.text("call_id").filter(|id| !id.trim().is_empty()) else { return Ok(None) };
     let (blocks, mut marks) = match raw.get("output") {
         Some(Value::Text(text)) => (vec![Block::text(text)], Vec::new()),
-        Some(half @ Value::HalfSurrogate(json)) => {
-            let text = lossy_text(json);
-            let default = Object::new().with_text("content", &text);
-            let raw = Object::new().with("content", half.clone());
-            (vec![reader.block(BlockKind::Text(text), &default, &raw)?], Vec::new())
-        }
+        Some(Value::HalfSurrogate(json)) => (vec![reader.half_surrogate_text(json)?], Vec::new()),
         Some(Value::List(parts)) => {
             let blocks = parts.iter().map(|part| read_part(part, Role::Tool, reader)).collect::<Result<Vec<_>>>()?;
             let is_plain_text = matches!(blocks.as_slice(), [block] if is_plain_text(block));

@@ -187,8 +187,8 @@ impl Writer {
             }
             return;
         }
-        let item =
-            whole_item(thinking).unwrap_or_else(|| native_part(part, reasoning_item(thinking, part.has_mark(CONTENT))));
+        let item = whole_item(thinking)
+            .unwrap_or_else(|| part.in_native_form(reasoning_item(thinking, part.has_mark(CONTENT))));
         // The provider looks up stored reasoning by its id, and reads other reasoning from its encrypted content.
         let is_readable = item.text("encrypted_content").is_some() || self.is_stored && item.text("id").is_some();
         if is_readable {
@@ -209,7 +209,7 @@ impl Writer {
         } else {
             call_item(&id, &call.name, &compiler.text_arguments(part, call)?)
         };
-        let mut item = native_part(part, item);
+        let mut item = part.in_native_form(item);
         if self.has_dropped_reasoning && item.remove("id").is_some() {
             let reason = "the reasoning that it belongs to is left out";
             compiler.losses.add(&part.position.below("/opaque"), LossKind::ItemId, Action::Dropped, reason);
@@ -241,7 +241,7 @@ impl Writer {
         let kind = if is_custom { "custom_tool_call_output" } else { "function_call_output" };
         let output = content_value(content, part.has_mark(RESULT_LIST));
         let item = Object::of_type(kind).with_text("call_id", call.id).with("output", output);
-        self.push(part, native_part(part, item).into());
+        self.push(part, part.in_native_form(item).into());
         Ok(())
     }
 
@@ -358,11 +358,6 @@ fn mark_as_error(content: &mut Vec<Value>) {
     }
 }
 
-fn native_part(part: &Part<'_>, mut object: Object) -> Object {
-    part.native.part.diff.apply(&mut object);
-    object
-}
-
 /// Returns a block as a part of the content of a message or a result.
 fn content_part<'a>(part: &Part<'a>, compiler: &mut Compiler<'a>) -> Result<Option<Value>> {
     let text_part = if part.role == Role::Assistant { output_text } else { input_text };
@@ -390,5 +385,5 @@ fn content_part<'a>(part: &Part<'a>, compiler: &mut Compiler<'a>) -> Result<Opti
             return Ok(None);
         }
     };
-    Ok(Some(native_part(part, object).into()))
+    Ok(Some(part.in_native_form(object).into()))
 }

@@ -474,7 +474,7 @@ impl Drop for Shared {
     }
 }
 
-/// The guard of a lock, even if a holder panicked: what it guards is judged by whoever uses it.
+/// Returns the guard of a lock, even if a holder of the lock panicked. The caller checks the guarded data.
 pub(crate) fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
