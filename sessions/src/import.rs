@@ -8,17 +8,15 @@ use store_core::{
 };
 
 use crate::{
-    agent_core::AgentCore,
     detect::{self, Detected},
     error::Result,
-    format::{ImportedEntry, Session, SessionInfo, StoredEntries, SurveyOutcome, SurveyedSession},
+    formats::FormatName,
     issue::{IssueCode, Issues},
-    kimi_cli, lines,
-    options::{FormatName, ImportOptions},
+    options::ImportOptions,
     parents,
-    pi::Pi,
     provenance::Provenance,
     report::ImportReport,
+    session::{ImportedEntry, Session, SessionInfo, StoredEntries, SurveyOutcome, SurveyedSession},
     source::Source,
     write,
 };
@@ -68,7 +66,11 @@ async fn import_source(target: &ImportTarget<'_>, path: &Path) -> Result<Vec<Imp
         (Some(format), _) | (None, Detected::Known(format)) => format,
         (None, other) => return Ok(vec![unsupported_report(path, other, options)?]),
     };
-    let sessions = match survey(format, path, options)? {
+    let surveyed = match format.format() {
+        Some(found) => found.survey(format, path, options)?,
+        None => return Ok(vec![unsupported_report(path, Detected::Unknown, options)?]),
+    };
+    let sessions = match surveyed {
         SurveyOutcome::Sessions(sessions) => sessions,
         SurveyOutcome::Refused(issues) => return Ok(vec![refused_report(path, Some(format.name()), issues)]),
     };
@@ -80,15 +82,6 @@ async fn import_source(target: &ImportTarget<'_>, path: &Path) -> Result<Vec<Imp
         reports.push(report);
     }
     Ok(reports)
-}
-
-fn survey(format: FormatName, path: &Path, options: &ImportOptions) -> Result<SurveyOutcome> {
-    let source = Source::new(path.to_owned(), options.max_line);
-    match format {
-        FormatName::AgentCore => lines::survey(AgentCore::default(), source, options),
-        FormatName::PiV1 | FormatName::PiV2 | FormatName::PiV3 => lines::survey(Pi::new(format), source, options),
-        FormatName::KimiCli => kimi_cli::survey(path, options),
-    }
 }
 
 /// The report of a source that no format reads.

@@ -49,6 +49,8 @@ codes! {
     DanglingParent = "dangling_parent",
     /// The parent of a line comes later in the file.
     ForwardParent = "forward_parent",
+    /// A line in the middle of a file says that it has no parent.
+    NewRoot = "new_root",
     /// Parents form a cycle.
     ParentCycle = "parent_cycle",
     /// A result without its call.
@@ -81,6 +83,10 @@ codes! {
     UnsupportedFormat = "unsupported_format",
     /// The source is empty or contains only blank lines.
     EmptyFile = "empty_file",
+    /// There is no session file below a folder.
+    NoSession = "no_session",
+    /// The source contains no message that the format reads.
+    NoMessage = "no_message",
     /// The format is unknown.
     UnknownFormat = "unknown_format",
     /// The file was imported before, and it has changed in a place other than its end.

@@ -1,17 +1,18 @@
 //! Imports session files of other agent tools into agentstore, and exports threads to such files.
 //!
 //! A thread contains every line of the source that it was imported from. A thread that has not changed since its import
-//! is exported byte for byte. The exception is kimi-cli, whose session folders cannot be exported. The [`ImportReport`]
-//! lists what is wrong with a source. A line with a fault is kept, too.
+//! is exported byte for byte. Any other thread can be exported to every format. The [`ImportReport`] lists what is wrong with a source. A line with a fault is kept, too.
 //!
 //! # Layout
 //! - `import`, `detect`, `write`: the driver: it recognises and reads a source, finds its thread and writes new entries
-//! - `format`: the interface between the driver and the formats; start there to add a format
+//! - `formats`: the list of the formats, and what each provides; start there to add a format
+//! - `session`: what a format makes of a source
 //! - `lines`, `tree`: formats whose lines form a tree
 //! - `source`, `scan`, `lenient`, `json`, `time`, `blocks`: how lines and their parts are read
 //! - `provenance`: what the thread records about its files; `issue`, `report`: what the caller is told about them
 //! - `parents`: threads whose parent does not exist yet
-//! - `agent_core`, `kimi_cli`, `pi`: the formats; `export`: how threads are written to files
+//! - `agent_core`, `kimi_cli`, `pi`: the formats; `foreign`: files of tools that are not read
+//! - `export`: what the formats have in common when they write threads
 //!
 //! ```no_run
 //! # async fn show(commits: &dyn store_core::CommitCoordinator) -> sessions::Result<()> {
@@ -29,7 +30,8 @@ mod blocks;
 mod detect;
 mod error;
 mod export;
-mod format;
+mod foreign;
+mod formats;
 mod import;
 mod issue;
 mod json;
@@ -42,6 +44,7 @@ mod pi;
 mod provenance;
 mod report;
 mod scan;
+mod session;
 mod source;
 mod time;
 mod tree;
@@ -49,9 +52,10 @@ mod write;
 
 pub use self::{
     error::{Error, Result},
-    export::{Exported, Loss, export},
+    export::{ExportTarget, Exported, Loss, export, tool_place},
+    formats::{FormatName, ToolFolders, ToolPlace},
     import::import,
     issue::{Issue, IssueCode},
-    options::{FormatName, HeadChoice, ImportOptions},
+    options::{ExportOptions, HeadChoice, ImportOptions},
     report::ImportReport,
 };

@@ -1,57 +1,8 @@
 //! The options of imports and exports.
 
-use std::str::FromStr;
+use std::path::PathBuf;
 
-use crate::error::Error;
-
-/// The formats that are read or written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum FormatName {
-    /// Agent Core JSONL.
-    AgentCore,
-    /// pi, version 1.
-    PiV1,
-    /// pi, version 2.
-    PiV2,
-    /// pi, version 3, which OpenClaw also writes.
-    PiV3,
-    /// kimi-cli: a session folder, or a single context file.
-    KimiCli,
-}
-
-impl FormatName {
-    /// Every format.
-    pub const ALL: &'static [Self] = &[Self::AgentCore, Self::PiV1, Self::PiV2, Self::PiV3, Self::KimiCli];
-
-    /// The name of the format, such as `pi-v3`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::AgentCore => "agent-core",
-            Self::PiV1 => "pi-v1",
-            Self::PiV2 => "pi-v2",
-            Self::PiV3 => "pi-v3",
-            Self::KimiCli => "kimi-cli",
-        }
-    }
-
-    /// The names of all formats, for messages.
-    #[must_use]
-    pub fn known_names() -> String {
-        let names: Vec<_> = Self::ALL.iter().map(|format| format.name()).collect();
-        names.join(", ")
-    }
-}
-
-impl FromStr for FormatName {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let found = Self::ALL.iter().find(|format| format.name() == text);
-        found.copied().ok_or_else(|| Error::UnknownFormat { name: text.to_owned(), known: Self::known_names() })
-    }
-}
+use crate::formats::FormatName;
 
 /// Which entry becomes the head of an imported thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -109,6 +60,42 @@ impl ImportOptions {
     #[must_use]
     pub const fn with_max_line(mut self, bytes: u64) -> Self {
         self.max_line = bytes;
+        self
+    }
+}
+
+/// How a thread is exported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExportOptions {
+    /// The format.
+    pub format: FormatName,
+    /// Whether a format that has one branch in a file also gets a file for each of the other branches. This requires
+    /// [`ExportTarget::Folder`](crate::ExportTarget::Folder).
+    pub all_branches: bool,
+    /// The working folder that the session names. If it is absent, it is the `cwd` in the metadata of the thread, or
+    /// else `/`.
+    pub working_folder: Option<PathBuf>,
+}
+
+impl ExportOptions {
+    /// The export in this format, with the default of every other option.
+    #[must_use]
+    pub const fn new(format: FormatName) -> Self {
+        Self { format, all_branches: false, working_folder: None }
+    }
+
+    /// Also writes the branches that do not lead to the head.
+    #[must_use]
+    pub const fn with_all_branches(mut self) -> Self {
+        self.all_branches = true;
+        self
+    }
+
+    /// Sets the working folder that the session names.
+    #[must_use]
+    pub fn with_working_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.working_folder = Some(folder.into());
         self
     }
 }

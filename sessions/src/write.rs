@@ -9,8 +9,8 @@ use store_core::{
 
 use crate::{
     error::Result,
-    format::{Draft, Session, SessionInfo, StoredEntries, short_digest},
     issue::Issues,
+    session::{Draft, Session, SessionInfo, StoredEntries, short_digest},
 };
 
 const MAX_BATCH_ENTRIES: usize = 1_000;

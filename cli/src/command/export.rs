@@ -7,7 +7,8 @@ use std::{
 };
 
 use agentstore::ThreadId;
-use sessions::{Exported, FormatName};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use sessions::{ExportOptions, ExportTarget, Exported, FormatName};
 
 use super::{Ending, import::to_failure};
 use crate::{
@@ -17,47 +18,72 @@ use crate::{
     text::{terminal_safe, with_noun},
 };
 
-/// Export a thread as a session file
+/// Export a thread as a session of another tool
 ///
-/// A thread that was imported from `agent-core` or pi and has not changed since then is exported in that format byte
-/// for byte.
+/// A thread that was imported from the format and has not changed since then is exported byte for byte. Any other thread
+/// is written so that the tool can continue it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore export t-42 --format agent-core > t-42.jsonl\n  \
-    agentstore export t-42 --format pi-v3 --output session.jsonl --json\n\n\
-    Data that the format cannot represent is listed on standard error. With `--json`, which requires `--output`, the \
-    document lists it.")]
+    agentstore export t-42 --format pi --output session.jsonl --json\n  \
+    agentstore export t-42 --format kimi-cli --folder session\n\n\
+    Data that the format cannot represent is listed on standard error. With `--json`, which requires `--output` or \
+    `--folder`, the document lists it.")]
 pub(crate) struct Args {
     /// The id of the thread
     thread: ThreadId,
-    /// The format: `agent-core`, or the format that the thread was imported from
-    ///
-    /// `pi-v1`, `pi-v2` and `pi-v3` are possible only if the thread was imported from that format and has not changed
-    /// since then. A session of `kimi-cli` can be exported only as `agent-core`.
-    #[arg(long, value_name = "FORMAT")]
+    /// The format
+    #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
     format: FormatName,
-    /// The file to write, which must not exist; standard output if not given
-    #[arg(long, short, value_name = "FILE")]
+    /// The file to write, which must not exist; standard output if neither this nor `--folder` is given
+    #[arg(long, short, value_name = "FILE", conflicts_with = "folder")]
     output: Option<PathBuf>,
+    /// The folder that gets the files of the session, under the names that the tool expects
+    #[arg(long, value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+    /// Also write the branches that do not lead to the head, in a format that has one branch in a file
+    #[arg(long, requires = "folder")]
+    all_branches: bool,
+    /// The working folder that the session names; by default that of the imported session, or else `/`
+    #[arg(long, value_name = "FOLDER")]
+    working_folder: Option<PathBuf>,
+}
+
+/// Accepts the texts that name a format, and lists them in the help.
+pub(super) fn format_parser() -> impl TypedValueParser<Value = FormatName> {
+    PossibleValuesParser::new(FormatName::accepted_texts()).try_map(|text| text.parse::<FormatName>())
 }
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let threads = session.threads()?;
-    let exported = match &args.output {
-        Some(path) => {
+    let mut options = ExportOptions::new(args.format);
+    options.all_branches = args.all_branches;
+    options.working_folder = args.working_folder;
+    let exported = match (&args.output, &args.folder) {
+        (_, Some(folder)) => {
+            let target = ExportTarget::Folder(folder);
+            sessions::export(&*threads, &args.thread, &options, target).await.map_err(to_failure)?
+        }
+        (Some(path), None) => {
             let mut file = create_output_file(path)?;
-            let exported = sessions::export(&*threads, &args.thread, args.format, &mut file).await.map_err(to_failure);
+            let target = ExportTarget::Stream(&mut file);
+            let exported = sessions::export(&*threads, &args.thread, &options, target).await.map_err(to_failure);
             if exported.is_err() {
                 // A partial file would look like a complete one.
                 let _ = fs::remove_file(path);
             }
             exported?
         }
-        None if out.is_json() => {
+        (None, None) if out.is_json() => {
             return Err(Failure::Usage(
-                "`--json` prints a document to standard output: name the exported file with `--output`".to_owned(),
+                "`--json` prints a document to standard output: name the exported file with `--output`, or the folder \
+                 with `--folder`"
+                    .to_owned(),
             ));
         }
-        None => sessions::export(&*threads, &args.thread, args.format, out.writer()).await.map_err(to_failure)?,
+        (None, None) => {
+            let target = ExportTarget::Stream(out.writer());
+            sessions::export(&*threads, &args.thread, &options, target).await.map_err(to_failure)?
+        }
     };
     if out.is_json() {
         out.print_document(&exported)?;
@@ -79,7 +105,7 @@ fn create_output_file(path: &Path) -> Result<BufWriter<File>> {
 fn print_summary(exported: &Exported, path: Option<&Path>, out: &Output) {
     let sizes = format!("{}, {}", with_noun(exported.lines, "line"), with_noun(exported.bytes, "byte"));
     let exact = if exported.exact { ", identical to the imported file" } else { "" };
-    if let Some(path) = path {
+    for path in exported.files.iter().map(PathBuf::as_path).chain(path) {
         out.print_to_stderr(format!("wrote {}: {sizes}{exact}", terminal_safe(&path.display().to_string())));
     }
     for loss in &exported.losses {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use agentstore::{Error, Progress};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use sessions::{FormatName, HeadChoice, ImportOptions, ImportReport, IssueCode};
 
 use super::Ending;
@@ -26,8 +27,8 @@ pub(crate) struct Args {
     /// Session files, session folders, or folders that contain session files
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The format of the files: `auto` to recognise it, or agent-core, pi-v1, pi-v2, pi-v3 or kimi-cli
-    #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = parse_format)]
+    /// The format of the files, or `auto` to recognise it
+    #[arg(long, value_name = "FORMAT", default_value = AUTO, value_parser = format_parser())]
     format: FormatChoice,
     /// Refuse a session that has any issue, and write nothing of it
     #[arg(long)]
@@ -46,8 +47,14 @@ pub(crate) struct Args {
 #[derive(Debug, Clone, Copy)]
 struct FormatChoice(Option<FormatName>);
 
-fn parse_format(text: &str) -> Result<FormatChoice, sessions::Error> {
-    if text == "auto" { Ok(FormatChoice(None)) } else { text.parse().map(|format| FormatChoice(Some(format))) }
+/// The value of `--format` with which the format is recognised.
+const AUTO: &str = "auto";
+
+fn format_parser() -> impl TypedValueParser<Value = FormatChoice> {
+    let texts = std::iter::once(AUTO).chain(FormatName::accepted_texts());
+    PossibleValuesParser::new(texts).try_map(|text| -> Result<FormatChoice, sessions::Error> {
+        if text == AUTO { Ok(FormatChoice(None)) } else { text.parse().map(|format| FormatChoice(Some(format))) }
+    })
 }
 
 fn parse_head(text: &str) -> Result<HeadChoice, String> {

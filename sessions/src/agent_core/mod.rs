@@ -2,23 +2,79 @@
 //! tree.
 
 mod calls;
+mod export;
 mod line;
+mod losses;
 mod migrated;
 mod read;
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
+use async_trait::async_trait;
 use store_core::{Origin, Timestamp};
 
-pub(crate) use self::line::{encode, encode_head, encode_result};
+use self::line::{encode, encode_head, encode_result};
 use crate::{
+    detect::{Detected, Sample},
+    error::Result,
+    export::{ExportFiles, ExportSource, Written, write_unchanged},
+    formats::{Format, FormatName},
     issue::Issues,
     json::Object,
-    lines::{BodyAndTime, EncodableEntry, LineFormat, LineKind, LinePosition, ObjectLine, ParsedLine, ThreadInfo},
-    options::FormatName,
+    lines::{
+        self, BodyAndTime, EncodableEntry, LineFormat, LineKind, LinePosition, ObjectLine, ParsedLine, ThreadInfo,
+    },
+    options::ImportOptions,
+    session::SurveyOutcome,
+    source::Source,
     time,
     tree::{ParentField, ParentNames, Tree},
 };
+
+const NAME: FormatName = FormatName::new("agent-core");
+
+/// The format, as the import and the export use it.
+pub(crate) struct AgentCoreFormat;
+
+#[async_trait]
+impl Format for AgentCoreFormat {
+    fn newest(&self) -> FormatName {
+        NAME
+    }
+
+    fn names(&self) -> &'static [FormatName] {
+        &[NAME]
+    }
+
+    fn recognise(&self, sample: &Sample<'_>) -> Option<Detected> {
+        sample.mostly(is_line).then_some(Detected::Known(NAME))
+    }
+
+    fn survey(&self, _name: FormatName, path: &Path, options: &ImportOptions) -> Result<SurveyOutcome> {
+        lines::survey(AgentCore::default(), Source::new(path.to_owned(), options.max_line), options)
+    }
+
+    async fn export(
+        &self,
+        _name: FormatName,
+        source: &ExportSource<'_>,
+        files: &mut ExportFiles<'_>,
+    ) -> Result<Written> {
+        let file_name = format!("{}.jsonl", source.thread.id);
+        if let Some(written) = write_unchanged(source, &AgentCore::default(), (&file_name, files)).await? {
+            return Ok(written);
+        }
+        export::write(source, files).await
+    }
+}
+
+/// Whether a line has the type and the id of a line of this format.
+fn is_line(line: &Object<'_>) -> bool {
+    let types = ["user", "assistant", "tool", "tool_result", "system", "metadata"];
+    line.text("type").is_some_and(|kind| types.contains(&kind.as_str()))
+        && line.has("id")
+        && line.object("message").is_none()
+}
 
 pub(crate) const METADATA_KIND: &str = "agent-core.metadata";
 pub(crate) const TOOL_KIND: &str = "agent-core.tool";
@@ -68,7 +124,7 @@ impl LineFormat for AgentCore {
     type LineData = LineData;
 
     fn name(&self) -> &'static str {
-        FormatName::AgentCore.name()
+        NAME.name()
     }
 
     fn family(&self) -> &'static str {

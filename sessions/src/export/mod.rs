@@ -1,24 +1,22 @@
-//! The export. A thread that has not changed since its import is written byte for byte as it was imported. Any thread
-//! can be written as Agent Core JSONL.
+//! The export. A thread that has not changed since its import is written byte for byte as it was imported. Any other
+//! thread is written as the tool of the format would write it, and what the format cannot represent is listed.
 
-mod agent_core;
+mod files;
 mod loss;
+mod source;
 mod unchanged;
 
-use std::io::Write;
+use std::path::PathBuf;
 
-use serde::Serialize;
-use sha2::{Digest, Sha256};
-use store_core::{EntryQuery, MAX_PAGE, PageRequest, ThreadId, ThreadRunStore};
+use serde::{Serialize, Serializer};
+use store_core::{ThreadId, ThreadRunStore};
 
-pub use self::loss::Loss;
+pub(crate) use self::{files::ExportFiles, loss::Losses, source::ExportSource, unchanged::write_unchanged};
+pub use self::{files::ExportTarget, loss::Loss};
 use crate::{
-    agent_core::AgentCore,
     error::{Error, Result},
-    lines::LineFormat,
-    options::FormatName,
-    pi::Pi,
-    provenance::Provenance,
+    formats::{ToolFolders, ToolPlace},
+    options::ExportOptions,
 };
 
 /// What an export did.
@@ -29,6 +27,10 @@ pub struct Exported {
     pub thread: ThreadId,
     /// The format.
     pub format: &'static str,
+    /// The files that were written, if the target is a folder. In the serialized form, the parts of a path that are not
+    /// UTF-8 are replaced by `\u{fffd}`.
+    #[serde(serialize_with = "as_texts")]
+    pub files: Vec<PathBuf>,
     /// Lines that were written.
     pub lines: u64,
     /// Bytes that were written.
@@ -39,110 +41,92 @@ pub struct Exported {
     pub losses: Vec<Loss>,
 }
 
-/// Writes a thread as a file of this format.
+fn as_texts<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(paths.iter().map(|path| path.display().to_string()))
+}
+
+/// What a format wrote.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    /// Whether the bytes are those that the thread was imported from.
+    pub(crate) exact: bool,
+    pub(crate) losses: Vec<Loss>,
+}
+
+impl Written {
+    /// The bytes that the thread was imported from.
+    pub(crate) const fn exact() -> Self {
+        Self { exact: true, losses: Vec::new() }
+    }
+
+    /// A new session, with these losses.
+    pub(crate) const fn with_losses(losses: Vec<Loss>) -> Self {
+        Self { exact: false, losses }
+    }
+}
+
+/// Writes a thread as a session of another tool.
 ///
 /// A thread that was imported from this format and has not changed since then is written as the bytes that were
-/// imported. Any other thread can be written as [`FormatName::AgentCore`], and the result lists what was lost.
+/// imported. Any other thread is written so that the tool can continue it, and the result lists what was lost.
 ///
 /// # Errors
-/// [`Error::NotExportable`] if the thread cannot be written in this format; [`Error::Store`] if the thread does not
-/// exist or the store fails; [`Error::Io`] if `out` cannot be written.
+/// [`Error::NotExportable`] if the session has several files and the target is a stream; [`Error::Store`] if the thread
+/// does not exist or the store fails; [`Error::Io`] if the target cannot be written. After an error, no file of the
+/// export remains in a folder.
 pub async fn export(
     threads: &dyn ThreadRunStore,
     thread: &ThreadId,
-    format: FormatName,
-    out: &mut (dyn Write + Send),
+    options: &ExportOptions,
+    target: ExportTarget<'_>,
 ) -> Result<Exported> {
     let Some(record) = threads.load_thread(thread).await? else {
         return Err(store_core::Error::not_found("thread", thread).into());
     };
-    let mut out = HashedOutput { inner: out, lines: 0, bytes: 0, hash: Sha256::new() };
-    let provenance = unchanged_provenance(threads, thread, format.name()).await?;
-    let exact = provenance.is_some();
-    let refused = |reason| Error::NotExportable { thread: thread.as_str().to_owned(), format: format.name(), reason };
-    let mut losses = Vec::new();
-    let agent_core = AgentCore::default();
-    match (format, provenance) {
-        (FormatName::AgentCore, Some(provenance)) => {
-            unchanged::write(threads, thread, (&agent_core, &provenance), &mut out).await?
-        }
-        (FormatName::AgentCore, None) => losses = agent_core::write(threads, &record, &mut out).await?,
-        (FormatName::PiV1 | FormatName::PiV2 | FormatName::PiV3, Some(provenance)) => {
-            unchanged::write(threads, thread, (&Pi::new(format), &provenance), &mut out).await?;
-        }
-        (FormatName::KimiCli, _) => {
-            return Err(refused(
-                "its folders can be imported but not written; any thread can be written as agent-core",
-            ));
-        }
-        (FormatName::PiV1 | FormatName::PiV2 | FormatName::PiV3, None) => {
-            return Err(refused(
-                "a thread can be written in this format only if it was imported from it and has not changed since; \
-                 any thread can be written as agent-core",
-            ));
+    let source = ExportSource { threads, thread: &record, options };
+    let name = options.format;
+    let mut files = ExportFiles::new(target, name, thread.as_str().to_owned());
+    let written = match name.format() {
+        Some(format) => format.export(name, &source, &mut files).await,
+        None => Ok(Written::default()),
+    };
+    match written.and_then(|written| files.finish().map(|()| written)) {
+        Ok(Written { exact, losses }) => Ok(Exported {
+            thread: thread.clone(),
+            format: name.name(),
+            files: std::mem::take(&mut files.written),
+            lines: files.lines,
+            bytes: files.bytes,
+            exact,
+            losses,
+        }),
+        Err(error) => {
+            files.remove();
+            Err(error)
         }
     }
-    out.inner.flush().map_err(Error::io("the output".as_ref()))?;
-    Ok(Exported { thread: thread.clone(), format: format.name(), lines: out.lines, bytes: out.bytes, exact, losses })
 }
 
-/// The newest provenance of a thread, or `None` if an entry of the thread was not imported from this format.
-async fn unchanged_provenance(
+/// Where the tool of a format looks for the sessions of a working folder, and the command that continues this thread
+/// there. [`export`] writes it to [`ToolPlace::folder`].
+///
+/// # Errors
+/// [`Error::NotExportable`] if no tool reads the format; [`Error::Store`] if the thread does not exist or the store
+/// fails.
+pub async fn tool_place(
     threads: &dyn ThreadRunStore,
     thread: &ThreadId,
-    format: &str,
-) -> Result<Option<Provenance>> {
-    let mut provenance = None;
-    let mut query = all_entries_query();
-    loop {
-        let page = threads.list_entries(thread, query.clone()).await?;
-        for entry in &page.items {
-            if entry.origin.as_ref().is_none_or(|origin| origin.format != format) {
-                return Ok(None);
-            }
-            provenance = Provenance::read(entry).or(provenance);
-        }
-        let Some(next) = page.next else { return Ok(provenance) };
-        query.page = query.page.after(next);
-    }
-}
-
-fn all_entries_query() -> EntryQuery {
-    EntryQuery::all().with_page(PageRequest::first(MAX_PAGE))
-}
-
-/// The output, with the number and the hash of the written bytes.
-struct HashedOutput<'a> {
-    inner: &'a mut (dyn Write + Send),
-    lines: u64,
-    bytes: u64,
-    hash: Sha256,
-}
-
-impl HashedOutput<'_> {
-    fn write_raw(&mut self, bytes: &[u8]) -> Result<()> {
-        self.inner.write_all(bytes).map_err(Error::io("the output".as_ref()))?;
-        self.bytes += u64::try_from(bytes.len()).unwrap_or_default();
-        self.hash.update(bytes);
-        Ok(())
-    }
-
-    fn write_line(&mut self, bytes: &[u8], end: &[u8]) -> Result<()> {
-        self.write_raw(bytes)?;
-        self.write_raw(end)?;
-        self.lines += 1;
-        Ok(())
-    }
-}
-
-/// A format, and the provenance of a thread that was imported from this format.
-type FormatAndProvenance<'a, F> = (&'a F, &'a Provenance);
-
-/// The line of an entry in the format that it was imported from: its raw bytes if they were kept, else its encoded
-/// body.
-fn line_of<F: LineFormat>(format: &F, entry: &store_core::Entry) -> Option<Vec<u8>> {
-    if let Some(raw) = entry.origin.as_ref().and_then(|origin| origin.raw.as_ref()) {
-        return Some(raw.to_vec());
-    }
-    format.encode(&crate::lines::EncodableEntry::of(entry)).map(String::into_bytes)
+    options: &ExportOptions,
+    folders: &ToolFolders,
+) -> Result<ToolPlace> {
+    let Some(record) = threads.load_thread(thread).await? else {
+        return Err(store_core::Error::not_found("thread", thread).into());
+    };
+    let source = ExportSource { threads, thread: &record, options };
+    let place = options.format.format().and_then(|format| format.place(&source, folders));
+    place.ok_or_else(|| Error::NotExportable {
+        thread: thread.as_str().to_owned(),
+        format: options.format.name(),
+        reason: "no tool continues its sessions; write a file instead",
+    })
 }

@@ -3,34 +3,43 @@
 
 use std::collections::BTreeMap;
 
-use sha2::Digest;
-use store_core::{ThreadId, ThreadRunStore};
+use store_core::{Entry, ThreadId};
 
-use super::{FormatAndProvenance, HashedOutput, all_entries_query, line_of};
+use super::{ExportFiles, ExportSource, Written};
 use crate::{
     error::{Error, Result},
-    lines::LineFormat,
-    provenance::{FileProvenance, LastLine},
-    source::hex,
+    lines::{EncodableEntry, LineFormat},
+    provenance::{FileProvenance, LastLine, Provenance},
 };
 
-/// Writes a thread that has not changed since its import.
-pub(super) async fn write<F: LineFormat>(
-    threads: &dyn ThreadRunStore,
-    thread: &ThreadId,
-    format_and_provenance: FormatAndProvenance<'_, F>,
-    out: &mut HashedOutput<'_>,
+/// Writes a thread that has not changed since its import from a file whose lines form a tree. Returns `None` if the
+/// thread has changed. `name` is the name of the file in a folder.
+pub(crate) async fn write_unchanged<F: LineFormat>(
+    source: &ExportSource<'_>,
+    format: &F,
+    (name, files): (&str, &mut ExportFiles<'_>),
+) -> Result<Option<Written>> {
+    let Some(provenance) = source.unchanged_provenance().await? else { return Ok(None) };
+    files.start(name)?;
+    write_file(source, format, &provenance, files).await?;
+    Ok(Some(Written::exact()))
+}
+
+async fn write_file<F: LineFormat>(
+    source: &ExportSource<'_>,
+    format: &F,
+    provenance: &Provenance,
+    out: &mut ExportFiles<'_>,
 ) -> Result<()> {
-    let (format, provenance) = format_and_provenance;
+    let thread = &source.thread.id;
     let Some(file) = provenance.first_file() else { return Ok(()) };
     let mut lines = LineQueue::new(file);
     if file.bom {
         out.write_raw(b"\xef\xbb\xbf")?;
     }
-    let mut query = all_entries_query();
-    loop {
-        let page = threads.list_entries(thread, query.clone()).await?;
-        for entry in &page.items {
+    let mut pages = source.entries();
+    while let Some(page) = pages.next().await? {
+        for entry in &page {
             let number = entry.origin.as_ref().map_or(0, |origin| origin.line);
             // An entry that corresponds to no line has line 0.
             if number > 0 && lines.is_newest(number) {
@@ -39,17 +48,24 @@ pub(super) async fn write<F: LineFormat>(
                 lines.flush(out)?;
             }
         }
-        let Some(next) = page.next else { break };
-        query.page = query.page.after(next);
     }
     if lines.next_line <= file.lines {
         return Err(missing_line(thread, lines.next_line));
     }
-    if hex(&out.hash.clone().finalize()) != file.sha256 {
+    if out.hash() != file.sha256 {
         let place = format!("thread `{thread}`: its lines differ from those that were imported");
         return Err(store_core::Error::corrupt(place).into());
     }
     Ok(())
+}
+
+/// The line of an entry in the format that it was imported from: its raw bytes if they were kept, else its encoded
+/// body.
+fn line_of<F: LineFormat>(format: &F, entry: &Entry) -> Option<Vec<u8>> {
+    if let Some(raw) = entry.origin.as_ref().and_then(|origin| origin.raw.as_ref()) {
+        return Some(raw.to_vec());
+    }
+    format.encode(&EncodableEntry::of(entry)).map(String::into_bytes)
 }
 
 fn missing_line(thread: &ThreadId, line: u64) -> Error {
@@ -99,7 +115,7 @@ impl<'a> LineQueue<'a> {
     }
 
     /// Writes the lines that come next, as far as they are known.
-    fn flush(&mut self, out: &mut HashedOutput<'_>) -> Result<()> {
+    fn flush(&mut self, out: &mut ExportFiles<'_>) -> Result<()> {
         while let Some(bytes) = self.waiting.remove(&self.next_line) {
             let is_unterminated = self.next_line == self.file.lines && self.file.last != LastLine::Ended;
             let end: &[u8] = match is_unterminated {

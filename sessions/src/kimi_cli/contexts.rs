@@ -19,11 +19,11 @@ use super::{
 };
 use crate::{
     error::Result,
-    format::Draft,
     issue::Issues,
     json::{Object, json_string},
     lenient,
     provenance::IMPORT_LINE,
+    session::Draft,
     source::Line,
 };
 

@@ -15,12 +15,12 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    format::{Draft, Drafts, StoredEntries, short_digest},
     issue::Issues,
     json::Object,
     lenient,
     lines::stored_body,
     provenance::{FileProvenance, IMPORT_LINE},
+    session::{Draft, Drafts, StoredEntries, short_digest},
     source::{Line, Lines, NextLine},
 };
 

@@ -95,7 +95,7 @@ impl SessionFolder {
 }
 
 /// Whether a folder contains other files of a session besides the current context.
-pub(crate) fn is_session_folder(folder: &Path) -> Result<bool> {
+pub(super) fn is_session_folder(folder: &Path) -> Result<bool> {
     for entry in fs::read_dir(folder).map_err(Error::io(folder))? {
         let name = entry.map_err(Error::io(folder))?.file_name().to_string_lossy().into_owned();
         let is_rotated = name != CONTEXT_FILE_NAME && is_context(Some(&name));

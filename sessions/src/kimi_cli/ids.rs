@@ -10,7 +10,7 @@ use std::{
 
 use store_core::EntryId;
 
-use crate::{error::Result, format::StoredEntries, provenance::ReimportedLine};
+use crate::{error::Result, provenance::ReimportedLine, session::StoredEntries};
 
 /// The prefix of the ids of lines of the wire file.
 pub(super) const WIRE_PREFIX: &str = "wire.";

@@ -27,4 +27,78 @@ mod tests;
 mod wire;
 mod wire_matches;
 
-pub(crate) use self::{folder::is_session_folder, survey::survey};
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+
+use self::folder::CONTEXT_FILE_NAME;
+use crate::{
+    detect::{Detected, Sample},
+    error::{Error, Result},
+    export::{ExportFiles, ExportSource, Written},
+    formats::{Format, FormatName},
+    json::Object,
+    options::ImportOptions,
+    session::SurveyOutcome,
+};
+
+const NAME: FormatName = FormatName::new("kimi-cli");
+
+/// The fields of the lines of a context.
+const CONTEXT_FIELDS: &[&str] =
+    &["role", "content", "id", "token_count", "name", "tool_calls", "tool_call_id", "partial", "metadata"];
+
+/// The format, as the import and the export use it.
+pub(crate) struct KimiCliFormat;
+
+#[async_trait]
+impl Format for KimiCliFormat {
+    fn newest(&self) -> FormatName {
+        NAME
+    }
+
+    fn names(&self) -> &'static [FormatName] {
+        &[NAME]
+    }
+
+    fn recognise(&self, sample: &Sample<'_>) -> Option<Detected> {
+        let is_wire_record = |line: &Object<'_>| {
+            line.object("message").is_some_and(|message| message.has("type") && message.has("payload"))
+        };
+        if sample.lines.iter().any(is_wire_record) {
+            return Some(Detected::Unsupported("kimi-cli wire", "import the session's folder"));
+        }
+        let is_context_line = |line: &Object<'_>| {
+            line.text("role").is_some() && line.iter().all(|(name, _)| CONTEXT_FIELDS.contains(&name))
+        };
+        sample.mostly(is_context_line).then_some(Detected::Known(NAME))
+    }
+
+    fn source_of(&self, path: &Path) -> Result<Option<PathBuf>> {
+        if path.is_dir() {
+            return Ok(path.join(CONTEXT_FILE_NAME).is_file().then(|| path.to_owned()));
+        }
+        let is_context = path.file_name().is_some_and(|name| name == CONTEXT_FILE_NAME);
+        let Some(folder) = path.parent().filter(|_| is_context && path.exists()) else { return Ok(None) };
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        // If the folder of a context file contains other files of a session, the source is the whole folder.
+        Ok(folder::is_session_folder(folder)?.then(|| folder.to_owned()))
+    }
+
+    fn survey(&self, _name: FormatName, path: &Path, options: &ImportOptions) -> Result<SurveyOutcome> {
+        survey::survey(path, options)
+    }
+
+    async fn export(
+        &self,
+        name: FormatName,
+        source: &ExportSource<'_>,
+        _files: &mut ExportFiles<'_>,
+    ) -> Result<Written> {
+        Err(Error::NotExportable {
+            thread: source.thread.id.as_str().to_owned(),
+            format: name.name(),
+            reason: "its folders can be imported but not written; any thread can be written as agent-core",
+        })
+    }
+}

@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{
     error::Result,
-    format::{Drafts, Session, SessionInfo, StoredEntries},
     provenance::{FileProvenance, Provenance, ReimportedLine},
+    session::{Drafts, Session, SessionInfo, StoredEntries},
     source::Source,
 };
 

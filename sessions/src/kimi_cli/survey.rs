@@ -18,17 +18,17 @@ use super::{
 use crate::{
     blocks::cut_to_1_kib,
     error::{Error, Result},
-    format::{SessionInfo, StoredEntries, SurveyOutcome, SurveyedSession, first_valid_thread_id},
     issue::{IssueCode, Issues},
     json::json_string,
-    options::{FormatName, ImportOptions},
+    options::ImportOptions,
     provenance::{FileProvenance, Provenance},
     scan::{LineContent, ScannedFile, scan},
+    session::{SessionInfo, StoredEntries, SurveyOutcome, SurveyedSession, first_valid_thread_id},
     source::{Line, Source},
 };
 
 /// Runs the first pass over a session folder or a single context file.
-pub(crate) fn survey(path: &Path, options: &ImportOptions) -> Result<SurveyOutcome> {
+pub(super) fn survey(path: &Path, options: &ImportOptions) -> Result<SurveyOutcome> {
     let folder = if path.is_dir() { SessionFolder::list(path)? } else { SessionFolder::single_file(path) };
     let mut open = vec![(path.to_owned(), session_name(path), folder)];
     let mut sessions = Vec::new();
@@ -165,7 +165,7 @@ impl<'a> SessionReader<'a> {
         }
         let info = SessionInfo {
             file: path,
-            format: FormatName::KimiCli.name(),
+            format: super::NAME.name(),
             version,
             thread: first_valid_thread_id(&[name, "session"])?,
             is_child,

@@ -7,12 +7,12 @@ use store_core::{Body, NewBody, NewEntry};
 use super::{encode, survey};
 use crate::{
     error::Error,
-    format::{Session, StoredEntries, SurveyOutcome},
     issue::Issues,
     json::Object,
     lines::stored_body,
     options::ImportOptions,
     provenance::{FileProvenance, LastLine},
+    session::{Session, StoredEntries, SurveyOutcome},
 };
 
 fn draft_entries(session: &dyn Session) -> Vec<NewEntry> {
@@ -66,7 +66,9 @@ fn file_bytes(provenance: &FileProvenance, prefix: &str, entries: &[NewEntry]) -
 /// Checks every file of a session. Returns how many lines of contexts and wires keep their raw bytes, and how many
 /// lines there are.
 fn check_round_trip(path: &Path) -> (usize, usize) {
-    let SurveyOutcome::Sessions(sessions) = survey(path, &ImportOptions::default()).unwrap() else { panic!("refused") };
+    let SurveyOutcome::Sessions(sessions) = survey::survey(path, &ImportOptions::default()).unwrap() else {
+        panic!("refused")
+    };
     let mut counts = (0, 0);
     for surveyed in sessions {
         let info = surveyed.session.info();
@@ -147,7 +149,9 @@ fn whole_files_are_read_one_after_the_other() {
         std::fs::write(path(name), name).unwrap();
     }
     std::fs::write(path("context.jsonl"), "{\"role\":\"user\",\"content\":\"a\"}\n").unwrap();
-    let SurveyOutcome::Sessions(sessions) = survey(folder.path(), &ImportOptions::default()).unwrap() else { panic!() };
+    let SurveyOutcome::Sessions(sessions) = survey::survey(folder.path(), &ImportOptions::default()).unwrap() else {
+        panic!()
+    };
     let stored = StoredEntries::default();
     let mut drafts = sessions[0].session.drafts(&stored).unwrap();
     let mut next = || drafts.next(&mut Issues::default());

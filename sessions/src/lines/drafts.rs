@@ -11,11 +11,11 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    format::{Draft, Drafts, StoredEntries, short_digest},
     issue::{IssueCode, Issues},
     json::Object,
     lenient,
     provenance::{IMPORT_LINE, Provenance},
+    session::{Draft, Drafts, StoredEntries, short_digest},
     source::{Line, Lines, NextLine},
 };
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use store_core::EntryId;
 
-use crate::{format::StoredEntries, provenance::ReimportedLine};
+use crate::{provenance::ReimportedLine, session::StoredEntries};
 
 /// What a line is, and the id that it contains.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ mod tests {
     use store_core::EntryId;
 
     use super::{LineIds, SourceLine};
-    use crate::{format::StoredEntries, provenance::ReimportedLine};
+    use crate::{provenance::ReimportedLine, session::StoredEntries};
 
     fn check(source_id: &[Option<&str>], foreign: &[&str], reimported: &[(u64, bool)], ids: &[&str]) {
         let source_lines: Vec<_> = source_id.iter().map(|id| SourceLine::Content(id.map(str::to_owned))).collect();

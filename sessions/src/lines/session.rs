@@ -7,8 +7,8 @@ use store_core::EntryId;
 use super::{LineFormat, LineIds, SourceLine, drafts::LineDrafts};
 use crate::{
     error::Result,
-    format::{self, Drafts, Session, StoredEntries},
     provenance::{Provenance, ReimportedLine},
+    session::{self, Drafts, Session, StoredEntries},
     source::Source,
     tree::Tree,
 };
@@ -17,7 +17,7 @@ use crate::{
 pub(super) struct LineSession<F: LineFormat> {
     pub(super) format: F,
     pub(super) source: Source,
-    pub(super) info: format::SessionInfo,
+    pub(super) info: session::SessionInfo,
     pub(super) tree: Tree<F::LineData>,
     pub(super) source_lines: Vec<SourceLine>,
     /// The position of each line in the tree, by the number of the line.
@@ -49,11 +49,11 @@ impl<F: LineFormat> LineSession<F> {
 }
 
 impl<F: LineFormat> Session for LineSession<F> {
-    fn info(&self) -> &format::SessionInfo {
+    fn info(&self) -> &session::SessionInfo {
         &self.info
     }
 
-    fn info_mut(&mut self) -> &mut format::SessionInfo {
+    fn info_mut(&mut self) -> &mut session::SessionInfo {
         &mut self.info
     }
 

@@ -10,11 +10,11 @@ use store_core::EntryId;
 use super::{LineFormat, LineKind, ObjectLine, ParsedLine, SourceLine, ThreadInfo, session::LineSession};
 use crate::{
     error::Result,
-    format::{self, SurveyOutcome, SurveyedSession},
     issue::{IssueCode, Issues},
     options::{HeadChoice, ImportOptions},
     provenance::{FileProvenance, Provenance},
     scan::{LineContent, ScannedFile, scan},
+    session::{self, SurveyOutcome, SurveyedSession},
     source::{Line, Source},
     tree::{Node, Tree},
 };
@@ -181,15 +181,19 @@ impl<F: LineFormat> Survey<F> {
     }
 }
 
-fn session_info<F: LineFormat>(format: &F, source: &Source, provenance: FileProvenance) -> Result<format::SessionInfo> {
+fn session_info<F: LineFormat>(
+    format: &F,
+    source: &Source,
+    provenance: FileProvenance,
+) -> Result<session::SessionInfo> {
     let thread: ThreadInfo = format.thread_info();
     let stem = source.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let stem = [".gz", ".zst"].iter().fold(stem.as_str(), |stem, end| stem.strip_suffix(end).unwrap_or(stem));
     let stem = stem.strip_suffix(".jsonl").unwrap_or(stem);
     let mut fields = thread.fields();
     fields.parent_thread_id.clone_from(&thread.parent);
-    let id = format::first_valid_thread_id(&[thread.id.as_deref().unwrap_or(stem), stem, "session"])?;
-    Ok(format::SessionInfo {
+    let id = session::first_valid_thread_id(&[thread.id.as_deref().unwrap_or(stem), stem, "session"])?;
+    Ok(session::SessionInfo {
         file: source.path().to_owned(),
         format: format.name(),
         version: thread.version,

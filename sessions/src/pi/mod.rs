@@ -6,23 +6,96 @@ mod line;
 mod message;
 mod read;
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
+use async_trait::async_trait;
 use store_core::{JsonMap, Origin, ThreadId, Timestamp};
 
 use self::compaction::{Coverage, FirstKept};
 use crate::{
     blocks::cut_to_1_kib,
+    detect::{Detected, Sample},
+    error::{Error, Result},
+    export::{ExportFiles, ExportSource, Written, write_unchanged},
+    formats::{Format, FormatName},
     issue::{IssueCode, Issues},
     json::{Object, json_string},
     lines::{
-        BodyAndTime, EncodableEntry, LineFormat, LineKind, LinePosition, ObjectLine, ParsedLine, ThreadInfo,
+        self, BodyAndTime, EncodableEntry, LineFormat, LineKind, LinePosition, ObjectLine, ParsedLine, ThreadInfo,
         note_bad_field,
     },
-    options::FormatName,
+    options::ImportOptions,
+    session::SurveyOutcome,
+    source::Source,
     time,
     tree::{ParentField, ParentNames, Tree},
 };
+
+const V1: FormatName = FormatName::new("pi-v1");
+const V2: FormatName = FormatName::new("pi-v2");
+const V3: FormatName = FormatName::new("pi-v3");
+
+/// The types of the lines that pi prints with `--mode json`. They are not lines of a session file.
+const EVENT_TYPES: &[&str] = &["agent_start", "turn_start", "message_start", "message_update", "message_end"];
+
+/// The format, as the import and the export use it.
+pub(crate) struct PiFormat;
+
+#[async_trait]
+impl Format for PiFormat {
+    fn family(&self) -> &'static str {
+        "pi"
+    }
+
+    fn newest(&self) -> FormatName {
+        V3
+    }
+
+    fn names(&self) -> &'static [FormatName] {
+        &[V1, V2, V3]
+    }
+
+    fn recognise(&self, sample: &Sample<'_>) -> Option<Detected> {
+        let first = sample.first()?;
+        if first.text("kind").as_deref() == Some("header") && first.number("version") == Some(4) {
+            return Some(Detected::Unsupported("pi-v4", "pi v1 to v3 are read"));
+        }
+        let is_header = |line: &&Object<'_>| line.text("type").as_deref() == Some("session") && line.has("id");
+        // Some writers put the title before the header.
+        let header = sample.lines.iter().take(2).find(is_header)?;
+        let is_event = |line: &Object<'_>| line.text("type").is_some_and(|kind| EVENT_TYPES.contains(&kind.as_str()));
+        if sample.lines.iter().any(is_event) {
+            return Some(Detected::Unsupported("pi events", "import the session file that pi wrote"));
+        }
+        Some(Detected::Known(match header.raw("version") {
+            None | Some("null" | "1") => V1,
+            Some("2") => V2,
+            Some(_) => V3,
+        }))
+    }
+
+    fn survey(&self, name: FormatName, path: &Path, options: &ImportOptions) -> Result<SurveyOutcome> {
+        lines::survey(Pi::new(name), Source::new(path.to_owned(), options.max_line), options)
+    }
+
+    async fn export(
+        &self,
+        name: FormatName,
+        source: &ExportSource<'_>,
+        files: &mut ExportFiles<'_>,
+    ) -> Result<Written> {
+        let file_name = format!("{}.jsonl", source.thread.id);
+        if let Some(written) = write_unchanged(source, &Pi::new(name), (&file_name, files)).await? {
+            return Ok(written);
+        }
+        Err(Error::NotExportable {
+            thread: source.thread.id.as_str().to_owned(),
+            format: name.name(),
+            reason: "a thread can be written in this format only if it was imported from it and has not changed since; \
+                     any thread can be written as agent-core",
+        })
+    }
+}
 
 /// Reads pi sessions.
 #[derive(Debug)]
@@ -70,13 +143,13 @@ impl Pi {
     fn read_header(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) {
         let object = &line.object;
         self.version = match object.raw("version") {
-            None | Some("null" | "1") => FormatName::PiV1,
-            Some("2") => FormatName::PiV2,
-            Some("3") => FormatName::PiV3,
+            None | Some("null" | "1") => V1,
+            Some("2") => V2,
+            Some("3") => V3,
             Some(other) => {
                 let detail = format!("version {other}; known are 1 to 3");
                 issues.add(line.number, IssueCode::UnknownVersion, detail, "read as version 3; unknown parts are kept");
-                FormatName::PiV3
+                V3
             }
         };
         if let Some(Err(e)) = object.text("id").map(ThreadId::new) {
@@ -142,7 +215,7 @@ impl LineFormat for Pi {
                 "the thread gets the file's name",
             );
         }
-        let is_chain = self.version == FormatName::PiV1;
+        let is_chain = self.version == V1;
         let id = object.text("id").filter(|_| !is_chain && !is_header);
         let parent = match object.raw("parentId") {
             _ if is_chain => ParentField::Missing,
@@ -156,7 +229,7 @@ impl LineFormat for Pi {
 
     fn parent_names(&mut self, _tree: &Tree<LineData>) -> ParentNames {
         let root = self.header.as_ref().and_then(|header| header.id.clone());
-        ParentNames { chain: self.version == FormatName::PiV1, root, ..ParentNames::default() }
+        ParentNames { chain: self.version == V1, root, ..ParentNames::default() }
     }
 
     fn derive_path_data(&mut self, tree: &mut Tree<LineData>, order: &[usize]) {
@@ -207,7 +280,7 @@ impl LineFormat for Pi {
     }
 
     fn encode(&self, entry: &EncodableEntry<'_>) -> Option<String> {
-        line::encode(entry, self.version == FormatName::PiV1)
+        line::encode(entry, self.version == V1)
     }
 }
 

@@ -1,10 +1,10 @@
 //! Tests of which formats are recognised, and of files that are refused with the name of their format.
 
-use sessions::{FormatName, ImportOptions, IssueCode, import};
+use sessions::{ImportOptions, IssueCode, import};
 
 use tempfile::tempdir;
 
-use crate::helpers::{fixtures, import_one, new_store, write_file};
+use crate::helpers::{fixtures, format, import_one, new_store, write_file};
 
 async fn check_refused(name: &str, code: IssueCode, expected_detail: &str) {
     let commits = new_store();
@@ -20,20 +20,20 @@ async fn check_refused(name: &str, code: IssueCode, expected_detail: &str) {
 #[tokio::test]
 async fn unsupported_formats_are_reported() {
     check_refused("pi/v4-lanes.jsonl", IssueCode::UnsupportedFormat, "pi-v4").await;
-    check_refused("bad/codex-orphans.jsonl", IssueCode::UnsupportedFormat, "codex").await;
-    check_refused("codex/rollout.jsonl", IssueCode::UnsupportedFormat, "codex").await;
-    check_refused("codex/late-wrapper.jsonl", IssueCode::UnsupportedFormat, "codex").await;
-    check_refused("codex/events-only.jsonl", IssueCode::UnsupportedFormat, "codex").await;
-    check_refused("claude-code/fork.jsonl", IssueCode::UnsupportedFormat, "claude-code").await;
-    check_refused("claude-code/torn.jsonl", IssueCode::UnsupportedFormat, "claude-code").await;
-    check_refused("claude-code/summary-only.jsonl", IssueCode::UnsupportedFormat, "claude-code").await;
+    check_refused("bad/codex-orphans.jsonl", IssueCode::UnknownFormat, "Codex").await;
+    check_refused("codex/rollout.jsonl", IssueCode::UnknownFormat, "Codex").await;
+    check_refused("codex/late-wrapper.jsonl", IssueCode::UnknownFormat, "Codex").await;
+    check_refused("codex/events-only.jsonl", IssueCode::UnknownFormat, "Codex").await;
+    check_refused("claude-code/fork.jsonl", IssueCode::UnknownFormat, "Claude Code").await;
+    check_refused("claude-code/torn.jsonl", IssueCode::UnknownFormat, "Claude Code").await;
+    check_refused("claude-code/summary-only.jsonl", IssueCode::UnknownFormat, "Claude Code").await;
     check_refused("kimi-cli/tool-calls/wire.jsonl", IssueCode::UnsupportedFormat, "import the session's folder").await;
     check_refused("other/kimi-code-wire.jsonl", IssueCode::UnknownFormat, "kimi-code").await;
 }
 
 #[tokio::test]
 async fn an_unknown_format_is_quoted_and_refused() {
-    check_refused("other/copilot-cli.jsonl", IssueCode::UnknownFormat, "session.start").await;
+    check_refused("other/copilot-cli.jsonl", IssueCode::UnknownFormat, "Copilot CLI").await;
     check_refused("bad/unknown-format.jsonl", IssueCode::UnknownFormat, "hello").await;
     check_refused("bad/empty.jsonl", IssueCode::EmptyFile, "").await;
     check_refused("bad/only-newlines.jsonl", IssueCode::EmptyFile, "").await;
@@ -52,7 +52,7 @@ async fn a_folder_imports_every_file_below_it() {
 #[tokio::test]
 async fn a_given_format_overrides_detection() {
     let commits = new_store();
-    let options = ImportOptions::default().with_format(FormatName::AgentCore);
+    let options = ImportOptions::default().with_format(format("agent-core"));
     let reports = import(&*commits, &fixtures().join("bad/unknown-format.jsonl"), &options).await.unwrap();
     assert!(reports[0].is_imported());
     assert_eq!(reports[0].count(IssueCode::UnknownType), 2);
@@ -60,7 +60,7 @@ async fn a_given_format_overrides_detection() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn links_to_folders_are_not_followed() {
+async fn links_to_folders_are_followed_once() {
     use std::os::unix::fs::symlink;
     let folder = tempdir().unwrap();
     let line = |id: &str| format!("{{\"id\":\"{id}\",\"type\":\"user\",\"content\":\"x\",\"timestamp\":1}}\n");
@@ -76,5 +76,5 @@ async fn links_to_folders_are_not_followed() {
     symlink(&target, folder.path().join("linked.jsonl")).unwrap();
     let reports = import(&*new_store(), folder.path(), &ImportOptions::default()).await.unwrap();
     let threads: Vec<_> = reports.iter().map(|report| report.thread.as_ref().unwrap().as_str()).collect();
-    assert_eq!(threads, ["linked", "a"]);
+    assert_eq!(threads, ["behind", "linked", "a"]);
 }

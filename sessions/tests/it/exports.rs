@@ -1,13 +1,17 @@
 //! Tests of exports: any thread as Agent Core JSONL, and what is refused.
 
-use sessions::{Error, FormatName, Loss, export};
+use sessions::{Error, ExportOptions, ExportTarget, Loss, export};
 use store_core::{
     Block, Checkpoint, Commit, CommitCoordinator, Compaction, ContextRequest, Custom, EntryId, Expect, Interval, Json,
     Label, Message, NewBody, NewEntry, RewindTo, Role, ThreadId, TokenCounts, UsageRecord,
 };
 use tempfile::tempdir;
 
-use crate::helpers::{entries, export_bytes, fixtures, import_one, new_store, write_file};
+use crate::helpers::{entries, export_bytes, fixtures, format, import_one, new_store, write_file};
+
+fn agent_core() -> ExportOptions {
+    ExportOptions::new(format("agent-core"))
+}
 
 fn id(text: &str) -> EntryId {
     EntryId::new(text).unwrap()
@@ -53,7 +57,7 @@ async fn any_thread_round_trips_through_agent_core() {
     let commits = new_store();
     let thread = thread_of_everything(&*commits).await;
     let mut out = Vec::new();
-    let report = export(&*commits.threads(), &thread, FormatName::AgentCore, &mut out).await.unwrap();
+    let report = export(&*commits.threads(), &thread, &agent_core(), ExportTarget::Stream(&mut out)).await.unwrap();
     assert!(!report.exact);
     let kinds: Vec<_> = report.losses.iter().map(|loss: &Loss| (loss.entry.as_str(), loss.kind)).collect();
     assert_eq!(kinds, [("t2", "merged")]);
@@ -103,7 +107,7 @@ async fn side_messages_are_exported_as_metadata() {
         .entry(entry("s3", Message::new(Role::Tool, results)).with_side(true));
     let thread = commits.commit(commit).await.unwrap().thread;
     let mut out = Vec::new();
-    let report = export(&*commits.threads(), &thread, FormatName::AgentCore, &mut out).await.unwrap();
+    let report = export(&*commits.threads(), &thread, &agent_core(), ExportTarget::Stream(&mut out)).await.unwrap();
     assert_eq!(report.losses, []);
     let types: Vec<_> = String::from_utf8(out.clone())
         .unwrap()
@@ -136,7 +140,7 @@ async fn every_import_can_be_exported_as_agent_core() {
     ] {
         let commits = new_store();
         let thread = import_one(&*commits, &fixtures().join(name).with_extension("jsonl")).await.thread.unwrap();
-        let (bytes, exact) = export_bytes(&*commits, &thread, FormatName::AgentCore).await;
+        let (bytes, exact) = export_bytes(&*commits, &thread, format("agent-core")).await;
         assert!(!exact);
         let folder = tempdir().unwrap();
         let other = new_store();
@@ -169,7 +173,7 @@ async fn a_continued_chain_keeps_its_order() {
     let commit =
         Commit::new(thread.clone()).expecting(Expect::Version(version)).entry(entry("c", Message::user("three")));
     let _receipt = commits.commit(commit).await.unwrap();
-    let (bytes, exact) = export_bytes(&*commits, &thread, FormatName::AgentCore).await;
+    let (bytes, exact) = export_bytes(&*commits, &thread, format("agent-core")).await;
     let text = String::from_utf8(bytes).unwrap();
     assert!(!exact);
     assert!(text.starts_with(
@@ -182,9 +186,11 @@ async fn a_continued_chain_keeps_its_order() {
 async fn a_thread_that_cannot_be_exported_is_refused() {
     let commits = new_store();
     let thread = thread_of_everything(&*commits).await;
-    let error = export(&*commits.threads(), &thread, FormatName::PiV3, &mut Vec::new()).await.unwrap_err();
+    let pi = ExportOptions::new(format("pi-v3"));
+    let error = export(&*commits.threads(), &thread, &pi, ExportTarget::Stream(&mut Vec::new())).await.unwrap_err();
     assert!(matches!(error, Error::NotExportable { .. }), "{error}");
     let nobody = ThreadId::new("nobody").unwrap();
-    let error = export(&*commits.threads(), &nobody, FormatName::AgentCore, &mut Vec::new()).await.unwrap_err();
+    let error =
+        export(&*commits.threads(), &nobody, &agent_core(), ExportTarget::Stream(&mut Vec::new())).await.unwrap_err();
     assert!(matches!(error, Error::Store(e) if e.kind() == store_core::ErrorKind::NotFound));
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde_json::Value;
-use sessions::{FormatName, ImportOptions, ImportReport, export, import};
+use sessions::{ExportOptions, ExportTarget, FormatName, ImportOptions, ImportReport, export, import};
 use sha2::{Digest, Sha256};
 use store_core::{
     Block, BlockKind, Body, CommitCoordinator, Entry, EntryQuery, PageRequest, Store, TenantId, ThreadId,
@@ -29,6 +29,11 @@ pub(crate) async fn import_one(commits: &dyn CommitCoordinator, path: &Path) -> 
     let mut reports = import(commits, path, &ImportOptions::default()).await.unwrap();
     assert_eq!(reports.len(), 1, "{}", path.display());
     reports.remove(0)
+}
+
+/// The format with this name.
+pub(crate) fn format(name: &str) -> FormatName {
+    name.parse().unwrap()
 }
 
 /// Writes a file with these bytes.
@@ -70,7 +75,8 @@ pub(crate) async fn export_bytes(
     format: FormatName,
 ) -> (Vec<u8>, bool) {
     let mut out = Vec::new();
-    let report = export(&*commits.threads(), thread, format, &mut out).await.unwrap();
+    let target = ExportTarget::Stream(&mut out);
+    let report = export(&*commits.threads(), thread, &ExportOptions::new(format), target).await.unwrap();
     assert_eq!(report.bytes, out.len() as u64);
     (out, report.exact)
 }

@@ -6,7 +6,7 @@ use sessions::{ImportOptions, ImportReport, IssueCode, import};
 use store_core::{BlockKind, Body, CommitCoordinator, Entry, Role, Visibility};
 use tempfile::tempdir;
 
-use crate::helpers::{custom_kind, entries, export_bytes, import_one, new_store, write_file};
+use crate::helpers::{custom_kind, entries, export_bytes, format, import_one, new_store, write_file};
 
 const PI_HEADER: &str = r#"{"type":"session","version":3,"id":"s","timestamp":"2026-01-05T10:00:00.000Z","cwd":"/x"}"#;
 
@@ -155,7 +155,7 @@ async fn odd_versions_and_missing_headers_are_read() {
     assert_eq!((codes(&report), report.version.as_deref()), (vec![(Some(1), "unknown_version")], Some("7")));
     let folder = tempdir().unwrap();
     let path = write_file(folder.path(), "lost.jsonl", message("a", r#"{"role":"user","content":"x"}"#) + "\n");
-    let options = ImportOptions::default().with_format(sessions::FormatName::PiV3);
+    let options = ImportOptions::default().with_format(format("pi-v3"));
     let commits = new_store();
     let report = import(&*commits, &path, &options).await.unwrap().remove(0);
     assert_eq!((report.thread.as_ref().unwrap().as_str(), report.count_of("missing_header")), ("lost", 1));

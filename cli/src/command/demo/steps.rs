@@ -7,7 +7,7 @@ use agentstore::{
     NewEntry, Receipt, RewindTo, Thread, ThreadId,
 };
 use serde_json::json;
-use sessions::{FormatName, ImportOptions};
+use sessions::{ExportOptions, ExportTarget, ImportOptions};
 
 use super::{
     Tour,
@@ -68,7 +68,9 @@ async fn import_session(tour: &Tour, session: &Session, report: &mut TourReport<
     let is_new = imported.added > 0;
     if is_new {
         let threads = session.threads()?;
-        sessions::export(&*threads, &thread, FormatName::PiV3, &mut exported).await.map_err(import::to_failure)?;
+        let options = ExportOptions::new("pi-v3".parse().map_err(import::to_failure)?);
+        let target = ExportTarget::Stream(&mut exported);
+        sessions::export(&*threads, &thread, &options, target).await.map_err(import::to_failure)?;
         check(&mut failed_checks, exported == text.as_bytes(), "the exported session differs from the imported file");
     }
     let proved = if is_new {

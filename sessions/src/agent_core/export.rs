@@ -3,47 +3,38 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
-use store_core::{Block, BlockKind, Body, Entry, EntryId, Role, Thread, ThreadRunStore};
+use store_core::{Block, BlockKind, Body, Entry, EntryId, Role, Thread};
 
-use super::{
-    HashedOutput, all_entries_query,
-    loss::{Loss, Losses},
-};
+use super::{NAME, encode, encode_head, encode_result, losses::note_message};
 use crate::{
-    agent_core::{encode, encode_head, encode_result},
     error::Result,
+    export::{ExportFiles, ExportSource, Loss, Losses, Written},
     json::{Object, json_string},
     lines::EncodableEntry,
-    options::FormatName,
     provenance::{IMPORT_LINE, Provenance},
 };
 
 /// Writes the thread, and returns what was lost.
-pub(super) async fn write(
-    threads: &dyn ThreadRunStore,
-    thread: &Thread,
-    out: &mut HashedOutput<'_>,
-) -> Result<Vec<Loss>> {
+pub(super) async fn write(source: &ExportSource<'_>, out: &mut ExportFiles<'_>) -> Result<Written> {
+    let thread = source.thread;
+    out.start(&format!("{}.jsonl", thread.id))?;
     let mut writer =
         ThreadWriter { out, losses: Vec::new(), id_of_last_line: HashMap::new(), implied_head: None, has_root: false };
     if thread.title.is_some() || !thread.metadata.is_empty() {
         writer.note_thread_losses(thread);
     }
-    let mut query = all_entries_query();
-    loop {
-        let page = threads.list_entries(&thread.id, query.clone()).await?;
-        for entry in &page.items {
+    let mut pages = source.entries();
+    while let Some(page) = pages.next().await? {
+        for entry in &page {
             writer.write_entry(entry)?;
         }
-        let Some(next) = page.next else { break };
-        query.page = query.page.after(next);
     }
     writer.write_head(thread)?;
-    Ok(writer.losses)
+    Ok(Written::with_losses(writer.losses))
 }
 
 struct ThreadWriter<'a, 'b> {
-    out: &'a mut HashedOutput<'b>,
+    out: &'a mut ExportFiles<'b>,
     losses: Vec<Loss>,
     /// The id that children of an entry name as their parent, if it is not the id of the entry.
     id_of_last_line: HashMap<EntryId, String>,
@@ -64,7 +55,7 @@ fn with_fields<'a>(line: &'a str, fields: &str) -> Cow<'a, str> {
 impl ThreadWriter<'_, '_> {
     fn write_entry(&mut self, entry: &Entry) -> Result<()> {
         let origin = entry.origin.as_ref();
-        let is_agent_core = origin.is_some_and(|origin| origin.format == FormatName::AgentCore.name());
+        let is_agent_core = origin.is_some_and(|origin| origin.format == NAME.name());
         if is_agent_core && origin.is_some_and(|origin| origin.line == 0) {
             return Ok(());
         }
@@ -190,7 +181,7 @@ impl ThreadWriter<'_, '_> {
         }
         // The body of a side entry is written as it is, so nothing of it is lost.
         let Some(message) = entry.message().filter(|_| !entry.side) else { return };
-        losses.note_message(message);
+        note_message(&mut losses, message);
         if message.role == Role::Tool {
             let is_result = |block: &&Block| matches!(block.kind, BlockKind::ToolResult(_));
             let results = message.blocks.iter().filter(is_result).count();

@@ -1,4 +1,4 @@
-//! The interface between the import and the formats: what a format provides, and what the import does with it.
+//! Sessions: what a format makes of a source, and what the import does with it.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -11,18 +11,6 @@ use crate::{
 };
 
 /// A session that the first pass has read. It becomes one thread.
-///
-/// # How to add a format
-/// 1. Write a function for the first pass. It reads a source once, finds everything that needs the whole file (ids,
-///    parents, hashes, lengths), and returns a [`SurveyedSession`] for each thread that the source becomes. A format
-///    whose lines form a tree implements [`LineFormat`](crate::lines::LineFormat) instead, and uses the function
-///    [`survey`](crate::lines::survey).
-/// 2. Return the entries from [`Session::drafts`], in the order in which they are appended. Each has an id that is the
-///    same in every import of the same bytes, an explicit parent (`ParentRef::Entry` or `Root`, also for a side entry),
-///    and an `ImportOrigin`. The first draft contains the provenance ([`Provenance::to_entry`],
-///    [`Provenance::to_custom`]).
-/// 3. Add the format to [`FormatName`](crate::FormatName), recognise it in `detect.rs`, and call the function of the
-///    first pass in `import.rs`.
 ///
 /// The import leaves out drafts whose ids are already stored. It commits the others in batches, each under a commit
 /// key, then moves the head to [`Session::head`], and writes the report.

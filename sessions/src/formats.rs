@@ -1,0 +1,188 @@
+//! The list of the formats, and what each of them provides.
+//!
+//! # How to add a format
+//! 1. Write a folder with a type that implements [`Format`]: it recognises a source, reads it and writes threads.
+//! 2. Add the type to [`FORMATS`].
+//!
+//! # How a format reads
+//! The function of the first pass reads a source once, finds everything that needs the whole file (ids, parents, hashes,
+//! lengths), and returns a [`SurveyedSession`](crate::session::SurveyedSession) for each thread that the source
+//! becomes. A format whose lines form a tree implements [`LineFormat`](crate::lines::LineFormat) instead, and uses the
+//! function [`survey`](crate::lines::survey).
+//!
+//! [`Session::drafts`](crate::session::Session::drafts) returns the entries, in the order in which they are appended.
+//! Each has an id that is the same in every import of the same bytes, an explicit parent (`ParentRef::Entry` or `Root`,
+//! also for a side entry), and an `ImportOrigin`. The first draft contains the provenance
+//! ([`Provenance::to_entry`](crate::provenance::Provenance::to_entry),
+//! [`Provenance::to_custom`](crate::provenance::Provenance::to_custom)).
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use async_trait::async_trait;
+
+use crate::{
+    agent_core::AgentCoreFormat,
+    detect::{Detected, Sample},
+    error::{Error, Result},
+    export::{ExportFiles, ExportSource, Written},
+    kimi_cli::KimiCliFormat,
+    options::ImportOptions,
+    pi::PiFormat,
+    session::SurveyOutcome,
+};
+
+/// The formats, in the order in which they are tried on a source.
+pub(crate) static FORMATS: &[&dyn Format] = &[&PiFormat, &KimiCliFormat, &AgentCoreFormat];
+
+/// A format of session files: how it is recognised, read and written.
+#[async_trait]
+pub(crate) trait Format: Sync {
+    /// The name of the format without a version, such as `pi`. It stands for the version that [`Self::newest`]
+    /// returns.
+    fn family(&self) -> &'static str {
+        self.newest().name()
+    }
+
+    /// The version that is read and written if the caller names only the family.
+    fn newest(&self) -> FormatName;
+
+    /// Every version.
+    fn names(&self) -> &'static [FormatName];
+
+    /// Returns what a file is, or `None` if it is not of this format. Every format that is recognised only so that it
+    /// is not mistaken for this one is also returned here.
+    fn recognise(&self, sample: &Sample<'_>) -> Option<Detected>;
+
+    /// The source that contains this file or folder, if its name and the names around it show that it is part of a
+    /// session of this format.
+    fn source_of(&self, _path: &Path) -> Result<Option<PathBuf>> {
+        Ok(None)
+    }
+
+    /// Runs the first pass over a source.
+    fn survey(&self, name: FormatName, path: &Path, options: &ImportOptions) -> Result<SurveyOutcome>;
+
+    /// Writes a thread. A thread that has not changed since its import from this format is written as the bytes that
+    /// were imported ([`ExportSource::unchanged_provenance`]).
+    async fn export(&self, name: FormatName, source: &ExportSource<'_>, files: &mut ExportFiles<'_>)
+    -> Result<Written>;
+
+    /// Where the tool looks for the sessions of a working folder, and how it is told to continue this one. `None` if no
+    /// tool reads the format.
+    fn place(&self, _source: &ExportSource<'_>, _folders: &ToolFolders) -> Option<ToolPlace> {
+        None
+    }
+}
+
+/// The folders from which the places of session files follow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolFolders {
+    /// The home folder of the user.
+    pub home: PathBuf,
+    /// The folder in which the tool will be started. It is an absolute path.
+    pub working_folder: PathBuf,
+    /// The values of environment variables with which a user moves the folder of a tool, such as `CODEX_HOME`.
+    pub variables: std::collections::BTreeMap<String, String>,
+}
+
+impl ToolFolders {
+    /// The folders of a user.
+    #[must_use]
+    pub fn new(home: impl Into<PathBuf>, working_folder: impl Into<PathBuf>) -> Self {
+        Self { home: home.into(), working_folder: working_folder.into(), variables: std::collections::BTreeMap::new() }
+    }
+
+    /// The folder that an environment variable names, or else a folder in the home folder.
+    pub(crate) fn folder(&self, variable: &str, below_home: &str) -> PathBuf {
+        let named = self.variables.get(variable).filter(|value| !value.is_empty());
+        named.map_or_else(|| self.home.join(below_home), PathBuf::from)
+    }
+}
+
+/// Where a tool looks for a session, and how it continues it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolPlace {
+    /// The folder to which the session is exported.
+    pub folder: PathBuf,
+    /// The command that continues the session.
+    pub command: String,
+}
+
+impl ToolPlace {
+    pub(crate) fn new(folder: PathBuf, command: impl Into<String>) -> Self {
+        Self { folder, command: command.into() }
+    }
+}
+
+/// The name of a format that is read or written, such as `pi-v3`.
+///
+/// ```
+/// use sessions::FormatName;
+///
+/// let name: FormatName = "pi".parse()?;
+/// assert_eq!(name.name(), "pi-v3");
+/// # Ok::<(), sessions::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FormatName(&'static str);
+
+impl FormatName {
+    pub(crate) const fn new(name: &'static str) -> Self {
+        Self(name)
+    }
+
+    /// The name, such as `pi-v3`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.0
+    }
+
+    /// Every format, with each of its versions.
+    pub fn all() -> impl Iterator<Item = Self> {
+        FORMATS.iter().flat_map(|format| format.names()).copied()
+    }
+
+    /// Every text that names a format: the names of the versions, and for a format with several versions the name
+    /// without a version.
+    pub fn accepted_texts() -> impl Iterator<Item = &'static str> {
+        FORMATS.iter().flat_map(|format| {
+            let family = Some(format.family()).filter(|family| format.names().iter().all(|name| name.0 != *family));
+            family.into_iter().chain(format.names().iter().map(|name| name.0))
+        })
+    }
+
+    /// The names of all formats, for messages.
+    #[must_use]
+    pub fn known_names() -> String {
+        Self::all().map(Self::name).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The format with this name.
+    pub(crate) fn format(self) -> Option<&'static dyn Format> {
+        FORMATS.iter().find(|format| format.names().contains(&self)).copied()
+    }
+}
+
+impl fmt::Display for FormatName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl FromStr for FormatName {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let of_version = Self::all().find(|format| format.0 == text);
+        let of_family = || FORMATS.iter().find(|format| format.family() == text).map(|format| format.newest());
+        of_version
+            .or_else(of_family)
+            .ok_or_else(|| Error::UnknownFormat { name: text.to_owned(), known: Self::known_names() })
+    }
+}
