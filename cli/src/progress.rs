@@ -10,16 +10,27 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 pub(crate) struct TerminalProgress {
     bar: ProgressBar,
     shown: Once,
+    /// How the bar shows what is done.
+    template: &'static str,
 }
 
 impl TerminalProgress {
     /// Makes a bar with this label. Its length is not known yet.
     pub(crate) fn new(label: &'static str) -> Self {
+        Self::with_template(label, "{msg} [{bar:40}] {pos}/{len} {eta}")
+    }
+
+    /// Makes a bar that counts bytes.
+    pub(crate) fn of_bytes(label: &'static str) -> Self {
+        Self::with_template(label, "{msg} [{bar:40}] {bytes}/{total_bytes} {eta}")
+    }
+
+    fn with_template(label: &'static str, template: &'static str) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()).with_message(label);
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {pos}") {
             bar.set_style(style);
         }
-        Self { bar, shown: Once::new() }
+        Self { bar, shown: Once::new(), template }
     }
 
     /// Calls `print` while the bar is hidden.
@@ -43,7 +54,7 @@ impl Progress for TerminalProgress {
             && self.bar.length() != Some(total)
         {
             self.bar.set_length(total);
-            if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:40}] {pos}/{len} {eta}") {
+            if let Ok(style) = ProgressStyle::with_template(self.template) {
                 self.bar.set_style(style.progress_chars("=> "));
             }
         }

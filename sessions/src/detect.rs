@@ -49,33 +49,34 @@ impl Sample<'_> {
     }
 }
 
-/// Returns the sources at this path or below it, in the order of their names. Links to folders are followed, but no
-/// folder is read twice.
-pub(crate) fn find_sources(path: &Path) -> Result<Vec<PathBuf>> {
-    let mut finder = SourceFinder::default();
-    if let Some(source) = source_of(path)? {
-        return Ok(vec![source]);
-    }
-    if !path.is_dir() {
-        return Ok(vec![path.to_owned()]);
-    }
-    finder.add_folder(path)?;
-    Ok(finder.sources)
-}
-
-#[derive(Default)]
-struct SourceFinder {
-    sources: Vec<PathBuf>,
-    /// The sources that were found, without links in their paths.
-    found: BTreeSet<PathBuf>,
+/// The sources at a path or below it.
+#[derive(Debug, Default)]
+pub(crate) struct FoundSources {
+    /// The sources, in the order of their names.
+    pub(crate) sources: Vec<PathBuf>,
+    /// Folders that cannot be read.
+    pub(crate) unreadable: Vec<(PathBuf, Error)>,
+    /// The sources, without links in their paths.
+    real_sources: BTreeSet<PathBuf>,
     /// The folders that were read, without links in their paths.
-    folders: BTreeSet<PathBuf>,
+    real_folders: BTreeSet<PathBuf>,
 }
 
-impl SourceFinder {
+impl FoundSources {
+    /// Finds the sources. Links to folders are followed, but no folder is read twice.
+    pub(crate) fn at(path: &Path) -> Result<Self> {
+        let mut found = Self::default();
+        match source_of(path)? {
+            Some(source) => found.sources.push(source),
+            None if path.is_dir() => found.add_folder(path)?,
+            None => found.sources.push(path.to_owned()),
+        }
+        Ok(found)
+    }
+
     fn add_folder(&mut self, path: &Path) -> Result<()> {
         let real = path.canonicalize().map_err(Error::io(path))?;
-        if !self.folders.insert(real) {
+        if !self.real_folders.insert(real) {
             return Ok(());
         }
         let mut below = Vec::new();
@@ -84,19 +85,27 @@ impl SourceFinder {
         }
         below.sort();
         for path in below {
-            if let Some(source) = source_of(&path)? {
-                self.add_source(source);
-            } else if path.is_dir() {
-                self.add_folder(&path)?;
-            } else if is_session_file(&path) && path.is_file() {
-                self.add_source(path);
+            if let Err(error) = self.add(&path) {
+                self.unreadable.push((path, error));
             }
         }
         Ok(())
     }
 
+    /// Adds a file or a folder that was found in a folder.
+    fn add(&mut self, path: &Path) -> Result<()> {
+        if let Some(source) = source_of(path)? {
+            self.add_source(source);
+        } else if path.is_dir() {
+            self.add_folder(path)?;
+        } else if is_session_file(path) && path.is_file() {
+            self.add_source(path.to_owned());
+        }
+        Ok(())
+    }
+
     fn add_source(&mut self, path: PathBuf) {
-        if self.found.insert(path.canonicalize().unwrap_or_else(|_| path.clone())) {
+        if self.real_sources.insert(path.canonicalize().unwrap_or_else(|_| path.clone())) {
             self.sources.push(path);
         }
     }

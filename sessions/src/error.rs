@@ -28,6 +28,12 @@ pub enum Error {
         /// The path of the file.
         path: PathBuf,
     },
+    /// The progress stopped the import. The same call continues it.
+    #[error("the import of `{path}` was stopped; the same call continues it")]
+    Stopped {
+        /// The path of the file.
+        path: PathBuf,
+    },
     /// The store refused a call or failed.
     #[error(transparent)]
     Store(#[from] store_core::Error),

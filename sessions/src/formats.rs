@@ -38,6 +38,12 @@ use crate::{
 /// The formats, in the order in which they are tried on a source.
 pub(crate) static FORMATS: &[&dyn Format] = &[&PiFormat, &KimiCliFormat, &AgentCoreFormat];
 
+/// Whether two names are those of versions of one format.
+pub(crate) fn is_same_family(name: &str, other: &str) -> bool {
+    let has = |format: &&&dyn Format, name: &str| format.names().iter().any(|known| known.name() == name);
+    name == other || FORMATS.iter().any(|format| has(&format, name) && has(&format, other))
+}
+
 /// A format of session files: how it is recognised, read and written.
 #[async_trait]
 pub(crate) trait Format: Sync {

@@ -3,37 +3,40 @@
 use std::path::Path;
 
 use store_core::{
-    BodyKind, CommitCoordinator, Direction, EntryQuery, Expect, MAX_PAGE, PageRequest, Thread, ThreadId, ThreadPatch,
-    ThreadRunStore,
+    BodyKind, CommitCoordinator, DeleteRequest, Direction, EntryQuery, Expect, MAX_PAGE, PageRequest, Thread, ThreadId,
+    ThreadPatch, ThreadRunStore, Timestamp,
 };
 
 use crate::{
-    detect::{self, Detected},
-    error::Result,
-    formats::FormatName,
+    detect::{self, Detected, FoundSources},
+    error::{Error, Result},
+    formats::{self, FormatName},
     issue::{IssueCode, Issues},
     options::ImportOptions,
     parents,
     provenance::Provenance,
     report::ImportReport,
     session::{ImportedEntry, Session, SessionInfo, StoredEntries, SurveyOutcome, SurveyedSession},
+    rewritten,
     source::Source,
-    write,
+    stream_copy::StreamCopy,
+    write::{self, SourceProgress, WriteTarget},
 };
 
 /// Imports a file, a session folder, or every session file below a folder.
 ///
 /// Nothing is imported twice: a second import of the same bytes changes nothing, an import of a file that has grown
 /// adds the new lines, and the same call after an interrupted import continues that import. The result has one report
-/// for each thread, and one for each file that is refused. A refused file changes nothing.
+/// for each thread, and one for each source that is refused or cannot be read. A refused source changes nothing.
+///
+/// A path that is not a file or a folder, such as a pipe, is read once into a temporary file.
 ///
 /// If the parent of a thread does not exist, the metadata of the thread names it as `import.parent`. A later import
 /// sets the parent as soon as it exists.
 ///
 /// # Errors
-/// [`Error::Io`](crate::Error::Io) if a source cannot be read, [`Error::Changed`](crate::Error::Changed) if a source
-/// changes during the import, [`Error::Store`](crate::Error::Store) if the store fails. What was written before the
-/// error stays, and the same call continues the import.
+/// [`Error::Store`] if the store fails, [`Error::Stopped`] if [`ImportOptions::progress`] stops the import. What was
+/// written before the error stays, and the same call continues the import.
 pub async fn import(
     commits: &dyn CommitCoordinator,
     path: &Path,
@@ -52,13 +55,68 @@ pub async fn import(
 }
 
 async fn import_all(target: &ImportTarget<'_>, path: &Path, reports: &mut Vec<ImportReport>) -> Result<()> {
-    for source in detect::find_sources(path)? {
-        reports.extend(import_source(target, &source).await?);
+    let found = match FoundSources::at(path) {
+        Ok(found) => found,
+        Err(error) => FoundSources { unreadable: vec![(path.to_owned(), error)], ..FoundSources::default() },
+    };
+    let is_empty = found.sources.is_empty() && found.unreadable.is_empty();
+    reports.extend(found.unreadable.into_iter().map(|(path, error)| unreadable_report(&path, &error)));
+    if is_empty {
+        let mut issues = Issues::default();
+        issues.add_for_file(IssueCode::NoSession, "there is no session file in this folder or below it", "refused");
+        reports.push(refused_report(path, None, issues));
+    }
+    let sizes: Vec<_> = found.sources.iter().map(|source| size_of(source)).collect();
+    let mut progress = SourceProgress {
+        progress: &*target.options.progress,
+        before: 0,
+        bytes: 0,
+        total: sizes.iter().sum(),
+    };
+    for (source, bytes) in found.sources.iter().zip(sizes) {
+        progress.bytes = bytes;
+        match import_source(target, source, &progress).await {
+            Ok(imported) => reports.extend(imported),
+            Err(error @ (Error::Io { .. } | Error::Changed { .. })) => reports.push(unreadable_report(source, &error)),
+            Err(error) => return Err(error),
+        }
+        progress.before += bytes;
+        progress.bytes = 0;
+        if !progress.advance(0) {
+            return Err(Error::Stopped { path: source.clone() });
+        }
     }
     Ok(())
 }
 
-async fn import_source(target: &ImportTarget<'_>, path: &Path) -> Result<Vec<ImportReport>> {
+/// The size of a file, or of the files of a folder that is one source.
+fn size_of(path: &Path) -> u64 {
+    let Ok(metadata) = std::fs::metadata(path) else { return 0 };
+    if !metadata.is_dir() {
+        return metadata.len();
+    }
+    let below = std::fs::read_dir(path).into_iter().flatten().flatten();
+    below.filter_map(|entry| entry.metadata().ok()).filter(std::fs::Metadata::is_file).map(|file| file.len()).sum()
+}
+
+async fn import_source(
+    target: &ImportTarget<'_>,
+    path: &Path,
+    progress: &SourceProgress<'_>,
+) -> Result<Vec<ImportReport>> {
+    let Some(copy) = StreamCopy::of(path)? else { return import_file(target, path, progress).await };
+    let mut reports = import_file(target, copy.path(), progress).await.map_err(|error| copy.rename(error, path))?;
+    for report in &mut reports {
+        report.file = path.to_owned();
+    }
+    Ok(reports)
+}
+
+async fn import_file(
+    target: &ImportTarget<'_>,
+    path: &Path,
+    progress: &SourceProgress<'_>,
+) -> Result<Vec<ImportReport>> {
     let options = target.options;
     let detected = detect::detect(path, options)?;
     let format = match (options.format, detected) {
@@ -77,11 +135,26 @@ async fn import_source(target: &ImportTarget<'_>, path: &Path) -> Result<Vec<Imp
     let mut reports: Vec<ImportReport> = Vec::new();
     let mut parent: Option<ThreadId> = None;
     for surveyed in sessions {
-        let report = target.import(surveyed, parent.as_ref()).await?;
+        let report = target.import(surveyed, (parent.as_ref(), progress)).await?;
+        let is_refused_parent = reports.is_empty() && report.thread.is_none();
         parent = parent.or_else(|| report.thread.clone());
         reports.push(report);
+        if is_refused_parent {
+            break;
+        }
     }
     Ok(reports)
+}
+
+/// The report of a source that cannot be read to its end.
+fn unreadable_report(path: &Path, error: &Error) -> ImportReport {
+    let mut issues = Issues::default();
+    let detail = match error {
+        Error::Io { source, .. } => source.to_string(),
+        other => other.to_string(),
+    };
+    issues.add_for_file(IssueCode::Unreadable, detail, "not imported to its end");
+    refused_report(path, None, issues)
 }
 
 /// The report of a source that no format reads.
@@ -142,14 +215,26 @@ struct ImportTarget<'a> {
 }
 
 impl ImportTarget<'_> {
-    async fn import(&self, surveyed: SurveyedSession, parent: Option<&ThreadId>) -> Result<ImportReport> {
+    async fn import(
+        &self,
+        surveyed: SurveyedSession,
+        (parent, progress): (Option<&ThreadId>, &SourceProgress<'_>),
+    ) -> Result<ImportReport> {
         let SurveyedSession { mut session, mut issues } = surveyed;
-        let (thread, stored) = self.find_thread(&*session, &mut issues).await?;
+        let FoundThread::Target(thread, stored) = self.find_thread(&*session, &mut issues).await? else {
+            return Ok(report(session.info(), None, &write::Tally::default(), issues));
+        };
         if stored.provenance.is_none() {
             self.decide_parent(session.info_mut(), parent).await?;
         }
         session.adopt(&stored);
         let session = &*session;
+        let is_new_source = stored.provenance.is_none() && !session.info().is_child;
+        if self.options.format.is_none() && is_new_source && !write::has_message(session, &stored)? {
+            let detail = format!("it looks like {}, but none of its lines is a message", session.info().format);
+            issues.add_for_file(IssueCode::NoMessage, detail, "refused; `--format` imports it nevertheless");
+            return Ok(report(session.info(), None, &write::Tally::default(), issues));
+        }
         if self.options.strict {
             let mut all = issues.clone();
             let _tally = write::dry_run(session, &stored, &mut all)?;
@@ -157,9 +242,11 @@ impl ImportTarget<'_> {
                 return Ok(report(session.info(), None, &write::Tally::default(), all));
             }
         }
-        let tally = write::write(self.commits, session, (&thread, &stored), &mut issues).await?;
+        let target = WriteTarget { commits: self.commits, thread: &thread, progress };
+        let tally = write::write(target, session, &stored, &mut issues).await?;
         if stored.provenance.is_some() {
-            self.update_known_thread(session, &thread, tally.added > 0).await?;
+            let newest = tally.newest.filter(|_| tally.added > 0);
+            self.update_known_thread(session, &thread, newest).await?;
         }
         Ok(report(session.info(), Some(thread), &tally, issues))
     }
@@ -174,7 +261,10 @@ impl ImportTarget<'_> {
     }
 
     /// Finds the thread of a session: one that was imported from the same bytes or their beginning, or else a new one.
-    async fn find_thread(&self, session: &dyn Session, issues: &mut Issues) -> Result<(ThreadId, StoredEntries)> {
+    ///
+    /// A thread of the same session whose bytes the source does not continue was imported before the tool rewrote its
+    /// file. It is replaced if the options say so, and else the source is refused.
+    async fn find_thread(&self, session: &dyn Session, issues: &mut Issues) -> Result<FoundThread> {
         let info = session.info();
         let mut conflict = None;
         for n in 1_u32.. {
@@ -183,12 +273,23 @@ impl ImportTarget<'_> {
                 if let Some((code, detail)) = conflict {
                     issues.add_for_file(code, detail, "imported as a new thread");
                 }
-                return Ok((id, StoredEntries::default()));
+                return Ok(FoundThread::Target(id, StoredEntries::default()));
             };
             match self.load_provenance(&thread, info.format).await? {
-                Some(provenance) if session.continues(&provenance)? => {
+                Some((format, provenance)) if format == info.format && session.continues(&provenance)? => {
                     let stored = self.load_stored(&id, provenance, info.format).await?;
-                    return Ok((id, stored));
+                    return Ok(FoundThread::Target(id, stored));
+                }
+                Some((format, _)) if info.has_session_id => {
+                    let rewritten = rewritten::compare(self.threads, &id, session).await?;
+                    let detail = rewritten.describe(&id, (&format, info.format));
+                    if !self.options.replace {
+                        issues.add_for_file(IssueCode::ChangedFile, detail, "refused");
+                        return Ok(FoundThread::Refused);
+                    }
+                    let _deletion = self.threads.delete_thread(&id, DeleteRequest::default()).await?;
+                    issues.add_for_file(IssueCode::ChangedFile, detail, "the thread is replaced");
+                    return Ok(FoundThread::Target(id, StoredEntries::default()));
                 }
                 Some(_) => {
                     conflict = Some((IssueCode::ChangedFile, format!("thread `{id}` was imported from other bytes")))
@@ -196,20 +297,24 @@ impl ImportTarget<'_> {
                 None => conflict = conflict.or(Some((IssueCode::TakenId, format!("thread `{id}` has other content")))),
             }
         }
-        Ok((info.thread.clone(), StoredEntries::default()))
+        Ok(FoundThread::Refused)
     }
 
-    /// The newest provenance of a thread that was imported from this format.
-    async fn load_provenance(&self, thread: &Thread, format: &str) -> Result<Option<Provenance>> {
+    /// The newest provenance of a thread that was imported from this format or another version of it, and the name of
+    /// that version.
+    async fn load_provenance(&self, thread: &Thread, format: &str) -> Result<Option<(String, Provenance)>> {
         let mut query = EntryQuery::all().with_direction(Direction::Backward);
         query.kinds = Some(vec![BodyKind::Custom]);
         query.side = Some(true);
         query.page = PageRequest::first(MAX_PAGE);
         loop {
             let page = self.threads.list_entries(&thread.id, query.clone()).await?;
-            let ours = page.items.iter().filter(|entry| entry.origin.as_ref().is_some_and(|o| o.format == format));
-            if let Some(provenance) = ours.into_iter().find_map(|entry| Provenance::read(entry)) {
-                return Ok(Some(provenance));
+            let ours = page.items.iter().filter_map(|entry| {
+                let origin = entry.origin.as_ref().filter(|origin| formats::is_same_family(&origin.format, format))?;
+                Some((origin.format.clone(), Provenance::read(entry)?))
+            });
+            if let Some(found) = ours.into_iter().next() {
+                return Ok(Some(found));
             }
             let Some(next) = page.next else { return Ok(None) };
             query.page = query.page.after(next);
@@ -237,13 +342,16 @@ impl ImportTarget<'_> {
     }
 
     /// Sets the parent of a known thread that waits for it. A thread that has grown also gets the title and the
-    /// metadata that its source has now.
-    async fn update_known_thread(&self, session: &dyn Session, id: &ThreadId, has_grown: bool) -> Result<()> {
+    /// metadata that its source has now. Its last activity is then the newest time of an entry.
+    async fn update_known_thread(
+        &self,
+        session: &dyn Session,
+        id: &ThreadId,
+        newest_if_grown: Option<Timestamp>,
+    ) -> Result<()> {
         let Some(thread) = self.threads.load_thread(id).await? else { return Ok(()) };
         parents::set_waiting_parent(self.threads, &thread).await?;
-        if !has_grown {
-            return Ok(());
-        }
+        let Some(newest) = newest_if_grown else { return Ok(()) };
         let fields = &session.info().fields;
         let mut patch = ThreadPatch::default();
         patch.title = fields.title.clone().filter(|title| thread.title.as_ref() != Some(title)).map(Some);
@@ -252,11 +360,25 @@ impl ImportTarget<'_> {
                 patch = patch.with_metadata(key.as_str(), value.clone());
             }
         }
-        if patch != ThreadPatch::default() {
+        if patch == ThreadPatch::default() {
+            return Ok(());
+        }
+        let at_newest = self.threads.update_thread(id, patch.clone().at(newest), Expect::Any).await;
+        if at_newest.as_ref().is_err_and(write::is_after_store_time) {
             let _thread = self.threads.update_thread(id, patch, Expect::Any).await?;
+        } else {
+            let _thread = at_newest?;
         }
         Ok(())
     }
+}
+
+/// The thread that a session is written to.
+enum FoundThread {
+    /// This thread, and what is stored in it.
+    Target(ThreadId, StoredEntries),
+    /// None: the source is refused. The issues say why.
+    Refused,
 }
 
 /// The candidate number `n` for a thread id: the id itself, then the id with the suffix `-n`.

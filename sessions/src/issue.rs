@@ -83,6 +83,8 @@ codes! {
     UnsupportedFormat = "unsupported_format",
     /// The source is empty or contains only blank lines.
     EmptyFile = "empty_file",
+    /// The file or the folder cannot be read, or it changed while it was read.
+    Unreadable = "unreadable",
     /// There is no session file below a folder.
     NoSession = "no_session",
     /// The source contains no message that the format reads.

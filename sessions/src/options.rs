@@ -1,6 +1,8 @@
 //! The options of imports and exports.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
+
+use store_core::{IgnoreProgress, Progress};
 
 use crate::formats::FormatName;
 
@@ -15,7 +17,7 @@ pub enum HeadChoice {
 }
 
 /// How a source is imported.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ImportOptions {
     /// The format. If it is absent, it is recognised by content.
@@ -26,11 +28,17 @@ pub struct ImportOptions {
     pub head: HeadChoice,
     /// The length of the longest line that is read, in bytes. A source with a longer line is refused.
     pub max_line: u64,
+    /// Whether a thread that was imported from an earlier state of the same session is deleted, and the session is
+    /// imported anew, if the source does not continue that state. Without this, such a session is refused.
+    pub replace: bool,
+    /// Told how many bytes of the sources are imported, of all bytes. If it stops the import, the same call continues
+    /// it.
+    pub progress: Arc<dyn Progress>,
 }
 
 impl Default for ImportOptions {
     fn default() -> Self {
-        Self { format: None, strict: false, head: HeadChoice::Writer, max_line: 16 << 20 }
+        Self { format: None, strict: false, head: HeadChoice::Writer, max_line: 16 << 20, replace: false, progress: Arc::new(IgnoreProgress) }
     }
 }
 
@@ -53,6 +61,20 @@ impl ImportOptions {
     #[must_use]
     pub const fn with_head(mut self, head: HeadChoice) -> Self {
         self.head = head;
+        self
+    }
+
+    /// Replaces threads whose sources were rewritten.
+    #[must_use]
+    pub const fn replacing(mut self) -> Self {
+        self.replace = true;
+        self
+    }
+
+    /// Sets what is told about the progress.
+    #[must_use]
+    pub fn with_progress(mut self, progress: Arc<dyn Progress>) -> Self {
+        self.progress = progress;
         self
     }
 

@@ -41,14 +41,14 @@ pub(crate) async fn set_waiting_parents(threads: &dyn ThreadRunStore) -> Result<
     }
 }
 
-/// Sets the parent of a thread that waits for it, if the parent exists.
+/// Sets the parent of a thread that waits for it, if the parent exists. This does not count as activity.
 pub(crate) async fn set_waiting_parent(threads: &dyn ThreadRunStore, thread: &Thread) -> Result<()> {
     let Some(parent) =
         thread.metadata.get(AWAITED_PARENT_KEY).filter(|_| thread.parent_thread_id.is_none()).and_then(parse_thread_id)
     else {
         return Ok(());
     };
-    let mut patch = ThreadPatch::default().with_parent(Some(parent));
+    let mut patch = ThreadPatch::default().with_parent(Some(parent)).at(thread.updated_at);
     patch.metadata.insert(AWAITED_PARENT_KEY.to_owned(), None);
     match threads.update_thread(&thread.id, patch, Expect::Version(thread.revision)).await {
         // The parent does not exist yet, it is a descendant of the thread, or another process has just changed the

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use store_core::{
     Commit, CommitCoordinator, CommitKey, Detail, EntryId, Expect, ImportOrigin, NewBody, NewEntry, ParentRef,
-    RewindTo, ThreadId,
+    Progress, Receipt, RewindTo, ThreadId, Timestamp,
 };
 
 use crate::{
-    error::Result,
+    error::{Error, Result},
     issue::Issues,
     session::{Draft, Session, SessionInfo, StoredEntries, short_digest},
 };
@@ -25,6 +25,8 @@ pub(crate) struct Tally {
     pub(crate) added: u64,
     /// How many of them are messages.
     pub(crate) messages: u64,
+    /// The newest time of an entry.
+    pub(crate) newest: Option<Timestamp>,
     leaves: BTreeSet<EntryId>,
     /// The entry that is the head after the drafts that were counted.
     implied_head: Option<EntryId>,
@@ -64,20 +66,32 @@ pub(crate) fn dry_run(session: &dyn Session, stored: &StoredEntries, issues: &mu
     Ok(tally)
 }
 
+/// Whether a session contains a message. Drafts are read up to the first one.
+pub(crate) fn has_message(session: &dyn Session, stored: &StoredEntries) -> Result<bool> {
+    let mut drafts = session.drafts(stored)?;
+    let mut issues = Issues::default();
+    while let Some(draft) = drafts.next(&mut issues)? {
+        if matches!(draft.entry.body, NewBody::Message(_)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Writes the entries that the thread does not contain yet.
 pub(crate) async fn write(
-    commits: &dyn CommitCoordinator,
+    target: WriteTarget<'_>,
     session: &dyn Session,
-    target: (&ThreadId, &StoredEntries),
+    stored: &StoredEntries,
     issues: &mut Issues,
 ) -> Result<Tally> {
-    let (thread, stored) = target;
     let mut drafts = session.drafts(stored)?;
     let mut tally = Tally::default();
-    let mut batches = BatchWriter::new(commits, session.info(), thread, stored.provenance.is_none());
+    let mut batches = BatchWriter::new(target, session.info(), stored.provenance.is_none());
     while let Some(draft) = drafts.next(issues)? {
         let at = tally.entries;
         tally.count(&draft.entry);
+        batches.note_draft(&draft)?;
         if !draft.entry.id.as_ref().is_some_and(|id| stored.has_imported(id)) {
             batches.push(at, draft).await?;
         }
@@ -94,6 +108,7 @@ pub(crate) async fn write(
     }
     batches.flush().await?;
     tally.added = batches.written;
+    tally.newest = batches.newest;
     Ok(tally)
 }
 
@@ -106,11 +121,35 @@ fn head_rewind(info: &SessionInfo, head: Option<EntryId>) -> Option<Draft> {
     Some(Draft { entry, bytes: 0 })
 }
 
+/// Where entries are written, and how much of the source they represent is told.
+pub(crate) struct WriteTarget<'a> {
+    pub(crate) commits: &'a dyn CommitCoordinator,
+    pub(crate) thread: &'a ThreadId,
+    pub(crate) progress: &'a SourceProgress<'a>,
+}
+
+/// The progress of an import of several sources, in bytes.
+pub(crate) struct SourceProgress<'a> {
+    pub(crate) progress: &'a dyn Progress,
+    /// The bytes of the sources before this one.
+    pub(crate) before: u64,
+    /// The bytes of this source.
+    pub(crate) bytes: u64,
+    /// The bytes of all sources.
+    pub(crate) total: u64,
+}
+
+impl SourceProgress<'_> {
+    /// Tells that `done` bytes of the source are imported. A compressed source has more bytes than its file.
+    pub(crate) fn advance(&self, done: u64) -> bool {
+        self.progress.advance(self.before + done.min(self.bytes), Some(self.total))
+    }
+}
+
 /// Collects entries and commits them in batches.
 struct BatchWriter<'a> {
-    commits: &'a dyn CommitCoordinator,
+    target: WriteTarget<'a>,
     info: &'a SessionInfo,
-    thread: &'a ThreadId,
     digest: String,
     /// Whether the next commit creates the thread.
     is_new: bool,
@@ -120,16 +159,46 @@ struct BatchWriter<'a> {
     bytes: u64,
     /// The number of entries that were written.
     written: u64,
+    /// The newest time of all drafts so far.
+    newest: Option<Timestamp>,
+    /// The bytes of the source that all drafts so far represent.
+    read: u64,
 }
 
 impl<'a> BatchWriter<'a> {
-    fn new(commits: &'a dyn CommitCoordinator, info: &'a SessionInfo, thread: &'a ThreadId, is_new: bool) -> Self {
+    fn new(target: WriteTarget<'a>, info: &'a SessionInfo, is_new: bool) -> Self {
         let digest = info.provenance.digest();
-        Self { commits, info, thread, digest, is_new, first: 0, entries: Vec::new(), bytes: 0, written: 0 }
+        Self {
+            target,
+            info,
+            digest,
+            is_new,
+            first: 0,
+            entries: Vec::new(),
+            bytes: 0,
+            written: 0,
+            newest: None,
+            read: 0,
+        }
     }
 
+    /// Notes the time and the size of a draft, which may already be stored.
+    fn note_draft(&mut self, draft: &Draft) -> Result<()> {
+        self.newest = self.newest.max(draft.entry.timestamp);
+        let before = self.read / MAX_BATCH_BYTES;
+        self.read += draft.bytes;
+        if self.read / MAX_BATCH_BYTES > before && !self.target.progress.advance(self.read) {
+            return Err(Error::Stopped { path: self.info.file.clone() });
+        }
+        Ok(())
+    }
+
+    /// Adds an entry to the batch. The first entry of a new thread is committed by itself, because the time of its
+    /// commit is the time at which the session was created.
     async fn push(&mut self, at: u64, draft: Draft) -> Result<()> {
-        if self.entries.len() >= MAX_BATCH_ENTRIES || (self.bytes > 0 && self.bytes + draft.bytes > MAX_BATCH_BYTES) {
+        let creates = self.is_new && self.info.created_at.is_some() && !self.entries.is_empty();
+        let is_full = self.entries.len() >= MAX_BATCH_ENTRIES;
+        if creates || is_full || (self.bytes > 0 && self.bytes + draft.bytes > MAX_BATCH_BYTES) {
             self.flush().await?;
         }
         if self.entries.is_empty() {
@@ -151,28 +220,33 @@ impl<'a> BatchWriter<'a> {
         self.bytes = 0;
         let count = u64::try_from(entries.len()).unwrap_or(u64::MAX);
         let key = CommitKey::new(format!("import:{}:{}:{}", self.info.format, self.digest, self.first))?;
-        let commit = Commit::new(self.thread.clone()).with_key(key).entries(entries);
-        let receipt = if std::mem::take(&mut self.is_new) {
-            self.create(commit).await?
-        } else {
-            self.commits.commit(commit).await?
-        };
+        let last_activity = entries.iter().filter_map(|entry| entry.timestamp).max();
+        let mut commit = Commit::new(self.target.thread.clone()).with_key(key).entries(entries);
+        let mut at = last_activity;
+        if std::mem::take(&mut self.is_new) {
+            commit = commit.expecting(Expect::Absent).creating(self.info.fields.clone());
+            at = self.info.created_at.or(last_activity);
+        }
+        let receipt = self.commit_at(commit, at).await?;
         if !receipt.deduplicated {
             self.written += count;
         }
         Ok(())
     }
 
-    async fn create(&self, commit: Commit) -> Result<store_core::Receipt> {
-        let commit = commit.expecting(Expect::Absent).creating(self.info.fields.clone());
-        let Some(at) = self.info.created_at else { return Ok(self.commits.commit(commit).await?) };
-        match self.commits.commit(commit.clone().at(at)).await {
-            // The store refuses a creation time that is later than its own time. A machine whose clock is ahead may
-            // have written such a time. The thread is then created with the time of the store.
-            Err(e) if matches!(e.detail(), Detail::Invalid { what, .. } if what == "at") => {
-                Ok(self.commits.commit(commit).await?)
-            }
+    /// Commits at a time of the source. The store refuses a time that is later than its own. A machine whose clock is
+    /// ahead may have written such a time. The time of the store is then used.
+    async fn commit_at(&self, commit: Commit, at: Option<Timestamp>) -> Result<Receipt> {
+        let commits = self.target.commits;
+        let Some(at) = at else { return Ok(commits.commit(commit).await?) };
+        match commits.commit(commit.clone().at(at)).await {
+            Err(e) if is_after_store_time(&e) => Ok(commits.commit(commit).await?),
             other => Ok(other?),
         }
     }
+}
+
+/// Whether the store refused a time because it is later than its own.
+pub(crate) fn is_after_store_time(error: &store_core::Error) -> bool {
+    matches!(error.detail(), Detail::Invalid { what, .. } if what == "at")
 }

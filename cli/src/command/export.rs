@@ -108,6 +108,11 @@ fn print_summary(exported: &Exported, path: Option<&Path>, out: &Output) {
     for path in exported.files.iter().map(PathBuf::as_path).chain(path) {
         out.print_to_stderr(format!("wrote {}: {sizes}{exact}", terminal_safe(&path.display().to_string())));
     }
+    print_losses(exported, out);
+}
+
+/// Prints to standard error what the format could not represent.
+pub(super) fn print_losses(exported: &Exported, out: &Output) {
     for loss in &exported.losses {
         let text = format!("lost: {} at {} of entry {}: {}", loss.kind, loss.path, loss.entry, loss.reason);
         out.print_to_stderr(terminal_safe(&text));

@@ -1,8 +1,11 @@
 //! `import`: imports session files of other tools as threads.
 
-use std::path::PathBuf;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use agentstore::{Error, Progress};
+use agentstore::Error;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use sessions::{FormatName, HeadChoice, ImportOptions, ImportReport, IssueCode};
 
@@ -24,7 +27,7 @@ use crate::{
     The command prints a report for each session; with `--json` each report is one line. A session with issues is \
     imported unless `--strict` is given. The exit code is 1 if a session was not imported.")]
 pub(crate) struct Args {
-    /// Session files, session folders, or folders that contain session files
+    /// Session files, session folders, or folders that contain session files; `-` for standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The format of the files, or `auto` to recognise it
@@ -33,6 +36,11 @@ pub(crate) struct Args {
     /// Refuse a session that has any issue, and write nothing of it
     #[arg(long)]
     strict: bool,
+    /// Delete the thread of an earlier state of a session that its tool has rewritten, and import the session anew
+    ///
+    /// What was added to the thread since its import is deleted, too. Without this, such a session is refused.
+    #[arg(long)]
+    replace: bool,
     /// Where the head of the thread is placed: `writer` or `first-leaf`
     ///
     /// `writer` is the entry after which the other tool would continue. `first-leaf` is the first leaf of the file.
@@ -69,11 +77,13 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let mut options = ImportOptions::default().with_head(args.head).with_max_line(args.max_line);
     options.format = args.format.0;
     options.strict = args.strict;
+    options.replace = args.replace;
     let commits = session.commits()?;
-    let bar = TerminalProgress::new("importing");
+    let bar = Arc::new(TerminalProgress::of_bytes("importing"));
+    options.progress = bar.clone();
     let mut refused: Option<(ImportReport, u64)> = None;
-    for (done, file) in args.files.iter().enumerate() {
-        bar.advance(done as u64, Some(args.files.len() as u64));
+    for file in &args.files {
+        let file = if file.as_os_str() == "-" { Path::new("/dev/stdin") } else { file };
         for report in sessions::import(&*commits, file, &options).await.map_err(to_failure)? {
             bar.while_hidden(|| print(&report, out))?;
             if !report.is_imported() {
@@ -120,7 +130,20 @@ fn refusal_advice(report: &ImportReport, strict: bool) -> String {
         return "its id belongs to a thread with other content: import it into another store or `--tenant`".to_owned();
     }
     if has_issue(IssueCode::ChangedFile) {
-        return "the imported thread is kept: import the changed file into another store or `--tenant`".to_owned();
+        return "to delete the thread and import the file anew, add `--replace`; to keep both, import the file into \
+                another store or `--tenant`"
+            .to_owned();
+    }
+    if has_issue(IssueCode::Unreadable) {
+        return "check that the file exists, is readable and is not damaged".to_owned();
+    }
+    if has_issue(IssueCode::NoSession) {
+        return "name a session file, or a folder that contains files whose names end in `.jsonl`, `.jsonl.gz` or \
+                `.jsonl.zst`"
+            .to_owned();
+    }
+    if has_issue(IssueCode::NoMessage) {
+        return "if the file is a session without messages, name its format with `--format`".to_owned();
     }
     if has_issue(IssueCode::EmptyFile) {
         return "the file is empty: leave it out".to_owned();

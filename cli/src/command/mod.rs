@@ -6,6 +6,7 @@ mod check;
 mod checkpoint;
 mod conformance;
 mod context;
+mod continue_in;
 mod convert;
 mod delete;
 mod demo;
@@ -59,6 +60,7 @@ pub(crate) enum Command {
 pub(crate) enum SessionCommand {
     Import(import::Args),
     Export(export::Args),
+    ContinueIn(continue_in::Args),
     Threads(threads::Args),
     Show(show::Args),
     Tree(tree::Args),
@@ -137,6 +139,7 @@ impl SessionCommand {
             | Self::Runs(_)
             | Self::Events(_)
             | Self::Export(_)
+            | Self::ContinueIn(_)
             | Self::Verify(_) => Access::Read,
             Self::Import(_) | Self::Append(_) => Access::Create,
             Self::Tenants(args) => args.access(),
@@ -175,6 +178,7 @@ impl SessionCommand {
         match self {
             Self::Import(args) => import::run(args, session, out).await,
             Self::Export(args) => export::run(args, session, out).await,
+            Self::ContinueIn(args) => continue_in::run(args, session, out).await,
             Self::Threads(args) => threads::run(args, session, out).await,
             Self::Show(args) => show::run(args, session, out).await,
             Self::Tree(args) => tree::run(args, session, out).await,

@@ -70,6 +70,9 @@ pub(super) fn update(
     mailbox::check_fence(&tenant.mailbox, id, patch.fence.as_ref(), env.bug)?;
     check_fence(&mut id_history, patch.fence.as_ref(), env.bug)?;
     check_revision(expect, thread_data.thread.revision)?;
+    if patch.at.is_some_and(|at| at > thread_data.last_time.max(env.now)) {
+        return Err(Error::invalid("at", "it is after the store's time"));
+    }
     let fields = patched_fields(&thread_data.thread, patch, env.bug);
     shape::check_fields(&fields, env.limits)?;
     if let Some(Some(parent)) = &patch.parent_thread_id {
@@ -83,7 +86,7 @@ pub(super) fn update(
     thread_data.thread.parent_thread_id = fields.parent_thread_id;
     thread_data.thread.title = fields.title;
     thread_data.thread.metadata = fields.metadata;
-    raise_revision(&mut thread_data, env);
+    raise_revision(&mut thread_data, patch.at, env);
     let thread = thread_data.to_thread(env.bug);
     tenant.store_thread(thread_data);
     Ok(thread)
@@ -128,11 +131,11 @@ fn patched_fields(thread: &Thread, patch: &ThreadPatch, bug: Option<Bug>) -> Thr
     fields
 }
 
-/// Raises the revision of a thread after a change of its fields, and sets its times (TH-5).
-fn raise_revision(thread_data: &mut ThreadData, env: &Environment<'_>) {
+/// Raises the revision of a thread after a change of its fields, and sets its times (TH-5, TH-29).
+fn raise_revision(thread_data: &mut ThreadData, at: Option<Timestamp>, env: &Environment<'_>) {
     thread_data.last_time = thread_data.last_time.max(env.now);
     thread_data.thread.revision = thread_data.thread.revision.plus(1);
-    thread_data.thread.updated_at = thread_data.thread.updated_at.max(thread_data.last_time);
+    thread_data.thread.updated_at = thread_data.thread.updated_at.max(at.unwrap_or(thread_data.last_time));
     if env.bug == Some(Bug::TimeGoesBack) {
         thread_data.thread.updated_at = env.now;
     }
@@ -176,7 +179,7 @@ pub(super) fn delete(
             continue;
         }
         child.thread.parent_thread_id = None;
-        raise_revision(&mut child, env);
+        raise_revision(&mut child, None, env);
         tenant.store_thread(child);
     }
     Ok(Deletion::new(deleted.into_iter().collect(), detached))

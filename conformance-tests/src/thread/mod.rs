@@ -28,6 +28,7 @@ macro_rules! thread {
             update: metadata_is_patched_key_by_key ["TH-4"] [];
             update: an_update_without_effect_keeps_the_revision ["TH-5"] [];
             update: an_update_renews_the_time ["TH-5", "PR-5"] [Time];
+            update: an_update_can_state_its_time ["TH-29"] [];
             update: a_stale_update_is_refused ["TH-6"] [];
             update: concurrent_guarded_updates_have_one_winner ["TH-6"] [Race];
             update: unguarded_updates_of_different_keys_all_take_effect ["TH-7"] [Race];

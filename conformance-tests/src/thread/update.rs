@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use store_core::{
-    ErrorKind, Expect, Json, NewThread, Result, Thread, ThreadFields, ThreadId, ThreadPatch, ThreadRunStore, Version,
+    ErrorKind, Expect, Json, NewThread, Result, Thread, ThreadFields, ThreadId, ThreadPatch, ThreadRunStore, Timestamp,
+    Version,
 };
 
 use crate::{
@@ -100,6 +101,26 @@ pub(super) async fn an_update_renews_the_time(given: &Given) -> Verdict {
     expect_eq(after.created_at, before.created_at)?;
     expect(after.updated_at >= before.updated_at.saturating_add(Duration::from_secs(5)), "`updated_at` is too early")?;
     expect_eq(given.thread(&before.id).await?, after)
+}
+
+/// An update can state its time, which moves the last activity to this time and never back. A time after store time is
+/// refused, and changes nothing.
+pub(super) async fn an_update_can_state_its_time(given: &Given) -> Verdict {
+    let threads = given.threads()?;
+    let now = given.create_empty_thread("now").await?.created_at;
+    let (start, later) = (now.saturating_sub(Duration::from_secs(7200)), now.saturating_sub(Duration::from_secs(3600)));
+    let mut new = NewThread::new(id("t"));
+    new.at = Some(start);
+    let created = threads.create_thread(new).await?;
+    let moved = threads.update_thread(&created.id, patch_with_title("x").at(later), Expect::Any).await?;
+    expect_eq((moved.created_at, moved.updated_at), (start, later))?;
+    let back = threads.update_thread(&created.id, patch_with_title("y").at(start), Expect::Any).await?;
+    expect_eq((back.title.as_deref(), back.updated_at), (Some("y"), later))?;
+    for after in [now.saturating_add(Duration::from_secs(3600)), Timestamp::MAX] {
+        let refused = threads.update_thread(&created.id, patch_with_title("z").at(after), Expect::Any).await;
+        expect_kind(refused, ErrorKind::Invalid)?;
+    }
+    expect_eq(given.thread(&created.id).await?, back)
 }
 
 /// An update is refused with `Conflict` if it expects another revision, or if it expects that the thread does not

@@ -163,11 +163,13 @@ impl<'a> SessionReader<'a> {
             fields.title = state.title;
             fields.metadata.extend(state.metadata.map(|metadata| ("state".to_owned(), metadata)));
         }
+        let is_folder = path.is_dir();
         let info = SessionInfo {
             file: path,
             format: super::NAME.name(),
             version,
             thread: first_valid_thread_id(&[name, "session"])?,
+            has_session_id: is_folder,
             is_child,
             fields,
             created_at: first_record.or_else(|| contexts.first()?.modified),

@@ -198,6 +198,7 @@ fn session_info<F: LineFormat>(
         format: format.name(),
         version: thread.version,
         thread: id,
+        has_session_id: thread.id.is_some(),
         is_child: false,
         fields,
         created_at: thread.created_at,

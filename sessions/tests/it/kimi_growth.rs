@@ -97,7 +97,7 @@ async fn a_session_folder_continues_the_thread_of_its_context_file() {
 }
 
 #[tokio::test]
-async fn a_session_with_changed_lines_becomes_a_new_thread() {
+async fn a_session_with_changed_lines_is_refused_or_replaces_its_thread() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("changed");
     copy_fixture("kimi-cli/rotated", &folder);
@@ -107,7 +107,9 @@ async fn a_session_with_changed_lines_becomes_a_new_thread() {
     write_file(&folder, "context_1.jsonl", text.replace("build it", "built it"));
     let second = import_one(&*commits, &folder).await;
     assert_eq!(first.thread.unwrap().as_str(), "changed");
-    assert_eq!((second.count(IssueCode::ChangedFile), second.thread.unwrap().as_str()), (1, "changed-2"));
+    assert_eq!((second.count(IssueCode::ChangedFile), second.thread), (1, None));
+    let replaced = import(&*commits, &folder, &ImportOptions::default().replacing()).await.unwrap().remove(0);
+    assert_eq!(replaced.thread.unwrap().as_str(), "changed");
 }
 
 #[tokio::test]

@@ -22,3 +22,4 @@ mod mutations;
 mod other_projects;
 mod parents;
 mod rules;
+mod sync;

@@ -122,6 +122,9 @@ pub struct ThreadPatch {
     pub metadata: BTreeMap<String, Option<Json>>,
     /// The claim under which the update is written (CM-44).
     pub fence: Option<Fence>,
+    /// The time of the update that the caller states, for imports and copies. It must not be later than store time
+    /// (TH-29).
+    pub at: Option<Timestamp>,
 }
 
 impl ThreadPatch {
@@ -143,6 +146,13 @@ impl ThreadPatch {
     #[must_use]
     pub fn with_metadata(mut self, key: impl Into<String>, value: Json) -> Self {
         self.metadata.insert(key.into(), Some(value));
+        self
+    }
+
+    /// Sets the time of the update that the caller states.
+    #[must_use]
+    pub const fn at(mut self, at: Timestamp) -> Self {
+        self.at = Some(at);
         self
     }
 }

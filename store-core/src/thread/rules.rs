@@ -127,6 +127,10 @@ fn apply_patch(
     limits_and_time: (&Limits, Timestamp),
 ) -> Result<ThreadChange> {
     let (limits, now) = limits_and_time;
+    let now = now.max(stored.last_time);
+    if patch.at.is_some_and(|at| at > now) {
+        return Err(Error::invalid("at", "it is after the store's time"));
+    }
     let thread = &mut stored.thread;
     let mut fields = ThreadFields {
         resource_id: thread.resource_id.clone(),
@@ -143,13 +147,12 @@ fn apply_patch(
     if unchanged {
         return Ok(ThreadChange::Unchanged(stored));
     }
-    let now = now.max(stored.last_time);
     thread.resource_id = fields.resource_id;
     thread.parent_thread_id = fields.parent_thread_id;
     thread.title = fields.title;
     thread.metadata = fields.metadata;
     thread.revision = thread.revision.plus(1);
-    thread.updated_at = thread.updated_at.max(now);
+    thread.updated_at = thread.updated_at.max(patch.at.unwrap_or(now));
     stored.last_time = now;
     Ok(ThreadChange::Changed(stored))
 }

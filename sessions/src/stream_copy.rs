@@ -1,0 +1,48 @@
+//! Copies of pipes and other paths that can be read only once.
+
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+};
+
+use tempfile::TempDir;
+
+use crate::error::{Error, Result};
+
+/// A temporary file with the content of a path that can be read only once. It is removed when this value is dropped.
+pub(crate) struct StreamCopy {
+    path: PathBuf,
+    _folder: TempDir,
+}
+
+impl StreamCopy {
+    /// Copies the content of a path, or returns `None` if the path is a file or a folder, or does not exist.
+    pub(crate) fn of(path: &Path) -> Result<Option<Self>> {
+        let Ok(metadata) = fs::metadata(path) else { return Ok(None) };
+        if metadata.is_file() || metadata.is_dir() {
+            return Ok(None);
+        }
+        let folder = TempDir::with_prefix("agentstore-import-").map_err(Error::io(path))?;
+        let name = path.file_name().unwrap_or_else(|| "session".as_ref());
+        let copy = folder.path().join(name);
+        let mut from = File::open(path).map_err(Error::io(path))?;
+        let mut to = File::create_new(&copy).map_err(Error::io(path))?;
+        let _bytes = io::copy(&mut from, &mut to).map_err(Error::io(path))?;
+        Ok(Some(Self { path: copy, _folder: folder }))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Names the original path in an error about the copy.
+    pub(crate) fn rename(&self, error: Error, original: &Path) -> Error {
+        match error {
+            Error::Io { path, source } if path == self.path => Error::Io { path: original.to_owned(), source },
+            Error::Changed { path } if path == self.path => Error::Changed { path: original.to_owned() },
+            Error::Stopped { path } if path == self.path => Error::Stopped { path: original.to_owned() },
+            other => other,
+        }
+    }
+}

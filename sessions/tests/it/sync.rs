@@ -1,0 +1,207 @@
+//! Tests of imports of many files, of the same session again, and of paths that are not files.
+
+use std::{
+    io::Write,
+    path::Path,
+    sync::{Arc, Mutex},
+};
+
+use flate2::{Compression, write::GzEncoder};
+use sessions::{Error, ImportOptions, ImportReport, IssueCode, import};
+use store_core::{CommitCoordinator, Progress, Thread, ThreadFilter, Timestamp};
+use tempfile::tempdir;
+
+use crate::helpers::{entries, format, import_one, new_store, write_file};
+
+fn header(id: &str, time: &str) -> String {
+    format!(r#"{{"type":"session","version":3,"id":"{id}","timestamp":"{time}","cwd":"/p"}}"#) + "\n"
+}
+
+fn user_line(id: &str, time: &str, text: &str) -> String {
+    format!(
+        r#"{{"type":"message","id":"{id}","parentId":null,"timestamp":"{time}","message":{{"role":"user","content":"{text}"}}}}"#
+    ) + "\n"
+}
+
+/// A session with one message.
+fn session(id: &str, text: &str) -> String {
+    header(id, "2026-01-01T00:00:00.000Z") + &user_line("a", "2026-01-01T00:00:01.000Z", text)
+}
+
+fn time(text: &str) -> Timestamp {
+    serde_json::from_value(serde_json::Value::from(text)).unwrap()
+}
+
+async fn load(commits: &dyn CommitCoordinator, report: &ImportReport) -> Thread {
+    commits.threads().load_thread(report.thread.as_ref().unwrap()).await.unwrap().unwrap()
+}
+
+async fn count_threads(commits: &dyn CommitCoordinator) -> u64 {
+    commits.threads().count_threads(&ThreadFilter::default()).await.unwrap()
+}
+
+#[tokio::test]
+async fn the_last_activity_is_the_newest_time_in_the_file() {
+    let folder = tempdir().unwrap();
+    let commits = new_store();
+    let mut text = header("s", "2025-01-01T00:00:00.000Z");
+    text += &user_line("a", "2025-06-01T00:00:00.000Z", "one");
+    text += &user_line("b", "2025-03-01T00:00:00.000Z", "an older line");
+    let path = write_file(folder.path(), "s.jsonl", &text);
+    let thread = load(&*commits, &import_one(&*commits, &path).await).await;
+    assert_eq!(thread.created_at, time("2025-01-01T00:00:00.000Z"));
+    assert_eq!(thread.updated_at, time("2025-06-01T00:00:00.000Z"));
+    // More than one batch, and a title that an update sets.
+    for n in 0..2_500 {
+        text += &user_line(&format!("c{n}"), "2025-07-01T00:00:00.000Z", "more");
+    }
+    text += r#"{"type":"session_info","id":"i","parentId":"c0","timestamp":"2025-07-02T00:00:00.000Z","name":"Units"}"#;
+    text += "\n";
+    write_file(folder.path(), "s.jsonl", &text);
+    let grown = load(&*commits, &import_one(&*commits, &path).await).await;
+    assert_eq!((grown.title.as_deref(), grown.updated_at), (Some("Units"), time("2025-07-02T00:00:00.000Z")));
+}
+
+#[tokio::test]
+async fn a_time_in_the_future_is_not_an_activity() {
+    let folder = tempdir().unwrap();
+    let commits = new_store();
+    let text = header("s", "2025-01-01T00:00:00.000Z") + &user_line("a", "2125-01-01T00:00:00.000Z", "one");
+    let thread = load(&*commits, &import_one(&*commits, &write_file(folder.path(), "s.jsonl", text)).await).await;
+    assert!(thread.updated_at > time("2025-01-01T00:00:00.000Z") && thread.updated_at < time("2125-01-01T00:00:00.000Z"));
+}
+
+#[tokio::test]
+async fn a_damaged_file_does_not_keep_others_from_being_imported() {
+    let folder = tempdir().unwrap();
+    let mut damaged = GzEncoder::new(Vec::new(), Compression::default());
+    damaged.write_all(session("b", "two").repeat(50).as_bytes()).unwrap();
+    let mut damaged = damaged.finish().unwrap();
+    for byte in damaged.iter_mut().skip(12) {
+        *byte ^= 0x55;
+    }
+    write_file(folder.path(), "a.jsonl", session("a", "one"));
+    write_file(folder.path(), "b.jsonl.gz", damaged);
+    write_file(folder.path(), "c.jsonl", session("c", "three"));
+    let commits = new_store();
+    let reports = import(&*commits, folder.path(), &ImportOptions::default()).await.unwrap();
+    let threads: Vec<_> = reports.iter().map(|report| report.thread.as_ref().map(|id| id.as_str())).collect();
+    assert_eq!(threads, [Some("a"), None, Some("c")]);
+    assert_eq!(reports[1].count(IssueCode::Unreadable), 1, "{:?}", reports[1].issues);
+    assert_eq!(count_threads(&*commits).await, 2);
+}
+
+#[tokio::test]
+async fn a_path_that_does_not_exist_has_a_report() {
+    let folder = tempdir().unwrap();
+    let report = import_one(&*new_store(), &folder.path().join("nobody.jsonl")).await;
+    assert!(!report.is_imported() && report.count(IssueCode::Unreadable) == 1, "{:?}", report.issues);
+}
+
+#[tokio::test]
+async fn a_folder_without_a_session_says_so() {
+    let folder = tempdir().unwrap();
+    write_file(folder.path(), "notes.txt", "hello");
+    let report = import_one(&*new_store(), folder.path()).await;
+    assert!(!report.is_imported() && report.count(IssueCode::NoSession) == 1, "{:?}", report.issues);
+}
+
+#[tokio::test]
+async fn a_source_without_a_message_is_refused_unless_its_format_is_given() {
+    let folder = tempdir().unwrap();
+    let path = write_file(folder.path(), "s.jsonl", header("s", "2025-01-01T00:00:00.000Z"));
+    let commits = new_store();
+    let report = import_one(&*commits, &path).await;
+    assert!(!report.is_imported() && report.count(IssueCode::NoMessage) == 1, "{:?}", report.issues);
+    assert_eq!(count_threads(&*commits).await, 0);
+    let options = ImportOptions::default().with_format(format("pi"));
+    assert!(import(&*commits, &path, &options).await.unwrap()[0].is_imported());
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_pipe_is_read_once() {
+    use std::os::fd::AsRawFd;
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let text = session("piped", &"x".repeat(200_000));
+    let write = std::thread::spawn(move || writer.write_all(text.as_bytes()).unwrap());
+    let path = format!("/dev/fd/{}", reader.as_raw_fd());
+    let commits = new_store();
+    let report = import_one(&*commits, Path::new(&path)).await;
+    write.join().unwrap();
+    assert_eq!((report.file.as_path(), report.messages, report.issues.len()), (Path::new(&path), 1, 0));
+    assert_eq!(entries(&*commits, report.thread.as_ref().unwrap()).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_session_that_its_tool_has_migrated_is_recognised() {
+    let folder = tempdir().unwrap();
+    let commits = new_store();
+    let lines = [
+        r#"{"type":"session","id":"mig","timestamp":"2025-12-01T00:00:00.000Z","cwd":"/x"}"#,
+        r#"{"type":"message","timestamp":"2025-12-01T00:00:01.000Z","message":{"role":"user","content":"one"}}"#,
+        r#"{"type":"message","timestamp":"2025-12-01T00:00:02.000Z","message":{"role":"user","content":"two"}}"#,
+    ];
+    let path = write_file(folder.path(), "mig.jsonl", lines.join("\n") + "\n");
+    assert_eq!(import_one(&*commits, &path).await.format, Some("pi-v1"));
+    let lines = [
+        r#"{"type":"session","version":3,"id":"mig","timestamp":"2025-12-01T00:00:00.000Z","cwd":"/x"}"#,
+        r#"{"type":"message","id":"0a","parentId":null,"timestamp":"2025-12-01T00:00:01.000Z","message":{"role":"user","content":"one"}}"#,
+        r#"{"type":"message","id":"0b","parentId":"0a","timestamp":"2025-12-01T00:00:02.000Z","message":{"role":"user","content":"two"}}"#,
+        r#"{"type":"message","id":"0c","parentId":"0b","timestamp":"2026-01-01T00:00:00.000Z","message":{"role":"user","content":"three"}}"#,
+    ];
+    write_file(folder.path(), "mig.jsonl", lines.join("\n") + "\n");
+    let refused = import_one(&*commits, &path).await;
+    assert!(!refused.is_imported());
+    let detail = &refused.issues[0].detail;
+    assert_eq!(refused.issues[0].code, IssueCode::ChangedFile);
+    assert!(detail.contains("from pi-v1, and the file is pi-v3 now"), "{detail}");
+    assert!(detail.contains("2 of its 2 messages are in the file, which has 1 others"), "{detail}");
+    assert_eq!(entries(&*commits, &"mig".parse().unwrap()).await.len(), 3);
+    let replaced = import(&*commits, &path, &ImportOptions::default().replacing()).await.unwrap().remove(0);
+    assert_eq!((replaced.thread.as_ref().unwrap().as_str(), replaced.messages), ("mig", 3));
+    assert_eq!(count_threads(&*commits).await, 1);
+    // From now on the session is known in its new version.
+    let again = import(&*commits, &path, &ImportOptions::default()).await.unwrap().remove(0);
+    assert_eq!((again.added, again.issues.len()), (0, 0));
+}
+
+/// Notes what is told, and stops after `left` calls.
+#[derive(Debug)]
+struct Notes {
+    told: Mutex<Vec<(u64, Option<u64>)>>,
+    left: usize,
+}
+
+impl Progress for Notes {
+    fn advance(&self, done: u64, total: Option<u64>) -> bool {
+        let mut told = self.told.lock().unwrap();
+        told.push((done, total));
+        told.len() <= self.left
+    }
+}
+
+#[tokio::test]
+async fn the_progress_counts_bytes_and_can_stop_the_import() {
+    let folder = tempdir().unwrap();
+    let mut text = header("long", "2025-01-01T00:00:00.000Z");
+    for n in 0..120 {
+        text += &user_line(&format!("m{n}"), "2025-01-01T00:00:01.000Z", &"x".repeat(300_000));
+    }
+    write_file(folder.path(), "a.jsonl", session("a", "one"));
+    let path = write_file(folder.path(), "long.jsonl", &text);
+    let total = text.len() as u64 + session("a", "one").len() as u64;
+    let commits = new_store();
+    let stopping = Arc::new(Notes { told: Mutex::default(), left: 2 });
+    let options = ImportOptions::default().with_progress(stopping);
+    let stopped = import(&*commits, folder.path(), &options).await.unwrap_err();
+    assert!(matches!(&stopped, Error::Stopped { path: stopped } if *stopped == path), "{stopped}");
+    let notes = Arc::new(Notes { told: Mutex::default(), left: usize::MAX });
+    let options = ImportOptions::default().with_progress(notes.clone());
+    let reports = import(&*commits, folder.path(), &options).await.unwrap();
+    assert_eq!((reports[1].messages, reports[1].issues.len()), (120, 0));
+    assert!(reports[1].added > 0 && reports[1].added < 121, "{}", reports[1].added);
+    let told = notes.told.lock().unwrap();
+    assert!(told.is_sorted() && told.len() > 4, "{told:?}");
+    assert_eq!(told.last(), Some(&(total, Some(total))));
+}
