@@ -64,14 +64,21 @@ pub(crate) struct FoundSources {
 
 impl FoundSources {
     /// Finds the sources. Links to folders are followed, but no folder is read twice.
-    pub(crate) fn at(path: &Path) -> Result<Self> {
+    pub(crate) fn at(path: &Path) -> Self {
         let mut found = Self::default();
-        match source_of(path)? {
-            Some(source) => found.sources.push(source),
-            None if path.is_dir() => found.add_folder(path)?,
-            None => found.sources.push(path.to_owned()),
+        if let Err(error) = found.add_named(path) {
+            found.unreadable.push((path.to_owned(), error));
         }
-        Ok(found)
+        found
+    }
+
+    /// Adds the path that the caller named, whatever its name is.
+    fn add_named(&mut self, path: &Path) -> Result<()> {
+        match source_of(path)? {
+            None if path.is_dir() => self.add_folder(path)?,
+            source => self.add_source(source.unwrap_or_else(|| path.to_owned())),
+        }
+        Ok(())
     }
 
     fn add_folder(&mut self, path: &Path) -> Result<()> {

@@ -16,8 +16,8 @@ use crate::{
     parents,
     provenance::Provenance,
     report::ImportReport,
-    session::{ImportedEntry, Session, SessionInfo, StoredEntries, SurveyOutcome, SurveyedSession},
     rewritten,
+    session::{ImportedEntry, Session, SessionInfo, StoredEntries, SurveyOutcome, SurveyedSession},
     source::Source,
     stream_copy::StreamCopy,
     write::{self, SourceProgress, WriteTarget},
@@ -55,10 +55,7 @@ pub async fn import(
 }
 
 async fn import_all(target: &ImportTarget<'_>, path: &Path, reports: &mut Vec<ImportReport>) -> Result<()> {
-    let found = match FoundSources::at(path) {
-        Ok(found) => found,
-        Err(error) => FoundSources { unreadable: vec![(path.to_owned(), error)], ..FoundSources::default() },
-    };
+    let found = FoundSources::at(path);
     let is_empty = found.sources.is_empty() && found.unreadable.is_empty();
     reports.extend(found.unreadable.into_iter().map(|(path, error)| unreadable_report(&path, &error)));
     if is_empty {
@@ -67,12 +64,8 @@ async fn import_all(target: &ImportTarget<'_>, path: &Path, reports: &mut Vec<Im
         reports.push(refused_report(path, None, issues));
     }
     let sizes: Vec<_> = found.sources.iter().map(|source| size_of(source)).collect();
-    let mut progress = SourceProgress {
-        progress: &*target.options.progress,
-        before: 0,
-        bytes: 0,
-        total: sizes.iter().sum(),
-    };
+    let mut progress =
+        SourceProgress { progress: &*target.options.progress, before: 0, bytes: 0, total: sizes.iter().sum() };
     for (source, bytes) in found.sources.iter().zip(sizes) {
         progress.bytes = bytes;
         match import_source(target, source, &progress).await {
@@ -232,6 +225,7 @@ impl ImportTarget<'_> {
         let is_new_source = stored.provenance.is_none() && !session.info().is_child;
         if self.options.format.is_none() && is_new_source && !write::has_message(session, &stored)? {
             let detail = format!("it looks like {}, but none of its lines is a message", session.info().format);
+            let _tally = write::dry_run(session, &stored, &mut issues)?;
             issues.add_for_file(IssueCode::NoMessage, detail, "refused; `--format` imports it nevertheless");
             return Ok(report(session.info(), None, &write::Tally::default(), issues));
         }

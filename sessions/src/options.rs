@@ -38,7 +38,14 @@ pub struct ImportOptions {
 
 impl Default for ImportOptions {
     fn default() -> Self {
-        Self { format: None, strict: false, head: HeadChoice::Writer, max_line: 16 << 20, replace: false, progress: Arc::new(IgnoreProgress) }
+        Self {
+            format: None,
+            strict: false,
+            head: HeadChoice::Writer,
+            max_line: 16 << 20,
+            replace: false,
+            progress: Arc::new(IgnoreProgress),
+        }
     }
 }
 

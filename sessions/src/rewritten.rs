@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use sha2::{Digest, Sha256};
 use store_core::{
-    BodyKind, Block, EntryQuery, MAX_PAGE, Message, NewBody, PageRequest, Role, ThreadId, ThreadRunStore,
+    Block, BodyKind, EntryQuery, MAX_PAGE, Message, NewBody, PageRequest, Role, ThreadId, ThreadRunStore,
 };
 
 use crate::{

@@ -9,6 +9,7 @@
 )]
 
 mod contexts;
+mod conversions;
 mod detection;
 mod expectations;
 mod exports;

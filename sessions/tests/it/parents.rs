@@ -18,7 +18,10 @@ fn write_session(folder: &Path, id: &str, parent: &str) -> PathBuf {
     let header = format!(
         r#"{{"type":"session","version":3,"id":"{id}","timestamp":"{time}","parentSession":"/x/1_{parent}.jsonl"}}"#
     );
-    write_file(folder, &format!("{id}.jsonl"), header + "\n")
+    let message = format!(
+        r#"{{"type":"message","id":"m","parentId":null,"timestamp":"{time}","message":{{"role":"user","content":"x"}}}}"#
+    );
+    write_file(folder, &format!("{id}.jsonl"), format!("{header}\n{message}\n"))
 }
 
 async fn load(commits: &dyn CommitCoordinator, thread: &str) -> Thread {
@@ -58,7 +61,7 @@ async fn parents_are_set_even_if_the_import_fails_later() {
         write_session(folder.path(), name, parent);
     }
     let commits = new_store();
-    let killed = FailingCoordinator::after(&*commits, 2);
+    let killed = FailingCoordinator::after(&*commits, 4);
     assert!(import(&killed, folder.path(), &ImportOptions::default()).await.is_err());
     assert_eq!(parent_and_awaited_parent(&*commits, "a").await, (Some("b".to_owned()), None));
 }

@@ -121,12 +121,14 @@ async fn version_1_indexes_count_only_well_formed_lines() {
 async fn a_session_keeps_its_folder_title_and_parent() {
     let folder = tempdir().unwrap();
     let commits = new_store();
-    let parent = write_file(folder.path(), "2026-01-04_s.jsonl", format!("{PI_HEADER}\n"));
+    let text = message("m", r#"{"role":"user","content":"x"}"#);
+    let parent = write_file(folder.path(), "2026-01-04_s.jsonl", format!("{PI_HEADER}\n{text}\n"));
     let _report = import_one(&*commits, &parent).await;
     let child = r#"{"type":"session","version":3,"id":"t","timestamp":"2026-01-05T10:00:00.000Z","cwd":"/x","parentSession":"/a/b/2026-01-04T09-00-00-000Z_s.jsonl"}"#;
     let title =
         r#"{"type":"session_info","id":"a","parentId":null,"timestamp":"2026-01-05T10:00:01.000Z","name":"Tiny"}"#;
-    let report = import_one(&*commits, &write_file(folder.path(), "child.jsonl", format!("{child}\n{title}\n"))).await;
+    let report =
+        import_one(&*commits, &write_file(folder.path(), "child.jsonl", format!("{child}\n{title}\n{text}\n"))).await;
     let thread = commits.threads().load_thread(&report.thread.unwrap()).await.unwrap().unwrap();
     assert_eq!(thread.title.as_deref(), Some("Tiny"));
     assert_eq!(thread.parent_thread_id.unwrap().as_str(), "s");
@@ -136,14 +138,15 @@ async fn a_session_keeps_its_folder_title_and_parent() {
     write_file(
         both.path(),
         "a.jsonl",
-        format!("{}\n{title}\n", child.replace("\"id\":\"t\"", "\"id\":\"early\"").replace("_s.", "_late.")),
+        format!("{}\n{title}\n{text}\n", child.replace("\"id\":\"t\"", "\"id\":\"early\"").replace("_s.", "_late.")),
     );
-    write_file(both.path(), "b.jsonl", PI_HEADER.replace("\"id\":\"s\"", "\"id\":\"late\"") + "\n");
+    write_file(both.path(), "b.jsonl", PI_HEADER.replace("\"id\":\"s\"", "\"id\":\"late\"") + "\n" + &text);
     let reports = import(&*commits, both.path(), &ImportOptions::default()).await.unwrap();
     let thread = commits.threads().load_thread(reports[0].thread.as_ref().unwrap()).await.unwrap().unwrap();
     assert_eq!(thread.parent_thread_id.unwrap().as_str(), "late");
     let lost = child.replace("_s.jsonl", "_lost.jsonl").replace("\"id\":\"t\"", "\"id\":\"u\"");
-    let report = import_one(&*commits, &write_file(folder.path(), "lost.jsonl", format!("{lost}\n{title}\n"))).await;
+    let report =
+        import_one(&*commits, &write_file(folder.path(), "lost.jsonl", format!("{lost}\n{title}\n{text}\n"))).await;
     let thread = commits.threads().load_thread(&report.thread.unwrap()).await.unwrap().unwrap();
     assert_eq!(thread.parent_thread_id, None);
 }
@@ -277,7 +280,11 @@ async fn strict_refuses_before_anything_is_written() {
     let report = import(&*commits, &path, &ImportOptions::default().strict()).await.unwrap().remove(0);
     assert_eq!((report.thread, report.issue_counts.get(&IssueCode::UnknownType)), (None, Some(&1)));
     assert_eq!(commits.threads().count_threads(&store_core::ThreadFilter::default()).await.unwrap(), 0);
-    let path = write_file(folder.path(), "fine.jsonl", format!("{PI_HEADER}\n"));
+    let path = write_file(
+        folder.path(),
+        "fine.jsonl",
+        format!("{PI_HEADER}\n{}\n", message("b", r#"{"role":"user","content":"x"}"#)),
+    );
     assert!(import(&*commits, &path, &ImportOptions::default().strict()).await.unwrap()[0].is_imported());
 }
 
@@ -291,7 +298,8 @@ async fn long_lines_and_deep_json_are_not_lost_silently() {
     let report = import(&*commits, &path, &ImportOptions::default().with_max_line(1000)).await.unwrap().remove(0);
     assert_eq!((report.thread.clone(), report.count(IssueCode::LongLine)), (None, 1));
     let deep = format!(r#"{{"type":"custom","id":"a","parentId":null,"data":{}{}}}"#, "[".repeat(200), "]".repeat(200));
-    let (_, report, found) = import_and_check_export(&[PI_HEADER, &deep]).await;
+    let text = message("b", r#"{"role":"user","content":"x"}"#);
+    let (_, report, found) = import_and_check_export(&[PI_HEADER, &deep, &text]).await;
     assert_eq!(codes(&report), [(Some(2), "deep_json")]);
     assert_eq!(custom_kind(find(&found, "L2")), "import.line");
 }

@@ -28,8 +28,8 @@ fn session(id: &str, text: &str) -> String {
     header(id, "2026-01-01T00:00:00.000Z") + &user_line("a", "2026-01-01T00:00:01.000Z", text)
 }
 
-fn time(text: &str) -> Timestamp {
-    serde_json::from_value(serde_json::Value::from(text)).unwrap()
+fn time(millis: u64) -> Timestamp {
+    Timestamp::from_millis(millis).unwrap()
 }
 
 async fn load(commits: &dyn CommitCoordinator, report: &ImportReport) -> Thread {
@@ -49,8 +49,8 @@ async fn the_last_activity_is_the_newest_time_in_the_file() {
     text += &user_line("b", "2025-03-01T00:00:00.000Z", "an older line");
     let path = write_file(folder.path(), "s.jsonl", &text);
     let thread = load(&*commits, &import_one(&*commits, &path).await).await;
-    assert_eq!(thread.created_at, time("2025-01-01T00:00:00.000Z"));
-    assert_eq!(thread.updated_at, time("2025-06-01T00:00:00.000Z"));
+    assert_eq!(thread.created_at, time(1_735_689_600_000));
+    assert_eq!(thread.updated_at, time(1_748_736_000_000));
     // More than one batch, and a title that an update sets.
     for n in 0..2_500 {
         text += &user_line(&format!("c{n}"), "2025-07-01T00:00:00.000Z", "more");
@@ -59,7 +59,7 @@ async fn the_last_activity_is_the_newest_time_in_the_file() {
     text += "\n";
     write_file(folder.path(), "s.jsonl", &text);
     let grown = load(&*commits, &import_one(&*commits, &path).await).await;
-    assert_eq!((grown.title.as_deref(), grown.updated_at), (Some("Units"), time("2025-07-02T00:00:00.000Z")));
+    assert_eq!((grown.title.as_deref(), grown.updated_at), (Some("Units"), time(1_751_414_400_000)));
 }
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn a_time_in_the_future_is_not_an_activity() {
     let commits = new_store();
     let text = header("s", "2025-01-01T00:00:00.000Z") + &user_line("a", "2125-01-01T00:00:00.000Z", "one");
     let thread = load(&*commits, &import_one(&*commits, &write_file(folder.path(), "s.jsonl", text)).await).await;
-    assert!(thread.updated_at > time("2025-01-01T00:00:00.000Z") && thread.updated_at < time("2125-01-01T00:00:00.000Z"));
+    assert!(thread.updated_at > time(1_735_689_600_000) && thread.updated_at < time(4_891_363_200_000));
 }
 
 #[tokio::test]

@@ -1,0 +1,110 @@
+//! Tests that any session can be exported to any format, and that what a reader of the export does not find is listed
+//! as a loss (SE-6).
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
+use sessions::{ExportOptions, ExportTarget, ImportOptions, export, import};
+use store_core::{BlockKind, CommitCoordinator, ContextRequest, EntryId, Message, ThreadId};
+use tempfile::tempdir;
+
+use crate::helpers::{fixtures, format, new_store};
+
+/// The formats that any thread can be exported to.
+pub(crate) const TARGETS: &[&str] = &["agent-core", "claude-code", "codex", "kimi-cli", "pi-v3", "pi-v4"];
+
+/// A text, a call or a result of a context, in words that every format has.
+type Fact = String;
+
+fn facts_of(message: &Message) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    for block in &message.blocks {
+        match &block.kind {
+            BlockKind::Text(text) if !text.trim().is_empty() => facts.push(format!("text {}", text.trim())),
+            BlockKind::ToolUse(call) => {
+                facts.push(format!("call {} {}", call.name, without_spaces(call.input.as_str())))
+            }
+            BlockKind::ToolResult(result) => {
+                for inner in &result.blocks {
+                    if let BlockKind::Text(text) = &inner.kind
+                        && !text.trim().is_empty()
+                    {
+                        facts.push(format!("result {}", text.trim()));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    facts
+}
+
+/// The same JSON without the white space between its parts, and with its keys sorted.
+fn without_spaces(json: &str) -> String {
+    serde_json::from_str::<serde_json::Value>(json).map_or_else(|_| json.to_owned(), |value| value.to_string())
+}
+
+/// The facts of the context of a thread, each with the entry that it comes from.
+async fn facts(commits: &dyn CommitCoordinator, thread: &ThreadId) -> Vec<(EntryId, Fact)> {
+    let context = commits.threads().load_context(thread, ContextRequest::head()).await.unwrap().context;
+    let messages = context.messages.iter().filter(|message| !message.synthetic);
+    messages.flat_map(|found| facts_of(&found.message).into_iter().map(|fact| (found.entry.clone(), fact))).collect()
+}
+
+/// Exports the first thread of a source to a format, imports the export, and checks that whatever is missing was
+/// listed. Returns the number of facts, and how many of them were listed as lost.
+pub(crate) async fn check_conversion(source: &Path, target: &str) -> Option<(usize, usize)> {
+    let commits = new_store();
+    let reports = import(&*commits, source, &ImportOptions::default()).await.unwrap();
+    let thread = reports.first()?.thread.clone()?;
+    let before = facts(&*commits, &thread).await;
+    let folder = tempdir().unwrap();
+    let options = ExportOptions::new(format(target));
+    let exported = export(&*commits.threads(), &thread, &options, ExportTarget::Folder(folder.path())).await.unwrap();
+    let lossy: BTreeSet<_> = exported.losses.iter().map(|loss| loss.entry.clone()).collect();
+    let again = new_store();
+    let options = ImportOptions::default().with_format(format(target));
+    let path = if target == "kimi-cli" { folder.path() } else { exported.files.first()? };
+    let reports = import(&*again, path, &options).await.unwrap();
+    let name = format!("{} as {target}", source.display());
+    let Some(read) = reports.first().and_then(|report| report.thread.clone()) else {
+        panic!("{name}: the export cannot be read: {:?}", reports.first().map(|report| &report.issues));
+    };
+    let mut found: BTreeMap<Fact, usize> = BTreeMap::new();
+    for (_, fact) in facts(&*again, &read).await {
+        *found.entry(fact).or_default() += 1;
+    }
+    let mut listed = 0;
+    for (entry, fact) in &before {
+        match found.get_mut(fact).filter(|count| **count > 0) {
+            Some(count) => *count -= 1,
+            None if lossy.contains(entry) => listed += 1,
+            None => panic!("{name}: lost in silence, of entry {entry}: {fact}\nlosses: {:#?}", exported.losses),
+        }
+    }
+    Some((before.len(), listed))
+}
+
+#[tokio::test]
+async fn every_session_can_be_continued_in_every_format() {
+    for source in [
+        "agent-core/branches.jsonl",
+        "agent-core/linear-tools.jsonl",
+        "agent-core/open-calls.jsonl",
+        "claude-code/fork.jsonl",
+        "codex/rollout.jsonl",
+        "kimi-cli/rotated",
+        "kimi-cli/parallel-calls",
+        "kimi-cli/media",
+        "pi/v2-branches.jsonl",
+        "pi/v3-tree.jsonl",
+        "pi/v4-lanes.jsonl",
+    ] {
+        for target in TARGETS {
+            let (facts, _) = check_conversion(&fixtures().join(source), target).await.unwrap();
+            assert!(facts > 0, "{source}");
+        }
+    }
+}
