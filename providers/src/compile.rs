@@ -229,7 +229,7 @@ impl<'a> Compiler<'a> {
         let data = Value::of(&opaque.data)?;
         let position = position.below("/opaque/data");
         let api = self.target.provider.0;
-        if !self.target.is_api_of(&opaque.origin) {
+        if !self.target.has_api_and_platform_of(&opaque.origin) {
             match Native::of(&data) {
                 Some(native) => self.report_native(&position, &native, |_| true),
                 None => self.losses.add(&position, LossKind::Signature, Action::Dropped, "it is of another provider"),
@@ -304,7 +304,7 @@ impl<'a> Compiler<'a> {
         if self.target.is_origin(&opaque.origin) {
             return Ok(Some(data));
         }
-        if self.target.is_api_of(&opaque.origin) {
+        if self.target.has_api_and_platform_of(&opaque.origin) {
             return Ok(self.without_bound_fields(part, data));
         }
         let kind = data.as_object().and_then(|data| data.text("type")).unwrap_or_default();

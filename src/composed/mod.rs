@@ -29,7 +29,7 @@ impl ComposedStore {
 }
 
 /// Returns the capabilities of the composition. For durability, record size and number of processes, the weaker store
-/// decides. Time and events are those of the threads' store.
+/// decides. Time and events are those of the thread store.
 fn combined_capabilities(threads: &Capabilities, mailbox: &Capabilities) -> Capabilities {
     let mut combined = threads.clone();
     combined.survives = threads.survives.min(mailbox.survives);

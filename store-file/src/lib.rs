@@ -85,7 +85,7 @@ pub mod testing {
         log::{
             AppendError, Aside, Batch, Group, Header, LogWriter, MAX_GROUP_BYTES, Placed, Position, Recovered,
             Recovery, Scanner, Span, Tail, classify, encode_group, read_header, read_line, read_lines, recover,
-            rewrite_tail, seal, set_aside, unseal,
+            rewrite_tail, add_checksum, set_aside, verified_checksum,
         },
         vfs::{
             Disk, Entry, FilePath, Identity, Kind, Open, Vfs, VfsFile, ensure_dir, name_of, read_exact_at, read_small,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use store_core::{
     CursorKey, DispatchId, Error, Result, ThreadId, Timestamp,
     codec::{Codec, DecodeError, Fields, ObjectWriter},
-    mailbox::{DispatchBody, DispatchState, StoredDispatch, StoredInterrupt, StoredMailbox},
+    mailbox::{DispatchBody, DispatchState, StoredDispatch, StoredInterrupt, StoredMailboxThread},
 };
 
 /// The format of the log. A newer format is refused (PR-18).
@@ -97,7 +97,7 @@ pub(crate) struct DecisionMessage {
     /// The name by which the process that wrote the decision recognises it.
     pub(crate) decision_name: String,
     /// The record of the thread after the decisions. `None` in a message without changes.
-    pub(crate) mailbox: Option<StoredMailbox>,
+    pub(crate) mailbox: Option<StoredMailboxThread>,
     pub(crate) rows: Vec<DispatchRecord>,
     pub(crate) removed: Vec<RemovedDispatch>,
     /// Interrupts by the epoch that they began. `None` for removed ones.

@@ -23,7 +23,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     message: MessageArgs,
     #[command(flatten)]
-    source: Option<TargetArgs>,
+    provider: Option<TargetArgs>,
     /// The messages of the body, if a provider is given.
     #[arg(skip)]
     from_provider: Vec<Message>,
@@ -33,8 +33,8 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn read_input(&mut self) -> Result<()> {
-        match &self.source {
-            Some(source) => self.from_provider = self.message.read_body(&source.target())?,
+        match &self.provider {
+            Some(provider) => self.from_provider = self.message.read_body(&provider.target())?,
             None => self.message.read_input()?,
         }
         Ok(())
@@ -42,7 +42,7 @@ impl Args {
 }
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    let messages = if args.source.is_some() { args.from_provider } else { vec![args.message.into_message()?] };
+    let messages = if args.provider.is_some() { args.from_provider } else { vec![args.message.into_message()?] };
     let entries = messages.into_iter().map(NewEntry::new);
     let guard = args.guard.for_new_or_existing_thread(session, args.thread.clone()).await?;
     let receipt = session.commits()?.commit(guard.commit().entries(entries)).await?;

@@ -24,7 +24,7 @@ use crate::{
     given::{Given, id, message_entry, read_all_pages, run_concurrently},
     mailbox::helpers::{LEASE, ack, mailbox},
     random::{Random, seed_from_env},
-    sweep::poll_then_drop,
+    drop_points::poll_then_drop,
     test_length::TestLength,
 };
 

@@ -9,7 +9,7 @@ use crate::{
     check::{expect, expect_eq, expect_kind},
     given::id,
     record_list::first_record_list,
-    sweep::{CALL_TIMEOUT, DropPointCounts, MAX_POLLS, poll_then_drop},
+    drop_points::{CALL_TIMEOUT, DropPointCounts, MAX_POLLS, poll_then_drop},
     test_length::TestLength,
 };
 

@@ -12,6 +12,6 @@ mod accounting;
 mod convert;
 mod generated;
 mod golden;
-mod oracles;
+mod captures;
 mod round_trips;
 mod rules;

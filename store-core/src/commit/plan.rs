@@ -159,7 +159,7 @@ fn receipt_of_repeat(view: &(impl CommitView + ?Sized), commit: &Commit) -> Resu
     receipt.deduplicated = true;
     for event in &mut receipt.events {
         if let Some(stored) = view.event(&event.id)? {
-            *event = EventRef::from(&event::event_with_cursors(&stored, view.cursor_seal_key()));
+            *event = EventRef::from(&event::event_with_cursors(&stored, view.tenant_and_cursor_key()));
         }
     }
     Ok(Some(receipt))

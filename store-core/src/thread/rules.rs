@@ -254,7 +254,7 @@ pub fn detach(mut child: StoredThread, now: Timestamp) -> StoredThread {
 
 /// Returns whether a thread may be pruned, judged by its own record alone (TH-26).
 ///
-/// Idle time counts from store time of the last write, not from the time that an import states.
+/// Idle time is measured from the store time of the last write, not from the time that an import gives to a thread.
 #[must_use]
 pub(super) fn is_idle(stored: &StoredThread, idle: Duration, now: Timestamp) -> bool {
     let last_written = stored.last_time.max(stored.thread.updated_at);

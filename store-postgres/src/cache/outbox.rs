@@ -213,7 +213,7 @@ impl OutboxView for RecordCache {
                 return Ok(found.cloned());
             }
         } else if matches!(list, OutboxList::Keyed(..)) && !self.is_fresh {
-            // If another row has this dedupe key, the server refuses the write by a unique key.
+            // If another row has this dedupe key, the server refuses the write because of a unique index.
             self.assumed_absence.set(true);
             return Ok(None);
         }
@@ -222,7 +222,7 @@ impl OutboxView for RecordCache {
     }
 
     fn last(&self, list: &OutboxList) -> Result<Option<OutboxPosition>> {
-        let OutboxList::Numbered(group) = list else { return Err(corrupt("a list without a last place")) };
+        let OutboxList::Numbered(group) = list else { return Err(corrupt("a rule asked for the last position of a list that is not kept for this")) };
         self.group_stamp(group)?;
         self.find(&self.outbox.last_positions, group, |lookup| _ = lookup.outbox.last_positions.insert(group.clone()))
     }
@@ -243,7 +243,7 @@ pub(crate) struct OutboxChanges {
     /// Changed rows, each with its previous revision (0 if the row is new). The last part says whether a claim may take
     /// the row; `None` if that does not change.
     pub(crate) rows: Vec<(u64, StoredOutboxRow, Option<bool>)>,
-    /// Rows of which nothing changes but whether a claim may take them.
+    /// Rows whose only change is whether a claim may take them.
     pub(crate) ready: Vec<(OutboxId, bool)>,
     /// Deleted rows, each with its previous revision.
     pub(crate) deleted: Vec<(OutboxId, u64)>,

@@ -15,7 +15,7 @@ use store_core::{
     commit::{Plan, PlannedEntry},
     event::{EventPlan, ScopeState},
     log::{EntryMarks, MarkSource, NodeSource, assigned_name},
-    mailbox::{MailboxPlan, MailboxView, StoredDispatch, StoredMailbox},
+    mailbox::{MailboxPlan, MailboxView, StoredDispatch, StoredMailboxThread},
     outbox::{self, OrderGroup, StoredOutboxRow},
     pending::{QueuePlan, QueueWrite},
     thread::{StoredThread, ThreadIdRecord},
@@ -177,7 +177,7 @@ impl Batch {
                     let mailbox = after.as_ref().and_then(|stored| changes.threads.get(&stored.body.thread));
                     // A dispatch that returns to the queue of an old epoch is never available.
                     let is_available =
-                        |mailbox: &StoredMailbox| row.at.epoch == mailbox.epoch && row.at.due <= mailbox.last_time;
+                        |mailbox: &StoredMailboxThread| row.at.epoch == mailbox.epoch && row.at.due <= mailbox.last_time;
                     (mailbox.is_some_and(|(_, mailbox)| is_available(mailbox)), row)
                 }));
             }
@@ -229,7 +229,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Returns the time from which on a claim may find dispatches of this batch.
+    /// Returns the earliest time at which a claim may find dispatches of this batch.
     pub(crate) const fn claimable_from(&self) -> Option<Timestamp> {
         self.claimable_from
     }

@@ -1,4 +1,4 @@
-//! Generates the session file that the tour imports: about 1,000 lines in the format of the tool pi. An assistant adds
+//! Generates the session file that the demo imports: about 1,000 lines in the format of the tool pi. An assistant adds
 //! conversions between units of length to a program and tests them. The user interrupts the assistant once, goes back
 //! and asks differently. Later the conversation is compacted.
 

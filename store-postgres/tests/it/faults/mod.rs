@@ -1,6 +1,6 @@
 //! Faults on the way to a server, and in the server. `AGENTSTORE_TEST_LENGTH=long` makes these tests longer.
 
-mod cancel;
+mod dropped_calls;
 mod clock;
 mod disks;
 pub(crate) mod helpers;

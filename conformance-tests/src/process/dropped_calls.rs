@@ -13,7 +13,7 @@ use crate::{
     call::Call,
     check::{expect, expect_eq},
     given::{id, keyed_commit_with_message},
-    sweep::{CALL_TIMEOUT, LATE_EFFECT_DELAY, MAX_POLLS, poll_then_drop},
+    drop_points::{CALL_TIMEOUT, LATE_EFFECT_DELAY, MAX_POLLS, poll_then_drop},
 };
 
 /// Makes a call on the thread `t`.
