@@ -15,7 +15,7 @@ mod prompt;
 mod session;
 mod sibling_dir;
 mod signals;
-mod target_args;
+mod model_args;
 mod text;
 mod tree;
 mod warnings;

@@ -5,7 +5,7 @@ use agentstore::{Message, NewEntry, ThreadId};
 use super::{Ending, print_receipt};
 use crate::{
     failure::Result, guard_args::GuardArgs, message::MessageArgs, output::Output, session::Session,
-    target_args::TargetArgs,
+    model_args::ModelArgs,
 };
 
 /// Append a message at the head of a thread; the thread is created if it does not exist
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     message: MessageArgs,
     #[command(flatten)]
-    provider: Option<TargetArgs>,
+    model: Option<ModelArgs>,
     /// The messages of the body, if a provider is given.
     #[arg(skip)]
     from_provider: Vec<Message>,
@@ -33,8 +33,8 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn read_input(&mut self) -> Result<()> {
-        match &self.provider {
-            Some(provider) => self.from_provider = self.message.read_body(&provider.target())?,
+        match &self.model {
+            Some(model) => self.from_provider = self.message.read_body(&model.target())?,
             None => self.message.read_input()?,
         }
         Ok(())
@@ -42,7 +42,7 @@ impl Args {
 }
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    let messages = if args.provider.is_some() { args.from_provider } else { vec![args.message.into_message()?] };
+    let messages = if args.model.is_some() { args.from_provider } else { vec![args.message.into_message()?] };
     let entries = messages.into_iter().map(NewEntry::new);
     let guard = args.guard.for_new_or_existing_thread(session, args.thread.clone()).await?;
     let receipt = session.commits()?.commit(guard.commit().entries(entries)).await?;

@@ -14,7 +14,7 @@ use crate::{
     failure::Result,
     output::Output,
     session::Session,
-    target_args::{CompileArgs, TargetArgs},
+    model_args::{CompileArgs, ModelArgs},
     text::{self, terminal_safe, with_noun},
 };
 
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHAT", default_value = "answer")]
     open_calls: OpenCallsArg,
     #[command(flatten)]
-    target: Option<TargetArgs>,
+    target: Option<ModelArgs>,
     #[command(flatten)]
     compile: CompileArgs,
 }

@@ -152,10 +152,11 @@ impl PruneSelection {
         self.now.saturating_sub(self.request.idle)
     }
 
-    /// Returns whether a thread may be pruned, judged by its own record alone. Its children are not considered.
+    /// Returns whether a thread is unused: it was not written for the given time and has no open run and no pending
+    /// input. Its children are not considered.
     #[must_use]
-    pub fn is_idle(&self, stored: &StoredThread) -> bool {
-        rules::is_idle(stored, self.request.idle, self.now)
+    pub fn is_unused(&self, stored: &StoredThread) -> bool {
+        rules::is_unused(stored, self.request.idle, self.now)
     }
 
     /// Offers a thread whose children, if it has any, are all chosen.
@@ -163,7 +164,7 @@ impl PruneSelection {
     /// If the thread is chosen and has a parent, the parent is returned. The caller then passes the number of the
     /// parent's children to [`count_chosen_child`](Self::count_chosen_child).
     pub fn offer(&mut self, stored: &StoredThread) -> Option<ThreadId> {
-        if !self.is_idle(stored) {
+        if !self.is_unused(stored) {
             return None;
         }
         if length(self.chosen.len()) == u64::from(self.request.limit) {

@@ -27,8 +27,8 @@ pub(super) fn prune_threads(tenant: &Tenant, request: PruneRequest) -> Result<Pr
         let index = tenant.index.read();
         let mut pruned_ids = BTreeSet::new();
         chosen.retain(|id| {
-            let is_idle = index.thread(id).is_some_and(|row| selection.is_idle(&row.thread));
-            let is_prunable = is_idle && index.children(id).all(|child| pruned_ids.contains(child));
+            let is_unused = index.thread(id).is_some_and(|row| selection.is_unused(&row.thread));
+            let is_prunable = is_unused && index.children(id).all(|child| pruned_ids.contains(child));
             is_prunable && pruned_ids.insert(id.clone())
         });
         drop(index);
