@@ -102,7 +102,7 @@ pub(crate) struct DecisionMessage {
     pub(crate) removed: Vec<RemovedDispatch>,
     /// Interrupts by the epoch that they began. `None` for removed ones.
     pub(crate) interrupts: BTreeMap<u64, Option<StoredInterrupt>>,
-    /// The unreadable messages without which the thread continues (MB-55).
+    /// Unreadable messages that are skipped: the thread continues as if they did not exist (MB-55).
     pub(crate) skipped_messages: Vec<u64>,
 }
 
@@ -172,7 +172,7 @@ impl Codec for TenantRecord {
     }
 }
 
-/// Reserves an id that a caller chose for the thread that may enqueue under it.
+/// Reserves an id that a caller chose. Only the thread for which it is reserved may enqueue a dispatch with this id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IdReservation {
     pub(crate) thread: ThreadId,

@@ -1,4 +1,4 @@
-//! `check`: says what a model would not get of a thread.
+//! `check`: lists the parts of a thread that a model would not get.
 
 use agentstore::{ContextRequest, ThreadId};
 use providers::{Loss, Report, check};
@@ -13,7 +13,7 @@ use crate::{
     text::{terminal_safe, with_noun},
 };
 
-/// Print what a model would not get of a thread, or would get in another form
+/// List the parts of a thread that a model would not get, or would get in another form
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  agentstore check t-42 --provider google --model gemini-2.5-flash\n\n\
     The exit code is 1 if something would be lost or refused.")]

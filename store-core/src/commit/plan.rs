@@ -73,7 +73,7 @@ pub struct Plan {
     pub queue: QueueWrite,
     /// The events, with their scopes. None if the commit has no events, or if all of them repeat earlier ones.
     pub events: Option<EventPlan>,
-    /// What settles the dispatch whose claim the commit is written under.
+    /// The plan that settles the dispatch whose claim the commit names, if the commit settles it.
     pub mailbox: Option<Box<MailboxPlan>>,
     /// New rows of the outbox.
     pub outbox: OutboxPlan,

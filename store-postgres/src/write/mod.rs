@@ -73,8 +73,8 @@ pub(crate) struct Batch {
     ended_removed: Vec<EndedRow>,
     ended: Vec<EndedRow>,
     interrupts: Vec<InterruptRow>,
-    /// The number above which the claims of the tenant must still be numbered. Set if the batch is based on claims from
-    /// the cache.
+    /// The number that the tenant must still have in the table `claims`: its claims are numbered above it. Set if the
+    /// batch is based on claims from the cache.
     claims_numbered_above: Option<u64>,
     claimable_from: Option<Timestamp>,
 }
