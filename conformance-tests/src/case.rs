@@ -114,7 +114,9 @@ pub enum Status {
 /// Runs one case against a new store of `fixture`.
 pub async fn run_case(contract: Contract, case: &'static Case, fixture: &Arc<dyn Fixture>) -> Status {
     let why_unmet = |need: &Need| match need {
-        Need::Fenced if !fixture.capabilities().fenced => Some(UnmetReason::Unsupported("its commits do not check claims")),
+        Need::Fenced if !fixture.capabilities().fenced => {
+            Some(UnmetReason::Unsupported("its commits do not check claims"))
+        }
         need => fixture.why_unmet(*need),
     };
     match case.needs.iter().find_map(why_unmet) {

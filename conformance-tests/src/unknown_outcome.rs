@@ -6,8 +6,8 @@ use store_core::ThreadId;
 
 use crate::{
     check::{Failure, Verdict, expect, expect_eq},
-    given::{Given, id},
     drop_points::DropPointTarget,
+    given::{Given, id},
 };
 
 /// How a caller found out whether a call whose answer was lost took effect.

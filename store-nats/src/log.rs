@@ -228,7 +228,9 @@ impl Log {
             // runtime.
             self.runtime.spawn(LogEndQuery { log: Arc::clone(self), has_ended: false }.ask());
         }
-        receiver.await.map_err(|lost| Error::unavailable("the task of the call ended without a result").with_source(lost))?
+        receiver
+            .await
+            .map_err(|lost| Error::unavailable("the task of the call ended without a result").with_source(lost))?
     }
 
     /// Waits until the log has been read up to the message with this sequence number.

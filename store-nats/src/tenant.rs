@@ -145,7 +145,9 @@ impl Tenant {
             common.check_open()?;
             removing.await
         });
-        let answer = task.await.map_err(|lost| Error::unavailable("the task of the call ended without a result").with_source(lost));
+        let answer = task
+            .await
+            .map_err(|lost| Error::unavailable("the task of the call ended without a result").with_source(lost));
         caller_guard.answered();
         answer?
     }
@@ -167,7 +169,8 @@ impl Tenant {
         self.check_open()?;
         self.abandoned.wait(&None).await;
         let task = self.common.runtime.spawn(call(Arc::clone(self)));
-        task.await.map_err(|lost| Error::unavailable("the task of the call ended without a result").with_source(lost))?
+        task.await
+            .map_err(|lost| Error::unavailable("the task of the call ended without a result").with_source(lost))?
     }
 
     /// Runs a call that claims. Claims that the caller does not receive are passed to `release`, which releases them.

@@ -227,7 +227,8 @@ impl EventReader for PostgresEvents {
         let scope = scope.clone();
         let call = |tenant: Arc<Tenant>| async move {
             let state = load_scope_state(&tenant, &mut tenant.db().any_connection(), &scope).await?;
-            let last = (state.count > 0).then(|| event::cursor_after(&scope, state.count, tenant_and_cursor_key(&tenant)));
+            let last =
+                (state.count > 0).then(|| event::cursor_after(&scope, state.count, tenant_and_cursor_key(&tenant)));
             Ok(ScopeInfo::new(state.count, state.floor, last))
         };
         self.tenant.run_read(None, call).await
@@ -295,7 +296,8 @@ impl EventSubscriber for PostgresEvents {
         };
         let state = self.tenant.run_read(None, call).await?;
         let after = event::start_seq(&state, &scope, &start, tenant_and_cursor_key(&self.tenant))?;
-        let started_after = (after > 0).then(|| event::cursor_after(&scope, after, tenant_and_cursor_key(&self.tenant)));
+        let started_after =
+            (after > 0).then(|| event::cursor_after(&scope, after, tenant_and_cursor_key(&self.tenant)));
         let source = SubscriptionSource { tenant: self.tenant.clone(), scope, filter, unreachable_since: None };
         Ok(Subscription::new(started_after, event::event_stream(source, after, changes)))
     }
@@ -321,8 +323,9 @@ impl SubscriptionSource {
         event::check_cursor(&state, after)?;
         let last = found.last().map_or(after, |(seq, ..)| *seq);
         let admitted = found.into_iter().filter(|(_, _, stored)| self.filter.admits(&stored.event));
-        let events =
-            admitted.map(|(_, _, stored)| event::event_with_cursors(&stored, tenant_and_cursor_key(&self.tenant))).collect();
+        let events = admitted
+            .map(|(_, _, stored)| event::event_with_cursors(&stored, tenant_and_cursor_key(&self.tenant)))
+            .collect();
         Ok((last, events))
     }
 }

@@ -123,7 +123,9 @@ impl Tenant {
             }
             removing.await
         });
-        let answer = task.await.map_err(|lost| Error::unavailable("the task of the call ended without a result").with_source(lost));
+        let answer = task
+            .await
+            .map_err(|lost| Error::unavailable("the task of the call ended without a result").with_source(lost));
         caller_guard.answered();
         answer?
     }
@@ -185,7 +187,8 @@ impl Tenant {
         self.check_open()?;
         self.abandoned.wait(&call_scope).await;
         let task = self.shared.runtime.spawn(call(Arc::clone(self)));
-        task.await.map_err(|lost| Error::unavailable("the task of the call ended without a result").with_source(lost))?
+        task.await
+            .map_err(|lost| Error::unavailable("the task of the call ended without a result").with_source(lost))?
     }
 
     /// Runs a call that claims. Claims that reach no caller are released with `release`.

@@ -93,7 +93,9 @@ impl SqliteMailbox {
         let opening = thread::Builder::new().name("agentstore-open".to_owned());
         let begun = opening.spawn(move || reply.send(Self::open_blocking(config)));
         begun.map_err(|e| Error::unavailable("the system cannot start another thread").with_source(e))?;
-        opened.await.map_err(|lost| Error::unavailable("the thread that opens the mailbox ended without a result").with_source(lost))?
+        opened.await.map_err(|lost| {
+            Error::unavailable("the thread that opens the mailbox ended without a result").with_source(lost)
+        })?
     }
 
     fn open_blocking(config: SqliteConfig) -> Result<Self> {

@@ -166,8 +166,14 @@ impl Tenant {
         self.check_open()?;
         let (work_guard, caller_guard) = in_flight::start_call(&self.abandoned, call_scope);
         let (reply, answer) = oneshot::channel();
-        let job =
-            TenantCall { tenant: Arc::clone(self), call, reply: Some(reply), _work: work_guard, _room: room, done: None };
+        let job = TenantCall {
+            tenant: Arc::clone(self),
+            call,
+            reply: Some(reply),
+            _work: work_guard,
+            _room: room,
+            done: None,
+        };
         self.common.writer.put(Box::new(job));
         // A missing answer means that the thread ended while it worked on the call.
         let answer = answer.await.map_err(|lost| Error::commit_unknown(None).with_source(lost));
@@ -188,8 +194,14 @@ impl Tenant {
             let _kept = &answer;
             call(rows, decision_context)
         };
-        let job =
-            TenantCall { tenant: Arc::clone(self), call, reply: Some(reply), _work: work_guard, _room: None, done: None };
+        let job = TenantCall {
+            tenant: Arc::clone(self),
+            call,
+            reply: Some(reply),
+            _work: work_guard,
+            _room: None,
+            done: None,
+        };
         self.common.writer.put_first(Box::new(job));
     }
 }

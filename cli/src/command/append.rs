@@ -4,8 +4,8 @@ use agentstore::{Message, NewEntry, ThreadId};
 
 use super::{Ending, print_receipt};
 use crate::{
-    failure::Result, guard_args::GuardArgs, message::MessageArgs, output::Output, session::Session,
-    model_args::ModelArgs,
+    failure::Result, guard_args::GuardArgs, message::MessageArgs, model_args::ModelArgs, output::Output,
+    session::Session,
 };
 
 /// Append a message at the head of a thread; the thread is created if it does not exist

@@ -7,9 +7,9 @@ use super::Ending;
 use crate::{
     entry_ref::EntryRef,
     failure::Result,
+    model_args::{CompileArgs, ModelArgs},
     output::Output,
     session::Session,
-    model_args::{CompileArgs, ModelArgs},
     text::{terminal_safe, with_noun},
 };
 

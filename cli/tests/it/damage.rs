@@ -1,4 +1,4 @@
-//! Damage: `verify` finds and names it, and `repair` rebuilds only what can be derived.
+//! Damage: `verify` finds it and says where it is, and `repair` rebuilds only what can be derived.
 
 use std::{fs, path::PathBuf};
 

@@ -32,7 +32,8 @@ fn an_import_prints_a_report_and_its_thread_exports_to_the_same_bytes() {
 fn several_files_give_a_report_each() {
     let store = TestStore::new();
     let (tree, joined_lines) = (fixture("pi/v3-tree.jsonl"), fixture("bad/pi-welded-lines.jsonl"));
-    let response = store.run(&["import", tree.to_str().unwrap(), joined_lines.to_str().unwrap(), "--json"]).expect_success();
+    let response =
+        store.run(&["import", tree.to_str().unwrap(), joined_lines.to_str().unwrap(), "--json"]).expect_success();
     let formats: Vec<_> = response.documents().iter().map(|line| at(line, "/format").clone()).collect();
     assert_eq!(formats.len(), 2);
     assert_eq!(at(&response.documents()[1], "/issues/0/code"), "malformed_line");

@@ -11,10 +11,10 @@ use crate::{
     Failure, Given, Verdict,
     call::{Calls, call},
     check::expect_some,
+    drop_points::{DropPointTarget, DropPointTest},
     given::{id, keyed_commit_with_message, message_entry},
     log::entry_drafts::json,
     mailbox::helpers::{ack, claim_request, new_dispatch},
-    drop_points::{DropPointTest, DropPointTarget},
     unknown_outcome::{Resolution, ResolveOutcome, check_unknown_outcomes, missing_resolution},
 };
 

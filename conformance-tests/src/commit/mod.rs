@@ -1,8 +1,8 @@
 //! Cases about commits (promises CM of the contract).
 
 mod atomic;
-mod dropped_calls;
 mod claim;
+mod dropped_calls;
 mod fence;
 mod guard;
 mod helpers;

@@ -9,7 +9,7 @@ use store_core::{
     ThreadRunStore, Version,
 };
 
-use super::{DropPointTest, DropPointTarget};
+use super::{DropPointTarget, DropPointTest};
 use crate::{
     call::{Calls, append_events_request, append_pending_request, keyed_commit, trim_request},
     check::{Failure, Verdict, expect_some},
@@ -44,7 +44,11 @@ struct ThreadCalls {
 
 /// Drops each call after every number of polls. The calls named in `changing_calls`, and no others, must change
 /// something.
-pub(crate) async fn test_dropped_calls_on_threads(given: &Given, make_calls: MakeCalls, changing_calls: &[&str]) -> Verdict {
+pub(crate) async fn test_dropped_calls_on_threads(
+    given: &Given,
+    make_calls: MakeCalls,
+    changing_calls: &[&str],
+) -> Verdict {
     DropPointTest::new(ThreadCalls::of(given, make_calls)?).run(given, changing_calls).await
 }
 

@@ -2,8 +2,8 @@
 
 mod append;
 mod append_key;
-mod dropped_calls;
 mod commit;
+mod dropped_calls;
 mod helpers;
 mod list;
 mod subscription;

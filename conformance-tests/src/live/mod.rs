@@ -1,9 +1,9 @@
 //! Cases about the live channel and wake-ups (promises LV of the contract).
 
-mod dropped_calls;
 mod closing;
 mod deliver;
 mod deliver_or_queue;
+mod dropped_calls;
 mod helpers;
 mod wait;
 

@@ -141,8 +141,9 @@ pub(crate) async fn an_entry_id_is_used_once(given: &Given) -> Verdict {
         expect_eq(error.part(), Some("entries[1]"))?;
         expect(error.to_string().contains(name), format!("the message does not name the id: {error}"))?;
     }
-    let error =
-        writer.expect_refused([user_entry("new"), side_entry("x"), user_entry("new")], ErrorKind::AlreadyExists).await?;
+    let error = writer
+        .expect_refused([user_entry("new"), side_entry("x"), user_entry("new")], ErrorKind::AlreadyExists)
+        .await?;
     expect_eq(error.part(), Some("entries[2]"))?;
     let other = ThreadWriter::with_entries(given, "other", user_entries(&["a", "b"])).await?;
     other.expect_log_ids("a b").await

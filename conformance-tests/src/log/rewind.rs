@@ -34,9 +34,12 @@ pub(crate) async fn a_rewind_moves_the_head(given: &Given) -> Verdict {
 /// A rewind is refused if its target does not exist, belongs to another thread, comes later in the commit, or is a
 /// side entry.
 pub(crate) async fn a_rewind_needs_a_valid_target(given: &Given) -> Verdict {
-    let writer =
-        ThreadWriter::with_entries(given, "t", [user_entry("a"), side_entry("beside"), rewind("a").with_id(id("back"))])
-            .await?;
+    let writer = ThreadWriter::with_entries(
+        given,
+        "t",
+        [user_entry("a"), side_entry("beside"), rewind("a").with_id(id("back"))],
+    )
+    .await?;
     ThreadWriter::with_entries(given, "other", user_entries(&["foreign"])).await?;
     for target in ["unknown", "foreign", "beside", "back", "later"] {
         let error = writer.expect_refused([rewind(target), user_entry("later")], ErrorKind::Invalid).await;

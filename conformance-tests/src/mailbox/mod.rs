@@ -1,7 +1,7 @@
 //! Cases about the mailbox (promises MB of the contract).
 
-mod dropped_calls;
 mod claim;
+mod dropped_calls;
 mod enqueue;
 pub(crate) mod helpers;
 mod interrupt;

@@ -8,7 +8,7 @@ use store_core::{Capabilities, Clock, Limits, ManualClock, Result, Store, Timest
 use super::{bug::Bug, store::ModelStore};
 use crate::{
     case::{Contract, Need, Status, run_case},
-    fixture::{Fixture, Gap, UnmetReason, OpenedStore},
+    fixture::{Fixture, Gap, OpenedStore, UnmetReason},
 };
 
 /// The time at which the clock of a model starts, in milliseconds: in November 2025.

@@ -357,7 +357,8 @@ impl EventReader for TenantHandle {
 #[async_trait]
 impl EventSubscriber for TenantHandle {
     async fn subscribe(&self, request: Subscribe) -> Result<Subscription> {
-        let after = self.read(|view| view.tenant.events.start_position(&request, view.tenant_and_cursor_key(), view.bug))?;
+        let after =
+            self.read(|view| view.tenant.events.start_position(&request, view.tenant_and_cursor_key(), view.bug))?;
         let tenant_and_cursor_key = (&self.tenant, self.shared.cursors.key());
         let started_after = (after > 0).then(|| cursor_after(&request.scope, after, tenant_and_cursor_key));
         let follower = Some((self.subscription_handle(&request), request, after));

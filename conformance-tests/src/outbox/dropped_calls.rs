@@ -16,8 +16,8 @@ use crate::{
     Failure, Given, Verdict,
     call::{Calls, call},
     check::{expect_eq, expect_some},
+    drop_points::{DropPointTarget, DropPointTest, LATE_EFFECT_DELAY, poll_then_drop},
     given::id,
-    drop_points::{DropPointTest, LATE_EFFECT_DELAY, DropPointTarget, poll_then_drop},
     unknown_outcome::{Resolution, ResolveOutcome, check_unknown_outcomes, missing_resolution},
 };
 

@@ -1,9 +1,9 @@
 //! Cases about the outbox (promises OB of the contract).
 
-mod dropped_calls;
 mod claim;
 mod commit;
 mod dedupe_key;
+mod dropped_calls;
 mod helpers;
 mod list;
 mod order_key;

@@ -130,7 +130,10 @@ pub(super) async fn one_of_several_concurrent_decisions_is_accepted(given: &Give
     let (succeeded, refused) = expect_exactly_one(results)?;
     expect_kinds(refused, ErrorKind::Conflict)?;
     let queue = ThreadQueue::of(given, "t").load().await?;
-    expect_eq(queue.inputs.iter().map(store_core::PendingInput::to_input_ref).collect::<Vec<_>>(), succeeded.inputs.clone())?;
+    expect_eq(
+        queue.inputs.iter().map(store_core::PendingInput::to_input_ref).collect::<Vec<_>>(),
+        succeeded.inputs.clone(),
+    )?;
     let commit = Commit::new(id("t")).with_key(id("c")).consuming(succeeded.inputs);
     expect_eq(given.commit(commit).await?.consumed.len(), 1)
 }

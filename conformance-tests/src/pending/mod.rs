@@ -1,10 +1,10 @@
 //! Cases about pending input (promises PI of the contract).
 
 mod append;
-mod dropped_calls;
 mod change;
 mod consume;
 mod decision;
+mod dropped_calls;
 mod helpers;
 mod race;
 mod select;

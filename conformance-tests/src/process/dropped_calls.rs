@@ -12,8 +12,8 @@ use crate::{
     Failure, Given, Verdict,
     call::Call,
     check::{expect, expect_eq},
-    given::{id, keyed_commit_with_message},
     drop_points::{CALL_TIMEOUT, LATE_EFFECT_DELAY, MAX_POLLS, poll_then_drop},
+    given::{id, keyed_commit_with_message},
 };
 
 /// Makes a call on the thread `t`.

@@ -1,10 +1,10 @@
 //! Cases about opening, closing, time and durability (promises PR of the contract). They run for every contract, except
 //! those in braces, which would be the same for each contract and run only once, for threads.
 
-mod dropped_calls;
 mod capability;
 mod close;
 mod concurrency;
+mod dropped_calls;
 mod dropped_store_calls;
 mod inspect;
 mod visibility;

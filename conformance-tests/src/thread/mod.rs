@@ -1,9 +1,9 @@
 //! Cases about threads (promises TH of the contract).
 
 mod after_deletion;
-mod dropped_calls;
 mod create;
 mod delete;
+mod dropped_calls;
 mod limits;
 mod list;
 mod page;

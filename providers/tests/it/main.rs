@@ -9,9 +9,9 @@
 )]
 
 mod accounting;
+mod captures;
 mod convert;
 mod generated;
 mod golden;
-mod captures;
 mod round_trips;
 mod rules;

@@ -110,7 +110,7 @@ pub fn next_status(machine_state: DispatchMachineState, act: DispatchAct) -> Opt
 
 #[cfg(test)]
 mod tests {
-    use super::{DispatchAct, DispatchStatus, DispatchMachineState, next_status};
+    use super::{DispatchAct, DispatchMachineState, DispatchStatus, next_status};
 
     /// The table of the contract: status, stale or fresh, whether it is the last attempt, act, new status. What is not
     /// in the table is refused.

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::{Attempt, Dispatch, DispatchClaim, DispatchCounts, DispatchStatus, DispatchMachineState};
+use super::{Attempt, Dispatch, DispatchClaim, DispatchCounts, DispatchMachineState, DispatchStatus};
 use crate::{
     claim::{ClaimNumber, ClaimToken},
     codec::{Extra, record},

@@ -160,7 +160,10 @@ mod tests {
             assert_eq!(key.decode_cursor(&other, &cursor).unwrap_err().kind(), ErrorKind::InvalidCursor);
         }
         let other_key = CursorKey::new([8; 32]);
-        assert_eq!(other_key.decode_cursor(&scope("a", "threads", "q"), &cursor).unwrap_err().kind(), ErrorKind::InvalidCursor);
+        assert_eq!(
+            other_key.decode_cursor(&scope("a", "threads", "q"), &cursor).unwrap_err().kind(),
+            ErrorKind::InvalidCursor
+        );
     }
 
     #[test]

@@ -130,7 +130,7 @@ pub struct PruneSelection {
     now: Timestamp,
     chosen: Vec<ThreadId>,
     more_remain: bool,
-    /// For each thread of which a child was chosen: the number of its children that were not chosen.
+    /// For each thread with a chosen child: the number of its children that are not chosen.
     remaining_children: HashMap<ThreadId, u64>,
 }
 
@@ -144,9 +144,8 @@ impl PruneSelection {
         Ok(Self { request, now, chosen: Vec::new(), more_remain: false, remaining_children: HashMap::new() })
     }
 
-    /// Returns the time before which the last activity of an idle thread was.
-    ///
-    /// Threads with activity at this time or later are not idle.
+    /// Returns the time that separates idle threads from others: a thread is idle if its last activity was before this
+    /// time.
     #[must_use]
     pub fn idle_before(&self) -> Timestamp {
         self.now.saturating_sub(self.request.idle)

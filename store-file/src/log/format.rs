@@ -221,7 +221,7 @@ fn number(text: &[u8]) -> Option<(&[u8], u64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Claim, encode_group, add_checksum, verified_checksum};
+    use super::{Claim, add_checksum, encode_group, verified_checksum};
     use crate::log::Position;
 
     #[test]

@@ -26,7 +26,7 @@ mod write;
 
 pub(crate) use self::format::check_version;
 pub use self::{
-    format::{MAX_GROUP_BYTES, Placed, encode_group, add_checksum, verified_checksum},
+    format::{MAX_GROUP_BYTES, Placed, add_checksum, encode_group, verified_checksum},
     read::{Header, read_header, read_line, read_lines},
     recover::{Aside, Recovered, Recovery, recover, rewrite_tail, set_aside},
     scan::{Group, Scanner},

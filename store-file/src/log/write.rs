@@ -6,7 +6,7 @@ use store_core::{Result, length};
 
 use super::{
     Position, Span,
-    format::{Placed, encode_group, add_checksum, span},
+    format::{Placed, add_checksum, encode_group, span},
 };
 use crate::vfs::{FilePath, Open, Vfs, VfsFile};
 

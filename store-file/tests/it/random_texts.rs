@@ -12,7 +12,7 @@ use conformance_tests::{Random, TestLength, seed_from_env};
 use store_core::{Cursor, ErrorKind, IgnoreProgress, PageRequest, Result, Store, ThreadQuery};
 use store_file::{
     FileStore,
-    testing::{FilePath, Kind, Open, SimDisk, Survivors, Vfs, read_small, add_checksum},
+    testing::{FilePath, Kind, Open, SimDisk, Survivors, Vfs, add_checksum, read_small},
 };
 
 use crate::{

@@ -9,7 +9,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use conformance_tests::{Fixture, Gap, UnmetReason, Need, OpenedStore};
+use conformance_tests::{Fixture, Gap, Need, OpenedStore, UnmetReason};
 use store_core::{Capabilities, Clock, Limits, ManualClock, Result, Store};
 use store_file::{
     FileConfig, FileStore,

@@ -22,7 +22,7 @@ pub(super) fn prune_threads(tenant: &Tenant, request: PruneRequest) -> Result<Pr
     if !request.dry_run {
         let slots = tenant.slots.slots_in_lock_order(&chosen);
         let mut locked: LockedSlots<'_> = slots.iter().map(|(id, slot)| (id, slot.write())).collect();
-        // A thread that was written to after it was chosen and before it was locked is no longer idle (TH-27). It
+        // A thread that was written to after it was chosen and before it was locked is not pruned (TH-27). It
         // stays, and so do its ancestors.
         let index = tenant.index.read();
         let mut pruned_ids = BTreeSet::new();

@@ -3,7 +3,7 @@
 use std::{env, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use conformance_tests::{Fixture, Gap, UnmetReason, Need, OpenedStore};
+use conformance_tests::{Fixture, Gap, Need, OpenedStore, UnmetReason};
 use store_core::{Capabilities, Limits, Result, Store, Survives};
 use store_nats::{NatsConfig, TestPrefix};
 use test_servers::{NATS_CLUSTER_URL_VARIABLE, NATS_URL_VARIABLE};

@@ -170,7 +170,10 @@ fn list_arguments(list: &OutboxList) -> ListArguments<'_> {
         }
         OutboxList::Finished => (None, None, None, None),
         OutboxList::Keyed(lane, target, key) => (Some(lane.as_str()), Some(target.as_str()), Some(key.as_str()), None),
-        OutboxList::AllOfGroup(group) | OutboxList::OpenOfGroup(group) | OutboxList::ClaimedOfGroup(group) | OutboxList::ReadyOfGroup(group) => {
+        OutboxList::AllOfGroup(group)
+        | OutboxList::OpenOfGroup(group)
+        | OutboxList::ClaimedOfGroup(group)
+        | OutboxList::ReadyOfGroup(group) => {
             (Some(group.lane.as_str()), Some(group.target.as_str()), Some(group.key.as_str()), None)
         }
     }
@@ -222,7 +225,9 @@ impl OutboxView for RecordCache {
     }
 
     fn last(&self, list: &OutboxList) -> Result<Option<OutboxPosition>> {
-        let OutboxList::AllOfGroup(group) = list else { return Err(corrupt("a rule asked for the last position of a list that is not kept for this")) };
+        let OutboxList::AllOfGroup(group) = list else {
+            return Err(corrupt("a rule asked for the last position of a list that is not kept for this"));
+        };
         self.group_stamp(group)?;
         self.find(&self.outbox.last_positions, group, |lookup| _ = lookup.outbox.last_positions.insert(group.clone()))
     }
@@ -286,7 +291,9 @@ impl OutboxView for OutboxDraft<'_> {
     }
 
     fn next(&self, list: &OutboxList, after: Option<&OutboxPosition>) -> Result<Option<OutboxPosition>> {
-        if let OutboxList::OpenOfGroup(group) | OutboxList::ClaimedOfGroup(group) | OutboxList::ReadyOfGroup(group) = list {
+        if let OutboxList::OpenOfGroup(group) | OutboxList::ClaimedOfGroup(group) | OutboxList::ReadyOfGroup(group) =
+            list
+        {
             self.cache.group_stamp(group)?;
         }
         let changed = self.positions.get(list);

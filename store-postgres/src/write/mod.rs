@@ -176,8 +176,9 @@ impl Batch {
                 self.queued.extend(new.map(|row| {
                     let mailbox = after.as_ref().and_then(|stored| changes.threads.get(&stored.body.thread));
                     // A dispatch that returns to the queue of an old epoch is never available.
-                    let is_available =
-                        |mailbox: &StoredMailboxThread| row.at.epoch == mailbox.epoch && row.at.due <= mailbox.last_time;
+                    let is_available = |mailbox: &StoredMailboxThread| {
+                        row.at.epoch == mailbox.epoch && row.at.due <= mailbox.last_time
+                    };
                     (mailbox.is_some_and(|(_, mailbox)| is_available(mailbox)), row)
                 }));
             }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use conformance_tests::{Fixture, Gap, UnmetReason, Need, OpenedStore};
+use conformance_tests::{Fixture, Gap, Need, OpenedStore, UnmetReason};
 use sqlx::{Connection as _, PgConnection};
 use store_core::{Capabilities, EventDelivery, Limits, Result, Store, Survives};
 use store_postgres::{PostgresConfig, TestSchema};

@@ -105,7 +105,10 @@ impl SqliteMailbox {
             |finding: &Finding| finding.kind == FindingKind::Damaged && check_progress.has_unreadable_dispatch;
         if repairs && findings.iter().any(|finding| can_be_rebuilt(finding) || is_unreadable_dispatch(finding)) {
             self.correct_thread(of, thread_row).await?;
-            findings.iter_mut().filter(|finding| can_be_rebuilt(finding)).for_each(|f| f.repair = RepairStatus::Rebuilt);
+            findings
+                .iter_mut()
+                .filter(|finding| can_be_rebuilt(finding))
+                .for_each(|f| f.repair = RepairStatus::Rebuilt);
         }
         let named = |finding: Finding| match thread_row.thread.parse() {
             Ok(thread) => finding.of_thread(tenant, &thread),

@@ -6,7 +6,8 @@ use rusqlite::Row;
 use store_core::{
     DedupeKey, Dispatch, DispatchCounts, DispatchId, Json, Result, ThreadId, Timestamp,
     mailbox::{
-        self, DispatchBody, DispatchState, MailboxView, QueueSummary, StoredDispatch, StoredInterrupt, StoredMailboxThread,
+        self, DispatchBody, DispatchState, MailboxView, QueueSummary, StoredDispatch, StoredInterrupt,
+        StoredMailboxThread,
     },
 };
 

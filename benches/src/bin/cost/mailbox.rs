@@ -46,7 +46,11 @@ impl ExistingDispatches {
                 "empty purge, many ready threads",
             ],
             Self::SameThread => &["enqueue, long queue", "claim, long queue", "settle, long queue"],
-            Self::Finished => &["enqueue, many finished dispatches", "claim, many finished dispatches", "settle, many finished dispatches"],
+            Self::Finished => &[
+                "enqueue, many finished dispatches",
+                "claim, many finished dispatches",
+                "settle, many finished dispatches",
+            ],
         }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{
     Demo,
-    report::{StepResult, DemoReport, now},
+    report::{DemoReport, StepResult, now},
     steps::check,
 };
 use crate::{failure::Result, session::Session};
@@ -61,7 +61,8 @@ pub(super) async fn deliver_input(
     );
     check(&mut failed_checks, refused == Some(ErrorKind::AlreadyConsumed), "input was consumed twice");
     let step_result = StepResult {
-        did: "queued two inputs for a run, changed one, then committed a turn that consumed both and added two events".to_owned(),
+        did: "queued two inputs for a run, changed one, then committed a turn that consumed both and added two events"
+            .to_owned(),
         proved: "each input entered the log once, in its final form, and a subscriber received the events of the turn",
         failed_checks,
         figures: json!({ "inputs": receipt.consumed.len(), "events": receipt.events.len() }),

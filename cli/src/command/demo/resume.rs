@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{
     Demo, crash,
     crash::KilledWriter,
-    report::{StepResult, DemoReport, now},
+    report::{DemoReport, StepResult, now},
     steps::check,
     turn::{ENTRIES_PER_TURN, Turn},
 };

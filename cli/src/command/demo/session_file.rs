@@ -27,7 +27,7 @@ const INTERRUPTED_UNIT: &str = "furlong";
 /// The unit after which the conversation is compacted.
 const LAST_UNIT_BEFORE_COMPACTION: &str = "league";
 
-/// The most lines of the program that one read returns.
+/// The maximum number of lines of the program that one read returns.
 const MAX_READ_LINES: usize = 30;
 
 /// Returns the content of the session file.

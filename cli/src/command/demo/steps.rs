@@ -12,7 +12,7 @@ use sessions::{ExportOptions, ExportTarget, ImportOptions};
 use super::{
     Demo,
     deliver::deliver_input,
-    report::{StepResult, DemoReport, now},
+    report::{DemoReport, StepResult, now},
     resume, session_file,
     turn::{ENTRIES_PER_TURN, Turn},
     work::interrupt_and_complete,

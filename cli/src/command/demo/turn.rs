@@ -9,7 +9,7 @@ use agentstore::{
 /// The number of entries of a turn.
 pub(super) const ENTRIES_PER_TURN: u64 = 4;
 
-/// One turn of a demo. It is identified by the demo and by its number.
+/// One turn of a demo. Its ids and its key consist of the prefix of the demo and the number of the turn.
 #[derive(Debug, Clone)]
 pub(super) struct Turn {
     thread: ThreadId,

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{
     Demo,
-    report::{StepResult, DemoReport, now},
+    report::{DemoReport, StepResult, now},
     steps::check,
 };
 use crate::{failure::Result, session::Session};

@@ -22,7 +22,13 @@ impl TenantHandle {
     /// Returns what the rules depend on, for a read of the mailbox at this time.
     fn environment_at(&self, now: Timestamp) -> Environment<'_> {
         let SharedModel { limits, id_source, bug, .. } = &*self.shared;
-        Environment { now, limits, id_source, bug: *bug, tenant_and_cursor_key: (&self.tenant, self.shared.cursors.key()) }
+        Environment {
+            now,
+            limits,
+            id_source,
+            bug: *bug,
+            tenant_and_cursor_key: (&self.tenant, self.shared.cursors.key()),
+        }
     }
 
     /// Returns whether a claim at this time would get a dispatch.

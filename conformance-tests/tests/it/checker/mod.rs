@@ -59,7 +59,8 @@ fn expect_same_verdicts<S: ExecutableSpec>(random: &mut Random) {
         for _ in 0..=random.below(2) {
             generated_histories::mutate::<S>(random, &mut history);
         }
-        let (is_accepted, other_accepts) = (check(&S::default(), &history).is_ok(), other_checker::accepts::<S>(&history));
+        let (is_accepted, other_accepts) =
+            (check(&S::default(), &history).is_ok(), other_checker::accepts::<S>(&history));
         assert_eq!(is_accepted, other_accepts, "history {number}: {history:#?}");
         rejected += usize::from(!is_accepted);
     }

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use self::queue::Queue;
 use super::{
     DispatchCounts, DispatchListKey, DispatchStatus, MailboxDecision, MailboxPlan, MailboxView, StoredDispatch,
-    StoredInterrupt, StoredMailboxThread, ThreadPositions, UnreadableThread, decision_time, queue_position, superseded_batch,
-    thread_positions,
+    StoredInterrupt, StoredMailboxThread, ThreadPositions, UnreadableThread, decision_time, queue_position,
+    superseded_batch, thread_positions,
 };
 use crate::{
     claim::ClaimNumber,

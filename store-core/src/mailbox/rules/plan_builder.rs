@@ -8,8 +8,8 @@ use crate::{
     error::{Error, Result},
     id::ThreadId,
     mailbox::{
-        Attempt, AttemptEnd, DispatchAct, DispatchStatus, DispatchMachineState, StoredAttempt, StoredDispatch, StoredInterrupt,
-        StoredMailboxThread, machine,
+        Attempt, AttemptEnd, DispatchAct, DispatchMachineState, DispatchStatus, StoredAttempt, StoredDispatch,
+        StoredInterrupt, StoredMailboxThread, machine,
     },
     time::Timestamp,
 };
@@ -30,7 +30,8 @@ impl<'a, V: MailboxView + ?Sized> PlanBuilder<'a, V> {
     pub(super) fn open(view: &'a V, thread: &ThreadId, now: Timestamp) -> Result<Self> {
         let found = view.mailbox(thread)?;
         let now = decision_time(found.as_ref(), now);
-        let mailbox = found.unwrap_or_else(|| StoredMailboxThread { free_since: now, ..StoredMailboxThread::default() });
+        let mailbox =
+            found.unwrap_or_else(|| StoredMailboxThread { free_since: now, ..StoredMailboxThread::default() });
         let plan = MailboxPlan {
             thread: thread.clone(),
             mailbox,

@@ -11,7 +11,9 @@ use crate::{
     commit::DecisionContext,
     id::UuidSource,
     limits::Limits,
-    mailbox::{ClaimRef, QueuePosition, SingleClaim, StoredDispatch, StoredInterrupt, StoredMailboxThread, queue_position},
+    mailbox::{
+        ClaimRef, QueuePosition, SingleClaim, StoredDispatch, StoredInterrupt, StoredMailboxThread, queue_position,
+    },
 };
 
 /// A view in memory of a mailbox that has only one thread.
