@@ -57,7 +57,7 @@ fn importing_a_file_that_is_not_a_session_exits_with_1() {
 #[test]
 fn a_strict_import_writes_nothing_of_a_file_with_issues() {
     let store = TestStore::new();
-    let welded = fixture("bad/pi-welded-lines.jsonl");
+    let joined_lines = fixture("bad/pi-welded-lines.jsonl");
     let response = store.run(&["import", "--strict", joined_lines.to_str().unwrap()]);
     assert_eq!(response.code, 1, "{response:?}");
     assert!(response.err.contains("malformed_line") && response.err.contains("--strict"), "{response:?}");
