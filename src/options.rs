@@ -31,7 +31,7 @@ pub struct OpenOptions {
     pub ids: Arc<dyn IdSource>,
     /// The limits of the store. A limit above the default is lowered to the default.
     pub limits: Limits,
-    /// Receives the progress of an opening that takes long, and can stop the opening (FI-10).
+    /// Receives the progress of an opening that takes a long time, and can stop the opening (FI-10).
     pub progress: Arc<dyn Progress>,
 }
 
@@ -119,7 +119,7 @@ impl OpenOptions {
         self
     }
 
-    /// Sets what receives the progress of an opening that takes long.
+    /// Sets what receives the progress of an opening that takes a long time.
     #[must_use]
     pub fn with_progress(mut self, progress: Arc<dyn Progress>) -> Self {
         self.progress = progress;

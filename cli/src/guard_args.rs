@@ -10,7 +10,7 @@ use crate::{failure::Result, session::Session};
 /// The options for the guard of a commit.
 #[derive(Debug, Args)]
 pub(crate) struct GuardArgs {
-    /// Refuse the commit unless the thread has this version: its number of entries, or `absent` for no thread
+    /// Refuse the commit unless the thread has this version: its number of entries, or `absent` if it does not exist
     ///
     /// Without `--expect`, `append` accepts every version. The other commands do so only with `--key`; without it they
     /// expect the version that they have just read.

@@ -15,7 +15,7 @@ use tokio::{runtime::Builder, time::timeout};
 use crate::{
     case_list,
     check::{Failure, Verdict},
-    fixture::{Fixture, Lack},
+    fixture::{Fixture, UnmetReason},
     given::Given,
 };
 
@@ -52,15 +52,15 @@ pub enum Need {
     Reopen,
     /// To move the store's time.
     Time,
-    /// Time that stands still unless the case moves it. The case can then check to the
-    /// millisecond that nothing happens early.
-    Still,
+    /// A clock that stands still unless the case moves it. The case can then check to the millisecond that nothing
+    /// happens early.
+    StoppedClock,
     /// Several handles or tasks that are used at the same time.
     Race,
     /// A store with smaller limits.
     Limits,
     /// To open the store a second time while it is open.
-    Beside,
+    SecondOpening,
     /// To change stored bytes.
     Damage,
     /// Threads, and the commits that write to them. Cases that run for every contract do not need this, because they
@@ -114,12 +114,14 @@ pub enum Status {
 /// Runs one case against a new store of `fixture`.
 pub async fn run_case(contract: Contract, case: &'static Case, fixture: &Arc<dyn Fixture>) -> Status {
     let why_unmet = |need: &Need| match need {
-        Need::Fenced if !fixture.capabilities().fenced => Some(Lack::Unsupported("its commits do not check claims")),
+        Need::Fenced if !fixture.capabilities().fenced => {
+            Some(UnmetReason::Unsupported("its commits do not check claims"))
+        }
         need => fixture.why_unmet(*need),
     };
     match case.needs.iter().find_map(why_unmet) {
-        Some(Lack::Unsupported(reason)) => return Status::Unsupported(reason.to_owned()),
-        Some(Lack::NotRun(reason)) => return Status::NotRun(reason.to_owned()),
+        Some(UnmetReason::Unsupported(reason)) => return Status::Unsupported(reason.to_owned()),
+        Some(UnmetReason::NotRun(reason)) => return Status::NotRun(reason.to_owned()),
         None => {}
     }
     let verdict = open_and_run(contract, case, fixture).await;

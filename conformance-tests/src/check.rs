@@ -129,8 +129,8 @@ pub fn expect_exactly_one<T: Debug>(results: Vec<store_core::Result<T>>) -> Resu
         }
     }
     if successes.len() == 1 {
-        let winner = successes.swap_remove(0);
-        return Ok((winner, errors));
+        let succeeded = successes.swap_remove(0);
+        return Ok((succeeded, errors));
     }
     Err(Failure::new(format!(
         "{} successes where exactly one was expected: {successes:?}, errors {errors:?}",

@@ -49,7 +49,7 @@ pub static PROMISES_WITHOUT_CASE: &[PromiseWithoutCase] = &[
         "the time at which the effect of a call with an unknown outcome becomes visible",
     ),
     promise("TN-6", CoveredBy::Benchmarks, "the cost of a page of one tenant while other tenants grow"),
-    promise("ID-5", CoveredBy::Backends, "the files, the tables and the subjects after hostile ids were written"),
+    promise("ID-5", CoveredBy::Backends, "the files, the tables and the subjects after unusual ids were written"),
     promise("EN-10", CoveredBy::Benchmarks, "the cost of a rewind and of a fork for different lengths of the log"),
     promise("EN-14", CoveredBy::Benchmarks, "the costs of the first and of the last page of a long log"),
     promise("CX-12", CoveredBy::Benchmarks, "the cost of a context for different lengths of the log and of the path"),

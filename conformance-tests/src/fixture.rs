@@ -37,7 +37,7 @@ impl fmt::Debug for OpenedStore {
 
 /// Why a need of a case is not met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lack {
+pub enum UnmetReason {
     /// The backend declares that it does not have what the case needs.
     Unsupported(&'static str),
     /// The backend has it, but it is not available in this environment.
@@ -67,7 +67,7 @@ pub trait Fixture: Send + Sync + 'static {
     fn capabilities(&self) -> Capabilities;
 
     /// Returns why cases with this need cannot run, or `None` if they can.
-    fn why_unmet(&self, need: Need) -> Option<Lack>;
+    fn why_unmet(&self, need: Need) -> Option<UnmetReason>;
 
     /// The cases that are known to fail.
     fn gaps(&self) -> Vec<Gap>;
@@ -79,7 +79,7 @@ pub trait Fixture: Send + Sync + 'static {
     /// store, or has dropped every handle of it. If it dropped the handles, `opened.store` is a closed placeholder.
     async fn reopen(&self, opened: OpenedStore) -> Result<OpenedStore>;
 
-    /// Opens the store a second time in this process, while it is open ([`Need::Beside`]).
+    /// Opens the store a second time in this process, while it is open ([`Need::SecondOpening`]).
     async fn open_second_time(&self, opened: &OpenedStore) -> Result<Arc<dyn Store>>;
 
     /// Moves the store's time forward ([`Need::Time`]).

@@ -18,7 +18,7 @@
 //! returns a [`Report`].
 //!
 //! # Layout
-//! - [`Fixture`]: how the suite opens a store, moves its time and damages its data
+//! - [`Fixture`]: how the suite opens a store, changes its time and damages its data
 //! - [`Case`], [`Given`], [`Verdict`]: a case, the store that it gets, how it ends; [`check`], [`given`]: helpers
 //! - `case_list`: which cases belong to which contract; [`PROMISES_WITHOUT_CASE`]: promises that no case tests
 //! - [`TestLength`]: how long tests that repeat something run
@@ -42,6 +42,7 @@ mod case_list;
 pub mod check;
 mod closed_store;
 mod coverage;
+mod drop_points;
 mod fixture;
 pub mod given;
 pub mod history;
@@ -50,7 +51,6 @@ pub mod model;
 mod random;
 mod record_list;
 mod report;
-mod sweep;
 mod test_length;
 mod unknown_outcome;
 
@@ -75,7 +75,7 @@ pub use self::{
     case_list::{cases, cases_of, promises_by_case},
     check::{Failure, Verdict},
     coverage::{CoveredBy, PROMISES_WITHOUT_CASE, PromiseWithoutCase},
-    fixture::{Fixture, Gap, Lack, OpenedStore},
+    fixture::{Fixture, Gap, OpenedStore, UnmetReason},
     given::Given,
     matrix::{StoreSupport, comparison_table},
     random::{Random, seed_from_env},

@@ -5,7 +5,8 @@ use std::env;
 /// The environment variable that sets the length.
 const LENGTH_VARIABLE: &str = "AGENTSTORE_TEST_LENGTH";
 
-/// How often tests of faults, crashes and concurrent histories repeat their steps. Each length runs the same tests.
+/// How many times tests of faults, crashes and concurrent histories repeat their steps. Each length runs the same
+/// tests.
 ///
 /// The environment variable `AGENTSTORE_TEST_LENGTH` sets the length: `quick`, `full` or `long`.
 ///

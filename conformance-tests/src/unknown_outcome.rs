@@ -6,8 +6,8 @@ use store_core::ThreadId;
 
 use crate::{
     check::{Failure, Verdict, expect, expect_eq},
+    drop_points::DropPointTarget,
     given::{Given, id},
-    sweep::SweepTarget,
 };
 
 /// How a caller found out whether a call whose answer was lost took effect.
@@ -22,7 +22,7 @@ pub(crate) enum Resolution {
 
 /// A target whose calls have a documented way to resolve an unknown outcome.
 #[async_trait]
-pub(crate) trait ResolveOutcome: SweepTarget {
+pub(crate) trait ResolveOutcome: DropPointTarget {
     /// Resolves the unknown outcome of a call as the documentation of its method says.
     async fn resolve_outcome(&self, call: &str, t: &ThreadId, prepared: &Self::Prepared)
     -> Result<Resolution, Failure>;

@@ -1,4 +1,4 @@
-//! What a target would lose of a context, before anything is sent.
+//! Reports what of a context a target would not get, before anything is sent.
 
 use serde::Serialize;
 use store_core::{Context, Result};
@@ -22,7 +22,7 @@ pub struct Report {
     pub losses: Vec<Loss>,
 }
 
-/// Says what [`compile`] with the same arguments loses.
+/// Returns what [`compile`] with the same arguments would lose.
 ///
 /// # Errors
 /// As [`compile`].

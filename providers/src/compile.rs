@@ -1,4 +1,4 @@
-//! Contexts as bodies of requests: what all APIs share.
+//! Makes bodies of requests from contexts: the code that all APIs share.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ pub struct CompileOptions {
     pub settings: Option<Json>,
 }
 
-/// A body that can be sent, and what it does not hold of the context.
+/// A body that can be sent, and the parts of the context that it lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Compiled {
@@ -106,7 +106,7 @@ impl Part<'_> {
     }
 }
 
-/// A context on its way to a body.
+/// A context while a body is made from it.
 pub(crate) struct Compiler<'a> {
     pub(crate) target: &'a Target,
     pub(crate) options: &'a CompileOptions,
@@ -224,12 +224,12 @@ impl<'a> Compiler<'a> {
         Ok(part)
     }
 
-    /// Returns what of opaque data the target accepts.
+    /// Returns the part of opaque data that the target accepts. Reports the rest as losses.
     fn native(&mut self, position: &Position, opaque: &Opaque, is_own: bool) -> Result<Native> {
         let data = Value::of(&opaque.data)?;
         let position = position.below("/opaque/data");
         let api = self.target.provider.0;
-        if !self.target.is_api_of(&opaque.origin) {
+        if !self.target.has_api_and_platform_of(&opaque.origin) {
             match Native::of(&data) {
                 Some(native) => self.report_native(&position, &native, |_| true),
                 None => self.losses.add(&position, LossKind::Signature, Action::Dropped, "it is of another provider"),
@@ -253,12 +253,13 @@ impl<'a> Compiler<'a> {
         Ok(native)
     }
 
-    /// Reports the native form of a block, for a block that is written in another form.
+    /// Reports the native form of a block as lost, because the block is written in another form.
     pub(crate) fn drop_native(&mut self, part: &Part<'_>) {
         self.report_native(&part.position.below("/opaque/data"), &part.native, |_| true);
     }
 
-    /// Reports the form of the message that begins with a block, for a block with which no message begins.
+    /// Reports the form of the message that began with a block as lost, because no message of the body begins with the
+    /// block.
     pub(crate) fn drop_message_form(&mut self, part: &mut Part<'_>) {
         if let Some(message) = part.native.message.take() {
             let is_foreign = part.native.is_foreign;
@@ -304,7 +305,7 @@ impl<'a> Compiler<'a> {
         if self.target.is_origin(&opaque.origin) {
             return Ok(Some(data));
         }
-        if self.target.is_api_of(&opaque.origin) {
+        if self.target.has_api_and_platform_of(&opaque.origin) {
             return Ok(self.without_bound_fields(part, data));
         }
         let kind = data.as_object().and_then(|data| data.text("type")).unwrap_or_default();
@@ -314,8 +315,8 @@ impl<'a> Compiler<'a> {
         Ok(None)
     }
 
-    /// Removes from a block of another model of the same API what only that model accepts. A block that is not valid
-    /// without it is lost.
+    /// Removes the bound fields of a block, which only the model that made the block accepts: another model of the same
+    /// API. A block that is not valid without these fields is lost.
     fn without_bound_fields(&mut self, part: &Part<'_>, mut data: Value) -> Option<Value> {
         let api = self.target.provider.0;
         let is_whole_message = opaque_message(&data).is_some();

@@ -1,4 +1,4 @@
-//! A thread as a new thread whose messages another provider accepts.
+//! Converts a thread into a new thread whose messages another provider accepts.
 
 use serde::Serialize;
 use store_core::{
@@ -18,8 +18,9 @@ pub const CONVERTED_FROM: &str = "converted_from";
 /// The kind of the side entry with the losses of a conversion.
 pub const LOSSES_KIND: &str = "providers.losses";
 
-/// The most entries of one commit. A conversion that is called again continues at the first commit that is missing.
-const MAX_ENTRIES: usize = 500;
+/// The maximum number of entries in one commit. A conversion that is called again continues at the first commit that is
+/// missing.
+const MAX_ENTRIES_PER_COMMIT: usize = 500;
 
 /// What [`convert`] converts, and how.
 #[derive(Debug, Clone, Default)]
@@ -41,7 +42,7 @@ pub struct Converted {
     pub at: Option<EntryId>,
     /// The number of messages of the new thread.
     pub messages: u64,
-    /// What the new thread does not have of the source, or has in another form.
+    /// What the new thread lacks of the source, or has in another form.
     pub losses: Vec<Loss>,
 }
 
@@ -90,7 +91,8 @@ pub async fn convert(
     Ok(Converted { thread: new, at, messages: count, losses: compiled.losses })
 }
 
-/// Replaces the origin of a message, which is not the target, by its format.
+/// Replaces the provenance of a message. The message was not made by the target, so the new provenance has the format
+/// of the target, but no origin.
 fn with_format(mut message: Message, target: &Target) -> Message {
     let mut provenance = Provenance::default();
     provenance.format = Some(target.provider.name().to_owned());
@@ -102,7 +104,7 @@ fn with_format(mut message: Message, target: &Target) -> Message {
 fn chunks(entries: Vec<NewEntry>) -> Vec<Vec<NewEntry>> {
     let mut chunks = vec![Vec::new()];
     for entry in entries {
-        match chunks.last_mut().filter(|last| last.len() < MAX_ENTRIES) {
+        match chunks.last_mut().filter(|last| last.len() < MAX_ENTRIES_PER_COMMIT) {
             Some(last) => last.push(entry),
             None => chunks.push(vec![entry]),
         }

@@ -1,4 +1,4 @@
-//! What a body does not hold of a context, or holds in another form.
+//! Losses: the parts of a context that a body lacks, or has in another form.
 
 use std::{borrow::Cow, fmt};
 

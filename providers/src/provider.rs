@@ -31,17 +31,17 @@ static APIS: [&dyn Api; 4] = [&Anthropic, &OpenAiChat, &OpenAiResponses, &Google
 
 /// What the shared code needs to know about an API.
 pub(crate) trait Api: Sync {
-    /// The name for commands.
+    /// The name by which users of this crate and of the command-line tool choose the API, such as `anthropic`.
     fn name(&self) -> &'static str;
 
     /// The name of the provider in the origin of a block.
     fn vendor(&self) -> &'static str;
 
-    /// The names of the API in the origin of a block, the one that this crate writes first. `None` stands for an origin
-    /// that does not name the API.
+    /// The names of the API in the origin of a block. The first is the one that this crate writes. `None` stands for an
+    /// origin that does not name the API.
     fn api_names(&self) -> &'static [Option<&'static str>];
 
-    /// The fields of a native form that only the model accepts that made them, by JSON pointer.
+    /// JSON pointers to the fields of a native form that are accepted only by the model that made them.
     fn bound_fields(&self) -> &'static [&'static str];
 
     /// The fields of a request that hold the history.
@@ -61,13 +61,13 @@ pub(crate) trait Api: Sync {
     /// Writes a request with the messages of a context.
     fn write(&self, compiler: &mut Compiler<'_>) -> Result<Object>;
 
-    /// Returns what the API is known to refuse about a body with which nothing can be done here.
+    /// Returns a warning for each part of a body that the API is known to refuse and that this crate does not change.
     fn warnings(&self, _body: &Object, _target: &Target) -> Vec<String> {
         Vec::new()
     }
 
-    /// Adds to `native` what opaque data of other tools means, which is not in the form of this crate. Returns whether
-    /// it is known.
+    /// Reads opaque data that another tool wrote in a form of its own, and adds it to `native`. Returns whether the
+    /// form is known.
     fn read_foreign_data(&self, _data: &Value, _native: &mut crate::native::Native) -> bool {
         false
     }
@@ -79,7 +79,7 @@ impl Provider {
         APIS.into_iter().map(Self)
     }
 
-    /// Returns the name, as commands take it.
+    /// Returns the name of the API, such as `anthropic`.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.0.name()
@@ -112,7 +112,7 @@ impl FromStr for Provider {
     fn from_str(name: &str) -> Result<Self> {
         Self::all().find(|provider| provider.name() == name).ok_or_else(|| {
             let known = Self::all().map(Self::name).collect::<Vec<_>>().join(", ");
-            Error::invalid("provider", format!("`{name}` is not known; known are {known}"))
+            Error::invalid("provider", format!("`{name}` is unknown; the known ones are {known}"))
         })
     }
 }
@@ -154,8 +154,8 @@ impl Target {
         origin
     }
 
-    /// Returns whether `origin` is the API of this target on the same platform, whatever the model.
-    pub(crate) fn is_api_of(&self, origin: &Origin) -> bool {
+    /// Returns whether `origin` names the API and the platform of this target. The model may differ.
+    pub(crate) fn has_api_and_platform_of(&self, origin: &Origin) -> bool {
         origin.provider == self.provider.0.vendor()
             && self.provider.0.api_names().contains(&origin.api.as_deref())
             && origin.endpoint == self.platform
@@ -164,7 +164,7 @@ impl Target {
     /// Returns whether `origin` is this target: the same model, on the same API and platform.
     pub(crate) fn is_origin(&self, origin: &Origin) -> bool {
         let model = origin.model.as_deref().map(models::family);
-        self.is_api_of(origin) && model == Some(models::family(&self.model))
+        self.has_api_and_platform_of(origin) && model == Some(models::family(&self.model))
     }
 
     pub(crate) fn has(&self, feature: Feature) -> bool {

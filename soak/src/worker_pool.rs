@@ -102,8 +102,8 @@ impl<'a> WorkerPool<'a> {
             sleep(self.random_pause()).await;
             self.continue_stopped().await?;
             let at = self.random.below(self.workers.len());
-            // In most cases a worker that has claimed nothing gets no fault. Otherwise workers that take long to start
-            // would never claim anything.
+            // In most cases a worker that has claimed nothing gets no fault. Otherwise workers that start slowly would
+            // never claim anything.
             if !self.workers.get(at).is_some_and(WorkerProcess::has_worked) && !self.random.once_in(10) {
                 continue;
             }
@@ -115,7 +115,7 @@ impl<'a> WorkerPool<'a> {
         }
     }
 
-    /// Returns a random pause between zero and twice the mean time of the options.
+    /// Returns a random pause between zero and twice `mean_fault_interval`.
     fn random_pause(&mut self) -> Duration {
         let hundredths = u32::try_from(self.random.below(200)).unwrap_or_default();
         self.soak.options.mean_fault_interval * hundredths / 100

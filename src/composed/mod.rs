@@ -29,7 +29,7 @@ impl ComposedStore {
 }
 
 /// Returns the capabilities of the composition. For durability, record size and number of processes, the weaker store
-/// decides. Time and events are those of the threads' store.
+/// decides. Time and events are those of the thread store.
 fn combined_capabilities(threads: &Capabilities, mailbox: &Capabilities) -> Capabilities {
     let mut combined = threads.clone();
     combined.survives = threads.survives.min(mailbox.survives);
@@ -47,7 +47,7 @@ impl Store for ComposedStore {
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
         let mut stores = self.thread_store.tenant(tenant)?;
         let TenantStores { mailbox, live, wake_ups, .. } = self.mailbox_store.tenant(tenant)?;
-        // Wake-ups announce work in a mailbox. Those of the threads' store would announce work in a mailbox that is not
+        // Wake-ups announce work in a mailbox. Those of the thread store would announce work in a mailbox that is not
         // used.
         (stores.mailbox, stores.wake_ups) = (mailbox, wake_ups);
         stores.live = live.or(stores.live);
@@ -80,7 +80,7 @@ impl Store for ComposedStore {
         mailbox.and(threads)
     }
 
-    /// Returns the inspector of the threads' store. To inspect the mailbox, open its own store.
+    /// Returns the inspector of the thread store. To inspect the mailbox, open its own store.
     fn inspector(&self) -> Option<&dyn Inspector> {
         self.thread_store.inspector()
     }

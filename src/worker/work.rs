@@ -90,7 +90,7 @@ impl Work {
         Ok(Arc::<FencedCommits>::clone(commits))
     }
 
-    /// Returns the threads, for reading, and for updates of the thread of the dispatch under this claim.
+    /// Returns a handle that can read all threads, and can update the thread of the dispatch under this claim.
     ///
     /// # Errors
     /// As [`commits`](Self::commits).
@@ -100,8 +100,8 @@ impl Work {
 
     /// Returns whether a commit can settle this dispatch in the same atomic step, with [`Commit::settling`].
     ///
-    /// The results of the work and the fact that it has finished then take effect together (CM-33). This is possible if
-    /// threads and mailbox are in one store.
+    /// The results of the work and the settlement of its dispatch then take effect together (CM-33). This is possible
+    /// if threads and mailbox are in one store.
     #[must_use]
     pub fn can_settle_in_commit(&self) -> bool {
         self.0.can_settle_in_commit

@@ -10,11 +10,11 @@
 //! let abandoned = Arc::new(AbandonedCalls::default());
 //! // Each call first waits for the earlier calls that have no caller any more.
 //! abandoned.wait(&None).await;
-//! let (work, caller) = start_call(&abandoned, None);
+//! let (work_guard, caller_guard) = start_call(&abandoned, None);
 //! // The code that does the work drops its guard when the work has taken effect.
-//! drop(work);
+//! drop(work_guard);
 //! // The caller reports that it received the answer.
-//! caller.answered();
+//! caller_guard.answered();
 //! # }
 //! ```
 
@@ -156,43 +156,43 @@ mod tests {
     fn only_abandoned_calls_are_waited_for() {
         let abandoned = Arc::new(AbandonedCalls::default());
         let scope = |text: &str| ThreadId::new(text).ok();
-        let (work, caller) = start_call(&abandoned, scope("a"));
-        caller.answered();
-        drop(work);
-        let (work, caller) = start_call(&abandoned, scope("a"));
-        drop(work);
-        drop(caller);
+        let (work_guard, caller_guard) = start_call(&abandoned, scope("a"));
+        caller_guard.answered();
+        drop(work_guard);
+        let (work_guard, caller_guard) = start_call(&abandoned, scope("a"));
+        drop(work_guard);
+        drop(caller_guard);
         assert!(!abandoned.blocks(&None));
-        let (work, caller) = start_call(&abandoned, scope("a"));
-        drop(caller);
+        let (work_guard, caller_guard) = start_call(&abandoned, scope("a"));
+        drop(caller_guard);
         assert!(abandoned.blocks(&None) && abandoned.blocks(&scope("a")) && !abandoned.blocks(&scope("b")));
-        drop(work);
+        drop(work_guard);
         assert!(!abandoned.blocks(&None));
-        let (work, caller) = start_call(&abandoned, None);
-        drop(caller);
+        let (work_guard, caller_guard) = start_call(&abandoned, None);
+        drop(caller_guard);
         assert!(abandoned.blocks(&scope("b")));
-        drop(work);
+        drop(work_guard);
         assert!(!abandoned.blocks(&scope("b")));
     }
 
     #[test]
     fn an_answered_call_is_not_abandoned() {
         let abandoned = Arc::new(AbandonedCalls::default());
-        let (work, caller) = start_call(&abandoned, None);
-        caller.answered();
+        let (work_guard, caller_guard) = start_call(&abandoned, None);
+        caller_guard.answered();
         assert!(!abandoned.blocks(&None));
-        drop(work);
+        drop(work_guard);
     }
 
     #[test]
     fn a_later_call_waits_until_an_abandoned_call_ends() {
         let abandoned = Arc::new(AbandonedCalls::default());
-        let (work, caller) = start_call(&abandoned, None);
-        drop(caller);
+        let (work_guard, caller_guard) = start_call(&abandoned, None);
+        drop(caller_guard);
         let mut wait = pin!(abandoned.wait(&None));
         let mut context = Context::from_waker(Waker::noop());
         assert!(wait.as_mut().poll(&mut context).is_pending());
-        drop(work);
+        drop(work_guard);
         assert!(wait.as_mut().poll(&mut context).is_ready());
     }
 }

@@ -228,7 +228,7 @@ fn prune_one(shared: &Shared, tenant: &TenantId, id: &ThreadId, choice: &PruneSe
     let held = Slots::take(shared, tenant, std::iter::once(id));
     let mut slots = held.lock();
     let Some(row) = shared.index.thread_row(tenant, id)? else { return Ok(false) };
-    if !choice.is_idle(&row.stored) || !children(shared, tenant, id)?.is_empty() {
+    if !choice.is_unused(&row.stored) || !children(shared, tenant, id)?.is_empty() {
         return Ok(false);
     }
     apply(shared, tenant, (std::slice::from_ref(id), &[]), &mut slots)?;

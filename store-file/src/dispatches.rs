@@ -6,7 +6,7 @@ use store_core::{
     DedupeKey, DispatchId, Error, Json, Result, TenantId, ThreadId, Timestamp,
     codec::{Codec, DecodeError, Fields, ObjectWriter},
     mailbox::{
-        DispatchBody, DispatchState, MailboxView, StoredDispatch, StoredInterrupt, StoredMailbox, ThreadPositions,
+        DispatchBody, DispatchState, MailboxView, StoredDispatch, StoredInterrupt, StoredMailboxThread, ThreadPositions,
     },
 };
 
@@ -77,7 +77,7 @@ impl Codec for DispatchRow {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MailboxRow {
     pub(crate) log: u64,
-    pub(crate) mailbox: StoredMailbox,
+    pub(crate) mailbox: StoredMailboxThread,
 }
 
 impl Codec for MailboxRow {
@@ -244,7 +244,7 @@ impl<R: Walk> MailboxView for MailboxTable<'_, R> {
         self.incarnation
     }
 
-    fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailbox>> {
+    fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailboxThread>> {
         self.shared.check_damage(self.tenant, &crate::mailbox::log_id()?)?;
         // Its log may have had a settlement.
         if !self.despite_damage {

@@ -152,7 +152,7 @@ impl<'a> Lister<'a> {
         Ok(Some(Self { shared, snapshot, row, scope, from, limit }))
     }
 
-    fn seal<T>(&self, page: PageBuilder<T>) -> Page<T> {
+    fn finish_page<T>(&self, page: PageBuilder<T>) -> Page<T> {
         page.finish(|position| position.to_cursor(&self.shared.cursor_key, &self.scope))
     }
 
@@ -166,7 +166,7 @@ impl<'a> Lister<'a> {
                 break;
             }
         }
-        Ok(self.seal(page))
+        Ok(self.finish_page(page))
     }
 
     fn leaf(&self, seq: u64) -> Result<Leaf> {
@@ -190,7 +190,7 @@ impl<'a> Lister<'a> {
                 break;
             }
         }
-        Ok(self.seal(page))
+        Ok(self.finish_page(page))
     }
 
     /// Where a list of snapshots goes on. A name is too long for a cursor, which therefore says which entry gave it.
@@ -230,7 +230,7 @@ impl<'a> Lister<'a> {
             }
             size = CHUNK;
         }
-        Ok(self.seal(page))
+        Ok(self.finish_page(page))
     }
 }
 

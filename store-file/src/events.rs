@@ -125,8 +125,8 @@ impl EventReader for Tenant {
 
 fn list(shared: &Shared, tenant: &TenantId, query: &EventQuery) -> Result<Page<Event>> {
     let mut page = PageBuilder::new(query.page.checked_limit()?);
-    let cursor_seal_key = (tenant, &shared.cursor_key);
-    let after = event::seq_of_cursor(&query.scope, query.page.cursor.as_ref(), cursor_seal_key)?;
+    let tenant_and_cursor_key = (tenant, &shared.cursor_key);
+    let after = event::seq_of_cursor(&query.scope, query.page.cursor.as_ref(), tenant_and_cursor_key)?;
     let scoped = Scoped::at(shared, tenant, &query.scope, after)?;
     after.map_or(Ok(()), |after| event::check_cursor(&scoped.state, after))?;
     for found in scoped.walk(after, query.direction) {
@@ -137,8 +137,8 @@ fn list(shared: &Shared, tenant: &TenantId, query: &EventQuery) -> Result<Page<E
             break;
         }
     }
-    let page = page.finish(|at| event::cursor_after(&query.scope, at.rank, cursor_seal_key));
-    Ok(page.map(|stored| event::event_with_cursors(&stored, cursor_seal_key)))
+    let page = page.finish(|at| event::cursor_after(&query.scope, at.rank, tenant_and_cursor_key));
+    Ok(page.map(|stored| event::event_with_cursors(&stored, tenant_and_cursor_key)))
 }
 
 /// A scope as a snapshot of the index has it.
@@ -254,14 +254,14 @@ impl EventSubscriber for Tenant {
         let (about, of) = (about(&scope), scope.clone());
         let (after, started_after) = self
             .read(about, move |shared, tenant| {
-                let cursor_seal_key = (tenant, &shared.cursor_key);
+                let tenant_and_cursor_key = (tenant, &shared.cursor_key);
                 let cursor = match &start {
-                    SubscriptionStart::After(cursor) => event::seq_of_cursor(&of, Some(cursor), cursor_seal_key)?,
+                    SubscriptionStart::After(cursor) => event::seq_of_cursor(&of, Some(cursor), tenant_and_cursor_key)?,
                     SubscriptionStart::First | SubscriptionStart::Now => None,
                 };
                 let scoped = Scoped::at(shared, tenant, &of, cursor)?;
-                let after = event::start_seq(&scoped.state, &of, &start, cursor_seal_key)?;
-                Ok((after, (after > 0).then(|| event::cursor_after(&of, after, cursor_seal_key))))
+                let after = event::start_seq(&scoped.state, &of, &start, tenant_and_cursor_key)?;
+                Ok((after, (after > 0).then(|| event::cursor_after(&of, after, tenant_and_cursor_key))))
             })
             .await?;
         let source = Source { of: self.clone(), scope, filter };

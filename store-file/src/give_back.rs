@@ -61,7 +61,7 @@ impl<T: Claimed> Drop for OnTheWay<T> {
         let Some(ask) = self.claimed.take().and_then(|claimed| claimed.release()) else { return };
         let GiveBack { writers, log, tenant } = self.back.clone();
         // Whoever lost the answer comes after it.
-        let (work, _caller) = in_flight::start_call(&tenant.abandoned, None);
-        drop(writers.push(log, Wanted { ask, tenant, work }));
+        let (work_guard, _caller_guard) = in_flight::start_call(&tenant.abandoned, None);
+        drop(writers.push(log, Wanted { ask, tenant, work: work_guard }));
     }
 }

@@ -84,8 +84,8 @@ pub mod testing {
         index::Journal,
         log::{
             AppendError, Aside, Batch, Group, Header, LogWriter, MAX_GROUP_BYTES, Placed, Position, Recovered,
-            Recovery, Scanner, Span, Tail, classify, encode_group, read_header, read_line, read_lines, recover,
-            rewrite_tail, seal, set_aside, unseal,
+            Recovery, Scanner, Span, Tail, add_checksum, classify, encode_group, read_header, read_line, read_lines,
+            recover, rewrite_tail, set_aside, verified_checksum,
         },
         vfs::{
             Disk, Entry, FilePath, Identity, Kind, Open, Vfs, VfsFile, ensure_dir, name_of, read_exact_at, read_small,

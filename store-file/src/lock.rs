@@ -15,7 +15,7 @@ use store_core::{Error, Result};
 
 use crate::{
     error,
-    log::{seal, unseal},
+    log::{add_checksum, verified_checksum},
     vfs::{FilePath, Open, Vfs, VfsFile, read_exact_at},
 };
 
@@ -147,7 +147,7 @@ fn write(file: &dyn VfsFile, (session, since): (u64, u64), clean: bool) -> io::R
     let (host, pid) = this_process();
     let record = json!({"v": 1, "host": host, "pid": pid, "session": session, "since": since, "clean": clean});
     let record = record.to_string();
-    let (mut line, _) = seal(&record).map_err(io::Error::other)?;
+    let (mut line, _) = add_checksum(&record).map_err(io::Error::other)?;
     let end = line.len().max(BYTES);
     line.resize(end, b' ');
     file.write_at(&line, 0)?;
@@ -173,7 +173,7 @@ fn read(file: &dyn VfsFile) -> io::Result<Option<Holder>> {
     let mut bytes = vec![0; len];
     read_exact_at(file, &mut bytes, 0)?;
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    Ok(unseal(line).and_then(|_| parse(line)))
+    Ok(verified_checksum(line).and_then(|_| parse(line)))
 }
 
 fn parse(line: &[u8]) -> Option<Holder> {

@@ -7,7 +7,7 @@ use store_core::{Error, Result, SchemaMend};
 
 use crate::{
     error,
-    log::{seal, unseal},
+    log::{add_checksum, verified_checksum},
     vfs::{FilePath, Vfs, read_small, replace},
 };
 
@@ -60,7 +60,7 @@ impl Meta {
         &self.key
     }
 
-    /// How often the root was opened in a state that may be older than what was given out (FI-12).
+    /// The number of times that the root was opened in a state that may be older than what was given out (FI-12).
     pub(crate) const fn incarnation(&self) -> u64 {
         self.incarnation
     }
@@ -76,20 +76,20 @@ impl Meta {
         fields.insert("format".to_owned(), FORMAT.into());
         fields.insert("key".to_owned(), hex(&self.key).into());
         fields.insert("incarnation".to_owned(), self.incarnation.into());
-        Ok(seal(&Value::Object(fields).to_string())?.0)
+        Ok(add_checksum(&Value::Object(fields).to_string())?.0)
     }
 
     fn parse(bytes: &[u8]) -> Result<Self> {
         let line = bytes.strip_suffix(b"\n").unwrap_or(bytes);
         let damaged = || error::corrupt(NAME, None);
         let mut fields: Map<String, Value> = serde_json::from_slice(line).map_err(|e| damaged().with_source(e))?;
-        // Before the sum: a newer format may seal in another way.
+        // The format is checked before the sum, because a newer format may have its sum in another place or form.
         let format = fields.get("format").and_then(Value::as_u64).ok_or_else(damaged)?;
         if format != FORMAT {
             let (found, supported) = (format!("format {format}"), format!("format {FORMAT}"));
             return Err(Error::schema_mismatch(found, supported, SchemaMend::Release));
         }
-        unseal(line).ok_or_else(damaged)?;
+        verified_checksum(line).ok_or_else(damaged)?;
         let key = fields.remove("key").as_ref().and_then(Value::as_str).and_then(unhex).ok_or_else(damaged)?;
         let incarnation = fields.remove("incarnation").as_ref().and_then(Value::as_u64).ok_or_else(damaged)?;
         for derived in ["format", "crc"] {
@@ -127,7 +127,7 @@ mod tests {
 
     use super::Meta;
     use crate::{
-        log::seal,
+        log::add_checksum,
         vfs::sim::{Fault, SimDisk, Survivors},
     };
 
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_newer_format_is_named_and_damage_is_found() {
-        let (newer, _) = seal(r#"{"format":2,"key":"?"}"#).unwrap();
+        let (newer, _) = add_checksum(r#"{"format":2,"key":"?"}"#).unwrap();
         let error = Meta::parse(&newer).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::SchemaMismatch);
         assert!(error.to_string().contains("format 2"), "{error}");

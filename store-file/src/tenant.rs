@@ -63,13 +63,13 @@ impl Tenant {
         job: impl FnOnce(&Arc<Shared>, &TenantId) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         self.check_open()?;
-        let (work, caller) = in_flight::start_call(&self.state.abandoned, None);
+        let (work_guard, caller_guard) = in_flight::start_call(&self.state.abandoned, None);
         let changing = move |shared: &Arc<Shared>, tenant: &TenantId| {
-            let _work = work;
+            let _work_guard = work_guard;
             job(shared, tenant)
         };
         let answer = self.run(&None, changing).await?;
-        caller.answered();
+        caller_guard.answered();
         answer?
     }
 
@@ -110,10 +110,10 @@ impl Tenant {
             Ask::Commit(commit) => commit.key.clone(),
             _ => None,
         };
-        let (work, caller) = in_flight::start_call(&self.state.abandoned, about);
-        let wanted = Wanted { ask, tenant: Arc::clone(&self.state), work };
+        let (work_guard, caller_guard) = in_flight::start_call(&self.state.abandoned, about);
+        let wanted = Wanted { ask, tenant: Arc::clone(&self.state), work: work_guard };
         let answer = self.writers.push((self.id.clone(), thread, part), wanted).await;
-        caller.answered();
+        caller_guard.answered();
         match answer {
             Err(Lost::Panicked) => Err(Error::commit_unknown(key).with_source(Lost::Panicked)),
             answer => answer?,

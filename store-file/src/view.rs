@@ -9,7 +9,7 @@ use store_core::{
     commit::{CommitKeyRecord, CommitView, LogView},
     event::{EventKeyRecord, EventView, ScopeState, StoredEvent},
     log::{EntryMarks, MarkSource, Node, NodeSource},
-    mailbox::{MailboxView, StoredDispatch, StoredInterrupt, StoredMailbox},
+    mailbox::{MailboxView, StoredDispatch, StoredInterrupt, StoredMailboxThread},
     outbox::{OutboxList, OutboxPosition, OutboxView, StoredOutboxRow},
     pending::{DecisionRecord, StoredInput},
     thread::{StoredThread, ThreadIdRecord},
@@ -114,7 +114,7 @@ impl EventView for View<'_> {
         }
     }
 
-    fn cursor_seal_key(&self) -> (&TenantId, &CursorKey) {
+    fn tenant_and_cursor_key(&self) -> (&TenantId, &CursorKey) {
         (self.tenant, &self.shared.cursor_key)
     }
 }
@@ -150,7 +150,7 @@ impl MailboxView for View<'_> {
         0
     }
 
-    fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailbox>> {
+    fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailboxThread>> {
         self.table().mailbox(thread)
     }
 

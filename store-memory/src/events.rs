@@ -33,7 +33,7 @@ impl MemoryEvents {
     }
 
     fn to_event(&self, stored: &StoredEvent) -> Event {
-        event::event_with_cursors(stored, self.tenant.cursor_seal_key())
+        event::event_with_cursors(stored, self.tenant.tenant_and_cursor_key())
     }
 }
 
@@ -81,7 +81,7 @@ impl EventReader for MemoryEvents {
     async fn list_events(&self, query: EventQuery) -> Result<Page<Event>> {
         let tenant = self.tenant.check_open()?;
         let mut page = PageBuilder::new(query.page.checked_limit()?);
-        let after = event::seq_of_cursor(&query.scope, query.page.cursor.as_ref(), tenant.cursor_seal_key())?;
+        let after = event::seq_of_cursor(&query.scope, query.page.cursor.as_ref(), tenant.tenant_and_cursor_key())?;
         let index = tenant.index.read();
         after.map_or(Ok(()), |after| event::check_cursor(&index.events.scope_state(&query.scope), after))?;
         for (seq, stored) in index.events.walk(&query.scope, after, query.direction) {
@@ -92,7 +92,7 @@ impl EventReader for MemoryEvents {
             }
         }
         drop(index);
-        let page = page.finish(|at| event::cursor_after(&query.scope, at.rank, tenant.cursor_seal_key()));
+        let page = page.finish(|at| event::cursor_after(&query.scope, at.rank, tenant.tenant_and_cursor_key()));
         Ok(page.map(|stored| self.to_event(&stored)))
     }
 
@@ -109,7 +109,7 @@ impl EventReader for MemoryEvents {
     async fn load_scope(&self, scope: &Scope) -> Result<ScopeInfo> {
         let tenant = self.tenant.check_open()?;
         let state = tenant.index.read().events.scope_state(scope);
-        let last = (state.count > 0).then(|| event::cursor_after(scope, state.count, tenant.cursor_seal_key()));
+        let last = (state.count > 0).then(|| event::cursor_after(scope, state.count, tenant.tenant_and_cursor_key()));
         Ok(ScopeInfo::new(state.count, state.floor, last))
     }
 }
@@ -121,10 +121,10 @@ impl EventSubscriber for MemoryEvents {
         let Subscribe { scope, start, filter, .. } = request;
         let index = tenant.index.read();
         let state = index.events.scope_state(&scope);
-        let after = event::start_seq(&state, &scope, &start, tenant.cursor_seal_key())?;
+        let after = event::start_seq(&state, &scope, &start, tenant.tenant_and_cursor_key())?;
         let changes = index.events.followers.follow(&scope);
         drop(index);
-        let started_after = (after > 0).then(|| event::cursor_after(&scope, after, tenant.cursor_seal_key()));
+        let started_after = (after > 0).then(|| event::cursor_after(&scope, after, tenant.tenant_and_cursor_key()));
         let source = SubscriptionSource { tenant_events: self.clone(), scope, filter };
         Ok(Subscription::new(started_after, event::event_stream(source, after, changes)))
     }
@@ -168,7 +168,7 @@ impl EventRetention for MemoryEvents {
             &state,
             &scope,
             &before,
-            tenant.cursor_seal_key(),
+            tenant.tenant_and_cursor_key(),
             index.events.events_oldest_first(&scope),
         )?;
         if !dry_run {

@@ -41,7 +41,7 @@ impl MemoryStore {
     /// Opens a new, empty store.
     ///
     /// # Errors
-    /// `Unavailable` if the system provides no random bytes for the key that seals cursors.
+    /// `Unavailable` if the system provides no random bytes for the key that authenticates cursors.
     pub fn open(config: MemoryConfig) -> Result<Self> {
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(|e| Error::unavailable("random bytes are not available").with_source(e))?;

@@ -47,8 +47,8 @@ impl EventView for TenantEventsView<'_> {
         Ok(self.events.get(id).cloned())
     }
 
-    fn cursor_seal_key(&self) -> (&TenantId, &CursorKey) {
-        self.tenant.cursor_seal_key()
+    fn tenant_and_cursor_key(&self) -> (&TenantId, &CursorKey) {
+        self.tenant.tenant_and_cursor_key()
     }
 }
 
@@ -65,8 +65,8 @@ impl EventView for PlanView<'_> {
         self.events.event(id)
     }
 
-    fn cursor_seal_key(&self) -> (&TenantId, &CursorKey) {
-        self.events.cursor_seal_key()
+    fn tenant_and_cursor_key(&self) -> (&TenantId, &CursorKey) {
+        self.events.tenant_and_cursor_key()
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use store_core::{
     CursorKey, DispatchId, Error, Result, ThreadId, Timestamp,
     codec::{Codec, DecodeError, Fields, ObjectWriter},
-    mailbox::{DispatchBody, DispatchState, StoredDispatch, StoredInterrupt, StoredMailbox},
+    mailbox::{DispatchBody, DispatchState, StoredDispatch, StoredInterrupt, StoredMailboxThread},
 };
 
 /// The format of the log. A newer format is refused (PR-18).
@@ -97,12 +97,12 @@ pub(crate) struct DecisionMessage {
     /// The name by which the process that wrote the decision recognises it.
     pub(crate) decision_name: String,
     /// The record of the thread after the decisions. `None` in a message without changes.
-    pub(crate) mailbox: Option<StoredMailbox>,
+    pub(crate) mailbox: Option<StoredMailboxThread>,
     pub(crate) rows: Vec<DispatchRecord>,
     pub(crate) removed: Vec<RemovedDispatch>,
     /// Interrupts by the epoch that they began. `None` for removed ones.
     pub(crate) interrupts: BTreeMap<u64, Option<StoredInterrupt>>,
-    /// The unreadable messages without which the thread continues (MB-55).
+    /// Unreadable messages that are skipped: the thread continues as if they did not exist (MB-55).
     pub(crate) skipped_messages: Vec<u64>,
 }
 
@@ -172,7 +172,7 @@ impl Codec for TenantRecord {
     }
 }
 
-/// Reserves an id that a caller chose for the thread that may enqueue under it.
+/// Reserves an id that a caller chose. Only the thread for which it is reserved may enqueue a dispatch with this id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IdReservation {
     pub(crate) thread: ThreadId,

@@ -128,7 +128,8 @@ impl<I: Sync> Preparation<I> for CatchUpOnly {
     }
 }
 
-/// A call that makes decisions about one thread: one decision for each item, in the order of the items.
+/// A call that applies a rule to items about one thread, and writes what the rule decides: one decision for each item,
+/// in the order of the items.
 pub(crate) struct DecisionCall<'a, I, R, P = CatchUpOnly> {
     pub(crate) tenant: &'a Tenant,
     /// `None` if the dispatches that the items name do not exist.
@@ -246,8 +247,8 @@ impl<I: Sync, R, P: Preparation<I>> DecisionCall<'_, I, R, P> {
         Some((log_subject, tenant_state.mailbox.last_message(thread)))
     }
 
-    /// Applies the rule to as many items as fit into one message, and writes nothing. Returns the answers, where the
-    /// large parts of the dispatch in each answer are stored, and the message to be written if there is a change.
+    /// Applies the rule to as many items as fit into one message, and writes nothing. Returns the answers, the
+    /// locations of the large parts of the dispatch in each answer, and the message to write, if there is a change.
     #[expect(clippy::type_complexity, reason = "it is destructured at once")]
     fn apply_rule<T: Answer>(
         &self,
@@ -337,7 +338,7 @@ async fn write_large_part(
             // can be written again.
             Err(error) if error.outcome() == Outcome::Unknown => {
                 if begun.elapsed() > tenant.common.config.answer_timeout {
-                    return Err(Error::unavailable("a payload could not be written").with_source(error));
+                    return Err(Error::unavailable("a large payload or result could not be written").with_source(error));
                 }
             }
             Err(error) => return Err(error),

@@ -90,15 +90,15 @@ pub(crate) struct Log {
     view: RwLock<View>,
     /// The sequence number of the last message that was read.
     position: watch::Sender<u64>,
-    /// The lowest sequence number that a caller waits for. No caller is woken before the message with that number was
-    /// read.
+    /// The lowest sequence number that a caller waits for. No caller is woken before the message with that number
+    /// has been read.
     lowest_awaited: AtomicU64,
     /// Notified when an expected message does not come.
     resubscribe: Arc<Notify>,
     log_end_requests: Mutex<LogEndRequests>,
     notifiers: Mutex<HashMap<TenantId, Arc<Notifier>>>,
-    /// Decisions of this process that were not yet read in the log, by name. When one is read, its sender tells the
-    /// caller that made it whether it took effect.
+    /// Decisions of this process that have not been read from the log yet, by name. When one is read, its sender tells
+    /// the caller that made it whether it took effect.
     pending_decisions: Mutex<HashMap<String, oneshot::Sender<bool>>>,
     pub(crate) garbage: Garbage,
     /// The name of this process.
@@ -145,8 +145,8 @@ impl Log {
         self.view.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the notifier of a tenant. It wakes waiting callers when a message is read after which a claim may find
-    /// something.
+    /// Returns the notifier of a tenant. It wakes waiting callers when a message that may make a dispatch claimable has
+    /// been read.
     pub(crate) fn notifier(&self, tenant: &TenantId) -> Arc<Notifier> {
         Arc::clone(lock(&self.notifiers).entry(tenant.clone()).or_default())
     }
@@ -183,8 +183,8 @@ impl Log {
             if last >= known {
                 return self.wait_until_read(last).await;
             }
-            // Either the leader that answered was replaced without noticing it, or the servers lost the end of what was
-            // read. A write shows which: only the current leader can write.
+            // Either the leader that answered has not noticed that it was replaced, or the servers lost the end of what
+            // this process has read. A write shows which: only the current leader can write.
             let _shown = self.touch().await;
             if behind_since.get_or_insert_with(Instant::now).elapsed() > self.deadline {
                 return self
@@ -228,7 +228,9 @@ impl Log {
             // runtime.
             self.runtime.spawn(LogEndQuery { log: Arc::clone(self), has_ended: false }.ask());
         }
-        receiver.await.map_err(|lost| Error::unavailable("the call ended with no answer").with_source(lost))?
+        receiver
+            .await
+            .map_err(|lost| Error::unavailable("the task of the call ended without a result").with_source(lost))?
     }
 
     /// Waits until the log has been read up to the message with this sequence number.
@@ -366,14 +368,14 @@ pub(crate) struct PendingDecision<'a> {
 }
 
 impl PendingDecision<'_> {
-    /// Returns whether the decision took effect, or `None` if it was not read in the log yet. Later calls return
+    /// Returns whether the decision took effect, or `None` if it has not been read from the log yet. Later calls return
     /// `None`.
     pub(crate) fn took_effect(&mut self) -> Option<bool> {
         self.receiver.try_recv().ok()
     }
 
-    /// Waits until the decision was read in the log, at the sequence number that the server reported. Returns whether
-    /// it took effect.
+    /// Waits until the decision has been read from the log, at the sequence number that the server reported. Returns
+    /// whether it took effect.
     pub(crate) async fn wait(&mut self, sequence: u64) -> Option<bool> {
         match timeout(MESSAGE_TIMEOUT, &mut self.receiver).await {
             Ok(took_effect) => took_effect.ok(),

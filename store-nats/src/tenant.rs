@@ -134,10 +134,10 @@ impl Tenant {
     where
         F: Future<Output = Result<()>> + Send + 'static,
     {
-        let (work, caller) = in_flight::start_call(&self.abandoned, None);
+        let (work_guard, caller_guard) = in_flight::start_call(&self.abandoned, None);
         let common = Arc::clone(&self.common);
         let task = self.common.runtime.spawn(async move {
-            let _work = work;
+            let _work_guard = work_guard;
             if let Some(old) = old {
                 old.close().await;
             }
@@ -145,8 +145,10 @@ impl Tenant {
             common.check_open()?;
             removing.await
         });
-        let answer = task.await.map_err(|lost| Error::unavailable("the call ended with no answer").with_source(lost));
-        caller.answered();
+        let answer = task
+            .await
+            .map_err(|lost| Error::unavailable("the task of the call ended without a result").with_source(lost));
+        caller_guard.answered();
         answer?
     }
 
@@ -167,7 +169,8 @@ impl Tenant {
         self.check_open()?;
         self.abandoned.wait(&None).await;
         let task = self.common.runtime.spawn(call(Arc::clone(self)));
-        task.await.map_err(|lost| Error::unavailable("the call ended with no answer").with_source(lost))?
+        task.await
+            .map_err(|lost| Error::unavailable("the task of the call ended without a result").with_source(lost))?
     }
 
     /// Runs a call that claims. Claims that the caller does not receive are passed to `release`, which releases them.
@@ -184,10 +187,10 @@ impl Tenant {
         let tenant = Arc::clone(self);
         let release = move |claimed: T| {
             // Later calls of a caller that did not receive the claims wait for their release.
-            let (work, _caller) = in_flight::start_call(&tenant.abandoned, None);
+            let (work_guard, _caller_guard) = in_flight::start_call(&tenant.abandoned, None);
             let releasing = release(Arc::clone(&tenant), claimed);
             tenant.common.runtime.spawn(async move {
-                let _work = work;
+                let _work_guard = work_guard;
                 releasing.await;
             });
         };
@@ -213,17 +216,17 @@ impl Tenant {
     {
         self.check_open()?;
         self.abandoned.wait(&call_scope).await;
-        let (work, caller) = in_flight::start_call(&self.abandoned, call_scope);
+        let (work_guard, caller_guard) = in_flight::start_call(&self.abandoned, call_scope);
         let (call, tenant) = (call(Arc::clone(self)), Arc::clone(self));
         let task = self.common.runtime.spawn(async move {
-            let _work = work;
+            let _work_guard = work_guard;
             let _store_write = tenant.common.ongoing_writes.read().await;
             let _tenant_write = tenant.ongoing_writes.read().await;
             tenant.check_open()?;
             call.await
         });
         let answer = task.await.map_err(|lost| Error::commit_unknown(None).with_source(lost));
-        caller.answered();
+        caller_guard.answered();
         answer?
     }
 }

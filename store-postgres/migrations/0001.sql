@@ -12,7 +12,7 @@ CREATE TABLE $schema$.meta (
     cursor_key bytea NOT NULL
 );
 
--- Tenants whose rows are being removed. Nothing is written to these tenants.
+-- Tenants that are being deleted: their rows are removed in steps. Nothing is written to these tenants.
 CREATE TABLE $schema$.dropped (
     tenant text COLLATE "C" PRIMARY KEY
 );
@@ -88,7 +88,8 @@ CREATE TABLE $schema$.tip (
     PRIMARY KEY (log, seq)
 );
 
--- The current names of checkpoints, each with the entry that gave the name.
+-- The current names of checkpoints: `seq` is the sequence number of the checkpoint, `giver` that of the entry that gave
+-- the name.
 CREATE TABLE $schema$.snapshot (
     log bigint NOT NULL,
     name bytea NOT NULL,
@@ -227,9 +228,9 @@ CREATE TABLE $schema$.outbox_order (
     PRIMARY KEY (tenant, lane, target, key)
 );
 
--- The mailbox of each thread. A thread has at most one place in each of three lists: that of ready threads, that of
--- threads with a dispatch that becomes due, and that of leases. `free_since` is the time since when no dispatch of the
--- thread is claimed.
+-- What the mailbox keeps about each thread. A thread has at most one position in each of three lists: that of ready
+-- threads, that of threads with a dispatch that will become due, and that of leases. `free_since` is the time since
+-- which no dispatch of the thread has been claimed.
 CREATE TABLE $schema$.mailbox (
     tenant text COLLATE "C" NOT NULL,
     thread text COLLATE "C" NOT NULL,
@@ -239,11 +240,11 @@ CREATE TABLE $schema$.mailbox (
     -- The claimed dispatch.
     running text COLLATE "C",
     lease_until bigint,
-    -- The time up to which due dispatches have been made available.
+    -- The time up to which due dispatches have been made available by the function `turn`.
     turned bigint NOT NULL DEFAULT 0,
     ready_priority smallint,
     ready_since bigint,
-    -- Whether the thread was put at a place in the list of ready threads that searches may already skip.
+    -- Whether the thread was put at a position in the list of ready threads that searches may already skip.
     is_passed boolean NOT NULL DEFAULT false,
     due_at bigint,
     record text NOT NULL,
@@ -254,8 +255,8 @@ CREATE INDEX mailbox_passed ON $schema$.mailbox (tenant, ready_priority, ready_s
 CREATE INDEX mailbox_due ON $schema$.mailbox (tenant, due_at, thread) WHERE due_at IS NOT NULL;
 CREATE INDEX mailbox_lease ON $schema$.mailbox (tenant, lease_until, thread) WHERE lease_until IS NOT NULL;
 
--- Dispatches. A change of the state changes no index, and each page has room for new versions of its rows. The places
--- of dispatches in lists are in the two tables below.
+-- Dispatches. A change of the state changes no index, and each page has room for new versions of its rows. The
+-- positions of dispatches in lists are in the two tables below.
 CREATE TABLE $schema$.dispatch (
     tenant text COLLATE "C" NOT NULL,
     id text COLLATE "C" NOT NULL,
@@ -301,6 +302,8 @@ CREATE TABLE $schema$.ended (
 );
 CREATE INDEX ended_finished ON $schema$.ended (tenant, finished_at, id) WHERE finished_at >= 0;
 
+-- The interrupts of each thread. `holds` is the number of dispatches that still need the record of the interrupt,
+-- because it contains the time at which they ended and the reason. An interrupt without such a dispatch can be removed.
 CREATE TABLE $schema$.interrupt (
     tenant text COLLATE "C" NOT NULL,
     thread text COLLATE "C" NOT NULL,
@@ -336,7 +339,7 @@ CREATE TABLE $schema$.live_receiver (
 );
 CREATE INDEX live_receiver_process ON $schema$.live_receiver (process);
 
--- Commands that were sent to a process, until their senders have the answers.
+-- Commands of the live channel that were sent to a process, until their senders have the answers.
 CREATE TABLE $schema$.live_letter (
     number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     id text COLLATE "C" NOT NULL UNIQUE,
@@ -358,7 +361,7 @@ $$ SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint $$;
 -- The number of milliseconds by which a process's estimate of the server's time may be too early when it sends a write.
 CREATE FUNCTION $schema$.lag() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT 250::bigint $$;
 
--- Returns whether a thread is put at a place in the list of ready threads that searches may already skip.
+-- Returns whether a thread is put at a position in the list of ready threads that searches may already skip.
 CREATE FUNCTION $schema$.is_passed(
     p_old_priority smallint, p_old_since bigint, p_was_passed boolean, p_priority smallint, p_since bigint, p_now bigint
 ) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
@@ -367,8 +370,8 @@ CREATE FUNCTION $schema$.is_passed(
         ELSE p_since < p_now - $schema$.lag() END
 $$;
 
--- Loads the records that a decision needs, as of one moment. Each row of the answer contains its kind. A record that
--- does not exist has no row.
+-- Loads the records that a decision about a thread needs, as of one moment. Each row of the answer contains its kind. A
+-- record that does not exist has no row.
 CREATE FUNCTION $schema$.look(
     p_tenant text, p_thread text, p_head boolean,
     p_threads text[], p_lineages text[], p_runs text[], p_keys text[], p_entries text[],
@@ -990,6 +993,7 @@ BEGIN
     RETURN NEXT;
 END $$;
 
+-- Begins the deletion of a tenant: from then on nothing is written to it. `drop_step` removes its rows.
 CREATE FUNCTION $schema$.drop_begin(p_tenant text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtext('agentstore.$schema$'), hashtext('tenant ' || p_tenant));
@@ -1080,9 +1084,9 @@ BEGIN
     UPDATE $schema$.scope s SET swept = v_to WHERE s.tenant = p_tenant AND s.kind = p_kind AND s.id = p_id;
 END $$;
 
--- Loads the records that a decision about the outbox needs: rows, the beginnings of lists after a given place, and the
--- stamps of groups. With `p_lock`, they are locked, so that no other transaction decides about them. Lists leave out
--- rows that other transactions have locked, except lists of one group.
+-- Loads the records that a decision about the outbox needs: rows, the beginnings of lists after a given position, and
+-- the stamps of groups. With `p_lock`, they are locked, so that no other transaction decides about them. Lists leave
+-- out rows that other transactions have locked, except lists of one group.
 CREATE FUNCTION $schema$.look_outbox(
     p_tenant text, p_lock boolean, p_rows text[], p_group_lanes text[], p_group_targets text[], p_group_keys text[],
     p_lists text[], p_lanes text[], p_targets text[], p_keys text[], p_statuses text[],
@@ -1192,7 +1196,8 @@ BEGIN
     RETURN p_now;
 END $$;
 
--- Returns the places of a thread in the lists of the mailbox, after `ripen`. The rule is `mailbox::thread_positions` of core.
+-- Returns the positions of a thread in the lists of the mailbox, after `ripen`. The rule is `mailbox::thread_positions`
+-- of core.
 CREATE FUNCTION $schema$.place(p_tenant text, p_thread text, p_epoch bigint, p_lease_until bigint, p_free_since bigint)
     RETURNS TABLE (priority smallint, since bigint, due bigint) LANGUAGE sql STABLE AS $$
     SELECT f.first, CASE WHEN f.first IS NOT NULL THEN greatest(p_free_since, (SELECT q.due FROM $schema$.queued q
@@ -1209,7 +1214,7 @@ CREATE FUNCTION $schema$.place(p_tenant text, p_thread text, p_epoch bigint, p_l
     OFFSET 0
 $$;
 
--- Makes the due dispatches of threads available, and puts the threads at their new places. The caller has locked the
+-- Makes the due dispatches of threads available, and puts the threads at their new positions. The caller has locked the
 -- threads.
 CREATE FUNCTION $schema$.turn(p_tenant text, p_threads text[], p_now bigint) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -1246,7 +1251,7 @@ END $$;
 -- transaction decides about it. `p_numbers` says whether the decision may make claims, which need numbers.
 --
 -- The last arguments are the watermarks: at `p_passed_at`, a search found nothing more before the time `p_due` among
--- threads with dispatches that become due, before `p_lease` among leases, and before `p_since` in each of
+-- threads with dispatches that will become due, before `p_lease` among leases, and before `p_since` in each of
 -- `p_priorities`. These parts of the indexes are skipped, because they may contain old versions of rows that other
 -- transactions may still see.
 CREATE FUNCTION $schema$.look_mailbox(
@@ -1382,7 +1387,7 @@ BEGIN
     END IF;
 END $$;
 
--- Returns the server's time, and the time from which on a claim finds a dispatch. The watermarks are those of
+-- Returns the server's time, and the earliest time at which a claim finds a dispatch. The watermarks are those of
 -- `look_mailbox`.
 CREATE FUNCTION $schema$.next_claim(
     p_tenant text, p_passed_at bigint, p_due bigint, p_lease bigint, p_priorities smallint[], p_since bigint[]

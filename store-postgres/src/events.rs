@@ -148,7 +148,7 @@ fn scope_arguments(tenant: &Tenant, scope: &Scope) -> Result<PgArguments> {
     Ok(arguments)
 }
 
-fn cursor_seal_key(tenant: &Tenant) -> (&store_core::TenantId, &store_core::CursorKey) {
+fn tenant_and_cursor_key(tenant: &Tenant) -> (&store_core::TenantId, &store_core::CursorKey) {
     (&tenant.constants.tenant, &tenant.constants.cursor_key)
 }
 
@@ -163,7 +163,7 @@ impl EventReader for PostgresEvents {
             let rows = tenant.db().any_connection().read(|sql| &sql.load_event, arguments).await?;
             let stored =
                 rows.first().map(|row| cache::decode_event(&read_text(row, 2)?, read_i64(row, 0)?, read_i64(row, 1)?));
-            Ok(stored.transpose()?.map(|stored| event::event_with_cursors(&stored, cursor_seal_key(&tenant))))
+            Ok(stored.transpose()?.map(|stored| event::event_with_cursors(&stored, tenant_and_cursor_key(&tenant))))
         };
         self.tenant.run_read(None, call).await
     }
@@ -171,7 +171,7 @@ impl EventReader for PostgresEvents {
     async fn list_events(&self, query: EventQuery) -> Result<Page<Event>> {
         let call = |tenant: Arc<Tenant>| async move {
             let mut page = PageBuilder::new(query.page.checked_limit()?);
-            let after = event::seq_of_cursor(&query.scope, query.page.cursor.as_ref(), cursor_seal_key(&tenant))?;
+            let after = event::seq_of_cursor(&query.scope, query.page.cursor.as_ref(), tenant_and_cursor_key(&tenant))?;
             let mut connection = tenant.db().begin_snapshot().await?;
             let mut walk = EventWalk { scope: &query.scope, after, direction: query.direction };
             let mut chunk = length(query.page.checked_limit()? + 1).min(CHUNK);
@@ -194,8 +194,8 @@ impl EventReader for PostgresEvents {
                 chunk = CHUNK;
             }
             connection.finish(true).await?;
-            let page = page.finish(|at| event::cursor_after(&query.scope, at.rank, cursor_seal_key(&tenant)));
-            Ok(page.map(|stored| event::event_with_cursors(&stored, cursor_seal_key(&tenant))))
+            let page = page.finish(|at| event::cursor_after(&query.scope, at.rank, tenant_and_cursor_key(&tenant)));
+            Ok(page.map(|stored| event::event_with_cursors(&stored, tenant_and_cursor_key(&tenant))))
         };
         self.tenant.run_read(None, call).await
     }
@@ -227,7 +227,8 @@ impl EventReader for PostgresEvents {
         let scope = scope.clone();
         let call = |tenant: Arc<Tenant>| async move {
             let state = load_scope_state(&tenant, &mut tenant.db().any_connection(), &scope).await?;
-            let last = (state.count > 0).then(|| event::cursor_after(&scope, state.count, cursor_seal_key(&tenant)));
+            let last =
+                (state.count > 0).then(|| event::cursor_after(&scope, state.count, tenant_and_cursor_key(&tenant)));
             Ok(ScopeInfo::new(state.count, state.floor, last))
         };
         self.tenant.run_read(None, call).await
@@ -294,8 +295,9 @@ impl EventSubscriber for PostgresEvents {
             load_scope_state(&tenant, &mut tenant.db().any_connection(), &event_scope).await
         };
         let state = self.tenant.run_read(None, call).await?;
-        let after = event::start_seq(&state, &scope, &start, cursor_seal_key(&self.tenant))?;
-        let started_after = (after > 0).then(|| event::cursor_after(&scope, after, cursor_seal_key(&self.tenant)));
+        let after = event::start_seq(&state, &scope, &start, tenant_and_cursor_key(&self.tenant))?;
+        let started_after =
+            (after > 0).then(|| event::cursor_after(&scope, after, tenant_and_cursor_key(&self.tenant)));
         let source = SubscriptionSource { tenant: self.tenant.clone(), scope, filter, unreachable_since: None };
         Ok(Subscription::new(started_after, event::event_stream(source, after, changes)))
     }
@@ -306,7 +308,7 @@ struct SubscriptionSource {
     tenant: TenantHandle,
     scope: Scope,
     filter: EventFilter,
-    /// Since when the server has been unreachable. `None` if it is reachable.
+    /// The time since which the server has been unreachable. `None` if it is reachable.
     unreachable_since: Option<Instant>,
 }
 
@@ -321,8 +323,9 @@ impl SubscriptionSource {
         event::check_cursor(&state, after)?;
         let last = found.last().map_or(after, |(seq, ..)| *seq);
         let admitted = found.into_iter().filter(|(_, _, stored)| self.filter.admits(&stored.event));
-        let events =
-            admitted.map(|(_, _, stored)| event::event_with_cursors(&stored, cursor_seal_key(&self.tenant))).collect();
+        let events = admitted
+            .map(|(_, _, stored)| event::event_with_cursors(&stored, tenant_and_cursor_key(&self.tenant)))
+            .collect();
         Ok((last, events))
     }
 }
@@ -380,7 +383,7 @@ async fn raise_floor(tenant: &Tenant, request: &TrimRequest) -> Result<Trimmed> 
         let is_last = length(found.len()) < CHUNK;
         oldest.extend(found.into_iter().map(|(.., stored)| stored.event));
         let events = oldest.iter().cloned().map(Ok);
-        let floor = event::last_trimmed_seq(&state, scope, before, cursor_seal_key(tenant), events)?;
+        let floor = event::last_trimmed_seq(&state, scope, before, tenant_and_cursor_key(tenant), events)?;
         // If all events read so far are trimmed, there may be more to trim.
         if is_last || floor < state.floor + length(oldest.len()) {
             break (state, floor);

@@ -249,7 +249,7 @@ impl Drop for SentCommand {
 /// Removes the row of a command. If that fails, the row is removed later, when it is old.
 async fn remove_command_row(shared: &SharedState, id: &str) {
     if let Ok(arguments) = text_arguments(&[id]) {
-        let _ended = run_statement(shared, |sql| &sql.live_end, arguments).await;
+        let _ended = run_statement(shared, |sql| &sql.live_remove_command, arguments).await;
     }
 }
 
@@ -307,14 +307,14 @@ async fn exchange_messages(
     if !waiting.is_empty() {
         let mut arguments = PgArguments::default();
         add(&mut arguments, waiting)?;
-        for row in run_statement(shared, |sql| &sql.live_answers, arguments).await? {
+        for row in run_statement(shared, |sql| &sql.live_read_answers, arguments).await? {
             if let Some((_, sender)) = live_state.waiting().remove(&read_text(&row, 0)?) {
                 // A sender that no longer waits needs no answer.
                 let _gone = sender.send(decode_answer(&read_text(&row, 1)?));
             }
         }
     }
-    for row in run_statement(shared, |sql| &sql.live_take, text_arguments(&[&live_state.process])?).await? {
+    for row in run_statement(shared, |sql| &sql.live_take_commands, text_arguments(&[&live_state.process])?).await? {
         pass_to_receiver(shared, tenants, &row).await?;
     }
     if live_state.receivers().is_empty() {
@@ -323,7 +323,7 @@ async fn exchange_messages(
     reconcile_receivers(shared, tenants).await?;
     if last_heartbeat.elapsed() >= HEARTBEAT {
         *last_heartbeat = Instant::now();
-        let _beaten = run_statement(shared, |sql| &sql.live_beat, text_arguments(&[&live_state.process])?).await?;
+        let _answer = run_statement(shared, |sql| &sql.live_heartbeat, text_arguments(&[&live_state.process])?).await?;
     }
     Ok(())
 }
@@ -402,5 +402,5 @@ async fn reconcile_receivers(shared: &SharedState, tenants: &Weak<TenantMap>) ->
     }
     let mut arguments = text_arguments(&[&live_state.process])?;
     stale.into_iter().try_for_each(|all| add(&mut arguments, all))?;
-    run_statement(shared, |sql| &sql.live_forget, arguments).await.map(drop)
+    run_statement(shared, |sql| &sql.live_remove_receivers, arguments).await.map(drop)
 }

@@ -6,7 +6,8 @@ use store_core::DispatchStatus;
 
 macro_rules! statements {
     ($($(#[$doc:meta])* $name:ident: $text:expr;)*) => {
-        /// The statements, each made once.
+        /// The statements. Their texts are made once, when the store is opened. Tables and functions of the schema are
+        /// not renamed, because databases contain them; `migrations/0001.sql` says what each of them is.
         #[derive(Debug)]
         pub(crate) struct Sql {
             $($(#[$doc])* pub(crate) $name: Arc<str>,)*
@@ -52,7 +53,7 @@ fn call_write() -> String {
 }
 
 statements! {
-    /// Loads what a decision needs.
+    /// Loads what a decision about a thread needs.
     load_records: call("look", 21);
     /// Writes the result of a decision.
     write: call_write();
@@ -60,15 +61,15 @@ statements! {
         SELECT 'held', $schema$.now() FROM held";
     notify: "SELECT pg_notify($1, text) FROM unnest($2::text[]) n (text)";
     live_open: "SELECT $schema$.live_open($1, $2, $3, $4)";
-    live_beat: "SELECT $schema$.live_beat($1)";
+    live_heartbeat: "SELECT $schema$.live_beat($1)";
     live_receivers: "SELECT tenant, target, opened_at::text FROM $schema$.live_receiver WHERE process = $1";
-    live_forget: "DELETE FROM $schema$.live_receiver r USING unnest($2::text[], $3::text[], $4::text[]) w (tenant, target, opened_at)
+    live_remove_receivers: "DELETE FROM $schema$.live_receiver r USING unnest($2::text[], $3::text[], $4::text[]) w (tenant, target, opened_at)
         WHERE r.process = $1 AND r.tenant = w.tenant AND r.target = w.target AND r.opened_at = w.opened_at::timestamptz";
     live_send: "SELECT $schema$.live_send($1, $2, $3, $4, $5, $6, $7)";
-    live_take: "SELECT * FROM $schema$.live_take($1)";
+    live_take_commands: "SELECT * FROM $schema$.live_take($1)";
     live_answer: "SELECT $schema$.live_answer($1, $2, $3, $4)";
-    live_answers: "SELECT id, answer FROM $schema$.live_letter WHERE id = ANY ($1) AND answer IS NOT NULL";
-    live_end: "DELETE FROM $schema$.live_letter WHERE id = $1 RETURNING answer, is_taken";
+    live_read_answers: "SELECT id, answer FROM $schema$.live_letter WHERE id = ANY ($1) AND answer IS NOT NULL";
+    live_remove_command: "DELETE FROM $schema$.live_letter WHERE id = $1 RETURNING answer, is_taken";
     server_time: "SELECT $schema$.now()";
     next_transaction: "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint";
     list_tenants: "WITH RECURSIVE name (tenant) AS (
@@ -92,10 +93,12 @@ statements! {
             SELECT id FROM $schema$.thread WHERE tenant = $1 AND deleted_at < $2 AND log IS NULL
             ORDER BY deleted_at, id LIMIT $3
         ) AND log IS NULL AND deleted_at < $2 RETURNING id";
-    drop_begin: "SELECT $schema$.drop_begin($1)";
-    drop_step: "SELECT $schema$.drop_step($1)::int::bigint";
+    begin_tenant_deletion: "SELECT $schema$.drop_begin($1)";
+    delete_tenant_step: "SELECT $schema$.drop_step($1)::int::bigint";
     purge_logs: call("purge_step", 2);
+    /// Loads what a decision about the mailbox needs.
     load_mailbox_records: call("look_mailbox", 16);
+    /// Makes the due dispatches of all threads available.
     promote_all_due: "SELECT $schema$.turn_all($1, 0, $schema$.now(), 10000)";
     load_mailboxes: "SELECT record FROM $schema$.mailbox WHERE tenant = $1 AND ($2::text IS NULL OR thread = $2)";
     load_epoch: "SELECT epoch FROM $schema$.mailbox WHERE tenant = $1 AND thread = $2";
@@ -118,6 +121,7 @@ statements! {
                 AND q.thread = x.thread AND q.epoch = x.epoch - 1
                 WHERE x.tenant = $1 AND x.holds > 0 AND x.at < $2 ORDER BY x.at, q.id LIMIT $3)
         ) e ORDER BY at, id LIMIT $3";
+    /// Loads what a decision about the outbox needs.
     load_outbox_records: call("look_outbox", 15);
     load_outbox: "SELECT record, payload FROM $schema$.outbox WHERE tenant = $1 AND id = $2";
     count_outbox: "SELECT status, count(*) FROM $schema$.outbox WHERE tenant = $1 AND ($2::text IS NULL OR lane = $2)
@@ -127,6 +131,7 @@ statements! {
         LEFT JOIN $schema$.scope r ON r.tenant = e.tenant AND r.kind = 'run' AND r.id = e.run
         WHERE e.tenant = $1 AND e.id = $2 AND (e.thread_seq > t.floor OR e.run_seq > r.floor)";
     load_scope: "SELECT record FROM $schema$.scope WHERE tenant = $1 AND kind = $2 AND id = $3";
+    /// Removes some of the trimmed events of a scope.
     remove_trimmed_events: "SELECT * FROM $schema$.sweep_step($1, $2, $3)";
     event_key: "SELECT k.record, EXISTS (SELECT FROM $schema$.event e
             WHERE e.tenant = $1 AND e.writer = $2 AND e.key = $3) FROM $schema$.event_key k
@@ -165,10 +170,12 @@ statements! {
         FROM $schema$.thread t WHERE t.tenant = $1 AND t.id = $2 AND t.log IS NOT NULL";
     inspect_entries: "SELECT seq, node, body FROM $schema$.entry WHERE log = $1 AND seq > $2 ORDER BY seq LIMIT $3";
     inspect_marks: "SELECT seq, record FROM $schema$.mark WHERE log = $1";
+    /// Returns the leaves of a log, except the head.
     inspect_leaves: "SELECT seq FROM $schema$.tip WHERE log = $1";
+    /// Returns the names of checkpoints, each with the checkpoint and the entry that gave the name.
     inspect_names: "SELECT seq, name, giver FROM $schema$.snapshot WHERE log = $1";
     inspect_runs: "SELECT record FROM $schema$.run WHERE log = $1 AND log >= 0";
-    uneven_scopes: "SELECT kind, id, events, wanted FROM (
+    scopes_with_wrong_event_count: "SELECT kind, id, events, wanted FROM (
             SELECT s.kind, s.id, s.count - s.floor AS wanted, CASE s.kind
                 WHEN 'thread' THEN (SELECT count(*) FROM $schema$.event e WHERE e.tenant = $1 AND e.thread = s.id
                     AND e.thread_seq > s.floor)

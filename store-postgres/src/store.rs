@@ -209,8 +209,8 @@ impl Store for PostgresStore {
         let (name, new) = (tenant.clone(), self.new_tenant(tenant));
         let old = self.tenants().insert(name.clone(), Arc::clone(&new));
         new.close_previous_then(old, async move {
-            shared.db.call_for_tenant(name.as_str(), |sql| &sql.drop_begin).await?;
-            while shared.db.call_for_tenant(name.as_str(), |sql| &sql.drop_step).await? == 1 {}
+            shared.db.call_for_tenant(name.as_str(), |sql| &sql.begin_tenant_deletion).await?;
+            while shared.db.call_for_tenant(name.as_str(), |sql| &sql.delete_tenant_step).await? == 1 {}
             Ok(())
         })
         .await?;

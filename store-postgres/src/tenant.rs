@@ -115,16 +115,18 @@ impl Tenant {
     where
         F: Future<Output = Result<()>> + Send + 'static,
     {
-        let (work, caller) = in_flight::start_call(&self.abandoned, None);
+        let (work_guard, caller_guard) = in_flight::start_call(&self.abandoned, None);
         let task = self.shared.runtime.spawn(async move {
-            let _work = work;
+            let _work_guard = work_guard;
             if let Some(old) = old {
                 old.close().await;
             }
             removing.await
         });
-        let answer = task.await.map_err(|lost| Error::unavailable("the call ended with no answer").with_source(lost));
-        caller.answered();
+        let answer = task
+            .await
+            .map_err(|lost| Error::unavailable("the task of the call ended without a result").with_source(lost));
+        caller_guard.answered();
         answer?
     }
 
@@ -155,10 +157,11 @@ impl Tenant {
         self.followers.notify(scopes);
     }
 
-    /// Notifies the workers that wait for work, here and in other processes, that there may be some.
-    pub(crate) fn notify_workers(&self, from: Option<Timestamp>) {
-        if let Some(from) = from {
-            self.worker_notifier.notify(from);
+    /// Notifies the workers that wait for work, here and in other processes, that a claim may find a dispatch from
+    /// `claimable_from` on. Does nothing if that is `None`.
+    pub(crate) fn notify_workers(&self, claimable_from: Option<Timestamp>) {
+        if let Some(claimable_from) = claimable_from {
+            self.worker_notifier.notify(claimable_from);
             self.shared.notifications.announce_work(&self.constants.tenant);
         }
     }
@@ -184,7 +187,8 @@ impl Tenant {
         self.check_open()?;
         self.abandoned.wait(&call_scope).await;
         let task = self.shared.runtime.spawn(call(Arc::clone(self)));
-        task.await.map_err(|lost| Error::unavailable("the call ended with no answer").with_source(lost))?
+        task.await
+            .map_err(|lost| Error::unavailable("the task of the call ended without a result").with_source(lost))?
     }
 
     /// Runs a call that claims. Claims that reach no caller are released with `release`.
@@ -201,10 +205,10 @@ impl Tenant {
         let tenant = Arc::clone(self);
         let release = move |claimed: T| {
             // Later calls wait for the release, including those of the caller that dropped the claim.
-            let (work, _caller) = in_flight::start_call(&tenant.abandoned, None);
+            let (work_guard, _caller_guard) = in_flight::start_call(&tenant.abandoned, None);
             let releasing = release(Arc::clone(&tenant), claimed);
             tenant.shared.runtime.spawn(async move {
-                let _work = work;
+                let _work_guard = work_guard;
                 releasing.await;
             });
         };
@@ -231,16 +235,16 @@ impl Tenant {
         self.check_open()?;
         self.shared.check_writable()?;
         self.abandoned.wait(&call_scope).await;
-        let (work, caller) = in_flight::start_call(&self.abandoned, call_scope);
+        let (work_guard, caller_guard) = in_flight::start_call(&self.abandoned, call_scope);
         let (call, tenant) = (call(Arc::clone(self)), Arc::clone(self));
         let task = self.shared.runtime.spawn(async move {
-            let _work = work;
+            let _work_guard = work_guard;
             let _writing = tenant.write_lock.read().await;
             tenant.check_open()?;
             call.await
         });
         let answer = task.await.map_err(|lost| Error::commit_unknown(None).with_source(lost));
-        caller.answered();
+        caller_guard.answered();
         answer?
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     store::PostgresStore,
 };
 
-/// Replaces the clock of a schema by one that stands still.
+/// Replaces the clock of a schema with one that stands still.
 const STOP_CLOCK_SQL: &str = "CREATE TABLE $schema$.clock (now bigint NOT NULL); \
     CREATE OR REPLACE FUNCTION $schema$.lag() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT 0::bigint $$; \
     CREATE OR REPLACE FUNCTION $schema$.now() RETURNS bigint LANGUAGE sql VOLATILE AS \

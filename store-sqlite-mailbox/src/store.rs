@@ -93,7 +93,9 @@ impl SqliteMailbox {
         let opening = thread::Builder::new().name("agentstore-open".to_owned());
         let begun = opening.spawn(move || reply.send(Self::open_blocking(config)));
         begun.map_err(|e| Error::unavailable("the system cannot start another thread").with_source(e))?;
-        opened.await.map_err(|lost| Error::unavailable("opening the mailbox ended with no answer").with_source(lost))?
+        opened.await.map_err(|lost| {
+            Error::unavailable("the thread that opens the mailbox ended without a result").with_source(lost)
+        })?
     }
 
     fn open_blocking(config: SqliteConfig) -> Result<Self> {
@@ -145,7 +147,7 @@ impl SqliteMailbox {
     }
 
     /// Runs a step that is not limited to one tenant, on the writer thread.
-    pub(crate) async fn run_file_step<T: Send + 'static>(
+    pub(crate) async fn run_on_writer_thread<T: Send + 'static>(
         &self,
         step: impl FnMut(&BatchContext<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
@@ -219,11 +221,11 @@ impl Store for SqliteMailbox {
             open.close();
         }
         let name = tenant.clone();
-        self.run_file_step(move |context| {
+        self.run_on_writer_thread(move |context| {
             query_one(context.conn, sql::DROP_TENANT, [name.as_str()], |_| Ok(())).map(drop)
         })
         .await?;
-        while self.run_file_step(|context| remove_some_rows(context.conn)).await? {}
+        while self.run_on_writer_thread(|context| remove_some_rows(context.conn)).await? {}
         Ok(())
     }
 
@@ -236,7 +238,7 @@ impl Store for SqliteMailbox {
         common.check_open()?;
         // Acknowledged work is already synced. The step only reports whether an earlier sync failed.
         if self.state.config.synchronous == Synchronous::Full {
-            return self.run_file_step(|_| Ok(())).await;
+            return self.run_on_writer_thread(|_| Ok(())).await;
         }
         common.writer.sync().await
     }

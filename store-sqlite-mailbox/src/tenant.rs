@@ -164,14 +164,20 @@ impl Tenant {
         self.check_open()?;
         let room = Some(self.common.writer.wait_for_room().await?);
         self.check_open()?;
-        let (work, caller) = in_flight::start_call(&self.abandoned, call_scope);
+        let (work_guard, caller_guard) = in_flight::start_call(&self.abandoned, call_scope);
         let (reply, answer) = oneshot::channel();
-        let job =
-            TenantCall { tenant: Arc::clone(self), call, reply: Some(reply), _work: work, _room: room, done: None };
+        let job = TenantCall {
+            tenant: Arc::clone(self),
+            call,
+            reply: Some(reply),
+            _work: work_guard,
+            _room: room,
+            done: None,
+        };
         self.common.writer.put(Box::new(job));
         // A missing answer means that the thread ended while it worked on the call.
         let answer = answer.await.map_err(|lost| Error::commit_unknown(None).with_source(lost));
-        caller.answered();
+        caller_guard.answered();
         answer?
     }
 
@@ -181,15 +187,21 @@ impl Tenant {
         mut call: impl FnMut(&Rows<'_>, DecisionContext<'_>) -> NestedResult<()> + Send + 'static,
     ) {
         // Later calls of a caller that did not receive the answer wait for this call.
-        let (work, _caller) = in_flight::start_call(&self.abandoned, None);
+        let (work_guard, _caller_guard) = in_flight::start_call(&self.abandoned, None);
         let (reply, answer) = oneshot::channel();
         // The call itself keeps the receiver, because a call whose receiver is dropped would not begin.
         let call = move |rows: &Rows<'_>, decision_context: DecisionContext<'_>| {
             let _kept = &answer;
             call(rows, decision_context)
         };
-        let job =
-            TenantCall { tenant: Arc::clone(self), call, reply: Some(reply), _work: work, _room: None, done: None };
+        let job = TenantCall {
+            tenant: Arc::clone(self),
+            call,
+            reply: Some(reply),
+            _work: work_guard,
+            _room: None,
+            done: None,
+        };
         self.common.writer.put_first(Box::new(job));
     }
 }

@@ -24,7 +24,7 @@ Options:
   --url URL      the server [default: AGENTSTORE_TEST_POSTGRES_URL]
   --jobs N       how many jobs [default: 20000]
   --threads N    how many threads the ordered jobs belong to [default: 200]
-  --rounds N     how often the queues run, one after the other; the median counts [default: 3]
+  --rounds N     how many times to run the queues in turn; the median is reported [default: 3]
   --only QUEUE   only this queue: mailbox, graphile or apalis
 ";
 

@@ -4,8 +4,8 @@ use agentstore::{Message, NewEntry, ThreadId};
 
 use super::{Ending, print_receipt};
 use crate::{
-    failure::Result, guard_args::GuardArgs, message::MessageArgs, output::Output, session::Session,
-    target_args::TargetArgs,
+    failure::Result, guard_args::GuardArgs, message::MessageArgs, model_args::ModelArgs, output::Output,
+    session::Session,
 };
 
 /// Append a message at the head of a thread; the thread is created if it does not exist
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     message: MessageArgs,
     #[command(flatten)]
-    source: Option<TargetArgs>,
+    model: Option<ModelArgs>,
     /// The messages of the body, if a provider is given.
     #[arg(skip)]
     from_provider: Vec<Message>,
@@ -33,8 +33,8 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn read_input(&mut self) -> Result<()> {
-        match &self.source {
-            Some(source) => self.from_provider = self.message.read_body(&source.target())?,
+        match &self.model {
+            Some(model) => self.from_provider = self.message.read_body(&model.target())?,
             None => self.message.read_input()?,
         }
         Ok(())
@@ -42,7 +42,7 @@ impl Args {
 }
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    let messages = if args.source.is_some() { args.from_provider } else { vec![args.message.into_message()?] };
+    let messages = if args.model.is_some() { args.from_provider } else { vec![args.message.into_message()?] };
     let entries = messages.into_iter().map(NewEntry::new);
     let guard = args.guard.for_new_or_existing_thread(session, args.thread.clone()).await?;
     let receipt = session.commits()?.commit(guard.commit().entries(entries)).await?;

@@ -1,4 +1,4 @@
-//! `check`: says what a model would not get of a thread.
+//! `check`: lists the parts of a thread that a model would not get.
 
 use agentstore::{ContextRequest, ThreadId};
 use providers::{Loss, Report, check};
@@ -7,13 +7,13 @@ use super::Ending;
 use crate::{
     entry_ref::EntryRef,
     failure::Result,
+    model_args::{CompileArgs, ModelArgs},
     output::Output,
     session::Session,
-    target_args::{CompileArgs, TargetArgs},
     text::{terminal_safe, with_noun},
 };
 
-/// Print what a model would not get of a thread, or would get in another form
+/// List the parts of a thread that a model would not get, or would get in another form
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  agentstore check t-42 --provider google --model gemini-2.5-flash\n\n\
     The exit code is 1 if something would be lost or refused.")]
@@ -24,7 +24,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ENTRY")]
     at: Option<EntryRef>,
     #[command(flatten)]
-    target: TargetArgs,
+    target: ModelArgs,
     #[command(flatten)]
     compile: CompileArgs,
 }

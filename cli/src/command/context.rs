@@ -12,9 +12,9 @@ use super::Ending;
 use crate::{
     entry_ref::EntryRef,
     failure::Result,
+    model_args::{CompileArgs, ModelArgs},
     output::Output,
     session::Session,
-    target_args::{CompileArgs, TargetArgs},
     text::{self, terminal_safe, with_noun},
 };
 
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHAT", default_value = "answer")]
     open_calls: OpenCallsArg,
     #[command(flatten)]
-    target: Option<TargetArgs>,
+    target: Option<ModelArgs>,
     #[command(flatten)]
     compile: CompileArgs,
 }

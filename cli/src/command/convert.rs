@@ -7,9 +7,9 @@ use super::{Ending, check::print_losses};
 use crate::{
     entry_ref::EntryRef,
     failure::Result,
+    model_args::{CompileArgs, ModelArgs},
     output::Output,
     session::Session,
-    target_args::{CompileArgs, TargetArgs},
     text::{terminal_safe, with_noun},
 };
 
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ENTRY")]
     at: Option<EntryRef>,
     #[command(flatten)]
-    target: TargetArgs,
+    target: ModelArgs,
     #[command(flatten)]
     compile: CompileArgs,
 }

@@ -20,7 +20,7 @@ use crate::{
 
 /// Export a thread as a session of another tool
 ///
-/// A thread that was imported from the format and has not changed since then is exported byte for byte. Any other thread
+/// A thread that was imported from the format and has not changed since is exported byte for byte. Any other thread
 /// is written so that the tool can continue it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore export t-42 --format agent-core > t-42.jsonl\n  \

@@ -77,9 +77,9 @@ fn print_thread(thread: &Thread, session: &Session, out: &mut Output) -> Result<
 }
 
 fn print_entry(entry: &Entry, out: &mut Output) -> Result<()> {
-    let side_note = if entry.side { " (side entry)" } else { "" };
+    let side_entry = if entry.side { " (side entry)" } else { "" };
     let below = entry.parent.as_ref().map_or_else(String::new, |parent| format!(" below {parent}"));
-    let note = format!("{}{} {}{side_note}", entry.id, below, text::format_time(entry.timestamp));
+    let note = format!("{}{} {}{side_entry}", entry.id, below, text::format_time(entry.timestamp));
     out.print_line("")?;
     out.print_line(format!(
         "@{} {}  {}",

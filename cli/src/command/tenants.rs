@@ -23,7 +23,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Delete all data of a tenant; its name must be typed twice
+    /// Delete all data of a tenant; you must type its name twice to confirm
     #[command(after_help = "Example:\n  agentstore tenants delete acme")]
     Delete {
         /// The tenant to delete

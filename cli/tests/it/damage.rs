@@ -1,9 +1,9 @@
-//! Damage: `verify` finds and names it, and `repair` rebuilds only what can be derived.
+//! Damage: `verify` finds it and says where it is, and `repair` rebuilds only what can be derived.
 
 use std::{fs, path::PathBuf};
 
 use fjall::{Database, KeyspaceCreateOptions, PersistMode};
-use store_file::testing::{Position, encode_group, unseal};
+use store_file::testing::{Position, encode_group, verified_checksum};
 
 use crate::helpers::{TestStore, at, closed_pipe};
 
@@ -44,7 +44,7 @@ fn rewrite_groups(log: PathBuf, change: impl FnOnce(&mut Vec<String>)) {
     }
     change(&mut groups);
     let mut bytes = format!("{header}\n").into_bytes();
-    let mut at = Position { offset: bytes.len() as u64, crc: unseal(header.as_bytes()).unwrap() };
+    let mut at = Position { offset: bytes.len() as u64, crc: verified_checksum(header.as_bytes()).unwrap() };
     for group in groups {
         let (lines, commit) = group.rsplit_once('\n').unwrap();
         let fields = &commit[r#"{"t":"commit","v":1,"#.len()..commit.rfind(r#","synced":"#).unwrap()];
@@ -83,8 +83,8 @@ fn accepted_data(store: &TestStore) -> Vec<(PathBuf, Vec<u8>)> {
 fn verify_reads_all_of_a_sound_store() {
     let store = store_with_two_threads();
     let report = store.json(&["verify"]);
-    for (sum, number) in [("/tenants", 1), ("/threads", 2), ("/entries", 6)] {
-        assert_eq!(at(&report, sum), number, "{report}");
+    for (total, number) in [("/tenants", 1), ("/threads", 2), ("/entries", 6)] {
+        assert_eq!(at(&report, total), number, "{report}");
     }
     assert_eq!(at(&report, "/findings").as_array().unwrap().len(), 0);
     assert_eq!(at(&report, "/capabilities/survives"), "power");
@@ -98,8 +98,8 @@ fn verify_reads_all_of_a_sound_store() {
     store.run(&["repair"]).expect_success();
 }
 
-/// A planted damage: its name, how it is planted, the kind and the place of the finding, and whether a repair rebuilds
-/// it.
+/// One kind of planted damage: its name, how it is planted, the kind and the location of the finding, and whether a
+/// repair rebuilds it.
 type PlantedDamage = (&'static str, fn(&TestStore), &'static str, &'static str, &'static str);
 
 const PLANTED_DAMAGE: [PlantedDamage; 13] = [
@@ -134,7 +134,7 @@ const PLANTED_DAMAGE: [PlantedDamage; 13] = [
         "can_be_rebuilt",
     ),
     (
-        "a wrong sum",
+        "a wrong count of leaves",
         |store| plant_row(store, THREAD_ROW_KEY, |row| row.replace(r#""leaves":1"#, r#""leaves":2"#)),
         "wrong_sum",
         "leaves",
@@ -198,7 +198,7 @@ fn copy_folder(from: &std::path::Path, to: &std::path::Path) {
 
 /// Tests VF-1 and VF-5.
 #[test]
-fn every_damage_is_found_and_derived_data_is_repaired() {
+fn all_damage_is_found_and_derived_data_is_repaired() {
     for (what, plant, kind, place, repair) in PLANTED_DAMAGE {
         let store = store_with_two_threads();
         store.append("gone", "hi");
@@ -232,7 +232,7 @@ fn every_damage_is_found_and_derived_data_is_repaired() {
 
 /// Tests VF-5.
 #[test]
-fn damage_ends_with_a_failure_even_if_the_output_is_not_read() {
+fn verify_fails_on_damage_even_if_its_output_is_not_read() {
     let store = store_with_two_threads();
     flip_bit(damaged_log(&store), 2);
     for args in [&["verify"][..], &["verify", "--json"]] {

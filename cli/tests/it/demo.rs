@@ -1,4 +1,4 @@
-//! `demo`: each step of the tour succeeds on each kind of store.
+//! `demo`: each step of the demo succeeds on each kind of store.
 
 use serde_json::{Value, json};
 
@@ -10,20 +10,20 @@ fn step_outcomes(document: &Value) -> Vec<(&str, &str)> {
     steps.iter().map(|step| (text(step, "/step"), text(step, "/outcome"))).collect()
 }
 
-/// Returns the step of the tour that does background work.
+/// Returns the step of the demo that does background work.
 pub(crate) fn work_step(document: &Value) -> &Value {
     at(document, "/steps/3")
 }
 
-/// Takes the tour, and returns its JSON document.
-pub(crate) fn run_tour(args: &[&str]) -> Value {
+/// Runs the demo, and returns its JSON document.
+pub(crate) fn run_demo(args: &[&str]) -> Value {
     let response = run(&[&["demo", "--json"], args].concat(), "").expect_success();
     serde_json::from_str(&response.out).unwrap()
 }
 
 #[test]
-fn the_tour_on_files_proves_every_step() {
-    let document = run_tour(&[]);
+fn the_demo_on_files_proves_every_step() {
+    let document = run_demo(&[]);
     assert_eq!((at(&document, "/failed"), at(&document, "/skipped")), (&json!(0), &json!(0)), "{document}");
     let steps: Vec<_> = step_outcomes(&document).iter().map(|(step, _)| *step).collect();
     assert_eq!(steps, ["import", "commit", "deliver", "work", "crash", "resume", "fork", "rewind", "verify"]);
@@ -33,8 +33,8 @@ fn the_tour_on_files_proves_every_step() {
 }
 
 #[test]
-fn the_tour_in_memory_says_what_needs_files() {
-    let document = run_tour(&["--store", "memory:"]);
+fn the_demo_in_memory_says_what_needs_files() {
+    let document = run_demo(&["--store", "memory:"]);
     let skipped: Vec<_> = step_outcomes(&document).into_iter().filter(|(_, outcome)| *outcome == "skipped").collect();
     assert_eq!(skipped, [("crash", "skipped"), ("resume", "skipped")]);
     assert_eq!(at(&document, "/failed"), 0, "{document}");
@@ -42,10 +42,10 @@ fn the_tour_in_memory_says_what_needs_files() {
 }
 
 #[test]
-fn the_tour_works_with_a_mailbox_in_another_store() {
+fn the_demo_works_with_a_mailbox_in_another_store() {
     let folder = tempfile::tempdir().unwrap();
     let mailbox = format!("sqlite:{}", folder.path().join("queue.db").display());
-    let document = run_tour(&["--mailbox", &mailbox]);
+    let document = run_demo(&["--mailbox", &mailbox]);
     assert_eq!((at(&document, "/failed"), at(&document, "/skipped")), (&json!(0), &json!(0)), "{document}");
     assert_eq!(at(&document, "/mailbox"), &json!(mailbox));
     let did = at(work_step(&document), "/did").as_str().unwrap();
@@ -58,7 +58,7 @@ fn the_tour_works_with_a_mailbox_in_another_store() {
 }
 
 #[test]
-fn the_tour_can_be_repeated_on_an_existing_store() {
+fn the_demo_can_be_repeated_on_an_existing_store() {
     let store = TestStore::new();
     for _ in 0..2 {
         let document = store.json(&["demo"]);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::helpers::{TestStore, at, fixture};
 
 #[test]
-fn an_import_reports_and_can_be_exported_again() {
+fn an_import_prints_a_report_and_its_thread_exports_to_the_same_bytes() {
     let store = TestStore::new();
     let file = fixture("pi/v1-turns.jsonl");
     let report = store.json(&["import", file.to_str().unwrap()]);
@@ -31,15 +31,16 @@ fn an_import_reports_and_can_be_exported_again() {
 #[test]
 fn several_files_give_a_report_each() {
     let store = TestStore::new();
-    let (tree, welded) = (fixture("pi/v3-tree.jsonl"), fixture("bad/pi-welded-lines.jsonl"));
-    let response = store.run(&["import", tree.to_str().unwrap(), welded.to_str().unwrap(), "--json"]).expect_success();
+    let (tree, joined_lines) = (fixture("pi/v3-tree.jsonl"), fixture("bad/pi-welded-lines.jsonl"));
+    let response =
+        store.run(&["import", tree.to_str().unwrap(), joined_lines.to_str().unwrap(), "--json"]).expect_success();
     let formats: Vec<_> = response.documents().iter().map(|line| at(line, "/format").clone()).collect();
     assert_eq!(formats.len(), 2);
     assert_eq!(at(&response.documents()[1], "/issues/0/code"), "malformed_line");
 }
 
 #[test]
-fn a_file_that_is_not_a_session_exits_with_1() {
+fn importing_a_file_that_is_not_a_session_exits_with_1() {
     let store = TestStore::new();
     let unknown = fixture("bad/unknown-format.jsonl");
     let response = store.run(&["import", unknown.to_str().unwrap()]);
@@ -56,8 +57,8 @@ fn a_file_that_is_not_a_session_exits_with_1() {
 #[test]
 fn a_strict_import_writes_nothing_of_a_file_with_issues() {
     let store = TestStore::new();
-    let welded = fixture("bad/pi-welded-lines.jsonl");
-    let response = store.run(&["import", "--strict", welded.to_str().unwrap()]);
+    let joined_lines = fixture("bad/pi-welded-lines.jsonl");
+    let response = store.run(&["import", "--strict", joined_lines.to_str().unwrap()]);
     assert_eq!(response.code, 1, "{response:?}");
     assert!(response.err.contains("malformed_line") && response.err.contains("--strict"), "{response:?}");
     assert_eq!(at(&store.json(&["threads"]), "/threads"), &json!([]));
@@ -113,7 +114,7 @@ fn a_file_name_that_is_not_utf_8_is_reported() {
     assert_eq!(at(&store.json(&["threads"]), "/threads").as_array().unwrap().len(), 2);
 }
 
-/// A store in a folder whose name is not UTF-8 is listed, with its log files.
+/// The commands work on a store in a folder whose name is not UTF-8, and print valid UTF-8.
 #[test]
 fn a_folder_name_that_is_not_utf_8_is_shown() {
     let store = TestStore::new();

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use test_servers::Nats;
 
 use crate::{
-    demo::{run_tour, work_step},
+    demo::{run_demo, work_step},
     helpers::{CommandOutput, at, run},
     postgres::PostgresTestStore,
     work::wait_until,
@@ -86,9 +86,9 @@ fn threads_and_mailbox_are_in_two_stores() {
 }
 
 #[test]
-fn the_tour_on_two_servers_proves_every_step() {
+fn the_demo_on_two_servers_proves_every_step() {
     let (threads, mailbox) = (PostgresTestStore::new(), NatsTestStore::new());
-    let document = run_tour(&["--store", threads.url(), "--mailbox", &mailbox.url]);
+    let document = run_demo(&["--store", threads.url(), "--mailbox", &mailbox.url]);
     let steps = at(&document, "/steps").as_array().unwrap();
     assert!(steps.iter().all(|step| at(step, "/outcome") == "proved"), "{document}");
     let did = at(work_step(&document), "/did").as_str().unwrap();

@@ -58,7 +58,7 @@ fn the_schema_is_created_by_migrate_or_by_the_first_write() {
 }
 
 #[test]
-fn the_tour_on_a_server_proves_every_step() {
+fn the_demo_on_a_server_proves_every_step() {
     let server = PostgresTestStore::new();
     for _ in 0..2 {
         let document = server.json(&["demo"]);

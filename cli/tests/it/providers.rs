@@ -21,7 +21,7 @@ fn signed() -> Value {
     json!([{"type": "thinking", "thinking": "Easy.", "signature": "EqQB"}, {"type": "text", "text": "Paris."}])
 }
 
-/// Returns a store with a question in the thread `t`, and the answer of a model of Anthropic.
+/// Returns a store with a question in the thread `t`, and the answer of an Anthropic model.
 fn store_with_answer() -> TestStore {
     let store = TestStore::new();
     store.run(&["append", "t", "--message", "Capital of France?"]).expect_success();

@@ -169,7 +169,7 @@ pub(super) async fn an_expired_lease_can_write_until_another_claim(given: &Given
 
 /// If a commit that settles its claim races with a new claim of the dispatch, exactly one of them succeeds: either the
 /// dispatch is settled, or another worker holds it.
-pub(super) async fn a_settling_commit_and_a_competing_claim_have_one_winner(given: &Given) -> Verdict {
+pub(super) async fn either_a_settling_commit_or_a_competing_claim_succeeds(given: &Given) -> Verdict {
     for round in 0..20 {
         let claimed = enqueue_and_claim(given, "a").await?;
         given.advance(LEASE).await;
@@ -185,7 +185,7 @@ pub(super) async fn a_settling_commit_and_a_competing_claim_have_one_winner(give
             }
         })
         .await;
-        expect_eq(succeeded.iter().filter(|won| **won).count(), 1)?;
+        expect_eq(succeeded.iter().filter(|one_succeeded| **one_succeeded).count(), 1)?;
         let status = if succeeded[0] { DispatchStatus::Acked } else { DispatchStatus::Claimed };
         expect_status(given, "a", status).await?;
         expect_eq(given.threads()?.load_thread(&id("t")).await?.is_some(), succeeded[0])?;

@@ -63,7 +63,7 @@ pub(crate) async fn a_commit_with_only_a_fence_raises_the_claim_number(given: &G
     expect_eq((receipt.version, receipt.head), (first.version, first.head))?;
     let late = keyed_commit_with_message(&id("t"), "k", "late").fenced(fence_of_claim(1, 6));
     ThreadWriter::new(given, "t").expect_commit_refused(late, ErrorKind::StaleEpoch).await?;
-    // The guard of such a commit is checked, as that of any other commit.
+    // The guard of such a commit is checked like that of any other commit.
     let guarded = commit_with_only_fence("t", fence_of_claim(1, 8)).expecting(Expect::Absent);
     expect_kind(given.commits()?.commit(guarded).await, ErrorKind::Conflict)?;
     given.expect_accepted(commit_with_only_fence("t", fence_of_claim(1, 7))).await

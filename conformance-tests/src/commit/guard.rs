@@ -6,7 +6,7 @@ use crate::{
     check::{Failure, Verdict, expect_eq, expect_kind},
     given::{Given, commit_with_message, id, keyed_commit_with_message},
     log::{
-        entry_drafts::{side_note, user_entries},
+        entry_drafts::{side_entry, user_entries},
         writer::ThreadWriter,
     },
     run::helpers::{done_run, running_run, write_run},
@@ -84,7 +84,7 @@ pub(crate) async fn entries_need_a_guard_or_a_key(given: &Given) -> Verdict {
     let writer = ThreadWriter::new(given, "t");
     let unguarded = || Commit::new(id("t"));
     for commit in
-        [unguarded().entries(user_entries(&["x"])), unguarded().entry(side_note("x")).with_run(running_run("r"))]
+        [unguarded().entries(user_entries(&["x"])), unguarded().entry(side_entry("x")).with_run(running_run("r"))]
     {
         expect_kind(given.commits()?.commit(commit).await, ErrorKind::Invalid)?;
     }

@@ -1,8 +1,8 @@
 //! Cases about commits (promises CM of the contract).
 
 mod atomic;
-mod cancel;
 mod claim;
+mod dropped_calls;
 mod fence;
 mod guard;
 mod helpers;
@@ -14,7 +14,7 @@ mod receipt;
 mod state;
 
 /// Passes the list of the cases of this area to the macro `$callback`. Each item of the list has the file, the case,
-/// the promises of the contract that the case shows, and what the case needs.
+/// the promises of the contract that the case tests, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! commit {
@@ -27,8 +27,8 @@ macro_rules! commit {
             atomic: a_refused_commit_creates_no_thread ["CM-1"] [];
             atomic: an_error_names_the_part_of_the_commit ["CM-19"] [];
             atomic: an_update_writes_no_entry_run_or_state ["CM-2", "TH-9"] [];
-            cancel: a_dropped_settling_commit_is_all_or_nothing ["PR-11", "PR-16", "CM-33"] [Fenced, Race];
-            cancel: an_unknown_outcome_of_a_settling_commit_can_be_resolved ["PR-20", "CM-17"] [Fenced];
+            dropped_calls: a_dropped_settling_commit_is_all_or_nothing ["PR-11", "PR-16", "CM-33"] [Fenced, Race];
+            dropped_calls: an_unknown_outcome_of_a_settling_commit_can_be_resolved ["PR-20", "CM-17"] [Fenced];
             guard: a_guard_is_checked_against_the_version ["CM-3"] [];
             guard: version_zero_can_be_a_guard ["CM-3"] [];
             guard: the_guard_any_creates_a_thread_that_never_existed ["CM-4", "TH-23", "TH-24"] [];
@@ -36,7 +36,7 @@ macro_rules! commit {
             guard: a_commit_without_entries_does_not_change_the_version ["CM-8"] [];
             guard: a_commit_with_nothing_in_it_is_refused ["CM-9"] [];
             guard: create_fields_apply_only_to_a_new_thread ["CM-3", "TH-10"] [];
-            race: one_guard_has_one_winner ["CM-5"] [Race];
+            race: one_of_several_commits_with_the_same_guard_succeeds ["CM-5"] [Race];
             race: unguarded_commits_all_take_effect ["CM-6"] [Race];
             race: commits_with_the_same_key_are_applied_once ["CM-14"] [Race];
             race: a_key_with_different_content_is_refused ["CM-12", "CM-14"] [Race];
@@ -58,7 +58,7 @@ macro_rules! commit {
             state: an_operation_on_a_value_of_another_type_is_refused ["CM-39"] [];
             state: an_operation_applies_to_the_stored_value ["CM-39"] [];
             state: concurrent_operations_all_take_effect ["CM-39"] [Race];
-            state: a_state_revision_has_one_winner ["CM-40"] [Race];
+            state: one_of_several_commits_with_the_same_state_revision_succeeds ["CM-40"] [Race];
             fence: a_lower_claim_is_refused ["CM-32"] [];
             fence: a_commit_with_only_a_fence_raises_the_claim_number ["CM-9", "CM-32"] [];
             fence: the_claim_number_of_a_deleted_thread_is_remembered ["CM-32"] [];
@@ -74,7 +74,7 @@ macro_rules! commit {
             claim: a_repeat_of_a_settling_commit_gives_its_receipt ["CM-33", "CM-10", "CM-11"] [Fenced];
             claim: event_appends_and_thread_updates_check_their_fence ["CM-44", "CM-31"] [Fenced, Time];
             claim: an_expired_lease_can_write_until_another_claim ["CM-31", "MB-31"] [Fenced, Time];
-            claim: a_settling_commit_and_a_competing_claim_have_one_winner ["CM-31", "CM-33"] [Fenced, Time, Race];
+            claim: either_a_settling_commit_or_a_competing_claim_succeeds ["CM-31", "CM-33"] [Fenced, Time, Race];
             claim: settling_needs_a_fence ["CM-33"] [];
             limits: a_commit_has_a_thousand_entries_at_most ["CM-36", "ER-9"] [];
             limits: state_has_a_thousand_keys_at_most ["CM-36", "ER-9"] [];

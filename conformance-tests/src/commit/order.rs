@@ -22,12 +22,12 @@ fn fence_of_claim(counter: u64) -> Fence {
 /// One of the checks of a commit: how to make it fail, and how to recognise its error.
 struct Check {
     name: &'static str,
-    make_fail: fn(&mut Commit),
+    make_commit_fail: fn(&mut Commit),
     is_its_error: fn(&Error) -> bool,
 }
 
-/// Whether `error` is a conflict that found the number `number`. This shows which expectation failed, because the
-/// version of the thread is 3 and its state revision is 1.
+/// Returns whether `error` is a conflict whose actual value is `number`. This shows which expectation failed, because
+/// the version of the thread is 3 and its state revision is 1.
 fn is_conflict_with(error: &Error, number: u64) -> bool {
     matches!(error.detail(), Detail::Conflict { actual: Some(found), .. } if found.number() == number)
 }
@@ -36,42 +36,42 @@ fn is_conflict_with(error: &Error, number: u64) -> bool {
 static CHECKS: &[Check] = &[
     Check {
         name: "shape",
-        make_fail: |commit| commit.entries.push(tool_results_entry("no result", &[])),
+        make_commit_fail: |commit| commit.entries.push(tool_results_entry("no result", &[])),
         is_its_error: |error| error.kind() == ErrorKind::Invalid,
     },
     Check {
         name: "key",
-        make_fail: |commit| commit.key = Some(id("used")),
+        make_commit_fail: |commit| commit.key = Some(id("used")),
         is_its_error: |error| error.kind() == ErrorKind::IdempotencyMismatch,
     },
     Check {
         name: "fence",
-        make_fail: |commit| commit.fence = Some(fence_of_claim(4)),
+        make_commit_fail: |commit| commit.fence = Some(fence_of_claim(4)),
         is_its_error: |error| error.kind() == ErrorKind::StaleEpoch,
     },
     Check {
         name: "expect",
-        make_fail: |commit| commit.expect = Expect::Version(Version::new(2, 1, 0)),
+        make_commit_fail: |commit| commit.expect = Expect::Version(Version::new(2, 1, 0)),
         is_its_error: |error| is_conflict_with(error, 3),
     },
     Check {
         name: "state revision",
-        make_fail: |commit| commit.state.get_or_insert_default().expect_revision = Some(7),
+        make_commit_fail: |commit| commit.state.get_or_insert_default().expect_revision = Some(7),
         is_its_error: |error| is_conflict_with(error, 1),
     },
     Check {
         name: "run",
-        make_fail: |commit| commit.run = Some(running_run("done")),
+        make_commit_fail: |commit| commit.run = Some(running_run("done")),
         is_its_error: |error| error.kind() == ErrorKind::InvalidTransition,
     },
     Check {
         name: "entries",
-        make_fail: |commit| commit.entries.push(user_entry("a")),
+        make_commit_fail: |commit| commit.entries.push(user_entry("a")),
         is_its_error: |error| error.kind() == ErrorKind::AlreadyExists,
     },
     Check {
         name: "totals",
-        make_fail: |commit| {
+        make_commit_fail: |commit| {
             let change = commit.state.take().unwrap_or_default();
             commit.state = Some(change.set("one more", json("1")));
         },
@@ -114,9 +114,9 @@ pub(crate) async fn the_first_failing_check_determines_the_error(given: &Given) 
     for (at, first) in CHECKS.iter().enumerate() {
         for (second_at, second) in CHECKS.iter().enumerate().skip(at) {
             let mut commit = valid_commit(at * CHECKS.len() + second_at);
-            (second.make_fail)(&mut commit);
+            (second.make_commit_fail)(&mut commit);
             if second_at > at {
-                (first.make_fail)(&mut commit);
+                (first.make_commit_fail)(&mut commit);
             }
             let pair = format!("{} before {}", first.name, second.name);
             let error = expect_error(given, commit).await.map_err(|failure| failure.about(&pair))?;
@@ -134,7 +134,7 @@ pub(crate) async fn a_deleted_thread_is_reported_before_other_errors(given: &Giv
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
     for (at, check) in CHECKS.iter().enumerate() {
         let mut commit = valid_commit(at);
-        (check.make_fail)(&mut commit);
+        (check.make_commit_fail)(&mut commit);
         let error = expect_error(given, commit).await?;
         let kind = if check.name == "shape" { ErrorKind::Invalid } else { ErrorKind::NotFound };
         expect_eq(error.kind(), kind).map_err(|failure| failure.about(check.name))?;

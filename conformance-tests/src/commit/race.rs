@@ -16,7 +16,7 @@ use crate::{
 
 /// Of several concurrent commits with the same version as their guard, exactly one succeeds. The others are refused
 /// with `Conflict`. No two receipts have the same version.
-pub(crate) async fn one_guard_has_one_winner(given: &Given) -> Verdict {
+pub(crate) async fn one_of_several_commits_with_the_same_guard_succeeds(given: &Given) -> Verdict {
     const ROUNDS: u64 = 40;
     let (thread, mut guard) = (id("t"), Expect::Absent);
     let mut versions = BTreeSet::new();
@@ -28,11 +28,11 @@ pub(crate) async fn one_guard_has_one_winner(given: &Given) -> Verdict {
             async move { commits.commit(commit).await }
         })
         .await;
-        let (won, lost) = expect_exactly_one(results)?;
-        expect_kinds(lost, ErrorKind::Conflict)?;
-        expect_eq(won.version.number(), round)?;
-        versions.insert(won.version.number());
-        guard = Expect::Version(won.version);
+        let (succeeded, refused) = expect_exactly_one(results)?;
+        expect_kinds(refused, ErrorKind::Conflict)?;
+        expect_eq(succeeded.version.number(), round)?;
+        versions.insert(succeeded.version.number());
+        guard = Expect::Version(succeeded.version);
     }
     let log = given.read_log(&thread).await?;
     expect_eq((log.len() as u64, versions.len() as u64), (ROUNDS, ROUNDS))?;
@@ -95,9 +95,9 @@ pub(crate) async fn a_key_with_different_content_is_refused(given: &Given) -> Ve
             async move { commits.commit(commit).await }
         })
         .await;
-        let (won, lost) = expect_exactly_one(results)?;
-        expect_kinds(lost, ErrorKind::IdempotencyMismatch)?;
-        expect_eq((won.version.number(), won.deduplicated), (round + 1, false))?;
+        let (succeeded, refused) = expect_exactly_one(results)?;
+        expect_kinds(refused, ErrorKind::IdempotencyMismatch)?;
+        expect_eq((succeeded.version.number(), succeeded.deduplicated), (round + 1, false))?;
     }
     Ok(())
 }

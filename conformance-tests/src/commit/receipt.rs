@@ -8,7 +8,7 @@ use crate::{
     check::{Verdict, expect, expect_eq, expect_kind},
     given::{Given, commit_with_message, id, keyed_commit_with_message, run_concurrently},
     log::{
-        entry_drafts::{json, rewind, rewind_to_start, side_note, user_entries, user_entry},
+        entry_drafts::{json, rewind, rewind_to_start, side_entry, user_entries, user_entry},
         writer::ThreadWriter,
     },
     run::helpers::{load_run, run_change, running_run},
@@ -23,7 +23,7 @@ pub(crate) async fn a_receipt_says_what_the_next_read_gives(given: &Given) -> Ve
     for (at, commit) in [
         Commit::new(id("t")).creating(ThreadFields::default()),
         Commit::new(id("t")).entries(user_entries(&["a", "b"])).with_run(running_run("r")),
-        Commit::new(id("t")).entries([side_note("c"), rewind("a")]).with_state(state("1")),
+        Commit::new(id("t")).entries([side_entry("c"), rewind("a")]).with_state(state("1")),
         Commit::new(id("t")).entries([user_entry("d"), rewind_to_start()]),
         Commit::new(id("t")).with_run(run_change("r", failed)).with_state(state("2")),
         Commit::new(id("t")).entries([user_entry("e")]),

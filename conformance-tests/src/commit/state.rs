@@ -204,22 +204,22 @@ pub(crate) async fn concurrent_operations_all_take_effect(given: &Given) -> Verd
 
 /// A commit that expects a different state revision is refused with `Conflict`. Of several concurrent commits that
 /// expect the same revision, exactly one succeeds.
-pub(crate) async fn a_state_revision_has_one_winner(given: &Given) -> Verdict {
+pub(crate) async fn one_of_several_commits_with_the_same_state_revision_succeeds(given: &Given) -> Verdict {
     for wrong in [1, u64::MAX] {
-        let early = Commit::new(id("t")).with_state(StateChange::new().set("a", json("1")).expecting(wrong));
-        expect_kind(given.commits()?.commit(early).await, ErrorKind::Conflict)?;
+        let mismatched = Commit::new(id("t")).with_state(StateChange::new().set("a", json("1")).expecting(wrong));
+        expect_kind(given.commits()?.commit(mismatched).await, ErrorKind::Conflict)?;
     }
     let commits = given.commits()?;
     for round in 0..30 {
         let results = run_concurrently(6, |task| {
-            let change = StateChange::new().set("winner", json(&task.to_string())).with("n", StateOp::Add(1));
+            let change = StateChange::new().set("succeeded", json(&task.to_string())).with("n", StateOp::Add(1));
             let (commits, commit) = (Arc::clone(&commits), Commit::new(id("t")).with_state(change.expecting(round)));
             async move { commits.commit(commit).await }
         })
         .await;
-        let (won, lost) = expect_exactly_one(results)?;
-        expect_kinds(lost, ErrorKind::Conflict)?;
-        expect_eq(won.state_revision, round + 1)?;
+        let (succeeded, refused) = expect_exactly_one(results)?;
+        expect_kinds(refused, ErrorKind::Conflict)?;
+        expect_eq(succeeded.state_revision, round + 1)?;
     }
     expect_eq(load_state(given).await?.1.get("n"), Some(&json("30")))
 }

@@ -21,7 +21,7 @@ async fn load_context_within(writer: &ThreadWriter<'_>, budget: Budget) -> Resul
     Ok(writer.load_context(ContextRequest::head().within(budget)).await?.context)
 }
 
-/// Returns the ids of the entries that were left out, separated by blanks.
+/// Returns the ids of the entries that were left out, separated by spaces.
 fn left_out_ids(context: &Context) -> String {
     crate::log::writer::join(context.left_out.iter().map(|entry| entry.as_str()))
 }

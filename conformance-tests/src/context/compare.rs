@@ -6,7 +6,7 @@ use crate::{
     check::{Failure, Verdict, expect_eq, expect_kind},
     given::{Given, id},
     log::{
-        entry_drafts::{side_note, user_entries, user_entry},
+        entry_drafts::{side_entry, user_entries, user_entry},
         writer::ThreadWriter,
     },
 };
@@ -25,7 +25,7 @@ pub(crate) async fn two_leaves_are_compared(given: &Given) -> Verdict {
     writer
         .expect_accepted([
             user_entry("e").below(id("b")),
-            side_note("beside"),
+            side_entry("beside"),
             user_entry("f"),
             user_entry("g").with_parent(ParentRef::Root),
         ])

@@ -10,7 +10,7 @@ use crate::{
     given::{Given, id},
     log::{
         entry_drafts::{
-            assistant_entry, checkpoint, compaction, custom_entry, entry, label, rewind, rewind_to_start, side_note,
+            assistant_entry, checkpoint, compaction, custom_entry, entry, label, rewind, rewind_to_start, side_entry,
             tool_calls_entry, tool_results_entry, usage_entry, user_entries, user_entry,
         },
         writer::ThreadWriter,
@@ -21,7 +21,7 @@ use crate::{
 /// its head.
 pub(crate) async fn a_context_is_made_of_the_path(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a", "b", "c"])).await?;
-    writer.expect_accepted([user_entry("d").below(id("a")), assistant_entry("e"), side_note("beside")]).await?;
+    writer.expect_accepted([user_entry("d").below(id("a")), assistant_entry("e"), side_entry("beside")]).await?;
     for (at, wanted) in [("a", "a"), ("c", "a b c"), ("d", "a d"), ("e", "a d e")] {
         let context = writer.load_context(ContextRequest::at(id(at))).await?;
         expect_eq((context.at, short_form(&context.context)), (Some(id(at)), wanted.to_owned()))?;
@@ -41,7 +41,7 @@ pub(crate) async fn without_a_head_the_context_is_empty(given: &Given) -> Verdic
     let empty = given.threads()?.load_context(&thread.id, ContextRequest::head()).await?;
     expect_eq((&empty.thread, empty.at, empty.context.messages.len()), (&thread, None, 0))?;
     let side =
-        ThreadWriter::with_entries(given, "side", [side_note("beside"), user_entry("x").with_side(true)]).await?;
+        ThreadWriter::with_entries(given, "side", [side_entry("beside"), user_entry("x").with_side(true)]).await?;
     expect_eq(side.head_context().await?.context.messages.len(), 0)?;
     let cleared = ThreadWriter::with_entries(given, "cleared", [user_entry("a"), rewind_to_start()]).await?;
     expect_eq(cleared.head_context().await?.context.messages.len(), 0)
@@ -60,7 +60,7 @@ pub(crate) async fn a_context_has_only_messages_visible_to_the_model(given: &Giv
             message_with_visibility("c", Visibility::Aside),
             custom_entry("d"),
             checkpoint("e", Some("x")),
-            side_note("f"),
+            side_entry("f"),
         ])
         .await?;
     let beside = user_entry("g").with_side(true);

@@ -2,8 +2,8 @@
 
 mod append;
 mod append_key;
-mod cancel;
 mod commit;
+mod dropped_calls;
 mod helpers;
 mod list;
 mod subscription;
@@ -54,8 +54,8 @@ macro_rules! event {
             subscription: every_subscriber_gets_everything ["EV-22"] [Race];
             subscription: closing_ends_subscriptions ["PR-8"] [];
             subscription: deleting_the_tenant_ends_subscriptions ["TN-8"] [];
-            cancel: a_dropped_call_on_events_is_all_or_nothing ["PR-11", "PR-12", "PR-16"] [Race];
-            cancel: an_unknown_outcome_on_events_can_be_resolved ["PR-20", "EV-5"] [];
+            dropped_calls: a_dropped_call_on_events_is_all_or_nothing ["PR-11", "PR-12", "PR-16"] [Race];
+            dropped_calls: an_unknown_outcome_on_events_can_be_resolved ["PR-20", "EV-5"] [];
             commit: events_are_appended_with_their_commit ["CM-1", "CM-8", "CM-20"] [];
             commit: events_of_a_commit_belong_to_its_thread_or_runs ["CM-21"] [];
             commit: a_refused_commit_appends_nothing ["CM-1", "CM-22"] [];

@@ -193,7 +193,7 @@ impl Given {
         *current = Some(opened);
     }
 
-    /// Opens the store a second time while it is open (`Need::Beside`).
+    /// Opens the store a second time while it is open (`Need::SecondOpening`).
     ///
     /// # Errors
     /// If the store is not open. The inner result says whether the store could be opened a second time.

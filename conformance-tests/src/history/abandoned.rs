@@ -20,11 +20,11 @@ use tokio::time::{sleep, timeout};
 use crate::{
     case::Contract,
     check::{Failure, Verdict, expect, expect_eq, expect_some},
+    drop_points::poll_then_drop,
     fixture::Fixture,
     given::{Given, id, message_entry, read_all_pages, run_concurrently},
     mailbox::helpers::{LEASE, ack, mailbox},
     random::{Random, seed_from_env},
-    sweep::poll_then_drop,
     test_length::TestLength,
 };
 

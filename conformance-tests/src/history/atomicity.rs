@@ -34,7 +34,7 @@ pub struct CommitAtomicity {
     pub threads: usize,
     /// The number of tasks that read.
     pub readers: usize,
-    /// The seed of what is read. The schedule of the tasks does not depend on it.
+    /// The seed of the random choices of what to read. The schedule of the tasks does not depend on it.
     pub seed: u64,
 }
 
@@ -122,7 +122,7 @@ fn thread_id(at: usize) -> ThreadId {
 }
 
 impl AtomicityState {
-    /// Makes one commit after the other. Each commit increases the count that every part of the thread shows by one.
+    /// Makes one commit after the other. After each commit, each part of the thread shows a count that is one higher.
     async fn write(&self, thread: &ThreadId, commits: u64) -> Verdict {
         let coordinator = expect_some(self.stores.commits.as_ref(), "coordinator")?;
         for number in 1..=commits {

@@ -297,13 +297,13 @@ impl Default for LeaseExpiryRaces {
     }
 }
 
-/// How often the holder succeeded, and how often the other worker did.
+/// The number of times that the holder succeeded, and the number of times that the other worker did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct LeaseExpiryFigures {
-    /// How often the holder settled.
+    /// The number of times that the holder settled.
     pub settled: usize,
-    /// How often the other worker claimed.
+    /// The number of times that the other worker claimed.
     pub claimed: usize,
 }
 
@@ -326,7 +326,7 @@ impl LeaseExpiryRaces {
     /// if in all rounds the same one of the two succeeds.
     pub async fn run(self, fixture: impl Fixture) -> Result<LeaseExpiryFigures, Failure> {
         let given = Given::open(Contract::MailboxStore, Arc::new(fixture)).await?;
-        let time_stands_still = given.fixture().why_unmet(Need::Still).is_none();
+        let time_stands_still = given.fixture().why_unmet(Need::StoppedClock).is_none();
         let (store, mut figures) = (mailbox(&given)?, LeaseExpiryFigures::default());
         for round in 0..self.rounds {
             let dispatch_name: DispatchId = id(&format!("d-{round}"));

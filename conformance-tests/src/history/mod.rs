@@ -117,7 +117,7 @@ macro_rules! histories_of_mailboxes {
 
         /// LK3. Tests MB-30, MB-31 and MB-34.
         #[test]
-        fn the_end_of_a_lease_has_one_winner() {
+        fn at_the_end_of_a_lease_either_a_settlement_or_a_claim_succeeds() {
             let test = $crate::history::LeaseExpiryRaces::default();
             println!("{}", $crate::history::run(test.run($fixture)));
         }

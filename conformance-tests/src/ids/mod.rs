@@ -9,7 +9,7 @@ mod text;
 mod validation;
 
 /// Passes the list of the cases of this area to the macro `$callback`. Each item of the list has the file, the case,
-/// the promises of the contract that the case shows, and what the case needs.
+/// the promises of the contract that the case tests, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! ids {
@@ -19,10 +19,10 @@ macro_rules! ids {
             validation: generated_ids_sort_in_order ["ID-6"] [];
             validation: ids_and_times_are_plain_json ["ID-8"] [];
             validation: json_values_are_validated_when_created ["ID-10", "ER-9"] [];
-            storage: hostile_ids_are_stored_unchanged ["ID-2", "ID-3", "ID-4"] [];
-            storage: hostile_ids_survive_a_reopen ["ID-2", "ID-3"] [Reopen];
-            storage: hostile_ids_work_as_tenant_names ["ID-3", "ID-4", "TN-4"] [];
-            storage: hostile_ids_work_everywhere ["ID-2", "ID-3", "ID-4", "ID-7"] [];
+            storage: unusual_ids_are_stored_unchanged ["ID-2", "ID-3", "ID-4"] [];
+            storage: unusual_ids_survive_a_reopen ["ID-2", "ID-3"] [Reopen];
+            storage: unusual_ids_work_as_tenant_names ["ID-3", "ID-4", "TN-4"] [];
+            storage: unusual_ids_work_everywhere ["ID-2", "ID-3", "ID-4", "ID-7"] [];
             storage: pairs_of_tenant_and_record_never_collide ["ID-4", "TN-4"] [];
             enum_names: stored_names_never_change ["ID-12"] [];
             enum_names: unknown_names_of_closed_enums_are_refused ["ID-12"] [];

@@ -3,7 +3,7 @@
 use store_core::{Commit, ThreadFilter};
 
 use super::{
-    corpus::{AMBIGUOUS_PAIRS, hostile_ids},
+    corpus::{AMBIGUOUS_PAIRS, unusual_valid_ids},
     id_arguments::{check_as_ids_everywhere, expect_found_by_each_id, write_records},
 };
 use crate::{
@@ -15,14 +15,14 @@ use crate::{
 
 /// Ids are kept and compared byte by byte. Each of sixty similar ids has a record of its own. The record is found under
 /// exactly these bytes, and is listed with them.
-pub(super) async fn hostile_ids_are_stored_unchanged(given: &Given) -> Verdict {
-    let mut wanted = hostile_ids();
+pub(super) async fn unusual_ids_are_stored_unchanged(given: &Given) -> Verdict {
+    let mut wanted = unusual_valid_ids();
     wanted.sort();
     wanted.dedup();
     expect_eq(wanted.len(), 60)?;
     for records in record_lists(given.contract()) {
         let stores = given.tenant(records.name())?;
-        for (at, text) in hostile_ids().iter().enumerate() {
+        for (at, text) in unusual_valid_ids().iter().enumerate() {
             expect(!records.has(&stores, text).await?, format!("{}: {text:?} exists already", records.name()))?;
             records.write(&stores, text).await.map_err(|e| Failure::from(e).about(format!("{at} {text:?}")))?;
             expect(records.has(&stores, text).await?, format!("{}: {text:?} is not found", records.name()))?;
@@ -32,12 +32,12 @@ pub(super) async fn hostile_ids_are_stored_unchanged(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// After the store is closed and reopened, the record of every hostile id is found.
-pub(super) async fn hostile_ids_survive_a_reopen(given: &Given) -> Verdict {
-    let mut wanted = hostile_ids();
+/// After the store is closed and reopened, the record of every unusual id is found.
+pub(super) async fn unusual_ids_survive_a_reopen(given: &Given) -> Verdict {
+    let mut wanted = unusual_valid_ids();
     wanted.sort();
     for records in record_lists(given.contract()) {
-        records.write_all(&given.tenant(records.name())?, &hostile_ids()).await?;
+        records.write_all(&given.tenant(records.name())?, &unusual_valid_ids()).await?;
     }
     given.reopen().await?;
     for records in record_lists(given.contract()) {
@@ -50,13 +50,13 @@ pub(super) async fn hostile_ids_survive_a_reopen(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Every hostile id can be the name of a tenant. These tenants share no records.
-pub(super) async fn hostile_ids_work_as_tenant_names(given: &Given) -> Verdict {
+/// Every unusual id can be the name of a tenant. These tenants share no records.
+pub(super) async fn unusual_ids_work_as_tenant_names(given: &Given) -> Verdict {
     let records = first_record_list(given.contract());
-    for (at, tenant) in hostile_ids().iter().enumerate() {
+    for (at, tenant) in unusual_valid_ids().iter().enumerate() {
         records.write_all(&given.tenant(tenant)?, &[format!("own-{at}"), "same".to_owned()]).await?;
     }
-    for (at, tenant) in hostile_ids().iter().enumerate() {
+    for (at, tenant) in unusual_valid_ids().iter().enumerate() {
         let mut wanted = vec![format!("own-{at}"), "same".to_owned()];
         wanted.sort();
         expect_eq(records.ids(&given.tenant(tenant)?).await?, wanted).map_err(|failure| failure.about(tenant))?;
@@ -64,9 +64,9 @@ pub(super) async fn hostile_ids_work_as_tenant_names(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Every hostile id works wherever a contract takes an id, while all of them are in use.
-pub(super) async fn hostile_ids_work_everywhere(given: &Given) -> Verdict {
-    check_as_ids_everywhere(given.contract(), &given.stores()?, &hostile_ids()).await
+/// Every unusual id works wherever a contract takes an id, while all of them are in use.
+pub(super) async fn unusual_ids_work_everywhere(given: &Given) -> Verdict {
+    check_as_ids_everywhere(given.contract(), &given.stores()?, &unusual_valid_ids()).await
 }
 
 /// Two different pairs of a tenant and a record id never refer to the same record, whatever separators the ids contain.

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// A store has a live channel, and wake-ups, unless its fixture declares that it does not.
-pub(super) async fn live_channel_and_wake_ups_exist_exactly_if_declared(given: &Given) -> Verdict {
+pub(super) async fn live_channel_and_wake_ups_exist_if_and_only_if_declared(given: &Given) -> Verdict {
     let stores = given.stores()?;
     let is_declared = |need| given.fixture().why_unmet(need).is_none();
     expect_eq(

@@ -1,9 +1,9 @@
 //! Cases about the live channel and wake-ups (promises LV of the contract).
 
-mod cancel;
 mod closing;
 mod deliver;
 mod deliver_or_queue;
+mod dropped_calls;
 mod helpers;
 mod wait;
 
@@ -32,12 +32,12 @@ macro_rules! live {
             wait: a_dispatch_that_becomes_due_wakes_waiting_workers ["LV-10"] [WakeUps, Time];
             wait: an_expired_lease_wakes_waiting_workers ["LV-10", "MB-29"] [WakeUps, Time];
             wait: a_worker_that_never_waits_finds_all_work ["LV-11"] [Time];
-            closing: live_channel_and_wake_ups_exist_exactly_if_declared ["PR-1"] [];
+            closing: live_channel_and_wake_ups_exist_if_and_only_if_declared ["PR-1"] [];
             closing: closing_ends_receivers ["PR-8", "TN-8"] [Live];
             closing: closing_ends_waits ["PR-8", "TN-8"] [WakeUps];
             closing: a_dropped_call_loses_no_command_and_no_wake_up ["PR-11"] [Live, WakeUps];
-            cancel: a_dropped_call_on_a_target_leaves_nothing_locked ["PR-11", "PR-12"] [Live];
-            cancel: a_dropped_wait_leaves_nothing_locked ["PR-11", "PR-12"] [WakeUps];
+            dropped_calls: a_dropped_call_on_a_target_leaves_nothing_locked ["PR-11", "PR-12"] [Live];
+            dropped_calls: a_dropped_wait_leaves_nothing_locked ["PR-11", "PR-12"] [WakeUps];
         }
     };
 }

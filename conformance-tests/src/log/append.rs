@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use store_core::{Commit, CommitCoordinator, ErrorKind, Json, Message, NewEntry, Receipt, StateChange, ThreadPatch};
 
 use super::{
-    entry_drafts::{compaction, custom_entry, label, rewind, rewind_to_start, side_note, user_entries, user_entry},
+    entry_drafts::{compaction, custom_entry, label, rewind, rewind_to_start, side_entry, user_entries, user_entry},
     writer::ThreadWriter,
 };
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
 pub(crate) async fn entries_are_numbered_in_the_order_given(given: &Given) -> Verdict {
     let writer = ThreadWriter::new(given, "t");
     let first = writer.append(user_entries(&["a", "b", "c"])).await?;
-    let second = writer.append([NewEntry::new(Message::user("generated")), side_note("d")]).await?;
+    let second = writer.append([NewEntry::new(Message::user("generated")), side_entry("d")]).await?;
     expect_eq((first.first_seq, first.version.number()), (Some(1), 3))?;
     expect_eq((second.first_seq, second.version.number()), (Some(4), 5))?;
     let log = given.read_log(&writer.thread).await?;
@@ -78,17 +78,17 @@ pub(crate) async fn each_entry_is_the_parent_of_the_next(given: &Given) -> Verdi
     let writer = ThreadWriter::with_entries(
         given,
         "t",
-        [user_entry("a"), side_note("beside a"), user_entry("b"), side_note("beside b")],
+        [user_entry("a"), side_entry("beside a"), user_entry("b"), side_entry("beside b")],
     )
     .await?;
-    writer.expect_accepted([side_note("also beside b"), user_entry("c")]).await?;
+    writer.expect_accepted([side_entry("also beside b"), user_entry("c")]).await?;
     for (name, parent) in
         [("a", ""), ("beside a", "a"), ("b", "a"), ("beside b", "b"), ("also beside b", "b"), ("c", "b")]
     {
         expect_eq(writer.parent_id(name).await?, parent).map_err(|failure| failure.about(name))?;
     }
     // In a thread without a head neither a side entry nor the entry after it gets a parent.
-    let empty = ThreadWriter::with_entries(given, "empty", [side_note("first"), user_entry("root")]).await?;
+    let empty = ThreadWriter::with_entries(given, "empty", [side_entry("first"), user_entry("root")]).await?;
     expect_eq((empty.parent_id("first").await?, empty.parent_id("root").await?), (String::new(), String::new()))
 }
 
@@ -104,7 +104,7 @@ pub(crate) async fn every_entry_but_a_side_entry_becomes_the_head(given: &Given)
         writer.expect_accepted([entry]).await?;
         expect_eq(writer.load_thread().await?.head, name)?;
     }
-    let receipt = writer.append([side_note("g"), label("a", None)]).await?;
+    let receipt = writer.append([side_entry("g"), label("a", None)]).await?;
     expect_eq((writer.head_id().await?, receipt.head), ("f".to_owned(), Some(id("f"))))
 }
 
@@ -112,7 +112,7 @@ pub(crate) async fn every_entry_but_a_side_entry_becomes_the_head(given: &Given)
 pub(crate) async fn an_entry_never_changes(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a", "b", "c"])).await?;
     let before = given.read_log(&writer.thread).await?;
-    writer.expect_accepted([label("b", Some("x")), side_note("d"), compaction("e", "a", "b")]).await?;
+    writer.expect_accepted([label("b", Some("x")), side_entry("d"), compaction("e", "a", "b")]).await?;
     writer.expect_accepted([rewind("a"), user_entry("f")]).await?;
     writer.expect_accepted([user_entry("g").below(id("b")), rewind_to_start()]).await?;
     let state = StateChange::new().set("k", Json::null());
@@ -133,7 +133,7 @@ pub(crate) async fn an_entry_id_is_used_once(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(
         given,
         "t",
-        [user_entry("a"), user_entry("b"), side_note("c"), rewind("a").with_id(id("d"))],
+        [user_entry("a"), user_entry("b"), side_entry("c"), rewind("a").with_id(id("d"))],
     )
     .await?;
     for name in ["a", "b", "c", "d"] {
@@ -141,15 +141,16 @@ pub(crate) async fn an_entry_id_is_used_once(given: &Given) -> Verdict {
         expect_eq(error.part(), Some("entries[1]"))?;
         expect(error.to_string().contains(name), format!("the message does not name the id: {error}"))?;
     }
-    let error =
-        writer.expect_refused([user_entry("new"), side_note("x"), user_entry("new")], ErrorKind::AlreadyExists).await?;
+    let error = writer
+        .expect_refused([user_entry("new"), side_entry("x"), user_entry("new")], ErrorKind::AlreadyExists)
+        .await?;
     expect_eq(error.part(), Some("entries[2]"))?;
     let other = ThreadWriter::with_entries(given, "other", user_entries(&["a", "b"])).await?;
     other.expect_log_ids("a b").await
 }
 
 /// Of several concurrent commits with the same entry id, exactly one succeeds.
-pub(crate) async fn an_entry_id_has_one_winner(given: &Given) -> Verdict {
+pub(crate) async fn one_of_several_commits_with_the_same_entry_id_succeeds(given: &Given) -> Verdict {
     for round in 0..20 {
         let commits = given.commits()?;
         let results = run_concurrently(4, |task| {

@@ -6,7 +6,7 @@ use store_core::{
 
 use super::{
     entry_drafts::{
-        checkpoint, label, numbered_checkpoint, rewind, rewind_to_start, side_note, user_entries, user_entry,
+        checkpoint, label, numbered_checkpoint, rewind, rewind_to_start, side_entry, user_entries, user_entry,
     },
     writer::ThreadWriter,
 };
@@ -76,7 +76,7 @@ pub(crate) async fn a_context_has_the_next_checkpoint_number(given: &Given) -> V
         .expect_accepted([
             checkpoint("zero", None),
             numbered_checkpoint("nine", 9),
-            side_note("beside"),
+            side_entry("beside"),
             user_entry("b"),
         ])
         .await?;
@@ -90,7 +90,7 @@ pub(crate) async fn a_context_has_the_next_checkpoint_number(given: &Given) -> V
 }
 
 /// A checkpoint and the message that announces it are written in one commit. The context then has that message.
-pub(crate) async fn an_announcement_is_written_with_its_checkpoint(given: &Given) -> Verdict {
+pub(crate) async fn a_message_that_announces_a_checkpoint_is_committed_with_it(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a"])).await?;
     let before = writer.load_thread().await?;
     let new = NewCheckpoint::new().with_label("saved").announced_by(Message::user("checkpoint 0"));

@@ -3,7 +3,7 @@
 use store_core::ErrorKind;
 
 use super::{
-    entry_drafts::{compaction, side_note, user_entries, user_entry},
+    entry_drafts::{compaction, side_entry, user_entries, user_entry},
     writer::ThreadWriter,
 };
 use crate::{
@@ -17,7 +17,7 @@ pub(crate) async fn an_interval_lies_on_the_path(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(
         given,
         "t",
-        [user_entry("a"), user_entry("b"), side_note("beside"), user_entry("c"), user_entry("d")],
+        [user_entry("a"), user_entry("b"), side_entry("beside"), user_entry("c"), user_entry("d")],
     )
     .await?;
     writer.expect_accepted([user_entry("other").below(id("a"))]).await?;

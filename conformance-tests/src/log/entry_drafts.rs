@@ -73,7 +73,7 @@ pub(crate) fn label(target: &str, text: Option<&str>) -> NewEntry {
 }
 
 /// Returns a side entry with a custom body.
-pub(crate) fn side_note(name: &str) -> NewEntry {
+pub(crate) fn side_entry(name: &str) -> NewEntry {
     custom_entry(name).with_side(true)
 }
 

@@ -10,7 +10,7 @@ use store_core::{
 
 use super::{
     entry_drafts::{
-        assistant_entry, checkpoint, custom_entry, entry, label, rewind, side_note, tool_results_entry, user_entries,
+        assistant_entry, checkpoint, custom_entry, entry, label, rewind, side_entry, tool_results_entry, user_entries,
         user_entry,
     },
     writer::{ThreadWriter, joined_ids},
@@ -26,7 +26,7 @@ pub(crate) async fn a_path_is_listed_from_either_end(given: &Given) -> Verdict {
     let writer =
         ThreadWriter::with_entries(given, "t", user_entries(&["a", "b", "c", "d", "e", "f", "g", "h", "i"])).await?;
     writer
-        .expect_accepted([user_entry("x").below(id("c")), side_note("beside"), user_entry("y"), user_entry("z")])
+        .expect_accepted([user_entry("x").below(id("c")), side_entry("beside"), user_entry("y"), user_entry("z")])
         .await?;
     let threads = given.threads()?;
     for (direction, path) in [(Direction::Forward, "a b c x y z"), (Direction::Backward, "z y x c b a")] {
@@ -91,7 +91,7 @@ async fn create_thread_with_varied_entries(given: &Given) -> Result<ThreadWriter
             assistant_entry("b").with_run(id("r"), Some(1)),
             internal,
             aside,
-            side_note("e"),
+            side_entry("e"),
         ])
         .await?;
     writer
@@ -203,7 +203,7 @@ async fn expect_found_in_both_directions(writer: &ThreadWriter<'_>, query: Entry
 /// An entry is found by its id in its own thread. For an unknown id or an unknown thread, no entry is returned.
 pub(crate) async fn an_entry_is_found_by_its_id(given: &Given) -> Verdict {
     let writer =
-        ThreadWriter::with_entries(given, "t", [user_entry("a"), side_note("beside"), user_entry("b"), rewind("a")])
+        ThreadWriter::with_entries(given, "t", [user_entry("a"), side_entry("beside"), user_entry("b"), rewind("a")])
             .await?;
     ThreadWriter::with_entries(given, "other", user_entries(&["foreign", "a"])).await?;
     for listed in given.read_log(&writer.thread).await? {
@@ -236,7 +236,7 @@ pub(crate) async fn entries_stream_in_order(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Returns the ids of the entries that a stream returns, separated by blanks.
+/// Returns the ids of the entries that a stream returns, separated by spaces.
 async fn streamed_ids(writer: &ThreadWriter<'_>, query: EntryQuery) -> Result<String, Failure> {
     let threads = writer.given.threads()?;
     let mut entries = pin!(threads.stream_entries(&writer.thread, query));

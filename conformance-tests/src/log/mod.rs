@@ -14,7 +14,7 @@ mod usage;
 pub(crate) mod writer;
 
 /// Passes the list of the cases of this area to the macro `$callback`. Each item of the list has the file, the case,
-/// the promises of the contract that the case shows, and what the case needs.
+/// the promises of the contract that the case tests, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! log {
@@ -26,7 +26,7 @@ macro_rules! log {
             append: every_entry_but_a_side_entry_becomes_the_head ["EN-5"] [];
             append: an_entry_never_changes ["EN-2"] [];
             append: an_entry_id_is_used_once ["EN-16"] [];
-            append: an_entry_id_has_one_winner ["EN-16"] [Race];
+            append: one_of_several_commits_with_the_same_entry_id_succeeds ["EN-16"] [Race];
             tree: a_parent_is_an_earlier_entry ["EN-4"] [];
             tree: a_new_root_can_be_started ["EN-4"] [];
             tree: a_side_entry_is_on_no_path ["EN-6"] [];
@@ -43,7 +43,7 @@ macro_rules! log {
             rewind: convenience_methods_make_single_commits ["EN-7", "EN-9", "EN-28"] [];
             checkpoint: checkpoints_are_numbered_along_their_path ["EN-21"] [];
             checkpoint: a_context_has_the_next_checkpoint_number ["EN-33"] [];
-            checkpoint: an_announcement_is_written_with_its_checkpoint ["EN-33"] [];
+            checkpoint: a_message_that_announces_a_checkpoint_is_committed_with_it ["EN-33"] [];
             checkpoint: a_rewind_by_number_finds_the_nearest_checkpoint ["EN-22"] [];
             checkpoint: a_rewind_by_label_finds_the_nearest_checkpoint ["EN-22"] [];
             checkpoint: a_checkpoint_number_is_reused_after_a_rewind ["EN-23"] [];

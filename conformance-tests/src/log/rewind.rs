@@ -3,7 +3,7 @@
 use store_core::{CommitCoordinatorExt, ContextRequest, ErrorKind, Fork, Guard, Label, NewEntry, RewindTo};
 
 use super::{
-    entry_drafts::{checkpoint, rewind, rewind_to_start, side_note, user_entries, user_entry},
+    entry_drafts::{checkpoint, rewind, rewind_to_start, side_entry, user_entries, user_entry},
     writer::ThreadWriter,
 };
 use crate::{
@@ -34,9 +34,12 @@ pub(crate) async fn a_rewind_moves_the_head(given: &Given) -> Verdict {
 /// A rewind is refused if its target does not exist, belongs to another thread, comes later in the commit, or is a
 /// side entry.
 pub(crate) async fn a_rewind_needs_a_valid_target(given: &Given) -> Verdict {
-    let writer =
-        ThreadWriter::with_entries(given, "t", [user_entry("a"), side_note("beside"), rewind("a").with_id(id("back"))])
-            .await?;
+    let writer = ThreadWriter::with_entries(
+        given,
+        "t",
+        [user_entry("a"), side_entry("beside"), rewind("a").with_id(id("back"))],
+    )
+    .await?;
     ThreadWriter::with_entries(given, "other", user_entries(&["foreign"])).await?;
     for target in ["unknown", "foreign", "beside", "back", "later"] {
         let error = writer.expect_refused([rewind(target), user_entry("later")], ErrorKind::Invalid).await;
@@ -54,7 +57,7 @@ pub(crate) async fn a_rewind_and_the_entries_after_it_take_effect_together(given
         .expect_accepted([
             user_entry("c"),
             rewind("a"),
-            side_note("beside a"),
+            side_entry("beside a"),
             user_entry("d"),
             rewind_to_start(),
             user_entry("e"),

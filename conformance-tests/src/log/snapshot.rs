@@ -4,7 +4,7 @@ use store_core::{ErrorKind, NewEntry, PageRequest, RewindTo};
 
 use super::{
     entry_drafts::{
-        checkpoint, label, numbered_checkpoint, rewind, rewind_to_start, side_note, user_entries, user_entry,
+        checkpoint, label, numbered_checkpoint, rewind, rewind_to_start, side_entry, user_entries, user_entry,
     },
     writer::ThreadWriter,
 };
@@ -95,7 +95,7 @@ pub(crate) async fn a_snapshot_is_restored_from_any_branch(given: &Given) -> Ver
 /// side entry.
 pub(crate) async fn a_label_needs_an_existing_target(given: &Given) -> Verdict {
     let writer =
-        ThreadWriter::with_entries(given, "t", [user_entry("a"), side_note("beside"), user_entry("b"), rewind("a")])
+        ThreadWriter::with_entries(given, "t", [user_entry("a"), side_entry("beside"), user_entry("b"), rewind("a")])
             .await?;
     ThreadWriter::with_entries(given, "other", user_entries(&["foreign"])).await?;
     for target in ["unknown", "foreign", "later"] {

@@ -3,7 +3,7 @@
 use store_core::{BranchPoint, EntryQuery, ErrorKind, Leaf, PageRequest, ParentRef, Timestamp};
 
 use super::{
-    entry_drafts::{rewind, rewind_to_start, side_note, user_entries, user_entry},
+    entry_drafts::{rewind, rewind_to_start, side_entry, user_entries, user_entry},
     writer::ThreadWriter,
 };
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 /// other parent is refused with `Invalid`, and the error names the parent.
 pub(crate) async fn a_parent_is_an_earlier_entry(given: &Given) -> Verdict {
     let writer =
-        ThreadWriter::with_entries(given, "t", [user_entry("a"), side_note("beside"), user_entry("b")]).await?;
+        ThreadWriter::with_entries(given, "t", [user_entry("a"), side_entry("beside"), user_entry("b")]).await?;
     ThreadWriter::with_entries(given, "other", user_entries(&["foreign"])).await?;
     for parent in ["unknown", "beside", "foreign", "x", "later"] {
         let entries = [user_entry("first"), user_entry("x").below(id(parent)), user_entry("later")];
@@ -23,7 +23,7 @@ pub(crate) async fn a_parent_is_an_earlier_entry(given: &Given) -> Verdict {
         expect_eq(error.part(), Some("entries[1]"))?;
         expect(error.to_string().contains(parent), format!("the message does not name the parent: {error}"))?;
     }
-    let side = [side_note("mine"), user_entry("x").below(id("mine"))];
+    let side = [side_entry("mine"), user_entry("x").below(id("mine"))];
     writer.expect_refused(side, ErrorKind::Invalid).await?;
     writer
         .expect_accepted([
@@ -52,7 +52,7 @@ pub(crate) async fn a_new_root_can_be_started(given: &Given) -> Verdict {
 pub(crate) async fn a_side_entry_is_on_no_path(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a", "b"])).await?;
     let receipt =
-        writer.append([side_note("x"), user_entry("y").with_side(true), side_note("z").below(id("a"))]).await?;
+        writer.append([side_entry("x"), user_entry("y").with_side(true), side_entry("z").below(id("a"))]).await?;
     expect_eq(receipt.head, Some(id("b")))?;
     expect_eq(receipt.version.number(), 5)?;
     for (name, parent) in [("x", "b"), ("y", "b"), ("z", "a")] {
@@ -88,7 +88,7 @@ pub(crate) async fn leaves_are_listed_by_sequence(given: &Given) -> Verdict {
     writer
         .expect_accepted([
             user_entry("d").below(id("b")).with_timestamp(time),
-            side_note("beside"),
+            side_entry("beside"),
             user_entry("e").below(id("a")),
         ])
         .await?;
@@ -119,7 +119,7 @@ pub(crate) async fn branch_points_are_listed_by_sequence(given: &Given) -> Verdi
     let writer = ThreadWriter::with_entries(
         given,
         "t",
-        [user_entry("a"), user_entry("b"), user_entry("c"), side_note("beside b").below(id("b"))],
+        [user_entry("a"), user_entry("b"), user_entry("c"), side_entry("beside b").below(id("b"))],
     )
     .await?;
     let threads = given.threads()?;
@@ -137,7 +137,7 @@ pub(crate) async fn branch_points_are_listed_by_sequence(given: &Given) -> Verdi
     writer
         .expect_accepted([
             user_entry("g").with_parent(ParentRef::Root),
-            side_note("root beside").with_parent(ParentRef::Root),
+            side_entry("root beside").with_parent(ParentRef::Root),
         ])
         .await?;
     writer.expect_accepted([rewind_to_start(), user_entry("h")]).await?;

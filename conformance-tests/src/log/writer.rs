@@ -96,19 +96,19 @@ impl<'a> ThreadWriter<'a> {
         Ok(self.load_entry(name).await?.parent.clone().map(|parent| parent.to_string()).unwrap_or_default())
     }
 
-    /// Returns the ids of the entries that a query finds, separated by blanks.
+    /// Returns the ids of the entries that a query finds, separated by spaces.
     pub(crate) async fn find_ids(&self, query: EntryQuery) -> Result<String, Failure> {
         let threads = &self.given.threads()?;
         let list = |page: PageRequest| threads.list_entries(&self.thread, query.clone().with_page(page));
         Ok(joined_ids(&read_all_pages(PageRequest::first(7), list).await?))
     }
 
-    /// Returns the ids of the path of an entry, from its root, separated by blanks.
+    /// Returns the ids of the path of an entry, from its root, separated by spaces.
     pub(crate) async fn path_ids(&self, name: &str) -> Result<String, Failure> {
         self.find_ids(EntryQuery::path_of(id(name))).await
     }
 
-    /// Returns the ids of the leaves by sequence number, separated by blanks.
+    /// Returns the ids of the leaves by sequence number, separated by spaces.
     pub(crate) async fn leaf_ids(&self) -> Result<String, Failure> {
         let threads = &self.given.threads()?;
         let leaves = read_all_pages(PageRequest::first(2), |page| threads.list_leaves(&self.thread, page)).await?;
@@ -136,12 +136,12 @@ pub(crate) async fn reopen_if(given: &Given, wanted: bool) -> Verdict {
     if wanted { given.reopen().await } else { Ok(()) }
 }
 
-/// Returns the ids of entries, separated by blanks.
+/// Returns the ids of entries, separated by spaces.
 pub(crate) fn joined_ids(entries: &[Arc<Entry>]) -> String {
     join(entries.iter().map(|entry| entry.id.as_str()))
 }
 
-/// Joins texts with blanks between them.
+/// Joins texts with spaces between them.
 pub(crate) fn join<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     texts.collect::<Vec<_>>().join(" ")
 }

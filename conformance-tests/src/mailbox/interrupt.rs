@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// An interrupt raises the epoch of the thread and supersedes its queued dispatches. From then on reads show them as
-/// superseded, with the time and the reason of the interrupt. The claimed dispatch stays claimed.
+/// superseded, with the time of the interrupt and the reason for it. The claimed dispatch stays claimed.
 pub(super) async fn an_interrupt_supersedes_queued_dispatches(given: &Given) -> Verdict {
     let claimed = enqueue_and_claim(given, "held").await?;
     enqueue_all(given, [new_dispatch("t", "a"), delayed_dispatch("t", "b", LEASE), keyed_dispatch("t", "c", "k")])

@@ -128,7 +128,7 @@ pub(super) async fn an_old_holder_is_refused_in_the_same_call_as_the_new_one(giv
 
 /// If the holder settles after its lease has expired, and another worker claims at the same time, exactly one of the
 /// two succeeds.
-pub(super) async fn a_settlement_and_a_competing_claim_have_one_winner(given: &Given) -> Verdict {
+pub(super) async fn either_a_settlement_or_a_competing_claim_succeeds(given: &Given) -> Verdict {
     for round in 0..20 {
         let claimed = enqueue_and_claim(given, &format!("d{round}")).await?;
         given.advance(LEASE).await;
@@ -143,18 +143,18 @@ pub(super) async fn a_settlement_and_a_competing_claim_have_one_winner(given: &G
             }
         })
         .await;
-        let won = results.into_iter().collect::<store_core::Result<Vec<_>>>()?;
-        expect_eq(won.iter().filter(|won| **won).count(), 1)?;
-        let status = if won[0] { DispatchStatus::Acked } else { DispatchStatus::Claimed };
+        let succeeded = results.into_iter().collect::<store_core::Result<Vec<_>>>()?;
+        expect_eq(succeeded.iter().filter(|one_succeeded| **one_succeeded).count(), 1)?;
+        let status = if succeeded[0] { DispatchStatus::Acked } else { DispatchStatus::Claimed };
         expect_status(given, &format!("d{round}"), status).await?;
         given.store().delete_tenant(&id("default")).await?;
     }
     Ok(())
 }
 
-/// The first `start` of a claim records which instance works on the dispatch, and since when. A repeat by the same
+/// The first `start` of a claim records the instance that works on the dispatch and the time. A repeat by the same
 /// instance changes nothing, and a call by another instance is refused.
-pub(super) async fn a_claim_is_started_by_one_instance(given: &Given) -> Verdict {
+pub(super) async fn only_one_instance_can_start_a_claim(given: &Given) -> Verdict {
     let claimed = enqueue_and_claim(given, "a").await?;
     let (store, claim) = (mailbox(given)?, claimed.claim());
     given.advance(MILLISECOND).await;

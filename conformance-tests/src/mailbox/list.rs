@@ -1,4 +1,4 @@
-//! Cases of lists of dispatches, counts, and lists of ready threads.
+//! Cases about listing dispatches, counting them, and listing ready threads.
 
 use std::time::Duration;
 
@@ -76,8 +76,8 @@ pub(super) async fn dispatches_are_filtered_by_all_given_fields(given: &Given) -
     Ok(())
 }
 
-/// In the order of ends, a list has only finished dispatches, including superseded ones, in the order in which they
-/// ended. A backward list has the reverse order of a forward list.
+/// A list in the order [`DispatchOrder::End`] contains only finished dispatches, including superseded ones, in the
+/// order in which they ended. A backward list has the reverse order of a forward list.
 pub(super) async fn dispatches_are_ordered_by_creation_or_end(given: &Given) -> Verdict {
     create_one_of_each_status(given).await?;
     enqueue_all(given, [new_dispatch("u", "v"), new_dispatch("u", "w")]).await?;
@@ -91,8 +91,8 @@ pub(super) async fn dispatches_are_ordered_by_creation_or_end(given: &Given) -> 
     expect_eq(list_ids_in_order(given, filter_of_thread_t(), DispatchOrder::End).await?, "s a x d")
 }
 
-/// Dispatches that ended at the same time are listed by id, across threads, and whether an interrupt or a settlement
-/// ended them.
+/// Dispatches that ended at the same time are listed by id, regardless of their threads and of whether an interrupt or
+/// a settlement ended them.
 pub(super) async fn dispatches_that_ended_at_the_same_time_are_ordered_by_id(given: &Given) -> Verdict {
     let store = &mailbox(given)?;
     enqueue_all(given, [new_dispatch("w", "b")]).await?;
@@ -150,7 +150,7 @@ pub(super) async fn counts_are_exact(given: &Given) -> Verdict {
     expect_eq(store.count_dispatches(None).await?.total(), 7)
 }
 
-/// The ready threads are those of which a claim would now return a dispatch.
+/// The ready threads are those from which a claim would now return a dispatch.
 pub(super) async fn ready_threads_are_those_that_a_claim_takes(given: &Given) -> Verdict {
     let store = &mailbox(given)?;
     let ready_dispatch_ids = || async {

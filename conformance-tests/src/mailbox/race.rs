@@ -118,7 +118,7 @@ pub(super) async fn a_dispatch_goes_to_one_claimant(given: &Given) -> Verdict {
 }
 
 /// If several claims run at the same time after a lease has expired, exactly one of them returns the dispatch.
-pub(super) async fn a_lost_lease_has_one_winner(given: &Given) -> Verdict {
+pub(super) async fn one_of_several_claims_gets_a_dispatch_after_its_lease(given: &Given) -> Verdict {
     enqueue_all(given, [new_dispatch("t", "a").with_max_attempts(100)]).await?;
     let store = mailbox(given)?;
     for round in 0..20 {

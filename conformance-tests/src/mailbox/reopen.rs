@@ -127,7 +127,7 @@ pub(super) async fn every_end_of_a_dispatch_survives_a_reopen(given: &Given) -> 
 }
 
 /// If a refused write of the holder superseded its dispatch, the dispatch is still superseded after a reopen.
-pub(super) async fn superseding_by_a_refused_write_survives_a_reopen(given: &Given) -> Verdict {
+pub(super) async fn a_dispatch_superseded_by_a_refused_write_stays_so_after_a_reopen(given: &Given) -> Verdict {
     let claimed = enqueue_and_claim(given, "a").await?;
     interrupt_thread_t(given).await?;
     expect_kind(try_settle(given, &claimed, ack()).await?, ErrorKind::StaleEpoch)?;

@@ -259,7 +259,9 @@ impl ThreadAdmin for TenantHandle {
         }
         let deletion = self.write(|tenant, env| delete(tenant, id, request, &env))?;
         if self.shared.bug == Some(Bug::DeletionFoldsCase) {
-            for other in self.confused_tenants(|name| name.to_lowercase() == self.tenant.as_str().to_lowercase()) {
+            for other in
+                self.tenants_mistaken_for_this_one(|name| name.to_lowercase() == self.tenant.as_str().to_lowercase())
+            {
                 other.write(|tenant, _| {
                     deletion.deleted.iter().for_each(|thread| drop(tenant.threads.remove(thread)));
                     Ok(())

@@ -32,7 +32,7 @@ bugs! {
     /// A commit of entries is acknowledged but not written if the new version is divisible by four.
     AckWithoutWriting = "commit::a_thousand_commits_follow_each_other",
     /// The guard of a commit is checked before the lock is taken.
-    GuardOutsideTheLock = "commit::one_guard_has_one_winner",
+    GuardOutsideTheLock = "commit::one_of_several_commits_with_the_same_guard_succeeds",
     /// A commit that repeats a commit key is applied again.
     KeyIgnored = "commit::commits_with_the_same_key_are_applied_once",
     /// A commit with the key of an earlier commit returns its receipt, even if the content is different.
@@ -100,9 +100,9 @@ bugs! {
     /// JSON values are parsed and written again, which changes their numbers.
     NumbersRewritten = "ids::json_round_trips_byte_for_byte",
     /// Thread ids are compared without case.
-    CaseFolded = "ids::hostile_ids_are_stored_unchanged",
-    /// The dedupe keys of dispatches are compared without the blanks at their ends.
-    DedupeKeysTrimmed = "ids::hostile_ids_work_everywhere",
+    CaseFolded = "ids::unusual_ids_are_stored_unchanged",
+    /// The dedupe keys of dispatches are compared without the white space at their ends.
+    DedupeKeysTrimmed = "ids::unusual_ids_work_everywhere",
     /// `load_entry` looks up the thread id and the entry id as one key, joined with a dot.
     IdsJoined = "ids::pairs_of_thread_and_entry_never_collide",
     /// A compaction of another branch changes the context.

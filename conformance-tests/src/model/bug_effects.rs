@@ -28,7 +28,7 @@ pub(super) fn apply_after_refusal(
         }
         Bug::RefusedEventsStay => {
             if let Some(request) = &commit.events {
-                let _written = events::append(tenant, request, &env, (commit.at, env.cursor_seal_key));
+                let _written = events::append(tenant, request, &env, (commit.at, env.tenant_and_cursor_key));
             }
         }
         Bug::RefusedRowsStay => outbox::append_refused(tenant, commit, &env),

@@ -29,8 +29,8 @@ pub(super) struct Environment<'a> {
     pub(super) id_source: &'a dyn IdSource,
     /// The planted bug of the store, if it has one.
     pub(super) bug: Option<Bug>,
-    /// The tenant that cursors of events are bound to, and the key that seals them.
-    pub(super) cursor_seal_key: (&'a TenantId, &'a CursorKey),
+    /// The tenant that cursors of events belong to, and the key that authenticates them.
+    pub(super) tenant_and_cursor_key: (&'a TenantId, &'a CursorKey),
 }
 
 /// Writes everything in `commit`, or nothing.
@@ -51,7 +51,7 @@ pub(super) fn check_and_write(tenant: &mut TenantData, commit: &Commit, env: Env
     if is_late_write && env.bug != Some(Bug::LateCommitRevives) {
         return Err(Error::not_found("thread", &commit.thread));
     }
-    if let Some(receipt) = receipt_of_repeat(tenant, stored.as_ref(), commit, (env.bug, env.cursor_seal_key))? {
+    if let Some(receipt) = receipt_of_repeat(tenant, stored.as_ref(), commit, (env.bug, env.tenant_and_cursor_key))? {
         return Ok(receipt);
     }
     mailbox::check_fence(&tenant.mailbox, &commit.thread, commit.fence.as_ref(), env.bug)?;
@@ -91,7 +91,7 @@ pub(super) fn check_and_write(tenant: &mut TenantData, commit: &Commit, env: Env
         // Errors of events are reported before errors of rows (CM-43). If the rows are refused, the events that were
         // appended here are removed again.
         let before = outbox.is_err().then(|| (tenant.events.clone(), tenant.id_histories.clone()));
-        let appended = events::append(tenant, request, &env, (commit.at, env.cursor_seal_key))?;
+        let appended = events::append(tenant, request, &env, (commit.at, env.tenant_and_cursor_key))?;
         if let Some(before) = before {
             (tenant.events, tenant.id_histories) = before;
         }
@@ -135,9 +135,9 @@ fn receipt_of_repeat(
     tenant: &TenantData,
     stored: Option<&ThreadData>,
     commit: &Commit,
-    bug_and_cursor_seal_key: (Option<Bug>, (&TenantId, &CursorKey)),
+    bug_and_cursor_key: (Option<Bug>, (&TenantId, &CursorKey)),
 ) -> Result<Option<Receipt>> {
-    let (bug, cursor_seal_key) = bug_and_cursor_seal_key;
+    let (bug, tenant_and_cursor_key) = bug_and_cursor_key;
     let Some(key) = &commit.key else { return Ok(None) };
     let mut found = stored.and_then(|thread_data| thread_data.keyed_commits.get(key));
     match bug {
@@ -155,7 +155,7 @@ fn receipt_of_repeat(
     receipt.deduplicated = true;
     for event in &mut receipt.events {
         // An event that was trimmed after the first commit has no cursors.
-        let found = tenant.events.load(&event.id, cursor_seal_key);
+        let found = tenant.events.load(&event.id, tenant_and_cursor_key);
         event.cursors = found.map(|event| event.cursors).unwrap_or_default();
     }
     Ok(Some(receipt))

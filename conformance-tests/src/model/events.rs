@@ -91,31 +91,31 @@ impl EventLog {
         event.scopes().any(|scope| self.seq_of(&scope, &event.id).is_some_and(|seq| seq > self.floor(&scope)))
     }
 
-    fn with_cursors(&self, event: &Event, cursor_seal_key: (&TenantId, &CursorKey)) -> Event {
-        let mut sealed = event.clone();
+    fn with_cursors(&self, event: &Event, tenant_and_cursor_key: (&TenantId, &CursorKey)) -> Event {
+        let mut copy = event.clone();
         for scope in event.scopes() {
-            let at = self.seq_of(&scope, &event.id).map(|seq| cursor_after(&scope, seq, cursor_seal_key));
+            let at = self.seq_of(&scope, &event.id).map(|seq| cursor_after(&scope, seq, tenant_and_cursor_key));
             match scope {
-                Scope::Thread(_) => sealed.cursors.thread = at,
-                Scope::Run(_) => sealed.cursors.run = at,
+                Scope::Thread(_) => copy.cursors.thread = at,
+                Scope::Run(_) => copy.cursors.run = at,
             }
         }
-        sealed
+        copy
     }
 
-    pub(super) fn load(&self, id: &EventId, cursor_seal_key: (&TenantId, &CursorKey)) -> Option<Event> {
+    pub(super) fn load(&self, id: &EventId, tenant_and_cursor_key: (&TenantId, &CursorKey)) -> Option<Event> {
         let found = self.events.get(id);
-        found.filter(|event| self.is_untrimmed(event)).map(|event| self.with_cursors(event, cursor_seal_key))
+        found.filter(|event| self.is_untrimmed(event)).map(|event| self.with_cursors(event, tenant_and_cursor_key))
     }
 
     pub(super) fn list(
         &self,
         query: &EventQuery,
-        cursor_seal_key: (&TenantId, &CursorKey),
+        tenant_and_cursor_key: (&TenantId, &CursorKey),
         bug: Option<Bug>,
     ) -> Result<Page<Event>> {
         let limit = query.page.checked_limit()?;
-        let after = seq_of_cursor(&query.scope, query.page.cursor.as_ref(), cursor_seal_key)?;
+        let after = seq_of_cursor(&query.scope, query.page.cursor.as_ref(), tenant_and_cursor_key)?;
         let floor = self.floor(&query.scope);
         self.check_not_after_last(&query.scope, after)?;
         if after.is_some_and(|after| after < floor) && bug != Some(Bug::TrimmedCursorAccepted) {
@@ -132,10 +132,10 @@ impl EventLog {
         }
         all.retain(|(_, event)| query.filter.admits(event) || bug == Some(Bug::InternalEventsShown));
         let next = (all.len() > limit)
-            .then(|| all.get(limit - 1).map(|(seq, _)| cursor_after(&query.scope, *seq, cursor_seal_key)));
+            .then(|| all.get(limit - 1).map(|(seq, _)| cursor_after(&query.scope, *seq, tenant_and_cursor_key)));
         all.truncate(limit);
         Ok(Page {
-            items: all.iter().map(|(_, event)| self.with_cursors(event, cursor_seal_key)).collect(),
+            items: all.iter().map(|(_, event)| self.with_cursors(event, tenant_and_cursor_key)).collect(),
             next: next.flatten(),
         })
     }
@@ -151,16 +151,16 @@ impl EventLog {
         self.numbered_events(scope).filter(|(seq, event)| *seq > floor && filter.admits(event)).count() as u64
     }
 
-    pub(super) fn scope_info(&self, scope: &Scope, cursor_seal_key: (&TenantId, &CursorKey)) -> ScopeInfo {
+    pub(super) fn scope_info(&self, scope: &Scope, tenant_and_cursor_key: (&TenantId, &CursorKey)) -> ScopeInfo {
         let count = self.appended_count(scope);
-        ScopeInfo::new(count, self.floor(scope), (count > 0).then(|| cursor_after(scope, count, cursor_seal_key)))
+        ScopeInfo::new(count, self.floor(scope), (count > 0).then(|| cursor_after(scope, count, tenant_and_cursor_key)))
     }
 
     /// Returns the sequence number after which a subscription begins.
     pub(super) fn start_position(
         &self,
         request: &Subscribe,
-        cursor_seal_key: (&TenantId, &CursorKey),
+        tenant_and_cursor_key: (&TenantId, &CursorKey),
         bug: Option<Bug>,
     ) -> Result<u64> {
         let floor = self.floor(&request.scope);
@@ -171,7 +171,7 @@ impl EventLog {
             }
             SubscriptionStart::Now => Ok(self.appended_count(&request.scope)),
             SubscriptionStart::After(at) => {
-                let after = seq_of_cursor(&request.scope, Some(at), cursor_seal_key)?.unwrap_or_default();
+                let after = seq_of_cursor(&request.scope, Some(at), tenant_and_cursor_key)?.unwrap_or_default();
                 self.check_not_after_last(&request.scope, Some(after))?;
                 if after < floor { Err(Error::new(Detail::CursorExpired { floor })) } else { Ok(after) }
             }
@@ -183,7 +183,7 @@ impl EventLog {
         &self,
         request: &Subscribe,
         after: u64,
-        cursor_seal_key: (&TenantId, &CursorKey),
+        tenant_and_cursor_key: (&TenantId, &CursorKey),
     ) -> Result<Option<(u64, Event)>> {
         let floor = self.floor(&request.scope);
         if after < floor {
@@ -191,20 +191,20 @@ impl EventLog {
         }
         let mut rest =
             self.numbered_events(&request.scope).filter(|(seq, event)| *seq > after && request.filter.admits(event));
-        Ok(rest.next().map(|(seq, event)| (seq, self.with_cursors(event, cursor_seal_key))))
+        Ok(rest.next().map(|(seq, event)| (seq, self.with_cursors(event, tenant_and_cursor_key))))
     }
 
     pub(super) fn trim(
         &mut self,
         request: &TrimRequest,
-        cursor_seal_key: (&TenantId, &CursorKey),
+        tenant_and_cursor_key: (&TenantId, &CursorKey),
         now_and_bug: (Timestamp, Option<Bug>),
     ) -> Result<Trimmed> {
         let (now, bug) = now_and_bug;
         let old_floor = self.floor(&request.scope);
         let floor = match &request.before {
             TrimBefore::Cursor(at) => {
-                let seq = seq_of_cursor(&request.scope, Some(at), cursor_seal_key)?.unwrap_or_default();
+                let seq = seq_of_cursor(&request.scope, Some(at), tenant_and_cursor_key)?.unwrap_or_default();
                 self.check_not_after_last(&request.scope, Some(seq))?;
                 seq.max(old_floor)
             }
@@ -240,9 +240,9 @@ pub(super) fn append(
     tenant: &mut TenantData,
     request: &AppendEvents,
     env: &Environment<'_>,
-    time_and_cursor_seal_key: (Option<Timestamp>, (&TenantId, &CursorKey)),
+    time_and_cursor_key: (Option<Timestamp>, (&TenantId, &CursorKey)),
 ) -> Result<AppendedEvents> {
-    let (at, cursor_seal_key) = time_and_cursor_seal_key;
+    let (at, tenant_and_cursor_key) = time_and_cursor_key;
     check_request(request, env.limits)?;
     if let (Some(writer), Some(key)) = (&request.writer, &request.key)
         && let Some((drafts, ids, _)) = tenant.events.appends_by_key.get(&(writer.clone(), key.clone()))
@@ -251,7 +251,7 @@ pub(super) fn append(
         if with_sorted_scopes(drafts) != with_sorted_scopes(&request.drafts) {
             return Err(Error::new(Detail::IdempotencyMismatch { key: key.to_string() }));
         }
-        let events = ids.iter().filter_map(|id| tenant.events.load(id, cursor_seal_key)).collect();
+        let events = ids.iter().filter_map(|id| tenant.events.load(id, tenant_and_cursor_key)).collect();
         return Ok(AppendedEvents::new(events, true));
     }
     let mut id_history = None;
@@ -287,7 +287,7 @@ pub(super) fn append(
     }
     tenant.events.last_append_times.extend(scopes.into_iter().map(|scope| (scope, append_time)));
     tenant.id_histories.extend(id_history);
-    let events = ids.iter().filter_map(|id| tenant.events.load(id, cursor_seal_key)).collect();
+    let events = ids.iter().filter_map(|id| tenant.events.load(id, tenant_and_cursor_key)).collect();
     Ok(AppendedEvents::new(events, false))
 }
 

@@ -8,7 +8,7 @@ use store_core::{Capabilities, Clock, Limits, ManualClock, Result, Store, Timest
 use super::{bug::Bug, store::ModelStore};
 use crate::{
     case::{Contract, Need, Status, run_case},
-    fixture::{Fixture, Gap, Lack, OpenedStore},
+    fixture::{Fixture, Gap, OpenedStore, UnmetReason},
 };
 
 /// The time at which the clock of a model starts, in milliseconds: in November 2025.
@@ -52,15 +52,15 @@ impl Fixture for ModelFixture {
         ModelStore::capabilities_with(&Limits::default())
     }
 
-    fn why_unmet(&self, need: Need) -> Option<Lack> {
+    fn why_unmet(&self, need: Need) -> Option<UnmetReason> {
         match need {
-            Need::Damage => Some(Lack::Unsupported("the model stores no bytes")),
+            Need::Damage => Some(UnmetReason::Unsupported("the model stores no bytes")),
             Need::Reopen
             | Need::Time
-            | Need::Still
+            | Need::StoppedClock
             | Need::Race
             | Need::Limits
-            | Need::Beside
+            | Need::SecondOpening
             | Need::Threads
             | Need::Fenced
             | Need::Live

@@ -39,7 +39,7 @@ pub(super) struct TenantHandle {
     pub(super) shared: Arc<SharedModel>,
     pub(super) is_closed: Arc<AtomicBool>,
     pub(super) tenant: TenantId,
-    /// How often the tenant had been deleted before the handle was made.
+    /// The number of times that the tenant had been deleted when the handle was made.
     pub(super) deletions: u64,
 }
 
@@ -79,17 +79,18 @@ impl TenantHandle {
             let before = model_data.tenants.get(&self.tenant).cloned().unwrap_or_default();
             model_data.previous_tenants.insert(self.tenant.clone(), before);
         }
-        let cursor_seal_key = (&self.tenant, self.shared.cursors.key());
-        let env = Environment { now: clock.now(), limits, id_source, bug: *bug, cursor_seal_key };
+        let tenant_and_cursor_key = (&self.tenant, self.shared.cursors.key());
+        let env = Environment { now: clock.now(), limits, id_source, bug: *bug, tenant_and_cursor_key };
         let tenant = model_data.tenants.entry(self.tenant.clone()).or_default();
         tenant.mailbox.incarnation = self.deletions + 1;
         write(tenant, env)
     }
 
-    /// Returns handles of the other tenants whose names `is_confused` accepts, for planted bugs that confuse tenants.
-    pub(super) fn confused_tenants(&self, is_confused: impl Fn(&str) -> bool) -> Vec<Self> {
+    /// Returns handles of the other tenants whose names `is_mistaken` accepts. Planted bugs mistake them for this
+    /// tenant.
+    pub(super) fn tenants_mistaken_for_this_one(&self, is_mistaken: impl Fn(&str) -> bool) -> Vec<Self> {
         let model_data = self.shared.model_data();
-        let names = model_data.tenants.keys().filter(|name| **name != self.tenant && is_confused(name.as_str()));
+        let names = model_data.tenants.keys().filter(|name| **name != self.tenant && is_mistaken(name.as_str()));
         let handle = |name: &TenantId| {
             let deletions = model_data.deletions.get(name).copied().unwrap_or_default();
             Self { tenant: name.clone(), deletions, ..self.clone() }
@@ -103,7 +104,7 @@ impl TenantHandle {
         let stem = self.tenant.as_str().strip_suffix('*');
         let others = match (self.shared.bug, &request.start, stem) {
             (Some(Bug::SubscribesByPattern), SubscriptionStart::First, Some(stem)) => {
-                self.confused_tenants(|name| name.starts_with(stem))
+                self.tenants_mistaken_for_this_one(|name| name.starts_with(stem))
             }
             _ => Vec::new(),
         };
@@ -164,7 +165,7 @@ impl TenantHandle {
     /// Settles the claim of a commit, and writes the rest in a second step. Other calls can write in between.
     async fn commit_after_its_settlement(&self, mut commit: Commit) -> Result<Receipt> {
         if commit.settle.is_some() {
-            let _refused = self.write(|tenant, env| commit::settle(tenant, &commit, &env));
+            let _result = self.write(|tenant, env| commit::settle(tenant, &commit, &env));
             (commit.settle, commit.fence) = (None, None);
             yield_to_others().await;
         }
@@ -199,9 +200,9 @@ impl TenantHandle {
 
     /// Appends events that are hidden until the call returns, while later events are already visible.
     async fn append_hidden(&self, request: AppendEvents) -> Result<AppendedEvents> {
-        let cursor_seal_key = (&self.tenant, self.shared.cursors.key());
+        let tenant_and_cursor_key = (&self.tenant, self.shared.cursors.key());
         let appended = self.write(|tenant, env| {
-            let appended = events::append(tenant, &request, &env, (None, cursor_seal_key))?;
+            let appended = events::append(tenant, &request, &env, (None, tenant_and_cursor_key))?;
             tenant.events.hide_from_lists(&appended.events);
             Ok(appended)
         })?;
@@ -323,13 +324,13 @@ impl EventWriter for TenantHandle {
         if self.shared.bug == Some(Bug::EventsVisibleLate) {
             return self.append_hidden(request).await;
         }
-        let cursor_seal_key = (&self.tenant, self.shared.cursors.key());
+        let tenant_and_cursor_key = (&self.tenant, self.shared.cursors.key());
         self.write(|tenant, env| {
             if env.bug == Some(Bug::FirstEventOfRefusedAppendStays) && request.drafts.len() > 1 {
                 let first = AppendEvents::new(request.drafts.iter().take(1).cloned());
-                let _written = events::append(tenant, &first, &env, (None, cursor_seal_key));
+                let _written = events::append(tenant, &first, &env, (None, tenant_and_cursor_key));
             }
-            events::append(tenant, &request, &env, (None, cursor_seal_key))
+            events::append(tenant, &request, &env, (None, tenant_and_cursor_key))
         })
     }
 }
@@ -337,11 +338,11 @@ impl EventWriter for TenantHandle {
 #[async_trait]
 impl EventReader for TenantHandle {
     async fn load_event(&self, id: &EventId) -> Result<Option<Event>> {
-        self.read(|view| Ok(view.tenant.events.load(id, view.cursor_seal_key())))
+        self.read(|view| Ok(view.tenant.events.load(id, view.tenant_and_cursor_key())))
     }
 
     async fn list_events(&self, query: EventQuery) -> Result<Page<Event>> {
-        self.read(|view| view.tenant.events.list(&query, view.cursor_seal_key(), view.bug))
+        self.read(|view| view.tenant.events.list(&query, view.tenant_and_cursor_key(), view.bug))
     }
 
     async fn count_events(&self, scope: &Scope, filter: &EventFilter) -> Result<u64> {
@@ -349,21 +350,22 @@ impl EventReader for TenantHandle {
     }
 
     async fn load_scope(&self, scope: &Scope) -> Result<ScopeInfo> {
-        self.read(|view| Ok(view.tenant.events.scope_info(scope, view.cursor_seal_key())))
+        self.read(|view| Ok(view.tenant.events.scope_info(scope, view.tenant_and_cursor_key())))
     }
 }
 
 #[async_trait]
 impl EventSubscriber for TenantHandle {
     async fn subscribe(&self, request: Subscribe) -> Result<Subscription> {
-        let after = self.read(|view| view.tenant.events.start_position(&request, view.cursor_seal_key(), view.bug))?;
-        let cursor_seal_key = (&self.tenant, self.shared.cursors.key());
-        let started_after = (after > 0).then(|| cursor_after(&request.scope, after, cursor_seal_key));
+        let after =
+            self.read(|view| view.tenant.events.start_position(&request, view.tenant_and_cursor_key(), view.bug))?;
+        let tenant_and_cursor_key = (&self.tenant, self.shared.cursors.key());
+        let started_after = (after > 0).then(|| cursor_after(&request.scope, after, tenant_and_cursor_key));
         let follower = Some((self.subscription_handle(&request), request, after));
         let events = stream::unfold(follower, async |follower| {
             let (handle, request, after) = follower?;
             loop {
-                match handle.read(|view| view.tenant.events.next_event(&request, after, view.cursor_seal_key())) {
+                match handle.read(|view| view.tenant.events.next_event(&request, after, view.tenant_and_cursor_key())) {
                     Ok(Some((seq, event))) => {
                         let skipped = u64::from(handle.shared.bug == Some(Bug::SubscriberSkips) && seq % 5 == 0);
                         return Some((Ok(event), Some((handle, request, seq + skipped))));
@@ -380,8 +382,8 @@ impl EventSubscriber for TenantHandle {
 #[async_trait]
 impl EventRetention for TenantHandle {
     async fn trim_events(&self, request: TrimRequest) -> Result<Trimmed> {
-        let cursor_seal_key = (&self.tenant, self.shared.cursors.key());
-        self.write(|tenant, env| tenant.events.trim(&request, cursor_seal_key, (env.now, env.bug)))
+        let tenant_and_cursor_key = (&self.tenant, self.shared.cursors.key());
+        self.write(|tenant, env| tenant.events.trim(&request, tenant_and_cursor_key, (env.now, env.bug)))
     }
 }
 

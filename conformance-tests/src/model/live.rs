@@ -17,14 +17,14 @@ use super::{bug::Bug, handle::TenantHandle, store::SharedModel};
 /// The interval at which callers poll.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// A target, with its tenant and how often the tenant had been deleted.
+/// A target, with its tenant and the number of times that the tenant had been deleted.
 type TargetOfTenant = (TenantId, u64, LiveTarget);
 
 /// The receivers of a model, and the commands that were sent to them.
 #[derive(Debug, Default)]
 pub(super) struct LiveState {
     last_number: u64,
-    /// How often a caller waited for work. Only the planted bug `ClaimNeedsEarlierWait` reads this.
+    /// The number of times that a caller waited for work. Only the planted bug `ClaimNeedsEarlierWait` reads this.
     pub(super) waits: u64,
     /// The number of the receiver of each target.
     receivers: BTreeMap<TargetOfTenant, u64>,

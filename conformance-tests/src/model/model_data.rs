@@ -28,7 +28,7 @@ pub(super) struct ModelData {
     pub(super) tenants: BTreeMap<TenantId, TenantData>,
     /// The data of each tenant before its last write or before its deletion. Only some planted bugs use it.
     pub(super) previous_tenants: BTreeMap<TenantId, TenantData>,
-    /// How often each tenant was deleted. Handles from before the last deletion are closed.
+    /// The number of times that each tenant was deleted. Handles from before the last deletion are closed.
     pub(super) deletions: BTreeMap<TenantId, u64>,
 }
 

@@ -6,7 +6,7 @@ use store_core::{Cursor, CursorKey, CursorScope, Error, Page, PageRequest, Posit
 
 use super::bug::Bug;
 
-/// The positions of all cursors that were returned. A cursor contains the sealed index of its position in this list.
+/// The positions of all cursors that were returned. A cursor contains the index of its position in this list.
 #[derive(Debug)]
 pub(super) struct CursorTable {
     key: CursorKey,
@@ -14,23 +14,23 @@ pub(super) struct CursorTable {
 }
 
 impl CursorTable {
-    /// Makes an empty list. The key seals the cursors.
+    /// Makes an empty list. The key authenticates the cursors.
     pub(super) const fn new(key: CursorKey) -> Self {
         Self { key, positions: Mutex::new(Vec::new()) }
     }
 
-    /// Returns the key. It also seals the cursors of events, which contain their positions themselves.
+    /// Returns the key. It also authenticates the cursors of events, which contain their positions themselves.
     pub(super) const fn key(&self) -> &CursorKey {
         &self.key
     }
 
-    fn seal(&self, scope: &CursorScope, position: Position) -> Cursor {
+    fn encode(&self, scope: &CursorScope, position: Position) -> Cursor {
         let mut positions = self.positions.lock().unwrap_or_else(PoisonError::into_inner);
         positions.push(position);
         Position::new(positions.len() as u64 - 1, "").to_cursor(&self.key, scope)
     }
 
-    fn open(&self, scope: &CursorScope, cursor: Option<&Cursor>) -> Result<Option<Position>> {
+    fn decode(&self, scope: &CursorScope, cursor: Option<&Cursor>) -> Result<Option<Position>> {
         let Some(number) = Position::from_cursor(&self.key, scope, cursor)? else { return Ok(None) };
         let positions = self.positions.lock().unwrap_or_else(PoisonError::into_inner);
         let position = usize::try_from(number.rank).ok().and_then(|number| positions.get(number));
@@ -64,7 +64,7 @@ impl<'a> PageReader<'a> {
         if request.limit.is_some_and(|limit| limit == 0 || limit > 1_000) {
             return Err(Error::invalid("page limit", "it must be from 1 to 1000"));
         }
-        let after = cursors.open(&scope, request.cursor.as_ref())?;
+        let after = cursors.decode(&scope, request.cursor.as_ref())?;
         Ok(Self { scope, cursors, request, bug, after })
     }
 
@@ -107,6 +107,6 @@ impl<'a> PageReader<'a> {
     fn cursor(&self, key: &(u64, String), bound: u64) -> Cursor {
         let mut position = Position::new(key.0, key.1.clone());
         position.extra_number = bound;
-        self.cursors.seal(&self.scope, position)
+        self.cursors.encode(&self.scope, position)
     }
 }

@@ -91,8 +91,8 @@ impl<'a> TenantView<'a> {
         Ok(page_reader.page(keyed, *direction == Direction::Backward, bound))
     }
 
-    /// Returns the tenant that cursors of events are bound to, and the key that seals them.
-    pub(super) const fn cursor_seal_key(&self) -> (&'a TenantId, &'a CursorKey) {
+    /// Returns the tenant that cursors of events belong to, and the key that authenticates them.
+    pub(super) const fn tenant_and_cursor_key(&self) -> (&'a TenantId, &'a CursorKey) {
         (self.name, self.cursors.key())
     }
 

@@ -1,9 +1,9 @@
 //! Cases about the outbox (promises OB of the contract).
 
-mod cancel;
 mod claim;
 mod commit;
 mod dedupe_key;
+mod dropped_calls;
 mod helpers;
 mod list;
 mod order_key;
@@ -34,19 +34,19 @@ macro_rules! outbox {
             claim: every_row_has_its_own_token ["OB-4", "OB-7"] [];
             claim: the_size_and_lease_of_a_claim_are_bounded ["OB-4", "ER-9"] [];
             claim: a_row_has_one_holder ["OB-5"] [Race];
-            claim: an_expired_lease_frees_its_row ["OB-5", "OB-6"] [Time, Still];
+            claim: an_expired_lease_frees_its_row ["OB-5", "OB-6"] [Time, StoppedClock];
             claim: lost_leases_use_up_attempts ["OB-6"] [Time];
-            claim: no_row_is_claimed_before_it_is_available ["OB-4", "OB-9"] [Time, Still];
+            claim: no_row_is_claimed_before_it_is_available ["OB-4", "OB-9"] [Time, StoppedClock];
             claim: final_rows_are_never_claimed ["OB-10"] [Time];
-            cancel: a_claim_that_was_not_received_is_released ["PR-11"] [];
-            cancel: a_dropped_call_on_an_outbox_is_all_or_nothing ["PR-11", "PR-12", "PR-16"] [Race];
-            cancel: an_unknown_outcome_on_an_outbox_can_be_resolved ["PR-20"] [];
-            cancel: an_unknown_claim_becomes_claimable_when_its_lease_expires ["PR-20", "OB-5"] [Time];
+            dropped_calls: a_claim_that_was_not_received_is_released ["PR-11"] [];
+            dropped_calls: a_dropped_call_on_an_outbox_is_all_or_nothing ["PR-11", "PR-12", "PR-16"] [Race];
+            dropped_calls: an_unknown_outcome_on_an_outbox_can_be_resolved ["PR-20"] [];
+            dropped_calls: a_row_whose_claim_was_lost_can_be_claimed_after_the_lease ["PR-20", "OB-5"] [Time];
             settle: settlements_end_an_attempt ["OB-7"] [];
             settle: without_the_token_nothing_changes ["OB-7", "OB-8"] [];
             settle: a_row_without_remaining_attempts_becomes_a_dead_letter ["OB-6"] [Time];
-            settle: a_retried_row_waits_for_its_delay ["OB-9"] [Time, Still];
-            settle: an_extension_prolongs_a_claim ["OB-8"] [Time, Still];
+            settle: a_retried_row_waits_for_its_delay ["OB-9"] [Time, StoppedClock];
+            settle: an_extension_prolongs_a_claim ["OB-8"] [Time, StoppedClock];
             settle: a_long_error_is_truncated ["ER-10"] [];
             order_key: rows_of_an_order_key_go_one_after_the_other ["OB-11"] [];
             order_key: a_waiting_row_blocks_later_rows_of_its_order_key ["OB-11"] [Time];

@@ -127,11 +127,14 @@ pub(super) async fn one_of_several_concurrent_decisions_is_accepted(given: &Give
         async move { store.append_pending(request).await }
     })
     .await;
-    let (won, lost) = expect_exactly_one(results)?;
-    expect_kinds(lost, ErrorKind::Conflict)?;
+    let (succeeded, refused) = expect_exactly_one(results)?;
+    expect_kinds(refused, ErrorKind::Conflict)?;
     let queue = ThreadQueue::of(given, "t").load().await?;
-    expect_eq(queue.inputs.iter().map(store_core::PendingInput::to_input_ref).collect::<Vec<_>>(), won.inputs.clone())?;
-    let commit = Commit::new(id("t")).with_key(id("c")).consuming(won.inputs);
+    expect_eq(
+        queue.inputs.iter().map(store_core::PendingInput::to_input_ref).collect::<Vec<_>>(),
+        succeeded.inputs.clone(),
+    )?;
+    let commit = Commit::new(id("t")).with_key(id("c")).consuming(succeeded.inputs);
     expect_eq(given.commit(commit).await?.consumed.len(), 1)
 }
 

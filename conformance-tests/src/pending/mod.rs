@@ -1,10 +1,10 @@
 //! Cases about pending input (promises PI of the contract).
 
 mod append;
-mod cancel;
 mod change;
 mod consume;
 mod decision;
+mod dropped_calls;
 mod helpers;
 mod race;
 mod select;
@@ -61,8 +61,8 @@ macro_rules! pending {
             race: concurrent_appends_lose_nothing ["PI-11"] [Race];
             race: an_input_is_consumed_once ["CM-29"] [Race];
             race: an_update_and_a_consumption_exclude_each_other ["PI-12"] [Race];
-            cancel: a_dropped_call_on_a_queue_is_all_or_nothing ["PR-11", "PR-12", "PR-16"] [Race];
-            cancel: an_unknown_outcome_on_a_queue_can_be_resolved ["PR-20", "PI-2"] [];
+            dropped_calls: a_dropped_call_on_a_queue_is_all_or_nothing ["PR-11", "PR-12", "PR-16"] [Race];
+            dropped_calls: an_unknown_outcome_on_a_queue_can_be_resolved ["PR-20", "PI-2"] [];
             race: a_dropped_append_is_all_or_nothing ["PR-11", "PR-16"] [];
             thread_lifecycle: threads_with_input_are_listed ["PI-10"] [];
             thread_lifecycle: deleting_a_thread_deletes_its_queue ["PI-13", "TH-21", "TH-24"] [];

@@ -53,8 +53,8 @@ pub(super) async fn an_input_is_consumed_once(given: &Given) -> Verdict {
             let commit = store_core::Commit::new(id(&name)).with_key(id(&format!("k-{task}"))).consuming([input]);
             async move { commits.commit(commit).await }
         });
-        let (_, lost) = expect_exactly_one(results.await)?;
-        for error in lost {
+        let (_, refused) = expect_exactly_one(results.await)?;
+        for error in refused {
             expect_kind::<()>(Err(error), ErrorKind::AlreadyConsumed)?;
         }
         expect_eq(given.read_log(&id(&name)).await?.len(), 1)?;

@@ -8,7 +8,7 @@ use crate::{
     Given, Verdict,
     case::Need,
     check::{expect, expect_eq, expect_kind},
-    fixture::Lack,
+    fixture::UnmetReason,
     given::{id, keyed_commit_with_message},
     record_list::first_record_list,
 };
@@ -22,7 +22,7 @@ pub(super) async fn capabilities_are_those_declared(given: &Given) -> Verdict {
     store.list_tenants(PageRequest::default()).await?;
     store.delete_tenant(&id("default")).await?;
     expect_eq(store.capabilities(), &declared)?;
-    let is_unsupported = |need| matches!(given.fixture().why_unmet(need), Some(Lack::Unsupported(_)));
+    let is_unsupported = |need| matches!(given.fixture().why_unmet(need), Some(UnmetReason::Unsupported(_)));
     expect_eq(is_unsupported(Need::Reopen), declared.survives == Survives::Nothing)?;
     let stores = given.stores()?;
     let lacks_threads = is_unsupported(Need::Threads);

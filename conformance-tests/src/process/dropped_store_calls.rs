@@ -7,9 +7,9 @@ use crate::{
     Contract, Failure, Given, Need, Verdict,
     call::{Calls, call},
     check::{expect, expect_eq, expect_kind},
+    drop_points::{CALL_TIMEOUT, DropPointCounts, MAX_POLLS, poll_then_drop},
     given::id,
     record_list::first_record_list,
-    sweep::{CALL_TIMEOUT, DropPointCounts, MAX_POLLS, poll_then_drop},
     test_length::TestLength,
 };
 

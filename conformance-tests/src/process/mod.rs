@@ -1,10 +1,10 @@
 //! Cases about opening, closing, time and durability (promises PR of the contract). They run for every contract, except
 //! those in braces, which would be the same for each contract and run only once, for threads.
 
-mod cancel;
 mod capability;
 mod close;
 mod concurrency;
+mod dropped_calls;
 mod dropped_store_calls;
 mod inspect;
 mod visibility;
@@ -25,7 +25,7 @@ macro_rules! process {
             close: closing_finishes_accepted_calls ["PR-8"] [Reopen, Race];
             close: dropping_the_last_handle_closes_the_store ["PR-8"] [Reopen];
             close: handles_keep_the_store_open ["PR-8"] [];
-            close: opening_twice_returns_one_store_or_an_error ["PR-14"] [Beside];
+            close: opening_twice_returns_one_store_or_an_error ["PR-14"] [SecondOpening];
             visibility: writes_are_read_back_through_every_handle ["PR-10"] [Race];
             visibility: acknowledged_data_survives_a_reopen ["PR-9", "CM-1"] [Reopen, Race];
             dropped_store_calls: a_dropped_call_on_a_store_leaves_nothing_locked ["PR-11", "PR-20", "TN-8"] [];
@@ -36,14 +36,14 @@ macro_rules! process {
                 capability: a_coordinator_returns_its_own_thread_store ["CM-2"] [Threads];
                 visibility: a_reader_sees_whole_commits_across_snapshot_reads ["PR-13", "CM-1"] [Threads, Race];
                 visibility: calls_take_effect_in_their_order ["PR-16", "PR-5"] [Threads];
-                cancel: a_dropped_creation_is_all_or_nothing ["PR-11"] [Threads];
-                cancel: a_dropped_commit_is_all_or_nothing ["PR-11"] [Threads];
-                cancel: a_dropped_update_is_all_or_nothing ["PR-11"] [Threads];
-                cancel: a_dropped_deletion_is_all_or_nothing ["PR-11"] [Threads];
-                cancel: a_dropped_prune_is_all_or_nothing ["PR-11", "PR-16", "PR-17"] [Threads, Time];
-                cancel: a_dropped_commit_does_not_take_effect_late ["PR-16"] [Threads];
-                cancel: a_dropped_change_does_not_take_effect_late ["PR-16"] [Threads];
-                cancel: many_dropped_calls_leave_a_store_that_works ["PR-11", "PR-12"] [Threads, Race];
+                dropped_calls: a_dropped_creation_is_all_or_nothing ["PR-11"] [Threads];
+                dropped_calls: a_dropped_commit_is_all_or_nothing ["PR-11"] [Threads];
+                dropped_calls: a_dropped_update_is_all_or_nothing ["PR-11"] [Threads];
+                dropped_calls: a_dropped_deletion_is_all_or_nothing ["PR-11"] [Threads];
+                dropped_calls: a_dropped_prune_is_all_or_nothing ["PR-11", "PR-16", "PR-17"] [Threads, Time];
+                dropped_calls: a_dropped_commit_does_not_take_effect_late ["PR-16"] [Threads];
+                dropped_calls: a_dropped_change_does_not_take_effect_late ["PR-16"] [Threads];
+                dropped_calls: many_dropped_calls_leave_a_store_that_works ["PR-11", "PR-12"] [Threads, Race];
                 concurrency: concurrent_calls_never_deadlock ["PR-12"] [Threads, Race];
                 inspect: checks_of_a_sound_store_find_nothing_and_can_be_stopped ["PR-17"] [Threads];
                 inspect: a_purge_can_be_stopped ["PR-17"] [Threads];

@@ -95,9 +95,9 @@ pub(crate) async fn a_run_ends_once(given: &Given) -> Verdict {
             async move { commits.commit(end).await }
         })
         .await;
-        let (winner, lost) = expect_exactly_one(results)?;
-        expect_kinds(lost, ErrorKind::InvalidTransition)?;
-        expect_eq(winner.run_status, Some(load_run(given, &name).await?.status))?;
+        let (succeeded, refused) = expect_exactly_one(results)?;
+        expect_kinds(refused, ErrorKind::InvalidTransition)?;
+        expect_eq(succeeded.run_status, Some(load_run(given, &name).await?.status))?;
     }
     let open = given.thread(&id("t")).await?.open_runs;
     expect_eq(open, vec![])

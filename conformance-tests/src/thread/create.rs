@@ -60,7 +60,7 @@ pub(super) async fn an_id_in_use_is_refused(given: &Given) -> Verdict {
 }
 
 /// Of several concurrent creations with the same id, exactly one succeeds. The others are refused with `AlreadyExists`.
-pub(super) async fn concurrent_creations_have_one_winner(given: &Given) -> Verdict {
+pub(super) async fn one_of_several_concurrent_creations_succeeds(given: &Given) -> Verdict {
     for round in 0..20 {
         let (threads, name): (_, ThreadId) = (given.threads()?, id(&format!("t-{round}")));
         let created = run_concurrently(8, |at| {
@@ -68,9 +68,9 @@ pub(super) async fn concurrent_creations_have_one_winner(given: &Given) -> Verdi
             new.fields.title = Some(format!("title {at}"));
             async move { threads.create_thread(new).await }
         });
-        let (winner, losers) = expect_exactly_one(created.await)?;
-        expect_kinds(losers, ErrorKind::AlreadyExists)?;
-        expect_eq(given.thread(&name).await?, winner)?;
+        let (succeeded, refused) = expect_exactly_one(created.await)?;
+        expect_kinds(refused, ErrorKind::AlreadyExists)?;
+        expect_eq(given.thread(&name).await?, succeeded)?;
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! Cases about threads (promises TH of the contract).
 
 mod after_deletion;
-mod cancel;
 mod create;
 mod delete;
+mod dropped_calls;
 mod limits;
 mod list;
 mod page;
@@ -12,7 +12,7 @@ pub(crate) mod prune;
 mod update;
 
 /// Passes the list of the cases of this area to the macro `$callback`. Each item of the list has the file, the case,
-/// the promises of the contract that the case shows, and what the case needs.
+/// the promises of the contract that the case tests, and what the case needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! thread {
@@ -21,7 +21,7 @@ macro_rules! thread {
             create: a_new_thread_is_loaded_as_it_was_created ["TH-1"] [];
             create: a_new_thread_survives_a_reopen ["TH-1", "PR-9"] [Reopen];
             create: an_id_in_use_is_refused ["TH-2"] [];
-            create: concurrent_creations_have_one_winner ["TH-2"] [Race];
+            create: one_of_several_concurrent_creations_succeeds ["TH-2"] [Race];
             create: loading_an_unknown_thread_returns_none ["TH-3"] [];
             create: a_creation_time_can_be_given ["TH-29"] [];
             update: an_update_keeps_fields_that_it_does_not_name ["TH-4"] [];
@@ -30,7 +30,7 @@ macro_rules! thread {
             update: an_update_renews_the_time ["TH-5", "PR-5"] [Time];
             update: an_update_can_state_its_time ["TH-29"] [];
             update: a_stale_update_is_refused ["TH-6"] [];
-            update: concurrent_guarded_updates_have_one_winner ["TH-6"] [Race];
+            update: one_of_several_concurrent_guarded_updates_succeeds ["TH-6"] [Race];
             update: unguarded_updates_of_different_keys_all_take_effect ["TH-7"] [Race];
             update: an_update_of_an_unknown_thread_is_refused ["TH-8"] [];
             update: updates_and_commits_do_not_affect_each_others_guards ["TH-9"] [];
@@ -85,9 +85,9 @@ macro_rules! thread {
             limits: a_title_has_at_most_a_kibibyte ["ER-9"] [];
             limits: metadata_has_at_most_64_kibibytes ["ER-9"] [];
             limits: smaller_limits_are_enforced_in_the_same_way ["ER-9", "ER-10"] [Limits];
-            cancel: a_dropped_read_leaves_nothing_locked ["PR-11", "PR-12"] [Race];
-            cancel: a_dropped_write_is_all_or_nothing ["PR-11", "PR-12", "PR-16"] [Race];
-            cancel: an_unknown_outcome_of_a_write_can_be_resolved ["PR-20", "CM-17"] [];
+            dropped_calls: a_dropped_read_leaves_nothing_locked ["PR-11", "PR-12"] [Race];
+            dropped_calls: a_dropped_write_is_all_or_nothing ["PR-11", "PR-12", "PR-16"] [Race];
+            dropped_calls: an_unknown_outcome_of_a_write_can_be_resolved ["PR-20", "CM-17"] [];
         }
     };
 }

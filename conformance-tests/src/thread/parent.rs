@@ -102,9 +102,9 @@ pub(super) async fn two_concurrent_updates_create_no_cycle(given: &Given) -> Ver
             async move { threads.update_thread(&child, patch, Expect::Any).await }
         };
         let (one, two) = run_two_concurrently(update(&a, &b), update(&b, &a)).await;
-        let (_winner, losers) = expect_exactly_one(vec![one, two])?;
-        for loser in losers {
-            expect_kind::<()>(Err(loser), ErrorKind::Invalid)?;
+        let (_created, refused) = expect_exactly_one(vec![one, two])?;
+        for error in refused {
+            expect_kind::<()>(Err(error), ErrorKind::Invalid)?;
         }
         let parents =
             [given.thread(&id(&a)).await?, given.thread(&id(&b)).await?].map(|t| t.parent_thread_id.is_some());

@@ -144,7 +144,7 @@ pub(super) async fn a_stale_update_is_refused(given: &Given) -> Verdict {
 
 /// Of several concurrent updates that expect the same revision, exactly one succeeds. The others are refused with
 /// `Conflict`.
-pub(super) async fn concurrent_guarded_updates_have_one_winner(given: &Given) -> Verdict {
+pub(super) async fn one_of_several_concurrent_guarded_updates_succeeds(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let mut thread = given.create_empty_thread("t").await?;
     for round in 0..50 {
@@ -153,11 +153,11 @@ pub(super) async fn concurrent_guarded_updates_have_one_winner(given: &Given) ->
             let (threads, patch) = (Arc::clone(&threads), patch_with_title(&format!("{round}-{at}")));
             async move { threads.update_thread(&id("t"), patch, guard).await }
         });
-        let (winner, losers) = expect_exactly_one(updated.await)?;
-        expect_kinds(losers, ErrorKind::Conflict)?;
-        expect_eq(winner.revision, thread.revision.plus(1))?;
-        expect_eq(given.thread(&thread.id).await?, winner.clone())?;
-        thread = winner;
+        let (succeeded, refused) = expect_exactly_one(updated.await)?;
+        expect_kinds(refused, ErrorKind::Conflict)?;
+        expect_eq(succeeded.revision, thread.revision.plus(1))?;
+        expect_eq(given.thread(&thread.id).await?, succeeded.clone())?;
+        thread = succeeded;
     }
     Ok(())
 }

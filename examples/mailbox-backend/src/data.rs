@@ -7,7 +7,7 @@ use store_core::{
     Timestamp,
     mailbox::{
         self, MailboxDecision, MailboxPlan, MailboxView, QueuePosition, QueueSummary, StoredDispatch, StoredInterrupt,
-        StoredMailbox,
+        StoredMailboxThread,
     },
 };
 
@@ -17,7 +17,7 @@ use crate::page::SortKey;
 #[derive(Debug, Default)]
 pub(crate) struct TenantData {
     pub(crate) incarnation: u64,
-    mailboxes: BTreeMap<ThreadId, StoredMailbox>,
+    thread_records: BTreeMap<ThreadId, StoredMailboxThread>,
     dispatches: BTreeMap<DispatchId, StoredDispatch>,
     interrupts: BTreeMap<(ThreadId, u64), StoredInterrupt>,
     /// For each dedupe key of a thread, the last dispatch that took the key.
@@ -32,8 +32,8 @@ impl MailboxView for TenantData {
         self.incarnation
     }
 
-    fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailbox>> {
-        Ok(self.mailboxes.get(thread).cloned())
+    fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailboxThread>> {
+        Ok(self.thread_records.get(thread).cloned())
     }
 
     fn dispatch(&self, id: &DispatchId) -> Result<Option<StoredDispatch>> {
@@ -78,7 +78,7 @@ impl TenantData {
                 None => self.interrupts.remove(&(thread.clone(), epoch)),
             };
         }
-        self.mailboxes.insert(thread, plan.mailbox);
+        self.thread_records.insert(thread, plan.mailbox);
     }
 
     fn put_dispatch(&mut self, thread: &ThreadId, stored: StoredDispatch) {
@@ -112,7 +112,7 @@ impl TenantData {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.mailboxes.is_empty()
+        self.thread_records.is_empty()
     }
 
     pub(crate) fn load_dispatch(&self, id: &DispatchId) -> Result<Option<Dispatch>> {
@@ -120,11 +120,11 @@ impl TenantData {
     }
 
     pub(crate) fn epoch(&self, thread: &ThreadId) -> u64 {
-        self.mailboxes.get(thread).map_or(0, |mailbox| mailbox.epoch)
+        self.thread_records.get(thread).map_or(0, |mailbox| mailbox.epoch)
     }
 
     pub(crate) fn counts(&self, thread: Option<&ThreadId>) -> DispatchCounts {
-        let counted = self.mailboxes.iter().filter(|(id, _)| thread.is_none_or(|thread| thread == *id));
+        let counted = self.thread_records.iter().filter(|(id, _)| thread.is_none_or(|thread| thread == *id));
         counted.fold(DispatchCounts::default(), |sum, (_, mailbox)| sum.plus(&mailbox.counts))
     }
 
@@ -135,7 +135,7 @@ impl TenantData {
 
     /// Returns the threads that are free and have an available dispatch, in the order in which they are claimed.
     pub(crate) fn ready_threads(&self, now: Timestamp) -> BTreeSet<(u8, Timestamp, ThreadId)> {
-        let ready = self.mailboxes.iter().filter_map(|(thread, record)| {
+        let ready = self.thread_records.iter().filter_map(|(thread, record)| {
             let now = mailbox::decision_time(Some(record), now);
             let queued = self.queued(thread, record.epoch).map(|(at, _)| *at);
             let (available, waiting): (Vec<QueuePosition>, Vec<QueuePosition>) = queued.partition(|at| at.due <= now);
@@ -154,7 +154,7 @@ impl TenantData {
 
     /// Returns the threads whose lease has expired, ordered by the end of the lease.
     pub(crate) fn expired_leases(&self, now: Timestamp) -> BTreeSet<(Timestamp, ThreadId)> {
-        let leased = self.mailboxes.iter().filter_map(|(thread, record)| Some((record.running.as_ref()?, thread)));
+        let leased = self.thread_records.iter().filter_map(|(thread, record)| Some((record.running.as_ref()?, thread)));
         let expired = leased.filter(|(running, _)| running.lease_until <= now);
         expired.map(|(running, thread)| (running.lease_until, thread.clone())).collect()
     }

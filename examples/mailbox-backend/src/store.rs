@@ -46,7 +46,7 @@ impl MapStore {
     /// Opens a new, empty store. A limit above that of the contract is lowered to it.
     ///
     /// # Errors
-    /// `Unavailable` if the system returns no random bytes for the key that seals cursors.
+    /// `Unavailable` if the system returns no random bytes for the key that authenticates cursors.
     pub fn open(clock: Arc<dyn Clock>, limits: &Limits) -> Result<Self> {
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(|e| Error::unavailable("random bytes are not available").with_source(e))?;

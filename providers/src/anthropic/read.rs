@@ -166,7 +166,7 @@ fn read_call(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
     let mut call = ToolUse::new(id, name, input.to_json()?);
     let (mut default, mut raw) = (tool_use_block(id, name, input.clone()), raw.clone());
     if let Some(text) = input.as_text() {
-        // The arguments of a stream that was cut off.
+        // The stream was cut off, so its arguments are not JSON.
         (call.input, call.raw) = (Json::parse("{}")?, Some(text.to_owned()));
         let _input = (default.remove("input"), raw.remove("input"));
     }

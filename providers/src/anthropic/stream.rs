@@ -35,7 +35,7 @@ pub(super) fn join(events: &[Value]) -> Result<Object> {
     Ok(message)
 }
 
-/// Takes over the changes of a `message_delta` event: `delta` changes the message, `usage` its usage.
+/// Applies the changes of a `message_delta` event: `delta` changes the message, `usage` its usage.
 fn update(message: &mut Object, name: &str, change: &Object) {
     let mut usage = message.object("usage").cloned().unwrap_or_default();
     for (field, value) in change.iter() {
@@ -50,7 +50,7 @@ fn update(message: &mut Object, name: &str, change: &Object) {
     }
 }
 
-/// A content block of which events are still read.
+/// A content block whose events are being read.
 struct StreamedBlock {
     block: Object,
     /// The JSON of the input so far, if it is streamed.

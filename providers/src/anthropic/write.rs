@@ -16,9 +16,9 @@ use crate::{
     value::{Object, Value},
 };
 
-/// Issues report no limit of the length. The limit here keeps ids readable.
+/// No limit of the length is known. The limit here keeps ids readable.
 const IDS: IdRule = IdRule { max: 512, is_plain: true };
-/// The limit of output tokens without one in the settings. The API requires one.
+/// The limit of output tokens if the settings contain none. The API requires one.
 const MAX_TOKENS: &str = "4096";
 /// The text of the user message before a history that begins with the assistant, which the API refuses.
 const BEGINNING: &str = "(The conversation begins with the assistant.)";
@@ -288,7 +288,7 @@ fn content_value(content: Vec<Value>, as_list: bool) -> Value {
         if *block == text_block(text) {
             return Value::text(text);
         }
-        // Half of a surrogate pair in a content that is one text.
+        // The content is one text that contains half of a surrogate pair.
         if let Some(half_surrogate) = block.get("content") {
             return half_surrogate.clone();
         }

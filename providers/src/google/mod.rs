@@ -104,8 +104,8 @@ fn result_part(name: &str, response: Object, parts: Option<Vec<Value>>) -> Objec
     Object::new().with("functionResponse", result)
 }
 
-/// Returns a part with media, or `None` if the API does not take it. Files of Google Cloud Storage have to be
-/// registered with the API, which only those are known to be that came from it.
+/// Returns a part with media, or `None` if the API does not take it. A file of Google Cloud Storage must be registered
+/// with the API. This is certain only for a file that came from the API.
 fn media_part(media: &Media, came_from_api: bool) -> Option<Object> {
     let media_type = media.media_type.as_deref();
     match &media.source {

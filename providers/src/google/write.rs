@@ -262,8 +262,8 @@ impl Writer {
         }
     }
 
-    /// Gives the first call of each step of the current turn the placeholder of a signature, if it has none. The
-    /// current turn begins at the last user content that is not a result.
+    /// Adds a placeholder for a signature to the first call of each step of the current turn, if the call has no
+    /// signature. The current turn begins at the last user content that is not a result.
     fn sign_calls(&mut self, compiler: &mut Compiler<'_>) {
         let is_question =
             |content: &Draft| content.role == "user" && content.parts.iter().any(|part| part.answers.is_none());

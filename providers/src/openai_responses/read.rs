@@ -21,7 +21,7 @@ pub(super) fn read(body: &Object, reader: &mut Reader) -> Result<()> {
         items.flush(reader)?;
         let stop = body.object("incomplete_details").and_then(|details| details.text("reason"));
         let usage = body.object("usage").map(read_usage).transpose()?;
-        // Turns that failed are not sent again; the words for them are those of a message.
+        // The context leaves out turns whose stop reason is `error` or `aborted`, so failed replies get these reasons.
         let stop = stop.or(match body.text("status") {
             Some("failed" | "in_progress") => Some("error"),
             Some("cancelled") => Some("aborted"),

@@ -31,7 +31,7 @@ pub(super) fn write(compiler: &mut Compiler<'_>) -> Result<Object> {
         writer.add(&part, compiler)?;
     }
     writer.flush();
-    writer.drop_bare_reasoning(compiler);
+    writer.drop_unfollowed_reasoning(compiler);
     writer.simplify_messages_without_id(compiler);
     compiler.require_messages(&writer.items)?;
     let mut body = Object::new().with_text("model", &compiler.target.model);
@@ -245,8 +245,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes messages of the assistant that have no id, as only their own model accepts it, as texts: the form with
-    /// parts requires an id.
+    /// Writes messages of the assistant that have no id as texts, because the form with parts requires an id. A message
+    /// of another model has no id, because only the model that made a message accepts its id.
     fn simplify_messages_without_id(&mut self, compiler: &mut Compiler<'_>) {
         for item in std::mem::take(&mut self.items) {
             match without_id(&item, compiler) {
@@ -256,8 +256,8 @@ impl Writer {
         }
     }
 
-    /// Leaves out reasoning that no item follows to which it could have led. The API refuses it.
-    fn drop_bare_reasoning(&mut self, compiler: &mut Compiler<'_>) {
+    /// Leaves out reasoning that is not followed by an item to which it could have led, because the API refuses it.
+    fn drop_unfollowed_reasoning(&mut self, compiler: &mut Compiler<'_>) {
         let mut is_followed = false;
         let mut kept = Vec::with_capacity(self.items.len());
         for item in std::mem::take(&mut self.items).into_iter().rev() {

@@ -1,4 +1,4 @@
-//! Checks that nothing of a context is lost in silence (SE-7).
+//! Checks that every part of a context is in the compiled body or is reported as a loss (SE-7).
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use store_core::{BlockKind, Message};
 
 /// Returns the values of messages that are neither in the body nor in the list of losses.
-pub(crate) fn lost_in_silence(messages: &[Message], compiled: &Compiled) -> Vec<String> {
+pub(crate) fn unreported_losses(messages: &[Message], compiled: &Compiled) -> Vec<String> {
     let body: Value = serde_json::from_str(compiled.body.as_str()).unwrap();
     let mut sent = Sent::default();
     sent.add(&body);

@@ -1,4 +1,4 @@
-//! Generated histories: valid for every API, and nothing is lost in silence (SE-2, SE-7).
+//! Generated histories: they are valid for every API, and every loss is reported (SE-2, SE-7).
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -12,8 +12,8 @@ use store_core::{
 };
 
 use crate::{
-    accounting::lost_in_silence,
-    oracles::{APIS, schema},
+    accounting::unreported_losses,
+    captures::{APIS, schema},
     rules,
 };
 
@@ -204,7 +204,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn generated_histories_are_valid_and_nothing_is_lost_in_silence(
+    fn generated_histories_are_valid_and_every_loss_is_reported(
         messages in history(), at in 0..MODELS.len(), thinking_as_text in any::<bool>(),
     ) {
         let mut context = Context::default();
@@ -223,7 +223,7 @@ proptest! {
                 return Ok(());
             }
         };
-        let lost = lost_in_silence(&messages, &compiled);
+        let lost = unreported_losses(&messages, &compiled);
         prop_assert!(lost.is_empty(), "{target:?}\n{}\n{lost:#?}", compiled.body.as_str());
         let body = serde_json::from_str(compiled.body.as_str()).unwrap();
         let mut broken = rules::broken(target.provider.name(), &body);

@@ -32,7 +32,7 @@ fn check(target: &str, messages: &Value, expected: &Value, losses: &[&str]) {
     assert_eq!(found, losses, "{target}");
 }
 
-/// A question, two calls with thinking before them, and their results, of which one is an error.
+/// A question, two calls with thinking before them, and their results, one of which is an error.
 fn two_calls() -> Value {
     let origin = json!({"provider": "anthropic", "api": "anthropic-messages", "model": "claude-sonnet-4-5"});
     json!([

@@ -9,9 +9,9 @@
 )]
 
 mod accounting;
+mod captures;
 mod convert;
 mod generated;
 mod golden;
-mod oracles;
 mod round_trips;
 mod rules;

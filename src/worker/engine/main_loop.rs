@@ -1,4 +1,4 @@
-//! The main loop: claims jobs and runs their attempts, at most as many at once as the options allow.
+//! The main loop: claims jobs and runs their attempts. The options limit how many attempts run at the same time.
 
 use std::{sync::Arc, time::Duration};
 
@@ -88,8 +88,8 @@ async fn wait_after_failure<S: JobSource>(
     Ok(())
 }
 
-/// Waits until another attempt may run, and returns all permits that are free, at least one. Returns none when the
-/// worker stops.
+/// Waits until another attempt may run. Returns all permits that are free, at least one, or `None` when the worker
+/// stops.
 async fn acquire_permits<S: JobSource>(
     shared: &LoopState<S>,
     semaphore: &Arc<Semaphore>,

@@ -48,7 +48,7 @@ pub(in crate::worker) trait JobSource: Send + Sync + 'static {
     /// Returns whether a job that failed in this loop is still queued, in the state in which this attempt left it.
     async fn is_waiting_for_retry(&self, job: &Self::Job) -> Result<bool>;
 
-    /// Returns how often the job had failed before.
+    /// Returns the number of times that the job had failed before.
     fn failures(&self, job: &Self::Job) -> u32;
 
     /// Waits for a wake-up. Returns none if the source has no wake-ups.

@@ -71,7 +71,7 @@ pub struct Maintenance {
 /// The function that is called after each round.
 type ReportFn = dyn Fn(&MaintenanceSummary, Option<&Error>) + Send + Sync;
 
-/// How many records were removed or ended. In a dry run, how many would be.
+/// The numbers of records that were removed or ended. In a dry run, the numbers that would be removed or ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct MaintenanceSummary {
@@ -109,7 +109,7 @@ impl MaintenanceSummary {
 }
 
 impl Maintenance {
-    /// Makes the maintenance of a tenant, with a round every minute and the default ages of [`Retention`].
+    /// Prepares the maintenance of a tenant, with a round every minute and the default ages of [`Retention`].
     ///
     /// # Errors
     /// `Closed` if the store was closed.
@@ -126,7 +126,7 @@ impl Maintenance {
         Ok(Self { steps, every: Duration::from_mins(1), report: None })
     }
 
-    /// Sets the ages.
+    /// Sets how long finished records are kept.
     #[must_use]
     pub const fn with_retention(mut self, retention: Retention) -> Self {
         self.steps.retention = retention;
@@ -155,7 +155,7 @@ impl Maintenance {
         self
     }
 
-    /// Does one round. If a step fails, the other steps are done all the same.
+    /// Does one round. If a step fails, the other steps are still done.
     ///
     /// # Errors
     /// The error of the first step that failed, returned after all other steps.

@@ -94,10 +94,10 @@ macro_rules! scalar_codecs {
 
 scalar_codecs! {
     bool: "is not a boolean", |value, out| out.push_str(if *value { "true" } else { "false" });
-    u8: "is not a whole number from 0 to 255", |value, out| write_number(out, (*value).into());
-    u32: "is not a whole number from 0 to 4294967295", |value, out| write_number(out, (*value).into());
-    u64: "is not a whole number of 0 or more", |value, out| write_number(out, *value);
-    i64: "is not a whole number", |value, out| {
+    u8: "is not an integer from 0 to 255", |value, out| write_number(out, (*value).into());
+    u32: "is not an integer from 0 to 4294967295", |value, out| write_number(out, (*value).into());
+    u64: "is not an integer of 0 or more", |value, out| write_number(out, *value);
+    i64: "is not an integer", |value, out| {
         if *value < 0 {
             out.push('-');
         }

@@ -28,7 +28,7 @@ pub struct PlannedEntry {
     pub text: String,
 }
 
-/// The stored log of a thread, followed by those entries of the commit that were planned so far.
+/// The stored log of a thread, followed by those entries of the commit that have been planned so far.
 pub(super) struct PlannedLog<'a, V: ?Sized> {
     view: &'a V,
     first_seq: u64,
@@ -263,8 +263,8 @@ impl<'a, V: LogView + ?Sized> PlannedLog<'a, V> {
             Body::Compaction(_) => {
                 node.compaction = Some(seq);
                 node.context_size = None;
-                // The messages of a replacement only repeat an origin that earlier messages named. If the nearest node
-                // with an origin is such a message, it is the better source.
+                // The messages of a replacement only repeat an origin that an earlier message named. So if the nearest
+                // node with an origin is a message, that message stays the source.
                 let above = node.origin.map(|origin| self.node(origin)).transpose()?;
                 if body.origin().is_some() && above.is_none_or(|above| above.covers.is_some()) {
                     node.origin = Some(seq);

@@ -73,7 +73,7 @@ pub struct Plan {
     pub queue: QueueWrite,
     /// The events, with their scopes. None if the commit has no events, or if all of them repeat earlier ones.
     pub events: Option<EventPlan>,
-    /// What settles the dispatch whose claim the commit is written under.
+    /// The plan that settles the dispatch whose claim the commit names, if the commit settles it.
     pub mailbox: Option<Box<MailboxPlan>>,
     /// New rows of the outbox.
     pub outbox: OutboxPlan,
@@ -159,7 +159,7 @@ fn receipt_of_repeat(view: &(impl CommitView + ?Sized), commit: &Commit) -> Resu
     receipt.deduplicated = true;
     for event in &mut receipt.events {
         if let Some(stored) = view.event(&event.id)? {
-            *event = EventRef::from(&event::event_with_cursors(&stored, view.cursor_seal_key()));
+            *event = EventRef::from(&event::event_with_cursors(&stored, view.tenant_and_cursor_key()));
         }
     }
     Ok(Some(receipt))

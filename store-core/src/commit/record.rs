@@ -241,11 +241,11 @@ pub enum StateOp {
     Set(Json),
     /// Removes the key. A missing key is not an error.
     Remove,
-    /// Adds to a whole number. A missing key counts as 0.
+    /// Adds to an integer. A missing key counts as 0.
     Add(i64),
     /// Appends to a list. A missing key counts as an empty list.
     Append(Vec<Json>),
-    /// Raises a whole number to this value if it is lower. A missing key is set to this value.
+    /// Raises an integer to this value if it is lower. A missing key is set to this value.
     Max(i64),
     /// Sets the fields of this object in the stored object, one level deep. A missing key counts as an empty object.
     Merge(Json),

@@ -1,4 +1,5 @@
-//! Checks of a commit that need no stored data: shape and limits (CM-7, CM-9, CM-19, CM-25).
+//! Checks of a commit that need no stored data: its shape (which parts it has, and whether they fit together) and the
+//! limits (CM-7, CM-9, CM-19, CM-25).
 
 use std::collections::BTreeSet;
 

@@ -72,10 +72,10 @@ fn apply_operation(stored: Option<&Json>, op: &StateOp, limits: &Limits) -> Resu
         StateOp::Set(value) => value.clone(),
         StateOp::Remove => return Ok(None),
         StateOp::Add(by) => {
-            let sum = read_whole_number(stored)?.unwrap_or(0).checked_add(*by);
+            let sum = read_integer(stored)?.unwrap_or(0).checked_add(*by);
             Json::of(&sum.ok_or_else(|| Error::invalid("state", "the sum overflows"))?)?
         }
-        StateOp::Max(other) => Json::of(&read_whole_number(stored)?.unwrap_or(*other).max(*other))?,
+        StateOp::Max(other) => Json::of(&read_integer(stored)?.unwrap_or(*other).max(*other))?,
         StateOp::Append(items) => append_items(stored, items)?,
         StateOp::Merge(fields) => merge_fields(stored, fields)?,
     };
@@ -83,10 +83,10 @@ fn apply_operation(stored: Option<&Json>, op: &StateOp, limits: &Limits) -> Resu
     Ok(Some(value))
 }
 
-/// Reads a whole number of 64 bits, written without fraction or exponent.
-fn read_whole_number(stored: Option<&Json>) -> Result<Option<i64>> {
+/// Reads a 64-bit integer that is written without a fraction or an exponent.
+fn read_integer(stored: Option<&Json>) -> Result<Option<i64>> {
     let read = |json: &Json| {
-        json.as_str().parse().map_err(|_| Error::invalid("state", "the stored value is not a whole number of 64 bits"))
+        json.as_str().parse().map_err(|_| Error::invalid("state", "the stored value is not a 64-bit integer"))
     };
     stored.map(read).transpose()
 }

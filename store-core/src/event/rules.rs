@@ -43,7 +43,7 @@ pub trait EventView {
     fn event(&self, id: &EventId) -> Result<Option<StoredEvent>>;
 
     /// Returns the tenant that cursors belong to and the key that authenticates them.
-    fn cursor_seal_key(&self) -> (&TenantId, &CursorKey);
+    fn tenant_and_cursor_key(&self) -> (&TenantId, &CursorKey);
 }
 
 /// Options for an append of events.
@@ -164,7 +164,7 @@ pub fn append(
     }
     plan.scopes = scopes;
     let events: Vec<Event> =
-        plan.events.iter().map(|stored| event_with_cursors(stored, view.cursor_seal_key())).collect();
+        plan.events.iter().map(|stored| event_with_cursors(stored, view.tenant_and_cursor_key())).collect();
     plan.key = request.writer.clone().zip(request.key.clone()).map(|(writer, key)| {
         let events = events.iter().map(|event| event.id.clone()).collect();
         let digest = drafts_digest(request);
@@ -190,7 +190,7 @@ fn answer_of_repeat(view: &(impl EventView + ?Sized), request: &AppendEvents) ->
     }
     let mut events = Vec::new();
     for id in &record.events {
-        events.extend(view.event(id)?.map(|stored| event_with_cursors(&stored, view.cursor_seal_key())));
+        events.extend(view.event(id)?.map(|stored| event_with_cursors(&stored, view.tenant_and_cursor_key())));
     }
     Ok(Some(AppendedEvents::new(events, true)))
 }
@@ -257,10 +257,10 @@ fn number_event(draft: &NewEvent, id: EventId, at: Timestamp, scopes: &mut BTree
 
 /// Returns an event with its cursors, as callers see it.
 #[must_use]
-pub fn event_with_cursors(stored: &StoredEvent, cursor_seal_key: (&TenantId, &CursorKey)) -> Event {
+pub fn event_with_cursors(stored: &StoredEvent, tenant_and_cursor_key: (&TenantId, &CursorKey)) -> Event {
     let mut event = stored.event.clone();
     for (scope, seq) in stored.scope_numbers() {
-        let cursor = Some(cursor_after(&scope, seq, cursor_seal_key));
+        let cursor = Some(cursor_after(&scope, seq, tenant_and_cursor_key));
         match scope {
             Scope::Thread(_) => event.cursors.thread = cursor,
             Scope::Run(_) => event.cursors.run = cursor,
@@ -276,8 +276,8 @@ fn cursor_scope(scope: &Scope, tenant: &TenantId) -> CursorScope {
 
 /// Returns the cursor after the event with this sequence number.
 #[must_use]
-pub fn cursor_after(scope: &Scope, seq: u64, cursor_seal_key: (&TenantId, &CursorKey)) -> Cursor {
-    let (tenant, cursor_key) = cursor_seal_key;
+pub fn cursor_after(scope: &Scope, seq: u64, tenant_and_cursor_key: (&TenantId, &CursorKey)) -> Cursor {
+    let (tenant, cursor_key) = tenant_and_cursor_key;
     Position::new(seq, "").to_cursor(cursor_key, &cursor_scope(scope, tenant))
 }
 
@@ -289,9 +289,9 @@ pub fn cursor_after(scope: &Scope, seq: u64, cursor_seal_key: (&TenantId, &Curso
 pub fn seq_of_cursor(
     scope: &Scope,
     at: Option<&Cursor>,
-    cursor_seal_key: (&TenantId, &CursorKey),
+    tenant_and_cursor_key: (&TenantId, &CursorKey),
 ) -> Result<Option<u64>> {
-    let (tenant, cursor_key) = cursor_seal_key;
+    let (tenant, cursor_key) = tenant_and_cursor_key;
     Ok(Position::from_cursor(cursor_key, &cursor_scope(scope, tenant), at)?.map(|position| position.rank))
 }
 
@@ -316,13 +316,13 @@ pub fn start_seq(
     state: &ScopeState,
     scope: &Scope,
     start: &SubscriptionStart,
-    cursor_seal_key: (&TenantId, &CursorKey),
+    tenant_and_cursor_key: (&TenantId, &CursorKey),
 ) -> Result<u64> {
     match start {
         SubscriptionStart::First => Ok(state.floor),
         SubscriptionStart::Now => Ok(state.count),
         SubscriptionStart::After(cursor) => {
-            let after = seq_of_cursor(scope, Some(cursor), cursor_seal_key)?.unwrap_or_default();
+            let after = seq_of_cursor(scope, Some(cursor), tenant_and_cursor_key)?.unwrap_or_default();
             check_cursor(state, after).map(|()| after)
         }
     }
@@ -337,12 +337,12 @@ pub fn last_trimmed_seq(
     state: &ScopeState,
     scope: &Scope,
     before: &TrimBefore,
-    cursor_seal_key: (&TenantId, &CursorKey),
+    tenant_and_cursor_key: (&TenantId, &CursorKey),
     events: impl IntoIterator<Item = Result<Event>>,
 ) -> Result<u64> {
     match before {
         TrimBefore::Cursor(at) => {
-            let seq = seq_of_cursor(scope, Some(at), cursor_seal_key)?.unwrap_or_default().max(state.floor);
+            let seq = seq_of_cursor(scope, Some(at), tenant_and_cursor_key)?.unwrap_or_default().max(state.floor);
             check_cursor(state, seq).map(|()| seq)
         }
         TrimBefore::Time(time) => {

@@ -93,7 +93,7 @@ pub enum FindingKind {
     MissingParent,
     /// The head is not the one that follows from the log.
     WrongHead,
-    /// A counter or a sum does not agree with the log.
+    /// A count, a sum or a time that is derived from the log does not agree with it.
     WrongSum,
     /// A run belongs to a thread that does not exist.
     OrphanRun,

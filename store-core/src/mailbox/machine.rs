@@ -60,9 +60,9 @@ impl DispatchAct {
     }
 }
 
-/// The properties of a dispatch that decide which status an act leads to.
+/// The state of the state machine of a dispatch: the properties that decide which status an act leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MachineState {
+pub struct DispatchMachineState {
     /// The status as it was stored; absent before the enqueue.
     pub status: Option<DispatchStatus>,
     /// Whether the thread has been interrupted since the dispatch got its epoch.
@@ -71,7 +71,7 @@ pub struct MachineState {
     pub is_last_attempt: bool,
 }
 
-impl MachineState {
+impl DispatchMachineState {
     /// Returns the status that readers see. A dispatch that is queued under an older epoch is superseded (MB-12).
     #[must_use]
     pub const fn visible_status(self) -> Option<DispatchStatus> {
@@ -85,7 +85,7 @@ impl MachineState {
 /// Returns the status that an act leads to, or `None` if the table of the contract has no such transition. An act
 /// without a transition is refused.
 #[must_use]
-pub fn next_status(machine_state: MachineState, act: DispatchAct) -> Option<DispatchStatus> {
+pub fn next_status(machine_state: DispatchMachineState, act: DispatchAct) -> Option<DispatchStatus> {
     use DispatchStatus::{Acked, Cancelled, Claimed, DeadLetter, Queued, Superseded};
     Some(match (machine_state.visible_status(), act) {
         (None, DispatchAct::Enqueue) | (Some(DeadLetter), DispatchAct::Requeue) => Queued,
@@ -110,7 +110,7 @@ pub fn next_status(machine_state: MachineState, act: DispatchAct) -> Option<Disp
 
 #[cfg(test)]
 mod tests {
-    use super::{DispatchAct, DispatchStatus, MachineState, next_status};
+    use super::{DispatchAct, DispatchMachineState, DispatchStatus, next_status};
 
     /// The table of the contract: status, stale or fresh, whether it is the last attempt, act, new status. What is not
     /// in the table is refused.
@@ -145,7 +145,7 @@ mod tests {
         dead_letter any    any   Requeue        queued
     ";
 
-    fn expected_status(machine_state: MachineState, act: DispatchAct) -> Option<DispatchStatus> {
+    fn expected_status(machine_state: DispatchMachineState, act: DispatchAct) -> Option<DispatchStatus> {
         let word_matches = |word: &str, yes: &str, is: bool| word == "any" || (word == yes) == is;
         TABLE.lines().find_map(|line| {
             let words: Vec<_> = line.split_whitespace().collect();
@@ -165,7 +165,7 @@ mod tests {
         for status in statuses {
             for (is_stale, is_last_attempt) in [(false, false), (false, true), (true, false), (true, true)] {
                 for act in DispatchAct::ALL {
-                    let machine_state = MachineState { status, is_stale, is_last_attempt };
+                    let machine_state = DispatchMachineState { status, is_stale, is_last_attempt };
                     let found = next_status(machine_state, *act);
                     assert_eq!(found, expected_status(machine_state, *act), "{machine_state:?} {act:?}");
                     refused_count += usize::from(found.is_none());
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn only_an_enqueue_creates_a_dispatch() {
-        let nothing = MachineState { status: None, is_stale: false, is_last_attempt: false };
+        let nothing = DispatchMachineState { status: None, is_stale: false, is_last_attempt: false };
         for act in DispatchAct::ALL {
             assert_eq!(next_status(nothing, *act), expected_status(nothing, *act), "{act:?}");
         }

@@ -13,7 +13,7 @@ mod stored;
 pub(crate) use self::rules::{check_settlement, settlement_digest};
 pub use self::{
     in_memory::{InMemoryMailbox, ReadyThreadPosition},
-    machine::{DispatchAct, MachineState, next_status},
+    machine::{DispatchAct, DispatchMachineState, next_status},
     positions::{
         QueuePosition, QueueSummary, SupersededBatch, ThreadPositions, queue_position, superseded_batch,
         thread_positions,
@@ -38,6 +38,6 @@ pub use self::{
     store::{MailboxConsumer, MailboxMaintenance, MailboxProducer, MailboxReader, MailboxStore},
     stored::{
         CurrentClaim, DispatchBody, DispatchState, InterruptRef, StoredAttempt, StoredClaim, StoredDispatch,
-        StoredInterrupt, StoredMailbox, TakeOver,
+        StoredInterrupt, StoredMailboxThread, TakeOver,
     },
 };

@@ -6,7 +6,7 @@
 //! has a position in the queue of its thread, under its epoch. Claims read only the current epoch. In lists ordered by
 //! end, and for purges, the queued dispatches of each older epoch form one [`SupersededBatch`].
 
-use super::{DispatchStatus, StoredDispatch, StoredInterrupt, StoredMailbox};
+use super::{DispatchStatus, StoredDispatch, StoredInterrupt, StoredMailboxThread};
 use crate::time::Timestamp;
 
 /// The position of a queued dispatch in the orders of its thread.
@@ -60,7 +60,7 @@ pub struct ThreadPositions {
 
 /// Returns the positions of a thread.
 #[must_use]
-pub fn thread_positions(mailbox: &StoredMailbox, summary: QueueSummary) -> ThreadPositions {
+pub fn thread_positions(mailbox: &StoredMailboxThread, summary: QueueSummary) -> ThreadPositions {
     let lease = mailbox.running.as_ref().map(|running| running.lease_until);
     let since = summary.earliest_due.map(|earliest| earliest.max(mailbox.free_since));
     let ready = summary.first_priority.zip(since).filter(|_| lease.is_none());

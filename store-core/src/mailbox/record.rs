@@ -70,7 +70,7 @@ pub struct Dispatch {
     pub max_attempts: u32,
     /// The number of failures and lost leases so far.
     pub attempts: u32,
-    /// How often the thread had been interrupted when the dispatch was enqueued or last requeued.
+    /// The number of times that the thread had been interrupted when the dispatch was enqueued or last requeued.
     pub epoch: u64,
     /// The status of the dispatch.
     pub status: DispatchStatus,

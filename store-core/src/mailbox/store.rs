@@ -77,7 +77,7 @@ pub trait MailboxConsumer: Send + Sync {
     /// claim (MB-33). After an `Unknown` outcome, repeat the call.
     async fn extend(&self, claim: &ClaimRef, by: Duration) -> Result<DispatchClaim>;
 
-    /// Records which instance works on a dispatch, and since when. A claim can be started once (MB-35).
+    /// Records the instance that works on a dispatch and when it began. A claim can be started once (MB-35).
     ///
     /// # Errors
     /// `InvalidTransition` for another instance; `ClaimLost`; `StaleEpoch` after an interrupt, and the call then ends
@@ -132,7 +132,7 @@ pub trait MailboxReader: Send + Sync {
     /// `Invalid` for a limit out of range; `InvalidCursor`.
     async fn list_ready_threads(&self, page: PageRequest) -> Result<Page<ReadyThread>>;
 
-    /// Returns how often a thread was interrupted; 0 for an unknown thread (MB-47).
+    /// Returns the number of times that a thread was interrupted; 0 for an unknown thread (MB-47).
     ///
     /// # Errors
     /// Any error of reading.

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::{Attempt, Dispatch, DispatchClaim, DispatchCounts, DispatchStatus, MachineState};
+use super::{Attempt, Dispatch, DispatchClaim, DispatchCounts, DispatchMachineState, DispatchStatus};
 use crate::{
     claim::{ClaimNumber, ClaimToken},
     codec::{Extra, record},
@@ -234,14 +234,14 @@ impl StoredDispatch {
     }
 }
 
-/// What a store keeps about the mailbox of a thread as a whole. It is never removed, because epochs and claim numbers
+/// What a mailbox keeps about a thread as a whole. It is never removed, because epochs and claim numbers
 /// must not be used again.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct StoredMailbox {
+pub struct StoredMailboxThread {
     /// The revision, which grows with each change.
     pub revision: u64,
-    /// How often the thread was interrupted.
+    /// The number of times that the thread was interrupted.
     pub epoch: u64,
     /// The number of the last dispatch.
     pub last_number: u64,
@@ -251,7 +251,7 @@ pub struct StoredMailbox {
     pub running: Option<CurrentClaim>,
     /// The number of dispatches in each status that readers see.
     pub counts: DispatchCounts,
-    /// Since when no dispatch is claimed.
+    /// The time since which no dispatch has been claimed.
     pub free_since: Timestamp,
     /// Store time of the last change. Later changes do not have an earlier time.
     pub last_time: Timestamp,
@@ -259,7 +259,7 @@ pub struct StoredMailbox {
     pub extra: Extra,
 }
 
-impl StoredMailbox {
+impl StoredMailboxThread {
     /// Counts dispatches by the status that readers see. Each item of `dispatches` is a stored status, an epoch, and
     /// the number of dispatches with both.
     #[must_use]
@@ -267,7 +267,7 @@ impl StoredMailbox {
         let mut counts = DispatchCounts { extra: self.counts.extra.clone(), ..DispatchCounts::default() };
         for (status, epoch, count) in dispatches {
             let machine_state =
-                MachineState { status: Some(status), is_stale: epoch < self.epoch, is_last_attempt: false };
+                DispatchMachineState { status: Some(status), is_stale: epoch < self.epoch, is_last_attempt: false };
             *counts.of_mut(machine_state.visible_status().unwrap_or_default()) += count;
         }
         counts
@@ -286,7 +286,7 @@ impl StoredMailbox {
     }
 }
 
-record!(StoredMailbox {
+record!(StoredMailboxThread {
     revision: req,
     epoch: def,
     last_number: def,
@@ -322,7 +322,7 @@ pub struct StoredInterrupt {
     pub epoch: u64,
     /// When the thread was interrupted.
     pub at: Timestamp,
-    /// The reason of the interrupt.
+    /// The reason for the interrupt.
     pub reason: Option<String>,
     /// The number of queued dispatches that the interrupt superseded.
     pub superseded: u64,
@@ -330,7 +330,8 @@ pub struct StoredInterrupt {
     pub claimed: Option<DispatchId>,
     /// The claim with which the interrupt took over.
     pub take_over: Option<TakeOver>,
-    /// The number of dispatches that still need this record, because it has the time and the reason of their end.
+    /// A reference count: the number of dispatches that still need this record, because it contains the time at which
+    /// they ended and the reason.
     pub holds: u64,
     /// The last interrupts with a key, including this one if it has a key. Only the list of the newest interrupt is
     /// used.

@@ -47,13 +47,13 @@ pub enum OutboxList {
     /// The row with a dedupe key.
     Keyed(LaneId, OutboxTarget, DedupeKey),
     /// All rows of an order group, by the number that each has in the group.
-    Numbered(OrderGroup),
+    AllOfGroup(OrderGroup),
     /// The rows of an order group that are not final, by the same number.
-    Open(OrderGroup),
+    OpenOfGroup(OrderGroup),
     /// The row of an order group that is claimed, if there is one.
-    Held(OrderGroup),
+    ClaimedOfGroup(OrderGroup),
     /// The row of an order group that is in [`Ready`](Self::Ready), if there is one.
-    Next(OrderGroup),
+    ReadyOfGroup(OrderGroup),
 }
 
 /// The position of a row in a list: two ranks, and the id of the row, which decides between equal ranks.
@@ -151,12 +151,12 @@ pub fn positions(row: &StoredOutboxRow) -> BTreeSet<(OutboxList, OutboxPosition)
     }
     match row.group() {
         Some(group) => {
-            positions.insert((OutboxList::Numbered(group.clone()), row.position(row.order, 0)));
+            positions.insert((OutboxList::AllOfGroup(group.clone()), row.position(row.order, 0)));
             if !row.status.is_final() {
-                positions.insert((OutboxList::Open(group.clone()), row.position(row.order, 0)));
+                positions.insert((OutboxList::OpenOfGroup(group.clone()), row.position(row.order, 0)));
             }
             if row.claim.is_some() {
-                positions.insert((OutboxList::Held(group), row.position(0, 0)));
+                positions.insert((OutboxList::ClaimedOfGroup(group), row.position(0, 0)));
             }
         }
         None if row.status == OutboxStatus::Pending => positions.extend(row.ready_positions()),
@@ -215,7 +215,7 @@ fn update_positions(
 /// # Errors
 /// Any error of reading.
 pub fn update_ready_row(table: &mut (impl OutboxTable + ?Sized), group: &OrderGroup) -> Result<()> {
-    let next = OutboxList::Next(group.clone());
+    let next = OutboxList::ReadyOfGroup(group.clone());
     while let Some(position) = table.next(&next, None)? {
         table.set_position(&next, &position, false);
         let (available, created) = position.rank;
@@ -226,10 +226,10 @@ pub fn update_ready_row(table: &mut (impl OutboxTable + ?Sized), group: &OrderGr
             table.set_position(&OutboxList::Ready(subset), &former, false);
         }
     }
-    if table.next(&OutboxList::Held(group.clone()), None)?.is_some() {
+    if table.next(&OutboxList::ClaimedOfGroup(group.clone()), None)?.is_some() {
         return Ok(());
     }
-    let Some(first) = table.next(&OutboxList::Open(group.clone()), None)? else { return Ok(()) };
+    let Some(first) = table.next(&OutboxList::OpenOfGroup(group.clone()), None)? else { return Ok(()) };
     let Some(row) = table.row(&first.id)? else { return Ok(()) };
     for (list, position) in row.ready_positions() {
         table.set_position(&list, &position, true);

@@ -115,7 +115,7 @@ fn next_order_number(view: &(impl OutboxView + ?Sized), plan: &OutboxPlan, draft
         return Ok(row.order + 1);
     }
     let group = super::OrderGroup { lane: draft.lane.clone(), target: draft.target.clone(), key: key.clone() };
-    Ok(view.last(&OutboxList::Numbered(group))?.map_or(1, |position| position.rank.0 + 1))
+    Ok(view.last(&OutboxList::AllOfGroup(group))?.map_or(1, |position| position.rank.0 + 1))
 }
 
 fn new_row(

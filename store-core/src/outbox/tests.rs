@@ -136,7 +136,7 @@ impl TestOutbox {
                 let position = OutboxPosition { rank, id: row.id.clone() };
                 let lane = OutboxSubset::Lane(row.lane.clone());
                 let target = OutboxSubset::Target(row.lane.clone(), row.target.clone());
-                let lists = [OutboxList::Ready(lane), OutboxList::Ready(target), OutboxList::Next(group)];
+                let lists = [OutboxList::Ready(lane), OutboxList::Ready(target), OutboxList::ReadyOfGroup(group)];
                 expected_positions.extend(lists.map(|list| (list, position.clone())));
             }
         }

@@ -94,7 +94,7 @@ impl CursorKey {
 
     /// Makes a cursor for `position` in the list of `scope`.
     #[must_use]
-    pub fn seal(&self, scope: &CursorScope, position: &[u8]) -> Cursor {
+    pub fn make_cursor(&self, scope: &CursorScope, position: &[u8]) -> Cursor {
         let mut bytes = Vec::with_capacity(1 + MAC_BYTES + position.len());
         bytes.push(CURSOR_FORMAT);
         bytes.extend(self.mac(scope, position));
@@ -102,11 +102,11 @@ impl CursorKey {
         Cursor(BASE64.encode(bytes))
     }
 
-    /// Returns the position that was given to [`seal`](Self::seal).
+    /// Returns the position that [`make_cursor`](Self::make_cursor) encoded.
     ///
     /// # Errors
     /// `InvalidCursor` if the cursor was not made by this key for this scope.
-    pub fn open(&self, scope: &CursorScope, cursor: &Cursor) -> Result<Vec<u8>> {
+    pub fn decode_cursor(&self, scope: &CursorScope, cursor: &Cursor) -> Result<Vec<u8>> {
         if cursor.0.len() > MAX_CURSOR_BYTES {
             return Err(Error::invalid_cursor("it is too long"));
         }
@@ -152,44 +152,47 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_opens_in_its_own_list_only() {
+    fn a_cursor_is_accepted_by_its_own_list_only() {
         let key = CursorKey::new([7; 32]);
-        let cursor = key.seal(&scope("a", "threads", "q"), b"here");
-        assert_eq!(key.open(&scope("a", "threads", "q"), &cursor).unwrap(), b"here");
+        let cursor = key.make_cursor(&scope("a", "threads", "q"), b"here");
+        assert_eq!(key.decode_cursor(&scope("a", "threads", "q"), &cursor).unwrap(), b"here");
         for other in [scope("b", "threads", "q"), scope("a", "runs", "q"), scope("a", "threads", "r")] {
-            assert_eq!(key.open(&other, &cursor).unwrap_err().kind(), ErrorKind::InvalidCursor);
+            assert_eq!(key.decode_cursor(&other, &cursor).unwrap_err().kind(), ErrorKind::InvalidCursor);
         }
         let other_key = CursorKey::new([8; 32]);
-        assert_eq!(other_key.open(&scope("a", "threads", "q"), &cursor).unwrap_err().kind(), ErrorKind::InvalidCursor);
+        assert_eq!(
+            other_key.decode_cursor(&scope("a", "threads", "q"), &cursor).unwrap_err().kind(),
+            ErrorKind::InvalidCursor
+        );
     }
 
     #[test]
     fn a_changed_cursor_is_refused() {
         let key = CursorKey::new([7; 32]);
         let scope = scope("a", "threads", "q");
-        let cursor = key.seal(&scope, b"here");
+        let cursor = key.make_cursor(&scope, b"here");
         for at in 0..cursor.as_str().len() {
             for bit in 0..8 {
                 let mut bytes = cursor.as_str().as_bytes().to_vec();
                 bytes[at] ^= 1 << bit;
                 let Ok(text) = String::from_utf8(bytes) else { continue };
                 let changed = Cursor::from_text(text);
-                assert_eq!(key.open(&scope, &changed).unwrap_err().kind(), ErrorKind::InvalidCursor);
+                assert_eq!(key.decode_cursor(&scope, &changed).unwrap_err().kind(), ErrorKind::InvalidCursor);
             }
         }
         for text in ["", "A", "!!!!", &"A".repeat(5000)] {
-            assert!(key.open(&scope, &Cursor::from_text(text)).is_err());
+            assert!(key.decode_cursor(&scope, &Cursor::from_text(text)).is_err());
         }
     }
 
     #[test]
     fn a_cursor_of_another_format_is_refused() {
         let (key, scope) = (CursorKey::new([7; 32]), scope("a", "threads", "q"));
-        let sealed = BASE64.decode(key.seal(&scope, b"here").as_str()).unwrap();
+        let cursor = BASE64.decode(key.make_cursor(&scope, b"here").as_str()).unwrap();
         for format in (0..=u8::MAX).filter(|format| *format != CURSOR_FORMAT) {
-            let mut bytes = sealed.clone();
+            let mut bytes = cursor.clone();
             bytes[0] = format;
-            let error = key.open(&scope, &Cursor::from_text(BASE64.encode(bytes))).unwrap_err();
+            let error = key.decode_cursor(&scope, &Cursor::from_text(BASE64.encode(bytes))).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidCursor);
             assert!(error.to_string().contains("its format is unknown"), "{error}");
         }
@@ -197,18 +200,18 @@ mod tests {
 
     #[test]
     fn the_longest_position_makes_a_cursor_of_at_most_a_kibibyte() {
-        let cursor = CursorKey::new([7; 32]).seal(&scope("a", "threads", "q"), &[0; 600]);
+        let cursor = CursorKey::new([7; 32]).make_cursor(&scope("a", "threads", "q"), &[0; 600]);
         assert!(cursor.as_str().len() <= 1024);
     }
 
     #[test]
     fn the_length_of_a_cursor_is_limited() {
         let (key, scope) = (CursorKey::new([7; 32]), scope("a", "threads", "q"));
-        let sealed = |length: usize| key.seal(&scope, &vec![b'x'; length]);
-        let longest = (0..MAX_CURSOR_BYTES).rfind(|&it| sealed(it).as_str().len() <= MAX_CURSOR_BYTES).unwrap();
-        assert_eq!(sealed(longest).as_str().len(), MAX_CURSOR_BYTES);
-        assert!(key.open(&scope, &sealed(longest)).is_ok());
-        assert_eq!(key.open(&scope, &sealed(longest + 1)).unwrap_err().kind(), ErrorKind::InvalidCursor);
+        let cursor = |length: usize| key.make_cursor(&scope, &vec![b'x'; length]);
+        let longest = (0..MAX_CURSOR_BYTES).rfind(|&it| cursor(it).as_str().len() <= MAX_CURSOR_BYTES).unwrap();
+        assert_eq!(cursor(longest).as_str().len(), MAX_CURSOR_BYTES);
+        assert!(key.decode_cursor(&scope, &cursor(longest)).is_ok());
+        assert_eq!(key.decode_cursor(&scope, &cursor(longest + 1)).unwrap_err().kind(), ErrorKind::InvalidCursor);
     }
 
     #[test]

@@ -109,7 +109,7 @@ impl Position {
         bytes.extend_from_slice(&self.rank.to_be_bytes());
         bytes.extend_from_slice(&self.extra_number.to_be_bytes());
         bytes.extend_from_slice(self.id.as_bytes());
-        key.seal(scope, &bytes)
+        key.make_cursor(scope, &bytes)
     }
 
     /// Decodes the position after which a list continues. Returns none if there is no cursor: the list then starts with
@@ -119,7 +119,7 @@ impl Position {
     /// `InvalidCursor` if the cursor was not made by this key for this scope.
     pub fn from_cursor(key: &CursorKey, scope: &CursorScope, cursor: Option<&Cursor>) -> Result<Option<Self>> {
         let Some(cursor) = cursor else { return Ok(None) };
-        let bytes = key.open(scope, cursor)?;
+        let bytes = key.decode_cursor(scope, cursor)?;
         let read = || {
             let (rank, rest) = bytes.split_first_chunk::<8>()?;
             let (extra_number, id) = rest.split_first_chunk::<8>()?;
@@ -176,9 +176,9 @@ impl<T> PageBuilder<T> {
         true
     }
 
-    /// Returns the page. `seal` makes its cursor.
-    pub fn finish(self, seal: impl FnOnce(&Position) -> Cursor) -> Page<T> {
-        let next = self.last.filter(|_| self.more_follow).map(|last| seal(&last));
+    /// Returns the page. `make_cursor` makes its cursor.
+    pub fn finish(self, make_cursor: impl FnOnce(&Position) -> Cursor) -> Page<T> {
+        let next = self.last.filter(|_| self.more_follow).map(|last| make_cursor(&last));
         Page { items: self.items, next }
     }
 }

@@ -130,7 +130,7 @@ pub struct PruneSelection {
     now: Timestamp,
     chosen: Vec<ThreadId>,
     more_remain: bool,
-    /// For each thread of which a child was chosen: the number of its children that were not chosen.
+    /// For each thread with a chosen child: the number of its children that are not chosen.
     remaining_children: HashMap<ThreadId, u64>,
 }
 
@@ -144,18 +144,18 @@ impl PruneSelection {
         Ok(Self { request, now, chosen: Vec::new(), more_remain: false, remaining_children: HashMap::new() })
     }
 
-    /// Returns the time before which the last activity of an idle thread was.
-    ///
-    /// Threads with activity at this time or later are not idle.
+    /// Returns the time that separates idle threads from others: a thread is idle if its last activity was before this
+    /// time.
     #[must_use]
     pub fn idle_before(&self) -> Timestamp {
         self.now.saturating_sub(self.request.idle)
     }
 
-    /// Returns whether a thread may be pruned, judged by its own record alone. Its children are not considered.
+    /// Returns whether a thread is unused: it was not written for the given time and has no open run and no pending
+    /// input. Its children are not considered.
     #[must_use]
-    pub fn is_idle(&self, stored: &StoredThread) -> bool {
-        rules::is_idle(stored, self.request.idle, self.now)
+    pub fn is_unused(&self, stored: &StoredThread) -> bool {
+        rules::is_unused(stored, self.request.idle, self.now)
     }
 
     /// Offers a thread whose children, if it has any, are all chosen.
@@ -163,7 +163,7 @@ impl PruneSelection {
     /// If the thread is chosen and has a parent, the parent is returned. The caller then passes the number of the
     /// parent's children to [`count_chosen_child`](Self::count_chosen_child).
     pub fn offer(&mut self, stored: &StoredThread) -> Option<ThreadId> {
-        if !self.is_idle(stored) {
+        if !self.is_unused(stored) {
             return None;
         }
         if length(self.chosen.len()) == u64::from(self.request.limit) {

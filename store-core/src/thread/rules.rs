@@ -255,11 +255,12 @@ pub fn detach(mut child: StoredThread, now: Timestamp) -> StoredThread {
     child
 }
 
-/// Returns whether a thread may be pruned, judged by its own record alone (TH-26).
+/// Returns whether a thread was not written for the given time and has no open run and no pending input (TH-26). Its
+/// children are not considered.
 ///
-/// Idle time counts from store time of the last write, not from the time that an import states.
+/// Idle time is measured from the store time of the last write, not from the time that an import gives to a thread.
 #[must_use]
-pub(super) fn is_idle(stored: &StoredThread, idle: Duration, now: Timestamp) -> bool {
+pub(super) fn is_unused(stored: &StoredThread, idle: Duration, now: Timestamp) -> bool {
     let last_written = stored.last_time.max(stored.thread.updated_at);
     stored.thread.open_runs.is_empty() && stored.queue.count == 0 && last_written < now.saturating_sub(idle)
 }
@@ -344,7 +345,7 @@ impl ThreadQuery {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{DELETED_ID_RETENTION, ThreadChange, can_be_forgotten, check_parent, create, is_idle, update};
+    use super::{DELETED_ID_RETENTION, ThreadChange, can_be_forgotten, check_parent, create, is_unused, update};
     use crate::{
         ClaimNumber, ClaimToken, Direction, DispatchId, ErrorKind, Expect, Fence, Json, Limits, NewThread,
         ParentFilter, ResourceId, ThreadFilter, ThreadId, ThreadOrder, ThreadPatch, ThreadQuery, Timestamp, Version,
@@ -426,13 +427,13 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_idle_after_the_idle_time_has_passed() {
+    fn a_thread_is_unused_after_the_idle_time_has_passed() {
         let mut thread = new_thread(0);
         let idle = std::time::Duration::from_millis(5);
-        assert!(!is_idle(&thread, idle, at(15)));
-        assert!(is_idle(&thread, idle, at(16)));
+        assert!(!is_unused(&thread, idle, at(15)));
+        assert!(is_unused(&thread, idle, at(16)));
         thread.last_time = at(12);
-        assert!(!is_idle(&thread, idle, at(16)));
+        assert!(!is_unused(&thread, idle, at(16)));
     }
 
     #[test]

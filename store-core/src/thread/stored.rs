@@ -60,7 +60,7 @@ impl StoredThread {
 pub struct ThreadIdRecord {
     /// The generation of the thread that has or had the id. It is 0 before the first thread.
     pub generation: u64,
-    /// The highest claim number that wrote to the thread (CM-32).
+    /// The highest number of a claim that has written to the thread (CM-32). A fence with a lower number is refused.
     pub fence: Option<ClaimNumber>,
     /// When the thread was deleted. Absent while there is a thread with this id (TH-25).
     pub deleted_at: Option<Timestamp>,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use store_core::{
     DispatchId, Result, TenantId, ThreadId, Timestamp,
     codec::Codec,
-    mailbox::{self, DispatchListKey, QueueSummary, StoredMailbox, queue_position},
+    mailbox::{self, DispatchListKey, QueueSummary, StoredMailboxThread, queue_position},
 };
 
 use super::Owner;
@@ -229,7 +229,7 @@ fn move_due(
 fn ends(
     staged: &Staged<'_>,
     tenant: &TenantId,
-    of: (&ThreadId, &StoredMailbox),
+    of: (&ThreadId, &StoredMailboxThread),
     now: Timestamp,
 ) -> Result<QueueSummary> {
     let (thread, epoch) = (of.0, of.1.epoch);

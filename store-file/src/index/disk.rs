@@ -173,7 +173,7 @@ impl DiskIndex {
                     None => batch.remove(&self.keys, key),
                 }
             }
-            guarded(&self.folder, || batch.commit().and_then(|()| self.seal()))?;
+            guarded(&self.folder, || batch.commit().and_then(|()| self.rotate_full_memtable()))?;
         }
         let shown = Arc::new(self.database.snapshot());
         let before = mem::replace(&mut *self.shown.write().unwrap_or_else(PoisonError::into_inner), shown);
@@ -184,7 +184,7 @@ impl DiskIndex {
     /// Lets the memtable be written if it is full: one at a time, while the next one takes changes. If that is full,
     /// too, whoever writes waits here. fjall itself would put a request into its queue with each batch until a full
     /// memtable is written, and its worker waits for room in there; and it would wait for a worker that failed.
-    fn seal(&self) -> fjall::Result<()> {
+    fn rotate_full_memtable(&self) -> fjall::Result<()> {
         let size = self.keys.tree.active_memtable().size();
         if size <= MEMTABLE_BYTES || (size <= MEMTABLE_MOST && self.keys.sealed_memtable_count() > 0) {
             return Ok(());

@@ -3,7 +3,7 @@
 use store_core::{
     DispatchId, Json, ThreadId,
     codec::{DecodeError, Fields},
-    mailbox::{DispatchBody, DispatchState, MailboxPlan, StoredInterrupt, StoredMailbox},
+    mailbox::{DispatchBody, DispatchState, MailboxPlan, StoredInterrupt, StoredMailboxThread},
 };
 
 use super::{Line, tagged};
@@ -29,7 +29,7 @@ pub(crate) struct InterruptLine {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MailboxLine {
     pub(crate) thread: ThreadId,
-    pub(crate) mailbox: StoredMailbox,
+    pub(crate) mailbox: StoredMailboxThread,
 }
 
 /// The lines of a plan. The record of the thread comes last: it finds the thread its places among the others.

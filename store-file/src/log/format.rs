@@ -36,7 +36,7 @@ pub struct Placed {
 ///
 /// # Errors
 /// `Invalid` if `object` is no JSON object of at least one field, in one line.
-pub fn seal(object: &str) -> Result<(Vec<u8>, u32)> {
+pub fn add_checksum(object: &str) -> Result<(Vec<u8>, u32)> {
     check_object(object.as_bytes())?;
     let mut line = Vec::with_capacity(object.len() + 20);
     line.extend_from_slice(object.strip_suffix('}').unwrap_or(object).as_bytes());
@@ -44,9 +44,9 @@ pub fn seal(object: &str) -> Result<(Vec<u8>, u32)> {
     Ok((line, sum))
 }
 
-/// The sum of a sealed line, given without its line feed, if it is the right one.
+/// The sum of a line that `add_checksum` made, given without its line feed, if it is the right one.
 #[must_use]
-pub fn unseal(line: &[u8]) -> Option<u32> {
+pub fn verified_checksum(line: &[u8]) -> Option<u32> {
     let (covered, sum) = split_sum(line)?;
     (crc32c::crc32c(covered) == sum).then_some(sum)
 }
@@ -221,20 +221,20 @@ fn number(text: &[u8]) -> Option<(&[u8], u64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Claim, encode_group, seal, unseal};
+    use super::{Claim, add_checksum, encode_group, verified_checksum};
     use crate::log::Position;
 
     #[test]
-    fn a_change_to_a_sealed_line_is_detected() {
-        let (line, sum) = seal(r#"{"log":"thread","v":1}"#).unwrap();
+    fn a_change_to_a_line_with_a_checksum_is_detected() {
+        let (line, sum) = add_checksum(r#"{"log":"thread","v":1}"#).unwrap();
         let text = line.strip_suffix(b"\n").unwrap();
-        assert_eq!(unseal(text), Some(sum));
+        assert_eq!(verified_checksum(text), Some(sum));
         serde_json::from_slice::<serde_json::Value>(text).unwrap();
         for at in 0..text.len() {
             for bit in 0..8 {
                 let mut changed = text.to_vec();
                 changed[at] ^= 1 << bit;
-                assert_eq!(unseal(&changed), None, "byte {at}, bit {bit}");
+                assert_eq!(verified_checksum(&changed), None, "byte {at}, bit {bit}");
             }
         }
     }

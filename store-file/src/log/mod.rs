@@ -1,7 +1,7 @@
 //! Logs: a header line, then groups of lines, each closed by a commit line that proves it and the group before.
 //!
 //! ```text
-//! {"log":"thread",…,"crc":"5d6f0a11"}                                          header, sealed by its own sum
+//! {"log":"thread",…,"crc":"5d6f0a11"}                                          header, with its own checksum
 //! {"t":"entry",…}                                                              lines of a group
 //! {"t":"commit","v":1,…,"synced":41,"lines":1,"bytes":16,"prev":"5d6f0a11","crc":"9ad3c1f0"}
 //! ```
@@ -26,7 +26,7 @@ mod write;
 
 pub(crate) use self::format::check_version;
 pub use self::{
-    format::{MAX_GROUP_BYTES, Placed, encode_group, seal, unseal},
+    format::{MAX_GROUP_BYTES, Placed, add_checksum, encode_group, verified_checksum},
     read::{Header, read_header, read_line, read_lines},
     recover::{Aside, Recovered, Recovery, recover, rewrite_tail, set_aside},
     scan::{Group, Scanner},

@@ -4,7 +4,7 @@ use std::{fmt::Display, io};
 
 use store_core::Result;
 
-use super::{Position, Span, format::unseal};
+use super::{Position, Span, format::verified_checksum};
 use crate::{
     error,
     vfs::{VfsFile, read_exact_at},
@@ -49,7 +49,7 @@ pub fn read_header(file: &dyn VfsFile) -> io::Result<Header> {
 fn parse_header(mut bytes: Vec<u8>) -> Option<Header> {
     let len = bytes.iter().position(|byte| *byte == b'\n')?;
     bytes.truncate(len);
-    let crc = unseal(&bytes)?;
+    let crc = verified_checksum(&bytes)?;
     let line = String::from_utf8(bytes).ok()?;
     Some(Header::Good(line, Position { offset: len as u64 + 1, crc }))
 }

@@ -6,7 +6,7 @@ use store_core::{Result, length};
 
 use super::{
     Position, Span,
-    format::{Placed, encode_group, seal, span},
+    format::{Placed, add_checksum, encode_group, span},
 };
 use crate::vfs::{FilePath, Open, Vfs, VfsFile};
 
@@ -52,7 +52,7 @@ impl LogWriter {
     /// [`AppendError::Full`] if there is no space, and no file is left then; [`AppendError::Refused`] if the header or
     /// the system does not allow it; [`AppendError::Failed`] if the header could not be written.
     pub fn create(vfs: &dyn Vfs, path: &FilePath, header: &str) -> Result<Self, AppendError> {
-        let (line, crc) = seal(header).map_err(|error| AppendError::Refused(io::Error::other(error)))?;
+        let (line, crc) = add_checksum(header).map_err(|error| AppendError::Refused(io::Error::other(error)))?;
         let file = vfs.open(path, Open::CreateNew).map_err(|error| match failure(error) {
             AppendError::Failed(error) => AppendError::Refused(error),
             full => full,

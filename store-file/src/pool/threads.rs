@@ -19,7 +19,7 @@ use super::{Lost, Pending};
 /// the disk can do, with 8 to half of it.
 pub(crate) const DEFAULT_THREADS: usize = 32;
 
-/// How often a thread that has worked looks for more before it sleeps: a caller that goes on as soon as it has its
+/// How many times a thread that has worked looks for more before it sleeps: a caller that goes on as soon as it has its
 /// answer need not wait until a thread is awake again. With 150 looks a commit of a single caller took an eighth less.
 const LOOKS: u32 = 150;
 

@@ -57,10 +57,10 @@ pub(crate) fn outbox_list(tenant: &TenantId, list: &OutboxList) -> Key {
         OutboxList::Keyed(lane, target, name) => {
             key.mark(4).text(lane.as_str()).text(target.as_str()).text(name.as_str())
         }
-        OutboxList::Numbered(group) => grouped(key.mark(5), group),
-        OutboxList::Open(group) => grouped(key.mark(6), group),
-        OutboxList::Held(group) => grouped(key.mark(7), group),
-        OutboxList::Next(group) => grouped(key.mark(8), group),
+        OutboxList::AllOfGroup(group) => grouped(key.mark(5), group),
+        OutboxList::OpenOfGroup(group) => grouped(key.mark(6), group),
+        OutboxList::ClaimedOfGroup(group) => grouped(key.mark(7), group),
+        OutboxList::ReadyOfGroup(group) => grouped(key.mark(8), group),
     }
 }
 

@@ -92,9 +92,9 @@ impl Round<'_> {
     pub(super) fn trim(&mut self, request: &TrimRequest, now: Timestamp) -> Result<Answer> {
         let TrimRequest { scope, before, dry_run, .. } = request;
         let view = self.view();
-        let (state, cursor_seal_key) = (view.scope(scope)?, view.cursor_seal_key());
+        let (state, tenant_and_cursor_key) = (view.scope(scope)?, view.tenant_and_cursor_key());
         let events = oldest(self.shared, &self.key.0, scope, state.floor);
-        let floor = event::last_trimmed_seq(&state, scope, before, cursor_seal_key, events)?;
+        let floor = event::last_trimmed_seq(&state, scope, before, tenant_and_cursor_key, events)?;
         let trimmed = Trimmed::new(floor - state.floor, floor);
         if floor > state.floor && !dry_run {
             // An index that outlives a power cut may know the floor, and nothing else of the events below it.

@@ -13,7 +13,7 @@ use store_core::{
     EntryQuery, ErrorKind, EventQuery, Expect, Fence, IgnoreProgress, Json, Message, NewEntry, OutboxQuery,
     PageRequest, Receipt, Result, Role, RunChange, RunQuery, RunStatus, StateChange, Store, ThreadFields, ThreadQuery,
 };
-use store_file::{FileStore, testing::seal};
+use store_file::{FileStore, testing::add_checksum};
 
 use crate::{
     folder::{Place, copy_tree, edit},
@@ -245,7 +245,7 @@ fn header_made_later(log: &mut Vec<u8>) {
     let text = String::from_utf8(log.clone()).unwrap();
     let (header, rest) = text.split_once('\n').unwrap();
     let fields = header.replacen(r#""v":1"#, r#""v":2"#, 1);
-    let (header, _) = seal(&format!("{}}}", fields.split_once(r#","crc""#).unwrap().0)).unwrap();
+    let (header, _) = add_checksum(&format!("{}}}", fields.split_once(r#","crc""#).unwrap().0)).unwrap();
     *log = [&header, rest.as_bytes()].concat();
 }
 

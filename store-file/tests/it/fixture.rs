@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use conformance_tests::{Fixture, Gap, Lack, Need, OpenedStore};
+use conformance_tests::{Fixture, Gap, Need, OpenedStore, UnmetReason};
 use store_core::{Capabilities, Clock, EventDelivery, Limits, ManualClock, Result, Store, Survives, Timestamp};
 use store_file::{FileConfig, FileStore};
 
@@ -61,7 +61,7 @@ impl Fixture for OnFiles {
             .with_event_delivery(EventDelivery::Push)
     }
 
-    fn why_unmet(&self, _need: Need) -> Option<Lack> {
+    fn why_unmet(&self, _need: Need) -> Option<UnmetReason> {
         None
     }
 

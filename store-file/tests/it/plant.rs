@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use fjall::{Database, KeyspaceCreateOptions};
 use store_core::Result;
-use store_file::testing::{Position, encode_group, unseal};
+use store_file::testing::{Position, encode_group, verified_checksum};
 
 use crate::folder::edit;
 
@@ -70,7 +70,8 @@ pub(crate) fn parse(log: &str) -> (String, Vec<Group>) {
 /// A log of these groups, with right sums.
 pub(crate) fn encode<L: AsRef<[u8]>>(header: &str, groups: &[Group<L>]) -> Result<Vec<u8>> {
     let mut bytes = header.as_bytes().to_vec();
-    let mut at = Position { offset: header.len() as u64, crc: unseal(header.trim_end().as_bytes()).unwrap() };
+    let mut at =
+        Position { offset: header.len() as u64, crc: verified_checksum(header.trim_end().as_bytes()).unwrap() };
     for group in groups {
         at = encode_group(&mut bytes, at, at.offset, &group.lines, &group.fields)?.end;
     }

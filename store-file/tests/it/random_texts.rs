@@ -12,7 +12,7 @@ use conformance_tests::{Random, TestLength, seed_from_env};
 use store_core::{Cursor, ErrorKind, IgnoreProgress, PageRequest, Result, Store, ThreadQuery};
 use store_file::{
     FileStore,
-    testing::{FilePath, Kind, Open, SimDisk, Survivors, Vfs, read_small, seal},
+    testing::{FilePath, Kind, Open, SimDisk, Survivors, Vfs, add_checksum, read_small},
 };
 
 use crate::{
@@ -153,7 +153,7 @@ fn changed(log: &Log, others: &[Group<Vec<u8>>], random: &mut Random) -> Option<
         let mut object = header.as_bytes()[..header.rfind(r#","crc":"#)?].to_vec();
         change(&mut object, others[0].fields.as_bytes(), random);
         object.push(b'}');
-        header = String::from_utf8(seal(&String::from_utf8_lossy(&object)).ok()?.0).ok()?;
+        header = String::from_utf8(add_checksum(&String::from_utf8_lossy(&object)).ok()?.0).ok()?;
     }
     for _ in 0..=random.below(4) {
         if !groups.is_empty() {

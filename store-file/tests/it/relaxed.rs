@@ -135,7 +135,7 @@ fn data_lost_in_a_power_cut_is_not_reported_as_damage() {
         seen[entries(&store, "child").unwrap()] += 1;
         commit(&store, saying("child", "more", &["goes on"]));
     }
-    println!("how often 0 to 4 entries were left: {seen:?}");
+    println!("the number of times that 0 to 4 entries were left: {seen:?}");
     assert!(seen[0] > 0 && seen[1] > 0 && seen[4] > 0, "{seen:?}");
 }
 

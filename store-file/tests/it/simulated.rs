@@ -9,7 +9,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use conformance_tests::{Fixture, Gap, Lack, Need, OpenedStore};
+use conformance_tests::{Fixture, Gap, Need, OpenedStore, UnmetReason};
 use store_core::{Capabilities, Clock, Limits, ManualClock, Result, Store};
 use store_file::{
     FileConfig, FileStore,
@@ -55,9 +55,9 @@ impl Fixture for OnSimDisk {
         crate::fixture().capabilities()
     }
 
-    fn why_unmet(&self, need: Need) -> Option<Lack> {
+    fn why_unmet(&self, need: Need) -> Option<UnmetReason> {
         match need {
-            Need::Beside | Need::Damage => Some(Lack::NotRun("random histories have nothing of it")),
+            Need::SecondOpening | Need::Damage => Some(UnmetReason::NotRun("random histories have nothing of it")),
             _ => None,
         }
     }

@@ -140,7 +140,7 @@ impl LogReader for MemoryThreads {
 /// Returns the name and checkpoint after which a list of snapshots continues. A name may be too long for a cursor, so
 /// the cursor contains the sequence number of the entry that gave the name.
 fn decode_snapshot_position(contents: &ThreadContents, after: &Position) -> Result<(String, u64)> {
-    // Such a cursor comes from a tenant that was deleted and created again.
+    // A cursor whose entry is not in the log comes from a tenant that was deleted and created again.
     if after.extra_number > contents.last_seq() {
         return Err(Error::invalid_cursor("its entry does not exist"));
     }

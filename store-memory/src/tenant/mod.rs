@@ -106,8 +106,8 @@ impl Tenant {
         self.shared.config.clock.now()
     }
 
-    /// Returns the tenant id that cursors of events are bound to, and the key that seals them.
-    pub(crate) fn cursor_seal_key(&self) -> (&TenantId, &CursorKey) {
+    /// Returns the tenant that cursors of events belong to, and the key that authenticates them.
+    pub(crate) fn tenant_and_cursor_key(&self) -> (&TenantId, &CursorKey) {
         (&self.name, &self.shared.cursor_key)
     }
 

@@ -22,13 +22,13 @@ pub(super) fn prune_threads(tenant: &Tenant, request: PruneRequest) -> Result<Pr
     if !request.dry_run {
         let slots = tenant.slots.slots_in_lock_order(&chosen);
         let mut locked: LockedSlots<'_> = slots.iter().map(|(id, slot)| (id, slot.write())).collect();
-        // A thread that was written to after it was chosen and before it was locked is no longer idle (TH-27). It
+        // A thread that was written to after it was chosen and before it was locked is not pruned (TH-27). It
         // stays, and so do its ancestors.
         let index = tenant.index.read();
         let mut pruned_ids = BTreeSet::new();
         chosen.retain(|id| {
-            let is_idle = index.thread(id).is_some_and(|row| selection.is_idle(&row.thread));
-            let is_prunable = is_idle && index.children(id).all(|child| pruned_ids.contains(child));
+            let is_unused = index.thread(id).is_some_and(|row| selection.is_unused(&row.thread));
+            let is_prunable = is_unused && index.children(id).all(|child| pruned_ids.contains(child));
             is_prunable && pruned_ids.insert(id.clone())
         });
         drop(index);

@@ -3,11 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use conformance_tests::{Fixture, Gap, Lack, Need, OpenedStore};
+use conformance_tests::{Fixture, Gap, Need, OpenedStore, UnmetReason};
 use store_core::{Capabilities, Clock, EventDelivery, Limits, ManualClock, Result, Store, Survives, Timestamp};
 use store_memory::{MemoryConfig, MemoryStore};
 
-const NOTHING_SURVIVES: Lack = Lack::Unsupported("a store in memory ends with its last handle");
+const NOTHING_SURVIVES: UnmetReason = UnmetReason::Unsupported("a store in memory ends with its last handle");
 
 struct MemoryFixture;
 
@@ -31,10 +31,10 @@ impl Fixture for MemoryFixture {
             .with_fencing()
     }
 
-    fn why_unmet(&self, need: Need) -> Option<Lack> {
+    fn why_unmet(&self, need: Need) -> Option<UnmetReason> {
         match need {
             Need::Reopen | Need::Damage => Some(NOTHING_SURVIVES),
-            Need::Beside => Some(Lack::Unsupported("each opening makes a store of its own")),
+            Need::SecondOpening => Some(UnmetReason::Unsupported("each opening makes a store of its own")),
             _ => None,
         }
     }

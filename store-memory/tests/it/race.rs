@@ -65,7 +65,7 @@ async fn many_committers_leave_dense_logs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_new_run_id_has_one_winner_among_threads() {
+async fn one_of_several_threads_gets_a_new_run_id() {
     let commits = commits_of_new_store();
     for round in 0..200 {
         let run = RunId::new(format!("r-{round}")).unwrap();
@@ -76,14 +76,14 @@ async fn a_new_run_id_has_one_winner_among_threads() {
                 tokio::spawn(async move { commits.commit(Commit::new(thread_id(at)).with_run(change)).await })
             })
             .collect();
-        let mut winners = 0;
+        let mut succeeded = 0;
         for task in tasks {
             match task.await.unwrap() {
-                Ok(_) => winners += 1,
+                Ok(_) => succeeded += 1,
                 Err(error) => assert!(matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::LimitExceeded)),
             }
         }
-        assert_eq!(winners, 1);
+        assert_eq!(succeeded, 1);
         let threads = commits.threads();
         let owner = threads.load_run(&run).await.unwrap().unwrap().thread;
         let done = RunChange::new(run, RunStatus::done(store_core::RunOutcome::NaturalEnd));

@@ -26,7 +26,7 @@ const REPEATED_SCHEDULES: usize = 100;
 /// The stack that planning a commit needs, even in an unoptimized build.
 const STACK_BYTES: usize = 1 << 20;
 
-/// Counts how often something happened, over all schedules.
+/// Counts how many times something happened in all schedules together.
 #[derive(Clone, Default)]
 pub(crate) struct Tally(Arc<Mutex<BTreeMap<&'static str, u64>>>);
 

@@ -228,13 +228,13 @@ fn a_call_after_an_abandoned_call_sees_its_effect() {
 async fn abandoned_call_scenario(tally: Tally) {
     let (abandoned, is_done) = (Arc::new(AbandonedCalls::default()), Arc::new(AtomicBool::new(false)));
     let call_scope = Some(id("t"));
-    let (work, caller) = start_call(&abandoned, call_scope.clone());
+    let (work_guard, caller_guard) = start_call(&abandoned, call_scope.clone());
     let task_is_done = Arc::clone(&is_done);
     let worker = spawn(async move {
         task_is_done.store(true, Ordering::SeqCst);
-        drop(work);
+        drop(work_guard);
     });
-    drop(caller);
+    drop(caller_guard);
     tally.count(if is_done.load(Ordering::SeqCst) { "waits for nothing" } else { "waits" });
     abandoned.wait(&call_scope).await;
     assert!(is_done.load(Ordering::SeqCst));

@@ -128,8 +128,8 @@ impl Scenario {
         }
     }
 
-    /// Claims a dispatch and works on it. Returns whether there was no dispatch, or `None` if the dispatch tells the
-    /// worker to stop.
+    /// Claims a dispatch and works on it. Returns `Some(true)` if there was nothing to claim, `Some(false)` after work,
+    /// and `None` if the dispatch tells the worker to stop.
     async fn serve_once(&self) -> Option<bool> {
         let Some(held) = self.test_store.mailbox.claim(claim_request()).await.unwrap().claimed.pop() else {
             return Some(true);
@@ -267,9 +267,9 @@ impl Scenario {
             let (earlier, later) = if other.number < held.number { (other, held) } else { (held, other) };
             let (until, since) = (earlier.dispatch.claim.as_ref().unwrap(), later.dispatch.claim.as_ref().unwrap());
             let is_expired = until.lease_until <= since.claimed_at;
-            let is_ended = is_taken_over && earlier.dispatch.epoch < later.dispatch.epoch;
+            let is_superseded = is_taken_over && earlier.dispatch.epoch < later.dispatch.epoch;
             assert!(
-                earlier.number < later.number && (is_expired || is_ended),
+                earlier.number < later.number && (is_expired || is_superseded),
                 "{earlier:?} is claimed, and so is {later:?}"
             );
         }

@@ -130,18 +130,18 @@ async fn run_scenario(tally: Tally) {
             (Arc::clone(&test_store), Commit::new(id(name)).with_key(id("k")).with_run(change).entry(user_entry(name)));
         spawn(async move { test_store.commits.commit(commit).await })
     });
-    let mut winners = Vec::new();
+    let mut succeeded = Vec::new();
     for (task, name) in tasks.into_iter().zip(NAMES) {
         match task.await.unwrap() {
-            Ok(_) => winners.push(name),
+            Ok(_) => succeeded.push(name),
             Err(error) => assert_eq!(error.kind(), ErrorKind::AlreadyExists),
         }
     }
-    let [winner] = winners[..] else { panic!("{winners:?}") };
-    tally.count(winner);
+    let [owner] = succeeded[..] else { panic!("{succeeded:?}") };
+    tally.count(owner);
     let threads = test_store.commits.threads();
-    assert_eq!(threads.load_run(&run).await.unwrap().unwrap().thread, id(winner));
+    assert_eq!(threads.load_run(&run).await.unwrap().unwrap().thread, id(owner));
     for name in NAMES {
-        assert_eq!(test_store.version_number(&id(name)).await, u64::from(name == winner));
+        assert_eq!(test_store.version_number(&id(name)).await, u64::from(name == owner));
     }
 }

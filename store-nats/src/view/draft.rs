@@ -6,7 +6,7 @@ use store_core::{
     DedupeKey, DispatchId, Result, ThreadId, Timestamp,
     codec::Codec,
     mailbox::{
-        MailboxDecision, MailboxPlan, MailboxView, StoredDispatch, StoredInterrupt, StoredMailbox, queue_position,
+        MailboxDecision, MailboxPlan, MailboxView, StoredDispatch, StoredInterrupt, StoredMailboxThread, queue_position,
     },
 };
 
@@ -16,7 +16,7 @@ use crate::codec::{DecisionMessage, DispatchRecord, LargeParts, RemovedDispatch}
 /// A mailbox, with decisions about one of its threads that are not written yet.
 pub(crate) struct MailboxDraft<'a> {
     base: &'a Mailbox,
-    record: Option<(ThreadId, StoredMailbox)>,
+    record: Option<(ThreadId, StoredMailboxThread)>,
     rows: HashMap<DispatchId, StoredDispatch>,
     /// The changed dispatches, in the order of their first change.
     order: Vec<DispatchId>,
@@ -107,7 +107,7 @@ impl MailboxView for MailboxDraft<'_> {
         self.base.map.claim_incarnation()
     }
 
-    fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailbox>> {
+    fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailboxThread>> {
         match &self.record {
             Some((about, record)) if about == thread => Ok(Some(record.clone())),
             _ => self.base.map.mailbox(thread),

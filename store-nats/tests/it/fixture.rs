@@ -3,7 +3,7 @@
 use std::{env, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use conformance_tests::{Fixture, Gap, Lack, Need, OpenedStore};
+use conformance_tests::{Fixture, Gap, Need, OpenedStore, UnmetReason};
 use store_core::{Capabilities, Limits, Result, Store, Survives};
 use store_nats::{NatsConfig, TestPrefix};
 use test_servers::{NATS_CLUSTER_URL_VARIABLE, NATS_URL_VARIABLE};
@@ -92,10 +92,10 @@ impl Fixture for NatsFixture {
         Capabilities::new(Survives::Process, MAX_RECORD_BYTES).on_server()
     }
 
-    fn why_unmet(&self, need: Need) -> Option<Lack> {
+    fn why_unmet(&self, need: Need) -> Option<UnmetReason> {
         match need {
-            Need::Threads => Some(Lack::Unsupported("it keeps mailboxes only")),
-            Need::Damage => Some(Lack::Unsupported("only the server can change the stored bytes")),
+            Need::Threads => Some(UnmetReason::Unsupported("it keeps mailboxes only")),
+            Need::Damage => Some(UnmetReason::Unsupported("only the server can change the stored bytes")),
             _ => None,
         }
     }

@@ -11,7 +11,7 @@ use store_core::{
     DedupeKey, DispatchId, DispatchStatus, Result, ThreadId, Timestamp, length,
     mailbox::{
         DispatchBody, DispatchState, MailboxDecision, MailboxPlan, MailboxView, StoredDispatch, StoredInterrupt,
-        StoredMailbox, queue_position,
+        StoredMailboxThread, queue_position,
     },
 };
 
@@ -46,7 +46,7 @@ pub(crate) struct MailboxLookup {
 #[derive(Debug, Clone)]
 pub(crate) struct CachedClaim {
     pub(crate) incarnation: u64,
-    pub(crate) mailbox: StoredMailbox,
+    pub(crate) mailbox: StoredMailboxThread,
     pub(crate) dispatch: StoredDispatch,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct MailboxCache {
     incarnation: u64,
     /// Whether the records are from claims that this process made, and were not loaded.
     is_from_claims: bool,
-    threads: HashMap<ThreadId, Option<StoredMailbox>>,
+    threads: HashMap<ThreadId, Option<StoredMailboxThread>>,
     dispatches: HashMap<DispatchId, Option<StoredDispatch>>,
     keys: HashMap<(ThreadId, DedupeKey), Option<DispatchId>>,
     interrupts: HashMap<(ThreadId, u64), Option<StoredInterrupt>>,
@@ -126,7 +126,7 @@ impl MailboxCache {
                 });
             }
             "mailbox" => {
-                let stored = decode::<StoredMailbox>("mailbox", &read_text(row, 4)?)?;
+                let stored = decode::<StoredMailboxThread>("mailbox", &read_text(row, 4)?)?;
                 let thread_and_epoch = (id.parse::<ThreadId>()?, stored.epoch);
                 // Absent if the epoch has no record of an interrupt.
                 let newest = read_optional::<String>(row, 5)?;
@@ -213,7 +213,7 @@ impl MailboxView for RecordCache {
         self.mailbox.incarnation
     }
 
-    fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailbox>> {
+    fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailboxThread>> {
         self.find(&self.mailbox.threads, thread, |lookup| _ = lookup.mailbox.threads.insert(thread.clone()))
     }
 
@@ -262,10 +262,10 @@ pub(crate) struct MailboxDraft<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct MailboxChanges {
     /// The changed mailboxes of threads, each with its previous revision; 0 if there was none.
-    pub(crate) threads: BTreeMap<ThreadId, (u64, StoredMailbox)>,
+    pub(crate) threads: BTreeMap<ThreadId, (u64, StoredMailboxThread)>,
     pub(crate) dispatches: BTreeMap<DispatchId, DispatchChange>,
     pub(crate) interrupts: BTreeMap<(ThreadId, u64), Option<StoredInterrupt>>,
-    /// The time from which on a claim may find dispatches of these changes.
+    /// The earliest time at which a claim may find dispatches of these changes.
     pub(crate) claimable_from: Option<Timestamp>,
 }
 
@@ -356,7 +356,7 @@ impl MailboxView for MailboxDraft<'_> {
         self.cache.claim_incarnation()
     }
 
-    fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailbox>> {
+    fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailboxThread>> {
         match self.changes.threads.get(thread) {
             Some((_, stored)) => Ok(Some(stored.clone())),
             None => MailboxView::mailbox(self.cache, thread),

@@ -201,7 +201,8 @@ impl RecordCache {
     }
 
     /// Returns a record that usually does not exist. If it is not in the cache, it may be assumed to be absent, because
-    /// the server refuses the write by a unique key if the record exists. Only a fresh cache notes it as missing.
+    /// the server has a unique index and refuses the write if the record exists. Only a fresh cache notes it as
+    /// missing.
     fn find_likely_absent<K: Eq + Hash, V: Clone>(
         &self,
         known: &HashMap<K, Option<V>>,
@@ -322,7 +323,7 @@ impl RecordCache {
         self.scopes.extend(plan.into_iter().flat_map(|plan| plan.scopes).map(|(scope, state)| (scope, Some(state))));
     }
 
-    /// Replaces the states of scopes by those that other calls have written.
+    /// Replaces the states of scopes with those that other calls have written.
     pub(crate) fn replace_scopes(&mut self, scopes: Vec<(Scope, ScopeState)>) {
         self.scopes.extend(scopes.into_iter().map(|(scope, state)| (scope, Some(state))));
     }

@@ -62,7 +62,7 @@ pub(crate) async fn load_outbox(
         list_requests.push((list.clone(), list_name(list), after.clone()));
     }
     for group in &lookup.last_positions {
-        list_requests.push((OutboxList::Numbered(group.clone()), "last", None));
+        list_requests.push((OutboxList::AllOfGroup(group.clone()), "last", None));
     }
     let arguments = lookup_arguments(cache, &lookup, &list_requests, locks_rows)?;
     let rows = connection.write(|sql| &sql.load_outbox_records, arguments).await.map_err(|failed| failed.error)?;
@@ -87,7 +87,7 @@ pub(crate) async fn load_outbox(
                 let Some((list, name, _)) = list_requests.get(at).filter(|_| kind == "place") else { continue };
                 let position =
                     OutboxPosition { rank: (unsigned(read_i64(row, 2)?)?, unsigned(read_i64(row, 3)?)?), id };
-                if let (OutboxList::Numbered(group), "last") = (list, *name) {
+                if let (OutboxList::AllOfGroup(group), "last") = (list, *name) {
                     known.last_positions.insert(group.clone(), Some(position));
                     continue;
                 }
@@ -144,9 +144,9 @@ fn list_name(list: &OutboxList) -> &'static str {
         OutboxList::Leased(_) => "leased",
         OutboxList::Finished => "finished",
         OutboxList::Keyed(..) => "keyed",
-        OutboxList::Numbered(_) | OutboxList::Open(_) => "open",
-        OutboxList::Held(_) => "held",
-        OutboxList::Next(_) => "next",
+        OutboxList::AllOfGroup(_) | OutboxList::OpenOfGroup(_) => "open",
+        OutboxList::ClaimedOfGroup(_) => "held",
+        OutboxList::ReadyOfGroup(_) => "next",
     }
 }
 
@@ -170,7 +170,10 @@ fn list_arguments(list: &OutboxList) -> ListArguments<'_> {
         }
         OutboxList::Finished => (None, None, None, None),
         OutboxList::Keyed(lane, target, key) => (Some(lane.as_str()), Some(target.as_str()), Some(key.as_str()), None),
-        OutboxList::Numbered(group) | OutboxList::Open(group) | OutboxList::Held(group) | OutboxList::Next(group) => {
+        OutboxList::AllOfGroup(group)
+        | OutboxList::OpenOfGroup(group)
+        | OutboxList::ClaimedOfGroup(group)
+        | OutboxList::ReadyOfGroup(group) => {
             (Some(group.lane.as_str()), Some(group.target.as_str()), Some(group.key.as_str()), None)
         }
     }
@@ -185,7 +188,7 @@ impl RecordCache {
             lookup.outbox.groups.insert(group.clone());
             // A decision that asks for a group needs these next.
             lookup.outbox.last_positions.insert(group.clone());
-            for list in [OutboxList::Next, OutboxList::Held, OutboxList::Open] {
+            for list in [OutboxList::ReadyOfGroup, OutboxList::ClaimedOfGroup, OutboxList::OpenOfGroup] {
                 lookup.outbox.lists.entry(list(group.clone())).or_default();
             }
         })
@@ -213,7 +216,7 @@ impl OutboxView for RecordCache {
                 return Ok(found.cloned());
             }
         } else if matches!(list, OutboxList::Keyed(..)) && !self.is_fresh {
-            // If another row has this dedupe key, the server refuses the write by a unique key.
+            // If another row has this dedupe key, the server refuses the write because of a unique index.
             self.assumed_absence.set(true);
             return Ok(None);
         }
@@ -222,7 +225,9 @@ impl OutboxView for RecordCache {
     }
 
     fn last(&self, list: &OutboxList) -> Result<Option<OutboxPosition>> {
-        let OutboxList::Numbered(group) = list else { return Err(corrupt("a list without a last place")) };
+        let OutboxList::AllOfGroup(group) = list else {
+            return Err(corrupt("a rule asked for the last position of a list that is not kept for this"));
+        };
         self.group_stamp(group)?;
         self.find(&self.outbox.last_positions, group, |lookup| _ = lookup.outbox.last_positions.insert(group.clone()))
     }
@@ -243,7 +248,7 @@ pub(crate) struct OutboxChanges {
     /// Changed rows, each with its previous revision (0 if the row is new). The last part says whether a claim may take
     /// the row; `None` if that does not change.
     pub(crate) rows: Vec<(u64, StoredOutboxRow, Option<bool>)>,
-    /// Rows of which nothing changes but whether a claim may take them.
+    /// Rows whose only change is whether a claim may take them.
     pub(crate) ready: Vec<(OutboxId, bool)>,
     /// Deleted rows, each with its previous revision.
     pub(crate) deleted: Vec<(OutboxId, u64)>,
@@ -286,7 +291,9 @@ impl OutboxView for OutboxDraft<'_> {
     }
 
     fn next(&self, list: &OutboxList, after: Option<&OutboxPosition>) -> Result<Option<OutboxPosition>> {
-        if let OutboxList::Open(group) | OutboxList::Held(group) | OutboxList::Next(group) = list {
+        if let OutboxList::OpenOfGroup(group) | OutboxList::ClaimedOfGroup(group) | OutboxList::ReadyOfGroup(group) =
+            list
+        {
             self.cache.group_stamp(group)?;
         }
         let changed = self.positions.get(list);

@@ -72,7 +72,7 @@ impl EventView for RecordCache {
         self.find(&self.events, id, |lookup| _ = lookup.events.insert(id.clone()))
     }
 
-    fn cursor_seal_key(&self) -> (&TenantId, &CursorKey) {
+    fn tenant_and_cursor_key(&self) -> (&TenantId, &CursorKey) {
         (&self.constants.tenant, &self.constants.cursor_key)
     }
 }

@@ -24,7 +24,7 @@ pub(super) async fn inspect(tenant: &Tenant, name: &TenantId) -> Result<Vec<Find
         let mut arguments = PgArguments::default();
         add(&mut arguments, name.as_str()).map(|()| arguments)
     };
-    for row in tenant.db().any_connection().read(|sql| &sql.uneven_scopes, arguments()?).await? {
+    for row in tenant.db().any_connection().read(|sql| &sql.scopes_with_wrong_event_count, arguments()?).await? {
         let (kind, id) = (read_text(&row, 0)?, read_text(&row, 1)?);
         let detail =
             format!("it has {} events, but its sequence numbers say {}", read_i64(&row, 2)?, read_i64(&row, 3)?);

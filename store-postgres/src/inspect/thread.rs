@@ -246,7 +246,7 @@ fn is_checkpoint(contents: &ThreadContents, seq: u64) -> bool {
     entry.is_some_and(|(_, node)| node.checkpoint == Some(seq))
 }
 
-/// Replaces the stored derived data by that computed from the log.
+/// Replaces the stored derived data with data computed from the log.
 async fn rebuild(tenant: &Tenant, id: &ThreadId, contents: &ThreadContents, checked: &ThreadCheckResult) -> Result<()> {
     let mut batch = Batch::default();
     let after = (Some(checked.thread.clone()), contents.row.id_record.clone());

@@ -9,7 +9,7 @@ use store_core::{
     Page, PageBuilder, PageRequest, Position, Purge, ReadyThread, Result, ThreadId, Timestamp,
     commit::DecisionContext,
     length,
-    mailbox::{self, DispatchBody, DispatchListKey, DispatchState, StoredDispatch, StoredMailbox},
+    mailbox::{self, DispatchBody, DispatchListKey, DispatchState, StoredDispatch, StoredMailboxThread},
 };
 
 use super::PostgresMailbox;
@@ -81,7 +81,7 @@ impl MailboxReader for PostgresMailbox {
             add(&mut arguments, thread.as_ref().map(ThreadId::as_str))?;
             let rows = tenant.db().any_connection().read(|sql| &sql.load_mailboxes, arguments).await?;
             rows.iter().try_fold(DispatchCounts::default(), |sum, row| {
-                Ok(sum.plus(&decode::<StoredMailbox>("mailbox", &read_text(row, 0)?)?.counts))
+                Ok(sum.plus(&decode::<StoredMailboxThread>("mailbox", &read_text(row, 0)?)?.counts))
             })
         };
         self.tenant.run_read(None, call).await

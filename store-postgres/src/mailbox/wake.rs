@@ -33,7 +33,7 @@ impl Clock for ServerClock<'_> {
     }
 }
 
-/// Returns the time from which on a claim finds a dispatch, or the time of the next poll if that is earlier.
+/// Returns the earliest time at which a claim finds a dispatch, or the time of the next poll if that is earlier.
 async fn next_claim_time(tenant: &Tenant) -> Result<Option<Timestamp>> {
     let mut arguments = PgArguments::default();
     add(&mut arguments, tenant.constants.tenant.as_str())?;

@@ -156,12 +156,12 @@ async fn prune_idle(tenant: &Tenant, request: PruneRequest) -> Result<(Pruned, V
         let selection = choose_idle_threads(&mut transaction, PruneSelection::new(request, decision_time.now)?).await?;
         let chosen = selection.chosen();
         let rows = transaction.load_rows(chosen.iter()).await?;
-        // A thread that was written to after it was chosen is no longer idle (TH-27).
-        let is_idle =
-            |id| rows.get(id).and_then(|row| row.thread.as_ref()).is_some_and(|found| selection.is_idle(found));
-        let all_idle = chosen.iter().all(is_idle);
+        // A thread that was written to after it was chosen must not be pruned (TH-27).
+        let is_unused =
+            |id| rows.get(id).and_then(|row| row.thread.as_ref()).is_some_and(|found| selection.is_unused(found));
+        let all_unused = chosen.iter().all(is_unused);
         let is_done = request.dry_run
-            || (all_idle
+            || (all_unused
                 && (chosen.is_empty() || transaction.write_deletion(&rows, (chosen, &[]), decision_time).await?));
         transaction.connection.finish(is_done).await?;
         if is_done {

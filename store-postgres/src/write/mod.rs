@@ -15,7 +15,7 @@ use store_core::{
     commit::{Plan, PlannedEntry},
     event::{EventPlan, ScopeState},
     log::{EntryMarks, MarkSource, NodeSource, assigned_name},
-    mailbox::{MailboxPlan, MailboxView, StoredDispatch, StoredMailbox},
+    mailbox::{MailboxPlan, MailboxView, StoredDispatch, StoredMailboxThread},
     outbox::{self, OrderGroup, StoredOutboxRow},
     pending::{QueuePlan, QueueWrite},
     thread::{StoredThread, ThreadIdRecord},
@@ -73,8 +73,8 @@ pub(crate) struct Batch {
     ended_removed: Vec<EndedRow>,
     ended: Vec<EndedRow>,
     interrupts: Vec<InterruptRow>,
-    /// The number above which the claims of the tenant must still be numbered. Set if the batch is based on claims from
-    /// the cache.
+    /// The number that the tenant must still have in the table `claims`: its claims are numbered above it. Set if the
+    /// batch is based on claims from the cache.
     claims_numbered_above: Option<u64>,
     claimable_from: Option<Timestamp>,
 }
@@ -176,8 +176,9 @@ impl Batch {
                 self.queued.extend(new.map(|row| {
                     let mailbox = after.as_ref().and_then(|stored| changes.threads.get(&stored.body.thread));
                     // A dispatch that returns to the queue of an old epoch is never available.
-                    let is_available =
-                        |mailbox: &StoredMailbox| row.at.epoch == mailbox.epoch && row.at.due <= mailbox.last_time;
+                    let is_available = |mailbox: &StoredMailboxThread| {
+                        row.at.epoch == mailbox.epoch && row.at.due <= mailbox.last_time
+                    };
                     (mailbox.is_some_and(|(_, mailbox)| is_available(mailbox)), row)
                 }));
             }
@@ -229,7 +230,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Returns the time from which on a claim may find dispatches of this batch.
+    /// Returns the earliest time at which a claim may find dispatches of this batch.
     pub(crate) const fn claimable_from(&self) -> Option<Timestamp> {
         self.claimable_from
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use conformance_tests::{Fixture, Gap, Lack, Need, OpenedStore};
+use conformance_tests::{Fixture, Gap, Need, OpenedStore, UnmetReason};
 use sqlx::{Connection as _, PgConnection};
 use store_core::{Capabilities, EventDelivery, Limits, Result, Store, Survives};
 use store_postgres::{PostgresConfig, TestSchema};
@@ -114,9 +114,9 @@ impl Fixture for PostgresFixture {
         capabilities.with_fencing().with_event_delivery(EventDelivery::Push).on_server()
     }
 
-    fn why_unmet(&self, need: Need) -> Option<Lack> {
+    fn why_unmet(&self, need: Need) -> Option<UnmetReason> {
         match need {
-            Need::Damage => Some(Lack::Unsupported("the server keeps the bytes")),
+            Need::Damage => Some(UnmetReason::Unsupported("the server keeps the bytes")),
             _ => None,
         }
     }

@@ -6,7 +6,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use store_core::{
     Limits, Timestamp,
     codec::Codec,
-    mailbox::{CurrentClaim, QueuePosition, QueueSummary, StoredMailbox, ThreadPositions, thread_positions},
+    mailbox::{CurrentClaim, QueuePosition, QueueSummary, StoredMailboxThread, ThreadPositions, thread_positions},
 };
 
 use crate::fixture::{SchemaGuard, server_url};
@@ -41,7 +41,7 @@ impl TestDatabase {
     }
 
     /// Stores a mailbox with its queued dispatches, and with the same number of dispatches of another epoch.
-    async fn insert_mailbox(&mut self, thread: &str, mailbox: &StoredMailbox, queue: &[QueuePosition]) {
+    async fn insert_mailbox(&mut self, thread: &str, mailbox: &StoredMailboxThread, queue: &[QueuePosition]) {
         let lease = mailbox.running.as_ref().map_or("NULL".to_owned(), |it| it.lease_until.as_millis().to_string());
         self.run(format!(
             "INSERT INTO $schema$.mailbox (tenant, thread, revision, epoch, free_since, lease_until, record)
@@ -87,7 +87,7 @@ async fn the_server_and_core_put_threads_at_the_same_positions() {
     let mut random = Random::new(seed_from_env("AGENTSTORE_MODEL_SEED"));
     for case in 0..CASES {
         let thread = format!("t-{case}");
-        let mut mailbox = StoredMailbox::default();
+        let mut mailbox = StoredMailboxThread::default();
         (mailbox.epoch, mailbox.free_since) = (random.below(3) as u64, time(random.below(100)));
         if random.once_in(3) {
             let lease = random.below(100);

@@ -100,12 +100,15 @@ impl SqliteMailbox {
                 break;
             }
         }
-        let is_stale = |finding: &Finding| finding.repair == RepairStatus::CanBeRebuilt;
-        let is_blocked =
+        let can_be_rebuilt = |finding: &Finding| finding.repair == RepairStatus::CanBeRebuilt;
+        let is_unreadable_dispatch =
             |finding: &Finding| finding.kind == FindingKind::Damaged && check_progress.has_unreadable_dispatch;
-        if repairs && findings.iter().any(|finding| is_stale(finding) || is_blocked(finding)) {
+        if repairs && findings.iter().any(|finding| can_be_rebuilt(finding) || is_unreadable_dispatch(finding)) {
             self.correct_thread(of, thread_row).await?;
-            findings.iter_mut().filter(|finding| is_stale(finding)).for_each(|f| f.repair = RepairStatus::Rebuilt);
+            findings
+                .iter_mut()
+                .filter(|finding| can_be_rebuilt(finding))
+                .for_each(|f| f.repair = RepairStatus::Rebuilt);
         }
         let named = |finding: Finding| match thread_row.thread.parse() {
             Ok(thread) => finding.of_thread(tenant, &thread),
@@ -123,7 +126,7 @@ impl SqliteMailbox {
                 let rows = Rows::new(context.conn, &name, Some(tenant_row), context.row_cache);
                 thread::correct_batch(&rows, &thread_row, &from, decision_context)
             };
-            after = self.run_file_step(step).await?;
+            after = self.run_on_writer_thread(step).await?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ mod write;
 use std::cell::Cell;
 
 use rusqlite::{Connection, Error as SqlError, OptionalExtension, Params, Row, Statement};
-use store_core::{Error, Result, TenantId, Timestamp, codec::Codec, mailbox::StoredMailbox};
+use store_core::{Error, Result, TenantId, Timestamp, codec::Codec, mailbox::StoredMailboxThread};
 
 pub(crate) use self::{
     read::ReadyPosition,
@@ -63,7 +63,7 @@ const USUAL_RECORD_BYTES: usize = 512;
 #[derive(Debug, Clone)]
 pub(super) struct MailboxRow {
     row_number: i64,
-    record: StoredMailbox,
+    record: StoredMailboxThread,
     /// The position columns as they were written.
     columns: PositionColumns,
 }

@@ -6,7 +6,8 @@ use rusqlite::Row;
 use store_core::{
     DedupeKey, Dispatch, DispatchCounts, DispatchId, Json, Result, ThreadId, Timestamp,
     mailbox::{
-        self, DispatchBody, DispatchState, MailboxView, QueueSummary, StoredDispatch, StoredInterrupt, StoredMailbox,
+        self, DispatchBody, DispatchState, MailboxView, QueueSummary, StoredDispatch, StoredInterrupt,
+        StoredMailboxThread,
     },
 };
 
@@ -21,7 +22,7 @@ impl MailboxView for Rows<'_> {
         self.tenant_row.get().map_or_else(|| self.next_incarnation.get(), |known| known.incarnation)
     }
 
-    fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailbox>> {
+    fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailboxThread>> {
         Ok(self.mailbox_row(thread)?.map(|found| found.record))
     }
 
@@ -146,7 +147,7 @@ impl Rows<'_> {
         loop {
             let records = self.query_all(sql::MAILBOX_RECORDS, (self.tenant_row_number(), after.as_str()), |row| {
                 let thread: String = get(row, 2)?;
-                let record: StoredMailbox =
+                let record: StoredMailboxThread =
                     self.text_owner(MAILBOX, &thread).decode(&get::<String>(row, 0)?, get(row, 1)?)?;
                 Ok((thread, record.counts))
             })?;

@@ -5,7 +5,7 @@ use store_core::{
     DispatchId, DispatchStatus, Result, ThreadId, Timestamp, length,
     mailbox::{
         self, DispatchBody, DispatchState, MailboxDecision, MailboxPlan, QueueSummary, StoredDispatch, StoredInterrupt,
-        StoredMailbox, ThreadPositions, queue_position,
+        StoredMailboxThread, ThreadPositions, queue_position,
     },
 };
 
@@ -155,7 +155,7 @@ impl Rows<'_> {
         Ok(row_number)
     }
 
-    fn add_mailbox(&self, thread: &ThreadId, record: &StoredMailbox, columns: PositionColumns) -> Result<i64> {
+    fn add_mailbox(&self, thread: &ThreadId, record: &StoredMailboxThread, columns: PositionColumns) -> Result<i64> {
         let tenant = self.ensure_tenant_row()?;
         let (text, crc) = self.text_owner(MAILBOX, thread.as_str()).encode(record);
         let [priority, since, due, lease] = columns;
@@ -168,7 +168,7 @@ impl Rows<'_> {
     fn set_mailbox(
         &self,
         (thread, row_number): (&ThreadId, i64),
-        record: &StoredMailbox,
+        record: &StoredMailboxThread,
         (before, columns): (Option<PositionColumns>, PositionColumns),
     ) -> Result<()> {
         let (text, crc) = self.text_owner(MAILBOX, thread.as_str()).encode(record);
@@ -309,7 +309,7 @@ impl Rows<'_> {
     }
 
     /// Whether the position columns of a thread agree with its record.
-    pub(crate) fn positions_match(&self, row_number: i64, record: &StoredMailbox) -> Result<bool> {
+    pub(crate) fn positions_match(&self, row_number: i64, record: &StoredMailboxThread) -> Result<bool> {
         let expected =
             position_columns(mailbox::thread_positions(record, self.queue_summary(row_number, record.epoch)?))?;
         let read = |row: &rusqlite::Row<'_>| Ok([get(row, 0)?, get(row, 1)?, get(row, 2)?, get(row, 3)?]);
@@ -341,7 +341,7 @@ impl Rows<'_> {
         &self,
         thread: &ThreadId,
         row_number: i64,
-        record: StoredMailbox,
+        record: StoredMailboxThread,
     ) -> Result<()> {
         let columns =
             position_columns(mailbox::thread_positions(&record, self.queue_summary(row_number, record.epoch)?))?;

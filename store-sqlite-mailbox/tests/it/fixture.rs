@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use conformance_tests::{Fixture, Gap, Lack, Need, OpenedStore};
+use conformance_tests::{Fixture, Gap, Need, OpenedStore, UnmetReason};
 use store_core::{Capabilities, Clock, Limits, ManualClock, Result, Store, Survives, Timestamp};
 use store_sqlite_mailbox::{SqliteConfig, SqliteMailbox};
 
@@ -55,10 +55,10 @@ impl Fixture for SqliteFixture {
         Capabilities::new(Survives::Power, Limits::default().record_bytes)
     }
 
-    fn why_unmet(&self, need: Need) -> Option<Lack> {
+    fn why_unmet(&self, need: Need) -> Option<UnmetReason> {
         match need {
-            Need::Threads => Some(Lack::Unsupported("it keeps mailboxes only")),
-            Need::Live => Some(Lack::Unsupported("it has no live channel")),
+            Need::Threads => Some(UnmetReason::Unsupported("it keeps mailboxes only")),
+            Need::Live => Some(UnmetReason::Unsupported("it has no live channel")),
             _ => None,
         }
     }

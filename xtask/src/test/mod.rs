@@ -24,7 +24,7 @@ use crate::{features, tidy};
 pub(crate) struct Options {
     /// The packages to test; empty for all.
     pub(crate) packages: Vec<String>,
-    /// Whether to run the tests in the length `full`, and further tests of the same promises.
+    /// Whether to run the tests at the length `full`, and further tests of the same promises.
     pub(crate) is_full: bool,
     /// Whether to write the times into docs/testing.md.
     pub(crate) writes_times: bool,
@@ -118,7 +118,7 @@ pub(crate) fn run_faults(root: &Path) -> Result<()> {
         )
     })?;
     run_schedules(root, &["--release", "--", "--nocapture", "--test-threads=1"], Some("long"))?;
-    println!("\n== all faults passed");
+    println!("\n== all fault tests passed");
     Ok(())
 }
 

@@ -21,6 +21,11 @@ const PHRASES: &[(&str, &str)] = &[
     ("the last one last", "oldest first"),
     ("as may be at once", "the limit"),
     ("is done in part", "is only partly applied"),
+    ("since when", "the time since which"),
+    ("from which on", "the earliest time at which"),
+    ("exactly if", "if and only if"),
+    ("takes long", "takes a long time"),
+    ("may take long", "may take a long time"),
 ];
 
 /// Pages that are not checked: they list the phrases, or are notes for the authors.

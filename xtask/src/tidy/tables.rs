@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use anyhow::{Context, Result};
 use store_core::{
     DispatchStatus,
-    mailbox::{DispatchAct, MachineState, next_status},
+    mailbox::{DispatchAct, DispatchMachineState, next_status},
 };
 
 const HEADING: &str = "| From | Act | To | What comes with it |";
@@ -74,7 +74,7 @@ impl TableRow {
         Some(Self { from, is_stale, acts, to: status(to)?, last_attempt_status: status(last_attempt_status)? })
     }
 
-    fn status_after(&self, machine_state: MachineState, act: DispatchAct) -> Option<DispatchStatus> {
+    fn status_after(&self, machine_state: DispatchMachineState, act: DispatchAct) -> Option<DispatchStatus> {
         let fits = self.from == machine_state.status
             && self.acts.contains(&act)
             && self.is_stale.is_none_or(|stale| stale == machine_state.is_stale);
@@ -102,7 +102,7 @@ pub(super) fn check(root: &Path) -> Result<Vec<String>> {
     for from in DispatchStatus::ALL.iter().copied().map(Some).chain([None]) {
         for (is_stale, is_last_attempt) in [(false, false), (false, true), (true, false), (true, true)] {
             for act in DispatchAct::ALL {
-                let machine_state = MachineState { status: from, is_stale, is_last_attempt };
+                let machine_state = DispatchMachineState { status: from, is_stale, is_last_attempt };
                 let written: Vec<_> = lines.iter().filter_map(|line| line.status_after(machine_state, *act)).collect();
                 let expected: Vec<_> = next_status(machine_state, *act).into_iter().collect();
                 if written != expected {

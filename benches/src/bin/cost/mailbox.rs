@@ -39,14 +39,18 @@ impl ExistingDispatches {
     const fn steps(self) -> &'static [&'static str] {
         match self {
             Self::OtherThreads => &[
-                "enqueue, threads waiting",
-                "claim, threads waiting",
-                "settle, threads waiting",
+                "enqueue, many ready threads",
+                "claim, many ready threads",
+                "settle, many ready threads",
                 "page of ready threads",
-                "empty purge, threads waiting",
+                "empty purge, many ready threads",
             ],
-            Self::SameThread => &["enqueue, queue long", "claim, queue long", "settle, queue long"],
-            Self::Finished => &["enqueue, many finished", "claim, many finished", "settle, many finished"],
+            Self::SameThread => &["enqueue, long queue", "claim, long queue", "settle, long queue"],
+            Self::Finished => &[
+                "enqueue, many finished dispatches",
+                "claim, many finished dispatches",
+                "settle, many finished dispatches",
+            ],
         }
     }
 }
@@ -172,7 +176,7 @@ pub(crate) async fn measure_interrupts(backend: Backend, options: &Options) -> R
         }
     }
     measured_store.store.close().await?;
-    Ok(vec![step_samples.row("interrupt, queue long", backend.name(), AllowedGrowth::Flat)])
+    Ok(vec![step_samples.row("interrupt, long queue", backend.name(), AllowedGrowth::Flat)])
 }
 
 /// Compares the last claims of a long queue with its first claims.
@@ -199,5 +203,5 @@ pub(crate) async fn measure_drain(backend: Backend, options: &Options) -> Result
         }
     }
     measured_store.store.close().await?;
-    Ok(vec![step_samples.row("claim, many claimed before", backend.name(), AllowedGrowth::Flat)])
+    Ok(vec![step_samples.row("claim, after many other claims", backend.name(), AllowedGrowth::Flat)])
 }

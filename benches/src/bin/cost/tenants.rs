@@ -1,5 +1,5 @@
-//! Compares the cost of calls of a small tenant that is alone in its store with the cost of the same calls of a tenant
-//! that shares its store with many tenants (PR-15, TN-6).
+//! Measures what the same calls cost for a small tenant in two stores: one that contains no other tenant, and one that
+//! contains many others (PR-15, TN-6).
 
 use anyhow::{Context, Result};
 use benches::{AllowedGrowth, FilledThread, Row, Samples, create_filled_thread, numbered_message, timed};
@@ -24,7 +24,7 @@ struct SmallTenant {
 pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<Row>> {
     let folder = tempfile::tempdir_in(&options.folder)?;
     let mut small_tenants = Vec::new();
-    for (name, others) in [("alone", 0), ("beside", options.tenants)] {
+    for (name, others) in [("alone", 0), ("shared", options.tenants)] {
         let path = folder.path().join(name);
         let measured_store = MeasuredStore::open_to_fill(backend, &path).await?;
         let mut threads = Vec::new();
@@ -70,27 +70,27 @@ async fn take_samples(
     let mut pages = Samples::default();
     let mut appends = Samples::default();
     for sample in 0..samples {
-        for is_large in alternating_sizes(sample) {
-            let small = if is_large { &mut with_others } else { &mut alone };
+        for is_shared in alternating_sizes(sample) {
+            let small = if is_shared { &mut with_others } else { &mut alone };
             let query = ThreadQuery::new(ThreadFilter::default()).with_page(PageRequest::first(PAGE_SIZE));
             let reader: &dyn ThreadReader = small.measured_store.threads()?;
             let (took, found) = timed(reader.list_threads(query)).await;
             anyhow::ensure!(found?.items.len() == PAGE_SIZE as usize, "the page is not full");
-            pages.add(is_large, took);
+            pages.add(is_shared, took);
         }
-        for is_large in alternating_sizes(sample) {
-            let small = if is_large { &mut with_others } else { &mut alone };
+        for is_shared in alternating_sizes(sample) {
+            let small = if is_shared { &mut with_others } else { &mut alone };
             let thread = small.threads.get_mut(sample % THREADS_OF_SMALL_TENANT).context("there is no thread")?;
             let expect = Expect::Version(thread.version);
             let commit = Commit::new(thread.id.clone()).expecting(expect).entry(numbered_message(sample as u64));
             let (took, receipt) = timed(small.measured_store.commits()?.commit(commit)).await;
             thread.update_version(&receipt?);
-            appends.add(is_large, took);
+            appends.add(is_shared, took);
         }
     }
-    let mut rows = vec![appends.row("append beside other tenants", backend.name(), AllowedGrowth::Flat)];
+    let mut rows = vec![appends.row("append in a store with other tenants", backend.name(), AllowedGrowth::Flat)];
     if backend != Backend::FileSync {
-        rows.insert(0, pages.row("page of threads beside other tenants", backend.name(), AllowedGrowth::Flat));
+        rows.insert(0, pages.row("page of threads in a store with other tenants", backend.name(), AllowedGrowth::Flat));
     }
     for small in [alone, with_others] {
         small.measured_store.store.close().await?;

@@ -30,7 +30,7 @@ not share with a second process, is left out.
 Usage: cargo run --release -p benches --bin news -- [OPTIONS] URL
 
 Options:
-  --times N   how often each part is measured [default: 200]
+  --times N   how many times to measure each part [default: 200]
 ";
 
 /// The pause before each write. In this time, the other process finishes its work for the previous write.

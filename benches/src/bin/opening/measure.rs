@@ -18,9 +18,9 @@ use store_file::{Durability, FileConfig, FileStore};
 
 use crate::Options;
 
-/// How often an opening with an index is measured, after a clean close and after a kill.
+/// How many times an opening with an index is measured after a clean close, and how many times after a kill.
 const OPENINGS: usize = 5;
-/// How often an opening without an index is measured. This number is smaller, because such an opening takes long.
+/// How many times an opening without an index is measured. This number is smaller, because such an opening is slow.
 const REBUILDS: usize = 2;
 
 /// The number of commits that a process makes before it is killed. Each is to another thread.

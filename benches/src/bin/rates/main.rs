@@ -24,10 +24,10 @@ and how many bytes each of them adds to the WAL.
 Usage: cargo run --release -p benches --bin rates -- [OPTIONS]
 
 Options:
-  --url URL        the server, as libpq reads it [default: AGENTSTORE_TEST_POSTGRES_URL]
-  --pgbench PATH   the pgbench program [default: the one that is found]
+  --url URL        the server's connection URL, as libpq accepts it [default: AGENTSTORE_TEST_POSTGRES_URL]
+  --pgbench PATH   the pgbench program [default: pgbench, searched for in PATH]
   --seconds N      how long each part runs [default: 5]
-  --rounds N       how often the parts run, one after the other; the median counts [default: 3]
+  --rounds N       how many times to run all parts in turn; the median is reported [default: 3]
 ";
 
 /// The size of the text of a message, in bytes.
@@ -78,8 +78,8 @@ fn run(options: &Options) -> Result<()> {
 }
 
 async fn measure(options: &Options, schema: &str, store: &PostgresStore) -> Result<()> {
-    let bare_table = pgbench::BareTable::new(options, schema)?;
-    let mut bare_rates = [const { Vec::new() }; CLIENT_COUNTS.len()];
+    let baseline = pgbench::PgbenchBaseline::new(options, schema)?;
+    let mut pgbench_rates = [const { Vec::new() }; CLIENT_COUNTS.len()];
     let (mut dispatches, mut wal_bytes_per_dispatch) = (Vec::new(), Vec::new());
     let mut rates_of_shapes = [const { [const { Vec::new() }; COMMITTER_COUNTS.len()] }; CommitShape::ALL.len()];
     for shape in CommitShape::ALL {
@@ -87,10 +87,10 @@ async fn measure(options: &Options, schema: &str, store: &PostgresStore) -> Resu
         let _rate = committers::rate(store, shape, (8, &name), Duration::from_secs(1)).await?;
     }
     let _rate = queue::rate(store, options.rounds, Duration::from_secs(1)).await?;
-    bare_table.analyze()?;
+    baseline.analyze()?;
     for round in 0..options.rounds {
-        for (clients, rates) in CLIENT_COUNTS.into_iter().zip(&mut bare_rates) {
-            rates.push(bare_table.rate(clients)?);
+        for (clients, rates) in CLIENT_COUNTS.into_iter().zip(&mut pgbench_rates) {
+            rates.push(baseline.rate(clients)?);
         }
         for (shape, rates) in CommitShape::ALL.into_iter().zip(&mut rates_of_shapes) {
             for (count, rates) in COMMITTER_COUNTS.into_iter().zip(rates) {
@@ -98,21 +98,21 @@ async fn measure(options: &Options, schema: &str, store: &PostgresStore) -> Resu
                 rates.push(committers::rate(store, shape, (count, &name), options.duration).await?);
             }
         }
-        let before = bare_table.wal_bytes()?;
+        let before = baseline.wal_bytes()?;
         let rate = queue::rate(store, round, options.duration).await?;
-        wal_bytes_per_dispatch.push((bare_table.wal_bytes()? - before) / (rate * options.duration.as_secs_f64()));
+        wal_bytes_per_dispatch.push((baseline.wal_bytes()? - before) / (rate * options.duration.as_secs_f64()));
         dispatches.push(rate);
     }
-    let bare_rates = bare_rates.map(median);
-    for (clients, rate) in CLIENT_COUNTS.into_iter().zip(bare_rates) {
+    let pgbench_rates = pgbench_rates.map(median);
+    for (clients, rate) in CLIENT_COUNTS.into_iter().zip(pgbench_rates) {
         println!(
             "{}",
-            json!({ "bare": format!("INSERT of {BODY_BYTES} B, {clients} clients"), "per_second": rate.round() })
+            json!({ "pgbench": format!("INSERT of {BODY_BYTES} B, {clients} clients"), "per_second": rate.round() })
         );
     }
     for (shape, rates) in CommitShape::ALL.into_iter().zip(rates_of_shapes) {
         for (count, rates) in COMMITTER_COUNTS.into_iter().zip(rates) {
-            let (rate, [one, eight]) = (median(rates), bare_rates);
+            let (rate, [one, eight]) = (median(rates), pgbench_rates);
             let limit = if count == 1 { one } else { eight };
             println!(
                 "{}",

@@ -8,23 +8,23 @@ use tempfile::NamedTempFile;
 use crate::{BODY_BYTES, Options};
 
 /// A simple table in the schema of the store, and the script with which pgbench inserts into it.
-pub(crate) struct BareTable<'a> {
+pub(crate) struct PgbenchBaseline<'a> {
     options: &'a Options,
     script: NamedTempFile,
 }
 
-impl<'a> BareTable<'a> {
+impl<'a> PgbenchBaseline<'a> {
     pub(crate) fn new(options: &'a Options, schema: &str) -> Result<Self> {
         let (create_script, insert_script) = (NamedTempFile::new()?, NamedTempFile::new()?);
         std::fs::write(
             &create_script,
-            format!("CREATE TABLE {schema}.bare (id bigserial PRIMARY KEY, body text NOT NULL);\n"),
+            format!("CREATE TABLE {schema}.pgbench_baseline (id bigserial PRIMARY KEY, body text NOT NULL);\n"),
         )?;
         let body = "x".repeat(BODY_BYTES);
-        std::fs::write(&insert_script, format!("INSERT INTO {schema}.bare (body) VALUES ('{body}');\n"))?;
-        let bare_table = Self { options, script: insert_script };
-        let _made = bare_table.run_pgbench(&create_script, &["--transactions=1"])?;
-        Ok(bare_table)
+        std::fs::write(&insert_script, format!("INSERT INTO {schema}.pgbench_baseline (body) VALUES ('{body}');\n"))?;
+        let baseline = Self { options, script: insert_script };
+        let _made = baseline.run_pgbench(&create_script, &["--transactions=1"])?;
+        Ok(baseline)
     }
 
     /// Returns the transactions per second that `clients` clients reach together.

@@ -97,8 +97,8 @@ const CLAIM: &str = "UPDATE jobs SET status = 1, state = ?1
     WHERE no = (SELECT no FROM jobs INDEXED BY queued WHERE status = 0 ORDER BY no LIMIT 1) RETURNING body";
 const ACKNOWLEDGE: &str = "UPDATE jobs SET status = 2, state = ?1 WHERE no = ?2";
 
-/// Measures one row for each dispatch, as long as the rows of the mailbox together. Returns the times of the enqueues,
-/// claims and acknowledgements.
+/// Measures writes of one row for each dispatch, which is as long as the rows of the mailbox together. Returns the
+/// times of the enqueues, claims and acknowledgements.
 pub(crate) fn measure_one_row(options: &Options, file: &Path, texts: &MailboxTexts) -> Result<[Duration; 3]> {
     let conn = open(file)?;
     conn.execute_batch(CREATE_JOBS)?;
@@ -142,8 +142,8 @@ const ACKNOWLEDGE_DISPATCH: &str = "UPDATE dispatches SET status = 2, ended = ?3
     WHERE tenant = 1 AND id = ?1";
 const FREE_MAILBOX: &str = "UPDATE mailboxes SET record = ?2, lease = NULL WHERE no = ?1";
 
-/// Measures the rows and tables of the mailbox, without its rules, checksums or callers. Returns the times of the
-/// enqueues, claims and acknowledgements.
+/// Measures writes of the same rows to the same tables as those of the mailbox, without its rules, checksums or
+/// callers. Returns the times of the enqueues, claims and acknowledgements.
 pub(crate) fn measure_same_rows(options: &Options, file: &Path, texts: &MailboxTexts) -> Result<[Duration; 3]> {
     let conn = open(file)?;
     for text in &texts.schema {

@@ -24,7 +24,7 @@ Options:
   --folder PATH     where the files are created, on the disk to measure [default: the folder for temporary files]
   --callers N       how many callers wait for answers at once [default: 64]
   --dispatches N    how many dispatches they enqueue, claim and acknowledge, 2000 at a time [default: 20000]
-  --rounds N        how often both run, alternately; the median counts [default: 3]
+  --rounds N        how many times to run both alternately; the median is reported [default: 3]
 ";
 
 /// The number of dispatches in a wave: see [`Options::waves`]. No more dispatches wait at the same time.

@@ -26,11 +26,11 @@ const ROUNDS: u32 = 5;
 #[command(after_help = "Examples:\n  agentstore bench --store file:/mnt/disk/agentstore-data\n  \
     agentstore bench --store memory: --scenario commit-1 --scenario commit-64 --seconds 10 --json\n  \
     agentstore bench --store 'nats://queue.example/?assume_sync=true' --scenario dispatch-8\n\n\
-    The limit is the rate of loops that write the same bytes to the same medium and do nothing else. There are as \
-    many loops as callers; on a server there are at most 8, and for a scenario with one thread there is one. A loop \
-    appends and calls fdatasync, runs an INSERT, publishes messages to a NATS stream with the same settings, or \
-    pushes to a list in memory. The limit and the scenario are measured alternately. A dispatch counts as three \
-    writes. Bodies have 600 bytes, or 4 KiB if the name of the scenario ends in `-4k`.")]
+    The limit is the rate of loops that write the same bytes to the same medium and do nothing else. There is \
+    one loop for each caller, but there are at most 8 if the store is on a server. A scenario with one thread has one \
+    loop. A loop appends and calls fdatasync, runs an INSERT, publishes messages to a NATS stream with the same \
+    settings, or pushes to a list in memory. The limit and the scenario are measured alternately. A dispatch counts \
+    as three writes. Bodies have 600 bytes, or 4 KiB if the name of the scenario ends in `-4k`.")]
 pub(crate) struct Args {
     /// Run only this scenario; can be given more than once
     #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(SCENARIOS.map(|one| one.name)))]
@@ -57,7 +57,7 @@ struct ScenarioResult {
 
 pub(crate) async fn run(args: Args, global: &GlobalArgs, out: &mut Output) -> Result<Ending> {
     let target = BenchTarget::new(&global.store_url()).await?;
-    // If no scenario is named, every scenario runs that the store supports.
+    // If no scenario is named, every scenario that the store supports runs.
     let is_wanted = |one: &Scenario| match args.scenario.is_empty() {
         true => target.keeps_threads() || one.needs_only_a_mailbox(),
         false => args.scenario.iter().any(|name| name == one.name),

@@ -9,7 +9,7 @@ use agentstore::{
     sqlite_mailbox::{SqliteConfig, SqliteMailbox},
 };
 use async_trait::async_trait;
-use conformance_tests::{Fixture, Gap, Lack, Need, OpenedStore};
+use conformance_tests::{Fixture, Gap, Need, OpenedStore, UnmetReason};
 use tempfile::TempDir;
 
 use crate::sibling_dir::sibling_dir;
@@ -146,19 +146,23 @@ impl Fixture for UrlFixture {
         self.capabilities.clone()
     }
 
-    fn why_unmet(&self, need: Need) -> Option<Lack> {
+    fn why_unmet(&self, need: Need) -> Option<UnmetReason> {
         let outlives_process = self.url.outlives_process();
         match need {
-            Need::Threads if self.keeps_mailboxes_only() => Some(Lack::Unsupported("it keeps mailboxes only")),
-            Need::Live if matches!(self.url, StoreUrl::Sqlite(_)) => Some(Lack::Unsupported("it has no live channel")),
+            Need::Threads if self.keeps_mailboxes_only() => Some(UnmetReason::Unsupported("it keeps mailboxes only")),
+            Need::Live if matches!(self.url, StoreUrl::Sqlite(_)) => {
+                Some(UnmetReason::Unsupported("it has no live channel"))
+            }
             Need::Damage if matches!(self.url, StoreUrl::Postgres(_) | StoreUrl::Nats(_)) => {
-                Some(Lack::Unsupported("the stored bytes are on the server"))
+                Some(UnmetReason::Unsupported("the stored bytes are on the server"))
             }
             Need::Reopen | Need::Damage if !outlives_process => {
-                Some(Lack::Unsupported("its data is lost when its last handle is dropped"))
+                Some(UnmetReason::Unsupported("its data is lost when its last handle is dropped"))
             }
-            Need::Beside if !outlives_process => Some(Lack::Unsupported("each opening creates a separate store")),
-            Need::Damage => Some(Lack::NotRun("the command does not change stored bytes")),
+            Need::SecondOpening if !outlives_process => {
+                Some(UnmetReason::Unsupported("each opening creates a separate store"))
+            }
+            Need::Damage => Some(UnmetReason::NotRun("the command does not change stored bytes")),
             _ => None,
         }
     }

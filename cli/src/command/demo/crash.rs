@@ -7,7 +7,7 @@ use std::{
 
 use agentstore::{Error, ThreadId};
 
-use super::Tour;
+use super::Demo;
 use crate::failure::{Failure, Result};
 
 /// The number of turns that the writer finishes before it is killed. It is killed when it begins the next turn.
@@ -27,8 +27,8 @@ pub(super) struct KilledWriter {
 }
 
 /// Starts a writer that commits turns from `first_turn` on, and kills it in the middle of a turn.
-pub(super) fn start_and_kill(tour: &Tour, thread: &ThreadId, first_turn: u64) -> Result<KilledWriter> {
-    let mut child = start(tour, thread, first_turn)?;
+pub(super) fn start_and_kill(demo: &Demo, thread: &ThreadId, first_turn: u64) -> Result<KilledWriter> {
+    let mut child = start(demo, thread, first_turn)?;
     let pid = child.id();
     let killed = read_output_and_kill(&mut child, first_turn);
     // These calls may fail because the child has ended. `watch` returns an error if it ended by itself.
@@ -38,13 +38,13 @@ pub(super) fn start_and_kill(tour: &Tour, thread: &ThreadId, first_turn: u64) ->
     Ok(KilledWriter { pid, first_turn, last_acknowledged, last_begun })
 }
 
-fn start(tour: &Tour, thread: &ThreadId, first_turn: u64) -> Result<Child> {
+fn start(demo: &Demo, thread: &ThreadId, first_turn: u64) -> Result<Child> {
     let program = std::env::current_exe().map_err(|error| Failure::io("the path of this program is unknown", error))?;
     let mut command = Command::new(program);
     command
-        .env("AGENTSTORE_URL", tour.url.with_password())
-        .args(["--tenant", tour.tenant.as_str(), "demo-writer", "--"])
-        .args([thread.as_str(), &tour.id_prefix, &first_turn.to_string()])
+        .env("AGENTSTORE_URL", demo.url.with_password())
+        .args(["--tenant", demo.tenant.as_str(), "demo-writer", "--"])
+        .args([thread.as_str(), &demo.id_prefix, &first_turn.to_string()])
         .stdin(Stdio::null())
         .stdout(Stdio::piped());
     command.spawn().map_err(|error| Failure::io("the writer cannot be started", error))

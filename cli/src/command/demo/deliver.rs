@@ -8,8 +8,8 @@ use agentstore::{
 use serde_json::json;
 
 use super::{
-    Tour,
-    report::{StepResult, TourReport, now},
+    Demo,
+    report::{DemoReport, StepResult, now},
     steps::check,
 };
 use crate::{failure::Result, session::Session};
@@ -17,15 +17,15 @@ use crate::{failure::Result, session::Session};
 /// Starts a run, appends two inputs and changes one. Then one commit consumes the inputs, adds the answer, ends the run
 /// and appends two events.
 pub(super) async fn deliver_input(
-    tour: &Tour,
+    demo: &Demo,
     session: &Session,
     id: &ThreadId,
-    report: &mut TourReport<'_>,
+    report: &mut DemoReport<'_>,
 ) -> Result<()> {
     let began = now();
     let commits = session.commits()?;
     let (pending, events) = (commits.pending(), commits.events());
-    let name = format!("{}-delivered", tour.id_prefix);
+    let name = format!("{}-delivered", demo.id_prefix);
     let run = RunId::new(&name)?;
     let run_change =
         |status| Ok::<_, agentstore::Error>(RunChange::new(run.clone(), status).with_agent(AgentId::new("demo")?));
@@ -61,7 +61,8 @@ pub(super) async fn deliver_input(
     );
     check(&mut failed_checks, refused == Some(ErrorKind::AlreadyConsumed), "input was consumed twice");
     let step_result = StepResult {
-        did: "queued two inputs for a run, changed one, then committed a turn with both and two events".to_owned(),
+        did: "queued two inputs for a run, changed one, then committed a turn that consumed both and added two events"
+            .to_owned(),
         proved: "each input entered the log once, in its final form, and a subscriber received the events of the turn",
         failed_checks,
         figures: json!({ "inputs": receipt.consumed.len(), "events": receipt.events.len() }),

@@ -1,4 +1,4 @@
-//! `demo`: a tour of several steps. Each step prints what it proved.
+//! `demo`: shows in several steps what a store does. Each step prints what it proved.
 
 mod crash;
 mod deliver;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use agentstore::{IdSource, StoreUrl, TenantId, UuidSource};
 use tempfile::TempDir;
 
-use self::report::TourReport;
+use self::report::DemoReport;
 use super::Ending;
 use crate::{
     args::GlobalArgs,
@@ -24,14 +24,14 @@ use crate::{
     session::{Access, Session},
 };
 
-/// Take a tour: import, commit, deliver input, queue work, crash, resume, fork, rewind and verify
+/// Show what a store does: import, commit, deliver input, queue work, crash, resume, fork, rewind and verify
 ///
 /// Each step prints what it did and what that proved.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  agentstore demo\n  agentstore demo --keep\n  agentstore demo --store memory: --json\n  \
     agentstore demo --mailbox sqlite:queue.db\n\n\
-    The tour works on a temporary store, which is removed afterwards, unless `--store` or AGENTSTORE_URL names a \
+    The demo works on a temporary store, which is removed afterwards, unless `--store` or AGENTSTORE_URL names a \
     store. It queues work in the same store, or in the store of `--mailbox` or AGENTSTORE_MAILBOX."
 )]
 pub(crate) struct Args {
@@ -40,13 +40,13 @@ pub(crate) struct Args {
     keep: bool,
 }
 
-/// What the steps of the tour work on.
-struct Tour {
+/// What the steps of the demo work on.
+struct Demo {
     url: StoreUrl,
     /// The URL of the mailbox's store, if it is another store.
     mailbox: Option<StoreUrl>,
     tenant: TenantId,
-    /// The beginning of the ids and keys of this tour. Another tour on the same store has another beginning.
+    /// The beginning of the ids and keys of this run of the demo. Another run on the same store has another beginning.
     id_prefix: String,
     /// The folder with the session file.
     folder: PathBuf,
@@ -55,25 +55,25 @@ struct Tour {
 pub(crate) async fn run(args: Args, global: &GlobalArgs, out: &mut Output) -> Result<Ending> {
     let folder = TempDir::with_prefix("agentstore-demo-")
         .map_err(|error| Failure::io("no temporary folder can be created", error))?;
-    let tour = Tour {
+    let demo = Demo {
         url: global.given_store_url().cloned().unwrap_or_else(|| StoreUrl::File(folder.path().join("agentstore-data"))),
         mailbox: global.mailbox_url().cloned(),
         tenant: global.tenant.clone(),
         id_prefix: format!("demo-{}", UuidSource.next_id()),
         folder: folder.path().to_owned(),
     };
-    let mut report = TourReport::begin(&tour.open(Access::Create).await?, out)?;
-    let steps_result = steps::run_all(&tour, &mut report).await;
+    let mut report = DemoReport::begin(&demo.open(Access::Create).await?, out)?;
+    let steps_result = steps::run_all(&demo, &mut report).await;
     let kept = args.keep && global.given_store_url().is_none();
     if kept {
         // From here on the folder is not removed.
         let _kept = folder.keep();
     }
     steps_result?;
-    report.end(kept.then(|| tour.url.to_string()).as_deref())
+    report.end(kept.then(|| demo.url.to_string()).as_deref())
 }
 
-impl Tour {
+impl Demo {
     async fn open(&self, access: Access) -> Result<Session> {
         Session::open_at(self.url.clone(), self.mailbox.as_ref(), self.tenant.clone(), access).await
     }

@@ -1,4 +1,4 @@
-//! The output of the tour: each step as soon as it has ended, and totals at the end.
+//! The output of the demo: each step as soon as it has ended, and totals at the end.
 
 use std::{fmt::Display, time::Instant};
 
@@ -12,15 +12,15 @@ use crate::{
     text::terminal_safe,
 };
 
-/// Prints the steps of the tour, and collects them for the totals.
-pub(super) struct TourReport<'a> {
+/// Prints the steps of the demo, and collects them for the totals.
+pub(super) struct DemoReport<'a> {
     out: &'a mut Output,
     header: StoreHeader,
     began: Instant,
     steps: Vec<Step>,
 }
 
-/// A step of the tour.
+/// A step of the demo.
 #[derive(Debug, Clone, Serialize)]
 struct Step {
     step: &'static str,
@@ -50,9 +50,9 @@ pub(super) struct StepResult {
     pub(super) figures: serde_json::Value,
 }
 
-/// The whole tour as JSON.
+/// The whole demo as JSON.
 #[derive(Serialize)]
-struct TourDocument<'a> {
+struct DemoDocument<'a> {
     #[serde(flatten)]
     header: &'a StoreHeader,
     proved: usize,
@@ -63,7 +63,7 @@ struct TourDocument<'a> {
     steps: &'a [Step],
 }
 
-impl<'a> TourReport<'a> {
+impl<'a> DemoReport<'a> {
     /// Makes a report, and prints the description of the store.
     pub(super) fn begin(session: &Session, out: &'a mut Output) -> Result<Self> {
         let header = session.header();
@@ -130,7 +130,7 @@ impl<'a> TourReport<'a> {
     /// Prints the totals, and returns how the command ended. `kept` is the URL of the store, if the store was kept.
     pub(super) fn end(self, kept: Option<&str>) -> Result<Ending> {
         let count = |outcome| self.steps.iter().filter(|step| step.outcome == outcome).count();
-        let document = TourDocument {
+        let document = DemoDocument {
             header: &self.header,
             proved: count(StepOutcome::Proved),
             failed: count(StepOutcome::Failed),
@@ -145,7 +145,7 @@ impl<'a> TourReport<'a> {
             out.print_document(&document)?;
             return Ok(ending);
         }
-        let TourDocument { proved, failed, skipped, millis, .. } = document;
+        let DemoDocument { proved, failed, skipped, millis, .. } = document;
         out.print_line("")?;
         out.print_line(format!("{proved} steps proved, {failed} failed, {skipped} skipped, in {millis} ms"))?;
         if let Some(kept) = kept {

@@ -4,9 +4,9 @@ use agentstore::{Commit, ContextRequest, EntryQuery, Error, ThreadId};
 use serde_json::json;
 
 use super::{
-    Tour, crash,
+    Demo, crash,
     crash::KilledWriter,
-    report::{StepResult, TourReport, now},
+    report::{DemoReport, StepResult, now},
     steps::check,
     turn::{ENTRIES_PER_TURN, Turn},
 };
@@ -16,7 +16,7 @@ use crate::{
     session::{Access, Session},
 };
 
-/// The first turn of the writer that is killed. The tour itself has committed turn 1.
+/// The first turn of the writer that is killed. The demo itself has committed turn 1.
 const FIRST_TURN: u64 = 2;
 
 /// How much of a turn of the killed writer is in the store.
@@ -28,13 +28,13 @@ enum TurnState {
 }
 
 /// Kills a writer in the middle of a turn, opens the store again, and repeats the turn whose outcome is unknown.
-pub(super) async fn crash_and_resume(tour: &Tour, thread: &ThreadId, report: &mut TourReport<'_>) -> Result<Session> {
+pub(super) async fn crash_and_resume(demo: &Demo, thread: &ThreadId, report: &mut DemoReport<'_>) -> Result<Session> {
     let began = now();
-    let killed = crash::start_and_kill(tour, thread, FIRST_TURN)?;
+    let killed = crash::start_and_kill(demo, thread, FIRST_TURN)?;
     let opening = now();
-    let session = tour.open(Access::Write).await?;
+    let session = demo.open(Access::Write).await?;
     let opening_time = opening.elapsed();
-    let states = inspect_turns(tour, &session, thread, killed).await?;
+    let states = inspect_turns(demo, &session, thread, killed).await?;
     let in_flight = states.last().copied().unwrap_or(TurnState::Absent);
     let mut failed_checks = Vec::new();
     let acknowledged = usize::try_from(killed.last_acknowledged + 1 - FIRST_TURN).unwrap_or(usize::MAX);
@@ -53,24 +53,24 @@ pub(super) async fn crash_and_resume(tour: &Tour, thread: &ThreadId, report: &mu
     });
     let proved = "every acknowledged turn is in the store, and no turn is only partly visible";
     report.add_step("crash", began, StepResult { did, proved, failed_checks, figures })?;
-    resume(tour, &session, thread, killed, report).await?;
+    resume(demo, &session, thread, killed, report).await?;
     Ok(session)
 }
 
 /// Repeats the interrupted commit with its key. The turn is then in the store exactly once, whether or not the first
 /// commit took effect.
 async fn resume(
-    tour: &Tour,
+    demo: &Demo,
     session: &Session,
     thread: &ThreadId,
     killed: KilledWriter,
-    report: &mut TourReport<'_>,
+    report: &mut DemoReport<'_>,
 ) -> Result<()> {
     let began = now();
-    let commit: Commit = Turn::new(thread, &tour.id_prefix, killed.last_begun).to_commit()?;
+    let commit: Commit = Turn::new(thread, &demo.id_prefix, killed.last_begun).to_commit()?;
     let receipt = session.commits()?.commit(commit.clone()).await?;
     let again = session.commits()?.commit(commit).await?;
-    let states = inspect_turns(tour, session, thread, killed).await?;
+    let states = inspect_turns(demo, session, thread, killed).await?;
     let found = session.threads()?.load_context(thread, ContextRequest::head()).await?;
     let turns = found.state.get("demo.turns").map(|turns| turns.to::<u64>()).transpose()?;
     let mut failed_checks = Vec::new();
@@ -102,7 +102,7 @@ async fn resume(
 
 /// Returns, for each turn that the writer began, how much of the turn is in the store.
 async fn inspect_turns(
-    tour: &Tour,
+    demo: &Demo,
     session: &Session,
     thread: &ThreadId,
     killed: KilledWriter,
@@ -119,7 +119,7 @@ async fn inspect_turns(
     .await?;
     let mut states = Vec::new();
     for number in killed.first_turn..=killed.last_begun {
-        let turn = Turn::new(thread, &tour.id_prefix, number);
+        let turn = Turn::new(thread, &demo.id_prefix, number);
         let ids = turn.entry_ids()?;
         let found = ids.iter().filter(|id| entries.contains(id)).count() as u64;
         let run = threads.load_run(&turn.run_id()?).await?.is_some();

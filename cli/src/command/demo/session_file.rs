@@ -1,4 +1,4 @@
-//! Generates the session file that the tour imports: about 1,000 lines in the format of the tool pi. An assistant adds
+//! Generates the session file that the demo imports: about 1,000 lines in the format of the tool pi. An assistant adds
 //! conversions between units of length to a program and tests them. The user interrupts the assistant once, goes back
 //! and asks differently. Later the conversation is compacted.
 
@@ -27,7 +27,7 @@ const INTERRUPTED_UNIT: &str = "furlong";
 /// The unit after which the conversation is compacted.
 const LAST_UNIT_BEFORE_COMPACTION: &str = "league";
 
-/// The most lines of the program that one read returns.
+/// The maximum number of lines of the program that one read returns.
 const MAX_READ_LINES: usize = 30;
 
 /// Returns the content of the session file.

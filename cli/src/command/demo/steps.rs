@@ -1,4 +1,4 @@
-//! The steps of the tour.
+//! The steps of the demo.
 
 use std::fs;
 
@@ -10,9 +10,9 @@ use serde_json::json;
 use sessions::{ExportOptions, ExportTarget, ImportOptions};
 
 use super::{
-    Tour,
+    Demo,
     deliver::deliver_input,
-    report::{StepResult, TourReport, now},
+    report::{DemoReport, StepResult, now},
     resume, session_file,
     turn::{ENTRIES_PER_TURN, Turn},
     work::interrupt_and_complete,
@@ -25,16 +25,16 @@ use crate::{
     text::{self, with_noun},
 };
 
-/// Runs all steps of the tour in their order.
-pub(super) async fn run_all(tour: &Tour, report: &mut TourReport<'_>) -> Result<()> {
-    let mut session = tour.open(Access::Create).await?;
-    let thread = import_session(tour, &session, report).await?;
-    commit_turn(tour, &session, &thread, report).await?;
-    deliver_input(tour, &session, &thread, report).await?;
-    interrupt_and_complete(tour, &session, &thread, report).await?;
-    if tour.url.outlives_process() {
+/// Runs all steps of the demo in their order.
+pub(super) async fn run_all(demo: &Demo, report: &mut DemoReport<'_>) -> Result<()> {
+    let mut session = demo.open(Access::Create).await?;
+    let thread = import_session(demo, &session, report).await?;
+    commit_turn(demo, &session, &thread, report).await?;
+    deliver_input(demo, &session, &thread, report).await?;
+    interrupt_and_complete(demo, &session, &thread, report).await?;
+    if demo.url.outlives_process() {
         session.close().await?;
-        session = resume::crash_and_resume(tour, &thread, report).await?;
+        session = resume::crash_and_resume(demo, &thread, report).await?;
     } else {
         report.add_skipped_step(
             "crash",
@@ -42,7 +42,7 @@ pub(super) async fn run_all(tour: &Tour, report: &mut TourReport<'_>) -> Result<
         )?;
         report.add_skipped_step("resume", "there is no store to open again")?;
     }
-    fork(tour, &session, &thread, report).await?;
+    fork(demo, &session, &thread, report).await?;
     rewind(&session, &thread, report).await?;
     verify(&session, report).await?;
     print_tree_and_context(&session, &thread, report.out()).await?;
@@ -50,9 +50,9 @@ pub(super) async fn run_all(tour: &Tour, report: &mut TourReport<'_>) -> Result<
 }
 
 /// Imports a session of another tool, exports it, and checks that the bytes are the same.
-async fn import_session(tour: &Tour, session: &Session, report: &mut TourReport<'_>) -> Result<ThreadId> {
+async fn import_session(demo: &Demo, session: &Session, report: &mut DemoReport<'_>) -> Result<ThreadId> {
     let began = now();
-    let file = tour.folder.join("units.jsonl");
+    let file = demo.folder.join("units.jsonl");
     let text = session_file::generate();
     fs::write(&file, &text).map_err(|error| Failure::io("the session file cannot be written", error))?;
     let commits = session.commits()?;
@@ -88,16 +88,16 @@ async fn import_session(tour: &Tour, session: &Session, report: &mut TourReport<
 }
 
 /// Commits a turn as one atomic step. Its key makes it safe to repeat, and its guard refuses a second writer.
-async fn commit_turn(tour: &Tour, session: &Session, id: &ThreadId, report: &mut TourReport<'_>) -> Result<()> {
+async fn commit_turn(demo: &Demo, session: &Session, id: &ThreadId, report: &mut DemoReport<'_>) -> Result<()> {
     let began = now();
     let before = session.require_thread(id).await?;
-    let turn = Turn::new(id, &tour.id_prefix, 1);
+    let turn = Turn::new(id, &demo.id_prefix, 1);
     let commits = session.commits()?;
     let commit = turn.to_commit()?.expecting(Expect::Version(before.version));
     let receipt = commits.commit(commit.clone()).await?;
     let again = commits.commit(commit).await?;
     let late =
-        Turn::new(id, &format!("{}-late", tour.id_prefix), 1).to_commit()?.expecting(Expect::Version(before.version));
+        Turn::new(id, &format!("{}-late", demo.id_prefix), 1).to_commit()?.expecting(Expect::Version(before.version));
     let refused = commits.commit(late).await.err().map(|error| error.kind());
     let after = session.require_thread(id).await?;
     let run = session.threads()?.load_run(&turn.run_id()?).await?;
@@ -126,10 +126,10 @@ async fn commit_turn(tour: &Tour, session: &Session, id: &ThreadId, report: &mut
 }
 
 /// Begins a new branch below an earlier entry.
-async fn fork(tour: &Tour, session: &Session, id: &ThreadId, report: &mut TourReport<'_>) -> Result<()> {
+async fn fork(demo: &Demo, session: &Session, id: &ThreadId, report: &mut DemoReport<'_>) -> Result<()> {
     let began = now();
     let before = session.require_thread(id).await?;
-    let question = first_entry_id(&Turn::new(id, &tour.id_prefix, 1))?;
+    let question = first_entry_id(&Turn::new(id, &demo.id_prefix, 1))?;
     let answer = NewEntry::new(Message::assistant("Another answer, without reading the file."));
     let commits = session.commits()?;
     let receipt = commits.fork(Guard::from(&before), Fork::below(question.clone()).entry(answer)).await?;
@@ -155,7 +155,7 @@ async fn fork(tour: &Tour, session: &Session, id: &ThreadId, report: &mut TourRe
 }
 
 /// Sets a checkpoint, appends an entry, and rewinds to the checkpoint.
-async fn rewind(session: &Session, id: &ThreadId, report: &mut TourReport<'_>) -> Result<()> {
+async fn rewind(session: &Session, id: &ThreadId, report: &mut DemoReport<'_>) -> Result<()> {
     let began = now();
     let before = session.require_thread(id).await?;
     let commits = session.commits()?;
@@ -179,7 +179,7 @@ async fn rewind(session: &Session, id: &ThreadId, report: &mut TourReport<'_>) -
 }
 
 /// Reads and checks the whole store.
-async fn verify(session: &Session, report: &mut TourReport<'_>) -> Result<()> {
+async fn verify(session: &Session, report: &mut DemoReport<'_>) -> Result<()> {
     let began = now();
     let Some(inspector) = session.stores().store().inspector() else {
         return report.add_skipped_step("verify", "the store cannot be verified");

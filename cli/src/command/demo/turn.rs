@@ -1,4 +1,4 @@
-//! A turn of the conversation, as the tour commits it: four messages, a run and a change of the state in one atomic
+//! A turn of the conversation, as the demo commits it: four messages, a run and a change of the state in one atomic
 //! commit.
 
 use agentstore::{
@@ -9,7 +9,7 @@ use agentstore::{
 /// The number of entries of a turn.
 pub(super) const ENTRIES_PER_TURN: u64 = 4;
 
-/// One turn of a tour. It is identified by the tour and by its number.
+/// One turn of a demo. Its ids and its key consist of the prefix of the demo and the number of the turn.
 #[derive(Debug, Clone)]
 pub(super) struct Turn {
     thread: ThreadId,
@@ -18,11 +18,11 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    pub(super) fn new(thread: &ThreadId, tour: &str, number: u64) -> Self {
-        Self { thread: thread.clone(), name: format!("{tour}-turn-{number}"), number }
+    pub(super) fn new(thread: &ThreadId, id_prefix: &str, number: u64) -> Self {
+        Self { thread: thread.clone(), name: format!("{id_prefix}-turn-{number}"), number }
     }
 
-    /// Returns the ids of the entries. They follow from the turn and are not random, so that the tour can look for the
+    /// Returns the ids of the entries. They follow from the turn and are not random, so that the demo can look for the
     /// entries after a crash.
     pub(super) fn entry_ids(&self) -> Result<Vec<EntryId>> {
         (1..=ENTRIES_PER_TURN).map(|part| EntryId::new(format!("{}-{part}", self.name))).collect()

@@ -9,8 +9,8 @@ use agentstore::{
 use serde_json::json;
 
 use super::{
-    Tour,
-    report::{StepResult, TourReport, now},
+    Demo,
+    report::{DemoReport, StepResult, now},
     steps::check,
 };
 use crate::{failure::Result, session::Session};
@@ -19,14 +19,14 @@ use crate::{failure::Result, session::Session};
 /// dispatch is settled by the commit that adds its answer and an outbox row. If the mailbox is in another store than
 /// the threads, a call after the commit settles it.
 pub(super) async fn interrupt_and_complete(
-    tour: &Tour,
+    demo: &Demo,
     session: &Session,
     id: &ThreadId,
-    report: &mut TourReport<'_>,
+    report: &mut DemoReport<'_>,
 ) -> Result<()> {
     let began = now();
     let (mailbox, commits) = (session.mailbox()?, session.commits()?);
-    let name = |what: &str| format!("{}-{what}", tour.id_prefix);
+    let name = |what: &str| format!("{}-{what}", demo.id_prefix);
     let message_commit = |key: &str, text: &str| {
         let entry = NewEntry::new(Message::assistant(text));
         Ok::<_, Error>(Commit::new(id.clone()).with_key(CommitKey::new(name(key))?).entry(entry))

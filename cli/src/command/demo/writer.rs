@@ -1,5 +1,5 @@
-//! The process that the tour kills. It commits one turn after another, and prints when a turn begins and when a turn is
-//! durable.
+//! The process that `agentstore demo` kills. It commits one turn after another, and prints when a turn begins and when
+//! a turn is durable.
 
 use agentstore::ThreadId;
 
@@ -12,8 +12,8 @@ use crate::{command::Ending, failure::Result, output::Output, session::Session};
 pub(crate) struct Args {
     /// The id of the thread
     thread: ThreadId,
-    /// The name of the tour
-    name: String,
+    /// The prefix of the ids that this run of the demo uses
+    id_prefix: String,
     /// The number of the first turn
     first: u64,
 }
@@ -24,7 +24,7 @@ const MAX_TURNS: u64 = 100_000;
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let commits = session.commits()?;
     for number in args.first..args.first + MAX_TURNS {
-        let turn = Turn::new(&args.thread, &args.name, number);
+        let turn = Turn::new(&args.thread, &args.id_prefix, number);
         out.print_line(format!("begin {number}"))?;
         out.flush()?;
         let receipt = commits.commit(turn.to_commit()?).await?;

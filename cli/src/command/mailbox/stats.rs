@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{failure::Result, output::Output, pages, session::Session, text};
 
-/// Count dispatches by status, and print how long the oldest has waited and how often dispatches failed
+/// Count dispatches by status, and print how long the oldest has waited and how many times dispatches failed
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  agentstore mailbox stats\n  agentstore mailbox stats --thread t-42 --json | jq .oldest"

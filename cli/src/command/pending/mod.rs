@@ -71,7 +71,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
 /// The options that say when an input may be consumed.
 #[derive(Debug, clap::Args)]
 struct DeliveryArgs {
-    /// The boundary, which is the point of a run from which on it may consume the input; new_run if not given
+    /// The boundary: the earliest point of a run at which it may consume the input; new_run if not given
     ///
     /// The boundaries are interrupt (at once), next_step (before the next step of the run), on_natural_end (when the
     /// run would end by itself), new_run (at the beginning of a run) and resume_input (when a waiting run continues).

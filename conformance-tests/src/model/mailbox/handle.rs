@@ -22,7 +22,13 @@ impl TenantHandle {
     /// Returns what the rules depend on, for a read of the mailbox at this time.
     fn environment_at(&self, now: Timestamp) -> Environment<'_> {
         let SharedModel { limits, id_source, bug, .. } = &*self.shared;
-        Environment { now, limits, id_source, bug: *bug, cursor_seal_key: (&self.tenant, self.shared.cursors.key()) }
+        Environment {
+            now,
+            limits,
+            id_source,
+            bug: *bug,
+            tenant_and_cursor_key: (&self.tenant, self.shared.cursors.key()),
+        }
     }
 
     /// Returns whether a claim at this time would get a dispatch.
@@ -58,7 +64,7 @@ impl MailboxConsumer for TenantHandle {
         }
         let mut claims = self.write(|tenant, env| tenant.mailbox.claim(&request, &env));
         if self.shared.bug == Some(Bug::ClaimsBySuffix) && claims.as_ref().is_ok_and(|found| found.claimed.is_empty()) {
-            for other in self.confused_tenants(|name| name.ends_with(self.tenant.as_str())) {
+            for other in self.tenants_mistaken_for_this_one(|name| name.ends_with(self.tenant.as_str())) {
                 claims = other.write(|tenant, env| tenant.mailbox.claim(&request, &env));
             }
         }

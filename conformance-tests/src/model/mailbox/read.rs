@@ -42,7 +42,7 @@ impl TenantMailbox {
     }
 }
 
-/// Returns a dispatch as reads return it. A claimed dispatch does not show the reason of an interrupt yet.
+/// Returns a dispatch as reads return it. A claimed dispatch does not show the reason for an interrupt yet.
 fn to_public_dispatch(stored: &StoredDispatch) -> Dispatch {
     let mut dispatch = stored.dispatch.clone();
     if stored.is_open() {

@@ -71,7 +71,7 @@ impl StoreModelPair {
             }
             Op::Trim { scope: event_scope, index, older_millis, dry_run } => {
                 let event_scope = to_scope(*event_scope);
-                let (mut store_item, mut model_item) = match older_millis {
+                let (mut store_request, mut model_request) = match older_millis {
                     Some(millis) => {
                         let trim = TrimRequest::new(
                             event_scope,
@@ -84,17 +84,17 @@ impl StoreModelPair {
                             nth_newest_event(&*real, &event_scope, *index).await?,
                             nth_newest_event(&*model, &event_scope, *index).await?,
                         );
-                        let (Some(store_item), Some(model_item)) = cursors else { return Ok(()) };
+                        let (Some(store_request), Some(model_request)) = cursors else { return Ok(()) };
                         let at = |event: &Event| {
                             event.cursor(&event_scope).cloned().ok_or_else(|| Failure::new("an event has no cursor"))
                         };
                         let trim = |at| TrimRequest::new(event_scope.clone(), TrimBefore::Cursor(at));
-                        (trim(at(&store_item)?), trim(at(&model_item)?))
+                        (trim(at(&store_request)?), trim(at(&model_request)?))
                     }
                 };
-                store_item.dry_run = *dry_run;
-                model_item.dry_run = *dry_run;
-                expect_same(&real.trim_events(store_item).await, &model.trim_events(model_item).await)
+                store_request.dry_run = *dry_run;
+                model_request.dry_run = *dry_run;
+                expect_same(&real.trim_events(store_request).await, &model.trim_events(model_request).await)
             }
             Op::ReadScope { scope: event_scope, filter: op, index } => {
                 let (event_scope, filter) = (to_scope(*event_scope), event_filter(op, self));
@@ -103,12 +103,12 @@ impl StoreModelPair {
                     &real.count_events(&event_scope, &filter).await,
                     &model.count_events(&event_scope, &filter).await,
                 )?;
-                let (store_item, model_item) = (
+                let (store_request, model_request) = (
                     nth_newest_event(&*real, &event_scope, *index).await?,
                     nth_newest_event(&*model, &event_scope, *index).await?,
                 );
-                let (Some(store_item), Some(model_item)) = (store_item, model_item) else { return Ok(()) };
-                expect_same(&real.load_event(&store_item.id).await, &model.load_event(&model_item.id).await)
+                let (Some(store_request), Some(model_request)) = (store_request, model_request) else { return Ok(()) };
+                expect_same(&real.load_event(&store_request.id).await, &model.load_event(&model_request.id).await)
             }
             _ => Ok(()),
         }

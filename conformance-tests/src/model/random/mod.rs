@@ -41,7 +41,7 @@ pub struct ModelTest {
     pub steps: usize,
     /// The seed of the random numbers.
     pub seed: u64,
-    /// How often the test tries to shorten a history that shows a difference.
+    /// The maximum number of times that the test tries to shorten a history that shows a difference.
     pub max_shrinks: u32,
 }
 

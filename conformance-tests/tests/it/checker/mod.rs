@@ -2,7 +2,7 @@
 
 mod bad_histories;
 mod generated_histories;
-mod oracle;
+mod other_checker;
 
 use conformance_tests::{
     Random,
@@ -59,8 +59,9 @@ fn expect_same_verdicts<S: ExecutableSpec>(random: &mut Random) {
         for _ in 0..=random.below(2) {
             generated_histories::mutate::<S>(random, &mut history);
         }
-        let (is_accepted, oracle_accepts) = (check(&S::default(), &history).is_ok(), oracle::accepts::<S>(&history));
-        assert_eq!(is_accepted, oracle_accepts, "history {number}: {history:#?}");
+        let (is_accepted, other_accepts) =
+            (check(&S::default(), &history).is_ok(), other_checker::accepts::<S>(&history));
+        assert_eq!(is_accepted, other_accepts, "history {number}: {history:#?}");
         rejected += usize::from(!is_accepted);
     }
     println!("both checkers agree on {HISTORIES} histories and rejected {rejected} of them");

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use conformance_tests::{Fixture, Gap, Lack, Need, OpenedStore};
+use conformance_tests::{Fixture, Gap, Need, OpenedStore, UnmetReason};
 use mailbox_backend_example::MapStore;
 use store_core::{Capabilities, Clock, Limits, ManualClock, Result, Store, Survives, Timestamp};
 
@@ -27,11 +27,11 @@ impl Fixture for MapFixture {
         Capabilities::new(Survives::Nothing, Limits::default().record_bytes)
     }
 
-    fn why_unmet(&self, need: Need) -> Option<Lack> {
+    fn why_unmet(&self, need: Need) -> Option<UnmetReason> {
         match need {
-            Need::Threads => Some(Lack::Unsupported("it keeps mailboxes only")),
-            Need::Reopen | Need::Damage => Some(Lack::Unsupported("it ends with its last handle")),
-            Need::Beside => Some(Lack::Unsupported("each opening makes a store of its own")),
+            Need::Threads => Some(UnmetReason::Unsupported("it keeps mailboxes only")),
+            Need::Reopen | Need::Damage => Some(UnmetReason::Unsupported("it ends with its last handle")),
+            Need::SecondOpening => Some(UnmetReason::Unsupported("each opening makes a store of its own")),
             _ => None,
         }
     }

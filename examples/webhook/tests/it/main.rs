@@ -118,7 +118,7 @@ async fn a_failed_delivery_is_repeated_with_its_id_and_in_order() {
 }
 
 /// Tests WK-10: a row that the server will never accept, and one that it refused too often, become dead letters. The
-/// next row is delivered all the same.
+/// next row is still delivered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_row_that_cannot_be_delivered_becomes_a_dead_letter() {
     let tenant = TestTenant::new().await;

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use self::queue::Queue;
 use super::{
     DispatchCounts, DispatchListKey, DispatchStatus, MailboxDecision, MailboxPlan, MailboxView, StoredDispatch,
-    StoredInterrupt, StoredMailbox, ThreadPositions, UnreadableThread, decision_time, queue_position, superseded_batch,
-    thread_positions,
+    StoredInterrupt, StoredMailboxThread, ThreadPositions, UnreadableThread, decision_time, queue_position,
+    superseded_batch, thread_positions,
 };
 use crate::{
     claim::ClaimNumber,
@@ -48,7 +48,7 @@ pub type ReadyThreadPosition = (u8, Timestamp, ThreadId);
 /// The mailbox of a thread.
 #[derive(Debug, Default)]
 struct ThreadMailbox {
-    record: StoredMailbox,
+    record: StoredMailboxThread,
     interrupts: BTreeMap<u64, StoredInterrupt>,
     queue: Queue,
     positions: ThreadPositions,
@@ -257,7 +257,7 @@ impl InMemoryMailbox {
     ///
     /// Each of these decisions may have made a claim, so the last claim number is raised by `lost` (MB-25).
     #[must_use]
-    pub fn recovered_record(&self, thread: &ThreadId, lost: u64, now: Timestamp) -> StoredMailbox {
+    pub fn recovered_record(&self, thread: &ThreadId, lost: u64, now: Timestamp) -> StoredMailboxThread {
         let mut record = self.threads.get(thread).map(|found| found.record.clone()).unwrap_or_default();
         let first = ClaimNumber { incarnation: self.incarnation, counter: 0 };
         let last = record.last_claim.map_or(first, |last| last.max(first));
@@ -338,7 +338,7 @@ impl MailboxView for InMemoryMailbox {
         self.incarnation
     }
 
-    fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailbox>> {
+    fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailboxThread>> {
         let Some(found) = self.threads.get(thread) else { return Ok(None) };
         found.damage_error().map_or_else(|| Ok(Some(found.record.clone())), Err)
     }

@@ -10,7 +10,7 @@ use crate::{
     commit::DecisionContext,
     id::UuidSource,
     limits::Limits,
-    mailbox::{self, Claims, Enqueued, MailboxPlan, MailboxView, SingleClaim, StoredMailbox},
+    mailbox::{self, Claims, Enqueued, MailboxPlan, MailboxView, SingleClaim, StoredMailboxThread},
 };
 
 fn thread() -> ThreadId {
@@ -134,7 +134,7 @@ fn dispatches_are_listed_after_any_position() {
 #[test]
 fn a_recount_keeps_counters_of_a_newer_release() {
     let counts = DispatchCounts::read(r#"{"queued":7,"parked":1}"#).unwrap();
-    let record = StoredMailbox { counts, ..StoredMailbox::default() };
+    let record = StoredMailboxThread { counts, ..StoredMailboxThread::default() };
     let counted = record.count([(DispatchStatus::Claimed, 0, 2)]);
     assert_eq!(counted.encode(), r#"{"claimed":2,"parked":1}"#);
 }

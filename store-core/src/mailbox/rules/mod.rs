@@ -20,7 +20,7 @@ pub use self::{
     produce::{PreparedEnqueue, cancel, enqueue, enqueue_prepared, interrupt},
     settle::{PreparedSettlement, extend, settle, settle_prepared, start},
 };
-use super::{Dispatch, DispatchStatus, StoredDispatch, StoredInterrupt, StoredMailbox, queue_position};
+use super::{Dispatch, DispatchStatus, StoredDispatch, StoredInterrupt, StoredMailboxThread, queue_position};
 use crate::{
     error::Result,
     id::{DedupeKey, DispatchId, ThreadId},
@@ -39,7 +39,7 @@ pub trait MailboxView {
     ///
     /// # Errors
     /// Any error of reading.
-    fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailbox>>;
+    fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailboxThread>>;
 
     /// Returns the dispatch with this id.
     ///
@@ -76,7 +76,7 @@ pub struct MailboxPlan {
     /// The thread.
     pub thread: ThreadId,
     /// The record of the thread after the decision.
-    pub mailbox: StoredMailbox,
+    pub mailbox: StoredMailboxThread,
     /// Dispatches that are new or changed, each once. The state of a new dispatch follows from its body.
     pub dispatches: Vec<StoredDispatch>,
     /// A dispatch that is removed.
@@ -89,7 +89,7 @@ impl MailboxPlan {
     /// Makes a plan that writes the record of a thread and nothing else. A backend that reads plans from a log adds the
     /// rest.
     #[must_use]
-    pub const fn new(thread: ThreadId, mailbox: StoredMailbox) -> Self {
+    pub const fn new(thread: ThreadId, mailbox: StoredMailboxThread) -> Self {
         Self { thread, mailbox, dispatches: Vec::new(), purged: None, interrupts: BTreeMap::new() }
     }
 
@@ -137,13 +137,14 @@ impl<T> MailboxDecision<T> {
 /// Returns the time of a decision about a thread: store time, or the time of the thread's last change if that is later.
 /// For one thread, time therefore never goes back (PR-22).
 #[must_use]
-pub fn decision_time(mailbox: Option<&StoredMailbox>, now: Timestamp) -> Timestamp {
+pub fn decision_time(mailbox: Option<&StoredMailboxThread>, now: Timestamp) -> Timestamp {
     mailbox.map_or(now, |mailbox| mailbox.last_time.max(now))
 }
 
 /// Returns a dispatch as every reader sees it.
 ///
-/// A dispatch that an interrupt superseded while it was queued shows the time and the reason of that interrupt (MB-12).
+/// A dispatch that an interrupt superseded while it was queued shows the time of that interrupt and the reason for it
+/// (MB-12).
 ///
 /// # Errors
 /// Any error of the view.

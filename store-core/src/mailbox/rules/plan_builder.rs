@@ -8,8 +8,8 @@ use crate::{
     error::{Error, Result},
     id::ThreadId,
     mailbox::{
-        Attempt, AttemptEnd, DispatchAct, DispatchStatus, MachineState, StoredAttempt, StoredDispatch, StoredInterrupt,
-        StoredMailbox, machine,
+        Attempt, AttemptEnd, DispatchAct, DispatchMachineState, DispatchStatus, StoredAttempt, StoredDispatch,
+        StoredInterrupt, StoredMailboxThread, machine,
     },
     time::Timestamp,
 };
@@ -30,7 +30,8 @@ impl<'a, V: MailboxView + ?Sized> PlanBuilder<'a, V> {
     pub(super) fn open(view: &'a V, thread: &ThreadId, now: Timestamp) -> Result<Self> {
         let found = view.mailbox(thread)?;
         let now = decision_time(found.as_ref(), now);
-        let mailbox = found.unwrap_or_else(|| StoredMailbox { free_since: now, ..StoredMailbox::default() });
+        let mailbox =
+            found.unwrap_or_else(|| StoredMailboxThread { free_since: now, ..StoredMailboxThread::default() });
         let plan = MailboxPlan {
             thread: thread.clone(),
             mailbox,
@@ -45,12 +46,12 @@ impl<'a, V: MailboxView + ?Sized> PlanBuilder<'a, V> {
         &self.plan.thread
     }
 
-    pub(super) const fn mailbox(&self) -> &StoredMailbox {
+    pub(super) const fn mailbox(&self) -> &StoredMailboxThread {
         &self.plan.mailbox
     }
 
     /// Returns a mutable reference to the record of the thread. The record will be written.
-    pub(super) const fn mailbox_mut(&mut self) -> &mut StoredMailbox {
+    pub(super) const fn mailbox_mut(&mut self) -> &mut StoredMailboxThread {
         self.has_changes = true;
         &mut self.plan.mailbox
     }
@@ -75,8 +76,8 @@ impl<'a, V: MailboxView + ?Sized> PlanBuilder<'a, V> {
         next
     }
 
-    pub(super) fn machine_state(&self, stored: &StoredDispatch) -> MachineState {
-        MachineState {
+    pub(super) fn machine_state(&self, stored: &StoredDispatch) -> DispatchMachineState {
+        DispatchMachineState {
             status: Some(stored.state.status),
             is_stale: stored.state.epoch < self.plan.mailbox.epoch,
             is_last_attempt: stored.state.attempts.saturating_add(1) >= stored.body.max_attempts,

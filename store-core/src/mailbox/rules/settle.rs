@@ -120,7 +120,7 @@ pub fn extend(
     })
 }
 
-/// Records which instance works on a dispatch, and since when. A claim can be started once (MB-35).
+/// Records the instance that works on a dispatch and when it began. A claim can be started once (MB-35).
 ///
 /// # Errors
 /// Any error of the view.

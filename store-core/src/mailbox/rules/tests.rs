@@ -11,13 +11,15 @@ use crate::{
     commit::DecisionContext,
     id::UuidSource,
     limits::Limits,
-    mailbox::{ClaimRef, QueuePosition, SingleClaim, StoredDispatch, StoredInterrupt, StoredMailbox, queue_position},
+    mailbox::{
+        ClaimRef, QueuePosition, SingleClaim, StoredDispatch, StoredInterrupt, StoredMailboxThread, queue_position,
+    },
 };
 
 /// A view in memory of a mailbox that has only one thread.
 #[derive(Default)]
 struct SingleThreadView {
-    record: Option<StoredMailbox>,
+    record: Option<StoredMailboxThread>,
     rows: BTreeMap<DispatchId, StoredDispatch>,
     interrupts: BTreeMap<u64, StoredInterrupt>,
 }
@@ -27,7 +29,7 @@ impl MailboxView for SingleThreadView {
         1
     }
 
-    fn mailbox(&self, _: &ThreadId) -> Result<Option<StoredMailbox>> {
+    fn mailbox(&self, _: &ThreadId) -> Result<Option<StoredMailboxThread>> {
         Ok(self.record.clone())
     }
 

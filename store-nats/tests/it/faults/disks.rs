@@ -64,7 +64,7 @@ async fn acknowledged_data_survives_power_cuts() {
         let writers: Vec<_> = (0..8).map(begin).collect();
         let (enough, begun) = (10 + random.below(60), Instant::now());
         while acknowledged.lock().unwrap().len() < enough {
-            assert!(begun.elapsed() < Duration::from_secs(30), "nothing is acknowledged within 30 s");
+            assert!(begun.elapsed() < Duration::from_secs(30), "nothing was acknowledged within 30 s");
             sleep(Duration::from_millis(1)).await;
         }
         // What is acknowledged from here on is not checked. A sync that is in progress when the file system is stopped

@@ -23,8 +23,8 @@ use crate::helpers::{ack, all_dispatches, enqueue, mailbox, new_dispatch};
 const LEASE: Duration = Duration::from_secs(4);
 /// The deadline of a call. A call that a fault affects ends after this time, and its caller then makes the next one.
 const DEADLINE: Duration = Duration::from_secs(2);
-/// How soon after a fault a majority must continue. Servers elect a leader in 4 to 9 s, if the first election has a
-/// winner.
+/// How soon after a fault a majority must continue. Servers elect a leader in 4 to 9 s, if the first election
+/// succeeds.
 const MAX_RECOVERY_TIME: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -80,7 +80,7 @@ async fn count_stale_direct_reads(servers: &[Nats; 3], pairs: usize) {
 
 /// If a write expects a certain last message on its subject, it is not refused because of messages on other subjects.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_condition_that_holds_is_never_refused() {
+async fn a_write_whose_condition_holds_is_never_refused() {
     let servers = Nats::start_cluster("").unwrap();
     // This waits until the cluster has a leader.
     let _ready = open(&servers[0].url(), 3).await;

@@ -1,8 +1,8 @@
 //! Faults on the way to a server, and in the server. `AGENTSTORE_TEST_LENGTH=long` makes these tests longer.
 
-mod cancel;
 mod clock;
 mod disks;
+mod dropped_calls;
 pub(crate) mod helpers;
 mod kill;
 mod migrations;

@@ -34,7 +34,7 @@ struct State {
     client_messages: usize,
     server_messages: usize,
     was_cut: bool,
-    /// How often a client waited for an answer.
+    /// The number of times that a client waited for an answer.
     round_trips: usize,
     is_silent: bool,
 }

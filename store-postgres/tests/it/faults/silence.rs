@@ -36,9 +36,10 @@ async fn a_call_without_a_connection_fails_in_time() {
     .await;
     let commits = commits(&store);
     let _warm = commits.commit(commit_with_message(&thread("warm"), "k")).await.unwrap();
-    // Writes to these threads wait for each other. Writes to new threads wait for the connection only.
+    // Half of the calls below write to these threads. Such writes form groups, and at most two groups are written at a
+    // time, so they also wait for each other. The other calls create their threads, and wait for the connection only.
     for number in 0..50 {
-        let _there = commits.commit(commit_with_message(&thread(format!("t-{number}")), "before")).await.unwrap();
+        let _receipt = commits.commit(commit_with_message(&thread(format!("t-{number}")), "before")).await.unwrap();
     }
     proxy.set_silent(true);
     let holding = {
@@ -81,10 +82,10 @@ async fn an_enqueue_without_a_connection_fails_in_time() {
     mailbox.enqueue(vec![work("t")]).await.unwrap().remove(0).unwrap();
     proxy.set_silent(true);
     let enqueue = || {
-        let (mailbox, works) = (std::sync::Arc::clone(&mailbox), vec![work("t"), work("u")]);
+        let (mailbox, dispatches) = (std::sync::Arc::clone(&mailbox), vec![work("t"), work("u")]);
         tokio::spawn(async move {
             let began = Instant::now();
-            let answer = mailbox.enqueue(works).await;
+            let answer = mailbox.enqueue(dispatches).await;
             (began.elapsed(), answer.map_err(|error| (error.kind(), error.outcome())))
         })
     };

@@ -11,7 +11,7 @@ use crate::fixture::SchemaGuard;
 const WRITERS: usize = 64;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_version_has_one_winner() {
+async fn one_of_several_commits_with_the_same_version_succeeds() {
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
     let stores = [test_schema.store().await.unwrap(), test_schema.store().await.unwrap()];
     let mut expect = Expect::Absent;
@@ -22,15 +22,15 @@ async fn a_version_has_one_winner() {
             tokio::spawn(async move { Arc::clone(&commits).commit(commit).await })
         };
         let writing: Vec<_> = (0..WRITERS).map(write).collect();
-        let (mut winners, mut others) = (Vec::new(), Vec::new());
+        let (mut succeeded, mut others) = (Vec::new(), Vec::new());
         for writer in writing {
             match writer.await.unwrap() {
-                Ok(receipt) => winners.push(receipt.version),
+                Ok(receipt) => succeeded.push(receipt.version),
                 Err(error) => others.push(error.kind()),
             }
         }
-        assert_eq!(winners.len(), 1, "{winners:?}");
+        assert_eq!(succeeded.len(), 1, "{succeeded:?}");
         assert!(others.iter().all(|kind| *kind == ErrorKind::Conflict), "{others:?}");
-        expect = Expect::Version(winners[0]);
+        expect = Expect::Version(succeeded[0]);
     }
 }

@@ -10,7 +10,7 @@ use super::helpers::{
 
 const CALLS: usize = 64;
 
-/// Returns the number of commits in the WAL of a mailbox, as long as the WAL was not restarted. The last frame of each
+/// Returns the number of commits in the WAL of a mailbox. The WAL must not have been restarted. The last frame of each
 /// commit contains the size of the database, which is not 0.
 fn count_commits(file: &Path) -> usize {
     let wal = fs::read(file.with_file_name("mailbox.db-wal")).unwrap();

@@ -11,10 +11,10 @@ use crate::{
     Failure, Given, Verdict,
     call::{Calls, call},
     check::expect_some,
+    drop_points::{DropPointTarget, DropPointTest},
     given::{id, keyed_commit_with_message, message_entry},
     log::entry_drafts::json,
     mailbox::helpers::{ack, claim_request, new_dispatch},
-    sweep::{CancelSweep, SweepTarget},
     unknown_outcome::{Resolution, ResolveOutcome, check_unknown_outcomes, missing_resolution},
 };
 
@@ -33,7 +33,7 @@ macro_rules! require {
 }
 
 #[async_trait]
-impl SweepTarget for SettlingCommits {
+impl DropPointTarget for SettlingCommits {
     type Prepared = Commit;
 
     async fn prepare(&self, _given: &Given, t: &ThreadId) -> Result<Commit, Failure> {
@@ -99,7 +99,7 @@ impl ResolveOutcome for SettlingCommits {
 /// A commit that consumes input, settles its claim and writes to the outbox may be dropped at any await. It then has
 /// taken effect in full or not at all.
 pub(super) async fn a_dropped_settling_commit_is_all_or_nothing(given: &Given) -> Verdict {
-    CancelSweep::new(SettlingCommits(given.stores()?)).run(given, &["commit"]).await
+    DropPointTest::new(SettlingCommits(given.stores()?)).run(given, &["commit"]).await
 }
 
 /// If the answer to a commit that consumes input and settles its claim is lost, repeating the commit returns its

@@ -1,4 +1,4 @@
-//! The sweep over calls on a thread, its queue and its events.
+//! Dropped calls on a thread, its queue and its events.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use store_core::{
     ThreadRunStore, Version,
 };
 
-use super::{CancelSweep, SweepTarget};
+use super::{DropPointTarget, DropPointTest};
 use crate::{
     call::{Calls, append_events_request, append_pending_request, keyed_commit, trim_request},
     check::{Failure, Verdict, expect_some},
@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The contracts that the calls belong to.
-pub(crate) struct ConversationStores {
+pub(crate) struct ThreadStores {
     pub(crate) threads: Arc<dyn ThreadRunStore>,
     pub(crate) commits: Arc<dyn CommitCoordinator>,
     pub(crate) pending: Arc<dyn PendingStore>,
@@ -34,40 +34,44 @@ pub(crate) struct Revisions {
     thread_revision: Version,
 }
 
-/// Makes the calls of a sweep on a thread.
-pub(crate) type MakeCalls = for<'a> fn(&'a ConversationStores, &'a ThreadId, Revisions) -> Calls<'a>;
+/// Makes the calls on a thread that are dropped.
+pub(crate) type MakeCalls = for<'a> fn(&'a ThreadStores, &'a ThreadId, Revisions) -> Calls<'a>;
 
-struct Conversation {
-    stores: ConversationStores,
+struct ThreadCalls {
+    stores: ThreadStores,
     make_calls: MakeCalls,
 }
 
 /// Drops each call after every number of polls. The calls named in `changing_calls`, and no others, must change
 /// something.
-pub(crate) async fn sweep_conversation_calls(given: &Given, make_calls: MakeCalls, changing_calls: &[&str]) -> Verdict {
-    CancelSweep::new(Conversation::of(given, make_calls)?).run(given, changing_calls).await
-}
-
-/// Checks that an unknown outcome of each call can be resolved. The calls named in `changing_calls`, and no others,
-/// must change something.
-pub(crate) async fn check_outcomes_of_conversation_calls(
+pub(crate) async fn test_dropped_calls_on_threads(
     given: &Given,
     make_calls: MakeCalls,
     changing_calls: &[&str],
 ) -> Verdict {
-    check_unknown_outcomes(given, Conversation::of(given, make_calls)?, changing_calls).await
+    DropPointTest::new(ThreadCalls::of(given, make_calls)?).run(given, changing_calls).await
 }
 
-impl Conversation {
+/// Checks that an unknown outcome of each call can be resolved. The calls named in `changing_calls`, and no others,
+/// must change something.
+pub(crate) async fn check_unknown_outcomes_on_threads(
+    given: &Given,
+    make_calls: MakeCalls,
+    changing_calls: &[&str],
+) -> Verdict {
+    check_unknown_outcomes(given, ThreadCalls::of(given, make_calls)?, changing_calls).await
+}
+
+impl ThreadCalls {
     fn of(given: &Given, make_calls: MakeCalls) -> Result<Self, Failure> {
         let commits = given.commits()?;
         let (threads, pending, events) = (commits.threads(), commits.pending(), commits.events());
-        Ok(Self { stores: ConversationStores { threads, commits, pending, events }, make_calls })
+        Ok(Self { stores: ThreadStores { threads, commits, pending, events }, make_calls })
     }
 }
 
 #[async_trait]
-impl SweepTarget for Conversation {
+impl DropPointTarget for ThreadCalls {
     type Prepared = Revisions;
 
     fn calls<'a>(&'a self, t: &'a ThreadId, before: &'a Revisions) -> Calls<'a> {
@@ -100,9 +104,9 @@ impl SweepTarget for Conversation {
 }
 
 #[async_trait]
-impl ResolveOutcome for Conversation {
+impl ResolveOutcome for ThreadCalls {
     async fn resolve_outcome(&self, call: &str, t: &ThreadId, before: &Revisions) -> Result<Resolution, Failure> {
-        let ConversationStores { threads, commits, pending, events } = &self.stores;
+        let ThreadStores { threads, commits, pending, events } = &self.stores;
         let loaded = threads.load_thread(t).await?;
         let inputs = pending.load_queue(t).await?.inputs;
         let first = inputs.first().map(|input| (input.id.as_str(), input.revision));
@@ -127,7 +131,7 @@ impl ResolveOutcome for Conversation {
     }
 }
 
-impl ConversationStores {
+impl ThreadStores {
     /// Prepares a thread with a child, an entry, the inputs `a` and `b` and an event. Also creates and deletes another
     /// thread.
     async fn prepare(&self, t: &ThreadId) -> Result<Revisions, Failure> {

@@ -9,8 +9,8 @@ use super::helpers::{
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq, expect_some},
+    drop_points::{CALL_TIMEOUT, poll_then_drop},
     mailbox::helpers::{ack, claim_next, enqueue_all, new_dispatch, settle},
-    sweep::{CALL_TIMEOUT, poll_then_drop},
 };
 
 /// Calls are dropped after fewer polls than this. The case cannot poll until a call ends, because a delivery that no

@@ -13,7 +13,7 @@ const SETTINGS_FLAG: &str = "--settings";
 
 /// The options that name a model.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct TargetArgs {
+pub(crate) struct ModelArgs {
     /// The API of the model: anthropic, openai-chat, openai-responses or google
     #[arg(long, value_name = "API", required = false, requires = "model")]
     provider: Provider,
@@ -25,7 +25,7 @@ pub(crate) struct TargetArgs {
     platform: Option<String>,
 }
 
-impl TargetArgs {
+impl ModelArgs {
     pub(crate) fn target(&self) -> Target {
         let target = Target::new(self.provider, &self.model);
         match &self.platform {

@@ -15,14 +15,15 @@ use crate::{
     Failure, Given, Verdict,
     call::{Calls, call},
     check::{expect_eq, expect_some},
+    drop_points::{DropPointTarget, DropPointTest, LATE_EFFECT_DELAY, poll_then_drop},
     given::id,
-    sweep::{CancelSweep, LATE_EFFECT_DELAY, SweepTarget, poll_then_drop},
     unknown_outcome::{Resolution, ResolveOutcome, check_unknown_outcomes, missing_resolution},
 };
 
 /// The number of claims that the case drops, each after one, two or three polls.
 const DROPPED_CLAIM_COUNT: usize = 30;
-/// How often the case tries to claim the dispatch of a dropped claim. With the delay after each try, this takes 10 s.
+/// The maximum number of times that the case tries to claim the dispatch of a dropped claim. With the delay after each
+/// try, this takes 10 s.
 const MAX_CLAIM_TRIES: usize = 500;
 
 /// If the future of a claim is dropped before it returns, the claim is released within 10 s. The number of attempts of
@@ -52,7 +53,7 @@ async fn claim_after_release(given: &Given) -> Result<ClaimedDispatch, Failure> 
     Err(Failure::new("the dispatch of a dropped claim was not released within 10 s"))
 }
 
-/// The names of the calls of [`MailboxSweepTarget`] that change something.
+/// The names of the calls of [`MailboxCalls`] that change something.
 const CHANGING_CALLS: [&str; 10] = [
     "enqueue",
     "cancel",
@@ -68,7 +69,7 @@ const CHANGING_CALLS: [&str; 10] = [
 
 /// A mailbox in which the thread `t` has a dead letter, a claimed dispatch and a queued one. For each `t` there is a
 /// second thread with a dispatch that can be claimed.
-struct MailboxSweepTarget(Arc<dyn MailboxStore>);
+struct MailboxCalls(Arc<dyn MailboxStore>);
 
 /// Returns the second thread for `t`, which has no claim.
 fn second_thread(t: &ThreadId) -> ThreadId {
@@ -83,7 +84,7 @@ fn dispatch_id(role: &str, t: &ThreadId) -> DispatchId {
     id(&format!("{role} {t}"))
 }
 
-impl MailboxSweepTarget {
+impl MailboxCalls {
     async fn enqueue_and_claim(&self, role: &str, t: &ThreadId) -> Result<ClaimedDispatch, Failure> {
         let new = new_dispatch(t.as_str(), dispatch_id(role, t).as_str());
         self.0.enqueue(vec![new]).await?.remove(0)?;
@@ -93,7 +94,7 @@ impl MailboxSweepTarget {
 }
 
 #[async_trait]
-impl SweepTarget for MailboxSweepTarget {
+impl DropPointTarget for MailboxCalls {
     type Prepared = ClaimedDispatch;
 
     async fn prepare(&self, _given: &Given, t: &ThreadId) -> Result<ClaimedDispatch, Failure> {
@@ -168,7 +169,7 @@ impl SweepTarget for MailboxSweepTarget {
 }
 
 #[async_trait]
-impl ResolveOutcome for MailboxSweepTarget {
+impl ResolveOutcome for MailboxCalls {
     async fn resolve_outcome(&self, call: &str, t: &ThreadId, held: &ClaimedDispatch) -> Result<Resolution, Failure> {
         let store = &self.0;
         let status = async |role: &str| {
@@ -207,14 +208,14 @@ impl ResolveOutcome for MailboxSweepTarget {
 }
 
 /// A mailbox in which the thread `t` has a claimed dispatch whose lease has expired.
-struct ExpiredLeaseSweepTarget(Arc<dyn MailboxStore>);
+struct ExpiredLeaseCalls(Arc<dyn MailboxStore>);
 
 #[async_trait]
-impl SweepTarget for ExpiredLeaseSweepTarget {
+impl DropPointTarget for ExpiredLeaseCalls {
     type Prepared = ();
 
     async fn prepare(&self, given: &Given, t: &ThreadId) -> Verdict {
-        MailboxSweepTarget(Arc::clone(&self.0)).enqueue_and_claim("lapsed", t).await?;
+        MailboxCalls(Arc::clone(&self.0)).enqueue_and_claim("lapsed", t).await?;
         given.advance(LEASE).await;
         Ok(())
     }
@@ -234,12 +235,12 @@ impl SweepTarget for ExpiredLeaseSweepTarget {
     }
 
     async fn check_nothing_locked(&self, t: &ThreadId) -> Verdict {
-        MailboxSweepTarget(Arc::clone(&self.0)).check_nothing_locked(t).await
+        MailboxCalls(Arc::clone(&self.0)).check_nothing_locked(t).await
     }
 }
 
 #[async_trait]
-impl ResolveOutcome for ExpiredLeaseSweepTarget {
+impl ResolveOutcome for ExpiredLeaseCalls {
     async fn resolve_outcome(&self, call: &str, _t: &ThreadId, (): &()) -> Result<Resolution, Failure> {
         if call != "reclaim" {
             return Err(missing_resolution(call));
@@ -252,28 +253,28 @@ impl ResolveOutcome for ExpiredLeaseSweepTarget {
 /// If a call on a mailbox is dropped at any await, it takes effect in full before the next call of the same handle, or
 /// never. A dropped claim is released.
 pub(super) async fn a_dropped_call_on_a_mailbox_is_all_or_nothing(given: &Given) -> Verdict {
-    CancelSweep::new(MailboxSweepTarget(mailbox(given)?)).run(given, &CHANGING_CALLS).await
+    DropPointTest::new(MailboxCalls(mailbox(given)?)).run(given, &CHANGING_CALLS).await
 }
 
 /// If a `reclaim` is dropped at any await, it takes effect in full before the next call of the same handle, or never.
 pub(super) async fn a_dropped_reclaim_is_all_or_nothing(given: &Given) -> Verdict {
-    CancelSweep::new(ExpiredLeaseSweepTarget(mailbox(given)?)).run(given, &["reclaim"]).await
+    DropPointTest::new(ExpiredLeaseCalls(mailbox(given)?)).run(given, &["reclaim"]).await
 }
 
 /// If the answer of a call on a mailbox is lost, the caller can find out whether the call took effect, as the
 /// documentation of the method says.
 pub(super) async fn an_unknown_outcome_on_a_mailbox_can_be_resolved(given: &Given) -> Verdict {
-    check_unknown_outcomes(given, MailboxSweepTarget(mailbox(given)?), &CHANGING_CALLS).await
+    check_unknown_outcomes(given, MailboxCalls(mailbox(given)?), &CHANGING_CALLS).await
 }
 
 /// If the answer of a `reclaim` is lost, the caller can repeat the call.
 pub(super) async fn an_unknown_outcome_of_a_reclaim_can_be_resolved(given: &Given) -> Verdict {
-    check_unknown_outcomes(given, ExpiredLeaseSweepTarget(mailbox(given)?), &["reclaim"]).await
+    check_unknown_outcomes(given, ExpiredLeaseCalls(mailbox(given)?), &["reclaim"]).await
 }
 
 /// If the answer of a claim is lost, its dispatch can be claimed again, once, after the lease has expired. The lost
 /// attempt is counted.
-pub(super) async fn an_unknown_claim_becomes_claimable_when_its_lease_expires(given: &Given) -> Verdict {
+pub(super) async fn a_dispatch_whose_claim_was_lost_can_be_claimed_after_the_lease(given: &Given) -> Verdict {
     enqueue_all(given, [new_dispatch("t", "a"), new_dispatch("u", "b")]).await?;
     let store = mailbox(given)?;
     drop(store.claim(claim_request()).await?);

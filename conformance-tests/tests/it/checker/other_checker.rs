@@ -21,8 +21,8 @@ impl<S: ExecutableSpec> SequentialSpec for AllObjects<S> {
     type Ret = S::Answer;
 
     fn invoke(&mut self, op: &S::Op) -> S::Answer {
-        let object = S::default();
-        let state = self.0.entry(object.key(op)).or_insert_with(|| object.initial());
+        let spec = S::default();
+        let state = self.0.entry(spec.key(op)).or_insert_with(|| spec.initial());
         let (answer, after) = S::execute(state, op);
         *state = after;
         answer

@@ -12,8 +12,8 @@ use crate::{
     Failure, Given, Verdict,
     call::Call,
     check::{expect, expect_eq},
+    drop_points::{CALL_TIMEOUT, LATE_EFFECT_DELAY, MAX_POLLS, poll_then_drop},
     given::{id, keyed_commit_with_message},
-    sweep::{CALL_TIMEOUT, LATE_EFFECT_DELAY, MAX_POLLS, poll_then_drop},
 };
 
 /// Makes a call on the thread `t`.

@@ -1,7 +1,7 @@
-//! The cancel sweep: a call is dropped after 0 polls, after 1 poll, and so on, until it ends before it is dropped. Each
-//! time the call must take effect in full or not at all, and the next call must work.
+//! Tests that drop a call after 0 polls, after 1 poll, and so on, until it ends before it is dropped. Each time the
+//! call must take effect in full or not at all, and the next call must work.
 
-mod conversation;
+mod thread_calls;
 
 use std::{
     collections::BTreeSet,
@@ -28,18 +28,19 @@ use crate::{
     test_length::TestLength,
 };
 
-pub(crate) use self::conversation::{check_outcomes_of_conversation_calls, sweep_conversation_calls};
+pub(crate) use self::thread_calls::{check_unknown_outcomes_on_threads, test_dropped_calls_on_threads};
 
 /// More polls than any call needs.
 pub(crate) const MAX_POLLS: usize = 200;
 /// How long a call may take. A call that takes longer is assumed to wait forever. No call needs that long, even if the
 /// machine is busy and the call waits until the store notices that an earlier caller was dropped.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long the sweep waits before it assumes that a dropped call will not take effect later.
+/// How long the test waits before it assumes that a dropped call will not take effect later.
 pub(crate) const LATE_EFFECT_DELAY: Duration = Duration::from_millis(20);
 /// Calls whose effect the store reverts if the caller was dropped before it received the answer.
 const REVERTED_WHEN_UNANSWERED: [&str; 2] = ["claim", "claim_outbox"];
-/// How often the sweep checks whether an effect was reverted. With the delay between them, all checks take 10 s.
+/// The maximum number of times that the test checks whether an effect was reverted. With the delay between them, all
+/// checks take 10 s.
 const MAX_REVERT_CHECKS: usize = 500;
 
 /// Polls a call at most `polls` times and drops it. Returns its answer if it ended. Otherwise returns none.
@@ -62,22 +63,22 @@ pub(crate) async fn poll_then_drop<T>(
     .await
 }
 
-/// The stores that the calls of a sweep are made on, and how the sweep prepares and reads their records.
+/// The stores on which the calls are made and dropped, and how the test prepares and reads their records.
 #[async_trait]
-pub(crate) trait SweepTarget: Send + Sync + 'static {
+pub(crate) trait DropPointTarget: Send + Sync + 'static {
     /// The ids, tokens and revisions of the prepared records, which the calls need.
     type Prepared: Send + Sync;
 
     /// Prepares the records that the calls on a thread need.
     async fn prepare(&self, given: &Given, t: &ThreadId) -> Result<Self::Prepared, Failure>;
 
-    /// The calls on a thread that the sweep drops.
+    /// The calls on a thread that the test drops.
     fn calls<'a>(&'a self, t: &'a ThreadId, prepared: &'a Self::Prepared) -> Calls<'a>;
 
     /// Describes the records of the thread. The text contains nothing that differs between threads, such as ids.
     async fn describe(&self, t: &ThreadId) -> Result<String, Failure>;
 
-    /// Makes calls on the same thread that are all refused. Meanwhile the sweep drops its own call, so that the dropped
+    /// Makes calls on the same thread that are all refused. Meanwhile the test drops its own call, so that the dropped
     /// call meets locks that are taken and queues that are filled.
     async fn make_refused_calls(&self, t: &ThreadId);
 
@@ -86,9 +87,9 @@ pub(crate) trait SweepTarget: Send + Sync + 'static {
 }
 
 /// Drops each call on a target after every number of polls.
-pub(crate) struct CancelSweep<T>(Arc<T>);
+pub(crate) struct DropPointTest<T>(Arc<T>);
 
-impl<T: SweepTarget> CancelSweep<T> {
+impl<T: DropPointTarget> DropPointTest<T> {
     pub(crate) fn new(target: T) -> Self {
         Self(Arc::new(target))
     }
@@ -97,19 +98,19 @@ impl<T: SweepTarget> CancelSweep<T> {
     /// something. With `AGENTSTORE_FIGURES=1` it prints at how many points calls were dropped.
     pub(crate) async fn run(&self, given: &Given, changing_calls: &[&str]) -> Verdict {
         let (mut changed, mut figures, mut at) = (BTreeSet::new(), DropPointCounts::default(), 0);
-        while let Some(call_sweep) = CallSweep::observe_effect(&self.0, given, at).await? {
-            if call_sweep.before_and_after[0] != call_sweep.before_and_after[1] {
-                changed.insert(call_sweep.name);
+        while let Some(call_test) = CallDropTest::observe_effect(&self.0, given, at).await? {
+            if call_test.before_and_after[0] != call_test.before_and_after[1] {
+                changed.insert(call_test.name);
             }
             // Quick tests try a third of the numbers of polls: 0, 3, 6 … if no other call runs, and 2, 5, 8 … while
             // another task makes calls.
             let step = TestLength::pick_by_env(3, 1, 1);
-            let mut points = call_sweep.drop_after_each((0..MAX_POLLS).step_by(step), None).await?;
+            let mut points = call_test.drop_after_each((0..MAX_POLLS).step_by(step), None).await?;
             // In each round the dropped call meets the calls of the other task at different points.
             for round in 0..TestLength::pick_by_env(1, 3, 3) {
-                points += call_sweep.drop_after_each((step - 1..MAX_POLLS).step_by(step), Some(round)).await?;
+                points += call_test.drop_after_each((step - 1..MAX_POLLS).step_by(step), Some(round)).await?;
             }
-            figures.add(call_sweep.name, points)?;
+            figures.add(call_test.name, points)?;
             at += 1;
         }
         figures.print_and_check(given, at)?;
@@ -143,8 +144,8 @@ impl DropPointCounts {
     }
 }
 
-/// The sweep of one call.
-struct CallSweep<'a, T> {
+/// The test of one call.
+struct CallDropTest<'a, T> {
     target: &'a Arc<T>,
     given: &'a Given,
     at: usize,
@@ -153,7 +154,7 @@ struct CallSweep<'a, T> {
     before_and_after: [String; 2],
 }
 
-impl<'a, T: SweepTarget> CallSweep<'a, T> {
+impl<'a, T: DropPointTarget> CallDropTest<'a, T> {
     /// Makes the call number `at` and waits until it ends. Returns none if there is no such call.
     async fn observe_effect(target: &'a Arc<T>, given: &'a Given, at: usize) -> Result<Option<Self>, Failure> {
         let t: ThreadId = id(&format!("t-{at}-whole"));
@@ -164,7 +165,7 @@ impl<'a, T: SweepTarget> CallSweep<'a, T> {
             return Ok(None);
         }
         let (name, call) = calls.swap_remove(at);
-        // The sweep also tests calls that are refused, so the answer does not matter.
+        // The test also makes calls that are refused, so the answer does not matter.
         let _ended = call.await;
         let after = describe(&**target, &t).await?;
         Ok(Some(Self { target, given, at, name, before_and_after: [before, after] }))
@@ -236,7 +237,7 @@ impl<'a, T: SweepTarget> CallSweep<'a, T> {
     }
 }
 
-async fn describe(target: &impl SweepTarget, t: &ThreadId) -> Result<String, Failure> {
+async fn describe(target: &impl DropPointTarget, t: &ThreadId) -> Result<String, Failure> {
     timeout(CALL_TIMEOUT, target.describe(t)).await.map_err(|_| Failure::new("the next read does not return"))?
 }
 
@@ -247,7 +248,7 @@ struct BackgroundCalls {
 }
 
 impl BackgroundCalls {
-    fn begin<T: SweepTarget>(target: &Arc<T>, t: &ThreadId) -> Self {
+    fn begin<T: DropPointTarget>(target: &Arc<T>, t: &ThreadId) -> Self {
         let is_stopped = Arc::new(AtomicBool::new(false));
         let (target, t, done) = (Arc::clone(target), t.clone(), Arc::clone(&is_stopped));
         let task = tokio::spawn(async move {

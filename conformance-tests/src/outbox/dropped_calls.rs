@@ -16,14 +16,15 @@ use crate::{
     Failure, Given, Verdict,
     call::{Calls, call},
     check::{expect_eq, expect_some},
+    drop_points::{DropPointTarget, DropPointTest, LATE_EFFECT_DELAY, poll_then_drop},
     given::id,
-    sweep::{CancelSweep, LATE_EFFECT_DELAY, SweepTarget, poll_then_drop},
     unknown_outcome::{Resolution, ResolveOutcome, check_unknown_outcomes, missing_resolution},
 };
 
 /// The number of claims that the case drops, each after one, two or three polls.
 const DROPPED_CLAIM_COUNT: usize = 30;
-/// How often the case tries to claim the row of a dropped claim. With the delay after each try, this takes 10 s.
+/// The maximum number of times that the case tries to claim the row of a dropped claim. With the delay after each try,
+/// this takes 10 s.
 const MAX_CLAIM_TRIES: usize = 500;
 
 /// If the future of a claim is dropped before it returns, the claim is released within 10 s. The number of attempts of
@@ -53,12 +54,12 @@ async fn claim_after_release(given: &Given) -> Result<ClaimedOutboxRow, Failure>
     Err(Failure::new("the row of a dropped claim was not released within 10 s"))
 }
 
-/// The names of the calls of [`OutboxSweepTarget`] that change something.
+/// The names of the calls of [`OutboxCalls`] that change something.
 const CHANGING_CALLS: [&str; 6] =
     ["commit", "claim_outbox", "extend_outbox", "settle_outbox", "requeue_outbox", "purge_outbox"];
 
 /// An outbox in which the lane `t` has a dead letter, a claimed row and a pending row.
-struct OutboxSweepTarget {
+struct OutboxCalls {
     commits: Arc<dyn CommitCoordinator>,
     outbox: Arc<dyn OutboxStore>,
 }
@@ -69,7 +70,7 @@ struct Prepared {
     claimed_row: ClaimedOutboxRow,
 }
 
-impl OutboxSweepTarget {
+impl OutboxCalls {
     async fn commit_row(&self, t: &ThreadId) -> Verdict {
         let row = new_row(t.as_str(), "target", "x");
         Ok(self.commits.commit(Commit::new(t.clone()).with_outbox([row])).await.map(drop)?)
@@ -92,7 +93,7 @@ fn keyed_row_commit(t: &ThreadId) -> Commit {
 }
 
 #[async_trait]
-impl SweepTarget for OutboxSweepTarget {
+impl DropPointTarget for OutboxCalls {
     type Prepared = Prepared;
 
     async fn prepare(&self, _given: &Given, t: &ThreadId) -> Result<Prepared, Failure> {
@@ -153,7 +154,7 @@ impl SweepTarget for OutboxSweepTarget {
 }
 
 #[async_trait]
-impl ResolveOutcome for OutboxSweepTarget {
+impl ResolveOutcome for OutboxCalls {
     async fn resolve_outcome(&self, call: &str, t: &ThreadId, prepared: &Prepared) -> Result<Resolution, Failure> {
         let (store, Prepared { dead_letter_id, claimed_row }) = (&self.outbox, prepared);
         let status = async |row: &OutboxId| {
@@ -191,25 +192,25 @@ impl ResolveOutcome for OutboxSweepTarget {
     }
 }
 
-fn sweep_target(given: &Given) -> Result<OutboxSweepTarget, Failure> {
-    Ok(OutboxSweepTarget { commits: given.commits()?, outbox: outbox(given)? })
+fn outbox_calls(given: &Given) -> Result<OutboxCalls, Failure> {
+    Ok(OutboxCalls { commits: given.commits()?, outbox: outbox(given)? })
 }
 
 /// If a call on an outbox is dropped at any await, it takes effect in full before the next call of the same handle, or
 /// never. A dropped claim is released.
 pub(super) async fn a_dropped_call_on_an_outbox_is_all_or_nothing(given: &Given) -> Verdict {
-    CancelSweep::new(sweep_target(given)?).run(given, &CHANGING_CALLS).await
+    DropPointTest::new(outbox_calls(given)?).run(given, &CHANGING_CALLS).await
 }
 
 /// If the answer of a call on an outbox is lost, the caller can find out whether the call took effect, as the
 /// documentation of the method says.
 pub(super) async fn an_unknown_outcome_on_an_outbox_can_be_resolved(given: &Given) -> Verdict {
-    check_unknown_outcomes(given, sweep_target(given)?, &CHANGING_CALLS).await
+    check_unknown_outcomes(given, outbox_calls(given)?, &CHANGING_CALLS).await
 }
 
 /// If the answer of a claim is lost, its row can be claimed again, once, after the lease has expired. The lost attempt
 /// is counted.
-pub(super) async fn an_unknown_claim_becomes_claimable_when_its_lease_expires(given: &Given) -> Verdict {
+pub(super) async fn a_row_whose_claim_was_lost_can_be_claimed_after_the_lease(given: &Given) -> Verdict {
     commit_rows(given, [mail_row("a")]).await?;
     drop(outbox(given)?.claim_outbox(mail_claim_request(1)).await?);
     expect_eq(claim_rows(given, 1).await?.len(), 0)?;

@@ -13,17 +13,17 @@ use providers::{CompileOptions, Compiled, Target, check, compile, normalize};
 use serde_json::Value;
 use store_core::{Block, BlockKind, Context, ContextMessage, EntryId, Json, Message, Role};
 
-use crate::{accounting::lost_in_silence, rules};
+use crate::{accounting::unreported_losses, rules};
 
-/// The folder of the captures, or `None` where there is none.
+/// The folder of the captures, or `None` if it does not exist.
 static FOLDER: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     let given = std::env::var_os("AGENTSTORE_ORACLES").map(PathBuf::from);
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/oracles");
-    let folder = given.unwrap_or_else(beside).join("providers");
+    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/oracles");
+    let folder = given.unwrap_or_else(default).join("providers");
     folder.join("index.json").is_file().then_some(folder)
 });
 
-/// The names of the APIs: in the captures, here, and of the field with the history.
+/// For each API: its name in the captures, its name in this crate, and the name of the field with the history.
 pub(crate) const APIS: [(&str, &str, &str); 4] = [
     ("anthropic", "anthropic", "messages"),
     ("chat-completions", "openai-chat", "messages"),
@@ -84,7 +84,7 @@ fn history(request: &Value, field: &str) -> (Vec<Value>, Value) {
     (conversation, system.unwrap_or_default())
 }
 
-/// A capture of a request, with what came of it.
+/// A captured request, with what the API returned for it.
 struct Capture {
     name: String,
     folder: PathBuf,
@@ -123,7 +123,8 @@ impl Capture {
     }
 }
 
-/// Checks that messages of a model compile to a history for the same model, without losses.
+/// Compiles messages for a model. Returns the first loss, or else the first difference from the expected history, or
+/// `None` if there is neither.
 fn difference(messages: &[Message], target: &Target, field: &str, expected: &(Vec<Value>, Value)) -> Option<String> {
     let compiled = compiled(messages, target);
     let (conversation, system) = history(&body(&compiled), field);
@@ -240,7 +241,7 @@ fn histories_of_one_api_are_valid_for_every_other() {
             answer_open_calls(&mut messages);
             let compiled = compiled(&messages, &target(name, model));
             let mut faults = faults(name, &body(&compiled), &schema);
-            faults.extend(lost_in_silence(&messages, &compiled).into_iter().map(|text| format!("lost: {text}")));
+            faults.extend(unreported_losses(&messages, &compiled).into_iter().map(|text| format!("lost: {text}")));
             pairs += 1;
             wrong.extend(faults.into_iter().map(|text| format!("{} to {model}: {text}", capture.name)));
         }
@@ -288,8 +289,8 @@ fn accepted_translations_compile_to_themselves() {
     assert!(wrong.is_empty(), "{}\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// What the report names for each request that an API refused because of its history or its tools. The others were
-/// refused for their options, which this crate does not look at.
+/// For each request that an API refused because of its history or its tools: a text that the report must contain. The
+/// other refused requests were refused because of their options, which this crate does not read.
 const REFUSED: [(&str, &str); 5] = [
     ("anthropicMidConversationSystemMessage/anthropic", "system messages only before the conversation"),
     ("chatCompletionsGcsBackedVideoFileParam/chat-completions", "takes no such media"),
@@ -299,7 +300,7 @@ const REFUSED: [(&str, &str); 5] = [
 ];
 
 #[test]
-fn the_report_names_why_an_api_refuses_a_request() {
+fn the_report_states_why_an_api_refuses_a_request() {
     let Some(folder) = folder() else { return };
     for (name, cause) in REFUSED {
         let (of, to) = name.split_once('/').unwrap();

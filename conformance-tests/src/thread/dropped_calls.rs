@@ -3,7 +3,7 @@
 use crate::{
     Given, Verdict,
     call::{read_calls, write_calls},
-    sweep::{check_outcomes_of_conversation_calls, sweep_conversation_calls},
+    drop_points::{check_unknown_outcomes_on_threads, test_dropped_calls_on_threads},
 };
 
 /// The names of the calls that must change something. All other calls must change nothing.
@@ -11,12 +11,12 @@ const CALLS_THAT_CHANGE_SOMETHING: [&str; 4] = ["create_thread", "update_thread"
 
 /// A read whose future is dropped at any await changes nothing and leaves nothing locked.
 pub(super) async fn a_dropped_read_leaves_nothing_locked(given: &Given) -> Verdict {
-    sweep_conversation_calls(given, |stores, t, _| read_calls(&*stores.threads, t), &[]).await
+    test_dropped_calls_on_threads(given, |stores, t, _| read_calls(&*stores.threads, t), &[]).await
 }
 
 /// A write whose future is dropped at any await takes effect in full or not at all, and leaves nothing locked.
 pub(super) async fn a_dropped_write_is_all_or_nothing(given: &Given) -> Verdict {
-    sweep_conversation_calls(
+    test_dropped_calls_on_threads(
         given,
         |stores, t, _| write_calls(&*stores.threads, &*stores.commits, t),
         &CALLS_THAT_CHANGE_SOMETHING,
@@ -27,7 +27,7 @@ pub(super) async fn a_dropped_write_is_all_or_nothing(given: &Given) -> Verdict 
 /// If the answer to a write is lost, the caller can find out its outcome in the way that the documentation of the
 /// method describes.
 pub(super) async fn an_unknown_outcome_of_a_write_can_be_resolved(given: &Given) -> Verdict {
-    check_outcomes_of_conversation_calls(
+    check_unknown_outcomes_on_threads(
         given,
         |stores, t, _| write_calls(&*stores.threads, &*stores.commits, t),
         &CALLS_THAT_CHANGE_SOMETHING,

@@ -3,18 +3,18 @@
 use crate::{
     Given, Verdict,
     call::event_calls,
-    sweep::{check_outcomes_of_conversation_calls, sweep_conversation_calls},
+    drop_points::{check_unknown_outcomes_on_threads, test_dropped_calls_on_threads},
 };
 
 const CHANGING_CALLS: [&str; 2] = ["append_events", "trim_events"];
 
 /// A call on events that is dropped at any await takes effect in full or not at all, and leaves nothing locked.
 pub(super) async fn a_dropped_call_on_events_is_all_or_nothing(given: &Given) -> Verdict {
-    sweep_conversation_calls(given, |stores, t, _| event_calls(&*stores.events, t), &CHANGING_CALLS).await
+    test_dropped_calls_on_threads(given, |stores, t, _| event_calls(&*stores.events, t), &CHANGING_CALLS).await
 }
 
 /// If the answer of a call on events is lost, the caller can find out whether the call took effect, as the
 /// documentation of the method says.
 pub(super) async fn an_unknown_outcome_on_events_can_be_resolved(given: &Given) -> Verdict {
-    check_outcomes_of_conversation_calls(given, |stores, t, _| event_calls(&*stores.events, t), &CHANGING_CALLS).await
+    check_unknown_outcomes_on_threads(given, |stores, t, _| event_calls(&*stores.events, t), &CHANGING_CALLS).await
 }

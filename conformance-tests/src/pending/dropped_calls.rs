@@ -3,14 +3,14 @@
 use crate::{
     Given, Verdict,
     call::pending_calls,
-    sweep::{check_outcomes_of_conversation_calls, sweep_conversation_calls},
+    drop_points::{check_unknown_outcomes_on_threads, test_dropped_calls_on_threads},
 };
 
 const CHANGING_CALLS: [&str; 4] = ["append_pending", "update_pending", "retract_pending", "reorder_pending"];
 
 /// A call on a queue that is dropped at any await takes effect in full or not at all, and leaves nothing locked.
 pub(super) async fn a_dropped_call_on_a_queue_is_all_or_nothing(given: &Given) -> Verdict {
-    sweep_conversation_calls(
+    test_dropped_calls_on_threads(
         given,
         |stores, t, before| pending_calls(&*stores.pending, t, before.queue_revision),
         &CHANGING_CALLS,
@@ -21,7 +21,7 @@ pub(super) async fn a_dropped_call_on_a_queue_is_all_or_nothing(given: &Given) -
 /// If the answer of a call on a queue is lost, the caller can find out whether the call took effect, as the
 /// documentation of the method says.
 pub(super) async fn an_unknown_outcome_on_a_queue_can_be_resolved(given: &Given) -> Verdict {
-    check_outcomes_of_conversation_calls(
+    check_unknown_outcomes_on_threads(
         given,
         |stores, t, before| pending_calls(&*stores.pending, t, before.queue_revision),
         &CHANGING_CALLS,
