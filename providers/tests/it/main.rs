@@ -12,6 +12,7 @@ mod accounting;
 mod convert;
 mod generated;
 mod golden;
+mod items;
 mod oracles;
 mod round_trips;
 mod rules;
