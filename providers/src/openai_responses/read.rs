@@ -249,9 +249,9 @@ fn own_tool_call(raw: &Object) -> Option<OwnToolCall<'_>> {
 fn read_result(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
     let Some(id) = raw.text("call_id").filter(|id| !id.trim().is_empty()) else { return Ok(None) };
     if let Some(tools) = raw.get("tools").filter(|_| raw.text("type") == Some("tool_search_output")) {
-        let text = tools.encode();
-        let result = BlockKind::ToolResult(ToolResult::new(id, vec![Block::text(&text)]));
-        return reader.block(result, &output_item(id, Value::text(text)), raw).map(Some);
+        // Descriptions of tools are of use only to the provider that has the tool for the search.
+        let result = BlockKind::ToolResult(ToolResult::new(id, vec![reader.opaque_block(tools)?]));
+        return reader.block(result, &output_item(id, Value::List(vec![tools.clone()])), raw).map(Some);
     }
     let (blocks, mut marks) = match raw.get("output") {
         Some(Value::Text(text)) => (vec![Block::text(text)], Vec::new()),

@@ -8,7 +8,7 @@ use store_core::{Body, Compaction, ContextRequest, Entry, EntryId, Message, Open
 
 use super::{
     Codex, NAME,
-    export_losses::LossList,
+    export_losses::{LossList, is_failed_turn},
     file_name,
     record::{COMPACTED, EVENT_MSG, RESPONSE_ITEM, SESSION_META, TURN_CONTEXT},
     session_meta::Session,
@@ -273,7 +273,7 @@ impl BranchWriter<'_, '_> {
         let model = self.model.clone().unwrap_or_default();
         self.items = ItemWriter::new();
         let mut history = Vec::new();
-        for message in &found.context.messages {
+        for message in found.context.messages.iter().filter(|found| !is_failed_turn(&found.message)) {
             let items = written::write(&mut self.items, (&message.entry, &message.message), &model)?;
             // The losses of other entries are listed with those entries.
             for (path, kind, reason, action) in items.losses.into_iter().filter(|_| message.entry == entry.id) {

@@ -7,7 +7,7 @@ use store_core::{BlockKind, Body, Entry, EntryId, Message, Role, Thread, Visibil
 use super::{turns, written};
 use crate::{
     export::{Loss, Losses},
-    provenance::Provenance,
+    provenance::{IMPORT_LINE, Provenance},
 };
 
 /// The kind, the reason and the action of a loss.
@@ -52,9 +52,7 @@ impl LossList {
             Body::Custom(_) if Provenance::read(entry).is_some() => {
                 ("raw", "the header and the line ends of a file of another format", "dropped")
             }
-            Body::Custom(_) if entry.origin.as_ref().is_some_and(|origin| origin.raw.is_some()) => {
-                ("raw", "a line that Codex cannot read", "dropped")
-            }
+            Body::Custom(custom) if custom.kind == IMPORT_LINE => ("raw", "a line that Codex cannot read", "dropped"),
             Body::Message(_) | Body::Compaction(_) => ("side_entry", "a rollout has no side entries", "dropped"),
             Body::Rewind(_) => return,
             body => (body.kind().name(), NO_FIELD, "dropped"),
@@ -69,7 +67,7 @@ impl LossList {
             self.add(&entry.id, "", ("visibility", "Codex sends every message of a rollout to the model", "dropped"));
             return false;
         }
-        if message.role == Role::Assistant && matches!(message.stop.as_deref(), Some("error" | "aborted")) {
+        if is_failed_turn(message) {
             self.add(&entry.id, "", ("failed_turn", "Codex would send a turn that failed or was aborted", "dropped"));
             return false;
         }
@@ -93,6 +91,11 @@ impl LossList {
         }
         true
     }
+}
+
+/// Whether a turn ended in an error or was aborted. Such turns are not sent to a model again.
+pub(super) fn is_failed_turn(message: &Message) -> bool {
+    message.role == Role::Assistant && matches!(message.stop.as_deref(), Some("error" | "aborted"))
 }
 
 /// Whether a reader of the rollout knows by the text that the message is not from the user.

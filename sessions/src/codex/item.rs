@@ -25,6 +25,9 @@ const OTHER_TYPES: &[&str] = &[
 /// The types of parts that may stand in a message or a result.
 const PART_TYPES: &[&str] = &["input_text", "output_text", "text", "input_image", "input_file", "refusal"];
 
+/// The only field of the opaque block that stands for a message without parts that are known.
+const WHOLE_MESSAGE: &str = "message_without_content";
+
 /// The model that made an item, and the platform that served it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ItemOrigin<'a> {
@@ -39,6 +42,14 @@ pub(super) fn call_and_result_ids(item: &Object<'_>) -> (Vec<String>, Vec<String
         Some("function_call" | "custom_tool_call" | "local_shell_call" | "tool_search_call") => (id(), Vec::new()),
         Some(kind) if kind.ends_with("_output") => (Vec::new(), id()),
         _ => (Vec::new(), Vec::new()),
+    }
+}
+
+/// Whether a model made an item.
+pub(super) fn is_of_model(item: &Object<'_>) -> bool {
+    match item.text("type").as_deref() {
+        None | Some("message") => item.text("role").as_deref() == Some("assistant"),
+        Some(kind) => !kind.ends_with("_output"),
     }
 }
 
@@ -100,7 +111,9 @@ fn note_issues(line: u64, kind: &str, message: &Message, issues: &mut Issues) {
                     issues.add(line, IssueCode::BadArguments, detail, "raw text kept");
                 }
             }
-            BlockKind::ToolResult(result) => note_parts_of_result(line, result, issues),
+            BlockKind::ToolResult(result) if kind != "tool_search_output" => {
+                note_parts_of_result(line, result, issues);
+            }
             _ => {}
         }
     }
@@ -116,7 +129,11 @@ fn note_parts_of_result(line: u64, result: &ToolResult, issues: &mut Issues) {
 
 /// Notes why a part of a message or a result is only an opaque block.
 fn note_part(line: u64, raw: &str, issues: &mut Issues) {
-    let kind = Object::parse(raw).and_then(|part| part.text("type")).unwrap_or_default();
+    let part = Object::parse(raw);
+    if part.as_ref().is_some_and(|part| part.has(WHOLE_MESSAGE)) {
+        return;
+    }
+    let kind = part.and_then(|part| part.text("type")).unwrap_or_default();
     if PART_TYPES.contains(&kind.as_str()) {
         note_bad_field(issues, line, format!("a part of type `{kind}` with a wrong field"));
     } else if kind != "encrypted_content" {

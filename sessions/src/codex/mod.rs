@@ -120,6 +120,8 @@ pub(crate) struct Codex {
     side_lines: SideLines,
     /// The total of the last token counts.
     counted: Option<String>,
+    /// The first line of the items that the model made without anything between them.
+    first_of_answer: Option<u64>,
 }
 
 /// What the import keeps of a node between the two passes.
@@ -127,6 +129,8 @@ pub(crate) struct Codex {
 pub(crate) struct LineData {
     /// The model that made the item.
     model: Option<Arc<str>>,
+    /// The first line of the answer that the item belongs to, if a model made it.
+    answer: Option<u64>,
 }
 
 impl Codex {
@@ -151,6 +155,7 @@ impl Codex {
             }
             (EVENT_MSG, Some("thread_rolled_back")) => {
                 if let Some(target) = fields.number("num_turns").and_then(|turns| self.path.roll_back(turns)) {
+                    self.first_of_answer = None;
                     self.side_lines.rewinds.insert(line.number, target.clone());
                     return LineKind::Rewind(target);
                 }
@@ -171,7 +176,7 @@ impl Codex {
     }
 
     fn add_node(&mut self, role: TurnRole) -> (ParentField, LineKind<LineData>) {
-        (self.path.push(role), LineKind::Node(LineData { model: self.model.clone() }))
+        (self.path.push(role), LineKind::Node(LineData { model: self.model.clone(), answer: self.first_of_answer }))
     }
 }
 
@@ -214,10 +219,13 @@ impl LineFormat for Codex {
             (RESPONSE_ITEM, _) => {
                 let role = fields.as_ref().map_or(TurnRole::Other, TurnRole::of_item);
                 let (calls, results) = fields.as_ref().map(item::call_and_result_ids).unwrap_or_default();
+                let is_of_model = fields.as_ref().is_some_and(item::is_of_model);
+                self.first_of_answer = is_of_model.then(|| self.first_of_answer.unwrap_or(line.number));
                 let (parent, kind) = self.add_node(role);
                 ParsedLine { id: None, parent, kind, calls, results }
             }
             (COMPACTED, _) => {
+                self.first_of_answer = None;
                 let (parent, kind) = self.add_node(TurnRole::Other);
                 parsed(parent, kind)
             }

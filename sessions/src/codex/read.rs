@@ -54,7 +54,7 @@ pub(super) fn body(
                 issues.add(line.number, IssueCode::UnknownType, format!("the role `{role}`"), "kept as a custom entry");
                 Ok(custom_of(record))
             }
-            None => item::read(line.number, record.payload.as_str(), reader.origin, issues).map(NewBody::from),
+            None => reader.item(line, record, issues),
         },
         COMPACTED => reader.compaction(line, record, issues),
         EVENT_MSG => reader.event(line, record),
@@ -83,6 +83,17 @@ pub(super) struct BodyReader<'a, 'b> {
 }
 
 impl BodyReader<'_, '_> {
+    /// Reads an item. The items of one answer get the same message id, so that the context has them as one message: the
+    /// results of calls that a model made at once follow all of these calls.
+    fn item(&self, line: &ObjectLine<'_>, record: &Record, issues: &mut Issues) -> Result<NewBody, String> {
+        let mut message = item::read(line.number, record.payload.as_str(), self.origin, issues)?;
+        let answer = self.position.data().and_then(|data| data.answer);
+        if let (Some(provenance), Some(answer)) = (&mut message.provenance, answer) {
+            provenance.message_id = Some(format!("L{answer}"));
+        }
+        Ok(message.into())
+    }
+
     /// Reads a compaction. It covers everything before it.
     fn compaction(&self, line: &ObjectLine<'_>, record: &Record, issues: &mut Issues) -> Result<NewBody, String> {
         let fields = record.fields().ok_or("`payload` is not an object")?;

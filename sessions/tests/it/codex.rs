@@ -196,6 +196,23 @@ fn texts(item: &Value) -> (Value, Vec<Value>) {
 }
 
 #[tokio::test]
+async fn results_of_calls_made_at_once_follow_all_of_them() {
+    let folder = tempdir().unwrap();
+    let header = r#"{"timestamp":1,"type":"session_meta","payload":{"id":"s","timestamp":1}}"#;
+    let item = |fields: &str| format!(r#"{{"timestamp":1,"type":"response_item","payload":{{{fields}}}}}"#);
+    let call = |id: &str| item(&format!(r#""type":"function_call","call_id":"{id}","name":"n","arguments":"{{}}""#));
+    let result = |id: &str| item(&format!(r#""type":"function_call_output","call_id":"{id}","output":"{id}""#));
+    let lines = [header.to_owned(), call("a"), call("b"), result("a"), result("b"), call("c"), result("c")];
+    let commits = new_store();
+    let report = import_one(&*commits, &write_file(folder.path(), "calls.jsonl", lines.join("\n") + "\n")).await;
+    let context = context_of(&*commits, &report.thread.unwrap()).await;
+    let calls = |id: &str| format!("assistant: call {id} n {{}}");
+    let results = |id: &str| format!("tool: result {id} {id}");
+    assert_eq!(short(&context), [calls("a"), calls("b"), results("a"), results("b"), calls("c"), results("c")]);
+    assert_eq!(context.messages.iter().filter(|found| found.message.role == Role::Assistant).count(), 2);
+}
+
+#[tokio::test]
 async fn the_context_continues_with_what_replaces_the_history() {
     let (commits, report) = import_fixture("compacted.jsonl").await;
     assert_eq!(report.issues, []);
@@ -225,9 +242,10 @@ async fn a_rollback_takes_back_turns_of_the_user() {
     assert_eq!((report.issues.len(), report.leaves), (0, 2));
     let id = report.thread.unwrap();
     assert_eq!(head_path(&*commits, &id).await.len(), 0);
-    let third = commits.threads().load_context(&id, ContextRequest::at(store_core::EntryId::new("L10").unwrap()));
+    let third = ContextRequest::at(store_core::EntryId::new("L10").unwrap());
+    let third = commits.threads().load_context(&id, third).await.unwrap().context;
     let expected = ["user: First.", "assistant: One.", "user: Third.", "assistant: Three."];
-    assert_eq!(short(&third.await.unwrap().context), expected);
+    assert_eq!(short(&third), expected);
     let found = entries(&*commits, &id).await;
     let rewinds: Vec<_> = found
         .iter()

@@ -52,10 +52,10 @@ async fn odd_bytes_are_reported_and_kept() {
         let (found, _) = import_bytes(lines.as_bytes()).await;
         assert_eq!(found, codes, "{lines}");
     }
-    let bytes = [HEADER.as_bytes(), b"\n", &user("x").into_bytes(), b"\n"].concat();
-    let broken: Vec<u8> = bytes.iter().map(|byte| if *byte == b'x' { 0xff } else { *byte }).collect();
+    let bytes = [HEADER.as_bytes(), b"\n", &user("Q").into_bytes(), b"\n"].concat();
+    let broken: Vec<u8> = bytes.iter().map(|byte| if *byte == b'Q' { 0xff } else { *byte }).collect();
     let (found, _) = import_bytes(&broken).await;
-    assert_eq!(found, [(Some(1), "invalid_utf8"), (Some(2), "invalid_utf8")]);
+    assert_eq!(found, [(Some(2), "invalid_utf8")]);
 }
 
 #[tokio::test]

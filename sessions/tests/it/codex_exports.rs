@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use sessions::{Error, ExportOptions, ExportTarget, Exported, Loss, ToolFolders, export, tool_place};
+use sessions::{Error, ExportOptions, ExportTarget, Exported, IssueCode, Loss, ToolFolders, export, tool_place};
 use store_core::{
     Block, BlockKind, Commit, CommitCoordinator, Compaction, Custom, EntryId, Expect, Interval, Json, Label, Media,
     MediaSource, Message, NewBody, NewEntry, Origin, ParentRef, Provenance, RewindTo, Role, Thinking, ThreadFields,
@@ -138,7 +138,9 @@ async fn import_again(bytes: &[u8]) -> (std::sync::Arc<dyn CommitCoordinator>, T
     let folder = tempdir().unwrap();
     let commits = new_store();
     let report = import_one(&*commits, &write_file(folder.path(), "again.jsonl", bytes)).await;
-    assert_eq!(report.issues, [], "{}", String::from_utf8_lossy(bytes));
+    let is_new = |issue: &&sessions::Issue| issue.code != IssueCode::BadArguments;
+    let issues: Vec<_> = report.issues.iter().filter(is_new).collect();
+    assert!(issues.is_empty(), "{issues:?}: {}", String::from_utf8_lossy(bytes));
     (commits, report.thread.unwrap())
 }
 
@@ -176,7 +178,7 @@ async fn any_thread_becomes_a_rollout_with_the_same_context_but_for_the_losses()
         "assistant: thinking Own. Some(\"c2ln\")",
         "assistant: Read.",
         "assistant: call c3 read {}",
-        "tool: result c3 ",
+        "tool: result c3 (no output)",
     ];
     assert_eq!(short(&context_of(&*other, &copy).await), expected);
 }
@@ -200,6 +202,7 @@ async fn whatever_a_rollout_cannot_hold_is_listed_with_its_entry() {
         ("v1", "visibility"),
         ("i1", "visibility"),
         ("d1", "unsupported_media"),
+        ("t2", "empty"),
     ] {
         assert!(losses.contains(&loss), "{loss:?}: {losses:?}");
     }
