@@ -114,11 +114,11 @@ pub(crate) struct Compiler<'a> {
     pub(crate) settings: Object,
     pub(crate) parts: Vec<Part<'a>>,
     pub(crate) losses: Losses,
-    calls: Calls,
+    pub(crate) calls: Calls,
 }
 
 impl<'a> Compiler<'a> {
-    fn new(target: &'a Target, options: &'a CompileOptions) -> Result<Self> {
+    pub(crate) fn new(target: &'a Target, options: &'a CompileOptions) -> Result<Self> {
         let settings = match options.settings.as_ref().map(Value::of).transpose()? {
             None => Object::new(),
             Some(Value::Object(object)) => object,
@@ -154,7 +154,7 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    fn collect_message(
+    pub(crate) fn collect_message(
         &mut self,
         position: &Position,
         source: &'a ContextMessage,

@@ -12,7 +12,8 @@
 //! - `compile`, `calls`, `media`, `loss`, `check`: how contexts become bodies, and what is lost
 //! - `convert`: a thread as a new thread for another provider
 //! - `value`: JSON that keeps the spelling of numbers
-//! - `anthropic`, `openai_chat`, `openai_responses`, `google`: the APIs
+//! - `anthropic`, `openai_chat`, `openai_responses`, `google`: the APIs. [`ItemWriter`] is for files that hold items of
+//!   OpenAI Responses
 
 mod anthropic;
 mod calls;
@@ -36,5 +37,6 @@ pub use self::{
     convert::{CONVERTED_FROM, ConvertOptions, Converted, LOSSES_KIND, convert},
     loss::{Action, Loss, LossKind},
     normalize::{Normalized, normalize},
+    openai_responses::{ItemWriter, WrittenItems},
     provider::{Provider, Target},
 };

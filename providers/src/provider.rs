@@ -145,6 +145,24 @@ impl Target {
         self
     }
 
+    /// Returns the target whose model produced what has this origin. `None` if this crate does not know the API, or the
+    /// origin names no model.
+    ///
+    /// ```
+    /// let target = providers::Target::new("openai-responses".parse()?, "gpt-5");
+    /// assert_eq!(providers::Target::of_origin(&target.origin()), Some(target));
+    /// # Ok::<(), store_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn of_origin(origin: &Origin) -> Option<Self> {
+        let of_provider = |provider: &Provider| {
+            let platform = origin.endpoint.clone();
+            let target = Self { provider: *provider, model: origin.model.clone()?, platform };
+            target.is_api_of(origin).then_some(target)
+        };
+        Provider::all().find_map(|provider| of_provider(&provider))
+    }
+
     /// Returns the origin of what the model produces.
     #[must_use]
     pub fn origin(&self) -> Origin {

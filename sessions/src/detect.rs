@@ -188,6 +188,9 @@ mod tests {
             ("pi-v3", &[r#"{"type":"session","id":"a","version":9}"#]),
             ("pi-v3", &[r#"{"type":"title","title":"t"}"#, r#"{"type":"session","id":"a","version":3}"#]),
             ("kimi-cli", &[r#"{"role":"user","content":"x"}"#]),
+            ("codex", &[r#"{"role":"user"}"#, r#"{"timestamp":"t","type":"event_msg","payload":{}}"#]),
+            ("codex", &[r#"{"id":"a","timestamp":"t","instructions":null}"#, r#"{"record_type":"state"}"#]),
+            ("codex", &[r#"{"id":"a","timestamp":"t","git":{}}"#]),
             ("agent-core", &[r#"{"id":"a","type":"metadata","metadata":{}}"#]),
             ("agent-core", &[r#"{"id":"a","type":"user","role":"user","content":"x"}"#]),
         ] {
@@ -232,6 +235,8 @@ mod tests {
         for lines in [
             &[][..],
             &[r#"{"hello":"world"}"#, r#"{"n":1}"#],
+            &[r#"{"id":"a","timestamp":"t","instructions":null}"#, r#"{"n":1}"#],
+            &[r#"{"timestamp":"t","type":"event","payload":{}}"#, r#"{"type":"event_msg","payload":{}}"#],
             &[r#"{"role":"user","content":"x","timestamp":"2025-01-27T03:30:00.000Z"}"#],
             &[r#"{"role":"user","content":"x","model":"m"}"#, r#"{"type":"tool_call","function":{"name":"f"}}"#],
         ] {

@@ -13,11 +13,7 @@ pub(crate) fn recognise(sample: &Sample<'_>) -> Option<&'static str> {
         claude_types.contains(&line_type(line).as_str())
             && (line.object("message").is_some() || line.has("sessionId") || line.has("leafUuid"))
     };
-    let codex_types = ["session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state"];
-    let is_codex = |line: &Object<'_>| line.has("payload") && codex_types.contains(&line_type(line).as_str());
-    if sample.lines.iter().any(is_codex) {
-        Some("a session of Codex")
-    } else if sample.lines.iter().any(is_claude) {
+    if sample.lines.iter().any(is_claude) {
         Some("a session of Claude Code")
     } else if line_type(first) == "metadata"
         && first.has("protocol_version")

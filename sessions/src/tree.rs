@@ -13,6 +13,8 @@ pub(crate) enum ParentField {
     Missing,
     /// Its parent is the line with this id.
     Named(String),
+    /// Its parent is the node at this position, which comes before it.
+    Node(usize),
 }
 
 /// A line of the tree.
@@ -217,6 +219,7 @@ impl PositionsById {
             ParentField::Root => return None,
             ParentField::Missing => return at.checked_sub(1).filter(|_| names.chain),
             ParentField::Named(name) => name,
+            ParentField::Node(parent) => return Some(*parent).filter(|parent| *parent < at),
         };
         if let Some(candidates) = self.0.get(name) {
             let earlier = candidates.partition_point(|other| *other < at);

@@ -2,12 +2,14 @@
 //!
 //! Source: <https://platform.openai.com/docs/api-reference/responses/create>.
 
+mod items;
 mod read;
 mod stream;
 mod write;
 
 use store_core::{BlockKind, Media, MediaSource, Result, Thinking};
 
+pub use self::items::{ItemWriter, WrittenItems};
 use crate::{
     compile::Compiler,
     native::Native,
@@ -102,6 +104,16 @@ fn call_item(call_id: &str, name: &str, arguments: &str) -> Object {
 
 fn custom_call_item(call_id: &str, name: &str, input: &str) -> Object {
     Object::of_type("custom_tool_call").with_text("call_id", call_id).with_text("name", name).with_text("input", input)
+}
+
+/// The name under which other models get a command that the provider's own tool runs on the caller's machine.
+const LOCAL_SHELL: &str = "local_shell";
+/// The name under which other models get a search for tools that the caller runs.
+const TOOL_SEARCH: &str = "tool_search";
+
+/// Returns the result of a call by default.
+fn output_item(call_id: &str, output: impl Into<Value>) -> Object {
+    Object::of_type("function_call_output").with_text("call_id", call_id).with("output", output)
 }
 
 /// Returns reasoning by default: the text as its summary, unless `in_content`.

@@ -3,8 +3,8 @@
 use store_core::{Block, BlockKind, Error, Json, Result, Role, TokenCounts, ToolResult, ToolUse, Usage};
 
 use super::{
-    CONTENT, CUSTOM, INPUT, LIST, REFUSAL, RESULT_LIST, TEXT, call_item, custom_call_item, input_text, media_of,
-    media_part, output_text, reasoning_item, refusal_part,
+    CONTENT, CUSTOM, INPUT, LIST, LOCAL_SHELL, REFUSAL, RESULT_LIST, TEXT, TOOL_SEARCH, call_item, custom_call_item,
+    input_text, media_of, media_part, output_item, output_text, reasoning_item, refusal_part,
 };
 use crate::{
     native::Form,
@@ -70,11 +70,11 @@ impl Items {
         match raw.text("type") {
             Some("message") | None if raw.get("role").is_some() => self.add_message(raw, reader),
             Some("reasoning") => self.add_block(read_reasoning(raw, reader)?, item, reader),
-            Some("function_call" | "custom_tool_call") => {
+            Some("function_call" | "custom_tool_call" | "local_shell_call" | "tool_search_call") => {
                 let call = read_call(raw, reader)?.filter(|call| !self.has_call(call));
                 self.add_block(call, item, reader)
             }
-            Some("function_call_output" | "custom_tool_call_output") => {
+            Some("function_call_output" | "custom_tool_call_output" | "tool_search_output") => {
                 let Some(result) = read_result(raw, reader)? else { return self.add_block(None, item, reader) };
                 self.flush(reader)?;
                 reader.push(Role::Tool, vec![result], Some(Form::default()))
@@ -204,6 +204,11 @@ fn read_reasoning(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
 }
 
 fn read_call(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
+    if let Some(call) = own_tool_call(raw) {
+        return reader
+            .block(BlockKind::ToolUse(call_of_text(call.id, call.name, &call.arguments)?), &call.item(), raw)
+            .map(Some);
+    }
     let (Some(id), Some(name)) = (raw.text("call_id"), raw.text("name")) else { return Ok(None) };
     if id.trim().is_empty() || name.trim().is_empty() {
         return Ok(None);
@@ -218,8 +223,36 @@ fn read_call(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
     reader.block(BlockKind::ToolUse(call_of_text(id, name, arguments)?), &default, raw).map(Some)
 }
 
+/// A call of a tool of the provider that the caller runs.
+struct OwnToolCall<'a> {
+    id: &'a str,
+    name: &'static str,
+    arguments: String,
+}
+
+impl OwnToolCall<'_> {
+    fn item(&self) -> Object {
+        call_item(self.id, self.name, &self.arguments)
+    }
+}
+
+fn own_tool_call(raw: &Object) -> Option<OwnToolCall<'_>> {
+    let (name, arguments) = match raw.text("type")? {
+        "local_shell_call" => (LOCAL_SHELL, raw.get("action")?.encode()),
+        "tool_search_call" => (TOOL_SEARCH, raw.get("arguments")?.encode()),
+        _ => return None,
+    };
+    let id = raw.text("call_id").filter(|id| !id.trim().is_empty())?;
+    Some(OwnToolCall { id, name, arguments })
+}
+
 fn read_result(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
     let Some(id) = raw.text("call_id").filter(|id| !id.trim().is_empty()) else { return Ok(None) };
+    if let Some(tools) = raw.get("tools").filter(|_| raw.text("type") == Some("tool_search_output")) {
+        // Descriptions of tools are of use only to the provider that has the tool for the search.
+        let result = BlockKind::ToolResult(ToolResult::new(id, vec![reader.opaque_block(tools)?]));
+        return reader.block(result, &output_item(id, Value::List(vec![tools.clone()])), raw).map(Some);
+    }
     let (blocks, mut marks) = match raw.get("output") {
         Some(Value::Text(text)) => (vec![Block::text(text)], Vec::new()),
         Some(Value::HalfSurrogate(json)) => (vec![reader.half_surrogate_text(json)?], Vec::new()),

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The API refuses longer ids of calls (NousResearch/hermes-agent#72006).
-const IDS: IdRule = IdRule { max: 64, is_plain: false };
+pub(super) const IDS: IdRule = IdRule { max: 64, is_plain: false };
 /// The output of a result without content.
 const NO_OUTPUT: &str = "(no output)";
 /// What is put before the text of a failed result, as the API has no field for it.
@@ -42,8 +42,8 @@ pub(super) fn write(compiler: &mut Compiler<'_>) -> Result<Object> {
 }
 
 /// An item of the input.
-struct Item {
-    value: Value,
+pub(super) struct Item {
+    pub(super) value: Value,
     position: Position,
     /// For a message: the position of each part of its content.
     parts: Vec<Position>,
@@ -66,21 +66,23 @@ struct Draft {
 }
 
 #[derive(Default)]
-struct Writer {
+pub(super) struct Writer {
     instructions: Vec<String>,
-    items: Vec<Item>,
+    pub(super) items: Vec<Item>,
     draft: Option<Draft>,
+    /// Whether leading system messages are items, too. Otherwise they become the instructions.
+    pub(super) has_no_instructions: bool,
     /// The ids of the calls of tools that take text.
-    custom_calls: BTreeSet<String>,
+    pub(super) custom_calls: BTreeSet<String>,
     /// Whether the provider stores replies, so that it can look up items by their id.
     is_stored: bool,
     /// Whether reasoning was left out since the last message that the model did not make. What it made after the
     /// reasoning must not have an id.
-    has_dropped_reasoning: bool,
+    pub(super) has_dropped_reasoning: bool,
 }
 
 impl Writer {
-    fn add<'a>(&mut self, part: &Part<'a>, compiler: &mut Compiler<'a>) -> Result<()> {
+    pub(super) fn add<'a>(&mut self, part: &Part<'a>, compiler: &mut Compiler<'a>) -> Result<()> {
         if part.role != Role::Assistant {
             self.has_dropped_reasoning = false;
         }
@@ -119,7 +121,7 @@ impl Writer {
     fn is_leading(&self, part: &Part<'_>) -> bool {
         let came_as_item =
             !part.native.part.is_empty() || part.native.message.as_ref().is_some_and(|form| form.has(INPUT));
-        self.items.is_empty() && self.draft.is_none() && !came_as_item
+        !self.has_no_instructions && self.items.is_empty() && self.draft.is_none() && !came_as_item
     }
 
     fn push(&mut self, part: &Part<'_>, value: Value) {
@@ -128,7 +130,7 @@ impl Writer {
         self.items.push(Item { value, position: part.position.clone(), parts: Vec::new(), is_output });
     }
 
-    fn flush(&mut self) {
+    pub(super) fn flush(&mut self) {
         if let Some(mut draft) = self.draft.take() {
             let (parts, is_output) = (std::mem::take(&mut draft.positions), draft.role == Role::Assistant);
             if let Some(position) = parts.first().cloned() {

@@ -13,5 +13,6 @@ mod captures;
 mod convert;
 mod generated;
 mod golden;
+mod items;
 mod round_trips;
 mod rules;

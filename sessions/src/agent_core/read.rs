@@ -10,7 +10,7 @@ use crate::{
     blocks::{MessageBlocks, SourceCall, cut_to_1_kib, with_provenance},
     issue::{IssueCode, Issues},
     json::Object,
-    lines::{BodyAndTime, LineKind, LinePosition, LineTime, ObjectLine, note_bad_field},
+    lines::{BodyAndTime, LineKind, LinePosition, LineTime, ObjectLine, RewindTarget, note_bad_field},
     time,
 };
 
@@ -185,9 +185,12 @@ impl AgentstoreField {
     /// What kind of line it is.
     pub(super) fn kind(&self, object: &Object<'_>) -> LineKind<LineData> {
         match self {
-            Self::Head => LineKind::Rewind(object.text("parentId")),
+            Self::Head => LineKind::Rewind(object.text("parentId").map_or(RewindTarget::Start, RewindTarget::Named)),
             Self::Body(body, side) => match &**body {
-                Body::Rewind(rewind) => LineKind::Rewind(rewind.to.as_ref().map(|to| to.as_str().to_owned())),
+                Body::Rewind(rewind) => LineKind::Rewind(match &rewind.to {
+                    Some(to) => RewindTarget::Named(to.as_str().to_owned()),
+                    None => RewindTarget::Start,
+                }),
                 _ if *side => LineKind::Side,
                 _ => LineKind::Node(LineData::default()),
             },

@@ -104,8 +104,19 @@ pub(crate) enum LineKind<D> {
     Node(D),
     /// A side entry. Its parent is the node that it names, or else the node before it.
     Side,
-    /// A side entry that moves the head of the source to the line with this id, or to before the first line.
-    Rewind(Option<String>),
+    /// A side entry that moves the head of the source.
+    Rewind(RewindTarget),
+}
+
+/// Where a line moves the head of the source to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RewindTarget {
+    /// Before the first line.
+    Start,
+    /// The nearest earlier line with this id.
+    Named(String),
+    /// The node at this position in the tree.
+    Node(usize),
 }
 
 /// What is known of the thread after the first pass.

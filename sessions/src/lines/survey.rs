@@ -7,7 +7,7 @@ use std::{
 
 use store_core::EntryId;
 
-use super::{LineFormat, LineKind, ObjectLine, ParsedLine, SourceLine, ThreadInfo, session::LineSession};
+use super::{LineFormat, LineKind, ObjectLine, ParsedLine, RewindTarget, SourceLine, ThreadInfo, session::LineSession};
 use crate::{
     error::Result,
     issue::{IssueCode, Issues},
@@ -46,9 +46,8 @@ struct Survey<F: LineFormat> {
     calls: Vec<(String, u64, Option<usize>)>,
     /// The call id of each result, and the number of its line.
     results: Vec<(String, u64)>,
-    /// The id of the line to which the head was moved after the last node, if it was moved. The inner `None` means
-    /// before the first line.
-    rewound: Option<Option<String>>,
+    /// Where the head was moved to after the last node, if it was moved.
+    rewound: Option<RewindTarget>,
 }
 
 impl<F: LineFormat> Survey<F> {
@@ -150,9 +149,10 @@ impl<F: LineFormat> Survey<F> {
         let last = self.tree.len().checked_sub(1);
         match &self.rewound {
             None => last,
-            Some(None) => None,
-            Some(to) => {
-                let target = self.tree.iter().rev().find(|(_, node)| node.source_id == *to);
+            Some(RewindTarget::Start) => None,
+            Some(RewindTarget::Node(at)) => Some(*at),
+            Some(RewindTarget::Named(to)) => {
+                let target = self.tree.iter().rev().find(|(_, node)| node.source_id.as_ref() == Some(to));
                 target.map(|(at, _)| at).or(last)
             }
         }

@@ -20,10 +20,6 @@ async fn check_refused(name: &str, code: IssueCode, expected_detail: &str) {
 #[tokio::test]
 async fn unsupported_formats_are_reported() {
     check_refused("pi/v4-lanes.jsonl", IssueCode::UnsupportedFormat, "pi-v4").await;
-    check_refused("bad/codex-orphans.jsonl", IssueCode::UnknownFormat, "Codex").await;
-    check_refused("codex/rollout.jsonl", IssueCode::UnknownFormat, "Codex").await;
-    check_refused("codex/late-wrapper.jsonl", IssueCode::UnknownFormat, "Codex").await;
-    check_refused("codex/events-only.jsonl", IssueCode::UnknownFormat, "Codex").await;
     check_refused("claude-code/fork.jsonl", IssueCode::UnknownFormat, "Claude Code").await;
     check_refused("claude-code/torn.jsonl", IssueCode::UnknownFormat, "Claude Code").await;
     check_refused("claude-code/summary-only.jsonl", IssueCode::UnknownFormat, "Claude Code").await;

@@ -8,6 +8,9 @@
     reason = "a test that cannot continue fails at that point"
 )]
 
+mod codex;
+mod codex_bad_input;
+mod codex_exports;
 mod contexts;
 mod conversions;
 mod detection;

@@ -53,7 +53,7 @@ async fn session_files_of_other_projects_match_their_expectations() {
         check_session(&folder).await;
         println!("{}: a kimi-cli session", relative_path(&root, &folder));
     }
-    for folder in ["claude-code", "codex", "other"] {
+    for folder in ["claude-code", "other"] {
         for entry in std::fs::read_dir(root.join(folder)).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_some_and(|end| end == "jsonl") {

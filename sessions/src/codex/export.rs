@@ -1,0 +1,301 @@
+//! Writes any thread as a rollout: the header, the settings of the turns, the items of a path, and the events that show
+//! its messages to people.
+
+use std::{collections::HashSet, sync::Arc};
+
+use providers::ItemWriter;
+use store_core::{Body, Compaction, ContextRequest, Entry, EntryId, Message, OpenCalls, Timestamp, Visibility};
+
+use super::{
+    Codex, NAME,
+    export_losses::{LossList, is_failed_turn},
+    file_name,
+    record::{COMPACTED, EVENT_MSG, RESPONSE_ITEM, SESSION_META, TURN_CONTEXT},
+    session_meta::Session,
+    uuid_of_thread, written,
+};
+use crate::{
+    blocks::joined_text,
+    error::Result,
+    export::{ExportFiles, ExportSource, Written, line_of, uuid_of},
+    issue::IssueCode,
+    json::{Object, json_string},
+    lenient,
+    provenance::Provenance,
+};
+
+/// The model that a rollout names if no model of OpenAI made anything of the thread. Codex needs one to continue.
+const DEFAULT_MODEL: &str = "gpt-5";
+
+/// Writes the thread, and returns what was lost.
+pub(super) async fn write(source: &ExportSource<'_>, files: &mut ExportFiles<'_>) -> Result<Written> {
+    let thread = source.thread;
+    let mut others = source.leaves().await?;
+    others.retain(|leaf| Some(leaf) != thread.head.as_ref());
+    if source.options.all_branches && !others.is_empty() {
+        files.require_folder("each of its branches is a file: export it to a folder")?;
+    }
+    let first = source.entries().next().await?.and_then(|page| page.into_iter().next());
+    let session = |id| Session::new(source, id, first.as_deref());
+    let main_id = uuid_of_thread(&thread.id);
+    let parent = thread.parent_thread_id.as_ref().map(uuid_of_thread);
+    let mut losses = LossList::default();
+    losses.note_thread(thread);
+    let main = session(main_id.clone()).forked_from(parent);
+    write_branch(source, thread.head.as_ref(), &main, (files, &mut losses)).await?;
+    for leaf in others {
+        if source.options.all_branches {
+            let fork = session(uuid_of(&format!("{}#{leaf}", thread.id))).forked_from(Some(main_id.clone()));
+            write_branch(source, Some(&leaf), &fork, (files, &mut losses)).await?;
+        } else {
+            losses.visit(&leaf);
+            losses.add(
+                &leaf,
+                "",
+                ("branch", "a rollout has one branch; other branches need files of their own", "dropped"),
+            );
+        }
+    }
+    Ok(Written::with_losses(losses.list))
+}
+
+/// Writes the path of an entry as a file.
+async fn write_branch(
+    source: &ExportSource<'_>,
+    leaf: Option<&EntryId>,
+    session: &Session,
+    (files, losses): (&mut ExportFiles<'_>, &mut LossList),
+) -> Result<()> {
+    let path = Path::load(source, leaf).await?;
+    let mut writer = BranchWriter {
+        source,
+        session,
+        files,
+        losses,
+        path: &path,
+        items: ItemWriter::new(),
+        model: None,
+        title: None,
+        format: Codex::default(),
+    };
+    let created_at = source.thread.created_at;
+    writer.files.start(&file_name(created_at, &session.id))?;
+    writer.write_record(created_at, SESSION_META, &session.record(source))?;
+    let mut pages = source.entries();
+    while let Some(page) = pages.next().await? {
+        for entry in page.iter().filter(|entry| path.has(entry)) {
+            writer.write_entry(entry).await?;
+        }
+    }
+    writer.write_end()
+}
+
+/// The path that becomes a file.
+#[derive(Debug, Default)]
+struct Path {
+    ids: HashSet<EntryId>,
+    root: Option<EntryId>,
+    /// The first model of OpenAI that made something of the path.
+    model: Option<String>,
+    /// The time of the last entry.
+    end: Option<Timestamp>,
+}
+
+impl Path {
+    async fn load(source: &ExportSource<'_>, leaf: Option<&EntryId>) -> Result<Self> {
+        let mut path = Self::default();
+        let Some(leaf) = leaf else { return Ok(path) };
+        let mut pages = source.path_of(leaf);
+        while let Some(page) = pages.next().await? {
+            for entry in page {
+                path.add(&entry);
+            }
+        }
+        Ok(path)
+    }
+
+    fn add(&mut self, entry: &Arc<Entry>) {
+        self.root.get_or_insert_with(|| entry.id.clone());
+        self.end = Some(entry.timestamp);
+        self.ids.insert(entry.id.clone());
+        if self.model.is_none() {
+            self.model = entry.message().and_then(model_of_openai);
+        }
+    }
+
+    /// Whether an entry is on the path, or a side entry of the path or of the whole thread.
+    fn has(&self, entry: &Entry) -> bool {
+        if entry.side {
+            entry.parent.as_ref().is_none_or(|parent| self.ids.contains(parent))
+        } else {
+            self.ids.contains(&entry.id)
+        }
+    }
+}
+
+/// The model of OpenAI that made a message, on whichever of its APIs.
+fn model_of_openai(message: &Message) -> Option<String> {
+    let origin = message.provenance.as_ref()?.origin.as_ref()?;
+    origin.model.clone().filter(|_| origin.provider == "openai")
+}
+
+struct BranchWriter<'a, 'b> {
+    source: &'a ExportSource<'a>,
+    session: &'a Session,
+    files: &'a mut ExportFiles<'b>,
+    losses: &'a mut LossList,
+    path: &'a Path,
+    items: ItemWriter,
+    /// The model that the last settings of a turn name.
+    model: Option<String>,
+    /// The title that the last line with one gives.
+    title: Option<String>,
+    format: Codex,
+}
+
+impl BranchWriter<'_, '_> {
+    fn write_record(&mut self, timestamp: Timestamp, kind: &str, payload: &str) -> Result<()> {
+        self.files.write_line(written::line(timestamp, kind, payload).as_bytes(), b"\n")
+    }
+
+    async fn write_entry(&mut self, entry: &Entry) -> Result<()> {
+        self.losses.visit(&entry.id);
+        if self.write_imported_line(entry)? {
+            return Ok(());
+        }
+        match &*entry.body {
+            Body::Message(message) if !entry.side => self.write_message(entry, message),
+            Body::Compaction(compaction) if !entry.side => self.write_compaction(entry, compaction).await,
+            _ => {
+                self.losses.note_other_body(entry);
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes the line that the entry was imported from, if it was imported from a rollout and Codex can read the line.
+    /// Returns whether there is nothing more to write.
+    fn write_imported_line(&mut self, entry: &Entry) -> Result<bool> {
+        let Some(origin) = entry.origin.as_ref().filter(|origin| origin.format == NAME.name()) else {
+            return Ok(false);
+        };
+        // The header is written already. The turns that a rollback took back are not on the path.
+        let is_made = origin.line == 0 || Provenance::read(entry).is_some();
+        if is_made || matches!(&*entry.body, Body::Rewind(_)) {
+            return Ok(true);
+        }
+        let Some(bytes) = line_of(&self.format, entry) else { return Ok(false) };
+        let lenient = lenient::read(&bytes);
+        let is_strict = lenient.oddities.iter().all(|code| *code == IssueCode::Nul);
+        let Some(object) = Object::parse(&lenient.text).filter(|_| is_strict) else { return Ok(false) };
+        if let Some(payload) = object.object("payload") {
+            self.follow(entry, &object.text("type").unwrap_or_default(), &payload)?;
+            self.files.write_line(&bytes, b"\n")?;
+            return Ok(true);
+        }
+        // A line of the old shape is an item by itself.
+        let Some(message) = entry.message() else { return Ok(false) };
+        self.follow_message(entry, message)?;
+        self.write_record(entry.timestamp, RESPONSE_ITEM, &lenient.text)?;
+        Ok(true)
+    }
+
+    /// Remembers what an imported line means for the lines that follow.
+    fn follow(&mut self, entry: &Entry, kind: &str, payload: &Object<'_>) -> Result<()> {
+        match (kind, payload.text("type").as_deref()) {
+            (TURN_CONTEXT, _) => self.model = payload.text("model").or(self.model.take()),
+            (EVENT_MSG, Some("thread_name_updated")) => self.title = payload.text("thread_name"),
+            _ => {}
+        }
+        match &*entry.body {
+            Body::Message(message) => self.follow_message(entry, message),
+            Body::Compaction(compaction) => {
+                self.items = ItemWriter::new();
+                for message in compaction.replacement.iter().flatten() {
+                    self.follow_message(entry, message)?;
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn follow_message(&mut self, entry: &Entry, message: &Message) -> Result<()> {
+        let _items = written::write(&mut self.items, (&entry.id, message), "")?;
+        Ok(())
+    }
+
+    fn write_message(&mut self, entry: &Entry, message: &Message) -> Result<()> {
+        if !self.losses.note_message(entry, message) {
+            return Ok(());
+        }
+        self.write_turn_context(entry.timestamp, model_of_openai(message))?;
+        let model = self.model.clone().unwrap_or_default();
+        let items = written::write(&mut self.items, (&entry.id, message), &model)?;
+        for (path, kind, reason, action) in items.losses {
+            self.losses.add(&entry.id, path, (kind, reason, action));
+        }
+        for item in items.list {
+            self.write_record(entry.timestamp, RESPONSE_ITEM, &item)?;
+        }
+        if message.visibility == Visibility::All {
+            for event in written::events(message) {
+                self.write_record(entry.timestamp, EVENT_MSG, &event)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the settings of the turns that follow, if there are none yet or the model changes.
+    fn write_turn_context(&mut self, timestamp: Timestamp, model: Option<String>) -> Result<()> {
+        if self.model.is_some() && (model.is_none() || self.model == model) {
+            return Ok(());
+        }
+        let model = model.or_else(|| self.path.model.clone()).unwrap_or_else(|| DEFAULT_MODEL.to_owned());
+        let record = self.session.turn_context(&model);
+        self.model = Some(model);
+        self.write_record(timestamp, TURN_CONTEXT, &record)
+    }
+
+    /// Writes a compaction with the messages that the context has after it. In a rollout, a compaction replaces
+    /// everything before it.
+    async fn write_compaction(&mut self, entry: &Entry, compaction: &Compaction) -> Result<()> {
+        let covers_path = compaction.covers.as_ref().is_some_and(|covers| {
+            Some(&covers.from) == self.path.root.as_ref() && Some(&covers.to) == entry.parent.as_ref()
+        });
+        if !covers_path {
+            let what = ("compaction", "a compaction of a rollout replaces everything before it", "replaced");
+            self.losses.add(&entry.id, "/covers", what);
+        }
+        let request = ContextRequest::at(entry.id.clone()).with_open_calls(OpenCalls::Keep);
+        let found = self.source.threads.load_context(&self.source.thread.id, request).await?;
+        self.write_turn_context(entry.timestamp, None)?;
+        let model = self.model.clone().unwrap_or_default();
+        self.items = ItemWriter::new();
+        let mut history = Vec::new();
+        for message in found.context.messages.iter().filter(|found| !is_failed_turn(&found.message)) {
+            let items = written::write(&mut self.items, (&message.entry, &message.message), &model)?;
+            // The losses of other entries are listed with those entries.
+            for (path, kind, reason, action) in items.losses.into_iter().filter(|_| message.entry == entry.id) {
+                self.losses.add(&entry.id, path, (kind, reason, action));
+            }
+            history.extend(items.list);
+        }
+        let summary = joined_text(&compaction.summary);
+        let message = json_string(&summary);
+        let record = format!("{{\"message\":{message},\"replacement_history\":[{}]}}", history.join(","));
+        self.write_record(entry.timestamp, COMPACTED, &record)
+    }
+
+    /// Writes the title, and the settings of a turn if nothing needed them before.
+    fn write_end(&mut self) -> Result<()> {
+        let timestamp = self.path.end.unwrap_or(self.source.thread.created_at);
+        self.write_turn_context(timestamp, None)?;
+        let Some(title) = self.source.thread.title.clone().filter(|title| self.title.as_ref() != Some(title)) else {
+            return Ok(());
+        };
+        let (id, title) = (json_string(&self.session.id), json_string(&title));
+        let record = format!("{{\"type\":\"thread_name_updated\",\"thread_id\":{id},\"thread_name\":{title}}}");
+        self.write_record(timestamp, EVENT_MSG, &record)
+    }
+}

@@ -1,0 +1,105 @@
+//! What a thread loses when it becomes a rollout.
+
+use std::collections::HashSet;
+
+use store_core::{BlockKind, Body, Entry, EntryId, Message, Role, Thread, Visibility};
+
+use super::{turns, written};
+use crate::{
+    export::{Loss, Losses},
+    provenance::{IMPORT_LINE, Provenance},
+};
+
+/// The kind, the reason and the action of a loss.
+type What = (&'static str, &'static str, &'static str);
+
+const NO_FIELD: &str = "the format has no field for it";
+
+/// The losses of an export. Several branches can contain the same entry, whose losses are listed once.
+#[derive(Debug, Default)]
+pub(super) struct LossList {
+    pub(super) list: Vec<Loss>,
+    visited: HashSet<EntryId>,
+    /// Whether the losses of the current entry are listed already.
+    is_repeated: bool,
+}
+
+impl LossList {
+    /// Begins with the next entry.
+    pub(super) fn visit(&mut self, entry: &EntryId) {
+        self.is_repeated = !self.visited.insert(entry.clone());
+    }
+
+    /// Adds a loss of the current entry.
+    pub(super) fn add(&mut self, entry: &EntryId, path: impl Into<String>, what: What) {
+        if !self.is_repeated {
+            Losses::new(entry, &mut self.list).add(path, what);
+        }
+    }
+
+    /// Adds the losses of the thread as a whole: metadata that the header has no field for.
+    pub(super) fn note_thread(&mut self, thread: &Thread) {
+        let is_held = |name: &str| matches!(name, "session_id" | "cwd" | "version") || name.starts_with("import.");
+        if let Some(head) = thread.head.as_ref().filter(|_| !thread.metadata.keys().all(|name| is_held(name))) {
+            let what = ("thread", "the format has no field for the metadata of the thread", "dropped");
+            Losses::new(head, &mut self.list).add("", what);
+        }
+    }
+
+    /// Adds the losses of an entry that a rollout has no record for.
+    pub(super) fn note_other_body(&mut self, entry: &Entry) {
+        let what = match &*entry.body {
+            Body::Custom(_) if Provenance::read(entry).is_some() => {
+                ("raw", "the header and the line ends of a file of another format", "dropped")
+            }
+            Body::Custom(custom) if custom.kind == IMPORT_LINE => ("raw", "a line that Codex cannot read", "dropped"),
+            Body::Message(_) | Body::Compaction(_) => ("side_entry", "a rollout has no side entries", "dropped"),
+            Body::Rewind(_) => return,
+            body => (body.kind().name(), NO_FIELD, "dropped"),
+        };
+        self.add(&entry.id, "", what);
+    }
+
+    /// Adds the losses of an entry and its message, apart from those of its blocks. Returns whether the message is part
+    /// of the rollout at all.
+    pub(super) fn note_message(&mut self, entry: &Entry, message: &Message) -> bool {
+        if message.visibility == Visibility::Aside {
+            self.add(&entry.id, "", ("visibility", "Codex sends every message of a rollout to the model", "dropped"));
+            return false;
+        }
+        if is_failed_turn(message) {
+            self.add(&entry.id, "", ("failed_turn", "Codex would send a turn that failed or was aborted", "dropped"));
+            return false;
+        }
+        let provenance = message.provenance.as_ref();
+        let is_of_openai = written::responses_target(message).is_some();
+        for (is_lost, path, kind) in [
+            (entry.run.is_some(), "/run", "run"),
+            (message.visibility == Visibility::Internal && !is_added_by_codex(message), "/visibility", "visibility"),
+            (message.usage.is_some(), "/usage", "usage"),
+            (message.stop.is_some(), "/stop", "stop"),
+            (!message.metadata.is_empty(), "/metadata", "metadata"),
+            (!message.extra.is_empty(), "/extra", "field"),
+            (provenance.is_some_and(|found| found.message_id.is_some()), "/provenance/message_id", "item_id"),
+            (provenance.is_some_and(|found| found.agent.is_some()), "/provenance/agent", "agent"),
+            (provenance.is_some_and(|found| found.format.is_some()), "/provenance/format", "format"),
+            (!is_of_openai && provenance.is_some_and(|found| found.origin.is_some()), "/provenance/origin", "origin"),
+        ] {
+            if is_lost {
+                self.add(&entry.id, path, (kind, NO_FIELD, "dropped"));
+            }
+        }
+        true
+    }
+}
+
+/// Whether a turn ended in an error or was aborted. Such turns are not sent to a model again.
+pub(super) fn is_failed_turn(message: &Message) -> bool {
+    message.role == Role::Assistant && matches!(message.stop.as_deref(), Some("error" | "aborted"))
+}
+
+/// Whether a reader of the rollout knows by the text that the message is not from the user.
+fn is_added_by_codex(message: &Message) -> bool {
+    let first = message.blocks.first().map(|block| &block.kind);
+    message.role == Role::User && matches!(first, Some(BlockKind::Text(text)) if turns::is_added_by_codex(text))
+}

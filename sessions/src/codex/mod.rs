@@ -1,0 +1,281 @@
+//! The format of Codex: rollouts, with a record in each line. The lines form a chain, and a rollback continues it at an
+//! earlier line. The old shape has items in the lines by themselves.
+
+mod canonical;
+mod export;
+mod export_losses;
+mod header;
+mod item;
+mod origin;
+mod read;
+mod record;
+mod session_meta;
+mod turns;
+mod written;
+
+use std::{path::Path, sync::Arc};
+
+use async_trait::async_trait;
+use store_core::{Body, ThreadId, Timestamp};
+
+use self::{
+    header::Header,
+    item::ItemOrigin,
+    read::{BodyReader, SideLines},
+    record::{COMPACTED, EVENT_MSG, RESPONSE_ITEM, Record, SESSION_META, TURN_CONTEXT},
+    turns::{TurnPath, TurnRole},
+};
+use crate::{
+    blocks::cut_to_1_kib,
+    detect::{Detected, Sample},
+    error::Result,
+    export::{ExportFiles, ExportSource, Written, uuid_of, write_unchanged},
+    formats::{Format, FormatName, ToolFolders, ToolPlace},
+    issue::{IssueCode, Issues},
+    json::Object,
+    lines::{
+        self, BodyAndTime, EncodableEntry, LineFormat, LineKind, LinePosition, LineTime, ObjectLine, ParsedLine,
+        ThreadInfo, note_bad_field,
+    },
+    options::ImportOptions,
+    session::SurveyOutcome,
+    source::Source,
+    time,
+    tree::{ParentField, ParentNames, Tree},
+};
+
+const NAME: FormatName = FormatName::new("codex");
+
+/// The format, as the import and the export use it.
+pub(crate) struct CodexFormat;
+
+#[async_trait]
+impl Format for CodexFormat {
+    fn newest(&self) -> FormatName {
+        NAME
+    }
+
+    fn names(&self) -> &'static [FormatName] {
+        &[NAME]
+    }
+
+    fn recognise(&self, sample: &Sample<'_>) -> Option<Detected> {
+        let is_old = || {
+            let mut later = sample.lines.iter().skip(1).peekable();
+            let has_old_lines = later.peek().is_none() || later.any(record::is_old_line);
+            sample.first().is_some_and(record::is_old_header) && has_old_lines
+        };
+        (sample.lines.iter().any(record::is_record) || is_old()).then_some(Detected::Known(NAME))
+    }
+
+    fn survey(&self, _name: FormatName, path: &Path, options: &ImportOptions) -> Result<SurveyOutcome> {
+        lines::survey(Codex::default(), Source::new(path.to_owned(), options.max_line), options)
+    }
+
+    async fn export(
+        &self,
+        _name: FormatName,
+        source: &ExportSource<'_>,
+        files: &mut ExportFiles<'_>,
+    ) -> Result<Written> {
+        let name = file_name(source.thread.created_at, &uuid_of_thread(&source.thread.id));
+        if let Some(written) = write_unchanged(source, &Codex::default(), (&name, files)).await? {
+            return Ok(written);
+        }
+        export::write(source, files).await
+    }
+
+    fn place(&self, source: &ExportSource<'_>, folders: &ToolFolders) -> Option<ToolPlace> {
+        let day = time::to_iso(source.thread.created_at);
+        let mut folder = folders.folder("CODEX_HOME", ".codex").join("sessions");
+        folder.extend(day.split('T').next()?.split('-'));
+        Some(ToolPlace::new(folder, format!("codex resume {}", uuid_of_thread(&source.thread.id))))
+    }
+}
+
+/// The id of the session that a thread is exported as.
+fn uuid_of_thread(thread: &ThreadId) -> String {
+    uuid_of(thread.as_str())
+}
+
+/// The name of the file of a session.
+fn file_name(created_at: Timestamp, id: &str) -> String {
+    let time = time::to_iso(created_at);
+    let seconds = time.split('.').next().unwrap_or_default().replace(':', "-");
+    format!("rollout-{seconds}-{id}.jsonl")
+}
+
+/// Reads rollouts.
+#[derive(Debug, Default)]
+pub(crate) struct Codex {
+    header: Option<Header>,
+    /// Whether the file has the old shape.
+    is_old: bool,
+    /// Whether a JSON object has been read.
+    has_objects: bool,
+    title: Option<String>,
+    /// The model that applies to the lines that follow.
+    model: Option<Arc<str>>,
+    path: TurnPath,
+    side_lines: SideLines,
+    /// The total of the last token counts.
+    counted: Option<String>,
+    /// The first line of the items that the model made without anything between them.
+    first_of_answer: Option<u64>,
+}
+
+/// What the import keeps of a node between the two passes.
+#[derive(Debug)]
+pub(crate) struct LineData {
+    /// The model that made the item.
+    model: Option<Arc<str>>,
+    /// The first line of the answer that the item belongs to, if a model made it.
+    answer: Option<u64>,
+}
+
+impl Codex {
+    fn read_header(&mut self, line: &ObjectLine<'_>, fields: &Object<'_>, issues: &mut Issues) {
+        let header = Header::of(fields);
+        if let Some(error) = header.id_error() {
+            note_bad_field(issues, line.number, error);
+        }
+        if header.has_no_time() {
+            issues.add(line.number, IssueCode::BadTime, "the time cannot be read", "the session gets none");
+        }
+        self.header = Some(header);
+    }
+
+    /// Reads a record that is not a node.
+    fn read_side_record(&mut self, line: &ObjectLine<'_>, kind: &str, fields: &Object<'_>) -> LineKind<LineData> {
+        match (kind, fields.text("type").as_deref()) {
+            (TURN_CONTEXT, _) => {
+                if let Some(model) = fields.text("model") {
+                    self.model = Some(model.into());
+                }
+            }
+            (EVENT_MSG, Some("thread_rolled_back")) => {
+                if let Some(target) = fields.number("num_turns").and_then(|turns| self.path.roll_back(turns)) {
+                    self.first_of_answer = None;
+                    self.side_lines.rewinds.insert(line.number, target.clone());
+                    return LineKind::Rewind(target);
+                }
+            }
+            (EVENT_MSG, Some("thread_name_updated")) => {
+                self.title = fields.text("thread_name").map(|title| cut_to_1_kib(&title));
+            }
+            (EVENT_MSG, Some("token_count")) => {
+                let total = fields.object("info").and_then(|info| info.raw("total_token_usage").map(str::to_owned));
+                if total.is_some() && self.counted == total {
+                    self.side_lines.repeated_counts.insert(line.number);
+                }
+                self.counted = total.or(self.counted.take());
+            }
+            _ => {}
+        }
+        LineKind::Side
+    }
+
+    fn add_node(&mut self, role: TurnRole) -> (ParentField, LineKind<LineData>) {
+        (self.path.push(role), LineKind::Node(LineData { model: self.model.clone(), answer: self.first_of_answer }))
+    }
+}
+
+const fn parsed(parent: ParentField, kind: LineKind<LineData>) -> ParsedLine<LineData> {
+    ParsedLine { id: None, parent, kind, calls: Vec::new(), results: Vec::new() }
+}
+
+impl LineFormat for Codex {
+    type LineData = LineData;
+
+    fn name(&self) -> &'static str {
+        NAME.name()
+    }
+
+    fn family(&self) -> &'static str {
+        "codex"
+    }
+
+    fn parse_line(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> ParsedLine<LineData> {
+        let object = &line.object;
+        let is_first = !std::mem::replace(&mut self.has_objects, true);
+        if is_first && record::is_old_header(object) {
+            self.is_old = true;
+            self.read_header(line, object, issues);
+            return parsed(ParentField::Root, LineKind::Header);
+        }
+        let record = Record::of(object, self.is_old);
+        let fields = record.as_ref().and_then(Record::fields);
+        let kind = record.as_ref().map_or("", |record| record.kind.as_str());
+        let is_header = kind == SESSION_META && self.header.is_none();
+        if is_first && !(is_header && fields.is_some()) {
+            let detail = "the first line is not a header";
+            issues.add(line.number, IssueCode::MissingHeader, detail, "the thread gets the file's name");
+        }
+        match (kind, &fields) {
+            (SESSION_META, Some(fields)) if is_header => {
+                self.read_header(line, fields, issues);
+                parsed(ParentField::Root, if is_first { LineKind::Header } else { LineKind::Side })
+            }
+            (RESPONSE_ITEM, _) => {
+                let role = fields.as_ref().map_or(TurnRole::Other, TurnRole::of_item);
+                let (calls, results) = fields.as_ref().map(item::call_and_result_ids).unwrap_or_default();
+                let is_of_model = fields.as_ref().is_some_and(item::is_of_model);
+                self.first_of_answer = is_of_model.then(|| self.first_of_answer.unwrap_or(line.number));
+                let (parent, kind) = self.add_node(role);
+                ParsedLine { id: None, parent, kind, calls, results }
+            }
+            (COMPACTED, _) => {
+                self.first_of_answer = None;
+                let (parent, kind) = self.add_node(TurnRole::Other);
+                parsed(parent, kind)
+            }
+            (_, Some(fields)) => parsed(ParentField::Root, self.read_side_record(line, kind, fields)),
+            (_, None) => parsed(ParentField::Root, LineKind::Side),
+        }
+    }
+
+    fn parent_names(&mut self, _tree: &Tree<LineData>) -> ParentNames {
+        ParentNames::default()
+    }
+
+    fn thread_info(&self) -> ThreadInfo {
+        match &self.header {
+            Some(header) => header.thread_info(self.title.clone()),
+            None => ThreadInfo { title: self.title.clone(), ..ThreadInfo::default() },
+        }
+    }
+
+    fn read_body_and_time(
+        &self,
+        line: &ObjectLine<'_>,
+        position: &LinePosition<'_, LineData>,
+        issues: &mut Issues,
+    ) -> BodyAndTime {
+        let record = Record::of(&line.object, self.is_old);
+        let time = match line.object.raw("timestamp") {
+            Some(raw) => time::read(raw).map_or(LineTime::Invalid, LineTime::At),
+            None if self.is_old || record.is_none() => LineTime::NotGiven,
+            None => LineTime::Invalid,
+        };
+        let origin = ItemOrigin {
+            model: position.data().and_then(|data| data.model.as_deref()),
+            platform: self.header.as_ref().and_then(|header| header.platform.as_deref()),
+        };
+        let reader = BodyReader { position, side_lines: &self.side_lines, origin };
+        BodyAndTime { body: read::body(line, record.as_ref(), &reader, issues), time }
+    }
+
+    fn encode(&self, entry: &EncodableEntry<'_>) -> Option<String> {
+        let timestamp = entry.timestamp?;
+        match entry.body {
+            Body::Custom(custom) => {
+                let kind = custom.kind.strip_prefix("codex.")?;
+                Some(written::line(timestamp, kind, custom.data.as_str()))
+            }
+            Body::Message(message) if !entry.side => {
+                Some(written::line(timestamp, RESPONSE_ITEM, &written::only_item(message)?))
+            }
+            _ => None,
+        }
+    }
+}

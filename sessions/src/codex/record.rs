@@ -1,0 +1,70 @@
+//! Records: what a line of a rollout contains, in the new shape and in the old one.
+
+use store_core::Json;
+
+use crate::json::Object;
+
+/// The type of the first line in the new shape.
+pub(super) const SESSION_META: &str = "session_meta";
+/// The type of lines with a setting of the turns that follow.
+pub(super) const TURN_CONTEXT: &str = "turn_context";
+/// The type of lines with an item of the conversation.
+pub(super) const RESPONSE_ITEM: &str = "response_item";
+/// The type of lines with a compaction.
+pub(super) const COMPACTED: &str = "compacted";
+/// The type of lines with an event for people.
+pub(super) const EVENT_MSG: &str = "event_msg";
+/// The type of lines with a state of the environment.
+pub(super) const WORLD_STATE: &str = "world_state";
+
+/// The types that show that a file is a rollout.
+const NAMING_TYPES: &[&str] = &[SESSION_META, TURN_CONTEXT, RESPONSE_ITEM, COMPACTED, EVENT_MSG, WORLD_STATE];
+/// The types of items of the old shape, in which items stand in the lines by themselves.
+const OLD_ITEM_TYPES: &[&str] = &["message", "reasoning", "function_call", "function_call_output", "local_shell_call"];
+
+/// A record: its type and its content.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) kind: String,
+    pub(super) payload: Json,
+}
+
+impl Record {
+    /// Reads a line. Returns `None` if the line is in neither shape.
+    pub(super) fn of(line: &Object<'_>, is_old: bool) -> Option<Self> {
+        if let (Some(kind), Some(payload)) = (line.text("type"), line.json("payload")) {
+            return Some(Self { kind, payload });
+        }
+        if !is_old {
+            return None;
+        }
+        if let Some(kind) = line.text("record_type") {
+            return Some(Self { kind, payload: line.without(&[]) });
+        }
+        let is_item = line.text("type").is_some() || line.text("role").is_some();
+        is_item.then(|| Self { kind: RESPONSE_ITEM.to_owned(), payload: line.without(&[]) })
+    }
+
+    /// The fields of the content, if it is an object.
+    pub(super) fn fields(&self) -> Option<Object<'_>> {
+        Object::parse(self.payload.as_str())
+    }
+}
+
+/// Whether a line shows that its file is a rollout of the new shape.
+pub(super) fn is_record(line: &Object<'_>) -> bool {
+    let is_named = line.text("type").is_some_and(|kind| NAMING_TYPES.contains(&kind.as_str()));
+    is_named && line.object("payload").is_some() && line.has("timestamp")
+}
+
+/// Whether a line is the first of a rollout of the old shape.
+pub(super) fn is_old_header(line: &Object<'_>) -> bool {
+    let is_described = line.raw("instructions").is_some() || line.raw("git").is_some();
+    line.text("id").is_some() && line.has("timestamp") && is_described && !line.has("type")
+}
+
+/// Whether a line is one of the lines after the first in a rollout of the old shape.
+pub(super) fn is_old_line(line: &Object<'_>) -> bool {
+    let is_item = line.text("type").is_some_and(|kind| OLD_ITEM_TYPES.contains(&kind.as_str()));
+    line.text("record_type").is_some() || is_item && !line.has("payload")
+}
