@@ -26,6 +26,7 @@ use async_trait::async_trait;
 
 use crate::{
     agent_core::AgentCoreFormat,
+    claude_code::ClaudeCodeFormat,
     detect::{Detected, Sample},
     error::{Error, Result},
     export::{ExportFiles, ExportSource, Written},
@@ -36,7 +37,7 @@ use crate::{
 };
 
 /// The formats, in the order in which they are tried on a source.
-pub(crate) static FORMATS: &[&dyn Format] = &[&PiFormat, &KimiCliFormat, &AgentCoreFormat];
+pub(crate) static FORMATS: &[&dyn Format] = &[&PiFormat, &KimiCliFormat, &ClaudeCodeFormat, &AgentCoreFormat];
 
 /// A format of session files: how it is recognised, read and written.
 #[async_trait]

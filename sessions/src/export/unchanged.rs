@@ -61,7 +61,7 @@ async fn write_file<F: LineFormat>(
 
 /// The line of an entry in the format that it was imported from: its raw bytes if they were kept, else its encoded
 /// body.
-fn line_of<F: LineFormat>(format: &F, entry: &Entry) -> Option<Vec<u8>> {
+pub(crate) fn line_of<F: LineFormat>(format: &F, entry: &Entry) -> Option<Vec<u8>> {
     if let Some(raw) = entry.origin.as_ref().and_then(|origin| origin.raw.as_ref()) {
         return Some(raw.to_vec());
     }
