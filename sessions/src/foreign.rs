@@ -8,13 +8,7 @@ pub(crate) fn recognise(sample: &Sample<'_>) -> Option<&'static str> {
     let first = sample.first()?;
     let any = |test: fn(&Object<'_>) -> bool| sample.lines.iter().any(test);
     let is_kimi_code = |line: &Object<'_>| line.has("time") && line.has("type");
-    let claude_types = ["user", "assistant", "system", "summary"];
-    let is_claude = |line: &Object<'_>| {
-        claude_types.contains(&line_type(line).as_str())
-            && (line.object("message").is_some() || line.has("sessionId") || line.has("leafUuid"))
-    };
-    if sample.lines.iter().any(is_claude) {
-        Some("a session of Claude Code")
+    if line_type(first) == "metadata"
     } else if line_type(first) == "metadata"
         && first.has("protocol_version")
         && (first.has("created_at") || sample.lines.iter().skip(1).any(is_kimi_code))

@@ -26,6 +26,7 @@ use async_trait::async_trait;
 
 use crate::{
     agent_core::AgentCoreFormat,
+    claude_code::ClaudeCodeFormat,
     codex::CodexFormat,
     detect::{Detected, Sample},
     error::{Error, Result},
@@ -37,7 +38,8 @@ use crate::{
 };
 
 /// The formats, in the order in which they are tried on a source.
-pub(crate) static FORMATS: &[&dyn Format] = &[&PiFormat, &CodexFormat, &KimiCliFormat, &AgentCoreFormat];
+pub(crate) static FORMATS: &[&dyn Format] =
+    &[&PiFormat, &CodexFormat, &ClaudeCodeFormat, &KimiCliFormat, &AgentCoreFormat];
 
 /// Whether two names are those of versions of one format.
 pub(crate) fn is_same_family(name: &str, other: &str) -> bool {

@@ -11,7 +11,7 @@
 //! - `source`, `scan`, `lenient`, `json`, `time`, `blocks`: how lines and their parts are read
 //! - `provenance`: what the thread records about its files; `issue`, `report`: what the caller is told about them
 //! - `parents`: threads whose parent does not exist yet
-//! - `agent_core`, `codex`, `kimi_cli`, `pi`: the formats; `foreign`: files of tools that are not read
+//! - `agent_core`, `claude_code`, `codex`, `kimi_cli`, `pi`: the formats; `foreign`: files of tools that are not read
 //! - `export`: what the formats have in common when they write threads
 //!
 //! ```no_run
@@ -27,6 +27,7 @@
 
 mod agent_core;
 mod blocks;
+mod claude_code;
 mod codex;
 mod detect;
 mod error;

@@ -1,16 +1,16 @@
 //! Turns lines into messages and other entries.
 
 use store_core::{
-    Block, Body, Compaction, Custom, Json, JsonMap, Label, Message, NewBody, Origin, RewindTo, Role, Thinking,
-    ToolResult, Visibility, codec::Codec,
+    Block, Body, Custom, Json, JsonMap, Message, NewBody, Origin, RewindTo, Role, Thinking, ToolResult, Visibility,
+    codec::Codec,
 };
 
 use super::{CallRole, LineData, METADATA_KIND, TOOL_KIND, migrated};
 use crate::{
-    blocks::{MessageBlocks, SourceCall, cut_to_1_kib, with_provenance},
+    blocks::{MessageBlocks, SourceCall, with_provenance},
     issue::{IssueCode, Issues},
     json::Object,
-    lines::{BodyAndTime, LineKind, LinePosition, LineTime, ObjectLine, RewindTarget, note_bad_field},
+    lines::{BodyAndTime, LineKind, LinePosition, LineTime, ObjectLine, RewindTarget, draft_body, note_bad_field},
     time,
 };
 
@@ -198,50 +198,13 @@ impl AgentstoreField {
     }
 
     fn body(self, line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>) -> BodyResult {
-        let target =
-            |id: &str| position.earlier_entry(id).ok_or_else(|| format!("`{id}` does not come before this line"));
-        let body = match self {
+        match self {
             Self::Head => {
                 let to = line.object.text("parentId").unwrap_or_default();
-                return Ok(RewindTo::Entry(target(&to)?).into());
+                let target = position.earlier_entry(&to);
+                Ok(RewindTo::Entry(target.ok_or_else(|| format!("`{to}` does not come before this line"))?).into())
             }
-            Self::Body(body, _) => *body,
-        };
-        Ok(match body {
-            Body::Message(message) => message.into(),
-            Body::Compaction(compaction) => with_ids_of_thread(compaction, position)?.into(),
-            Body::Checkpoint(checkpoint) => {
-                NewBody::Checkpoint { number: Some(checkpoint.number), label: checkpoint.label }
-            }
-            Body::Usage(usage) => usage.into(),
-            Body::Label(label) => {
-                Label::new(target(label.target.as_str())?, label.text.as_deref().map(cut_to_1_kib)).into()
-            }
-            Body::Rewind(rewind) => match rewind.to {
-                Some(to) => RewindTo::Entry(target(to.as_str())?).into(),
-                None => RewindTo::Start.into(),
-            },
-            Body::Custom(custom) => custom.into(),
-            Body::Unknown { kind, data } => NewBody::Unknown { kind, data },
-            _ => return Err("an unknown body".to_owned()),
-        })
+            Self::Body(body, _) => draft_body(*body, position),
+        }
     }
-}
-
-/// Replaces the ids in the interval of a compaction by the ids that these entries have in this thread. The entries must
-/// be on the path of the line.
-fn with_ids_of_thread(mut compaction: Compaction, position: &LinePosition<'_, LineData>) -> Result<Compaction, String> {
-    let Some(covers) = compaction.covers.take() else { return Ok(compaction) };
-    let on_path = |id: &str| {
-        let at =
-            position.earlier_node(id).filter(|at| position.at.is_some_and(|own| position.tree.is_on_path(own, *at)));
-        let found = at.and_then(|at| Some((at, position.id_of(at)?)));
-        found.ok_or_else(|| format!("`{id}` is not on the path"))
-    };
-    let ((from, from_id), (to, to_id)) = (on_path(covers.from.as_str())?, on_path(covers.to.as_str())?);
-    if !position.tree.is_on_path(to, from) {
-        return Err("the compaction covers nothing".to_owned());
-    }
-    compaction.covers = Some(store_core::Interval::new(from_id, to_id));
-    Ok(compaction)
 }

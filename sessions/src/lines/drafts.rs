@@ -29,6 +29,10 @@ pub(super) struct LineDrafts<'a, F: LineFormat> {
     ready: VecDeque<Draft>,
     /// Lines whose parent has no draft yet, by the position of the parent in the tree.
     waiting: HashMap<usize, Vec<(usize, Line)>>,
+    /// Lines of side entries that name a node without a draft as their parent, by the position of that node.
+    waiting_side_entries: HashMap<usize, Vec<Line>>,
+    /// The first node with each id. It is filled when a side entry names a node without a draft.
+    first_nodes: Option<HashMap<&'a str, usize>>,
     /// For each node of the tree, whether it has a draft.
     appended: Vec<bool>,
     /// The node that got a draft last.
@@ -63,6 +67,8 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
             provenance: session.provenance(stored),
             ready: VecDeque::new(),
             waiting: HashMap::new(),
+            waiting_side_entries: HashMap::new(),
+            first_nodes: None,
             appended: vec![false; session.tree.len()],
             last_node: None,
             time: session.info.created_at,
@@ -134,6 +140,9 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
         let mut next = vec![(at, line)];
         while let Some((at, line)) = next.pop() {
             self.append(at, line, issues);
+            for line in self.waiting_side_entries.remove(&at).into_iter().flatten() {
+                self.push_side_entry(line, self.parent_ref_to(at), issues);
+            }
             next.extend(self.waiting.remove(&at).into_iter().flatten().rev());
         }
     }
@@ -162,13 +171,35 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
     }
 
     fn add_side_entry(&mut self, line: Line, issues: &mut Issues) {
-        let Some(body) = self.read_body(&line, self.last_node, issues) else { return };
         let lenient = lenient::read(&line.bytes);
         let object = Object::parse(&lenient.text).map(|object| ObjectLine { number: line.number, object });
-        let parent = object.and_then(|line| self.session.format.side_parent(&line));
-        let parent = parent.and_then(|parent| self.earlier.by_source_id.get(&parent)).map(|at| self.parent_ref_to(*at));
-        let parent = parent.unwrap_or_else(|| self.last_parent());
+        let named = object.and_then(|line| self.session.format.side_parent(&line));
         drop(lenient);
+        let parent = match named {
+            Some(named) => match self.earlier.by_source_id.get(&named) {
+                Some(at) => self.parent_ref_to(*at),
+                None => match self.later_node(&named) {
+                    Some(at) => return self.waiting_side_entries.entry(at).or_default().push(line),
+                    None => self.last_parent(),
+                },
+            },
+            None => self.last_parent(),
+        };
+        self.push_side_entry(line, parent, issues);
+    }
+
+    /// The first node with this id. It has no draft yet.
+    fn later_node(&mut self, source_id: &str) -> Option<usize> {
+        let session = self.session;
+        let first_nodes = self.first_nodes.get_or_insert_with(|| {
+            let nodes = session.tree.iter().rev();
+            nodes.filter_map(|(at, node)| Some((node.source_id.as_deref()?, at))).collect()
+        });
+        first_nodes.get(source_id).copied()
+    }
+
+    fn push_side_entry(&mut self, line: Line, parent: ParentRef, issues: &mut Issues) {
+        let Some(body) = self.read_body(&line, self.last_node, issues) else { return };
         self.push(line, body, EntryPosition::side_entry(parent));
     }
 

@@ -9,7 +9,7 @@ use crate::{provenance::ReimportedLine, session::StoredEntries};
 /// What a line is, and the id that it contains.
 #[derive(Debug)]
 pub(crate) enum SourceLine {
-    /// A blank line.
+    /// A blank line, or a line of another thread.
     Blank,
     /// The header, or a line that is not a JSON object.
     HeaderOrBroken,

@@ -1,5 +1,6 @@
 //! Formats whose lines form a tree. One file becomes one thread, and each line that is not blank becomes one entry.
 
+mod bodies;
 mod drafts;
 mod ids;
 mod session;
@@ -12,8 +13,9 @@ use store_core::{
 };
 
 pub(crate) use self::{
+    bodies::draft_body,
     ids::{LineIds, SourceLine},
-    survey::survey,
+    survey::{FileOfThread, file_stem, survey, survey_file},
 };
 use crate::{
     issue::{IssueCode, Issues},
@@ -42,6 +44,23 @@ pub(crate) trait LineFormat: Send + Sync {
     /// Between the passes: says what names of parents mean if they are not ids of lines.
     fn parent_names(&mut self, tree: &Tree<Self::LineData>) -> ParentNames;
 
+    /// Whether the thread gets every line of its file. If not, the file belongs to another thread, which gets the lines
+    /// that are not JSON objects and the issues of the file.
+    fn owns_file(&self) -> bool {
+        true
+    }
+
+    /// Between the passes, after the parents were found: returns the parents that the nodes get instead of those that
+    /// their lines name. `None` changes nothing.
+    fn adjust_parents(&mut self, _tree: &mut Tree<Self::LineData>) -> Option<Vec<Option<usize>>> {
+        None
+    }
+
+    /// Whether the program that writes the source would continue after such a line.
+    fn can_be_head(&self, _data: &Self::LineData) -> bool {
+        true
+    }
+
     /// Between the passes: derives the data that depends on paths. `order` has parents before children. It is called
     /// again, with the stored parents, for a file that was imported before.
     fn derive_path_data(&mut self, _tree: &mut Tree<Self::LineData>, _order: &[usize]) {}
@@ -49,7 +68,7 @@ pub(crate) trait LineFormat: Send + Sync {
     /// What is known of the thread after the first pass.
     fn thread_info(&self) -> ThreadInfo;
 
-    /// The id that the line of a side entry names as its parent.
+    /// The id that the line of a side entry names as its parent. If that line comes later, so does the side entry.
     fn side_parent(&self, _line: &ObjectLine<'_>) -> Option<String> {
         None
     }
@@ -104,6 +123,8 @@ pub(crate) enum LineKind<D> {
     Node(D),
     /// A side entry. Its parent is the node that it names, or else the node before it.
     Side,
+    /// A line of another thread, which becomes no entry.
+    Elsewhere,
     /// A side entry that moves the head of the source.
     Rewind(RewindTarget),
 }

@@ -3,6 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     hash::{DefaultHasher, Hash, Hasher},
+    path::Path,
 };
 
 use store_core::EntryId;
@@ -25,12 +26,42 @@ pub(crate) fn survey<F: LineFormat + 'static>(
     source: Source,
     options: &ImportOptions,
 ) -> Result<SurveyOutcome> {
+    Ok(match survey_file(format, FileOfThread { source, name: None }, options)? {
+        Ok(surveyed) => SurveyOutcome::Sessions(vec![surveyed]),
+        Err(issues) => SurveyOutcome::Refused(issues),
+    })
+}
+
+/// A file whose lines become a thread.
+pub(crate) struct FileOfThread {
+    pub(crate) source: Source,
+    /// The name of the file in the provenance, if the source has several files or threads.
+    pub(crate) name: Option<String>,
+}
+
+/// Runs the first pass over one of the files of a session. If the file is refused, the result is the issues that say
+/// why.
+pub(crate) fn survey_file<F: LineFormat + 'static>(
+    format: F,
+    FileOfThread { source, name }: FileOfThread,
+    options: &ImportOptions,
+) -> Result<Result<SurveyedSession, Issues>> {
+    let owns_file = format.owns_file();
     let mut survey = Survey::new(format);
-    let mut issues = Issues::default();
-    let scan = scan(&source, None, &mut issues, &mut |line, content, issues| survey.add_line(line, content, issues))?;
-    let Some(scan) = scan else { return Ok(SurveyOutcome::Refused(issues)) };
+    let (mut issues, mut issues_of_owner) = (Issues::default(), Issues::default());
+    issues.set_file(name.clone());
+    let scan = if owns_file {
+        scan(&source, name.as_ref(), &mut issues, &mut |line, content, issues| survey.add_line(line, content, issues))?
+    } else {
+        let mut add_line = |line: &Line, content: LineContent<'_>, _: &mut Issues| match content {
+            LineContent::Broken => survey.source_lines.push(SourceLine::Blank),
+            content => survey.add_line(line, content, &mut issues),
+        };
+        scan(&source, name.as_ref(), &mut issues_of_owner, &mut add_line)?
+    };
+    let Some(scan) = scan else { return Ok(Err(if owns_file { issues } else { issues_of_owner })) };
     let session = survey.finish(source, scan, (options, &mut issues))?;
-    Ok(SurveyOutcome::Sessions(vec![SurveyedSession { session: Box::new(session), issues }]))
+    Ok(Ok(SurveyedSession { session: Box::new(session), issues }))
 }
 
 /// What the first pass has found so far.
@@ -79,7 +110,7 @@ impl<F: LineFormat> Survey<F> {
 
     fn add_parsed_line(&mut self, line: &Line, parsed: ParsedLine<F::LineData>, issues: &mut Issues) -> SourceLine {
         let ParsedLine { id, parent, kind, calls, results } = parsed;
-        if let Some(id) = &id {
+        if let Some(id) = id.as_ref().filter(|_| !matches!(kind, LineKind::Elsewhere)) {
             self.note_id(line, id, issues);
         }
         let at = match kind {
@@ -94,6 +125,7 @@ impl<F: LineFormat> Survey<F> {
                 Some(at)
             }
             LineKind::Side => None,
+            LineKind::Elsewhere => return SourceLine::Blank,
             LineKind::Rewind(to) => {
                 self.rewound = Some(to);
                 None
@@ -133,7 +165,10 @@ impl<F: LineFormat> Survey<F> {
         for (id, _, at) in &self.calls {
             names.calls.entry(id.clone()).or_default().extend(*at);
         }
-        let order = self.tree.resolve_parents(&names, issues);
+        let mut order = self.tree.resolve_parents(&names, issues);
+        if let Some(parents) = self.format.adjust_parents(&mut self.tree) {
+            order = self.tree.set_parents(&parents);
+        }
         self.format.derive_path_data(&mut self.tree, &order);
         let head = match options.head {
             HeadChoice::Writer => self.writer_head(),
@@ -146,7 +181,7 @@ impl<F: LineFormat> Survey<F> {
 
     /// The node after which the program that writes the source would continue.
     fn writer_head(&self) -> Option<usize> {
-        let last = self.tree.len().checked_sub(1);
+        let last = self.tree.iter().rev().find(|(_, node)| self.format.can_be_head(&node.data)).map(|(at, _)| at);
         match &self.rewound {
             None => last,
             Some(RewindTarget::Start) => None,
@@ -181,18 +216,23 @@ impl<F: LineFormat> Survey<F> {
     }
 }
 
+/// The name of a session file without its extensions.
+pub(crate) fn file_stem(path: &Path) -> String {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let stem = [".gz", ".zst"].iter().fold(name.as_str(), |stem, end| stem.strip_suffix(end).unwrap_or(stem));
+    stem.strip_suffix(".jsonl").unwrap_or(stem).to_owned()
+}
+
 fn session_info<F: LineFormat>(
     format: &F,
     source: &Source,
     provenance: FileProvenance,
 ) -> Result<session::SessionInfo> {
     let thread: ThreadInfo = format.thread_info();
-    let stem = source.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let stem = [".gz", ".zst"].iter().fold(stem.as_str(), |stem, end| stem.strip_suffix(end).unwrap_or(stem));
-    let stem = stem.strip_suffix(".jsonl").unwrap_or(stem);
+    let stem = file_stem(source.path());
     let mut fields = thread.fields();
     fields.parent_thread_id.clone_from(&thread.parent);
-    let id = session::first_valid_thread_id(&[thread.id.as_deref().unwrap_or(stem), stem, "session"])?;
+    let id = session::first_valid_thread_id(&[thread.id.as_deref().unwrap_or(&stem), &stem, "session"])?;
     Ok(session::SessionInfo {
         file: source.path().to_owned(),
         format: format.name(),

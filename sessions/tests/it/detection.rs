@@ -20,11 +20,25 @@ async fn check_refused(name: &str, code: IssueCode, expected_detail: &str) {
 #[tokio::test]
 async fn unsupported_formats_are_reported() {
     check_refused("pi/v4-lanes.jsonl", IssueCode::UnsupportedFormat, "pi-v4").await;
-    check_refused("claude-code/fork.jsonl", IssueCode::UnknownFormat, "Claude Code").await;
-    check_refused("claude-code/torn.jsonl", IssueCode::UnknownFormat, "Claude Code").await;
-    check_refused("claude-code/summary-only.jsonl", IssueCode::UnknownFormat, "Claude Code").await;
     check_refused("kimi-cli/tool-calls/wire.jsonl", IssueCode::UnsupportedFormat, "import the session's folder").await;
     check_refused("other/kimi-code-wire.jsonl", IssueCode::UnknownFormat, "kimi-code").await;
+}
+
+#[tokio::test]
+async fn similar_files_are_not_taken_for_claude_code() {
+    let folder = tempdir().unwrap();
+    for (name, line, detail) in [
+        ("stream", r#"{"type":"system","subtype":"init","session_id":"a","uuid":"b","cwd":"/"}"#, "printed output"),
+        (
+            "parts",
+            r#"{"type":"user","sessionId":"a","uuid":"b","message":{"role":"user","parts":[{"text":"x"}]}}"#,
+            "no known format",
+        ),
+    ] {
+        let path = write_file(folder.path(), &format!("{name}.jsonl"), line);
+        let report = import_one(&*new_store(), &path).await;
+        assert!(!report.is_imported() && report.issues[0].detail.contains(detail), "{name}: {:?}", report.issues);
+    }
 }
 
 #[tokio::test]

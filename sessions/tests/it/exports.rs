@@ -22,7 +22,7 @@ fn entry(name: &str, body: impl Into<NewBody>) -> NewEntry {
 }
 
 /// A thread with every kind of body, two roots and a head that is not the last entry.
-async fn thread_of_everything(commits: &dyn CommitCoordinator) -> ThreadId {
+pub(crate) async fn thread_of_everything(commits: &dyn CommitCoordinator) -> ThreadId {
     let mut compaction = Compaction::default();
     compaction.covers = Some(Interval::new(id("u1"), id("a1")));
     compaction.summary = vec![Block::text("before")];

@@ -86,7 +86,10 @@ pub(crate) fn text_hash(path: &[Arc<Entry>]) -> (usize, String) {
     let mut pieces = Vec::new();
     for message in path.iter().filter_map(|entry| entry.message()) {
         let format = message.provenance.as_ref().and_then(|provenance| provenance.format.as_deref());
-        if !matches!(format, Some("pi.bashExecution" | "pi.custom_message" | "pi.branch_summary")) {
+        if !matches!(
+            format,
+            Some("pi.bashExecution" | "pi.custom_message" | "pi.branch_summary" | "claude-code.attachment")
+        ) {
             collect_texts(&message.blocks, &mut pieces);
         }
     }

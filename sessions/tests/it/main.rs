@@ -8,6 +8,9 @@
     reason = "a test that cannot continue fails at that point"
 )]
 
+mod claude_code;
+mod claude_code_export;
+mod claude_code_rules;
 mod codex;
 mod codex_bad_input;
 mod codex_exports;

@@ -38,6 +38,8 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
         b"-0.0",
         b"\"id\":\"x\",",
         b"\"parentId\":null,",
+        b"\"isSidechain\":true,",
+        b"\"parentUuid\":null,",
     ];
     for _ in 0..=random.below(4) {
         let at = random.below(bytes.len());
@@ -72,6 +74,9 @@ async fn damaged_files_round_trip_byte_for_byte() {
         ("pi/v3-other-writer", "pi-v3"),
         ("bad/pi-bom-crlf", "pi-v3"),
         ("bad/pi-duplicate-ids", "pi-v3"),
+        ("claude-code/parallel-calls", "claude-code"),
+        ("claude-code/sidechain", "claude-code"),
+        ("claude-code/resumed", "claude-code"),
         ("agent-core/branches", "agent-core"),
         ("agent-core/linear-tools", "agent-core"),
         ("agent-core/open-calls", "agent-core"),

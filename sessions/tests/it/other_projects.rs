@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use sessions::IssueCode;
 
 use crate::{
+    claude_code::{check_session_file, session_files},
     expectations::{check_file, files_with_expectation},
     helpers::{import_one, new_store},
     kimi::{check_session, session_folders},
@@ -53,7 +54,11 @@ async fn session_files_of_other_projects_match_their_expectations() {
         check_session(&folder).await;
         println!("{}: a kimi-cli session", relative_path(&root, &folder));
     }
-    for folder in ["claude-code", "other"] {
+    for path in session_files(&root) {
+        check_session_file(&path).await;
+        println!("{}: claude-code, exported as the same bytes", relative_path(&root, &path));
+    }
+    for folder in ["other"] {
         for entry in std::fs::read_dir(root.join(folder)).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_some_and(|end| end == "jsonl") {

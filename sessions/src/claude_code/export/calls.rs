@@ -1,0 +1,76 @@
+//! Calls as Anthropic's API accepts them.
+
+use sha2::{Digest, Sha256};
+use store_core::ToolUse;
+
+use crate::{json::Object, source::hex};
+
+/// The longest id of a call.
+const MAX_ID: usize = 64;
+
+/// The id of a call and its results. The API accepts letters, digits, `_` and `-`. Any other id is replaced by one that
+/// is always the same for it.
+pub(super) fn call_id(id: &str) -> String {
+    let is_accepted = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if !id.is_empty() && id.len() <= MAX_ID && id.chars().all(is_accepted) {
+        return id.to_owned();
+    }
+    let clean: String = id.chars().map(|c| if is_accepted(c) { c } else { '_' }).take(40).collect();
+    let hash = hex(&Sha256::digest(id.as_bytes()));
+    format!("{clean}_{}", hash.get(..12).unwrap_or(&hash))
+}
+
+/// The arguments of a call as the API accepts them.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Arguments {
+    /// A JSON object.
+    pub(super) json: String,
+    /// Whether they are not what the call contains.
+    pub(super) is_replaced: bool,
+}
+
+/// Returns the arguments of a call: an object as it is, any other value in an object, and an empty object for text that
+/// is not JSON.
+pub(super) fn arguments(call: &ToolUse) -> Arguments {
+    let raw = call.raw.as_deref().filter(|raw| !raw.is_empty()).unwrap_or(call.input.as_str());
+    let unchanged = |json: &str| Arguments { json: json.to_owned(), is_replaced: false };
+    match store_core::Json::parse(raw) {
+        Ok(json) if Object::parse(json.as_str()).is_some() => unchanged(json.as_str()),
+        Ok(json) => Arguments { json: format!("{{\"value\":{}}}", json.as_str()), is_replaced: true },
+        Err(_) => Arguments { json: "{}".to_owned(), is_replaced: true },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store_core::{Json, ToolUse};
+
+    use super::{arguments, call_id};
+
+    #[test]
+    fn ids_are_kept_if_the_api_accepts_them() {
+        assert_eq!(call_id("toolu_01-A"), "toolu_01-A");
+        let long = "x".repeat(65);
+        for id in ["Shell:0", "call|item", "", "é", long.as_str()] {
+            let new = call_id(id);
+            assert_eq!(call_id(&new), new, "{id}");
+            assert_eq!(call_id(id), new, "{id}");
+        }
+        assert_ne!(call_id("a:b"), call_id("a|b"));
+    }
+
+    #[test]
+    fn arguments_become_an_object() {
+        let check = |raw: Option<&str>, input: &str, json: &str, is_replaced: bool| {
+            let mut call = ToolUse::new("a", "b", Json::parse(input).unwrap());
+            call.raw = raw.map(str::to_owned);
+            let found = arguments(&call);
+            assert_eq!((found.json.as_str(), found.is_replaced), (json, is_replaced), "{raw:?} {input}");
+        };
+        check(None, r#"{"a":1.0}"#, r#"{"a":1.0}"#, false);
+        check(Some(r#"{"a":1.0}"#), "{}", r#"{"a":1.0}"#, false);
+        check(Some(""), "{}", "{}", false);
+        check(None, "[1]", r#"{"value":[1]}"#, true);
+        check(Some("{broken"), "{}", "{}", true);
+    }
+}

@@ -1,0 +1,216 @@
+//! Writes messages: one line for each block of the model and for each result, and one line for any other message.
+
+use store_core::{Block, BlockKind, Json, Message, Provenance, Role, Usage, Visibility, codec::ObjectWriter as Writer};
+
+use super::blocks::{BlockEncoder, content_of, origin_of_block};
+use crate::{
+    blocks::joined_text,
+    claude_code::{agentstore, message},
+    export::Losses,
+    json::json_string,
+};
+
+/// What a line with a message contains.
+#[derive(Debug)]
+pub(super) struct MessagePart {
+    /// The value of `content`.
+    content: String,
+    /// The details of a result.
+    details: Option<Json>,
+    /// The model that the line names.
+    model: Option<String>,
+}
+
+/// The model that the line of a block names: that of the data that a provider attached to it, or else that of the
+/// message.
+fn model_of(message: &Message, block: &Block) -> Option<String> {
+    let of_message = || message.provenance.as_ref()?.origin.as_ref();
+    origin_of_block(block).filter(|_| message.role == Role::Assistant).or_else(of_message)?.model.clone()
+}
+
+/// Splits a message into the contents of lines, and notes what is lost. There are no lines if nothing is left.
+pub(super) fn parts_of(message: &Message, losses: &mut Losses<'_>) -> Vec<MessagePart> {
+    if !message.extra.is_empty() {
+        losses.add("", ("extra", "the format has no field for it", "dropped"));
+    }
+    if message.role == Role::System {
+        return system_part(message, losses).into_iter().collect();
+    }
+    let origin = message::origin_of_model(None);
+    let mut encoder = BlockEncoder { role: message.role, origin, losses };
+    let mut encoded = Vec::new();
+    for (at, block) in message.blocks.iter().enumerate() {
+        if message.role == Role::Assistant {
+            encoder.origin = message::origin_of_model(model_of(message, block).as_deref());
+        }
+        if let Some(json) = encoder.encode(&format!("/blocks/{at}"), block) {
+            encoded.push((block, json));
+        }
+    }
+    match message.role {
+        Role::Assistant => {
+            let part = |(block, json): (&Block, String)| MessagePart {
+                content: format!("[{json}]"),
+                details: None,
+                model: model_of(message, block),
+            };
+            encoded.into_iter().map(part).collect()
+        }
+        Role::Tool => results(encoded),
+        Role::User | Role::System if encoded.is_empty() => Vec::new(),
+        Role::User | Role::System => {
+            vec![MessagePart { content: content_of(&encoded), details: None, model: None }]
+        }
+    }
+}
+
+/// Claude Code has its own instructions. Those of a thread become a message of the user, in tags that say what it is.
+fn system_part(message: &Message, losses: &mut Losses<'_>) -> Option<MessagePart> {
+    for (at, block) in message.blocks.iter().enumerate() {
+        if !matches!(block.kind, BlockKind::Text(_)) {
+            losses.add(format!("/blocks/{at}"), ("system", "instructions are text only", "dropped"));
+        }
+    }
+    let text = joined_text(&message.blocks);
+    if text.trim().is_empty() {
+        return None;
+    }
+    losses.add("/role", ("system_position", "the format has no instructions in a session", "replaced"));
+    let text = json_string(&format!("<system>{text}</system>"));
+    Some(MessagePart { content: text.as_str().to_owned(), details: None, model: None })
+}
+
+/// Gives each result a line of its own. Blocks that are not results follow the result before them.
+fn results(encoded: Vec<(&Block, String)>) -> Vec<MessagePart> {
+    let mut parts: Vec<(Vec<String>, Option<Json>)> = Vec::new();
+    let mut has_result = false;
+    for (block, json) in encoded {
+        let details = match &block.kind {
+            BlockKind::ToolResult(result) => Some(result.details.clone()),
+            _ => None,
+        };
+        let begins_line = details.is_some() && std::mem::replace(&mut has_result, true);
+        match parts.last_mut().filter(|_| !begins_line) {
+            Some((list, known)) => {
+                list.push(json);
+                *known = known.take().or(details.flatten());
+            }
+            None => {
+                has_result |= details.is_some();
+                parts.push((vec![json], details.flatten()));
+            }
+        }
+    }
+    let part = |(list, details): (Vec<String>, Option<Json>)| MessagePart {
+        content: format!("[{}]", list.join(",")),
+        details,
+        model: None,
+    };
+    parts.into_iter().map(part).collect()
+}
+
+/// A message that becomes lines.
+pub(super) struct MessageLines<'a> {
+    pub(super) message: &'a Message,
+    /// The id that the lines of a message of the model share.
+    pub(super) id: String,
+    /// The number of lines.
+    pub(super) count: usize,
+    /// Whether it is the summary after a compaction.
+    pub(super) is_summary: bool,
+}
+
+impl MessageLines<'_> {
+    /// The type of the lines.
+    pub(super) const fn kind(&self) -> &'static str {
+        match self.message.role {
+            Role::Assistant => "assistant",
+            Role::User | Role::Tool | Role::System => "user",
+        }
+    }
+
+    /// Writes the fields of the line at this position.
+    pub(super) fn write(&self, at: usize, part: &MessagePart, line: &mut Writer<'_>) {
+        let is_last = at + 1 == self.count;
+        let is_meta = self.message.visibility == Visibility::Internal || self.message.role == Role::System;
+        line.maybe("isMeta", is_meta.then_some(&true));
+        if self.is_summary {
+            line.field("isVisibleInTranscriptOnly", &true).field("isCompactSummary", &true);
+        }
+        let out = line.key("message");
+        match self.message.role {
+            Role::Assistant => self.write_reply(part, out),
+            Role::User | Role::Tool | Role::System => {
+                let mut message = Writer::open(out);
+                message.field("role", &"user".to_owned()).key("content").push_str(&part.content);
+                message.close();
+            }
+        }
+        line.maybe("toolUseResult", part.details.as_ref());
+        self.write_other_fields(is_last, part, line);
+    }
+
+    fn write_reply(&self, part: &MessagePart, out: &mut String) {
+        let mut message = Writer::open(out);
+        message.field("id", &self.id).field("type", &"message".to_owned()).field("role", &"assistant".to_owned());
+        message.maybe("model", part.model.as_ref()).key("content").push_str(&part.content);
+        let stop = self.message.stop.as_deref().map_or_else(Json::null, json_string);
+        message.field("stop_reason", &stop).field("stop_sequence", &Json::null());
+        message.maybe("usage", self.message.usage.as_ref().map(native_usage).as_ref());
+        message.close();
+    }
+
+    /// Writes what the fields of Claude Code do not contain.
+    fn write_other_fields(&self, is_last: bool, part: &MessagePart, line: &mut Writer<'_>) {
+        let mut out = String::new();
+        let mut field = Writer::open(&mut out);
+        field.maybe("provenance", self.other_provenance(part).as_ref());
+        if is_last && !self.message.metadata.is_empty() {
+            field.field("metadata", &self.message.metadata);
+        }
+        if let Some(usage) = self.message.usage.as_ref().filter(|usage| is_last && !self.is_native(usage)) {
+            field.field("usage", usage);
+        }
+        field.close();
+        if out != "{}" {
+            line.key(agentstore::FIELD).push_str(&out);
+        }
+    }
+
+    /// The provenance of the message, if the line itself does not say it.
+    fn other_provenance(&self, part: &MessagePart) -> Option<Provenance> {
+        if self.message.role != Role::Assistant {
+            return self.message.provenance.clone();
+        }
+        let mut native = Provenance::default();
+        native.message_id = Some(self.id.clone());
+        native.origin = part.model.as_deref().map(|model| message::origin_of_model(Some(model)));
+        let mut wanted = self.message.provenance.clone().unwrap_or_default();
+        // The lines of one message become one message again by this id.
+        if self.count > 1 && wanted.message_id.is_none() {
+            wanted.message_id = Some(self.id.clone());
+        }
+        (wanted != native).then_some(wanted)
+    }
+
+    fn is_native(&self, usage: &Usage) -> bool {
+        let raw = native_usage(usage);
+        let mut native = Usage::from(message::token_counts(&raw).unwrap_or_default());
+        native.raw = Some(raw);
+        self.message.role == Role::Assistant && native == *usage
+    }
+}
+
+/// The usage as Anthropic's API has it.
+fn native_usage(usage: &Usage) -> Json {
+    let raw = usage.raw.as_ref().filter(|raw| message::token_counts(raw).as_ref() == Some(&usage.tokens));
+    raw.cloned().unwrap_or_else(|| {
+        let mut out = String::new();
+        let mut object = Writer::open(&mut out);
+        object.field("input_tokens", &usage.tokens.input).field("output_tokens", &usage.tokens.output);
+        object.field("cache_creation_input_tokens", &usage.tokens.cache_write);
+        object.field("cache_read_input_tokens", &usage.tokens.cache_read);
+        object.close();
+        Json::parse(&out).unwrap_or_else(|_| Json::null())
+    })
+}

@@ -1,0 +1,91 @@
+//! Lines that were imported from this format and are written again.
+
+use store_core::{Body, Custom, Entry};
+
+use super::envelope::with_fields;
+use crate::{
+    claude_code::{line_format::ClaudeCode, read::SIDECHAIN_KEY},
+    export::line_of,
+    json::{Object, json_string},
+    lenient,
+    provenance::IMPORT_LINE,
+};
+
+/// A line that was imported.
+pub(super) struct OwnLine {
+    pub(super) bytes: Vec<u8>,
+    /// The uuid that lines below it name as their parent.
+    pub(super) uuid: Option<String>,
+    /// The title of the session, if the line gives it one.
+    pub(super) title: Option<String>,
+    /// Whether characters were replaced, because fields had to be added to a line that is not valid JSON.
+    pub(super) is_replaced: bool,
+}
+
+/// What a line needs that was imported.
+pub(super) struct OwnLineContext<'a> {
+    /// The uuid that the line gets if it has none.
+    pub(super) uuid: String,
+    /// The parent that it then gets.
+    pub(super) parent: Option<&'a str>,
+    /// Whether the lines of a subagent become a session of their own.
+    pub(super) is_promoted: bool,
+}
+
+/// Returns the line of an entry. It is as it was imported, except that a line of the tree without a uuid gets one, and
+/// that a subagent's line becomes an ordinary line in a session of its own.
+pub(super) fn own_line(entry: &Entry, context: OwnLineContext<'_>) -> Option<OwnLine> {
+    let bytes = line_of(&ClaudeCode::without_facts(), entry)?;
+    let changed = {
+        let lenient = lenient::read(&bytes);
+        match Object::parse(&lenient.text) {
+            Some(object) => changed_line(entry, &object, context, !lenient.oddities.is_empty()),
+            None => ChangedLine::default(),
+        }
+    };
+    let ChangedLine { bytes: new_bytes, uuid, title, is_replaced } = changed;
+    Some(OwnLine { bytes: new_bytes.unwrap_or(bytes), uuid, title, is_replaced })
+}
+
+/// What differs between a line and the imported one.
+#[derive(Default)]
+struct ChangedLine {
+    bytes: Option<Vec<u8>>,
+    uuid: Option<String>,
+    title: Option<String>,
+    is_replaced: bool,
+}
+
+fn changed_line(entry: &Entry, object: &Object<'_>, context: OwnLineContext<'_>, is_odd: bool) -> ChangedLine {
+    let title = match object.text("type").as_deref() {
+        Some("custom-title") => object.text("customTitle"),
+        Some("ai-title") => object.text("aiTitle"),
+        Some("agent-name") => object.text("agentName"),
+        _ => None,
+    };
+    let mut fields = Vec::new();
+    let mut uuid = object.text("uuid");
+    if uuid.is_none() && !entry.side {
+        let parent = context.parent.map_or_else(|| "null".to_owned(), |parent| json_string(parent).as_str().to_owned());
+        fields.extend([("uuid", json_string(&context.uuid).as_str().to_owned()), ("parentUuid", parent)]);
+        uuid = Some(context.uuid);
+    }
+    if context.is_promoted && object.bool("isSidechain") == Some(true) {
+        fields.push(("isSidechain", "false".to_owned()));
+    }
+    if fields.is_empty() {
+        return ChangedLine { uuid, title, ..ChangedLine::default() };
+    }
+    let bytes = with_fields(object, &fields).into_bytes();
+    ChangedLine { bytes: Some(bytes), uuid, title, is_replaced: is_odd }
+}
+
+/// The subagent that a side entry has a line of.
+pub(super) fn sidechain_of(entry: &Entry) -> Option<String> {
+    match &*entry.body {
+        Body::Custom(Custom { kind, data, .. }) if kind == IMPORT_LINE => {
+            Object::parse(data.as_str())?.text(SIDECHAIN_KEY)
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,435 @@
+//! Writes the entries of a thread as lines, in the order of the log. The lines of the head come last, because Claude
+//! Code continues there.
+
+use std::collections::{HashMap, HashSet};
+
+use store_core::{
+    Body, ContextRequest, Custom, Entry, EntryId, Json, Message, Timestamp, Visibility,
+    codec::{Codec, ObjectWriter as Writer},
+    context::OpenCalls,
+};
+
+use super::{
+    envelope::{Envelope, LineHead, with_fields},
+    messages::{MessageLines, parts_of},
+    own_lines::{OwnLineContext, own_line, sidechain_of},
+};
+use crate::{
+    claude_code::{AGENT_KEY, CALL_KEY, NAME, agentstore, read::ATTACHMENT_FORMAT},
+    error::Result,
+    export::{ExportFiles, ExportSource, Loss, Losses, uuid_of},
+    json::{Object, json_string},
+    provenance::{IMPORT_LINE, Provenance},
+    time,
+};
+
+/// The keys of the thread's metadata that lines contain, or that only an import needs.
+const KNOWN_METADATA: &[&str] = &["session_id", "cwd", "version", AGENT_KEY, CALL_KEY, "import.parent"];
+
+pub(super) struct ThreadWriter<'a, 'b> {
+    source: &'a ExportSource<'a>,
+    out: &'a mut ExportFiles<'b>,
+    envelope: Envelope,
+    losses: Vec<Loss>,
+    /// The uuid that children of an entry name as their parent: that of its last line.
+    line_of_entry: HashMap<EntryId, Option<String>>,
+    /// Subagents whose lines are left out.
+    left_out: Vec<String>,
+    /// Whether the lines of a subagent become a session of their own.
+    is_promoted: bool,
+    /// The entries whose lines come last.
+    ending: HashSet<EntryId>,
+    held_lines: Vec<HeldLine>,
+    /// The latest time of the lines of the tree that were written.
+    latest: Option<Timestamp>,
+    /// The titles that imported lines give the session.
+    titles: HashSet<String>,
+}
+
+/// A line that is written at the end.
+struct HeldLine {
+    entry: EntryId,
+    text: Vec<u8>,
+    time: Option<Timestamp>,
+}
+
+impl<'a, 'b> ThreadWriter<'a, 'b> {
+    /// Writes to the file that was started. `agent` is the subagent that the file is of.
+    pub(super) fn new(
+        source: &'a ExportSource<'a>,
+        out: &'a mut ExportFiles<'b>,
+        session: &str,
+        agent: Option<&String>,
+    ) -> Self {
+        let envelope =
+            Envelope { session: session.to_owned(), working_folder: source.working_folder(), agent: agent.cloned() };
+        Self {
+            source,
+            out,
+            envelope,
+            losses: Vec::new(),
+            line_of_entry: HashMap::new(),
+            left_out: Vec::new(),
+            is_promoted: agent.is_none() && source.thread.metadata.contains_key(AGENT_KEY),
+            ending: HashSet::new(),
+            held_lines: Vec::new(),
+            latest: None,
+            titles: HashSet::new(),
+        }
+    }
+
+    /// Leaves out the lines of these subagents, which get files of their own.
+    pub(super) fn without_sidechains(mut self, agents: Vec<String>) -> Self {
+        self.left_out = agents;
+        self
+    }
+
+    /// Writes everything. Returns what was lost.
+    pub(super) async fn write(mut self) -> Result<Vec<Loss>> {
+        self.find_ending().await?;
+        self.note_thread_losses().await?;
+        let mut pages = self.source.entries();
+        while let Some(page) = pages.next().await? {
+            for entry in &page {
+                self.write_entry(entry).await?;
+            }
+        }
+        self.write_title()?;
+        self.write_ending()?;
+        Ok(self.losses)
+    }
+
+    /// Finds the entries whose lines come last: the last message on the path of the head, and what follows it there.
+    async fn find_ending(&mut self) -> Result<()> {
+        let Some(head) = &self.source.thread.head else { return Ok(()) };
+        let mut ending = Vec::new();
+        let mut pages = self.source.path_of(head);
+        while let Some(page) = pages.next().await? {
+            for entry in &page {
+                if is_head_line(entry) {
+                    ending.clear();
+                }
+                ending.push(entry.id.clone());
+            }
+        }
+        self.ending = ending.into_iter().collect();
+        Ok(())
+    }
+
+    /// Notes what the format has no place for in the thread itself.
+    async fn note_thread_losses(&mut self) -> Result<()> {
+        let thread = self.source.thread;
+        let Some(head) = &thread.head else {
+            if let Some(leaf) = self.source.leaves().await?.first() {
+                let what = ("head", "the tool always continues at a message", "dropped");
+                Losses::new(leaf, &mut self.losses).add("", what);
+            }
+            return Ok(());
+        };
+        if thread.metadata.keys().any(|key| !KNOWN_METADATA.contains(&key.as_str())) {
+            let what = ("thread", "the format has no metadata of a session", "dropped");
+            Losses::new(head, &mut self.losses).add("", what);
+        }
+        Ok(())
+    }
+
+    async fn write_entry(&mut self, entry: &Entry) -> Result<()> {
+        let origin = entry.origin.as_ref();
+        if origin.is_some_and(|origin| origin.format == NAME.name()) {
+            return if origin.is_some_and(|origin| origin.line == 0) { Ok(()) } else { self.write_own_line(entry) };
+        }
+        if Provenance::read(entry).is_some() {
+            let what = ("raw", "the header and the line ends of a file of another format", "dropped");
+            Losses::new(&entry.id, &mut self.losses).add("", what);
+            return Ok(());
+        }
+        self.note_losses(entry);
+        if entry.side {
+            return self.write_side_entry(entry);
+        }
+        match &*entry.body {
+            Body::Message(message) if message.visibility != Visibility::Aside => self.write_message(entry, message),
+            Body::Compaction(_) => self.write_compaction(entry).await,
+            _ => self.write_body(entry),
+        }
+    }
+
+    fn note_losses(&mut self, entry: &Entry) {
+        let mut losses = Losses::new(&entry.id, &mut self.losses);
+        let holds_line = matches!(&*entry.body, Body::Custom(custom) if custom.kind == IMPORT_LINE);
+        if holds_line && entry.origin.as_ref().is_some_and(|origin| origin.raw.is_some()) {
+            losses.add("/origin/raw", ("raw", "the bytes of a line of another format", "dropped"));
+        }
+        if entry.run.is_some() {
+            losses.add("/run", ("run", "the format has no field for it", "dropped"));
+        }
+        if matches!(&*entry.body, Body::Decision(_)) {
+            losses.add("", ("decision", "no thread can be made with decisions", "replaced"));
+        }
+    }
+
+    fn write_own_line(&mut self, entry: &Entry) -> Result<()> {
+        if sidechain_of(entry).is_some_and(|agent| self.left_out.contains(&agent)) {
+            return Ok(());
+        }
+        let parent = self.parent_line(entry);
+        let context =
+            OwnLineContext { uuid: self.uuid_of(entry), parent: parent.as_deref(), is_promoted: self.is_promoted };
+        let Some(line) = own_line(entry, context) else { return Ok(()) };
+        if line.is_replaced {
+            let what = ("raw", "characters that are not valid in JSON", "replaced");
+            Losses::new(&entry.id, &mut self.losses).add("/origin/raw", what);
+        }
+        self.titles.extend(line.title);
+        self.line_of_entry.insert(entry.id.clone(), line.uuid.or(parent));
+        self.emit(entry, line.bytes, (!entry.side).then_some(entry.timestamp))
+    }
+
+    fn write_message(&mut self, entry: &Entry, message: &Message) -> Result<()> {
+        let parts = parts_of(message, &mut Losses::new(&entry.id, &mut self.losses));
+        if parts.is_empty() {
+            return self.write_body(entry);
+        }
+        let prefix = self.prefix(entry);
+        let id = message.provenance.as_ref().and_then(|provenance| provenance.message_id.clone());
+        let lines = MessageLines {
+            message,
+            id: id.unwrap_or_else(|| made_message_id(&prefix)),
+            count: parts.len(),
+            is_summary: false,
+        };
+        let mut parent = self.parent_line(entry);
+        for (at, part) in parts.iter().enumerate() {
+            let uuid = if at + 1 == parts.len() { self.uuid_of(entry) } else { uuid_of(&format!("{prefix}.{at}")) };
+            let time = later(entry.timestamp, at);
+            let head =
+                LineHead { kind: lines.kind(), uuid: &uuid, parent: parent.as_deref(), logical_parent: None, time };
+            let text = self.envelope.line(&head, |line| lines.write(at, part, line));
+            self.emit(entry, text.into_bytes(), Some(time))?;
+            parent = Some(uuid);
+        }
+        self.line_of_entry.insert(entry.id.clone(), parent);
+        Ok(())
+    }
+
+    /// Writes a compaction as a line that ends everything before it, and the messages that the context has at this
+    /// point: the summary, and what the compaction does not cover.
+    async fn write_compaction(&mut self, entry: &Entry) -> Result<()> {
+        let request = ContextRequest::at(entry.id.clone()).with_open_calls(OpenCalls::Keep);
+        let context = self.source.threads.load_context(&self.source.thread.id, request).await?.context;
+        self.note_compaction_losses(entry, context.messages.iter().any(|message| message.entry != entry.id));
+        let mut messages = Vec::new();
+        for mut message in context.messages {
+            // The tokens were spent when the message was made, not when it is repeated.
+            message.message.usage = None;
+            let parts = parts_of(&message.message, &mut Losses::new(&entry.id, &mut self.losses));
+            if !parts.is_empty() {
+                messages.push((message.message, parts));
+            }
+        }
+        let prefix = self.prefix(entry);
+        let count: usize = messages.iter().map(|(_, parts)| parts.len()).sum();
+        let uuid_at = |at: usize, own: String| if at == count { own } else { uuid_of(&format!("{prefix}.{at}")) };
+        let before = self.parent_line(entry);
+        let mut parent = uuid_at(0, self.uuid_of(entry));
+        let mut head = LineHead {
+            kind: "system",
+            uuid: &parent,
+            parent: None,
+            logical_parent: before.as_deref(),
+            time: entry.timestamp,
+        };
+        let text = self.envelope.line(&head, |line| {
+            line.field("subtype", &"compact_boundary".to_owned());
+            line.field("content", &"Conversation compacted".to_owned()).field("level", &"info".to_owned());
+            line.key("compactMetadata").push_str("{\"trigger\":\"auto\",\"preTokens\":0}");
+        });
+        self.emit(entry, text.into_bytes(), Some(entry.timestamp))?;
+        let mut written = 0;
+        for (number, (message, parts)) in messages.iter().enumerate() {
+            let id = made_message_id(&format!("{prefix}.message.{number}"));
+            let lines = MessageLines { message, id, count: parts.len(), is_summary: number == 0 };
+            for (at, part) in parts.iter().enumerate() {
+                written += 1;
+                let uuid = uuid_at(written, self.uuid_of(entry));
+                let time = later(entry.timestamp, written);
+                head = LineHead { kind: lines.kind(), uuid: &uuid, parent: Some(&parent), logical_parent: None, time };
+                let text = self.envelope.line(&head, |line| lines.write(at, part, line));
+                self.emit(entry, text.into_bytes(), Some(time))?;
+                parent = uuid;
+            }
+        }
+        self.line_of_entry.insert(entry.id.clone(), Some(parent));
+        Ok(())
+    }
+
+    fn note_compaction_losses(&mut self, entry: &Entry, keeps_messages: bool) {
+        let Body::Compaction(compaction) = &*entry.body else { return };
+        let mut losses = Losses::new(&entry.id, &mut self.losses);
+        if keeps_messages {
+            losses.add(
+                "/covers",
+                ("compaction", "the tool compacts everything before; the rest is repeated", "replaced"),
+            );
+        }
+        if compaction.replacement.is_some() && !compaction.summary.is_empty() {
+            losses.add("/summary", ("compaction", "the context has other messages instead", "dropped"));
+        }
+        if !compaction.extra.is_empty() {
+            losses.add("", ("extra", "the format has no field for it", "dropped"));
+        }
+    }
+
+    /// Writes an entry that the model does not get as a line that the tool shows and does not send.
+    fn write_body(&mut self, entry: &Entry) -> Result<()> {
+        let (parent, uuid) = (self.parent_line(entry), self.uuid_of(entry));
+        let body = self.with_line_ids(&entry.body);
+        let head = LineHead {
+            kind: "system",
+            uuid: &uuid,
+            parent: parent.as_deref(),
+            logical_parent: None,
+            time: entry.timestamp,
+        };
+        let text = self.envelope.line(&head, |line| {
+            line.field("subtype", &agentstore::BODY_SUBTYPE.to_owned());
+            line.field("content", &format!("agentstore: {}", entry.body.kind().name()));
+            line.field("level", &"info".to_owned()).field("isMeta", &true);
+            let mut field = Writer::open(line.key(agentstore::FIELD));
+            field.field("body", &body);
+            field.close();
+        });
+        self.line_of_entry.insert(entry.id.clone(), Some(uuid));
+        self.emit(entry, text.into_bytes(), Some(entry.timestamp))
+    }
+
+    /// Writes a side entry: a name as a summary, anything else as a line that the tool ignores.
+    fn write_side_entry(&mut self, entry: &Entry) -> Result<()> {
+        let parent = self.parent_line(entry);
+        let body = self.with_line_ids(&entry.body);
+        let text = match &body {
+            Body::Label(label) if label.text.is_some() && label.extra.is_empty() => {
+                self.envelope.side_line("summary", entry.timestamp, |line| {
+                    line.maybe("summary", label.text.as_ref()).field("leafUuid", &label.target.as_str().to_owned());
+                })
+            }
+            body => self.envelope.side_line(agentstore::SIDE_TYPE, entry.timestamp, |line| {
+                let mut field = Writer::open(line.key(agentstore::FIELD));
+                field.maybe("parent", parent.as_ref()).field("body", body);
+                field.close();
+            }),
+        };
+        self.emit(entry, text.into_bytes(), None)
+    }
+
+    /// Returns a body in which entries are named by the uuids of their lines.
+    fn with_line_ids(&self, body: &Body) -> Body {
+        let line_id = |id: &EntryId| {
+            let line = self.line_of_entry.get(id).cloned().flatten();
+            line.and_then(|line| EntryId::new(line).ok()).unwrap_or_else(|| id.clone())
+        };
+        let mut body = body.clone();
+        match &mut body {
+            Body::Label(label) => label.target = line_id(&label.target),
+            Body::Rewind(rewind) => rewind.to = rewind.to.as_ref().map(line_id),
+            Body::Compaction(compaction) => {
+                if let Some(covers) = &mut compaction.covers {
+                    (covers.from, covers.to) = (line_id(&covers.from), line_id(&covers.to));
+                }
+            }
+            Body::Decision(decision) => {
+                let data = Json::parse(&decision.encode()).unwrap_or_else(|_| Json::null());
+                body = Body::Custom(Custom::new("agentstore.decision", data));
+            }
+            _ => {}
+        }
+        body
+    }
+
+    /// The uuid of the line that an entry hangs below.
+    fn parent_line(&self, entry: &Entry) -> Option<String> {
+        self.line_of_entry.get(entry.parent.as_ref()?).cloned().flatten()
+    }
+
+    /// What the ids that are made for an entry are made of.
+    fn prefix(&self, entry: &Entry) -> String {
+        format!("{}/{}", self.source.thread.id, entry.id)
+    }
+
+    /// The uuid of the last line of an entry: its id if that is a UUID.
+    fn uuid_of(&self, entry: &Entry) -> String {
+        let own = uuid_of(entry.id.as_str());
+        if own == entry.id.as_str() { own } else { uuid_of(&self.prefix(entry)) }
+    }
+
+    /// Writes a line, or keeps it for the end. A line of the tree has a time.
+    fn emit(&mut self, entry: &Entry, text: Vec<u8>, time: Option<Timestamp>) -> Result<()> {
+        if self.ending.contains(&entry.id) {
+            self.held_lines.push(HeldLine { entry: entry.id.clone(), text, time });
+            return Ok(());
+        }
+        self.latest = self.latest.max(time);
+        self.out.write_line(&text, b"\n")
+    }
+
+    fn write_title(&mut self) -> Result<()> {
+        let thread = self.source.thread;
+        let Some(title) = thread.title.as_ref().filter(|title| !self.titles.contains(*title)) else { return Ok(()) };
+        let text = self.envelope.side_line("custom-title", thread.updated_at, |line| {
+            line.field("customTitle", title);
+        });
+        self.out.write_line(text.as_bytes(), b"\n")
+    }
+
+    /// Writes the lines of the head. The tool continues at the line with the latest time, so the last line gets a later
+    /// time if it does not have one.
+    fn write_ending(&mut self) -> Result<()> {
+        let lines = std::mem::take(&mut self.held_lines);
+        let count = lines.len();
+        let mut entry_before = None;
+        for (at, mut line) in lines.into_iter().enumerate() {
+            let too_early = line.time.zip(self.latest).filter(|(time, latest)| time <= latest);
+            if let (true, Some((_, latest))) = (at + 1 == count, too_early) {
+                let text = String::from_utf8_lossy(&line.text).into_owned();
+                if let Some(object) = Object::parse(&text) {
+                    let time = json_string(&time::to_iso(later(latest, 1)));
+                    line.text = with_fields(&object, &[("timestamp", time.as_str().to_owned())]).into_bytes();
+                    let has_own_time = entry_before.as_ref() == Some(&line.entry);
+                    if !has_own_time {
+                        let what = ("time", "the tool continues at the line with the latest time", "replaced");
+                        Losses::new(&line.entry, &mut self.losses).add("/timestamp", what);
+                    }
+                }
+            }
+            self.latest = self.latest.max(line.time);
+            self.out.write_line(&line.text, b"\n")?;
+            entry_before = Some(line.entry);
+        }
+        Ok(())
+    }
+}
+
+/// Whether the last line of an entry is one after which the tool continues.
+fn is_head_line(entry: &Entry) -> bool {
+    let is_own = entry.origin.as_ref().is_some_and(|origin| origin.format == NAME.name());
+    match &*entry.body {
+        Body::Message(message) if is_own => {
+            let format = message.provenance.as_ref().and_then(|provenance| provenance.format.as_deref());
+            format != Some(ATTACHMENT_FORMAT)
+        }
+        Body::Message(message) => message.visibility != Visibility::Aside,
+        Body::Compaction(_) => !is_own,
+        _ => false,
+    }
+}
+
+/// The id of a message that has none.
+fn made_message_id(text: &str) -> String {
+    format!("msg_{}", uuid_of(text).replace('-', ""))
+}
+
+/// A time some milliseconds later.
+fn later(time: Timestamp, millis: usize) -> Timestamp {
+    let millis = u64::try_from(millis).unwrap_or_default();
+    Timestamp::from_millis(time.as_millis().saturating_add(millis)).unwrap_or(time)
+}

@@ -1,0 +1,234 @@
+//! The first look at a file: which lines belong to subagents, and which call started each subagent.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::{
+    error::Result,
+    issue::Issues,
+    json::{Object, parse_json_string},
+    scan::{LineContent, scan},
+    source::Source,
+    tree::ParentField,
+};
+
+/// What must be known of a file before its lines become nodes.
+#[derive(Debug, Default)]
+pub(super) struct FileFacts {
+    /// Whether a line has a uuid. If none has, the order of the lines is the chain.
+    pub(super) has_uuids: bool,
+    /// The subagents whose lines are in this file, in the order of their first lines. There are none in the file of a
+    /// subagent, which has no other lines.
+    pub(super) sidechains: Vec<Sidechain>,
+    /// The subagent of each line, as a position in `sidechains`.
+    sidechain_of_line: HashMap<u64, usize>,
+    /// The uuids of the other lines.
+    main_ids: HashSet<String>,
+    /// The parents of the lines of subagents, by their uuids.
+    sidechain_parents: HashMap<String, Option<String>>,
+    /// The text of the first user line.
+    prompt: Option<String>,
+    calls: Vec<AgentCall>,
+    /// The ids of the calls that started subagents, by the names of the subagents.
+    call_of_agent: HashMap<String, String>,
+}
+
+/// The lines of a subagent.
+#[derive(Debug, Default)]
+pub(super) struct Sidechain {
+    /// The name of the subagent, or else `L` and the number of its first line.
+    pub(super) agent: String,
+    /// The call that started it.
+    pub(super) call: Option<AgentCall>,
+    ids: HashSet<String>,
+    prompt: Option<String>,
+}
+
+/// A call that may have started a subagent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct AgentCall {
+    pub(super) id: String,
+    /// The uuid of its line.
+    pub(super) line: Option<String>,
+    prompt: String,
+}
+
+impl FileFacts {
+    /// Reads a file.
+    pub(super) fn of(source: &Source) -> Result<Self> {
+        let mut facts = Self::default();
+        let mut has_main_message = false;
+        let mut look_at = |number: u64, object: &Object<'_>| {
+            let line = FactLine::of(number, object);
+            facts.has_uuids |= line.uuid.is_some();
+            if facts.prompt.is_none() && line.kind == "user" {
+                facts.prompt = prompt_of(object);
+            }
+            if line.is_sidechain {
+                facts.add_sidechain_line(line, object);
+            } else {
+                has_main_message |= matches!(line.kind.as_str(), "user" | "assistant");
+                facts.add_main_line(line, object);
+            }
+        };
+        // The issues are noted when the file is read again.
+        let _scan = scan(source, None, &mut Issues::default(), &mut |line, content, _| {
+            if let LineContent::Object(object) = content {
+                look_at(line.number, &object);
+            }
+        })?;
+        if !has_main_message {
+            facts.forget_sidechains();
+        }
+        for at in 0..facts.sidechains.len() {
+            let call = facts.sidechains.get(at).and_then(|found| facts.call_of(&found.agent, found.prompt.as_deref()));
+            if let Some(sidechain) = facts.sidechains.get_mut(at) {
+                sidechain.call = call;
+            }
+        }
+        Ok(facts)
+    }
+
+    /// The subagent that a line of the main file belongs to.
+    pub(super) fn sidechain_of(&self, line: u64) -> Option<usize> {
+        self.sidechain_of_line.get(&line).copied()
+    }
+
+    /// The text with which the subagent of this file was started.
+    pub(super) fn prompt(&self) -> Option<&str> {
+        self.prompt.as_deref()
+    }
+
+    /// The call that started a subagent: the call whose result names it, or else the last one with the same prompt.
+    pub(super) fn call_of(&self, agent: &str, prompt: Option<&str>) -> Option<AgentCall> {
+        let with_prompt = || self.calls.iter().rev().find(|call| Some(call.prompt.as_str()) == prompt).cloned();
+        let Some(id) = self.call_of_agent.get(agent) else { return with_prompt() };
+        let known = self.calls.iter().rev().find(|call| call.id == *id).cloned();
+        Some(known.unwrap_or_else(|| AgentCall { id: id.clone(), line: None, prompt: String::new() }))
+    }
+
+    /// What the parent that a line names means in a thread: that of the subagent at this position, or the main thread.
+    pub(super) fn parent(&self, name: String, sidechain: Option<usize>) -> ParentField {
+        if let Some(at) = sidechain {
+            let is_own = self.sidechains.get(at).is_some_and(|found| found.ids.contains(&name));
+            let is_of_other_thread = self.main_ids.contains(&name) || self.sidechain_parents.contains_key(&name);
+            return if is_of_other_thread && !is_own { ParentField::Root } else { ParentField::Named(name) };
+        }
+        // The line of a main thread may hang below that of a subagent. It then follows what the subagent follows.
+        let (mut above, mut visited) = (name, HashSet::new());
+        while !self.main_ids.contains(&above) {
+            match self.sidechain_parents.get(&above) {
+                None => break,
+                Some(next) => match next.clone().filter(|_| visited.insert(above.clone())) {
+                    Some(next) => above = next,
+                    None => return ParentField::Root,
+                },
+            }
+        }
+        ParentField::Named(above)
+    }
+
+    /// Whether a line of the main thread has this uuid.
+    pub(super) fn has_main_id(&self, id: &str) -> bool {
+        self.main_ids.contains(id)
+    }
+
+    /// Whether a line of the subagent at this position has this uuid.
+    pub(super) fn has_sidechain_id(&self, at: usize, id: &str) -> bool {
+        self.sidechains.get(at).is_some_and(|found| found.ids.contains(id))
+    }
+
+    fn add_sidechain_line(&mut self, line: FactLine, object: &Object<'_>) {
+        let at = self.sidechain_at(&line);
+        self.sidechain_of_line.insert(line.number, at);
+        if let Some(sidechain) = self.sidechains.get_mut(at) {
+            sidechain.ids.extend(line.uuid.clone());
+            if sidechain.prompt.is_none() && line.kind == "user" {
+                sidechain.prompt = prompt_of(object);
+            }
+        }
+        if let Some(uuid) = line.uuid {
+            self.sidechain_parents.insert(uuid, line.parent);
+        }
+    }
+
+    /// The position of the subagent of a line: the one that the line names, or that of its parent, or a new one.
+    fn sidechain_at(&mut self, line: &FactLine) -> usize {
+        let known = match (&line.agent, &line.parent) {
+            (Some(agent), _) => self.sidechains.iter().position(|known| known.agent == *agent),
+            (None, Some(parent)) => self.sidechains.iter().rposition(|known| known.ids.contains(parent)),
+            (None, None) => None,
+        };
+        known.unwrap_or_else(|| {
+            let agent = line.agent.clone().unwrap_or_else(|| format!("L{}", line.number));
+            self.sidechains.push(Sidechain { agent, ..Sidechain::default() });
+            self.sidechains.len() - 1
+        })
+    }
+
+    fn add_main_line(&mut self, line: FactLine, object: &Object<'_>) {
+        match line.kind.as_str() {
+            "assistant" => self.add_calls(&line, object),
+            "user" => {
+                let agent = object.object("toolUseResult").and_then(|result| result.text("agentId"));
+                let results = object.object("message").and_then(|message| message.list("content"));
+                let id = results.iter().flatten().find_map(|raw| Object::parse(raw)?.text("tool_use_id"));
+                self.call_of_agent.extend(agent.zip(id));
+            }
+            "progress" => {
+                let agent = object.object("data").and_then(|data| data.text("agentId"));
+                self.call_of_agent.extend(agent.zip(object.text("parentToolUseID")));
+            }
+            _ => {}
+        }
+        self.main_ids.extend(line.uuid);
+    }
+
+    fn add_calls(&mut self, line: &FactLine, object: &Object<'_>) {
+        let content = object.object("message").and_then(|message| message.list("content"));
+        for block in content.iter().flatten().filter_map(|raw| Object::parse(raw)) {
+            let prompt = block.object("input").and_then(|input| input.text("prompt"));
+            if let (Some(id), Some(prompt)) = (block.text("id"), prompt) {
+                self.calls.push(AgentCall { id, line: line.uuid.clone(), prompt });
+            }
+        }
+    }
+
+    /// Makes the lines of the only subagent of a file ordinary lines.
+    fn forget_sidechains(&mut self) {
+        self.sidechains.clear();
+        self.sidechain_of_line.clear();
+        self.main_ids.extend(std::mem::take(&mut self.sidechain_parents).into_keys());
+    }
+}
+
+/// What the first look reads of a line.
+struct FactLine {
+    number: u64,
+    kind: String,
+    uuid: Option<String>,
+    parent: Option<String>,
+    is_sidechain: bool,
+    agent: Option<String>,
+}
+
+impl FactLine {
+    fn of(number: u64, object: &Object<'_>) -> Self {
+        Self {
+            number,
+            kind: object.text("type").unwrap_or_default(),
+            uuid: object.text("uuid"),
+            parent: object.text("parentUuid"),
+            is_sidechain: object.bool("isSidechain") == Some(true),
+            agent: object.text("agentId").filter(|agent| !agent.is_empty()),
+        }
+    }
+}
+
+/// The text of the message of a user line.
+fn prompt_of(object: &Object<'_>) -> Option<String> {
+    let message = object.object("message")?;
+    if let Some(text) = parse_json_string(message.raw("content")?) {
+        return Some(text);
+    }
+    message.list("content")?.into_iter().find_map(|raw| Object::parse(raw)?.text("text"))
+}

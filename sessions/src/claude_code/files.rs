@@ -1,0 +1,104 @@
+//! The files of a session: its main file, and the files of its subagents.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    error::{Error, Result},
+    json::Object,
+    lenient,
+    source::{NextLine, Source},
+};
+
+const SUBAGENTS_FOLDER: &str = "subagents";
+
+/// A first line that is longer than this is not looked at to find the session of a subagent.
+const MAX_FIRST_LINE: u64 = 16 << 20;
+
+/// The file of a subagent.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct SubagentFile {
+    /// The name of the subagent.
+    pub(super) agent: String,
+    /// The path below the folder of the session's files: `subagents/agent-NAME.jsonl` or `agent-NAME.jsonl`.
+    pub(super) name: String,
+    pub(super) path: PathBuf,
+}
+
+/// The main file of the session that a file of a subagent belongs to, if both exist.
+pub(super) fn main_file_of(path: &Path) -> Result<Option<PathBuf>> {
+    if agent_of(path).is_none() || !path.is_file() {
+        return Ok(None);
+    }
+    let Some(folder) = path.parent() else { return Ok(None) };
+    let main = if folder.file_name().is_some_and(|name| name == SUBAGENTS_FOLDER) {
+        folder.parent().and_then(|session| main_file(session.parent()?, &session.file_name()?.to_string_lossy()))
+    } else {
+        session_of(path)?.and_then(|session| main_file(folder, &session))
+    };
+    Ok(main.filter(|main| main.is_file()))
+}
+
+fn main_file(folder: &Path, session: &str) -> Option<PathBuf> {
+    // The name comes from a file, so it must not lead out of the folder.
+    let is_name = !session.is_empty() && !session.contains(['/', '\\']);
+    is_name.then(|| folder.join(format!("{session}.jsonl")))
+}
+
+/// The files of the subagents of a session, in the order of their names.
+pub(super) fn subagent_files(main: &Path) -> Result<Vec<SubagentFile>> {
+    let (Some(folder), Some(name)) = (main.parent(), main.file_name()) else { return Ok(Vec::new()) };
+    let name = name.to_string_lossy();
+    let Some(session) = name.strip_suffix(".jsonl").filter(|_| agent_of(main).is_none()) else {
+        return Ok(Vec::new());
+    };
+    let mut found = Vec::new();
+    let own_folder = folder.join(session).join(SUBAGENTS_FOLDER);
+    if own_folder.is_dir() {
+        for (agent, path) in agent_files(&own_folder)? {
+            found.push(SubagentFile { name: format!("{SUBAGENTS_FOLDER}/agent-{agent}.jsonl"), agent, path });
+        }
+    }
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    for (agent, path) in agent_files(folder)? {
+        let is_known = found.iter().any(|file| file.agent == agent);
+        if !is_known && session_of(&path)?.as_deref() == Some(session) {
+            found.push(SubagentFile { name: format!("agent-{agent}.jsonl"), agent, path });
+        }
+    }
+    Ok(found)
+}
+
+/// The files of subagents in a folder that are not empty, with the names of the subagents.
+fn agent_files(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(Error::io(folder))? {
+        let path = entry.map_err(Error::io(folder))?.path();
+        if let Some(agent) = agent_of(&path)
+            && fs::metadata(&path).is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0)
+        {
+            found.push((agent, path));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The name of the subagent in the name of its file.
+fn agent_of(path: &Path) -> Option<String> {
+    let agent = path.file_name()?.to_str()?.strip_prefix("agent-")?.strip_suffix(".jsonl")?;
+    (!agent.is_empty()).then(|| agent.to_owned())
+}
+
+/// The session that the first line of a file names.
+fn session_of(path: &Path) -> Result<Option<String>> {
+    let mut lines = Source::new(path.to_owned(), MAX_FIRST_LINE).lines(u64::MAX)?;
+    while let NextLine::Line(line) = lines.next()? {
+        if let Some(object) = Object::parse(&lenient::read(&line.bytes).text) {
+            return Ok(object.text("sessionId"));
+        }
+    }
+    Ok(None)
+}

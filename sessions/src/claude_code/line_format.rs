@@ -1,0 +1,302 @@
+//! How the lines of a file form the tree of a thread.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use store_core::{Body, JsonMap};
+
+use super::{
+    AGENT_KEY, CALL_KEY, NAME, agentstore,
+    facts::{AgentCall, FileFacts},
+    message, parallel, read,
+};
+use crate::{
+    blocks::cut_to_1_kib,
+    issue::Issues,
+    json::{Object, json_string},
+    lines::{BodyAndTime, EncodableEntry, LineFormat, LineKind, LinePosition, ObjectLine, ParsedLine, ThreadInfo},
+    provenance::IMPORT_LINE,
+    time,
+    tree::{ParentField, ParentNames, Tree},
+};
+
+/// Reads the lines of one thread of a session.
+#[derive(Debug)]
+pub(crate) struct ClaudeCode {
+    facts: Arc<FileFacts>,
+    /// The subagent whose lines in the main file become the thread. If it is absent, the thread gets all lines.
+    sidechain: Option<usize>,
+    /// The subagent that the thread is of, and the call that started it.
+    agent: Option<(String, Option<AgentCall>)>,
+    thread: ThreadInfo,
+    session: Option<String>,
+    titles: Titles,
+    /// The uuids of the nodes so far.
+    seen: HashSet<String>,
+}
+
+/// The titles that lines give the session, the preferred one first.
+#[derive(Debug, Default)]
+struct Titles {
+    custom: Option<String>,
+    ai: Option<String>,
+    agent: Option<String>,
+}
+
+/// What the import keeps of a line between the two passes.
+#[derive(Debug, Default)]
+pub(crate) struct LineData {
+    pub(super) kind: NodeKind,
+    /// The provider's id of the message.
+    pub(super) message_id: Option<String>,
+    pub(super) calls: Vec<String>,
+    pub(super) results: Vec<String>,
+    /// Whether an earlier line has the same uuid.
+    pub(super) is_repeat: bool,
+    /// Whether the usage of the message counts at this line, because it is the last line of the message.
+    pub(super) carries_usage: bool,
+    /// For a compaction: the root of its path.
+    pub(super) root: Option<usize>,
+}
+
+/// The kind of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum NodeKind {
+    User,
+    Assistant,
+    Boundary,
+    #[default]
+    Other,
+}
+
+impl NodeKind {
+    fn of(object: &Object<'_>) -> Self {
+        match object.text("type").as_deref() {
+            Some("user") => Self::User,
+            Some("assistant") => Self::Assistant,
+            Some("system") if object.text("subtype").as_deref() == Some("compact_boundary") => Self::Boundary,
+            _ => Self::Other,
+        }
+    }
+}
+
+impl ClaudeCode {
+    /// The main thread of a file.
+    pub(super) fn main(facts: Arc<FileFacts>) -> Self {
+        Self {
+            facts,
+            sidechain: None,
+            agent: None,
+            thread: ThreadInfo::default(),
+            session: None,
+            titles: Titles::default(),
+            seen: HashSet::new(),
+        }
+    }
+
+    /// The thread of a subagent whose lines are in the main file. `session` is the name of that file.
+    pub(super) fn sidechain(facts: Arc<FileFacts>, at: usize, session: &str) -> Self {
+        let agent = facts.sidechains.get(at).map(|found| (found.agent.clone(), found.call.clone()));
+        let mut format = Self::main(facts);
+        format.sidechain = Some(at);
+        format.thread.id = agent.as_ref().map(|(agent, _)| child_id(session, agent));
+        format.agent = agent;
+        format
+    }
+
+    /// The thread of a subagent with a file of its own. `main` are the facts about the main file.
+    pub(super) fn subagent(facts: Arc<FileFacts>, main: &FileFacts, (agent, session): (&str, &str)) -> Self {
+        let call = main.call_of(agent, facts.prompt());
+        let mut format = Self::main(facts);
+        format.thread.id = Some(child_id(session, agent));
+        format.agent = Some((agent.to_owned(), call));
+        format
+    }
+
+    /// The format for lines that were imported before, without anything that the first pass finds out.
+    pub(super) fn without_facts() -> Self {
+        Self::main(Arc::default())
+    }
+
+    /// Notes what a line says about the session.
+    fn note_session(&mut self, object: &Object<'_>) {
+        let text = |name: &str| object.text(name).filter(|text| !text.is_empty());
+        // A session that continues another begins with copies of the lines of that session.
+        self.session = text("sessionId").or(self.session.take());
+        self.thread.version = text("version").or(self.thread.version.take());
+        if !self.thread.metadata.contains_key("cwd")
+            && let Some(folder) = text("cwd")
+        {
+            self.thread.metadata.insert("cwd".to_owned(), json_string(&cut_to_1_kib(&folder)));
+        }
+        if self.thread.created_at.is_none() {
+            self.thread.created_at = object.raw("timestamp").and_then(time::read);
+        }
+        match object.text("type").as_deref() {
+            Some("custom-title") => self.titles.custom = text("customTitle").or(self.titles.custom.take()),
+            Some("ai-title") => self.titles.ai = text("aiTitle").or(self.titles.ai.take()),
+            Some("agent-name") => self.titles.agent = text("agentName").or(self.titles.agent.take()),
+            _ => {}
+        }
+    }
+
+    /// Whether a line is part of the tree.
+    fn is_node(&self, object: &Object<'_>) -> bool {
+        if object.text("uuid").is_some() {
+            return true;
+        }
+        let kinds: &[&str] = if self.facts.has_uuids {
+            &["user", "assistant"]
+        } else {
+            &["user", "assistant", "system", "attachment", "progress"]
+        };
+        object.text("type").is_some_and(|kind| kinds.contains(&kind.as_str()))
+    }
+
+    fn parent(&self, object: &Object<'_>) -> ParentField {
+        if !self.facts.has_uuids {
+            return ParentField::Missing;
+        }
+        if let Some(parent) = object.text("parentUuid") {
+            return self.facts.parent(parent, self.sidechain);
+        }
+        // A copied session begins at its last compaction. What that compaction covers is not in the file.
+        let before = object.text("logicalParentUuid").filter(|id| match self.sidechain {
+            Some(at) => self.facts.has_sidechain_id(at, id),
+            None => self.facts.has_main_id(id),
+        });
+        before.map_or(ParentField::Root, ParentField::Named)
+    }
+
+    fn parse_own_line(&mut self, object: &Object<'_>) -> ParsedLine<LineData> {
+        let id = object.text("uuid");
+        if !self.is_node(object) {
+            return other_line(LineKind::Side);
+        }
+        let kind = NodeKind::of(object);
+        let (calls, results) = message::call_and_result_ids(object, kind);
+        let message = object.object("message").filter(|_| kind == NodeKind::Assistant);
+        let data = LineData {
+            kind,
+            message_id: message.and_then(|message| message.text("id")).filter(|id| !id.is_empty()),
+            calls: calls.clone(),
+            results: results.clone(),
+            is_repeat: id.clone().is_some_and(|id| !self.seen.insert(id)),
+            ..LineData::default()
+        };
+        ParsedLine { id, parent: self.parent(object), kind: LineKind::Node(data), calls, results }
+    }
+}
+
+/// The id of the thread of a subagent.
+fn child_id(session: &str, agent: &str) -> String {
+    format!("{session}.agent-{agent}")
+}
+
+/// A line without an id, calls and results.
+const fn other_line(kind: LineKind<LineData>) -> ParsedLine<LineData> {
+    ParsedLine { id: None, parent: ParentField::Root, kind, calls: Vec::new(), results: Vec::new() }
+}
+
+impl LineFormat for ClaudeCode {
+    type LineData = LineData;
+
+    fn name(&self) -> &'static str {
+        NAME.name()
+    }
+
+    fn family(&self) -> &'static str {
+        NAME.name()
+    }
+
+    fn parse_line(&mut self, line: &ObjectLine<'_>, _issues: &mut Issues) -> ParsedLine<LineData> {
+        let object = &line.object;
+        let sidechain = self.facts.sidechain_of(line.number);
+        if self.sidechain.is_some() && sidechain != self.sidechain {
+            return other_line(LineKind::Elsewhere);
+        }
+        if self.sidechain.is_none() && sidechain.is_some() {
+            return ParsedLine { id: object.text("uuid"), ..other_line(LineKind::Side) };
+        }
+        self.note_session(object);
+        self.parse_own_line(object)
+    }
+
+    fn parent_names(&mut self, _tree: &Tree<LineData>) -> ParentNames {
+        ParentNames { chain: !self.facts.has_uuids, ..ParentNames::default() }
+    }
+
+    fn owns_file(&self) -> bool {
+        self.sidechain.is_none()
+    }
+
+    fn adjust_parents(&mut self, tree: &mut Tree<LineData>) -> Option<Vec<Option<usize>>> {
+        Some(parallel::adjust_parents(tree))
+    }
+
+    fn can_be_head(&self, data: &LineData) -> bool {
+        matches!(data.kind, NodeKind::User | NodeKind::Assistant)
+    }
+
+    fn derive_path_data(&mut self, tree: &mut Tree<LineData>, order: &[usize]) {
+        let mut roots: HashMap<usize, usize> = HashMap::new();
+        for &at in order {
+            let root = tree.parent(at).and_then(|parent| roots.get(&parent).copied()).unwrap_or(at);
+            roots.insert(at, root);
+            if let Some(data) = tree.data_mut(at).filter(|data| data.kind == NodeKind::Boundary) {
+                data.root = Some(root);
+            }
+        }
+    }
+
+    fn thread_info(&self) -> ThreadInfo {
+        let mut info = self.thread.clone();
+        let Titles { custom, ai, agent } = &self.titles;
+        info.title = custom.as_ref().or(ai.as_ref()).or(agent.as_ref()).map(|title| cut_to_1_kib(title));
+        let (agent, call) = match &self.agent {
+            Some((agent, call)) => (Some(agent), call.as_ref().map(|call| &call.id)),
+            None => (None, None),
+        };
+        let fields = [
+            ("session_id", self.session.as_ref()),
+            ("version", info.version.as_ref()),
+            (AGENT_KEY, agent),
+            (CALL_KEY, call),
+        ];
+        let fields = fields.map(|(name, value)| Some((name.to_owned(), json_string(&cut_to_1_kib(value?)))));
+        info.metadata.extend(fields.into_iter().flatten().collect::<JsonMap>());
+        info
+    }
+
+    fn side_parent(&self, line: &ObjectLine<'_>) -> Option<String> {
+        if let Some(at) = self.facts.sidechain_of(line.number).filter(|_| self.sidechain.is_none()) {
+            return self.facts.sidechains.get(at)?.call.as_ref()?.line.clone();
+        }
+        match line.object.text("type").as_deref() {
+            Some("summary") => line.object.text("leafUuid"),
+            Some(agentstore::SIDE_TYPE) => agentstore::side_parent(&line.object),
+            _ => None,
+        }
+    }
+
+    fn read_body_and_time(
+        &self,
+        line: &ObjectLine<'_>,
+        position: &LinePosition<'_, LineData>,
+        issues: &mut Issues,
+    ) -> BodyAndTime {
+        let sidechain = self.facts.sidechain_of(line.number).filter(|_| self.sidechain.is_none());
+        let sidechain = sidechain.and_then(|at| self.facts.sidechains.get(at));
+        read::read_body_and_time(line, sidechain, position, issues)
+    }
+
+    fn encode(&self, entry: &EncodableEntry<'_>) -> Option<String> {
+        match entry.body {
+            // The data is the whole line.
+            Body::Custom(custom) if custom.kind != IMPORT_LINE => Some(custom.data.as_str().to_owned()),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The format of Claude Code: one file for each session, in which the lines form a tree, and files of subagents.
+//!
+//! ```text
+//! ID.jsonl                         the session; in old files also the lines of its subagents
+//! ID/subagents/agent-NAME.jsonl    a subagent of the session
+//! agent-NAME.jsonl                 the same in older versions; its lines name the session
+//! ```
+//!
+//! Each subagent becomes a child thread. The main thread contains lines of subagents in the main file, too, as side
+//! entries with their bytes, so that it can be written without the child thread.
+
+mod agentstore;
+mod blocks;
+mod export;
+mod facts;
+mod files;
+mod line_format;
+mod message;
+mod parallel;
+mod read;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use async_trait::async_trait;
+
+use self::{facts::FileFacts, line_format::ClaudeCode};
+use crate::{
+    detect::{Detected, Sample},
+    error::Result,
+    export::{ExportFiles, ExportSource, Written, uuid_of},
+    formats::{Format, FormatName, ToolFolders, ToolPlace},
+    issue::Issues,
+    json::Object,
+    lines::{FileOfThread, file_stem, survey_file},
+    options::ImportOptions,
+    session::{SurveyOutcome, SurveyedSession},
+    source::Source,
+};
+
+const NAME: FormatName = FormatName::new("claude-code");
+
+/// The key in the metadata of a child thread with the name of the subagent.
+const AGENT_KEY: &str = "agent_id";
+
+/// The key in the metadata of a child thread with the id of the call that started the subagent.
+const CALL_KEY: &str = "tool_use_id";
+
+/// What the name of a file in the provenance begins with if the lines of the thread are in the main file.
+const SIDECHAIN_PREFIX: &str = "sidechain:";
+
+/// The format, as the import and the export use it.
+pub(crate) struct ClaudeCodeFormat;
+
+#[async_trait]
+impl Format for ClaudeCodeFormat {
+    fn newest(&self) -> FormatName {
+        NAME
+    }
+
+    fn names(&self) -> &'static [FormatName] {
+        &[NAME]
+    }
+
+    fn recognise(&self, sample: &Sample<'_>) -> Option<Detected> {
+        let first = sample.first()?;
+        let is_stream_start = first.text("subtype").as_deref() == Some("init") && first.has("session_id");
+        if is_stream_start && first.text("type").as_deref() == Some("system") {
+            return Some(Detected::Unsupported("the printed output of Claude Code", "import the session file"));
+        }
+        // Qwen Code writes the same fields, but its messages have `parts`.
+        let has_parts = |line: &Object<'_>| {
+            line.object("message").is_some_and(|message| message.has("parts") && !message.has("content"))
+        };
+        if sample.lines.iter().any(has_parts) {
+            return None;
+        }
+        sample.lines.iter().any(is_line).then_some(Detected::Known(NAME))
+    }
+
+    fn source_of(&self, path: &Path) -> Result<Option<PathBuf>> {
+        files::main_file_of(path)
+    }
+
+    fn survey(&self, _name: FormatName, path: &Path, options: &ImportOptions) -> Result<SurveyOutcome> {
+        Ok(match survey_session(path, options)? {
+            Ok(sessions) => SurveyOutcome::Sessions(sessions),
+            Err(issues) => SurveyOutcome::Refused(issues),
+        })
+    }
+
+    async fn export(
+        &self,
+        _name: FormatName,
+        source: &ExportSource<'_>,
+        files: &mut ExportFiles<'_>,
+    ) -> Result<Written> {
+        export::write(source, files).await
+    }
+
+    fn place(&self, source: &ExportSource<'_>, folders: &ToolFolders) -> Option<ToolPlace> {
+        let working_folder = folders.working_folder.to_string_lossy();
+        // Claude Code itself replaces every character that is not a letter or a digit of ASCII.
+        let name = working_folder.replace(|character: char| !character.is_ascii_alphanumeric(), "-");
+        let folder = folders.folder("CLAUDE_CONFIG_DIR", ".claude").join("projects").join(name);
+        Some(ToolPlace::new(folder, format!("claude --resume {}", uuid_of(source.thread.id.as_str()))))
+    }
+}
+
+/// Whether a line is one that only Claude Code writes.
+fn is_line(line: &Object<'_>) -> bool {
+    let types = ["user", "assistant", "system", "summary"];
+    line.text("type").is_some_and(|kind| types.contains(&kind.as_str()))
+        && (line.object("message").is_some() || line.has("sessionId") || line.has("leafUuid"))
+}
+
+/// Runs the first pass over a main file, the lines of its subagents and the files of its subagents. If a file is
+/// refused, the result is the issues that say why.
+fn survey_session(path: &Path, options: &ImportOptions) -> Result<Result<Vec<SurveyedSession>, Issues>> {
+    let stem = file_stem(path);
+    let source = Source::new(path.to_owned(), options.max_line);
+    let facts = Arc::new(FileFacts::of(&source)?);
+    let main = FileOfThread { source: source.clone(), name: None };
+    let mut sessions = match survey_file(ClaudeCode::main(Arc::clone(&facts)), main, options)? {
+        Ok(main) => vec![main],
+        Err(issues) => return Ok(Err(issues)),
+    };
+    let mut children = Vec::new();
+    for (at, sidechain) in facts.sidechains.iter().enumerate() {
+        let name = Some(format!("{SIDECHAIN_PREFIX}{}", sidechain.agent));
+        let format = ClaudeCode::sidechain(Arc::clone(&facts), at, &stem);
+        children.push((format, FileOfThread { source: source.clone(), name }));
+    }
+    for found in files::subagent_files(path)? {
+        let source = Source::new(found.path, options.max_line);
+        let own_facts = Arc::new(FileFacts::of(&source)?);
+        let format = ClaudeCode::subagent(own_facts, &facts, (&found.agent, &stem));
+        children.push((format, FileOfThread { source, name: Some(found.name) }));
+    }
+    for (format, file) in children {
+        match survey_file(format, file, options)? {
+            Ok(mut child) => {
+                child.session.info_mut().is_child = true;
+                sessions.push(child);
+            }
+            Err(issues) => return Ok(Err(issues)),
+        }
+    }
+    Ok(Ok(sessions))
+}

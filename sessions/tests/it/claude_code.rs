@@ -1,0 +1,213 @@
+//! Tests of sessions of Claude Code: each file matches its expectation, and is exported byte for byte.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use sessions::{ExportOptions, ExportTarget, ImportOptions, ImportReport, IssueCode, export, import};
+use store_core::{CommitCoordinator, ThreadId};
+use tempfile::tempdir;
+
+use crate::{
+    expectations::check_report,
+    helpers::{entries, export_bytes, fixtures, format, head_path, new_store, read_json, text_hash},
+};
+
+/// Files of other projects whose threads differ from the tree of their lines, because parallel calls are put on one
+/// path, or because lines of subagents are on the path.
+const OTHER_TREES: &[&str] = &["v2-small"];
+
+/// The main files and the files of subagents that have an expectation.
+pub(crate) fn session_files(root: &Path) -> Vec<PathBuf> {
+    let (mut open, mut found) = (vec![root.join("claude-code")], Vec::new());
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|end| end == "jsonl") && path.with_extension("expect.json").exists()
+            {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The text at the end of a file's name, without its extension.
+fn stem(path: &Path) -> &str {
+    path.file_stem().unwrap().to_str().unwrap()
+}
+
+/// The reports of the threads of a file: that of its main thread, then those of the subagents in it.
+fn reports_of(path: &Path, reports: Vec<ImportReport>) -> Vec<ImportReport> {
+    reports.into_iter().filter(|report| stem(&report.file) == stem(path)).collect()
+}
+
+/// The report of a whole file: that of its main thread, with what was found in the threads of subagents.
+fn report_of_file(reports: &[ImportReport]) -> ImportReport {
+    let mut whole = reports[0].clone();
+    let of_threads = [
+        IssueCode::OpenCall,
+        IssueCode::OrphanResult,
+        IssueCode::DanglingParent,
+        IssueCode::ForwardParent,
+        IssueCode::ParentCycle,
+    ];
+    for report in &reports[1..] {
+        whole.messages += report.messages;
+        for code in of_threads {
+            *whole.issue_counts.entry(code).or_default() += report.count(code);
+            whole.issues.extend(report.issues.iter().filter(|issue| issue.code == code).cloned());
+        }
+    }
+    whole
+}
+
+/// Compares a thread with the expectation of its file.
+async fn check_thread(path: &Path, expect: &Value, commits: &dyn CommitCoordinator, report: &ImportReport) {
+    let name = path.display();
+    let id = report.thread.as_ref().unwrap();
+    let thread = commits.threads().load_thread(id).await.unwrap().unwrap();
+    let path_entries = head_path(commits, id).await;
+    let found = entries(commits, id).await;
+    let number = |field: &str| expect[field].as_u64();
+    if !OTHER_TREES.contains(&stem(path)) {
+        let (pieces, hash) = text_hash(&path_entries);
+        assert_eq!(Some(pieces as u64), number("main_path_text_pieces"), "{name}");
+        assert_eq!(hash, expect["main_path_text_sha256"].as_str().unwrap(), "{name}");
+        // A file without ids is a chain.
+        if expect["linear"].as_bool() != Some(true) {
+            let roots = found.iter().filter(|entry| !entry.side && entry.parent.is_none()).count();
+            let tree = (Some(u64::from(thread.leaves)), Some(roots as u64), Some(path_entries.len() as u64));
+            assert_eq!(tree, (number("leaves"), number("roots"), number("main_path_entries")), "{name}");
+            assert_eq!(thread.head.as_ref().map(|head| head.as_str()), expect["head_id"].as_str(), "{name}");
+        }
+    }
+    let of_lines = found.iter().filter(|entry| entry.origin.as_ref().unwrap().line > 0).count();
+    let blank = expect["blank_lines"].as_array().map_or(0, Vec::len);
+    assert_eq!(of_lines as u64, report.lines - blank as u64, "{name}");
+}
+
+/// Imports a file with its session, and compares the result with what is expected. Then exports the thread of the file
+/// and the whole session.
+pub(crate) async fn check_session_file(path: &Path) {
+    let name = path.display();
+    let expect = read_json(&path.with_extension("expect.json"));
+    let commits = new_store();
+    let all = import(&*commits, path, &ImportOptions::default()).await.unwrap();
+    let main = all[0].clone();
+    let reports = reports_of(path, all);
+    let whole = report_of_file(&reports);
+    check_report(path, &expect, &whole);
+    let roles: u64 = expect["messages_by_role"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
+    let mut attachments = 0;
+    for report in &reports {
+        for entry in entries(&*commits, report.thread.as_ref().unwrap()).await {
+            let provenance = entry.message().and_then(|message| message.provenance.as_ref());
+            let format = provenance.and_then(|provenance| provenance.format.as_deref());
+            attachments += u64::from(format == Some("claude-code.attachment"));
+        }
+    }
+    assert_eq!(whole.messages, roles + attachments, "{name}");
+    check_thread(path, &expect, &*commits, &reports[0]).await;
+    let (bytes, exact) = export_bytes(&*commits, reports[0].thread.as_ref().unwrap(), format("claude-code")).await;
+    assert!(exact && bytes == std::fs::read(path).unwrap(), "{name}");
+    check_folder(&*commits, &main).await;
+}
+
+/// Exports a session to a folder, and compares every file with the file that it was imported from.
+async fn check_folder(commits: &dyn CommitCoordinator, main: &ImportReport) {
+    let folder = tempdir().unwrap();
+    let options = ExportOptions::new(format("claude-code"));
+    let thread = main.thread.as_ref().unwrap();
+    let target = ExportTarget::Folder(folder.path());
+    let exported = export(&*commits.threads(), thread, &options, target).await.unwrap();
+    assert!(exported.exact && exported.losses.is_empty(), "{}", main.file.display());
+    let source = main.file.parent().unwrap();
+    let session = stem(&exported.files[0]).to_owned();
+    for file in &exported.files {
+        let relative = file.strip_prefix(folder.path()).unwrap().to_str().unwrap();
+        let original = source.join(relative.replace(&session, stem(&main.file)));
+        assert!(std::fs::read(file).unwrap() == std::fs::read(&original).unwrap(), "{}", original.display());
+    }
+}
+
+#[tokio::test]
+async fn every_file_matches_its_expectation() {
+    let files = session_files(&fixtures());
+    for path in &files {
+        check_session_file(path).await;
+    }
+    assert_eq!(files.len(), 11);
+}
+
+#[tokio::test]
+async fn the_same_session_again_changes_nothing() {
+    for path in session_files(&fixtures()) {
+        let commits = new_store();
+        let first = import(&*commits, &path, &ImportOptions::default()).await.unwrap();
+        let again = import(&*commits, &path, &ImportOptions::default()).await.unwrap();
+        assert_eq!(first.len(), again.len());
+        for (first, again) in first.iter().zip(&again) {
+            assert_eq!((again.added, again.entries), (0, first.entries), "{}", path.display());
+            assert_eq!((&again.thread, &again.issues), (&first.thread, &first.issues), "{}", path.display());
+        }
+    }
+}
+
+/// The threads that an import makes, with their parents.
+async fn threads_of(path: &Path) -> Vec<(String, Option<String>)> {
+    let commits = new_store();
+    let reports = import(&*commits, path, &ImportOptions::default()).await.unwrap();
+    let mut threads = Vec::new();
+    for report in reports {
+        let thread = commits.threads().load_thread(report.thread.as_ref().unwrap()).await.unwrap().unwrap();
+        let parent = thread.parent_thread_id.map(|parent| parent.as_str().to_owned());
+        threads.push((thread.id.as_str().to_owned(), parent));
+    }
+    threads
+}
+
+#[tokio::test]
+async fn every_file_of_a_session_gives_the_same_threads() {
+    let session = "5e550000-0000-4000-8000-000000000003";
+    let folder = fixtures().join("claude-code/subagents");
+    let main = Some(session.to_owned());
+    let expected = vec![
+        (session.to_owned(), None),
+        (format!("{session}.agent-a1"), main.clone()),
+        (format!("{session}.agent-b2"), main),
+    ];
+    assert_eq!(threads_of(&folder).await, expected);
+    for file in [format!("{session}.jsonl"), format!("{session}/subagents/agent-a1.jsonl"), "agent-b2.jsonl".to_owned()]
+    {
+        assert_eq!(threads_of(&folder.join(&file)).await, expected, "{file}");
+    }
+    assert_eq!(threads_of(&folder.join(session)).await, expected);
+}
+
+#[tokio::test]
+async fn a_subagent_names_the_call_that_started_it() {
+    let commits = new_store();
+    for (file, thread, call) in [
+        ("subagents/5e550000-0000-4000-8000-000000000003", "5e550000-0000-4000-8000-000000000003.agent-a1", "toolu_a1"),
+        ("sidechain", "sidechain.agent-L3", "toolu_s1"),
+    ] {
+        let path = fixtures().join("claude-code").join(format!("{file}.jsonl"));
+        let _reports = import(&*commits, &path, &ImportOptions::default()).await.unwrap();
+        let thread = commits.threads().load_thread(&ThreadId::new(thread).unwrap()).await.unwrap().unwrap();
+        assert_eq!(thread.metadata["tool_use_id"].as_str(), format!("\"{call}\""));
+    }
+    let warmup = commits.threads().load_thread(&ThreadId::new("sidechain.agent-ab12").unwrap()).await.unwrap().unwrap();
+    assert_eq!((warmup.metadata["agent_id"].as_str(), warmup.metadata.get("tool_use_id")), ("\"ab12\"", None));
+    assert_eq!(warmup.parent_thread_id.unwrap().as_str(), "sidechain");
+}
+
+#[tokio::test]
+async fn a_subagent_without_its_main_file_is_a_thread_of_its_own() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("agent-b2.jsonl");
+    std::fs::copy(fixtures().join("claude-code/subagents/agent-b2.jsonl"), &path).unwrap();
+    assert_eq!(threads_of(&path).await, [("agent-b2".to_owned(), None)]);
+}
