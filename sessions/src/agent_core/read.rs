@@ -1,16 +1,13 @@
 //! Turns lines into messages and other entries.
 
-use store_core::{
-    Block, Body, Compaction, Custom, Json, JsonMap, Label, Message, NewBody, Origin, RewindTo, Role, Thinking,
-    ToolResult, Visibility, codec::Codec,
-};
+use store_core::{Block, Custom, Json, JsonMap, Message, NewBody, Origin, Role, Thinking, ToolResult, Visibility};
 
 use super::{CallRole, LineData, METADATA_KIND, TOOL_KIND, migrated};
 use crate::{
-    blocks::{MessageBlocks, SourceCall, cut_to_1_kib, with_provenance},
+    blocks::{MessageBlocks, SourceCall, with_provenance},
     issue::{IssueCode, Issues},
     json::Object,
-    lines::{BodyAndTime, LineKind, LinePosition, LineTime, ObjectLine, note_bad_field},
+    lines::{AGENTSTORE, AgentstoreField, BodyAndTime, LinePosition, LineTime, ObjectLine, note_bad_field},
     time,
 };
 
@@ -25,7 +22,7 @@ pub(super) fn read_body_and_time(
         Some(raw) => time::read(raw).map_or(LineTime::Invalid, LineTime::At),
     };
     let body = match agentstore_field(&line.object) {
-        Some(agentstore_field) => agentstore_field.body(line, position),
+        Some(agentstore_field) => agentstore_field.body(line.object.text("parentId"), position),
         None => read_message(line, position, issues),
     };
     let body = body.unwrap_or_else(|detail| {
@@ -160,85 +157,13 @@ fn read_result(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>) -> 
     Ok(Message::new(Role::Tool, vec![Block::new(store_core::BlockKind::ToolResult(result))]).into())
 }
 
-/// What the export of this crate wrote into the field `metadata.agentstore` of a line.
-pub(super) enum AgentstoreField {
-    /// The parent of the line is the head.
-    Head,
-    /// A body, and whether its entry is a side entry.
-    Body(Box<Body>, bool),
-}
-
 /// Reads `metadata.agentstore` of a line, if the export of this crate wrote the line.
 pub(super) fn agentstore_field(object: &Object<'_>) -> Option<AgentstoreField> {
     if object.text("type")? != "metadata" {
         return None;
     }
-    let agentstore_field = object.object("metadata")?.object("agentstore")?;
-    if agentstore_field.bool("head") == Some(true) {
-        return object.text("parentId").map(|_| AgentstoreField::Head);
-    }
-    let body = Body::read(agentstore_field.raw("body")?).ok()?;
-    Some(AgentstoreField::Body(Box::new(body), agentstore_field.bool("side").unwrap_or_default()))
-}
-
-impl AgentstoreField {
-    /// What kind of line it is.
-    pub(super) fn kind(&self, object: &Object<'_>) -> LineKind<LineData> {
-        match self {
-            Self::Head => LineKind::Rewind(object.text("parentId")),
-            Self::Body(body, side) => match &**body {
-                Body::Rewind(rewind) => LineKind::Rewind(rewind.to.as_ref().map(|to| to.as_str().to_owned())),
-                _ if *side => LineKind::Side,
-                _ => LineKind::Node(LineData::default()),
-            },
-        }
-    }
-
-    fn body(self, line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>) -> BodyResult {
-        let target =
-            |id: &str| position.earlier_entry(id).ok_or_else(|| format!("`{id}` does not come before this line"));
-        let body = match self {
-            Self::Head => {
-                let to = line.object.text("parentId").unwrap_or_default();
-                return Ok(RewindTo::Entry(target(&to)?).into());
-            }
-            Self::Body(body, _) => *body,
-        };
-        Ok(match body {
-            Body::Message(message) => message.into(),
-            Body::Compaction(compaction) => with_ids_of_thread(compaction, position)?.into(),
-            Body::Checkpoint(checkpoint) => {
-                NewBody::Checkpoint { number: Some(checkpoint.number), label: checkpoint.label }
-            }
-            Body::Usage(usage) => usage.into(),
-            Body::Label(label) => {
-                Label::new(target(label.target.as_str())?, label.text.as_deref().map(cut_to_1_kib)).into()
-            }
-            Body::Rewind(rewind) => match rewind.to {
-                Some(to) => RewindTo::Entry(target(to.as_str())?).into(),
-                None => RewindTo::Start.into(),
-            },
-            Body::Custom(custom) => custom.into(),
-            Body::Unknown { kind, data } => NewBody::Unknown { kind, data },
-            _ => return Err("an unknown body".to_owned()),
-        })
-    }
-}
-
-/// Replaces the ids in the interval of a compaction by the ids that these entries have in this thread. The entries must
-/// be on the path of the line.
-fn with_ids_of_thread(mut compaction: Compaction, position: &LinePosition<'_, LineData>) -> Result<Compaction, String> {
-    let Some(covers) = compaction.covers.take() else { return Ok(compaction) };
-    let on_path = |id: &str| {
-        let at =
-            position.earlier_node(id).filter(|at| position.at.is_some_and(|own| position.tree.is_on_path(own, *at)));
-        let found = at.and_then(|at| Some((at, position.id_of(at)?)));
-        found.ok_or_else(|| format!("`{id}` is not on the path"))
-    };
-    let ((from, from_id), (to, to_id)) = (on_path(covers.from.as_str())?, on_path(covers.to.as_str())?);
-    if !position.tree.is_on_path(to, from) {
-        return Err("the compaction covers nothing".to_owned());
-    }
-    compaction.covers = Some(store_core::Interval::new(from_id, to_id));
-    Ok(compaction)
+    let field = AgentstoreField::read(&object.object("metadata")?.object(AGENTSTORE)?)?;
+    // Without a parent, the line does not say what the head is.
+    let is_complete = !matches!(field, AgentstoreField::Head) || object.text("parentId").is_some();
+    is_complete.then_some(field)
 }

@@ -11,7 +11,7 @@ use super::{LineFormat, LineKind, ObjectLine, ParsedLine, SourceLine, ThreadInfo
 use crate::{
     error::Result,
     issue::{IssueCode, Issues},
-    options::{HeadChoice, ImportOptions},
+    options::{HeadChoice, ImportOptions, ParentChoice},
     provenance::{FileProvenance, Provenance},
     scan::{LineContent, ScannedFile, scan},
     session::{self, SurveyOutcome, SurveyedSession},
@@ -134,7 +134,9 @@ impl<F: LineFormat> Survey<F> {
         for (id, _, at) in &self.calls {
             names.calls.entry(id.clone()).or_default().extend(*at);
         }
-        let order = self.tree.resolve_parents(&names, issues);
+        names.nearest = options.parents == ParentChoice::Nearest;
+        let format = &self.format;
+        let order = self.tree.resolve_parents(&names, &|data| format.is_message(data), issues);
         self.format.derive_path_data(&mut self.tree, &order);
         let head = match options.head {
             HeadChoice::Writer => self.writer_head(),
@@ -148,7 +150,7 @@ impl<F: LineFormat> Survey<F> {
     /// The node after which the program that writes the source would continue.
     fn writer_head(&self) -> Option<usize> {
         let last = self.tree.len().checked_sub(1);
-        match &self.rewound {
+        match self.format.named_head().as_ref().or(self.rewound.as_ref()) {
             None => last,
             Some(None) => None,
             Some(to) => {

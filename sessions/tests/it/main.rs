@@ -21,4 +21,8 @@ mod kimi_rules;
 mod mutations;
 mod other_projects;
 mod parents;
+mod pi_cases;
+mod pi_edits;
+mod pi_exports;
+mod pi_v4;
 mod rules;
