@@ -9,7 +9,6 @@ pub(crate) fn recognise(sample: &Sample<'_>) -> Option<&'static str> {
     let any = |test: fn(&Object<'_>) -> bool| sample.lines.iter().any(test);
     let is_kimi_code = |line: &Object<'_>| line.has("time") && line.has("type");
     if line_type(first) == "metadata"
-    } else if line_type(first) == "metadata"
         && first.has("protocol_version")
         && (first.has("created_at") || sample.lines.iter().skip(1).any(is_kimi_code))
     {

@@ -51,6 +51,8 @@ codes! {
     ForwardParent = "forward_parent",
     /// A line in the middle of a file says that it has no parent.
     NewRoot = "new_root",
+    /// The sequence numbers of the lines have a gap.
+    SequenceGap = "sequence_gap",
     /// Parents form a cycle.
     ParentCycle = "parent_cycle",
     /// A result without its call.

@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::BTreeSet};
 
 use store_core::MAX_JSON_DEPTH;
 
-use crate::issue::IssueCode;
+use crate::{issue::IssueCode, json::Object, recover};
 
 /// The text of a line for a strict parser, and what was odd about the line.
 #[derive(Debug)]
@@ -12,21 +12,40 @@ pub(crate) struct LenientLine<'a> {
     /// The text. Invalid bytes and lone surrogates are replaced by U+FFFD, and raw control characters in strings are
     /// escaped.
     pub(crate) text: Cow<'a, str>,
-    /// What was odd.
+    /// What was odd. It contains [`IssueCode::MalformedLine`] if the text is only a part of the line: the complete
+    /// record in it.
     pub(crate) oddities: BTreeSet<IssueCode>,
+    /// Whether the line continues after the text with a part of another record.
+    pub(crate) has_rest: bool,
 }
 
-/// Finds and replaces what is odd in a line. It looks at every byte once.
+/// Finds and replaces what is odd in a line.
 pub(crate) fn read(bytes: &[u8]) -> LenientLine<'_> {
     let text = String::from_utf8_lossy(bytes);
-    let mut finder = OddityFinder::default();
-    if matches!(text, Cow::Owned(_)) {
-        finder.oddities.insert(IssueCode::InvalidUtf8);
+    let is_utf8 = matches!(text, Cow::Borrowed(_));
+    let found = OddityFinder::of(&text);
+    let recovered = match found.is_balanced(&text) {
+        true => None,
+        false => recover::complete_record(&text, &|part| Object::parse(&patched(part.into()).text).is_some()),
+    };
+    let mut line = match recovered {
+        Some(found) => {
+            let mut line = patched(Cow::Owned(found.record.to_owned()));
+            line.oddities.insert(IssueCode::MalformedLine);
+            line.has_rest = found.has_rest;
+            line
+        }
+        None => found.apply(text),
+    };
+    if !is_utf8 {
+        line.oddities.insert(IssueCode::InvalidUtf8);
     }
-    finder.run(&text);
-    let OddityFinder { patches, oddities, .. } = finder;
-    let text = if patches.is_empty() { text } else { Cow::Owned(apply_patches(&text, &patches)) };
-    LenientLine { text, oddities }
+    line
+}
+
+/// Replaces what is odd in a text.
+fn patched(text: Cow<'_, str>) -> LenientLine<'_> {
+    OddityFinder::of(&text).apply(text)
 }
 
 /// A replacement: the text `.2` for the bytes from `.0` to `.1`.
@@ -49,16 +68,36 @@ struct OddityFinder {
     patches: Vec<Patch>,
     in_string: bool,
     depth: usize,
+    /// Whether a control character that is not white space is outside of a string.
+    has_stray_control: bool,
+    /// How often the outermost level ended.
+    values: usize,
     oddities: BTreeSet<IssueCode>,
 }
 
 impl OddityFinder {
-    fn run(&mut self, text: &str) {
+    /// Looks at every byte of a text once.
+    fn of(text: &str) -> Self {
+        let mut finder = Self::default();
         let bytes = text.as_bytes();
         let mut at = 0;
         while let Some(&byte) = bytes.get(at) {
-            at = if self.in_string { self.inside_string(bytes, at, byte) } else { self.outside_string(at, byte) };
+            at = if finder.in_string { finder.inside_string(bytes, at, byte) } else { finder.outside_string(at, byte) };
         }
+        finder
+    }
+
+    fn apply(self, text: Cow<'_, str>) -> LenientLine<'_> {
+        let Self { patches, oddities, .. } = self;
+        let text = if patches.is_empty() { text } else { Cow::Owned(apply_patches(&text, &patches)) };
+        LenientLine { text, oddities, has_rest: false }
+    }
+
+    /// Whether the text may be one object: all braces and quotation marks are closed.
+    fn is_balanced(&self, text: &str) -> bool {
+        let text = text.trim();
+        let is_closed = !self.in_string && self.depth == 0 && self.values == 1 && !self.has_stray_control;
+        is_closed && text.starts_with('{') && text.ends_with('}')
     }
 
     fn outside_string(&mut self, at: usize, byte: u8) -> usize {
@@ -70,7 +109,11 @@ impl OddityFinder {
                     self.oddities.insert(IssueCode::DeepJson);
                 }
             }
-            b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+            b'}' | b']' => {
+                self.depth = self.depth.saturating_sub(1);
+                self.values += usize::from(self.depth == 0);
+            }
+            0..=0x1f => self.has_stray_control |= !byte.is_ascii_whitespace(),
             _ => {}
         }
         at + 1
@@ -142,6 +185,8 @@ mod tests {
         check("\"\u{2028}\u{feff}\"".as_bytes(), "\"\u{2028}\u{feff}\"", "");
         check("[".repeat(129).as_bytes(), &"[".repeat(129), "deep_json");
         check(b"\"\\", "\"\\", "");
+        check(b"\0\0{\"a\":\"\x00\"}", "{\"a\":\"\\u0000\"}", "malformed_line nul control_character");
+        check(br#"{"a":1,"b":"x{"a":1,"b":"\ud800"}"#, r#"{"a":1,"b":"\ufffd"}"#, "malformed_line lone_surrogate");
         check("\"\\u00é\"".as_bytes(), "\"\\u00é\"", "");
     }
 }

@@ -8,7 +8,7 @@
 //! - `formats`: the list of the formats, and what each provides; start there to add a format
 //! - `session`: what a format makes of a source
 //! - `lines`, `tree`: formats whose lines form a tree
-//! - `source`, `scan`, `lenient`, `json`, `time`, `blocks`: how lines and their parts are read
+//! - `source`, `scan`, `lenient`, `recover`, `json`, `time`, `blocks`: how lines and their parts are read
 //! - `provenance`: what the thread records about its files; `issue`, `report`: what the caller is told about them
 //! - `parents`: threads whose parent does not exist yet
 //! - `agent_core`, `claude_code`, `codex`, `kimi_cli`, `pi`: the formats; `foreign`: files of tools that are not read
@@ -44,6 +44,7 @@ mod options;
 mod parents;
 mod pi;
 mod provenance;
+mod recover;
 mod report;
 mod rewritten;
 mod scan;
@@ -60,6 +61,6 @@ pub use self::{
     formats::{FormatName, ToolFolders, ToolPlace},
     import::import,
     issue::{Issue, IssueCode},
-    options::{ExportOptions, HeadChoice, ImportOptions},
+    options::{ExportOptions, HeadChoice, ImportOptions, ParentChoice},
     report::ImportReport,
 };

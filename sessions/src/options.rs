@@ -16,6 +16,17 @@ pub enum HeadChoice {
     FirstLeaf,
 }
 
+/// What becomes the parent of a line whose parent is not in the file, and of a line in the middle of a file that says
+/// that it has no parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum ParentChoice {
+    /// The line becomes a root. Its context contains nothing of what comes before it.
+    #[default]
+    AsGiven,
+    /// The line before it.
+    Nearest,
+}
+
 /// How a source is imported.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -26,6 +37,8 @@ pub struct ImportOptions {
     pub strict: bool,
     /// Which entry becomes the head. A kimi-cli session always uses [`HeadChoice::Writer`].
     pub head: HeadChoice,
+    /// What becomes the parent of a line that has no parent in the file. A kimi-cli session names no parents.
+    pub parents: ParentChoice,
     /// The length of the longest line that is read, in bytes. A source with a longer line is refused.
     pub max_line: u64,
     /// Whether a thread that was imported from an earlier state of the same session is deleted, and the session is
@@ -42,6 +55,7 @@ impl Default for ImportOptions {
             format: None,
             strict: false,
             head: HeadChoice::Writer,
+            parents: ParentChoice::AsGiven,
             max_line: 16 << 20,
             replace: false,
             progress: Arc::new(IgnoreProgress),
@@ -82,6 +96,13 @@ impl ImportOptions {
     #[must_use]
     pub fn with_progress(mut self, progress: Arc<dyn Progress>) -> Self {
         self.progress = progress;
+        self
+    }
+
+    /// Sets what becomes the parent of a line that has no parent in the file.
+    #[must_use]
+    pub const fn with_parents(mut self, parents: ParentChoice) -> Self {
+        self.parents = parents;
         self
     }
 

@@ -12,7 +12,7 @@ use crate::{
 
 /// The metadata key of a thread that waits for its parent. Its value is the id of the parent. It is removed when the
 /// parent is set, so that an import never undoes a later change of the parent.
-const AWAITED_PARENT_KEY: &str = "import.parent";
+pub(crate) const AWAITED_PARENT_KEY: &str = "import.parent";
 
 /// If the parent in the fields of a new thread does not exist, moves it to the metadata: the thread waits for it.
 pub(crate) async fn defer_missing_parent(threads: &dyn ThreadRunStore, fields: &mut ThreadFields) -> Result<()> {
@@ -56,6 +56,12 @@ pub(crate) async fn set_waiting_parent(threads: &dyn ThreadRunStore, thread: &Th
         Err(e) if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Invalid | ErrorKind::Conflict) => Err(e.into()),
         Ok(_) | Err(_) => Ok(()),
     }
+}
+
+/// The parent of a thread, also if it does not exist yet.
+pub(crate) fn parent_of(thread: &Thread) -> Option<ThreadId> {
+    let awaited = || thread.metadata.get(AWAITED_PARENT_KEY).and_then(parse_thread_id);
+    thread.parent_thread_id.clone().or_else(awaited)
 }
 
 fn parse_thread_id(value: &Json) -> Option<ThreadId> {

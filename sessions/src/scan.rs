@@ -78,12 +78,14 @@ impl ScannedFile {
             return visit(line, LineContent::Blank, issues);
         }
         let lenient = lenient::read(&line.bytes);
-        for &code in &lenient.oddities {
+        let is_deep = lenient.oddities.contains(&IssueCode::DeepJson);
+        // The last record may still be written.
+        let is_unfinished = lenient.has_rest && line.ending.is_unterminated();
+        for &code in lenient.oddities.iter().filter(|code| !is_unfinished || **code != IssueCode::MalformedLine) {
             let (detail, action) = describe_oddity(code);
             issues.add(line.number, code, detail, action);
         }
-        let is_deep = lenient.oddities.contains(&IssueCode::DeepJson);
-        match Object::parse(&lenient.text).filter(|_| !is_deep) {
+        match Object::parse(&lenient.text).filter(|_| !is_deep && !is_unfinished) {
             Some(object) => {
                 if line.ending.is_unterminated() {
                     issues.add(
@@ -133,6 +135,10 @@ const fn describe_oddity(code: IssueCode) -> (&'static str, &'static str) {
         IssueCode::InvalidUtf8 => ("bytes that are not UTF-8", "read as U+FFFD; raw bytes kept"),
         IssueCode::LoneSurrogate => ("half of a surrogate pair", "read as U+FFFD; raw escape kept"),
         IssueCode::ControlCharacter => ("a raw control character in a string", "read as if it were escaped"),
+        IssueCode::MalformedLine => (
+            "a complete record beside a part of another one or beside NUL bytes",
+            "the complete record is read; raw bytes kept",
+        ),
         IssueCode::DeepJson => ("JSON with more than 128 levels of nesting", "raw bytes kept in a side entry"),
         _ => ("the character U+0000", "kept"),
     }

@@ -47,6 +47,11 @@ impl<D> Node<D> {
 pub(crate) struct ParentNames {
     /// Whether the line before is the parent of a line that says nothing about its parent.
     pub(crate) chain: bool,
+    /// Whether a line after the first that says that it has no parent is an issue.
+    pub(crate) notes_new_roots: bool,
+    /// Whether the line before is the parent of a line whose parent is not in the file, and of a line after the first
+    /// that says that it has no parent.
+    pub(crate) nearest: bool,
     /// A name that means that the line is a root.
     pub(crate) root: Option<String>,
     /// Names that mean an earlier line: ids of calls, with the positions of the lines that contain the calls.
@@ -113,17 +118,53 @@ impl<D> Tree<D> {
         has_child.iter().position(|has_child| !has_child)
     }
 
-    /// Finds every parent, and cuts cycles. Returns the nodes in an order in which parents come first.
-    pub(crate) fn resolve_parents(&mut self, names: &ParentNames, issues: &mut Issues) -> Vec<usize> {
-        let ids = PositionsById::of(&self.nodes);
-        for at in 0..self.nodes.len() {
-            let parent = ids.parent(&self.nodes, at, names, issues);
-            if let Some(node) = self.nodes.get_mut(at) {
-                node.parent = parent;
-            }
+    /// Finds every parent, and cuts cycles. Returns the nodes in an order in which parents come first. `is_message`
+    /// says whether a node is a message of the context.
+    pub(crate) fn resolve_parents(
+        &mut self,
+        names: &ParentNames,
+        is_message: &dyn Fn(&D) -> bool,
+        issues: &mut Issues,
+    ) -> Vec<usize> {
+        let mut finder = ParentFinder::new(&self.nodes, names, issues);
+        let parents: Vec<_> = (0..self.nodes.len()).map(|at| finder.parent(&self.nodes, at)).collect();
+        let gaps = finder.gaps;
+        for (node, parent) in self.nodes.iter_mut().zip(parents) {
+            node.parent = parent;
         }
         self.cut_cycles(issues);
-        self.number_nodes()
+        let order = self.number_nodes();
+        self.note_gaps(gaps, &self.messages_on_paths(&order, is_message), issues);
+        order
+    }
+
+    /// For each node, the number of messages on its path.
+    fn messages_on_paths(&self, order: &[usize], is_message: &dyn Fn(&D) -> bool) -> Vec<usize> {
+        let mut counts = vec![0; self.nodes.len()];
+        for &at in order {
+            let above = self.parent(at).and_then(|parent| counts.get(parent).copied()).unwrap_or_default();
+            let own = usize::from(self.get(at).is_some_and(|node| is_message(&node.data)));
+            if let Some(count) = counts.get_mut(at) {
+                *count = above + own;
+            }
+        }
+        counts
+    }
+
+    /// Notes the lines that have no parent in the file, with the number of messages that are lost to their contexts.
+    fn note_gaps(&self, gaps: Vec<Gap>, messages: &[usize], issues: &mut Issues) {
+        for Gap { at, code, detail } in gaps {
+            let Some(node) = self.get(at) else { continue };
+            let before = at.checked_sub(1).filter(|before| !self.is_on_path(*before, at));
+            let lost = before.and_then(|before| messages.get(before)).copied().unwrap_or_default();
+            if node.parent.is_some() {
+                issues.add(node.line, code, detail, "the line before it becomes its parent; the raw line is kept");
+            } else {
+                let detail =
+                    if lost == 0 { detail } else { format!("{detail}; messages that its context loses: {lost}") };
+                issues.add(node.line, code, detail, "it becomes a root; the raw line keeps the given parent");
+            }
+        }
     }
 
     /// Sets the parent of every node. Returns the new order.
@@ -199,29 +240,47 @@ impl<D> Tree<D> {
     }
 }
 
-/// The positions of lines by the ids that the lines contain, in file order.
-struct PositionsById(HashMap<String, Vec<usize>>);
+/// A line that has no parent in the file although another line comes before it.
+struct Gap {
+    at: usize,
+    code: IssueCode,
+    detail: String,
+}
 
-impl PositionsById {
-    fn of<D>(nodes: &[Node<D>]) -> Self {
+/// Finds the parents of lines.
+struct ParentFinder<'a> {
+    /// The positions of lines by the ids that the lines contain, in file order.
+    ids: HashMap<String, Vec<usize>>,
+    names: &'a ParentNames,
+    issues: &'a mut Issues,
+    gaps: Vec<Gap>,
+}
+
+impl<'a> ParentFinder<'a> {
+    fn new<D>(nodes: &[Node<D>], names: &'a ParentNames, issues: &'a mut Issues) -> Self {
         let mut ids: HashMap<String, Vec<usize>> = HashMap::new();
         for (at, node) in nodes.iter().enumerate() {
             if let Some(source_id) = &node.source_id {
                 ids.entry(source_id.clone()).or_default().push(at);
             }
         }
-        Self(ids)
+        Self { ids, names, issues, gaps: Vec::new() }
     }
 
-    fn parent<D>(&self, nodes: &[Node<D>], at: usize, names: &ParentNames, issues: &mut Issues) -> Option<usize> {
+    fn parent<D>(&mut self, nodes: &[Node<D>], at: usize) -> Option<usize> {
         let node = nodes.get(at)?;
+        let before = at.checked_sub(1);
         let name = match &node.parent_field {
-            ParentField::Root => return None,
-            ParentField::Missing => return at.checked_sub(1).filter(|_| names.chain),
+            ParentField::Root if at > 0 && self.names.notes_new_roots => {
+                let detail = "the line says that it has no parent, although lines come before it".to_owned();
+                return self.gap(Gap { at, code: IssueCode::NewRoot, detail });
+            }
+            ParentField::Root => return before.filter(|_| self.names.nearest),
+            ParentField::Missing => return before.filter(|_| self.names.chain || self.names.nearest),
             ParentField::Named(name) => name,
             ParentField::Node(parent) => return Some(*parent).filter(|parent| *parent < at),
         };
-        if let Some(candidates) = self.0.get(name) {
+        if let Some(candidates) = self.ids.get(name) {
             let earlier = candidates.partition_point(|other| *other < at);
             if let Some(found) = earlier.checked_sub(1).and_then(|before| candidates.get(before)) {
                 return Some(*found);
@@ -232,19 +291,24 @@ impl PositionsById {
                 return found;
             }
             let detail = format!("the parent `{name}` comes later, on line {line}");
-            issues.add(node.line, IssueCode::ForwardParent, detail, "appended after its parent");
+            self.issues.add(node.line, IssueCode::ForwardParent, detail, "appended after its parent");
             return found;
         }
-        if names.root.as_ref() == Some(name) {
+        if self.names.root.as_ref() == Some(name) {
             return None;
         }
-        let calls = names.calls.get(name).into_iter().flatten().take_while(|call| **call < at);
+        let calls = self.names.calls.get(name).into_iter().flatten().take_while(|call| **call < at);
         if let Some(call) = calls.last() {
             return Some(*call);
         }
-        let detail = format!("no line has the id `{name}`");
-        issues.add(node.line, IssueCode::DanglingParent, detail, "it becomes a root; the raw line keeps the given id");
-        None
+        self.gap(Gap { at, code: IssueCode::DanglingParent, detail: format!("no line has the id `{name}`") })
+    }
+
+    /// Notes that a line has no parent in the file. Returns the parent that it gets.
+    fn gap(&mut self, gap: Gap) -> Option<usize> {
+        let before = gap.at.checked_sub(1);
+        self.gaps.push(gap);
+        before.filter(|_| self.names.nearest)
     }
 }
 
@@ -264,7 +328,7 @@ mod tests {
             tree.push(Node::new(at as u64 + 1, Some((*id).to_owned()), parent_field, ()));
         }
         let mut issues = Issues::default();
-        let order = tree.resolve_parents(names, &mut issues);
+        let order = tree.resolve_parents(names, &|()| true, &mut issues);
         for (step, at) in order.iter().enumerate() {
             assert!(tree.parent(*at).is_none_or(|parent| order[..step].contains(&parent)), "{order:?}");
         }
@@ -305,10 +369,23 @@ mod tests {
     #[test]
     fn parents_named_by_other_means_than_ids_are_found() {
         let calls = [("call".to_owned(), vec![1, 3])].into();
-        let names = ParentNames { chain: true, root: Some("session".to_owned()), calls };
+        let names = ParentNames { chain: true, root: Some("session".to_owned()), calls, ..ParentNames::default() };
         let (tree, issues) =
             build_tree(&[("a", "session"), ("b", "?"), ("c", "call"), ("d", "session"), ("e", "call")], &names);
         assert_eq!(parents(&tree), [None, Some(0), Some(1), None, Some(3)]);
         assert_eq!(issues, []);
+    }
+
+    #[test]
+    fn a_line_without_a_parent_in_the_file_becomes_a_root_or_gets_the_line_before_as_its_parent() {
+        let lines = [("a", ""), ("b", "a"), ("c", "lost"), ("d", "c"), ("e", ""), ("f", "?")];
+        let given = ParentNames { chain: true, notes_new_roots: true, ..ParentNames::default() };
+        let (tree, issues) = build_tree(&lines, &given);
+        assert_eq!(parents(&tree), [None, Some(0), None, Some(2), None, Some(4)]);
+        let expected = [(Some(3), IssueCode::DanglingParent), (Some(5), IssueCode::NewRoot)];
+        assert_eq!(issues, expected);
+        let (tree, issues) = build_tree(&lines, &ParentNames { nearest: true, ..given });
+        assert_eq!(parents(&tree), [None, Some(0), Some(1), Some(2), Some(3), Some(4)]);
+        assert_eq!(issues, expected);
     }
 }

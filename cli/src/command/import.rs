@@ -7,7 +7,7 @@ use std::{
 
 use agentstore::Error;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use sessions::{FormatName, HeadChoice, ImportOptions, ImportReport, IssueCode};
+use sessions::{FormatName, HeadChoice, ImportOptions, ImportReport, IssueCode, ParentChoice};
 
 use super::Ending;
 use crate::{
@@ -46,6 +46,12 @@ pub(crate) struct Args {
     /// `writer` is the entry after which the other tool would continue. `first-leaf` is the first leaf of the file.
     #[arg(long, value_name = "WHERE", default_value = "writer", value_parser = parse_head)]
     head: HeadChoice,
+    /// What becomes the parent of a line that has no parent in the file: `as-given` or `nearest`
+    ///
+    /// With `as-given` such a line becomes a root, and its context contains nothing of what comes before it. With
+    /// `nearest` its parent is the line before it.
+    #[arg(long, value_name = "WHICH", default_value = "as-given", value_parser = parse_parents)]
+    parents: ParentChoice,
     /// The length of the longest line that is accepted, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = ImportOptions::default().max_line)]
     max_line: u64,
@@ -73,8 +79,16 @@ fn parse_head(text: &str) -> Result<HeadChoice, String> {
     }
 }
 
+fn parse_parents(text: &str) -> Result<ParentChoice, String> {
+    match text {
+        "as-given" => Ok(ParentChoice::AsGiven),
+        "nearest" => Ok(ParentChoice::Nearest),
+        _ => Err("expected `as-given` (the line becomes a root) or `nearest` (the line before it)".to_owned()),
+    }
+}
+
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    let mut options = ImportOptions::default().with_head(args.head).with_max_line(args.max_line);
+    let mut options = ImportOptions::default().with_head(args.head).with_parents(args.parents).with_max_line(args.max_line);
     options.format = args.format.0;
     options.strict = args.strict;
     options.replace = args.replace;

@@ -3,7 +3,11 @@
 use store_core::{Block, BlockKind, Body, Custom, Json, Message, Role, ToolResult, codec::ObjectWriter as Writer};
 
 use super::{METADATA_KIND, TOOL_KIND};
-use crate::{blocks::joined_text, json::Object, lines::EncodableEntry};
+use crate::{
+    blocks::joined_text,
+    json::Object,
+    lines::{AGENTSTORE, AgentstoreField, EncodableEntry},
+};
 
 /// Encodes an entry as a line.
 ///
@@ -134,16 +138,12 @@ fn encode_tool(entry: &EncodableEntry<'_>, custom: &Custom) -> Option<String> {
 
 /// Encodes an entry for which the format has no line, in a form that the importer of this crate reads back.
 fn encode_agentstore_field(entry: &EncodableEntry<'_>, body: &Body) -> String {
-    let mut agentstore_json = String::new();
-    let mut object = Writer::open(&mut agentstore_json);
-    object.maybe("side", entry.side.then_some(&true)).field("body", body);
-    object.close();
-    agentstore_line(entry, &agentstore_json)
+    agentstore_line(entry, &AgentstoreField::of_body(body, entry.side))
 }
 
 /// Encodes the line that names the head, for a thread whose head is not its last line.
 pub(crate) fn encode_head(entry: &EncodableEntry<'_>) -> String {
-    agentstore_line(entry, "{\"head\":true}")
+    agentstore_line(entry, &AgentstoreField::head())
 }
 
 fn agentstore_line(entry: &EncodableEntry<'_>, agentstore_json: &str) -> String {
@@ -151,7 +151,7 @@ fn agentstore_line(entry: &EncodableEntry<'_>, agentstore_json: &str) -> String 
         write_timestamp(out, entry);
         let mut text = String::new();
         let mut metadata = Writer::open(&mut text);
-        metadata.field("agentstore", &Json::parse(agentstore_json).unwrap_or_else(|_| Json::null()));
+        metadata.field(AGENTSTORE, &Json::parse(agentstore_json).unwrap_or_else(|_| Json::null()));
         metadata.close();
         out.key("metadata").push_str(&text);
     })

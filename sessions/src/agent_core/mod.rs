@@ -76,6 +76,9 @@ fn is_line(line: &Object<'_>) -> bool {
         && line.object("message").is_none()
 }
 
+/// The types of the lines that are messages of the context.
+const MESSAGE_TYPES: &[&str] = &["user", "assistant", "tool_result"];
+
 pub(crate) const METADATA_KIND: &str = "agent-core.metadata";
 pub(crate) const TOOL_KIND: &str = "agent-core.tool";
 
@@ -91,6 +94,8 @@ pub(crate) struct AgentCore {
 pub(crate) struct LineData {
     /// How the line is related to calls.
     role: CallRole,
+    /// Whether it is a message of the context.
+    is_message: bool,
     /// The provider and model that the line sets for itself and the lines below it.
     new_origin: Option<Origin>,
     /// The provider and model that apply to the line.
@@ -145,8 +150,13 @@ impl LineFormat for AgentCore {
         let id = object.text("id");
         let (role, calls, results) = calls::call_role(line, id.as_deref());
         let kind = match read::agentstore_field(object) {
-            Some(agentstore_field) => agentstore_field.kind(object),
-            None => LineKind::Node(LineData { role, new_origin: new_origin(object), origin: None }),
+            Some(agentstore_field) => agentstore_field.kind(object.text("parentId")),
+            None => LineKind::Node(LineData {
+                role,
+                is_message: object.text("type").is_some_and(|kind| MESSAGE_TYPES.contains(&kind.as_str())),
+                new_origin: new_origin(object),
+                origin: None,
+            }),
         };
         ParsedLine { id, parent, kind, calls, results }
     }
@@ -163,6 +173,10 @@ impl LineFormat for AgentCore {
             }
         }
         calls::resolve_calls(tree, order);
+    }
+
+    fn is_message(&self, data: &LineData) -> bool {
+        data.is_message
     }
 
     fn thread_info(&self) -> ThreadInfo {

@@ -1,16 +1,13 @@
 //! Turns lines into messages and other entries.
 
-use store_core::{
-    Block, Body, Custom, Json, JsonMap, Message, NewBody, Origin, RewindTo, Role, Thinking, ToolResult, Visibility,
-    codec::Codec,
-};
+use store_core::{Block, Custom, Json, JsonMap, Message, NewBody, Origin, Role, Thinking, ToolResult, Visibility};
 
 use super::{CallRole, LineData, METADATA_KIND, TOOL_KIND, migrated};
 use crate::{
     blocks::{MessageBlocks, SourceCall, with_provenance},
     issue::{IssueCode, Issues},
     json::Object,
-    lines::{BodyAndTime, LineKind, LinePosition, LineTime, ObjectLine, RewindTarget, draft_body, note_bad_field},
+    lines::{AGENTSTORE, AgentstoreField, BodyAndTime, LinePosition, LineTime, ObjectLine, note_bad_field},
     time,
 };
 
@@ -25,7 +22,7 @@ pub(super) fn read_body_and_time(
         Some(raw) => time::read(raw).map_or(LineTime::Invalid, LineTime::At),
     };
     let body = match agentstore_field(&line.object) {
-        Some(agentstore_field) => agentstore_field.body(line, position),
+        Some(agentstore_field) => agentstore_field.body(line.object.text("parentId"), position),
         None => read_message(line, position, issues),
     };
     let body = body.unwrap_or_else(|detail| {
@@ -160,51 +157,13 @@ fn read_result(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>) -> 
     Ok(Message::new(Role::Tool, vec![Block::new(store_core::BlockKind::ToolResult(result))]).into())
 }
 
-/// What the export of this crate wrote into the field `metadata.agentstore` of a line.
-pub(super) enum AgentstoreField {
-    /// The parent of the line is the head.
-    Head,
-    /// A body, and whether its entry is a side entry.
-    Body(Box<Body>, bool),
-}
-
 /// Reads `metadata.agentstore` of a line, if the export of this crate wrote the line.
 pub(super) fn agentstore_field(object: &Object<'_>) -> Option<AgentstoreField> {
     if object.text("type")? != "metadata" {
         return None;
     }
-    let agentstore_field = object.object("metadata")?.object("agentstore")?;
-    if agentstore_field.bool("head") == Some(true) {
-        return object.text("parentId").map(|_| AgentstoreField::Head);
-    }
-    let body = Body::read(agentstore_field.raw("body")?).ok()?;
-    Some(AgentstoreField::Body(Box::new(body), agentstore_field.bool("side").unwrap_or_default()))
-}
-
-impl AgentstoreField {
-    /// What kind of line it is.
-    pub(super) fn kind(&self, object: &Object<'_>) -> LineKind<LineData> {
-        match self {
-            Self::Head => LineKind::Rewind(object.text("parentId").map_or(RewindTarget::Start, RewindTarget::Named)),
-            Self::Body(body, side) => match &**body {
-                Body::Rewind(rewind) => LineKind::Rewind(match &rewind.to {
-                    Some(to) => RewindTarget::Named(to.as_str().to_owned()),
-                    None => RewindTarget::Start,
-                }),
-                _ if *side => LineKind::Side,
-                _ => LineKind::Node(LineData::default()),
-            },
-        }
-    }
-
-    fn body(self, line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>) -> BodyResult {
-        match self {
-            Self::Head => {
-                let to = line.object.text("parentId").unwrap_or_default();
-                let target = position.earlier_entry(&to);
-                Ok(RewindTo::Entry(target.ok_or_else(|| format!("`{to}` does not come before this line"))?).into())
-            }
-            Self::Body(body, _) => draft_body(*body, position),
-        }
-    }
+    let field = AgentstoreField::read(&object.object("metadata")?.object(AGENTSTORE)?)?;
+    // Without a parent, the line does not say what the head is.
+    let is_complete = !matches!(field, AgentstoreField::Head) || object.text("parentId").is_some();
+    is_complete.then_some(field)
 }

@@ -1,8 +1,8 @@
 //! Bodies that an export of this crate wrote into a line as they are, and that an import turns back.
 
-use store_core::{Body, Compaction, Interval, Label, NewBody, RewindTo};
+use store_core::{Body, Compaction, Custom, Interval, Json, Label, NewBody, RewindTo, codec::Codec};
 
-use super::LinePosition;
+use super::{AGENTSTORE, LinePosition};
 use crate::blocks::cut_to_1_kib;
 
 /// Turns a body that was read from a line into the body of a draft. The ids in it are those of lines. They become the
@@ -24,6 +24,11 @@ pub(crate) fn draft_body<D>(body: Body, position: &LinePosition<'_, D>) -> Resul
             None => RewindTo::Start.into(),
         },
         Body::Custom(custom) => custom.into(),
+        // The run that it answers is not a part of the source.
+        Body::Decision(decision) => {
+            let data = Json::parse(&decision.encode()).unwrap_or_else(|_| Json::null());
+            Custom::new(format!("{AGENTSTORE}.decision"), data).into()
+        }
         Body::Unknown { kind, data } => NewBody::Unknown { kind, data },
         _ => return Err("an unknown body".to_owned()),
     })

@@ -3,13 +3,16 @@
 use std::collections::{HashMap, VecDeque};
 
 use bytes::Bytes;
-use store_core::{Custom, EntryId, ImportOrigin, NewBody, NewEntry, ParentRef, Timestamp, log::check_message};
+use store_core::{
+    Custom, EntryId, ImportOrigin, Label, NewBody, NewEntry, ParentRef, Timestamp, UsageRecord, log::check_message,
+};
 
 use super::{
-    BodyAndTime, EarlierNodes, EncodableEntry, LineFormat, LineIds, LinePosition, LineTime, ObjectLine, SourceLine,
-    session::LineSession, stored_body,
+    BodyAndTime, EarlierNodes, EncodableEntry, ImpliedLabel, LineFormat, LineIds, LinePosition, LineTime, ObjectLine,
+    SourceLine, session::LineSession, stored_body,
 };
 use crate::{
+    blocks::cut_to_1_kib,
     error::{Error, Result},
     issue::{IssueCode, Issues},
     json::Object,
@@ -42,6 +45,9 @@ pub(super) struct LineDrafts<'a, F: LineFormat> {
     earlier: EarlierNodes,
     /// Whether the header is still to come.
     expects_header: bool,
+    implied_labels: Vec<ImpliedLabel>,
+    /// The tokens that the line that was read last counts beside its body.
+    usage_beside: Option<UsageRecord>,
 }
 
 impl<F: LineFormat> Drafts for LineDrafts<'_, F> {
@@ -52,7 +58,16 @@ impl<F: LineFormat> Drafts for LineDrafts<'_, F> {
             }
             match self.lines.next()? {
                 NextLine::Line(line) => self.add_line(line, issues),
-                NextLine::TooLong(_) | NextLine::End => return self.check_end(),
+                NextLine::TooLong(_) | NextLine::End => {
+                    self.check_end()?;
+                    let labels = std::mem::take(&mut self.implied_labels);
+                    if labels.is_empty() {
+                        return Ok(None);
+                    }
+                    for label in labels {
+                        self.push_label(label, issues)?;
+                    }
+                }
             }
         }
     }
@@ -74,11 +89,16 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
             time: session.info.created_at,
             earlier: EarlierNodes::default(),
             expects_header: session.has_header,
+            implied_labels: Vec::new(),
+            usage_beside: None,
         };
         if !session.has_header {
             drafts.push_provenance("L0")?;
         }
         let digest = session.info.provenance.digest();
+        let known = stored.provenance.as_ref().filter(|known| known.digest() != digest);
+        let known_lines = known.and_then(Provenance::first_file).map_or(0, |file| file.lines);
+        drafts.implied_labels = session.format.implied_labels(known_lines);
         let grown_file_id = format!("L0#file.{}", short_digest(&digest));
         if let Some(known) = &stored.provenance
             && (known.digest() != digest || stored.has_imported(&EntryId::new(&grown_file_id)?))
@@ -89,13 +109,37 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
     }
 
     /// Ends the pass. It is an error if the bytes are not those that the first pass read.
-    fn check_end(&mut self) -> Result<Option<Draft>> {
+    fn check_end(&self) -> Result<()> {
         let known = self.session.info.provenance.first_file().map(|file| (file.bytes, file.sha256.as_str()));
         let (bytes, hash) = self.lines.bytes_and_hash();
         if known == Some((bytes, hash.as_str())) {
-            return Ok(None);
+            return Ok(());
         }
         Err(Error::Changed { path: self.session.source.path().to_owned() })
+    }
+
+    /// Adds a label that the lines imply.
+    fn push_label(&mut self, label: ImpliedLabel, issues: &mut Issues) -> Result<()> {
+        let ImpliedLabel { key, line, target, text } = label;
+        let Some(&at) = self.earlier.by_source_id.get(&target) else {
+            super::note_bad_field(issues, line, format!("`{target}` is no line of the tree"));
+            return Ok(());
+        };
+        let ParentRef::Entry(entry) = self.parent_ref_to(at) else { return Ok(()) };
+        let body = Label::new(entry.clone(), text.as_deref().map(cut_to_1_kib));
+        self.push_made_entry(&format!("L0#label.{key}"), ParentRef::Entry(entry), body.into())
+    }
+
+    /// Adds a side entry that corresponds to no line.
+    fn push_made_entry(&mut self, id: &str, parent: ParentRef, body: NewBody) -> Result<()> {
+        let mut entry = NewEntry::new(body)
+            .with_id(EntryId::new(id)?)
+            .with_parent(parent)
+            .with_side(true)
+            .with_origin(ImportOrigin::new(self.session.info.format, 0));
+        entry.timestamp = self.time;
+        self.ready.push_back(Draft { entry, bytes: 0 });
+        Ok(())
     }
 
     fn push_provenance(&mut self, id: &str) -> Result<()> {
@@ -154,12 +198,15 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
     fn append(&mut self, at: usize, line: Line, issues: &mut Issues) {
         let parent = self.session.tree.parent(at).map_or(ParentRef::Root, |parent| self.parent_ref_to(parent));
         let Some(body) = self.read_body(&line, Some(at), issues) else { return };
-        if self.session.format.keeps_messages()
-            && let NewBody::Message(message) = &body
-        {
-            self.earlier.messages.insert(at, message.clone());
-        }
+        self.keep_messages(at, &body);
+        let number = line.number;
+        let usage = self.usage_beside.take();
         self.push(line, body, EntryPosition { parent, side: false });
+        if let Some(usage) = usage {
+            let parent = self.parent_ref_to(at);
+            // The id contains a number only, so it is valid.
+            let _valid = self.push_made_entry(&format!("L0#usage.{number}"), parent, usage.into());
+        }
         if let Some(flag) = self.appended.get_mut(at) {
             *flag = true;
         }
@@ -168,6 +215,22 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
             *nearest = at.max(*nearest);
         }
         self.last_node = Some(at);
+    }
+
+    /// Keeps the messages of a node, if later lines need them.
+    fn keep_messages(&mut self, at: usize, body: &NewBody) {
+        match body {
+            _ if !self.session.format.keeps_messages() => {}
+            NewBody::Message(message) => {
+                self.earlier.messages.insert(at, message.clone());
+            }
+            NewBody::Compaction(compaction) => {
+                if let Some(replacement) = &compaction.replacement {
+                    self.earlier.replacements.insert(at, replacement.clone());
+                }
+            }
+            _ => {}
+        }
     }
 
     fn add_side_entry(&mut self, line: Line, issues: &mut Issues) {
@@ -209,6 +272,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
         let lenient = lenient::read(&line.bytes);
         let object = Object::parse(&lenient.text)?;
         let line = ObjectLine { number: line.number, object };
+        self.usage_beside = self.session.format.usage_beside(&line);
         let position = LinePosition { tree: &self.session.tree, at, ids: &self.ids, earlier: &self.earlier };
         let BodyAndTime { body, time } = self.session.format.read_body_and_time(&line, &position, issues);
         match time {

@@ -1,5 +1,6 @@
 //! Formats whose lines form a tree. One file becomes one thread, and each line that is not blank becomes one entry.
 
+mod agentstore;
 mod bodies;
 mod drafts;
 mod ids;
@@ -10,9 +11,11 @@ use std::collections::HashMap;
 
 use store_core::{
     Body, Checkpoint, Entry, EntryId, JsonMap, Message, NewBody, Rewind, RewindTo, ThreadFields, ThreadId, Timestamp,
+    UsageRecord,
 };
 
 pub(crate) use self::{
+    agentstore::{AGENTSTORE, AgentstoreField},
     bodies::draft_body,
     ids::{LineIds, SourceLine},
     survey::{FileOfThread, file_stem, survey, survey_file},
@@ -65,6 +68,11 @@ pub(crate) trait LineFormat: Send + Sync {
     /// again, with the stored parents, for a file that was imported before.
     fn derive_path_data(&mut self, _tree: &mut Tree<Self::LineData>, _order: &[usize]) {}
 
+    /// Whether a node is a message of the context.
+    fn is_message(&self, _data: &Self::LineData) -> bool {
+        true
+    }
+
     /// What is known of the thread after the first pass.
     fn thread_info(&self) -> ThreadInfo;
 
@@ -76,6 +84,22 @@ pub(crate) trait LineFormat: Send + Sync {
     /// Whether the messages of nodes must be kept for later lines (`EarlierNodes::messages`).
     fn keeps_messages(&self) -> bool {
         false
+    }
+
+    /// The head, if the source names it.
+    fn named_head(&self) -> Option<RewindTarget> {
+        None
+    }
+
+    /// In the second pass: the tokens that a line counts beside its body. They become a side entry of their own.
+    fn usage_beside(&self, _line: &ObjectLine<'_>) -> Option<UsageRecord> {
+        None
+    }
+
+    /// Labels that the lines imply. They become side entries after the last line. `known_lines` is the number of lines
+    /// that were imported earlier.
+    fn implied_labels(&self, _known_lines: u64) -> Vec<ImpliedLabel> {
+        Vec::new()
     }
 
     /// In the second pass: returns the body and the time of a line.
@@ -138,6 +162,19 @@ pub(crate) enum RewindTarget {
     Named(String),
     /// The node at this position in the tree.
     Node(usize),
+}
+
+/// A label that several lines imply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ImpliedLabel {
+    /// A text that is the same in every import of the same lines, and that no other implied label has.
+    pub(crate) key: String,
+    /// The line that implies it.
+    pub(crate) line: u64,
+    /// The id of the line that gets the label.
+    pub(crate) target: String,
+    /// The label. If it is absent, the label is removed.
+    pub(crate) text: Option<String>,
 }
 
 /// What is known of the thread after the first pass.
@@ -207,6 +244,8 @@ pub(crate) struct EarlierNodes {
     pub(crate) by_source_id: HashMap<String, usize>,
     /// The messages of nodes, if later lines need them.
     pub(crate) messages: HashMap<usize, Message>,
+    /// The replacements of compactions, if later lines need them.
+    pub(crate) replacements: HashMap<usize, Vec<Message>>,
 }
 
 /// The body and the time of a line.

@@ -12,7 +12,7 @@ use super::{LineFormat, LineKind, ObjectLine, ParsedLine, RewindTarget, SourceLi
 use crate::{
     error::Result,
     issue::{IssueCode, Issues},
-    options::{HeadChoice, ImportOptions},
+    options::{HeadChoice, ImportOptions, ParentChoice},
     provenance::{FileProvenance, Provenance},
     scan::{LineContent, ScannedFile, scan},
     session::{self, SurveyOutcome, SurveyedSession},
@@ -165,7 +165,9 @@ impl<F: LineFormat> Survey<F> {
         for (id, _, at) in &self.calls {
             names.calls.entry(id.clone()).or_default().extend(*at);
         }
-        let mut order = self.tree.resolve_parents(&names, issues);
+        names.nearest = options.parents == ParentChoice::Nearest;
+        let format = &self.format;
+        let mut order = self.tree.resolve_parents(&names, &|data| format.is_message(data), issues);
         if let Some(parents) = self.format.adjust_parents(&mut self.tree) {
             order = self.tree.set_parents(&parents);
         }
@@ -182,7 +184,7 @@ impl<F: LineFormat> Survey<F> {
     /// The node after which the program that writes the source would continue.
     fn writer_head(&self) -> Option<usize> {
         let last = self.tree.iter().rev().find(|(_, node)| self.format.can_be_head(&node.data)).map(|(at, _)| at);
-        match &self.rewound {
+        match self.format.named_head().as_ref().or(self.rewound.as_ref()) {
             None => last,
             Some(RewindTarget::Start) => None,
             Some(RewindTarget::Node(at)) => Some(*at),

@@ -4,27 +4,36 @@ use store_core::{Block, BlockKind, Opaque, Thinking};
 
 use crate::{
     blocks::{MessageBlocks, SourceCall},
+    issue::{IssueCode, Issues},
     json::{Object, json_string, parse_json_array, parse_json_string},
 };
 
-/// Reads `content`: text, or a list of blocks.
+/// The name of a call whose own name is missing.
+const NO_NAME: &str = "unknown";
+
+/// Reads `content`: text, a list of blocks, or null. `call_ids` are the ids that the calls get, for a message that may
+/// contain calls.
 pub(super) fn read_content(
     message: &Object<'_>,
-    is_assistant: bool,
+    call_ids: Option<Vec<String>>,
     blocks: &mut MessageBlocks<'_>,
 ) -> Result<(), String> {
     let raw = message.raw("content").ok_or("`content` is missing")?;
+    if raw == "null" {
+        return Ok(());
+    }
     if let Some(text) = parse_json_string(raw) {
         blocks.push_text(text);
         return Ok(());
     }
+    let mut call_ids = call_ids.map(Vec::into_iter);
     for raw in parse_json_array(raw).ok_or("`content` is neither text nor a list")? {
-        read_block(raw, is_assistant, blocks);
+        read_block(raw, &mut call_ids, blocks);
     }
     Ok(())
 }
 
-fn read_block(raw: &str, is_assistant: bool, blocks: &mut MessageBlocks<'_>) {
+fn read_block(raw: &str, call_ids: &mut Option<std::vec::IntoIter<String>>, blocks: &mut MessageBlocks<'_>) {
     let Some(item) = Object::parse(raw) else { return blocks.push_unknown(raw) };
     match item.text("type").as_deref() {
         Some("text") => match item.text("text") {
@@ -45,8 +54,9 @@ fn read_block(raw: &str, is_assistant: bool, blocks: &mut MessageBlocks<'_>) {
             None => blocks.push_malformed(raw, "a thinking block without text"),
         },
         Some("image") => blocks.push_image(raw, item.text("data"), item.text("mimeType")),
-        Some("toolCall") if is_assistant => {
-            let call = SourceCall { id: item.text("id"), name: item.text("name"), arguments: item.raw("arguments") };
+        Some("toolCall") if call_ids.is_some() => {
+            let id = call_ids.as_mut().and_then(Iterator::next);
+            let call = read_call(&item, id, blocks.line, blocks.issues);
             if blocks.push_call(raw, call).is_some() {
                 attach_signature(item.text("thoughtSignature"), blocks);
             }
@@ -54,6 +64,24 @@ fn read_block(raw: &str, is_assistant: bool, blocks: &mut MessageBlocks<'_>) {
         Some("toolCall") => blocks.push_malformed(raw, "a call outside of an assistant message"),
         _ => blocks.push_unknown(raw),
     }
+}
+
+/// Reads a call. It gets the id `id`, which differs from the id in the file if that is empty or occurs twice.
+fn read_call<'a>(item: &Object<'a>, id: Option<String>, line: u64, issues: &mut Issues) -> SourceCall<'a> {
+    let given = item.text("id").unwrap_or_default();
+    if let Some(id) = id.as_ref().filter(|id| **id != given) {
+        let detail = match given.trim().is_empty() {
+            true => format!("a call without an id, which gets the id `{id}`"),
+            false => format!("a second call with the id `{given}`, which gets the id `{id}`"),
+        };
+        issues.add(line, IssueCode::BadField, detail, "results answer such calls in order; the raw line is kept");
+    }
+    let name = item.text("name").filter(|name| !name.trim().is_empty());
+    if name.is_none() {
+        let detail = format!("a call without a name, which gets the name `{NO_NAME}`");
+        issues.add(line, IssueCode::BadField, detail, "the raw line is kept");
+    }
+    SourceCall { id, name: Some(name.unwrap_or_else(|| NO_NAME.to_owned())), arguments: item.raw("arguments") }
 }
 
 /// Attaches a signature of the provider to the last block.

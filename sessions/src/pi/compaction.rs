@@ -3,9 +3,14 @@
 
 use std::collections::HashMap;
 
-use store_core::{Block, Compaction, Interval, Message, NewBody, Origin, Role, Visibility, context::SUMMARY_MARKER};
+use store_core::{Block, Compaction, Interval, Message, NewBody, Role, Visibility, context::SUMMARY_MARKER};
 
-use super::{LineData, message};
+use super::{
+    LineData,
+    calls::{CallsSoFar, label_of, source_call_ids, source_result_id},
+    edits,
+    message::{self, MessageSource},
+};
 use crate::{
     issue::Issues,
     json::Object,
@@ -53,59 +58,112 @@ pub(super) enum Coverage {
     Replaces(usize, usize),
 }
 
-/// Finds out what each compaction covers. Returns whether the replacement of one of them contains messages of earlier
-/// lines.
-pub(super) fn resolve_coverage(tree: &mut Tree<LineData>, order: &[usize]) -> bool {
-    let mut by_id: HashMap<String, Vec<usize>> = HashMap::new();
-    let mut by_object: HashMap<usize, usize> = HashMap::new();
-    for (at, node) in tree.iter() {
-        by_object.insert(node.data.object, at);
-        if let Some(source_id) = &node.source_id {
-            by_id.entry(source_id.clone()).or_default().push(at);
+impl Coverage {
+    /// The last node that is covered.
+    const fn end(self) -> Option<usize> {
+        match self {
+            Self::Nothing => None,
+            Self::Covers(_, to) | Self::FirstKeptMissing(_, to) | Self::Replaces(_, to) => Some(to),
         }
     }
-    // For each node: the root of its path, and whether the path contains a compaction.
-    let mut above: HashMap<usize, (usize, bool)> = HashMap::new();
+}
+
+/// What the path of a node contains.
+#[derive(Debug, Clone, Copy)]
+struct Above {
+    root: usize,
+    /// Whether there is a compaction.
+    has_compaction: bool,
+    /// The last node that the last compaction covers.
+    covered_to: Option<usize>,
+}
+
+/// The positions of nodes, by what compactions and edits name.
+struct Positions {
+    by_id: HashMap<String, Vec<usize>>,
+    by_object: HashMap<usize, usize>,
+}
+
+impl Positions {
+    fn of(tree: &Tree<LineData>) -> Self {
+        let mut positions = Self { by_id: HashMap::new(), by_object: HashMap::new() };
+        for (at, node) in tree.iter() {
+            positions.by_object.insert(node.data.object, at);
+            if let Some(source_id) = &node.source_id {
+                positions.by_id.entry(source_id.clone()).or_default().push(at);
+            }
+        }
+        positions
+    }
+
+    fn of_id(&self, id: &str) -> &[usize] {
+        self.by_id.get(id).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The nodes that a compaction may mean by the first entry that it keeps.
+    fn of_first_kept(&self, first_kept: &FirstKept) -> Vec<usize> {
+        match first_kept {
+            FirstKept::Id(id) => self.of_id(id).to_vec(),
+            FirstKept::Object(object) => {
+                usize::try_from(*object).ok().and_then(|at| self.by_object.get(&at)).copied().into_iter().collect()
+            }
+            FirstKept::RetainedTail | FirstKept::Nothing => Vec::new(),
+        }
+    }
+}
+
+/// Finds out what each compaction covers, and which message each edit changes. Returns whether the replacement of one
+/// of the compactions contains messages of earlier lines.
+pub(super) fn resolve_coverage(tree: &mut Tree<LineData>, order: &[usize]) -> bool {
+    let positions = Positions::of(tree);
+    let mut paths: HashMap<usize, Above> = HashMap::new();
     let mut restores_messages = false;
     for &at in order {
         let parent = tree.parent(at);
-        let (root, has_compaction) = parent.and_then(|parent| above.get(&parent).copied()).unwrap_or((at, false));
-        let first_kept = tree.get(at).and_then(|node| node.data.first_kept.clone());
-        above.insert(at, (root, has_compaction || first_kept.is_some()));
-        let Some(first_kept) = first_kept else { continue };
-        let Some(parent) = parent else {
-            if let Some(data) = tree.data_mut(at) {
-                data.coverage = Coverage::Nothing;
-            }
-            continue;
-        };
-        let candidates = match &first_kept {
-            FirstKept::Id(id) => by_id.get(id).cloned().unwrap_or_default(),
-            FirstKept::Object(object) => {
-                usize::try_from(*object).ok().and_then(|object| by_object.get(&object)).copied().into_iter().collect()
-            }
-            FirstKept::RetainedTail | FirstKept::Nothing => Vec::new(),
-        };
-        let kept = candidates.into_iter().rev().find(|kept| tree.is_on_path(parent, *kept));
-        let coverage = match kept {
-            _ if first_kept == FirstKept::RetainedTail => Coverage::Replaces(root, parent),
-            None => Coverage::FirstKeptMissing(root, parent),
-            Some(kept) => match tree.parent(kept) {
-                Some(before) => Coverage::Covers(root, before),
-                // Everything is kept, so there is nothing to cover. Only the effect of an earlier compaction must be
-                // undone.
-                None if has_compaction => {
-                    restores_messages = true;
-                    Coverage::Replaces(root, parent)
-                }
-                None => Coverage::Nothing,
-            },
-        };
+        let above = parent.and_then(|parent| paths.get(&parent).copied());
+        let mut path = above.unwrap_or(Above { root: at, has_compaction: false, covered_to: None });
+        let Some(node) = tree.get(at) else { continue };
+        let target = node.data.edits.as_deref().map(|id| positions.of_id(id));
+        let edit_target = target.and_then(|found| edits::find_target(tree, at, (found, path.covered_to)));
+        let mut coverage = Coverage::Nothing;
+        if let Some(first_kept) = &node.data.first_kept {
+            coverage = parent.map_or(Coverage::Nothing, |parent| {
+                let kept = positions.of_first_kept(first_kept);
+                coverage_of(tree, first_kept, (path, (at, parent), &kept))
+            });
+            restores_messages |= matches!(coverage, Coverage::Replaces(..)) && *first_kept != FirstKept::RetainedTail;
+            path.has_compaction = true;
+            path.covered_to = coverage.end();
+        }
+        paths.insert(at, path);
         if let Some(data) = tree.data_mut(at) {
-            data.coverage = coverage;
+            (data.coverage, data.edit_target) = (coverage, edit_target);
         }
     }
     restores_messages
+}
+
+/// What a compaction at `at` covers. `kept` are the nodes that it may mean by the first entry that it keeps.
+fn coverage_of(
+    tree: &Tree<LineData>,
+    first_kept: &FirstKept,
+    (path, (at, parent), kept): (Above, (usize, usize), &[usize]),
+) -> Coverage {
+    if *first_kept == FirstKept::RetainedTail {
+        return Coverage::Replaces(path.root, parent);
+    }
+    match kept.iter().rev().copied().find(|kept| tree.is_on_path(parent, *kept)) {
+        // A compaction that names itself keeps nothing.
+        None if kept.contains(&at) => Coverage::Covers(path.root, parent),
+        None => Coverage::FirstKeptMissing(path.root, parent),
+        Some(kept) => match tree.parent(kept) {
+            Some(before) => Coverage::Covers(path.root, before),
+            // Everything is kept, so there is nothing to cover. Only the effect of an earlier compaction must be
+            // undone.
+            None if path.has_compaction => Coverage::Replaces(path.root, parent),
+            None => Coverage::Nothing,
+        },
+    }
 }
 
 /// Makes the body of a compaction.
@@ -154,22 +212,45 @@ fn replacement(
         messages.push(Message::new(Role::User, marker.chain(summary.iter().cloned()).collect()));
     }
     match line.object.list("retainedTail") {
-        Some(tail) => {
-            for raw in tail {
-                let message = Object::parse(raw).ok_or_else(|| "a kept message that is not an object".to_owned());
-                let read = |object: Object<'_>| message::read(line.number, &object, None::<&Origin>, issues);
-                match message.and_then(read) {
-                    Ok(message) => messages.push(message),
-                    Err(detail) => note_bad_field(issues, line.number, detail),
-                }
-            }
-        }
-        None => {
-            let mut kept: Vec<_> = position.at.into_iter().flat_map(|at| position.tree.path(at)).collect();
-            kept.reverse();
-            messages.extend(kept.iter().filter_map(|at| position.earlier.messages.get(at)).cloned());
-        }
+        Some(tail) => messages.extend(read_tail(line, &tail, issues)),
+        None => messages.extend(kept_messages(position)),
     }
     messages.retain(|message| message.visibility != Visibility::Aside);
     messages
+}
+
+/// Reads the messages that the compaction itself contains.
+fn read_tail(line: &ObjectLine<'_>, tail: &[&str], issues: &mut Issues) -> Vec<Message> {
+    let own_label = label_of(line.object.text("id").as_deref(), line.number);
+    let mut calls = CallsSoFar::default();
+    let mut messages = Vec::new();
+    for (at, raw) in tail.iter().enumerate() {
+        let Some(object) = Object::parse(raw) else {
+            note_bad_field(issues, line.number, "a kept message that is not an object");
+            continue;
+        };
+        let label = format!("{own_label}.{at}");
+        calls.add(&source_call_ids(&object), &label);
+        let answers = source_result_id(&object).and_then(|id| calls.answer(&id));
+        let source =
+            MessageSource { line: line.number, label: &label, answers: answers.as_deref(), ..MessageSource::default() };
+        match message::read(source, &object, issues) {
+            Ok(message) => messages.push(message),
+            Err(detail) => note_bad_field(issues, line.number, detail),
+        }
+    }
+    messages
+}
+
+/// The messages on the path, as the edits on the path leave them.
+fn kept_messages(position: &LinePosition<'_, LineData>) -> Vec<Message> {
+    let Some(at) = position.at else { return Vec::new() };
+    let newest_edits = edits::newest_edits(position.tree, at);
+    let mut kept: Vec<_> = position.tree.path(at).collect();
+    kept.reverse();
+    let message = |at: usize| match newest_edits.get(&at) {
+        Some(edit) => position.earlier.replacements.get(edit).cloned().unwrap_or_default(),
+        None => position.earlier.messages.get(&at).cloned().into_iter().collect(),
+    };
+    kept.into_iter().flat_map(message).collect()
 }

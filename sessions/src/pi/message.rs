@@ -1,8 +1,14 @@
 //! Reads the messages of pi: roles, usage, and the texts that pi makes of lines that are not plain messages.
 
-use store_core::{Block, BlockKind, Json, JsonMap, Message, Origin, Role, TokenCounts, ToolResult, Usage, Visibility};
+use store_core::{
+    Block, BlockKind, Json, JsonMap, Message, Origin, Role, TokenCounts, ToolResult, Usage, UsageRecord, Visibility,
+};
 
-use super::blocks;
+use super::{
+    blocks,
+    calls::{source_call_ids, unique_call_ids},
+    v4::FRAME_FIELDS,
+};
 use crate::{
     blocks::{MessageBlocks, with_provenance},
     issue::{IssueCode, Issues},
@@ -10,48 +16,43 @@ use crate::{
     lines::note_bad_field,
 };
 
+/// The provider that an export of this crate names for an answer whose provider is not known.
+pub(super) const NO_PROVIDER: &str = "agentstore";
+
 /// The text before and the text after the summary of a branch when pi sends it.
 pub(super) const BRANCH_SUMMARY_MARKERS: (&str, &str) =
     ("The following is a summary of a branch that this conversation came back from:\n\n<summary>\n", "</summary>");
 
-/// The ids of the calls and of the results in a line.
-pub(super) fn call_and_result_ids(line: &Object<'_>) -> (Vec<String>, Vec<String>) {
-    let Some(message) = line.object("message") else { return (Vec::new(), Vec::new()) };
-    let results = match message.text("role").as_deref() {
-        Some("toolResult") => message.text("toolCallId").into_iter().collect(),
-        _ => Vec::new(),
-    };
-    let call = |raw: &&str| {
-        let block = Object::parse(raw)?;
-        block.text("type").filter(|kind| kind == "toolCall").and_then(|_| block.text("id"))
-    };
-    let content = message.list("content").unwrap_or_default();
-    (content.iter().filter_map(call).collect(), results)
+/// Where a message comes from, and what other lines say about it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct MessageSource<'a> {
+    /// The number of its line.
+    pub(super) line: u64,
+    /// A text that names the message, for calls without ids.
+    pub(super) label: &'a str,
+    /// The provider and model that apply to the line.
+    pub(super) origin: Option<&'a Origin>,
+    /// For a result: the id of the call that it answers, if it is not the one that the file names.
+    pub(super) answers: Option<&'a str>,
 }
 
-/// Reads a message. `current_origin` is the provider and model that apply to the line.
-pub(super) fn read(
-    line: u64,
-    object: &Object<'_>,
-    current_origin: Option<&Origin>,
-    issues: &mut Issues,
-) -> Result<Message, String> {
+/// Reads a message.
+pub(super) fn read(source: MessageSource<'_>, object: &Object<'_>, issues: &mut Issues) -> Result<Message, String> {
     let role = object.text("role").ok_or("`role` is not a string")?;
-    let mut reader = MessageReader { line, object, issues };
+    let mut reader = MessageReader { source, object, issues };
     match role.as_str() {
         "user" => reader.plain(Role::User, "pi"),
-        "assistant" => reader.assistant(current_origin),
+        "assistant" => reader.assistant(),
         "toolResult" => reader.result(),
         "bashExecution" => reader.bash(),
         "custom" | "hookMessage" => reader.custom("pi.custom_message"),
         "system" => {
-            issues.add(
-                line,
+            reader.issues.add(
+                source.line,
                 IssueCode::UnknownType,
                 "the role `system`",
                 "kept as a system message outside of the context",
             );
-            let mut reader = MessageReader { line, object, issues };
             Ok(reader.plain(Role::System, "pi")?.with_visibility(Visibility::Aside))
         }
         other => Err(format!("the role `{other}`")),
@@ -63,16 +64,25 @@ pub(super) fn is_known_role(role: &str) -> bool {
     ["user", "assistant", "toolResult", "bashExecution", "custom", "hookMessage", "system"].contains(&role)
 }
 
+/// Whether the context contains a message of this role, unless it failed or is excluded.
+pub(super) fn is_sent(object: &Object<'_>) -> bool {
+    let is_excluded = object.bool("excludeFromContext") == Some(true);
+    let has_failed = matches!(object.text("stopReason").as_deref(), Some("error" | "aborted"));
+    let role = object.text("role").unwrap_or_default();
+    is_known_role(&role) && role != "system" && !is_excluded && !has_failed
+}
+
 struct MessageReader<'a, 'b> {
-    line: u64,
+    source: MessageSource<'a>,
     object: &'a Object<'b>,
     issues: &'a mut Issues,
 }
 
 impl MessageReader<'_, '_> {
-    fn read_blocks(&mut self, origin: Origin, is_assistant: bool) -> Result<Vec<Block>, String> {
-        let mut list = MessageBlocks::new(self.line, origin, self.issues);
-        blocks::read_content(self.object, is_assistant, &mut list)?;
+    fn read_blocks(&mut self, origin: Origin, may_call: bool) -> Result<Vec<Block>, String> {
+        let call_ids = unique_call_ids(&source_call_ids(self.object), self.source.label);
+        let mut list = MessageBlocks::new(self.source.line, origin, self.issues);
+        blocks::read_content(self.object, may_call.then_some(call_ids), &mut list)?;
         Ok(list.list)
     }
 
@@ -83,14 +93,16 @@ impl MessageReader<'_, '_> {
         Ok(message)
     }
 
-    fn assistant(&mut self, current_origin: Option<&Origin>) -> Result<Message, String> {
-        let origin = self.object.text("provider").map(|provider| {
+    fn assistant(&mut self) -> Result<Message, String> {
+        let provider = self.object.text("provider");
+        let is_made = provider.as_deref() == Some(NO_PROVIDER);
+        let origin = provider.filter(|_| !is_made).map(|provider| {
             let mut origin = Origin::new(provider);
             origin.api = self.object.text("api");
             origin.model = self.object.text("model");
             origin
         });
-        let origin = origin.or_else(|| current_origin.cloned());
+        let origin = origin.or_else(|| self.source.origin.filter(|_| !is_made).cloned());
         let blocks = self.read_blocks(origin.clone().unwrap_or_else(|| Origin::new("pi")), true)?;
         let mut message = with_provenance(Message::new(Role::Assistant, blocks), origin.as_ref(), None);
         message.usage = self.usage();
@@ -104,29 +116,17 @@ impl MessageReader<'_, '_> {
     }
 
     fn usage(&mut self) -> Option<Usage> {
-        let raw = self.object.json("usage").filter(|raw| raw.as_str() != "null")?;
-        let fields = self.object.object("usage");
-        let count = |name: &str| match fields.as_ref()?.raw(name) {
-            None | Some("null") => Some(0),
-            Some(_) => fields.as_ref()?.number(name),
-        };
-        let counts = (count("input"), count("output"), count("cacheRead"), count("cacheWrite"));
-        let (Some(input), Some(output), Some(cache_read), Some(cache_write)) = counts else {
-            note_bad_field(self.issues, self.line, "`usage` contains something other than whole numbers");
-            return None;
-        };
-        let mut tokens = TokenCounts::new(input, output);
-        tokens.cache_read = cache_read;
-        tokens.cache_write = cache_write;
-        let mut usage = Usage::from(tokens);
-        usage.cost = fields.and_then(|fields| fields.json("cost"));
-        usage.raw = Some(raw);
-        Some(usage)
+        self.object.json("usage").filter(|raw| raw.as_str() != "null")?;
+        let usage = read_usage(self.object);
+        if usage.is_none() {
+            note_bad_field(self.issues, self.source.line, "`usage` contains something other than whole numbers");
+        }
+        usage
     }
 
     fn result(&mut self) -> Result<Message, String> {
-        let call = self.object.text("toolCallId").filter(|id| !id.trim().is_empty());
-        let call = call.ok_or("`toolCallId` is missing")?;
+        let given = || self.object.text("toolCallId").filter(|id| !id.trim().is_empty());
+        let call = self.source.answers.map(str::to_owned).or_else(given).ok_or("`toolCallId` is missing")?;
         let mut result = ToolResult::new(call, self.read_blocks(Origin::new("pi"), false)?);
         result.details = self.object.json("details");
         result.is_error = match self.object.raw("isError") {
@@ -178,11 +178,41 @@ impl MessageReader<'_, '_> {
     }
 }
 
+/// The usage of a message or a line: `None` if it is missing or contains something other than whole numbers.
+fn read_usage(object: &Object<'_>) -> Option<Usage> {
+    let fields = object.object("usage")?;
+    let count = |name: &str| match fields.raw(name) {
+        None | Some("null") => Some(0),
+        Some(_) => fields.number(name),
+    };
+    let mut tokens = TokenCounts::new(count("input")?, count("output")?);
+    tokens.cache_read = count("cacheRead")?;
+    tokens.cache_write = count("cacheWrite")?;
+    let mut usage = Usage::from(tokens);
+    usage.cost = fields.json("cost");
+    usage.raw = object.json("usage");
+    Some(usage)
+}
+
+/// The usage of a line that is not a message.
+pub(super) fn usage_record(object: &Object<'_>) -> Option<UsageRecord> {
+    let usage = read_usage(object)?;
+    let mut record = UsageRecord::default();
+    record.spent = Some(usage.tokens);
+    record.cost = usage.cost;
+    record.model = object.text("model").or_else(|| object.text("modelId"));
+    Some(record)
+}
+
 /// Reads a line of the type `custom_message`. The line itself has the fields of the message.
-pub(super) fn custom_line(line: u64, object: &Object<'_>, issues: &mut Issues) -> Result<Message, String> {
-    let mut message = MessageReader { line, object, issues }.custom("pi.custom_message")?;
-    for used in ["type", "id", "parentId", "timestamp"] {
-        message.metadata.remove(used);
+pub(super) fn custom_line(
+    source: MessageSource<'_>,
+    object: &Object<'_>,
+    issues: &mut Issues,
+) -> Result<Message, String> {
+    let mut message = MessageReader { source, object, issues }.custom("pi.custom_message")?;
+    for used in FRAME_FIELDS {
+        message.metadata.remove(*used);
     }
     Ok(message)
 }
@@ -193,7 +223,7 @@ pub(super) fn branch_summary(object: &Object<'_>) -> Result<Message, String> {
     let (before, after) = BRANCH_SUMMARY_MARKERS;
     let message = Message::user(format!("{before}{summary}{after}"));
     let mut message = with_provenance(message, None, Some("pi.branch_summary"));
-    let others = object.iter().filter(|(name, _)| !["type", "id", "parentId", "timestamp"].contains(name));
+    let others = object.iter().filter(|(name, _)| !FRAME_FIELDS.contains(name));
     message.metadata = others.filter_map(|(name, raw)| Some((name.to_owned(), Json::parse(raw).ok()?))).collect();
     Ok(message)
 }

@@ -1,28 +1,36 @@
-//! The format of pi, versions 1 to 3, which OpenClaw also writes: a header, then one node of the tree in each line.
+//! The format of pi, which OpenClaw also writes: a header, then one node of the tree in each line. In version 4, some
+//! lines are not part of the tree.
 
 mod blocks;
+mod calls;
 mod compaction;
+mod edits;
+mod export;
 mod line;
 mod message;
 mod read;
+mod v4;
 
 use std::{path::Path, sync::Arc};
 
 use async_trait::async_trait;
-use store_core::{JsonMap, Origin, ThreadId, Timestamp};
+use store_core::{JsonMap, Origin, ThreadId, Timestamp, UsageRecord};
 
-use self::compaction::{Coverage, FirstKept};
+use self::{
+    compaction::{Coverage, FirstKept},
+    edits::EditTarget,
+};
 use crate::{
     blocks::cut_to_1_kib,
     detect::{Detected, Sample},
     error::{Error, Result},
     export::{ExportFiles, ExportSource, Written, write_unchanged},
-    formats::{Format, FormatName},
+    formats::{Format, FormatName, ToolFolders, ToolPlace},
     issue::{IssueCode, Issues},
     json::{Object, json_string},
     lines::{
-        self, BodyAndTime, EncodableEntry, LineFormat, LineKind, LinePosition, ObjectLine, ParsedLine, ThreadInfo,
-        note_bad_field,
+        self, AGENTSTORE, AgentstoreField, BodyAndTime, EncodableEntry, ImpliedLabel, LineFormat, LineKind,
+        LinePosition, ObjectLine, ParsedLine, ThreadInfo, note_bad_field,
     },
     options::ImportOptions,
     session::SurveyOutcome,
@@ -34,6 +42,11 @@ use crate::{
 const V1: FormatName = FormatName::new("pi-v1");
 const V2: FormatName = FormatName::new("pi-v2");
 const V3: FormatName = FormatName::new("pi-v3");
+const V4: FormatName = FormatName::new("pi-v4");
+
+/// The types of lines that have no id in version 1, and that are nodes of the tree without one.
+const NODE_TYPES: &[&str] =
+    &["message", "compaction", "model_change", "thinking_level_change", "branch_summary", "custom", "custom_message"];
 
 /// The types of the lines that pi prints with `--mode json`. They are not lines of a session file.
 const EVENT_TYPES: &[&str] = &["agent_start", "turn_start", "message_start", "message_update", "message_end"];
@@ -52,13 +65,13 @@ impl Format for PiFormat {
     }
 
     fn names(&self) -> &'static [FormatName] {
-        &[V1, V2, V3]
+        &[V1, V2, V3, V4]
     }
 
     fn recognise(&self, sample: &Sample<'_>) -> Option<Detected> {
         let first = sample.first()?;
         if first.text("kind").as_deref() == Some("header") && first.number("version") == Some(4) {
-            return Some(Detected::Unsupported("pi-v4", "pi v1 to v3 are read"));
+            return Some(Detected::Known(V4));
         }
         let is_header = |line: &&Object<'_>| line.text("type").as_deref() == Some("session") && line.has("id");
         // Some writers put the title before the header.
@@ -84,16 +97,23 @@ impl Format for PiFormat {
         source: &ExportSource<'_>,
         files: &mut ExportFiles<'_>,
     ) -> Result<Written> {
-        let file_name = format!("{}.jsonl", source.thread.id);
+        let file_name = export::file_name(source.thread);
         if let Some(written) = write_unchanged(source, &Pi::new(name), (&file_name, files)).await? {
             return Ok(written);
         }
-        Err(Error::NotExportable {
-            thread: source.thread.id.as_str().to_owned(),
-            format: name.name(),
-            reason: "a thread can be written in this format only if it was imported from it and has not changed since; \
-                     any thread can be written as agent-core",
-        })
+        if name != V3 && name != V4 {
+            return Err(Error::NotExportable {
+                thread: source.thread.id.as_str().to_owned(),
+                format: name.name(),
+                reason: "only a thread that was imported from it and has not changed since can be written in an old \
+                         version of pi; any thread can be written as pi-v3 or pi-v4",
+            });
+        }
+        export::write(name == V4, source, files).await
+    }
+
+    fn place(&self, source: &ExportSource<'_>, folders: &ToolFolders) -> Option<ToolPlace> {
+        Some(export::place(source, folders))
     }
 }
 
@@ -105,7 +125,13 @@ pub(crate) struct Pi {
     /// The number of JSON objects so far, including the header. Version 1 refers to a line by this number.
     object_count: usize,
     title: Option<String>,
+    /// Whether the lines so far have no header, and this was noted.
+    has_noted_header: bool,
+    /// Whether the messages of earlier lines are needed.
     keeps_messages: bool,
+    has_edits: bool,
+    lanes: v4::Lanes,
+    sequence: v4::Sequence,
 }
 
 /// What the header says.
@@ -115,7 +141,7 @@ struct Header {
     version: Option<String>,
     created_at: Option<Timestamp>,
     cwd: Option<String>,
-    parent: Option<String>,
+    parent: Option<ThreadId>,
     /// The provider and model at the start, which version 1 names.
     origin: Option<Arc<Origin>>,
 }
@@ -125,29 +151,63 @@ struct Header {
 pub(crate) struct LineData {
     /// The number of the JSON object in the file, where the header is 0.
     object: usize,
+    /// Whether it is a message of the context.
+    is_message: bool,
+    /// Whether it counts tokens.
+    has_usage: bool,
     /// The provider and model that the line sets for itself and the lines below it.
     new_origin: Option<Origin>,
     /// The provider and model that apply to the line.
     origin: Option<Arc<Origin>>,
+    /// The ids of its calls, as the file contains them. An id that is missing or blank is empty.
+    calls: Vec<String>,
+    /// For a result: the id of its call, as the file contains it.
+    result: Option<String>,
+    /// For a result whose id does not name one call: the call that it answers.
+    answer: Option<calls::Answer>,
+    /// The id of that call in the thread.
+    answers: Option<String>,
     /// For a compaction: the first entry that it keeps.
     first_kept: Option<FirstKept>,
     /// For a compaction: what it covers on its path.
     coverage: Coverage,
+    /// For an edit: the id that it names.
+    edits: Option<String>,
+    /// For an edit: the message that it changes.
+    edit_target: Option<EditTarget>,
 }
 
 impl Pi {
-    pub(crate) const fn new(version: FormatName) -> Self {
-        Self { version, header: None, object_count: 0, title: None, keeps_messages: false }
+    pub(crate) fn new(version: FormatName) -> Self {
+        Self {
+            version,
+            header: None,
+            object_count: 0,
+            title: None,
+            has_noted_header: false,
+            keeps_messages: false,
+            has_edits: false,
+            lanes: v4::Lanes::default(),
+            sequence: v4::Sequence::default(),
+        }
+    }
+
+    /// Whether the line is a header, which is the first line, or the second if a title comes before it.
+    fn is_header(&self, object: &Object<'_>) -> bool {
+        let is_header = object.text("type").as_deref() == Some("session") || is_v4_header(object);
+        is_header && self.header.is_none() && self.object_count <= 1
     }
 
     fn read_header(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) {
         let object = &line.object;
+        let is_v4 = is_v4_header(object);
         self.version = match object.raw("version") {
+            _ if is_v4 => V4,
             None | Some("null" | "1") => V1,
             Some("2") => V2,
             Some("3") => V3,
             Some(other) => {
-                let detail = format!("version {other}; known are 1 to 3");
+                let detail = format!("version {other}; known are 1 to 3, and 4 with another header");
                 issues.add(line.number, IssueCode::UnknownVersion, detail, "read as version 3; unknown parts are kept");
                 V3
             }
@@ -155,7 +215,7 @@ impl Pi {
         if let Some(Err(e)) = object.text("id").map(ThreadId::new) {
             note_bad_field(issues, line.number, format!("the session's id: {e}"));
         }
-        let created_at = object.raw("timestamp").and_then(time::read);
+        let created_at = object.raw(if is_v4 { "createdAt" } else { "timestamp" }).and_then(time::read);
         if created_at.is_none() {
             issues.add(line.number, IssueCode::BadTime, "the time cannot be read", "the session gets none");
         }
@@ -168,7 +228,7 @@ impl Pi {
             version: object.raw("version").map(str::to_owned),
             created_at,
             cwd: object.text("cwd"),
-            parent: object.text("parentSession").or_else(|| object.text("branchedFrom")),
+            parent: parent_of(object),
             origin: origin.map(Arc::new),
         });
     }
@@ -176,13 +236,71 @@ impl Pi {
     fn line_data(&mut self, line: &ObjectLine<'_>) -> LineData {
         let object = &line.object;
         let mut data = LineData { object: self.object_count - 1, ..LineData::default() };
+        data.has_usage = object.has("usage");
         match object.text("type").as_deref() {
+            Some("message") => {
+                if let Some(message) = object.object("message") {
+                    data.is_message = message::is_sent(&message);
+                    data.has_usage |= message.has("usage");
+                    data.calls = calls::source_call_ids(&message);
+                    data.result = calls::source_result_id(&message);
+                }
+            }
+            Some("custom_message" | "branch_summary") => data.is_message = true,
             Some("model_change") => data.new_origin = read_origin(object),
             Some("compaction") => data.first_kept = Some(FirstKept::of(object)),
+            Some("context_edit") => {
+                self.has_edits = true;
+                data.edits = object.text("targetId");
+            }
             Some("session_info") => self.title = object.text("name").map(|name| cut_to_1_kib(&name)),
             _ => {}
         }
         data
+    }
+
+    /// Notes once that there is no header.
+    fn note_missing_header(&mut self, line: u64, issues: &mut Issues) {
+        if self.header.is_none() && !std::mem::replace(&mut self.has_noted_header, true) {
+            issues.add(
+                line,
+                IssueCode::MissingHeader,
+                "the first line is not a header",
+                "the thread gets the file's name",
+            );
+        }
+    }
+
+    /// What kind of line it is, if it is not the header.
+    fn kind(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> LineKind<LineData> {
+        let object = &line.object;
+        let kind = object.text("type").unwrap_or_default();
+        if self.version == V4 {
+            self.sequence.check(line, issues);
+            self.lanes.read(line, issues);
+            if object.text("kind").as_deref() != Some("entry") {
+                if object.text("fact").as_deref() == Some("name") {
+                    self.title = object.text("name").map(|name| cut_to_1_kib(&name));
+                }
+                return LineKind::Side;
+            }
+        } else if kind == "session" {
+            return LineKind::Side;
+        } else if kind == "title" && self.header.is_none() {
+            self.title = object.text("title").map(|title| cut_to_1_kib(title.trim()));
+            return LineKind::Side;
+        } else if self.object_count == 1 && !object.has("id") && !NODE_TYPES.contains(&kind.as_str()) {
+            // A line before the header that is not a line of the tree.
+            return LineKind::Side;
+        }
+        self.note_missing_header(line.number, issues);
+        match agentstore_field(object) {
+            Some(field) => match field.kind(object.text("parentId")) {
+                LineKind::Node(_) => LineKind::Node(self.line_data(line)),
+                other => other,
+            },
+            None => LineKind::Node(self.line_data(line)),
+        }
     }
 }
 
@@ -199,37 +317,37 @@ impl LineFormat for Pi {
 
     fn parse_line(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> ParsedLine<LineData> {
         let object = &line.object;
-        let is_header = object.text("type").as_deref() == Some("session");
-        let is_first = self.object_count == 0;
+        let is_header = self.is_header(object);
         self.object_count += 1;
-        if is_first && is_header {
+        if is_header {
             self.read_header(line, issues);
             let (calls, results) = (Vec::new(), Vec::new());
             return ParsedLine { id: None, parent: ParentField::Root, kind: LineKind::Header, calls, results };
         }
-        if is_first {
-            issues.add(
-                line.number,
-                IssueCode::MissingHeader,
-                "the first line is not a header",
-                "the thread gets the file's name",
-            );
-        }
+        let kind = self.kind(line, issues);
         let is_chain = self.version == V1;
-        let id = object.text("id").filter(|_| !is_chain && !is_header);
+        let is_second_header = object.text("type").as_deref() == Some("session") && self.version != V4;
+        let id = object.text("id").filter(|_| !is_chain && !is_second_header);
         let parent = match object.raw("parentId") {
             _ if is_chain => ParentField::Missing,
             None => ParentField::Missing,
             Some(_) => object.text("parentId").map_or(ParentField::Root, ParentField::Named),
         };
-        let kind = if is_header { LineKind::Side } else { LineKind::Node(self.line_data(line)) };
-        let (calls, results) = message::call_and_result_ids(object);
+        let message = object.object("message").filter(|_| !matches!(kind, LineKind::Side));
+        let calls = message.as_ref().map(calls::source_call_ids).unwrap_or_default();
+        let results = message.as_ref().and_then(calls::source_result_id).into_iter().collect();
         ParsedLine { id, parent, kind, calls, results }
     }
 
     fn parent_names(&mut self, _tree: &Tree<LineData>) -> ParentNames {
         let root = self.header.as_ref().and_then(|header| header.id.clone());
-        ParentNames { chain: self.version == V1, root, ..ParentNames::default() }
+        // In version 4, a lane may begin anew.
+        let notes_new_roots = matches!(self.version, V2 | V3);
+        ParentNames { chain: true, root, notes_new_roots, ..ParentNames::default() }
+    }
+
+    fn is_message(&self, data: &LineData) -> bool {
+        data.is_message
     }
 
     fn derive_path_data(&mut self, tree: &mut Tree<LineData>, order: &[usize]) {
@@ -243,7 +361,8 @@ impl LineFormat for Pi {
                 data.origin = data.new_origin.clone().map(Arc::new).or(above);
             }
         }
-        self.keeps_messages = compaction::resolve_coverage(tree, order);
+        self.keeps_messages = compaction::resolve_coverage(tree, order) || self.has_edits;
+        calls::resolve_results(tree, order);
     }
 
     fn thread_info(&self) -> ThreadInfo {
@@ -261,7 +380,7 @@ impl LineFormat for Pi {
             version: header.version.clone(),
             title: self.title.clone(),
             metadata,
-            parent: header.parent.as_deref().and_then(session_id_of_path),
+            parent: header.parent.clone(),
             created_at: header.created_at,
         }
     }
@@ -276,11 +395,32 @@ impl LineFormat for Pi {
         position: &LinePosition<'_, LineData>,
         issues: &mut Issues,
     ) -> BodyAndTime {
-        read::read_body_and_time(line, position, issues)
+        read::read_body_and_time(line, position, self.version == V4, issues)
+    }
+
+    fn side_parent(&self, line: &ObjectLine<'_>) -> Option<String> {
+        match self.version {
+            V4 if line.object.text("kind").as_deref() != Some("entry") => line.object.text("entryId"),
+            _ => agentstore_field(&line.object).and_then(|_| line.object.text("parentId")),
+        }
+    }
+
+    fn named_head(&self) -> Option<RewindTarget> {
+        self.lanes.head().map(|to| to.map_or(RewindTarget::Start, RewindTarget::Named))
+    }
+
+    fn usage_beside(&self, line: &ObjectLine<'_>) -> Option<UsageRecord> {
+        let is_summary = matches!(line.object.text("type").as_deref(), Some("compaction" | "branch_summary"));
+        if is_summary { message::usage_record(&line.object) } else { None }
+    }
+
+    fn implied_labels(&self, known_lines: u64) -> Vec<ImpliedLabel> {
+        self.lanes.labels(known_lines)
     }
 
     fn encode(&self, entry: &EncodableEntry<'_>) -> Option<String> {
-        line::encode(entry, self.version == V1)
+        // A line of version 4 has a lane and a number, which no entry contains.
+        if self.version == V4 { None } else { line::encode(entry, self.version == V1) }
     }
 }
 
@@ -289,6 +429,28 @@ fn read_origin(object: &Object<'_>) -> Option<Origin> {
     let mut origin = Origin::new(object.text("provider")?);
     origin.model = object.text("modelId");
     Some(origin)
+}
+
+fn is_v4_header(object: &Object<'_>) -> bool {
+    object.text("kind").as_deref() == Some("header") && object.number("version") == Some(4)
+}
+
+/// What an export of this crate wrote into a line of the type `custom`.
+fn agentstore_field(object: &Object<'_>) -> Option<AgentstoreField> {
+    let is_made = object.text("customType")?.split_once('.').is_some_and(|(before, _)| before == AGENTSTORE);
+    if !is_made || object.text("type")? != "custom" {
+        return None;
+    }
+    AgentstoreField::read(&object.object("data")?)
+}
+
+/// The session that the header names as its parent.
+fn parent_of(header: &Object<'_>) -> Option<ThreadId> {
+    if let Some(id) = header.text("parentSessionId") {
+        return ThreadId::new(id).ok();
+    }
+    let paths = ["parentSession", "branchedFrom", "legacyParentSessionPath"];
+    session_id_of_path(&paths.iter().find_map(|name| header.text(name))?)
 }
 
 /// The id of the session in the file `…/<time>_<id>.jsonl`.

@@ -1,8 +1,14 @@
 //! Turns lines into entries.
 
-use store_core::{Custom, Json, Label, NewBody};
+use store_core::{Custom, Label, NewBody};
 
-use super::{LineData, compaction, message};
+use super::{
+    LineData, agentstore_field,
+    calls::label_of,
+    compaction, edits,
+    message::{self, MessageSource},
+    v4,
+};
 use crate::{
     blocks::cut_to_1_kib,
     issue::{IssueCode, Issues},
@@ -10,60 +16,90 @@ use crate::{
     time,
 };
 
+/// The fields of a line of versions 1 to 3 that are not part of its body.
+const FRAME_FIELDS: &[&str] = &["type", "id", "parentId", "timestamp"];
+
 /// The second pass: returns the body and the time of a line.
 pub(super) fn read_body_and_time(
     line: &ObjectLine<'_>,
     position: &LinePosition<'_, LineData>,
+    is_v4: bool,
     issues: &mut Issues,
 ) -> BodyAndTime {
-    let time = line.object.raw("timestamp").and_then(time::read).map_or(LineTime::Invalid, LineTime::At);
-    let body = body(line, position, issues).unwrap_or_else(|detail| {
+    let kind = line.object.text("kind");
+    // Lanes, facts and the title before a header have no time.
+    let has_no_time = match is_v4 {
+        true => !matches!(kind.as_deref(), Some("entry" | "record")),
+        false => line.object.text("type").as_deref() == Some("title"),
+    };
+    let time = match line.object.raw("timestamp") {
+        None if has_no_time => LineTime::NotGiven,
+        None => LineTime::Invalid,
+        Some(raw) => time::read(raw).map_or(LineTime::Invalid, LineTime::At),
+    };
+    let frame = if is_v4 { v4::FRAME_FIELDS } else { FRAME_FIELDS };
+    let body = match is_v4 && kind.as_deref() != Some("entry") {
+        true => v4::side_body(line, position, issues),
+        false => body(line, position, (frame, issues)),
+    };
+    let body = body.unwrap_or_else(|detail| {
         note_bad_field(issues, line.number, detail);
-        custom_of_line(line)
+        custom_of_line(line, frame)
     });
     BodyAndTime { body, time }
 }
 
-/// A custom body whose kind is the type of the line, with all other fields of the line.
-fn custom_of_line(line: &ObjectLine<'_>) -> NewBody {
-    let kind = line.object.text("type").unwrap_or_else(|| "line".to_owned());
-    Custom::new(format!("pi.{kind}"), remaining_fields(line)).into()
+/// A custom body whose kind is the type of the line, with all fields of the line that are not in `frame`.
+pub(super) fn custom_of_line(line: &ObjectLine<'_>, frame: &[&str]) -> NewBody {
+    let kind = line.object.text("type").or_else(|| line.object.text("kind")).unwrap_or_else(|| "line".to_owned());
+    Custom::new(format!("pi.{kind}"), line.object.without(frame)).into()
 }
 
-/// All fields of the line except its type, id, parent and time.
-fn remaining_fields(line: &ObjectLine<'_>) -> Json {
-    line.object.without(&["type", "id", "parentId", "timestamp"])
-}
-
-fn body(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issues: &mut Issues) -> Result<NewBody, String> {
+fn body(
+    line: &ObjectLine<'_>,
+    position: &LinePosition<'_, LineData>,
+    (frame, issues): (&[&str], &mut Issues),
+) -> Result<NewBody, String> {
     let object = &line.object;
     let kind = object.text("type").ok_or("`type` is not a string")?;
+    if let Some(field) = agentstore_field(object) {
+        return field.body(object.text("parentId"), position);
+    }
+    let label = label_of(object.text("id").as_deref(), line.number);
+    let data = position.data();
+    let source = MessageSource {
+        line: line.number,
+        label: &label,
+        origin: data.and_then(|data| data.origin.as_deref()),
+        answers: data.and_then(|data| data.answers.as_deref()),
+    };
     match kind.as_str() {
         "message" => {
             let fields = object.object("message").ok_or("`message` is not an object")?;
             let role = fields.text("role").ok_or("`role` is not a string")?;
             if !message::is_known_role(&role) {
                 issues.add(line.number, IssueCode::UnknownType, format!("the role `{role}`"), "kept as a custom entry");
-                return Ok(custom_of_line(line));
+                return Ok(custom_of_line(line, frame));
             }
-            let current_origin = position.data().and_then(|data| data.origin.as_deref());
-            Ok(message::read(line.number, &fields, current_origin, issues)?.into())
+            Ok(message::read(source, &fields, issues)?.into())
         }
         "compaction" => compaction::read_body(line, position, issues),
         "branch_summary" => Ok(message::branch_summary(object)?.into()),
-        "custom_message" => Ok(message::custom_line(line.number, object, issues)?.into()),
-        "label" => label(line, position),
-        "custom" | "session_info" | "model_change" | "thinking_level_change" | "active_tools_change" => {
-            Ok(custom_of_line(line))
+        "custom_message" => Ok(message::custom_line(source, object, issues)?.into()),
+        "context_edit" => Ok(edits::read_body(line, position, issues)?.unwrap_or_else(|| custom_of_line(line, frame))),
+        "usage" => Ok(message::usage_record(object).ok_or("`usage` is missing or wrong")?.into()),
+        "label" => label_body(line, position),
+        "custom" | "session_info" | "model_change" | "thinking_level_change" | "active_tools_change" | "title" => {
+            Ok(custom_of_line(line, frame))
         }
         _ => {
             issues.add(line.number, IssueCode::UnknownType, format!("the type `{kind}`"), "kept as a custom entry");
-            Ok(custom_of_line(line))
+            Ok(custom_of_line(line, frame))
         }
     }
 }
 
-fn label(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>) -> Result<NewBody, String> {
+fn label_body(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>) -> Result<NewBody, String> {
     let target = line.object.text("targetId").ok_or("`targetId` is not a string")?;
     let entry = position.earlier_entry(&target).ok_or_else(|| format!("`{target}` does not come before its label"))?;
     let text = match line.object.raw("label") {

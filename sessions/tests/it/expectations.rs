@@ -90,7 +90,7 @@ async fn check_thread(path: &Path, expect: &Value, commits: &dyn store_core::Com
     assert_eq!(roots as u64, expect["roots"].as_u64().unwrap_or(1), "{name}");
     // Every line with a message becomes a message. Lines of other types that become messages are added.
     let roles: u64 = expect["messages_by_role"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
-    let other_messages: u64 = ["branch_summary", "custom_message"]
+    let other_messages: u64 = ["branch_summary", "custom_message", "entry:branch_summary"]
         .iter()
         .map(|kind| expect["entries_by_type"][kind].as_u64().unwrap_or_default())
         .sum();
@@ -126,7 +126,7 @@ async fn every_file_matches_its_expectation() {
     for path in files_with_expectation(&fixtures()) {
         checked += usize::from(check_file(&path).await.is_some());
     }
-    assert_eq!(checked, 24);
+    assert_eq!(checked, 25);
 }
 
 #[tokio::test]

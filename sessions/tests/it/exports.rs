@@ -186,7 +186,7 @@ async fn a_continued_chain_keeps_its_order() {
 async fn a_thread_that_cannot_be_exported_is_refused() {
     let commits = new_store();
     let thread = thread_of_everything(&*commits).await;
-    let pi = ExportOptions::new(format("pi-v3"));
+    let pi = ExportOptions::new(format("pi-v2"));
     let error = export(&*commits.threads(), &thread, &pi, ExportTarget::Stream(&mut Vec::new())).await.unwrap_err();
     assert!(matches!(error, Error::NotExportable { .. }), "{error}");
     let nobody = ThreadId::new("nobody").unwrap();

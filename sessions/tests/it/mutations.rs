@@ -72,6 +72,7 @@ async fn damaged_files_round_trip_byte_for_byte() {
         ("pi/v3-tree", "pi-v3"),
         ("pi/v2-branches", "pi-v2"),
         ("pi/v3-other-writer", "pi-v3"),
+        ("pi/v4-lanes", "pi-v4"),
         ("bad/pi-bom-crlf", "pi-v3"),
         ("bad/pi-duplicate-ids", "pi-v3"),
         ("claude-code/parallel-calls", "claude-code"),
@@ -104,7 +105,9 @@ async fn damaged_files_round_trip_byte_for_byte() {
 async fn files_that_grow_byte_by_byte_round_trip() {
     let folder = tempdir().unwrap();
     let mut random = Random(11);
-    for name in ["pi/v3-tree", "agent-core/open-calls", "agent-core/branches", "bad/pi-dangling-and-cycle"] {
+    for name in
+        ["pi/v3-tree", "pi/v4-lanes", "agent-core/open-calls", "agent-core/branches", "bad/pi-dangling-and-cycle"]
+    {
         let good = std::fs::read(fixtures().join(name).with_extension("jsonl")).unwrap();
         for round in 0..40 {
             let mut whole = good.clone();
@@ -124,7 +127,13 @@ async fn files_that_grow_byte_by_byte_round_trip() {
                 let (back, _) =
                     export_bytes(&*commits, report.thread.as_ref().unwrap(), report.format.unwrap().parse().unwrap())
                         .await;
-                assert!(back == whole[..end], "{name}, round {round}, {end} bytes");
+                let expected = &whole[..end];
+                assert!(
+                    back == expected,
+                    "{name}, round {round}, {end} bytes:\n{}\nis not\n{}",
+                    String::from_utf8_lossy(&back),
+                    String::from_utf8_lossy(expected)
+                );
                 thread = report.thread;
             }
         }

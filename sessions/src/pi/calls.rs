@@ -1,0 +1,158 @@
+//! Ids of calls. In a file, the calls of one message may have the same id or none. In a thread, each call of a message
+//! has an id of its own, and results in the order of the calls answer one call after the other.
+
+use std::collections::{HashMap, HashSet};
+
+use super::LineData;
+use crate::{
+    json::Object,
+    tree::{Node, Tree},
+};
+
+/// The ids of the calls in a message, as the file contains them. An id that is missing or blank is empty.
+pub(super) fn source_call_ids(message: &Object<'_>) -> Vec<String> {
+    let call = |raw: &str| {
+        let block = Object::parse(raw)?;
+        block.text("type").filter(|kind| kind == "toolCall")?;
+        Some(normalized(&block.text("id").unwrap_or_default()))
+    };
+    message.list("content").unwrap_or_default().into_iter().filter_map(call).collect()
+}
+
+/// The id of the call that a message answers, as the file contains it.
+pub(super) fn source_result_id(message: &Object<'_>) -> Option<String> {
+    let is_result = message.text("role").as_deref() == Some("toolResult");
+    is_result.then(|| normalized(&message.text("toolCallId").unwrap_or_default()))
+}
+
+fn normalized(id: &str) -> String {
+    if id.trim().is_empty() { String::new() } else { id.to_owned() }
+}
+
+/// The ids that the calls of a message get. A repeated id gets a suffix, and an empty one is made of `label`, a text
+/// that names the message.
+pub(super) fn unique_call_ids(source_ids: &[String], label: &str) -> Vec<String> {
+    let given: HashSet<&str> = source_ids.iter().map(String::as_str).collect();
+    let mut taken = HashSet::new();
+    let mut unique = Vec::with_capacity(source_ids.len());
+    for (at, source_id) in source_ids.iter().enumerate() {
+        let base = if source_id.is_empty() { format!("{label}.{at}") } else { source_id.clone() };
+        let is_first = |id: &String| *id == *source_id || !given.contains(id.as_str());
+        let mut candidates = std::iter::once(base.clone()).chain((2..).map(|n| format!("{base}#{n}")));
+        let id = candidates.find(|id| is_first(id) && !taken.contains(id)).unwrap_or(base);
+        taken.insert(id.clone());
+        unique.push(id);
+    }
+    unique
+}
+
+/// A text that names a line: its id, or else its number.
+pub(super) fn label_of(source_id: Option<&str>, line: u64) -> String {
+    source_id.filter(|id| !id.trim().is_empty()).map_or_else(|| format!("L{line}"), str::to_owned)
+}
+
+/// The calls that a result may answer, and how many results before it answer them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Answer {
+    /// The node with the calls.
+    message: usize,
+    /// The number of earlier results for the same id.
+    earlier: usize,
+}
+
+/// Finds, for each result with an id that is not unique, the call that it answers. `order` has parents before children.
+pub(super) fn resolve_results(tree: &mut Tree<LineData>, order: &[usize]) {
+    let repeated = repeated_ids(tree);
+    for &at in order {
+        let Some(id) = tree.get(at).and_then(|node| node.data.result.clone()) else { continue };
+        let answer = if repeated.contains(&id) { answer_on_path(tree, at, &id) } else { None };
+        let answers = answer.and_then(|answer| answered_id(tree.get(answer.message)?, &id, answer.earlier));
+        if let Some(data) = tree.data_mut(at) {
+            (data.answer, data.answers) = (answer, answers);
+        }
+    }
+}
+
+/// The ids that several calls of one message have, and the empty id.
+fn repeated_ids(tree: &Tree<LineData>) -> HashSet<String> {
+    let mut repeated = HashSet::from([String::new()]);
+    for (_, node) in tree.iter() {
+        let mut seen = HashSet::new();
+        repeated.extend(node.data.calls.iter().filter(|id| !seen.insert(id.as_str())).cloned());
+    }
+    repeated
+}
+
+/// The nearest message above a result that has calls with this id.
+fn answer_on_path(tree: &Tree<LineData>, at: usize, id: &str) -> Option<Answer> {
+    for above in tree.path(at).skip(1) {
+        let data = &tree.get(above)?.data;
+        if data.calls.iter().any(|call| call == id) {
+            return Some(Answer { message: above, earlier: 0 });
+        }
+        if data.result.as_deref() == Some(id)
+            && let Some(answer) = data.answer
+        {
+            return Some(Answer { earlier: answer.earlier + 1, ..answer });
+        }
+    }
+    None
+}
+
+/// The id of the call that a result answers. If there are more results than calls, the last call has several results.
+fn answered_id(message: &Node<LineData>, id: &str, earlier: usize) -> Option<String> {
+    let source_ids = &message.data.calls;
+    let unique = unique_call_ids(source_ids, &label_of(message.source_id.as_deref(), message.line));
+    let mut same = source_ids.iter().zip(unique).filter(|(source_id, _)| *source_id == id).map(|(_, unique)| unique);
+    let count = source_ids.iter().filter(|source_id| *source_id == id).count();
+    same.nth(earlier.min(count.checked_sub(1)?))
+}
+
+/// The calls of a list of messages that are read one after the other.
+#[derive(Debug, Default)]
+pub(super) struct CallsSoFar(HashMap<String, Vec<String>>);
+
+impl CallsSoFar {
+    /// Remembers the calls of a message.
+    pub(super) fn add(&mut self, source_ids: &[String], label: &str) {
+        let mut calls: HashMap<String, Vec<String>> = HashMap::new();
+        for (source_id, unique) in source_ids.iter().zip(unique_call_ids(source_ids, label)) {
+            calls.entry(source_id.clone()).or_default().insert(0, unique);
+        }
+        self.0.extend(calls);
+    }
+
+    /// The id of the call that the next result with this id answers.
+    pub(super) fn answer(&mut self, source_id: &str) -> Option<String> {
+        let open = self.0.get_mut(source_id)?;
+        if open.len() > 1 { open.pop() } else { open.last().cloned() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CallsSoFar, unique_call_ids};
+
+    fn check(source_ids: &[&str], unique: &[&str]) {
+        let source_ids: Vec<_> = source_ids.iter().map(|&id| id.to_owned()).collect();
+        assert_eq!(unique_call_ids(&source_ids, "m"), unique);
+    }
+
+    #[test]
+    fn every_call_of_a_message_gets_an_id_of_its_own() {
+        check(&["a", "b"], &["a", "b"]);
+        check(&["a", "a", "a"], &["a", "a#2", "a#3"]);
+        check(&["a", "a", "a#2", "a#2"], &["a", "a#3", "a#2", "a#2#2"]);
+        check(&["", "x", ""], &["m.0", "x", "m.2"]);
+        check(&["", "m.0"], &["m.0#2", "m.0"]);
+    }
+
+    #[test]
+    fn results_answer_calls_with_one_id_in_order() {
+        let mut calls = CallsSoFar::default();
+        calls.add(&["a".to_owned(), "a".to_owned()], "m");
+        let answers: Vec<_> = (0..3).map(|_| calls.answer("a").unwrap()).collect();
+        assert_eq!(answers, ["a", "a#2", "a#2"]);
+        assert_eq!(calls.answer("b"), None);
+    }
+}

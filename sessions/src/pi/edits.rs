@@ -1,0 +1,113 @@
+//! Edits of the context: lines that leave an earlier message out of the context or replace its content. The log keeps
+//! the message.
+
+use std::collections::HashMap;
+
+use store_core::{BlockKind, Compaction, Interval, Message, NewBody, Role};
+
+use super::{
+    LineData, blocks,
+    calls::{label_of, source_call_ids, unique_call_ids},
+};
+use crate::{
+    blocks::MessageBlocks,
+    issue::Issues,
+    json::Object,
+    lines::{LinePosition, ObjectLine},
+    tree::Tree,
+};
+
+/// The message that an edit changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EditTarget {
+    /// The node at this position.
+    Message(usize),
+    /// A compaction replaced the message before the edit, so that it is not in the context.
+    Covered,
+}
+
+/// Finds the target of an edit on its path. `covered_to` is the last node that the last compaction above covers.
+pub(super) fn find_target(
+    tree: &Tree<LineData>,
+    at: usize,
+    (candidates, covered_to): (&[usize], Option<usize>),
+) -> Option<EditTarget> {
+    let parent = tree.parent(at)?;
+    let target = candidates.iter().rev().copied().find(|target| tree.is_on_path(parent, *target))?;
+    // A compaction covers the root. An edit of the root would hide it, because it would be the newer one of two with
+    // the same beginning. An edit of another covered message lies inside of it and has no effect.
+    let is_covered = tree.parent(target).is_none() && covered_to.is_some_and(|to| tree.is_on_path(to, target));
+    Some(if is_covered { EditTarget::Covered } else { EditTarget::Message(target) })
+}
+
+/// The newest edit on the path of a node for each message that is edited.
+pub(super) fn newest_edits(tree: &Tree<LineData>, at: usize) -> HashMap<usize, usize> {
+    let mut newest = HashMap::new();
+    for above in tree.path(at) {
+        if let Some(Some(EditTarget::Message(target))) = tree.get(above).map(|node| node.data.edit_target) {
+            newest.entry(target).or_insert(above);
+        }
+    }
+    newest
+}
+
+/// Makes the body of an edit: a compaction that covers only the message and contains what replaces it. The result is
+/// `None` for an edit that has no effect.
+pub(super) fn read_body(
+    line: &ObjectLine<'_>,
+    position: &LinePosition<'_, LineData>,
+    issues: &mut Issues,
+) -> Result<Option<NewBody>, String> {
+    let name = line.object.text("targetId").ok_or("`targetId` is not a string")?;
+    let target = match position.data().and_then(|data| data.edit_target) {
+        None => return Err(format!("`{name}` is not on the path of its edit")),
+        Some(EditTarget::Covered) => return Ok(None),
+        Some(EditTarget::Message(target)) => target,
+    };
+    let message = position.earlier.messages.get(&target).ok_or_else(|| format!("`{name}` is not a message"))?;
+    let id = position.id_of(target).ok_or("the edited line has no id")?;
+    let replacement = match line.object.raw("replacement") {
+        None => return Err("`replacement` is missing".to_owned()),
+        Some("null") => Vec::new(),
+        Some(raw) => {
+            let node = position.tree.get(target);
+            let label = node.map_or_else(String::new, |node| label_of(node.source_id.as_deref(), node.line));
+            vec![edited(message, raw, (line.number, &label, issues))?]
+        }
+    };
+    let mut compaction = Compaction::default();
+    compaction.covers = Some(Interval::new(id.clone(), id));
+    compaction.replacement = Some(replacement);
+    Ok(Some(compaction.into()))
+}
+
+/// The message with other content: `{"content": …}`, a text, or a list of blocks.
+fn edited(
+    message: &Message,
+    replacement: &str,
+    (line, label, issues): (u64, &str, &mut Issues),
+) -> Result<Message, String> {
+    let wrapped;
+    let object = match Object::parse(replacement) {
+        Some(object) => object,
+        None => {
+            wrapped = format!("{{\"content\":{replacement}}}");
+            Object::parse(&wrapped).ok_or("`replacement` is not JSON")?
+        }
+    };
+    let origin = message.provenance.as_ref().and_then(|provenance| provenance.origin.clone());
+    let mut list = MessageBlocks::new(line, origin.unwrap_or_else(|| store_core::Origin::new("pi")), issues);
+    let is_assistant = message.role == Role::Assistant;
+    let call_ids = unique_call_ids(&source_call_ids(&object), label);
+    blocks::read_content(&object, is_assistant.then_some(call_ids), &mut list)?;
+    let mut message = message.clone();
+    let content = list.list;
+    match message.blocks.iter_mut().find_map(|block| match &mut block.kind {
+        BlockKind::ToolResult(result) => Some(result),
+        _ => None,
+    }) {
+        Some(result) => result.blocks = content,
+        None => message.blocks = content,
+    }
+    Ok(message)
+}

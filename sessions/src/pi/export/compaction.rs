@@ -1,0 +1,124 @@
+//! Writes compactions. Of several compactions on a path, pi applies only the last one, so each is written with all that
+//! the context contains at it.
+
+use store_core::{
+    BlockKind, Body, Compaction, ContextMessage, ContextRequest, Entry, EntryId, OpenCalls, Role,
+    context::SUMMARY_MARKER,
+};
+
+use super::{
+    losses::MessageLosses,
+    message::{self, MessageContext},
+};
+use crate::{
+    blocks::joined_text,
+    error::Result,
+    export::{ExportSource, Losses},
+    json::json_string,
+};
+
+/// The fields of a compaction, apart from those that the source of the entry has.
+pub(super) struct Fields {
+    pub(super) summary: String,
+    /// The id of the first entry that the context still contains, or that of the compaction.
+    pub(super) first_kept: Option<EntryId>,
+    /// The messages after the summary, as a JSON list, if they are not the entries from `first_kept` on.
+    pub(super) tail: Option<String>,
+}
+
+impl Fields {
+    pub(super) fn raw(&self, first_kept: &str) -> Vec<(&'static str, String)> {
+        let mut fields = vec![
+            ("summary", json_string(&self.summary).as_str().to_owned()),
+            ("firstKeptEntryId", json_string(first_kept).as_str().to_owned()),
+        ];
+        fields.extend(self.tail.clone().map(|tail| ("retainedTail", tail)));
+        fields
+    }
+}
+
+/// Finds the fields of a compaction. `may_name_first` says whether the version can name the first entry that is kept.
+pub(super) async fn fields(
+    source: &ExportSource<'_>,
+    (entry, compaction): (&Entry, &Compaction),
+    (may_name_first, context): (bool, MessageContext<'_>),
+    losses: &mut Losses<'_>,
+) -> Result<Fields> {
+    let request = ContextRequest::at(entry.id.clone()).with_open_calls(OpenCalls::Keep);
+    let messages = source.threads.load_context(&source.thread.id, request).await?.context.messages;
+    let lead = messages.first().and_then(|first| summary_of(first, &entry.id));
+    let rest = if lead.is_some() { messages.get(1..).unwrap_or_default() } else { &messages };
+    note_summary(compaction, lead.as_deref(), losses);
+    let summary = lead.clone().unwrap_or_default();
+    let is_suffix = lead.is_some() && compaction.replacement.is_none() && rest.iter().all(|found| !found.synthetic);
+    if is_suffix
+        && may_name_first
+        && let Some(first_kept) = first_kept(source, entry, compaction).await?
+    {
+        return Ok(Fields { summary, first_kept: Some(first_kept), tail: None });
+    }
+    Ok(Fields { summary, first_kept: None, tail: Some(encode_tail(rest, context, losses)) })
+}
+
+/// The text of a message that is the summary of this compaction.
+fn summary_of(first: &ContextMessage, entry: &EntryId) -> Option<String> {
+    let is_own = first.synthetic && first.entry == *entry && first.message.role == Role::User;
+    let (marker, summary) = first.message.blocks.split_first().filter(|_| is_own)?;
+    let is_marked = matches!(&marker.kind, BlockKind::Text(text) if text == SUMMARY_MARKER);
+    is_marked.then(|| joined_text(summary))
+}
+
+/// Notes what is lost of a summary.
+fn note_summary(compaction: &Compaction, lead: Option<&str>, losses: &mut Losses<'_>) {
+    let texts = compaction.summary.iter().filter(|block| matches!(block.kind, BlockKind::Text(_))).count();
+    if lead.is_none() && texts > 0 && compaction.replacement.is_some() {
+        losses.add("/summary", ("summary", "the compaction has messages instead of it", "dropped"));
+    } else if texts > 1 {
+        losses.add("/summary", ("merged", "the format has one text as the summary", "moved"));
+    }
+    if texts < compaction.summary.len() {
+        losses.add("/summary", ("unsupported_media", "the format has text only in a summary", "dropped"));
+    }
+    if !compaction.extra.is_empty() {
+        losses.add("", ("unknown_field", "the format has no field for what a newer release wrote", "dropped"));
+    }
+}
+
+/// The first entry after the covered ones, if the context contains every entry from it on. It is the compaction itself
+/// if nothing is kept.
+async fn first_kept(source: &ExportSource<'_>, entry: &Entry, compaction: &Compaction) -> Result<Option<EntryId>> {
+    let mut pages = source.path_of(&entry.id);
+    let covered_to = compaction.covers.as_ref().map(|covers| &covers.to);
+    let mut is_covered = covered_to.is_some();
+    let mut first = None;
+    while let Some(page) = pages.next().await? {
+        for found in page.iter() {
+            if is_covered {
+                is_covered = Some(&found.id) != covered_to;
+                continue;
+            }
+            // An older compaction may cover entries that come after the covered ones.
+            if matches!(&*found.body, Body::Compaction(_)) && found.id != entry.id {
+                return Ok(None);
+            }
+            first.get_or_insert_with(|| found.id.clone());
+        }
+    }
+    Ok(first)
+}
+
+fn encode_tail(messages: &[ContextMessage], context: MessageContext<'_>, losses: &mut Losses<'_>) -> String {
+    let mut out = "[".to_owned();
+    for (at, found) in messages.iter().enumerate() {
+        let mut losses = MessageLosses::new(losses, format!("/replacement/{at}"));
+        let encoded = message::encode(&found.message, context, &mut losses);
+        for message in encoded.messages {
+            if out.len() > 1 {
+                out.push(',');
+            }
+            out.push_str(&message);
+        }
+    }
+    out.push(']');
+    out
+}

@@ -1,0 +1,109 @@
+//! The fields around the body of a line, in versions 3 and 4.
+
+use std::collections::HashSet;
+
+use sha2::{Digest, Sha256};
+use store_core::{Json, Timestamp, codec::ObjectWriter as Writer};
+
+use crate::{json::Object, source::hex, time};
+
+/// The place of a line in the tree.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) id: &'a str,
+    pub(super) parent: Option<&'a str>,
+    pub(super) timestamp: Timestamp,
+}
+
+/// A version of the format, and the number of the next line.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) is_v4: bool,
+    seq: u64,
+}
+
+impl Frame {
+    pub(super) const fn new(is_v4: bool) -> Self {
+        Self { is_v4, seq: 1 }
+    }
+
+    /// The number that the next line gets.
+    pub(super) fn next_seq(&mut self) -> u64 {
+        let seq = self.seq;
+        self.seq += 1;
+        seq
+    }
+
+    /// A line of the tree. `fields` are the fields of its type, as the members of a JSON object.
+    pub(super) fn entry(&mut self, place: Place<'_>, kind: &str, fields: &[(&str, &str)]) -> String {
+        let Place { id, parent, timestamp } = place;
+        let mut out = String::new();
+        let mut line = Writer::open(&mut out);
+        if self.is_v4 {
+            line.field("kind", &"entry".to_owned());
+        }
+        line.field("type", &kind.to_owned()).field("id", &id.to_owned());
+        if !self.is_v4 {
+            write_parent(&mut line, parent);
+            line.field("timestamp", &time::to_iso(timestamp));
+        }
+        for (name, raw) in fields {
+            line.key(name).push_str(raw);
+        }
+        if self.is_v4 {
+            write_parent(&mut line, parent);
+            line.field("seq", &self.next_seq()).field("timestamp", &timestamp);
+        }
+        line.close();
+        out
+    }
+
+    /// A line of version 4 that is not part of the tree.
+    pub(super) fn side(&mut self, kind: &str, fields: &[(&str, &str)]) -> String {
+        let mut out = String::new();
+        let mut line = Writer::open(&mut out);
+        line.field("kind", &kind.to_owned()).field("seq", &self.next_seq());
+        for (name, raw) in fields {
+            line.key(name).push_str(raw);
+        }
+        line.close();
+        out
+    }
+}
+
+fn write_parent(line: &mut Writer<'_>, parent: Option<&str>) {
+    match parent {
+        Some(parent) => line.field("parentId", &parent.to_owned()),
+        None => line.field("parentId", &Json::null()),
+    };
+}
+
+/// The object with other values for some fields. A field that it does not have is added.
+pub(super) fn with_fields(object: &Object<'_>, fields: &[(&str, String)]) -> String {
+    let mut out = String::new();
+    let mut line = Writer::open(&mut out);
+    for (name, raw) in object.iter() {
+        let changed = fields.iter().find(|(changed, _)| *changed == name);
+        line.key(name).push_str(changed.map_or(raw, |(_, raw)| raw));
+    }
+    for (name, raw) in fields.iter().filter(|(name, _)| object.raw(name).is_none()) {
+        line.key(name).push_str(raw);
+    }
+    line.close();
+    out
+}
+
+/// The ids of the lines.
+#[derive(Debug, Default)]
+pub(super) struct LineIds(pub(super) HashSet<String>);
+
+impl LineIds {
+    /// An id that no other line has: the first digits of a hash, at least 8.
+    pub(super) fn made_of(&mut self, text: &str) -> String {
+        let digits = hex(&Sha256::digest(text));
+        let shortest = (8..=digits.len()).filter_map(|length| digits.get(..length));
+        let free = shortest.into_iter().find(|id| !self.0.contains(*id)).unwrap_or(&digits).to_owned();
+        self.0.insert(free.clone());
+        free
+    }
+}

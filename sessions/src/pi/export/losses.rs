@@ -1,0 +1,139 @@
+//! What a message loses when it becomes messages of pi.
+
+use store_core::{Block, BlockKind, Message, Role, Usage, Visibility, codec::ObjectWriter as Writer};
+
+use crate::{export::Losses, json::Object};
+
+/// The losses of one message of an entry.
+pub(super) struct MessageLosses<'a, 'b> {
+    losses: &'a mut Losses<'b>,
+    /// The path of the message in the entry, if it is not the entry's own.
+    prefix: String,
+}
+
+impl<'a, 'b> MessageLosses<'a, 'b> {
+    pub(super) fn new(losses: &'a mut Losses<'b>, prefix: impl Into<String>) -> Self {
+        Self { losses, prefix: prefix.into() }
+    }
+
+    pub(super) fn add(&mut self, path: impl AsRef<str>, what: (&'static str, &'static str, &'static str)) {
+        self.losses.add(format!("{}{}", self.prefix, path.as_ref()), what);
+    }
+}
+
+/// Whether the message itself has a field of this name, so that metadata cannot have it.
+pub(super) fn is_own_field(role: Role, name: &str) -> bool {
+    let own: &[&str] = match role {
+        Role::User | Role::System => &["role", "content", "timestamp"],
+        Role::Assistant => &["role", "content", "timestamp", "api", "provider", "model", "usage", "stopReason"],
+        Role::Tool => &["role", "content", "timestamp", "toolCallId", "toolName", "details", "isError", "usage"],
+    };
+    own.contains(&name)
+}
+
+/// Notes the fields of a message that are lost, apart from its blocks, usage and stop.
+pub(super) fn note_message(message: &Message, losses: &mut MessageLosses<'_, '_>) {
+    let is_internal = message.visibility == Visibility::Internal;
+    if is_internal && message.role != Role::User {
+        losses.add("/visibility", ("visibility", "the format has no field for it", "dropped"));
+    }
+    if message.usage.is_some() && matches!(message.role, Role::User | Role::System) {
+        losses.add("/usage", ("usage", "the format has no field for it", "dropped"));
+    }
+    if message.stop.is_some() && message.role != Role::Assistant {
+        losses.add("/stop", ("stop", "the format has no field for it", "dropped"));
+    }
+    let kept = ["timestamp", "toolName"];
+    for name in message.metadata.keys().filter(|name| is_own_field(message.role, name)) {
+        if !kept.contains(&name.as_str()) {
+            let what = ("metadata", "the format has a field of its own with this name", "dropped");
+            losses.add(format!("/metadata/{}", name.replace('~', "~0").replace('/', "~1")), what);
+        }
+    }
+    if !message.extra.is_empty() {
+        losses.add("", ("unknown_field", "the format has no field for what a newer release wrote", "dropped"));
+    }
+    let Some(provenance) = &message.provenance else { return };
+    if provenance.agent.is_some() {
+        losses.add("/provenance/agent", ("agent", "the format has no field for it", "dropped"));
+    }
+    if provenance.message_id.is_some() {
+        losses.add("/provenance/message_id", ("item_id", "the format has no field for it", "dropped"));
+    }
+    let Some(origin) = &provenance.origin else { return };
+    if message.role != Role::Assistant {
+        losses.add("/provenance/origin", ("origin", "the format has no field for it", "dropped"));
+    } else if origin.endpoint.is_some() {
+        losses.add("/provenance/origin/endpoint", ("endpoint", "the format has no field for it", "dropped"));
+    }
+}
+
+/// Notes that a block has fields that a newer release wrote.
+pub(super) fn note_unknown_fields(block: &Block, path: &str, losses: &mut MessageLosses<'_, '_>) {
+    let inner = match &block.kind {
+        BlockKind::Thinking(thinking) => Some(&thinking.extra),
+        BlockKind::Image(media) => Some(&media.extra),
+        BlockKind::ToolUse(call) => Some(&call.extra),
+        BlockKind::ToolResult(result) => Some(&result.extra),
+        _ => None,
+    };
+    if !block.extra.is_empty() || inner.is_some_and(|extra| !extra.is_empty()) {
+        losses.add(path, ("unknown_field", "the format has no field for what a newer release wrote", "dropped"));
+    }
+}
+
+/// The usage of an answer, as pi writes it.
+pub(super) fn usage(message: &Message, losses: &mut MessageLosses<'_, '_>) -> String {
+    let Some(usage) = &message.usage else { return encode_usage(&Usage::default()) };
+    let of_pi = usage.raw.as_ref().filter(|raw| {
+        let fields = Object::parse(raw.as_str());
+        fields.is_some_and(|fields| fields.number("input") == Some(usage.tokens.input) && fields.has("cost"))
+    });
+    if let Some(raw) = of_pi {
+        return raw.as_str().to_owned();
+    }
+    if usage.raw.is_some() || usage.tokens.reasoning > 0 {
+        losses.add("/usage", ("usage", "the format has other fields for it", "replaced"));
+    }
+    if usage.cost.as_ref().is_some_and(|cost| !is_cost_of_pi(cost.as_str())) {
+        losses.add("/usage/cost", ("cost", "the format has other fields for it", "dropped"));
+    }
+    encode_usage(usage)
+}
+
+fn is_cost_of_pi(cost: &str) -> bool {
+    Object::parse(cost).is_some_and(|cost| cost.has("total"))
+}
+
+fn encode_usage(usage: &Usage) -> String {
+    let tokens = &usage.tokens;
+    let cost = usage.cost.as_ref().map(store_core::Json::as_str).filter(|cost| is_cost_of_pi(cost));
+    let mut out = String::new();
+    let mut object = Writer::open(&mut out);
+    object.field("input", &tokens.input).field("output", &tokens.output);
+    object.field("cacheRead", &tokens.cache_read).field("cacheWrite", &tokens.cache_write);
+    object.field("totalTokens", &tokens.context_size());
+    let no_cost = "{\"input\":0,\"output\":0,\"cacheRead\":0,\"cacheWrite\":0,\"total\":0}";
+    object.key("cost").push_str(cost.unwrap_or(no_cost));
+    object.close();
+    out
+}
+
+/// Why an answer ended, in the words of pi.
+pub(super) fn stop_reason(message: &Message, losses: &mut MessageLosses<'_, '_>) -> String {
+    let calls = message.blocks.iter().any(|block| matches!(block.kind, BlockKind::ToolUse(_)));
+    let default = if calls { "toolUse" } else { "stop" };
+    let Some(given) = message.stop.as_deref() else { return default.to_owned() };
+    let is_aside = message.visibility == Visibility::Aside;
+    let known = match given {
+        "stop" | "length" | "toolUse" => given,
+        // An answer that failed is not sent.
+        "error" | "aborted" if is_aside => given,
+        "max_tokens" | "max_output_tokens" | "MAX_TOKENS" => "length",
+        _ => default,
+    };
+    if known != given {
+        losses.add("/stop", ("stop", "the format has other words for it", "replaced"));
+    }
+    known.to_owned()
+}

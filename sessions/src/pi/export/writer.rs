@@ -1,0 +1,294 @@
+//! Writes the lines of a thread in the order of its log.
+
+use std::collections::HashMap;
+
+use store_core::{BlockKind, Body, Compaction, Entry, EntryId, Label, Message, Role, Timestamp};
+
+use super::{
+    compaction,
+    frame::{Frame, LineIds, Place},
+    header::{ImportedHeader, quoted},
+    losses::MessageLosses,
+    message::{self, MessageContext, has_message, moved_blocks},
+};
+use crate::{
+    error::Result,
+    export::{ExportFiles, ExportSource, Loss, Losses},
+    lines::{AGENTSTORE, AgentstoreField},
+    pi::{V3, V4, v4::MAIN_LANE},
+    provenance::{IMPORT_LINE, Provenance},
+};
+
+/// Writes the lines of a thread.
+pub(super) struct ThreadWriter<'a, 'b> {
+    pub(super) source: &'a ExportSource<'a>,
+    pub(super) out: &'a mut ExportFiles<'b>,
+    pub(super) frame: Frame,
+    /// The name of the format that is written.
+    pub(super) format: &'static str,
+    pub(super) header: Option<ImportedHeader>,
+    pub(super) losses: Vec<Loss>,
+    pub(super) ids: LineIds,
+    /// The last line of an entry, if it is not the one with the id of the entry. The inner `None` means that neither the
+    /// entry nor an ancestor has a line of the tree.
+    last_lines: HashMap<EntryId, Option<String>>,
+    /// The line of the last label that follows an entry. In version 3 the children of the entry hang below it.
+    labels: HashMap<EntryId, String>,
+    /// The id of the last line of the tree: a reader of version 3 takes it for the head.
+    leaf: Option<String>,
+    /// The leaf of the main lane, if a line of version 4 names it.
+    pub(super) main_leaf: Option<Option<String>>,
+    /// The names of tools by the ids of their calls.
+    tool_names: HashMap<String, String>,
+    /// The title that the lines so far give to the session.
+    pub(super) title: Option<String>,
+}
+
+impl<'a, 'b> ThreadWriter<'a, 'b> {
+    pub(super) fn new(is_v4: bool, source: &'a ExportSource<'a>, out: &'a mut ExportFiles<'b>) -> Self {
+        Self {
+            source,
+            out,
+            frame: Frame::new(is_v4),
+            format: if is_v4 { V4.name() } else { V3.name() },
+            header: None,
+            losses: Vec::new(),
+            ids: LineIds::default(),
+            last_lines: HashMap::new(),
+            labels: HashMap::new(),
+            leaf: None,
+            main_leaf: None,
+            tool_names: HashMap::new(),
+            title: None,
+        }
+    }
+
+    pub(super) async fn write_entry(&mut self, entry: &Entry) -> Result<()> {
+        let origin = entry.origin.as_ref().filter(|origin| origin.format.starts_with("pi-v"));
+        let is_same = origin.is_some_and(|origin| origin.format == self.format);
+        if Provenance::read(entry).is_some() {
+            if !is_same {
+                let what = ("raw", "the header and the line ends of a file of another format", "dropped");
+                Losses::new(&entry.id, &mut self.losses).add("", what);
+            }
+            return Ok(());
+        }
+        // Entries that an import made follow from the lines. Version 3 has no lanes whose labels could be made again.
+        let is_made = origin.is_some_and(|origin| origin.line == 0);
+        if is_made && (is_same || !matches!(&*entry.body, Body::Label(_))) {
+            return Ok(());
+        }
+        self.note_losses(entry, origin.is_some());
+        self.note_calls(entry);
+        match origin.filter(|_| !is_made) {
+            Some(origin) => self.write_line_of_pi(entry, &origin.format).await,
+            None => self.write_body(entry).await,
+        }
+    }
+
+    /// Writes an entry by its body.
+    pub(super) async fn write_body(&mut self, entry: &Entry) -> Result<()> {
+        match &*entry.body {
+            Body::Message(message) if !entry.side && has_message(message) => self.write_message(entry, message),
+            Body::Message(message) => {
+                if message.role == Role::System {
+                    let what = ("system", "the format has no system messages", "moved");
+                    Losses::new(&entry.id, &mut self.losses).add("", what);
+                }
+                self.write_custom(entry)
+            }
+            Body::Compaction(compaction) if !entry.side => self.write_compaction(entry, compaction, &[]).await,
+            Body::Label(label) => self.write_label(entry, label),
+            _ => self.write_custom(entry),
+        }
+    }
+
+    /// The line below which an entry hangs.
+    pub(super) fn parent_line(&self, entry: &Entry) -> Option<String> {
+        let parent = entry.parent.as_ref()?;
+        self.labels.get(parent).cloned().or_else(|| self.last_line(parent))
+    }
+
+    /// The last line of an entry, or of its nearest ancestor that has one.
+    fn last_line(&self, entry: &EntryId) -> Option<String> {
+        self.last_lines.get(entry).cloned().unwrap_or_else(|| Some(entry.as_str().to_owned()))
+    }
+
+    /// Makes the line of its parent the line of an entry that has no line of the tree.
+    pub(super) fn leave_out_of_tree(&mut self, entry: &Entry) {
+        let parent = self.parent_line(entry);
+        self.last_lines.insert(entry.id.clone(), parent);
+    }
+
+    /// Writes a line of the tree.
+    pub(super) fn write_tree_line(&mut self, place: Place<'_>, kind: &str, fields: &[(&str, &str)]) -> Result<()> {
+        let line = self.frame.entry(place, kind, fields);
+        self.leaf = Some(place.id.to_owned());
+        self.out.write_line(line.as_bytes(), b"\n")
+    }
+
+    /// Writes a line that was imported from the same version. `id` is its id if it is a line of the tree.
+    pub(super) fn write_same_line(&mut self, bytes: &[u8], id: Option<&str>) -> Result<()> {
+        if let Some(id) = id {
+            self.leaf = Some(id.to_owned());
+        }
+        self.out.write_line(bytes, b"\n")
+    }
+
+    fn write_message(&mut self, entry: &Entry, message: &Message) -> Result<()> {
+        let context = MessageContext { timestamp: entry.timestamp, tool_names: &self.tool_names };
+        let mut losses = Losses::new(&entry.id, &mut self.losses);
+        let encoded = message::encode(message, context, &mut MessageLosses::new(&mut losses, ""));
+        if encoded.messages.len() > 1 {
+            losses.add("/blocks", ("merged", "the format has one result in a line", "replaced"));
+        }
+        let mut parent = self.parent_line(entry);
+        if !encoded.moved.is_empty() {
+            let data = moved_blocks(entry.id.as_str(), &encoded.moved);
+            let id = self.ids.made_of(&format!("{}/blocks", entry.id));
+            let place = Place { id: &id, parent: parent.as_deref(), timestamp: entry.timestamp };
+            self.write_tree_line(place, "custom", &[("customType", &custom_type("blocks")), ("data", &data)])?;
+            parent = Some(id);
+        }
+        for (at, message) in encoded.messages.iter().enumerate() {
+            let id = match at {
+                0 => entry.id.as_str().to_owned(),
+                _ => self.ids.made_of(&format!("{}/{at}", entry.id)),
+            };
+            let place = Place { id: &id, parent: parent.as_deref(), timestamp: entry.timestamp };
+            self.write_tree_line(place, "message", &[("message", message)])?;
+            parent = Some(id);
+        }
+        if encoded.messages.len() > 1 {
+            self.last_lines.insert(entry.id.clone(), parent);
+        }
+        Ok(())
+    }
+
+    /// Writes a compaction. `others` are further fields of its source.
+    pub(super) async fn write_compaction(
+        &mut self,
+        entry: &Entry,
+        compaction: &Compaction,
+        others: &[(&str, &str)],
+    ) -> Result<()> {
+        let context = MessageContext { timestamp: entry.timestamp, tool_names: &self.tool_names };
+        let may_name_first = !self.frame.is_v4;
+        let mut losses = Losses::new(&entry.id, &mut self.losses);
+        let found =
+            compaction::fields(self.source, (entry, compaction), (may_name_first, context), &mut losses).await?;
+        let first_kept = found.first_kept.as_ref().unwrap_or(&entry.id).as_str();
+        let raw = found.raw(first_kept);
+        let mut fields: Vec<(&str, &str)> = raw.iter().map(|(name, raw)| (*name, raw.as_str())).collect();
+        if self.frame.is_v4 {
+            fields.retain(|(name, _)| *name != "firstKeptEntryId");
+        }
+        if others.iter().all(|(name, _)| *name != "tokensBefore") {
+            fields.push(("tokensBefore", "0"));
+        }
+        fields.extend(others);
+        let parent = self.parent_line(entry);
+        let place = Place { id: entry.id.as_str(), parent: parent.as_deref(), timestamp: entry.timestamp };
+        self.write_tree_line(place, "compaction", &fields)
+    }
+
+    pub(super) fn write_label(&mut self, entry: &Entry, label: &Label) -> Result<()> {
+        let target = quoted(label.target.as_str());
+        let text = label.text.as_deref().map(quoted);
+        let mut fields = vec![("targetId", target.as_str())];
+        fields.extend(text.as_deref().map(|text| ("label", text)));
+        if self.frame.is_v4 {
+            fields.insert(0, ("fact", "\"label\""));
+            if !entry.side {
+                self.leave_out_of_tree(entry);
+            }
+            let line = self.frame.side("fact", &fields);
+            return self.out.write_line(line.as_bytes(), b"\n");
+        }
+        let parent = self.parent_line(entry);
+        let place = Place { id: entry.id.as_str(), parent: parent.as_deref(), timestamp: entry.timestamp };
+        self.write_tree_line(place, "label", &fields)?;
+        // In this version a label is a line of the tree, so what follows its parent hangs below the label.
+        if let Some(parent) = entry.parent.as_ref().filter(|_| entry.side) {
+            self.labels.insert(parent.clone(), entry.id.as_str().to_owned());
+        }
+        Ok(())
+    }
+
+    /// Writes an entry for which pi has no line, in a form that the importer of this crate reads back.
+    fn write_custom(&mut self, entry: &Entry) -> Result<()> {
+        let mut body = (*entry.body).clone();
+        if let Body::Rewind(rewind) = &mut body {
+            let to = rewind.to.as_ref().and_then(|to| self.last_line(to));
+            rewind.to = to.and_then(|to| EntryId::new(to).ok());
+        }
+        let data = AgentstoreField::of_body(&body, entry.side);
+        let parent = self.parent_line(entry);
+        let place = Place { id: entry.id.as_str(), parent: parent.as_deref(), timestamp: entry.timestamp };
+        let kind = custom_type(entry.kind().name());
+        self.write_tree_line(place, "custom", &[("customType", &kind), ("data", &data)])
+    }
+
+    /// Writes the title and the head, if the lines so far do not give them.
+    pub(super) fn write_end(&mut self) -> Result<()> {
+        let thread = self.source.thread;
+        let head = thread.head.as_ref().and_then(|head| self.last_line(head));
+        let timestamp = thread.entry_times.map_or(thread.created_at, |(_, last)| last);
+        if let Some(title) = thread.title.as_ref().filter(|title| self.title.as_ref() != Some(*title)) {
+            self.write_title(&quoted(title), head.as_deref(), timestamp)?;
+        }
+        if self.frame.is_v4 {
+            if self.main_leaf.as_ref() == Some(&head) {
+                return Ok(());
+            }
+            let leaf = head.as_deref().map_or_else(|| "null".to_owned(), quoted);
+            let line = self.frame.side("lane", &[("lane", &quoted(MAIN_LANE)), ("leafId", &leaf)]);
+            return self.out.write_line(line.as_bytes(), b"\n");
+        }
+        if head == self.leaf {
+            return Ok(());
+        }
+        let id = self.ids.made_of(&format!("{}/head.{}", thread.id, thread.version.number()));
+        let place = Place { id: &id, parent: head.as_deref(), timestamp };
+        let data = AgentstoreField::head();
+        self.write_tree_line(place, "custom", &[("customType", &custom_type("head")), ("data", &data)])
+    }
+
+    fn write_title(&mut self, title: &str, head: Option<&str>, timestamp: Timestamp) -> Result<()> {
+        if self.frame.is_v4 {
+            let line = self.frame.side("fact", &[("fact", "\"name\""), ("name", title)]);
+            return self.out.write_line(line.as_bytes(), b"\n");
+        }
+        let id = self.ids.made_of(&format!("{}/title", self.source.thread.id));
+        self.write_tree_line(Place { id: &id, parent: head, timestamp }, "session_info", &[("name", title)])
+    }
+
+    /// Remembers the names of the tools that a message calls.
+    fn note_calls(&mut self, entry: &Entry) {
+        for block in entry.message().map(|message| message.blocks.as_slice()).unwrap_or_default() {
+            if let BlockKind::ToolUse(call) = &block.kind {
+                self.tool_names.insert(call.id.clone(), call.name.clone());
+            }
+        }
+    }
+
+    fn note_losses(&mut self, entry: &Entry, is_pi: bool) {
+        let mut losses = Losses::new(&entry.id, &mut self.losses);
+        let holds_line = matches!(&*entry.body, Body::Custom(custom) if custom.kind == IMPORT_LINE);
+        let has_raw = entry.origin.as_ref().is_some_and(|origin| origin.raw.is_some());
+        if has_raw && holds_line && !is_pi {
+            losses.add("/origin/raw", ("raw", "the bytes of a line of another format", "dropped"));
+        }
+        if entry.run.is_some() {
+            losses.add("/run", ("run", "the format has no field for it", "dropped"));
+        }
+        if !entry.extra.is_empty() {
+            losses.add("", ("unknown_field", "the format has no field for what a newer release wrote", "dropped"));
+        }
+    }
+}
+
+/// The type of a line for which pi has none, as JSON.
+fn custom_type(name: &str) -> String {
+    quoted(&format!("{AGENTSTORE}.{name}"))
+}

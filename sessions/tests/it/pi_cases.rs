@@ -1,0 +1,343 @@
+//! Tests of pi files that went wrong: parents that are lost, calls with one id, damaged lines, titles before headers,
+//! and tokens outside of messages. `AGENTSTORE_CASES` names a folder with files that users reported; without this
+//! variable, the last test looks for it beside the repository.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use sessions::{ImportOptions, ImportReport, IssueCode, ParentChoice, import};
+use store_core::{BlockKind, CommitCoordinator, Context, ContextRequest, Entry, ThreadId, TokenCounts};
+use tempfile::tempdir;
+
+use crate::helpers::{custom_kind, entries, export_bytes, import_one, new_store, write_file};
+
+pub(crate) const HEADER: &str =
+    r#"{"type":"session","version":3,"id":"s","timestamp":"2026-01-05T10:00:00.000Z","cwd":"/x"}"#;
+
+/// A line with a message. `parent` is JSON.
+pub(crate) fn message(id: &str, parent: &str, message: &str) -> String {
+    format!(
+        r#"{{"type":"message","id":"{id}","parentId":{parent},"timestamp":"2026-01-05T10:00:01.000Z","message":{message}}}"#
+    )
+}
+
+pub(crate) fn user(id: &str, parent: &str) -> String {
+    message(id, parent, &format!(r#"{{"role":"user","content":"text of {id}"}}"#))
+}
+
+/// A store with the thread of a file, and the report.
+pub(crate) struct Imported {
+    pub(crate) commits: Arc<dyn CommitCoordinator>,
+    pub(crate) report: ImportReport,
+    pub(crate) thread: ThreadId,
+}
+
+impl Imported {
+    pub(crate) async fn context(&self) -> Context {
+        self.commits.threads().load_context(&self.thread, ContextRequest::head()).await.unwrap().context
+    }
+
+    /// The entries of the messages of the context.
+    pub(crate) async fn context_entries(&self) -> Vec<String> {
+        self.context().await.messages.iter().map(|message| message.entry.as_str().to_owned()).collect()
+    }
+
+    pub(crate) async fn entry(&self, id: &str) -> Arc<Entry> {
+        entries(&*self.commits, &self.thread).await.into_iter().find(|entry| entry.id.as_str() == id).unwrap()
+    }
+}
+
+/// Imports these lines, and checks that the export has the same bytes and that a second import adds nothing.
+pub(crate) async fn import_lines(lines: &[String], options: &ImportOptions) -> Imported {
+    import_bytes((lines.join("\n") + "\n").as_bytes(), options).await
+}
+
+async fn import_bytes(bytes: &[u8], options: &ImportOptions) -> Imported {
+    let folder = tempdir().unwrap();
+    let path = write_file(folder.path(), "file.jsonl", bytes);
+    let commits = new_store();
+    let report = import(&*commits, &path, options).await.unwrap().remove(0);
+    let thread = report.thread.clone().unwrap();
+    let (back, exact) = export_bytes(&*commits, &thread, report.format.unwrap().parse().unwrap()).await;
+    assert!(exact && back == bytes, "{}", String::from_utf8_lossy(&back));
+    let again = import(&*commits, &path, options).await.unwrap().remove(0);
+    assert_eq!((again.added, again.entries), (0, report.entries));
+    Imported { commits, report, thread }
+}
+
+fn nearest() -> ImportOptions {
+    ImportOptions::default().with_parents(ParentChoice::Nearest)
+}
+
+fn issue_of(report: &ImportReport, code: IssueCode) -> &str {
+    let issue = report.issues.iter().find(|issue| issue.code == code);
+    issue.map_or("", |issue| &issue.detail)
+}
+
+#[tokio::test]
+async fn a_lost_parent_is_reported_with_the_messages_that_the_context_loses() {
+    let lines = [HEADER.to_owned(), user("a", "null"), user("b", "\"a\""), user("c", "\"lost\""), user("d", "\"c\"")];
+    let found = import_lines(&lines, &ImportOptions::default()).await;
+    assert_eq!(found.context_entries().await, ["c", "d"]);
+    assert_eq!(found.report.count(IssueCode::DanglingParent), 1);
+    let detail = issue_of(&found.report, IssueCode::DanglingParent);
+    assert!(detail.ends_with("messages that its context loses: 2"), "{detail}");
+    let healed = import_lines(&lines, &nearest()).await;
+    assert_eq!(healed.context_entries().await, ["a", "b", "c", "d"]);
+    assert_eq!(healed.report.count(IssueCode::DanglingParent), 1);
+}
+
+#[tokio::test]
+async fn a_root_in_the_middle_is_reported_and_can_be_healed() {
+    let lines = [HEADER.to_owned(), user("a", "null"), user("b", "\"a\""), user("c", "null"), user("d", "\"c\"")];
+    let found = import_lines(&lines, &ImportOptions::default()).await;
+    assert_eq!(found.context_entries().await, ["c", "d"]);
+    let detail = issue_of(&found.report, IssueCode::NewRoot);
+    assert!(detail.ends_with("messages that its context loses: 2"), "{detail}");
+    let healed = import_lines(&lines, &nearest()).await;
+    assert_eq!(healed.context_entries().await, ["a", "b", "c", "d"]);
+    assert_eq!((healed.report.count(IssueCode::NewRoot), healed.report.leaves), (1, 1));
+}
+
+#[tokio::test]
+async fn a_line_that_says_nothing_about_its_parent_hangs_below_the_line_before() {
+    let without = |id: &str| user(id, "null").replace("\"parentId\":null,", "");
+    for lines in [
+        [HEADER.to_owned(), without("a"), without("b"), without("c")],
+        [HEADER.to_owned(), user("a", "null"), without("b"), user("c", "\"b\"")],
+    ] {
+        let found = import_lines(&lines, &ImportOptions::default()).await;
+        assert_eq!(found.context_entries().await, ["a", "b", "c"]);
+        assert_eq!(found.report.issues, []);
+    }
+}
+
+fn call(id: &str) -> String {
+    format!(r#"{{"type":"toolCall","id":"{id}","name":"ls","arguments":{{}}}}"#)
+}
+
+fn assistant(id: &str, parent: &str, content: &str) -> String {
+    let body = format!(
+        r#"{{"role":"assistant","content":{content},"api":"a","provider":"p","model":"m","stopReason":"toolUse"}}"#
+    );
+    message(id, parent, &body)
+}
+
+fn result(id: &str, parent: &str, call: &str) -> String {
+    let body = format!(
+        r#"{{"role":"toolResult","toolCallId":"{call}","toolName":"ls","content":[{{"type":"text","text":"{id}"}}],"isError":false}}"#
+    );
+    message(id, parent, &body)
+}
+
+/// The calls and results of a context: `+id` for a call, `id=text` for a result.
+fn pairs(context: &Context) -> Vec<String> {
+    let blocks = context.messages.iter().flat_map(|message| &message.message.blocks);
+    let pair = |block: &store_core::Block| match &block.kind {
+        BlockKind::ToolUse(call) => Some(format!("+{}", call.id)),
+        BlockKind::ToolResult(result) => match &result.blocks[0].kind {
+            BlockKind::Text(text) => Some(format!("{}={text}", result.tool_use_id)),
+            _ => None,
+        },
+        _ => None,
+    };
+    blocks.filter_map(pair).collect()
+}
+
+#[tokio::test]
+async fn calls_of_one_message_with_one_id_are_answered_in_order() {
+    let calls = format!("[{},{},{}]", call("c"), call("c"), call("d"));
+    let lines = [
+        HEADER.to_owned(),
+        user("u", "null"),
+        assistant("a", "\"u\"", &calls),
+        result("r1", "\"a\"", "c"),
+        result("r2", "\"r1\"", "d"),
+        result("r3", "\"r2\"", "c"),
+        assistant("b", "\"r3\"", &format!("[{}]", call("c"))),
+        result("r4", "\"b\"", "c"),
+    ];
+    let found = import_lines(&lines, &ImportOptions::default()).await;
+    let context = found.context().await;
+    assert_eq!(pairs(&context), ["+c", "+c#2", "+d", "c=r1", "d=r2", "c#2=r3", "+c", "c=r4"]);
+    assert_eq!(context.repairs, []);
+    assert_eq!(found.report.count(IssueCode::BadField), 1);
+}
+
+#[tokio::test]
+async fn each_branch_pairs_its_own_results() {
+    let calls = format!("[{},{}]", call("c"), call("c"));
+    let lines = [
+        HEADER.to_owned(),
+        assistant("a", "null", &calls),
+        result("r1", "\"a\"", "c"),
+        result("r2", "\"r1\"", "c"),
+        result("r3", "\"r1\"", "c"),
+        result("r4", "\"r3\"", "c"),
+    ];
+    let found = import_lines(&lines, &ImportOptions::default()).await;
+    // A third result for two calls answers the last of them again, and the context keeps the later one.
+    assert_eq!(pairs(&found.context().await), ["+c", "+c#2", "c=r1", "c#2=r4"]);
+}
+
+#[tokio::test]
+async fn calls_without_ids_names_or_arguments_stay_calls() {
+    let odd = r#"[{"type":"toolCall","id":"","name":"ls","arguments":null},{"type":"toolCall","id":"x","name":" "}]"#;
+    let lines = [
+        HEADER.to_owned(),
+        assistant("a", "null", odd),
+        result("r1", "\"a\"", ""),
+        result("r2", "\"r1\"", "x"),
+        assistant("n", "\"r2\"", "null"),
+        result("r3", "\"n\"", "x"),
+    ];
+    let found = import_lines(&lines, &ImportOptions::default()).await;
+    let context = found.context().await;
+    assert_eq!(pairs(&context), ["+a.0", "+x", "a.0=r1", "x=r3"]);
+    let BlockKind::ToolUse(second) = &context.messages[0].message.blocks[1].kind else { panic!() };
+    assert_eq!((second.name.as_str(), second.input.as_str()), ("unknown", "{}"));
+    assert_eq!(found.entry("n").await.message().unwrap().blocks, []);
+}
+
+#[tokio::test]
+async fn a_title_before_the_header_is_the_title() {
+    let title = r#"{"type":"title","title":"Fix the login bug      "}"#.to_owned();
+    let lines = [title, HEADER.to_owned(), user("a", "null"), user("b", "\"a\"")];
+    let found = import_lines(&lines, &ImportOptions::default()).await;
+    let thread = found.commits.threads().load_thread(&found.thread).await.unwrap().unwrap();
+    assert_eq!((thread.id.as_str(), thread.title.as_deref()), ("s", Some("Fix the login bug")));
+    assert_eq!(thread.metadata["cwd"].as_str(), "\"/x\"");
+    assert_eq!((found.context_entries().await.len(), &found.report.issues), (2, &Vec::new()));
+}
+
+#[tokio::test]
+async fn the_complete_record_of_a_damaged_line_is_read() {
+    let (a, b, c) = (user("a", "null"), user("b", "\"a\""), user("c", "\"b\""));
+    let part = &b[..70];
+    for line in [
+        format!("{part}{b}"),
+        format!("{part}\0\0\0{b}"),
+        format!("\0\0\0\0{b}"),
+        format!("{b}\0\0"),
+        format!("{b}{part}"),
+    ] {
+        let bytes = format!("{HEADER}\n{a}\n{line}\n{c}\n");
+        let found = import_bytes(bytes.as_bytes(), &ImportOptions::default()).await;
+        assert_eq!(found.context_entries().await, ["a", "b", "c"], "{line}");
+        let codes: Vec<_> = found.report.issues.iter().map(|issue| (issue.line, issue.code.name())).collect();
+        assert_eq!(codes, [(Some(3), "malformed_line")], "{line}");
+        let raw = found.entry("b").await.origin.clone().unwrap().raw.unwrap();
+        assert_eq!(raw, line.as_bytes());
+    }
+}
+
+#[tokio::test]
+async fn two_complete_records_in_one_line_stay_unread() {
+    let lines = [HEADER.to_owned(), user("a", "null") + &user("b", "\"a\""), user("c", "\"b\"")];
+    let found = import_lines(&lines, &ImportOptions::default()).await;
+    assert_eq!(found.report.count(IssueCode::MalformedLine), 1);
+    assert_eq!(custom_kind(&*found.entry("L2").await), "import.line");
+}
+
+#[tokio::test]
+async fn tokens_outside_of_messages_are_counted_once() {
+    let usage = |input: u32| {
+        format!(r#""usage":{{"input":{input},"output":1,"cacheRead":0,"cacheWrite":0,"cost":{{"total":0.5}}}}"#)
+    };
+    let answer = format!(r#"{{"role":"assistant","content":"hi","provider":"p","model":"m",{}}}"#, usage(1));
+    let line = |kind: &str, id: &str, parent: &str, fields: &str| {
+        format!(
+            r#"{{"type":"{kind}","id":"{id}","parentId":"{parent}","timestamp":"2026-01-05T10:00:02.000Z",{fields}}}"#
+        )
+    };
+    let lines = [
+        HEADER.to_owned(),
+        message("s0", "null", r#"{"role":"system","content":"","sections":{"preamble":"Be brief."}}"#),
+        message("a", "\"s0\"", &answer),
+        line("usage", "w", "a", &format!(r#""kind":"cache_warm","model":"m",{}"#, usage(10))),
+        line(
+            "compaction",
+            "k",
+            "w",
+            &format!(r#""summary":"S","firstKeptEntryId":"a","tokensBefore":1,{}"#, usage(100)),
+        ),
+        line("branch_summary", "x", "k", &format!(r#""fromId":"a","summary":"B",{}"#, usage(1000))),
+    ];
+    let found = import_lines(&lines, &ImportOptions::default()).await;
+    let thread = found.commits.threads().load_thread(&found.thread).await.unwrap().unwrap();
+    assert_eq!(thread.usage, TokenCounts::new(1111, 4));
+    let codes: Vec<_> = found.report.issues.iter().map(|issue| issue.code.name()).collect();
+    assert_eq!(codes, ["unknown_type"]);
+    assert_eq!(found.context_entries().await, ["k", "a", "x"]);
+}
+
+/// The folder of the files that users reported, if it exists.
+fn cases_folder() -> Option<PathBuf> {
+    let named = std::env::var_os("AGENTSTORE_CASES").map(PathBuf::from);
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/cases");
+    let folder = named.clone().unwrap_or(beside).join("import");
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    assert!(named.is_none(), "AGENTSTORE_CASES: no folder {}", folder.display());
+    println!("not run: files that users reported, as there is no folder {}", folder.display());
+    None
+}
+
+#[tokio::test]
+async fn reported_files_give_the_right_context() {
+    let Some(root) = cases_folder() else { return };
+    let options = ImportOptions::default();
+    for (name, options, context, codes) in [
+        ("openclaw-64287-dangling", &options, "c d", "dangling_parent"),
+        ("openclaw-64287-dangling", &nearest(), "a b c d", "dangling_parent"),
+        ("openclaw-3568-null-parent", &options, "c d e", "new_root"),
+        ("openclaw-3568-null-parent", &nearest(), "a b c d e", "new_root"),
+        ("pi-tool-ids", &options, "a b c d e f g h i j k l m n o p q s t u", "bad_field"),
+        ("pi-context-edit", &options, "b d f g", ""),
+        ("omp-title-first", &options, "a b", ""),
+        ("pi-truncated-then-whole", &options, "a b c d", "malformed_line"),
+        ("pi-nul-middle", &options, "a b c", "malformed_line"),
+        ("pi-087-system", &options, "K c d e", "unknown_type"),
+    ] {
+        let bytes = std::fs::read(root.join(name).with_extension("jsonl")).unwrap();
+        let found = import_bytes(&bytes, options).await;
+        assert_eq!(found.context_entries().await.join(" "), context, "{name}");
+        let found_codes: Vec<_> = found.report.issue_counts.keys().map(|code| code.name()).collect();
+        assert_eq!(found_codes.join(" "), codes, "{name}");
+        println!("{name}, parents {:?}: context {context}; issues: {codes}", options.parents);
+    }
+    let commits = new_store();
+    let report = import_one(&*commits, &root.join("foreign/pi-mode-json-stdout.jsonl")).await;
+    assert_eq!((report.is_imported(), report.count(IssueCode::UnsupportedFormat)), (false, 1));
+}
+
+#[tokio::test]
+async fn reported_tool_ids_and_tokens_are_right() {
+    let Some(root) = cases_folder() else { return };
+    let read = |name: &str| std::fs::read(root.join(name).with_extension("jsonl")).unwrap();
+    let found = import_bytes(&read("pi-tool-ids"), &ImportOptions::default()).await;
+    let context = found.context().await;
+    let expected = [
+        "+call_1",
+        "+call_1#2",
+        "call_1=first",
+        "call_1#2=second",
+        "+f.0",
+        "f.0=result of the empty id",
+        "+call_9",
+        "call_9=unknown tool",
+        "+call_10",
+        "call_10=ok",
+        "+call_1",
+        "call_1=third",
+    ];
+    assert_eq!(pairs(&context), expected);
+    println!("pi-tool-ids: {}", pairs(&context).join(", "));
+    let found = import_bytes(&read("pi-087-system"), &ImportOptions::default()).await;
+    let usage = found.commits.threads().load_thread(&found.thread).await.unwrap().unwrap().usage;
+    assert_eq!((usage.input, usage.output, usage.cache_read), (109, 25, 50_000));
+    println!("pi-087-system: {} tokens in, {} out, {} from the cache", usage.input, usage.output, usage.cache_read);
+}

@@ -1,0 +1,128 @@
+//! Tests of version 4 of pi: lanes, records, facts and numbers.
+
+use sessions::{ImportOptions, IssueCode};
+use store_core::{Body, CommitCoordinator, EntryId, PageRequest, TokenCounts};
+use tempfile::tempdir;
+
+use crate::{
+    helpers::{custom_kind, entries, fixtures, import_one, new_store, write_file},
+    pi_cases::{Imported, import_lines},
+};
+
+const HEADER: &str = r#"{"kind":"header","version":4,"id":"four","createdAt":1767607200000,"cwd":"/x"}"#;
+
+fn user(id: &str, parent: &str, (lane, seq): (&str, u32)) -> String {
+    format!(
+        r#"{{"kind":"entry","lane":"{lane}","type":"message","id":"{id}","message":{{"role":"user","content":"{id}"}},"parentId":{parent},"seq":{seq},"timestamp":1767607200001}}"#
+    )
+}
+
+fn lane(name: &str, leaf: &str, seq: u32) -> String {
+    format!(r#"{{"kind":"lane","seq":{seq},"lane":"{name}","leafId":{leaf}}}"#)
+}
+
+async fn head(found: &Imported) -> Option<String> {
+    let thread = found.commits.threads().load_thread(&found.thread).await.unwrap().unwrap();
+    thread.head.map(|head| head.as_str().to_owned())
+}
+
+/// The label of an entry.
+async fn label(commits: &dyn CommitCoordinator, thread: &store_core::ThreadId, id: &str) -> Option<String> {
+    let target = EntryId::new(id).unwrap();
+    let labels = entries(commits, thread).await;
+    let of_target = labels.iter().filter_map(|entry| match &*entry.body {
+        Body::Label(label) if label.target == target => Some(label.text.clone()),
+        _ => None,
+    });
+    of_target.last().flatten()
+}
+
+#[tokio::test]
+async fn the_main_lane_is_the_head_and_other_lanes_are_labels() {
+    let lines = [
+        HEADER.to_owned(),
+        user("a", "null", ("main", 1)),
+        lane("review", "\"a\"", 2),
+        user("b", "\"a\"", ("review", 3)),
+        user("c", "\"a\"", ("main", 4)),
+        user("d", "\"b\"", ("review", 5)),
+    ];
+    let found = import_lines(&lines, &ImportOptions::default()).await;
+    assert_eq!((head(&found).await.as_deref(), found.report.leaves), (Some("c"), 2));
+    assert_eq!(label(&*found.commits, &found.thread, "d").await.as_deref(), Some("lane:review"));
+    assert_eq!(found.report.issues, []);
+    assert_eq!(custom_kind(&*found.entry("L3").await), "pi.lane");
+    let page = found.commits.threads().list_leaves(&found.thread, PageRequest::first(9)).await.unwrap();
+    assert_eq!(page.items.len(), 2);
+    let empty = [&lines[..], &[lane("main", "null", 6)]].concat();
+    let found = import_lines(&empty, &ImportOptions::default()).await;
+    assert_eq!(head(&found).await, None);
+}
+
+#[tokio::test]
+async fn a_lane_that_moved_takes_its_label_with_it() {
+    let folder = tempdir().unwrap();
+    let commits = new_store();
+    let lines = [
+        HEADER.to_owned(),
+        user("a", "null", ("main", 1)),
+        user("b", "\"a\"", ("review", 2)),
+        user("c", "\"b\"", ("review", 3)),
+        lane("review", "\"b\"", 4),
+    ];
+    let mut thread = None;
+    for (known, at) in [(3, "b"), (4, "c"), (5, "b")] {
+        let path = write_file(folder.path(), "grown.jsonl", lines[..known].join("\n") + "\n");
+        let report = import_one(&*commits, &path).await;
+        assert!(thread.is_none() || thread == report.thread);
+        for name in ["b", "c"] {
+            let found = label(&*commits, report.thread.as_ref().unwrap(), name).await;
+            assert_eq!(found.as_deref(), (name == at).then_some("lane:review"), "{known} lines: {name}");
+        }
+        thread = report.thread;
+    }
+}
+
+#[tokio::test]
+async fn records_are_beside_the_conversation_and_tokens_count_once() {
+    let commits = new_store();
+    let report = import_one(&*commits, &fixtures().join("pi/v4-lanes.jsonl")).await;
+    let id = report.thread.as_ref().unwrap();
+    let thread = commits.threads().load_thread(id).await.unwrap().unwrap();
+    let mut counted = TokenCounts::new(12, 7);
+    (counted.cache_read, counted.cache_write) = (3, 1);
+    assert_eq!((&thread.usage, thread.title.as_deref()), (&counted, Some("Example")));
+    assert_eq!(
+        report.issues.iter().filter(|issue| issue.code != IssueCode::OpenCall).count(),
+        0,
+        "{:?}",
+        report.issues
+    );
+    let found = entries(&*commits, id).await;
+    let kinds: Vec<_> = found.iter().filter(|entry| entry.side).map(|entry| custom_kind(entry)).collect();
+    for kind in ["pi.record.operation_started", "pi.record.tool_started", "pi.record.queue_enqueued", "pi.lane"] {
+        assert!(kinds.contains(&kind), "{kind}: {kinds:?}");
+    }
+    let usage = found.iter().find(|entry| entry.id.as_str() == "use-1").unwrap();
+    assert_eq!((usage.side, usage.parent.as_ref().map(EntryId::as_str)), (true, Some("a1")));
+    assert!(matches!(&*usage.body, Body::Usage(usage) if usage.spent.is_none()));
+    assert_eq!(label(&*commits, id, "u1").await.as_deref(), Some("start"));
+}
+
+#[tokio::test]
+async fn gaps_unknown_kinds_and_roots_are_reported() {
+    let lines = [
+        HEADER.to_owned(),
+        user("a", "null", ("main", 1)),
+        user("b", "\"a\"", ("main", 3)),
+        r#"{"kind":"mystery","seq":4,"x":1}"#.to_owned(),
+        user("c", "null", ("main", 5)),
+        lane("other", "\"nobody\"", 6),
+    ];
+    let found = import_lines(&lines, &ImportOptions::default()).await;
+    let codes: Vec<_> = found.report.issues.iter().map(|issue| (issue.line, issue.code.name())).collect();
+    let expected =
+        [(Some(3), "sequence_gap"), (Some(4), "unknown_type"), (Some(5), "new_root"), (Some(6), "bad_field")];
+    assert_eq!(codes, expected);
+    assert_eq!(custom_kind(&*found.entry("L4").await), "pi.mystery");
+}
