@@ -17,7 +17,7 @@ pub(crate) use self::{
     ids::uuid_of,
     loss::Losses,
     source::ExportSource,
-    unchanged::{line_of, write_unchanged},
+    unchanged::{FileRestorer, line_of, write_unchanged},
 };
 pub use self::{files::ExportTarget, loss::Loss};
 use crate::{

@@ -11,6 +11,7 @@ use crate::{
     expectations::{check_file, files_with_expectation},
     helpers::{import_one, new_store},
     kimi::{check_session, session_folders},
+    kimi_exports::check_round_trip,
 };
 
 /// The folder of the session files of other projects, if it exists.
@@ -52,7 +53,8 @@ async fn session_files_of_other_projects_match_their_expectations() {
     }
     for folder in session_folders(&root) {
         check_session(&folder).await;
-        println!("{}: a kimi-cli session", relative_path(&root, &folder));
+        check_round_trip(&folder).await;
+        println!("{}: a kimi-cli session, exported as the same files", relative_path(&root, &folder));
     }
     for path in session_files(&root) {
         check_session_file(&path).await;
