@@ -158,7 +158,7 @@ impl Target {
         let of_provider = |provider: &Provider| {
             let platform = origin.endpoint.clone();
             let target = Self { provider: *provider, model: origin.model.clone()?, platform };
-            target.is_api_of(origin).then_some(target)
+            target.has_api_and_platform_of(origin).then_some(target)
         };
         Provider::all().find_map(|provider| of_provider(&provider))
     }

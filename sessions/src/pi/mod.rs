@@ -30,7 +30,7 @@ use crate::{
     json::{Object, json_string},
     lines::{
         self, AGENTSTORE, AgentstoreField, BodyAndTime, EncodableEntry, ImpliedLabel, LineFormat, LineKind,
-        LinePosition, ObjectLine, ParsedLine, ThreadInfo, note_bad_field,
+        LinePosition, ObjectLine, ParsedLine, RewindTarget, ThreadInfo, note_bad_field,
     },
     options::ImportOptions,
     session::SurveyOutcome,
