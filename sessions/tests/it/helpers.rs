@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde_json::Value;
-use sessions::{ExportOptions, ExportTarget, FormatName, ImportOptions, ImportReport, export, import};
+use sessions::{ExportOptions, ExportTarget, FormatName, ImportOptions, ImportReport, IssueCode, export, import};
 use sha2::{Digest, Sha256};
 use store_core::{
     Block, BlockKind, Body, CommitCoordinator, Entry, EntryQuery, PageRequest, Store, TenantId, ThreadId,
@@ -24,11 +24,20 @@ pub(crate) fn new_store() -> Arc<dyn CommitCoordinator> {
     store.tenant(&TenantId::default_tenant()).unwrap().commits.unwrap()
 }
 
-/// Imports one file.
+/// Imports one file. The format of a file without messages is named, because `auto` refuses such a file.
 pub(crate) async fn import_one(commits: &dyn CommitCoordinator, path: &Path) -> ImportReport {
-    let mut reports = import(commits, path, &ImportOptions::default()).await.unwrap();
+    let mut reports = import_any(commits, path).await;
     assert_eq!(reports.len(), 1, "{}", path.display());
     reports.remove(0)
+}
+
+/// Imports a source. The format of a source without messages is named, because `auto` refuses such a source.
+pub(crate) async fn import_any(commits: &dyn CommitCoordinator, path: &Path) -> Vec<ImportReport> {
+    let reports = import(commits, path, &ImportOptions::default()).await.unwrap();
+    let has_no_message = |report: &&ImportReport| report.count(IssueCode::NoMessage) > 0;
+    let Some(refused) = reports.iter().find(has_no_message) else { return reports };
+    let options = ImportOptions::default().with_format(format(refused.format.unwrap()));
+    import(commits, path, &options).await.unwrap()
 }
 
 /// The format with this name.

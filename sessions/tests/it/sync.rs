@@ -19,7 +19,7 @@ fn header(id: &str, time: &str) -> String {
 
 fn user_line(id: &str, time: &str, text: &str) -> String {
     format!(
-        r#"{{"type":"message","id":"{id}","parentId":null,"timestamp":"{time}","message":{{"role":"user","content":"{text}"}}}}"#
+        r#"{{"type":"message","id":"{id}","timestamp":"{time}","message":{{"role":"user","content":"{text}"}}}}"#
     ) + "\n"
 }
 
@@ -111,7 +111,7 @@ async fn a_source_without_a_message_is_refused_unless_its_format_is_given() {
     let folder = tempdir().unwrap();
     let path = write_file(folder.path(), "s.jsonl", header("s", "2025-01-01T00:00:00.000Z"));
     let commits = new_store();
-    let report = import_one(&*commits, &path).await;
+    let report = import(&*commits, &path, &ImportOptions::default()).await.unwrap().remove(0);
     assert!(!report.is_imported() && report.count(IssueCode::NoMessage) == 1, "{:?}", report.issues);
     assert_eq!(count_threads(&*commits).await, 0);
     let options = ImportOptions::default().with_format(format("pi"));
