@@ -1,4 +1,4 @@
-//! Tests that the import of every file matches its expectation, and that the file is exported byte for byte.
+//! Tests that the import of every file matches its expectation, and that the file is exported byte for byte (SE-1).
 
 use std::path::{Path, PathBuf};
 

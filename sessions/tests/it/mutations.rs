@@ -3,7 +3,7 @@
 use sessions::{ImportOptions, import};
 use tempfile::tempdir;
 
-use crate::helpers::{export_bytes, fixtures, format, new_store, write_file};
+use crate::helpers::{export_bytes, fixtures, format, import_one, new_store, write_file};
 
 /// Numbers that look random and are the same in every run.
 struct Random(u64);
@@ -122,7 +122,7 @@ async fn files_that_grow_byte_by_byte_round_trip() {
             while end < whole.len() {
                 end = (end + 1 + random.below(400)).min(whole.len());
                 let path = write_file(folder.path(), "growing.jsonl", &whole[..end]);
-                let report = import(&*commits, &path, &ImportOptions::default()).await.unwrap().remove(0);
+                let report = import_one(&*commits, &path).await;
                 assert!(thread.is_none() || thread == report.thread, "{name}, round {round}, {end} bytes");
                 let (back, _) =
                     export_bytes(&*commits, report.thread.as_ref().unwrap(), report.format.unwrap().parse().unwrap())
