@@ -204,20 +204,20 @@ pub(super) fn events(message: &Message) -> Vec<String> {
         _ => None,
     });
     match message.role {
-        Role::User => user_event(texts.collect::<Vec<_>>().join("\n"), message).into_iter().collect(),
+        Role::User => user_event(&texts.collect::<Vec<_>>().join("\n"), message).into_iter().collect(),
         Role::Assistant => texts.map(agent_event).collect(),
         Role::System | Role::Tool => Vec::new(),
     }
 }
 
-fn user_event(text: String, message: &Message) -> Option<String> {
+fn user_event(text: &str, message: &Message) -> Option<String> {
     let images: Vec<String> = message.blocks.iter().filter_map(image_url).collect();
     if text.is_empty() && images.is_empty() {
         return None;
     }
     let mut out = String::new();
     let mut object = Writer::open(&mut out);
-    object.field("type", &"user_message".to_owned()).field("message", &text).field("images", &images);
+    object.field("type", &"user_message".to_owned()).field("message", &text.to_owned()).field("images", &images);
     object.field("local_images", &Vec::<String>::new()).field("text_elements", &Vec::<String>::new());
     object.close();
     Some(out)

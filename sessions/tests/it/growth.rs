@@ -15,9 +15,13 @@ async fn check_export(commits: &dyn CommitCoordinator, report: &ImportReport, by
 
 #[tokio::test]
 async fn a_grown_file_adds_its_new_lines() {
-    for name in
-        ["pi/v3-tree.jsonl", "pi/v2-branches.jsonl", "agent-core/branches.jsonl", "bad/pi-dangling-and-cycle.jsonl"]
-    {
+    for name in [
+        "pi/v3-tree.jsonl",
+        "pi/v2-branches.jsonl",
+        "agent-core/branches.jsonl",
+        "bad/pi-dangling-and-cycle.jsonl",
+        "codex/rolled-back.jsonl",
+    ] {
         let bytes = std::fs::read(fixtures().join(name)).unwrap();
         let ends: Vec<_> = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1).collect();
         let folder = tempdir().unwrap();
