@@ -153,11 +153,11 @@ async fn any_thread_becomes_a_rollout_with_the_same_context_but_for_the_losses()
     let message_and_event = ["message", "user_message"];
     let mut expected = vec!["session_meta", "turn_context", "message"];
     expected.extend(message_and_event);
-    expected.extend(["message", "function_call", "function_call", "agent_message"]);
+    expected.extend(["message", "agent_message", "function_call", "function_call"]);
     expected.extend(["function_call_output", "function_call_output"]);
     expected.push("message");
     expected.extend(message_and_event);
-    expected.extend(["reasoning", "message", "function_call", "agent_message", "function_call_output"]);
+    expected.extend(["reasoning", "message", "agent_message", "function_call", "function_call_output"]);
     expected.push("thread_name_updated");
     assert_eq!(types(&lines), expected);
     let (other, copy) = import_again(&bytes).await;
