@@ -237,10 +237,10 @@ impl BranchWriter<'_, '_> {
         }
         for item in items.list {
             self.write_record(entry.timestamp, RESPONSE_ITEM, &item)?;
-        }
-        if message.visibility == Visibility::All {
-            for event in written::events(message) {
-                self.write_record(entry.timestamp, EVENT_MSG, &event)?;
+            if message.visibility == Visibility::All {
+                for event in written::events(&item) {
+                    self.write_record(entry.timestamp, EVENT_MSG, &event)?;
+                }
             }
         }
         Ok(())

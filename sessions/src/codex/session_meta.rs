@@ -88,5 +88,7 @@ fn imported_header(first: &Entry) -> Vec<(String, String)> {
     let text = raw.map(|raw| crate::lenient::read(raw).text.into_owned()).unwrap_or_default();
     let Some(object) = Object::parse(&text) else { return Vec::new() };
     let header = object.object("payload").unwrap_or(object);
-    header.iter().map(|(name, raw)| (name.to_owned(), raw.to_owned())).collect()
+    // In a rollout that is read page by page, each record has a number. New records have none.
+    let is_kept = |(name, raw): &(&str, &str)| *name != "history_mode" || *raw != "\"paginated\"";
+    header.iter().filter(is_kept).map(|(name, raw)| (name.to_owned(), raw.to_owned())).collect()
 }

@@ -2,9 +2,7 @@
 //! reads.
 
 use providers::{ItemWriter, Target};
-use store_core::{
-    Block, BlockKind, ContextMessage, EntryId, Media, Message, Role, Timestamp, codec::ObjectWriter as Writer,
-};
+use store_core::{Block, BlockKind, ContextMessage, EntryId, Media, Message, Timestamp, codec::ObjectWriter as Writer};
 
 use super::origin;
 use crate::{
@@ -197,30 +195,31 @@ fn document_text(media: &Media) -> String {
     format!("[document{title}{media_type}]")
 }
 
-/// The events that show a message to people: one for a message of the user, one for each text of an assistant.
-pub(super) fn events(message: &Message) -> Vec<String> {
-    let texts = message.blocks.iter().filter_map(|block| match &block.kind {
-        BlockKind::Text(text) => Some(text.as_str()),
-        _ => None,
-    });
-    match message.role {
-        Role::User => user_event(texts.collect::<Vec<_>>().join("\n"), message).into_iter().collect(),
-        Role::Assistant => texts.map(agent_event).collect(),
-        Role::System | Role::Tool => Vec::new(),
+/// The events that show an item to people: one for a message of the user, one for each text of an assistant.
+pub(super) fn events(item: &str) -> Vec<String> {
+    let Some(item) = Object::parse(item).filter(|item| item.text("type").as_deref() == Some("message")) else {
+        return Vec::new();
+    };
+    let parts = item.list("content").unwrap_or_default();
+    let parts: Vec<_> = parts.into_iter().filter_map(Object::parse).collect();
+    let texts: Vec<String> = parts.iter().filter_map(|part| part.text("text")).collect();
+    match item.text("role").as_deref() {
+        Some("user") => {
+            let images: Vec<String> = parts.iter().filter_map(|part| part.text("image_url")).collect();
+            vec![user_event(&texts.join("\n"), &images)]
+        }
+        Some("assistant") => texts.iter().map(|text| agent_event(text)).collect(),
+        _ => Vec::new(),
     }
 }
 
-fn user_event(text: String, message: &Message) -> Option<String> {
-    let images: Vec<String> = message.blocks.iter().filter_map(image_url).collect();
-    if text.is_empty() && images.is_empty() {
-        return None;
-    }
+fn user_event(text: &str, images: &Vec<String>) -> String {
     let mut out = String::new();
     let mut object = Writer::open(&mut out);
-    object.field("type", &"user_message".to_owned()).field("message", &text).field("images", &images);
+    object.field("type", &"user_message".to_owned()).field("message", &text.to_owned()).field("images", images);
     object.field("local_images", &Vec::<String>::new()).field("text_elements", &Vec::<String>::new());
     object.close();
-    Some(out)
+    out
 }
 
 fn agent_event(text: &str) -> String {
@@ -229,13 +228,4 @@ fn agent_event(text: &str) -> String {
     object.field("type", &"agent_message".to_owned()).field("message", &text.to_owned());
     object.close();
     out
-}
-
-fn image_url(block: &Block) -> Option<String> {
-    let BlockKind::Image(media) = &block.kind else { return None };
-    match &media.source {
-        store_core::MediaSource::Url(url) => Some(url.clone()),
-        store_core::MediaSource::Base64(data) => Some(format!("data:{};base64,{data}", media.media_type.as_deref()?)),
-        store_core::MediaSource::Blob(_) => None,
-    }
 }

@@ -21,6 +21,7 @@ async fn a_grown_file_adds_its_new_lines() {
         "pi/v4-lanes.jsonl",
         "agent-core/branches.jsonl",
         "bad/pi-dangling-and-cycle.jsonl",
+        "codex/rolled-back.jsonl",
     ] {
         let bytes = std::fs::read(fixtures().join(name)).unwrap();
         let ends: Vec<_> = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1).collect();
@@ -55,7 +56,8 @@ async fn a_file_may_be_cut_at_every_byte() {
         let commits = new_store();
         let path = write_file(folder.path(), "cut.jsonl", &bytes[..cut]);
         // A file that was cut early contains no message.
-        let options = ImportOptions::default().with_format(format("pi"));
+        let family = name.split(['/', '-']).find(|part| ["pi", "codex"].contains(part)).unwrap_or("agent-core");
+        let options = ImportOptions::default().with_format(format(family));
         let first = import(&*commits, &path, &options).await.unwrap().remove(0);
         check_export(&*commits, &first, &bytes[..cut]).await;
         write_file(folder.path(), "cut.jsonl", &bytes);

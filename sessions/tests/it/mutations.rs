@@ -70,6 +70,11 @@ async fn damaged_files_round_trip_byte_for_byte() {
     let mut random = Random(7);
     for (name, format_name) in [
         ("pi/v3-tree", "pi-v3"),
+        ("codex/turns", "codex"),
+        ("codex/compacted", "codex"),
+        ("codex/rolled-back", "codex"),
+        ("codex/old-shape", "codex"),
+        ("bad/codex-fields", "codex"),
         ("pi/v2-branches", "pi-v2"),
         ("pi/v3-other-writer", "pi-v3"),
         ("pi/v4-lanes", "pi-v4"),
@@ -105,19 +110,28 @@ async fn damaged_files_round_trip_byte_for_byte() {
 async fn files_that_grow_byte_by_byte_round_trip() {
     let folder = tempdir().unwrap();
     let mut random = Random(11);
-    for name in
-        ["pi/v3-tree", "pi/v4-lanes", "agent-core/open-calls", "agent-core/branches", "bad/pi-dangling-and-cycle"]
-    {
+    for name in [
+        "pi/v3-tree",
+        "pi/v4-lanes",
+        "agent-core/open-calls",
+        "agent-core/branches",
+        "bad/pi-dangling-and-cycle",
+        "codex/turns",
+        "codex/rolled-back",
+        "codex/old-shape",
+    ] {
         let good = std::fs::read(fixtures().join(name).with_extension("jsonl")).unwrap();
+        // The first line shows the format, so it is whole.
+        let start = good.iter().position(|byte| *byte == b'\n').unwrap().max(199) + 1;
         for round in 0..40 {
             let mut whole = good.clone();
-            let mut rest = whole.split_off(200);
+            let mut rest = whole.split_off(start);
             if round % 2 == 1 {
                 damage(&mut rest, &mut random);
             }
             whole.extend(rest);
             let commits = new_store();
-            let mut end = 200;
+            let mut end = start;
             let mut thread = None;
             while end < whole.len() {
                 end = (end + 1 + random.below(400)).min(whole.len());

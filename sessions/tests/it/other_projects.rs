@@ -8,6 +8,7 @@ use sessions::IssueCode;
 
 use crate::{
     claude_code::{check_session_file, session_files},
+    codex_exports::check_continued,
     expectations::{check_file, files_with_expectation},
     helpers::{import_one, new_store},
     kimi::{check_session, session_folders},
@@ -47,7 +48,12 @@ async fn session_files_of_other_projects_match_their_expectations() {
     let Some(root) = other_projects_folder() else { return };
     for path in files_with_expectation(&root) {
         match check_file(&path).await {
-            Some(format) => println!("{}: {}, exported as the same bytes", relative_path(&root, &path), format.name()),
+            Some(format) => {
+                println!("{}: {}, exported as the same bytes", relative_path(&root, &path), format.name());
+                if format.name() == "codex" {
+                    let _codes = check_continued(&path).await;
+                }
+            }
             None => check_refused(&root, &path).await,
         }
     }

@@ -13,6 +13,8 @@ fn allowed_dependencies(package: &str) -> Vec<&'static str> {
         "agentstore" => [BACKENDS, &["store-core"]].concat(),
         "benches" => [BACKENDS, &["agentstore", "store-core"]].concat(),
         "cli" => vec!["agentstore", "sessions", "providers", "conformance-tests", "store-core"],
+        // Rollouts of Codex have items of OpenAI Responses in their lines.
+        "sessions" => vec!["providers", "store-core"],
         "soak" => vec!["agentstore", "conformance-tests"],
         "test-servers" => Vec::new(),
         "webhook-example" => vec!["agentstore"],
