@@ -112,10 +112,13 @@ impl Encoder<'_, '_, '_, '_> {
     /// Writes a message that only the model sees.
     fn internal(&mut self) {
         let content = self.content(&self.message.blocks, "");
+        let metadata = &self.message.metadata;
+        let kind = Some(NO_PROVIDER.to_owned()).filter(|_| !metadata.contains_key("customType"));
+        let display = Some(false).filter(|_| !metadata.contains_key("display"));
         self.push("custom", |object| {
-            object.field("customType", &NO_PROVIDER.to_owned());
+            object.maybe("customType", kind.as_ref());
             object.key("content").push_str(&content);
-            object.field("display", &false);
+            object.maybe("display", display.as_ref());
         });
     }
 
@@ -156,7 +159,9 @@ impl Encoder<'_, '_, '_, '_> {
         let given = self.message.metadata.get("toolName").and_then(|name| parse_json_string(name.as_str()));
         let of_call = || self.context.tool_names.get(&result.tool_use_id).cloned();
         let name = given.or_else(of_call).unwrap_or_else(|| "unknown".to_owned());
-        let usage = self.message.usage.as_ref().map(|_| losses::usage(self.message, self.losses));
+        // The tokens of several results are counted once.
+        let counted = self.message.usage.as_ref().filter(|_| self.out.messages.is_empty());
+        let usage = counted.map(|_| losses::usage(self.message, self.losses));
         if result.is_error.is_none() {
             self.losses.add(format!("{path}/is_error"), ("is_error", "the format cannot leave it open", "replaced"));
         }
