@@ -24,5 +24,6 @@ mod parents;
 mod pi_cases;
 mod pi_edits;
 mod pi_exports;
+mod pi_reexports;
 mod pi_v4;
 mod rules;
