@@ -15,8 +15,6 @@ pub(crate) struct LenientLine<'a> {
     /// What was odd. It contains [`IssueCode::MalformedLine`] if the text is only a part of the line: the complete
     /// record in it.
     pub(crate) oddities: BTreeSet<IssueCode>,
-    /// Whether the line continues after the text with a part of another record.
-    pub(crate) has_rest: bool,
 }
 
 /// Finds and replaces what is odd in a line.
@@ -29,10 +27,9 @@ pub(crate) fn read(bytes: &[u8]) -> LenientLine<'_> {
         false => recover::complete_record(&text, &|part| Object::parse(&patched(part.into()).text).is_some()),
     };
     let mut line = match recovered {
-        Some(found) => {
-            let mut line = patched(Cow::Owned(found.record.to_owned()));
+        Some(record) => {
+            let mut line = patched(Cow::Owned(record.to_owned()));
             line.oddities.insert(IssueCode::MalformedLine);
-            line.has_rest = found.has_rest;
             line
         }
         None => found.apply(text),
@@ -90,7 +87,7 @@ impl OddityFinder {
     fn apply(self, text: Cow<'_, str>) -> LenientLine<'_> {
         let Self { patches, oddities, .. } = self;
         let text = if patches.is_empty() { text } else { Cow::Owned(apply_patches(&text, &patches)) };
-        LenientLine { text, oddities, has_rest: false }
+        LenientLine { text, oddities }
     }
 
     /// Whether the text may be one object: all braces and quotation marks are closed.

@@ -5,29 +5,19 @@ use serde::de::IgnoredAny;
 
 use crate::json::Object;
 
-/// A complete record in a damaged line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Recovered<'a> {
-    /// The record.
-    pub(crate) record: &'a str,
-    /// Whether a part of another record comes after it. If it is the end of the file, it may still be completed.
-    pub(crate) has_rest: bool,
-}
-
 /// Returns the only complete JSON object of a line that is not a JSON object itself. `is_object` checks a part of the
 /// line. The result is `None` if the line contains no complete object, or more than one.
-pub(crate) fn complete_record<'a>(text: &'a str, is_object: &dyn Fn(&str) -> bool) -> Option<Recovered<'a>> {
+pub(crate) fn complete_record<'a>(text: &'a str, is_object: &dyn Fn(&str) -> bool) -> Option<&'a str> {
     let text = text.trim_matches(is_noise);
     if is_object(text) {
-        return Some(Recovered { record: text, has_rest: false });
+        return Some(text);
     }
     let first = object_end(text).and_then(|end| text.split_at_checked(end));
     if let Some((record, rest)) = first.filter(|(record, _)| is_object(record)) {
-        return (!begins_with_object(rest, is_object)).then_some(Recovered { record, has_rest: true });
+        return (!begins_with_object(rest, is_object)).then_some(record);
     }
     let (before, record) = last_object(text, is_object)?;
-    (!begins_with_object(before, is_object) && is_weld(text, before, record))
-        .then_some(Recovered { record, has_rest: false })
+    (!begins_with_object(before, is_object) && is_weld(text, before, record)).then_some(record)
 }
 
 /// Whether a character between two parts of a line means nothing.
@@ -120,12 +110,12 @@ fn leading_keys(text: &str) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Recovered, complete_record};
+    use super::complete_record;
     use crate::json::Object;
 
     fn check(text: &str, record: Option<&str>) {
         let found = complete_record(text, &|text| Object::parse(text).is_some());
-        assert_eq!(found.map(|found| found.record), record, "{text}");
+        assert_eq!(found, record, "{text}");
     }
 
     const WHOLE: &str = r#"{"type":"message","id":"b","parentId":"a","message":{"role":"user","content":"x {y} z"}}"#;
@@ -146,9 +136,7 @@ mod tests {
     #[test]
     fn a_record_before_a_part_of_another_is_found() {
         for end in 1..WHOLE.len() {
-            let text = format!("{WHOLE}{}", &WHOLE[..end]);
-            let found = complete_record(&text, &|text| Object::parse(text).is_some());
-            assert_eq!(found, Some(Recovered { record: WHOLE, has_rest: true }), "{text}");
+            check(&format!("{WHOLE}{}", &WHOLE[..end]), Some(WHOLE));
         }
     }
 

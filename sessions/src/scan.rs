@@ -79,13 +79,11 @@ impl ScannedFile {
         }
         let lenient = lenient::read(&line.bytes);
         let is_deep = lenient.oddities.contains(&IssueCode::DeepJson);
-        // The last record may still be written.
-        let is_unfinished = lenient.has_rest && line.ending.is_unterminated();
-        for &code in lenient.oddities.iter().filter(|code| !is_unfinished || **code != IssueCode::MalformedLine) {
+        for &code in &lenient.oddities {
             let (detail, action) = describe_oddity(code);
             issues.add(line.number, code, detail, action);
         }
-        match Object::parse(&lenient.text).filter(|_| !is_deep && !is_unfinished) {
+        match Object::parse(&lenient.text).filter(|_| !is_deep) {
             Some(object) => {
                 if line.ending.is_unterminated() {
                     issues.add(

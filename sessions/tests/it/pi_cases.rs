@@ -234,6 +234,28 @@ async fn the_complete_record_of_a_damaged_line_is_read() {
 }
 
 #[tokio::test]
+async fn damaged_lines_that_grow_byte_by_byte_round_trip() {
+    let (a, b, c, d) = (user("a", "null"), user("b", "\"a\""), user("c", "\"b\""), user("d", "\"c\""));
+    let (part, tail) = (&b[..70], &d[60..]);
+    let lines = format!("{HEADER}\n{a}\n{part}{b}\n{c}{part}\n\0\0{d}\0\n{tail}{d}\r\n{a}{b}\n");
+    let folder = tempdir().unwrap();
+    for step in [1, 7, 100] {
+        let commits = new_store();
+        let mut thread = None;
+        for end in (HEADER.len() + 1..lines.len()).step_by(step).chain([lines.len()]) {
+            let path = write_file(folder.path(), "growing.jsonl", &lines[..end]);
+            let report = import_one(&*commits, &path).await;
+            assert!(thread.is_none() || thread == report.thread, "{end} bytes");
+            let (back, exact) = export_bytes(&*commits, report.thread.as_ref().unwrap(), "pi".parse().unwrap()).await;
+            assert!(exact && back == lines.as_bytes()[..end], "{end} bytes:\n{}", String::from_utf8_lossy(&back));
+            thread = report.thread;
+        }
+        let context = commits.threads().load_context(&thread.unwrap(), ContextRequest::head()).await.unwrap().context;
+        assert_eq!(context.messages.len(), 4, "steps of {step}");
+    }
+}
+
+#[tokio::test]
 async fn two_complete_records_in_one_line_stay_unread() {
     let lines = [HEADER.to_owned(), user("a", "null") + &user("b", "\"a\""), user("c", "\"b\"")];
     let found = import_lines(&lines, &ImportOptions::default()).await;

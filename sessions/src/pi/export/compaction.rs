@@ -48,7 +48,8 @@ pub(super) async fn fields(
     let messages = source.threads.load_context(&source.thread.id, request).await?.context.messages;
     let lead = messages.first().and_then(|first| summary_of(first, &entry.id));
     let rest = if lead.is_some() { messages.get(1..).unwrap_or_default() } else { &messages };
-    note_summary(compaction, lead.as_deref(), losses);
+    let is_shown = messages.iter().any(|found| found.synthetic && found.entry == entry.id);
+    note_summary(compaction, lead.is_some() || is_shown && compaction.replacement.is_none(), losses);
     let summary = lead.clone().unwrap_or_default();
     let is_suffix = lead.is_some() && compaction.replacement.is_none() && rest.iter().all(|found| !found.synthetic);
     if is_suffix
@@ -68,11 +69,11 @@ fn summary_of(first: &ContextMessage, entry: &EntryId) -> Option<String> {
     is_marked.then(|| joined_text(summary))
 }
 
-/// Notes what is lost of a summary.
-fn note_summary(compaction: &Compaction, lead: Option<&str>, losses: &mut Losses<'_>) {
+/// Notes what is lost of a summary. `is_shown` says whether the context at the compaction contains it.
+fn note_summary(compaction: &Compaction, is_shown: bool, losses: &mut Losses<'_>) {
     let texts = compaction.summary.iter().filter(|block| matches!(block.kind, BlockKind::Text(_))).count();
-    if lead.is_none() && texts > 0 && compaction.replacement.is_some() {
-        losses.add("/summary", ("summary", "the compaction has messages instead of it", "dropped"));
+    if texts > 0 && !is_shown {
+        losses.add("/summary", ("summary", "the context does not contain it", "dropped"));
     } else if texts > 1 {
         losses.add("/summary", ("merged", "the format has one text as the summary", "moved"));
     }

@@ -30,7 +30,7 @@ impl ThreadWriter<'_, '_> {
         let line = match &raw {
             Some(raw) => lenient::read(raw),
             None => match encoded(entry, format) {
-                Some(text) => LenientLine { text: text.into(), oddities: [].into(), has_rest: false },
+                Some(text) => LenientLine { text: text.into(), oddities: [].into() },
                 None => return self.write_body(entry).await,
             },
         };
@@ -41,7 +41,10 @@ impl ThreadWriter<'_, '_> {
             let is_first = self.header.as_ref().is_some_and(|header| header.line == number);
             return if is_first { Ok(()) } else { self.write_broken_line(entry, format) };
         }
-        self.note_title(&object);
+        // A title of version 4 is not written as one in version 3.
+        if is_same || object.text("type").as_deref() == Some("session_info") {
+            self.note_title(&object);
+        }
         if is_same {
             let text = line.text.as_ref();
             let bytes = raw.as_deref().filter(|_| is_json(&line)).unwrap_or(text.as_bytes());
@@ -86,7 +89,9 @@ impl ThreadWriter<'_, '_> {
             }
             self.note_main_lane(object);
         }
-        let id = is_node.then_some(entry.id.as_str());
+        // In version 3, a reader takes any line with an id for the leaf.
+        let is_leaf = is_node || !self.frame.is_v4 && object.has("id");
+        let id = is_leaf.then_some(entry.id.as_str());
         if changes.is_empty() {
             return self.write_same_line(bytes, id);
         }

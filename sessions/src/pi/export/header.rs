@@ -55,12 +55,14 @@ impl ThreadWriter<'_, '_> {
         }
         self.note_thread_losses();
         let same = self.header.as_ref().filter(|header| header.format == self.format);
-        let line = match same.and_then(|header| Object::parse(&header.text)) {
-            Some(header) => match &self.source.options.working_folder {
-                Some(folder) => with_fields(&header, &[("cwd", quoted(&folder.to_string_lossy()))]),
-                None => with_fields(&header, &[]),
+        let folder = self.source.options.working_folder.as_ref();
+        let line = match (same, folder) {
+            (None, _) => self.made_header(),
+            (Some(header), None) => header.text.clone(),
+            (Some(header), Some(folder)) => match Object::parse(&header.text) {
+                Some(object) => with_fields(&object, &[("cwd", quoted(&folder.to_string_lossy()))]),
+                None => self.made_header(),
             },
-            None => self.made_header(),
         };
         self.out.write_line(line.as_bytes(), b"\n")
     }

@@ -7,7 +7,10 @@ use store_core::{
 };
 
 use super::losses::{self, MessageLosses};
-use crate::{json::parse_json_string, pi::message::NO_PROVIDER};
+use crate::{
+    json::{Object, parse_json_string},
+    pi::message::NO_PROVIDER,
+};
 
 /// What a message of pi needs that the message itself does not contain.
 #[derive(Debug, Clone, Copy)]
@@ -112,10 +115,13 @@ impl Encoder<'_, '_, '_, '_> {
     /// Writes a message that only the model sees.
     fn internal(&mut self) {
         let content = self.content(&self.message.blocks, "");
+        let metadata = &self.message.metadata;
+        let kind = Some(NO_PROVIDER.to_owned()).filter(|_| !metadata.contains_key("customType"));
+        let display = Some(false).filter(|_| !metadata.contains_key("display"));
         self.push("custom", |object| {
-            object.field("customType", &NO_PROVIDER.to_owned());
+            object.maybe("customType", kind.as_ref());
             object.key("content").push_str(&content);
-            object.field("display", &false);
+            object.maybe("display", display.as_ref());
         });
     }
 
@@ -156,7 +162,9 @@ impl Encoder<'_, '_, '_, '_> {
         let given = self.message.metadata.get("toolName").and_then(|name| parse_json_string(name.as_str()));
         let of_call = || self.context.tool_names.get(&result.tool_use_id).cloned();
         let name = given.or_else(of_call).unwrap_or_else(|| "unknown".to_owned());
-        let usage = self.message.usage.as_ref().map(|_| losses::usage(self.message, self.losses));
+        // The tokens of several results are counted once.
+        let counted = self.message.usage.as_ref().filter(|_| self.out.messages.is_empty());
+        let usage = counted.map(|_| losses::usage(self.message, self.losses));
         if result.is_error.is_none() {
             self.losses.add(format!("{path}/is_error"), ("is_error", "the format cannot leave it open", "replaced"));
         }
@@ -213,11 +221,18 @@ impl Encoder<'_, '_, '_, '_> {
     /// The signature of a block, if its origin is that of the message and pi has a field for it.
     fn signature(&mut self, opaque: Option<&Opaque>, path: &str) -> Option<String> {
         let opaque = opaque?;
-        let signature = parse_json_string(opaque.data.as_str());
+        let text = parse_json_string(opaque.data.as_str());
+        let is_whole = text.is_some();
+        let signature = text.or_else(|| native_field(opaque, "/thoughtSignature"));
         let reason = match &signature {
             _ if self.message.role != Role::Assistant => "the format has signatures in answers only",
             _ if self.origin != Some(&opaque.origin) => "its origin is not that of the message",
             None => "the format has signatures that are texts only",
+            Some(_) if !is_whole => {
+                let what = ("signature", "the format has nothing else that the provider added", "replaced");
+                self.losses.add(format!("{path}/opaque"), what);
+                return signature;
+            }
             Some(_) => return signature,
         };
         self.losses.add(format!("{path}/opaque"), ("signature", reason, "dropped"));
@@ -235,7 +250,8 @@ impl Encoder<'_, '_, '_, '_> {
             self.losses.add(path, ("redacted", "its origin is not that of the message", "dropped"));
             return None;
         }
-        let signature = thinking.signature.as_ref().filter(|_| !is_foreign);
+        let signature = thinking.signature.clone().filter(|_| !is_foreign);
+        let signature = signature.map(|signature| self.thinking_signature(signature, block, path));
         if is_foreign && thinking.signature.is_some() {
             let what = ("signature", "its origin is not that of the message", "dropped");
             self.losses.add(format!("{path}/signature"), what);
@@ -246,9 +262,32 @@ impl Encoder<'_, '_, '_, '_> {
             return None;
         }
         Some(encode_block("thinking", |object| {
-            object.field("thinking", &thinking.text).maybe("thinkingSignature", signature);
+            object.field("thinking", &thinking.text).maybe("thinkingSignature", signature.as_ref());
             object.maybe("redacted", thinking.redacted.then_some(&true));
         }))
+    }
+
+    /// The signature of a thought. For OpenAI Responses, pi has the whole item as JSON.
+    fn thinking_signature(&mut self, signature: String, block: &Block, path: &str) -> String {
+        let api = self.origin.and_then(|origin| origin.api.as_deref()).unwrap_or_default();
+        let BlockKind::Thinking(thinking) = &block.kind else { return signature };
+        if !api.ends_with("responses") || signature.starts_with('{') {
+            return signature;
+        }
+        let what = ("signature", "the format has the whole item of the provider", "replaced");
+        self.losses.add(format!("{path}/signature"), what);
+        let id = block.opaque.as_ref().and_then(|opaque| native_field(opaque, "/id"));
+        let summary = match thinking.text.is_empty() {
+            true => String::new(),
+            false => encode_block("summary_text", |part| {
+                part.field("text", &thinking.text);
+            }),
+        };
+        encode_block("reasoning", |item| {
+            item.maybe("id", id.as_ref());
+            item.key("summary").push_str(&format!("[{summary}]"));
+            item.field("encrypted_content", &signature);
+        })
     }
 
     fn image(&mut self, block: &Block, media: &Media, path: &str) -> String {
@@ -306,6 +345,11 @@ impl Encoder<'_, '_, '_, '_> {
             object.maybe("thoughtSignature", signature.as_ref());
         })
     }
+}
+
+/// A field of the provider's own form of a block, as the opaque data of a block contains it.
+fn native_field(opaque: &Opaque, pointer: &str) -> Option<String> {
+    Object::parse(opaque.data.as_str())?.object("part")?.object("set")?.text(pointer)
 }
 
 fn encode_block(kind: &str, fields: impl FnOnce(&mut Writer<'_>)) -> String {

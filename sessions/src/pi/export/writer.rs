@@ -29,8 +29,8 @@ pub(super) struct ThreadWriter<'a, 'b> {
     pub(super) header: Option<ImportedHeader>,
     pub(super) losses: Vec<Loss>,
     pub(super) ids: LineIds,
-    /// The last line of an entry, if it is not the one with the id of the entry. The inner `None` means that neither the
-    /// entry nor an ancestor has a line of the tree.
+    /// The last line of an entry, if it is not the one with the id of the entry. The inner `None` means that neither
+    /// the entry nor an ancestor has a line of the tree.
     last_lines: HashMap<EntryId, Option<String>>,
     /// The line of the last label that follows an entry. In version 3 the children of the entry hang below it.
     labels: HashMap<EntryId, String>,
