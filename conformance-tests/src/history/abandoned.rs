@@ -59,7 +59,7 @@ pub struct AbandonedWork {
     pub threads: usize,
     /// The number of bad workers, and of good workers after them.
     pub workers: usize,
-    /// The seed of what the bad workers do. The schedule of the tasks does not depend on it.
+    /// The seed of the random choices of the bad workers. The schedule of the tasks does not depend on it.
     pub seed: u64,
 }
 

@@ -43,8 +43,8 @@ pub struct RacingClaims {
     pub threads: usize,
     /// The number of tasks that claim and settle them.
     pub workers: usize,
-    /// The seed of how many dispatches each claim asks for, and of which of them are released. The schedule of the
-    /// tasks does not depend on it.
+    /// The seed of the random choices: how many dispatches each claim asks for, and which of them are released. The
+    /// schedule of the tasks does not depend on it.
     pub seed: u64,
 }
 

@@ -45,7 +45,7 @@ pub struct GuardedCommits {
     pub threads: usize,
     /// One commit in this many has an unknown outcome.
     pub commits_per_unknown_outcome: usize,
-    /// The seed of the calls. The schedule of the tasks does not depend on it.
+    /// The seed of the random choices of the calls. The schedule of the tasks does not depend on it.
     pub seed: u64,
     /// Whether a history that is not linearizable is written to the folder for temporary files.
     pub saves_history: bool,

@@ -49,7 +49,7 @@ pub struct EventOrder {
     pub writers: usize,
     /// The number of threads that they are appended to. One append in three also goes to a run.
     pub threads: usize,
-    /// The seed of the calls. The schedule of the tasks does not depend on it.
+    /// The seed of the random choices of the calls. The schedule of the tasks does not depend on it.
     pub seed: u64,
 }
 
