@@ -1,13 +1,16 @@
 //! The `agentstore` command: reads and writes stores, imports and exports sessions, verifies and repairs.
 
 mod args;
+mod child;
 mod command;
+mod context_diff;
 mod document_arg;
 mod entry_ref;
 mod failure;
 mod guard_args;
 mod json_merge;
 mod message;
+mod open_calls_arg;
 mod output;
 mod pages;
 mod progress;
