@@ -4,6 +4,8 @@
 //! - the items of `store_core`: data model, contracts, errors
 //! - [`open`], [`OpenOptions`], [`StoreUrl`]: open the store at a URL
 //! - [`Stores`]: an opened store with all its parts; its mailbox may be that of another store
+//! - [`Compactor`], [`ContextCache`], [`copy_thread`]: summaries of long histories, contexts that are kept, and threads
+//!   that begin as a copy of another
 //! - [`Worker`], [`Relay`], [`Maintenance`]: loops that handle dispatches, deliver outbox rows, and remove finished
 //!   work
 //! - `memory`, `file`, `postgres`, `sqlite_mailbox`, `nats`: the backends, one cargo feature each
@@ -47,6 +49,7 @@
 
 mod backend;
 mod composed;
+mod history;
 mod options;
 mod stores;
 mod url;
@@ -60,6 +63,11 @@ mod tests;
 pub use store_core::*;
 
 pub use self::{
+    history::{
+        COPIED_FROM, CacheCounts, CachedContext, Compacted, CompactionOutcome, CompactionPlan, Compactor, ContextCache,
+        ContextSource, ContextTokens, PlannedCompaction, Summary, SummaryError, ThreadCopy, copy_thread,
+        estimate_tokens,
+    },
     options::{Create, Durability, OpenOptions, open},
     stores::{LogFiles, Stores},
     url::{ServerUrl, StoreUrl},
@@ -88,3 +96,9 @@ pub use store_sqlite_mailbox as sqlite_mailbox;
 #[doc = include_str!("../README.md")]
 #[derive(Debug)]
 pub struct Readme;
+
+/// Runs the example of the page about histories as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/histories.md")]
+#[derive(Debug)]
+pub struct HistoriesPage;

@@ -44,3 +44,59 @@ impl fmt::Display for EntryRef {
         self.0.fmt(f)
     }
 }
+
+/// A thread, or an entry of a thread as `THREAD@ENTRY`.
+#[derive(Debug, Clone)]
+pub(crate) struct PointRef(String);
+
+impl PointRef {
+    /// Returns the thread, and the entry if one is named. `@ENTRY` alone means an entry of `other`.
+    ///
+    /// An id of a thread may itself contain an `@`. Of the threads that the text may mean, the one with the longest id
+    /// is used.
+    pub(crate) async fn resolve(
+        &self,
+        session: &Session,
+        other: Option<&ThreadId>,
+    ) -> Result<(ThreadId, Option<EntryId>)> {
+        let threads = session.threads()?;
+        let whole = ThreadId::new(&self.0)?;
+        if threads.load_thread(&whole).await?.is_some() {
+            return Ok((whole, None));
+        }
+        for (at, _) in self.0.rmatch_indices('@') {
+            let (thread, entry) = self.0.split_at_checked(at).unwrap_or_default();
+            let thread = match other {
+                Some(other) if thread.is_empty() => other.clone(),
+                _ => match ThreadId::new(thread) {
+                    Ok(thread) => thread,
+                    Err(_) => continue,
+                },
+            };
+            if threads.load_thread(&thread).await?.is_some() {
+                let entry = resolve_after_at(session, &thread, entry).await?;
+                return Ok((thread, Some(entry)));
+            }
+        }
+        Err(Error::not_found("thread", &self.0).into())
+    }
+}
+
+/// Returns the entry that `@ENTRY` means: the one with this id, or with this number.
+async fn resolve_after_at(session: &Session, thread: &ThreadId, with_at: &str) -> Result<EntryId> {
+    let text = with_at.strip_prefix('@').unwrap_or(with_at);
+    let id = EntryId::new(text)?;
+    if session.threads()?.load_entry(thread, &id).await?.is_some() {
+        return Ok(id);
+    }
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    EntryRef::from_str(if is_number { with_at } else { text })?.resolve(session, thread).await
+}
+
+impl FromStr for PointRef {
+    type Err = Error;
+
+    fn from_str(text: &str) -> agentstore::Result<Self> {
+        ThreadId::new(text).map(|_| Self(text.to_owned()))
+    }
+}

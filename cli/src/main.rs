@@ -1,7 +1,9 @@
 //! The `agentstore` command: reads and writes stores, imports and exports sessions, verifies and repairs.
 
 mod args;
+mod child;
 mod command;
+mod context_diff;
 mod document_arg;
 mod entry_ref;
 mod failure;
@@ -9,6 +11,7 @@ mod guard_args;
 mod json_merge;
 mod message;
 mod model_args;
+mod open_calls_arg;
 mod output;
 mod pages;
 mod progress;

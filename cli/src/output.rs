@@ -84,6 +84,11 @@ impl Output {
         self.json
     }
 
+    /// Returns whether a person reads the output as it is printed: it is text, and standard output is a terminal.
+    pub(crate) fn is_terminal(&self) -> bool {
+        !self.json && Term::stdout().is_term()
+    }
+
     /// Returns the width of the output in columns.
     pub(crate) const fn width(&self) -> usize {
         self.width
@@ -146,7 +151,7 @@ impl Output {
 
     /// Sends the output that follows through a pager, if it is text and standard output is a terminal.
     pub(crate) fn start_pager(&mut self) -> Result<()> {
-        if self.json || !Term::stdout().is_term() || !matches!(self.sink, Sink::Direct(_)) {
+        if !self.is_terminal() || !matches!(self.sink, Sink::Direct(_)) {
             return Ok(());
         }
         self.writer().flush()?;

@@ -32,11 +32,16 @@ pub(crate) fn confirm_name(yes: bool, name: &str, what: &str) -> Result<()> {
 }
 
 fn ask(question: &str) -> Result<String> {
+    Ok(ask_unless_ended(question)?.unwrap_or_default())
+}
+
+/// Returns the answer to a question, or none if standard input has ended.
+pub(crate) fn ask_unless_ended(question: &str) -> Result<Option<String>> {
     let mut stderr = io::stderr();
     stderr.write_all(question.as_bytes())?;
     stderr.flush()?;
     let mut answer = String::new();
     let read = io::stdin().lock().read_line(&mut answer);
-    read.map_err(|error| Failure::io("standard input cannot be read", error))?;
-    Ok(answer.trim_end_matches(['\n', '\r']).to_owned())
+    let length = read.map_err(|error| Failure::io("standard input cannot be read", error))?;
+    Ok((length > 0).then(|| answer.trim_end_matches(['\n', '\r']).to_owned()))
 }

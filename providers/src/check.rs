@@ -1,7 +1,7 @@
 //! Reports what of a context a target would not get, before anything is sent.
 
 use serde::Serialize;
-use store_core::{Context, Result};
+use store_core::{Context, Json, Result};
 
 use crate::{
     compile::{CompileOptions, compile},
@@ -28,8 +28,16 @@ pub struct Report {
 /// As [`compile`].
 pub fn check(context: &Context, target: &Target, options: &CompileOptions) -> Result<Report> {
     let compiled = compile(context, target, options)?;
-    let body = Value::of(&compiled.body)?;
-    let warnings = body.as_object().map(|body| target.provider.0.warnings(body, target)).unwrap_or_default();
+    let warnings = warnings(&compiled.body, target)?;
     let compatible = compiled.losses.is_empty() && warnings.is_empty();
     Ok(Report { compatible, warnings, losses: compiled.losses })
+}
+
+/// Says what the API of the target is known to refuse of a body that [`compile`] made.
+///
+/// # Errors
+/// `Invalid` if the body is not JSON that can be read.
+pub fn warnings(body: &Json, target: &Target) -> Result<Vec<String>> {
+    let body = Value::of(body)?;
+    Ok(body.as_object().map(|body| target.provider.0.warnings(body, target)).unwrap_or_default())
 }

@@ -32,7 +32,7 @@ mod provider;
 mod value;
 
 pub use self::{
-    check::{Report, check},
+    check::{Report, check, warnings},
     compile::{CompileOptions, Compiled, compile},
     convert::{CONVERTED_FROM, ConvertOptions, Converted, LOSSES_KIND, convert},
     loss::{Action, Loss, LossKind},

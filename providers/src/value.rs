@@ -1,6 +1,6 @@
 //! JSON values as trees. Numbers keep their spelling, and objects keep the order of their fields.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::value::RawValue;
@@ -153,11 +153,35 @@ pub(crate) struct Object(Vec<(String, Value)>);
 
 impl PartialEq for Object {
     fn eq(&self, other: &Self) -> bool {
-        self.0.len() == other.0.len() && self.0.iter().all(|(name, value)| other.get(name) == Some(value))
+        let others = FieldsByName::of(other);
+        self.0.len() == other.0.len() && self.0.iter().all(|(name, value)| others.get(name) == Some(value))
     }
 }
 
 impl Eq for Object {}
+
+/// The fields of an object, found by name. Those of a large object are in a map, so that two large objects are compared
+/// in a time that hardly grows faster than their length.
+enum FieldsByName<'a> {
+    Few(&'a Object),
+    Many(BTreeMap<&'a str, &'a Value>),
+}
+
+impl<'a> FieldsByName<'a> {
+    /// The number of fields up to which a search from the beginning is faster than a map.
+    const FEW: usize = 16;
+
+    fn of(object: &'a Object) -> Self {
+        if object.0.len() <= Self::FEW { Self::Few(object) } else { Self::Many(object.iter().collect()) }
+    }
+
+    fn get(&self, name: &str) -> Option<&'a Value> {
+        match self {
+            Self::Few(object) => object.get(name),
+            Self::Many(fields) => fields.get(name).copied(),
+        }
+    }
+}
 
 impl Object {
     pub(crate) const fn new() -> Self {
@@ -242,15 +266,16 @@ impl Diff {
     }
 
     fn collect(&mut self, pointer: &str, from: &Object, to: &Object) {
+        let (old_fields, new_fields) = (FieldsByName::of(from), FieldsByName::of(to));
         for (name, value) in to.iter() {
             let pointer = child_pointer(pointer, name);
-            match (from.get(name), value) {
+            match (old_fields.get(name), value) {
                 (Some(old), value) if old == value => {}
                 (Some(Value::Object(from)), Value::Object(to)) => self.collect(&pointer, from, to),
                 _ => self.set.push((pointer, value.clone())),
             }
         }
-        let removed = from.iter().filter(|(name, _)| to.get(name).is_none());
+        let removed = from.iter().filter(|(name, _)| new_fields.get(name).is_none());
         self.unset.extend(removed.map(|(name, _)| child_pointer(pointer, name)));
     }
 
@@ -259,30 +284,61 @@ impl Diff {
     }
 
     pub(crate) fn apply(&self, target: &mut Object) {
+        let mut changes: BTreeMap<&str, FieldChanges<'_>> = BTreeMap::new();
         for pointer in &self.unset {
-            if let Some((parent, name)) = parent_of(target, pointer) {
-                parent.remove(&name);
-            }
+            let (parent, name) = split_pointer(pointer);
+            changes.entry(parent).or_default().unset.insert(name);
         }
         for (pointer, value) in &self.set {
-            if let Some((parent, name)) = parent_of(target, pointer) {
-                parent.set(name, value.clone());
+            let (parent, name) = split_pointer(pointer);
+            changes.entry(parent).or_default().set.push((name, value));
+        }
+        for (pointer, changes) in changes {
+            if let Some(object) = object_at(target, pointer) {
+                changes.apply(object);
             }
         }
     }
 }
 
-/// Returns the object that holds the field at `pointer`, and the name of the field.
-fn parent_of<'a>(object: &'a mut Object, pointer: &str) -> Option<(&'a mut Object, String)> {
-    let (parent, name) = pointer.rsplit_once('/')?;
+/// The changes of the fields of one object.
+#[derive(Default)]
+struct FieldChanges<'a> {
+    set: Vec<(String, &'a Value)>,
+    unset: BTreeSet<String>,
+}
+
+impl FieldChanges<'_> {
+    fn apply(self, object: &mut Object) {
+        if !self.unset.is_empty() {
+            object.0.retain(|(name, _)| !self.unset.contains(name));
+        }
+        let positions: BTreeMap<_, _> = object.0.iter().enumerate().map(|(at, (name, _))| (name.clone(), at)).collect();
+        for (name, value) in self.set {
+            match positions.get(&name).and_then(|at| object.0.get_mut(*at)) {
+                Some((_, old)) => *old = value.clone(),
+                None => object.0.push((name, value.clone())),
+            }
+        }
+    }
+}
+
+/// Returns the pointer of the object that has the field at `pointer`, and the name of the field.
+fn split_pointer(pointer: &str) -> (&str, String) {
+    let (parent, name) = pointer.rsplit_once('/').unwrap_or(("", pointer));
+    (parent, unescaped(name))
+}
+
+/// Returns the object at a pointer, if there is one.
+fn object_at<'a>(object: &'a mut Object, pointer: &str) -> Option<&'a mut Object> {
     let mut object = object;
-    for step in parent.split('/').skip(1) {
+    for step in pointer.split('/').skip(1) {
         match object.get_mut(&unescaped(step))? {
             Value::Object(child) => object = child,
             _ => return None,
         }
     }
-    Some((object, unescaped(name)))
+    Some(object)
 }
 
 /// Returns the JSON pointer (RFC 6901) of a field of the object at `pointer`.
@@ -352,6 +408,22 @@ mod tests {
     #[test]
     fn half_of_a_surrogate_pair_becomes_the_replacement_character() {
         assert_eq!(lossy_text(r#""a\ud800b\\ud800\udc00\ud83d\ude00\n""#), "a\u{fffd}b\\ud800\u{fffd}\u{1f600}\n");
+    }
+
+    /// With a search from the beginning for each field, this would take minutes.
+    #[test]
+    fn large_objects_are_compared_and_changed() {
+        let fields = |from: u32, to: u32, value: u32| {
+            let fields: Vec<_> = (from..to).map(|at| format!("\"{at}\":{value}")).collect();
+            object(&format!("{{{}}}", fields.join(",")))
+        };
+        let (from, same, to) = (fields(0, 200_000, 1), fields(0, 200_000, 1), fields(100_000, 300_000, 2));
+        assert!(from == same && from != to);
+        let diff = Diff::between(&from, &to);
+        assert_eq!((diff.set.len(), diff.unset.len()), (200_000, 100_000));
+        let mut changed = from;
+        diff.apply(&mut changed);
+        assert_eq!(changed, to);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Opening a store at a URL, and the refusals on the way (CP-1).
 
 mod file;
+#[cfg(all(feature = "memory", feature = "file"))]
+mod history;
 mod memory;
 mod nats;
 mod postgres;

@@ -8,6 +8,7 @@ use crate::{
     entry_ref::EntryRef,
     failure::Result,
     model_args::{CompileArgs, ModelArgs},
+    open_calls_arg::OpenCallsArgs,
     output::Output,
     session::Session,
     text::{terminal_safe, with_noun},
@@ -24,6 +25,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ENTRY")]
     at: Option<EntryRef>,
     #[command(flatten)]
+    open_calls: OpenCallsArgs,
+    #[command(flatten)]
     target: ModelArgs,
     #[command(flatten)]
     compile: CompileArgs,
@@ -36,10 +39,11 @@ impl Args {
 }
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    let request = match &args.at {
+    let mut request = match &args.at {
         Some(at) => ContextRequest::at(at.resolve(session, &args.thread).await?),
         None => ContextRequest::head(),
     };
+    request.open_calls = args.open_calls.open_calls();
     let found = session.threads()?.load_context(&args.thread, request).await?;
     let report = check(&found.context, &args.target.target(), &args.compile.options())?;
     if out.is_json() {

@@ -1,11 +1,10 @@
 //! `context`: prints what would be sent to a model.
 
 use agentstore::{
-    Context, ContextMessage, ContextRequest, EntryId, OpenCalls, Origin, Repair, RepairKind, Run, Thread,
-    ThreadContext, ThreadId, ThreadState,
+    Context, ContextMessage, ContextRequest, EntryId, Origin, Repair, RepairKind, Run, Thread, ThreadContext, ThreadId,
+    ThreadState,
 };
-use clap::ValueEnum;
-use providers::{CompileOptions, Target, compile};
+use providers::{CompileOptions, Target, compile, warnings};
 use serde::Serialize;
 
 use super::Ending;
@@ -13,6 +12,7 @@ use crate::{
     entry_ref::EntryRef,
     failure::Result,
     model_args::{CompileArgs, ModelArgs},
+    open_calls_arg::OpenCallsArgs,
     output::Output,
     session::Session,
     text::{self, terminal_safe, with_noun},
@@ -33,9 +33,8 @@ pub(crate) struct Args {
     /// Use the path of this entry instead of the head's: its id, or `@N` as `agentstore tree` prints it
     #[arg(long, value_name = "ENTRY")]
     at: Option<EntryRef>,
-    /// What to do with tool calls that have no result
-    #[arg(long, value_name = "WHAT", default_value = "answer")]
-    open_calls: OpenCallsArg,
+    #[command(flatten)]
+    open_calls: OpenCallsArgs,
     #[command(flatten)]
     target: Option<ModelArgs>,
     #[command(flatten)]
@@ -46,16 +45,6 @@ impl Args {
     pub(crate) fn read_input(&mut self) -> Result<()> {
         self.compile.read_input()
     }
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum OpenCallsArg {
-    /// Add an error as the result
-    Answer,
-    /// Leave the call without a result
-    Keep,
-    /// Leave out the call
-    Drop,
 }
 
 /// A context as JSON: first what a model gets, then what a worker needs in addition.
@@ -100,11 +89,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         Some(at) => ContextRequest::at(at.resolve(session, &args.thread).await?),
         None => ContextRequest::head(),
     };
-    request.open_calls = match args.open_calls {
-        OpenCallsArg::Answer => OpenCalls::Answer,
-        OpenCallsArg::Keep => OpenCalls::Keep,
-        OpenCallsArg::Drop => OpenCalls::Drop,
-    };
+    request.open_calls = args.open_calls.open_calls();
     let found = session.threads()?.load_context(&args.thread, request).await?;
     if let Some(target) = &args.target {
         return print_body(&found.context, &target.target(), &args.compile.options(), out);
@@ -118,10 +103,14 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     Ok(Ending::Success)
 }
 
-/// Prints the body of a request, and how many parts of the context it does not hold.
+/// Prints the body of a request. What the API refuses of it, and how many parts of the context it does not hold, goes
+/// to standard error.
 fn print_body(context: &Context, target: &Target, options: &CompileOptions, out: &mut Output) -> Result<Ending> {
     let compiled = compile(context, target, options)?;
     out.print_line(compiled.body.as_str())?;
+    for warning in warnings(&compiled.body, target)? {
+        out.print_to_stderr(format!("refused: {}", terminal_safe(&warning)));
+    }
     if !compiled.losses.is_empty() {
         let losses = with_noun(compiled.losses.len() as u64, "loss");
         out.print_to_stderr(format!("{losses}; `agentstore check` with the same model lists them"));

@@ -4,6 +4,8 @@ mod append;
 mod bench;
 mod check;
 mod checkpoint;
+mod compact;
+mod compare;
 mod conformance;
 mod context;
 mod continue_in;
@@ -24,6 +26,7 @@ mod repair;
 mod rewind;
 mod runs;
 mod show;
+mod step;
 mod supervise;
 mod tenants;
 mod threads;
@@ -67,6 +70,9 @@ pub(crate) enum SessionCommand {
     Context(context::Args),
     Check(check::Args),
     Convert(convert::Args),
+    Compact(compact::Args),
+    Step(step::Args),
+    Compare(compare::Args),
     Runs(runs::Args),
     Events(events::Args),
     Append(append::Args),
@@ -136,6 +142,7 @@ impl SessionCommand {
             | Self::Tree(_)
             | Self::Context(_)
             | Self::Check(_)
+            | Self::Compare(_)
             | Self::Runs(_)
             | Self::Events(_)
             | Self::Export(_)
@@ -143,6 +150,8 @@ impl SessionCommand {
             | Self::Verify(_) => Access::Read,
             Self::Import(_) | Self::Append(_) => Access::Create,
             Self::Tenants(args) => args.access(),
+            Self::Compact(args) => args.access(),
+            Self::Step(args) => args.access(),
             Self::Repair(args) => args.access(),
             Self::Pending(args) => args.access(),
             Self::Outbox(args) => args.access(),
@@ -185,6 +194,9 @@ impl SessionCommand {
             Self::Context(args) => context::run(args, session, out).await,
             Self::Check(args) => check::run(args, session, out).await,
             Self::Convert(args) => convert::run(args, session, out).await,
+            Self::Compact(args) => compact::run(args, session, out).await,
+            Self::Step(args) => step::run(args, session, out).await,
+            Self::Compare(args) => compare::run(args, session, out).await,
             Self::Runs(args) => runs::run(args, session, out).await,
             Self::Events(args) => events::run(args, session, out).await,
             Self::Append(args) => append::run(args, session, out).await,

@@ -16,6 +16,7 @@ mod demo;
 mod documents;
 mod events;
 mod helpers;
+mod histories;
 mod imports;
 mod mailbox;
 mod maintain;

@@ -79,3 +79,35 @@ fn a_conversion_makes_a_new_thread() {
     assert_eq!(at(&converted, "/losses/0/kind"), "thinking");
     assert!(store.run(&with(&["check", "new"], GPT)).expect_success().out.contains("nothing is lost"));
 }
+
+/// Returns a store whose thread `t` ends with a call.
+fn store_with_call() -> TestStore {
+    let store = TestStore::new();
+    store.run(&["append", "t", "--message", "Weather in Oslo?"]).expect_success();
+    let call = json!({"role": "assistant", "blocks": [{"tool_use": {"id": "c1", "name": "weather", "input": {}}}]});
+    store.run_with_input(&["append", "t"], &call.to_string()).expect_success();
+    store
+}
+
+#[test]
+fn a_check_treats_open_calls_as_the_request_will() {
+    let store = store_with_call();
+    let answered = store.run(&with(&["check", "t"], CLAUDE));
+    assert!(answered.code == 1 && answered.out.contains("no result was recorded"), "{answered:?}");
+    let dropped = store.run(&with(&["check", "t", "--open-calls", "drop"], CLAUDE)).expect_success();
+    assert!(dropped.out.contains("nothing is lost"), "{dropped:?}");
+}
+
+#[test]
+fn a_body_that_the_api_refuses_is_printed_with_a_warning() {
+    let store = store_with_call();
+    let result =
+        json!({"role": "tool", "blocks": [{"tool_result": {"tool_use_id": "c1", "blocks": [{"text": "4 C"}]}}]});
+    store.run_with_input(&["append", "t"], &result.to_string()).expect_success();
+    let settings = r#"{"thinking":{"type":"enabled","budget_tokens":1024}}"#;
+    let printed = store.run(&with(&["context", "t", "--settings", settings], CLAUDE));
+    assert!(printed.code == 0 && printed.out.contains("\"messages\""), "{printed:?}");
+    assert!(printed.err.starts_with("refused: with thinking switched on"), "{printed:?}");
+    let checked = store.run(&with(&["check", "t", "--settings", settings], CLAUDE));
+    assert!(checked.code == 1 && checked.out.contains("refused: with thinking switched on"), "{checked:?}");
+}

@@ -79,8 +79,34 @@ impl Api for Anthropic {
         if ends_with_assistant && !target.has(Feature::Prefill) {
             warnings.push(format!("`{}` refuses a request that ends with a message of the assistant", target.model));
         }
+        if write::has_thinking_enabled(body) && lacks_thinking(body) {
+            warnings.push(
+                "with thinking switched on, a turn whose calls are being answered has to begin with thinking; switch \
+                 it off for this request"
+                    .to_owned(),
+            );
+        }
         warnings
     }
+}
+
+/// Returns whether the last messages are results, and before them a turn with calls that does not begin with thinking.
+/// The API takes messages of the assistant in a row as one turn.
+fn lacks_thinking(body: &Object) -> bool {
+    let messages = body.list("messages").unwrap_or_default();
+    let is_of =
+        |message: &Value, role: &str| message.as_object().and_then(|message| message.text("role")) == Some(role);
+    let content =
+        |message: &Value| message.as_object().and_then(|message| message.list("content").map(<[Value]>::to_vec));
+    let Some((results, before)) = messages.split_last().filter(|(last, _)| is_of(last, "user")) else { return false };
+    let turn_length = before.iter().rev().take_while(|message| is_of(message, "assistant")).count();
+    let turn = before.get(before.len() - turn_length..).unwrap_or_default();
+    let has = |message: &Value, is_kind: fn(&Value) -> bool| {
+        content(message).is_some_and(|blocks| blocks.iter().any(is_kind))
+    };
+    let begins_with_thinking =
+        turn.first().and_then(content).is_some_and(|blocks| blocks.first().is_some_and(write::is_thinking));
+    has(results, write::is_result) && turn.iter().any(|message| has(message, write::is_call)) && !begins_with_thinking
 }
 
 fn text_block(text: &str) -> Object {

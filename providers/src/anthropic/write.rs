@@ -51,6 +51,15 @@ struct Content {
     position: Position,
     /// Whether the model of the target made it.
     is_own: bool,
+    /// Whether a message of the context begins with it.
+    begins_message: bool,
+}
+
+impl Content {
+    fn new(part: &Part<'_>, block: Value) -> Self {
+        let (is_own, begins_message) = (part.is_own, part.begins_message);
+        Self { block, position: part.position.clone(), is_own, begins_message }
+    }
 }
 
 struct Writer {
@@ -107,7 +116,7 @@ impl Writer {
     }
 
     fn push_block(&mut self, part: &Part<'_>, role: &'static str, block: Value) {
-        let content = Content { block, position: part.position.clone(), is_own: part.is_own };
+        let content = Content::new(part, block);
         let joins = |last: &&mut Draft| last.role == role && last.raw.is_none() && part.native.message.is_none();
         if let Some(last) = self.messages.last_mut().filter(joins) {
             last.content.push(content);
@@ -131,7 +140,7 @@ impl Writer {
                 self.system_form = form.clone();
             }
             let block = part.in_native_form(text_block(text)).into();
-            self.system.push(Content { block, position: part.position.clone(), is_own: part.is_own });
+            self.system.push(Content::new(part, block));
             return Ok(());
         }
         self.is_inside = true;
@@ -163,6 +172,7 @@ impl Writer {
 
     fn finish(mut self, compiler: &mut Compiler<'_>) -> Result<Object> {
         self.drop_bare_thinking(compiler);
+        self.move_thinking_first(compiler);
         self.trim_last_text(compiler);
         self.limit_cache_marks(compiler);
         compiler.require_messages(&self.messages)?;
@@ -209,6 +219,29 @@ impl Writer {
             });
         }
         self.messages.retain(|message| message.raw.is_some() || !message.content.is_empty());
+    }
+
+    /// Moves the thinking with which a message of the context begins to the beginning of the last turn with calls, if
+    /// the message was merged into the turn. With thinking switched on, the API refuses a turn that begins with
+    /// anything else.
+    fn move_thinking_first(&mut self, compiler: &mut Compiler<'_>) {
+        if !has_thinking_enabled(&compiler.settings) {
+            return;
+        }
+        let last = self.messages.iter_mut().rfind(|message| message.role == "assistant");
+        let Some(last) = last.filter(|last| last.content.iter().any(|content| is_call(&content.block))) else { return };
+        let Some(at) = last.content.iter().position(|content| is_thinking(&content.block)) else { return };
+        if at == 0 || !last.content.get(at).is_some_and(|content| content.begins_message) {
+            return;
+        }
+        let thinking = last.content.iter().skip(at).take_while(|content| is_thinking(&content.block)).count();
+        if let Some(moved) = last.content.get_mut(..at + thinking) {
+            moved.rotate_left(at);
+        }
+        for content in last.content.iter().take(thinking) {
+            let reason = "with thinking switched on, a turn begins with thinking";
+            compiler.losses.add(&content.position, LossKind::Merged, Action::Moved, reason);
+        }
     }
 
     /// Removes white space from the end of a last text of the assistant, which the API refuses. A text of the model
@@ -271,11 +304,21 @@ fn has_type(block: &Value, kinds: &[&str]) -> bool {
     block.as_object().and_then(|block| block.text("type")).is_some_and(|kind| kinds.contains(&kind))
 }
 
-fn is_result(block: &Value) -> bool {
+pub(super) fn is_result(block: &Value) -> bool {
     has_type(block, &["tool_result"])
 }
 
-fn is_thinking(block: &Value) -> bool {
+pub(super) fn is_call(block: &Value) -> bool {
+    has_type(block, &["tool_use"])
+}
+
+/// Returns whether the settings of a request demand thinking. With adaptive thinking the model decides, and the API
+/// does not demand that a turn begins with it.
+pub(super) fn has_thinking_enabled(settings: &Object) -> bool {
+    settings.object("thinking").and_then(|thinking| thinking.text("type")) == Some("enabled")
+}
+
+pub(super) fn is_thinking(block: &Value) -> bool {
     has_type(block, &["thinking", "redacted_thinking"])
 }
 

@@ -49,13 +49,14 @@ pub(super) fn read(body: &Object, reader: &mut Reader) -> Result<()> {
     }
 }
 
-/// Reads usage, in which the input includes what was read from the cache.
+/// Reads usage, in which the input includes what was read from the cache and what was written to it.
 fn read_usage(raw: &Object) -> Result<Usage> {
     let detail = |object: &str, name: &str| raw.object(object).and_then(|raw| raw.number(name)).unwrap_or_default();
     let cached = detail("input_tokens_details", "cached_tokens");
-    let input = raw.number("input_tokens").unwrap_or_default().saturating_sub(cached);
+    let written = detail("input_tokens_details", "cache_write_tokens");
+    let input = raw.number("input_tokens").unwrap_or_default().saturating_sub(cached).saturating_sub(written);
     let mut tokens = TokenCounts::new(input, raw.number("output_tokens").unwrap_or_default());
-    tokens.cache_read = cached;
+    (tokens.cache_read, tokens.cache_write) = (cached, written);
     tokens.reasoning = detail("output_tokens_details", "reasoning_tokens");
     usage(tokens, raw)
 }

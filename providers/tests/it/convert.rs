@@ -7,8 +7,8 @@ use providers::{
 };
 use serde_json::{Value, json};
 use store_core::{
-    Body, Commit, CommitCoordinator, ContextRequest, EntryQuery, ErrorKind, Guard, Json, Message, NewEntry, Store,
-    TenantId, ThreadFields, ThreadId,
+    Body, Commit, CommitCoordinator, Context, ContextMessage, ContextRequest, EntryId, EntryQuery, ErrorKind, Guard,
+    Json, Message, NewEntry, Store, TenantId, ThreadFields, ThreadId,
 };
 use store_memory::{MemoryConfig, MemoryStore};
 
@@ -40,6 +40,15 @@ fn request() -> Value {
         {"role": "user", "content": "Weather in Oslo?"}, signed_reply(),
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "4 C"}]}
     ]})
+}
+
+fn context(messages: &[Message]) -> Context {
+    let mut context = Context::default();
+    for (at, message) in messages.iter().enumerate() {
+        let entry = EntryId::new(at.to_string()).unwrap();
+        context.messages.push(ContextMessage::new(entry, false, message.clone()));
+    }
+    context
 }
 
 async fn append(commits: &dyn CommitCoordinator, thread: &str, messages: Vec<Message>) {
@@ -123,4 +132,35 @@ async fn the_report_agrees_with_what_is_compiled() {
         assert_eq!(report.losses, compile(&found.context, &target, &options).unwrap().losses);
         assert_eq!(report.compatible, compatible, "{report:?}");
     }
+}
+
+/// A turn whose calls are answered has to begin with thinking if thinking is switched on.
+#[test]
+fn thinking_comes_first_in_a_turn_that_is_continued() {
+    let mut options = CompileOptions::default();
+    options.settings = Some(Json::parse(r#"{"thinking":{"type":"enabled","budget_tokens":1024}}"#).unwrap());
+    let mut messages = read(&claude(), &request());
+    let warnings = |messages: &[Message], options: &CompileOptions| {
+        check(&context(messages), &claude(), options).unwrap().warnings
+    };
+    assert_eq!(warnings(&messages, &options), [""; 0]);
+    // A turn of another model, without thinking.
+    let gpt = target("openai-chat", "gpt-5-nano");
+    let call = json!({"role": "assistant", "content": null, "tool_calls": [
+        {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}]});
+    let foreign = json!({"messages": [{"role": "user", "content": "Weather?"}, call,
+        {"role": "tool", "tool_call_id": "call_1", "content": "4 C"}]});
+    let foreign = read(&gpt, &foreign);
+    assert!(warnings(&foreign, &options)[0].contains("begin with thinking"));
+    assert_eq!(warnings(&foreign, &CompileOptions::default()), [""; 0]);
+    // A text without the form of a provider is merged with the turn that follows. The thinking is moved to its front.
+    let turn = messages.iter().position(|message| message.role == store_core::Role::Assistant).unwrap();
+    messages[turn].blocks.iter_mut().for_each(|block| block.opaque = None);
+    messages.insert(turn, Message::assistant("Let me see."));
+    let compiled = compile(&context(&messages), &claude(), &options).unwrap();
+    let body: Value = serde_json::from_str(compiled.body.as_str()).unwrap();
+    let kinds: Vec<_> = body["messages"][1]["content"].as_array().unwrap().iter().map(|block| &block["type"]).collect();
+    assert_eq!(kinds, ["thinking", "text", "tool_use"]);
+    assert!(compiled.losses.iter().any(|loss| loss.reason.contains("begins with thinking")), "{:?}", compiled.losses);
+    assert_eq!(warnings(&messages, &options), [""; 0]);
 }

@@ -190,6 +190,22 @@ fn streamed_replies_are_joined() {
 }
 
 #[test]
+fn tokens_written_to_a_cache_are_not_counted_as_input() {
+    let details = json!({"cached_tokens": 10, "cache_write_tokens": 20});
+    let chat = json!({"choices": [{"message": {"role": "assistant", "content": "Hi."}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 100, "completion_tokens": 7, "prompt_tokens_details": details}});
+    let responses = json!({"status": "completed", "output": [{"type": "message", "id": "m", "role": "assistant",
+        "status": "completed", "content": [{"type": "output_text", "text": "Hi.", "annotations": []}]}],
+        "usage": {"input_tokens": 100, "output_tokens": 7, "input_tokens_details": details}});
+    for (provider, body) in [("openai-chat", chat), ("openai-responses", responses)] {
+        let found = messages(&target(provider), &body);
+        let tokens = &found[0].usage.as_ref().unwrap().tokens;
+        let counts = (tokens.input, tokens.output, tokens.cache_read, tokens.cache_write);
+        assert_eq!(counts, (70, 7, 10, 20), "{provider}");
+    }
+}
+
+#[test]
 fn a_body_of_another_api_is_refused() {
     for provider in ["anthropic", "openai-chat", "openai-responses", "google"] {
         for body in [json!({}), json!(1), json!([]), json!({"messages": [1]}), json!({"messages": [{"role": "king"}]})]

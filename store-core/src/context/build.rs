@@ -1,5 +1,5 @@
 //! Makes the context of a leaf from its parts. This is a pure function, which all backends use (CX-1 to CX-10, CX-17,
-//! CX-19).
+//! CX-19). Another function makes it from the context of the beginning of the path.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::{
     message_draft::{self, MessageDraft},
     pair,
 };
-use crate::log::{Entry, Origin};
+use crate::log::{BodyKind, Entry, Origin};
 
 /// Makes the context of a leaf from its [`parts`](super::parts), each with its entry, in order from the root. The entry
 /// of a summary is its compaction.
@@ -17,9 +17,33 @@ use crate::log::{Entry, Origin};
 /// directly after their calls, leave out empty messages, and leave out the oldest turns that exceed the budget.
 #[must_use]
 pub fn build(parts: Vec<(ContextPart, Arc<Entry>)>, request: &ContextRequest) -> Context {
-    let mut repairs = Vec::new();
     let origin = origin(&parts);
     let drafts = parts.into_iter().flat_map(|(part, entry)| message_draft::drafts_of_part(part, entry)).collect();
+    finish(drafts, origin, request)
+}
+
+/// Makes the context of a path from the context of its beginning and from the `entries` that follow, in order. The
+/// result is the context that [`build`] makes of the whole path.
+///
+/// Returns none if `base` does not have all that this takes, because some of its messages were repaired or left out,
+/// or if one of the entries is a compaction.
+#[must_use]
+pub fn extend(base: &Context, entries: &[Arc<Entry>], request: &ContextRequest) -> Option<Context> {
+    let is_unchanged = base.repairs.is_empty() && base.left_out.is_empty();
+    if !is_unchanged || entries.iter().any(|entry| entry.kind() == BodyKind::Compaction) {
+        return None;
+    }
+    let added = || entries.iter().filter(|entry| !entry.side);
+    let origin = added().rev().find_map(|entry| entry.body.origin()).or(base.origin.as_ref()).cloned();
+    let drafts_of =
+        |entry: &Arc<Entry>| message_draft::drafts_of_part(ContextPart::Entry(entry.seq), Arc::clone(entry));
+    let known = base.messages.iter().cloned().map(MessageDraft::from);
+    Some(finish(known.chain(added().flat_map(drafts_of)).collect(), origin, request))
+}
+
+/// Makes the context of messages that are in the order of their path.
+fn finish(drafts: Vec<MessageDraft>, origin: Option<Origin>, request: &ContextRequest) -> Context {
+    let mut repairs = Vec::new();
     let drafts = merge::merge_split_messages(drafts, &mut repairs);
     let drafts = pair::pair_calls_with_results(drafts, request.open_calls, &mut repairs);
     let drafts = drop_empty(drafts, &mut repairs);

@@ -41,6 +41,18 @@ pub struct ContextSplit<'a> {
     pub kept: &'a [ContextMessage],
 }
 
+impl<'a> ContextSplit<'a> {
+    /// Splits a context so that the message with the index `kept_from` and all later ones stay.
+    #[must_use]
+    pub fn at(context: &'a Context, kept_from: usize) -> Self {
+        let messages = context.messages.as_slice();
+        let first = messages.iter().position(|message| message.message.role != Role::System).unwrap_or(messages.len());
+        let (before, kept) = messages.split_at_checked(kept_from).unwrap_or((messages, &[]));
+        let (system, older) = before.split_at_checked(first).unwrap_or((before, &[]));
+        Self { system, older, kept }
+    }
+}
+
 /// Splits a context so that the last `keep` user or assistant messages stay, together with their results. No call is
 /// separated from its result (CX-15).
 ///
@@ -52,14 +64,11 @@ pub fn split_for_compaction(context: &Context, keep: usize) -> ContextSplit<'_> 
     let messages = context.messages.as_slice();
     let role = |message: &ContextMessage| message.message.role;
     let first = messages.iter().position(|message| role(message) != Role::System).unwrap_or(messages.len());
-    let (system, rest) = messages.split_at_checked(first).unwrap_or((messages, &[]));
     let is_user_or_assistant =
         |(_, message): &(usize, &ContextMessage)| matches!(role(message), Role::User | Role::Assistant);
-    let kept_from =
-        keep.checked_sub(1).and_then(|nth| rest.iter().enumerate().rev().filter(is_user_or_assistant).nth(nth));
-    let at = kept_from.map_or(0, |(at, _)| at);
-    let (older, kept) = rest.split_at_checked(at).unwrap_or((&[], rest));
-    ContextSplit { system, older, kept }
+    let rest = messages.iter().enumerate().skip(first);
+    let kept_from = keep.checked_sub(1).and_then(|nth| rest.rev().filter(is_user_or_assistant).nth(nth));
+    ContextSplit::at(context, kept_from.map_or(first, |(at, _)| at))
 }
 
 /// Makes the message that asks a model to summarise the older part, or none if there is nothing to compact.

@@ -51,6 +51,15 @@ impl From<MessageDraft> for ContextMessage {
     }
 }
 
+/// Makes the draft of a message of a context without repairs, where the messages that are not in the log are those of
+/// summaries.
+impl From<ContextMessage> for MessageDraft {
+    fn from(message: ContextMessage) -> Self {
+        let ContextMessage { entry, synthetic, message } = message;
+        Self::new(entry, if synthetic { MessageKind::Summary } else { MessageKind::Logged }, message)
+    }
+}
+
 /// Returns the messages of a part of a context. There are none if the part contains nothing for a model (CX-2).
 pub(super) fn drafts_of_part(part: ContextPart, entry: Arc<Entry>) -> Vec<MessageDraft> {
     let Entry { id, body, .. } = Arc::unwrap_or_clone(entry);

@@ -2,7 +2,8 @@
 //!
 //! A context is made in two steps. [`parts`] reads only the nodes of the path, and returns the parts of the context in
 //! order. Each [`ContextPart`] names an entry and says how it is used: as it is, as a summary, or only for the model
-//! that it names. The backend loads these entries, and [`build`] makes the messages from them.
+//! that it names. The backend loads these entries, and [`build`] makes the messages from them. [`extend`]
+//! makes the context of a longer path from a context that was made before.
 
 mod budget;
 mod build;
@@ -14,7 +15,7 @@ mod record;
 mod rules;
 
 pub use self::{
-    build::build,
+    build::{build, extend},
     compaction::{
         COMPACTION_PROMPT, ContextSplit, DEFAULT_KEPT_MESSAGES, DEFAULT_RESERVED_TOKENS, compaction_request,
         is_compaction_due, split_for_compaction,

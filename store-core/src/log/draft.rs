@@ -1,6 +1,6 @@
 //! Drafts: entries as the caller passes them. The plan of a commit turns them into stored entries.
 
-use super::{Compaction, Custom, Decision, ImportOrigin, Label, Message, UsageRecord};
+use super::{Body, Compaction, Custom, Decision, ImportOrigin, Label, Message, UsageRecord};
 use crate::{
     id::{EntryId, RunId},
     json::Json,
@@ -165,6 +165,25 @@ impl NewBody {
     #[must_use]
     pub const fn is_side_by_default(&self) -> bool {
         matches!(self, Self::Usage(_) | Self::Label(_) | Self::Rewind(_))
+    }
+}
+
+/// Makes a draft of a stored body, for a copy of its entry. Numbers and targets stay.
+impl From<Body> for NewBody {
+    fn from(body: Body) -> Self {
+        match body {
+            Body::Message(message) => Self::Message(message),
+            Body::Compaction(compaction) => Self::Compaction(compaction),
+            Body::Checkpoint(checkpoint) => {
+                Self::Checkpoint { number: Some(checkpoint.number), label: checkpoint.label }
+            }
+            Body::Usage(usage) => Self::Usage(usage),
+            Body::Label(label) => Self::Label(label),
+            Body::Rewind(rewind) => Self::Rewind(rewind.to.map_or(RewindTo::Start, RewindTo::Entry)),
+            Body::Custom(custom) => Self::Custom(custom),
+            Body::Decision(decision) => Self::Decision(decision),
+            Body::Unknown { kind, data } => Self::Unknown { kind, data },
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 use super::{parse_path, render, render_block};
 use crate::{
     context::{
-        COMPACTION_PROMPT, Context, ContextRequest, build, compaction_request, is_compaction_due, split_for_compaction,
+        COMPACTION_PROMPT, Context, ContextRequest, ContextSplit, build, compaction_request, is_compaction_due,
+        split_for_compaction,
     },
     log::{Block, BlockKind, Body, Message, Role, Thinking},
 };
@@ -52,6 +53,21 @@ fn nothing_is_compacted_if_all_messages_are_kept() {
 fn system_messages_at_the_beginning_are_not_compacted() {
     let context = context("s 1 | s 2 | u 3 | a 4 | u 5");
     assert_eq!(render(split_for_compaction(&context, 1).system), "1:s 1 | 2:s 2");
+}
+
+#[test]
+fn a_context_can_be_split_at_any_message() {
+    let context = context("s 1 | u 2 | a 3");
+    for (at, system, older, kept) in
+        [(0, "", "", "1:s 1 | 2:u 2 | 3:a 3"), (1, "1:s 1", "", "2:u 2 | 3:a 3"), (2, "1:s 1", "2:u 2", "3:a 3")]
+    {
+        let split = ContextSplit::at(&context, at);
+        assert_eq!(
+            (render(split.system), render(split.older), render(split.kept)),
+            (system.into(), older.into(), kept.into())
+        );
+    }
+    assert_eq!(render(ContextSplit::at(&context, 9).older), "2:u 2 | 3:a 3");
 }
 
 #[test]

@@ -11,6 +11,7 @@
 
 mod budget;
 mod compaction;
+mod extend;
 mod merge;
 mod pair;
 mod parts;

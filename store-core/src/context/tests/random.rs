@@ -6,7 +6,7 @@ use proptest::{collection::vec, prelude::*};
 
 use super::{parse_path, render};
 use crate::{
-    context::{Budget, Context, ContextMessage, ContextRequest, OpenCalls, build},
+    context::{Budget, Context, ContextMessage, ContextRequest, OpenCalls, build, extend},
     log::{BlockKind, Role, Visibility},
 };
 
@@ -98,5 +98,19 @@ proptest! {
         let removed = full.messages.iter().filter(|message| !reduced.messages.contains(message));
         prop_assert!(removed.clone().all(|message| message.message.role != Role::System));
         prop_assert_eq!(removed.count() == 0, reduced.left_out.is_empty());
+    }
+
+    #[test]
+    fn an_extended_context_equals_a_new_one(
+        path in vec(arbitrary_entry(), 1..14), known in 0..14_usize, request in arbitrary_request(),
+        kept_form in arbitrary_request(),
+    ) {
+        let path = path.join(" | ");
+        let mut parts = parse_path(&path);
+        let later = parts.split_off(known.min(parts.len()));
+        let entries: Vec<_> = later.into_iter().map(|(_, entry)| entry).collect();
+        if let Some(extended) = extend(&build(parts, &kept_form), &entries, &request) {
+            prop_assert_eq!(extended, build(parse_path(&path), &request));
+        }
     }
 }

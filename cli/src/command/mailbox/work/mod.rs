@@ -1,6 +1,5 @@
 //! `mailbox work`: runs a command for each dispatch.
 
-mod child;
 mod report;
 
 use std::{sync::Arc, time::Duration};
@@ -11,17 +10,22 @@ use agentstore::{
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use self::{
-    child::{CommandOutcome, CommandSpec, EndReason, Environment},
-    report::CommandReport,
-};
+use self::report::CommandReport;
 use super::Ending;
-use crate::{args, failure::Result, output::Output, session::Session, signals::Signals, text};
+use crate::{
+    args,
+    child::{self, CommandInput, CommandOutcome, CommandSpec, EndReason, Environment, KILL_DELAY},
+    failure::Result,
+    output::Output,
+    session::Session,
+    signals::Signals,
+    text,
+};
 
 /// The exit code with which a command postpones its dispatch (`EX_TEMPFAIL` of `sysexits.h`).
 const EXIT_CODE_POSTPONE: i32 = 75;
-/// How long a command that was asked to end may continue before it is killed.
-const KILL_DELAY: Duration = Duration::from_secs(3);
+/// How many bytes of the standard output of a command are kept, from its beginning.
+const MAX_OUTPUT_BYTES: usize = 64 << 10;
 
 /// Run a command for each dispatch, until the worker is stopped
 #[derive(Debug, clap::Args)]
@@ -103,7 +107,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let handler = move |work: Work| {
         let (exec, report_sender) = (Arc::clone(&exec), report_sender.clone());
         async move {
-            let exit = child::run(&exec, &work).await;
+            let exit = run_command(&exec, &work).await;
             // The receiver is dropped if the output failed. The dispatch is settled nevertheless.
             let _ = report_sender.send(CommandReport::new(&work, &exit));
             handler_result(exit, later, max_bytes)
@@ -124,6 +128,24 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         report.print(out)?;
     }
     print(&summary, out)
+}
+
+/// Runs the command for one attempt.
+async fn run_command(exec: &CommandSpec, work: &Work) -> CommandOutcome {
+    let (dispatch, number) = (work.dispatch(), work.claim_number());
+    let bytes = match serde_json::to_vec(dispatch) {
+        Ok(document) => document,
+        Err(error) => return CommandOutcome::not_run(error.into()),
+    };
+    let variables = vec![
+        ("AGENTSTORE_DISPATCH_ID", dispatch.id.to_string()),
+        ("AGENTSTORE_THREAD_ID", dispatch.thread.to_string()),
+        ("AGENTSTORE_RUN_ID", dispatch.run.to_string()),
+        ("AGENTSTORE_ATTEMPT", work.attempt().to_string()),
+        ("AGENTSTORE_CLAIM", format!("{}.{}", number.incarnation, number.counter)),
+    ];
+    let input = CommandInput { bytes, variables, max_output_bytes: MAX_OUTPUT_BYTES };
+    child::run(exec, input, work.cancellation().cancelled()).await
 }
 
 /// Prints each command that ends, and passes signals on to the worker, until the worker has ended.
@@ -160,7 +182,7 @@ fn result_document(output: &str, printed_bytes: u64, max_bytes: u64) -> String {
     loop {
         // Bytes that are not UTF-8 become longer as text. So the length of `output` does not tell whether the reader
         // cut it; the number of printed bytes does.
-        let is_cut = kept.len() < output.len() || printed_bytes > child::MAX_OUTPUT_BYTES as u64;
+        let is_cut = kept.len() < output.len() || printed_bytes > MAX_OUTPUT_BYTES as u64;
         let document =
             json!({ "exit": 0, "output": kept, "is_cut": is_cut, "printed_bytes": printed_bytes }).to_string();
         let excess = (document.len() as u64).saturating_sub(max_bytes);
@@ -178,21 +200,19 @@ fn handler_result(exit: CommandOutcome, later: Duration, max_bytes: u64) -> Resu
     let CommandOutcome { end_reason, output, printed_bytes, error_output } = exit;
     match end_reason {
         EndReason::Code(0) => {
+            let output = String::from_utf8_lossy(&output);
             Ok(Done::ack_with_result(Json::parse(&result_document(&output, printed_bytes, max_bytes))?))
         }
         EndReason::Code(EXIT_CODE_POSTPONE) => Ok(Done::Snooze { after: later }),
-        EndReason::Code(code) => Err(WorkFailure::new(with_error_output(format!("exit code {code}"), &error_output))),
+        EndReason::Code(code) => {
+            Err(WorkFailure::new(child::with_error_output(format!("exit code {code}"), &error_output)))
+        }
         EndReason::Signal(signal) => {
-            Err(WorkFailure::new(with_error_output(format!("killed by signal {signal}"), &error_output)))
+            Err(WorkFailure::new(child::with_error_output(format!("killed by signal {signal}"), &error_output)))
         }
         EndReason::Cancelled(why) => Err(WorkFailure::new(format!("stopped: {}", why.name()))),
         EndReason::SystemError(error) => Err(WorkFailure::new(error).with_verdict(Verdict::Retry)),
     }
-}
-
-fn with_error_output(what: String, error_output: &str) -> String {
-    let error_output = error_output.trim();
-    if error_output.is_empty() { what } else { format!("{what}: {error_output}") }
 }
 
 fn print(summary: &WorkSummary, out: &mut Output) -> Result<Ending> {

@@ -1,12 +1,14 @@
 //! The report about a command that ended.
 
-use std::time::Duration;
-
 use agentstore::{DispatchId, RunId, ThreadId, Work};
 use serde::Serialize;
 
-use super::child::{CommandOutcome, EndReason};
-use crate::{failure::Result, output::Output, text::terminal_safe};
+use crate::{
+    child::{CommandOutcome, EndReason},
+    failure::Result,
+    output::Output,
+    text::terminal_safe,
+};
 
 /// What the worker prints about a command that ended.
 #[derive(Debug, Serialize)]
@@ -64,6 +66,3 @@ impl CommandReport {
         out.flush()
     }
 }
-
-/// How long the worker waits for the end of an output that a background process of the command keeps open.
-pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);

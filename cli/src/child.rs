@@ -1,5 +1,5 @@
-//! Runs one command in a process group of its own, under a supervisor. The worker writes the input, reads the output
-//! and waits for the end. If the command must end early, the worker kills it together with all processes that it
+//! Runs one command of the user in a process group of its own, under a supervisor. This process writes the input, reads
+//! the output and waits for the end. If the command must end early, it is killed together with all processes that it
 //! started.
 
 use std::{
@@ -9,9 +9,10 @@ use std::{
     path::PathBuf,
     process::{ExitStatus, Stdio},
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
-use agentstore::{CancelReason, Work};
+use agentstore::CancelReason;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
@@ -20,50 +21,58 @@ use tokio::{
     time::timeout,
 };
 
-use super::{KILL_DELAY, report::DRAIN_TIMEOUT};
-
-/// How many bytes of the standard output of a command are kept, from its beginning.
-pub(super) const MAX_OUTPUT_BYTES: usize = 64 << 10;
+/// How long a command that was asked to end may continue before it is killed.
+pub(crate) const KILL_DELAY: Duration = Duration::from_secs(3);
+/// How long this process waits for the end of an output that a background process of the command keeps open.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How many bytes of the standard error of a command are kept, from its end.
 const MAX_ERROR_OUTPUT_BYTES: usize = 900;
 
 /// How a command ended, and what it printed.
 #[derive(Debug)]
-pub(super) struct CommandOutcome {
-    pub(super) end_reason: EndReason,
+pub(crate) struct CommandOutcome {
+    pub(crate) end_reason: EndReason,
     /// The beginning of its standard output.
-    pub(super) output: String,
+    pub(crate) output: Vec<u8>,
     /// The number of bytes of the whole standard output.
-    pub(super) printed_bytes: u64,
+    pub(crate) printed_bytes: u64,
     /// The end of its standard error.
-    pub(super) error_output: String,
+    pub(crate) error_output: String,
+}
+
+impl CommandOutcome {
+    /// Returns the outcome of a command that could not be run.
+    pub(crate) fn not_run(error: io::Error) -> Self {
+        let (output, error_output) = (Vec::new(), String::new());
+        Self { end_reason: EndReason::SystemError(error), output, printed_bytes: 0, error_output }
+    }
 }
 
 /// How a command ended.
 #[derive(Debug)]
-pub(super) enum EndReason {
+pub(crate) enum EndReason {
     /// The command ended with this exit code.
     Code(i32),
-    /// This signal, which the worker did not send, ended the command.
+    /// This signal, which this process did not send, ended the command.
     Signal(i32),
-    /// The worker ended the command for this reason.
+    /// This process ended the command for this reason.
     Cancelled(CancelReason),
     /// The command could not be started, or waiting for its end failed.
     SystemError(io::Error),
 }
 
-/// The command that is run for each attempt.
+/// A command, which may be run several times.
 #[derive(Debug)]
-pub(super) struct CommandSpec {
+pub(crate) struct CommandSpec {
     /// The text of the command, which is run by `sh -c`.
-    pub(super) command: String,
-    /// The variables from which the command learns the store of its worker. They contain passwords and must not be
+    pub(crate) command: String,
+    /// The variables from which the command learns the store of this process. They contain passwords and must not be
     /// printed.
-    pub(super) environment: Environment,
+    pub(crate) environment: Environment,
 }
 
 /// Environment variables. Those without a value are removed from the environment.
-pub(super) struct Environment(pub(super) [(&'static str, Option<OsString>); 3]);
+pub(crate) struct Environment(pub(crate) [(&'static str, Option<OsString>); 3]);
 
 impl fmt::Debug for Environment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -71,16 +80,26 @@ impl fmt::Debug for Environment {
     }
 }
 
-/// Runs the command for one attempt. Dropping the future kills the command.
-pub(super) async fn run(exec: &CommandSpec, work: &Work) -> CommandOutcome {
-    match ProcessGroup::spawn(exec, work) {
-        Ok(group) => group.wait_or_kill(work).await,
-        Err(error) => CommandOutcome {
-            end_reason: EndReason::SystemError(error),
-            output: String::new(),
-            printed_bytes: 0,
-            error_output: String::new(),
-        },
+/// What one run of a command gets, and how much of its output is kept.
+#[derive(Debug)]
+pub(crate) struct CommandInput {
+    /// The bytes of standard input.
+    pub(crate) bytes: Vec<u8>,
+    /// Environment variables of this run.
+    pub(crate) variables: Vec<(&'static str, String)>,
+    /// How many bytes of standard output are kept, from its beginning.
+    pub(crate) max_output_bytes: usize,
+}
+
+/// Runs the command once. It is ended when `stop` returns a reason. Dropping the future kills it.
+pub(crate) async fn run(
+    exec: &CommandSpec,
+    input: CommandInput,
+    stop: impl Future<Output = CancelReason>,
+) -> CommandOutcome {
+    match ProcessGroup::spawn(exec, input) {
+        Ok(group) => group.wait_or_kill(stop).await,
+        Err(error) => CommandOutcome::not_run(error),
     }
 }
 
@@ -103,10 +122,8 @@ impl Drop for ProcessGroup {
 }
 
 impl ProcessGroup {
-    fn spawn(exec: &CommandSpec, work: &Work) -> io::Result<Self> {
-        let dispatch = work.dispatch();
-        let document = serde_json::to_vec(dispatch)?;
-        let number = work.claim_number();
+    fn spawn(exec: &CommandSpec, input: CommandInput) -> io::Result<Self> {
+        let CommandInput { bytes, variables, max_output_bytes } = input;
         let mut command = Command::new(this_program()?);
         for (name, value) in &exec.environment.0 {
             match value {
@@ -116,11 +133,7 @@ impl ProcessGroup {
         }
         let mut child = command
             .args(["supervise", "--worker", &std::process::id().to_string(), "--", &exec.command])
-            .env("AGENTSTORE_DISPATCH_ID", dispatch.id.as_str())
-            .env("AGENTSTORE_THREAD_ID", dispatch.thread.as_str())
-            .env("AGENTSTORE_RUN_ID", dispatch.run.as_str())
-            .env("AGENTSTORE_ATTEMPT", work.attempt().to_string())
-            .env("AGENTSTORE_CLAIM", format!("{}.{}", number.incarnation, number.counter))
+            .envs(variables)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -132,21 +145,21 @@ impl ProcessGroup {
         let input_writer = tokio::spawn(async move {
             // A command that does not read its input has not failed.
             if let Some(mut stdin) = stdin {
-                let _ = stdin.write_all(&document).await;
+                let _ = stdin.write_all(&bytes).await;
             }
         });
-        let output = OutputReader::new(child.stdout.take(), KeptPart::Beginning(MAX_OUTPUT_BYTES));
+        let output = OutputReader::new(child.stdout.take(), KeptPart::Beginning(max_output_bytes));
         let error_output = OutputReader::new(child.stderr.take(), KeptPart::End(MAX_ERROR_OUTPUT_BYTES));
         Ok(Self { child, id, output, error_output, input_writer })
     }
 
-    /// Waits for the end of the command. If the claim is lost, the command is killed at once, because another worker
-    /// may already do the work.
-    async fn wait_or_kill(mut self, work: &Work) -> CommandOutcome {
+    /// Waits for the end of the command. If a claim is lost, the command is killed at once, because another worker may
+    /// already do the work.
+    async fn wait_or_kill(mut self, stop: impl Future<Output = CancelReason>) -> CommandOutcome {
         let end_reason = tokio::select! {
             biased;
             status = self.child.wait() => end_reason_of(status),
-            why = work.cancellation().cancelled() => {
+            why = stop => {
                 if matches!(why, CancelReason::Deadline | CancelReason::Stopping) {
                     self.kill(Signal::TERM);
                     let _in_time = timeout(KILL_DELAY, self.child.wait()).await;
@@ -163,6 +176,8 @@ impl ProcessGroup {
         self.id = None;
         let (output, printed_bytes) = self.output.finish().await;
         let (error_output, _) = self.error_output.finish().await;
+        // A character that was cut in the middle becomes a replacement character.
+        let error_output = String::from_utf8_lossy(&error_output).into_owned();
         CommandOutcome { end_reason, output, printed_bytes, error_output }
     }
 
@@ -172,6 +187,12 @@ impl ProcessGroup {
             let _ = kill_process_group(id, signal);
         }
     }
+}
+
+/// Returns how a command ended, with the end of its standard error.
+pub(crate) fn with_error_output(what: String, error_output: &str) -> String {
+    let error_output = error_output.trim();
+    if error_output.is_empty() { what } else { format!("{what}: {error_output}") }
 }
 
 /// Returns the path of the running program. On Linux this is the same program even if its file was replaced.
@@ -223,13 +244,11 @@ impl OutputReader {
         Self { kept, task }
     }
 
-    /// Returns the kept part as text, and the number of all bytes. If a process that the command left in the background
-    /// keeps the output open, the reader stops after `DRAIN_TIMEOUT`.
-    async fn finish(&mut self) -> (String, u64) {
+    /// Returns the kept part, and the number of all bytes. If a process that the command left in the background keeps
+    /// the output open, the reader stops after `DRAIN_TIMEOUT`.
+    async fn finish(&mut self) -> (Vec<u8>, u64) {
         let _ended = timeout(DRAIN_TIMEOUT, &mut self.task).await;
         self.task.abort();
-        let (bytes, printed_bytes) = std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner));
-        // A character that was cut in the middle becomes a replacement character.
-        (String::from_utf8_lossy(&bytes).into_owned(), printed_bytes)
+        std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -1,0 +1,279 @@
+//! `step`: walks along a path, and shows what each entry changes in the context.
+
+mod walk;
+
+use std::{io::IsTerminal, sync::Arc};
+
+use agentstore::{
+    BlockKind, Body, Context, ContextCache, ContextMessage, ContextRequest, Entry, EntryId, EntryQuery, IdSource,
+    ThreadCopy, ThreadId, UuidSource, copy_thread,
+};
+use serde::Serialize;
+
+use super::Ending;
+use crate::{
+    context_diff::{ContextDiff, message_line},
+    entry_ref::EntryRef,
+    failure::{Failure, Result},
+    output::Output,
+    pages,
+    session::{Access, Session},
+    text::{self, terminal_safe, with_noun},
+};
+
+/// The bytes of the contexts that are kept while a path is walked, so that each is made from the one before it.
+const KEPT_BYTES: usize = 64 << 20;
+
+/// Walk along a path from its root: each entry, what it changes in the context, and what failed
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  agentstore step t-42\n  agentstore step t-42 --at @16 --context\n  \
+    agentstore step t-42 --json | jq 'select(.failed)'\n  agentstore step t-42 --at @16 --fork t-43\n\n\
+    In a terminal the command waits after each step: Enter goes on, and `e` goes on to the next entry that failed (a \
+    failed tool result, a message that stopped with an error, or an error that an application recorded). Elsewhere it \
+    prints all steps. With --json each step is a document on a line of its own.\n\n\
+    With --fork it does not walk. It makes a new thread with a copy of the path, to go on from there; the old thread \
+    stays as it is.")]
+pub(crate) struct Args {
+    /// The id of the thread
+    thread: ThreadId,
+    /// The last entry of the path, instead of the head: its id, or `@N` as `agentstore tree` prints it
+    #[arg(long, value_name = "ENTRY")]
+    at: Option<EntryRef>,
+    /// Print the whole context of each step, not only what changed
+    #[arg(long)]
+    context: bool,
+    /// Make a new thread with a copy of the path, with this id or else a new one
+    #[arg(long, value_name = "ID", num_args = 0..=1, conflicts_with = "context")]
+    fork: Option<Option<ThreadId>>,
+}
+
+impl Args {
+    pub(crate) const fn access(&self) -> Access {
+        if self.fork.is_some() { Access::Write } else { Access::Read }
+    }
+}
+
+/// A step: an entry of the path, and what it changes in the context.
+#[derive(Serialize)]
+struct StepDocument<'a> {
+    step: usize,
+    of: usize,
+    entry: &'a Entry,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed: Option<String>,
+    context_messages: usize,
+    removed: &'a [ContextMessage],
+    added: &'a [ContextMessage],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<&'a [ContextMessage]>,
+}
+
+/// A path, whose contexts are computed as they are needed.
+struct Path {
+    thread: ThreadId,
+    entries: Vec<Arc<Entry>>,
+    contexts: ContextCache,
+}
+
+impl Path {
+    async fn load(session: &Session, thread: &ThreadId, leaf: Option<EntryId>) -> Result<Self> {
+        let threads = session.threads()?;
+        let entries = match leaf {
+            Some(leaf) => {
+                let query = EntryQuery::path_of(leaf);
+                pages::load_all(async |page| threads.list_entries(thread, query.clone().with_page(page)).await).await?
+            }
+            None => Vec::new(),
+        };
+        Ok(Self { thread: thread.clone(), entries, contexts: ContextCache::new(threads, KEPT_BYTES) })
+    }
+
+    /// Returns the context after a step. Before the first step it is empty.
+    async fn context_after(&self, step: Option<usize>) -> Result<Arc<Context>> {
+        let Some(entry) = step.and_then(|step| self.entries.get(step)) else { return Ok(Arc::default()) };
+        let request = ContextRequest::at(entry.id.clone());
+        Ok(self.contexts.load(&self.thread, &request).await?.context)
+    }
+}
+
+pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let thread = session.require_thread(&args.thread).await?;
+    let leaf = match &args.at {
+        Some(at) => Some(at.resolve(session, &args.thread).await?),
+        None => thread.head,
+    };
+    if let Some(new) = args.fork {
+        return fork(&args.thread, leaf, new, session, out).await;
+    }
+    let path = Path::load(session, &args.thread, leaf).await?;
+    if path.entries.is_empty() && !out.is_json() {
+        out.print_line("nothing to show: the path has no entries")?;
+    } else if out.is_terminal() && std::io::stdin().is_terminal() {
+        walk::run(&path, args.context, out).await?;
+    } else {
+        list(&path, args.context, out).await?;
+    }
+    Ok(Ending::Success)
+}
+
+/// Makes a new thread with a copy of the path.
+async fn fork(
+    thread: &ThreadId,
+    leaf: Option<EntryId>,
+    new: Option<ThreadId>,
+    session: &Session,
+    out: &mut Output,
+) -> Result<Ending> {
+    let leaf = leaf.ok_or_else(|| {
+        Failure::Usage(format!("thread `{thread}` has no head to go on from: name an entry with `--at`"))
+    })?;
+    let new = new.map_or_else(|| ThreadId::new(UuidSource.next_id()), Ok)?;
+    let ThreadCopy { thread, head, entries, .. } = copy_thread(&*session.commits()?, thread, &leaf, new).await?;
+    if out.is_json() {
+        out.print_document(&serde_json::json!({ "thread": thread, "head": head, "entries": entries }))?;
+    } else {
+        let (copied, head) = (with_noun(entries, "entry"), terminal_safe(head.as_str()));
+        let thread = terminal_safe(thread.as_str());
+        out.print_line(format!("thread {} has a copy of {copied}, head {head}", out.style(thread).green()))?;
+    }
+    Ok(Ending::Success)
+}
+
+/// Prints all steps.
+async fn list(path: &Path, with_context: bool, out: &mut Output) -> Result<()> {
+    out.start_pager()?;
+    let mut before = path.context_after(None).await?;
+    for step in 0..path.entries.len() {
+        let after = path.context_after(Some(step)).await?;
+        print_step(path, step, (&before, &after), with_context, out)?;
+        before = after;
+    }
+    Ok(())
+}
+
+/// Prints a step, with the contexts before and after it.
+fn print_step(
+    path: &Path,
+    step: usize,
+    (before, after): (&Context, &Context),
+    with_context: bool,
+    out: &mut Output,
+) -> Result<()> {
+    let Some(entry) = path.entries.get(step) else { return Ok(()) };
+    let (diff, failed) = (ContextDiff::of(before, after), failure_of(entry));
+    if out.is_json() {
+        return out.print_document(&StepDocument {
+            step: step + 1,
+            of: path.entries.len(),
+            entry,
+            failed,
+            context_messages: after.messages.len(),
+            removed: diff.only_first,
+            added: diff.only_second,
+            context: with_context.then_some(&after.messages),
+        });
+    }
+    print_entry(path, step, entry, failed, out)?;
+    let size = with_noun(after.messages.len() as u64, "message");
+    if diff.only_first.is_empty() && diff.only_second.is_empty() {
+        out.print_line(out.style(format!("  the context has {size}, as before")).dim())?;
+    } else {
+        out.print_line(out.style(format!("  the context has {size}:")).dim())?;
+        diff.print(("-", "+"), out)?;
+    }
+    if with_context {
+        print_context(after, out)?;
+    }
+    out.print_line("")
+}
+
+fn print_entry(path: &Path, step: usize, entry: &Entry, failed: Option<String>, out: &mut Output) -> Result<()> {
+    let kind = text::role_or_kind(entry);
+    let place = format!("step {} of {}  @{} ", step + 1, path.entries.len(), entry.seq);
+    let note = terminal_safe(&format!("{} {}", entry.id, text::format_time(entry.timestamp)));
+    out.print_line(format!("{place}{}  {}", out.style(kind).bold(), out.style(note).dim()))?;
+    if let Some(reason) = failed {
+        let reason = text::one_line(&reason, out.width().saturating_sub(10));
+        out.print_line(format!("  {} {reason}", out.style("failed:").red().bold()))?;
+    }
+    if entry.message().is_none() {
+        let content = text::one_line(&text::content_text(entry), out.width().saturating_sub(2));
+        if !content.is_empty() {
+            out.print_line(format!("  {content}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn print_context(context: &Context, out: &mut Output) -> Result<()> {
+    out.print_line(out.style("  the whole context:").dim())?;
+    for message in &context.messages {
+        out.print_line(message_line(" ", message, out))?;
+    }
+    Ok(())
+}
+
+/// Returns what failed according to an entry: the result of a call, a message that stopped with an error, or an error
+/// that an application recorded.
+fn failure_of(entry: &Entry) -> Option<String> {
+    let message = match &*entry.body {
+        Body::Message(message) => message,
+        Body::Custom(custom) if custom.kind == "error" || custom.kind.ends_with(".error") => {
+            return Some(format!("{} {}", custom.kind, custom.data.as_str()));
+        }
+        _ => return None,
+    };
+    let failed_results = message.blocks.iter().filter_map(|block| match &block.kind {
+        BlockKind::ToolResult(result) if result.is_error == Some(true) => Some(result.tool_use_id.as_str()),
+        _ => None,
+    });
+    let failed_results: Vec<_> = failed_results.collect();
+    if !failed_results.is_empty() {
+        return Some(format!("the result of call {}", failed_results.join(", ")));
+    }
+    let stop = message.stop.as_deref()?;
+    matches!(stop, "error" | "aborted").then(|| format!("the message stopped with `{stop}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use agentstore::{Block, BlockKind, Body, NewBody, Role};
+    use agentstore::{Commit, Custom, Entry, EntryQuery, Json, Message, NewEntry, TenantId, ThreadId, ToolResult};
+
+    use super::failure_of;
+
+    /// Stores a body and returns its entry.
+    async fn stored(body: impl Into<NewBody>) -> std::sync::Arc<Entry> {
+        let commits = agentstore::open("memory:").await.unwrap().commits(&TenantId::default_tenant()).unwrap();
+        let thread = ThreadId::new("t").unwrap();
+        commits.commit(Commit::new(thread.clone()).entry(NewEntry::new(body))).await.unwrap();
+        commits.threads().list_entries(&thread, EntryQuery::all()).await.unwrap().items.remove(0)
+    }
+
+    fn result(is_error: Option<bool>) -> Message {
+        let mut result = ToolResult::new("c-1", vec![Block::text("no such file")]);
+        result.is_error = is_error;
+        Message::new(Role::Tool, vec![Block::new(BlockKind::ToolResult(result))])
+    }
+
+    #[tokio::test]
+    async fn failed_results_and_errors_are_found() {
+        let mut stopped = Message::assistant("half");
+        stopped.stop = Some("error".to_owned());
+        let mut ended = Message::assistant("all");
+        ended.stop = Some("end_turn".to_owned());
+        let custom = |kind: &str| NewBody::from(Custom::new(kind, Json::parse("{\"code\":7}").unwrap()));
+        for (body, expected) in [
+            (NewBody::from(result(Some(true))), Some("the result of call c-1")),
+            (NewBody::from(result(Some(false))), None),
+            (NewBody::from(result(None)), None),
+            (NewBody::from(stopped), Some("the message stopped with `error`")),
+            (NewBody::from(ended), None),
+            (custom("tool.error"), Some("tool.error {\"code\":7}")),
+            (custom("terror"), None),
+        ] {
+            let entry = stored(body).await;
+            assert_eq!(failure_of(&entry).as_deref(), expected, "{:?}", Body::clone(&entry.body));
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What a compaction would do, before its summary is made.
+
+use store_core::{
+    Commit, CommitKey, Compaction, Context, ContextMessage, Expect, Interval, Message, NewEntry, Role, Thread,
+    ThreadContext, Version,
+    context::{ContextSplit, compaction_request},
+};
+
+use super::{ContextTokens, Summary, split::Boundary};
+
+/// Whether a thread is to be compacted, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CompactionPlan {
+    /// The context and the reserved tokens are smaller than the window.
+    NotDue(ContextTokens),
+    /// Nothing stands before the messages that stay, except system messages and an earlier summary.
+    NothingToCompact(ContextTokens),
+    /// These messages are to be summarised.
+    Ready(Box<PlannedCompaction>),
+}
+
+/// A compaction that has no summary yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedCompaction {
+    thread: Thread,
+    context: Context,
+    boundary: Boundary,
+    keep: usize,
+    tokens: ContextTokens,
+    key: CommitKey,
+}
+
+impl PlannedCompaction {
+    pub(super) fn new(
+        found: ThreadContext,
+        boundary: Boundary,
+        (keep, tokens): (usize, ContextTokens),
+        key: CommitKey,
+    ) -> Self {
+        Self { thread: found.thread, context: found.context, boundary, keep, tokens, key }
+    }
+
+    /// Returns the thread, as it was when the compaction was planned.
+    #[must_use]
+    pub const fn thread(&self) -> &Thread {
+        &self.thread
+    }
+
+    /// Returns the messages that are to be summarised.
+    #[must_use]
+    pub fn older(&self) -> &[ContextMessage] {
+        self.split().older
+    }
+
+    /// Returns the messages that stay as they are.
+    #[must_use]
+    pub fn kept(&self) -> &[ContextMessage] {
+        self.split().kept
+    }
+
+    /// Returns the entries that the summary is to cover.
+    #[must_use]
+    pub const fn interval(&self) -> &Interval {
+        &self.boundary.interval
+    }
+
+    /// Returns the number of tokens of the context.
+    #[must_use]
+    pub const fn tokens(&self) -> ContextTokens {
+        self.tokens
+    }
+
+    /// Returns one user message that asks a model for the summary (CX-18).
+    #[must_use]
+    pub fn request(&self) -> Message {
+        compaction_request(&self.split()).unwrap_or_else(|| Message::new(Role::User, Vec::new()))
+    }
+
+    fn split(&self) -> ContextSplit<'_> {
+        ContextSplit::at(&self.context, self.boundary.kept_from)
+    }
+
+    /// Returns the commit that writes the summary, if the thread still has this version.
+    pub(super) fn commit(&self, version: Version, summary: Summary) -> Commit {
+        let mut compaction = Compaction::default();
+        compaction.covers = Some(self.boundary.interval.clone());
+        compaction.summary = summary.into_blocks();
+        Commit::new(self.thread.id.clone())
+            .expecting(Expect::Version(version))
+            .with_key(self.key.clone())
+            .entry(NewEntry::new(compaction))
+    }
+
+    /// Returns whether the context still begins with what was summarised, and whether enough of it still stays.
+    pub(super) fn still_holds(&self, now: &ThreadContext) -> bool {
+        let kept_from = self.boundary.kept_from;
+        let (before, now_before) = (self.context.messages.get(..kept_from), now.context.messages.get(..kept_from));
+        let (first_kept, now_kept) = (self.kept().first(), now.context.messages.get(kept_from..).unwrap_or_default());
+        let is_counted = |message: &&ContextMessage| matches!(message.message.role, Role::User | Role::Assistant);
+        now.thread.version.generation() == self.thread.version.generation()
+            && before == now_before
+            && first_kept.map(|message| &message.entry) == now_kept.first().map(|message| &message.entry)
+            && now_kept.iter().filter(is_counted).count() >= self.keep
+    }
+}

@@ -1,0 +1,119 @@
+//! Where a context is split, so that no call is separated from its result, neither in the context nor in the log.
+
+use store_core::{
+    BlockKind, Context, ContextMessage, EntryId, Error, Interval, LogReaderExt, RepairKind, Result, Role,
+    ThreadContext, ThreadRunStore,
+    context::{ContextSplit, split_for_compaction},
+};
+
+/// The place where a context is split, and the entries that a summary of the older part covers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Boundary {
+    /// The index of the first message that stays.
+    pub(super) kept_from: usize,
+    /// The entries of the messages before it, without system messages at the beginning.
+    pub(super) interval: Interval,
+}
+
+/// Returns where the context is split so that the last `keep` user and assistant messages stay, or none if a summary
+/// would replace nothing but an earlier summary.
+///
+/// More messages stay if a call would otherwise lose its result: the result was recorded after the place of the split,
+/// or the run that made the call is open and has not recorded the result yet (CX-20).
+pub(super) async fn find_boundary(
+    threads: &dyn ThreadRunStore,
+    found: &ThreadContext,
+    keep: usize,
+) -> Result<Option<Boundary>> {
+    let context = &found.context;
+    let split = split_for_compaction(context, keep);
+    let mut kept_from = split.system.len() + split.older.len();
+    let bonds = load_bonds(threads, found, kept_from).await?;
+    loop {
+        kept_from = start_of_summary(context, kept_from);
+        let split = ContextSplit::at(context, kept_from);
+        if split.older.iter().all(|message| message.synthetic) {
+            return Ok(None);
+        }
+        let Some(interval) = threads.load_compaction_interval(&found.thread.id, &split).await? else {
+            return Ok(None);
+        };
+        let last_seq = load_entry_seq(threads, found, &interval.to).await?;
+        let broken = bonds.iter().filter(|bond| bond.call < kept_from && bond.result_seq > last_seq);
+        match broken.map(|bond| bond.call).min() {
+            Some(call) => kept_from = call,
+            None => return Ok(Some(Boundary { kept_from, interval })),
+        }
+    }
+}
+
+/// Returns the index of the first message of a summary, if the message at `index` belongs to one. A summary can have
+/// several messages, which are summarised together or stay together.
+fn start_of_summary(context: &Context, mut index: usize) -> usize {
+    let message = |index: usize| context.messages.get(index);
+    while let (Some(before), Some(at)) = (index.checked_sub(1).and_then(message), message(index))
+        && at.synthetic
+        && before.synthetic
+        && before.entry == at.entry
+    {
+        index -= 1;
+    }
+    index
+}
+
+/// A call whose result may be in the log after other messages.
+struct Bond {
+    /// The index of the message with the call.
+    call: usize,
+    /// The sequence number of the entry with the result; the greatest number if the result may still come.
+    result_seq: u64,
+}
+
+/// Returns the bonds of the calls in the messages before `end`. The repairs of the context name all of them: a result
+/// that was moved to its call, and a call that was answered because it has no result.
+async fn load_bonds(threads: &dyn ThreadRunStore, found: &ThreadContext, end: usize) -> Result<Vec<Bond>> {
+    let mut bonds = Vec::new();
+    let messages = found.context.messages.get(..end).unwrap_or_default();
+    for repair in &found.context.repairs {
+        let Some(id) = &repair.tool_use_id else { continue };
+        match repair.kind {
+            RepairKind::ResultMoved => {
+                let Some(call) = call_of_moved_result(messages, &repair.entry, id) else { continue };
+                bonds.push(Bond { call, result_seq: load_entry_seq(threads, found, &repair.entry).await? });
+            }
+            RepairKind::OpenCallAnswered if !found.open_runs.is_empty() => {
+                let Some(call) = index_of_logged(messages, &repair.entry) else { continue };
+                let entry = threads.load_entry(&found.thread.id, &repair.entry).await?;
+                let run = entry.and_then(|entry| entry.run.clone());
+                if found.open_runs.iter().any(|open| Some(&open.id) == run.as_ref()) {
+                    bonds.push(Bond { call, result_seq: u64::MAX });
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(bonds)
+}
+
+/// Returns the index of the message that has the call of a result which was moved to it.
+fn call_of_moved_result(messages: &[ContextMessage], entry: &EntryId, id: &str) -> Option<usize> {
+    let has_result = |message: &ContextMessage| {
+        message.entry == *entry
+            && message
+                .message
+                .blocks
+                .iter()
+                .any(|block| matches!(&block.kind, BlockKind::ToolResult(result) if result.tool_use_id == id))
+    };
+    let result = messages.iter().position(has_result)?;
+    messages.get(..result)?.iter().rposition(|message| message.message.role != Role::Tool)
+}
+
+fn index_of_logged(messages: &[ContextMessage], entry: &EntryId) -> Option<usize> {
+    messages.iter().position(|message| message.entry == *entry && !message.synthetic)
+}
+
+async fn load_entry_seq(threads: &dyn ThreadRunStore, found: &ThreadContext, entry: &EntryId) -> Result<u64> {
+    let loaded = threads.load_entry(&found.thread.id, entry).await?;
+    loaded.map(|entry| entry.seq).ok_or_else(|| Error::not_found("entry", entry))
+}
