@@ -12,6 +12,7 @@ fn allowed_dependencies(package: &str) -> Vec<&'static str> {
         "store-core" => Vec::new(),
         "agentstore" => [BACKENDS, &["store-core"]].concat(),
         "benches" => [BACKENDS, &["agentstore", "store-core"]].concat(),
+        "chat-example" => vec!["agentstore", "providers"],
         "cli" => vec!["agentstore", "sessions", "providers", "conformance-tests", "store-core"],
         "soak" => vec!["agentstore", "conformance-tests"],
         "test-servers" => Vec::new(),
