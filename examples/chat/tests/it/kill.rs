@@ -68,7 +68,7 @@ async fn a_call_without_a_result_is_run_again() {
             .entry(NewEntry::new(Message::user("add 2 2.5")))
             .entry(NewEntry::new(Message::new(Role::Assistant, vec![call])))
             .with_run(run.with_agent(AgentId::new("chat").unwrap()));
-        stores.commits(&TenantId::default_tenant()).unwrap().commit(commit).await.unwrap();
+        let _receipt = stores.commits(&TenantId::default_tenant()).unwrap().commit(commit).await.unwrap();
         stores.close().await.unwrap();
         let mut program = Program::start_with_model(folder.path(), &fake, model);
         assert_eq!(program.ask("/retry"), "[add({\"a\":2,\"b\":2.5}): 4.5]\nThe sum is 4.5.\n", "{model:?}");

@@ -30,7 +30,7 @@ pub(super) fn check(body: &Value, model: &str, issued: &[Issued]) -> Result<Aske
                 open.remove(at);
                 results.push(text(&item["output"]));
             }
-            "message" => require(!text(&item["content"]).is_empty(), "a message is empty")?,
+            "message" => require(item["role"] != "user" || !text(&item["content"]).is_empty(), "a message is empty")?,
             "reasoning" => {}
             other => return Err(format!("the item `{other}` is not known")),
         }
