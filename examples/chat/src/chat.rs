@@ -89,8 +89,9 @@ impl Chat {
             for loss in report.losses {
                 *losses.entry(loss.kind.name()).or_insert(0) += 1;
             }
-            for (kind, count) in losses {
-                print_line(&format!("not sent as it is: {kind} ({count})"))?;
+            let losses: Vec<_> = losses.into_iter().map(|(kind, count)| format!("{kind} ({count})")).collect();
+            if !losses.is_empty() {
+                print_line(&format!("not sent as it is: {}", losses.join(", ")))?;
             }
             for warning in report.warnings {
                 print_line(&format!("warning: {warning}"))?;
