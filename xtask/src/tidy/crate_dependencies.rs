@@ -12,6 +12,7 @@ fn allowed_dependencies(package: &str) -> Vec<&'static str> {
         "store-core" => Vec::new(),
         "agentstore" => [BACKENDS, &["store-core"]].concat(),
         "benches" => [BACKENDS, &["agentstore", "store-core"]].concat(),
+        "chat-example" => vec!["agentstore", "providers"],
         "cli" => vec!["agentstore", "sessions", "providers", "conformance-tests", "store-core"],
         // Rollouts of Codex have items of OpenAI Responses in their lines.
         "sessions" => vec!["providers", "store-core"],

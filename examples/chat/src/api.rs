@@ -1,0 +1,156 @@
+//! Requests to the HTTP APIs of the providers.
+
+use std::{
+    env,
+    io::{BufRead, BufReader, Read},
+    time::Duration,
+};
+
+use agentstore::Json;
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use providers::Target;
+use serde_json::Value;
+use ureq::Agent;
+
+use crate::event;
+
+/// How much of the body of a refused request is read.
+const MAX_REFUSAL_BYTES: u64 = 64 * 1024;
+
+/// Where an API is, and what it needs besides the body of a request.
+pub(crate) struct Endpoint {
+    provider: &'static str,
+    /// The environment variable for the URL of the server, and its default.
+    url: (&'static str, &'static str),
+    /// The path below that URL. `{model}` stands for the model.
+    path: &'static str,
+    /// The environment variable for the key.
+    key: &'static str,
+    /// The headers. `{key}` stands for the key.
+    headers: &'static [(&'static str, &'static str)],
+    /// The fields of each request that do not belong to the history.
+    pub(crate) settings: &'static str,
+}
+
+static ENDPOINTS: [Endpoint; 4] = [
+    Endpoint {
+        provider: "anthropic",
+        url: ("ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
+        path: "/v1/messages",
+        key: "ANTHROPIC_API_KEY",
+        headers: &[("x-api-key", "{key}"), ("anthropic-version", "2023-06-01")],
+        settings: r#"{"stream":true}"#,
+    },
+    Endpoint {
+        provider: "openai-chat",
+        url: ("OPENAI_BASE_URL", "https://api.openai.com/v1"),
+        path: "/chat/completions",
+        key: "OPENAI_API_KEY",
+        headers: &[("authorization", "Bearer {key}")],
+        settings: r#"{"stream":true,"stream_options":{"include_usage":true}}"#,
+    },
+    Endpoint {
+        provider: "openai-responses",
+        url: ("OPENAI_BASE_URL", "https://api.openai.com/v1"),
+        path: "/responses",
+        key: "OPENAI_API_KEY",
+        headers: &[("authorization", "Bearer {key}")],
+        settings: r#"{"stream":true}"#,
+    },
+    Endpoint {
+        provider: "google",
+        url: ("GEMINI_BASE_URL", "https://generativelanguage.googleapis.com"),
+        path: "/v1beta/models/{model}:streamGenerateContent?alt=sse",
+        key: "GEMINI_API_KEY",
+        headers: &[("x-goog-api-key", "{key}")],
+        settings: "{}",
+    },
+];
+
+/// Makes the client.
+pub(crate) fn agent() -> Agent {
+    let config = Agent::config_builder()
+        .timeout_connect(Some(Duration::from_secs(20)))
+        // The body of a refusal says why, so a status must not become an error before it is read.
+        .http_status_as_error(false)
+        // The headers have a key, which must not be sent to another server.
+        .max_redirects(0);
+    Agent::new_with_config(config.build())
+}
+
+/// Sends the body of a request, passes on each piece of the text of the answer, and returns the list of all events once
+/// the answer is complete. It blocks until then.
+///
+/// # Errors
+/// What the server or the connection said. The text does not have the key, even if the server repeats it.
+pub(crate) fn stream(
+    agent: &Agent,
+    target: &Target,
+    body: &Json,
+    show: impl FnMut(&str) -> Result<()>,
+) -> Result<Json> {
+    let endpoint = Endpoint::of(target.provider.name())?;
+    let key = env::var(endpoint.key).unwrap_or_default();
+    let key = key.trim();
+    ensure!(!key.is_empty(), "set {} to your key", endpoint.key);
+    let events = endpoint.post(agent, &target.model, key, body).and_then(|answer| endpoint.read(answer, show));
+    events.map_err(|error| anyhow!("{}: {}", endpoint.provider, format!("{error:#}").replace(key, "[key]")))
+}
+
+impl Endpoint {
+    /// # Errors
+    /// The provider is not known.
+    pub(crate) fn of(provider: &str) -> Result<&'static Self> {
+        let found = ENDPOINTS.iter().find(|endpoint| endpoint.provider == provider);
+        found.with_context(|| format!("the chat does not know where `{provider}` is"))
+    }
+
+    fn post(&self, agent: &Agent, model: &str, key: &str, body: &Json) -> Result<impl BufRead + use<>> {
+        let server = env::var(self.url.0).unwrap_or_else(|_| self.url.1.to_owned());
+        let path = self.path.replace("{model}", model);
+        let mut request = agent.post(format!("{}{path}", server.trim_end_matches('/')));
+        request = request.header("content-type", "application/json");
+        for (name, value) in self.headers {
+            request = request.header(*name, value.replace("{key}", key));
+        }
+        let answer = request.send(body.as_str()).context("the request failed")?;
+        let (status, reader) = (answer.status(), answer.into_body().into_reader());
+        if status.is_success() {
+            return Ok(BufReader::new(reader));
+        }
+        let mut text = String::new();
+        reader.take(MAX_REFUSAL_BYTES).read_to_string(&mut text).context("the refusal cannot be read")?;
+        let refusal = serde_json::from_str(&text).ok().and_then(|body| event::error(&body));
+        bail!("the server answered {status}: {}", refusal.as_deref().unwrap_or(text.trim()))
+    }
+
+    /// Reads server-sent events: lines with `data:`, with an empty line after each event.
+    fn read(&self, answer: impl BufRead, mut show: impl FnMut(&str) -> Result<()>) -> Result<Json> {
+        let (mut events, mut is_complete, mut data) = (Vec::new(), false, String::new());
+        for line in answer.lines() {
+            let line = line.context("the answer broke off")?;
+            if let Some(part) = line.strip_prefix("data:") {
+                data.push_str(part.trim_start());
+                data.push('\n');
+            }
+            if !line.is_empty() {
+                continue;
+            }
+            let data = std::mem::take(&mut data);
+            if matches!(data.trim(), "" | "[DONE]") {
+                continue;
+            }
+            let event = Json::parse(&data).context("an event is not JSON")?;
+            // Half of a surrogate pair is valid in JSON, but not in a text that can be shown.
+            let fields: Value = serde_json::from_str(&data).unwrap_or_default();
+            if let Some(error) = event::error(&fields) {
+                bail!("{error}");
+            }
+            show(&event::text(self.provider, &fields))?;
+            is_complete |= event::completes_answer(self.provider, &fields);
+            events.push(event);
+        }
+        ensure!(is_complete, "the answer broke off");
+        Ok(Json::of(&events)?)
+    }
+}

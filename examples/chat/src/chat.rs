@@ -1,0 +1,289 @@
+//! The conversation: what is committed when, and how it continues after a crash.
+//!
+//! Each step of an answer begins with what is stored and ends with one commit. So a crash loses at most one step, and no
+//! step needs to know whether there was one.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use agentstore::{
+    AgentId, Block, BlockKind, Commit, CommitCoordinator, CommitCoordinatorExt, CommitKey, Context, ContextRequest,
+    Direction, EntryQuery, Guard, IdSource, Json, Message, NewEntry, NewThread, PageRequest, ParentRef, RewindTo, Role,
+    RunChange, RunId, RunOutcome, RunStatus, StateChange, ThreadContext, ThreadId, ThreadRunStore, ToolUse, UuidSource,
+};
+use anyhow::{Context as _, Result, bail, ensure};
+use providers::{check, compile, normalize};
+use ureq::Agent;
+
+use crate::{
+    api,
+    model::Model,
+    terminal::{print_line, print_piece},
+    tool,
+};
+
+/// The name of the agent whose runs the answers are.
+const AGENT: &str = "chat";
+/// The key of the state under which the model is stored.
+const MODEL: &str = "chat_model";
+/// How many steps an answer may have: requests to the model, and runs of its tools.
+const MAX_STEPS: u32 = 20;
+/// The words of the APIs for an answer that ended as it should.
+const NATURAL_STOPS: [&str; 6] = ["end_turn", "tool_use", "stop", "tool_calls", "completed", "STOP"];
+
+pub(crate) struct Chat {
+    commits: Arc<dyn CommitCoordinator>,
+    threads: Arc<dyn ThreadRunStore>,
+    thread: ThreadId,
+    agent: Agent,
+    model: Option<Model>,
+}
+
+impl Chat {
+    /// Opens a conversation, or begins one. An answer during which the program was killed is ended as interrupted.
+    ///
+    /// # Errors
+    /// Any error of the store.
+    pub(crate) async fn open(commits: Arc<dyn CommitCoordinator>, thread: ThreadId) -> Result<Self> {
+        let threads = commits.threads();
+        if threads.load_thread(&thread).await?.is_none() {
+            threads.create_thread(NewThread::new(thread.clone())).await?;
+        }
+        let mut chat = Self { commits, threads, thread, agent: api::agent(), model: None };
+        let seen = chat.load().await?;
+        chat.model = seen.state.get(MODEL).map(Json::to).transpose()?;
+        for run in seen.open_runs.iter().filter(|run| run.agent.as_str() == AGENT) {
+            let outcome = RunOutcome::Stopped { code: "interrupted".to_owned(), detail: None };
+            // The guard refuses this if another program has continued the answer since it was read.
+            let ended = Guard::from(&seen.thread).with_key(key(&run.id, "interrupted")?).commit();
+            chat.commit(ended.with_run(RunChange::new(run.id.clone(), RunStatus::done(outcome)))).await?;
+            print_line("The last answer was interrupted.")?;
+        }
+        Ok(chat)
+    }
+
+    pub(crate) fn threads(&self) -> &dyn ThreadRunStore {
+        &*self.threads
+    }
+
+    pub(crate) const fn thread(&self) -> &ThreadId {
+        &self.thread
+    }
+
+    /// Prints which model answers, and what it does not get of the conversation.
+    ///
+    /// # Errors
+    /// Any error of the store.
+    pub(crate) async fn print_status(&self) -> Result<()> {
+        let context = self.load().await?.context;
+        if lacks_answer(&context) {
+            print_line("The last question has no answer yet. /retry asks it again.")?;
+        }
+        let Some(model) = &self.model else {
+            return Ok(print_line("Choose a model: /provider API MODEL")?);
+        };
+        let (target, messages) = (model.target()?, context.messages.len());
+        print_line(&format!("{} of {}, {messages} messages. /help lists the commands.", model.name, target.provider))?;
+        if messages > 0 {
+            let report = check(&context, &target, &model.options()?)?;
+            let mut losses = BTreeMap::new();
+            for loss in report.losses {
+                *losses.entry(loss.kind.name()).or_insert(0) += 1;
+            }
+            let losses: Vec<_> = losses.into_iter().map(|(kind, count)| format!("{kind} ({count})")).collect();
+            if !losses.is_empty() {
+                print_line(&format!("not sent as it is: {}", losses.join(", ")))?;
+            }
+            for warning in report.warnings {
+                print_line(&format!("warning: {warning}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Continues with another model. The stored messages stay as they are, and so do their signatures.
+    ///
+    /// # Errors
+    /// Any error of the store.
+    pub(crate) async fn set_model(&mut self, model: Model) -> Result<()> {
+        let state = StateChange::new().set(MODEL, Json::of(&model)?);
+        self.commit(Commit::new(self.thread.clone()).with_state(state)).await?;
+        self.model = Some(model);
+        Ok(())
+    }
+
+    /// Asks a question below the head.
+    ///
+    /// # Errors
+    /// Any error of the store or of the API. After an error of the API the question stays.
+    pub(crate) async fn ask(&self, text: String) -> Result<()> {
+        self.ask_below(ParentRef::Head, text).await
+    }
+
+    /// Asks another question in place of the last one. The branch of the last one stays.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask); also if there is no question yet.
+    pub(crate) async fn ask_instead(&self, text: String) -> Result<()> {
+        let seen = self.load().await?;
+        let mut query = EntryQuery::path_of(seen.at.context("there is no question yet")?);
+        query.role = Some(Role::User);
+        query = query.with_direction(Direction::Backward).with_page(PageRequest::first(1));
+        let questions = self.threads.list_entries(&self.thread, query).await?;
+        let last = questions.items.first().context("there is no question yet")?;
+        let parent = last.parent.clone().map_or(ParentRef::Root, ParentRef::Entry);
+        self.ask_below(parent, text).await
+    }
+
+    async fn ask_below(&self, parent: ParentRef, text: String) -> Result<()> {
+        let (seen, run) = (self.load().await?, new_run()?);
+        let question = NewEntry::new(Message::user(text)).with_parent(parent).with_run(run.clone(), None);
+        self.answer(Guard::from(&seen.thread), vec![question], run).await
+    }
+
+    /// Asks the model again for the answer that is missing at the head.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask); also if no answer is missing.
+    pub(crate) async fn retry(&self) -> Result<()> {
+        let seen = self.load().await?;
+        ensure!(lacks_answer(&seen.context), "no answer is missing; ask something");
+        self.answer(Guard::from(&seen.thread), Vec::new(), new_run()?).await
+    }
+
+    /// Moves the head to the entry with this sequence number. What is asked next begins a branch there.
+    ///
+    /// # Errors
+    /// There is no such entry, or it is on no branch; any error of the store.
+    pub(crate) async fn rewind(&self, seq: u64) -> Result<()> {
+        let thread = self.load().await?.thread;
+        let to = if seq == 0 {
+            RewindTo::Start
+        } else {
+            let mut query = EntryQuery::all();
+            (query.from_seq, query.to_seq) = (Some(seq), Some(seq));
+            let found = self.threads.list_entries(&self.thread, query).await?;
+            RewindTo::Entry(found.items.first().with_context(|| format!("there is no entry {seq}"))?.id.clone())
+        };
+        let _receipt = self.commits.rewind(Guard::from(&thread), to).await?;
+        Ok(())
+    }
+
+    /// Begins a run with one commit, and takes its steps. If a step fails, the run ends as failed. What the earlier
+    /// steps committed stays.
+    async fn answer(&self, guard: Guard, question: Vec<NewEntry>, run: RunId) -> Result<()> {
+        ensure!(self.model.is_some(), "choose a model: /provider API MODEL");
+        let begun = RunChange::new(run.clone(), RunStatus::Running).with_agent(AgentId::new(AGENT)?);
+        let begin = guard.with_key(key(&run, "begin")?).commit().entries(question).with_run(begun);
+        self.commit(begin).await?;
+        let Err(error) = self.take_steps(&run).await else { return Ok(()) };
+        let outcome = RunOutcome::Failed { error: format!("{error:#}") };
+        let failed = RunChange::new(run.clone(), RunStatus::done(outcome));
+        let end = Commit::new(self.thread.clone()).with_key(key(&run, "failed")?).with_run(failed);
+        match self.commit(end).await {
+            Ok(()) => Err(error),
+            Err(second) => Err(error.context(format!("the answer could not be ended: {second:#}"))),
+        }
+    }
+
+    async fn take_steps(&self, run: &RunId) -> Result<()> {
+        for step in 1..=MAX_STEPS {
+            let seen = self.load().await?;
+            let calls = open_calls(&seen.context);
+            let messages = if calls.is_empty() { self.ask_model(&seen).await? } else { vec![run_tools(&calls)?] };
+            let is_end = calls.is_empty() && messages.iter().all(|message| calls_of(message).next().is_none());
+            let status = if is_end { RunStatus::done(RunOutcome::NaturalEnd) } else { RunStatus::Running };
+            let mut change = RunChange::new(run.clone(), status);
+            change.steps = Some(step);
+            let entries = messages.into_iter().map(|message| NewEntry::new(message).with_run(run.clone(), Some(step)));
+            // The guard is the version that the model saw. If another program has written to the thread since, the
+            // answer is refused.
+            let commit = Guard::from(&seen.thread).with_key(key(run, &format!("step-{step}"))?).commit();
+            self.commit(commit.entries(entries).with_run(change)).await?;
+            if is_end {
+                return Ok(());
+            }
+        }
+        bail!("the answer took more than {MAX_STEPS} steps")
+    }
+
+    /// Sends the context to the model, and shows the answer while it is streamed. Nothing is stored here.
+    async fn ask_model(&self, seen: &ThreadContext) -> Result<Vec<Message>> {
+        let model = self.model.as_ref().context("choose a model: /provider API MODEL")?;
+        let target = model.target()?;
+        let body = compile(&seen.context, &target, &model.options()?)?.body;
+        let (agent, asked) = (self.agent.clone(), target.clone());
+        // The client blocks, so it must not run on an OS thread of the runtime.
+        let request =
+            tokio::task::spawn_blocking(move || api::stream(&agent, &asked, &body, |text| Ok(print_piece(text)?)));
+        let messages = normalize(&target, &request.await??)?.messages;
+        for stop in messages.iter().filter_map(|message| message.stop.as_deref()) {
+            if !NATURAL_STOPS.contains(&stop) {
+                print_line(&format!("(the model stopped: {stop})"))?;
+            }
+        }
+        Ok(messages)
+    }
+
+    async fn load(&self) -> Result<ThreadContext> {
+        Ok(self.threads.load_context(&self.thread, ContextRequest::head()).await?)
+    }
+
+    /// Commits. If it is unknown whether a commit took effect, or if the store does not answer for a moment, the commit
+    /// is repeated: its key ensures that it takes effect once (CM-17).
+    async fn commit(&self, commit: Commit) -> Result<()> {
+        for pause in [100, 1_000] {
+            match self.commits.commit(commit.clone()).await {
+                Err(error) if error.is_retryable() => tokio::time::sleep(Duration::from_millis(pause)).await,
+                Err(error) => return Err(error.into()),
+                Ok(_receipt) => return Ok(()),
+            }
+        }
+        let _receipt = self.commits.commit(commit).await?;
+        Ok(())
+    }
+}
+
+fn new_run() -> Result<RunId> {
+    Ok(RunId::new(UuidSource.next_id())?)
+}
+
+fn key(run: &RunId, part: &str) -> Result<CommitKey> {
+    Ok(CommitKey::new(format!("{run}/{part}"))?)
+}
+
+fn calls_of(message: &Message) -> impl Iterator<Item = &ToolUse> {
+    message.blocks.iter().filter_map(|block| match &block.kind {
+        BlockKind::ToolUse(call) => Some(call),
+        _ => None,
+    })
+}
+
+/// Returns whether the model has to say something next.
+fn lacks_answer(context: &Context) -> bool {
+    context.messages.last().is_some_and(|last| matches!(last.message.role, Role::User | Role::Tool))
+}
+
+/// Returns the calls at the end of a context that have no result yet. The context has a synthetic result for each of
+/// them (CX-7).
+fn open_calls(context: &Context) -> Vec<ToolUse> {
+    let Some(result) = context.messages.last().filter(|last| last.synthetic && last.message.role == Role::Tool) else {
+        return Vec::new();
+    };
+    let is_open = |call: &&ToolUse| {
+        let answers = |block: &Block| matches!(&block.kind, BlockKind::ToolResult(it) if it.tool_use_id == call.id);
+        result.message.blocks.iter().any(answers)
+    };
+    let caller = context.messages.iter().rfind(|message| !message.synthetic && message.entry == result.entry);
+    caller.into_iter().flat_map(|caller| calls_of(&caller.message)).filter(is_open).cloned().collect()
+}
+
+/// Runs calls, and returns the message with their results.
+fn run_tools(calls: &[ToolUse]) -> Result<Message> {
+    let mut blocks = Vec::new();
+    for call in calls {
+        let result = tool::run(call);
+        print_line(&format!("[{}({}): {}]", call.name, call.input, tool::text(&result)))?;
+        blocks.push(Block::new(BlockKind::ToolResult(result)));
+    }
+    Ok(Message::new(Role::Tool, blocks))
+}

@@ -1,0 +1,65 @@
+//! Branches of a conversation.
+
+use crate::{Fake, MODELS, Program};
+
+#[tokio::test]
+async fn a_conversation_goes_on_from_any_entry() {
+    let (folder, fake) = (tempfile::tempdir().unwrap(), Fake::start());
+    let mut program = Program::start_with_model(folder.path(), &fake, MODELS[0]);
+    program.ask("one");
+    program.ask("two");
+    assert_eq!(program.ask("/branch another two"), "You said: another two\n");
+    let expected = "\
+*   1 user       one
+*   2 assistant  You said: one
+    3 user       two
+    4 assistant  You said: two
+*   5 user       another two  (after 2)
+*   6 assistant  You said: another two
+";
+    assert_eq!(program.ask("/tree"), expected);
+
+    // Back to the first branch.
+    assert_eq!(program.ask("/rewind 4"), "");
+    assert_eq!(program.ask("three"), "You said: three\n");
+    assert_eq!(fake.last_texts(), ["one", "You said: one", "two", "You said: two", "three"]);
+
+    // Another answer to the same question. The entry of a rewind has a number, too.
+    program.ask("/rewind 3");
+    assert_eq!(program.ask("/retry"), "You said: two\n");
+    assert!(program.ask("/tree").ends_with("*  11 assistant  You said: two  (after 3)\n"), "{}", program.unread);
+
+    // A branch may begin before the first entry, and be the first question again.
+    program.ask("/rewind 0");
+    assert_eq!(program.ask("four"), "You said: four\n");
+    assert_eq!(fake.last_texts(), ["four"]);
+    assert!(program.ask("/tree").contains("user       four  (a new beginning)\n"), "{}", program.unread);
+    assert_eq!(program.ask("/branch five"), "You said: five\n");
+    assert_eq!(fake.last_texts(), ["five"]);
+
+    assert!(program.ask("/rewind 99").contains("there is no entry 99"));
+    assert!(program.ask("/rewind 7").contains("error: "), "7 is the first rewind");
+    assert!(program.end().success());
+    fake.expect_no_violations();
+
+    // The head is stored, so the branch is still the same.
+    let mut program = Program::start(folder.path(), &fake, &[]);
+    program.ask("six");
+    assert_eq!(fake.last_texts(), ["five", "You said: five", "six"]);
+}
+
+/// A branch below a call without its result: the model is told that there is none.
+#[tokio::test]
+async fn a_branch_may_begin_at_a_call() {
+    for model in MODELS {
+        let (folder, fake) = (tempfile::tempdir().unwrap(), Fake::start());
+        let mut program = Program::start_with_model(folder.path(), &fake, model);
+        program.ask("add 17 25");
+        program.ask("/rewind 2");
+        assert_eq!(program.ask("never mind"), "You said: never mind\n", "{model:?}");
+        program.ask("/rewind 2");
+        assert!(program.ask("/retry").ends_with("42]\nThe sum is 42.\n"), "{model:?}");
+        assert!(program.end().success());
+        fake.expect_no_violations();
+    }
+}

@@ -1,0 +1,67 @@
+//! Google Gemini `generateContent`.
+
+use serde_json::{Value, json};
+
+use super::{Answer, Asked, Issued, is_issued, items, pieces, require};
+
+/// The documented value for calls that another model made.
+const ANY_SIGNATURE: &str = "skip_thought_signature_validator";
+
+/// What has to come back is a content with signatures.
+pub(super) fn check(body: &Value, model: &str, issued: &[Issued]) -> Result<Asked, String> {
+    require(body["tools"][0]["functionDeclarations"][0]["name"] == "add", "it has no tool")?;
+    let contents = items(&body["contents"]);
+    let named = |content: &Value, field: &str| -> Vec<Value> {
+        items(&content["parts"]).iter().filter_map(|part| part.get(field)).map(|it| it["name"].clone()).collect()
+    };
+    let is_question = |content: &&Value| content["role"] == "user" && named(content, "functionResponse").is_empty();
+    let turn = contents.iter().rposition(|content| is_question(&content)).unwrap_or_default();
+    let mut open = Vec::new();
+    for (at, content) in contents.iter().enumerate() {
+        let role = if at % 2 == 0 { "user" } else { "model" };
+        require(content["role"] == role && !items(&content["parts"]).is_empty(), "the roles do not alternate")?;
+        require(named(content, "functionResponse") == open, "the results do not answer the calls before")?;
+        open = named(content, "functionCall");
+        let signatures: Vec<_> =
+            items(&content["parts"]).iter().filter_map(|part| part["thoughtSignature"].as_str()).collect();
+        if signatures.iter().any(|signature| *signature != ANY_SIGNATURE) {
+            require(is_issued(issued, model, content), "a signed content was changed, or is of another model")?;
+        }
+        let is_signed = at < turn || open.is_empty() || !signatures.is_empty();
+        require(is_signed, "a call of the current turn has no signature")?;
+    }
+    let last = contents.last().filter(|last| last["role"] == "user").ok_or("the last content is not of the user")?;
+    let parts = items(&last["parts"]);
+    if let Some(text) = parts.last().and_then(|part| part["text"].as_str()) {
+        return Ok(Asked::Question(text.to_owned()));
+    }
+    let output = |part: &Value| part["functionResponse"]["response"]["output"].as_str().map(str::to_owned);
+    Ok(Asked::Results(parts.iter().filter_map(output).collect()))
+}
+
+pub(super) fn reply(answer: &Answer) -> (Vec<Value>, Value) {
+    let signature = format!("c2lnbmVk{}", answer.number);
+    let mut parts = vec![json!({"text": "Let me see.", "thought": true})];
+    let mut streamed = parts.clone();
+    if let Some(input) = &answer.call {
+        parts.push(json!({"functionCall": {"name": "add", "args": input}, "thoughtSignature": signature}));
+        streamed.extend(parts.last().cloned());
+    } else {
+        let end = json!({"text": "", "thoughtSignature": signature});
+        parts.extend([json!({"text": answer.text}), end.clone()]);
+        streamed.extend(pieces(&answer.text).map(|text| json!({"text": text})));
+        streamed.push(end);
+    }
+    let count = streamed.len();
+    let event = |(at, part): (usize, Value)| {
+        let mut candidate = json!({"index": 0, "content": {"role": "model", "parts": [part]}});
+        if at + 1 == count {
+            candidate["finishReason"] = json!("STOP");
+        }
+        let usage = json!({"promptTokenCount": 10, "candidatesTokenCount": 20});
+        json!({"candidates": [candidate], "usageMetadata": usage, "modelVersion": answer.model,
+            "responseId": format!("resp-{}", answer.number)})
+    };
+    let events = streamed.into_iter().enumerate().map(event).collect();
+    (events, json!({"role": "model", "parts": parts}))
+}

@@ -1,0 +1,291 @@
+//! A server with the HTTP APIs of all four providers. It refuses what they refuse, as far as a history can be wrong.
+//!
+//! The model that it plays calls the tool if the question is `add A B`, and otherwise repeats the question.
+
+mod anthropic;
+mod google;
+mod openai_chat;
+mod openai_responses;
+
+use std::{
+    collections::VecDeque,
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    sync::{Arc, Mutex},
+    thread,
+};
+
+use serde_json::{Value, json};
+
+/// The key that the server accepts.
+pub(crate) const KEY: &str = "right-key-2718281828";
+
+/// How the server handles a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Normal,
+    /// It answers a part, and then nothing until the client is gone.
+    Hang,
+    /// It answers a part, and closes the connection.
+    Break,
+    /// It answers a part, and reports an error.
+    Overload,
+    /// It refuses the request with 429.
+    Refuse,
+    /// It answers with the address of another server.
+    Redirect,
+}
+
+/// What the conversation asks of the model.
+enum Asked {
+    Question(String),
+    /// The outputs of the tools.
+    Results(Vec<String>),
+}
+
+/// What the model answers.
+struct Answer {
+    model: String,
+    /// A number that no other answer has.
+    number: usize,
+    text: String,
+    /// The arguments of the call, if there is one.
+    call: Option<Value>,
+}
+
+/// What the server has sent: the part of an answer that has to come back as it is.
+#[derive(Clone)]
+struct Issued {
+    model: String,
+    value: Value,
+}
+
+/// What differs between the APIs.
+struct Api {
+    path: &'static str,
+    key_header: &'static str,
+    /// Checks a request, and returns what it asks.
+    check: fn(&Value, &str, &[Issued]) -> Result<Asked, String>,
+    /// Returns the events of an answer, and what has to come back of it.
+    reply: fn(&Answer) -> (Vec<Value>, Value),
+    /// Returns an error inside of a stream.
+    error: fn(&str) -> Value,
+}
+
+static APIS: [Api; 4] = [
+    Api {
+        path: "/v1/messages",
+        key_header: "x-api-key",
+        check: anthropic::check,
+        reply: anthropic::reply,
+        error: |text| json!({"type": "error", "error": {"type": "overloaded_error", "message": text}}),
+    },
+    Api {
+        path: "/chat/completions",
+        key_header: "authorization",
+        check: openai_chat::check,
+        reply: openai_chat::reply,
+        error: |text| json!({"error": {"message": text, "type": "server_error"}}),
+    },
+    Api {
+        path: "/responses",
+        key_header: "authorization",
+        check: openai_responses::check,
+        reply: openai_responses::reply,
+        error: |text| json!({"type": "error", "code": "server_error", "message": text}),
+    },
+    Api {
+        path: ":streamGenerateContent?alt=sse",
+        key_header: "x-goog-api-key",
+        check: google::check,
+        reply: google::reply,
+        error: |text| json!({"error": {"code": 503, "message": text, "status": "UNAVAILABLE"}}),
+    },
+];
+
+#[derive(Default)]
+struct State {
+    modes: VecDeque<Mode>,
+    requests: Vec<Value>,
+    issued: Vec<Issued>,
+    violations: Vec<String>,
+}
+
+pub(crate) struct Fake {
+    url: String,
+    state: Arc<Mutex<State>>,
+}
+
+impl Fake {
+    pub(crate) fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let state = Arc::new(Mutex::new(State::default()));
+        let served = Arc::clone(&state);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let state = Arc::clone(&served);
+                // A client that was killed ends its connection with an error.
+                thread::spawn(move || drop(serve(stream.unwrap(), &state)));
+            }
+        });
+        Self { url, state }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Sets how the next requests are handled. Later requests are handled as usual.
+    pub(crate) fn next(&self, modes: impl IntoIterator<Item = Mode>) {
+        self.state.lock().unwrap().modes.extend(modes);
+    }
+
+    /// Returns the bodies of all requests that had the right key.
+    pub(crate) fn requests(&self) -> Vec<Value> {
+        self.state.lock().unwrap().requests.clone()
+    }
+
+    /// Returns what has to come back of all answers, in the order of the answers.
+    pub(crate) fn issued(&self) -> Vec<Value> {
+        self.state.lock().unwrap().issued.iter().map(|issued| issued.value.clone()).collect()
+    }
+
+    /// Returns the texts of the last request to Anthropic.
+    pub(crate) fn last_texts(&self) -> Vec<String> {
+        let requests = self.requests();
+        requests.last().unwrap()["messages"].as_array().unwrap().iter().map(|it| text(&it["content"])).collect()
+    }
+
+    #[track_caller]
+    pub(crate) fn expect_no_violations(&self) {
+        assert_eq!(self.state.lock().unwrap().violations, [] as [&str; 0]);
+    }
+}
+
+fn serve(stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let (path, headers, body) = read_request(&mut reader)?;
+    let api = APIS.iter().find(|api| path.ends_with(api.path)).unwrap();
+    let given = headers.iter().find(|(name, _)| name == api.key_header).map_or("", |(_, value)| value);
+    let given = given.trim_start_matches("Bearer ");
+    if given != KEY {
+        return refuse(&stream, "401 Unauthorized", &format!("incorrect key: {given}"));
+    }
+    let (mode, number) = {
+        let mut state = state.lock().unwrap();
+        state.requests.push(body.clone());
+        (state.modes.pop_front().unwrap_or(Mode::Normal), state.requests.len())
+    };
+    match mode {
+        Mode::Refuse => return refuse(&stream, "429 Too Many Requests", "slow down"),
+        Mode::Redirect => {
+            let host = headers.iter().find(|(name, _)| name == "host").map_or("", |(_, value)| value);
+            let head = format!("307 Temporary Redirect\r\nlocation: http://{host}{path}");
+            return refuse(&stream, &head, "it moved");
+        }
+        _ => {}
+    }
+    let model = body["model"].as_str().map_or_else(|| model_in_path(&path), str::to_owned);
+    let issued = state.lock().unwrap().issued.clone();
+    let asked = match (api.check)(&body, &model, &issued) {
+        Ok(asked) => asked,
+        Err(violation) => {
+            state.lock().unwrap().violations.push(format!("{path}: {violation}: {body}"));
+            return refuse(&stream, "400 Bad Request", &violation);
+        }
+    };
+    let (events, value) = (api.reply)(&answer(asked, model.clone(), number));
+    if mode == Mode::Normal {
+        state.lock().unwrap().issued.push(Issued { model, value });
+    }
+    send(stream, api, events, mode)
+}
+
+/// Returns the path, the headers in lower case, and the body.
+fn read_request(reader: &mut impl BufRead) -> std::io::Result<(String, Vec<(String, String)>, Value)> {
+    let mut lines = reader.by_ref().lines();
+    let first = lines.next().unwrap()?;
+    let mut headers = Vec::new();
+    for line in lines {
+        let line = line?;
+        let Some((name, value)) = line.split_once(':') else { break };
+        headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+    }
+    let length = headers.iter().find(|(name, _)| name == "content-length").unwrap().1.parse().unwrap();
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    Ok((first.split(' ').nth(1).unwrap().to_owned(), headers, serde_json::from_slice(&body)?))
+}
+
+fn model_in_path(path: &str) -> String {
+    path.split("/models/").nth(1).and_then(|rest| rest.split(':').next()).unwrap_or_default().to_owned()
+}
+
+fn refuse(mut stream: &TcpStream, head: &str, text: &str) -> std::io::Result<()> {
+    let body = json!({"error": {"message": text}}).to_string();
+    write!(stream, "HTTP/1.1 {head}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
+}
+
+fn answer(asked: Asked, model: String, number: usize) -> Answer {
+    let (text, call) = match asked {
+        Asked::Results(results) => (format!("The sum is {}.", results.join(" and ")), None),
+        Asked::Question(text) => {
+            let words: Vec<&str> = text.split(' ').collect();
+            match words.as_slice() {
+                ["add", a, b] => {
+                    let number = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+                    (String::new(), Some(json!({"a": number(a), "b": number(b)})))
+                }
+                _ => (format!("You said: {text}"), None),
+            }
+        }
+    };
+    Answer { model, number, text, call }
+}
+
+/// Sends the events as the mode says.
+fn send(mut stream: TcpStream, api: &Api, mut events: Vec<Value>, mode: Mode) -> std::io::Result<()> {
+    if mode != Mode::Normal {
+        events.truncate(events.len() * 3 / 4);
+    }
+    if mode == Mode::Overload {
+        events.push((api.error)("overloaded for now"));
+    }
+    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n: hello\n\n")?;
+    for event in events {
+        if let Some(kind) = event["type"].as_str() {
+            write!(stream, "event: {kind}\n")?;
+        }
+        write!(stream, "data: {event}\n\n")?;
+    }
+    match mode {
+        Mode::Normal if api.path == "/chat/completions" => stream.write_all(b"data: [DONE]\n\n"),
+        Mode::Hang => stream.read(&mut [0]).map(|_| ()),
+        _ => Ok(()),
+    }
+}
+
+/// Splits a text into the pieces that are streamed.
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    text.split_inclusive(' ')
+}
+
+/// Returns the text of content that is a text or a list of parts.
+fn text(content: &Value) -> String {
+    let parts = content.as_array().into_iter().flatten().filter_map(|part| part["text"].as_str());
+    content.as_str().map_or_else(|| parts.collect(), str::to_owned)
+}
+
+fn items(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn require(holds: bool, otherwise: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(otherwise.to_owned()) }
+}
+
+/// Returns whether the model has issued a value.
+fn is_issued(issued: &[Issued], model: &str, value: &Value) -> bool {
+    issued.iter().any(|issued| issued.model == model && issued.value == *value)
+}

@@ -1,0 +1,77 @@
+//! OpenAI Responses.
+
+use serde_json::{Value, json};
+
+use super::{Answer, Asked, Issued, items, pieces, require, text};
+
+/// What has to come back are the items of the output: encrypted reasoning, and what follows it.
+pub(super) fn check(body: &Value, model: &str, issued: &[Issued]) -> Result<Asked, String> {
+    require(body["stream"] == true && body["tools"][0]["name"] == "add", "it has no tool")?;
+    let input = items(&body["input"]);
+    let mut open: Vec<&Value> = Vec::new();
+    let mut results = Vec::new();
+    for (at, item) in input.iter().enumerate() {
+        let kind = item["type"].as_str().unwrap_or("message");
+        if item["id"].is_string() {
+            let output = issued.iter().filter(|it| it.model == model).find(|it| items(&it.value).contains(item));
+            let output = output.ok_or("an item was changed, or is of another model")?;
+            let place = items(&output.value).iter().position(|it| it == item).unwrap();
+            let before = &items(&output.value)[..place];
+            require(input[..at].ends_with(before), "an item came without its reasoning")?;
+            require(kind != "reasoning" || at + 1 < input.len(), "reasoning without the item that follows it")?;
+        }
+        match kind {
+            "function_call" => {
+                results.clear();
+                open.push(&item["call_id"]);
+            }
+            "function_call_output" => {
+                let at = open.iter().position(|id| **id == item["call_id"]).ok_or("a result without a call")?;
+                open.remove(at);
+                results.push(text(&item["output"]));
+            }
+            "message" => require(item["role"] != "user" || !text(&item["content"]).is_empty(), "a message is empty")?,
+            "reasoning" => {}
+            other => return Err(format!("the item `{other}` is not known")),
+        }
+    }
+    require(open.is_empty(), "a call without a result")?;
+    let last = input.last().ok_or("there is no input")?;
+    match last["role"].as_str() {
+        Some("user") => Ok(Asked::Question(text(&last["content"]))),
+        None if last["type"] == "function_call_output" => Ok(Asked::Results(results)),
+        _ => Err("the last item is of the model".to_owned()),
+    }
+}
+
+pub(super) fn reply(answer: &Answer) -> (Vec<Value>, Value) {
+    let number = answer.number;
+    let reasoning = json!({"type": "reasoning", "id": format!("rs_{number}"), "summary": [], "encrypted_content": format!("gAAA{number}")});
+    let last = match &answer.call {
+        Some(input) => {
+            json!({"type": "function_call", "id": format!("fc_{number}"), "call_id": format!("call_r{number}"),
+            "name": "add", "arguments": input.to_string(), "status": "completed"})
+        }
+        None => {
+            let part = json!({"type": "output_text", "text": answer.text, "annotations": []});
+            json!({"type": "message", "id": format!("msg_r{number}"), "role": "assistant", "status": "completed",
+                "content": [part]})
+        }
+    };
+    let output = json!([reasoning, last]);
+    let response = |status: &str, output: &Value| {
+        json!({"id": format!("resp_{number}"), "object": "response", "model": answer.model, "status": status,
+            "error": null, "output": output, "usage": {"input_tokens": 10, "output_tokens": 20}})
+    };
+    let item = |kind: &str, at: usize, item: &Value| json!({"type": kind, "output_index": at, "item": item});
+    let mut events = vec![
+        json!({"type": "response.created", "response": response("in_progress", &json!([]))}),
+        item("response.output_item.added", 0, &reasoning),
+        item("response.output_item.done", 0, &reasoning),
+    ];
+    let delta = |text: &str| json!({"type": "response.output_text.delta", "output_index": 1, "delta": text});
+    events.extend(pieces(&answer.text).map(delta));
+    events.push(item("response.output_item.done", 1, &last));
+    events.push(json!({"type": "response.completed", "response": response("completed", &output)}));
+    (events, output)
+}

@@ -1,0 +1,72 @@
+//! What the program has stored, read after it has ended.
+
+use std::{fs, path::Path};
+
+use agentstore::{BlockKind, EntryQuery, Message, Run, RunQuery, RunStatus, Stores, TenantId, ThreadId};
+
+/// The thread of the program.
+pub(crate) fn thread() -> ThreadId {
+    ThreadId::new("chat").unwrap()
+}
+
+pub(crate) async fn open(folder: &Path) -> Stores {
+    agentstore::open(&format!("file:{}", folder.join("store").display())).await.unwrap()
+}
+
+/// Returns a line for each message of the log: its role and its content.
+pub(crate) async fn messages(folder: &Path) -> Vec<String> {
+    let stores = open(folder).await;
+    let threads = stores.threads(&TenantId::default_tenant()).unwrap();
+    let page = threads.list_entries(&thread(), EntryQuery::all()).await.unwrap();
+    assert!(page.next.is_none());
+    let lines = page.items.iter().filter_map(|entry| entry.message().map(line)).collect();
+    stores.close().await.unwrap();
+    lines
+}
+
+fn line(message: &Message) -> String {
+    let blocks = message.blocks.iter().filter_map(|block| match &block.kind {
+        BlockKind::Text(text) if !text.is_empty() => Some(text.clone()),
+        BlockKind::ToolUse(call) => Some(format!("{}{}", call.name, call.input)),
+        BlockKind::ToolResult(result) => Some(format!("{:?}", result.blocks[0].kind)),
+        _ => None,
+    });
+    format!("{}: {}", message.role, blocks.collect::<Vec<_>>().join(" "))
+}
+
+/// Returns the runs, oldest first.
+pub(crate) async fn runs(folder: &Path) -> Vec<Run> {
+    let stores = open(folder).await;
+    let threads = stores.threads(&TenantId::default_tenant()).unwrap();
+    let runs = threads.list_runs(RunQuery::default()).await.unwrap().items;
+    stores.close().await.unwrap();
+    runs
+}
+
+/// Returns how each run ended, oldest first.
+pub(crate) async fn outcomes(folder: &Path) -> Vec<String> {
+    let outcome = |run: Run| match run.status {
+        RunStatus::Done(completion) => format!("{:?}", completion.outcome),
+        status => status.to_string(),
+    };
+    runs(folder).await.into_iter().map(outcome).collect()
+}
+
+/// Checks that no file below a folder contains a text.
+pub(crate) fn expect_absent(folder: &Path, text: &str) {
+    let mut files = 0;
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            files += 1;
+            let bytes = fs::read(&path).unwrap();
+            assert!(!bytes.windows(text.len()).any(|part| part == text.as_bytes()), "{}", path.display());
+        }
+    }
+    assert!(files > 1, "the store has no files");
+}
