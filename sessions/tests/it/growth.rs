@@ -28,8 +28,8 @@ async fn a_grown_file_adds_its_new_lines() {
         let folder = tempdir().unwrap();
         let commits = new_store();
         // The first lines contain no message.
-        let options = ImportOptions::default()
-            .with_format(format(name.split(['/', '-']).find(|part| *part == "pi").unwrap_or("agent-core")));
+        let family = name.split(['/', '-']).find(|part| ["pi", "codex"].contains(part)).unwrap_or("agent-core");
+        let options = ImportOptions::default().with_format(format(family));
         let mut known = 0;
         for (lines, end) in ends.iter().enumerate().skip(1) {
             let path = write_file(folder.path(), "grown.jsonl", &bytes[..*end]);
@@ -56,8 +56,7 @@ async fn a_file_may_be_cut_at_every_byte() {
         let commits = new_store();
         let path = write_file(folder.path(), "cut.jsonl", &bytes[..cut]);
         // A file that was cut early contains no message.
-        let family = name.split(['/', '-']).find(|part| ["pi", "codex"].contains(part)).unwrap_or("agent-core");
-        let options = ImportOptions::default().with_format(format(family));
+        let options = ImportOptions::default().with_format(format("pi"));
         let first = import(&*commits, &path, &options).await.unwrap().remove(0);
         check_export(&*commits, &first, &bytes[..cut]).await;
         write_file(folder.path(), "cut.jsonl", &bytes);
