@@ -60,6 +60,10 @@ pub(super) fn note_message(message: &Message, losses: &mut MessageLosses<'_, '_>
     if provenance.message_id.is_some() {
         losses.add("/provenance/message_id", ("item_id", "the format has no field for it", "dropped"));
     }
+    let is_other = |format: &&str| !matches!(*format, "pi.bashExecution" | "pi.custom_message");
+    if provenance.format.as_deref().filter(is_other).is_some() {
+        losses.add("/provenance/format", ("format", "the format has no field for it", "dropped"));
+    }
     let Some(origin) = &provenance.origin else { return };
     if message.role != Role::Assistant {
         losses.add("/provenance/origin", ("origin", "the format has no field for it", "dropped"));

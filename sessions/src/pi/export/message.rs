@@ -147,7 +147,13 @@ impl Encoder<'_, '_, '_, '_> {
         let is_result = |block: &&Block| matches!(block.kind, BlockKind::ToolResult(_));
         for (at, block) in self.message.blocks.iter().enumerate() {
             if let BlockKind::ToolResult(result) = &block.kind {
-                self.result(result, &format!("/blocks/{at}"));
+                let path = format!("/blocks/{at}");
+                losses::note_unknown_fields(block, &path, self.losses);
+                if block.opaque.is_some() {
+                    let what = ("signature", "the format has signatures in answers only", "dropped");
+                    self.losses.add(format!("{path}/opaque"), what);
+                }
+                self.result(result, &path);
             }
         }
         let others: Vec<_> = self.message.blocks.iter().filter(|block| !is_result(block)).cloned().collect();
@@ -293,7 +299,8 @@ impl Encoder<'_, '_, '_, '_> {
     fn image(&mut self, block: &Block, media: &Media, path: &str) -> String {
         let MediaSource::Base64(data) = &media.source else { return self.media("image", (block, media), path) };
         if block.opaque.is_some() {
-            self.signature(block.opaque.as_ref(), path);
+            let what = ("signature", "the format has signatures of texts and calls only", "dropped");
+            self.losses.add(format!("{path}/opaque"), what);
         }
         if media.title.is_some() {
             self.losses.add(format!("{path}/title"), ("title", "the format has no titles of images", "dropped"));
