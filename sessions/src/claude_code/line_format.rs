@@ -53,12 +53,25 @@ pub(crate) struct LineData {
     pub(super) message_id: Option<String>,
     pub(super) calls: Vec<String>,
     pub(super) results: Vec<String>,
-    /// Whether an earlier line has the same uuid.
-    pub(super) is_repeat: bool,
+    pub(super) place: LinePlace,
     /// Whether the usage of the message counts at this line, because it is the last line of the message.
     pub(super) carries_usage: bool,
     /// For a compaction: the root of its path.
     pub(super) root: Option<usize>,
+}
+
+/// How a line continues the conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum LinePlace {
+    /// Below the line that it names.
+    #[default]
+    Ordinary,
+    /// The same, and the tool added it by itself.
+    Added,
+    /// The line says that it begins a branch.
+    Branch,
+    /// An earlier line has the same uuid.
+    Repeated,
 }
 
 /// The kind of a node.
@@ -170,6 +183,18 @@ impl ClaudeCode {
         before.map_or(ParentField::Root, ParentField::Named)
     }
 
+    fn place(&mut self, object: &Object<'_>, id: Option<&str>) -> LinePlace {
+        if id.is_some_and(|id| !self.seen.insert(id.to_owned())) {
+            LinePlace::Repeated
+        } else if agentstore::is_fork(object) {
+            LinePlace::Branch
+        } else if object.bool("isMeta") == Some(true) {
+            LinePlace::Added
+        } else {
+            LinePlace::Ordinary
+        }
+    }
+
     fn parse_own_line(&mut self, object: &Object<'_>) -> ParsedLine<LineData> {
         let id = object.text("uuid");
         if !self.is_node(object) {
@@ -183,7 +208,7 @@ impl ClaudeCode {
             message_id: message.and_then(|message| message.text("id")).filter(|id| !id.is_empty()),
             calls: calls.clone(),
             results: results.clone(),
-            is_repeat: id.clone().is_some_and(|id| !self.seen.insert(id)),
+            place: self.place(object, id.as_deref()),
             ..LineData::default()
         };
         ParsedLine { id, parent: self.parent(object), kind: LineKind::Node(data), calls, results }

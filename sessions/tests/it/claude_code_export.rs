@@ -59,7 +59,7 @@ async fn append(commits: &dyn CommitCoordinator, thread: &ThreadId, entry: NewEn
     let _receipt = commits.commit(commit).await.unwrap();
 }
 
-async fn export_text(commits: &dyn CommitCoordinator, thread: &ThreadId) -> (Exported, String) {
+pub(crate) async fn export_text(commits: &dyn CommitCoordinator, thread: &ThreadId) -> (Exported, String) {
     let mut out = Vec::new();
     let target = ExportTarget::Stream(&mut out);
     let exported = export(&*commits.threads(), thread, &options(), target).await.unwrap();
@@ -76,7 +76,7 @@ fn losses(exported: &Exported) -> Vec<(&str, &str, &str)> {
 }
 
 /// The blocks of a context with their roles, so that results in one message equal results in several.
-async fn context_blocks(commits: &dyn CommitCoordinator, thread: &ThreadId) -> Vec<(Role, String)> {
+pub(crate) async fn context_blocks(commits: &dyn CommitCoordinator, thread: &ThreadId) -> Vec<(Role, String)> {
     let context = commits.threads().load_context(thread, ContextRequest::head()).await.unwrap().context;
     let messages = context.messages.iter().map(|found| &found.message);
     let blocks = messages.flat_map(|message| message.blocks.iter().map(|block| (message.role, block)));
@@ -84,7 +84,7 @@ async fn context_blocks(commits: &dyn CommitCoordinator, thread: &ThreadId) -> V
 }
 
 /// Imports a text as a session.
-async fn reimport(text: &str) -> (std::sync::Arc<dyn CommitCoordinator>, ThreadId) {
+pub(crate) async fn reimport(text: &str) -> (std::sync::Arc<dyn CommitCoordinator>, ThreadId) {
     let folder = tempdir().unwrap();
     let other = new_store();
     let report = import_one(&*other, &write_file(folder.path(), "copy.jsonl", text)).await;
