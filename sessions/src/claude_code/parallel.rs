@@ -22,12 +22,13 @@ struct MessageLines {
     last: usize,
     /// The last of its lines so far.
     last_line: usize,
-    /// Whether the conversation has gone on below it. What comes later is then on a branch of its own.
+    /// Whether the conversation has gone on after it.
     is_closed: bool,
 }
 
 /// Returns the parents of all nodes. Each line of a message after its first, and each result of its calls, hangs below
-/// the line of the message or the result that comes before it in the file. So does what follows any of them.
+/// the line of the message or the result that comes before it in the file. So does what follows any of them. As soon as
+/// the conversation goes on after a message, nothing is added to it: what comes later is on a branch of its own.
 pub(super) fn adjust_parents(tree: &mut Tree<LineData>) -> Vec<Option<usize>> {
     let mut adjuster = Adjuster { parents: Vec::with_capacity(tree.len()), ..Adjuster::default() };
     for at in 0..tree.len() {
@@ -79,6 +80,7 @@ impl Adjuster {
         if is_branch { named } else { self.after_message(named, at) }
     }
 
+    /// Closes the messages that a node hangs below.
     fn close_messages_above(&mut self, tree: &Tree<LineData>, at: usize) {
         let messages = &mut self.messages;
         self.open.retain(|message| {

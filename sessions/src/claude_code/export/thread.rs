@@ -41,8 +41,10 @@ pub(super) struct ThreadWriter<'a, 'b> {
     is_promoted: bool,
     /// The entries whose lines come last.
     ending: HashSet<EntryId>,
-    /// Whether the head follows a message, and whether there is any message.
-    messages: (bool, bool),
+    /// Whether the head is a message or follows one.
+    head_follows_message: bool,
+    /// Whether there is a message anywhere.
+    has_message: bool,
     held_lines: Vec<HeldLine>,
     /// The latest time of the lines of the tree that were written.
     latest: Option<Timestamp>,
@@ -77,7 +79,8 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             left_out: Vec::new(),
             is_promoted: agent.is_none() && source.thread.metadata.contains_key(AGENT_KEY),
             ending: HashSet::new(),
-            messages: (false, false),
+            head_follows_message: false,
+            has_message: false,
             held_lines: Vec::new(),
             latest: None,
             titles: HashSet::new(),
@@ -115,7 +118,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             for entry in &page {
                 if is_head_line(entry) {
                     ending.clear();
-                    self.messages.0 = true;
+                    self.head_follows_message = true;
                 }
                 ending.push(entry.id.clone());
             }
@@ -136,7 +139,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
 
     /// Notes that the tool continues at a message, although the head is before all messages.
     async fn note_head_loss(&mut self) -> Result<()> {
-        if self.messages != (false, true) {
+        if self.head_follows_message || !self.has_message {
             return Ok(());
         }
         let first_leaf = self.source.leaves().await?.into_iter().next();
@@ -149,7 +152,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
 
     async fn write_entry(&mut self, entry: &Entry) -> Result<()> {
         let origin = entry.origin.as_ref();
-        self.messages.1 |= !entry.side && is_head_line(entry);
+        self.has_message |= !entry.side && is_head_line(entry);
         if origin.is_some_and(|origin| origin.format == NAME.name()) {
             return if origin.is_some_and(|origin| origin.line == 0) { Ok(()) } else { self.write_own_line(entry) };
         }
