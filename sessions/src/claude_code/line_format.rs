@@ -276,6 +276,19 @@ impl LineFormat for ClaudeCode {
         }
     }
 
+    /// A message whose usage is stored does not count again when more of its lines are in the file.
+    fn adopt_stored(&mut self, tree: &mut Tree<LineData>, is_stored: &dyn Fn(usize) -> bool) {
+        let counted = tree.iter().filter(|(at, node)| node.data.kind == NodeKind::Assistant && is_stored(*at));
+        let counted: HashSet<_> = counted.filter_map(|(_, node)| node.data.message_id.clone()).collect();
+        for at in (0..tree.len()).filter(|at| !is_stored(*at)) {
+            if let Some(data) = tree.data_mut(at)
+                && data.message_id.as_ref().is_some_and(|id| counted.contains(id))
+            {
+                data.carries_usage = false;
+            }
+        }
+    }
+
     fn thread_info(&self) -> ThreadInfo {
         let mut info = self.thread.clone();
         let Titles { custom, ai, agent } = &self.titles;

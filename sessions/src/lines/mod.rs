@@ -65,6 +65,9 @@ pub(crate) trait LineFormat: Send + Sync {
     /// again, with the stored parents, for a file that was imported before.
     fn derive_path_data(&mut self, _tree: &mut Tree<Self::LineData>, _order: &[usize]) {}
 
+    /// For a file that has grown since it was imported: learns which nodes are already stored.
+    fn adopt_stored(&mut self, _tree: &mut Tree<Self::LineData>, _is_stored: &dyn Fn(usize) -> bool) {}
+
     /// What is known of the thread after the first pass.
     fn thread_info(&self) -> ThreadInfo;
 

@@ -173,6 +173,9 @@ async fn a_session_that_grows_keeps_its_threads() {
         let grown = one.load_context(&thread, ContextRequest::head()).await.unwrap().context;
         let whole = two.load_context(&thread, ContextRequest::head()).await.unwrap().context;
         assert_eq!(context_texts(&grown), context_texts(&whole), "{name}");
+        let usage = |threads: Option<store_core::Thread>| threads.unwrap().usage.input;
+        let (grown, whole) = (one.load_thread(&thread).await.unwrap(), two.load_thread(&thread).await.unwrap());
+        assert_eq!(usage(grown), usage(whole), "{name}: a message counts once");
     }
 }
 
