@@ -1,5 +1,6 @@
 //! The field `agentstore` of a line: what an entry has and the format has no field for. Claude Code ignores the field.
 //!
+//! - On every line of the tree: whether it begins a branch.
 //! - On a line with a message: the provenance, the metadata and the usage of the message.
 //! - On a line of the type `system`: the body of an entry that is not a message for the model.
 //! - On a line of the type `agentstore`: the body of a side entry.
@@ -20,6 +21,14 @@ pub(super) const SIDE_TYPE: &str = "agentstore";
 
 /// The subtype of a `system` line with a body. Claude Code shows its `content`, and does not send it to the model.
 pub(super) const BODY_SUBTYPE: &str = "informational";
+
+/// The name of the field in it that says that a line begins a branch. The importer then leaves the line where it is.
+pub(super) const FORK: &str = "fork";
+
+/// Whether an export of this crate wrote that a line begins a branch.
+pub(super) fn is_fork(line: &Object<'_>) -> bool {
+    line.object(FIELD).and_then(|field| field.bool(FORK)) == Some(true)
+}
 
 /// What a line with a message says beyond the fields of Claude Code.
 #[derive(Debug, Default)]

@@ -33,12 +33,13 @@ pub(super) fn main_file_of(path: &Path) -> Result<Option<PathBuf>> {
         return Ok(None);
     }
     let Some(folder) = path.parent() else { return Ok(None) };
-    let main = if folder.file_name().is_some_and(|name| name == SUBAGENTS_FOLDER) {
-        folder.parent().and_then(|session| main_file(session.parent()?, &session.file_name()?.to_string_lossy()))
-    } else {
-        session_of(path)?.and_then(|session| main_file(folder, &session))
-    };
-    Ok(main.filter(|main| main.is_file()))
+    let above = folder.parent().filter(|_| folder.file_name().is_some_and(|name| name == SUBAGENTS_FOLDER));
+    let main = above.and_then(|session| main_file(session.parent()?, &session.file_name()?.to_string_lossy()));
+    if main.as_ref().is_some_and(|main| main.is_file()) {
+        return Ok(main);
+    }
+    let beside = session_of(path)?.and_then(|session| main_file(folder, &session));
+    Ok(beside.filter(|main| main.is_file()))
 }
 
 fn main_file(folder: &Path, session: &str) -> Option<PathBuf> {

@@ -53,12 +53,25 @@ pub(crate) struct LineData {
     pub(super) message_id: Option<String>,
     pub(super) calls: Vec<String>,
     pub(super) results: Vec<String>,
-    /// Whether an earlier line has the same uuid.
-    pub(super) is_repeat: bool,
+    pub(super) place: LinePlace,
     /// Whether the usage of the message counts at this line, because it is the last line of the message.
     pub(super) carries_usage: bool,
     /// For a compaction: the root of its path.
     pub(super) root: Option<usize>,
+}
+
+/// How a line continues the conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum LinePlace {
+    /// Below the line that it names.
+    #[default]
+    Ordinary,
+    /// The same, and the tool added it by itself.
+    Added,
+    /// The line says that it begins a branch.
+    Branch,
+    /// An earlier line has the same uuid.
+    Repeated,
 }
 
 /// The kind of a node.
@@ -170,6 +183,18 @@ impl ClaudeCode {
         before.map_or(ParentField::Root, ParentField::Named)
     }
 
+    fn place(&mut self, object: &Object<'_>, id: Option<&str>) -> LinePlace {
+        if id.is_some_and(|id| !self.seen.insert(id.to_owned())) {
+            LinePlace::Repeated
+        } else if agentstore::is_fork(object) {
+            LinePlace::Branch
+        } else if object.bool("isMeta") == Some(true) {
+            LinePlace::Added
+        } else {
+            LinePlace::Ordinary
+        }
+    }
+
     fn parse_own_line(&mut self, object: &Object<'_>) -> ParsedLine<LineData> {
         let id = object.text("uuid");
         if !self.is_node(object) {
@@ -183,7 +208,7 @@ impl ClaudeCode {
             message_id: message.and_then(|message| message.text("id")).filter(|id| !id.is_empty()),
             calls: calls.clone(),
             results: results.clone(),
-            is_repeat: id.clone().is_some_and(|id| !self.seen.insert(id)),
+            place: self.place(object, id.as_deref()),
             ..LineData::default()
         };
         ParsedLine { id, parent: self.parent(object), kind: LineKind::Node(data), calls, results }
@@ -247,6 +272,19 @@ impl LineFormat for ClaudeCode {
             roots.insert(at, root);
             if let Some(data) = tree.data_mut(at).filter(|data| data.kind == NodeKind::Boundary) {
                 data.root = Some(root);
+            }
+        }
+    }
+
+    /// A message whose usage is stored does not count again when more of its lines are in the file.
+    fn adopt_stored(&mut self, tree: &mut Tree<LineData>, is_stored: &dyn Fn(usize) -> bool) {
+        let counted = tree.iter().filter(|(at, node)| node.data.kind == NodeKind::Assistant && is_stored(*at));
+        let counted: HashSet<_> = counted.filter_map(|(_, node)| node.data.message_id.clone()).collect();
+        for at in (0..tree.len()).filter(|at| !is_stored(*at)) {
+            if let Some(data) = tree.data_mut(at)
+                && data.message_id.as_ref().is_some_and(|id| counted.contains(id))
+            {
+                data.carries_usage = false;
             }
         }
     }

@@ -11,7 +11,7 @@
 
 use std::collections::HashMap;
 
-use super::line_format::{LineData, NodeKind};
+use super::line_format::{LineData, LinePlace, NodeKind};
 use crate::tree::Tree;
 
 /// A message of the model.
@@ -22,10 +22,13 @@ struct MessageLines {
     last: usize,
     /// The last of its lines so far.
     last_line: usize,
+    /// Whether the conversation has gone on after it.
+    is_closed: bool,
 }
 
 /// Returns the parents of all nodes. Each line of a message after its first, and each result of its calls, hangs below
-/// the line of the message or the result that comes before it in the file. So does what follows any of them.
+/// the line of the message or the result that comes before it in the file. So does what follows any of them. As soon as
+/// the conversation goes on after a message, nothing is added to it: what comes later is on a branch of its own.
 pub(super) fn adjust_parents(tree: &mut Tree<LineData>) -> Vec<Option<usize>> {
     let mut adjuster = Adjuster { parents: Vec::with_capacity(tree.len()), ..Adjuster::default() };
     for at in 0..tree.len() {
@@ -53,22 +56,38 @@ struct Adjuster {
     by_call: HashMap<String, usize>,
     /// The message that a line or a result is part of, by its position in the tree.
     of_node: HashMap<usize, usize>,
+    /// The messages that are not closed.
+    open: Vec<usize>,
 }
 
 impl Adjuster {
     fn parent(&mut self, tree: &Tree<LineData>, at: usize) -> Option<usize> {
         let node = tree.get(at)?;
         let named = node.parent;
-        if node.data.is_repeat {
+        if node.data.place == LinePlace::Repeated {
             return named;
         }
-        match self.message_of(tree, at, &node.data) {
-            Some(message) => self.add_to_message(message, named, (at, &node.data)),
-            None => {
-                self.begin_message(at, &node.data);
-                self.after_message(named, at)
-            }
+        // A line whose parent comes later in the file hangs below what follows.
+        let is_branch = node.data.place == LinePlace::Branch || named.is_some_and(|named| named > at);
+        if let Some(message) = self.message_of(tree, at, &node.data).filter(|_| !is_branch) {
+            return self.add_to_message(message, named, (at, &node.data));
         }
+        let is_message = matches!(node.data.kind, NodeKind::User | NodeKind::Assistant);
+        if is_branch || (is_message && node.data.place != LinePlace::Added) {
+            self.close_messages_above(tree, at);
+        }
+        self.begin_message(at, &node.data);
+        if is_branch { named } else { self.after_message(named, at) }
+    }
+
+    /// Closes the messages that a node hangs below.
+    fn close_messages_above(&mut self, tree: &Tree<LineData>, at: usize) {
+        let messages = &mut self.messages;
+        self.open.retain(|message| {
+            let Some(lines) = messages.get_mut(*message) else { return false };
+            lines.is_closed = tree.is_on_path(at, lines.first);
+            !lines.is_closed
+        });
     }
 
     /// The message that a line is a part of or has a result for. The line must be below the first line of the message.
@@ -79,7 +98,9 @@ impl Adjuster {
             NodeKind::Boundary | NodeKind::Other => None,
         };
         let is_below = |message: &usize| {
-            self.messages.get(*message).is_some_and(|lines| lines.first < at && tree.is_on_path(at, lines.first))
+            self.messages
+                .get(*message)
+                .is_some_and(|lines| !lines.is_closed && lines.first < at && tree.is_on_path(at, lines.first))
         };
         message.copied().filter(is_below)
     }
@@ -122,7 +143,8 @@ impl Adjuster {
             return;
         };
         let message = self.messages.len();
-        self.messages.push(MessageLines { first: at, last: at, last_line: at });
+        self.messages.push(MessageLines { first: at, last: at, last_line: at, is_closed: false });
+        self.open.push(message);
         self.by_id.insert(id.clone(), message);
         self.by_call.extend(data.calls.iter().map(|call| (call.clone(), message)));
         self.of_node.insert(at, message);

@@ -68,6 +68,9 @@ pub(crate) trait LineFormat: Send + Sync {
     /// again, with the stored parents, for a file that was imported before.
     fn derive_path_data(&mut self, _tree: &mut Tree<Self::LineData>, _order: &[usize]) {}
 
+    /// For a file that has grown since it was imported: learns which nodes are already stored.
+    fn adopt_stored(&mut self, _tree: &mut Tree<Self::LineData>, _is_stored: &dyn Fn(usize) -> bool) {}
+
     /// Whether a node is a message of the context.
     fn is_message(&self, _data: &Self::LineData) -> bool {
         true

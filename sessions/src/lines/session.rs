@@ -67,9 +67,8 @@ impl<F: LineFormat> Session for LineSession<F> {
     }
 
     fn adopt(&mut self, stored: &StoredEntries) {
-        if stored.provenance.is_none() {
-            return;
-        }
+        let Some(known) = &stored.provenance else { return };
+        let has_grown = known.digest() != self.info.provenance.digest();
         let ids = self.ids(stored);
         let id_of = |at: usize| ids.of(self.tree.get(at)?.line);
         let nodes: HashMap<_, _> = (0..self.tree.len()).filter_map(|at| Some((id_of(at)?, at))).collect();
@@ -79,9 +78,15 @@ impl<F: LineFormat> Session for LineSession<F> {
                 None => self.tree.parent(at),
             })
             .collect();
+        let is_stored: Vec<_> =
+            (0..self.tree.len()).map(|at| id_of(at).is_some_and(|id| stored.has_imported(id))).collect();
         drop(nodes);
         let order = self.tree.set_parents(&parents);
         self.format.derive_path_data(&mut self.tree, &order);
+        let is_stored = |at: usize| is_stored.get(at).copied().unwrap_or_default();
+        if has_grown {
+            self.format.adopt_stored(&mut self.tree, &is_stored);
+        }
     }
 
     fn drafts<'a>(&'a self, stored: &'a StoredEntries) -> Result<Box<dyn Drafts + 'a>> {

@@ -48,7 +48,18 @@ async fn commit(commits: &dyn CommitCoordinator, thread: &str, entries: Vec<NewE
     commits.commit(commit).await.unwrap().thread
 }
 
-async fn export_text(commits: &dyn CommitCoordinator, thread: &ThreadId) -> (Exported, String) {
+/// Appends a message of the user below the head.
+async fn ask(commits: &dyn CommitCoordinator, thread: &ThreadId) {
+    append(commits, thread, entry("q", Message::user("And now?"))).await;
+}
+
+async fn append(commits: &dyn CommitCoordinator, thread: &ThreadId, entry: NewEntry) {
+    let version = commits.threads().load_thread(thread).await.unwrap().unwrap().version;
+    let commit = Commit::new(thread.clone()).expecting(Expect::Version(version)).entry(entry);
+    let _receipt = commits.commit(commit).await.unwrap();
+}
+
+pub(crate) async fn export_text(commits: &dyn CommitCoordinator, thread: &ThreadId) -> (Exported, String) {
     let mut out = Vec::new();
     let target = ExportTarget::Stream(&mut out);
     let exported = export(&*commits.threads(), thread, &options(), target).await.unwrap();
@@ -65,7 +76,7 @@ fn losses(exported: &Exported) -> Vec<(&str, &str, &str)> {
 }
 
 /// The blocks of a context with their roles, so that results in one message equal results in several.
-async fn context_blocks(commits: &dyn CommitCoordinator, thread: &ThreadId) -> Vec<(Role, String)> {
+pub(crate) async fn context_blocks(commits: &dyn CommitCoordinator, thread: &ThreadId) -> Vec<(Role, String)> {
     let context = commits.threads().load_context(thread, ContextRequest::head()).await.unwrap().context;
     let messages = context.messages.iter().map(|found| &found.message);
     let blocks = messages.flat_map(|message| message.blocks.iter().map(|block| (message.role, block)));
@@ -73,12 +84,14 @@ async fn context_blocks(commits: &dyn CommitCoordinator, thread: &ThreadId) -> V
 }
 
 /// Imports a text as a session.
-async fn reimport(text: &str) -> (std::sync::Arc<dyn CommitCoordinator>, ThreadId) {
+pub(crate) async fn reimport(text: &str) -> (std::sync::Arc<dyn CommitCoordinator>, ThreadId) {
     let folder = tempdir().unwrap();
     let other = new_store();
     let report = import_one(&*other, &write_file(folder.path(), "copy.jsonl", text)).await;
+    // The head comes last, so what hangs below it comes before it.
+    let expected = ["open_call", "orphan_result", "unknown_type", "forward_parent"];
     let codes: Vec<_> =
-        report.issue_counts.keys().map(|code| code.name()).filter(|code| *code != "open_call").collect();
+        report.issue_counts.keys().map(|code| code.name()).filter(|code| !expected.contains(code)).collect();
     assert!(codes.is_empty(), "{:?}\n{text}", report.issues);
     (other, report.thread.unwrap())
 }
@@ -89,7 +102,7 @@ async fn a_thread_with_everything_has_the_same_context_again() {
     let thread = thread_of_everything(&*commits).await;
     let (exported, text) = export_text(&*commits, &thread).await;
     assert!(!exported.exact);
-    assert_eq!(losses(&exported), [("t2", "/timestamp", "time")]);
+    assert_eq!(losses(&exported), []);
     let (other, copy) = reimport(&text).await;
     assert_eq!(context_blocks(&*other, &copy).await, context_blocks(&*commits, &thread).await, "{text}");
     let bodies = |entries: &[std::sync::Arc<store_core::Entry>]| -> Vec<String> {
@@ -282,8 +295,7 @@ async fn a_continued_session_keeps_its_lines() {
         let path = fixtures().join("claude-code").join(format!("{name}.jsonl"));
         let report = import(&*commits, &path, &ImportOptions::default()).await.unwrap().remove(0);
         let thread = report.thread.unwrap();
-        let more = Commit::new(thread.clone()).entry(entry("q", Message::user("And now?")));
-        let _receipt = commits.commit(more).await.unwrap();
+        ask(&*commits, &thread).await;
         let (exported, text) = export_text(&*commits, &thread).await;
         assert!(!exported.exact);
         assert_eq!(losses(&exported), [], "{name}");
@@ -305,8 +317,7 @@ async fn every_branch_is_written_and_the_head_comes_last() {
     let commits = new_store();
     let path = fixtures().join("claude-code/fork.jsonl");
     let thread = import_one(&*commits, &path).await.thread.unwrap();
-    let back = Commit::new(thread.clone()).entry(NewEntry::new(store_core::RewindTo::Entry(id("d"))));
-    let _receipt = commits.commit(back).await.unwrap();
+    append(&*commits, &thread, NewEntry::new(store_core::RewindTo::Entry(id("d")))).await;
     let (exported, text) = export_text(&*commits, &thread).await;
     assert_eq!(losses(&exported), [("d", "/timestamp", "time")]);
     let (other, copy) = reimport(&text).await;
@@ -329,8 +340,7 @@ async fn a_subagent_that_was_continued_gets_a_file_of_its_own() {
         let path = fixtures().join("claude-code").join(format!("{file}.jsonl"));
         let reports = import(&*commits, &path, &ImportOptions::default()).await.unwrap();
         let (main, child) = (reports[0].thread.clone().unwrap(), ThreadId::new(child).unwrap());
-        let more = Commit::new(child.clone()).entry(entry("q", Message::user("And now?")));
-        let _receipt = commits.commit(more).await.unwrap();
+        ask(&*commits, &child).await;
         let folder = tempdir().unwrap();
         let exported = export_folder(&*commits, &main, folder.path()).await;
         assert!(!exported.exact);

@@ -10,6 +10,7 @@
 
 mod claude_code;
 mod claude_code_export;
+mod claude_code_random;
 mod claude_code_rules;
 mod codex;
 mod codex_bad_input;

@@ -6,10 +6,10 @@ use tempfile::tempdir;
 use crate::helpers::{export_bytes, fixtures, format, import_one, new_store, write_file};
 
 /// Numbers that look random and are the same in every run.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % end.max(1)
     }

@@ -56,12 +56,25 @@ pub(super) fn parts_of(message: &Message, losses: &mut Losses<'_>) -> Vec<Messag
             };
             encoded.into_iter().map(part).collect()
         }
-        Role::Tool => results(encoded),
+        Role::Tool => results(&encoded, message, losses),
         Role::User | Role::System if encoded.is_empty() => Vec::new(),
         Role::User | Role::System => {
             vec![MessagePart { content: content_of(&encoded), details: None, model: None }]
         }
     }
+}
+
+/// Whether a message becomes at least one line.
+pub(super) fn has_parts(message: &Message) -> bool {
+    message.blocks.iter().any(|block| match &block.kind {
+        BlockKind::Text(text) => !text.trim().is_empty(),
+        _ if message.role == Role::System => false,
+        BlockKind::Thinking(_) => message.role == Role::Assistant && origin_of_block(block).is_some(),
+        BlockKind::Opaque(opaque) => opaque.data.is_object() && origin_of_block(block).is_some(),
+        BlockKind::Image(_) | BlockKind::Document(_) | BlockKind::Audio(_) | BlockKind::Video(_) => true,
+        BlockKind::ToolUse(_) | BlockKind::ToolResult(_) => true,
+        _ => false,
+    })
 }
 
 /// Claude Code has its own instructions. Those of a thread become a message of the user, in tags that say what it is.
@@ -80,33 +93,34 @@ fn system_part(message: &Message, losses: &mut Losses<'_>) -> Option<MessagePart
     Some(MessagePart { content: text.as_str().to_owned(), details: None, model: None })
 }
 
-/// Gives each result a line of its own. Blocks that are not results follow the result before them.
-fn results(encoded: Vec<(&Block, String)>) -> Vec<MessagePart> {
-    let mut parts: Vec<(Vec<String>, Option<Json>)> = Vec::new();
-    let mut has_result = false;
-    for (block, json) in encoded {
-        let details = match &block.kind {
-            BlockKind::ToolResult(result) => Some(result.details.clone()),
-            _ => None,
-        };
-        let begins_line = details.is_some() && std::mem::replace(&mut has_result, true);
-        match parts.last_mut().filter(|_| !begins_line) {
-            Some((list, known)) => {
-                list.push(json);
-                *known = known.take().or(details.flatten());
+/// Gives each result a line of its own. If there are other blocks beside the results, everything stays in one line,
+/// which can have the details of the first result only.
+fn results(encoded: &[(&Block, String)], message: &Message, losses: &mut Losses<'_>) -> Vec<MessagePart> {
+    let details_of = |block: &Block| match &block.kind {
+        BlockKind::ToolResult(result) => Some(result.details.clone()),
+        _ => None,
+    };
+    let part = |content: &[(&Block, String)], details: Option<Json>| {
+        let items: Vec<_> = content.iter().map(|(_, json)| json.as_str()).collect();
+        MessagePart { content: format!("[{}]", items.join(",")), details, model: None }
+    };
+    if encoded.iter().all(|(block, _)| details_of(block).is_some()) {
+        let one = |item: &(&Block, String)| part(std::slice::from_ref(item), details_of(item.0).flatten());
+        return encoded.iter().map(one).collect();
+    }
+    let mut details = None;
+    let mut is_first = true;
+    for (at, block) in message.blocks.iter().enumerate() {
+        match details_of(block) {
+            Some(found) if is_first => (details, is_first) = (found, false),
+            Some(Some(_)) => {
+                let what = ("details", "a line has the details of one result", "dropped");
+                losses.add(format!("/blocks/{at}/details"), what);
             }
-            None => {
-                has_result |= details.is_some();
-                parts.push((vec![json], details.flatten()));
-            }
+            _ => {}
         }
     }
-    let part = |(list, details): (Vec<String>, Option<Json>)| MessagePart {
-        content: format!("[{}]", list.join(",")),
-        details,
-        model: None,
-    };
-    parts.into_iter().map(part).collect()
+    vec![part(encoded, details)]
 }
 
 /// A message that becomes lines.
@@ -118,6 +132,8 @@ pub(super) struct MessageLines<'a> {
     pub(super) count: usize,
     /// Whether it is the summary after a compaction.
     pub(super) is_summary: bool,
+    /// Whether it begins a branch.
+    pub(super) is_fork: bool,
 }
 
 impl MessageLines<'_> {
@@ -164,6 +180,7 @@ impl MessageLines<'_> {
     fn write_other_fields(&self, is_last: bool, part: &MessagePart, line: &mut Writer<'_>) {
         let mut out = String::new();
         let mut field = Writer::open(&mut out);
+        field.maybe(agentstore::FORK, self.is_fork.then_some(&true));
         field.maybe("provenance", self.other_provenance(part).as_ref());
         if is_last && !self.message.metadata.is_empty() {
             field.field("metadata", &self.message.metadata);

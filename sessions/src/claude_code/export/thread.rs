@@ -11,7 +11,7 @@ use store_core::{
 
 use super::{
     envelope::{Envelope, LineHead, with_fields},
-    messages::{MessageLines, parts_of},
+    messages::{MessageLines, has_parts, parts_of},
     own_lines::{OwnLineContext, own_line, sidechain_of},
 };
 use crate::{
@@ -33,12 +33,18 @@ pub(super) struct ThreadWriter<'a, 'b> {
     losses: Vec<Loss>,
     /// The uuid that children of an entry name as their parent: that of its last line.
     line_of_entry: HashMap<EntryId, Option<String>>,
+    /// The entries with a child whose lines are written.
+    parents: HashSet<EntryId>,
     /// Subagents whose lines are left out.
     left_out: Vec<String>,
     /// Whether the lines of a subagent become a session of their own.
     is_promoted: bool,
     /// The entries whose lines come last.
     ending: HashSet<EntryId>,
+    /// Whether the head is a message or follows one.
+    head_follows_message: bool,
+    /// Whether there is a message anywhere.
+    has_message: bool,
     held_lines: Vec<HeldLine>,
     /// The latest time of the lines of the tree that were written.
     latest: Option<Timestamp>,
@@ -69,9 +75,12 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             envelope,
             losses: Vec::new(),
             line_of_entry: HashMap::new(),
+            parents: HashSet::new(),
             left_out: Vec::new(),
             is_promoted: agent.is_none() && source.thread.metadata.contains_key(AGENT_KEY),
             ending: HashSet::new(),
+            head_follows_message: false,
+            has_message: false,
             held_lines: Vec::new(),
             latest: None,
             titles: HashSet::new(),
@@ -87,13 +96,14 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
     /// Writes everything. Returns what was lost.
     pub(super) async fn write(mut self) -> Result<Vec<Loss>> {
         self.find_ending().await?;
-        self.note_thread_losses().await?;
+        self.note_metadata_loss();
         let mut pages = self.source.entries();
         while let Some(page) = pages.next().await? {
             for entry in &page {
                 self.write_entry(entry).await?;
             }
         }
+        self.note_head_loss().await?;
         self.write_title()?;
         self.write_ending()?;
         Ok(self.losses)
@@ -108,6 +118,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             for entry in &page {
                 if is_head_line(entry) {
                     ending.clear();
+                    self.head_follows_message = true;
                 }
                 ending.push(entry.id.clone());
             }
@@ -117,24 +128,31 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
     }
 
     /// Notes what the format has no place for in the thread itself.
-    async fn note_thread_losses(&mut self) -> Result<()> {
+    fn note_metadata_loss(&mut self) {
         let thread = self.source.thread;
-        let Some(head) = &thread.head else {
-            if let Some(leaf) = self.source.leaves().await?.first() {
-                let what = ("head", "the tool always continues at a message", "dropped");
-                Losses::new(leaf, &mut self.losses).add("", what);
-            }
-            return Ok(());
-        };
-        if thread.metadata.keys().any(|key| !KNOWN_METADATA.contains(&key.as_str())) {
+        let has_other = thread.metadata.keys().any(|key| !KNOWN_METADATA.contains(&key.as_str()));
+        if let Some(head) = thread.head.as_ref().filter(|_| has_other) {
             let what = ("thread", "the format has no metadata of a session", "dropped");
             Losses::new(head, &mut self.losses).add("", what);
+        }
+    }
+
+    /// Notes that the tool continues at a message, although the head is before all messages.
+    async fn note_head_loss(&mut self) -> Result<()> {
+        if self.head_follows_message || !self.has_message {
+            return Ok(());
+        }
+        let first_leaf = self.source.leaves().await?.into_iter().next();
+        if let Some(entry) = self.source.thread.head.clone().or(first_leaf) {
+            let what = ("head", "the tool always continues at a message", "dropped");
+            Losses::new(&entry, &mut self.losses).add("", what);
         }
         Ok(())
     }
 
     async fn write_entry(&mut self, entry: &Entry) -> Result<()> {
         let origin = entry.origin.as_ref();
+        self.has_message |= !entry.side && is_head_line(entry);
         if origin.is_some_and(|origin| origin.format == NAME.name()) {
             return if origin.is_some_and(|origin| origin.line == 0) { Ok(()) } else { self.write_own_line(entry) };
         }
@@ -163,6 +181,9 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         if entry.run.is_some() {
             losses.add("/run", ("run", "the format has no field for it", "dropped"));
         }
+        if !entry.extra.is_empty() {
+            losses.add("", ("extra", "the format has no field for it", "dropped"));
+        }
         if matches!(&*entry.body, Body::Decision(_)) {
             losses.add("", ("decision", "no thread can be made with decisions", "replaced"));
         }
@@ -181,6 +202,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             Losses::new(&entry.id, &mut self.losses).add("/origin/raw", what);
         }
         self.titles.extend(line.title);
+        let _is_fork = self.is_fork(entry);
         self.line_of_entry.insert(entry.id.clone(), line.uuid.or(parent));
         self.emit(entry, line.bytes, (!entry.side).then_some(entry.timestamp))
     }
@@ -197,6 +219,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             id: id.unwrap_or_else(|| made_message_id(&prefix)),
             count: parts.len(),
             is_summary: false,
+            is_fork: self.is_fork(entry),
         };
         let mut parent = self.parent_line(entry);
         for (at, part) in parts.iter().enumerate() {
@@ -230,7 +253,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         let prefix = self.prefix(entry);
         let count: usize = messages.iter().map(|(_, parts)| parts.len()).sum();
         let uuid_at = |at: usize, own: String| if at == count { own } else { uuid_of(&format!("{prefix}.{at}")) };
-        let before = self.parent_line(entry);
+        let (before, is_fork) = (self.parent_line(entry), self.is_fork(entry));
         let mut parent = uuid_at(0, self.uuid_of(entry));
         let mut head = LineHead {
             kind: "system",
@@ -243,12 +266,17 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             line.field("subtype", &"compact_boundary".to_owned());
             line.field("content", &"Conversation compacted".to_owned()).field("level", &"info".to_owned());
             line.key("compactMetadata").push_str("{\"trigger\":\"auto\",\"preTokens\":0}");
+            if is_fork {
+                let mut field = Writer::open(line.key(agentstore::FIELD));
+                field.field(agentstore::FORK, &true);
+                field.close();
+            }
         });
         self.emit(entry, text.into_bytes(), Some(entry.timestamp))?;
         let mut written = 0;
         for (number, (message, parts)) in messages.iter().enumerate() {
             let id = made_message_id(&format!("{prefix}.message.{number}"));
-            let lines = MessageLines { message, id, count: parts.len(), is_summary: number == 0 };
+            let lines = MessageLines { message, id, count: parts.len(), is_summary: number == 0, is_fork: false };
             for (at, part) in parts.iter().enumerate() {
                 written += 1;
                 let uuid = uuid_at(written, self.uuid_of(entry));
@@ -282,7 +310,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
 
     /// Writes an entry that the model does not get as a line that the tool shows and does not send.
     fn write_body(&mut self, entry: &Entry) -> Result<()> {
-        let (parent, uuid) = (self.parent_line(entry), self.uuid_of(entry));
+        let (parent, uuid, is_fork) = (self.parent_line(entry), self.uuid_of(entry), self.is_fork(entry));
         let body = self.with_line_ids(&entry.body);
         let head = LineHead {
             kind: "system",
@@ -296,7 +324,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             line.field("content", &format!("agentstore: {}", entry.body.kind().name()));
             line.field("level", &"info".to_owned()).field("isMeta", &true);
             let mut field = Writer::open(line.key(agentstore::FIELD));
-            field.field("body", &body);
+            field.maybe(agentstore::FORK, is_fork.then_some(&true)).field("body", &body);
             field.close();
         });
         self.line_of_entry.insert(entry.id.clone(), Some(uuid));
@@ -349,6 +377,12 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
     /// The uuid of the line that an entry hangs below.
     fn parent_line(&self, entry: &Entry) -> Option<String> {
         self.line_of_entry.get(entry.parent.as_ref()?).cloned().flatten()
+    }
+
+    /// Whether an entry begins a branch: its parent has another child before it.
+    fn is_fork(&mut self, entry: &Entry) -> bool {
+        let parent = entry.parent.as_ref().filter(|_| !entry.side);
+        parent.is_some_and(|parent| !self.parents.insert(parent.clone()))
     }
 
     /// What the ids that are made for an entry are made of.
@@ -417,7 +451,7 @@ fn is_head_line(entry: &Entry) -> bool {
             let format = message.provenance.as_ref().and_then(|provenance| provenance.format.as_deref());
             format != Some(ATTACHMENT_FORMAT)
         }
-        Body::Message(message) => message.visibility != Visibility::Aside,
+        Body::Message(message) => message.visibility != Visibility::Aside && has_parts(message),
         Body::Compaction(_) => !is_own,
         _ => false,
     }
