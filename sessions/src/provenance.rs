@@ -81,8 +81,8 @@ impl StoredAs {
         Self::NAMES.iter().find(|(stored, _)| *stored == self).map(|(_, name)| *name)
     }
 
-    fn of_name(name: Option<String>) -> Self {
-        let found = Self::NAMES.iter().find(|(_, known)| Some(*known) == name.as_deref());
+    fn of_name(name: Option<&str>) -> Self {
+        let found = Self::NAMES.iter().find(|(_, known)| Some(*known) == name);
         found.map_or(Self::Entries, |(stored, _)| *stored)
     }
 }
@@ -179,7 +179,7 @@ impl FileProvenance {
                 .into_iter()
                 .map(|(line, torn)| ReimportedLine { line, torn: torn == 1 })
                 .collect(),
-            stored: StoredAs::of_name(object.text("stored")),
+            stored: StoredAs::of_name(object.text("stored").as_deref()),
         })
     }
 

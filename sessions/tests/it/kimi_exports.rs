@@ -122,7 +122,9 @@ pub(crate) async fn create(commits: &dyn CommitCoordinator, name: &str, new: Vec
 }
 
 pub(crate) async fn append(commits: &dyn CommitCoordinator, thread: &ThreadId, new: Vec<NewEntry>) {
-    let _receipt = commits.commit(Commit::new(thread.clone()).entries(new)).await.unwrap();
+    let version = commits.threads().load_thread(thread).await.unwrap().unwrap().version;
+    let commit = Commit::new(thread.clone()).expecting(Expect::Version(version)).entries(new);
+    let _receipt = commits.commit(commit).await.unwrap();
 }
 
 /// Checks that a thread and the reimport of its export have the same context. Returns the export.
@@ -244,6 +246,7 @@ async fn a_new_title_changes_only_the_state() {
 
 #[tokio::test]
 async fn a_continued_session_keeps_its_lines() {
+    let mut continued = Vec::new();
     for folder in session_folders(&fixtures()) {
         let commits = new_store();
         let reports = import_session(&*commits, &folder).await;
@@ -269,13 +272,18 @@ async fn a_continued_session_keeps_its_lines() {
             let before = std::fs::read_to_string(folder.join("context.jsonl")).unwrap();
             let after = std::fs::read_to_string(copy.path().join("context.jsonl")).unwrap();
             assert!(after.starts_with(&before), "{name}: {after}");
-            let added: Vec<_> = after[before.len()..].lines().collect();
-            let [checkpoint, user, assistant] = added.as_slice() else { panic!("{name}: {added:?}") };
-            assert!(checkpoint.starts_with(r#"{"role": "_checkpoint", "id": "#), "{name}: {checkpoint}");
-            assert_eq!(*user, r#"{"role":"user","content":"go on"}"#);
-            assert_eq!(*assistant, r#"{"role":"assistant","content":"done"}"#);
+            let mut added: Vec<_> = after[before.len()..].lines().collect();
+            // The session ends with a checkpoint, or else it gets one.
+            if added.len() == 3 {
+                let checkpoint = added.remove(0);
+                assert!(checkpoint.starts_with(r#"{"role": "_checkpoint", "id": "#), "{name}: {checkpoint}");
+            }
+            let user = r#"{"role":"user","content":"go on"}"#;
+            assert_eq!(added, [user, r#"{"role":"assistant","content":"done"}"#], "{name}");
+            continued.push(name);
         }
     }
+    assert!(continued.len() > 5, "{continued:?}");
 }
 
 #[tokio::test]

@@ -119,17 +119,14 @@ async fn a_conversation_is_written_as_kimi_cli_writes_it() {
     assert_eq!(times(&after), times(&before));
 }
 
-#[tokio::test]
-async fn everything_that_the_format_cannot_hold_is_a_listed_loss() {
-    let commits = new_store();
-    let provider = Origin::new("p");
-    let media = |source| Media::new(None, source);
+/// An assistant message with every kind of block that it can have.
+fn assistant_of_everything(provider: &Origin) -> Message {
+    let opaque = || Opaque::new(provider.clone(), Json::parse("1").unwrap());
     let mut thinking = Thinking::new("hm");
     thinking.signature = Some("s".to_owned());
     thinking.origin = Some(provider.clone());
     let mut redacted = Thinking::default();
     redacted.redacted = true;
-    let opaque = || Opaque::new(provider.clone(), Json::parse("1").unwrap());
     let mut signed = Block::text("signed");
     signed.opaque = Some(opaque());
     let blocks = vec![
@@ -142,104 +139,114 @@ async fn everything_that_the_format_cannot_hold_is_a_listed_loss() {
         Block::new(BlockKind::Opaque(opaque())),
         Block::new(BlockKind::Unknown { kind: "hologram".to_owned(), data: Json::null() }),
     ];
-    let mut with_details =
-        ToolResult::new("c1", vec![Block::new(BlockKind::Document(media(MediaSource::Url("u".to_owned()))))]);
+    let mut message = Message::new(Role::Assistant, blocks);
+    message.stop = Some("end".to_owned());
+    message.metadata.insert("k".to_owned(), Json::null());
+    let mut source = store_core::Provenance::default();
+    source.origin = Some(provider.clone());
+    source.message_id = Some("m1".to_owned());
+    message.with_provenance(source)
+}
+
+/// A user message with media of every kind and from every source.
+fn user_of_everything() -> Message {
+    let media = |source| Media::new(None, source);
+    let base64 = || MediaSource::Base64("AAAA".to_owned());
+    let blocks = vec![
+        Block::new(BlockKind::Image(Media::new(Some("image/png".to_owned()), base64()))),
+        Block::new(BlockKind::Image(media(base64()))),
+        Block::new(BlockKind::Audio(media(MediaSource::Url("https://example.com/a.mp3".to_owned())))),
+        Block::new(BlockKind::Video(media(MediaSource::Blob("00".to_owned())))),
+    ];
+    Message::new(Role::User, blocks)
+}
+
+/// Results with details, and with what is not a result.
+fn results_of_everything() -> Message {
+    let document = Media::new(None, MediaSource::Url("u".to_owned()));
+    let mut with_details = ToolResult::new("c1", vec![Block::new(BlockKind::Document(document))]);
     with_details.details = Some(Json::parse("{\"n\":1}").unwrap());
-    let results = vec![
+    let blocks = vec![
         Block::new(BlockKind::ToolResult(with_details)),
         Block::tool_result("c2", vec![Block::text("two")]),
         Block::text("between"),
     ];
-    let mut assistant = Message::new(Role::Assistant, blocks);
-    assistant.stop = Some("end".to_owned());
-    assistant.metadata.insert("k".to_owned(), Json::null());
-    let mut source = store_core::Provenance::default();
-    source.origin = Some(provider.clone());
-    source.message_id = Some("m1".to_owned());
-    let assistant = assistant.with_provenance(source);
-    let user = vec![
-        Block::new(BlockKind::Image(Media::new(Some("image/png".to_owned()), MediaSource::Base64("AAAA".to_owned())))),
-        Block::new(BlockKind::Image(media(MediaSource::Base64("AAAA".to_owned())))),
-        Block::new(BlockKind::Audio(media(MediaSource::Url("https://example.com/a.mp3".to_owned())))),
-        Block::new(BlockKind::Video(media(MediaSource::Blob("00".to_owned())))),
-    ];
+    Message::new(Role::Tool, blocks)
+}
+
+/// The entries of a thread with every kind of body.
+fn entries_of_everything() -> Vec<NewEntry> {
     let mut spent = UsageRecord::default();
     spent.spent = Some(TokenCounts::new(3, 4));
     spent.context_size = Some(50);
-    let label = NewBody::Checkpoint { number: None, label: Some("start".to_owned()) };
-    let thread = create(
-        &*commits,
-        "all",
-        vec![
-            entry("u1", Message::new(Role::User, user)),
-            entry("k1", label),
-            entry("a1", assistant),
-            entry("t1", Message::new(Role::Tool, results)),
-            entry("n1", spent),
-            entry("i1", Message::user("internal").with_visibility(Visibility::Internal)),
-            entry("x1", Message::user("aside").with_visibility(Visibility::Aside)),
-            entry("a2", call("c9")),
-            entry("o1", result("c8", "orphan", false)),
-            entry("u2", Message::user("go on")),
-            entry("l1", Label::new(id("u2"), Some("here".to_owned()))),
-            entry("c1", Custom::new("note", Json::null())),
-            entry("y1", NewBody::Unknown { kind: "hologram".to_owned(), data: Json::null() }),
-            entry("m1", Message::user("beside")).with_side(true),
-            entry("a3", Message::assistant("end")),
-        ],
-    )
-    .await;
+    vec![
+        entry("u1", user_of_everything()),
+        entry("k1", NewBody::Checkpoint { number: None, label: Some("start".to_owned()) }),
+        entry("a1", assistant_of_everything(&Origin::new("p"))),
+        entry("t1", results_of_everything()),
+        entry("n1", spent),
+        entry("i1", Message::user("internal").with_visibility(Visibility::Internal)),
+        entry("x1", Message::user("aside").with_visibility(Visibility::Aside)),
+        entry("a2", call("c9")),
+        entry("o1", result("c8", "orphan", false)),
+        entry("u2", Message::user("go on")),
+        entry("l1", Label::new(id("u2"), Some("here".to_owned()))),
+        entry("c1", Custom::new("note", Json::null())),
+        entry("y1", NewBody::Unknown { kind: "hologram".to_owned(), data: Json::null() }),
+        entry("m1", Message::user("beside")).with_side(true),
+        entry("a3", Message::assistant("end")),
+    ]
+}
+
+/// The losses of that thread, sorted by entry.
+const LOSSES_OF_EVERYTHING: &[(&str, &str)] = &[
+    ("a1", "item_id"),
+    ("a1", "metadata"),
+    ("a1", "opaque"),
+    ("a1", "order"),
+    ("a1", "provenance"),
+    ("a1", "redacted"),
+    ("a1", "signature"),
+    ("a1", "signature"),
+    ("a1", "stop"),
+    ("a1", "unknown_block"),
+    ("a2", "open_call"),
+    ("c1", "custom"),
+    ("i1", "visibility"),
+    ("k1", "label"),
+    ("l1", "label"),
+    ("m1", "side_entry"),
+    ("n1", "usage"),
+    ("o1", "orphan_result"),
+    ("t1", "details"),
+    ("t1", "is_error"),
+    ("t1", "is_error"),
+    ("t1", "merged"),
+    ("t1", "text"),
+    ("t1", "unsupported_media"),
+    ("u1", "media_type"),
+    ("u1", "unsupported_media"),
+    ("x1", "visibility"),
+    ("y1", "unknown_body"),
+];
+
+#[tokio::test]
+async fn everything_that_the_format_cannot_hold_is_a_listed_loss() {
+    let commits = new_store();
+    let thread = create(&*commits, "all", entries_of_everything()).await;
     let (folder, exported) = export_session(&*commits, &thread).await;
-    let expected = [
-        ("u1", "media_type"),
-        ("u1", "unsupported_media"),
-        ("k1", "label"),
-        ("a1", "stop"),
-        ("a1", "metadata"),
-        ("a1", "item_id"),
-        ("a1", "provenance"),
-        ("a1", "signature"),
-        ("a1", "redacted"),
-        ("a1", "signature"),
-        ("a1", "order"),
-        ("a1", "opaque"),
-        ("a1", "unknown_block"),
-        ("t1", "unsupported_media"),
-        ("t1", "details"),
-        ("t1", "is_error"),
-        ("t1", "is_error"),
-        ("t1", "text"),
-        ("t1", "merged"),
-        ("i1", "visibility"),
-        ("a2", "open_call"),
-        ("n1", "usage"),
-        ("x1", "visibility"),
-        ("o1", "orphan_result"),
-        ("l1", "label"),
-        ("c1", "custom"),
-        ("y1", "unknown_body"),
-        ("m1", "side_entry"),
-    ];
-    let sorted = |mut list: Vec<(&str, &str)>| -> Vec<(String, String)> {
-        list.sort_unstable();
-        list.into_iter().map(|(entry, kind)| (entry.to_owned(), kind.to_owned())).collect()
-    };
-    assert_eq!(sorted(kinds(&exported.losses)), sorted(expected.to_vec()));
+    let mut found = kinds(&exported.losses);
+    found.sort_unstable();
+    assert_eq!(found, LOSSES_OF_EVERYTHING);
     let (other, copy) = import_again(folder.path()).await;
-    let found = comparable_context(&*other, &copy).await;
     let audio = json!({"audio": {"url": "https://example.com/a.mp3"}});
     let image = |media_type: &str| json!({"image": {"media_type": media_type, "base64": "AAAA"}});
     let read = |id: &str, input: Value| json!({"tool_use": {"id": id, "name": "read", "input": input}});
     let answer = |id: &str, blocks: Value, is_error: bool| json!(["tool", [{"tool_result": {"tool_use_id": id, "blocks": blocks, "is_error": is_error}}]]);
+    let texts = [json!({"text": "signed"}), json!({"text": "after the calls"})];
     let expected = json!([
         ["user", [image("image/png"), image("application/octet-stream"), audio]],
-        ["assistant", [
-            {"thinking": {"text": "hm"}},
-            {"text": "signed"},
-            {"text": "after the calls"},
-            read("c1", json!([])),
-            read("c2", json!({}))
-        ]],
+        ["assistant", [{"thinking": {"text": "hm"}}, texts[0], texts[1], read("c1", json!([])), read("c2", json!({}))]],
         answer("c1", json!([]), false),
         answer("c2", json!([{"text": "two"}]), false),
         ["user", [{"text": "internal"}]],
@@ -248,7 +255,7 @@ async fn everything_that_the_format_cannot_hold_is_a_listed_loss() {
         ["user", [{"text": "go on"}]],
         ["assistant", [{"text": "end"}]]
     ]);
-    assert_eq!(found, expected);
+    assert_eq!(comparable_context(&*other, &copy).await, expected);
     let request = store_core::ContextRequest::head();
     assert_eq!(other.threads().load_context(&copy, request).await.unwrap().context_size, Some(50));
     let wire = std::fs::read_to_string(folder.path().join("wire.jsonl")).unwrap();

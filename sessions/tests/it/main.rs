@@ -26,6 +26,7 @@ mod kimi;
 mod kimi_exports;
 mod kimi_growth;
 mod kimi_histories;
+mod kimi_random;
 mod kimi_rebuilt;
 mod kimi_rules;
 mod mutations;

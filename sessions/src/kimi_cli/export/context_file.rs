@@ -33,8 +33,10 @@ pub(super) struct ContextsWriter<'a> {
     log: &'a ThreadLog,
     pub(super) losses: Vec<Loss>,
     pub(super) written: WrittenEntries,
-    /// The records of the messages that were not imported from kimi-cli.
+    /// The records of the messages that have no imported record.
     pub(super) wire: WireRecords,
+    /// The lines of the previous file.
+    previous: Vec<Vec<u8>>,
     /// The checkpoint that comes before the first message of the previous file, with its number.
     opening_checkpoint: Option<(u64, Vec<u8>)>,
 }
@@ -47,12 +49,13 @@ impl<'a> ContextsWriter<'a> {
             losses: Vec::new(),
             written: WrittenEntries::default(),
             wire: WireRecords::default(),
+            previous: Vec::new(),
             opening_checkpoint: None,
         }
     }
 
     /// The lines of the context of an entry.
-    pub(super) async fn lines_at(&mut self, at: &EntryId) -> Result<Vec<Vec<u8>>> {
+    pub(super) async fn lines_at(&mut self, at: &EntryId) -> Result<&[Vec<u8>]> {
         let request = ContextRequest::at(at.clone());
         let context = self.source.threads.load_context(&self.source.thread.id, request).await?.context;
         for repair in context.repairs.iter().filter(|repair| repair.kind == RepairKind::MessagesMerged) {
@@ -62,8 +65,9 @@ impl<'a> ContextsWriter<'a> {
             }
         }
         let path = self.log.path(at);
-        let file = ContextFile::new(self, path, &context.messages);
-        Ok(file.write(&context.messages))
+        let lines = ContextFile::new(self, path, &context.messages).write(&context.messages);
+        self.previous = lines;
+        Ok(&self.previous)
     }
 }
 
@@ -82,6 +86,10 @@ struct ContextFile<'a, 'b> {
     /// The position of the next entry whose checkpoint or sizes have not been added.
     next: usize,
     lines: Vec<Vec<u8>>,
+    /// Whether all lines so far are those of the previous file. A reader then takes them for copies.
+    is_copy: bool,
+    /// Whether a reader also takes the messages that the compaction keeps for copies.
+    keeps_copies: bool,
     next_checkpoint: u64,
     opening_checkpoint: Option<(u64, Vec<u8>)>,
     has_message: bool,
@@ -107,6 +115,8 @@ impl<'a, 'b> ContextFile<'a, 'b> {
             first,
             next: first,
             lines: Vec::new(),
+            is_copy: true,
+            keeps_copies: false,
             next_checkpoint: 0,
             opening_checkpoint: None,
             has_message: false,
@@ -130,6 +140,7 @@ impl<'a, 'b> ContextFile<'a, 'b> {
         {
             self.push_checkpoint(number, line);
         }
+        self.keeps_copies = self.is_copy && self.keeps_two(rest);
         for (at, message) in rest.iter().enumerate() {
             let position = self.positions.get(&message.entry).copied();
             if let Some(position) = position.filter(|_| !message.synthetic) {
@@ -175,6 +186,7 @@ impl<'a, 'b> ContextFile<'a, 'b> {
     }
 
     fn push(&mut self, line: Vec<u8>) {
+        self.is_copy &= self.writer.previous.get(self.lines.len()) == Some(&line);
         self.lines.push(line);
         self.ends_with_checkpoint = false;
     }
@@ -194,9 +206,10 @@ impl<'a, 'b> ContextFile<'a, 'b> {
         Losses::new(entry, &mut self.losses)
     }
 
-    /// Adds a checkpoint. kimi-cli needs numbers that increase.
+    /// Adds a checkpoint. kimi-cli needs numbers that increase, as its own do.
     fn add_checkpoint(&mut self, entry: &Entry, checkpoint: &Checkpoint) {
-        let number = checkpoint.number.max(self.next_checkpoint);
+        let least = if is_own(entry) { checkpoint.number } else { self.next_checkpoint };
+        let number = checkpoint.number.max(least);
         let mut losses = self.losses_of(&entry.id);
         if checkpoint.label.is_some() {
             losses.add("/body/checkpoint/label", ("label", "the format has no field for it", "dropped"));
@@ -258,24 +271,49 @@ impl<'a, 'b> ContextFile<'a, 'b> {
             self.written.push(entry.id.clone());
             self.push(line);
             self.has_message = true;
-            return;
+            return self.add_record(&entry, &message.message);
         }
-        let is_new = self.positions.get(&entry.id).is_some_and(|position| *position >= self.first);
+        let is_new = self.is_new(&entry);
         let begins_turn = message.message.role == Role::User && !is_injected(first_text(&message.message.blocks));
         if begins_turn && is_new && !is_own(&entry) && !self.writer.log.has_checkpoints && !self.ends_with_checkpoint {
             self.push_checkpoint(self.next_checkpoint, checkpoint_line(self.next_checkpoint));
         }
-        let is_first = !self.writer.written.ids.contains(&entry.id);
         let mut losses = self.losses_of(&entry.id);
         if is_own(&entry) && entry.origin.as_ref().is_some_and(|origin| origin.raw.is_some()) {
             losses.add("/origin/raw", ("raw", "kimi-cli does not read such a line", "replaced"));
         }
         for adapted in adapt(&message.message, &mut losses) {
-            if is_first && !is_own(&entry) {
-                self.writer.wire.add(&adapted, entry.timestamp);
-            }
             self.push_message(&entry.id, &adapted);
+            self.add_record(&entry, &adapted);
         }
+    }
+
+    /// Whether an entry comes after the compaction of the context.
+    fn is_new(&self, entry: &Entry) -> bool {
+        self.positions.get(&entry.id).is_some_and(|position| *position >= self.first)
+    }
+
+    /// Whether the compaction keeps two messages of the user or the assistant, as a compaction of kimi-cli does.
+    fn keeps_two(&self, messages: &[ContextMessage]) -> bool {
+        let position = |message: &&ContextMessage| self.positions.get(&message.entry).copied();
+        let kept = messages.iter().filter(|message| !message.synthetic);
+        let kept = kept.filter(|message| position(message).is_some_and(|position| position < self.first));
+        kept.filter(|message| matches!(message.message.role, Role::User | Role::Assistant)).count() == 2
+    }
+
+    /// Adds the records of a message whose line was added, unless a reader takes the line for a copy, or there are
+    /// imported records for it. A reader finds the records of a call by its id and by their order, so that a missing
+    /// record would let it take the one of another call.
+    fn add_record(&mut self, entry: &Entry, message: &Message) {
+        let has_record = is_own(entry) && !self.writer.written.ids.contains(&entry.id);
+        if !has_record && !self.is_copy_of(entry) {
+            self.writer.wire.add(message, entry.timestamp);
+        }
+    }
+
+    /// Whether a reader takes the last line, which is that of an entry, for a copy.
+    fn is_copy_of(&self, entry: &Entry) -> bool {
+        self.is_copy || (self.keeps_copies && !self.is_new(entry))
     }
 
     fn push_message(&mut self, entry: &EntryId, message: &Message) {
@@ -298,6 +336,9 @@ impl<'a, 'b> ContextFile<'a, 'b> {
         let mut ignored = Vec::new();
         for adapted in adapt(&message.message, &mut Losses::new(&entry.id, &mut ignored)) {
             self.push_message(&entry.id, &adapted);
+            if !self.is_copy_of(entry) {
+                self.writer.wire.add(&adapted, entry.timestamp);
+            }
         }
     }
 

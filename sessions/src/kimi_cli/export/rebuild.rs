@@ -34,10 +34,9 @@ pub(super) async fn write(
     let rotations = targets.len().saturating_sub(usize::from(head.is_some()));
     for (at, target) in targets.iter().enumerate() {
         let name = if at < rotations { format!("context_{}.jsonl", at + 1) } else { CONTEXT_FILE_NAME.to_owned() };
-        let lines = contexts.lines_at(target).await?;
         files.start(&name)?;
-        for line in lines {
-            files.out.write_line(&line, b"\n")?;
+        for line in contexts.lines_at(target).await? {
+            files.out.write_line(line, b"\n")?;
         }
     }
     if head.is_none() {
