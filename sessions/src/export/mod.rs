@@ -2,6 +2,7 @@
 //! thread is written as the tool of the format would write it, and what the format cannot represent is listed.
 
 mod files;
+mod ids;
 mod loss;
 mod source;
 mod unchanged;
@@ -11,7 +12,13 @@ use std::path::PathBuf;
 use serde::{Serialize, Serializer};
 use store_core::{ThreadId, ThreadRunStore};
 
-pub(crate) use self::{files::ExportFiles, loss::Losses, source::ExportSource, unchanged::write_unchanged};
+pub(crate) use self::{
+    files::ExportFiles,
+    ids::uuid_of,
+    loss::Losses,
+    source::ExportSource,
+    unchanged::{FileRestorer, write_unchanged},
+};
 pub use self::{files::ExportTarget, loss::Loss};
 use crate::{
     error::{Error, Result},

@@ -31,32 +31,60 @@ async fn write_file<F: LineFormat>(
     provenance: &Provenance,
     out: &mut ExportFiles<'_>,
 ) -> Result<()> {
-    let thread = &source.thread.id;
     let Some(file) = provenance.first_file() else { return Ok(()) };
-    let mut lines = LineQueue::new(file);
-    if file.bom {
-        out.write_raw(b"\xef\xbb\xbf")?;
-    }
+    let mut restorer = FileRestorer::start(&source.thread.id, file, out)?;
     let mut pages = source.entries();
     while let Some(page) = pages.next().await? {
         for entry in &page {
             let number = entry.origin.as_ref().map_or(0, |origin| origin.line);
-            // An entry that corresponds to no line has line 0.
-            if number > 0 && lines.is_newest(number) {
-                let bytes = line_of(format, entry).ok_or_else(|| missing_line(thread, number))?;
-                lines.waiting.insert(number, bytes);
-                lines.flush(out)?;
+            if restorer.needs(number) {
+                restorer.add(number, line_of(format, entry), out)?;
             }
         }
     }
-    if lines.next_line <= file.lines {
-        return Err(missing_line(thread, lines.next_line));
+    restorer.finish(out)
+}
+
+/// Writes a file again from the entries of its lines, in the order of the log.
+pub(crate) struct FileRestorer<'a> {
+    thread: &'a ThreadId,
+    lines: LineQueue<'a>,
+}
+
+impl<'a> FileRestorer<'a> {
+    /// Begins a file that this thread was imported from.
+    pub(crate) fn start(thread: &'a ThreadId, file: &'a FileProvenance, out: &mut ExportFiles<'_>) -> Result<Self> {
+        if file.bom {
+            out.write_raw(b"\xef\xbb\xbf")?;
+        }
+        Ok(Self { thread, lines: LineQueue::new(file) })
     }
-    if out.hash() != file.sha256 {
-        let place = format!("thread `{thread}`: its lines differ from those that were imported");
-        return Err(store_core::Error::corrupt(place).into());
+
+    /// Takes note of an entry of this line, and returns whether the file needs its bytes. An entry that corresponds to
+    /// no line has line 0.
+    pub(crate) fn needs(&mut self, number: u64) -> bool {
+        number > 0 && self.lines.is_newest(number)
     }
-    Ok(())
+
+    /// Adds the bytes of a line. It is an error if the entry does not have them.
+    pub(crate) fn add(&mut self, number: u64, bytes: Option<Vec<u8>>, out: &mut ExportFiles<'_>) -> Result<()> {
+        let bytes = bytes.ok_or_else(|| missing_line(self.thread, number))?;
+        self.lines.waiting.insert(number, bytes);
+        self.lines.flush(out)
+    }
+
+    /// Ends the file. It is an error if a line is missing, or if the bytes are not those that were imported.
+    pub(crate) fn finish(mut self, out: &mut ExportFiles<'_>) -> Result<()> {
+        self.lines.flush(out)?;
+        if self.lines.next_line <= self.lines.file.lines {
+            return Err(missing_line(self.thread, self.lines.next_line));
+        }
+        if out.hash() != self.lines.file.sha256 {
+            let place = format!("thread `{}`: its lines differ from those that were imported", self.thread);
+            return Err(store_core::Error::corrupt(place).into());
+        }
+        Ok(())
+    }
 }
 
 /// The line of an entry in the format that it was imported from: its raw bytes if they were kept, else its encoded
