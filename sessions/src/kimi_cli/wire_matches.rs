@@ -104,15 +104,25 @@ impl Matcher<'_> {
                 .iter()
                 .filter_map(|id| self.find_unmatched_record(|event| *event == WireEvent::Call(id.clone())))
                 .collect();
-            // All of these calls are part of the line. The last call completed the line, so the line gets its time.
-            return calls.into_iter().for_each(|call| self.record_match(call, at));
+            // All of these calls are part of the line, and so are the parts of their step. The last call completed the
+            // line, so the line gets its time.
+            let parts = calls.first().map(|call| self.parts_of_step(*call)).unwrap_or_default();
+            return parts.into_iter().chain(calls).for_each(|record| self.record_match(record, at));
         }
         let Some(first) = self.find_unmatched_record(|event| *event == WireEvent::Part) else { return };
-        let step = self.records.iter().enumerate().take(self.turn_range.1).skip(first);
-        let parts = step.take_while(|(_, record)| record.event != WireEvent::Step);
-        let parts: Vec<_> =
-            parts.filter(|(_, record)| record.event == WireEvent::Part).map(|(record, _)| record).collect();
-        parts.into_iter().for_each(|part| self.record_match(part, at));
+        self.parts_of_step(first).into_iter().for_each(|part| self.record_match(part, at));
+    }
+
+    /// The parts without a match in the step that contains a record.
+    fn parts_of_step(&self, record: usize) -> Vec<usize> {
+        let (from, to) = self.turn_range;
+        let turn = || self.records.iter().enumerate().take(to).skip(from);
+        let is_step = |found: &WireRecord| found.event == WireEvent::Step;
+        let step = turn().take(record.saturating_sub(from)).rev().find(|(_, found)| is_step(found));
+        let start = step.map_or(from, |(at, _)| at + 1);
+        let records = turn().skip(start.saturating_sub(from)).take_while(|(_, found)| !is_step(found));
+        let parts = records.filter(|(at, found)| found.event == WireEvent::Part && !self.matched_records.contains(at));
+        parts.map(|(at, _)| at).collect()
     }
 
     fn match_result_line(&mut self, at: HistoryLine, row: &ContextLine) {
@@ -253,6 +263,8 @@ mod tests {
     fn calls_and_results_match_within_their_turn() {
         let turn = ["U:a", "S", "C:1", "C:2", "E:2", "R:1", "S", "P", "P"];
         check(&["U:a", "A:1", "T:1", "T:2", "A"], &turn, "0 2 5 4! 8");
+        // The parts of a step with calls are not those of the next step.
+        check(&["U:a", "A:1", "T:1", "A"], &["U:a", "S", "P", "C:1", "R:1", "S", "P"], "0 3 4 6");
         // After a revert, the same call ids are used again.
         let records = ["U:a", "S", "C:1", "E:1", "U:a", "S", "C:1", "R:1"];
         check(&["U:a", "A:1", "T:1", "U:a", "A:1", "T:1"], &records, "0 2 3! 4 6 7");
