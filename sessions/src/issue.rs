@@ -150,6 +150,13 @@ impl Issues {
         }
     }
 
+    /// Says that all files of the issues lie in this folder.
+    pub(crate) fn set_folder(&mut self, folder: &str) {
+        for issue in &mut self.listed {
+            issue.file = Some(issue.file.as_ref().map_or_else(|| folder.to_owned(), |file| format!("{folder}/{file}")));
+        }
+    }
+
     /// Whether there are no issues.
     pub(crate) fn is_empty(&self) -> bool {
         self.listed.is_empty()

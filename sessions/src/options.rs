@@ -10,7 +10,8 @@ pub enum HeadChoice {
     /// The entry after which the program that wrote the source would continue.
     #[default]
     Writer,
-    /// The first leaf in file order, as Agent Core's own loader chooses it.
+    /// The first leaf in file order, as Agent Core's own loader chooses it. In a session with several files, it is the
+    /// first leaf of the oldest file.
     FirstLeaf,
 }
 
@@ -22,7 +23,7 @@ pub struct ImportOptions {
     pub format: Option<FormatName>,
     /// Whether a source with any issue is refused before anything is written.
     pub strict: bool,
-    /// Which entry becomes the head. A kimi-cli session always uses [`HeadChoice::Writer`].
+    /// Which entry becomes the head.
     pub head: HeadChoice,
     /// The length of the longest line that is read, in bytes. A source with a longer line is refused.
     pub max_line: u64,

@@ -55,6 +55,36 @@ pub(crate) struct FileProvenance {
     pub(crate) last: LastLine,
     /// Lines that were imported before they were complete, and whose content differed later.
     pub(crate) reimported: Vec<ReimportedLine>,
+    /// Where its content is.
+    pub(crate) stored: StoredAs,
+}
+
+/// Where the content of a file of a session folder is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum StoredAs {
+    /// In entries of the thread.
+    #[default]
+    Entries,
+    /// It is a folder, whose files have a thread of their own.
+    Thread,
+    /// Nowhere: the import left it out.
+    LeftOut,
+    /// It is the session folder itself. This record says that the provenance names everything in the folder.
+    WholeFolder,
+}
+
+impl StoredAs {
+    const NAMES: [(Self, &'static str); 3] =
+        [(Self::Thread, "thread"), (Self::LeftOut, "left out"), (Self::WholeFolder, "folder")];
+
+    fn name(self) -> Option<&'static str> {
+        Self::NAMES.iter().find(|(stored, _)| *stored == self).map(|(_, name)| *name)
+    }
+
+    fn of_name(name: Option<&str>) -> Self {
+        let found = Self::NAMES.iter().find(|(_, known)| Some(*known) == name);
+        found.map_or(Self::Entries, |(stored, _)| *stored)
+    }
 }
 
 /// How the imported bytes end.
@@ -88,6 +118,11 @@ pub(crate) struct ReimportedLine {
 }
 
 impl FileProvenance {
+    /// The record of a file or folder whose content is not stored in entries of the thread.
+    pub(crate) fn without_entries(name: impl Into<String>, stored: StoredAs) -> Self {
+        Self { name: Some(name.into()), stored, ..Self::default() }
+    }
+
     fn write(&self, out: &mut String) {
         let pairs = |ranges: &LineRanges| {
             let pairs: Vec<_> = ranges.0.iter().map(|(from, to)| vec![*from, *to]).collect();
@@ -112,6 +147,7 @@ impl FileProvenance {
             let list: Vec<_> = self.reimported.iter().map(|r| vec![r.line, u64::from(r.torn)]).collect();
             object.field("retaken", &list);
         }
+        object.maybe("stored", self.stored.name().map(str::to_owned).as_ref());
         object.close();
     }
 
@@ -143,6 +179,7 @@ impl FileProvenance {
                 .into_iter()
                 .map(|(line, torn)| ReimportedLine { line, torn: torn == 1 })
                 .collect(),
+            stored: StoredAs::of_name(object.text("stored").as_deref()),
         })
     }
 
@@ -170,6 +207,12 @@ impl Provenance {
     /// The file with this name.
     pub(crate) fn file_named(&self, name: &str) -> Option<&FileProvenance> {
         self.0.iter().find(|file| file.name.as_deref() == Some(name))
+    }
+
+    /// Whether it names everything in the session folder, or is that of a single file.
+    pub(crate) fn is_complete(&self) -> bool {
+        let is_single = matches!(self.0.as_slice(), [file] if file.name.is_none());
+        is_single || self.0.iter().any(|file| file.stored == StoredAs::WholeFolder)
     }
 
     /// The SHA-256 of the imported bytes: that of a single file, or that of the names and hashes of all files.
@@ -223,7 +266,7 @@ impl Provenance {
 
 #[cfg(test)]
 mod tests {
-    use super::{FileProvenance, LastLine, LineRanges, ReimportedLine};
+    use super::{FileProvenance, LastLine, LineRanges, ReimportedLine, StoredAs};
 
     #[test]
     fn provenance_is_read_back() {
@@ -249,6 +292,8 @@ mod tests {
             r#"{"bytes":9,"sha256":"00","lines":4,"bom":true,"crlf":[[1,3],[7,7]],"blank":[[3,3]],"spaces":{"3":" \t"},"last":"torn","retaken":[[2,1]]}"#,
         );
         assert_eq!(provenance.white_space_of(3), " \t");
+        let left_out = FileProvenance::without_entries("a.bin", StoredAs::LeftOut);
+        check(&left_out, r#"{"name":"a.bin","bytes":0,"sha256":"","lines":0,"stored":"left out"}"#);
     }
 
     #[test]

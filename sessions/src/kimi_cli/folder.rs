@@ -16,7 +16,7 @@ pub(super) const CONTEXT_FILE_NAME: &str = "context.jsonl";
 pub(super) const WIRE_FILE_NAME: &str = "wire.jsonl";
 
 /// The file with the settings and the title.
-const STATE_FILE_NAME: &str = "state.json";
+pub(super) const STATE_FILE_NAME: &str = "state.json";
 
 /// The files of a session.
 #[derive(Debug, Default)]
@@ -31,6 +31,8 @@ pub(super) struct SessionFolder {
     pub(super) subagents: Vec<FoundFile>,
     /// All other files, including those in subfolders.
     pub(super) others: Vec<FoundFile>,
+    /// What is neither a file nor a folder, such as a link to a folder.
+    pub(super) unread: Vec<FoundFile>,
 }
 
 /// A file or folder of a session.
@@ -70,6 +72,8 @@ impl SessionFolder {
                 self.add_folder(found, prefix)?;
             } else if kind.is_file() || (prefix.is_empty() && found.path.is_file()) {
                 self.add_file(found, &name, prefix.is_empty());
+            } else {
+                self.unread.push(found);
             }
         }
         Ok(())

@@ -1,5 +1,7 @@
 //! The history of a session over all its context files: one tree, and the position of each line in it.
 
+use std::collections::HashSet;
+
 use super::{
     context_line::ContextLine,
     continuation::{self, Compaction, Continuation},
@@ -94,6 +96,12 @@ impl History {
     /// The entry after which kimi-cli would continue the session.
     pub(super) fn head(&self) -> Option<usize> {
         self.files.last()?.positions.last()?.next_parent
+    }
+
+    /// The first entry without children, in the order of the files and lines.
+    pub(super) fn first_leaf(&self) -> Option<usize> {
+        let parents: HashSet<_> = self.nodes.iter().filter_map(|node| node.parent).collect();
+        (0..self.nodes.len()).find(|at| !parents.contains(at))
     }
 
     /// An entry and its ancestors.

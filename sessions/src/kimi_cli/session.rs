@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     error::Result,
+    options::HeadChoice,
     provenance::{FileProvenance, Provenance, ReimportedLine},
     session::{Drafts, Session, SessionInfo, StoredEntries},
     source::Source,
@@ -39,6 +40,8 @@ pub(super) struct KimiSession {
     pub(super) wire: Option<LineFile<WireRecord>>,
     /// The state and the unknown files, each with the prefix of the id of its entry.
     pub(super) whole_files: Vec<(&'static str, WholeFile)>,
+    /// Which entry becomes the head.
+    pub(super) head: HeadChoice,
     /// Whether the current context is empty.
     pub(super) is_cleared: bool,
     pub(super) layout: ThreadLayout,
@@ -148,7 +151,10 @@ impl Session for KimiSession {
     }
 
     fn head(&self, _stored: &StoredEntries) -> Option<EntryId> {
-        let head = self.layout.history.head().filter(|_| !self.is_cleared);
+        let head = match self.head {
+            HeadChoice::Writer => self.layout.history.head().filter(|_| !self.is_cleared),
+            HeadChoice::FirstLeaf => self.layout.history.first_leaf(),
+        };
         self.layout.node_id(head).ok().flatten()
     }
 }

@@ -114,13 +114,19 @@ impl StateFile {
             return Ok(Some(Self { whole, metadata: None, title: None }));
         };
         let data = Json::parse(&lenient.text).ok();
-        let title = object.text("custom_title").filter(|title| !title.trim().is_empty());
+        let title = title(&object);
         if object.has("custom_title") && object.text("custom_title").is_none() {
             note_bad_field(issues, 1, "`custom_title` is not a string");
         }
         drop(lenient);
         whole.custom = Custom::new("kimi-cli.state", data.clone().unwrap_or_else(Json::null));
         let metadata = data.filter(|data| data.as_str().len() <= MAX_STATE_METADATA);
-        Ok(Some(Self { whole, metadata, title: title.map(|title| cut_to_1_kib(&title)) }))
+        Ok(Some(Self { whole, metadata, title }))
     }
+}
+
+/// The title that a state contains, as the thread has it.
+pub(super) fn title(state: &Object<'_>) -> Option<String> {
+    let title = state.text("custom_title").filter(|title| !title.trim().is_empty());
+    title.map(|title| cut_to_1_kib(&title))
 }

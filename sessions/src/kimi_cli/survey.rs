@@ -21,28 +21,58 @@ use crate::{
     issue::{IssueCode, Issues},
     json::json_string,
     options::ImportOptions,
-    provenance::{FileProvenance, Provenance},
+    provenance::{FileProvenance, Provenance, StoredAs},
     scan::{LineContent, ScannedFile, scan},
     session::{SessionInfo, StoredEntries, SurveyOutcome, SurveyedSession, first_valid_thread_id},
     source::{Line, Source},
 };
 
+/// The field in the metadata of a thread that names the folder of a subagent, below that of the first session.
+pub(super) const SUBAGENT_FOLDER: &str = "subagent_folder";
+
 /// Runs the first pass over a session folder or a single context file.
 pub(super) fn survey(path: &Path, options: &ImportOptions) -> Result<SurveyOutcome> {
     let folder = if path.is_dir() { SessionFolder::list(path)? } else { SessionFolder::single_file(path) };
-    let mut open = vec![(path.to_owned(), session_name(path), folder)];
+    let mut open = vec![OpenSession { path: path.to_owned(), name: session_name(path), subfolder: None, folder }];
     let mut sessions = Vec::new();
-    while let Some((path, name, folder)) = open.pop() {
-        for FoundFile { path, .. } in folder.subagents.iter().rev() {
-            open.push((path.clone(), format!("{name}.{}", session_name(path)), SessionFolder::list(path)?));
+    while let Some(session) = open.pop() {
+        for found in session.folder.subagents.iter().rev() {
+            open.push(session.subagent(found)?);
         }
         let mut reader = SessionReader::new(options);
-        if !reader.read(&folder)? {
+        if !reader.read(&session.folder)? {
+            // The report names the first session of the source, so the issues of a subagent name its folder.
+            if let Some(subfolder) = &session.subfolder {
+                reader.issues.set_folder(subfolder);
+            }
             return Ok(SurveyOutcome::Refused(reader.issues));
         }
-        sessions.push(reader.finish(path, &name, !sessions.is_empty())?);
+        sessions.push(reader.finish(session)?);
     }
     Ok(SurveyOutcome::Sessions(sessions))
+}
+
+/// A session whose files have not been read yet.
+struct OpenSession {
+    path: PathBuf,
+    /// The name of the session. It becomes the id of the thread.
+    name: String,
+    /// For a subagent: its folder below that of the first session.
+    subfolder: Option<String>,
+    folder: SessionFolder,
+}
+
+impl OpenSession {
+    /// The session of a subagent of this session.
+    fn subagent(&self, found: &FoundFile) -> Result<Self> {
+        let below = found.name.clone().unwrap_or_default();
+        Ok(Self {
+            path: found.path.clone(),
+            name: format!("{}.{}", self.name, session_name(&found.path)),
+            subfolder: Some(self.subfolder.as_ref().map_or(below.clone(), |above| format!("{above}/{below}"))),
+            folder: SessionFolder::list(&found.path)?,
+        })
+    }
 }
 
 /// The name of a session: the name of its folder, even if only the `context.jsonl` in that folder is imported. For any
@@ -134,8 +164,24 @@ impl<'a> SessionReader<'a> {
         for found in &folder.others {
             self.keep_whole_file("file", found, WholeFile::read(found)?)?;
         }
+        if folder.contexts.iter().any(|found| found.name.is_some()) {
+            self.name_other_content(folder);
+        }
         self.issues.set_file(None);
         Ok(true)
+    }
+
+    /// Makes the provenance name what is in the folder, but not in the thread.
+    fn name_other_content(&mut self, folder: &SessionFolder) {
+        for found in &folder.unread {
+            let name = found.name.clone();
+            self.provenance.push(FileProvenance::without_entries(name.clone().unwrap_or_default(), StoredAs::LeftOut));
+            self.issues.set_file(name);
+            self.issues.add_for_file(IssueCode::UnknownType, "a link, or another special file", "left out");
+        }
+        let names = folder.subagents.iter().filter_map(|found| found.name.clone());
+        self.provenance.extend(names.map(|name| FileProvenance::without_entries(name, StoredAs::Thread)));
+        self.provenance.push(FileProvenance::without_entries("", StoredAs::WholeFolder));
     }
 
     fn keep_whole_file(&mut self, prefix: &'static str, found: &FoundFile, whole: Option<WholeFile>) -> Result<()> {
@@ -144,6 +190,8 @@ impl<'a> SessionReader<'a> {
             self.whole_files.push((prefix, whole));
             return Ok(());
         }
+        let name = found.name.clone().unwrap_or_default();
+        self.provenance.push(FileProvenance::without_entries(name, StoredAs::LeftOut));
         let bytes = std::fs::metadata(&found.path).map_err(Error::io(&found.path))?.len();
         self.issues.set_file(found.name.clone());
         let detail = format!("a file of {bytes} bytes that is not part of the conversation");
@@ -151,11 +199,15 @@ impl<'a> SessionReader<'a> {
         Ok(())
     }
 
-    fn finish(self, path: PathBuf, name: &str, is_child: bool) -> Result<SurveyedSession> {
-        let Self { mut issues, provenance, contexts, wire, version, state, whole_files, .. } = self;
+    fn finish(self, open: OpenSession) -> Result<SurveyedSession> {
+        let Self { options, mut issues, provenance, contexts, wire, version, state, whole_files } = self;
+        let OpenSession { path, name, subfolder, .. } = open;
         let first_record = wire.iter().flat_map(|wire| &wire.rows).find_map(|record| record.time);
         let mut fields = ThreadFields::default();
         fields.metadata = JsonMap::from([("session_id".to_owned(), json_string(&cut_to_1_kib(&session_name(&path))))]);
+        if let Some(subfolder) = &subfolder {
+            fields.metadata.insert(SUBAGENT_FOLDER.to_owned(), json_string(subfolder));
+        }
         if let Some(version) = &version {
             fields.metadata.insert("version".to_owned(), json_string(&cut_to_1_kib(version)));
         }
@@ -167,16 +219,17 @@ impl<'a> SessionReader<'a> {
             file: path,
             format: super::NAME.name(),
             version,
-            thread: first_valid_thread_id(&[name, "session"])?,
-            is_child,
+            thread: first_valid_thread_id(&[&name, "session"])?,
+            is_child: subfolder.is_some(),
             fields,
             created_at: first_record.or_else(|| contexts.first()?.modified),
             provenance: Provenance(provenance),
         };
         let is_cleared = contexts.last().is_some_and(|context| context.provenance.bytes == 0);
         let contexts = contexts.into_iter().filter(|context| context.provenance.bytes > 0).collect();
+        let head = options.head;
         let mut session =
-            KimiSession { info, contexts, wire, whole_files, is_cleared, layout: ThreadLayout::default() };
+            KimiSession { info, contexts, wire, whole_files, head, is_cleared, layout: ThreadLayout::default() };
         session.layout = session.layout(&StoredEntries::default());
         note_unpaired_calls(&session, &mut issues);
         issues.set_file(None);

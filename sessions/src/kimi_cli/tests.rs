@@ -11,7 +11,7 @@ use crate::{
     json::Object,
     lines::stored_body,
     options::ImportOptions,
-    provenance::{FileProvenance, LastLine},
+    provenance::{FileProvenance, LastLine, StoredAs},
     session::{Session, StoredEntries, SurveyOutcome},
 };
 
@@ -76,6 +76,9 @@ fn check_round_trip(path: &Path) -> (usize, usize) {
         let mut position = 0;
         for provenance in &info.provenance.0 {
             let name = provenance.name.as_deref().unwrap_or_default();
+            if provenance.stored != StoredAs::Entries {
+                continue;
+            }
             let bytes = std::fs::read(info.file.join(name)).unwrap();
             let prefix = match name {
                 "wire.jsonl" => "wire.".to_owned(),
