@@ -6,7 +6,7 @@ use store_core::{BlockKind, NewBody, Role};
 
 use super::{
     line::LineBody,
-    message::{COMPACTION_MARKER, SYSTEM_PROMPT_ROLE, comparable_form, first_text, plain_text},
+    message::{COMPACTION_MARKER, SYSTEM_PROMPT_ROLE, comparable_form, first_text, is_injected, plain_text},
 };
 use crate::{json::Object, source::Line};
 
@@ -98,12 +98,12 @@ impl ContextLine {
                 _ => {}
             }
         }
-        let text = first_text(&message.blocks).unwrap_or_default();
+        let text = first_text(&message.blocks);
         if object.text("role").as_deref() == Some(SYSTEM_PROMPT_ROLE) {
             row.kind = ContextLineKind::Prompt;
-        } else if message.role == Role::User && text == COMPACTION_MARKER {
+        } else if message.role == Role::User && text == Some(COMPACTION_MARKER) {
             row.kind = ContextLineKind::Summary;
-        } else if message.role == Role::User && text.starts_with("<system") {
+        } else if message.role == Role::User && is_injected(text) {
             row.kind = ContextLineKind::Injected;
         } else if message.role == Role::User {
             row.text_hash = object.raw("content").and_then(plain_text).map(|text| hash(&text));

@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// The kind of a reference: an entry for a line that repeats an earlier file. It names the entry of the earlier line.
-const REFERENCE_KIND: &str = "kimi-cli.shared";
+pub(super) const REFERENCE_KIND: &str = "kimi-cli.shared";
 
 /// The time that an entry gets, and the queue to which its draft is added.
 type TimeAndQueue<'a> = (Option<Timestamp>, &'a mut VecDeque<Draft>);

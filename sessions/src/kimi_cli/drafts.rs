@@ -194,11 +194,7 @@ impl<'a> KimiDrafts<'a> {
     }
 
     fn add_whole_file(&mut self, prefix: &str, whole: &WholeFile) -> Result<()> {
-        let name = whole.provenance.name.as_deref().unwrap_or_default();
-        let id = self
-            .layout()
-            .wire_ids
-            .free_id(&format!("{prefix}.{}", short_digest(&name_and_content_digest(name, &whole.provenance.sha256))))?;
+        let id = self.layout().wire_ids.free_id(&whole_file_id(prefix, &whole.provenance))?;
         let mut origin = ImportOrigin::new(self.session.info.format, 0);
         let bytes = whole.bytes()?;
         if whole.custom.data.as_str().as_bytes() != bytes {
@@ -214,10 +210,12 @@ impl<'a> KimiDrafts<'a> {
     }
 }
 
-/// The hash of a file's name and content.
-fn name_and_content_digest(name: &str, sha256: &str) -> String {
+/// The id of the entry of a whole file. It contains a hash of the name and the content of the file.
+pub(super) fn whole_file_id(prefix: &str, file: &FileProvenance) -> String {
     use sha2::{Digest, Sha256};
-    crate::source::hex(&Sha256::digest(format!("{name}\n{sha256}")))
+    let name = file.name.as_deref().unwrap_or_default();
+    let digest = crate::source::hex(&Sha256::digest(format!("{name}\n{}", file.sha256)));
+    format!("{prefix}.{}", short_digest(&digest))
 }
 
 /// The position of a line in its file, from 0.

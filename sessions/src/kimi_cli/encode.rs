@@ -1,11 +1,11 @@
 //! Encodes entries as lines exactly as kimi-cli writes them, if the bodies of the entries contain everything.
 
 use store_core::{
-    Block, BlockKind, Body, Media, MediaSource, Message, Opaque, Role, ToolUse,
+    Block, BlockKind, Body, Json, Media, MediaSource, Message, Opaque, Role, ToolUse,
     codec::{Codec, ObjectWriter as Writer},
 };
 
-use super::message::SYSTEM_PROMPT_ROLE;
+use super::{message::SYSTEM_PROMPT_ROLE, parts};
 use crate::json::{Object, parse_json_string};
 
 /// Encodes an entry of a context. Returns `None` if only the raw bytes can reproduce the line.
@@ -25,9 +25,14 @@ pub(super) fn encode_context_line(body: &Body) -> Option<String> {
 /// Encodes a record of the wire file: its data, with a space after every colon and comma outside of strings.
 pub(super) fn encode_wire_record(body: &Body) -> Option<String> {
     let Body::Custom(custom) = body else { return None };
-    let mut out = String::with_capacity(custom.data.as_str().len() * 9 / 8);
+    Some(with_spaces(custom.data.as_str()))
+}
+
+/// A JSON text with a space after every colon and comma outside of strings.
+pub(super) fn with_spaces(json: &str) -> String {
+    let mut out = String::with_capacity(json.len() * 9 / 8);
     let (mut in_string, mut is_escaped) = (false, false);
-    for char in custom.data.as_str().chars() {
+    for char in json.chars() {
         out.push(char);
         match char {
             _ if is_escaped => is_escaped = false,
@@ -37,10 +42,11 @@ pub(super) fn encode_wire_record(body: &Body) -> Option<String> {
             _ => {}
         }
     }
-    Some(out)
+    out
 }
 
-fn encode_message(message: &Message) -> Option<String> {
+/// Encodes a message. Returns `None` if a line cannot contain all of it.
+pub(super) fn encode_message(message: &Message) -> Option<String> {
     let format = message.provenance.as_ref().and_then(|provenance| provenance.format.as_deref());
     let role = match (format, message.role) {
         (None, role) => role.to_string(),
@@ -56,31 +62,30 @@ fn encode_message(message: &Message) -> Option<String> {
     let mut object = Writer::open(&mut out);
     object.field("role", &role);
     if let [Block { kind: BlockKind::ToolResult(result), .. }] = message.blocks.as_slice() {
-        write_content(&mut object, result.blocks.iter())?;
+        write_content(object.key("content"), result.blocks.iter())?;
         object.field("tool_call_id", &result.tool_use_id);
     } else {
-        write_content(&mut object, message.blocks.iter().filter(|block| as_tool_use(block).is_none()))?;
+        write_content(object.key("content"), message.blocks.iter().filter(|block| as_tool_use(block).is_none()))?;
         write_calls(&mut object, &message.blocks)?;
     }
     object.close();
     Some(out)
 }
 
-fn as_tool_use(block: &Block) -> Option<&ToolUse> {
+pub(super) fn as_tool_use(block: &Block) -> Option<&ToolUse> {
     match &block.kind {
         BlockKind::ToolUse(call) => Some(call),
         _ => None,
     }
 }
 
-/// Writes `content`. A single text is written as a string.
-fn write_content<'a>(object: &mut Writer<'_>, parts: impl Iterator<Item = &'a Block>) -> Option<()> {
+/// Writes the content of a message. A single text is written as a string.
+pub(super) fn write_content<'a>(out: &mut String, parts: impl Iterator<Item = &'a Block>) -> Option<()> {
     let parts: Vec<_> = parts.collect();
     if let [Block { kind: BlockKind::Text(text), opaque: None, .. }] = parts.as_slice() {
-        object.field("content", text);
+        text.write(out);
         return Some(());
     }
-    let out = object.key("content");
     out.push('[');
     for (at, block) in parts.into_iter().enumerate() {
         if at > 0 {
@@ -92,7 +97,8 @@ fn write_content<'a>(object: &mut Writer<'_>, parts: impl Iterator<Item = &'a Bl
     Some(())
 }
 
-fn write_part(out: &mut String, block: &Block) -> Option<()> {
+/// Writes a part of a message.
+pub(super) fn write_part(out: &mut String, block: &Block) -> Option<()> {
     let (name, media) = match &block.kind {
         BlockKind::Opaque(opaque) => {
             opaque.data.write(out);
@@ -130,14 +136,15 @@ fn write_part(out: &mut String, block: &Block) -> Option<()> {
     Some(())
 }
 
-fn media_id(opaque: &Opaque) -> Option<String> {
+/// The id of a medium, which is the only thing that kimi-cli attaches to one.
+pub(super) fn media_id(opaque: &Opaque) -> Option<String> {
     parse_json_string(Object::parse(opaque.data.as_str())?.raw("id")?)
 }
 
 fn write_nullable(object: &mut Writer<'_>, name: &str, value: Option<&String>) {
     match value {
         Some(value) => object.field(name, value),
-        None => object.field(name, &store_core::Json::null()),
+        None => object.field(name, &Json::null()),
     };
 }
 
@@ -160,14 +167,27 @@ fn write_calls(object: &mut Writer<'_>, blocks: &[Block]) -> Option<()> {
         if at > 0 {
             out.push(',');
         }
-        let call = as_tool_use(block).filter(|_| block.opaque.is_none())?;
         let mut object = Writer::open(out);
-        object.field("type", &"function".to_owned()).field("id", &call.id);
-        let mut function = Writer::open(object.key("function"));
-        function.field("name", &call.name).field("arguments", call.raw.as_ref()?);
-        function.close();
+        write_call(&mut object, as_tool_use(block)?)?;
+        if let Some(opaque) = &block.opaque {
+            object.field("extras", call_extras(opaque)?);
+        }
         object.close();
     }
     out.push(']');
     Some(())
+}
+
+/// Writes the fields of a call, without those that kimi-cli attaches to it.
+pub(super) fn write_call(object: &mut Writer<'_>, call: &ToolUse) -> Option<()> {
+    object.field("type", &"function".to_owned()).field("id", &call.id);
+    let mut function = Writer::open(object.key("function"));
+    function.field("name", &call.name).field("arguments", call.raw.as_ref()?);
+    function.close();
+    Some(())
+}
+
+/// What kimi-cli attached to a call.
+pub(super) fn call_extras(opaque: &Opaque) -> Option<&Json> {
+    (opaque.origin == parts::origin()).then_some(&opaque.data)
 }

@@ -104,6 +104,11 @@ fn read_call(raw: &str, blocks: &mut MessageBlocks<'_>) {
     }
 }
 
+/// Whether kimi-cli itself inserted a user message, such as a reminder or a checkpoint.
+pub(super) fn is_injected(first_text: Option<&str>) -> bool {
+    first_text.is_some_and(|text| text.starts_with("<system"))
+}
+
 /// The text of the first block, if that is a text block.
 pub(super) fn first_text(blocks: &[Block]) -> Option<&str> {
     match &blocks.first()?.kind {

@@ -7,18 +7,22 @@
 //! state.json, other files          a side entry for each file
 //! subagents/ID/                    a session of its own, which becomes a child thread
 //! ```
+//!
+//! `export` writes threads as such folders, and `place` says where kimi-cli looks for them.
 
 mod context_line;
 mod contexts;
 mod continuation;
 mod drafts;
 mod encode;
+mod export;
 mod folder;
 mod history;
 mod ids;
 mod line;
 mod message;
 mod parts;
+mod place;
 mod session;
 mod state;
 mod survey;
@@ -34,9 +38,9 @@ use async_trait::async_trait;
 use self::folder::CONTEXT_FILE_NAME;
 use crate::{
     detect::{Detected, Sample},
-    error::{Error, Result},
+    error::Result,
     export::{ExportFiles, ExportSource, Written},
-    formats::{Format, FormatName},
+    formats::{Format, FormatName, ToolFolders, ToolPlace},
     json::Object,
     options::ImportOptions,
     session::SurveyOutcome,
@@ -91,14 +95,14 @@ impl Format for KimiCliFormat {
 
     async fn export(
         &self,
-        name: FormatName,
+        _name: FormatName,
         source: &ExportSource<'_>,
-        _files: &mut ExportFiles<'_>,
+        files: &mut ExportFiles<'_>,
     ) -> Result<Written> {
-        Err(Error::NotExportable {
-            thread: source.thread.id.as_str().to_owned(),
-            format: name.name(),
-            reason: "its folders can be imported but not written; any thread can be written as agent-core",
-        })
+        export::write(source, files).await
+    }
+
+    fn place(&self, source: &ExportSource<'_>, folders: &ToolFolders) -> Option<ToolPlace> {
+        Some(place::place(&source.thread.id, folders))
     }
 }

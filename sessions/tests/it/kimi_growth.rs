@@ -10,6 +10,7 @@ use tempfile::tempdir;
 
 use crate::{
     helpers::{FailingCoordinator, custom_kind, entries, fixtures, import_one, new_store, write_file},
+    kimi_exports::check_exact,
     kimi_histories::{check_session_context, context_json},
 };
 
@@ -48,6 +49,7 @@ async fn a_grown_session_adds_its_new_lines() {
     let all = entries(&*commits, &ThreadId::new("grown").unwrap()).await;
     assert_eq!(all.len() as u64, known);
     assert_eq!(import_one(&*commits, &folder).await.added, 0);
+    check_exact(&*commits, &ThreadId::new("grown").unwrap(), &folder).await;
 }
 
 #[tokio::test]
@@ -63,6 +65,10 @@ async fn a_new_state_changes_title_and_metadata() {
     let thread = commits.threads().load_thread(&first.thread.unwrap()).await.unwrap().unwrap();
     assert_eq!(thread.title.as_deref(), Some("Other"));
     assert_eq!(thread.metadata["state"].as_str(), r#"{"version":1,"custom_title":"Other","archived":false}"#);
+    // The thread keeps a title that is gone, and its export does not have it again.
+    write_file(&folder, "state.json", r#"{"version":1,"custom_title":null}"#);
+    let _third = import_one(&*commits, &folder).await;
+    check_exact(&*commits, &thread.id, &folder).await;
 }
 
 #[tokio::test]
@@ -78,6 +84,7 @@ async fn a_torn_last_line_is_reported_and_completed_by_a_later_import() {
         assert_eq!(report.count(IssueCode::ChangedFile), 0);
         let torn = u64::from(end < text.len() - 1);
         assert_eq!((report.count(IssueCode::TornLastLine), report.thread.unwrap().as_str()), (torn, "torn"), "{end}");
+        check_exact(&*commits, &ThreadId::new("torn").unwrap(), &folder).await;
     }
     let found = context_json(&*commits, &ThreadId::new("torn").unwrap()).await;
     assert_eq!(found, json!([["user", [{"text": "one"}]], ["assistant", [{"text": "two"}]]]));
@@ -219,6 +226,7 @@ async fn a_killed_import_may_have_missed_the_last_line_of_a_file() {
         write_file(&folder, "context.jsonl", format!("{} \n", &lines[..lines.len() - 1]));
         write_file(&folder, "wire.jsonl", format!("{} \n", &wire[..wire.len() - 1]));
         let report = import_one(&*commits, &folder).await;
+        check_exact(&*commits, report.thread.as_ref().unwrap(), &folder).await;
         let all = entries(&*commits, &report.thread.unwrap()).await;
         let again: Vec<_> = all.iter().filter(|entry| entry.id.as_str().contains("#2")).collect();
         assert!(again.is_empty(), "{cut}: {again:?}");
@@ -242,6 +250,7 @@ async fn a_line_gets_a_new_id_for_each_version_that_was_stored() {
     assert!(import(&FailingCoordinator::after(&*commits, 1), &folder, &ImportOptions::default()).await.is_err());
     write_file(&folder, "wire.jsonl", wire);
     let report = import_one(&*commits, &folder).await;
+    check_exact(&*commits, report.thread.as_ref().unwrap(), &folder).await;
     let all = entries(&*commits, &report.thread.unwrap()).await;
     let ids: Vec<_> = all.iter().map(|entry| entry.id.as_str()).filter(|id| id.starts_with("wire.")).collect();
     assert_eq!(ids, ["wire.L1", "wire.L1#2"]);

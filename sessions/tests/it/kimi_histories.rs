@@ -5,10 +5,13 @@ use std::{fs, path::Path};
 
 use serde_json::{Value, json};
 use sessions::{ImportOptions, ImportReport, IssueCode, import};
-use store_core::{Body, CommitCoordinator, ContextRequest, ThreadId};
+use store_core::{Body, CommitCoordinator, ContextRequest, Message, ThreadId};
 use tempfile::tempdir;
 
-use crate::helpers::{custom_kind, entries, new_store};
+use crate::{
+    helpers::{custom_kind, entries, new_store},
+    kimi_exports::{append, check_exact, entry, export_session, import_again, kinds},
+};
 
 /// What a model receives: roles and blocks.
 pub(crate) async fn context_json(commits: &dyn CommitCoordinator, thread: &ThreadId) -> Value {
@@ -150,9 +153,22 @@ pub(crate) async fn check_session_context(commits: &dyn CommitCoordinator, folde
     Some(report)
 }
 
+/// Adds a message to an imported thread, and checks that its export has the same context.
+async fn check_continued(commits: &dyn CommitCoordinator, thread: &ThreadId) {
+    append(commits, thread, vec![entry("added", Message::user("go on"))]).await;
+    let (folder, exported) = export_session(commits, thread).await;
+    assert_eq!((exported.exact, kinds(&exported.losses)), (false, Vec::new()));
+    let (other, copy) = import_again(folder.path()).await;
+    // All summaries are equal here. If two of them follow each other, the second looks like a copy of the first, and
+    // becomes an ordinary message.
+    let (expected, found) = (context_json(commits, thread).await, context_json(&*other, &copy).await);
+    assert_eq!(with_our_marker(&found), with_our_marker(&expected));
+    check_exact(&*other, &copy, folder.path()).await;
+}
+
 #[tokio::test]
 async fn the_context_matches_the_tool_whatever_happens_between_imports() {
-    let mut kinds = [0; 3];
+    let mut counts = [0; 3];
     for seed in 0..40 {
         let temp = tempdir().unwrap();
         let folder = temp.path().join("session");
@@ -181,15 +197,17 @@ async fn the_context_matches_the_tool_whatever_happens_between_imports() {
         assert_eq!(commits.threads().count_threads(&store_core::ThreadFilter::default()).await.unwrap(), 1);
         let again = check_session_context(&*commits, &folder).await.unwrap();
         assert_eq!(again.added, 0, "seed {seed}");
+        check_exact(&*commits, report.thread.as_ref().unwrap(), &folder).await;
         // Exactly one entry represents each line.
         let all = entries(&*commits, report.thread.as_ref().unwrap()).await;
         let lines = all.iter().filter(|entry| entry.origin.as_ref().unwrap().line > 0).count();
         assert_eq!(lines as u64, report.lines, "seed {seed}");
-        kinds[0] += all.iter().filter(|entry| matches!(&*entry.body, Body::Compaction(_))).count();
-        kinds[1] += all.iter().filter(|entry| matches!(&*entry.body, Body::Rewind(_))).count();
-        kinds[2] += all.iter().filter(|entry| custom_kind(entry) == "kimi-cli.shared").count();
+        counts[0] += all.iter().filter(|entry| matches!(&*entry.body, Body::Compaction(_))).count();
+        counts[1] += all.iter().filter(|entry| matches!(&*entry.body, Body::Rewind(_))).count();
+        counts[2] += all.iter().filter(|entry| custom_kind(entry) == "kimi-cli.shared").count();
+        check_continued(&*commits, report.thread.as_ref().unwrap()).await;
     }
-    assert!(kinds.iter().all(|count| *count > 50), "{kinds:?}");
+    assert!(counts.iter().all(|count| *count > 50), "{counts:?}");
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use crate::{
     expectations::{check_file, files_with_expectation},
     helpers::{import_one, new_store},
     kimi::{check_session, session_folders},
+    kimi_exports::check_round_trip,
 };
 
 /// The folder of the session files of other projects, if it exists.
@@ -51,7 +52,8 @@ async fn session_files_of_other_projects_match_their_expectations() {
     }
     for folder in session_folders(&root) {
         check_session(&folder).await;
-        println!("{}: a kimi-cli session", relative_path(&root, &folder));
+        check_round_trip(&folder).await;
+        println!("{}: a kimi-cli session, exported as the same files", relative_path(&root, &folder));
     }
     for folder in ["claude-code", "codex", "other"] {
         for entry in std::fs::read_dir(root.join(folder)).unwrap() {

@@ -1,0 +1,125 @@
+//! Writes threads as sessions of kimi-cli.
+//!
+//! - `restore`: a thread that has not changed since its import, as the files that were imported
+//! - `rebuild`: any other thread, as files that kimi-cli can continue
+//! - `log`, `plan`: the entries of the thread, and the contexts that become files
+//! - `context_file`, `file_lines`, `wire_file`, `state_file`: the files of a session
+//! - `adapt`, `losses`: what a message becomes, and what is lost
+
+mod adapt;
+mod context_file;
+mod file_lines;
+mod log;
+mod losses;
+mod plan;
+mod rebuild;
+mod restore;
+mod state_file;
+mod wire_file;
+
+use std::{
+    collections::BTreeSet,
+    path::{Component, Path},
+};
+
+use store_core::{Entry, EntryId, Thread};
+
+use super::{NAME, survey::SUBAGENT_FOLDER};
+use crate::{
+    error::Result,
+    export::{ExportFiles, ExportSource, Losses, Written},
+    json::parse_json_string,
+    provenance::{Provenance, StoredAs},
+};
+
+/// Writes a thread and the threads of its subagents.
+pub(super) async fn write(source: &ExportSource<'_>, out: &mut ExportFiles<'_>) -> Result<Written> {
+    let (mut written, provenance) = write_session(source, &mut SessionFiles::new(out, None)).await?;
+    if !out.is_folder() {
+        return Ok(written);
+    }
+    let mut missing = subfolders_of(provenance.as_ref(), "");
+    let mut subfolders = BTreeSet::new();
+    for child in source.children().await? {
+        let Some(thread) = source.threads.load_thread(&child).await? else { continue };
+        let Some(subfolder) = subagent_folder(&thread) else { continue };
+        if !subfolders.insert(subfolder.clone()) {
+            let what = ("subagent", "another thread has the same folder", "dropped");
+            Losses::new(&first_entry()?, &mut written.losses).add("", what);
+            continue;
+        }
+        let child = ExportSource { threads: source.threads, thread: &thread, options: source.options };
+        let (found, provenance) = write_session(&child, &mut SessionFiles::new(out, Some(&subfolder))).await?;
+        written.exact &= found.exact;
+        written.losses.extend(found.losses);
+        missing.extend(subfolders_of(provenance.as_ref(), &format!("{subfolder}/")));
+    }
+    for _subfolder in missing.difference(&subfolders) {
+        written.exact = false;
+        let what = ("subagent", "its thread is not a child of this thread", "dropped");
+        Losses::new(&first_entry()?, &mut written.losses).add("", what);
+    }
+    Ok(written)
+}
+
+/// The folders of the subagents of a session, below the folder of the first session.
+fn subfolders_of(provenance: Option<&Provenance>, prefix: &str) -> BTreeSet<String> {
+    let files = provenance.into_iter().flat_map(|provenance| &provenance.0);
+    let names = files.filter(|file| file.stored == StoredAs::Thread).filter_map(|file| file.name.as_ref());
+    names.map(|name| format!("{prefix}{name}")).collect()
+}
+
+/// Writes a thread without its subagents. Returns also the provenance of the thread.
+async fn write_session(
+    source: &ExportSource<'_>,
+    files: &mut SessionFiles<'_, '_>,
+) -> Result<(Written, Option<Provenance>)> {
+    match source.unchanged_provenance().await?.filter(Provenance::is_complete) {
+        Some(provenance) => Ok((restore::write(source, &provenance, files).await?, Some(provenance))),
+        None => {
+            files.out.require_folder("its session has several files: export it to a folder")?;
+            rebuild::write(source, files).await
+        }
+    }
+}
+
+/// The first entry of every import, which represents the whole session.
+fn first_entry() -> Result<EntryId> {
+    Ok(EntryId::new("L0")?)
+}
+
+/// The folder of the thread of a subagent, as the import has noted it.
+fn subagent_folder(thread: &Thread) -> Option<String> {
+    let folder = parse_json_string(thread.metadata.get(SUBAGENT_FOLDER)?.as_str())?;
+    folder.starts_with("subagents/").then_some(folder)
+}
+
+/// The files of one session while they are written.
+struct SessionFiles<'a, 'b> {
+    out: &'a mut ExportFiles<'b>,
+    /// Empty, or the folder of a subagent with a slash at its end.
+    prefix: String,
+}
+
+impl<'a, 'b> SessionFiles<'a, 'b> {
+    fn new(out: &'a mut ExportFiles<'b>, subfolder: Option<&str>) -> Self {
+        let prefix = subfolder.map_or_else(String::new, |subfolder| format!("{subfolder}/"));
+        Self { out, prefix }
+    }
+
+    /// Starts the file with this name. A name that leads out of the folder is an error.
+    fn start(&mut self, name: &str) -> Result<()> {
+        let name = format!("{}{name}", self.prefix);
+        let is_below = Path::new(&name).components().all(|part| matches!(part, Component::Normal(_)));
+        if !is_below {
+            let place = format!("`{name}` is not the name of a file in a session folder");
+            return Err(store_core::Error::corrupt(place).into());
+        }
+        self.out.start(&name)
+    }
+}
+
+/// Whether an entry was imported from this format.
+fn is_own(entry: &Entry) -> bool {
+    entry.origin.as_ref().is_some_and(|origin| origin.format == NAME.name())
+}
