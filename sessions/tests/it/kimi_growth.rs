@@ -65,6 +65,10 @@ async fn a_new_state_changes_title_and_metadata() {
     let thread = commits.threads().load_thread(&first.thread.unwrap()).await.unwrap().unwrap();
     assert_eq!(thread.title.as_deref(), Some("Other"));
     assert_eq!(thread.metadata["state"].as_str(), r#"{"version":1,"custom_title":"Other","archived":false}"#);
+    // The thread keeps a title that is gone, and its export does not have it again.
+    write_file(&folder, "state.json", r#"{"version":1,"custom_title":null}"#);
+    let _third = import_one(&*commits, &folder).await;
+    check_exact(&*commits, &thread.id, &folder).await;
 }
 
 #[tokio::test]

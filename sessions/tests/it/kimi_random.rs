@@ -27,7 +27,7 @@ impl RandomThread<'_> {
 
     async fn add(&mut self, body: impl Into<NewBody>) {
         self.count += 1;
-        let entry = NewEntry::new(body).with_id(EntryId::new(&format!("e{}", self.count)).unwrap());
+        let entry = NewEntry::new(body).with_id(EntryId::new(format!("e{}", self.count)).unwrap());
         append(self.commits, &self.thread, vec![entry]).await;
     }
 
@@ -81,7 +81,7 @@ impl RandomThread<'_> {
             }
             7 | 8 => self.add_call_with_result().await,
             9 => {
-                let label = Some(format!("label {}", self.count)).filter(|_| self.count % 2 == 0);
+                let label = Some(format!("label {}", self.count)).filter(|_| self.count.is_multiple_of(2));
                 self.add(NewBody::Checkpoint { number: None, label }).await;
             }
             10 => {

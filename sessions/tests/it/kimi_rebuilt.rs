@@ -104,6 +104,8 @@ async fn a_conversation_is_written_as_kimi_cli_writes_it() {
     });
     let turn = "TurnBegin StepBegin ContentPart ToolCall ToolResult StepBegin ContentPart TurnEnd";
     assert_eq!(types.collect::<Vec<_>>().join(" "), format!("{turn} {turn}"));
+    let failed = r#""is_error": true, "output": [], "message": "no such file", "display": [], "extras": null"#;
+    assert!(wire.iter().any(|record| record.contains(failed)), "{wire:?}");
     let (other, copy) = import_again(folder.path()).await;
     let title = other.threads().load_thread(&copy).await.unwrap().unwrap().title;
     assert_eq!(title.as_deref(), Some("Talk"));

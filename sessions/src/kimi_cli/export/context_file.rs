@@ -7,11 +7,12 @@ use std::{
 
 use store_core::{
     Block, BlockKind, Body, Checkpoint, Compaction, ContextMessage, ContextRequest, Entry, EntryId, Message,
-    RepairKind, Role, UsageRecord, context::SUMMARY_MARKER,
+    RepairKind, Role, context::SUMMARY_MARKER,
 };
 
 use super::{
     adapt::{adapt, adapt_parts, adapt_prompt},
+    file_lines::{CheckpointLine, FileLines, checkpoint_line, size_line},
     is_own,
     log::{ThreadLog, WrittenEntries},
     restore::own_bytes,
@@ -38,7 +39,7 @@ pub(super) struct ContextsWriter<'a> {
     /// The lines of the previous file.
     previous: Vec<Vec<u8>>,
     /// The checkpoint that comes before the first message of the previous file, with its number.
-    opening_checkpoint: Option<(u64, Vec<u8>)>,
+    opening_checkpoint: Option<CheckpointLine>,
 }
 
 impl<'a> ContextsWriter<'a> {
@@ -85,15 +86,9 @@ struct ContextFile<'a, 'b> {
     compaction: Option<EntryId>,
     /// The position of the next entry whose checkpoint or sizes have not been added.
     next: usize,
-    lines: Vec<Vec<u8>>,
-    /// Whether all lines so far are those of the previous file. A reader then takes them for copies.
-    is_copy: bool,
+    lines: FileLines,
     /// Whether a reader also takes the messages that the compaction keeps for copies.
     keeps_copies: bool,
-    next_checkpoint: u64,
-    opening_checkpoint: Option<(u64, Vec<u8>)>,
-    has_message: bool,
-    ends_with_checkpoint: bool,
     /// The entries that the file contains, and what their lines have lost.
     written: Vec<EntryId>,
     losses: Vec<Loss>,
@@ -109,18 +104,13 @@ impl<'a, 'b> ContextFile<'a, 'b> {
         Self {
             compaction: first.checked_sub(1).and_then(|at| path.get(at)).map(|entry| entry.id.clone()),
             in_context: messages.iter().map(|message| message.entry.clone()).collect(),
+            lines: FileLines::after(std::mem::take(&mut writer.previous)),
             writer,
             path,
             positions,
             first,
             next: first,
-            lines: Vec::new(),
-            is_copy: true,
             keeps_copies: false,
-            next_checkpoint: 0,
-            opening_checkpoint: None,
-            has_message: false,
-            ends_with_checkpoint: false,
             written: Vec::new(),
             losses: Vec::new(),
         }
@@ -136,11 +126,11 @@ impl<'a, 'b> ContextFile<'a, 'b> {
             self.in_context.remove(&prompt.entry);
         }
         if self.first > 0
-            && let Some((number, line)) = self.writer.opening_checkpoint.clone()
+            && let Some(checkpoint) = self.writer.opening_checkpoint.clone()
         {
-            self.push_checkpoint(number, line);
+            self.lines.push_checkpoint(checkpoint);
         }
-        self.keeps_copies = self.is_copy && self.keeps_two(rest);
+        self.keeps_copies = self.lines.is_copy && self.keeps_two(rest);
         for (at, message) in rest.iter().enumerate() {
             let position = self.positions.get(&message.entry).copied();
             if let Some(position) = position.filter(|_| !message.synthetic) {
@@ -155,14 +145,14 @@ impl<'a, 'b> ContextFile<'a, 'b> {
             }
         }
         self.add_entries_before(self.path.len());
-        let Self { writer, written, mut losses, .. } = self;
+        let Self { writer, written, mut losses, lines, .. } = self;
         // The losses of an entry are noted with the first file that contains it.
         losses.retain(|loss| !writer.written.ids.contains(&loss.entry));
         writer.losses.append(&mut losses);
         writer.written.ids.extend(written);
         writer.wire.end_turn();
-        writer.opening_checkpoint = self.opening_checkpoint;
-        self.lines
+        writer.opening_checkpoint = lines.opening_checkpoint;
+        lines.lines
     }
 
     /// Adds the checkpoints and sizes of the entries of the path up to this position.
@@ -185,21 +175,6 @@ impl<'a, 'b> ContextFile<'a, 'b> {
         }
     }
 
-    fn push(&mut self, line: Vec<u8>) {
-        self.is_copy &= self.writer.previous.get(self.lines.len()) == Some(&line);
-        self.lines.push(line);
-        self.ends_with_checkpoint = false;
-    }
-
-    fn push_checkpoint(&mut self, number: u64, line: Vec<u8>) {
-        if !self.has_message && self.opening_checkpoint.is_none() {
-            self.opening_checkpoint = Some((number, line.clone()));
-        }
-        self.push(line);
-        self.next_checkpoint = number.saturating_add(1);
-        self.ends_with_checkpoint = true;
-    }
-
     /// The losses of an entry that the file contains.
     fn losses_of<'c>(&'c mut self, entry: &'c EntryId) -> Losses<'c> {
         self.written.push(entry.clone());
@@ -208,7 +183,7 @@ impl<'a, 'b> ContextFile<'a, 'b> {
 
     /// Adds a checkpoint. kimi-cli needs numbers that increase, as its own do.
     fn add_checkpoint(&mut self, entry: &Entry, checkpoint: &Checkpoint) {
-        let least = if is_own(entry) { checkpoint.number } else { self.next_checkpoint };
+        let least = if is_own(entry) { checkpoint.number } else { self.lines.next_checkpoint };
         let number = checkpoint.number.max(least);
         let mut losses = self.losses_of(&entry.id);
         if checkpoint.label.is_some() {
@@ -219,7 +194,7 @@ impl<'a, 'b> ContextFile<'a, 'b> {
             losses.add("/body/checkpoint/number", what);
         }
         let line = kimi_line(entry).filter(|_| number == checkpoint.number);
-        self.push_checkpoint(number, line.unwrap_or_else(|| checkpoint_line(number)));
+        self.lines.push_checkpoint((number, line.unwrap_or_else(|| checkpoint_line(number))));
     }
 
     /// Adds the sizes of the context that were recorded after an entry, or else the size that its message names.
@@ -227,11 +202,11 @@ impl<'a, 'b> ContextFile<'a, 'b> {
         let sizes: Vec<_> =
             self.writer.log.context_sizes(entry).map(|(usage, size)| (Arc::clone(usage), size)).collect();
         if let Some(usage) = message.and_then(|message| message.usage.as_ref()).filter(|_| sizes.is_empty()) {
-            self.push(size_line(usage.tokens.context_size()));
+            self.lines.push(size_line(usage.tokens.context_size()));
         }
         for (usage, size) in sizes {
             self.written.push(usage.id.clone());
-            self.push(kimi_line(&usage).unwrap_or_else(|| size_line(size)));
+            self.lines.push(kimi_line(&usage).unwrap_or_else(|| size_line(size)));
         }
     }
 
@@ -242,13 +217,15 @@ impl<'a, 'b> ContextFile<'a, 'b> {
         }
         if let Some(line) = self.unchanged_line(prompt) {
             self.written.push(prompt.entry.clone());
-            self.push(line);
+            self.lines.push(line);
             return true;
         }
         let adapted = adapt_prompt(&prompt.message, &mut self.losses_of(&prompt.entry));
         let Some(adapted) = adapted else { return false };
-        self.push_message(&prompt.entry, &adapted);
-        self.has_message = false;
+        match encode::encode_message(&adapted) {
+            Some(line) => self.lines.push(line.into_bytes()),
+            None => self.note_unwritten(&prompt.entry),
+        }
         true
     }
 
@@ -269,14 +246,12 @@ impl<'a, 'b> ContextFile<'a, 'b> {
         }
         if let Some(line) = self.unchanged_line(message) {
             self.written.push(entry.id.clone());
-            self.push(line);
-            self.has_message = true;
+            self.lines.push_message(line);
             return self.add_record(&entry, &message.message);
         }
-        let is_new = self.is_new(&entry);
         let begins_turn = message.message.role == Role::User && !is_injected(first_text(&message.message.blocks));
-        if begins_turn && is_new && !is_own(&entry) && !self.writer.log.has_checkpoints && !self.ends_with_checkpoint {
-            self.push_checkpoint(self.next_checkpoint, checkpoint_line(self.next_checkpoint));
+        if begins_turn && self.is_new(&entry) && !is_own(&entry) && !self.writer.log.has_checkpoints {
+            self.lines.push_next_checkpoint();
         }
         let mut losses = self.losses_of(&entry.id);
         if is_own(&entry) && entry.origin.as_ref().is_some_and(|origin| origin.raw.is_some()) {
@@ -313,18 +288,18 @@ impl<'a, 'b> ContextFile<'a, 'b> {
 
     /// Whether a reader takes the last line, which is that of an entry, for a copy.
     fn is_copy_of(&self, entry: &Entry) -> bool {
-        self.is_copy || (self.keeps_copies && !self.is_new(entry))
+        self.lines.is_copy || (self.keeps_copies && !self.is_new(entry))
     }
 
     fn push_message(&mut self, entry: &EntryId, message: &Message) {
         match encode::encode_message(message) {
-            Some(line) => self.push(line.into_bytes()),
-            None => {
-                let what = ("message", "the format has no such message", "dropped");
-                self.losses_of(entry).add("", what);
-            }
+            Some(line) => self.lines.push_message(line.into_bytes()),
+            None => self.note_unwritten(entry),
         }
-        self.has_message = true;
+    }
+
+    fn note_unwritten(&mut self, entry: &EntryId) {
+        self.losses_of(entry).add("", ("message", "the format has no such message", "dropped"));
     }
 
     /// Adds results for the calls without one. Every provider that kimi-cli knows refuses such calls.
@@ -344,7 +319,7 @@ impl<'a, 'b> ContextFile<'a, 'b> {
 
     /// Adds a summary, or a message that replaces one.
     fn add_summary(&mut self, message: &ContextMessage, entry: &Entry, compaction: &Compaction) {
-        let is_first_message = !self.has_message;
+        let is_first_message = !self.lines.has_message;
         let blocks = match message.message.blocks.as_slice() {
             [first, rest @ ..] if is_summary(&message.message, first) => Some(rest),
             _ => None,
@@ -359,9 +334,7 @@ impl<'a, 'b> ContextFile<'a, 'b> {
             losses.add("/body/compaction", ("compaction", reason, "replaced"));
         }
         if let Some(line) = kimi_line(entry).filter(|_| blocks.is_some()) {
-            self.push(line);
-            self.has_message = true;
-            return;
+            return self.lines.push_message(line);
         }
         if !compaction.extra.is_empty() {
             losses.add("/body/compaction", ("unknown_field", "the format has no field for it", "dropped"));
@@ -390,18 +363,4 @@ fn kimi_line(entry: &Entry) -> Option<Vec<u8>> {
     let line = own_bytes(entry).filter(|_| is_own(entry))?;
     let is_readable = std::str::from_utf8(&line).is_ok_and(|text| Object::parse(text).is_some());
     is_readable.then_some(line)
-}
-
-fn checkpoint_line(number: u64) -> Vec<u8> {
-    encoded(&Body::Checkpoint(Checkpoint::new(number, None)))
-}
-
-fn size_line(tokens: u64) -> Vec<u8> {
-    let mut usage = UsageRecord::default();
-    usage.context_size = Some(tokens);
-    encoded(&Body::Usage(usage))
-}
-
-fn encoded(body: &Body) -> Vec<u8> {
-    encode::encode_context_line(body).unwrap_or_default().into_bytes()
 }

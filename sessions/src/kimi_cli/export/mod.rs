@@ -3,11 +3,12 @@
 //! - `restore`: a thread that has not changed since its import, as the files that were imported
 //! - `rebuild`: any other thread, as files that kimi-cli can continue
 //! - `log`, `plan`: the entries of the thread, and the contexts that become files
-//! - `context_file`, `wire_file`, `state_file`: the files of a session
+//! - `context_file`, `file_lines`, `wire_file`, `state_file`: the files of a session
 //! - `adapt`, `losses`: what a message becomes, and what is lost
 
 mod adapt;
 mod context_file;
+mod file_lines;
 mod log;
 mod losses;
 mod plan;

@@ -64,7 +64,8 @@ async fn write_state(
         None => None,
     };
     let title = source.thread.title.as_deref();
-    if bytes.as_deref().and_then(state_file::title_of).as_deref() == title {
+    let is_newest = bytes.as_deref().and_then(state_file::title_of).as_deref() == title;
+    if is_newest || is_earlier_title(source).await? {
         let Some(bytes) = bytes else { return Ok(()) };
         files.start(STATE_FILE_NAME)?;
         return files.out.write_raw(&bytes);
@@ -78,6 +79,19 @@ async fn write_state(
     written.exact = false;
     files.start(STATE_FILE_NAME)?;
     files.out.write_raw(state_file::with_title(bytes.as_deref(), title).as_bytes())
+}
+
+/// Whether the title is that of an earlier state. An import does not remove a title that is gone.
+async fn is_earlier_title(source: &ExportSource<'_>) -> Result<bool> {
+    let Some(title) = source.thread.title.as_deref() else { return Ok(false) };
+    let mut pages = source.entries();
+    while let Some(page) = pages.next().await? {
+        let mut states = page.iter().filter(|entry| entry.id.as_str().starts_with("state."));
+        if states.any(|state| state_file::title_of(&whole_content(state)).as_deref() == Some(title)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Notes the files that the import left out.
@@ -156,10 +170,15 @@ pub(super) async fn whole_file(source: &ExportSource<'_>, file: &FileProvenance)
             store_core::Error::corrupt(format!("thread `{}`: entry `{id}` is missing", source.thread.id)).into()
         );
     };
+    Ok(whole_content(&entry))
+}
+
+/// The content of a file in its entry.
+fn whole_content(entry: &Entry) -> Vec<u8> {
     let raw = entry.origin.as_ref().and_then(|origin| origin.raw.as_ref()).map(|raw| raw.to_vec());
     let data = || match &*entry.body {
         Body::Custom(custom) => custom.data.as_str().as_bytes().to_vec(),
         _ => Vec::new(),
     };
-    Ok(raw.unwrap_or_else(data))
+    raw.unwrap_or_else(data)
 }

@@ -7,7 +7,7 @@ use store_core::{
 
 use crate::kimi_cli::{
     encode,
-    message::{first_text, is_injected},
+    message::{FAILURE_MARKER, first_text, is_injected},
 };
 
 /// The first line of a wire file.
@@ -103,9 +103,12 @@ impl WireRecords {
 fn write_result(payload: &mut Writer<'_>, result: &ToolResult) -> Option<()> {
     payload.field("tool_call_id", &result.tool_use_id);
     let mut value = Writer::open(payload.key("return_value"));
-    value.field("is_error", &(result.is_error == Some(true)));
-    encode::write_content(value.key("output"), result.blocks.iter())?;
-    value.field("message", &String::new());
+    let is_error = result.is_error == Some(true);
+    // A failed result has its message in the first text, where it is marked.
+    let message = if is_error { first_text(&result.blocks).map(unmarked) } else { None };
+    value.field("is_error", &is_error);
+    encode::write_content(value.key("output"), result.blocks.iter().skip(usize::from(message.is_some())))?;
+    value.field("message", &message.unwrap_or_default().to_owned());
     value.key("display").push_str("[]");
     match &result.details {
         Some(details) => {
@@ -119,6 +122,12 @@ fn write_result(payload: &mut Writer<'_>, result: &ToolResult) -> Option<()> {
     }
     value.close();
     Some(())
+}
+
+/// The message of a failed tool without its mark.
+fn unmarked(text: &str) -> &str {
+    let message = text.strip_prefix(FAILURE_MARKER).and_then(|rest| rest.strip_suffix("</system>"));
+    message.map_or(text, str::trim_start)
 }
 
 #[cfg(test)]
