@@ -54,7 +54,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TOKENS")]
     window: Option<u64>,
     /// The tokens that stay free for the answer of the model; 50000 if not given
-    #[arg(long, value_name = "TOKENS", requires = "window")]
+    #[arg(long, value_name = "TOKENS", requires = "window", conflicts_with = "force")]
     reserve: Option<u64>,
     /// Compact whatever the size of the context
     #[arg(long)]

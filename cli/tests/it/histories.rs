@@ -122,7 +122,7 @@ fn a_compaction_needs_to_know_when_and_by_what() {
         (&["compact", "t", "--force"], "--exec"),
         (&["compact", "t", "--force", "--window", "5", "--exec", "true"], "cannot be used with"),
         (&["compact", "t", "--window", "50000", "--exec", "true"], "must be smaller than `--window`"),
-        (&["compact", "t", "--force", "--reserve", "5", "--exec", "true"], "--window"),
+        (&["compact", "t", "--force", "--reserve", "5", "--exec", "true"], "cannot be used with"),
         (&["compact", "t", "--force", "--keep", "0", "--exec", "true"], "--keep"),
     ] {
         store.run(args).expect_failure(2, &[expected_text]);

@@ -4,13 +4,12 @@
 use std::sync::{Arc, Mutex};
 
 use store_core::{
-    Block, BlockKind, Commit, CommitCoordinator, CommitCoordinatorExt, Compaction, ContextRequest, DeleteRequest,
-    ErrorKind, Guard, Interval, Media, MediaSource, Message, NewBody, NewEntry, NewThread, RepairKind, RewindTo, Role,
-    RunChange, RunId, RunOutcome, RunStatus, Thinking, ThreadContext, ThreadId, TokenCounts, Usage,
-    context::COMPACTION_PROMPT,
+    Block, BlockKind, CommitCoordinator, CommitCoordinatorExt, Compaction, ContextRequest, DeleteRequest, ErrorKind,
+    Guard, Interval, Media, MediaSource, Message, NewBody, NewEntry, NewThread, RepairKind, RewindTo, Role, RunChange,
+    RunId, RunOutcome, RunStatus, Thinking, ThreadContext, ThreadId, TokenCounts, Usage, context::COMPACTION_PROMPT,
 };
 
-use super::{call, commit, context_ids, id, memory, result, thread};
+use super::{call, commit, context_ids, id, memory, new_commit, result, thread};
 use crate::{CompactionOutcome, CompactionPlan, Compactor, PlannedCompaction, SummaryError, estimate_tokens};
 
 /// A compactor that counts one token for each message, with a window of 10 tokens of which none are reserved.
@@ -188,7 +187,7 @@ async fn a_call_stays_as_long_as_its_run_may_record_the_result() {
     let (_stores, commits) = memory().await;
     let run = RunId::new("r").unwrap();
     let of_run = |name: &str, message| NewEntry::new(message).with_id(id(name)).with_run(run.clone(), None);
-    let begin = Commit::new(thread()).with_run(RunChange::new(run.clone(), RunStatus::Running)).entries([
+    let begin = new_commit().with_run(RunChange::new(run.clone(), RunStatus::Running)).entries([
         NewEntry::new(Message::user("Go.")).with_id(id("1")),
         of_run("2", Message::assistant("Well.")),
         of_run("3", call("x")),
@@ -198,7 +197,7 @@ async fn a_call_stays_as_long_as_its_run_may_record_the_result() {
     talk(&*commits, "6", "7").await;
     assert_eq!(older_ids(&plan(&compactor(&commits)).await), ["1", "2"]);
     let done = RunChange::new(run.clone(), RunStatus::done(RunOutcome::NaturalEnd));
-    let _receipt = commits.commit(Commit::new(thread()).with_run(done)).await.unwrap();
+    let _receipt = commits.commit(new_commit().with_run(done)).await.unwrap();
     // The run has ended, so no result comes any more. The summary says that there was none.
     assert_eq!(older_ids(&plan(&compactor(&commits)).await), ["1", "2", "3", "3", "4", "5"]);
 }
@@ -306,7 +305,7 @@ async fn the_messages_of_a_replacement_stay_together() {
     replaced.covers = Some(Interval::new(id("1"), id("1")));
     replaced.replacement = Some(vec![Message::user("a"), Message::assistant("b"), Message::user("c")]);
     let entry = NewEntry::new(NewBody::from(replaced)).with_id(id("r"));
-    let _receipt = commits.commit(Commit::new(thread()).entry(entry)).await.unwrap();
+    let _receipt = commits.commit(new_commit().entry(entry)).await.unwrap();
     talk(&*commits, "3", "4").await;
     // The split would be between the second and the third message of the replacement.
     let compactor = compactor(&commits).with_kept_messages(4);

@@ -7,15 +7,14 @@ use std::sync::{
 
 use async_trait::async_trait;
 use store_core::{
-    Block, BranchPoint, Budget, Commit, CommitCoordinator, Compaction, ContextRequest, DeleteRequest, Deletion, Entry,
-    EntryId, EntryQuery, ErrorKind, Expect, Interval, Label, Leaf, LogReader, Message, NewBody, NewEntry, NewThread,
-    OpenCalls, Origin, Page, PageRequest, ParentRef, Progress, Provenance, PruneRequest, Pruned, Result, RewindTo,
-    Role, Run, RunFilter, RunId, RunQuery, RunReader, Snapshot, TenantId, Thread, ThreadAdmin, ThreadContext,
-    ThreadFilter, ThreadId, ThreadPatch, ThreadQuery, ThreadReader, ThreadRunStore, TokenCounts, UsageRecord,
-    Visibility,
+    Block, BranchPoint, Budget, CommitCoordinator, Compaction, ContextRequest, DeleteRequest, Deletion, Entry, EntryId,
+    EntryQuery, ErrorKind, Expect, Interval, Label, Leaf, LogReader, Message, NewBody, NewEntry, NewThread, OpenCalls,
+    Origin, Page, PageRequest, ParentRef, Progress, Provenance, PruneRequest, Pruned, Result, RewindTo, Role, Run,
+    RunFilter, RunId, RunQuery, RunReader, Snapshot, TenantId, Thread, ThreadAdmin, ThreadContext, ThreadFilter,
+    ThreadId, ThreadPatch, ThreadQuery, ThreadReader, ThreadRunStore, TokenCounts, UsageRecord, Visibility,
 };
 
-use super::{call, commit, id, memory, result, thread};
+use super::{call, commit, id, memory, new_commit, result, thread};
 use crate::{ContextCache, ContextSource, Stores};
 
 /// The greatest number of bytes of a cache that never has to forget anything here.
@@ -73,7 +72,7 @@ async fn a_compaction_is_read_from_the_store_and_extended_after_that() {
     commit(&*commits, vec![("1", Message::user("a")), ("2", Message::assistant("b"))]).await;
     expect_source(&cache, &head, ContextSource::Store).await;
     let compaction = NewEntry::new(compaction("1", "1", "short")).with_id(id("3"));
-    let _receipt = commits.commit(Commit::new(thread()).entry(compaction)).await.unwrap();
+    let _receipt = commits.commit(new_commit().entry(compaction)).await.unwrap();
     commit(&*commits, vec![("4", Message::user("c"))]).await;
     expect_source(&cache, &head, ContextSource::Store).await;
     expect_equal(&cache, &*commits, &head).await;
@@ -107,7 +106,7 @@ async fn the_least_recently_used_contexts_are_forgotten_first() {
     let (_stores, commits) = memory().await;
     let large =
         |name: &str| NewEntry::new(Message::user("x".repeat(10_000))).with_id(id(name)).with_parent(ParentRef::Root);
-    let _receipt = commits.commit(Commit::new(thread()).entries(["1", "2", "3", "4"].map(large))).await.unwrap();
+    let _receipt = commits.commit(new_commit().entries(["1", "2", "3", "4"].map(large))).await.unwrap();
     let cache = ContextCache::new(commits.threads(), 35_000);
     let at = |name: &str| ContextRequest::at(id(name));
     for name in ["1", "2", "3"] {
@@ -217,7 +216,7 @@ impl RandomHistory {
         }
         let is_side = entry.is_side();
         // A random compaction is often refused. Then nothing changes.
-        if self.commits.commit(Commit::new(thread()).entry(entry)).await.is_ok() {
+        if self.commits.commit(new_commit().entry(entry)).await.is_ok() {
             self.length += 1;
             if is_side { &mut self.sides } else { &mut self.entries }.push(name);
         }

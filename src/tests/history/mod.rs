@@ -7,7 +7,8 @@ mod thread_copy;
 use std::sync::Arc;
 
 use store_core::{
-    Block, Commit, CommitCoordinator, ContextRequest, EntryId, Json, Message, NewEntry, Role, TenantId, ThreadId,
+    Block, Commit, CommitCoordinator, CommitKey, ContextRequest, EntryId, IdSource, Json, Message, NewEntry, Role,
+    TenantId, ThreadId, UuidSource,
 };
 
 use crate::Stores;
@@ -20,6 +21,11 @@ async fn memory() -> (Stores, Arc<dyn CommitCoordinator>) {
 
 fn thread() -> ThreadId {
     ThreadId::new("t").unwrap()
+}
+
+/// Returns an empty commit to the thread, whatever its version.
+fn new_commit() -> Commit {
+    Commit::new(thread()).with_key(CommitKey::new(UuidSource.next_id()).unwrap())
 }
 
 fn id(text: &str) -> EntryId {
@@ -39,7 +45,7 @@ fn result(call_id: &str, text: &str) -> Message {
 /// Commits messages whose entries have these ids.
 async fn commit(commits: &dyn CommitCoordinator, entries: Vec<(&str, Message)>) {
     let entries = entries.into_iter().map(|(name, message)| NewEntry::new(message).with_id(id(name)));
-    let _receipt = commits.commit(Commit::new(thread()).entries(entries)).await.unwrap();
+    let _receipt = commits.commit(new_commit().entries(entries)).await.unwrap();
 }
 
 /// Returns the messages of the context of the head: the id of the entry, with `~` if the message is not in the log.

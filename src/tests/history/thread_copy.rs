@@ -5,7 +5,7 @@ use store_core::{
     Label, Message, NewBody, NewEntry, PageRequest, ThreadId, TokenCounts, Usage, UsageRecord,
 };
 
-use super::{call, commit, id, memory, result, thread};
+use super::{call, commit, id, memory, new_commit, result, thread};
 use crate::{COPIED_FROM, copy_thread};
 
 fn other(name: &str) -> ThreadId {
@@ -22,9 +22,9 @@ async fn a_copy_has_the_context_of_the_entry() {
     compaction.summary = vec![store_core::Block::text("short")];
     let more = [NewBody::from(compaction), NewBody::Checkpoint { number: Some(7), label: Some("here".into()) }];
     let more = more.into_iter().zip(["5", "6"]).map(|(body, name)| NewEntry::new(body).with_id(id(name)));
-    let receipt = commits.commit(Commit::new(thread()).entries(more)).await.unwrap();
+    let receipt = commits.commit(new_commit().entries(more)).await.unwrap();
     let beside = [NewBody::Label(Label::new(id("1"), Some("first".into()))), NewBody::Usage(UsageRecord::default())];
-    let _receipt = commits.commit(Commit::new(thread()).entries(beside.map(NewEntry::new))).await.unwrap();
+    let _receipt = commits.commit(new_commit().entries(beside.map(NewEntry::new))).await.unwrap();
     let now = commits.threads().load_thread(&thread()).await.unwrap().unwrap();
     let fork = Fork::below(id("1")).entry(NewEntry::new(Message::user("another way")));
     let _receipt = commits.fork(Guard::from(&now), fork).await.unwrap();
@@ -50,7 +50,7 @@ async fn a_long_path_is_copied_in_several_commits_and_a_repetition_adds_nothing(
     for part in 0..3 {
         let entries =
             (0..90).map(|n| NewEntry::new(Message::user("x")).with_id(id(&format!("{part}-{n}")))).collect::<Vec<_>>();
-        let _receipt = commits.commit(Commit::new(thread()).entries(entries)).await.unwrap();
+        let _receipt = commits.commit(new_commit().entries(entries)).await.unwrap();
     }
     for _ in 0..2 {
         let copied = copy_thread(&*commits, &thread(), &id("2-80"), other("copy")).await.unwrap();
@@ -65,7 +65,7 @@ async fn a_copy_needs_an_entry_of_a_path_and_a_new_id() {
     let (_stores, commits) = memory().await;
     commit(&*commits, vec![("1", Message::user("a"))]).await;
     let label = NewEntry::new(Label::new(id("1"), Some("x".into()))).with_id(id("side"));
-    let _receipt = commits.commit(Commit::new(thread()).entry(label)).await.unwrap();
+    let _receipt = commits.commit(new_commit().entry(label)).await.unwrap();
     let kind = async |source: &str, at: &str, new: &str| {
         copy_thread(&*commits, &other(source), &id(at), other(new)).await.unwrap_err().kind()
     };

@@ -238,7 +238,9 @@ fn failure_of(entry: &Entry) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use agentstore::{Block, BlockKind, Body, NewBody, Role};
-    use agentstore::{Commit, Custom, Entry, EntryQuery, Json, Message, NewEntry, TenantId, ThreadId, ToolResult};
+    use agentstore::{
+        Commit, Custom, Entry, EntryQuery, Expect, Json, Message, NewEntry, TenantId, ThreadId, ToolResult,
+    };
 
     use super::failure_of;
 
@@ -246,7 +248,8 @@ mod tests {
     async fn stored(body: impl Into<NewBody>) -> std::sync::Arc<Entry> {
         let commits = agentstore::open("memory:").await.unwrap().commits(&TenantId::default_tenant()).unwrap();
         let thread = ThreadId::new("t").unwrap();
-        commits.commit(Commit::new(thread.clone()).entry(NewEntry::new(body))).await.unwrap();
+        let first = Commit::new(thread.clone()).expecting(Expect::Absent).entry(NewEntry::new(body));
+        let _receipt = commits.commit(first).await.unwrap();
         commits.threads().list_entries(&thread, EntryQuery::all()).await.unwrap().items.remove(0)
     }
 
