@@ -3,13 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use sessions::{ExportOptions, ExportTarget, ImportOptions, ImportReport, IssueCode, export, import};
+use sessions::{ExportOptions, ExportTarget, ImportReport, IssueCode, export};
 use store_core::{CommitCoordinator, ThreadId};
 use tempfile::tempdir;
 
 use crate::{
     expectations::check_report,
-    helpers::{custom_kind, entries, export_bytes, fixtures, format, head_path, new_store, read_json, text_hash},
+    helpers::{
+        custom_kind, entries, export_bytes, fixtures, format, head_path, import_any, new_store, read_json, text_hash,
+    },
 };
 
 /// Files of other projects in which lines of a main thread and of subagents hang below each other, so that the main
@@ -98,7 +100,7 @@ pub(crate) async fn check_session_file(path: &Path) {
     let name = path.display();
     let expect = read_json(&path.with_extension("expect.json"));
     let commits = new_store();
-    let all = import(&*commits, path, &ImportOptions::default()).await.unwrap();
+    let all = import_any(&*commits, path).await;
     let main = all[0].clone();
     let reports = reports_of(path, all);
     let whole = report_of_file(&reports);
@@ -152,8 +154,8 @@ async fn every_file_matches_its_expectation() {
 async fn the_same_session_again_changes_nothing() {
     for path in session_files(&fixtures()) {
         let commits = new_store();
-        let first = import(&*commits, &path, &ImportOptions::default()).await.unwrap();
-        let again = import(&*commits, &path, &ImportOptions::default()).await.unwrap();
+        let first = import_any(&*commits, &path).await;
+        let again = import_any(&*commits, &path).await;
         assert_eq!(first.len(), again.len());
         for (first, again) in first.iter().zip(&again) {
             assert_eq!((again.added, again.entries), (0, first.entries), "{}", path.display());
@@ -165,7 +167,7 @@ async fn the_same_session_again_changes_nothing() {
 /// The threads that an import makes, with their parents.
 async fn threads_of(path: &Path) -> Vec<(String, Option<String>)> {
     let commits = new_store();
-    let reports = import(&*commits, path, &ImportOptions::default()).await.unwrap();
+    let reports = import_any(&*commits, path).await;
     let mut threads = Vec::new();
     for report in reports {
         let thread = commits.threads().load_thread(report.thread.as_ref().unwrap()).await.unwrap().unwrap();
@@ -201,7 +203,7 @@ async fn a_subagent_names_the_call_that_started_it() {
         ("sidechain", "sidechain.agent-L3", "toolu_s1"),
     ] {
         let path = fixtures().join("claude-code").join(format!("{file}.jsonl"));
-        let _reports = import(&*commits, &path, &ImportOptions::default()).await.unwrap();
+        let _reports = import_any(&*commits, &path).await;
         let thread = commits.threads().load_thread(&ThreadId::new(thread).unwrap()).await.unwrap().unwrap();
         assert_eq!(thread.metadata["tool_use_id"].as_str(), format!("\"{call}\""));
     }

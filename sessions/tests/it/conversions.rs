@@ -46,10 +46,11 @@ fn without_spaces(json: &str) -> String {
     serde_json::from_str::<serde_json::Value>(json).map_or_else(|_| json.to_owned(), |value| value.to_string())
 }
 
-/// The facts of the context of a thread, each with the entry that it comes from.
-async fn facts(commits: &dyn CommitCoordinator, thread: &ThreadId) -> Vec<(EntryId, Fact)> {
+/// The facts of the context of a thread, each with the entry that it comes from. Messages that the context makes, such
+/// as those of a compaction, are left out unless `with_synthetic` is set.
+async fn facts(commits: &dyn CommitCoordinator, thread: &ThreadId, with_synthetic: bool) -> Vec<(EntryId, Fact)> {
     let context = commits.threads().load_context(thread, ContextRequest::head()).await.unwrap().context;
-    let messages = context.messages.iter().filter(|message| !message.synthetic);
+    let messages = context.messages.iter().filter(|message| with_synthetic || !message.synthetic);
     messages.flat_map(|found| facts_of(&found.message).into_iter().map(|fact| (found.entry.clone(), fact))).collect()
 }
 
@@ -59,7 +60,7 @@ pub(crate) async fn check_conversion(source: &Path, target: &str) -> Option<(usi
     let commits = new_store();
     let reports = import(&*commits, source, &ImportOptions::default()).await.unwrap();
     let thread = reports.first()?.thread.clone()?;
-    let before = facts(&*commits, &thread).await;
+    let before = facts(&*commits, &thread, false).await;
     let folder = tempdir().unwrap();
     let options = ExportOptions::new(format(target));
     let exported = export(&*commits.threads(), &thread, &options, ExportTarget::Folder(folder.path())).await.unwrap();
@@ -73,7 +74,7 @@ pub(crate) async fn check_conversion(source: &Path, target: &str) -> Option<(usi
         panic!("{name}: the export cannot be read: {:?}", reports.first().map(|report| &report.issues));
     };
     let mut found: BTreeMap<Fact, usize> = BTreeMap::new();
-    for (_, fact) in facts(&*again, &read).await {
+    for (_, fact) in facts(&*again, &read, true).await {
         *found.entry(fact).or_default() += 1;
     }
     let mut listed = 0;
@@ -81,7 +82,7 @@ pub(crate) async fn check_conversion(source: &Path, target: &str) -> Option<(usi
         match found.get_mut(fact).filter(|count| **count > 0) {
             Some(count) => *count -= 1,
             None if lossy.contains(entry) => listed += 1,
-            None => panic!("{name}: lost in silence, of entry {entry}: {fact}\nlosses: {:#?}", exported.losses),
+            None => panic!("{name}: lost in silence, of entry {entry}: {fact}\nfound: {found:#?}"),
         }
     }
     Some((before.len(), listed))

@@ -9,6 +9,7 @@ use sessions::IssueCode;
 use crate::{
     claude_code::{check_session_file, session_files},
     codex_exports::check_continued,
+    conversions::{TARGETS, check_conversion},
     expectations::{check_file, files_with_expectation},
     helpers::{import_one, new_store},
     kimi::{check_session, session_folders},
@@ -73,5 +74,27 @@ async fn session_files_of_other_projects_match_their_expectations() {
                 check_refused(&root, &path).await;
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn session_files_of_other_projects_can_be_continued_in_every_format() {
+    let Some(root) = other_projects_folder() else { return };
+    let mut sources = session_folders(&root);
+    for folder in ["agent-core", "bad", "claude-code", "codex", "pi"] {
+        let files = std::fs::read_dir(root.join(folder)).unwrap().map(|entry| entry.unwrap().path());
+        sources.extend(files.filter(|path| path.extension().is_some_and(|end| end == "jsonl")));
+    }
+    sources.sort();
+    for source in sources {
+        let name = relative_path(&root, &source).to_string();
+        let mut facts = 0;
+        let mut losses = Vec::new();
+        for target in TARGETS {
+            let Some((all, lost)) = check_conversion(&source, target).await else { break };
+            facts = all;
+            losses.push(format!("{target} {lost}"));
+        }
+        println!("{name}: {facts} texts, calls and results; listed as lost in {}", losses.join(", "));
     }
 }

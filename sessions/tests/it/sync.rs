@@ -18,9 +18,8 @@ fn header(id: &str, time: &str) -> String {
 }
 
 fn user_line(id: &str, time: &str, text: &str) -> String {
-    format!(
-        r#"{{"type":"message","id":"{id}","timestamp":"{time}","message":{{"role":"user","content":"{text}"}}}}"#
-    ) + "\n"
+    format!(r#"{{"type":"message","id":"{id}","timestamp":"{time}","message":{{"role":"user","content":"{text}"}}}}"#)
+        + "\n"
 }
 
 /// A session with one message.
