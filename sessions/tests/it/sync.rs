@@ -196,7 +196,7 @@ async fn the_progress_counts_bytes_and_can_stop_the_import() {
     let stopped = import(&*commits, folder.path(), &options).await.unwrap_err();
     assert!(matches!(&stopped, Error::Stopped { path: stopped } if *stopped == path), "{stopped}");
     let notes = Arc::new(Notes { told: Mutex::default(), left: usize::MAX });
-    let options = ImportOptions::default().with_progress(notes.clone());
+    let options = ImportOptions::default().with_progress(Arc::clone(&notes) as Arc<dyn Progress>);
     let reports = import(&*commits, folder.path(), &options).await.unwrap();
     assert_eq!((reports[1].messages, reports[1].issues.len()), (120, 0));
     assert!(reports[1].added > 0 && reports[1].added < 121, "{}", reports[1].added);
