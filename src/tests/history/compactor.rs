@@ -4,9 +4,10 @@
 use std::sync::{Arc, Mutex};
 
 use store_core::{
-    Block, BlockKind, CommitCoordinator, CommitCoordinatorExt, Compaction, ContextRequest, DeleteRequest, ErrorKind,
-    Guard, Interval, Media, MediaSource, Message, NewBody, NewEntry, NewThread, RepairKind, RewindTo, Role, RunChange,
-    RunId, RunOutcome, RunStatus, Thinking, ThreadContext, ThreadId, TokenCounts, Usage, context::COMPACTION_PROMPT,
+    AgentId, Block, BlockKind, CommitCoordinator, CommitCoordinatorExt, Compaction, ContextRequest, DeleteRequest,
+    ErrorKind, Guard, Interval, Media, MediaSource, Message, NewBody, NewEntry, NewThread, RepairKind, RewindTo, Role,
+    RunChange, RunId, RunOutcome, RunStatus, Thinking, ThreadContext, ThreadId, TokenCounts, Usage,
+    context::COMPACTION_PROMPT,
 };
 
 use super::{call, commit, context_ids, id, memory, new_commit, result, thread};
@@ -187,11 +188,13 @@ async fn a_call_stays_as_long_as_its_run_may_record_the_result() {
     let (_stores, commits) = memory().await;
     let run = RunId::new("r").unwrap();
     let of_run = |name: &str, message| NewEntry::new(message).with_id(id(name)).with_run(run.clone(), None);
-    let begin = new_commit().with_run(RunChange::new(run.clone(), RunStatus::Running)).entries([
-        NewEntry::new(Message::user("Go.")).with_id(id("1")),
-        of_run("2", Message::assistant("Well.")),
-        of_run("3", call("x")),
-    ]);
+    let begin = new_commit()
+        .with_run(RunChange::new(run.clone(), RunStatus::Running).with_agent(AgentId::new("agent").unwrap()))
+        .entries([
+            NewEntry::new(Message::user("Go.")).with_id(id("1")),
+            of_run("2", Message::assistant("Well.")),
+            of_run("3", call("x")),
+        ]);
     let _receipt = commits.commit(begin).await.unwrap();
     talk(&*commits, "4", "5").await;
     talk(&*commits, "6", "7").await;
