@@ -56,14 +56,14 @@ impl AgentstoreField {
     }
 
     /// The body of the line. `parent` is the parent that the line names.
-    pub(crate) fn body<D>(self, parent: Option<String>, position: &LinePosition<'_, D>) -> Result<NewBody, String> {
+    pub(crate) fn body<D>(self, parent: Option<&str>, position: &LinePosition<'_, D>) -> Result<NewBody, String> {
         let target =
             |id: &str| position.earlier_entry(id).ok_or_else(|| format!("`{id}` does not come before this line"));
         let rewind = |to: Option<&str>| -> Result<NewBody, String> {
             Ok(to.map(target).transpose()?.map_or(RewindTo::Start, RewindTo::Entry).into())
         };
         let body = match self {
-            Self::Head => return rewind(parent.as_deref()),
+            Self::Head => return rewind(parent),
             Self::Body(body, _) => *body,
         };
         Ok(match body {
