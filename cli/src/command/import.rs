@@ -80,7 +80,8 @@ fn parse_parents(text: &str) -> Result<ParentChoice, String> {
 }
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    let mut options = ImportOptions::default().with_head(args.head).with_parents(args.parents).with_max_line(args.max_line);
+    let mut options =
+        ImportOptions::default().with_head(args.head).with_parents(args.parents).with_max_line(args.max_line);
     options.format = args.format.0;
     options.strict = args.strict;
     let commits = session.commits()?;
