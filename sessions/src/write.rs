@@ -107,6 +107,16 @@ pub(crate) async fn write(
         }
     }
     batches.flush().await?;
+    // Entries of lines that changed after they were imported stay in the log, and the last of them may be the head.
+    if batches.written > 0
+        && stored.provenance.is_some()
+        && stored.foreign.is_empty()
+        && let Some(draft) = batches.mend_head(session.head(stored)).await?
+        && !draft.entry.id.as_ref().is_some_and(|id| stored.has_imported(id))
+    {
+        batches.push(tally.entries + 1, draft).await?;
+        batches.flush().await?;
+    }
     tally.added = batches.written;
     tally.newest = batches.newest;
     Ok(tally)
@@ -232,6 +242,13 @@ impl<'a> BatchWriter<'a> {
             self.written += count;
         }
         Ok(())
+    }
+
+    /// The entry that moves the head of the thread to `head`, if it is elsewhere.
+    async fn mend_head(&self, head: Option<EntryId>) -> Result<Option<Draft>> {
+        let thread = self.target.commits.threads().load_thread(self.target.thread).await?;
+        let is_elsewhere = thread.is_some_and(|thread| thread.head != head);
+        Ok(if is_elsewhere { head_rewind(self.info, head) } else { None })
     }
 
     /// Commits at a time of the source. The store refuses a time that is later than its own. A machine whose clock is

@@ -22,7 +22,7 @@ pub(super) fn read_body_and_time(
         Some(raw) => time::read(raw).map_or(LineTime::Invalid, LineTime::At),
     };
     let body = match agentstore_field(&line.object) {
-        Some(agentstore_field) => agentstore_field.body(line.object.text("parentId"), position),
+        Some(agentstore_field) => agentstore_field.body(line.object.text("parentId").as_deref(), position),
         None => read_message(line, position, issues),
     };
     let body = body.unwrap_or_else(|detail| {

@@ -58,7 +58,7 @@ impl AgentstoreField {
     }
 
     /// The body of the line. `parent` is the parent that the line names.
-    pub(crate) fn body<D>(self, parent: Option<String>, position: &LinePosition<'_, D>) -> Result<NewBody, String> {
+    pub(crate) fn body<D>(self, parent: Option<&str>, position: &LinePosition<'_, D>) -> Result<NewBody, String> {
         let body = match self {
             Self::Head => {
                 let mut rewind = Rewind::default();

@@ -63,7 +63,7 @@ fn body(
     let object = &line.object;
     let kind = object.text("type").ok_or("`type` is not a string")?;
     if let Some(field) = agentstore_field(object) {
-        return field.body(object.text("parentId"), position);
+        return field.body(object.text("parentId").as_deref(), position);
     }
     let label = label_of(object.text("id").as_deref(), line.number);
     let data = position.data();
