@@ -37,5 +37,6 @@ mod pi_edits;
 mod pi_exports;
 mod pi_reexports;
 mod pi_v4;
+mod reported_files;
 mod rules;
 mod sync;

@@ -1,17 +1,16 @@
 //! Tests of pi files that went wrong: parents that are lost, calls with one id, damaged lines, titles before headers,
-//! and tokens outside of messages. `AGENTSTORE_CASES` names a folder with files that users reported; without this
-//! variable, the last test looks for it beside the repository.
+//! and tokens outside of messages. The last tests use the files of `reported_files`.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use sessions::{ImportOptions, ImportReport, IssueCode, ParentChoice, import};
 use store_core::{BlockKind, CommitCoordinator, Context, ContextRequest, Entry, ThreadId, TokenCounts};
 use tempfile::tempdir;
 
-use crate::helpers::{custom_kind, entries, export_bytes, import_one, new_store, write_file};
+use crate::{
+    helpers::{custom_kind, entries, export_bytes, import_one, new_store, write_file},
+    reported_files::cases_folder,
+};
 
 pub(crate) const HEADER: &str =
     r#"{"type":"session","version":3,"id":"s","timestamp":"2026-01-05T10:00:00.000Z","cwd":"/x"}"#;
@@ -293,19 +292,6 @@ async fn tokens_outside_of_messages_are_counted_once() {
     let codes: Vec<_> = found.report.issues.iter().map(|issue| issue.code.name()).collect();
     assert_eq!(codes, ["unknown_type"]);
     assert_eq!(found.context_entries().await, ["k", "a", "x"]);
-}
-
-/// The folder of the files that users reported, if it exists.
-fn cases_folder() -> Option<PathBuf> {
-    let named = std::env::var_os("AGENTSTORE_CASES").map(PathBuf::from);
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/cases");
-    let folder = named.clone().unwrap_or(beside).join("import");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    assert!(named.is_none(), "AGENTSTORE_CASES: no folder {}", folder.display());
-    println!("not run: files that users reported, as there is no folder {}", folder.display());
-    None
 }
 
 #[tokio::test]
