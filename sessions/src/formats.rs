@@ -5,9 +5,9 @@
 //! 2. Add the type to [`FORMATS`].
 //!
 //! # How a format reads
-//! The function of the first pass reads a source once, finds everything that needs the whole file (ids, parents, hashes,
-//! lengths), and returns a [`SurveyedSession`](crate::session::SurveyedSession) for each thread that the source
-//! becomes. A format whose lines form a tree implements [`LineFormat`](crate::lines::LineFormat) instead, and uses the
+//! The function of the first pass reads a source once, finds everything that needs the whole file (ids, parents,
+//! hashes, lengths), and returns a [`SurveyedSession`](crate::session::SurveyedSession) for each thread that the
+//! source becomes. A format whose lines form a tree implements [`LineFormat`](crate::lines::LineFormat) instead, and uses the
 //! function [`survey`](crate::lines::survey).
 //!
 //! [`Session::drafts`](crate::session::Session::drafts) returns the entries, in the order in which they are appended.

@@ -95,7 +95,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     options.replace = args.replace;
     let commits = session.commits()?;
     let bar = Arc::new(TerminalProgress::of_bytes("importing"));
-    options.progress = bar.clone();
+    options.progress = Arc::<TerminalProgress>::clone(&bar);
     let mut refused: Option<(ImportReport, u64)> = None;
     for file in &args.files {
         let file = if file.as_os_str() == "-" { Path::new("/dev/stdin") } else { file };

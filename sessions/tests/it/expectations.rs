@@ -8,8 +8,8 @@ use sessions::{FormatName, ImportReport, IssueCode};
 use crate::codex;
 use crate::helpers::{entries, export_bytes, fixtures, head_path, import_one, new_store, read_json, text_hash};
 
-/// The `.jsonl` files with an expectation below a folder with the layout of `fixtures`, without the sessions of kimi-cli
-/// and Claude Code, which may have several files.
+/// The `.jsonl` files with an expectation below a folder with the layout of `fixtures`, without the sessions of
+/// kimi-cli and Claude Code, which may have several files.
 pub(crate) fn files_with_expectation(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for folder in ["agent-core", "codex", "pi", "bad"] {

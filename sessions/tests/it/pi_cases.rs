@@ -1,7 +1,7 @@
 //! Tests of pi files that went wrong: parents that are lost, calls with one id, damaged lines, titles before headers,
 //! and tokens outside of messages. The last tests use the files of `reported_files`.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use sessions::{ImportOptions, ImportReport, IssueCode, ParentChoice, import};
 use store_core::{BlockKind, CommitCoordinator, Context, ContextRequest, Entry, ThreadId, TokenCounts};
@@ -294,23 +294,30 @@ async fn tokens_outside_of_messages_are_counted_once() {
     assert_eq!(found.context_entries().await, ["k", "a", "x"]);
 }
 
+/// The bytes of the file whose name ends like this.
+fn case(root: &Path, ending: &str) -> Vec<u8> {
+    let paths = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
+    let mut named = paths.filter(|path| path.to_str().unwrap().ends_with(&format!("{ending}.jsonl")));
+    std::fs::read(named.next().unwrap()).unwrap()
+}
+
 #[tokio::test]
 async fn reported_files_give_the_right_context() {
     let Some(root) = cases_folder() else { return };
     let options = ImportOptions::default();
     for (name, options, context, codes) in [
-        ("openclaw-64287-dangling", &options, "c d", "dangling_parent"),
-        ("openclaw-64287-dangling", &nearest(), "a b c d", "dangling_parent"),
-        ("openclaw-3568-null-parent", &options, "c d e", "new_root"),
-        ("openclaw-3568-null-parent", &nearest(), "a b c d e", "new_root"),
+        ("-dangling", &options, "c d", "dangling_parent"),
+        ("-dangling", &nearest(), "a b c d", "dangling_parent"),
+        ("-null-parent", &options, "c d e", "new_root"),
+        ("-null-parent", &nearest(), "a b c d e", "new_root"),
         ("pi-tool-ids", &options, "a b c d e f g h i j k l m n o p q s t u", "bad_field"),
         ("pi-context-edit", &options, "b d f g", ""),
         ("omp-title-first", &options, "a b", ""),
         ("pi-truncated-then-whole", &options, "a b c d", "malformed_line"),
         ("pi-nul-middle", &options, "a b c", "malformed_line"),
-        ("pi-087-system", &options, "K c d e", "unknown_type"),
+        ("-system", &options, "K c d e", "unknown_type"),
     ] {
-        let bytes = std::fs::read(root.join(name).with_extension("jsonl")).unwrap();
+        let bytes = case(&root, name);
         let found = import_bytes(&bytes, options).await;
         assert_eq!(found.context_entries().await.join(" "), context, "{name}");
         let found_codes: Vec<_> = found.report.issue_counts.keys().map(|code| code.name()).collect();
@@ -325,8 +332,7 @@ async fn reported_files_give_the_right_context() {
 #[tokio::test]
 async fn reported_tool_ids_and_tokens_are_right() {
     let Some(root) = cases_folder() else { return };
-    let read = |name: &str| std::fs::read(root.join(name).with_extension("jsonl")).unwrap();
-    let found = import_bytes(&read("pi-tool-ids"), &ImportOptions::default()).await;
+    let found = import_bytes(&case(&root, "pi-tool-ids"), &ImportOptions::default()).await;
     let context = found.context().await;
     let expected = [
         "+call_1",
@@ -344,8 +350,8 @@ async fn reported_tool_ids_and_tokens_are_right() {
     ];
     assert_eq!(pairs(&context), expected);
     println!("pi-tool-ids: {}", pairs(&context).join(", "));
-    let found = import_bytes(&read("pi-087-system"), &ImportOptions::default()).await;
+    let found = import_bytes(&case(&root, "-system"), &ImportOptions::default()).await;
     let usage = found.commits.threads().load_thread(&found.thread).await.unwrap().unwrap().usage;
     assert_eq!((usage.input, usage.output, usage.cache_read), (109, 25, 50_000));
-    println!("pi-087-system: {} tokens in, {} out, {} from the cache", usage.input, usage.output, usage.cache_read);
+    println!("system messages: {} tokens in, {} out, {} from the cache", usage.input, usage.output, usage.cache_read);
 }

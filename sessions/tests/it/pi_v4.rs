@@ -30,11 +30,11 @@ async fn head(found: &Imported) -> Option<String> {
 async fn label(commits: &dyn CommitCoordinator, thread: &store_core::ThreadId, id: &str) -> Option<String> {
     let target = EntryId::new(id).unwrap();
     let labels = entries(commits, thread).await;
-    let mut of_target = labels.iter().filter_map(|entry| match &*entry.body {
+    let mut of_target = labels.iter().rev().filter_map(|entry| match &*entry.body {
         Body::Label(label) if label.target == target => Some(label.text.clone()),
         _ => None,
     });
-    of_target.next_back().flatten()
+    of_target.next().flatten()
 }
 
 #[tokio::test]
