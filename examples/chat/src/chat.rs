@@ -1,7 +1,7 @@
 //! The conversation: what is committed when, and how it continues after a crash.
 //!
-//! Each step of an answer begins with what is stored and ends with one commit. So a crash loses at most one step, and no
-//! step needs to know whether there was one.
+//! Each step of an answer begins with what is stored and ends with one commit. So a crash loses at most one step, and
+//! no step needs to know whether there was one.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

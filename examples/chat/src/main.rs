@@ -1,5 +1,5 @@
-//! A chat with a model in the terminal. The conversation is a thread in a store. It can be continued after a crash, with
-//! another model, and from an earlier point.
+//! A chat with a model in the terminal. The conversation is a thread in a store. It can be continued after a crash,
+//! with another model, and from an earlier point.
 //!
 //! # Layout
 //! - `chat`: the conversation: what is committed when, and how it continues after a crash

@@ -165,10 +165,10 @@ impl Fake {
 
 fn serve(stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
-    let (path, headers, body) = read_request(&mut reader)?;
+    let request = Request::read(&mut reader)?;
+    let Request { path, body, .. } = &request;
     let api = APIS.iter().find(|api| path.ends_with(api.path)).unwrap();
-    let given = headers.iter().find(|(name, _)| name == api.key_header).map_or("", |(_, value)| value);
-    let given = given.trim_start_matches("Bearer ");
+    let given = request.header(api.key_header).trim_start_matches("Bearer ");
     if given != KEY {
         return refuse(&stream, "401 Unauthorized", &format!("incorrect key: {given}"));
     }
@@ -180,15 +180,13 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
     match mode {
         Mode::Refuse => return refuse(&stream, "429 Too Many Requests", "slow down"),
         Mode::Redirect => {
-            let host = headers.iter().find(|(name, _)| name == "host").map_or("", |(_, value)| value);
-            let head = format!("307 Temporary Redirect\r\nlocation: http://{host}{path}");
+            let head = format!("307 Temporary Redirect\r\nlocation: http://{}{path}", request.header("host"));
             return refuse(&stream, &head, "it moved");
         }
-        _ => {}
+        Mode::Normal | Mode::Hang | Mode::Break | Mode::Overload => {}
     }
-    let model = body["model"].as_str().map_or_else(|| model_in_path(&path), str::to_owned);
-    let issued = state.lock().unwrap().issued.clone();
-    let asked = match (api.check)(&body, &model, &issued) {
+    let (model, issued) = (request.model(), state.lock().unwrap().issued.clone());
+    let asked = match (api.check)(body, &model, &issued) {
         Ok(asked) => asked,
         Err(violation) => {
             state.lock().unwrap().violations.push(format!("{path}: {violation}: {body}"));
@@ -202,24 +200,38 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
     send(stream, api, events, mode)
 }
 
-/// Returns the path, the headers in lower case, and the body.
-fn read_request(reader: &mut impl BufRead) -> std::io::Result<(String, Vec<(String, String)>, Value)> {
-    let mut lines = reader.by_ref().lines();
-    let first = lines.next().unwrap()?;
-    let mut headers = Vec::new();
-    for line in lines {
-        let line = line?;
-        let Some((name, value)) = line.split_once(':') else { break };
-        headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
-    }
-    let length = headers.iter().find(|(name, _)| name == "content-length").unwrap().1.parse().unwrap();
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body)?;
-    Ok((first.split(' ').nth(1).unwrap().to_owned(), headers, serde_json::from_slice(&body)?))
+struct Request {
+    path: String,
+    /// The names are in lower case.
+    headers: Vec<(String, String)>,
+    body: Value,
 }
 
-fn model_in_path(path: &str) -> String {
-    path.split("/models/").nth(1).and_then(|rest| rest.split(':').next()).unwrap_or_default().to_owned()
+impl Request {
+    fn read(reader: &mut impl BufRead) -> std::io::Result<Self> {
+        let mut lines = reader.by_ref().lines();
+        let path = lines.next().unwrap()?.split(' ').nth(1).unwrap().to_owned();
+        let mut request = Self { path, headers: Vec::new(), body: Value::Null };
+        for line in lines {
+            let line = line?;
+            let Some((name, value)) = line.split_once(':') else { break };
+            request.headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+        }
+        let mut body = vec![0; request.header("content-length").parse().unwrap()];
+        reader.read_exact(&mut body)?;
+        request.body = serde_json::from_slice(&body)?;
+        Ok(request)
+    }
+
+    fn header(&self, name: &str) -> &str {
+        self.headers.iter().find(|(found, _)| found == name).map_or("", |(_, value)| value)
+    }
+
+    /// Returns the model, which is in the body or in the path.
+    fn model(&self) -> String {
+        let in_path = self.path.split("/models/").nth(1).and_then(|rest| rest.split(':').next());
+        self.body["model"].as_str().or(in_path).unwrap_or_default().to_owned()
+    }
 }
 
 fn refuse(mut stream: &TcpStream, head: &str, text: &str) -> std::io::Result<()> {
@@ -255,7 +267,7 @@ fn send(mut stream: TcpStream, api: &Api, mut events: Vec<Value>, mode: Mode) ->
     stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n: hello\n\n")?;
     for event in events {
         if let Some(kind) = event["type"].as_str() {
-            write!(stream, "event: {kind}\n")?;
+            writeln!(stream, "event: {kind}")?;
         }
         write!(stream, "data: {event}\n\n")?;
     }

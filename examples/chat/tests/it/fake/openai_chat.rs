@@ -54,7 +54,8 @@ pub(super) fn reply(answer: &Answer) -> (Vec<Value>, Value) {
     let mut calls = Value::Null;
     if let Some(input) = &answer.call {
         let (id, arguments) = (format!("call_{}", answer.number), input.to_string());
-        let call = |arguments: &str| json!({"id": id, "type": "function", "function": {"name": "add", "arguments": arguments}});
+        let function = |arguments: &str| json!({"name": "add", "arguments": arguments});
+        let call = |arguments: &str| json!({"id": id, "type": "function", "function": function(arguments)});
         calls = json!([call(&arguments)]);
         let mut first = call("");
         first["index"] = json!(0);

@@ -46,12 +46,11 @@ pub(super) fn check(body: &Value, model: &str, issued: &[Issued]) -> Result<Aske
 
 pub(super) fn reply(answer: &Answer) -> (Vec<Value>, Value) {
     let number = answer.number;
-    let reasoning = json!({"type": "reasoning", "id": format!("rs_{number}"), "summary": [], "encrypted_content": format!("gAAA{number}")});
+    let (id, encrypted) = (format!("rs_{number}"), format!("gAAA{number}"));
+    let reasoning = json!({"type": "reasoning", "id": id, "summary": [], "encrypted_content": encrypted});
     let last = match &answer.call {
-        Some(input) => {
-            json!({"type": "function_call", "id": format!("fc_{number}"), "call_id": format!("call_r{number}"),
-            "name": "add", "arguments": input.to_string(), "status": "completed"})
-        }
+        Some(input) => json!({"type": "function_call", "id": format!("fc_{number}"), "status": "completed",
+            "call_id": format!("call_r{number}"), "name": "add", "arguments": input.to_string()}),
         None => {
             let part = json!({"type": "output_text", "text": answer.text, "annotations": []});
             json!({"type": "message", "id": format!("msg_r{number}"), "role": "assistant", "status": "completed",
