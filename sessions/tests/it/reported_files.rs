@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use sessions::{ImportOptions, ImportReport, IssueCode, import};
-use store_core::{CommitCoordinator, Timestamp};
+use store_core::Timestamp;
 use tempfile::tempdir;
 
 use crate::helpers::{export_bytes, format, import_one, new_store};
@@ -109,7 +109,7 @@ async fn a_reported_migration_is_recognised() {
     let first = import_one(&*commits, &path).await;
     std::fs::copy(root.join("mig-v3.jsonl"), &path).unwrap();
     let second = import_one(&*commits, &path).await;
-    assert_eq!((second.thread, second.count(IssueCode::ChangedFile)), (None, 1));
+    assert_eq!((&second.thread, second.count(IssueCode::ChangedFile)), (&None, 1));
     println!("mig: {}", second.issues[0].detail);
     let replaced = import(&*commits, &path, &ImportOptions::default().replacing()).await.unwrap().remove(0);
     assert_eq!((replaced.thread, replaced.messages), (first.thread, 4));
