@@ -141,14 +141,14 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         }
         CompactionPlan::NotDue(tokens) => {
             let sum = format!("{} and {reserved} reserved are less than {window}", tokens_text(tokens));
-            print_nothing(Document::new("not_due", &args.thread, tokens), &sum, out)
+            print_nothing(&Document::new("not_due", &args.thread, tokens), &sum, out)
         }
         CompactionPlan::NothingToCompact(tokens) => {
             let reason = format!(
                 "nothing but system messages and an earlier summary stands before the last {}",
                 with_noun(args.keep.get() as u64, "message")
             );
-            print_nothing(Document::new("nothing_to_compact", &args.thread, tokens), &reason, out)
+            print_nothing(&Document::new("nothing_to_compact", &args.thread, tokens), &reason, out)
         }
     }
 }
@@ -239,9 +239,9 @@ fn tokens_text(tokens: ContextTokens) -> String {
     with_noun(tokens.size(), "token")
 }
 
-fn print_nothing(document: Document<'_>, reason: &str, out: &mut Output) -> Result<Ending> {
+fn print_nothing(document: &Document<'_>, reason: &str, out: &mut Output) -> Result<Ending> {
     if out.is_json() {
-        out.print_document(&document)?;
+        out.print_document(document)?;
     } else {
         out.print_line(format!("nothing to do: {reason}"))?;
     }

@@ -74,7 +74,7 @@ async fn a_compaction_is_due_when_the_context_and_the_reserved_tokens_reach_the_
     let due = async |compactor: Compactor| match compactor.plan_if_due(&thread()).await.unwrap() {
         CompactionPlan::NotDue(tokens) => (false, tokens.size()),
         CompactionPlan::Ready(planned) => (true, planned.tokens().size()),
-        other => panic!("{other:?}"),
+        other @ CompactionPlan::NothingToCompact(_) => panic!("{other:?}"),
     };
     assert_eq!(due(compactor(&commits)).await, (false, 8));
     assert_eq!(due(compactor(&commits).with_reserved_tokens(1)).await, (false, 8));
