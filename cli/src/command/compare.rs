@@ -17,7 +17,8 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore compare t-42@16 t-42@23\n  agentstore compare t-42@16 @23\n  \
     agentstore compare t-42 t-43 --json\n\n\
-    Two messages are the same if a model gets the same of them, whatever entries they come from. `~` marks messages \
+    Two messages are the same if a model gets the same of them, whatever entries they come from. A message that both \
+    have between two differences is listed for both. `~` marks messages \
     that are not in the log: summaries, and results that were added for calls without one.")]
 pub(crate) struct Args {
     /// The first context: a thread, which means its head, or an entry of it as `THREAD@ENTRY`
