@@ -7,8 +7,8 @@
 //! # How a format reads
 //! The function of the first pass reads a source once, finds everything that needs the whole file (ids, parents,
 //! hashes, lengths), and returns a [`SurveyedSession`](crate::session::SurveyedSession) for each thread that the
-//! source becomes. A format whose lines form a tree implements [`LineFormat`](crate::lines::LineFormat) instead, and uses the
-//! function [`survey`](crate::lines::survey).
+//! source becomes. A format whose lines form a tree implements [`LineFormat`](crate::lines::LineFormat) instead, and
+//! uses the function [`survey`](crate::lines::survey).
 //!
 //! [`Session::drafts`](crate::session::Session::drafts) returns the entries, in the order in which they are appended.
 //! Each has an id that is the same in every import of the same bytes, an explicit parent (`ParentRef::Entry` or `Root`,

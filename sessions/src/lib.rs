@@ -1,8 +1,8 @@
 //! Imports session files of other agent tools into agentstore, and exports threads to such files.
 //!
 //! A thread contains every line of the source that it was imported from. A thread that has not changed since its import
-//! is exported byte for byte. Any other thread can be exported to every format. The [`ImportReport`] lists what is wrong
-//! with a source. A line with a fault is kept, too.
+//! is exported byte for byte. Any other thread can be exported to every format. The [`ImportReport`] lists what is
+//! wrong with a source. A line with a fault is kept, too.
 //!
 //! # Layout
 //! - `import`, `detect`, `write`: the driver: it recognises and reads a source, finds its thread and writes new entries

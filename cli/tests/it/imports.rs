@@ -71,13 +71,44 @@ fn files_may_come_before_their_parents() {
         let path = store.sibling_path(&format!("{id}.jsonl"));
         let time = "2026-01-05T10:00:00Z";
         let header = json!({"type": "session", "version": 3, "id": id, "timestamp": time, "parentSession": parent});
-        fs::write(&path, format!("{header}\n")).unwrap();
+        let message = json!({"type": "message", "id": "m", "parentId": null, "timestamp": time,
+            "message": {"role": "user", "content": "hello"}});
+        fs::write(&path, format!("{header}\n{message}\n")).unwrap();
         path
     };
     let (child, parent) = (write_session("child", "/x/1_parent.jsonl"), write_session("parent", ""));
     store.run(&["import", child.to_str().unwrap(), parent.to_str().unwrap()]).expect_success();
     let shown = store.run(&["show", "child"]).expect_success();
     assert!(shown.out.lines().any(|line| line.contains("parent") && line.ends_with("parent")), "{shown:?}");
+}
+
+/// A session from standard input is imported, and written where another tool looks for it.
+#[test]
+fn a_session_is_continued_in_another_tool() {
+    let store = TestStore::new();
+    let tool_folder = store.sibling_path("codex");
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_agentstore"));
+        command.arg("--store").arg(format!("file:{}", store.path().display())).args(args);
+        command.env("CODEX_HOME", &tool_folder).env_remove("AGENTSTORE_MAILBOX");
+        command.stdin(fs::File::open(fixture("pi/v3-tree.jsonl")).unwrap()).output().unwrap()
+    };
+    let imported = run(&["import", "-", "--json"]);
+    assert!(imported.status.success(), "{imported:?}");
+    let report: Value = serde_json::from_slice(&imported.stdout).unwrap();
+    let thread = at(&report, "/thread").as_str().unwrap();
+    let unconfirmed = run(&["continue-in", "codex", thread]);
+    assert_eq!(unconfirmed.status.code(), Some(2), "{unconfirmed:?}");
+    assert!(!tool_folder.exists());
+    let written = run(&["continue-in", "codex", thread, "--yes", "--json"]);
+    assert!(written.status.success(), "{written:?}");
+    let document: Value = serde_json::from_slice(&written.stdout).unwrap();
+    let file = at(&document, "/exported/files/0").as_str().unwrap();
+    assert!(file.starts_with(tool_folder.to_str().unwrap()) && fs::metadata(file).unwrap().len() > 0, "{file}");
+    assert!(at(&document, "/command").as_str().unwrap().starts_with("codex resume "), "{document}");
+    let copy = store.sibling_path("copy");
+    let exported = store.json(&["export", thread, "--format", "kimi-cli", "--folder", copy.to_str().unwrap()]);
+    assert!(copy.join("context.jsonl").is_file() && !at(&exported, "/losses").as_array().unwrap().is_empty());
 }
 
 /// A file name that is not UTF-8 is shown with replacement characters, and the import goes on.
