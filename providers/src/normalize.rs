@@ -36,9 +36,9 @@ pub struct Normalized {
 /// use store_core::{Json, Role};
 ///
 /// let source = Target::new("anthropic".parse()?, "claude-sonnet-4-5");
-/// let reply =
-/// Json::parse(r#"{"role":"assistant","content":[{"type":"text","text":"Hello"}],"stop_reason":"end_turn"}"#)?; let
-/// normalized = normalize(&source, &reply)?; assert_eq!(normalized.messages[0].role, Role::Assistant);
+/// let reply = r#"{"role":"assistant","content":[{"type":"text","text":"Hello"}],"stop_reason":"end_turn"}"#;
+/// let normalized = normalize(&source, &Json::parse(reply)?)?;
+/// assert_eq!(normalized.messages[0].role, Role::Assistant);
 /// # Ok::<(), store_core::Error>(())
 /// ```
 pub fn normalize(source: &Target, body: &Json) -> Result<Normalized> {
