@@ -2,10 +2,12 @@
 
 use std::{
     collections::BTreeSet,
+    io,
     path::{Path, PathBuf},
 };
 
 use crate::{
+    blocks::cut_to_1_kib,
     error::{Error, Result},
     foreign,
     formats::{FORMATS, FormatName},
@@ -101,11 +103,17 @@ impl FoundSources {
 
     /// Adds a file or a folder that was found in a folder.
     fn add(&mut self, path: &Path) -> Result<()> {
+        let metadata = match std::fs::metadata(path) {
+            Ok(metadata) => metadata,
+            // A link that leads to nothing.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(Error::io(path)(error)),
+        };
         if let Some(source) = source_of(path)? {
             self.add_source(source);
-        } else if path.is_dir() {
+        } else if metadata.is_dir() {
             self.add_folder(path)?;
-        } else if is_session_file(path) && path.is_file() {
+        } else if is_session_file(path) && metadata.is_file() {
             self.add_source(path.to_owned());
         }
         Ok(())
@@ -129,7 +137,7 @@ fn source_of(path: &Path) -> Result<Option<PathBuf>> {
 }
 
 /// Whether a file in an imported folder is read as a source. Only its name decides; its content is checked later.
-fn is_session_file(path: &Path) -> bool {
+pub(crate) fn is_session_file(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     [".jsonl", ".jsonl.gz", ".jsonl.zst"].iter().any(|end| name.ends_with(end))
 }
@@ -161,6 +169,24 @@ pub(crate) fn detect(path: &Path, options: &ImportOptions) -> Result<Detected> {
     }
     let lines = texts.iter().filter_map(|text| Object::parse(text)).collect();
     Ok(if is_empty { Detected::Empty } else { recognise(&Sample { lines }) })
+}
+
+/// Describes the first line of a source without its content, which may be secret.
+pub(crate) fn describe_first_line(path: &Path, options: &ImportOptions) -> Result<String> {
+    let mut lines = Source::new(path.to_owned(), options.max_line).lines(u64::MAX)?;
+    loop {
+        match lines.next()? {
+            NextLine::Line(line) if line.is_blank() => {}
+            NextLine::Line(line) => {
+                let lenient = lenient::read(&line.bytes);
+                let Some(object) = Object::parse(&lenient.text) else { break };
+                let names: Vec<_> = object.iter().take(10).map(|(name, _)| cut_to_1_kib(name)).collect();
+                return Ok(format!("an object with the fields {}", names.join(", ")));
+            }
+            NextLine::TooLong(_) | NextLine::End => break,
+        }
+    }
+    Ok("a line that is not a JSON object".to_owned())
 }
 
 /// Recognises the format of a source by its beginning.

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use store_core::{
-    BodyKind, CommitCoordinator, DeleteRequest, Direction, EntryQuery, Expect, MAX_PAGE, PageRequest, Thread, ThreadId,
-    ThreadPatch, ThreadRunStore, Timestamp,
+    BodyKind, CommitCoordinator, DeleteRequest, Direction, EntryQuery, ErrorKind, Expect, MAX_PAGE, PageRequest,
+    Thread, ThreadId, ThreadPatch, ThreadRunStore, Timestamp, Version,
 };
 
 use crate::{
@@ -18,7 +18,6 @@ use crate::{
     report::ImportReport,
     rewritten,
     session::{ImportedEntry, Session, SessionInfo, StoredEntries, SurveyOutcome, SurveyedSession},
-    source::Source,
     stream_copy::StreamCopy,
     write::{self, SourceProgress, WriteTarget},
 };
@@ -71,6 +70,7 @@ async fn import_all(target: &ImportTarget<'_>, path: &Path, reports: &mut Vec<Im
         match import_source(target, source, &progress).await {
             Ok(imported) => reports.extend(imported),
             Err(error @ (Error::Io { .. } | Error::Changed { .. })) => reports.push(unreadable_report(source, &error)),
+            Err(Error::Store(error)) if is_about_content(&error) => reports.push(store_refusal_report(source, &error)),
             Err(error) => return Err(error),
         }
         progress.before += bytes;
@@ -139,6 +139,18 @@ async fn import_file(
     Ok(reports)
 }
 
+/// Whether the store refused what a source contains, so that other sources can still be imported.
+fn is_about_content(error: &store_core::Error) -> bool {
+    matches!(error.kind(), ErrorKind::LimitExceeded | ErrorKind::Invalid | ErrorKind::Conflict)
+}
+
+/// The report of a source that the store refused.
+fn store_refusal_report(path: &Path, error: &store_core::Error) -> ImportReport {
+    let mut issues = Issues::default();
+    issues.add_for_file(IssueCode::StoreRefused, error.to_string(), "not imported to its end");
+    refused_report(path, None, issues)
+}
+
 /// The report of a source that cannot be read to its end.
 fn unreadable_report(path: &Path, error: &Error) -> ImportReport {
     let mut issues = Issues::default();
@@ -173,8 +185,8 @@ fn unsupported_report(path: &Path, detected: Detected, options: &ImportOptions) 
             None
         }
         Detected::Unknown | Detected::Known(_) => {
-            let start = Source::new(path.to_owned(), options.max_line).first_text(200)?;
-            let detail = format!("no known format begins with {start:?}; known formats are {known}");
+            let first = detect::describe_first_line(path, options)?;
+            let detail = format!("no known format begins with {first}; known formats are {known}");
             issues.add_for_file(IssueCode::UnknownFormat, detail, "refused");
             None
         }
@@ -214,7 +226,7 @@ impl ImportTarget<'_> {
         (parent, progress): (Option<&ThreadId>, &SourceProgress<'_>),
     ) -> Result<ImportReport> {
         let SurveyedSession { mut session, mut issues } = surveyed;
-        let FoundThread::Target(thread, stored) = self.find_thread(&*session, &mut issues).await? else {
+        let FoundThread::Target { thread, stored, replaced } = self.find_thread(&*session, &mut issues).await? else {
             return Ok(report(session.info(), None, &write::Tally::default(), issues));
         };
         if stored.provenance.is_none() {
@@ -236,13 +248,40 @@ impl ImportTarget<'_> {
                 return Ok(report(session.info(), None, &write::Tally::default(), all));
             }
         }
+        let detached = match replaced {
+            Some(replaced) => self.delete_replaced(&thread, replaced, &mut issues).await?,
+            None => Vec::new(),
+        };
         let target = WriteTarget { commits: self.commits, thread: &thread, progress };
-        let tally = write::write(target, session, &stored, &mut issues).await?;
+        let tally = match write::write(target, session, &stored, &mut issues).await {
+            Err(error @ Error::Changed { .. }) if stored.provenance.is_none() => {
+                // The thread has the hash of bytes that no longer exist, so that no later import could continue it.
+                let _deletion = self.threads.delete_thread(&thread, DeleteRequest::default()).await;
+                return Err(error);
+            }
+            other => other?,
+        };
+        for child in detached {
+            parents::set_parent(self.threads, &child, &thread).await?;
+        }
         if stored.provenance.is_some() {
             let newest = tally.newest.filter(|_| tally.added > 0);
             self.update_known_thread(session, &thread, newest).await?;
         }
         Ok(report(session.info(), Some(thread), &tally, issues))
+    }
+
+    /// Deletes the thread that a rewritten session replaces, and returns its children.
+    async fn delete_replaced(
+        &self,
+        thread: &ThreadId,
+        replaced: ReplacedThread,
+        issues: &mut Issues,
+    ) -> Result<Vec<ThreadId>> {
+        let request = DeleteRequest { expect: Expect::Version(replaced.version), ..DeleteRequest::default() };
+        let deletion = self.threads.delete_thread(thread, request).await?;
+        issues.add_for_file(IssueCode::ChangedFile, replaced.detail, "the thread is replaced");
+        Ok(deletion.detached)
     }
 
     /// Decides which parent a new thread gets. `first` is the first thread of the same source.
@@ -267,23 +306,23 @@ impl ImportTarget<'_> {
                 if let Some((code, detail)) = conflict {
                     issues.add_for_file(code, detail, "imported as a new thread");
                 }
-                return Ok(FoundThread::Target(id, StoredEntries::default()));
+                return Ok(FoundThread::Target { thread: id, stored: StoredEntries::default(), replaced: None });
             };
             match self.load_provenance(&thread, info.format).await? {
                 Some((format, provenance)) if format == info.format && session.continues(&provenance)? => {
                     let stored = self.load_stored(&id, provenance, info.format).await?;
-                    return Ok(FoundThread::Target(id, stored));
+                    return Ok(FoundThread::Target { thread: id, stored, replaced: None });
                 }
                 Some((format, _)) if info.has_session_id => {
                     let rewritten = rewritten::compare(self.threads, &id, session).await?;
                     let detail = rewritten.describe(&id, (&format, info.format));
-                    if !self.options.replace {
+                    // An older copy of the session has nothing that the thread does not have.
+                    if !self.options.replace || rewritten.is_older() {
                         issues.add_for_file(IssueCode::ChangedFile, detail, "refused");
                         return Ok(FoundThread::Refused);
                     }
-                    let _deletion = self.threads.delete_thread(&id, DeleteRequest::default()).await?;
-                    issues.add_for_file(IssueCode::ChangedFile, detail, "the thread is replaced");
-                    return Ok(FoundThread::Target(id, StoredEntries::default()));
+                    let replaced = Some(ReplacedThread { version: thread.version, detail });
+                    return Ok(FoundThread::Target { thread: id, stored: StoredEntries::default(), replaced });
                 }
                 Some(_) => {
                     conflict = Some((IssueCode::ChangedFile, format!("thread `{id}` was imported from other bytes")))
@@ -369,10 +408,18 @@ impl ImportTarget<'_> {
 
 /// The thread that a session is written to.
 enum FoundThread {
-    /// This thread, and what is stored in it.
-    Target(ThreadId, StoredEntries),
+    /// This thread, what is stored in it, and what it replaces under its id.
+    Target { thread: ThreadId, stored: StoredEntries, replaced: Option<ReplacedThread> },
     /// None: the source is refused. The issues say why.
     Refused,
+}
+
+/// A thread that is deleted before its session is imported anew.
+struct ReplacedThread {
+    /// The version of the thread that was compared with the session.
+    version: Version,
+    /// How the session differs from the thread.
+    detail: String,
 }
 
 /// The candidate number `n` for a thread id: the id itself, then the id with the suffix `-n`.

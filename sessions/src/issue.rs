@@ -87,6 +87,8 @@ codes! {
     EmptyFile = "empty_file",
     /// The file or the folder cannot be read, or it changed while it was read.
     Unreadable = "unreadable",
+    /// The store refused what the source contains, for example because it exceeds a limit.
+    StoreRefused = "store_refused",
     /// There is no session file below a folder.
     NoSession = "no_session",
     /// The source contains no message that the format reads.

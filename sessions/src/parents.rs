@@ -64,6 +64,13 @@ pub(crate) fn parent_of(thread: &Thread) -> Option<ThreadId> {
     thread.parent_thread_id.clone().or_else(awaited)
 }
 
+/// Sets the parent of a thread that lost it because the parent was replaced.
+pub(crate) async fn set_parent(threads: &dyn ThreadRunStore, child: &ThreadId, parent: &ThreadId) -> Result<()> {
+    let patch = ThreadPatch::default().with_parent(Some(parent.clone()));
+    let _thread = threads.update_thread(child, patch, Expect::Any).await?;
+    Ok(())
+}
+
 fn parse_thread_id(value: &Json) -> Option<ThreadId> {
     ThreadId::new(parse_json_string(value.as_str())?).ok()
 }

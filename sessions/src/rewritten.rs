@@ -25,6 +25,11 @@ pub(crate) struct Rewritten {
 }
 
 impl Rewritten {
+    /// Whether the thread has every message of the session, and more.
+    pub(crate) const fn is_older(self) -> bool {
+        self.equal == self.found && self.found < self.stored
+    }
+
     /// Describes the difference. `formats` are the names of the stored format and of that of the session.
     pub(crate) fn describe(self, thread: &ThreadId, formats: (&str, &str)) -> String {
         let versions = if formats.0 == formats.1 {

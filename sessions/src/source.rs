@@ -73,14 +73,6 @@ impl Source {
             left = left.saturating_sub(u64::try_from(read).unwrap_or(left));
         }
     }
-
-    /// The first `bytes` bytes as text, for a message about them.
-    pub(crate) fn first_text(&self, bytes: u64) -> Result<String> {
-        let mut start = Vec::new();
-        let mut reader = TolerantReader { inner: self.open()?.take(bytes), cut: false };
-        reader.read_to_end(&mut start).map_err(Error::io(&self.path))?;
-        Ok(String::from_utf8_lossy(&start).into_owned())
-    }
 }
 
 /// A stream that ends without an error where a compressed stream was cut off.

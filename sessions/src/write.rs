@@ -230,7 +230,8 @@ impl<'a> BatchWriter<'a> {
         self.bytes = 0;
         let count = u64::try_from(entries.len()).unwrap_or(u64::MAX);
         let key = CommitKey::new(format!("import:{}:{}:{}", self.info.format, self.digest, self.first))?;
-        let last_activity = entries.iter().filter_map(|entry| entry.timestamp).max();
+        // A batch of entries without times is no activity of its own.
+        let last_activity = entries.iter().filter_map(|entry| entry.timestamp).max().or(self.newest);
         let mut commit = Commit::new(self.target.thread.clone()).with_key(key).entries(entries);
         let mut at = last_activity;
         if std::mem::take(&mut self.is_new) {

@@ -12,8 +12,7 @@ use sessions::{ExportOptions, ExportTarget, Exported, FormatName, ToolFolders};
 
 use super::{
     Ending,
-    export::{format_parser, print_losses},
-    import::to_failure,
+    export::{format_parser, print_losses, to_export_failure},
 };
 use crate::{
     failure::{Failure, Result},
@@ -54,16 +53,16 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         working_folder.map_err(|error| Failure::io("the working folder cannot be determined", error))?;
     let options = ExportOptions::new(args.tool).with_working_folder(&working_folder);
     let folders = tool_folders(&working_folder)?;
-    let place = sessions::tool_place(&*threads, &args.thread, &options, &folders).await.map_err(to_failure)?;
+    let place = sessions::tool_place(&*threads, &args.thread, &options, &folders).await.map_err(to_export_failure)?;
     let preview = tempfile::tempdir().map_err(|error| Failure::io("a temporary folder cannot be made", error))?;
     let target = ExportTarget::Folder(preview.path());
-    let planned = sessions::export(&*threads, &args.thread, &options, target).await.map_err(to_failure)?;
+    let planned = sessions::export(&*threads, &args.thread, &options, target).await.map_err(to_export_failure)?;
     print_losses(&planned, out);
     let files = with_noun(planned.files.len() as u64, "file");
     let folder = terminal_safe(&place.folder.display().to_string());
     prompt::confirm(args.yes, &format!("Write {files} to {folder}?"))?;
     let target = ExportTarget::Folder(&place.folder);
-    let written = sessions::export(&*threads, &args.thread, &options, target).await.map_err(to_failure)?;
+    let written = sessions::export(&*threads, &args.thread, &options, target).await.map_err(to_export_failure)?;
     print_written(&written, &place.command, out)?;
     Ok(Ending::Success)
 }

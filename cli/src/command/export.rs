@@ -61,12 +61,12 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let exported = match (&args.output, &args.folder) {
         (_, Some(folder)) => {
             let target = ExportTarget::Folder(folder);
-            sessions::export(&*threads, &args.thread, &options, target).await.map_err(to_failure)?
+            sessions::export(&*threads, &args.thread, &options, target).await.map_err(to_export_failure)?
         }
         (Some(path), None) => {
             let mut file = create_output_file(path)?;
             let target = ExportTarget::Stream(&mut file);
-            let exported = sessions::export(&*threads, &args.thread, &options, target).await.map_err(to_failure);
+            let exported = sessions::export(&*threads, &args.thread, &options, target).await.map_err(to_export_failure);
             if exported.is_err() {
                 // A partial file would look like a complete one.
                 let _ = fs::remove_file(path);
@@ -82,7 +82,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         }
         (None, None) => {
             let target = ExportTarget::Stream(out.writer());
-            sessions::export(&*threads, &args.thread, &options, target).await.map_err(to_failure)?
+            sessions::export(&*threads, &args.thread, &options, target).await.map_err(to_export_failure)?
         }
     };
     if out.is_json() {
@@ -109,6 +109,17 @@ fn print_summary(exported: &Exported, path: Option<&Path>, out: &Output) {
         out.print_to_stderr(format!("wrote {}: {sizes}{exact}", terminal_safe(&path.display().to_string())));
     }
     print_losses(exported, out);
+}
+
+/// Converts an error of an export to a failure of the command.
+pub(super) fn to_export_failure(error: sessions::Error) -> Failure {
+    match error {
+        sessions::Error::Io { path, source } => {
+            let advice = "choose a folder that does not contain this file, and in which files can be made";
+            Failure::io(format!("`{}` cannot be written", path.display()), source).with_advice(advice)
+        }
+        other => to_failure(other),
+    }
 }
 
 /// Prints to standard error what the format could not represent.

@@ -8,7 +8,7 @@ use store_core::{Block, BlockKind, Body, Entry, EntryId, Role, Thread};
 use super::{NAME, encode, encode_head, encode_result, losses::note_message};
 use crate::{
     error::Result,
-    export::{ExportFiles, ExportSource, Loss, Losses, Written},
+    export::{ExportFiles, ExportSource, Loss, Losses, Written, file_name_part},
     json::{Object, json_string},
     lines::EncodableEntry,
     provenance::{IMPORT_LINE, Provenance},
@@ -17,7 +17,7 @@ use crate::{
 /// Writes the thread, and returns what was lost.
 pub(super) async fn write(source: &ExportSource<'_>, out: &mut ExportFiles<'_>) -> Result<Written> {
     let thread = source.thread;
-    out.start(&format!("{}.jsonl", thread.id))?;
+    out.start(&format!("{}.jsonl", file_name_part(thread.id.as_str())))?;
     let mut writer =
         ThreadWriter { out, losses: Vec::new(), id_of_last_line: HashMap::new(), implied_head: None, has_root: false };
     if thread.title.is_some() || !thread.metadata.is_empty() {

@@ -17,7 +17,7 @@ use self::line::{encode, encode_head, encode_result};
 use crate::{
     detect::{Detected, Sample},
     error::Result,
-    export::{ExportFiles, ExportSource, Written, write_unchanged},
+    export::{ExportFiles, ExportSource, Written, file_name_part, write_unchanged},
     formats::{Format, FormatName},
     issue::Issues,
     json::Object,
@@ -60,7 +60,7 @@ impl Format for AgentCoreFormat {
         source: &ExportSource<'_>,
         files: &mut ExportFiles<'_>,
     ) -> Result<Written> {
-        let file_name = format!("{}.jsonl", source.thread.id);
+        let file_name = format!("{}.jsonl", file_name_part(source.thread.id.as_str()));
         if let Some(written) = write_unchanged(source, &AgentCore::default(), (&file_name, files)).await? {
             return Ok(written);
         }

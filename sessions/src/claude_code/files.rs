@@ -65,7 +65,9 @@ pub(super) fn subagent_files(main: &Path) -> Result<Vec<SubagentFile>> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     for (agent, path) in agent_files(folder)? {
         let is_known = found.iter().any(|file| file.agent == agent);
-        if !is_known && session_of(&path)?.as_deref() == Some(session) {
+        // A file that cannot be read gets a report of its own.
+        let is_of_session = session_of(&path).is_ok_and(|found| found.as_deref() == Some(session));
+        if !is_known && is_of_session {
             found.push(SubagentFile { name: format!("agent-{agent}.jsonl"), agent, path });
         }
     }

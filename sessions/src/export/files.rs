@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     io::{BufWriter, Write},
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use sha2::{Digest, Sha256};
@@ -45,7 +45,7 @@ pub(crate) struct ExportFiles<'a> {
     pub(super) lines: u64,
     pub(super) bytes: u64,
     /// The files that were finished.
-    pub(super) written: Vec<PathBuf>,
+    written: Vec<PathBuf>,
 }
 
 impl<'a> ExportFiles<'a> {
@@ -85,6 +85,10 @@ impl<'a> ExportFiles<'a> {
         self.finish()?;
         self.hash = Sha256::new();
         let ExportTarget::Folder(folder) = &self.target else { return Ok(()) };
+        if !Path::new(name).components().all(|part| matches!(part, Component::Normal(_))) {
+            let place = format!("`{name}` is not the name of a file in a session folder");
+            return Err(store_core::Error::corrupt(place).into());
+        }
         let path = folder.join(name);
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(Error::io(parent))?;
@@ -122,8 +126,8 @@ impl<'a> ExportFiles<'a> {
     /// Ends the current file.
     pub(super) fn finish(&mut self) -> Result<()> {
         if let Some((path, mut file)) = self.file.take() {
+            self.written.push(path.clone());
             file.flush().map_err(Error::io(&path))?;
-            self.written.push(path);
         }
         match &mut self.target {
             ExportTarget::Stream(out) => out.flush().map_err(Error::io("the output".as_ref())),
@@ -131,8 +135,15 @@ impl<'a> ExportFiles<'a> {
         }
     }
 
-    /// Removes what was written, after an error: a part of a session would look like a session.
-    pub(super) fn remove(&mut self) {
+    /// Keeps the files that were written, and returns their paths.
+    pub(super) fn keep(&mut self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.written)
+    }
+}
+
+impl Drop for ExportFiles<'_> {
+    /// Removes the files of an export that did not end: a part of a session would look like a session.
+    fn drop(&mut self) {
         let open = self.file.take().map(|(path, _)| path);
         for path in self.written.drain(..).chain(open) {
             let _ = fs::remove_file(path);

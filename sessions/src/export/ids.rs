@@ -1,4 +1,4 @@
-//! Ids for tools that accept only UUIDs.
+//! Ids of threads as tools and file systems accept them.
 
 use uuid::Uuid;
 
@@ -7,6 +7,12 @@ pub(crate) fn uuid_of(id: &str) -> String {
     // The other forms that the parser accepts, such as one in braces, are not those that tools write.
     let own = Uuid::try_parse(id).ok().filter(|_| id.len() == uuid::fmt::Hyphenated::LENGTH);
     own.map_or_else(|| Uuid::new_v5(&Uuid::NAMESPACE_OID, id.as_bytes()).to_string(), |_| id.to_owned())
+}
+
+/// Returns an id as a part of the name of a file: characters that lead to another folder, or that a file system does
+/// not accept, are replaced.
+pub(crate) fn file_name_part(id: &str) -> String {
+    id.replace(|c: char| c.is_control() || "/\\:*?\"<>|".contains(c), "-")
 }
 
 #[cfg(test)]

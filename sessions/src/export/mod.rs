@@ -14,7 +14,7 @@ use store_core::{ThreadId, ThreadRunStore};
 
 pub(crate) use self::{
     files::ExportFiles,
-    ids::uuid_of,
+    ids::{file_name_part, uuid_of},
     loss::Losses,
     source::ExportSource,
     unchanged::{FileRestorer, line_of, write_unchanged},
@@ -97,21 +97,17 @@ pub async fn export(
         Some(format) => format.export(name, &source, &mut files).await,
         None => Ok(Written::default()),
     };
-    match written.and_then(|written| files.finish().map(|()| written)) {
-        Ok(Written { exact, losses }) => Ok(Exported {
-            thread: thread.clone(),
-            format: name.name(),
-            files: std::mem::take(&mut files.written),
-            lines: files.lines,
-            bytes: files.bytes,
-            exact,
-            losses,
-        }),
-        Err(error) => {
-            files.remove();
-            Err(error)
-        }
-    }
+    let Written { exact, losses } = written?;
+    files.finish()?;
+    Ok(Exported {
+        thread: thread.clone(),
+        format: name.name(),
+        lines: files.lines,
+        bytes: files.bytes,
+        files: files.keep(),
+        exact,
+        losses,
+    })
 }
 
 /// Where the tool of a format looks for the sessions of a working folder, and the command that continues this thread

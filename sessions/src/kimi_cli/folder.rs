@@ -7,7 +7,10 @@ use std::{
 
 use store_core::Timestamp;
 
-use crate::error::{Error, Result};
+use crate::{
+    detect::is_session_file,
+    error::{Error, Result},
+};
 
 /// The current context, to which kimi-cli appends.
 pub(super) const CONTEXT_FILE_NAME: &str = "context.jsonl";
@@ -108,6 +111,21 @@ pub(super) fn is_session_folder(folder: &Path) -> Result<bool> {
         }
     }
     Ok(false)
+}
+
+/// Whether a folder with a current context is one session: it contains other files of a session, or no other session
+/// file.
+pub(super) fn is_one_session(folder: &Path) -> Result<bool> {
+    if is_session_folder(folder)? {
+        return Ok(true);
+    }
+    for entry in fs::read_dir(folder).map_err(Error::io(folder))? {
+        let path = entry.map_err(Error::io(folder))?.path();
+        if path.file_name().is_none_or(|name| name != CONTEXT_FILE_NAME) && is_session_file(&path) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn has_content(path: &Path) -> bool {

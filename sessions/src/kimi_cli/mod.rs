@@ -80,7 +80,8 @@ impl Format for KimiCliFormat {
 
     fn source_of(&self, path: &Path) -> Result<Option<PathBuf>> {
         if path.is_dir() {
-            return Ok(path.join(CONTEXT_FILE_NAME).is_file().then(|| path.to_owned()));
+            let has_context = path.join(CONTEXT_FILE_NAME).is_file();
+            return Ok((has_context && folder::is_one_session(path)?).then(|| path.to_owned()));
         }
         let is_context = path.file_name().is_some_and(|name| name == CONTEXT_FILE_NAME);
         let Some(folder) = path.parent().filter(|_| is_context && path.exists()) else { return Ok(None) };

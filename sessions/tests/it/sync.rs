@@ -7,7 +7,7 @@ use std::{
 };
 
 use flate2::{Compression, write::GzEncoder};
-use sessions::{Error, ImportOptions, ImportReport, IssueCode, import};
+use sessions::{Error, ExportOptions, ExportTarget, ImportOptions, ImportReport, IssueCode, export, import};
 use store_core::{CommitCoordinator, Progress, Thread, ThreadFilter, Timestamp};
 use tempfile::tempdir;
 
@@ -163,6 +163,73 @@ async fn a_session_that_its_tool_has_migrated_is_recognised() {
     // From now on the session is known in its new version.
     let again = import(&*commits, &path, &ImportOptions::default()).await.unwrap().remove(0);
     assert_eq!((again.added, again.issues.len()), (0, 0));
+}
+
+#[tokio::test]
+async fn an_older_copy_or_a_refused_session_never_replaces_a_thread() {
+    let folder = tempdir().unwrap();
+    let commits = new_store();
+    let second = user_line("b", "2026-01-01T00:00:02.000Z", "two");
+    let path = write_file(folder.path(), "s.jsonl", session("s", "one") + &second);
+    let first = import_one(&*commits, &path).await;
+    let thread = first.thread.unwrap();
+    let replace = ImportOptions::default().replacing();
+    // An older copy has nothing that the thread does not have.
+    write_file(folder.path(), "s.jsonl", session("s", "one"));
+    let older = import(&*commits, &path, &replace).await.unwrap().remove(0);
+    assert_eq!((&older.thread, older.count(IssueCode::ChangedFile)), (&None, 1));
+    // A session without messages, and one with issues under `strict`, are refused before anything is deleted.
+    write_file(folder.path(), "s.jsonl", header("s", "2026-01-01T00:00:00.000Z"));
+    assert!(!import(&*commits, &path, &replace).await.unwrap()[0].is_imported());
+    write_file(folder.path(), "s.jsonl", session("s", "other") + "no JSON\n");
+    assert!(!import(&*commits, &path, &replace.clone().strict()).await.unwrap()[0].is_imported());
+    assert_eq!(entries(&*commits, &thread).await.len(), 3);
+    let replaced = import(&*commits, &path, &replace).await.unwrap().remove(0);
+    assert_eq!((replaced.thread.as_ref(), replaced.messages), (Some(&thread), 1));
+}
+
+#[tokio::test]
+async fn children_of_a_replaced_thread_keep_their_parent() {
+    let folder = tempdir().unwrap();
+    let commits = new_store();
+    let path = write_file(folder.path(), "s.jsonl", session("s", "one"));
+    let child = session("c", "child").replacen("\"cwd\"", "\"parentSession\":\"/x/1_s.jsonl\",\"cwd\"", 1);
+    write_file(folder.path(), "c.jsonl", child);
+    let _reports = import(&*commits, folder.path(), &ImportOptions::default()).await.unwrap();
+    write_file(folder.path(), "s.jsonl", session("s", "other"));
+    let reports = import(&*commits, &path, &ImportOptions::default().replacing()).await.unwrap();
+    assert!(reports[0].is_imported(), "{:?}", reports[0].issues);
+    let child = commits.threads().load_thread(&"c".parse().unwrap()).await.unwrap().unwrap();
+    assert_eq!(child.parent_thread_id.unwrap().as_str(), "s");
+}
+
+#[tokio::test]
+async fn the_content_of_an_unknown_file_is_not_shown() {
+    let folder = tempdir().unwrap();
+    let path = write_file(folder.path(), "keys.jsonl", "{\"api_key\":\"sk-secret\"}\n");
+    let report = import_one(&*new_store(), &path).await;
+    let detail = &report.issues[0].detail;
+    assert!(detail.contains("an object with the fields api_key") && !detail.contains("sk-secret"), "{detail}");
+}
+
+#[tokio::test]
+async fn an_export_never_leaves_its_folder() {
+    let folder = tempdir().unwrap();
+    let commits = new_store();
+    let report = import_one(&*commits, &write_file(folder.path(), "s.jsonl", session("../../out", "one"))).await;
+    let target = folder.path().join("exports");
+    for name in ["agent-core", "pi", "codex", "claude-code", "kimi-cli"] {
+        let options = ExportOptions::new(format(name));
+        let thread = report.thread.as_ref().unwrap();
+        let into = target.join(name);
+        let exported = export(&*commits.threads(), thread, &options, ExportTarget::Folder(&into)).await.unwrap();
+        let files = exported.files.iter().map(|file| file.canonicalize().unwrap());
+        assert!(files.into_iter().all(|file| file.starts_with(into.canonicalize().unwrap())), "{name}");
+        // The files exist now, so a second export is refused, and they stay.
+        let again = export(&*commits.threads(), thread, &options, ExportTarget::Folder(&into)).await;
+        assert!(matches!(again, Err(Error::Io { .. })), "{name}");
+        assert!(exported.files.iter().all(|file| file.is_file()), "{name}");
+    }
 }
 
 /// Notes what is told, and stops after `left` calls.

@@ -13,7 +13,7 @@ use store_core::Thread;
 use self::writer::ThreadWriter;
 use crate::{
     error::Result,
-    export::{ExportFiles, ExportSource, Written},
+    export::{ExportFiles, ExportSource, Written, file_name_part},
     formats::{ToolFolders, ToolPlace},
     time,
 };
@@ -36,8 +36,7 @@ pub(super) async fn write(is_v4: bool, source: &ExportSource<'_>, out: &mut Expo
 /// The name that pi gives to the file of a session: its time and its id.
 pub(super) fn file_name(thread: &Thread) -> String {
     let time = time::to_iso(thread.created_at).replace([':', '.'], "-");
-    let id = thread.id.as_str().replace(|c: char| c.is_control() || "/\\:*?\"<>|".contains(c), "-");
-    format!("{time}_{id}.jsonl")
+    format!("{time}_{}.jsonl", file_name_part(thread.id.as_str()))
 }
 
 /// Where pi looks for the sessions of a working folder, and how it continues this one.
