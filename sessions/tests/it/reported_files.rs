@@ -58,7 +58,9 @@ async fn no_reported_file_gives_an_empty_thread() {
         assert!(exact && bytes == std::fs::read(&path).unwrap(), "{name}");
         let updated_at = commits.threads().load_thread(thread).await.unwrap().unwrap().updated_at;
         let newest = newest_line_time(&path);
-        assert!(newest.is_none_or(|newest| newest == updated_at), "{name}: {newest:?}, {updated_at:?}");
+        // The times of records in damaged lines are not known here.
+        let is_damaged = report.count(IssueCode::MalformedLine) > 0;
+        assert!(is_damaged || newest.is_none_or(|newest| newest == updated_at), "{name}: {newest:?}, {updated_at:?}");
     }
 }
 
