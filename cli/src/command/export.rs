@@ -1,8 +1,9 @@
 //! `export`: writes a thread as a session file of another tool.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
-    io::BufWriter,
+    io::{self, BufWriter},
     path::{Path, PathBuf},
 };
 
@@ -105,8 +106,11 @@ fn create_output_file(path: &Path) -> Result<BufWriter<File>> {
 fn print_summary(exported: &Exported, path: Option<&Path>, out: &Output) {
     let sizes = format!("{}, {}", with_noun(exported.lines, "line"), with_noun(exported.bytes, "byte"));
     let exact = if exported.exact { ", identical to the imported file" } else { "" };
-    for path in exported.files.iter().map(PathBuf::as_path).chain(path) {
-        out.print_to_stderr(format!("wrote {}: {sizes}{exact}", terminal_safe(&path.display().to_string())));
+    for file in exported.files.iter().map(PathBuf::as_path).chain(path) {
+        out.print_to_stderr(format!("wrote {}", terminal_safe(&file.display().to_string())));
+    }
+    if path.is_some() || !exported.files.is_empty() {
+        out.print_to_stderr(format!("{sizes}{exact}"));
     }
     print_losses(exported, out);
 }
@@ -114,18 +118,28 @@ fn print_summary(exported: &Exported, path: Option<&Path>, out: &Output) {
 /// Converts an error of an export to a failure of the command.
 pub(super) fn to_export_failure(error: sessions::Error) -> Failure {
     match error {
+        sessions::Error::Io { source, .. } if source.kind() == io::ErrorKind::BrokenPipe => source.into(),
         sessions::Error::Io { path, source } => {
-            let advice = "choose a folder that does not contain this file, and in which files can be made";
+            let advice = "remove the file if it is an older export, or export to another folder with `export --folder`";
             Failure::io(format!("`{}` cannot be written", path.display()), source).with_advice(advice)
         }
         other => to_failure(other),
     }
 }
 
-/// Prints to standard error what the format could not represent.
+/// Prints to standard error what the format could not represent: each kind once, with the number of its entries.
 pub(super) fn print_losses(exported: &Exported, out: &Output) {
+    let mut kinds: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for loss in &exported.losses {
-        let text = format!("lost: {} at {} of entry {}: {}", loss.kind, loss.path, loss.entry, loss.reason);
-        out.print_to_stderr(terminal_safe(&text));
+        let entries = kinds.entry((loss.kind, loss.reason)).or_default();
+        if entries.last() != Some(&loss.entry.as_str()) {
+            entries.push(loss.entry.as_str());
+        }
+    }
+    for ((kind, reason), entries) in kinds {
+        let first = entries.first().copied().unwrap_or_default();
+        let others = with_noun(entries.len().saturating_sub(1) as u64, "other");
+        let more = if entries.len() > 1 { format!(" and {others}") } else { String::new() };
+        out.print_to_stderr(terminal_safe(&format!("lost: {kind} of entry {first}{more}: {reason}")));
     }
 }

@@ -25,6 +25,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use uuid::Uuid;
 
 use self::{facts::FileFacts, line_format::ClaudeCode};
 use crate::{
@@ -127,6 +128,8 @@ fn survey_session(path: &Path, options: &ImportOptions) -> Result<Result<Vec<Sur
         Ok(main) => vec![main],
         Err(issues) => return Ok(Err(issues)),
     };
+    // Claude Code names a file after its session.
+    let is_named_after_session = Uuid::try_parse(&stem).is_ok();
     let mut children = Vec::new();
     for (at, sidechain) in facts.sidechains.iter().enumerate() {
         let name = Some(format!("{SIDECHAIN_PREFIX}{}", sidechain.agent));
@@ -143,10 +146,14 @@ fn survey_session(path: &Path, options: &ImportOptions) -> Result<Result<Vec<Sur
         match survey_file(format, file, options)? {
             Ok(mut child) => {
                 child.session.info_mut().is_child = true;
+                child.session.info_mut().has_session_id = is_named_after_session;
                 sessions.push(child);
             }
             Err(issues) => return Ok(Err(issues)),
         }
+    }
+    if let Some(main) = sessions.first_mut() {
+        main.session.info_mut().has_session_id = is_named_after_session;
     }
     Ok(Ok(sessions))
 }

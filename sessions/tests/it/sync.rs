@@ -189,6 +189,26 @@ async fn an_older_copy_or_a_refused_session_never_replaces_a_thread() {
 }
 
 #[tokio::test]
+async fn a_rewritten_file_that_is_named_after_its_session_is_refused() {
+    let folder = tempdir().unwrap();
+    let commits = new_store();
+    let session = "7c2d0a1e-0000-4000-8000-000000000001";
+    let line = |text: &str| {
+        format!(
+            r#"{{"type":"user","uuid":"u1","parentUuid":null,"sessionId":"{session}","timestamp":"2026-01-01T00:00:01.000Z","message":{{"role":"user","content":"{text}"}}}}"#
+        ) + "\n"
+    };
+    let path = write_file(folder.path(), &format!("{session}.jsonl"), line("one"));
+    assert_eq!(import_one(&*commits, &path).await.thread.unwrap().as_str(), session);
+    write_file(folder.path(), &format!("{session}.jsonl"), line("other"));
+    let refused = import_one(&*commits, &path).await;
+    assert_eq!((refused.thread, refused.issues[0].code), (None, IssueCode::ChangedFile));
+    let replaced = import(&*commits, &path, &ImportOptions::default().replacing()).await.unwrap().remove(0);
+    assert_eq!(replaced.thread.unwrap().as_str(), session);
+    assert_eq!(count_threads(&*commits).await, 1);
+}
+
+#[tokio::test]
 async fn children_of_a_replaced_thread_keep_their_parent() {
     let folder = tempdir().unwrap();
     let commits = new_store();
