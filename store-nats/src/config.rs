@@ -51,7 +51,7 @@ pub struct NatsConfig {
     /// For tests only: how long messages that are no longer needed are kept.
     #[doc(hidden)]
     pub garbage_retention: Duration,
-    /// The limits of the store. No limit is above its default.
+    /// The limits of the store. An opening lowers `record_bytes` to what the server takes in one message.
     pub limits: Limits,
 }
 
