@@ -1,6 +1,6 @@
 //! The import: recognises sources, reads them, finds their threads and writes what is new.
 
-use std::path::Path;
+use std::{collections::BTreeSet, fmt, path::Path, sync::Arc};
 
 use store_core::{
     BodyKind, CommitCoordinator, DeleteRequest, Direction, EntryQuery, ErrorKind, Expect, MAX_PAGE, PageRequest,
@@ -17,7 +17,7 @@ use crate::{
     provenance::Provenance,
     report::ImportReport,
     rewritten,
-    session::{ImportedEntry, Session, SessionInfo, StoredEntries, SurveyOutcome, SurveyedSession},
+    session::{Session, SessionInfo, StoredEntries, SurveyOutcome, SurveyedSession},
     stream_copy::StreamCopy,
     write::{self, SourceProgress, WriteTarget},
 };
@@ -35,22 +35,70 @@ use crate::{
 ///
 /// # Errors
 /// [`Error::Store`] if the store fails, [`Error::Stopped`] if [`ImportOptions::progress`] stops the import. What was
-/// written before the error stays, and the same call continues the import.
+/// written before the error stays, and the same call continues the import. [`Error::ParentsNotSet`] if also the parents
+/// of what was written cannot be set.
 pub async fn import(
     commits: &dyn CommitCoordinator,
     path: &Path,
     options: &ImportOptions,
 ) -> Result<Vec<ImportReport>> {
-    let threads = commits.threads();
-    let target = ImportTarget { commits, threads: &*threads, options };
-    let mut reports = Vec::new();
-    let done = import_all(&target, path, &mut reports).await;
-    // The parents are set last, because the file of a parent may come after that of its child. This also happens
-    // after an error, for the threads that were written before it.
-    if reports.iter().any(|report| report.added > 0) {
-        parents::set_waiting_parents(&*threads).await?;
+    let mut importer = Importer::new(commits, options);
+    let done = importer.import(path).await;
+    importer.finish(done).await
+}
+
+/// Imports several paths one after the other. It looks for threads that wait for a parent once, after all of them.
+pub struct Importer<'a> {
+    commits: &'a dyn CommitCoordinator,
+    threads: Arc<dyn ThreadRunStore>,
+    options: &'a ImportOptions,
+    /// The threads that were written to.
+    written: BTreeSet<ThreadId>,
+}
+
+impl fmt::Debug for Importer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Importer")
+            .field("options", self.options)
+            .field("written", &self.written)
+            .finish_non_exhaustive()
     }
-    done.map(|()| reports)
+}
+
+impl<'a> Importer<'a> {
+    /// An importer that writes to this store.
+    pub fn new(commits: &'a dyn CommitCoordinator, options: &'a ImportOptions) -> Self {
+        Self { commits, threads: commits.threads(), options, written: BTreeSet::new() }
+    }
+
+    /// Imports a path, as [`import`] does, but leaves the parents to [`Self::finish`].
+    ///
+    /// # Errors
+    /// As for [`import`].
+    pub async fn import(&mut self, path: &Path) -> Result<Vec<ImportReport>> {
+        let target = ImportTarget { commits: self.commits, threads: &*self.threads, options: self.options };
+        let mut reports = Vec::new();
+        let done = import_all(&target, path, &mut reports).await;
+        let written = reports.iter().filter(|report| report.added > 0).filter_map(|report| report.thread.clone());
+        self.written.extend(written);
+        done.map(|()| reports)
+    }
+
+    /// Sets the parents of threads that wait for them. This must also be called after an error, for the threads that
+    /// were written before it. Returns `done`, the result of what was done with the importer.
+    ///
+    /// # Errors
+    /// The error in `done`, an error of the store, or both as [`Error::ParentsNotSet`].
+    pub async fn finish<T: Send>(self, done: Result<T>) -> Result<T> {
+        // The parents are set last, because the file of a parent may come after that of its child.
+        match (done, parents::set_waiting_parents(&*self.threads, &self.written).await) {
+            (Err(import), Err(parents)) => {
+                Err(Error::ParentsNotSet { import: Box::new(import), parents: Box::new(parents) })
+            }
+            (Ok(_), Err(error)) => Err(error),
+            (done, Ok(())) => done,
+        }
+    }
 }
 
 async fn import_all(target: &ImportTarget<'_>, path: &Path, reports: &mut Vec<ImportReport>) -> Result<()> {
@@ -310,7 +358,7 @@ impl ImportTarget<'_> {
             };
             match self.load_provenance(&thread, info.format).await? {
                 Some((format, provenance)) if format == info.format && session.continues(&provenance)? => {
-                    let stored = self.load_stored(&id, provenance, info.format).await?;
+                    let stored = self.load_stored(&id, provenance, session).await?;
                     return Ok(FoundThread::Target { thread: id, stored, replaced: None });
                 }
                 Some((format, _)) if info.has_session_id => {
@@ -355,20 +403,18 @@ impl ImportTarget<'_> {
     }
 
     /// The ids and parents of the entries of a thread.
-    async fn load_stored(&self, thread: &ThreadId, provenance: Provenance, format: &str) -> Result<StoredEntries> {
-        let mut stored = StoredEntries { provenance: Some(provenance), ..StoredEntries::default() };
+    async fn load_stored(
+        &self,
+        thread: &ThreadId,
+        provenance: Provenance,
+        session: &dyn Session,
+    ) -> Result<StoredEntries> {
+        let mut stored = StoredEntries::default();
+        stored.provenance = Some(provenance);
         let mut query = EntryQuery::all().with_page(PageRequest::first(MAX_PAGE));
         loop {
             let page = self.threads.list_entries(thread, query.clone()).await?;
-            for entry in &page.items {
-                match entry.origin.as_ref().filter(|origin| origin.format == format) {
-                    Some(origin) => {
-                        let imported = ImportedEntry { parent: entry.parent.clone(), line: origin.line };
-                        stored.imported.insert(entry.id.clone(), imported);
-                    }
-                    None => stored.foreign.push(entry.id.clone()),
-                }
-            }
+            page.items.iter().for_each(|entry| stored.add(session, entry, session.info().format));
             let Some(next) = page.next else { return Ok(stored) };
             query.page = query.page.after(next);
         }
