@@ -52,3 +52,21 @@ impl StreamCopy {
 fn is_open_file(path: &Path) -> bool {
     path == Path::new("/dev/stdin") || path.parent().is_some_and(|folder| folder == Path::new("/dev/fd"))
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::{fs::File, io::Write, os::fd::AsRawFd};
+
+    use super::StreamCopy;
+
+    #[test]
+    fn a_file_that_is_open_already_is_copied() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.jsonl");
+        File::create(&path).unwrap().write_all(b"x").unwrap();
+        let file = File::open(&path).unwrap();
+        assert!(StreamCopy::of(&path).unwrap().is_none());
+        let copy = StreamCopy::of(format!("/dev/fd/{}", file.as_raw_fd()).as_ref()).unwrap().unwrap();
+        assert_eq!(std::fs::read(copy.path()).unwrap(), b"x");
+    }
+}

@@ -157,6 +157,10 @@ impl LineFormat for AgentCore {
         ParsedLine { id, parent, kind, calls, results }
     }
 
+    fn has_parents_by_call(&self) -> bool {
+        true
+    }
+
     fn parent_names(&mut self, _tree: &Tree<LineData>) -> ParentNames {
         self.calls.sort();
         ParentNames { chain: !self.has_parents, ..ParentNames::default() }

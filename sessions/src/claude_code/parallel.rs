@@ -9,11 +9,12 @@
 //!        └─ result 1
 //! ```
 
-use std::{collections::HashMap, num::NonZeroU32};
+use std::num::NonZeroU32;
 
 use super::line_format::{LineData, LinePlace, NodeKind};
 use crate::{
-    compact::{Names, push, small},
+    compact::{Names, digest, push, small},
+    source::hex,
     tree::{Parents, Tree},
 };
 
@@ -33,7 +34,7 @@ impl MessageLinks {
     pub(super) fn note(&mut self, line: u64, calls: &[String], results: &[String]) {
         for (ids, links) in [(calls, &mut self.calls), (results, &mut self.results)] {
             for id in ids {
-                if let Some((number, _)) = self.call_ids.add(id) {
+                if let Some(number) = number_of(&mut self.call_ids, id) {
                     push(links, (small(line), number));
                 }
             }
@@ -42,8 +43,13 @@ impl MessageLinks {
 
     /// The number of the provider's id of a message.
     pub(super) fn number_of_message(&mut self, id: &str) -> Option<NonZeroU32> {
-        NonZeroU32::new(self.messages.add(id)?.0 + 1)
+        NonZeroU32::new(number_of(&mut self.messages, id)? + 1)
     }
+}
+
+/// The number of an id. Only a digest of it is kept, because ids are longer.
+fn number_of(ids: &mut Names, id: &str) -> Option<u32> {
+    Some(ids.add(&hex(&digest(id)))?.0)
 }
 
 /// The numbers of the calls that a line names.
@@ -83,6 +89,21 @@ pub(super) fn adjust_parents(tree: &mut Tree<LineData>, links: &MessageLinks) ->
     adjuster.parents
 }
 
+/// The newest message with each number, or the greatest number for none.
+struct Numbered(Vec<u32>);
+
+impl Numbered {
+    fn get(&self, number: u32) -> Option<usize> {
+        self.0.get(number as usize).filter(|message| **message != u32::MAX).map(|message| *message as usize)
+    }
+
+    fn set(&mut self, number: u32, message: usize) {
+        if let Some(newest) = self.0.get_mut(number as usize) {
+            *newest = small(message);
+        }
+    }
+}
+
 struct Adjuster<'a> {
     links: &'a MessageLinks,
     parents: Parents,
@@ -90,9 +111,9 @@ struct Adjuster<'a> {
     /// Assistant lines without the id of a message.
     single_lines: Vec<u32>,
     /// The newest message with each id, as a position in `messages`.
-    by_id: HashMap<NonZeroU32, u32>,
+    by_id: Numbered,
     /// The newest message with each call.
-    by_call: HashMap<u32, u32>,
+    by_call: Numbered,
     /// The lines and results that are part of messages: the position in the tree, and the message.
     of_node: Vec<(u32, u32)>,
     /// The messages that are not closed.
@@ -106,8 +127,8 @@ impl<'a> Adjuster<'a> {
             parents: Parents::default(),
             messages: Vec::new(),
             single_lines: Vec::new(),
-            by_id: HashMap::new(),
-            by_call: HashMap::new(),
+            by_id: Numbered(vec![u32::MAX; links.messages.len() as usize]),
+            by_call: Numbered(vec![u32::MAX; links.call_ids.len() as usize]),
             of_node: Vec::new(),
             open: Vec::new(),
         }
@@ -145,8 +166,8 @@ impl<'a> Adjuster<'a> {
     /// The message that a line is a part of or has a result for. The line must be below the first line of the message.
     fn message_of(&self, tree: &Tree<LineData>, at: usize, data: &LineData) -> Option<usize> {
         let message = match data.kind {
-            NodeKind::Assistant => self.by_id.get(&data.message_id?),
-            NodeKind::User => of_line(&self.links.results, tree.line(at)?).find_map(|call| self.by_call.get(&call)),
+            NodeKind::Assistant => self.by_id.get(data.message_id?.get() - 1),
+            NodeKind::User => of_line(&self.links.results, tree.line(at)?).find_map(|call| self.by_call.get(call)),
             NodeKind::Boundary | NodeKind::Other => None,
         };
         let is_below = |message: &usize| {
@@ -155,7 +176,7 @@ impl<'a> Adjuster<'a> {
                 !lines.is_closed && first < at && tree.is_on_path(at, first)
             })
         };
-        message.map(|message| *message as usize).filter(is_below)
+        message.filter(is_below)
     }
 
     fn add_to_message(
@@ -172,7 +193,7 @@ impl<'a> Adjuster<'a> {
                 lines.last_line = small(at);
             }
         }
-        self.by_call.extend(of_line(&self.links.calls, line).map(|call| (call, small(message))));
+        of_line(&self.links.calls, line).for_each(|call| self.by_call.set(call, message));
         // Lines of other kinds may stand between the two.
         if named.is_some_and(|named| self.is_below(named, before)) { named } else { Some(before) }
     }
@@ -200,8 +221,8 @@ impl<'a> Adjuster<'a> {
         let lines = MessageLines { first: position, last: position, last_line: position, is_closed: false };
         push(&mut self.messages, lines);
         self.open.push(message);
-        self.by_id.insert(id, small(message));
-        self.by_call.extend(of_line(&self.links.calls, line).map(|call| (call, small(message))));
+        self.by_id.set(id.get() - 1, message);
+        of_line(&self.links.calls, line).for_each(|call| self.by_call.set(call, message));
         push(&mut self.of_node, (position, small(message)));
     }
 

@@ -253,10 +253,6 @@ impl LineFormat for Codex {
         }
     }
 
-    fn has_parents_by_call(&self) -> bool {
-        false
-    }
-
     fn parent_names(&mut self, _tree: &Tree<LineData>) -> ParentNames {
         // All lines are read, and the path takes memory for each of them.
         self.path = TurnPath::default();

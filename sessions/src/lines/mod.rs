@@ -54,7 +54,7 @@ pub(crate) trait LineFormat: Send + Sync {
 
     /// Whether a line may name the id of a call as its parent.
     fn has_parents_by_call(&self) -> bool {
-        true
+        false
     }
 
     /// Whether the thread gets every line of its file. If not, the file belongs to another thread, which gets the lines

@@ -6,7 +6,7 @@ use super::{LineFormat, LineIds, drafts::LineDrafts, ids::usual_line};
 use crate::{
     compact::{Bits, LineEnds},
     error::Result,
-    provenance::{Provenance, ReimportedLine},
+    provenance::{FileProvenance, LastLine, Provenance, ReimportedLine},
     session::{self, Drafts, Session, StoredEntries, StoredParent},
     source::Source,
     tree::{Parents, Tree},
@@ -31,6 +31,17 @@ impl<F: LineFormat> LineSession<F> {
 
     pub(super) fn ids(&self, stored: &StoredEntries) -> LineIds<'_> {
         LineIds::assign(self.tree.source_ids(), stored, &self.reimported(stored))
+    }
+
+    /// Whether a file may be the beginning of this one, as far as the number and the ends of its lines show it. If not,
+    /// nothing needs to be read.
+    fn may_begin_with(&self, known: &FileProvenance) -> bool {
+        let Some(end) = self.line_ends.of(known.lines) else { return known.lines == 0 };
+        match known.last {
+            LastLine::Ended => (1..=2).contains(&known.bytes.saturating_sub(end)),
+            // A CR at the end may be half of a CR LF, which is no part of the line.
+            LastLine::Unterminated | LastLine::Torn => known.bytes.saturating_sub(1) <= end,
+        }
     }
 
     /// The provenance as this import writes it.
@@ -58,7 +69,9 @@ impl<F: LineFormat> Session for LineSession<F> {
         if known.bytes == now.bytes {
             return Ok(known.sha256 == now.sha256);
         }
-        Ok(known.bytes < now.bytes && self.source.hash_of_first(known.bytes)?.as_ref() == Some(&known.sha256))
+        Ok(known.bytes < now.bytes
+            && self.may_begin_with(known)
+            && self.source.hash_of_first(known.bytes)?.as_ref() == Some(&known.sha256))
     }
 
     fn adopt(&mut self, stored: &StoredEntries) {

@@ -329,6 +329,11 @@ impl LineFormat for Pi {
         ParsedLine { id, parent, kind, calls, results }
     }
 
+    fn has_parents_by_call(&self) -> bool {
+        // OpenClaw writes such lines.
+        true
+    }
+
     fn parent_names(&mut self, _tree: &Tree<LineData>) -> ParentNames {
         let root = self.header.as_ref().and_then(|header| header.id.clone());
         // In version 4, a lane may begin anew.
