@@ -34,6 +34,14 @@ pub enum Error {
         /// The path of the file.
         path: PathBuf,
     },
+    /// The import ended with an error, and the parents of what it had written could not be set. A later import sets them.
+    #[error("{import}; also, the parents of imported threads were not set: {parents}")]
+    ParentsNotSet {
+        /// The error of the import.
+        import: Box<Error>,
+        /// The error of setting the parents.
+        parents: Box<Error>,
+    },
     /// The store refused a call or failed.
     #[error(transparent)]
     Store(#[from] store_core::Error),

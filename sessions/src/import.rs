@@ -1,23 +1,21 @@
 //! The import: recognises sources, reads them, finds their threads and writes what is new.
 
-use std::path::Path;
+use std::{collections::BTreeSet, fmt, path::Path, sync::Arc};
 
 use store_core::{
-    BodyKind, CommitCoordinator, DeleteRequest, Direction, EntryQuery, ErrorKind, Expect, MAX_PAGE, PageRequest,
-    Thread, ThreadId, ThreadPatch, ThreadRunStore, Timestamp, Version,
+    CommitCoordinator, DeleteRequest, ErrorKind, Expect, ThreadId, ThreadPatch, ThreadRunStore, Timestamp,
 };
 
 use crate::{
     detect::{self, Detected, FoundSources},
     error::{Error, Result},
-    formats::{self, FormatName},
+    find_thread::{FoundThread, KnownThreads, ReplacedThread},
+    formats::FormatName,
     issue::{IssueCode, Issues},
     options::ImportOptions,
     parents,
-    provenance::Provenance,
     report::ImportReport,
-    rewritten,
-    session::{ImportedEntry, Session, SessionInfo, StoredEntries, SurveyOutcome, SurveyedSession},
+    session::{Session, SessionInfo, StoredEntries, SurveyOutcome, SurveyedSession},
     stream_copy::StreamCopy,
     write::{self, SourceProgress, WriteTarget},
 };
@@ -35,22 +33,72 @@ use crate::{
 ///
 /// # Errors
 /// [`Error::Store`] if the store fails, [`Error::Stopped`] if [`ImportOptions::progress`] stops the import. What was
-/// written before the error stays, and the same call continues the import.
+/// written before the error stays, and the same call continues the import. [`Error::ParentsNotSet`] if also the parents
+/// of what was written cannot be set.
 pub async fn import(
     commits: &dyn CommitCoordinator,
     path: &Path,
     options: &ImportOptions,
 ) -> Result<Vec<ImportReport>> {
-    let threads = commits.threads();
-    let target = ImportTarget { commits, threads: &*threads, options };
-    let mut reports = Vec::new();
-    let done = import_all(&target, path, &mut reports).await;
-    // The parents are set last, because the file of a parent may come after that of its child. This also happens
-    // after an error, for the threads that were written before it.
-    if reports.iter().any(|report| report.added > 0) {
-        parents::set_waiting_parents(&*threads).await?;
+    let mut importer = Importer::new(commits, options);
+    let done = importer.import(path).await;
+    importer.finish(done).await
+}
+
+/// Imports several paths one after the other. It looks for threads that wait for a parent once, after all of them.
+pub struct Importer<'a> {
+    commits: &'a dyn CommitCoordinator,
+    threads: Arc<dyn ThreadRunStore>,
+    options: &'a ImportOptions,
+    /// The threads that were written to.
+    written: BTreeSet<ThreadId>,
+    known: KnownThreads,
+}
+
+impl fmt::Debug for Importer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Importer")
+            .field("options", self.options)
+            .field("written", &self.written)
+            .finish_non_exhaustive()
     }
-    done.map(|()| reports)
+}
+
+impl<'a> Importer<'a> {
+    /// An importer that writes to this store.
+    pub fn new(commits: &'a dyn CommitCoordinator, options: &'a ImportOptions) -> Self {
+        Self { commits, threads: commits.threads(), options, written: BTreeSet::new(), known: KnownThreads::default() }
+    }
+
+    /// Imports a path, as [`import`] does, but leaves the parents to [`Self::finish`].
+    ///
+    /// # Errors
+    /// As for [`import`].
+    pub async fn import(&mut self, path: &Path) -> Result<Vec<ImportReport>> {
+        let Self { commits, threads, options, known, .. } = &*self;
+        let target = ImportTarget { commits: *commits, threads: &**threads, options, known };
+        let mut reports = Vec::new();
+        let done = import_all(&target, path, &mut reports).await;
+        let written = reports.iter().filter(|report| report.added > 0).filter_map(|report| report.thread.clone());
+        self.written.extend(written);
+        done.map(|()| reports)
+    }
+
+    /// Sets the parents of threads that wait for them. This must also be called after an error, for the threads that
+    /// were written before it. Returns `done`, the result of what was done with the importer.
+    ///
+    /// # Errors
+    /// The error in `done`, an error of the store, or both as [`Error::ParentsNotSet`].
+    pub async fn finish<T: Send>(self, done: Result<T>) -> Result<T> {
+        // The parents are set last, because the file of a parent may come after that of its child.
+        match (done, parents::set_waiting_parents(&*self.threads, &self.written).await) {
+            (Err(import), Err(parents)) => {
+                Err(Error::ParentsNotSet { import: Box::new(import), parents: Box::new(parents) })
+            }
+            (Ok(_), Err(error)) => Err(error),
+            (done, Ok(())) => done,
+        }
+    }
 }
 
 async fn import_all(target: &ImportTarget<'_>, path: &Path, reports: &mut Vec<ImportReport>) -> Result<()> {
@@ -213,10 +261,11 @@ fn refused_report(path: &Path, format: Option<&'static str>, issues: Issues) -> 
 }
 
 /// The store that sessions are written to, and the options.
-struct ImportTarget<'a> {
-    commits: &'a dyn CommitCoordinator,
-    threads: &'a dyn ThreadRunStore,
-    options: &'a ImportOptions,
+pub(crate) struct ImportTarget<'a> {
+    pub(crate) commits: &'a dyn CommitCoordinator,
+    pub(crate) threads: &'a dyn ThreadRunStore,
+    pub(crate) options: &'a ImportOptions,
+    pub(crate) known: &'a KnownThreads,
 }
 
 impl ImportTarget<'_> {
@@ -293,87 +342,6 @@ impl ImportTarget<'_> {
         parents::defer_missing_parent(self.threads, &mut info.fields).await
     }
 
-    /// Finds the thread of a session: one that was imported from the same bytes or their beginning, or else a new one.
-    ///
-    /// A thread of the same session whose bytes the source does not continue was imported before the tool rewrote its
-    /// file. It is replaced if the options say so, and else the source is refused.
-    async fn find_thread(&self, session: &dyn Session, issues: &mut Issues) -> Result<FoundThread> {
-        let info = session.info();
-        let mut conflict = None;
-        for n in 1_u32.. {
-            let id = candidate_id(&info.thread, n)?;
-            let Some(thread) = self.threads.load_thread(&id).await? else {
-                if let Some((code, detail)) = conflict {
-                    issues.add_for_file(code, detail, "imported as a new thread");
-                }
-                return Ok(FoundThread::Target { thread: id, stored: StoredEntries::default(), replaced: None });
-            };
-            match self.load_provenance(&thread, info.format).await? {
-                Some((format, provenance)) if format == info.format && session.continues(&provenance)? => {
-                    let stored = self.load_stored(&id, provenance, info.format).await?;
-                    return Ok(FoundThread::Target { thread: id, stored, replaced: None });
-                }
-                Some((format, _)) if info.has_session_id => {
-                    let rewritten = rewritten::compare(self.threads, &id, session).await?;
-                    let detail = rewritten.describe(&id, (&format, info.format));
-                    // An older copy of the session has nothing that the thread does not have.
-                    if !self.options.replace || rewritten.is_older() {
-                        issues.add_for_file(IssueCode::ChangedFile, detail, "refused");
-                        return Ok(FoundThread::Refused);
-                    }
-                    let replaced = Some(ReplacedThread { version: thread.version, detail });
-                    return Ok(FoundThread::Target { thread: id, stored: StoredEntries::default(), replaced });
-                }
-                Some(_) => {
-                    conflict = Some((IssueCode::ChangedFile, format!("thread `{id}` was imported from other bytes")))
-                }
-                None => conflict = conflict.or(Some((IssueCode::TakenId, format!("thread `{id}` has other content")))),
-            }
-        }
-        Ok(FoundThread::Refused)
-    }
-
-    /// The newest provenance of a thread that was imported from this format or another version of it, and the name of
-    /// that version.
-    async fn load_provenance(&self, thread: &Thread, format: &str) -> Result<Option<(String, Provenance)>> {
-        let mut query = EntryQuery::all().with_direction(Direction::Backward);
-        query.kinds = Some(vec![BodyKind::Custom]);
-        query.side = Some(true);
-        query.page = PageRequest::first(MAX_PAGE);
-        loop {
-            let page = self.threads.list_entries(&thread.id, query.clone()).await?;
-            let ours = page.items.iter().filter_map(|entry| {
-                let origin = entry.origin.as_ref().filter(|origin| formats::is_same_family(&origin.format, format))?;
-                Some((origin.format.clone(), Provenance::read(entry)?))
-            });
-            if let Some(found) = ours.into_iter().next() {
-                return Ok(Some(found));
-            }
-            let Some(next) = page.next else { return Ok(None) };
-            query.page = query.page.after(next);
-        }
-    }
-
-    /// The ids and parents of the entries of a thread.
-    async fn load_stored(&self, thread: &ThreadId, provenance: Provenance, format: &str) -> Result<StoredEntries> {
-        let mut stored = StoredEntries { provenance: Some(provenance), ..StoredEntries::default() };
-        let mut query = EntryQuery::all().with_page(PageRequest::first(MAX_PAGE));
-        loop {
-            let page = self.threads.list_entries(thread, query.clone()).await?;
-            for entry in &page.items {
-                match entry.origin.as_ref().filter(|origin| origin.format == format) {
-                    Some(origin) => {
-                        let imported = ImportedEntry { parent: entry.parent.clone(), line: origin.line };
-                        stored.imported.insert(entry.id.clone(), imported);
-                    }
-                    None => stored.foreign.push(entry.id.clone()),
-                }
-            }
-            let Some(next) = page.next else { return Ok(stored) };
-            query.page = query.page.after(next);
-        }
-    }
-
     /// Sets the parent of a known thread that waits for it. A thread that has grown also gets the title and the
     /// metadata that its source has now. Its last activity is then the newest time of an entry.
     async fn update_known_thread(
@@ -404,35 +372,6 @@ impl ImportTarget<'_> {
         }
         Ok(())
     }
-}
-
-/// The thread that a session is written to.
-enum FoundThread {
-    /// This thread, what is stored in it, and what it replaces under its id.
-    Target { thread: ThreadId, stored: StoredEntries, replaced: Option<ReplacedThread> },
-    /// None: the source is refused. The issues say why.
-    Refused,
-}
-
-/// A thread that is deleted before its session is imported anew.
-struct ReplacedThread {
-    /// The version of the thread that was compared with the session.
-    version: Version,
-    /// How the session differs from the thread.
-    detail: String,
-}
-
-/// The candidate number `n` for a thread id: the id itself, then the id with the suffix `-n`.
-fn candidate_id(id: &ThreadId, n: u32) -> Result<ThreadId> {
-    if n == 1 {
-        return Ok(id.clone());
-    }
-    let suffix = format!("-{n}");
-    let mut end = id.as_str().len().min(store_core::MAX_ID_BYTES - suffix.len());
-    while !id.as_str().is_char_boundary(end) {
-        end -= 1;
-    }
-    Ok(ThreadId::new(format!("{}{suffix}", id.as_str().get(..end).unwrap_or_default()))?)
 }
 
 fn report(info: &SessionInfo, thread: Option<ThreadId>, tally: &write::Tally, issues: Issues) -> ImportReport {

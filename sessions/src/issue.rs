@@ -75,6 +75,8 @@ codes! {
     Crlf = "crlf",
     /// A line is longer than the limit.
     LongLine = "long_line",
+    /// A file has more lines than an import can count.
+    TooManyLines = "too_many_lines",
     /// A time that is missing or cannot be read.
     BadTime = "bad_time",
     /// JSON is nested too deeply.

@@ -5,10 +5,10 @@
 //! wrong with a source. A line with a fault is kept, too.
 //!
 //! # Layout
-//! - `import`, `detect`, `write`: the driver: it recognises and reads a source, finds its thread and writes new entries
+//! - `import`, `detect`, `find_thread`, `write`: the driver: it recognises and reads a source, finds its thread and writes new entries
 //! - `formats`: the list of the formats, and what each provides; start there to add a format
-//! - `session`: what a format makes of a source
-//! - `lines`, `tree`: formats whose lines form a tree
+//! - `session`: what a format makes of a source; `stored`: what a thread of it already contains
+//! - `lines`, `tree`: formats whose lines form a tree; `compact`: how what is kept of each line takes few bytes
 //! - `source`, `scan`, `lenient`, `recover`, `json`, `time`, `blocks`: how lines and their parts are read
 //! - `provenance`: what the thread records about its files; `issue`, `report`: what the caller is told about them
 //! - `parents`: threads whose parent does not exist yet
@@ -30,9 +30,11 @@ mod agent_core;
 mod blocks;
 mod claude_code;
 mod codex;
+mod compact;
 mod detect;
 mod error;
 mod export;
+mod find_thread;
 mod foreign;
 mod formats;
 mod import;
@@ -51,6 +53,7 @@ mod rewritten;
 mod scan;
 mod session;
 mod source;
+mod stored;
 mod stream_copy;
 mod time;
 mod tree;
@@ -60,7 +63,7 @@ pub use self::{
     error::{Error, Result},
     export::{ExportTarget, Exported, Loss, export, tool_place},
     formats::{FormatName, ToolFolders, ToolPlace},
-    import::import,
+    import::{Importer, import},
     issue::{Issue, IssueCode},
     options::{ExportOptions, HeadChoice, ImportOptions, ParentChoice},
     report::ImportReport,

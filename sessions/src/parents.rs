@@ -1,5 +1,7 @@
 //! Parents of threads. While a parent does not exist, the metadata of its child names it.
 
+use std::collections::BTreeSet;
+
 use store_core::{
     Direction, ErrorKind, Expect, Json, MAX_PAGE, PageRequest, ParentFilter, Thread, ThreadFields, ThreadFilter,
     ThreadId, ThreadOrder, ThreadPatch, ThreadQuery, ThreadRunStore,
@@ -25,8 +27,12 @@ pub(crate) async fn defer_missing_parent(threads: &dyn ThreadRunStore, fields: &
     Ok(())
 }
 
-/// Sets the parent of every thread that waits for it, if the parent exists.
-pub(crate) async fn set_waiting_parents(threads: &dyn ThreadRunStore) -> Result<()> {
+/// Sets the parents of the threads that an import has written to, and of older threads that wait for one of these. The
+/// threads of the store are looked through once, if the import has written anything.
+pub(crate) async fn set_waiting_parents(threads: &dyn ThreadRunStore, written: &BTreeSet<ThreadId>) -> Result<()> {
+    if written.is_empty() {
+        return Ok(());
+    }
     let mut filter = ThreadFilter::default();
     filter.parent = Some(ParentFilter::Root);
     let query = ThreadQuery::new(filter).ordered(ThreadOrder::Creation, Direction::Forward);
@@ -34,20 +40,27 @@ pub(crate) async fn set_waiting_parents(threads: &dyn ThreadRunStore) -> Result<
     loop {
         let page = threads.list_threads(query.clone()).await?;
         for thread in &page.items {
-            set_waiting_parent(threads, thread).await?;
+            let is_concerned = |parent| written.contains(&parent) || written.contains(&thread.id);
+            if awaited_parent(thread).is_some_and(is_concerned) {
+                set_waiting_parent(threads, thread).await?;
+            }
         }
         let Some(next) = page.next else { return Ok(()) };
         query.page = query.page.after(next);
     }
 }
 
+/// The parent that a thread without a parent waits for.
+fn awaited_parent(thread: &Thread) -> Option<ThreadId> {
+    if thread.parent_thread_id.is_some() {
+        return None;
+    }
+    thread.metadata.get(AWAITED_PARENT_KEY).and_then(parse_thread_id)
+}
+
 /// Sets the parent of a thread that waits for it, if the parent exists. This does not count as activity.
 pub(crate) async fn set_waiting_parent(threads: &dyn ThreadRunStore, thread: &Thread) -> Result<()> {
-    let Some(parent) =
-        thread.metadata.get(AWAITED_PARENT_KEY).filter(|_| thread.parent_thread_id.is_none()).and_then(parse_thread_id)
-    else {
-        return Ok(());
-    };
+    let Some(parent) = awaited_parent(thread) else { return Ok(()) };
     let mut patch = ThreadPatch::default().with_parent(Some(parent)).at(thread.updated_at);
     patch.metadata.insert(AWAITED_PARENT_KEY.to_owned(), None);
     match threads.update_thread(&thread.id, patch, Expect::Version(thread.revision)).await {

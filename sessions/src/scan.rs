@@ -1,6 +1,7 @@
 //! Reads one JSONL file in the first pass: its provenance, the ends of its lines, and what is odd about the lines.
 
 use crate::{
+    compact::LineEnds,
     error::Result,
     issue::{IssueCode, Issues},
     json::Object,
@@ -24,11 +25,14 @@ pub(crate) enum LineContent<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct ScannedFile {
     pub(crate) provenance: FileProvenance,
-    /// The offset at which each line ends, without its line end.
-    pub(crate) line_ends: Vec<u64>,
+    pub(crate) line_ends: LineEnds,
 }
 
-/// Reads a file, and passes each line to `visit`. Returns `None` if a line is longer than the limit.
+/// The import counts the lines of a file with numbers of 32 bits.
+const MAX_LINES: u64 = 4_000_000_000;
+
+/// Reads a file, and passes each line to `visit`. Returns `None` if a line is longer than the limit, or if there are
+/// too many.
 pub(crate) fn scan(
     source: &Source,
     name: Option<&String>,
@@ -41,6 +45,10 @@ pub(crate) fn scan(
     let mut lines = source.lines(u64::MAX)?;
     loop {
         match lines.next()? {
+            NextLine::Line(line) if line.number > MAX_LINES => {
+                issues.add(line.number, IssueCode::TooManyLines, format!("more than {MAX_LINES} lines"), "refused");
+                return Ok(None);
+            }
             NextLine::Line(line) => scan.add_line(&line, issues, visit),
             NextLine::TooLong(number) => {
                 issues.add(number, IssueCode::LongLine, format!("longer than {} bytes", source.max_line()), "refused");

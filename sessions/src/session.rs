@@ -1,14 +1,11 @@
 //! Sessions: what a format makes of a source, and what the import does with it.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::path::PathBuf;
 
 use store_core::{EntryId, NewEntry, ThreadFields, ThreadId, Timestamp};
 
-use crate::{
-    error::Result,
-    issue::Issues,
-    provenance::{FileProvenance, LastLine, Provenance, ReimportedLine},
-};
+pub(crate) use crate::stored::{StoredEntries, StoredParent};
+use crate::{error::Result, issue::Issues, provenance::Provenance};
 
 /// A session that the first pass has read. It becomes one thread.
 ///
@@ -36,6 +33,12 @@ pub(crate) trait Session: Send + Sync {
     /// The entry after which the program that writes the source would continue: a draft that is not a side entry.
     /// `None` means before the first entry.
     fn head(&self, stored: &StoredEntries) -> Option<EntryId>;
+
+    /// The line whose entry usually has this id: in an import into a thread without other entries. `None` if this
+    /// cannot be told; more memory is then needed for what is stored.
+    fn usual_line(&self, _id: &EntryId) -> Option<u64> {
+        None
+    }
 }
 
 /// A stream of drafts. Reading it also notes the issues that only the second pass can find.
@@ -103,61 +106,6 @@ pub(crate) enum SurveyOutcome {
     Sessions(Vec<SurveyedSession>),
     /// The source is refused. The issues say why.
     Refused(Issues),
-}
-
-/// What the thread of a session already contains. It is empty for a new thread.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct StoredEntries {
-    /// Entries that were imported.
-    pub(crate) imported: BTreeMap<EntryId, ImportedEntry>,
-    /// Entries that were not imported from this format. Their ids are in use.
-    pub(crate) foreign: Vec<EntryId>,
-    /// The newest provenance; `None` for a new thread.
-    pub(crate) provenance: Option<Provenance>,
-}
-
-impl StoredEntries {
-    /// Whether an import wrote this entry.
-    pub(crate) fn has_imported(&self, id: &EntryId) -> bool {
-        self.imported.contains_key(id)
-    }
-
-    /// The lines of a file that were imported before they were complete. `known` is the stored provenance of the file.
-    /// `line_ends` are the offsets at which its lines end now. The ids of the entries of its lines begin with `prefix`.
-    pub(crate) fn reimported(
-        &self,
-        known: Option<&FileProvenance>,
-        line_ends: &[u64],
-        prefix: &str,
-    ) -> Vec<ReimportedLine> {
-        let Some(known) = known else { return Vec::new() };
-        let mut reimported = known.reimported.clone();
-        let end = usize::try_from(known.lines).ok().and_then(|lines| line_ends.get(lines.checked_sub(1)?));
-        // A CR at the end may be half of a CR LF, so it is not part of the line.
-        let known_end = known.bytes.saturating_sub(u64::from(known.crlf.contains(known.lines)));
-        let has_grown = known.last != LastLine::Ended && end.is_some_and(|end| *end > known_end);
-        // The provenance is stored before the lines. If the earlier import was interrupted, it may not have stored the
-        // last line.
-        let before = reimported.iter().filter(|reimported| reimported.line == known.lines).count();
-        if has_grown && self.import_count(known.lines, prefix) > before {
-            reimported.push(ReimportedLine { line: known.lines, torn: known.last == LastLine::Torn });
-        }
-        reimported
-    }
-
-    /// How often a line was imported.
-    fn import_count(&self, line: u64, prefix: &str) -> usize {
-        let is_of = |(id, entry): &(&EntryId, &ImportedEntry)| entry.line == line && id.as_str().starts_with(prefix);
-        self.imported.iter().filter(is_of).count()
-    }
-}
-
-/// An entry that was imported.
-#[derive(Debug, Clone)]
-pub(crate) struct ImportedEntry {
-    pub(crate) parent: Option<EntryId>,
-    /// The line that it represents, or 0 for none.
-    pub(crate) line: u64,
 }
 
 /// Returns a thread id made from the first of these texts that is a valid id.

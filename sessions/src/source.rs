@@ -168,9 +168,9 @@ impl Lines {
     /// The next line.
     pub(crate) fn next(&mut self) -> Result<NextLine> {
         let mut bytes = Vec::new();
-        // Two more bytes than the limit are read, for a line end of CR LF. A line that is longer even without its
-        // line end is too long.
-        let limit = self.max_line.saturating_add(2);
+        // More bytes than the limit are read, for a byte order mark and a line end of CR LF. A line that is longer even
+        // without them is too long.
+        let limit = self.max_line.saturating_add(5);
         let read = self.reader.by_ref().take(limit).read_until(b'\n', &mut bytes).map_err(Error::io(&self.path))?;
         if read == 0 {
             return Ok(NextLine::End);
@@ -179,12 +179,12 @@ impl Lines {
         self.hash.update(&bytes);
         self.bytes = self.bytes.saturating_add(u64::try_from(read).unwrap_or(u64::MAX));
         let ending = cut_ending(&mut bytes);
-        if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > self.max_line {
-            return Ok(NextLine::TooLong(self.number));
-        }
         let bom = self.number == 1 && bytes.starts_with(BOM);
         if bom {
             bytes.drain(..BOM.len());
+        }
+        if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > self.max_line {
+            return Ok(NextLine::TooLong(self.number));
         }
         Ok(NextLine::Line(Line { number: self.number, bytes, end: self.bytes, bom, ending }))
     }

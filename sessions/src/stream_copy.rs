@@ -20,7 +20,7 @@ impl StreamCopy {
     /// Copies the content of a path, or returns `None` if the path is a file or a folder, or does not exist.
     pub(crate) fn of(path: &Path) -> Result<Option<Self>> {
         let Ok(metadata) = fs::metadata(path) else { return Ok(None) };
-        if metadata.is_file() || metadata.is_dir() {
+        if metadata.is_dir() || (metadata.is_file() && !is_open_file(path)) {
             return Ok(None);
         }
         let folder = TempDir::with_prefix("agentstore-import-").map_err(Error::io(path))?;
@@ -44,5 +44,29 @@ impl StreamCopy {
             Error::Stopped { path } if path == self.path => Error::Stopped { path: original.to_owned() },
             other => other,
         }
+    }
+}
+
+/// Whether a path names a file that this process has open already. On some systems such a path has one position for all
+/// that open it, so that it can be read only once, even if it leads to a file.
+fn is_open_file(path: &Path) -> bool {
+    path == Path::new("/dev/stdin") || path.parent().is_some_and(|folder| folder == Path::new("/dev/fd"))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::{fs::File, io::Write, os::fd::AsRawFd};
+
+    use super::StreamCopy;
+
+    #[test]
+    fn a_file_that_is_open_already_is_copied() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.jsonl");
+        File::create(&path).unwrap().write_all(b"x").unwrap();
+        let file = File::open(&path).unwrap();
+        assert!(StreamCopy::of(&path).unwrap().is_none());
+        let copy = StreamCopy::of(format!("/dev/fd/{}", file.as_raw_fd()).as_ref()).unwrap().unwrap();
+        assert_eq!(std::fs::read(copy.path()).unwrap(), b"x");
     }
 }

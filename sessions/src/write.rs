@@ -92,7 +92,7 @@ pub(crate) async fn write(
         let at = tally.entries;
         tally.count(&draft.entry);
         batches.note_draft(&draft)?;
-        if !draft.entry.id.as_ref().is_some_and(|id| stored.has_imported(id)) {
+        if !draft.entry.id.as_ref().is_some_and(|id| stored.has_imported(session, id)) {
             batches.push(at, draft).await?;
         }
     }
@@ -102,7 +102,7 @@ pub(crate) async fn write(
     {
         let at = tally.entries;
         tally.entries += 1;
-        if !draft.entry.id.as_ref().is_some_and(|id| stored.has_imported(id)) {
+        if !draft.entry.id.as_ref().is_some_and(|id| stored.has_imported(session, id)) {
             batches.push(at, draft).await?;
         }
     }
@@ -112,7 +112,7 @@ pub(crate) async fn write(
         && stored.provenance.is_some()
         && stored.foreign.is_empty()
         && let Some(draft) = batches.mend_head(session.head(stored)).await?
-        && !draft.entry.id.as_ref().is_some_and(|id| stored.has_imported(id))
+        && !draft.entry.id.as_ref().is_some_and(|id| stored.has_imported(session, id))
     {
         batches.push(tally.entries + 1, draft).await?;
         batches.flush().await?;

@@ -7,7 +7,7 @@ use std::{
 
 use agentstore::Error;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use sessions::{FormatName, HeadChoice, ImportOptions, ImportReport, IssueCode, ParentChoice};
+use sessions::{FormatName, HeadChoice, ImportOptions, ImportReport, Importer, IssueCode, ParentChoice};
 
 use super::Ending;
 use crate::{
@@ -96,22 +96,43 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let commits = session.commits()?;
     let bar = Arc::new(TerminalProgress::of_bytes("importing"));
     options.progress = Arc::<TerminalProgress>::clone(&bar);
-    let mut refused: Option<(ImportReport, u64)> = None;
-    for file in &args.files {
-        let file = if file.as_os_str() == "-" { Path::new("/dev/stdin") } else { file };
-        for report in sessions::import(&*commits, file, &options).await.map_err(to_failure)? {
-            bar.while_hidden(|| print(&report, out))?;
-            if !report.is_imported() {
-                let others = refused.map_or(0, |(_, others)| others + 1);
-                refused = Some((report, others));
-            }
+    let mut importer = Importer::new(&*commits, &options);
+    let mut refused = None;
+    let imported = import_files(&args.files, &mut importer, |report| {
+        bar.while_hidden(|| print(&report, out))?;
+        if !report.is_imported() {
+            let others = refused.take().map_or(0, |(_, others)| others + 1);
+            refused = Some((report, others));
         }
-    }
+        Ok(())
+    });
+    let (done, told) = match imported.await {
+        Ok(done) => (done, Ok(())),
+        Err(failure) => (Ok(()), Err(failure)),
+    };
+    importer.finish(done).await.map_err(to_failure)?;
+    told?;
     bar.finish();
     match refused {
         Some((report, others)) => Err(refusal_failure(&report, others, args.strict)),
         None => Ok(Ending::Success),
     }
+}
+
+/// Imports each path, and passes the reports to `tell`. The outer error is that of `tell`.
+async fn import_files(
+    files: &[PathBuf],
+    importer: &mut Importer<'_>,
+    mut tell: impl FnMut(ImportReport) -> Result<()>,
+) -> Result<sessions::Result<()>> {
+    for file in files {
+        let file = if file.as_os_str() == "-" { Path::new("/dev/stdin") } else { file };
+        match importer.import(file).await {
+            Ok(reports) => reports.into_iter().try_for_each(&mut tell)?,
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+    Ok(Ok(()))
 }
 
 /// Converts an error of an import or export to a failure of the command.
@@ -121,6 +142,9 @@ pub(super) fn to_failure(error: sessions::Error) -> Failure {
         sessions::Error::Io { path, source } => {
             let advice = "check that it exists and is readable";
             Failure::io(format!("`{}` cannot be read", path.display()), source).with_advice(advice)
+        }
+        sessions::Error::ParentsNotSet { import, parents } => {
+            to_failure(*import).with_advice(format!("the parents of imported threads were not set: {parents}"))
         }
         other => Error::invalid("session", other.to_string()).into(),
     }

@@ -1,32 +1,49 @@
 //! Decides which `tool` lines are calls, and which call a result without an id answers.
 
-use std::collections::HashMap;
-
 use super::{CallRole, LineData};
-use crate::{json::Object, lines::ObjectLine, tree::Tree};
+use crate::{
+    compact::{digest, push, small},
+    json::Object,
+    lines::ObjectLine,
+    tree::Tree,
+};
 
-/// Returns how a line is related to calls, and the ids of the calls and results in it.
-pub(super) fn call_role(line: &ObjectLine<'_>, id: Option<&str>) -> (CallRole, Vec<String>, Vec<String>) {
+/// What a line says about calls.
+#[derive(Debug, Default)]
+pub(super) struct CallsOfLine {
+    pub(super) role: CallRole,
+    /// The ids of the calls in it.
+    pub(super) calls: Vec<String>,
+    /// The ids of the calls that it answers.
+    pub(super) results: Vec<String>,
+    /// The id that is made for a `tool` line that names none.
+    pub(super) made_id: Option<String>,
+}
+
+/// Reads what a line says about calls. `id` is the id of the line.
+pub(super) fn read_calls(line: &ObjectLine<'_>, id: Option<&str>) -> CallsOfLine {
     let object = &line.object;
     let call = object.text("toolCallId");
     match object.text("type").as_deref() {
-        Some("assistant") => {
-            let calls = declared_call_ids(object);
-            (CallRole::Declares(calls.clone()), calls, Vec::new())
-        }
-        Some("tool") => {
-            let is_named = call.is_some();
-            let named = call.iter().cloned().collect();
-            let line_id = id.map_or_else(|| format!("L{}", line.number), str::to_owned);
-            let id = call.unwrap_or_else(|| format!("{line_id}.0"));
-            (CallRole::Tool { id, is_named, is_call: false }, named, Vec::new())
-        }
-        Some("tool_result") => match call {
-            Some(call) => (CallRole::Result, Vec::new(), vec![call]),
-            None => (CallRole::ResultWithoutId(None), Vec::new(), Vec::new()),
+        Some("assistant") => CallsOfLine { calls: declared_call_ids(object), ..CallsOfLine::default() },
+        Some("tool") => CallsOfLine {
+            role: CallRole::Tool { is_named: call.is_some() },
+            made_id: call.is_none().then(|| made_call_id(id, line.number)),
+            calls: call.into_iter().collect(),
+            ..CallsOfLine::default()
         },
-        _ => (CallRole::Other, Vec::new(), Vec::new()),
+        Some("tool_result") => CallsOfLine {
+            role: if call.is_some() { CallRole::Other } else { CallRole::ResultWithoutId },
+            results: call.into_iter().collect(),
+            ..CallsOfLine::default()
+        },
+        _ => CallsOfLine::default(),
     }
+}
+
+/// The id of the call of a `tool` line that names none.
+pub(super) fn made_call_id(id: Option<&str>, line: u64) -> String {
+    id.map_or_else(|| format!("L{line}.0"), |id| format!("{id}.0"))
 }
 
 /// The ids of the calls of an assistant line, from every field that may contain calls.
@@ -43,49 +60,44 @@ fn declared_call_ids(object: &Object<'_>) -> Vec<String> {
     calls
 }
 
-/// Decides, for each line, what depends on its path: whether a `tool` line is the call itself, and which call a result
-/// without an id answers.
-pub(super) fn resolve_calls(tree: &mut Tree<LineData>, order: &[usize]) {
-    let mut declared: HashMap<String, Vec<usize>> = HashMap::new();
-    for &at in order {
-        let Some(node) = tree.get(at) else { continue };
-        match &node.data.role {
-            CallRole::Declares(calls) => {
-                for call in calls.clone() {
-                    declared.entry(call).or_default().push(at);
-                }
-            }
-            CallRole::Tool { id, .. } => {
-                let id = id.clone();
-                let above = declared.get(&id).into_iter().flatten();
-                let is_declared = above.into_iter().any(|above| tree.is_on_path(at, *above));
-                if !is_declared {
-                    declared.entry(id).or_default().push(at);
-                }
-                if let Some(CallRole::Tool { is_call, .. }) = tree.data_mut(at).map(|data| &mut data.role) {
-                    *is_call = !is_declared;
-                }
-            }
-            CallRole::ResultWithoutId(_) => {
-                let call = nearest_unanswered_call(tree, at);
-                if let Some(CallRole::ResultWithoutId(answers)) = tree.data_mut(at).map(|data| &mut data.role) {
-                    *answers = call;
-                }
-            }
-            CallRole::Other | CallRole::Result => {}
-        }
+/// The lines that declare calls, and the `tool` lines.
+#[derive(Debug, Default)]
+pub(super) struct KnownCalls {
+    /// Digests of the ids of the calls, and the lines. They are sorted after the first pass.
+    lines: Vec<([u8; 16], u32)>,
+}
+
+impl KnownCalls {
+    /// Notes the calls of a line.
+    pub(super) fn note<'a>(&mut self, line: u64, ids: impl Iterator<Item = &'a String>) {
+        ids.for_each(|id| push(&mut self.lines, (digest(id), small(line))));
+    }
+
+    pub(super) fn sort(&mut self) {
+        self.lines.sort_unstable();
+    }
+
+    /// Whether an earlier line on the path of a `tool` line has the same call. If not, the line is the call itself.
+    pub(super) fn is_declared_above(&self, tree: &Tree<LineData>, at: usize, id: &str) -> bool {
+        let digest = digest(id);
+        let first = self.lines.partition_point(|(other, _)| *other < digest);
+        let same = self.lines.iter().skip(first).take_while(|(other, _)| *other == digest);
+        let mut nodes = same.filter_map(|(_, line)| tree.position(u64::from(*line)));
+        nodes.any(|other| other != at && tree.is_on_path(at, other))
     }
 }
 
 /// Returns the nearest earlier call on the path that has no id of its own and is not answered by a result in between.
-fn nearest_unanswered_call(tree: &Tree<LineData>, at: usize) -> Option<String> {
+pub(super) fn nearest_unanswered_call(tree: &Tree<LineData>, at: usize) -> Option<String> {
     let mut answered = 0_usize;
     for above in tree.path(at).skip(1) {
-        match &tree.get(above)?.data.role {
-            CallRole::ResultWithoutId(_) => answered += 1,
-            CallRole::Tool { id, is_named: false, .. } if answered == 0 => return Some(id.clone()),
-            CallRole::Tool { is_named: false, .. } => answered -= 1,
-            _ => {}
+        match tree.data(above)?.role {
+            CallRole::ResultWithoutId => answered += 1,
+            CallRole::Tool { is_named: false } if answered == 0 => {
+                return Some(made_call_id(tree.source_id(above).as_deref(), tree.line(above)?));
+            }
+            CallRole::Tool { is_named: false } => answered -= 1,
+            CallRole::Tool { .. } | CallRole::Other => {}
         }
     }
     None

@@ -8,12 +8,15 @@ mod losses;
 mod migrated;
 mod read;
 
-use std::{path::Path, sync::Arc};
+use std::{collections::HashMap, path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use store_core::{Origin, Timestamp};
 
-use self::line::{encode, encode_head, encode_result};
+use self::{
+    calls::{CallsOfLine, KnownCalls},
+    line::{encode, encode_head, encode_result},
+};
 use crate::{
     detect::{Detected, Sample},
     error::Result,
@@ -28,7 +31,7 @@ use crate::{
     session::SurveyOutcome,
     source::Source,
     time,
-    tree::{ParentField, ParentNames, Tree},
+    tree::{Inherited, ParentField, ParentNames, PathOrder, Tree},
 };
 
 const NAME: FormatName = FormatName::new("agent-core");
@@ -87,6 +90,11 @@ pub(crate) const TOOL_KIND: &str = "agent-core.tool";
 pub(crate) struct AgentCore {
     has_parents: bool,
     created_at: Option<Timestamp>,
+    calls: KnownCalls,
+    /// The providers and models that `metadata` lines set, by the numbers of these lines.
+    new_origins: HashMap<u64, Arc<Origin>>,
+    /// The provider and model that apply to each line.
+    origins: Inherited<Arc<Origin>>,
 }
 
 /// What the import keeps of a line between the two passes.
@@ -96,33 +104,21 @@ pub(crate) struct LineData {
     role: CallRole,
     /// Whether it is a message of the context.
     is_message: bool,
-    /// The provider and model that the line sets for itself and the lines below it.
-    new_origin: Option<Origin>,
-    /// The provider and model that apply to the line.
-    origin: Option<Arc<Origin>>,
 }
 
 /// How a line is related to calls.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum CallRole {
-    /// It is neither a call nor a result.
+    /// In no way, or as a list of calls or a result that names its call.
     #[default]
     Other,
-    /// It declares the calls with these ids.
-    Declares(Vec<String>),
     /// A `tool` line. It is a note that a declared call ran, or it is the call itself.
     Tool {
-        /// The id of the call. If the line names none, the id is made from the line.
-        id: String,
-        /// Whether the line names the id.
+        /// Whether the line names the id of the call. If not, the id is made from the line.
         is_named: bool,
-        /// Whether the line is the call itself, because no earlier line on its path declares the call.
-        is_call: bool,
     },
-    /// A result that names its call.
-    Result,
-    /// A result that names no call. It answers the call with this id, if one was found.
-    ResultWithoutId(Option<String>),
+    /// A result that names no call.
+    ResultWithoutId,
 }
 
 impl LineFormat for AgentCore {
@@ -148,31 +144,33 @@ impl LineFormat for AgentCore {
             self.created_at = object.raw("timestamp").and_then(time::read);
         }
         let id = object.text("id");
-        let (role, calls, results) = calls::call_role(line, id.as_deref());
+        let CallsOfLine { role, calls, results, made_id } = calls::read_calls(line, id.as_deref());
         let kind = match read::agentstore_field(object) {
             Some(agentstore_field) => agentstore_field.kind(object.text("parentId")),
-            None => LineKind::Node(LineData {
-                role,
-                is_message: object.text("type").is_some_and(|kind| MESSAGE_TYPES.contains(&kind.as_str())),
-                new_origin: new_origin(object),
-                origin: None,
-            }),
+            None => {
+                self.calls.note(line.number, calls.iter().chain(&made_id));
+                self.new_origins.extend(new_origin(object).map(|origin| (line.number, Arc::new(origin))));
+                let is_message = object.text("type").is_some_and(|kind| MESSAGE_TYPES.contains(&kind.as_str()));
+                LineKind::Node(LineData { role, is_message })
+            }
         };
         ParsedLine { id, parent, kind, calls, results }
     }
 
+    fn has_parents_by_call(&self) -> bool {
+        true
+    }
+
     fn parent_names(&mut self, _tree: &Tree<LineData>) -> ParentNames {
+        self.calls.sort();
         ParentNames { chain: !self.has_parents, ..ParentNames::default() }
     }
 
-    fn derive_path_data(&mut self, tree: &mut Tree<LineData>, order: &[usize]) {
-        for &at in order {
-            let above = tree.parent(at).and_then(|parent| tree.get(parent)?.data.origin.clone());
-            if let Some(data) = tree.data_mut(at) {
-                data.origin = data.new_origin.clone().map(Arc::new).or(above);
-            }
-        }
-        calls::resolve_calls(tree, order);
+    fn derive_path_data(&mut self, tree: &mut Tree<LineData>, order: &PathOrder) {
+        let own = self.new_origins.keys().filter_map(|line| tree.position(*line)).collect();
+        self.origins = Inherited::of(tree, order, &own, &mut |at, above| {
+            tree.line(at).and_then(|line| self.new_origins.get(&line).cloned()).or(above)
+        });
     }
 
     fn is_message(&self, data: &LineData) -> bool {
@@ -193,7 +191,7 @@ impl LineFormat for AgentCore {
         position: &LinePosition<'_, LineData>,
         issues: &mut Issues,
     ) -> BodyAndTime {
-        read::read_body_and_time(line, position, issues)
+        read::read_body_and_time(line, position, self, issues)
     }
 
     fn encode(&self, entry: &EncodableEntry<'_>) -> Option<String> {

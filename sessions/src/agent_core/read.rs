@@ -2,7 +2,7 @@
 
 use store_core::{Block, Custom, Json, JsonMap, Message, NewBody, Origin, Role, Thinking, ToolResult, Visibility};
 
-use super::{CallRole, LineData, METADATA_KIND, TOOL_KIND, migrated};
+use super::{AgentCore, LineData, METADATA_KIND, TOOL_KIND, calls, migrated};
 use crate::{
     blocks::{MessageBlocks, SourceCall, with_provenance},
     issue::{IssueCode, Issues},
@@ -15,6 +15,7 @@ use crate::{
 pub(super) fn read_body_and_time(
     line: &ObjectLine<'_>,
     position: &LinePosition<'_, LineData>,
+    format: &AgentCore,
     issues: &mut Issues,
 ) -> BodyAndTime {
     let time = match line.object.raw("timestamp") {
@@ -23,7 +24,7 @@ pub(super) fn read_body_and_time(
     };
     let body = match agentstore_field(&line.object) {
         Some(agentstore_field) => agentstore_field.body(line.object.text("parentId").as_deref(), position),
-        None => read_message(line, position, issues),
+        None => read_message(line, position, format, issues),
     };
     let body = body.unwrap_or_else(|detail| {
         note_bad_field(issues, line.number, detail);
@@ -45,13 +46,19 @@ fn remaining_fields(line: &ObjectLine<'_>) -> Json {
 
 type BodyResult = Result<NewBody, String>;
 
-fn read_message(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issues: &mut Issues) -> BodyResult {
+fn read_message(
+    line: &ObjectLine<'_>,
+    position: &LinePosition<'_, LineData>,
+    format: &AgentCore,
+    issues: &mut Issues,
+) -> BodyResult {
+    let current_origin = position.at.and_then(|at| format.origins.get(at)).map(|origin| &**origin);
     let kind = line.object.text("type").unwrap_or_default();
     match kind.as_str() {
         "user" => read_plain_message(line, Role::User, issues),
         "system" => read_plain_message(line, Role::System, issues),
-        "assistant" => read_assistant(line, position, issues),
-        "tool" => read_tool_line(line, position, issues),
+        "assistant" => read_assistant(line, current_origin, issues),
+        "tool" => read_tool_line(line, position, (format, current_origin, issues)),
         "tool_result" => read_result(line, position),
         "metadata" => {
             Ok(Custom::new(METADATA_KIND, line.object.json("metadata").ok_or("`metadata` is missing")?).into())
@@ -83,9 +90,8 @@ fn metadata(object: &Object<'_>) -> Result<JsonMap, String> {
     Ok(fields.iter().filter_map(|(name, raw)| Some((name.to_owned(), Json::parse(raw).ok()?))).collect())
 }
 
-fn read_assistant(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issues: &mut Issues) -> BodyResult {
+fn read_assistant(line: &ObjectLine<'_>, current_origin: Option<&Origin>, issues: &mut Issues) -> BodyResult {
     let object = &line.object;
-    let current_origin = position.data().and_then(|data| data.origin.as_deref());
     let origin = migrated::origin_of_line(object).or_else(|| current_origin.cloned());
     let mut blocks = MessageBlocks::new(line.number, origin.unwrap_or_else(|| Origin::new("agent-core")), issues);
     if let Some(original) = migrated::original_message(object) {
@@ -122,30 +128,31 @@ fn read_tool_calls(object: &Object<'_>, blocks: &mut MessageBlocks<'_>, is_migra
 }
 
 /// Reads a `tool` line: a note that a call ran, or the call itself.
-fn read_tool_line(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issues: &mut Issues) -> BodyResult {
-    let Some(CallRole::Tool { id, is_call, .. }) = position.data().map(|data| &data.role) else {
-        return Err("a `tool` line without a call".to_owned());
-    };
+fn read_tool_line(
+    line: &ObjectLine<'_>,
+    position: &LinePosition<'_, LineData>,
+    (format, current_origin, issues): (&AgentCore, Option<&Origin>, &mut Issues),
+) -> BodyResult {
+    let at = position.at.ok_or("a `tool` line outside of the tree")?;
+    let own_id = || calls::made_call_id(line.object.text("id").as_deref(), line.number);
+    let id = line.object.text("toolCallId").unwrap_or_else(own_id);
     let name = line.object.text("name").filter(|name| !name.trim().is_empty());
-    if !is_call {
+    if format.calls.is_declared_above(position.tree, at, &id) {
         return Ok(Custom::new(TOOL_KIND, remaining_fields(line)).into());
     }
     if id.trim().is_empty() {
         return Err("`toolCallId` is blank".to_owned());
     }
     let mut blocks = MessageBlocks::new(line.number, Origin::new("agent-core"), issues);
-    let call = blocks.tool_use(id.clone(), name.ok_or("`name` is missing")?, line.object.raw("params"));
+    let call = blocks.tool_use(id, name.ok_or("`name` is missing")?, line.object.raw("params"));
     let message = Message::new(Role::Assistant, vec![Block::new(store_core::BlockKind::ToolUse(call))]);
-    let current_origin = position.data().and_then(|data| data.origin.as_deref());
     Ok(with_provenance(message, current_origin, Some(TOOL_KIND)).into())
 }
 
 fn read_result(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>) -> BodyResult {
     let object = &line.object;
-    let call = match position.data().map(|data| &data.role) {
-        Some(CallRole::ResultWithoutId(call)) => call.clone(),
-        _ => object.text("toolCallId"),
-    };
+    let unnamed = || calls::nearest_unanswered_call(position.tree, position.at?);
+    let call = object.text("toolCallId").or_else(unnamed);
     let call = call.filter(|call| !call.trim().is_empty()).ok_or("a result without a call")?;
     let output = object.text("output").ok_or("`output` is not a string")?;
     let mut result = ToolResult::new(call, vec![Block::text(output)]);

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::{
+    compact::{Bits, Names, push, small},
     error::Result,
     issue::Issues,
     json::{Object, parse_json_string},
@@ -19,12 +20,11 @@ pub(super) struct FileFacts {
     /// The subagents whose lines are in this file, in the order of their first lines. There are none in the file of a
     /// subagent, which has no other lines.
     pub(super) sidechains: Vec<Sidechain>,
-    /// The subagent of each line, as a position in `sidechains`.
-    sidechain_of_line: HashMap<u64, usize>,
-    /// The uuids of the other lines.
-    main_ids: HashSet<String>,
-    /// The parents of the lines of subagents, by their uuids.
-    sidechain_parents: HashMap<String, Option<String>>,
+    /// The lines of subagents, each with the position of its subagent in `sidechains`.
+    sidechain_lines: Vec<(u32, u32)>,
+    ids: SidechainIds,
+    /// The uuids of other lines that lines name as what comes before a compaction.
+    logical_parents: HashSet<String>,
     /// The text of the first user line.
     prompt: Option<String>,
     calls: Vec<AgentCall>,
@@ -39,8 +39,33 @@ pub(super) struct Sidechain {
     pub(super) agent: String,
     /// The call that started it.
     pub(super) call: Option<AgentCall>,
-    ids: HashSet<String>,
     prompt: Option<String>,
+}
+
+/// The uuids of a file with lines of subagents.
+#[derive(Debug, Default)]
+struct SidechainIds {
+    uuids: Names,
+    /// The uuids of lines that belong to no subagent.
+    of_main: Bits,
+    /// The uuids of the lines of subagents, each with its subagent.
+    of_sidechains: HashSet<(u32, u32)>,
+    /// The parents of the lines of subagents.
+    parents: HashMap<u32, Option<u32>>,
+}
+
+impl SidechainIds {
+    fn number(&mut self, uuid: &str) -> Option<u32> {
+        self.uuids.add(uuid).map(|(number, _)| number)
+    }
+
+    fn is_of_main(&self, number: u32) -> bool {
+        self.of_main.contains(number as usize)
+    }
+
+    fn is_of_sidechain(&self, number: u32, at: usize) -> bool {
+        self.of_sidechains.contains(&(number, small(at)))
+    }
 }
 
 /// A call that may have started a subagent.
@@ -59,6 +84,7 @@ impl FileFacts {
         let mut has_main_message = false;
         let mut look_at = |number: u64, object: &Object<'_>| {
             let line = FactLine::of(number, object);
+            facts.logical_parents.extend(object.text("logicalParentUuid"));
             facts.has_uuids |= line.uuid.is_some();
             if facts.prompt.is_none() && line.kind == "user" {
                 facts.prompt = prompt_of(object);
@@ -79,6 +105,7 @@ impl FileFacts {
         if !has_main_message {
             facts.forget_sidechains();
         }
+        facts.forget_unused_ids();
         for at in 0..facts.sidechains.len() {
             let call = facts.sidechains.get(at).and_then(|found| facts.call_of(&found.agent, found.prompt.as_deref()));
             if let Some(sidechain) = facts.sidechains.get_mut(at) {
@@ -90,7 +117,8 @@ impl FileFacts {
 
     /// The subagent that a line of the main file belongs to.
     pub(super) fn sidechain_of(&self, line: u64) -> Option<usize> {
-        self.sidechain_of_line.get(&line).copied()
+        let at = self.sidechain_lines.binary_search_by_key(&small(line), |(line, _)| *line).ok()?;
+        self.sidechain_lines.get(at).map(|(_, sidechain)| *sidechain as usize)
     }
 
     /// The text with which the subagent of this file was started.
@@ -108,56 +136,62 @@ impl FileFacts {
 
     /// What the parent that a line names means in a thread: that of the subagent at this position, or the main thread.
     pub(super) fn parent(&self, name: String, sidechain: Option<usize>) -> ParentField {
+        let ids = &self.ids;
+        let number = ids.uuids.find(&name);
         if let Some(at) = sidechain {
-            let is_own = self.sidechains.get(at).is_some_and(|found| found.ids.contains(&name));
-            let is_of_other_thread = self.main_ids.contains(&name) || self.sidechain_parents.contains_key(&name);
-            return if is_of_other_thread && !is_own { ParentField::Root } else { ParentField::Named(name) };
+            let is_own = number.is_some_and(|number| ids.is_of_sidechain(number, at));
+            let is_known = |number: u32| ids.is_of_main(number) || ids.parents.contains_key(&number);
+            return if number.is_some_and(is_known) && !is_own { ParentField::Root } else { ParentField::Named(name) };
         }
         // The line of a main thread may hang below that of a subagent. It then follows what the subagent follows.
-        let (mut above, mut visited) = (name, HashSet::new());
-        while !self.main_ids.contains(&above) {
-            match self.sidechain_parents.get(&above) {
+        let (mut above, mut visited) = (number, HashSet::new());
+        while let Some(here) = above.filter(|here| !ids.is_of_main(*here)) {
+            match ids.parents.get(&here) {
                 None => break,
-                Some(next) => match next.clone().filter(|_| visited.insert(above.clone())) {
-                    Some(next) => above = next,
-                    None => return ParentField::Root,
-                },
+                Some(next) if next.is_some() && visited.insert(here) => above = *next,
+                Some(_) => return ParentField::Root,
             }
         }
-        ParentField::Named(above)
+        let changed = above.filter(|_| above != number).and_then(|above| ids.uuids.text(above));
+        ParentField::Named(changed.unwrap_or(name))
     }
 
-    /// Whether a line of the main thread has this uuid.
+    /// Whether a line of the main thread has this uuid, which a line names as what comes before a compaction.
     pub(super) fn has_main_id(&self, id: &str) -> bool {
-        self.main_ids.contains(id)
+        self.logical_parents.contains(id)
     }
 
     /// Whether a line of the subagent at this position has this uuid.
     pub(super) fn has_sidechain_id(&self, at: usize, id: &str) -> bool {
-        self.sidechains.get(at).is_some_and(|found| found.ids.contains(id))
+        self.ids.uuids.find(id).is_some_and(|number| self.ids.is_of_sidechain(number, at))
     }
 
     fn add_sidechain_line(&mut self, line: FactLine, object: &Object<'_>) {
         let at = self.sidechain_at(&line);
-        self.sidechain_of_line.insert(line.number, at);
-        if let Some(sidechain) = self.sidechains.get_mut(at) {
-            sidechain.ids.extend(line.uuid.clone());
-            if sidechain.prompt.is_none() && line.kind == "user" {
-                sidechain.prompt = prompt_of(object);
-            }
+        push(&mut self.sidechain_lines, (small(line.number), small(at)));
+        if let Some(sidechain) = self.sidechains.get_mut(at)
+            && sidechain.prompt.is_none()
+            && line.kind == "user"
+        {
+            sidechain.prompt = prompt_of(object);
         }
-        if let Some(uuid) = line.uuid {
-            self.sidechain_parents.insert(uuid, line.parent);
+        if let Some(number) = line.uuid.and_then(|uuid| self.ids.number(&uuid)) {
+            let parent = line.parent.and_then(|parent| self.ids.number(&parent));
+            self.ids.of_sidechains.insert((number, small(at)));
+            self.ids.parents.insert(number, parent);
         }
     }
 
     /// The position of the subagent of a line: the one that the line names, or that of its parent, or a new one.
     fn sidechain_at(&mut self, line: &FactLine) -> usize {
-        let known = match (&line.agent, &line.parent) {
-            (Some(agent), _) => self.sidechains.iter().position(|known| known.agent == *agent),
-            (None, Some(parent)) => self.sidechains.iter().rposition(|known| known.ids.contains(parent)),
-            (None, None) => None,
-        };
+        let known =
+            match (&line.agent, &line.parent) {
+                (Some(agent), _) => self.sidechains.iter().position(|known| known.agent == *agent),
+                (None, Some(parent)) => self.ids.uuids.find(parent).and_then(|parent| {
+                    (0..self.sidechains.len()).rev().find(|at| self.ids.is_of_sidechain(parent, *at))
+                }),
+                (None, None) => None,
+            };
         known.unwrap_or_else(|| {
             let agent = line.agent.clone().unwrap_or_else(|| format!("L{}", line.number));
             self.sidechains.push(Sidechain { agent, ..Sidechain::default() });
@@ -180,7 +214,9 @@ impl FileFacts {
             }
             _ => {}
         }
-        self.main_ids.extend(line.uuid);
+        if let Some(number) = line.uuid.and_then(|uuid| self.ids.number(&uuid)) {
+            self.ids.of_main.insert(number as usize);
+        }
     }
 
     fn add_calls(&mut self, line: &FactLine, object: &Object<'_>) {
@@ -196,8 +232,20 @@ impl FileFacts {
     /// Makes the lines of the only subagent of a file ordinary lines.
     fn forget_sidechains(&mut self) {
         self.sidechains.clear();
-        self.sidechain_of_line.clear();
-        self.main_ids.extend(std::mem::take(&mut self.sidechain_parents).into_keys());
+        self.sidechain_lines = Vec::new();
+        self.ids.of_sidechains = HashSet::new();
+        for number in std::mem::take(&mut self.ids.parents).into_keys() {
+            self.ids.of_main.insert(number as usize);
+        }
+    }
+
+    /// Frees what only a file with lines of subagents needs, and the names of lines that are not in the file.
+    fn forget_unused_ids(&mut self) {
+        let ids = &self.ids;
+        self.logical_parents.retain(|id| ids.uuids.find(id).is_some_and(|number| ids.is_of_main(number)));
+        if self.sidechains.is_empty() {
+            self.ids = SidechainIds::default();
+        }
     }
 }
 

@@ -1,25 +1,25 @@
 //! How the lines of a file form the tree of a thread.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::{num::NonZeroU32, sync::Arc};
 
 use store_core::{Body, JsonMap};
 
 use super::{
     AGENT_KEY, CALL_KEY, NAME, agentstore,
     facts::{AgentCall, FileFacts},
-    message, parallel, read,
+    message,
+    parallel::{self, MessageLinks},
+    read,
 };
 use crate::{
     blocks::cut_to_1_kib,
+    compact::Bits,
     issue::Issues,
     json::{Object, json_string},
     lines::{BodyAndTime, EncodableEntry, LineFormat, LineKind, LinePosition, ObjectLine, ParsedLine, ThreadInfo},
     provenance::IMPORT_LINE,
     time,
-    tree::{ParentField, ParentNames, Tree},
+    tree::{ParentField, ParentNames, Parents, Tree},
 };
 
 /// Reads the lines of one thread of a session.
@@ -33,8 +33,7 @@ pub(crate) struct ClaudeCode {
     thread: ThreadInfo,
     session: Option<String>,
     titles: Titles,
-    /// The uuids of the nodes so far.
-    seen: HashSet<String>,
+    links: MessageLinks,
 }
 
 /// The titles that lines give the session, the preferred one first.
@@ -49,15 +48,11 @@ struct Titles {
 #[derive(Debug, Default)]
 pub(crate) struct LineData {
     pub(super) kind: NodeKind,
-    /// The provider's id of the message.
-    pub(super) message_id: Option<String>,
-    pub(super) calls: Vec<String>,
-    pub(super) results: Vec<String>,
     pub(super) place: LinePlace,
     /// Whether the usage of the message counts at this line, because it is the last line of the message.
     pub(super) carries_usage: bool,
-    /// For a compaction: the root of its path.
-    pub(super) root: Option<usize>,
+    /// The number of the provider's id of the message.
+    pub(super) message_id: Option<NonZeroU32>,
 }
 
 /// How a line continues the conversation.
@@ -70,8 +65,6 @@ pub(super) enum LinePlace {
     Added,
     /// The line says that it begins a branch.
     Branch,
-    /// An earlier line has the same uuid.
-    Repeated,
 }
 
 /// The kind of a node.
@@ -105,7 +98,7 @@ impl ClaudeCode {
             thread: ThreadInfo::default(),
             session: None,
             titles: Titles::default(),
-            seen: HashSet::new(),
+            links: MessageLinks::default(),
         }
     }
 
@@ -183,10 +176,8 @@ impl ClaudeCode {
         before.map_or(ParentField::Root, ParentField::Named)
     }
 
-    fn place(&mut self, object: &Object<'_>, id: Option<&str>) -> LinePlace {
-        if id.is_some_and(|id| !self.seen.insert(id.to_owned())) {
-            LinePlace::Repeated
-        } else if agentstore::is_fork(object) {
+    fn place(object: &Object<'_>) -> LinePlace {
+        if agentstore::is_fork(object) {
             LinePlace::Branch
         } else if object.bool("isMeta") == Some(true) {
             LinePlace::Added
@@ -195,7 +186,8 @@ impl ClaudeCode {
         }
     }
 
-    fn parse_own_line(&mut self, object: &Object<'_>) -> ParsedLine<LineData> {
+    fn parse_own_line(&mut self, line: &ObjectLine<'_>) -> ParsedLine<LineData> {
+        let object = &line.object;
         let id = object.text("uuid");
         if !self.is_node(object) {
             return other_line(LineKind::Side);
@@ -203,13 +195,13 @@ impl ClaudeCode {
         let kind = NodeKind::of(object);
         let (calls, results) = message::call_and_result_ids(object, kind);
         let message = object.object("message").filter(|_| kind == NodeKind::Assistant);
+        let message_id = message.and_then(|message| message.text("id")).filter(|id| !id.is_empty());
+        self.links.note(line.number, &calls, &results);
         let data = LineData {
             kind,
-            message_id: message.and_then(|message| message.text("id")).filter(|id| !id.is_empty()),
-            calls: calls.clone(),
-            results: results.clone(),
-            place: self.place(object, id.as_deref()),
-            ..LineData::default()
+            place: Self::place(object),
+            carries_usage: false,
+            message_id: message_id.and_then(|id| self.links.number_of_message(&id)),
         };
         ParsedLine { id, parent: self.parent(object), kind: LineKind::Node(data), calls, results }
     }
@@ -246,7 +238,7 @@ impl LineFormat for ClaudeCode {
             return ParsedLine { id: object.text("uuid"), ..other_line(LineKind::Side) };
         }
         self.note_session(object);
-        self.parse_own_line(object)
+        self.parse_own_line(line)
     }
 
     fn parent_names(&mut self, _tree: &Tree<LineData>) -> ParentNames {
@@ -257,32 +249,22 @@ impl LineFormat for ClaudeCode {
         self.sidechain.is_none()
     }
 
-    fn adjust_parents(&mut self, tree: &mut Tree<LineData>) -> Option<Vec<Option<usize>>> {
-        Some(parallel::adjust_parents(tree))
+    fn adjust_parents(&mut self, tree: &mut Tree<LineData>) -> Option<Parents> {
+        Some(parallel::adjust_parents(tree, &std::mem::take(&mut self.links)))
     }
 
     fn can_be_head(&self, data: &LineData) -> bool {
         matches!(data.kind, NodeKind::User | NodeKind::Assistant)
     }
 
-    fn derive_path_data(&mut self, tree: &mut Tree<LineData>, order: &[usize]) {
-        let mut roots: HashMap<usize, usize> = HashMap::new();
-        for &at in order {
-            let root = tree.parent(at).and_then(|parent| roots.get(&parent).copied()).unwrap_or(at);
-            roots.insert(at, root);
-            if let Some(data) = tree.data_mut(at).filter(|data| data.kind == NodeKind::Boundary) {
-                data.root = Some(root);
-            }
-        }
-    }
-
     /// A message whose usage is stored does not count again when more of its lines are in the file.
     fn adopt_stored(&mut self, tree: &mut Tree<LineData>, is_stored: &dyn Fn(usize) -> bool) {
-        let counted = tree.iter().filter(|(at, node)| node.data.kind == NodeKind::Assistant && is_stored(*at));
-        let counted: HashSet<_> = counted.filter_map(|(_, node)| node.data.message_id.clone()).collect();
+        let counted = tree.iter().filter(|(at, data)| data.kind == NodeKind::Assistant && is_stored(*at));
+        let mut numbers = Bits::default();
+        counted.filter_map(|(_, data)| data.message_id).for_each(|id| numbers.insert(id.get() as usize));
         for at in (0..tree.len()).filter(|at| !is_stored(*at)) {
             if let Some(data) = tree.data_mut(at)
-                && data.message_id.as_ref().is_some_and(|id| counted.contains(id))
+                && data.message_id.is_some_and(|id| numbers.contains(id.get() as usize))
             {
                 data.carries_usage = false;
             }

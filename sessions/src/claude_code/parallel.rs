@@ -9,19 +9,64 @@
 //!        └─ result 1
 //! ```
 
-use std::collections::HashMap;
+use std::num::NonZeroU32;
 
 use super::line_format::{LineData, LinePlace, NodeKind};
-use crate::tree::Tree;
+use crate::{
+    compact::{Names, digest, push, small},
+    source::hex,
+    tree::{Parents, Tree},
+};
+
+/// What lines say about messages, until the parents of all lines are known.
+#[derive(Debug, Default)]
+pub(super) struct MessageLinks {
+    messages: Names,
+    call_ids: Names,
+    /// Lines with calls, and the numbers of the calls.
+    calls: Vec<(u32, u32)>,
+    /// Lines with results, and the numbers of the calls that they answer.
+    results: Vec<(u32, u32)>,
+}
+
+impl MessageLinks {
+    /// Notes the calls and the results in the line that is read.
+    pub(super) fn note(&mut self, line: u64, calls: &[String], results: &[String]) {
+        for (ids, links) in [(calls, &mut self.calls), (results, &mut self.results)] {
+            for id in ids {
+                if let Some(number) = number_of(&mut self.call_ids, id) {
+                    push(links, (small(line), number));
+                }
+            }
+        }
+    }
+
+    /// The number of the provider's id of a message.
+    pub(super) fn number_of_message(&mut self, id: &str) -> Option<NonZeroU32> {
+        NonZeroU32::new(number_of(&mut self.messages, id)? + 1)
+    }
+}
+
+/// The number of an id. Only a digest of it is kept, because ids are longer.
+fn number_of(ids: &mut Names, id: &str) -> Option<u32> {
+    Some(ids.add(&hex(&digest(id)))?.0)
+}
+
+/// The numbers of the calls that a line names.
+fn of_line(links: &[(u32, u32)], line: u64) -> impl Iterator<Item = u32> {
+    let first = links.partition_point(|(other, _)| u64::from(*other) < line);
+    let same = links.iter().skip(first).take_while(move |(other, _)| u64::from(*other) == line);
+    same.map(|(_, number)| *number)
+}
 
 /// A message of the model.
 struct MessageLines {
     /// Its first line.
-    first: usize,
+    first: u32,
     /// The last of its lines and results so far.
-    last: usize,
+    last: u32,
     /// The last of its lines so far.
-    last_line: usize,
+    last_line: u32,
     /// Whether the conversation has gone on after it.
     is_closed: bool,
 }
@@ -29,54 +74,82 @@ struct MessageLines {
 /// Returns the parents of all nodes. Each line of a message after its first, and each result of its calls, hangs below
 /// the line of the message or the result that comes before it in the file. So does what follows any of them. As soon as
 /// the conversation goes on after a message, nothing is added to it: what comes later is on a branch of its own.
-pub(super) fn adjust_parents(tree: &mut Tree<LineData>) -> Vec<Option<usize>> {
-    let mut adjuster = Adjuster { parents: Vec::with_capacity(tree.len()), ..Adjuster::default() };
+pub(super) fn adjust_parents(tree: &mut Tree<LineData>, links: &MessageLinks) -> Parents {
+    let mut adjuster = Adjuster::new(links);
     for at in 0..tree.len() {
         let parent = adjuster.parent(tree, at);
         adjuster.parents.push(parent);
     }
     // A line that repeats another one does not count its usage again.
     for last_line in adjuster.messages.iter().map(|message| message.last_line).chain(adjuster.single_lines) {
-        if let Some(data) = tree.data_mut(last_line) {
+        if let Some(data) = tree.data_mut(last_line as usize) {
             data.carries_usage = true;
         }
     }
     adjuster.parents
 }
 
-#[derive(Default)]
-struct Adjuster {
-    parents: Vec<Option<usize>>,
+/// The newest message with each number, or the greatest number for none.
+struct Numbered(Vec<u32>);
+
+impl Numbered {
+    fn get(&self, number: u32) -> Option<usize> {
+        self.0.get(number as usize).filter(|message| **message != u32::MAX).map(|message| *message as usize)
+    }
+
+    fn set(&mut self, number: u32, message: usize) {
+        if let Some(newest) = self.0.get_mut(number as usize) {
+            *newest = small(message);
+        }
+    }
+}
+
+struct Adjuster<'a> {
+    links: &'a MessageLinks,
+    parents: Parents,
     messages: Vec<MessageLines>,
     /// Assistant lines without the id of a message.
-    single_lines: Vec<usize>,
+    single_lines: Vec<u32>,
     /// The newest message with each id, as a position in `messages`.
-    by_id: HashMap<String, usize>,
+    by_id: Numbered,
     /// The newest message with each call.
-    by_call: HashMap<String, usize>,
-    /// The message that a line or a result is part of, by its position in the tree.
-    of_node: HashMap<usize, usize>,
+    by_call: Numbered,
+    /// The lines and results that are part of messages: the position in the tree, and the message.
+    of_node: Vec<(u32, u32)>,
     /// The messages that are not closed.
     open: Vec<usize>,
 }
 
-impl Adjuster {
+impl<'a> Adjuster<'a> {
+    fn new(links: &'a MessageLinks) -> Self {
+        Self {
+            links,
+            parents: Parents::default(),
+            messages: Vec::new(),
+            single_lines: Vec::new(),
+            by_id: Numbered(vec![u32::MAX; links.messages.len() as usize]),
+            by_call: Numbered(vec![u32::MAX; links.call_ids.len() as usize]),
+            of_node: Vec::new(),
+            open: Vec::new(),
+        }
+    }
+
     fn parent(&mut self, tree: &Tree<LineData>, at: usize) -> Option<usize> {
         let node = tree.get(at)?;
         let named = node.parent;
-        if node.data.place == LinePlace::Repeated {
+        if tree.repeats_id(at) {
             return named;
         }
         // A line whose parent comes later in the file hangs below what follows.
         let is_branch = node.data.place == LinePlace::Branch || named.is_some_and(|named| named > at);
-        if let Some(message) = self.message_of(tree, at, &node.data).filter(|_| !is_branch) {
-            return self.add_to_message(message, named, (at, &node.data));
+        if let Some(message) = self.message_of(tree, at, node.data).filter(|_| !is_branch) {
+            return self.add_to_message(message, named, (at, node.line, node.data));
         }
         let is_message = matches!(node.data.kind, NodeKind::User | NodeKind::Assistant);
         if is_branch || (is_message && node.data.place != LinePlace::Added) {
             self.close_messages_above(tree, at);
         }
-        self.begin_message(at, &node.data);
+        self.begin_message(at, node.line, node.data);
         if is_branch { named } else { self.after_message(named, at) }
     }
 
@@ -85,7 +158,7 @@ impl Adjuster {
         let messages = &mut self.messages;
         self.open.retain(|message| {
             let Some(lines) = messages.get_mut(*message) else { return false };
-            lines.is_closed = tree.is_on_path(at, lines.first);
+            lines.is_closed = tree.is_on_path(at, lines.first as usize);
             !lines.is_closed
         });
     }
@@ -93,33 +166,34 @@ impl Adjuster {
     /// The message that a line is a part of or has a result for. The line must be below the first line of the message.
     fn message_of(&self, tree: &Tree<LineData>, at: usize, data: &LineData) -> Option<usize> {
         let message = match data.kind {
-            NodeKind::Assistant => self.by_id.get(data.message_id.as_ref()?),
-            NodeKind::User => data.results.iter().find_map(|call| self.by_call.get(call)),
+            NodeKind::Assistant => self.by_id.get(data.message_id?.get() - 1),
+            NodeKind::User => of_line(&self.links.results, tree.line(at)?).find_map(|call| self.by_call.get(call)),
             NodeKind::Boundary | NodeKind::Other => None,
         };
         let is_below = |message: &usize| {
-            self.messages
-                .get(*message)
-                .is_some_and(|lines| !lines.is_closed && lines.first < at && tree.is_on_path(at, lines.first))
+            self.messages.get(*message).is_some_and(|lines| {
+                let first = lines.first as usize;
+                !lines.is_closed && first < at && tree.is_on_path(at, first)
+            })
         };
-        message.copied().filter(is_below)
+        message.filter(is_below)
     }
 
     fn add_to_message(
         &mut self,
         message: usize,
         named: Option<usize>,
-        (at, data): (usize, &LineData),
+        (at, line, data): (usize, u64, &LineData),
     ) -> Option<usize> {
-        self.of_node.insert(at, message);
-        let before = self.messages.get(message).map(|lines| lines.last)?;
+        push(&mut self.of_node, (small(at), small(message)));
+        let before = self.messages.get(message).map(|lines| lines.last as usize)?;
         if let Some(lines) = self.messages.get_mut(message) {
-            lines.last = at;
+            lines.last = small(at);
             if data.kind == NodeKind::Assistant {
-                lines.last_line = at;
+                lines.last_line = small(at);
             }
         }
-        self.by_call.extend(data.calls.iter().map(|call| (call.clone(), message)));
+        of_line(&self.links.calls, line).for_each(|call| self.by_call.set(call, message));
         // Lines of other kinds may stand between the two.
         if named.is_some_and(|named| self.is_below(named, before)) { named } else { Some(before) }
     }
@@ -129,31 +203,35 @@ impl Adjuster {
     fn is_below(&self, at: usize, above: usize) -> bool {
         let mut next = Some(at);
         while let Some(here) = next.filter(|here| *here > above) {
-            next = self.parents.get(here).copied().flatten().filter(|parent| *parent < here);
+            next = self.parents.get(here).filter(|parent| *parent < here);
         }
         next == Some(above)
     }
 
-    fn begin_message(&mut self, at: usize, data: &LineData) {
+    fn begin_message(&mut self, at: usize, line: u64, data: &LineData) {
         if data.kind != NodeKind::Assistant {
             return;
         }
-        let Some(id) = &data.message_id else {
-            self.single_lines.push(at);
+        let position = small(at);
+        let Some(id) = data.message_id else {
+            self.single_lines.push(position);
             return;
         };
         let message = self.messages.len();
-        self.messages.push(MessageLines { first: at, last: at, last_line: at, is_closed: false });
+        let lines = MessageLines { first: position, last: position, last_line: position, is_closed: false };
+        push(&mut self.messages, lines);
         self.open.push(message);
-        self.by_id.insert(id.clone(), message);
-        self.by_call.extend(data.calls.iter().map(|call| (call.clone(), message)));
-        self.of_node.insert(at, message);
+        self.by_id.set(id.get() - 1, message);
+        of_line(&self.links.calls, line).for_each(|call| self.by_call.set(call, message));
+        push(&mut self.of_node, (position, small(message)));
     }
 
     /// The parent of a line that is not part of a message: what follows one line of a message follows the message.
     fn after_message(&self, named: Option<usize>, at: usize) -> Option<usize> {
-        let message = self.of_node.get(&named?).and_then(|message| self.messages.get(*message));
-        let last = message.map(|lines| lines.last).filter(|last| *last < at);
-        last.or(named)
+        let named = named?;
+        let node = self.of_node.binary_search_by_key(&small(named), |(node, _)| *node).ok();
+        let message = node.and_then(|node| self.messages.get(self.of_node.get(node)?.1 as usize));
+        let last = message.map(|lines| lines.last as usize).filter(|last| *last < at);
+        Some(last.unwrap_or(named))
     }
 }

@@ -112,8 +112,8 @@ fn body(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issues: &m
 /// A compaction covers everything before it. Its summary is the message after it.
 fn compaction(position: &LinePosition<'_, LineData>) -> NewBody {
     let mut compaction = Compaction::default();
-    let root = position.data().and_then(|data| data.root);
     let parent = position.at.and_then(|at| position.tree.parent(at));
+    let root = parent.map(|parent| position.tree.root(parent));
     let ends = root.zip(parent).and_then(|(root, parent)| position.id_of(root).zip(position.id_of(parent)));
     compaction.covers = ends.map(|(from, to)| Interval::new(from, to));
     compaction.into()

@@ -13,7 +13,7 @@ mod session_meta;
 mod turns;
 mod written;
 
-use std::{path::Path, sync::Arc};
+use std::{num::NonZeroU32, path::Path};
 
 use async_trait::async_trait;
 use store_core::{Body, ThreadId, Timestamp};
@@ -27,6 +27,7 @@ use self::{
 };
 use crate::{
     blocks::cut_to_1_kib,
+    compact::small,
     detect::{Detected, Sample},
     error::Result,
     export::{ExportFiles, ExportSource, Written, uuid_of, write_unchanged},
@@ -115,22 +116,24 @@ pub(crate) struct Codex {
     has_objects: bool,
     title: Option<String>,
     /// The model that applies to the lines that follow.
-    model: Option<Arc<str>>,
+    model: Option<NonZeroU32>,
+    /// The models that lines name. They are numbered from 1.
+    models: Vec<String>,
     path: TurnPath,
     side_lines: SideLines,
     /// The total of the last token counts.
     counted: Option<String>,
     /// The first line of the items that the model made without anything between them.
-    first_of_answer: Option<u64>,
+    first_of_answer: Option<NonZeroU32>,
 }
 
 /// What the import keeps of a node between the two passes.
 #[derive(Debug)]
 pub(crate) struct LineData {
-    /// The model that made the item.
-    model: Option<Arc<str>>,
+    /// The number of the model that made the item.
+    model: Option<NonZeroU32>,
     /// The first line of the answer that the item belongs to, if a model made it.
-    answer: Option<u64>,
+    answer: Option<NonZeroU32>,
 }
 
 impl Codex {
@@ -150,7 +153,7 @@ impl Codex {
         match (kind, fields.text("type").as_deref()) {
             (TURN_CONTEXT, _) => {
                 if let Some(model) = fields.text("model") {
-                    self.model = Some(model.into());
+                    self.set_model(model);
                 }
             }
             (EVENT_MSG, Some("thread_rolled_back")) => {
@@ -166,7 +169,7 @@ impl Codex {
             (EVENT_MSG, Some("token_count")) => {
                 let total = fields.object("info").and_then(|info| info.raw("total_token_usage").map(str::to_owned));
                 if total.is_some() && self.counted == total {
-                    self.side_lines.repeated_counts.insert(line.number);
+                    self.side_lines.repeated_counts.push(line.number);
                 }
                 self.counted = total.or(self.counted.take());
             }
@@ -175,8 +178,23 @@ impl Codex {
         LineKind::Side
     }
 
+    /// Sets the model of the lines that follow.
+    fn set_model(&mut self, model: String) {
+        let known = self.models.iter().position(|known| *known == model);
+        let at = known.unwrap_or_else(|| {
+            self.models.push(model);
+            self.models.len() - 1
+        });
+        self.model = NonZeroU32::new(small(at + 1));
+    }
+
+    fn model_of(&self, data: &LineData) -> Option<&str> {
+        let at = usize::try_from(data.model?.get()).ok()? - 1;
+        self.models.get(at).map(String::as_str)
+    }
+
     fn add_node(&mut self, role: TurnRole) -> (ParentField, LineKind<LineData>) {
-        (self.path.push(role), LineKind::Node(LineData { model: self.model.clone(), answer: self.first_of_answer }))
+        (self.path.push(role), LineKind::Node(LineData { model: self.model, answer: self.first_of_answer }))
     }
 }
 
@@ -220,7 +238,8 @@ impl LineFormat for Codex {
                 let role = fields.as_ref().map_or(TurnRole::Other, TurnRole::of_item);
                 let (calls, results) = fields.as_ref().map(item::call_and_result_ids).unwrap_or_default();
                 let is_of_model = fields.as_ref().is_some_and(item::is_of_model);
-                self.first_of_answer = is_of_model.then(|| self.first_of_answer.unwrap_or(line.number));
+                let first = || self.first_of_answer.or_else(|| NonZeroU32::new(small(line.number)));
+                self.first_of_answer = if is_of_model { first() } else { None };
                 let (parent, kind) = self.add_node(role);
                 ParsedLine { id: None, parent, kind, calls, results }
             }
@@ -235,6 +254,8 @@ impl LineFormat for Codex {
     }
 
     fn parent_names(&mut self, _tree: &Tree<LineData>) -> ParentNames {
+        // All lines are read, and the path takes memory for each of them.
+        self.path = TurnPath::default();
         ParentNames::default()
     }
 
@@ -258,7 +279,7 @@ impl LineFormat for Codex {
             None => LineTime::Invalid,
         };
         let origin = ItemOrigin {
-            model: position.data().and_then(|data| data.model.as_deref()),
+            model: position.data().and_then(|data| self.model_of(data)),
             platform: self.header.as_ref().and_then(|header| header.platform.as_deref()),
         };
         let reader = BodyReader { position, side_lines: &self.side_lines, origin };

@@ -13,6 +13,7 @@ use crate::{
     issue::{IssueCode, Issues},
     json::Object,
     lines::{LinePosition, ObjectLine, RewindTarget, note_bad_field},
+    provenance::LineRanges,
 };
 
 /// The types of lines that become nothing but a custom entry.
@@ -32,7 +33,7 @@ pub(super) struct SideLines {
     /// The lines that take back turns, and where they move the head to.
     pub(super) rewinds: HashMap<u64, RewindTarget>,
     /// The lines with token counts that repeat those of an earlier line. Nothing was spent since then.
-    pub(super) repeated_counts: std::collections::HashSet<u64>,
+    pub(super) repeated_counts: LineRanges,
 }
 
 /// Makes the body of a line.
@@ -115,7 +116,7 @@ impl BodyReader<'_, '_> {
             compaction.replacement = Some(messages);
         }
         let parent = self.position.at.and_then(|at| self.position.tree.parent(at));
-        let root = parent.and_then(|parent| self.position.tree.path(parent).last());
+        let root = parent.map(|parent| self.position.tree.root(parent));
         let ends = root.and_then(|root| self.position.id_of(root)).zip(parent.and_then(|at| self.position.id_of(at)));
         compaction.covers = ends.map(|(from, to)| Interval::new(from, to));
         Ok(compaction.into())
@@ -159,7 +160,7 @@ impl BodyReader<'_, '_> {
             None | Some("null") => tokens.context_size(),
             Some(_) => count("total_tokens")?,
         });
-        if !self.side_lines.repeated_counts.contains(&line.number) {
+        if !self.side_lines.repeated_counts.contains(line.number) {
             usage.spent = Some(tokens);
         }
         usage.model = self.origin.model.map(str::to_owned);

@@ -54,14 +54,14 @@ fn first_text(item: &Object<'_>) -> Option<String> {
 /// The nodes that are on the path of the line that is read.
 #[derive(Debug, Default)]
 pub(super) struct TurnPath {
-    nodes: Vec<(usize, TurnRole)>,
-    node_count: usize,
+    nodes: Vec<(u32, TurnRole)>,
+    node_count: u32,
 }
 
 impl TurnPath {
     /// Adds a node, and returns its parent.
     pub(super) fn push(&mut self, role: TurnRole) -> ParentField {
-        let parent = self.nodes.last().map_or(ParentField::Root, |(at, _)| ParentField::Node(*at));
+        let parent = self.nodes.last().map_or(ParentField::Root, |(at, _)| ParentField::Node(*at as usize));
         self.nodes.push((self.node_count, role));
         self.node_count += 1;
         parent
@@ -70,7 +70,7 @@ impl TurnPath {
     /// Takes back the last `turns` turns, with what Codex added before the earliest of them. Nothing before the first
     /// turn is taken back. Returns `None` if there is no turn to take back.
     pub(super) fn roll_back(&mut self, turns: u64) -> Option<RewindTarget> {
-        let is_start = |(at, (_, role)): (usize, &(usize, TurnRole))| (*role == TurnRole::Start).then_some(at);
+        let is_start = |(at, (_, role)): (usize, &(u32, TurnRole))| (*role == TurnRole::Start).then_some(at);
         let starts: Vec<usize> = self.nodes.iter().enumerate().filter_map(is_start).collect();
         let first = *starts.first().filter(|_| turns > 0)?;
         let turns = usize::try_from(turns).unwrap_or(usize::MAX);
@@ -80,7 +80,7 @@ impl TurnPath {
             end -= 1;
         }
         self.nodes.truncate(end);
-        Some(self.nodes.last().map_or(RewindTarget::Start, |(at, _)| RewindTarget::Node(*at)))
+        Some(self.nodes.last().map_or(RewindTarget::Start, |(at, _)| RewindTarget::Node(*at as usize)))
     }
 }
 

@@ -100,7 +100,7 @@ impl<'a> KimiDrafts<'a> {
         let digest = session.info.provenance.digest();
         let grown_file_id = format!("L0#file.{}", short_digest(&digest));
         if let Some(known) = &stored.provenance
-            && (known.digest() != digest || stored.has_imported(&EntryId::new(&grown_file_id)?))
+            && (known.digest() != digest || stored.has_imported(session, &EntryId::new(&grown_file_id)?))
         {
             drafts.push_provenance(&grown_file_id)?;
         }

@@ -13,6 +13,7 @@ use super::{
     wire_matches::{HistoryLine, WireMatches},
 };
 use crate::{
+    compact::LineEnds,
     error::Result,
     options::HeadChoice,
     provenance::{FileProvenance, Provenance, ReimportedLine},
@@ -24,8 +25,7 @@ use crate::{
 pub(super) struct LineFile<T> {
     pub(super) source: Source,
     pub(super) provenance: FileProvenance,
-    /// The offset at which each line ends, without its line end.
-    pub(super) line_ends: Vec<u64>,
+    pub(super) line_ends: LineEnds,
     /// When the file was last written.
     pub(super) modified: Option<Timestamp>,
     /// What the import keeps of each line between the two passes.
@@ -89,16 +89,34 @@ impl KimiSession {
             set_reimported(&mut provenance, &context.provenance, reimported);
         }
         let wire_known = stored.provenance.as_ref().and_then(|provenance| provenance.file_named(WIRE_FILE_NAME));
-        let line_ends = self.wire.as_ref().map_or(&[][..], |wire| &wire.line_ends);
-        let reimported_wire = stored.reimported(wire_known, line_ends, ids::WIRE_PREFIX);
+        let reimported_wire = self
+            .wire
+            .as_ref()
+            .map_or_else(Vec::new, |wire| stored.reimported(wire_known, &wire.line_ends, ids::WIRE_PREFIX));
         let wire_ids = FileLineIds::wire(&ids_in_use, &reimported_wire);
         if let Some(wire) = &self.wire {
             set_reimported(&mut provenance, &wire.provenance, reimported_wire);
         }
         let rows: Vec<_> = self.contexts.iter().map(|context| context.rows.as_slice()).collect();
-        let history = History::of(&rows, &|decision| is_stored(&ids, stored, decision));
+        let history = History::of(&rows, &|decision| self.is_stored(&ids, stored, decision));
         let wire_matches = self.wire_matches(&history);
         ThreadLayout { history, wire_matches, ids, wire_ids, provenance }
+    }
+
+    fn is_stored(&self, ids: &[FileLineIds], stored: &StoredEntries, decision: StoredDecision) -> bool {
+        let line = |row: usize| u64::try_from(row).unwrap_or(u64::MAX).saturating_add(1);
+        let (StoredDecision::Line(file, _)
+        | StoredDecision::Reference(file, _)
+        | StoredDecision::Rewind(file, _)
+        | StoredDecision::OpenRewind(file, _)) = decision;
+        let Some(ids) = ids.get(file).filter(|_| !stored.has_no_imported()) else { return false };
+        let id = match decision {
+            StoredDecision::Line(_, row) => ids.line(line(row)),
+            StoredDecision::Reference(_, row) => ids.reference(line(row)),
+            StoredDecision::Rewind(_, shared) => ids.rewind(shared),
+            StoredDecision::OpenRewind(_, shared) => ids.open_rewind(shared),
+        };
+        id.is_ok_and(|id| stored.has_imported(self, &id))
     }
 
     fn wire_matches(&self, history: &History) -> WireMatches {
@@ -175,20 +193,4 @@ fn set_reimported(provenance: &mut Provenance, file: &FileProvenance, reimported
     if let Some(noted) = provenance.0.iter_mut().find(|noted| noted.name == file.name) {
         noted.reimported = reimported;
     }
-}
-
-fn is_stored(ids: &[FileLineIds], stored: &StoredEntries, decision: StoredDecision) -> bool {
-    let line = |row: usize| u64::try_from(row).unwrap_or(u64::MAX).saturating_add(1);
-    let (StoredDecision::Line(file, _)
-    | StoredDecision::Reference(file, _)
-    | StoredDecision::Rewind(file, _)
-    | StoredDecision::OpenRewind(file, _)) = decision;
-    let Some(ids) = ids.get(file).filter(|_| !stored.imported.is_empty()) else { return false };
-    let id = match decision {
-        StoredDecision::Line(_, row) => ids.line(line(row)),
-        StoredDecision::Reference(_, row) => ids.reference(line(row)),
-        StoredDecision::Rewind(_, shared) => ids.rewind(shared),
-        StoredDecision::OpenRewind(_, shared) => ids.open_rewind(shared),
-    };
-    id.is_ok_and(|id| stored.has_imported(&id))
 }

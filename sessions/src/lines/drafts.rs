@@ -9,10 +9,11 @@ use store_core::{
 
 use super::{
     BodyAndTime, EarlierNodes, EncodableEntry, ImpliedLabel, LineFormat, LineIds, LinePosition, LineTime, ObjectLine,
-    SourceLine, session::LineSession, stored_body,
+    session::LineSession, source_ids::SourceLine, stored_body,
 };
 use crate::{
     blocks::cut_to_1_kib,
+    compact::{Bits, small},
     error::{Error, Result},
     issue::{IssueCode, Issues},
     json::Object,
@@ -25,7 +26,7 @@ use crate::{
 /// The drafts of a file, in the order in which they are appended.
 pub(super) struct LineDrafts<'a, F: LineFormat> {
     session: &'a LineSession<F>,
-    ids: LineIds,
+    ids: LineIds<'a>,
     lines: Lines,
     provenance: Provenance,
     /// Drafts that have not been returned yet.
@@ -34,10 +35,6 @@ pub(super) struct LineDrafts<'a, F: LineFormat> {
     waiting: HashMap<usize, Vec<(usize, Line)>>,
     /// Lines of side entries that name a node without a draft as their parent, by the position of that node.
     waiting_side_entries: HashMap<usize, Vec<Line>>,
-    /// The first node with each id. It is filled when a side entry names a node without a draft.
-    first_nodes: Option<HashMap<&'a str, usize>>,
-    /// For each node of the tree, whether it has a draft.
-    appended: Vec<bool>,
     /// The node that got a draft last.
     last_node: Option<usize>,
     /// The time of the previous entry.
@@ -83,11 +80,9 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
             ready: VecDeque::new(),
             waiting: HashMap::new(),
             waiting_side_entries: HashMap::new(),
-            first_nodes: None,
-            appended: vec![false; session.tree.len()],
             last_node: None,
             time: session.info.created_at,
-            earlier: EarlierNodes::default(),
+            earlier: EarlierNodes { nodes: Bits::new(session.tree.len()), ..EarlierNodes::default() },
             expects_header: session.has_header,
             implied_labels: Vec::new(),
             usage_beside: None,
@@ -101,7 +96,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
         drafts.implied_labels = session.format.implied_labels(known_lines);
         let grown_file_id = format!("L0#file.{}", short_digest(&digest));
         if let Some(known) = &stored.provenance
-            && (known.digest() != digest || stored.has_imported(&EntryId::new(&grown_file_id)?))
+            && (known.digest() != digest || stored.has_imported(session, &EntryId::new(&grown_file_id)?))
         {
             drafts.push_provenance(&grown_file_id)?;
         }
@@ -121,7 +116,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
     /// Adds a label that the lines imply.
     fn push_label(&mut self, label: ImpliedLabel, issues: &mut Issues) -> Result<()> {
         let ImpliedLabel { key, line, target, text } = label;
-        let Some(&at) = self.earlier.by_source_id.get(&target) else {
+        let Some(at) = self.earlier.nearest(&self.session.tree, &target) else {
             super::note_bad_field(issues, line, format!("`{target}` is no line of the tree"));
             return Ok(());
         };
@@ -149,12 +144,11 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
     }
 
     fn add_line(&mut self, line: Line, issues: &mut Issues) {
-        let source_line = usize::try_from(line.number - 1).ok().and_then(|at| self.session.source_lines.get(at));
-        match source_line {
-            None | Some(SourceLine::Blank) => {}
-            Some(SourceLine::HeaderOrBroken) => self.push_header_or_broken(line),
-            Some(SourceLine::Content(_)) => match self.session.nodes.get(&line.number) {
-                Some(&at) => self.add_node(at, line, issues),
+        match self.session.tree.source_ids().kind(small(line.number)) {
+            SourceLine::Blank => {}
+            SourceLine::HeaderOrBroken => self.push_header_or_broken(line),
+            SourceLine::Content => match self.session.tree.position(line.number) {
+                Some(at) => self.add_node(at, line, issues),
                 None => self.add_side_entry(line, issues),
             },
         }
@@ -172,8 +166,8 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
     }
 
     fn parent_ref_to(&self, at: usize) -> ParentRef {
-        let id = self.session.tree.get(at).and_then(|node| self.ids.of(node.line));
-        id.map_or(ParentRef::Root, |id| ParentRef::Entry(id.clone()))
+        let id = self.session.tree.line(at).and_then(|line| self.ids.of(line));
+        id.map_or(ParentRef::Root, ParentRef::Entry)
     }
 
     fn add_node(&mut self, at: usize, line: Line, issues: &mut Issues) {
@@ -192,7 +186,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
     }
 
     fn is_appended(&self, at: usize) -> bool {
-        self.appended.get(at).copied().unwrap_or_default()
+        self.earlier.nodes.contains(at)
     }
 
     fn append(&mut self, at: usize, line: Line, issues: &mut Issues) {
@@ -207,20 +201,14 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
             // The id contains a number only, so it is valid.
             let _valid = self.push_made_entry(&format!("L0#usage.{number}"), parent, usage.into());
         }
-        if let Some(flag) = self.appended.get_mut(at) {
-            *flag = true;
-        }
-        if let Some(source_id) = self.session.tree.get(at).and_then(|node| node.source_id.clone()) {
-            let nearest = self.earlier.by_source_id.entry(source_id).or_insert(at);
-            *nearest = at.max(*nearest);
-        }
+        self.earlier.nodes.insert(at);
         self.last_node = Some(at);
     }
 
     /// Keeps the messages of a node, if later lines need them.
     fn keep_messages(&mut self, at: usize, body: &NewBody) {
         match body {
-            _ if !self.session.format.keeps_messages() => {}
+            _ if !self.session.format.keeps_messages_of(at) => {}
             NewBody::Message(message) => {
                 self.earlier.messages.insert(at, message.clone());
             }
@@ -239,9 +227,10 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
         let named = object.and_then(|line| self.session.format.side_parent(&line));
         drop(lenient);
         let parent = match named {
-            Some(named) => match self.earlier.by_source_id.get(&named) {
-                Some(at) => self.parent_ref_to(*at),
-                None => match self.later_node(&named) {
+            Some(named) => match self.earlier.nearest(&self.session.tree, &named) {
+                Some(at) => self.parent_ref_to(at),
+                // The first node with this id has no draft yet.
+                None => match self.session.tree.nodes_with_id(&named).first().copied() {
                     Some(at) => return self.waiting_side_entries.entry(at).or_default().push(line),
                     None => self.last_parent(),
                 },
@@ -249,16 +238,6 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
             None => self.last_parent(),
         };
         self.push_side_entry(line, parent, issues);
-    }
-
-    /// The first node with this id. It has no draft yet.
-    fn later_node(&mut self, source_id: &str) -> Option<usize> {
-        let session = self.session;
-        let first_nodes = self.first_nodes.get_or_insert_with(|| {
-            let nodes = session.tree.iter().rev();
-            nodes.filter_map(|(at, node)| Some((node.source_id.as_deref()?, at))).collect()
-        });
-        first_nodes.get(source_id).copied()
     }
 
     fn push_side_entry(&mut self, line: Line, parent: ParentRef, issues: &mut Issues) {
@@ -296,7 +275,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
     }
 
     fn push(&mut self, line: Line, body: NewBody, entry_position: EntryPosition) {
-        let Some(id) = self.ids.of(line.number).cloned() else { return };
+        let Some(id) = self.ids.of(line.number) else { return };
         let bytes = line.end.min(u64::try_from(line.bytes.len()).unwrap_or(u64::MAX));
         let mut origin = ImportOrigin::new(self.session.info.format, line.number);
         if !self.is_reproducible(&line, &id, &body, &entry_position) {

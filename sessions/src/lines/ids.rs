@@ -1,56 +1,94 @@
 //! Entry ids of lines. If possible, an id is taken from the source. It is the same in every import of the same bytes.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use store_core::EntryId;
 
-use crate::{provenance::ReimportedLine, session::StoredEntries};
-
-/// What a line is, and the id that it contains.
-#[derive(Debug)]
-pub(crate) enum SourceLine {
-    /// A blank line, or a line of another thread.
-    Blank,
-    /// The header, or a line that is not a JSON object.
-    HeaderOrBroken,
-    /// A node of the tree or a side entry, and the id that the line contains, if any.
-    Content(Option<String>),
-}
+use super::source_ids::{SourceIds, generated_line};
+use crate::{compact::small, provenance::ReimportedLine, session::StoredEntries};
 
 /// The entry ids of all lines.
 #[derive(Debug)]
-pub(crate) struct LineIds(Vec<Option<EntryId>>);
+pub(crate) struct LineIds<'a> {
+    source_ids: &'a SourceIds,
+    /// The ids of lines that do not have their usual id.
+    others: HashMap<u32, EntryId>,
+}
 
-impl LineIds {
+impl<'a> LineIds<'a> {
     /// Assigns an id to every line that is not blank. No other line and no entry that the import did not write has
     /// this id.
-    pub(crate) fn assign(source_lines: &[SourceLine], stored: &StoredEntries, reimported: &[ReimportedLine]) -> Self {
-        let mut taken: HashSet<String> = stored.foreign.iter().map(|id| id.as_str().to_owned()).collect();
-        let mut assign_one = |(at, source_line): (usize, &SourceLine)| {
-            let line = u64::try_from(at).unwrap_or(u64::MAX).saturating_add(1);
-            let source_id = match source_line {
-                SourceLine::Blank => return None,
-                SourceLine::HeaderOrBroken | SourceLine::Content(None) => None,
-                SourceLine::Content(Some(source_id)) => Some(source_id.as_str()),
-            };
-            let reimports: Vec<_> = reimported.iter().filter(|reimported| reimported.line == line).collect();
-            let first = candidates(line, source_id, &reimports).find(|id| !taken.contains(id.as_str()))?;
-            taken.insert(first.as_str().to_owned());
-            Some(first)
-        };
-        Self(source_lines.iter().enumerate().map(&mut assign_one).collect())
+    pub(crate) fn assign(source_ids: &'a SourceIds, stored: &StoredEntries, reimported: &[ReimportedLine]) -> Self {
+        let mut ids = Self { source_ids, others: HashMap::new() };
+        let foreign: HashSet<_> = stored.foreign.iter().map(EntryId::as_str).collect();
+        let mut unusual = source_ids.unusual_lines();
+        unusual.extend(reimported.iter().map(|reimported| small(reimported.line)));
+        unusual.extend(foreign.iter().flat_map(|id| usual_lines(source_ids, id)));
+        unusual.sort_unstable();
+        unusual.dedup();
+        let mut made = HashSet::new();
+        for line in unusual.into_iter().filter(|line| !source_ids.is_blank(*line)) {
+            let source_id = source_ids.of_line(line);
+            let reimports: Vec<_> = reimported.iter().filter(|reimported| reimported.line == u64::from(line)).collect();
+            let is_taken = |id: &str| foreign.contains(id) || made.contains(id) || ids.is_id_before(id, line);
+            let mut candidates = candidates(line, source_id.as_deref(), &reimports);
+            let Some(id) = candidates.find(|id| !is_taken(id.as_str())) else { continue };
+            if usual_lines(source_ids, id.as_str()).all(|usual| usual != line) {
+                made.insert(id.as_str().to_owned());
+                ids.others.insert(line, id);
+            }
+        }
+        ids
+    }
+
+    /// Whether a line before this one has this id as its usual id.
+    fn is_id_before(&self, id: &str, line: u32) -> bool {
+        usual_lines(self.source_ids, id).any(|other| other < line && !self.others.contains_key(&other))
     }
 
     /// The id of a line. Lines are counted from 1.
-    pub(crate) fn of(&self, line: u64) -> Option<&EntryId> {
-        self.0.get(usize::try_from(line.checked_sub(1)?).ok()?)?.as_ref()
+    pub(crate) fn of(&self, line: u64) -> Option<EntryId> {
+        let line = u32::try_from(line).ok()?;
+        self.others.get(&line).cloned().or_else(|| self.usual(line))
     }
+
+    /// Whether a line has its usual id.
+    pub(super) fn is_usual(&self, line: u64) -> bool {
+        u32::try_from(line).is_ok_and(|line| !self.source_ids.is_blank(line) && !self.others.contains_key(&line))
+    }
+
+    /// The lines that do not have their usual ids, by their ids.
+    pub(super) fn unusual(&self) -> HashMap<&EntryId, u64> {
+        self.others.iter().map(|(line, id)| (id, u64::from(*line))).collect()
+    }
+
+    fn usual(&self, line: u32) -> Option<EntryId> {
+        if self.source_ids.is_blank(line) {
+            return None;
+        }
+        let id = self.source_ids.of_line(line).unwrap_or_else(|| format!("L{line}"));
+        EntryId::new(id).ok()
+    }
+}
+
+/// The lines that have an id as their usual id: the first line that contains it, and the line without an id for which
+/// it is made.
+fn usual_lines(source_ids: &SourceIds, id: &str) -> impl Iterator<Item = u32> {
+    let with_id = source_ids.find(id).and_then(|number| source_ids.first_line(number));
+    let without_id =
+        generated_line(id).filter(|line| !source_ids.is_blank(*line) && source_ids.number_of_line(*line).is_none());
+    with_id.into_iter().chain(without_id)
+}
+
+/// The line that an entry with this id represents, if the entry has the usual id of a line.
+pub(super) fn usual_line(source_ids: &SourceIds, id: &str) -> Option<u32> {
+    usual_lines(source_ids, id).min()
 }
 
 /// The ids that a line may get, the preferred one first. If the line was imported before it was complete, the ids that
 /// the incomplete line got are left out.
 fn candidates<'a>(
-    line: u64,
+    line: u32,
     source_id: Option<&'a str>,
     reimports: &[&ReimportedLine],
 ) -> impl Iterator<Item = EntryId> + 'a {
@@ -65,16 +103,24 @@ fn candidates<'a>(
 mod tests {
     use store_core::EntryId;
 
-    use super::{LineIds, SourceLine};
+    use super::{LineIds, SourceIds};
+    use crate::lines::source_ids::SourceLine;
     use crate::{provenance::ReimportedLine, session::StoredEntries};
 
     fn check(source_id: &[Option<&str>], foreign: &[&str], reimported: &[(u64, bool)], ids: &[&str]) {
-        let source_lines: Vec<_> = source_id.iter().map(|id| SourceLine::Content(id.map(str::to_owned))).collect();
-        let foreign = foreign.iter().map(|id| EntryId::new(id).unwrap()).collect();
+        let mut source_ids = SourceIds::default();
+        for (line, id) in (1..).zip(source_id) {
+            if let Some(id) = id {
+                source_ids.add(line, id, &[]);
+            }
+            source_ids.add_line(line, SourceLine::Content);
+        }
+        let mut stored = StoredEntries::default();
+        stored.foreign = foreign.iter().map(|id| EntryId::new(id).unwrap()).collect();
         let reimported: Vec<_> = reimported.iter().map(|&(line, torn)| ReimportedLine { line, torn }).collect();
-        let found = LineIds::assign(&source_lines, &StoredEntries { foreign, ..StoredEntries::default() }, &reimported);
+        let found = LineIds::assign(&source_ids, &stored, &reimported);
         let found: Vec<_> =
-            (1..=source_lines.len() as u64).map(|line| found.of(line).unwrap().as_str().to_owned()).collect();
+            (1..=source_id.len() as u64).map(|line| found.of(line).unwrap().as_str().to_owned()).collect();
         assert_eq!(found, ids);
     }
 
@@ -84,6 +130,17 @@ mod tests {
         check(&[None, Some("L4"), Some("L1"), None], &[], &[], &["L1", "L4", "L1#L3", "L4#2"]);
         check(&[Some(" "), Some("a\nb"), Some(&"x".repeat(257))], &[], &[], &["L1", "L2", "L3"]);
         check(&[Some("a"), None], &["a", "L2"], &[], &["a#L1", "L2#2"]);
+    }
+
+    #[test]
+    fn an_id_that_was_made_for_another_line_is_not_used_again() {
+        check(&[Some("a"), Some("a"), Some("a#L2")], &[], &[], &["a", "a#L2", "a#L2#L3"]);
+        check(&[Some("a#L2"), Some("a"), Some("a")], &[], &[], &["a#L2", "a", "a#L3"]);
+        check(&[Some("a#L3"), Some("a"), Some("a")], &[], &[], &["a#L3", "a", "L3"]);
+        check(&[None, None, Some("L2"), Some("L2#L3")], &[], &[], &["L1", "L2", "L2#L3", "L2#L3#L4"]);
+        check(&[Some("b"), Some("b#L1")], &["b"], &[], &["b#L1", "b#L1#L2"]);
+        check(&[Some("L2"), None, Some("L2#2")], &[], &[], &["L2", "L2#2", "L2#2#L3"]);
+        check(&[Some(" "), Some("L1")], &[], &[], &["L1", "L1#L2"]);
     }
 
     #[test]

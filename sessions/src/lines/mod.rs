@@ -2,9 +2,11 @@
 
 mod agentstore;
 mod bodies;
+mod calls;
 mod drafts;
 mod ids;
 mod session;
+mod source_ids;
 mod survey;
 
 use std::collections::HashMap;
@@ -17,13 +19,15 @@ use store_core::{
 pub(crate) use self::{
     agentstore::{AGENTSTORE, AgentstoreField},
     bodies::draft_body,
-    ids::{LineIds, SourceLine},
+    ids::LineIds,
+    source_ids::SourceIds,
     survey::{FileOfThread, file_stem, survey, survey_file},
 };
 use crate::{
+    compact::Bits,
     issue::{IssueCode, Issues},
     json::Object,
-    tree::{ParentField, ParentNames, Tree},
+    tree::{ParentField, ParentNames, Parents, PathOrder, Tree},
 };
 
 /// A format whose lines form a tree.
@@ -32,7 +36,8 @@ use crate::{
 /// parents, keeps the raw bytes if [`encode`](Self::encode) does not reproduce the line, and gives a line without a
 /// time that of the line before it. The format says what a line is.
 pub(crate) trait LineFormat: Send + Sync {
-    /// What the import keeps of each line of the tree between the two passes.
+    /// What the import keeps of each line of the tree between the two passes. A file may have millions of lines, so it
+    /// is a few bytes, and what few lines have is kept by the format.
     type LineData: Send + Sync;
 
     /// The name of the format, as in `ImportOrigin`.
@@ -47,6 +52,11 @@ pub(crate) trait LineFormat: Send + Sync {
     /// Between the passes: says what names of parents mean if they are not ids of lines.
     fn parent_names(&mut self, tree: &Tree<Self::LineData>) -> ParentNames;
 
+    /// Whether a line may name the id of a call as its parent.
+    fn has_parents_by_call(&self) -> bool {
+        false
+    }
+
     /// Whether the thread gets every line of its file. If not, the file belongs to another thread, which gets the lines
     /// that are not JSON objects and the issues of the file.
     fn owns_file(&self) -> bool {
@@ -55,7 +65,7 @@ pub(crate) trait LineFormat: Send + Sync {
 
     /// Between the passes, after the parents were found: returns the parents that the nodes get instead of those that
     /// their lines name. `None` changes nothing.
-    fn adjust_parents(&mut self, _tree: &mut Tree<Self::LineData>) -> Option<Vec<Option<usize>>> {
+    fn adjust_parents(&mut self, _tree: &mut Tree<Self::LineData>) -> Option<Parents> {
         None
     }
 
@@ -66,7 +76,7 @@ pub(crate) trait LineFormat: Send + Sync {
 
     /// Between the passes: derives the data that depends on paths. `order` has parents before children. It is called
     /// again, with the stored parents, for a file that was imported before.
-    fn derive_path_data(&mut self, _tree: &mut Tree<Self::LineData>, _order: &[usize]) {}
+    fn derive_path_data(&mut self, _tree: &mut Tree<Self::LineData>, _order: &PathOrder) {}
 
     /// For a file that has grown since it was imported: learns which nodes are already stored.
     fn adopt_stored(&mut self, _tree: &mut Tree<Self::LineData>, _is_stored: &dyn Fn(usize) -> bool) {}
@@ -84,8 +94,8 @@ pub(crate) trait LineFormat: Send + Sync {
         None
     }
 
-    /// Whether the messages of nodes must be kept for later lines (`EarlierNodes::messages`).
-    fn keeps_messages(&self) -> bool {
+    /// Whether the messages of a node must be kept for later lines (`EarlierNodes::messages`).
+    fn keeps_messages_of(&self, _at: usize) -> bool {
         false
     }
 
@@ -213,7 +223,7 @@ pub(crate) struct LinePosition<'a, D> {
     /// The position of the line in the tree. For a side entry it is that of the node before it.
     pub(crate) at: Option<usize>,
     /// The ids of all lines.
-    pub(crate) ids: &'a LineIds,
+    pub(crate) ids: &'a LineIds<'a>,
     /// What comes before it in the log.
     pub(crate) earlier: &'a EarlierNodes,
 }
@@ -221,12 +231,12 @@ pub(crate) struct LinePosition<'a, D> {
 impl<D> LinePosition<'_, D> {
     /// The data of the format about this line.
     pub(crate) fn data(&self) -> Option<&D> {
-        Some(&self.tree.get(self.at?)?.data)
+        self.tree.data(self.at?)
     }
 
     /// The entry id of a node.
     pub(crate) fn id_of(&self, at: usize) -> Option<EntryId> {
-        self.ids.of(self.tree.get(at)?.line).cloned()
+        self.ids.of(self.tree.line(at)?)
     }
 
     /// The entry of the nearest line that contains `source_id` as its id and comes before this line in the log.
@@ -236,19 +246,26 @@ impl<D> LinePosition<'_, D> {
 
     /// The position in the tree of the line that [`earlier_entry`](Self::earlier_entry) finds.
     pub(crate) fn earlier_node(&self, source_id: &str) -> Option<usize> {
-        self.earlier.by_source_id.get(source_id).copied()
+        self.earlier.nearest(self.tree, source_id)
     }
 }
 
 /// What comes before a line in the log.
 #[derive(Debug, Default)]
 pub(crate) struct EarlierNodes {
-    /// The positions of nodes by the ids that their lines contain. For a repeated id it is the nearest node.
-    pub(crate) by_source_id: HashMap<String, usize>,
+    /// The nodes that come before it.
+    nodes: Bits,
     /// The messages of nodes, if later lines need them.
     pub(crate) messages: HashMap<usize, Message>,
     /// The replacements of compactions, if later lines need them.
     pub(crate) replacements: HashMap<usize, Vec<Message>>,
+}
+
+impl EarlierNodes {
+    /// The nearest node whose line contains this id.
+    fn nearest<D>(&self, tree: &Tree<D>, source_id: &str) -> Option<usize> {
+        tree.nodes_with_id(source_id).into_iter().rfind(|at| self.nodes.contains(*at))
+    }
 }
 
 /// The body and the time of a line.

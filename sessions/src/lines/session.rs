@@ -1,16 +1,15 @@
 //! A file that the first pass has read, as the import uses it.
 
-use std::collections::HashMap;
-
 use store_core::EntryId;
 
-use super::{LineFormat, LineIds, SourceLine, drafts::LineDrafts};
+use super::{LineFormat, LineIds, drafts::LineDrafts, ids::usual_line};
 use crate::{
+    compact::{Bits, LineEnds},
     error::Result,
-    provenance::{Provenance, ReimportedLine},
-    session::{self, Drafts, Session, StoredEntries},
+    provenance::{FileProvenance, LastLine, Provenance, ReimportedLine},
+    session::{self, Drafts, Session, StoredEntries, StoredParent},
     source::Source,
-    tree::Tree,
+    tree::{Parents, Tree},
 };
 
 /// A file that the first pass has read.
@@ -19,11 +18,7 @@ pub(super) struct LineSession<F: LineFormat> {
     pub(super) source: Source,
     pub(super) info: session::SessionInfo,
     pub(super) tree: Tree<F::LineData>,
-    pub(super) source_lines: Vec<SourceLine>,
-    /// The position of each line in the tree, by the number of the line.
-    pub(super) nodes: HashMap<u64, usize>,
-    /// The offset at which each line ends, without its line end.
-    pub(super) line_ends: Vec<u64>,
+    pub(super) line_ends: LineEnds,
     pub(super) has_header: bool,
     pub(super) head: Option<usize>,
 }
@@ -34,8 +29,19 @@ impl<F: LineFormat> LineSession<F> {
         stored.reimported(stored.provenance.as_ref().and_then(Provenance::first_file), &self.line_ends, "")
     }
 
-    pub(super) fn ids(&self, stored: &StoredEntries) -> LineIds {
-        LineIds::assign(&self.source_lines, stored, &self.reimported(stored))
+    pub(super) fn ids(&self, stored: &StoredEntries) -> LineIds<'_> {
+        LineIds::assign(self.tree.source_ids(), stored, &self.reimported(stored))
+    }
+
+    /// Whether a file may be the beginning of this one, as far as the number and the ends of its lines show it. If not,
+    /// nothing needs to be read.
+    fn may_begin_with(&self, known: &FileProvenance) -> bool {
+        let Some(end) = self.line_ends.of(known.lines) else { return known.lines == 0 };
+        match known.last {
+            LastLine::Ended => (1..=2).contains(&known.bytes.saturating_sub(end)),
+            // A CR at the end may be half of a CR LF, which is no part of the line.
+            LastLine::Unterminated | LastLine::Torn => known.bytes.saturating_sub(1) <= end,
+        }
     }
 
     /// The provenance as this import writes it.
@@ -63,29 +69,36 @@ impl<F: LineFormat> Session for LineSession<F> {
         if known.bytes == now.bytes {
             return Ok(known.sha256 == now.sha256);
         }
-        Ok(known.bytes < now.bytes && self.source.hash_of_first(known.bytes)?.as_ref() == Some(&known.sha256))
+        Ok(known.bytes < now.bytes
+            && self.may_begin_with(known)
+            && self.source.hash_of_first(known.bytes)?.as_ref() == Some(&known.sha256))
     }
 
     fn adopt(&mut self, stored: &StoredEntries) {
         let Some(known) = &stored.provenance else { return };
         let has_grown = known.digest() != self.info.provenance.digest();
         let ids = self.ids(stored);
-        let id_of = |at: usize| ids.of(self.tree.get(at)?.line);
-        let nodes: HashMap<_, _> = (0..self.tree.len()).filter_map(|at| Some((id_of(at)?, at))).collect();
-        let parents: Vec<_> = (0..self.tree.len())
-            .map(|at| match id_of(at).and_then(|id| stored.imported.get(id)) {
-                Some(entry) => entry.parent.as_ref().and_then(|parent| nodes.get(parent).copied()),
+        let unusual = ids.unusual();
+        let (mut parents, mut is_stored) = (Parents::default(), Bits::new(self.tree.len()));
+        for at in 0..self.tree.len() {
+            let line = self.tree.line(at).unwrap_or_default();
+            let usual_line = Some(line).filter(|line| ids.is_usual(*line));
+            let known = ids.of(line).and_then(|id| stored.parent(&id, usual_line));
+            if known.is_some() {
+                is_stored.insert(at);
+            }
+            parents.push(match known {
                 None => self.tree.parent(at),
-            })
-            .collect();
-        let is_stored: Vec<_> =
-            (0..self.tree.len()).map(|at| id_of(at).is_some_and(|id| stored.has_imported(id))).collect();
-        drop(nodes);
-        let order = self.tree.set_parents(&parents);
+                Some(StoredParent::None) => None,
+                Some(StoredParent::Line(parent)) if ids.is_usual(parent) => self.tree.position(parent),
+                Some(StoredParent::Line(_)) => None,
+                Some(StoredParent::Other(parent)) => unusual.get(parent).and_then(|line| self.tree.position(*line)),
+            });
+        }
+        let order = self.tree.set_parents(parents);
         self.format.derive_path_data(&mut self.tree, &order);
-        let is_stored = |at: usize| is_stored.get(at).copied().unwrap_or_default();
         if has_grown {
-            self.format.adopt_stored(&mut self.tree, &is_stored);
+            self.format.adopt_stored(&mut self.tree, &|at| is_stored.contains(at));
         }
     }
 
@@ -94,7 +107,10 @@ impl<F: LineFormat> Session for LineSession<F> {
     }
 
     fn head(&self, stored: &StoredEntries) -> Option<EntryId> {
-        let line = self.tree.get(self.head?)?.line;
-        self.ids(stored).of(line).cloned()
+        self.ids(stored).of(self.tree.line(self.head?)?)
+    }
+
+    fn usual_line(&self, id: &EntryId) -> Option<u64> {
+        usual_line(self.tree.source_ids(), id.as_str()).map(u64::from)
     }
 }

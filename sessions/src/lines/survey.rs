@@ -1,14 +1,15 @@
 //! The first pass: reads a file once and finds its ids, parents, line ends and hashes.
 
-use std::{
-    collections::{HashMap, HashSet},
-    hash::{DefaultHasher, Hash, Hasher},
-    path::Path,
-};
+use std::path::Path;
 
 use store_core::EntryId;
 
-use super::{LineFormat, LineKind, ObjectLine, ParsedLine, RewindTarget, SourceLine, ThreadInfo, session::LineSession};
+use super::{
+    LineFormat, LineKind, ObjectLine, ParsedLine, RewindTarget, ThreadInfo,
+    calls::CallPairs,
+    session::LineSession,
+    source_ids::{Repeat, SourceLine},
+};
 use crate::{
     error::Result,
     issue::{IssueCode, Issues},
@@ -17,7 +18,7 @@ use crate::{
     scan::{LineContent, ScannedFile, scan},
     session::{self, SurveyOutcome, SurveyedSession},
     source::{Line, Source},
-    tree::{Node, Tree},
+    tree::Tree,
 };
 
 /// Runs the first pass over a file of this format.
@@ -54,7 +55,7 @@ pub(crate) fn survey_file<F: LineFormat + 'static>(
         scan(&source, name.as_ref(), &mut issues, &mut |line, content, issues| survey.add_line(line, content, issues))?
     } else {
         let mut add_line = |line: &Line, content: LineContent<'_>, _: &mut Issues| match content {
-            LineContent::Broken => survey.source_lines.push(SourceLine::Blank),
+            LineContent::Broken => survey.tree.source_ids_mut().add_line(line.number, SourceLine::Blank),
             content => survey.add_line(line, content, &mut issues),
         };
         scan(&source, name.as_ref(), &mut issues_of_owner, &mut add_line)?
@@ -68,32 +69,15 @@ pub(crate) fn survey_file<F: LineFormat + 'static>(
 struct Survey<F: LineFormat> {
     format: F,
     tree: Tree<F::LineData>,
-    source_lines: Vec<SourceLine>,
-    nodes: HashMap<u64, usize>,
     has_header: bool,
-    /// For each id that lines contain: the hashes of these lines.
-    line_hashes: HashMap<String, HashSet<u64>>,
-    /// The id of each call, the number of its line, and the position of the line in the tree.
-    calls: Vec<(String, u64, Option<usize>)>,
-    /// The call id of each result, and the number of its line.
-    results: Vec<(String, u64)>,
+    calls: CallPairs,
     /// Where the head was moved to after the last node, if it was moved.
     rewound: Option<RewindTarget>,
 }
 
 impl<F: LineFormat> Survey<F> {
     fn new(format: F) -> Self {
-        Self {
-            format,
-            tree: Tree::default(),
-            source_lines: Vec::new(),
-            nodes: HashMap::new(),
-            has_header: false,
-            line_hashes: HashMap::new(),
-            calls: Vec::new(),
-            results: Vec::new(),
-            rewound: None,
-        }
+        Self { format, tree: Tree::default(), has_header: false, calls: CallPairs::default(), rewound: None }
     }
 
     fn add_line(&mut self, line: &Line, content: LineContent<'_>, issues: &mut Issues) {
@@ -105,24 +89,22 @@ impl<F: LineFormat> Survey<F> {
                 self.add_parsed_line(line, parsed, issues)
             }
         };
-        self.source_lines.push(source_line);
+        self.tree.source_ids_mut().add_line(line.number, source_line);
     }
 
     fn add_parsed_line(&mut self, line: &Line, parsed: ParsedLine<F::LineData>, issues: &mut Issues) -> SourceLine {
         let ParsedLine { id, parent, kind, calls, results } = parsed;
-        if let Some(id) = id.as_ref().filter(|_| !matches!(kind, LineKind::Elsewhere)) {
+        if let Some(id) = id.as_ref().filter(|_| !matches!(kind, LineKind::Elsewhere | LineKind::Header)) {
             self.note_id(line, id, issues);
         }
         let at = match kind {
             LineKind::Header => {
-                self.has_header = self.source_lines.iter().all(|source_line| matches!(source_line, SourceLine::Blank));
+                self.has_header = self.tree.source_ids().has_only_blank_lines();
                 return SourceLine::HeaderOrBroken;
             }
             LineKind::Node(data) => {
                 self.rewound = None;
-                let at = self.tree.push(Node::new(line.number, id.clone(), parent, data));
-                self.nodes.insert(line.number, at);
-                Some(at)
+                Some(self.tree.push(line.number, parent, data))
             }
             LineKind::Side => None,
             LineKind::Elsewhere => return SourceLine::Blank,
@@ -131,26 +113,26 @@ impl<F: LineFormat> Survey<F> {
                 None
             }
         };
-        self.calls.extend(calls.into_iter().map(|id| (id, line.number, at)));
-        self.results.extend(results.into_iter().map(|id| (id, line.number)));
-        SourceLine::Content(id)
+        for id in calls {
+            if let Some(at) = at.filter(|_| self.format.has_parents_by_call()) {
+                self.calls.add_position(&id, at);
+            }
+            self.calls.add_call(id, line.number);
+        }
+        results.into_iter().for_each(|id| self.calls.add_result(id, line.number));
+        SourceLine::Content
     }
 
     fn note_id(&mut self, line: &Line, id: &str, issues: &mut Issues) {
         if let Err(e) = EntryId::new(id) {
             issues.add(line.number, IssueCode::BadField, format!("the id: {e}"), "the line gets a generated id");
         }
-        let mut hasher = DefaultHasher::new();
-        line.bytes.hash(&mut hasher);
-        let hash = hasher.finish();
-        match self.line_hashes.get_mut(id) {
-            None => {
-                self.line_hashes.insert(id.to_owned(), HashSet::from([hash]));
-            }
-            Some(lines) => {
-                let code = if lines.insert(hash) { IssueCode::DuplicateId } else { IssueCode::DuplicateLine };
-                issues.add(line.number, code, format!("the id `{id}` occurs twice"), "kept as an entry of its own");
-            }
+        if let Some(repeat) = self.tree.source_ids_mut().add(line.number, id, &line.bytes) {
+            let code = match repeat {
+                Repeat::Line => IssueCode::DuplicateLine,
+                Repeat::Id => IssueCode::DuplicateId,
+            };
+            issues.add(line.number, code, format!("the id `{id}` occurs twice"), "kept as an entry of its own");
         }
     }
 
@@ -160,16 +142,17 @@ impl<F: LineFormat> Survey<F> {
         scan: ScannedFile,
         (options, issues): (&ImportOptions, &mut Issues),
     ) -> Result<LineSession<F>> {
-        self.note_unpaired_calls(issues);
+        self.calls.note_unpaired(issues);
         let mut names = self.format.parent_names(&self.tree);
-        for (id, _, at) in &self.calls {
-            names.calls.entry(id.clone()).or_default().extend(*at);
+        for (id, positions) in self.calls.positions_of(self.tree.unknown_parents()) {
+            names.calls.entry(id).or_default().extend(positions);
         }
+        self.calls = CallPairs::default();
         names.nearest = options.parents == ParentChoice::Nearest;
         let format = &self.format;
         let mut order = self.tree.resolve_parents(&names, &|data| format.is_message(data), issues);
         if let Some(parents) = self.format.adjust_parents(&mut self.tree) {
-            order = self.tree.set_parents(&parents);
+            order = self.tree.set_parents(parents);
         }
         self.format.derive_path_data(&mut self.tree, &order);
         let head = match options.head {
@@ -177,43 +160,18 @@ impl<F: LineFormat> Survey<F> {
             HeadChoice::FirstLeaf => self.tree.first_leaf(),
         };
         let info = session_info(&self.format, &source, scan.provenance)?;
-        let Self { format, tree, source_lines, nodes, has_header, .. } = self;
-        Ok(LineSession { format, source, info, tree, source_lines, nodes, line_ends: scan.line_ends, has_header, head })
+        let Self { format, tree, has_header, .. } = self;
+        Ok(LineSession { format, source, info, tree, line_ends: scan.line_ends, has_header, head })
     }
 
     /// The node after which the program that writes the source would continue.
     fn writer_head(&self) -> Option<usize> {
-        let last = self.tree.iter().rev().find(|(_, node)| self.format.can_be_head(&node.data)).map(|(at, _)| at);
+        let last = self.tree.iter().rev().find(|(_, data)| self.format.can_be_head(data)).map(|(at, _)| at);
         match self.format.named_head().as_ref().or(self.rewound.as_ref()) {
             None => last,
             Some(RewindTarget::Start) => None,
             Some(RewindTarget::Node(at)) => Some(*at),
-            Some(RewindTarget::Named(to)) => {
-                let target = self.tree.iter().rev().find(|(_, node)| node.source_id.as_ref() == Some(to));
-                target.map(|(at, _)| at).or(last)
-            }
-        }
-    }
-
-    fn note_unpaired_calls(&self, issues: &mut Issues) {
-        let called: HashSet<_> = self.calls.iter().map(|(id, ..)| id.as_str()).collect();
-        let answered: HashSet<_> = self.results.iter().map(|(id, _)| id.as_str()).collect();
-        let (mut open, mut orphans) = (HashSet::new(), HashSet::new());
-        for (id, line, _) in self.calls.iter().filter(|(id, ..)| !answered.contains(id.as_str())) {
-            if open.insert(id) {
-                issues.add(
-                    *line,
-                    IssueCode::OpenCall,
-                    format!("no result for call `{id}`"),
-                    "kept; the context adds a result",
-                );
-            }
-        }
-        for (id, line) in self.results.iter().filter(|(id, _)| !called.contains(id.as_str())) {
-            if orphans.insert(id) {
-                let action = "kept; the context leaves the result out";
-                issues.add(*line, IssueCode::OrphanResult, format!("no call for result `{id}`"), action);
-            }
+            Some(RewindTarget::Named(to)) => self.tree.nodes_with_id(to).last().copied().or(last),
         }
     }
 }

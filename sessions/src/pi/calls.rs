@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use super::LineData;
 use crate::{
     json::Object,
-    tree::{Node, Tree},
+    tree::{PathOrder, Tree},
 };
 
 /// The ids of the calls in a message, as the file contains them. An id that is missing or blank is empty.
@@ -60,52 +60,90 @@ pub(super) struct Answer {
     earlier: usize,
 }
 
-/// Finds, for each result with an id that is not unique, the call that it answers. `order` has parents before children.
-pub(super) fn resolve_results(tree: &mut Tree<LineData>, order: &[usize]) {
-    let repeated = repeated_ids(tree);
-    for &at in order {
-        let Some(id) = tree.get(at).and_then(|node| node.data.result.clone()) else { continue };
-        let answer = if repeated.contains(&id) { answer_on_path(tree, at, &id) } else { None };
-        let answers = answer.and_then(|answer| answered_id(tree.get(answer.message)?, &id, answer.earlier));
-        if let Some(data) = tree.data_mut(at) {
-            (data.answer, data.answers) = (answer, answers);
-        }
-    }
+/// The calls and results whose ids do not tell which call a result answers, by their lines: several calls of one message
+/// have the id, or it is missing. Lines before the first such message are not among them.
+#[derive(Debug, Default)]
+pub(super) struct RepeatedCalls {
+    /// The ids that several calls of one message have.
+    ids: HashSet<String>,
+    /// All ids of the calls of messages that have a call with such an id.
+    calls: HashMap<u64, Vec<String>>,
+    /// The ids that results name.
+    results: HashMap<u64, String>,
+    /// For each result, the id of its call in the thread.
+    answers: HashMap<u64, String>,
 }
 
-/// The ids that several calls of one message have, and the empty id.
-fn repeated_ids(tree: &Tree<LineData>) -> HashSet<String> {
-    let mut repeated = HashSet::from([String::new()]);
-    for (_, node) in tree.iter() {
+impl RepeatedCalls {
+    /// Notes the calls and the result in a message.
+    pub(super) fn note(&mut self, line: u64, message: &Object<'_>) {
+        let calls = source_call_ids(message);
         let mut seen = HashSet::new();
-        repeated.extend(node.data.calls.iter().filter(|id| !seen.insert(id.as_str())).cloned());
-    }
-    repeated
-}
-
-/// The nearest message above a result that has calls with this id.
-fn answer_on_path(tree: &Tree<LineData>, at: usize, id: &str) -> Option<Answer> {
-    for above in tree.path(at).skip(1) {
-        let data = &tree.get(above)?.data;
-        if data.calls.iter().any(|call| call == id) {
-            return Some(Answer { message: above, earlier: 0 });
+        self.ids.extend(calls.iter().filter(|id| !seen.insert(id.as_str())).cloned());
+        if calls.iter().any(|id| self.is_repeated(id)) {
+            self.calls.insert(line, calls);
         }
-        if data.result.as_deref() == Some(id)
-            && let Some(answer) = data.answer
-        {
-            return Some(Answer { earlier: answer.earlier + 1, ..answer });
+        let result = source_result_id(message).filter(|id| self.is_repeated(id));
+        self.results.extend(result.map(|id| (line, id)));
+    }
+
+    fn is_repeated(&self, id: &str) -> bool {
+        id.is_empty() || self.ids.contains(id)
+    }
+
+    /// Finds the call that each result answers. `order` has parents before children.
+    pub(super) fn resolve(&mut self, tree: &Tree<LineData>, order: &PathOrder) {
+        self.answers.clear();
+        if self.results.is_empty() {
+            return;
+        }
+        let mut answers = HashMap::new();
+        for at in order.iter() {
+            let Some(line) = tree.line(at) else { continue };
+            let Some(id) = self.results.get(&line) else { continue };
+            let Some(answer) = self.answer_on_path(tree, (at, id), &answers) else { continue };
+            answers.insert(line, answer);
+            self.answers.extend(self.answered_id(tree, id, answer).map(|answered| (line, answered)));
         }
     }
-    None
-}
 
-/// The id of the call that a result answers. If there are more results than calls, the last call has several results.
-fn answered_id(message: &Node<LineData>, id: &str, earlier: usize) -> Option<String> {
-    let source_ids = &message.data.calls;
-    let unique = unique_call_ids(source_ids, &label_of(message.source_id.as_deref(), message.line));
-    let mut same = source_ids.iter().zip(unique).filter(|(source_id, _)| *source_id == id).map(|(_, unique)| unique);
-    let count = source_ids.iter().filter(|source_id| *source_id == id).count();
-    same.nth(earlier.min(count.checked_sub(1)?))
+    /// The id of the call that a result answers, if it is not the one that the file names.
+    pub(super) fn answered_by(&self, line: u64) -> Option<&str> {
+        self.answers.get(&line).map(String::as_str)
+    }
+
+    /// The nearest message above a result that has calls with this id.
+    fn answer_on_path(
+        &self,
+        tree: &Tree<LineData>,
+        (at, id): (usize, &String),
+        answers: &HashMap<u64, Answer>,
+    ) -> Option<Answer> {
+        for above in tree.path(at).skip(1) {
+            let line = tree.line(above)?;
+            if self.calls.get(&line).is_some_and(|calls| calls.contains(id)) {
+                return Some(Answer { message: above, earlier: 0 });
+            }
+            if self.results.get(&line) == Some(id)
+                && let Some(answer) = answers.get(&line)
+            {
+                return Some(Answer { earlier: answer.earlier + 1, ..*answer });
+            }
+        }
+        None
+    }
+
+    /// The id of the call that a result answers. If there are more results than calls, the last call has several
+    /// results.
+    fn answered_id(&self, tree: &Tree<LineData>, id: &str, answer: Answer) -> Option<String> {
+        let line = tree.line(answer.message)?;
+        let source_ids = self.calls.get(&line)?;
+        let unique = unique_call_ids(source_ids, &label_of(tree.source_id(answer.message).as_deref(), line));
+        let mut same =
+            source_ids.iter().zip(unique).filter(|(source_id, _)| *source_id == id).map(|(_, unique)| unique);
+        let count = source_ids.iter().filter(|source_id| *source_id == id).count();
+        same.nth(answer.earlier.min(count.checked_sub(1)?))
+    }
 }
 
 /// The calls of a list of messages that are read one after the other.

@@ -6,16 +6,17 @@ use std::collections::HashMap;
 use store_core::{Block, Compaction, Interval, Message, NewBody, Role, Visibility, context::SUMMARY_MARKER};
 
 use super::{
-    LineData,
+    LineData, RareData,
     calls::{CallsSoFar, label_of, source_call_ids, source_result_id},
-    edits,
+    edits::{self, Edits},
     message::{self, MessageSource},
 };
 use crate::{
+    compact::Bits,
     issue::Issues,
     json::Object,
     lines::{LinePosition, ObjectLine, note_bad_field},
-    tree::Tree,
+    tree::{Inherited, PathOrder, Tree},
 };
 
 /// The first entry that a compaction keeps.
@@ -68,79 +69,81 @@ impl Coverage {
     }
 }
 
+/// The compactions of a file, by their lines.
+#[derive(Debug, Default)]
+pub(super) struct Compactions {
+    first_kept: HashMap<u64, FirstKept>,
+    coverage: HashMap<u64, Coverage>,
+    /// The nodes on the paths of compactions whose replacements contain messages of earlier lines.
+    restored: Bits,
+}
+
+impl Compactions {
+    /// Notes a compaction.
+    pub(super) fn note(&mut self, line: u64, first_kept: FirstKept) {
+        self.first_kept.insert(line, first_kept);
+    }
+
+    /// Whether the replacement of a compaction may contain the message of a node.
+    pub(super) fn needs_message(&self, at: usize) -> bool {
+        self.restored.contains(at)
+    }
+}
+
 /// What the path of a node contains.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Above {
-    root: usize,
     /// Whether there is a compaction.
     has_compaction: bool,
     /// The last node that the last compaction covers.
     covered_to: Option<usize>,
 }
 
-/// The positions of nodes, by what compactions and edits name.
-struct Positions {
-    by_id: HashMap<String, Vec<usize>>,
-    by_object: HashMap<usize, usize>,
-}
-
-impl Positions {
-    fn of(tree: &Tree<LineData>) -> Self {
-        let mut positions = Self { by_id: HashMap::new(), by_object: HashMap::new() };
-        for (at, node) in tree.iter() {
-            positions.by_object.insert(node.data.object, at);
-            if let Some(source_id) = &node.source_id {
-                positions.by_id.entry(source_id.clone()).or_default().push(at);
-            }
+/// The nodes that a compaction may mean by the first entry that it keeps.
+fn nodes_of_first_kept(tree: &Tree<LineData>, rare: &RareData, first_kept: &FirstKept) -> Vec<usize> {
+    match first_kept {
+        FirstKept::Id(id) => tree.nodes_with_id(id),
+        FirstKept::Object(object) => {
+            let line = u32::try_from(*object).ok().and_then(|object| rare.objects.get(object));
+            line.and_then(|line| tree.position(u64::from(line))).into_iter().collect()
         }
-        positions
-    }
-
-    fn of_id(&self, id: &str) -> &[usize] {
-        self.by_id.get(id).map(Vec::as_slice).unwrap_or_default()
-    }
-
-    /// The nodes that a compaction may mean by the first entry that it keeps.
-    fn of_first_kept(&self, first_kept: &FirstKept) -> Vec<usize> {
-        match first_kept {
-            FirstKept::Id(id) => self.of_id(id).to_vec(),
-            FirstKept::Object(object) => {
-                usize::try_from(*object).ok().and_then(|at| self.by_object.get(&at)).copied().into_iter().collect()
-            }
-            FirstKept::RetainedTail | FirstKept::Nothing => Vec::new(),
-        }
+        FirstKept::RetainedTail | FirstKept::Nothing => Vec::new(),
     }
 }
 
-/// Finds out what each compaction covers, and which message each edit changes. Returns whether the replacement of one
-/// of the compactions contains messages of earlier lines.
-pub(super) fn resolve_coverage(tree: &mut Tree<LineData>, order: &[usize]) -> bool {
-    let positions = Positions::of(tree);
-    let mut paths: HashMap<usize, Above> = HashMap::new();
-    let mut restores_messages = false;
-    for &at in order {
+/// Finds out what each compaction covers, and which message each edit changes.
+pub(super) fn resolve_coverage(tree: &Tree<LineData>, order: &PathOrder, rare: &mut RareData) {
+    let (mut coverages, mut targets, mut restored) = (HashMap::new(), HashMap::new(), Bits::default());
+    let lines = rare.compactions.first_kept.keys().copied().chain(rare.edits.lines());
+    let own = lines.filter_map(|line| tree.position(line)).collect();
+    let _paths = Inherited::of(tree, order, &own, &mut |at, above: Option<Above>| {
+        let mut path = above.unwrap_or_default();
         let parent = tree.parent(at);
-        let above = parent.and_then(|parent| paths.get(&parent).copied());
-        let mut path = above.unwrap_or(Above { root: at, has_compaction: false, covered_to: None });
-        let Some(node) = tree.get(at) else { continue };
-        let target = node.data.edits.as_deref().map(|id| positions.of_id(id));
-        let edit_target = target.and_then(|found| edits::find_target(tree, at, (found, path.covered_to)));
-        let mut coverage = Coverage::Nothing;
-        if let Some(first_kept) = &node.data.first_kept {
-            coverage = parent.map_or(Coverage::Nothing, |parent| {
-                let kept = positions.of_first_kept(first_kept);
+        let line = tree.line(at).unwrap_or_default();
+        if let Some(candidates) = rare.edits.candidates(tree, line) {
+            let target = edits::find_target(tree, at, (&candidates, path.covered_to));
+            targets.extend(target.map(|target| (line, target)));
+        }
+        if let Some(first_kept) = rare.compactions.first_kept.get(&line) {
+            let coverage = parent.map_or(Coverage::Nothing, |parent| {
+                let kept = nodes_of_first_kept(tree, rare, first_kept);
                 coverage_of(tree, first_kept, (path, (at, parent), &kept))
             });
-            restores_messages |= matches!(coverage, Coverage::Replaces(..)) && *first_kept != FirstKept::RetainedTail;
-            path.has_compaction = true;
-            path.covered_to = coverage.end();
+            if matches!(coverage, Coverage::Replaces(..)) && *first_kept != FirstKept::RetainedTail {
+                for above in tree.path(at) {
+                    if restored.contains(above) {
+                        break;
+                    }
+                    restored.insert(above);
+                }
+            }
+            path = Above { has_compaction: true, covered_to: coverage.end() };
+            coverages.insert(line, coverage);
         }
-        paths.insert(at, path);
-        if let Some(data) = tree.data_mut(at) {
-            (data.coverage, data.edit_target) = (coverage, edit_target);
-        }
-    }
-    restores_messages
+        Some(path)
+    });
+    (rare.compactions.coverage, rare.compactions.restored) = (coverages, restored);
+    rare.edits.set_targets(targets);
 }
 
 /// What a compaction at `at` covers. `kept` are the nodes that it may mean by the first entry that it keeps.
@@ -149,18 +152,19 @@ fn coverage_of(
     first_kept: &FirstKept,
     (path, (at, parent), kept): (Above, (usize, usize), &[usize]),
 ) -> Coverage {
+    let root = tree.root(parent);
     if *first_kept == FirstKept::RetainedTail {
-        return Coverage::Replaces(path.root, parent);
+        return Coverage::Replaces(root, parent);
     }
     match kept.iter().rev().copied().find(|kept| tree.is_on_path(parent, *kept)) {
         // A compaction that names itself keeps nothing.
-        None if kept.contains(&at) => Coverage::Covers(path.root, parent),
-        None => Coverage::FirstKeptMissing(path.root, parent),
+        None if kept.contains(&at) => Coverage::Covers(root, parent),
+        None => Coverage::FirstKeptMissing(root, parent),
         Some(kept) => match tree.parent(kept) {
-            Some(before) => Coverage::Covers(path.root, before),
+            Some(before) => Coverage::Covers(root, before),
             // Everything is kept, so there is nothing to cover. Only the effect of an earlier compaction must be
             // undone.
-            None if path.has_compaction => Coverage::Replaces(path.root, parent),
+            None if path.has_compaction => Coverage::Replaces(root, parent),
             None => Coverage::Nothing,
         },
     }
@@ -170,15 +174,16 @@ fn coverage_of(
 pub(super) fn read_body(
     line: &ObjectLine<'_>,
     position: &LinePosition<'_, LineData>,
+    rare: &RareData,
     issues: &mut Issues,
 ) -> Result<NewBody, String> {
     let summary = line.object.text("summary").ok_or("`summary` is not a string")?;
-    let data = position.data().ok_or("a compaction outside of the tree")?;
+    let coverage = rare.compactions.coverage.get(&line.number).ok_or("a compaction outside of the tree")?;
     let mut compaction = Compaction::default();
     if !summary.is_empty() {
         compaction.summary = vec![Block::text(summary)];
     }
-    let (from, to) = match data.coverage {
+    let (from, to) = match *coverage {
         Coverage::Nothing => return Ok(compaction.into()),
         Coverage::Covers(from, to) => (from, to),
         Coverage::FirstKeptMissing(from, to) => {
@@ -190,7 +195,7 @@ pub(super) fn read_body(
             (from, to)
         }
         Coverage::Replaces(from, to) => {
-            compaction.replacement = Some(replacement(line, position, &compaction.summary, issues));
+            compaction.replacement = Some(replacement(line, position, &compaction.summary, (rare, issues)));
             (from, to)
         }
     };
@@ -204,7 +209,7 @@ fn replacement(
     line: &ObjectLine<'_>,
     position: &LinePosition<'_, LineData>,
     summary: &[Block],
-    issues: &mut Issues,
+    (rare, issues): (&RareData, &mut Issues),
 ) -> Vec<Message> {
     let marker = std::iter::once(Block::text(SUMMARY_MARKER));
     let mut messages = Vec::new();
@@ -213,7 +218,7 @@ fn replacement(
     }
     match line.object.list("retainedTail") {
         Some(tail) => messages.extend(read_tail(line, &tail, issues)),
-        None => messages.extend(kept_messages(position)),
+        None => messages.extend(kept_messages(position, &rare.edits)),
     }
     messages.retain(|message| message.visibility != Visibility::Aside);
     messages
@@ -243,9 +248,9 @@ fn read_tail(line: &ObjectLine<'_>, tail: &[&str], issues: &mut Issues) -> Vec<M
 }
 
 /// The messages on the path, as the edits on the path leave them.
-fn kept_messages(position: &LinePosition<'_, LineData>) -> Vec<Message> {
+fn kept_messages(position: &LinePosition<'_, LineData>, edits: &Edits) -> Vec<Message> {
     let Some(at) = position.at else { return Vec::new() };
-    let newest_edits = edits::newest_edits(position.tree, at);
+    let newest_edits = edits::newest_edits(edits, position.tree, at);
     let mut kept: Vec<_> = position.tree.path(at).collect();
     kept.reverse();
     let message = |at: usize| match newest_edits.get(&at) {

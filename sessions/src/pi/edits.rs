@@ -1,7 +1,7 @@
 //! Edits of the context: lines that leave an earlier message out of the context or replace its content. The log keeps
 //! the message.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use store_core::{BlockKind, Compaction, Interval, Message, NewBody, Role};
 
@@ -26,6 +26,47 @@ pub(super) enum EditTarget {
     Covered,
 }
 
+/// The edits of a file, by their lines.
+#[derive(Debug, Default)]
+pub(super) struct Edits {
+    /// The ids that they name.
+    names: HashMap<u64, String>,
+    targets: HashMap<u64, EditTarget>,
+    /// The messages that they change.
+    messages: HashSet<usize>,
+}
+
+impl Edits {
+    /// Notes an edit, and the id that it names.
+    pub(super) fn note(&mut self, line: u64, name: Option<String>) {
+        self.names.extend(name.map(|name| (line, name)));
+    }
+
+    pub(super) fn lines(&self) -> impl Iterator<Item = u64> {
+        self.names.keys().copied()
+    }
+
+    /// The nodes that an edit may mean. `None` if the line is no edit.
+    pub(super) fn candidates(&self, tree: &Tree<LineData>, line: u64) -> Option<Vec<usize>> {
+        self.names.get(&line).map(|name| tree.nodes_with_id(name))
+    }
+
+    /// Sets the targets of the edits.
+    pub(super) fn set_targets(&mut self, targets: HashMap<u64, EditTarget>) {
+        let message = |target: &EditTarget| match target {
+            EditTarget::Message(at) => Some(*at),
+            EditTarget::Covered => None,
+        };
+        self.messages = targets.values().filter_map(message).collect();
+        self.targets = targets;
+    }
+
+    /// Whether an edit changes a message.
+    pub(super) fn needs_message(&self, at: usize) -> bool {
+        self.messages.contains(&at)
+    }
+}
+
 /// Finds the target of an edit on its path. `covered_to` is the last node that the last compaction above covers.
 pub(super) fn find_target(
     tree: &Tree<LineData>,
@@ -41,11 +82,14 @@ pub(super) fn find_target(
 }
 
 /// The newest edit on the path of a node for each message that is edited.
-pub(super) fn newest_edits(tree: &Tree<LineData>, at: usize) -> HashMap<usize, usize> {
+pub(super) fn newest_edits(edits: &Edits, tree: &Tree<LineData>, at: usize) -> HashMap<usize, usize> {
     let mut newest = HashMap::new();
+    if edits.targets.is_empty() {
+        return newest;
+    }
     for above in tree.path(at) {
-        if let Some(Some(EditTarget::Message(target))) = tree.get(above).map(|node| node.data.edit_target) {
-            newest.entry(target).or_insert(above);
+        if let Some(EditTarget::Message(target)) = tree.line(above).and_then(|line| edits.targets.get(&line)) {
+            newest.entry(*target).or_insert(above);
         }
     }
     newest
@@ -56,13 +100,14 @@ pub(super) fn newest_edits(tree: &Tree<LineData>, at: usize) -> HashMap<usize, u
 pub(super) fn read_body(
     line: &ObjectLine<'_>,
     position: &LinePosition<'_, LineData>,
+    edits: &Edits,
     issues: &mut Issues,
 ) -> Result<Option<NewBody>, String> {
     let name = line.object.text("targetId").ok_or("`targetId` is not a string")?;
-    let target = match position.data().and_then(|data| data.edit_target) {
+    let target = match edits.targets.get(&line.number) {
         None => return Err(format!("`{name}` is not on the path of its edit")),
         Some(EditTarget::Covered) => return Ok(None),
-        Some(EditTarget::Message(target)) => target,
+        Some(EditTarget::Message(target)) => *target,
     };
     let message = position.earlier.messages.get(&target).ok_or_else(|| format!("`{name}` is not a message"))?;
     let id = position.id_of(target).ok_or("the edited line has no id")?;
@@ -70,8 +115,8 @@ pub(super) fn read_body(
         None => return Err("`replacement` is missing".to_owned()),
         Some("null") => Vec::new(),
         Some(raw) => {
-            let node = position.tree.get(target);
-            let label = node.map_or_else(String::new, |node| label_of(node.source_id.as_deref(), node.line));
+            let target_line = position.tree.line(target).unwrap_or_default();
+            let label = label_of(position.tree.source_id(target).as_deref(), target_line);
             vec![edited(message, raw, (line.number, &label, issues))?]
         }
     };

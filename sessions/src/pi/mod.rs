@@ -11,17 +11,19 @@ mod message;
 mod read;
 mod v4;
 
-use std::{path::Path, sync::Arc};
+use std::{collections::HashMap, path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use store_core::{JsonMap, Origin, ThreadId, Timestamp, UsageRecord};
 
 use self::{
-    compaction::{Coverage, FirstKept},
-    edits::EditTarget,
+    calls::RepeatedCalls,
+    compaction::{Compactions, FirstKept},
+    edits::Edits,
 };
 use crate::{
     blocks::cut_to_1_kib,
+    compact::{Runs, small},
     detect::{Detected, Sample},
     error::{Error, Result},
     export::{ExportFiles, ExportSource, Written, write_unchanged},
@@ -36,7 +38,7 @@ use crate::{
     session::SurveyOutcome,
     source::Source,
     time,
-    tree::{ParentField, ParentNames, Tree},
+    tree::{Inherited, ParentField, ParentNames, PathOrder, Tree},
 };
 
 const V1: FormatName = FormatName::new("pi-v1");
@@ -127,9 +129,9 @@ pub(crate) struct Pi {
     title: Option<String>,
     /// Whether the lines so far have no header, and this was noted.
     has_noted_header: bool,
-    /// Whether the messages of earlier lines are needed.
-    keeps_messages: bool,
-    has_edits: bool,
+    rare: RareData,
+    /// The provider and model that apply to each line.
+    origins: Inherited<Arc<Origin>>,
     lanes: v4::Lanes,
     sequence: v4::Sequence,
 }
@@ -146,35 +148,25 @@ struct Header {
     origin: Option<Arc<Origin>>,
 }
 
-/// What the import keeps of a line between the two passes.
+/// What the import keeps of each line between the two passes.
 #[derive(Debug, Default)]
 pub(crate) struct LineData {
-    /// The number of the JSON object in the file, where the header is 0.
-    object: usize,
     /// Whether it is a message of the context.
     is_message: bool,
     /// Whether it counts tokens.
     has_usage: bool,
-    /// The provider and model that the line sets for itself and the lines below it.
-    new_origin: Option<Origin>,
-    /// The provider and model that apply to the line.
-    origin: Option<Arc<Origin>>,
-    /// The ids of its calls, as the file contains them. An id that is missing or blank is empty.
-    calls: Vec<String>,
-    /// For a result: the id of its call, as the file contains it.
-    result: Option<String>,
-    /// For a result whose id does not name one call: the call that it answers.
-    answer: Option<calls::Answer>,
-    /// The id of that call in the thread.
-    answers: Option<String>,
-    /// For a compaction: the first entry that it keeps.
-    first_kept: Option<FirstKept>,
-    /// For a compaction: what it covers on its path.
-    coverage: Coverage,
-    /// For an edit: the id that it names.
-    edits: Option<String>,
-    /// For an edit: the message that it changes.
-    edit_target: Option<EditTarget>,
+}
+
+/// What the import keeps of few lines between the two passes, by their numbers.
+#[derive(Debug, Default)]
+pub(crate) struct RareData {
+    /// The provider and model that a line sets for itself and the lines below it.
+    new_origins: HashMap<u64, Arc<Origin>>,
+    /// The lines of the JSON objects, by the numbers of the objects, where the header is 0.
+    objects: Runs,
+    compactions: Compactions,
+    edits: Edits,
+    calls: RepeatedCalls,
 }
 
 impl Pi {
@@ -185,8 +177,8 @@ impl Pi {
             object_count: 0,
             title: None,
             has_noted_header: false,
-            keeps_messages: false,
-            has_edits: false,
+            rare: RareData::default(),
+            origins: Inherited::default(),
             lanes: v4::Lanes::default(),
             sequence: v4::Sequence::default(),
         }
@@ -235,24 +227,21 @@ impl Pi {
 
     fn line_data(&mut self, line: &ObjectLine<'_>) -> LineData {
         let object = &line.object;
-        let mut data = LineData { object: self.object_count - 1, ..LineData::default() };
-        data.has_usage = object.has("usage");
+        let mut data = LineData { is_message: false, has_usage: object.has("usage") };
         match object.text("type").as_deref() {
             Some("message") => {
                 if let Some(message) = object.object("message") {
                     data.is_message = message::is_sent(&message);
                     data.has_usage |= message.has("usage");
-                    data.calls = calls::source_call_ids(&message);
-                    data.result = calls::source_result_id(&message);
+                    self.rare.calls.note(line.number, &message);
                 }
             }
             Some("custom_message" | "branch_summary") => data.is_message = true,
-            Some("model_change") => data.new_origin = read_origin(object),
-            Some("compaction") => data.first_kept = Some(FirstKept::of(object)),
-            Some("context_edit") => {
-                self.has_edits = true;
-                data.edits = object.text("targetId");
+            Some("model_change") => {
+                self.rare.new_origins.extend(read_origin(object).map(|origin| (line.number, Arc::new(origin))));
             }
+            Some("compaction") => self.rare.compactions.note(line.number, FirstKept::of(object)),
+            Some("context_edit") => self.rare.edits.note(line.number, object.text("targetId")),
             Some("session_info") => self.title = object.text("name").map(|name| cut_to_1_kib(&name)),
             _ => {}
         }
@@ -318,6 +307,7 @@ impl LineFormat for Pi {
     fn parse_line(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> ParsedLine<LineData> {
         let object = &line.object;
         let is_header = self.is_header(object);
+        self.rare.objects.push(small(self.object_count), small(line.number));
         self.object_count += 1;
         if is_header {
             self.read_header(line, issues);
@@ -339,6 +329,11 @@ impl LineFormat for Pi {
         ParsedLine { id, parent, kind, calls, results }
     }
 
+    fn has_parents_by_call(&self) -> bool {
+        // OpenClaw writes such lines.
+        true
+    }
+
     fn parent_names(&mut self, _tree: &Tree<LineData>) -> ParentNames {
         let root = self.header.as_ref().and_then(|header| header.id.clone());
         // In version 4, a lane may begin anew.
@@ -350,19 +345,17 @@ impl LineFormat for Pi {
         data.is_message
     }
 
-    fn derive_path_data(&mut self, tree: &mut Tree<LineData>, order: &[usize]) {
+    fn derive_path_data(&mut self, tree: &mut Tree<LineData>, order: &PathOrder) {
         let start = self.header.as_ref().and_then(|header| header.origin.clone());
-        for &at in order {
-            let above = match tree.parent(at) {
-                Some(parent) => tree.get(parent).and_then(|parent| parent.data.origin.clone()),
-                None => start.clone(),
-            };
-            if let Some(data) = tree.data_mut(at) {
-                data.origin = data.new_origin.clone().map(Arc::new).or(above);
-            }
-        }
-        self.keeps_messages = compaction::resolve_coverage(tree, order) || self.has_edits;
-        calls::resolve_results(tree, order);
+        let new_origins = &self.rare.new_origins;
+        let own = new_origins.keys().filter_map(|line| tree.position(*line)).collect();
+        self.origins = Inherited::of(tree, order, &own, &mut |at, above| {
+            let new = tree.line(at).and_then(|line| new_origins.get(&line).cloned());
+            let above = if tree.parent(at).is_some() { above } else { start.clone() };
+            new.or(above)
+        });
+        compaction::resolve_coverage(tree, order, &mut self.rare);
+        self.rare.calls.resolve(tree, order);
     }
 
     fn thread_info(&self) -> ThreadInfo {
@@ -385,8 +378,8 @@ impl LineFormat for Pi {
         }
     }
 
-    fn keeps_messages(&self) -> bool {
-        self.keeps_messages
+    fn keeps_messages_of(&self, at: usize) -> bool {
+        self.rare.compactions.needs_message(at) || self.rare.edits.needs_message(at)
     }
 
     fn read_body_and_time(
@@ -395,7 +388,7 @@ impl LineFormat for Pi {
         position: &LinePosition<'_, LineData>,
         issues: &mut Issues,
     ) -> BodyAndTime {
-        read::read_body_and_time(line, position, self.version == V4, issues)
+        read::read_body_and_time(line, position, self, issues)
     }
 
     fn side_parent(&self, line: &ObjectLine<'_>) -> Option<String> {

@@ -3,7 +3,7 @@
 use store_core::{Custom, Label, NewBody};
 
 use super::{
-    LineData, agentstore_field,
+    LineData, Pi, V4, agentstore_field,
     calls::label_of,
     compaction, edits,
     message::{self, MessageSource},
@@ -23,9 +23,10 @@ const FRAME_FIELDS: &[&str] = &["type", "id", "parentId", "timestamp"];
 pub(super) fn read_body_and_time(
     line: &ObjectLine<'_>,
     position: &LinePosition<'_, LineData>,
-    is_v4: bool,
+    pi: &Pi,
     issues: &mut Issues,
 ) -> BodyAndTime {
+    let is_v4 = pi.version == V4;
     let kind = line.object.text("kind");
     // Lanes, facts and the title before a header have no time.
     let has_no_time = match is_v4 {
@@ -37,16 +38,21 @@ pub(super) fn read_body_and_time(
         None => LineTime::Invalid,
         Some(raw) => time::read(raw).map_or(LineTime::Invalid, LineTime::At),
     };
-    let frame = if is_v4 { v4::FRAME_FIELDS } else { FRAME_FIELDS };
+    let frame = frame_of(pi);
     let body = match is_v4 && kind.as_deref() != Some("entry") {
         true => v4::side_body(line, position, issues),
-        false => body(line, position, (frame, issues)),
+        false => body(line, position, pi, issues),
     };
     let body = body.unwrap_or_else(|detail| {
         note_bad_field(issues, line.number, detail);
         custom_of_line(line, frame)
     });
     BodyAndTime { body, time }
+}
+
+/// The fields of a line that are not part of its body.
+fn frame_of(pi: &Pi) -> &'static [&'static str] {
+    if pi.version == V4 { v4::FRAME_FIELDS } else { FRAME_FIELDS }
 }
 
 /// A custom body whose kind is the type of the line, with all fields of the line that are not in `frame`.
@@ -58,20 +64,21 @@ pub(super) fn custom_of_line(line: &ObjectLine<'_>, frame: &[&str]) -> NewBody {
 fn body(
     line: &ObjectLine<'_>,
     position: &LinePosition<'_, LineData>,
-    (frame, issues): (&[&str], &mut Issues),
+    pi: &Pi,
+    issues: &mut Issues,
 ) -> Result<NewBody, String> {
+    let frame = frame_of(pi);
     let object = &line.object;
     let kind = object.text("type").ok_or("`type` is not a string")?;
     if let Some(field) = agentstore_field(object) {
         return field.body(object.text("parentId").as_deref(), position);
     }
     let label = label_of(object.text("id").as_deref(), line.number);
-    let data = position.data();
     let source = MessageSource {
         line: line.number,
         label: &label,
-        origin: data.and_then(|data| data.origin.as_deref()),
-        answers: data.and_then(|data| data.answers.as_deref()),
+        origin: position.at.and_then(|at| pi.origins.get(at)).map(|origin| &**origin),
+        answers: pi.rare.calls.answered_by(line.number),
     };
     match kind.as_str() {
         "message" => {
@@ -83,10 +90,12 @@ fn body(
             }
             Ok(message::read(source, &fields, issues)?.into())
         }
-        "compaction" => compaction::read_body(line, position, issues),
+        "compaction" => compaction::read_body(line, position, &pi.rare, issues),
         "branch_summary" => Ok(message::branch_summary(object)?.into()),
         "custom_message" => Ok(message::custom_line(source, object, issues)?.into()),
-        "context_edit" => Ok(edits::read_body(line, position, issues)?.unwrap_or_else(|| custom_of_line(line, frame))),
+        "context_edit" => {
+            Ok(edits::read_body(line, position, &pi.rare.edits, issues)?.unwrap_or_else(|| custom_of_line(line, frame)))
+        }
         "usage" => Ok(message::usage_record(object).ok_or("`usage` is missing or wrong")?.into()),
         "label" => label_body(line, position),
         "custom" | "session_info" | "model_change" | "thinking_level_change" | "active_tools_change" | "title" => {

@@ -45,7 +45,13 @@ impl Lanes {
             let detail = format!("the line says that it has no parent, although lane `{lane}` has a leaf");
             issues.add(line.number, IssueCode::NewRoot, detail, "it becomes a root");
         }
-        self.0.entry(lane).or_default().push(Move { line: line.number, leaf });
+        let is_main = lane == MAIN_LANE;
+        let moves = self.0.entry(lane).or_default();
+        if is_main {
+            // Only its newest leaf is asked for.
+            moves.clear();
+        }
+        moves.push(Move { line: line.number, leaf });
     }
 
     /// The leaf of a lane. The outer `None` means that there is no such lane.
@@ -149,8 +155,8 @@ fn usage(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issues: &
     let object = &line.object;
     let mut record = message::usage_record(object).ok_or("`usage` is missing or wrong")?;
     let entry = object.text("entryId");
-    let node = entry.as_deref().and_then(|id| position.earlier_node(id)).and_then(|at| position.tree.get(at));
-    if node.is_some_and(|node| node.data.has_usage) {
+    let node = entry.as_deref().and_then(|id| position.earlier_node(id)).and_then(|at| position.tree.data(at));
+    if node.is_some_and(|data| data.has_usage) {
         record.spent = None;
     } else if entry.is_some() && node.is_none() {
         note_bad_field(issues, line.number, "the record names an entry that does not come before it");

@@ -48,6 +48,29 @@ async fn a_grown_file_adds_its_new_lines() {
 }
 
 #[tokio::test]
+async fn files_with_one_name_keep_their_threads() {
+    let folder = tempdir().unwrap();
+    let commits = new_store();
+    let line = |id: usize, text: &str| {
+        format!("{{\"id\":\"{id}\",\"type\":\"user\",\"role\":\"user\",\"content\":\"{text}\",\"timestamp\":{id}}}\n")
+    };
+    let mut texts = [line(1, "a"), line(2, "b"), line(3, "c")];
+    for added in [[2, 2, 2], [0, 0, 0], [0, 0, 2]] {
+        if added == [0, 0, 2] {
+            texts[2] += &line(4, "more");
+        }
+        for (at, text) in texts.iter().enumerate() {
+            std::fs::create_dir_all(folder.path().join(at.to_string())).unwrap();
+            write_file(folder.path(), &format!("{at}/s.jsonl"), text);
+        }
+        let reports = import(&*commits, folder.path(), &ImportOptions::default()).await.unwrap();
+        let threads: Vec<_> = reports.iter().map(|report| report.thread.as_ref().unwrap().as_str()).collect();
+        assert_eq!(threads, ["s", "s-2", "s-3"]);
+        assert_eq!(reports.iter().map(|report| report.added).collect::<Vec<_>>(), added);
+    }
+}
+
+#[tokio::test]
 async fn a_file_may_be_cut_at_every_byte() {
     let bytes = std::fs::read(fixtures().join("bad/pi-bom-crlf.jsonl")).unwrap();
     let second = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;

@@ -2,8 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use sessions::{ImportOptions, import};
-use store_core::{Commit, CommitCoordinator, Expect, Message, NewEntry, Thread, ThreadId, ThreadPatch};
+use sessions::{Error, ImportOptions, Importer, import};
+use store_core::{
+    Commit, CommitCoordinator, Expect, Message, NewEntry, Store, TenantId, Thread, ThreadId, ThreadPatch,
+};
+use store_memory::{MemoryConfig, MemoryStore};
 use tempfile::tempdir;
 
 use crate::helpers::{FailingCoordinator, import_one, new_store, write_file};
@@ -64,6 +67,44 @@ async fn parents_are_set_even_if_the_import_fails_later() {
     let killed = FailingCoordinator::after(&*commits, 4);
     assert!(import(&killed, folder.path(), &ImportOptions::default()).await.is_err());
     assert_eq!(parent_and_awaited_parent(&*commits, "a").await, (Some("b".to_owned()), None));
+}
+
+#[tokio::test]
+async fn parents_are_set_once_after_several_paths() {
+    let folder = tempdir().unwrap();
+    let commits = new_store();
+    let old = write_session(folder.path(), "old", "late");
+    let _report = import_one(&*commits, &old).await;
+    let paths = [write_session(folder.path(), "child", "late"), write_session(folder.path(), "late", "late")];
+    let options = ImportOptions::default();
+    let mut importer = Importer::new(&*commits, &options);
+    for path in &paths {
+        assert_eq!(importer.import(path).await.unwrap()[0].added, 2);
+    }
+    assert_eq!(parent_and_awaited_parent(&*commits, "old").await, (None, Some("\"late\"".to_owned())));
+    importer.finish(Ok(())).await.unwrap();
+    for name in ["old", "child"] {
+        assert_eq!(parent_and_awaited_parent(&*commits, name).await, (Some("late".to_owned()), None));
+    }
+}
+
+#[tokio::test]
+async fn an_error_of_the_parents_does_not_hide_that_of_the_import() {
+    let folder = tempdir().unwrap();
+    for name in ["a", "b"] {
+        write_session(folder.path(), name, "c");
+    }
+    let store = MemoryStore::open(MemoryConfig::default()).unwrap();
+    let commits = store.tenant(&TenantId::default_tenant()).unwrap().commits.unwrap();
+    let killed = FailingCoordinator::after(&*commits, 2);
+    let options = ImportOptions::default();
+    let mut importer = Importer::new(&killed, &options);
+    let done = importer.import(folder.path()).await;
+    store.close().await.unwrap();
+    let error = importer.finish(done).await.unwrap_err();
+    assert!(matches!(error, Error::ParentsNotSet { .. }), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("it was killed") && text.contains("closed"), "{text}");
 }
 
 #[tokio::test]

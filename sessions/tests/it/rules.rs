@@ -311,6 +311,23 @@ async fn long_lines_and_deep_json_are_not_lost_silently() {
 }
 
 #[tokio::test]
+async fn a_byte_order_mark_and_line_ends_do_not_count_towards_the_limit() {
+    let folder = tempdir().unwrap();
+    let line = message("a", r#"{"role":"user","content":"x"}"#);
+    let limit = PI_HEADER.len().max(line.len()) as u64;
+    let text =
+        message("a", &format!(r#"{{"role":"user","content":"{}"}}"#, "x".repeat(1 + limit as usize - line.len())));
+    assert_eq!(text.len() as u64, limit);
+    let header = format!("{PI_HEADER}{}", " ".repeat(limit as usize - PI_HEADER.len()));
+    let path = write_file(folder.path(), "limit.jsonl", format!("\u{feff}{header}\r\n{text}\r\n"));
+    for (limit, is_imported) in [(limit, true), (limit - 1, false)] {
+        let options = ImportOptions::default().with_max_line(limit);
+        let report = import(&*new_store(), &path, &options).await.unwrap().remove(0);
+        assert_eq!(report.is_imported(), is_imported, "{:?}", report.issues);
+    }
+}
+
+#[tokio::test]
 async fn blank_lines_with_spaces_are_preserved() {
     let (_, report, _) =
         import_and_check_export(&[PI_HEADER, "", "  \t", &message("a", r#"{"role":"user","content":"x"}"#), ""]).await;

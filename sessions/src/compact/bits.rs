@@ -1,0 +1,43 @@
+//! A set of positions.
+
+/// A set of positions below a limit, in one bit for each.
+#[derive(Debug, Default)]
+pub(crate) struct Bits(Vec<u64>);
+
+impl Bits {
+    /// An empty set of positions below `limit`.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self(vec![0; limit.div_ceil(64)])
+    }
+
+    /// Adds a position. A set without a limit grows.
+    pub(crate) fn insert(&mut self, at: usize) {
+        if at / 64 >= self.0.len() {
+            let missing = at / 64 + 1 - self.0.len();
+            super::make_room(&mut self.0, missing);
+            self.0.resize(at / 64 + 1, 0);
+        }
+        if let Some(word) = self.0.get_mut(at / 64) {
+            *word |= 1 << (at % 64);
+        }
+    }
+
+    pub(crate) fn contains(&self, at: usize) -> bool {
+        self.0.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Bits;
+
+    #[test]
+    fn a_set_contains_what_was_added() {
+        let mut bits = Bits::new(65);
+        for at in [0, 63, 64, 200] {
+            bits.insert(at);
+        }
+        let inside: Vec<_> = (0..300).filter(|at| bits.contains(*at)).collect();
+        assert_eq!(inside, [0, 63, 64, 200]);
+    }
+}

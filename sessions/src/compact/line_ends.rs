@@ -1,0 +1,71 @@
+//! The offsets at which the lines of a file end.
+
+const LINES_PER_MARK: usize = 64;
+
+/// The offset at which each line ends, without its line end. It takes about two bytes for each line.
+#[derive(Debug, Default)]
+pub(crate) struct LineEnds {
+    /// The distance from the end of the line before, seven bits in a byte, the lowest first.
+    distances: Vec<u8>,
+    /// For every 64th line: the end of the line before it, and where its distance begins.
+    marks: Vec<(u64, usize)>,
+    count: usize,
+    last: u64,
+}
+
+impl LineEnds {
+    /// Adds the end of the next line. No line ends before an earlier one.
+    pub(crate) fn push(&mut self, end: u64) {
+        if self.count.is_multiple_of(LINES_PER_MARK) {
+            super::push(&mut self.marks, (self.last, self.distances.len()));
+        }
+        let mut left = end.saturating_sub(self.last);
+        loop {
+            let low = u8::try_from(left & 0x7f).unwrap_or_default();
+            left >>= 7;
+            super::push(&mut self.distances, if left == 0 { low } else { low | 0x80 });
+            if left == 0 {
+                break;
+            }
+        }
+        self.count += 1;
+        self.last = end;
+    }
+
+    /// The end of a line. Lines are counted from 1.
+    pub(crate) fn of(&self, line: u64) -> Option<u64> {
+        let at = usize::try_from(line.checked_sub(1)?).ok().filter(|at| *at < self.count)?;
+        let (mut end, start) = *self.marks.get(at / LINES_PER_MARK)?;
+        let mut bytes = self.distances.get(start..)?.iter();
+        for _ in 0..=at % LINES_PER_MARK {
+            let mut shift = 0;
+            loop {
+                let byte = bytes.next()?;
+                end += u64::from(byte & 0x7f) << shift;
+                shift += 7;
+                if byte & 0x80 == 0 {
+                    break;
+                }
+            }
+        }
+        Some(end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LineEnds;
+
+    #[test]
+    fn the_end_of_every_line_is_found() {
+        let mut ends = LineEnds::default();
+        let end = |line: u64| line * line * line * 1_000_003;
+        for line in 1..=1_000 {
+            ends.push(end(line));
+        }
+        for line in 1..=1_000 {
+            assert_eq!(ends.of(line), Some(end(line)));
+        }
+        assert_eq!((ends.of(0), ends.of(1_001)), (None, None));
+    }
+}

@@ -1,0 +1,36 @@
+//! What the import keeps of each line of a file between the two passes, in few bytes. A file may have millions of lines.
+
+mod bits;
+mod line_ends;
+mod names;
+mod runs;
+
+use sha2::{Digest, Sha256};
+
+pub(crate) use self::{bits::Bits, line_ends::LineEnds, names::Names, runs::Runs};
+
+/// A number as it is kept. Files with more lines than such a number can count are refused (`scan`).
+pub(crate) fn small<T: TryInto<u32>>(number: T) -> u32 {
+    number.try_into().unwrap_or(u32::MAX)
+}
+
+/// Makes room for more items. A list grows by a quarter, because one that doubles may waste half of its memory.
+pub(crate) fn make_room<T>(list: &mut Vec<T>, more: usize) {
+    if list.capacity() - list.len() < more {
+        list.reserve_exact(more.max(list.capacity() / 4).max(16));
+    }
+}
+
+/// Adds an item to a list that grows by a quarter.
+pub(crate) fn push<T>(list: &mut Vec<T>, item: T) {
+    make_room(list, 1);
+    list.push(item);
+}
+
+/// Half of the SHA-256 of an id. Two ids do not have it in common.
+pub(crate) fn digest(id: &str) -> [u8; 16] {
+    let whole: [u8; 32] = Sha256::digest(id).into();
+    let mut half = [0; 16];
+    half.iter_mut().zip(whole).for_each(|(to, from)| *to = from);
+    half
+}

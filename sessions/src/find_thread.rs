@@ -1,0 +1,161 @@
+//! Finds the thread that a session is written to.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+};
+
+use store_core::{BodyKind, Direction, EntryQuery, MAX_PAGE, PageRequest, Thread, ThreadId, Version};
+
+use crate::{
+    error::Result,
+    formats,
+    import::ImportTarget,
+    issue::{IssueCode, Issues},
+    provenance::Provenance,
+    rewritten,
+    session::{Session, StoredEntries},
+};
+
+/// Threads without an id of a session that were imported from other bytes than a session of this import. Many files may
+/// have one name, such as the files of many folders, and each of them looks at the threads of those before it.
+#[derive(Debug, Default)]
+pub(crate) struct KnownThreads(Mutex<HashMap<ThreadId, (String, Provenance)>>);
+
+impl KnownThreads {
+    fn note(&self, thread: ThreadId, imported_from: (String, Provenance)) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(thread, imported_from);
+    }
+
+    /// Whether a session is known to be another one than a thread. A thread that may be that of the session is forgotten,
+    /// so that the store is asked.
+    fn is_other(&self, thread: &ThreadId, session: &dyn Session) -> Result<bool> {
+        let mut threads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((format, provenance)) = threads.get(thread) else { return Ok(false) };
+        let may_be_same =
+            session.info().has_session_id || (format == session.info().format && session.continues(provenance)?);
+        if may_be_same {
+            threads.remove(thread);
+        }
+        Ok(!may_be_same)
+    }
+}
+
+fn other_bytes(thread: &ThreadId) -> (IssueCode, String) {
+    (IssueCode::ChangedFile, format!("thread `{thread}` was imported from other bytes"))
+}
+
+impl ImportTarget<'_> {
+    /// Finds the thread of a session: one that was imported from the same bytes or their beginning, or else a new one.
+    ///
+    /// A thread of the same session whose bytes the source does not continue was imported before the tool rewrote its
+    /// file. It is replaced if the options say so, and else the source is refused.
+    pub(crate) async fn find_thread(&self, session: &dyn Session, issues: &mut Issues) -> Result<FoundThread> {
+        let info = session.info();
+        let mut conflict = None;
+        for n in 1_u32.. {
+            let id = candidate_id(&info.thread, n)?;
+            if self.known.is_other(&id, session)? {
+                conflict = Some(other_bytes(&id));
+                continue;
+            }
+            let Some(thread) = self.threads.load_thread(&id).await? else {
+                if let Some((code, detail)) = conflict {
+                    issues.add_for_file(code, detail, "imported as a new thread");
+                }
+                return Ok(FoundThread::Target { thread: id, stored: StoredEntries::default(), replaced: None });
+            };
+            match self.load_provenance(&thread, info.format).await? {
+                Some((format, provenance)) if format == info.format && session.continues(&provenance)? => {
+                    let stored = self.load_stored(&id, provenance, session).await?;
+                    return Ok(FoundThread::Target { thread: id, stored, replaced: None });
+                }
+                Some((format, _)) if info.has_session_id => {
+                    let rewritten = rewritten::compare(self.threads, &id, session).await?;
+                    let detail = rewritten.describe(&id, (&format, info.format));
+                    // An older copy of the session has nothing that the thread does not have.
+                    if !self.options.replace || rewritten.is_older() {
+                        issues.add_for_file(IssueCode::ChangedFile, detail, "refused");
+                        return Ok(FoundThread::Refused);
+                    }
+                    let replaced = Some(ReplacedThread { version: thread.version, detail });
+                    return Ok(FoundThread::Target { thread: id, stored: StoredEntries::default(), replaced });
+                }
+                Some(other) => {
+                    conflict = Some(other_bytes(&id));
+                    self.known.note(id, other);
+                }
+                None => conflict = conflict.or(Some((IssueCode::TakenId, format!("thread `{id}` has other content")))),
+            }
+        }
+        Ok(FoundThread::Refused)
+    }
+
+    /// The newest provenance of a thread that was imported from this format or another version of it, and the name of
+    /// that version.
+    async fn load_provenance(&self, thread: &Thread, format: &str) -> Result<Option<(String, Provenance)>> {
+        let mut query = EntryQuery::all().with_direction(Direction::Backward);
+        query.kinds = Some(vec![BodyKind::Custom]);
+        query.side = Some(true);
+        query.page = PageRequest::first(MAX_PAGE);
+        loop {
+            let page = self.threads.list_entries(&thread.id, query.clone()).await?;
+            let ours = page.items.iter().filter_map(|entry| {
+                let origin = entry.origin.as_ref().filter(|origin| formats::is_same_family(&origin.format, format))?;
+                Some((origin.format.clone(), Provenance::read(entry)?))
+            });
+            if let Some(found) = ours.into_iter().next() {
+                return Ok(Some(found));
+            }
+            let Some(next) = page.next else { return Ok(None) };
+            query.page = query.page.after(next);
+        }
+    }
+
+    /// The ids and parents of the entries of a thread.
+    async fn load_stored(
+        &self,
+        thread: &ThreadId,
+        provenance: Provenance,
+        session: &dyn Session,
+    ) -> Result<StoredEntries> {
+        let mut stored = StoredEntries::default();
+        stored.provenance = Some(provenance);
+        let mut query = EntryQuery::all().with_page(PageRequest::first(MAX_PAGE));
+        loop {
+            let page = self.threads.list_entries(thread, query.clone()).await?;
+            page.items.iter().for_each(|entry| stored.add(session, entry, session.info().format));
+            let Some(next) = page.next else { return Ok(stored) };
+            query.page = query.page.after(next);
+        }
+    }
+}
+
+/// The thread that a session is written to.
+pub(crate) enum FoundThread {
+    /// This thread, what is stored in it, and what it replaces under its id.
+    Target { thread: ThreadId, stored: StoredEntries, replaced: Option<ReplacedThread> },
+    /// None: the source is refused. The issues say why.
+    Refused,
+}
+
+/// A thread that is deleted before its session is imported anew.
+pub(crate) struct ReplacedThread {
+    /// The version of the thread that was compared with the session.
+    pub(crate) version: Version,
+    /// How the session differs from the thread.
+    pub(crate) detail: String,
+}
+
+/// The candidate number `n` for a thread id: the id itself, then the id with the suffix `-n`.
+fn candidate_id(id: &ThreadId, n: u32) -> Result<ThreadId> {
+    if n == 1 {
+        return Ok(id.clone());
+    }
+    let suffix = format!("-{n}");
+    let mut end = id.as_str().len().min(store_core::MAX_ID_BYTES - suffix.len());
+    while !id.as_str().is_char_boundary(end) {
+        end -= 1;
+    }
+    Ok(ThreadId::new(format!("{}{suffix}", id.as_str().get(..end).unwrap_or_default()))?)
+}

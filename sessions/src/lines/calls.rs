@@ -1,0 +1,85 @@
+//! Calls without a result, and results without a call.
+
+use std::{
+    collections::{HashMap, HashSet},
+    hash::{BuildHasher, RandomState},
+};
+
+use crate::{
+    compact::{digest, push, small},
+    issue::{IssueCode, Issues},
+};
+
+/// The calls and results of a file. Only the ids of those that have no counterpart so far are kept as texts.
+#[derive(Debug, Default)]
+pub(super) struct CallPairs {
+    /// The calls without a result so far, and the lines that contain them first.
+    open: HashMap<String, u64>,
+    /// The results without a call so far, and the lines that contain them first.
+    orphans: HashMap<String, u64>,
+    /// Hashes of the ids of calls that have a result.
+    paired: HashSet<u64>,
+    hasher: RandomState,
+    /// Digests of the ids of the calls in nodes, and the positions of these nodes.
+    positions: Vec<([u8; 16], u32)>,
+}
+
+impl CallPairs {
+    pub(super) fn add_call(&mut self, id: String, line: u64) {
+        let hash = self.hasher.hash_one(&id);
+        if self.paired.contains(&hash) {
+        } else if self.orphans.remove(&id).is_some() {
+            self.paired.insert(hash);
+        } else {
+            self.open.entry(id).or_insert(line);
+        }
+    }
+
+    pub(super) fn add_result(&mut self, id: String, line: u64) {
+        let hash = self.hasher.hash_one(&id);
+        if self.paired.contains(&hash) {
+        } else if self.open.remove(&id).is_some() {
+            self.paired.insert(hash);
+        } else {
+            self.orphans.entry(id).or_insert(line);
+        }
+    }
+
+    /// Remembers the node of a call, because lines may name the call as their parent.
+    pub(super) fn add_position(&mut self, id: &str, at: usize) {
+        push(&mut self.positions, (digest(id), small(at)));
+    }
+
+    /// The positions of the calls with these ids.
+    pub(super) fn positions_of(&self, ids: impl Iterator<Item = String>) -> HashMap<String, Vec<usize>> {
+        let wanted: HashMap<_, _> = ids.map(|id| (digest(&id), id)).collect();
+        let mut found: HashMap<String, Vec<usize>> = HashMap::new();
+        if wanted.is_empty() {
+            return found;
+        }
+        for (digest, at) in &self.positions {
+            if let (Some(id), Ok(at)) = (wanted.get(digest), usize::try_from(*at)) {
+                found.entry(id.clone()).or_default().push(at);
+            }
+        }
+        found
+    }
+
+    /// Notes the calls and results without a counterpart.
+    pub(super) fn note_unpaired(&self, issues: &mut Issues) {
+        for (line, id) in by_line(&self.open) {
+            let action = "kept; the context adds a result";
+            issues.add(line, IssueCode::OpenCall, format!("no result for call `{id}`"), action);
+        }
+        for (line, id) in by_line(&self.orphans) {
+            let action = "kept; the context leaves the result out";
+            issues.add(line, IssueCode::OrphanResult, format!("no call for result `{id}`"), action);
+        }
+    }
+}
+
+fn by_line(ids: &HashMap<String, u64>) -> Vec<(u64, &str)> {
+    let mut ids: Vec<_> = ids.iter().map(|(id, line)| (*line, id.as_str())).collect();
+    ids.sort_unstable();
+    ids
+}

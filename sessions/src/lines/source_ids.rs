@@ -1,0 +1,168 @@
+//! The ids that lines contain.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::{BuildHasher, RandomState},
+};
+
+use store_core::EntryId;
+
+use crate::{
+    compact::{Names, Runs, push, small},
+    provenance::LineRanges,
+};
+
+/// The ids that the lines of a file contain. An id is kept once.
+#[derive(Debug, Default)]
+pub(crate) struct SourceIds {
+    names: Names,
+    /// The first line with each id, and the number of the id.
+    first_lines: Runs,
+    /// A hash of the first line with each id, by the number of the id.
+    hashes: Vec<u32>,
+    hasher: RandomState,
+    /// The lines whose id an earlier line contains, with the number of the id.
+    repeats: BTreeMap<u32, u32>,
+    /// For each id that is repeated: the lines that repeat it, with hashes of these lines.
+    repeating_lines: HashMap<u32, Vec<(u32, u32)>>,
+    /// Lines with ids that may be ids which an import makes for other lines.
+    generated_form: Vec<u32>,
+    /// Lines with ids that no entry can have.
+    invalid: Vec<u32>,
+    /// Blank lines, and lines of other threads.
+    blank: LineRanges,
+    /// The header, and lines that are not JSON objects.
+    header_or_broken: LineRanges,
+    /// The number of lines.
+    count: u32,
+}
+
+/// What a line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SourceLine {
+    /// A blank line, or a line of another thread.
+    Blank,
+    /// The header, or a line that is not a JSON object.
+    HeaderOrBroken,
+    /// A node of the tree or a side entry.
+    Content,
+}
+
+/// What a line repeats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    /// The id of a line with the same bytes.
+    Line,
+    /// The id of a line with other bytes.
+    Id,
+}
+
+impl SourceIds {
+    /// Notes the id of the line that is read. Returns what it repeats.
+    pub(crate) fn add(&mut self, line: u64, id: &str, bytes: &[u8]) -> Option<Repeat> {
+        let line = small(line);
+        let hash = small(self.hasher.hash_one(bytes) >> 32);
+        if id.contains('#') || generated_line(id).is_some() {
+            push(&mut self.generated_form, line);
+        }
+        if EntryId::new(id).is_err() {
+            push(&mut self.invalid, line);
+        }
+        let (number, is_new) = self.names.add(id)?;
+        if is_new {
+            push(&mut self.hashes, hash);
+            self.first_lines.push(line, number);
+            return None;
+        }
+        let first = usize::try_from(number).ok().and_then(|at| self.hashes.get(at));
+        let others = self.repeating_lines.entry(number).or_default();
+        let is_equal = first == Some(&hash) || others.iter().any(|(_, other)| *other == hash);
+        others.push((line, hash));
+        self.repeats.insert(line, number);
+        Some(if is_equal { Repeat::Line } else { Repeat::Id })
+    }
+
+    /// Notes what the line that was read is.
+    pub(crate) fn add_line(&mut self, line: u64, source_line: SourceLine) {
+        self.count = small(line);
+        match source_line {
+            SourceLine::Blank => self.blank.push(line),
+            SourceLine::HeaderOrBroken => self.header_or_broken.push(line),
+            SourceLine::Content => {}
+        }
+    }
+
+    /// Whether all lines so far are blank.
+    pub(crate) fn has_only_blank_lines(&self) -> bool {
+        self.blank.count() == u64::from(self.count)
+    }
+
+    /// What a line is.
+    pub(crate) fn kind(&self, line: u32) -> SourceLine {
+        if line == 0 || line > self.count || self.blank.contains(u64::from(line)) {
+            SourceLine::Blank
+        } else if self.header_or_broken.contains(u64::from(line)) {
+            SourceLine::HeaderOrBroken
+        } else {
+            SourceLine::Content
+        }
+    }
+
+    /// Whether no entry represents a line.
+    pub(super) fn is_blank(&self, line: u32) -> bool {
+        self.kind(line) == SourceLine::Blank
+    }
+
+    /// The number of an id.
+    pub(crate) fn find(&self, id: &str) -> Option<u32> {
+        self.names.find(id)
+    }
+
+    /// The id with a number.
+    pub(crate) fn text(&self, number: u32) -> Option<String> {
+        self.names.text(number)
+    }
+
+    /// The number of the id of a line.
+    pub(crate) fn number_of_line(&self, line: u32) -> Option<u32> {
+        self.first_lines.get(line).or_else(|| self.repeats.get(&line).copied())
+    }
+
+    /// The number of the id of a line, if an earlier line contains it.
+    pub(crate) fn repeated_by(&self, line: u32) -> Option<u32> {
+        self.repeats.get(&line).copied()
+    }
+
+    /// The id of a line.
+    pub(crate) fn of_line(&self, line: u32) -> Option<String> {
+        self.names.text(self.number_of_line(line)?)
+    }
+
+    /// The first line with an id.
+    pub(crate) fn first_line(&self, number: u32) -> Option<u32> {
+        self.first_lines.find(number)
+    }
+
+    /// The lines with an id, in the order of the file.
+    pub(crate) fn lines_with(&self, number: u32) -> impl DoubleEndedIterator<Item = u32> {
+        let others = self.repeating_lines.get(&number).into_iter().flatten().map(|(line, _)| *line);
+        self.first_line(number).into_iter().chain(others)
+    }
+
+    /// The lines whose entries may need ids other than those that lines have in general.
+    pub(super) fn unusual_lines(&self) -> Vec<u32> {
+        let mut lines: Vec<_> = self.repeats.keys().copied().collect();
+        lines.extend_from_slice(&self.invalid);
+        for &line in &self.generated_form {
+            lines.push(line);
+            lines.extend(self.of_line(line).and_then(|id| generated_line(&id)));
+        }
+        lines
+    }
+}
+
+/// The line in an id that an import makes for a line without an id.
+pub(super) fn generated_line(id: &str) -> Option<u32> {
+    let line = id.strip_prefix('L')?.parse().ok()?;
+    (format!("L{line}") == id).then_some(line)
+}

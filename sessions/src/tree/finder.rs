@@ -1,0 +1,97 @@
+//! Finds the parents that lines name.
+
+use std::slice::Iter;
+
+use super::{Link, ParentNames, Said, Tree, shape::to_position};
+use crate::issue::{IssueCode, Issues};
+
+/// A line that has no parent in the file although another line comes before it.
+pub(super) struct Gap {
+    pub(super) at: usize,
+    pub(super) code: IssueCode,
+    pub(super) detail: String,
+}
+
+/// Finds the parents of lines, in file order.
+pub(super) struct ParentFinder<'a, D> {
+    tree: &'a Tree<D>,
+    links: Iter<'a, Link>,
+    names: &'a ParentNames,
+    issues: &'a mut Issues,
+    gaps: Vec<Gap>,
+}
+
+impl<'a, D> ParentFinder<'a, D> {
+    pub(super) fn new(tree: &'a Tree<D>, names: &'a ParentNames, issues: &'a mut Issues) -> Self {
+        Self { tree, links: tree.links.iter(), names, issues, gaps: Vec::new() }
+    }
+
+    pub(super) fn into_gaps(self) -> Vec<Gap> {
+        self.gaps
+    }
+
+    /// The parent of the next line.
+    pub(super) fn parent(&mut self, at: usize) -> Option<usize> {
+        let before = at.checked_sub(1);
+        match self.tree.said.get(at)? {
+            Said::Before => before,
+            Said::Root if at > 0 && self.names.notes_new_roots => {
+                let detail = "the line says that it has no parent, although lines come before it".to_owned();
+                self.gap(Gap { at, code: IssueCode::NewRoot, detail })
+            }
+            Said::Root => before.filter(|_| self.names.nearest),
+            Said::Missing => before.filter(|_| self.names.chain || self.names.nearest),
+            Said::Link => match *self.links.next()? {
+                Link::Node(parent) => Some(to_position(parent)).filter(|parent| *parent < at),
+                Link::Id(id) => {
+                    let found = self.with_id(at, &self.tree.nodes_with_number(id), id);
+                    found.unwrap_or_else(|| self.with_other_name(at, self.tree.source_ids.text(id)))
+                }
+                Link::Unknown(name) => self.with_unknown_name(at, name),
+            },
+        }
+    }
+
+    fn with_unknown_name(&mut self, at: usize, name: u32) -> Option<usize> {
+        let name = self.tree.unknown.text(name);
+        let id = name.as_ref().and_then(|name| self.tree.source_ids.find(name));
+        let found = id.and_then(|id| self.with_id(at, &self.tree.nodes_with_number(id), id));
+        found.unwrap_or_else(|| self.with_other_name(at, name))
+    }
+
+    /// The nearest earlier node with an id, or else the first later one. `None` if no node has it.
+    fn with_id(&mut self, at: usize, nodes: &[usize], id: u32) -> Option<Option<usize>> {
+        let earlier = nodes.partition_point(|other| *other < at);
+        if let Some(found) = earlier.checked_sub(1).and_then(|before| nodes.get(before)) {
+            return Some(Some(*found));
+        }
+        let found = *nodes.get(earlier)?;
+        if found != at {
+            let (line, found_line) = (self.tree.line(at)?, self.tree.line(found)?);
+            let name = self.tree.source_ids.text(id).unwrap_or_default();
+            let detail = format!("the parent `{name}` comes later, on line {found_line}");
+            self.issues.add(line, IssueCode::ForwardParent, detail, "appended after its parent");
+        }
+        Some(Some(found))
+    }
+
+    /// The parent that a name means which is not the id of a node.
+    fn with_other_name(&mut self, at: usize, name: Option<String>) -> Option<usize> {
+        if name.is_some() && self.names.root == name {
+            return None;
+        }
+        let name = name.unwrap_or_default();
+        let calls = self.names.calls.get(&name).into_iter().flatten().take_while(|call| **call < at);
+        if let Some(call) = calls.last() {
+            return Some(*call);
+        }
+        self.gap(Gap { at, code: IssueCode::DanglingParent, detail: format!("no line has the id `{name}`") })
+    }
+
+    /// Notes that a line has no parent in the file. Returns the parent that it gets.
+    fn gap(&mut self, gap: Gap) -> Option<usize> {
+        let before = gap.at.checked_sub(1);
+        self.gaps.push(gap);
+        before.filter(|_| self.names.nearest)
+    }
+}

@@ -1,0 +1,44 @@
+//! Values that a node has from the node above it, unless it has a value of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{PathOrder, Tree};
+
+/// The values of nodes. Nodes of one segment that follow each other and have one value take the memory of one.
+#[derive(Debug)]
+pub(crate) struct Inherited<T>(BTreeMap<usize, Option<T>>);
+
+impl<T> Default for Inherited<T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<T: Clone> Inherited<T> {
+    /// Finds the values of all nodes. `value_of` returns the value of a node, from the node and the value of its parent.
+    /// It is called for the nodes in `own`, for roots, and for some other nodes, parents first. For a node that is
+    /// neither in `own` nor a root it must return the value of the parent.
+    pub(crate) fn of<D>(
+        tree: &Tree<D>,
+        order: &PathOrder,
+        own: &BTreeSet<usize>,
+        value_of: &mut dyn FnMut(usize, Option<T>) -> Option<T>,
+    ) -> Self {
+        let mut values = Self::default();
+        for segment in order.segments() {
+            let above = tree.parent(segment.start).and_then(|parent| values.get(parent).cloned());
+            let mut value = value_of(segment.start, above);
+            values.0.insert(segment.start, value.clone());
+            for &at in own.range(segment.start + 1..segment.end.max(segment.start + 1)) {
+                value = value_of(at, value);
+                values.0.insert(at, value.clone());
+            }
+        }
+        values
+    }
+
+    /// The value of a node.
+    pub(crate) fn get(&self, at: usize) -> Option<&T> {
+        self.0.range(..=at).next_back()?.1.as_ref()
+    }
+}

@@ -1,0 +1,419 @@
+//! The tree that the lines of a file form: ids, parents, cycles and paths.
+
+mod finder;
+mod inherited;
+mod shape;
+
+use std::collections::HashMap;
+
+use self::{
+    finder::{Gap, ParentFinder},
+    shape::{Shape, to_position},
+};
+pub(crate) use self::{
+    inherited::Inherited,
+    shape::{Parents, PathOrder},
+};
+use crate::{
+    compact::{Names, Runs, push, small},
+    issue::{IssueCode, Issues},
+    lines::SourceIds,
+};
+
+/// What a line says about its parent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ParentField {
+    /// It has no parent.
+    Root,
+    /// It says nothing.
+    Missing,
+    /// Its parent is the line with this id.
+    Named(String),
+    /// Its parent is the node at this position, which comes before it.
+    Node(usize),
+}
+
+/// What a line says about its parent, as it is kept until all lines are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said {
+    /// The parent is the node before the line.
+    Before,
+    Root,
+    Missing,
+    /// The next of the links.
+    Link,
+}
+
+/// A parent that is not the node before.
+#[derive(Debug, Clone, Copy)]
+enum Link {
+    /// A line with this id.
+    Id(u32),
+    /// A line with this name, which no line before had as its id.
+    Unknown(u32),
+    /// The node at this position.
+    Node(u32),
+}
+
+/// A line of the tree.
+#[derive(Debug)]
+pub(crate) struct Node<'a, D> {
+    /// The number of the line, from 1.
+    pub(crate) line: u64,
+    /// The position of its parent in the tree.
+    pub(crate) parent: Option<usize>,
+    /// The data of the format about the line.
+    pub(crate) data: &'a D,
+}
+
+/// What names of parents mean if they are not ids of lines.
+#[derive(Debug, Default)]
+pub(crate) struct ParentNames {
+    /// Whether the line before is the parent of a line that says nothing about its parent.
+    pub(crate) chain: bool,
+    /// Whether a line after the first that says that it has no parent is an issue.
+    pub(crate) notes_new_roots: bool,
+    /// Whether the line before is the parent of a line whose parent is not in the file, and of a line after the first
+    /// that says that it has no parent.
+    pub(crate) nearest: bool,
+    /// A name that means that the line is a root.
+    pub(crate) root: Option<String>,
+    /// Names that mean an earlier line: ids of calls, with the positions of the lines that contain the calls.
+    pub(crate) calls: HashMap<String, Vec<usize>>,
+}
+
+/// The lines of the tree, in file order. Most nodes take no more memory than their ids and the data of the format.
+#[derive(Debug)]
+pub(crate) struct Tree<D> {
+    source_ids: SourceIds,
+    /// The line of each node.
+    lines: Runs,
+    data: Vec<D>,
+    /// What each line says about its parent. It is empty when all parents are found.
+    said: Vec<Said>,
+    links: Vec<Link>,
+    /// The names of parents that no line before had as its id.
+    unknown: Names,
+    shape: Shape,
+}
+
+impl<D> Default for Tree<D> {
+    fn default() -> Self {
+        Self {
+            source_ids: SourceIds::default(),
+            lines: Runs::default(),
+            data: Vec::new(),
+            said: Vec::new(),
+            links: Vec::new(),
+            unknown: Names::default(),
+            shape: Shape::default(),
+        }
+    }
+}
+
+impl<D> Tree<D> {
+    /// Adds a node. The id of its line is in [`Self::source_ids_mut`] already.
+    pub(crate) fn push(&mut self, line: u64, parent: ParentField, data: D) -> usize {
+        let at = self.data.len();
+        let said = match parent {
+            ParentField::Root => Said::Root,
+            ParentField::Missing => Said::Missing,
+            ParentField::Node(parent) if Some(parent) == at.checked_sub(1) => Said::Before,
+            ParentField::Node(parent) => self.push_link(Link::Node(small(parent))),
+            ParentField::Named(name) => match self.source_ids.find(&name) {
+                Some(id) if Some(id) == self.number_of(at.checked_sub(1)) => Said::Before,
+                Some(id) => self.push_link(Link::Id(id)),
+                None => {
+                    let name = self.unknown.add(&name).map_or(u32::MAX, |(number, _)| number);
+                    self.push_link(Link::Unknown(name))
+                }
+            },
+        };
+        push(&mut self.said, said);
+        push(&mut self.data, data);
+        self.lines.push(small(line), small(at));
+        at
+    }
+
+    fn push_link(&mut self, link: Link) -> Said {
+        push(&mut self.links, link);
+        Said::Link
+    }
+
+    /// The ids of all lines, also of those that are not in the tree.
+    pub(crate) const fn source_ids(&self) -> &SourceIds {
+        &self.source_ids
+    }
+
+    pub(crate) const fn source_ids_mut(&mut self) -> &mut SourceIds {
+        &mut self.source_ids
+    }
+
+    pub(crate) fn get(&self, at: usize) -> Option<Node<'_, D>> {
+        let data = self.data.get(at)?;
+        Some(Node { line: self.line(at)?, parent: self.parent(at), data })
+    }
+
+    /// The number of the line of a node.
+    pub(crate) fn line(&self, at: usize) -> Option<u64> {
+        self.lines.find(u32::try_from(at).ok()?).map(u64::from)
+    }
+
+    /// The position of a line, if it is in the tree.
+    pub(crate) fn position(&self, line: u64) -> Option<usize> {
+        self.lines.get(u32::try_from(line).ok()?).map(to_position)
+    }
+
+    /// The id that the line of a node contains.
+    pub(crate) fn source_id(&self, at: usize) -> Option<String> {
+        self.source_ids.of_line(small(self.line(at)?))
+    }
+
+    /// Whether an earlier node has the same id.
+    pub(crate) fn repeats_id(&self, at: usize) -> bool {
+        let line = self.line(at).map(small);
+        let number = line.and_then(|line| self.source_ids.repeated_by(line));
+        number.is_some_and(|number| self.nodes_with_number(number).first().is_some_and(|first| *first < at))
+    }
+
+    /// The number of that id.
+    fn number_of(&self, at: Option<usize>) -> Option<u32> {
+        self.source_ids.number_of_line(small(self.line(at?)?))
+    }
+
+    /// The nodes whose lines contain an id, in file order.
+    pub(crate) fn nodes_with_id(&self, id: &str) -> Vec<usize> {
+        self.source_ids.find(id).map_or_else(Vec::new, |number| self.nodes_with_number(number))
+    }
+
+    fn nodes_with_number(&self, id: u32) -> Vec<usize> {
+        self.source_ids.lines_with(id).filter_map(|line| self.position(u64::from(line))).collect()
+    }
+
+    /// The names of parents that are not ids of lines.
+    pub(crate) fn unknown_parents(&self) -> impl Iterator<Item = String> {
+        let names = (0..self.unknown.len()).filter_map(|number| self.unknown.text(number));
+        names.filter(|name| self.nodes_with_id(name).is_empty())
+    }
+
+    pub(crate) fn data(&self, at: usize) -> Option<&D> {
+        self.data.get(at)
+    }
+
+    pub(crate) fn data_mut(&mut self, at: usize) -> Option<&mut D> {
+        self.data.get_mut(at)
+    }
+
+    /// The data of all nodes.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, &D)> + ExactSizeIterator {
+        self.data.iter().enumerate()
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.data.len()
+    }
+
+    pub(crate) fn parent(&self, at: usize) -> Option<usize> {
+        self.shape.parents().get(at)
+    }
+
+    /// The node and its ancestors, up to its root.
+    pub(crate) fn path(&self, at: usize) -> impl Iterator<Item = usize> {
+        std::iter::successors(Some(at), |at| self.parent(*at))
+    }
+
+    /// The root of the path of a node.
+    pub(crate) fn root(&self, at: usize) -> usize {
+        self.shape.parents().root(at)
+    }
+
+    /// Whether `above` is on the path of `at`, which includes `at` itself.
+    pub(crate) fn is_on_path(&self, at: usize, above: usize) -> bool {
+        self.shape.is_on_path(at, above)
+    }
+
+    /// The first node without children.
+    pub(crate) fn first_leaf(&self) -> Option<usize> {
+        self.shape.first_leaf()
+    }
+
+    /// Finds every parent, and cuts cycles. Returns the nodes in an order in which parents come first. `is_message`
+    /// says whether a node is a message of the context.
+    pub(crate) fn resolve_parents(
+        &mut self,
+        names: &ParentNames,
+        is_message: &dyn Fn(&D) -> bool,
+        issues: &mut Issues,
+    ) -> PathOrder {
+        let mut finder = ParentFinder::new(self, names, issues);
+        let mut parents = Parents::default();
+        (0..self.data.len()).for_each(|at| parents.push(finder.parent(at)));
+        let gaps = finder.into_gaps();
+        (self.said, self.links, self.unknown) = (Vec::new(), Vec::new(), Names::default());
+        self.cut_cycles(&mut parents, issues);
+        let order = self.set_parents(parents);
+        if !gaps.is_empty() {
+            self.note_gaps(gaps, &self.messages_on_paths(&order, is_message), issues);
+        }
+        order
+    }
+
+    /// For each node, the number of messages on its path.
+    fn messages_on_paths(&self, order: &PathOrder, is_message: &dyn Fn(&D) -> bool) -> Vec<u32> {
+        let mut counts = vec![0; self.data.len()];
+        for at in order.iter() {
+            let above = self.parent(at).and_then(|parent| counts.get(parent).copied()).unwrap_or_default();
+            let own = u32::from(self.data(at).is_some_and(is_message));
+            if let Some(count) = counts.get_mut(at) {
+                *count = above + own;
+            }
+        }
+        counts
+    }
+
+    /// Notes the lines that have no parent in the file, with the number of messages that are lost to their contexts.
+    fn note_gaps(&self, gaps: Vec<Gap>, messages: &[u32], issues: &mut Issues) {
+        for Gap { at, code, detail } in gaps {
+            let Some(node) = self.get(at) else { continue };
+            let before = at.checked_sub(1).filter(|before| !self.is_on_path(*before, at));
+            let lost = before.and_then(|before| messages.get(before)).copied().unwrap_or_default();
+            if node.parent.is_some() {
+                issues.add(node.line, code, detail, "the line before it becomes its parent; the raw line is kept");
+            } else {
+                let detail =
+                    if lost == 0 { detail } else { format!("{detail}; messages that its context loses: {lost}") };
+                issues.add(node.line, code, detail, "it becomes a root; the raw line keeps the given parent");
+            }
+        }
+    }
+
+    /// Sets the parent of every node. Returns the new order.
+    pub(crate) fn set_parents(&mut self, parents: Parents) -> PathOrder {
+        self.shape = Shape::of(parents);
+        self.shape.path_order()
+    }
+
+    /// Cuts cycles. A cycle that enters a segment contains the first node of the segment, so only segments are visited.
+    fn cut_cycles(&self, parents: &mut Parents, issues: &mut Issues) {
+        // 0 for a segment that was not visited, else the number of the walk that visited it first.
+        let mut seen = vec![0_u32; parents.segments().len()];
+        for start in 0..seen.len() {
+            let walk = small(start + 1);
+            let mut at = Some(start);
+            while let Some(here) = at {
+                match seen.get_mut(here) {
+                    Some(seen) if *seen == 0 => *seen = walk,
+                    Some(seen) if *seen == walk => {
+                        self.cut_cycle(parents, here, issues);
+                        break;
+                    }
+                    _ => break,
+                }
+                at = parents.above(here).map(|(above, _)| above);
+            }
+        }
+    }
+
+    fn cut_cycle(&self, parents: &mut Parents, segment: usize, issues: &mut Issues) {
+        // The parts of the segments that are in the cycle: each from its first node to the parent of another part.
+        let mut parts = Vec::new();
+        let mut at = segment;
+        while let Some((above, parent)) = parents.above(at) {
+            parts.push((above, parent));
+            at = above;
+            if at == segment {
+                break;
+            }
+        }
+        let start = |segment: usize| parents.segments().get(segment).map_or(0, |segment| segment.start);
+        let mut members: Vec<_> = parts.iter().flat_map(|(part, last)| start(*part)..=*last).collect();
+        members.sort_unstable();
+        let lines: Vec<_> = members.iter().filter_map(|at| Some(self.line(to_position(*at))?.to_string())).collect();
+        let first = parts.iter().map(|(part, _)| *part).min().unwrap_or(segment);
+        let line = self.line(to_position(start(first))).unwrap_or_default();
+        let detail = format!("the parents of lines {} form a cycle", lines.join(", "));
+        issues.add(line, IssueCode::ParentCycle, detail, "cut: it becomes a root");
+        parents.cut(first);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ParentField, ParentNames, Tree};
+    use crate::issue::{IssueCode, Issues};
+
+    fn build_tree(lines: &[(&str, &str)], names: &ParentNames) -> (Tree<()>, Vec<(Option<u64>, IssueCode)>) {
+        let mut tree = Tree::default();
+        for (at, (id, parent)) in lines.iter().enumerate() {
+            let parent_field = match *parent {
+                "" => ParentField::Root,
+                "?" => ParentField::Missing,
+                name => ParentField::Named(name.to_owned()),
+            };
+            let line = at as u64 + 1;
+            tree.source_ids_mut().add(line, id, &[]);
+            tree.push(line, parent_field, ());
+        }
+        let mut issues = Issues::default();
+        let order = tree.resolve_parents(names, &|()| true, &mut issues);
+        let order: Vec<_> = order.iter().collect();
+        for (step, at) in order.iter().enumerate() {
+            assert!(tree.parent(*at).is_none_or(|parent| order[..step].contains(&parent)), "{order:?}");
+        }
+        (tree, issues.into_parts().0.into_iter().map(|issue| (issue.line, issue.code)).collect())
+    }
+
+    fn parents(tree: &Tree<()>) -> Vec<Option<usize>> {
+        (0..tree.len()).map(|at| tree.parent(at)).collect()
+    }
+
+    #[test]
+    fn a_parent_is_the_nearest_earlier_line_with_its_id() {
+        let (tree, issues) = build_tree(
+            &[("a", ""), ("b", "a"), ("a", "b"), ("c", "a"), ("d", "e"), ("e", "c")],
+            &ParentNames::default(),
+        );
+        assert_eq!(parents(&tree), [None, Some(0), Some(1), Some(2), Some(5), Some(3)]);
+        assert_eq!(issues, [(Some(5), IssueCode::ForwardParent)]);
+        assert!(tree.is_on_path(4, 5) && tree.is_on_path(4, 0) && !tree.is_on_path(5, 4));
+        assert_eq!((tree.first_leaf(), tree.path(4).collect::<Vec<_>>()), (Some(4), vec![4, 5, 3, 2, 1, 0]));
+    }
+
+    #[test]
+    fn cycles_are_cut_at_their_first_line() {
+        let (tree, issues) =
+            build_tree(&[("x", "b"), ("a", "b"), ("b", "a"), ("c", "c"), ("d", "nobody")], &ParentNames::default());
+        assert_eq!(parents(&tree), [Some(2), None, Some(1), None, None]);
+        let codes = [
+            (Some(1), IssueCode::ForwardParent),
+            (Some(2), IssueCode::ForwardParent),
+            (Some(2), IssueCode::ParentCycle),
+            (Some(4), IssueCode::ParentCycle),
+            (Some(5), IssueCode::DanglingParent),
+        ];
+        assert_eq!(issues, codes);
+    }
+
+    #[test]
+    fn parents_named_by_other_means_than_ids_are_found() {
+        let calls = [("call".to_owned(), vec![1, 3])].into();
+        let names = ParentNames { chain: true, root: Some("session".to_owned()), calls, ..ParentNames::default() };
+        let (tree, issues) =
+            build_tree(&[("a", "session"), ("b", "?"), ("c", "call"), ("d", "session"), ("e", "call")], &names);
+        assert_eq!(parents(&tree), [None, Some(0), Some(1), None, Some(3)]);
+        assert_eq!(issues, []);
+    }
+
+    #[test]
+    fn a_line_without_a_parent_in_the_file_becomes_a_root_or_gets_the_line_before_as_its_parent() {
+        let lines = [("a", ""), ("b", "a"), ("c", "lost"), ("d", "c"), ("e", ""), ("f", "?")];
+        let given = ParentNames { chain: true, notes_new_roots: true, ..ParentNames::default() };
+        let (tree, issues) = build_tree(&lines, &given);
+        assert_eq!(parents(&tree), [None, Some(0), None, Some(2), None, Some(4)]);
+        let expected = [(Some(3), IssueCode::DanglingParent), (Some(5), IssueCode::NewRoot)];
+        assert_eq!(issues, expected);
+        let (tree, issues) = build_tree(&lines, &ParentNames { nearest: true, ..given });
+        assert_eq!(parents(&tree), [None, Some(0), Some(1), Some(2), Some(3), Some(4)]);
+        assert_eq!(issues, expected);
+    }
+}
