@@ -215,9 +215,12 @@ async fn a_head_inside_a_message_has_the_message_up_to_it() {
         let commit = Commit::new(thread.clone()).expecting(Expect::Version(version)).entry(rewind).entry(ask);
         let _receipt = commits.commit(commit).await.unwrap();
         let before = shapes(&context_of(&*commits, &thread).await);
-        for target in ["agent-core", "codex", "kimi-cli", "pi-v3", "pi-v4"] {
+        for target in TARGETS {
             let (exported, again, read) = copy(&*commits, &thread, target).await;
             assert_eq!(shapes(&context_of(&*again, &read).await), before, "{target}, entry {inside}");
+            if *target == "claude-code" {
+                continue;
+            }
             // What of the message is on the other branch only is listed.
             let is_listed = |number: &EntryId| exported.losses.iter().any(|loss| entry_of(loss) == number.as_str());
             assert!(is_listed(&nth(&*commits, &thread, 6).await), "{target}, entry {inside}: {:?}", exported.losses);
