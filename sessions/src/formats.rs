@@ -82,8 +82,8 @@ pub(crate) trait Format: Sync {
 
     /// Where the tool looks for the sessions of a working folder, and how it is told to continue this one. `None` if no
     /// tool reads the format.
-    fn place(&self, _source: &ExportSource<'_>, _folders: &ToolFolders) -> Option<ToolPlace> {
-        None
+    async fn place(&self, _source: &ExportSource<'_>, _folders: &ToolFolders) -> Result<Option<ToolPlace>> {
+        Ok(None)
     }
 }
 

@@ -61,7 +61,7 @@ mod write;
 
 pub use self::{
     error::{Error, Result},
-    export::{ExportTarget, Exported, Loss, export, tool_place},
+    export::{ExportTarget, Exported, Loss, LossesOfKind, export, tool_place},
     formats::{FormatName, ToolFolders, ToolPlace},
     import::{Importer, import},
     issue::{Issue, IssueCode},

@@ -1,7 +1,6 @@
 //! `export`: writes a thread as a session file of another tool.
 
 use std::{
-    collections::BTreeMap,
     fs::{self, File},
     io::{self, BufWriter},
     path::{Path, PathBuf},
@@ -9,7 +8,7 @@ use std::{
 
 use agentstore::ThreadId;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use sessions::{ExportOptions, ExportTarget, Exported, FormatName};
+use sessions::{ExportOptions, ExportTarget, Exported, FormatName, Loss};
 
 use super::{Ending, import::to_failure};
 use crate::{
@@ -27,8 +26,9 @@ use crate::{
 #[command(after_help = "Examples:\n  agentstore export t-42 --format agent-core > t-42.jsonl\n  \
     agentstore export t-42 --format pi --output session.jsonl --json\n  \
     agentstore export t-42 --format kimi-cli --folder session\n\n\
-    Data that the format cannot represent is listed on standard error. With `--json`, which requires `--output` or \
-    `--folder`, the document lists it.")]
+    Data that the format cannot represent is listed on standard error, a line for each kind with its first entries. \
+    Child threads that are not part of the session are listed, too; pending input is not. With `--json`, which \
+    requires `--output` or `--folder`, the document lists everything.")]
 pub(crate) struct Args {
     /// The id of the thread
     thread: ThreadId,
@@ -127,19 +127,29 @@ pub(super) fn to_export_failure(error: sessions::Error) -> Failure {
     }
 }
 
-/// Prints to standard error what the format could not represent: each kind once, with the number of its entries.
+/// How many entries are named for each kind of loss.
+const NAMED_ENTRIES: usize = 3;
+
+/// Prints to standard error what the format could not represent: a line for each kind, with the number of its entries
+/// and the first of them.
 pub(super) fn print_losses(exported: &Exported, out: &Output) {
-    let mut kinds: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
-    for loss in &exported.losses {
-        let entries = kinds.entry((loss.kind, loss.reason)).or_default();
-        if entries.last() != Some(&loss.entry.as_str()) {
-            entries.push(loss.entry.as_str());
+    for losses in exported.losses_by_kind() {
+        let (count, first) = (losses.first_of_each.len(), losses.first_of_each.iter().take(NAMED_ENTRIES));
+        let mut named = first.map(|loss| place_of_loss(loss)).collect::<Vec<_>>().join(", ");
+        if count > NAMED_ENTRIES {
+            named += &format!(" and {}", with_noun((count - NAMED_ENTRIES) as u64, "other"));
         }
+        let reasons = losses.reasons.join("; ");
+        out.print_to_stderr(terminal_safe(&format!("lost: {} ({count}): {named}: {reasons}", losses.kind)));
     }
-    for ((kind, reason), entries) in kinds {
-        let first = entries.first().copied().unwrap_or_default();
-        let others = with_noun(entries.len().saturating_sub(1) as u64, "other");
-        let more = if entries.len() > 1 { format!(" and {others}") } else { String::new() };
-        out.print_to_stderr(terminal_safe(&format!("lost: {kind} of entry {first}{more}: {reason}")));
+}
+
+/// The place of a loss: an entry or a whole thread.
+fn place_of_loss(loss: &Loss) -> String {
+    match (&loss.thread, &loss.entry) {
+        (None, Some(entry)) => format!("entry {entry}"),
+        (None, None) => "the thread".to_owned(),
+        (Some(thread), Some(entry)) => format!("entry {entry} of thread {thread}"),
+        (Some(thread), None) => format!("thread {thread}"),
     }
 }

@@ -15,6 +15,7 @@ mod damage;
 mod demo;
 mod documents;
 mod events;
+mod exports;
 mod helpers;
 mod histories;
 mod imports;

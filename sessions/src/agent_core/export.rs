@@ -3,15 +3,18 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
-use store_core::{Block, BlockKind, Body, Entry, EntryId, Role, Thread};
+use store_core::{BlockKind, Body, Entry, EntryId, Role, Thread};
 
-use super::{NAME, encode, encode_head, encode_result, losses::note_message};
+use super::{
+    NAME, encode, encode_head, encode_result,
+    losses::{note_entry, note_thread},
+};
 use crate::{
     error::Result,
-    export::{ExportFiles, ExportSource, Loss, Losses, Written, file_name_part},
+    export::{ExportFiles, ExportSource, Loss, Losses, WholeMessages, Written, file_name_part, loss_of_foreign_line},
     json::{Object, json_string},
     lines::EncodableEntry,
-    provenance::{IMPORT_LINE, Provenance},
+    provenance::Provenance,
 };
 
 /// Writes the thread, and returns what was lost.
@@ -20,17 +23,23 @@ pub(super) async fn write(source: &ExportSource<'_>, out: &mut ExportFiles<'_>) 
     out.start(&format!("{}.jsonl", file_name_part(thread.id.as_str())))?;
     let mut writer =
         ThreadWriter { out, losses: Vec::new(), id_of_last_line: HashMap::new(), implied_head: None, has_root: false };
-    if thread.title.is_some() || !thread.metadata.is_empty() {
-        writer.note_thread_losses(thread);
-    }
+    note_thread(thread, &mut writer.losses);
+    let whole = WholeMessages::find(source, thread.head.as_ref(), is_of_agent_core).await?;
     let mut pages = source.entries();
     while let Some(page) = pages.next().await? {
         for entry in &page {
-            writer.write_entry(entry)?;
+            if let Some(entry) = whole.written(source, entry, &mut writer.losses).await? {
+                writer.write_entry(&entry)?;
+            }
         }
     }
-    writer.write_head(thread)?;
+    writer.write_head(thread, thread.head.as_ref().map(|head| whole.line_of(head)))?;
     Ok(Written::with_losses(writer.losses))
+}
+
+/// Whether an entry was imported from this format.
+fn is_of_agent_core(entry: &Entry) -> bool {
+    entry.origin.as_ref().is_some_and(|origin| origin.format == NAME.name())
 }
 
 struct ThreadWriter<'a, 'b> {
@@ -55,20 +64,22 @@ fn with_fields<'a>(line: &'a str, fields: &str) -> Cow<'a, str> {
 impl ThreadWriter<'_, '_> {
     fn write_entry(&mut self, entry: &Entry) -> Result<()> {
         let origin = entry.origin.as_ref();
-        let is_agent_core = origin.is_some_and(|origin| origin.format == NAME.name());
+        let is_agent_core = is_of_agent_core(entry);
         if is_agent_core && origin.is_some_and(|origin| origin.line == 0) {
             return Ok(());
         }
+        let foreign = loss_of_foreign_line(entry).filter(|_| !is_agent_core);
+        if let Some((path, what)) = foreign {
+            Losses::new(&entry.id, &mut self.losses).add(path, what);
+        }
         if Provenance::read(entry).is_some() {
-            let what = ("raw", "the header and the line ends of a file of another format", "dropped");
-            Losses::new(&entry.id, &mut self.losses).add("", what);
             return Ok(());
         }
         self.track_implied_head(entry);
         if let Some(raw) = origin.filter(|_| is_agent_core).and_then(|origin| origin.raw.as_ref()) {
             return self.write_raw(entry, raw);
         }
-        self.note_losses(entry, is_agent_core);
+        note_entry(entry, is_agent_core, &mut self.losses);
         match entry.message() {
             Some(message) if message.role == Role::Tool && !entry.side => self.write_results(entry, message),
             _ => {
@@ -169,42 +180,9 @@ impl ThreadWriter<'_, '_> {
         Ok(())
     }
 
-    fn note_losses(&mut self, entry: &Entry, is_agent_core: bool) {
-        let mut losses = Losses::new(&entry.id, &mut self.losses);
-        let origin = entry.origin.as_ref().filter(|_| !is_agent_core);
-        let holds_line = matches!(&*entry.body, Body::Custom(custom) if custom.kind == IMPORT_LINE);
-        if origin.is_some_and(|origin| origin.raw.is_some()) && holds_line {
-            losses.add("/origin/raw", ("raw", "the bytes of a line of another format", "dropped"));
-        }
-        if entry.run.is_some() {
-            losses.add("/run", ("run", "the format has no field for it", "dropped"));
-        }
-        // The body of a side entry is written as it is, so nothing of it is lost.
-        let Some(message) = entry.message().filter(|_| !entry.side) else { return };
-        note_message(&mut losses, message);
-        if message.role == Role::Tool {
-            let is_result = |block: &&Block| matches!(block.kind, BlockKind::ToolResult(_));
-            let results = message.blocks.iter().filter(is_result).count();
-            if results > 1 {
-                losses.add("/blocks", ("merged", "the format has one result in a line", "replaced"));
-            }
-            if results < message.blocks.len() {
-                losses.add("/blocks", ("text", "a line with a result contains nothing else", "dropped"));
-            }
-        }
-    }
-
-    /// Notes that the title and the metadata of the thread are lost, because the format has no place for them.
-    fn note_thread_losses(&mut self, thread: &Thread) {
-        if let Some(head) = &thread.head {
-            let what = ("thread", "the format has no title and no metadata of a session", "dropped");
-            Losses::new(head, &mut self.losses).add("", what);
-        }
-    }
-
     /// Writes a line that names the head, if a reader would take another entry for it.
-    fn write_head(&mut self, thread: &Thread) -> Result<()> {
-        let Some(head) = thread.head.as_ref().filter(|head| Some(*head) != self.implied_head.as_ref()) else {
+    fn write_head(&mut self, thread: &Thread, head: Option<&EntryId>) -> Result<()> {
+        let Some(head) = head.filter(|head| Some(*head) != self.implied_head.as_ref()) else {
             return Ok(());
         };
         let id = format!("{head}#head.{}", thread.version.number());

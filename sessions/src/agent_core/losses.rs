@@ -1,26 +1,61 @@
-//! What a message loses when it becomes lines of Agent Core.
+//! What is lost when a thread becomes lines of Agent Core.
 
-use store_core::{Block, BlockKind, Message, Role, Visibility};
+use store_core::{Block, BlockKind, Entry, Message, Role, Thread, Visibility};
 
-use crate::export::Losses;
+use crate::export::{Loss, Losses, NO_FIELD, note_metadata, note_parent};
+
+/// Notes what is lost of the thread itself.
+pub(super) fn note_thread(thread: &Thread, list: &mut Vec<Loss>) {
+    if thread.title.is_some() {
+        Losses::of_thread(list).add_without_field("/title", "title");
+    }
+    note_parent(thread, NO_FIELD, list);
+    note_metadata(thread, |_| false, list);
+}
+
+/// Notes what is lost of an entry. `is_own` says whether it was imported from this format, so that its line holds all
+/// of its message.
+pub(super) fn note_entry(entry: &Entry, is_own: bool, list: &mut Vec<Loss>) {
+    let mut losses = Losses::new(&entry.id, list);
+    if entry.run.is_some() {
+        losses.add_without_field("/run", "run");
+    }
+    if !entry.extra.is_empty() {
+        losses.add_without_field("", "unknown_field");
+    }
+    // The body of a side entry is written as it is, so nothing of it is lost.
+    let Some(message) = entry.message().filter(|_| !entry.side && !is_own) else { return };
+    note_message(&mut losses, message);
+    if message.role == Role::Tool {
+        let is_result = |block: &&Block| matches!(block.kind, BlockKind::ToolResult(_));
+        let results = message.blocks.iter().filter(is_result).count();
+        if results > 1 {
+            losses.add("/blocks", ("merged", "the format has one result in a line", "replaced"));
+        }
+        if results < message.blocks.len() {
+            losses.add("/blocks", ("text", "a line with a result contains nothing else", "dropped"));
+        }
+    }
+}
 
 /// Notes what a message loses.
-pub(super) fn note_message(losses: &mut Losses<'_>, message: &Message) {
+fn note_message(losses: &mut Losses<'_>, message: &Message) {
     let default_visibility = if message.role == Role::System { Visibility::Aside } else { Visibility::All };
-    if message.visibility != default_visibility {
-        losses.add("/visibility", ("visibility", "the format has no field for it", "dropped"));
-    }
-    if message.usage.is_some() {
-        losses.add("/usage", ("usage", "the format has no field for it", "dropped"));
-    }
-    if message.stop.is_some() {
-        losses.add("/stop", ("stop", "the format has no field for it", "dropped"));
-    }
-    if message.provenance.as_ref().is_some_and(|provenance| provenance.message_id.is_some()) {
-        losses.add("/provenance/message_id", ("item_id", "the format has no field for it", "dropped"));
-    }
-    if matches!(message.role, Role::Tool) && !message.metadata.is_empty() {
-        losses.add("/metadata", ("metadata", "the format has no field for it in a result", "dropped"));
+    let provenance = message.provenance.as_ref();
+    for (is_lost, path, kind) in [
+        (message.visibility != default_visibility, "/visibility", "visibility"),
+        (message.usage.is_some(), "/usage", "usage"),
+        (message.stop.is_some(), "/stop", "stop"),
+        (message.role == Role::Tool && !message.metadata.is_empty(), "/metadata", "metadata"),
+        (!message.extra.is_empty(), "", "unknown_field"),
+        (provenance.is_some_and(|found| found.message_id.is_some()), "/provenance/message_id", "item_id"),
+        (provenance.is_some_and(|found| found.agent.is_some()), "/provenance/agent", "agent"),
+        (provenance.is_some_and(|found| found.format.is_some()), "/provenance/format", "format"),
+        (provenance.is_some_and(|found| found.origin.is_some()), "/provenance/origin", "origin"),
+    ] {
+        if is_lost {
+            losses.add_without_field(path, kind);
+        }
     }
     let mut order = BlockOrder::default();
     for (at, block) in message.blocks.iter().enumerate() {
@@ -30,7 +65,16 @@ pub(super) fn note_message(losses: &mut Losses<'_>, message: &Message) {
 
 fn note_block(losses: &mut Losses<'_>, (path, block): (&str, &Block), order: &mut BlockOrder) {
     if block.opaque.is_some() {
-        losses.add(format!("{path}/opaque"), ("signature", "the format has no field for it", "dropped"));
+        losses.add_without_field(format!("{path}/opaque"), "signature");
+    }
+    let inner = match &block.kind {
+        BlockKind::Thinking(thinking) => Some(&thinking.extra),
+        BlockKind::ToolUse(call) => Some(&call.extra),
+        BlockKind::ToolResult(result) => Some(&result.extra),
+        _ => None,
+    };
+    if !block.extra.is_empty() || inner.is_some_and(|extra| !extra.is_empty()) {
+        losses.add_without_field(path, "unknown_field");
     }
     match &block.kind {
         BlockKind::Text(_) => {
@@ -41,11 +85,11 @@ fn note_block(losses: &mut Losses<'_>, (path, block): (&str, &Block), order: &mu
             order.note_if_moved(losses, path, 1);
         }
         BlockKind::Thinking(thinking) if thinking.redacted => {
-            losses.add(path, ("redacted", "the format has no field for it", "dropped"));
+            losses.add_without_field(path, "redacted");
         }
         BlockKind::Thinking(thinking) => {
             if thinking.signature.is_some() {
-                losses.add(format!("{path}/signature"), ("signature", "the format has no field for it", "dropped"));
+                losses.add_without_field(format!("{path}/signature"), "signature");
             }
             if order.thoughts > 0 {
                 losses.add(path, ("merged", "the format has one thinking text in a message", "moved"));
@@ -63,7 +107,7 @@ fn note_block(losses: &mut Losses<'_>, (path, block): (&str, &Block), order: &mu
                 note_block(losses, (&format!("{path}/blocks/{at}"), block), &mut inner);
             }
         }
-        _ => losses.add(path, ("unknown_block", "the format has no field for it", "dropped")),
+        _ => losses.add_without_field(path, "unknown_block"),
     }
 }
 

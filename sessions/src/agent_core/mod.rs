@@ -64,7 +64,7 @@ impl Format for AgentCoreFormat {
         files: &mut ExportFiles<'_>,
     ) -> Result<Written> {
         let file_name = format!("{}.jsonl", file_name_part(source.thread.id.as_str()));
-        if let Some(written) = write_unchanged(source, &AgentCore::default(), (&file_name, files)).await? {
+        if let Some(written) = write_unchanged(source, AgentCore::default(), (&file_name, files)).await? {
             return Ok(written);
         }
         export::write(source, files).await

@@ -27,6 +27,7 @@ use std::{
 use async_trait::async_trait;
 use uuid::Uuid;
 
+pub(crate) use self::export::is_summary_line;
 use self::{facts::FileFacts, line_format::ClaudeCode};
 use crate::{
     detect::{Detected, Sample},
@@ -101,12 +102,12 @@ impl Format for ClaudeCodeFormat {
         export::write(source, files).await
     }
 
-    fn place(&self, source: &ExportSource<'_>, folders: &ToolFolders) -> Option<ToolPlace> {
+    async fn place(&self, source: &ExportSource<'_>, folders: &ToolFolders) -> Result<Option<ToolPlace>> {
         let working_folder = folders.working_folder.to_string_lossy();
         // Claude Code itself replaces every character that is not a letter or a digit of ASCII.
         let name = working_folder.replace(|character: char| !character.is_ascii_alphanumeric(), "-");
         let folder = folders.folder("CLAUDE_CONFIG_DIR", ".claude").join("projects").join(name);
-        Some(ToolPlace::new(folder, format!("claude --resume {}", uuid_of(source.thread.id.as_str()))))
+        Ok(Some(ToolPlace::new(folder, format!("claude --resume {}", uuid_of(source.thread.id.as_str())))))
     }
 }
 

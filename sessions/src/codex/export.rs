@@ -8,7 +8,7 @@ use store_core::{Body, Compaction, ContextRequest, Entry, EntryId, Message, Open
 
 use super::{
     Codex, NAME,
-    export_losses::{LossList, is_failed_turn},
+    export_losses::{FAILED_TURN, LossList, is_failed_turn},
     file_name,
     record::{COMPACTED, EVENT_MSG, RESPONSE_ITEM, SESSION_META, TURN_CONTEXT},
     session_meta::Session,
@@ -17,7 +17,7 @@ use super::{
 use crate::{
     blocks::joined_text,
     error::Result,
-    export::{ExportFiles, ExportSource, Written, line_of, uuid_of},
+    export::{ExportFiles, ExportSource, NO_FIELD, WholeMessages, Written, line_of, uuid_of},
     issue::IssueCode,
     json::{Object, json_string},
     lenient,
@@ -42,30 +42,40 @@ pub(super) async fn write(source: &ExportSource<'_>, files: &mut ExportFiles<'_>
     let mut losses = LossList::default();
     losses.note_thread(thread);
     let main = session(main_id.clone()).forked_from(parent);
-    write_branch(source, thread.head.as_ref(), &main, (files, &mut losses)).await?;
+    let path = write_branch(source, thread.head.as_ref(), &main, (files, &mut losses)).await?;
+    if !source.options.all_branches {
+        note_other_branches(source, &path, &mut losses).await?;
+        return Ok(Written::with_losses(losses.list));
+    }
     for leaf in others {
-        if source.options.all_branches {
-            let fork = session(uuid_of(&format!("{}#{leaf}", thread.id))).forked_from(Some(main_id.clone()));
-            write_branch(source, Some(&leaf), &fork, (files, &mut losses)).await?;
-        } else {
-            losses.visit(&leaf);
-            losses.add(
-                &leaf,
-                "",
-                ("branch", "a rollout has one branch; other branches need files of their own", "dropped"),
-            );
-        }
+        let fork = session(uuid_of(&format!("{}#{leaf}", thread.id))).forked_from(Some(main_id.clone()));
+        let _path = write_branch(source, Some(&leaf), &fork, (files, &mut losses)).await?;
     }
     Ok(Written::with_losses(losses.list))
 }
 
-/// Writes the path of an entry as a file.
+/// Notes every entry that is not on the only path that becomes a file.
+async fn note_other_branches(source: &ExportSource<'_>, path: &Path, losses: &mut LossList) -> Result<()> {
+    let what = ("branch", "a rollout has one branch; other branches need files of their own", "dropped");
+    let mut pages = source.entries();
+    while let Some(page) = pages.next().await? {
+        let others = page.iter().filter(|entry| !path.has(entry) && !matches!(&*entry.body, Body::Rewind(_)));
+        for entry in others {
+            losses.visit(&entry.id);
+            losses.add(&entry.id, "", what);
+        }
+    }
+    Ok(())
+}
+
+/// Writes the path of an entry as a file. Returns the path.
 async fn write_branch(
     source: &ExportSource<'_>,
     leaf: Option<&EntryId>,
     session: &Session,
     (files, losses): (&mut ExportFiles<'_>, &mut LossList),
-) -> Result<()> {
+) -> Result<Path> {
+    let whole = WholeMessages::find(source, leaf, is_of_codex).await?;
     let path = Path::load(source, leaf).await?;
     let mut writer = BranchWriter {
         source,
@@ -84,10 +94,22 @@ async fn write_branch(
     let mut pages = source.entries();
     while let Some(page) = pages.next().await? {
         for entry in page.iter().filter(|entry| path.has(entry)) {
-            writer.write_entry(entry).await?;
+            writer.losses.visit(&entry.id);
+            if let Some(what) = whole.loss(entry) {
+                writer.losses.add(&entry.id, "", what);
+            }
+            if let Some(entry) = whole.entry(source, entry).await? {
+                writer.write_entry(&entry).await?;
+            }
         }
     }
-    writer.write_end()
+    writer.write_end()?;
+    Ok(path)
+}
+
+/// Whether an entry was imported from this format.
+fn is_of_codex(entry: &Entry) -> bool {
+    entry.origin.as_ref().is_some_and(|origin| origin.format == NAME.name())
 }
 
 /// The path that becomes a file.
@@ -159,8 +181,11 @@ impl BranchWriter<'_, '_> {
     }
 
     async fn write_entry(&mut self, entry: &Entry) -> Result<()> {
-        self.losses.visit(&entry.id);
         if self.write_imported_line(entry)? {
+            return Ok(());
+        }
+        self.losses.note_entry(entry, is_of_codex(entry));
+        if Provenance::read(entry).is_some() {
             return Ok(());
         }
         match &*entry.body {
@@ -176,9 +201,7 @@ impl BranchWriter<'_, '_> {
     /// Writes the line that the entry was imported from, if it was imported from a rollout and Codex can read the line.
     /// Returns whether there is nothing more to write.
     fn write_imported_line(&mut self, entry: &Entry) -> Result<bool> {
-        let Some(origin) = entry.origin.as_ref().filter(|origin| origin.format == NAME.name()) else {
-            return Ok(false);
-        };
+        let Some(origin) = entry.origin.as_ref().filter(|_| is_of_codex(entry)) else { return Ok(false) };
         // The header is written already. The turns that a rollback took back are not on the path.
         let is_made = origin.line == 0 || Provenance::read(entry).is_some();
         if is_made || matches!(&*entry.body, Body::Rewind(_)) {
@@ -273,13 +296,27 @@ impl BranchWriter<'_, '_> {
         let model = self.model.clone().unwrap_or_default();
         self.items = ItemWriter::new();
         let mut history = Vec::new();
-        for message in found.context.messages.iter().filter(|found| !is_failed_turn(&found.message)) {
-            let items = written::write(&mut self.items, (&message.entry, &message.message), &model)?;
+        for (at, message) in found.context.messages.iter().enumerate() {
             // The losses of other entries are listed with those entries.
-            for (path, kind, reason, action) in items.losses.into_iter().filter(|_| message.entry == entry.id) {
-                self.losses.add(&entry.id, path, (kind, reason, action));
+            let is_own = message.entry == entry.id;
+            let prefix = format!("/replacement/{at}");
+            if is_failed_turn(&message.message) {
+                if is_own {
+                    self.losses.add(&entry.id, prefix, FAILED_TURN);
+                }
+                continue;
+            }
+            let items = written::write(&mut self.items, (&message.entry, &message.message), &model)?;
+            if is_own {
+                self.losses.note_fields((&entry.id, &prefix), &message.message);
+                for (path, kind, reason, action) in items.losses {
+                    self.losses.add(&entry.id, format!("{prefix}{path}"), (kind, reason, action));
+                }
             }
             history.extend(items.list);
+        }
+        if !compaction.extra.is_empty() {
+            self.losses.add(&entry.id, "", ("unknown_field", NO_FIELD, "dropped"));
         }
         let summary = joined_text(&compaction.summary);
         let message = json_string(&summary);

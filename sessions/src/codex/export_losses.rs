@@ -6,14 +6,12 @@ use store_core::{BlockKind, Body, Entry, EntryId, Message, Role, Thread, Visibil
 
 use super::{turns, written};
 use crate::{
-    export::{Loss, Losses},
-    provenance::{IMPORT_LINE, Provenance},
+    export::{Loss, Losses, NO_FIELD, What, loss_of_foreign_line, note_metadata},
+    provenance::IMPORT_LINE,
 };
 
-/// The kind, the reason and the action of a loss.
-type What = (&'static str, &'static str, &'static str);
-
-const NO_FIELD: &str = "the format has no field for it";
+/// What is lost of a turn that failed or was aborted.
+pub(super) const FAILED_TURN: What = ("failed_turn", "Codex would send a turn that failed or was aborted", "dropped");
 
 /// The losses of an export. Several branches can contain the same entry, whose losses are listed once.
 #[derive(Debug, Default)]
@@ -40,18 +38,26 @@ impl LossList {
     /// Adds the losses of the thread as a whole: metadata that the header has no field for.
     pub(super) fn note_thread(&mut self, thread: &Thread) {
         let is_held = |name: &str| matches!(name, "session_id" | "cwd" | "version") || name.starts_with("import.");
-        if let Some(head) = thread.head.as_ref().filter(|_| !thread.metadata.keys().all(|name| is_held(name))) {
-            let what = ("thread", "the format has no field for the metadata of the thread", "dropped");
-            Losses::new(head, &mut self.list).add("", what);
+        note_metadata(thread, is_held, &mut self.list);
+    }
+
+    /// Adds the losses of an entry, apart from those of its body. `is_own` says whether it was imported from a rollout.
+    pub(super) fn note_entry(&mut self, entry: &Entry, is_own: bool) {
+        if let Some((path, what)) = loss_of_foreign_line(entry).filter(|_| !is_own) {
+            self.add(&entry.id, path, what);
+        }
+        for (is_lost, path, kind) in
+            [(entry.run.is_some(), "/run", "run"), (!entry.extra.is_empty(), "", "unknown_field")]
+        {
+            if is_lost {
+                self.add(&entry.id, path, (kind, NO_FIELD, "dropped"));
+            }
         }
     }
 
     /// Adds the losses of an entry that a rollout has no record for.
     pub(super) fn note_other_body(&mut self, entry: &Entry) {
         let what = match &*entry.body {
-            Body::Custom(_) if Provenance::read(entry).is_some() => {
-                ("raw", "the header and the line ends of a file of another format", "dropped")
-            }
             Body::Custom(custom) if custom.kind == IMPORT_LINE => ("raw", "a line that Codex cannot read", "dropped"),
             Body::Message(_) | Body::Compaction(_) => ("side_entry", "a rollout has no side entries", "dropped"),
             Body::Rewind(_) => return,
@@ -68,28 +74,32 @@ impl LossList {
             return false;
         }
         if is_failed_turn(message) {
-            self.add(&entry.id, "", ("failed_turn", "Codex would send a turn that failed or was aborted", "dropped"));
+            self.add(&entry.id, "", FAILED_TURN);
             return false;
         }
+        self.note_fields((&entry.id, ""), message);
+        true
+    }
+
+    /// Adds the losses of the fields of a message, apart from its blocks. `prefix` is its path in the entry.
+    pub(super) fn note_fields(&mut self, (entry, prefix): (&EntryId, &str), message: &Message) {
         let provenance = message.provenance.as_ref();
         let is_of_openai = written::responses_target(message).is_some();
         for (is_lost, path, kind) in [
-            (entry.run.is_some(), "/run", "run"),
             (message.visibility == Visibility::Internal && !is_added_by_codex(message), "/visibility", "visibility"),
             (message.usage.is_some(), "/usage", "usage"),
             (message.stop.is_some(), "/stop", "stop"),
             (!message.metadata.is_empty(), "/metadata", "metadata"),
-            (!message.extra.is_empty(), "/extra", "field"),
+            (!message.extra.is_empty(), "", "unknown_field"),
             (provenance.is_some_and(|found| found.message_id.is_some()), "/provenance/message_id", "item_id"),
             (provenance.is_some_and(|found| found.agent.is_some()), "/provenance/agent", "agent"),
             (provenance.is_some_and(|found| found.format.is_some()), "/provenance/format", "format"),
             (!is_of_openai && provenance.is_some_and(|found| found.origin.is_some()), "/provenance/origin", "origin"),
         ] {
             if is_lost {
-                self.add(&entry.id, path, (kind, NO_FIELD, "dropped"));
+                self.add(entry, format!("{prefix}{path}"), (kind, NO_FIELD, "dropped"));
             }
         }
-        true
     }
 }
 

@@ -30,7 +30,7 @@ use crate::{
     compact::small,
     detect::{Detected, Sample},
     error::Result,
-    export::{ExportFiles, ExportSource, Written, uuid_of, write_unchanged},
+    export::{ExportFiles, ExportSource, Written, file_name_part, shell_word, uuid_of, write_unchanged},
     formats::{Format, FormatName, ToolFolders, ToolPlace},
     issue::{IssueCode, Issues},
     json::Object,
@@ -79,19 +79,30 @@ impl Format for CodexFormat {
         source: &ExportSource<'_>,
         files: &mut ExportFiles<'_>,
     ) -> Result<Written> {
-        let name = file_name(source.thread.created_at, &uuid_of_thread(&source.thread.id));
-        if let Some(written) = write_unchanged(source, &Codex::default(), (&name, files)).await? {
+        let name = file_name(source.thread.created_at, &session_id(source).await?);
+        if let Some(written) = write_unchanged(source, Codex::default(), (&name, files)).await? {
             return Ok(written);
         }
         export::write(source, files).await
     }
 
-    fn place(&self, source: &ExportSource<'_>, folders: &ToolFolders) -> Option<ToolPlace> {
+    async fn place(&self, source: &ExportSource<'_>, folders: &ToolFolders) -> Result<Option<ToolPlace>> {
         let day = time::to_iso(source.thread.created_at);
         let mut folder = folders.folder("CODEX_HOME", ".codex").join("sessions");
-        folder.extend(day.split('T').next()?.split('-'));
-        Some(ToolPlace::new(folder, format!("codex resume {}", uuid_of_thread(&source.thread.id))))
+        folder.extend(day.split('T').next().unwrap_or_default().split('-'));
+        let id = session_id(source).await?;
+        Ok(Some(ToolPlace::new(folder, format!("codex resume {}", shell_word(&id)))))
     }
+}
+
+/// The id in the header of the file: that of the imported file if the thread has not changed since.
+async fn session_id(source: &ExportSource<'_>) -> Result<String> {
+    let mut imported = None;
+    if source.unchanged_provenance().await?.is_some() {
+        let first = source.entries().next().await?.and_then(|page| page.into_iter().next());
+        imported = first.and_then(|first| session_meta::imported_id(&first));
+    }
+    Ok(imported.unwrap_or_else(|| uuid_of_thread(&source.thread.id)))
 }
 
 /// The id of the session that a thread is exported as.
@@ -103,7 +114,7 @@ fn uuid_of_thread(thread: &ThreadId) -> String {
 fn file_name(created_at: Timestamp, id: &str) -> String {
     let time = time::to_iso(created_at);
     let seconds = time.split('.').next().unwrap_or_default().replace(':', "-");
-    format!("rollout-{seconds}-{id}.jsonl")
+    format!("rollout-{seconds}-{}.jsonl", file_name_part(id))
 }
 
 /// Reads rollouts.

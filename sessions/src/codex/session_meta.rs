@@ -5,7 +5,7 @@ use store_core::{Entry, codec::ObjectWriter as Writer};
 use super::NAME;
 use crate::{
     export::ExportSource,
-    json::{Object, json_string},
+    json::{Object, json_string, parse_json_string},
     provenance::Provenance,
     time,
 };
@@ -79,6 +79,13 @@ impl Session {
         object.close();
         out
     }
+}
+
+/// The id in the header that the thread was imported with. `first` is the first entry of the thread.
+pub(super) fn imported_id(first: &Entry) -> Option<String> {
+    let header = imported_header(first);
+    let (_, raw) = header.iter().rev().find(|(name, _)| name == "id")?;
+    parse_json_string(raw)
 }
 
 /// The fields of the header, if the thread was imported from a rollout. `first` is the first entry of the thread.

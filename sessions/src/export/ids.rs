@@ -1,4 +1,4 @@
-//! Ids of threads as tools and file systems accept them.
+//! Ids of threads as tools, file systems and shells accept them.
 
 use uuid::Uuid;
 
@@ -15,9 +15,22 @@ pub(crate) fn file_name_part(id: &str) -> String {
     id.replace(|c: char| c.is_control() || "/\\:*?\"<>|".contains(c), "-")
 }
 
+/// The text as one word of a shell.
+pub(crate) fn shell_word(text: &str) -> String {
+    let is_plain = !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+@,=".contains(c));
+    if is_plain { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::uuid_of;
+    use super::{shell_word, uuid_of};
+
+    #[test]
+    fn a_text_is_one_word_of_a_command() {
+        assert_eq!(shell_word("/a/--b--/c.jsonl"), "/a/--b--/c.jsonl");
+        assert_eq!(shell_word("/it's here"), "'/it'\\''s here'");
+        assert_eq!(shell_word(""), "''");
+    }
 
     #[test]
     fn an_id_that_is_a_uuid_is_kept_and_any_other_always_gets_the_same() {

@@ -5,7 +5,9 @@ mod files;
 mod ids;
 mod loss;
 mod source;
+mod thread_losses;
 mod unchanged;
+mod whole_messages;
 
 use std::path::PathBuf;
 
@@ -14,12 +16,17 @@ use store_core::{ThreadId, ThreadRunStore};
 
 pub(crate) use self::{
     files::ExportFiles,
-    ids::{file_name_part, uuid_of},
-    loss::Losses,
+    ids::{file_name_part, shell_word, uuid_of},
+    loss::{Losses, MERGED, NO_FIELD, What, loss_of_foreign_line, of_child},
     source::ExportSource,
+    thread_losses::{note_metadata, note_parent, pointer},
     unchanged::{FileRestorer, line_of, write_unchanged},
+    whole_messages::WholeMessages,
 };
-pub use self::{files::ExportTarget, loss::Loss};
+pub use self::{
+    files::ExportTarget,
+    loss::{Loss, LossesOfKind},
+};
 use crate::{
     error::{Error, Result},
     formats::{ToolFolders, ToolPlace},
@@ -48,6 +55,15 @@ pub struct Exported {
     pub losses: Vec<Loss>,
 }
 
+impl Exported {
+    /// The losses by their kinds, in the order of the names of the kinds. Each message can have several losses of a
+    /// kind, and a thread the same ones in each message.
+    #[must_use]
+    pub fn losses_by_kind(&self) -> Vec<LossesOfKind<'_>> {
+        loss::by_kind(&self.losses)
+    }
+}
+
 fn as_texts<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(paths.iter().map(|path| path.display().to_string()))
 }
@@ -58,17 +74,19 @@ pub(crate) struct Written {
     /// Whether the bytes are those that the thread was imported from.
     pub(crate) exact: bool,
     pub(crate) losses: Vec<Loss>,
+    /// The child threads that the session contains.
+    pub(crate) children: Vec<ThreadId>,
 }
 
 impl Written {
     /// The bytes that the thread was imported from.
     pub(crate) const fn exact() -> Self {
-        Self { exact: true, losses: Vec::new() }
+        Self { exact: true, losses: Vec::new(), children: Vec::new() }
     }
 
     /// A new session, with these losses.
     pub(crate) const fn with_losses(losses: Vec<Loss>) -> Self {
-        Self { exact: false, losses }
+        Self { exact: false, losses, children: Vec::new() }
     }
 }
 
@@ -97,7 +115,8 @@ pub async fn export(
         Some(format) => format.export(name, &source, &mut files).await,
         None => Ok(Written::default()),
     };
-    let Written { exact, losses } = written?;
+    let Written { exact, mut losses, children } = written?;
+    thread_losses::note_thread(&source, &children, &mut losses).await?;
     files.finish()?;
     Ok(Exported {
         thread: thread.clone(),
@@ -126,7 +145,10 @@ pub async fn tool_place(
         return Err(store_core::Error::not_found("thread", thread).into());
     };
     let source = ExportSource { threads, thread: &record, options };
-    let place = options.format.format().and_then(|format| format.place(&source, folders));
+    let place = match options.format.format() {
+        Some(format) => format.place(&source, folders).await?,
+        None => None,
+    };
     place.ok_or_else(|| Error::NotExportable {
         thread: thread.as_str().to_owned(),
         format: options.format.name(),

@@ -65,10 +65,23 @@ impl ExportSource<'_> {
         named.unwrap_or_else(|| "/".to_owned())
     }
 
+    /// The non-side children of an entry, as far as the first page of the store has them.
+    pub(crate) async fn first_children_of(&self, entry: &EntryId) -> Result<Vec<Arc<Entry>>> {
+        let mut query = EntryQuery::all();
+        (query.children_of, query.side) = (Some(entry.clone()), Some(false));
+        let page = self.threads.list_entries(&self.thread.id, query).await?;
+        Ok(page.items)
+    }
+
     /// The threads that are children of this one, in the order of the store.
     pub(crate) async fn children(&self) -> Result<Vec<ThreadId>> {
+        self.children_of(&self.thread.id).await
+    }
+
+    /// The threads that are children of a thread, in the order of the store.
+    pub(crate) async fn children_of(&self, thread: &ThreadId) -> Result<Vec<ThreadId>> {
         let mut filter = ThreadFilter::default();
-        filter.parent = Some(ParentFilter::Of(self.thread.id.clone()));
+        filter.parent = Some(ParentFilter::Of(thread.clone()));
         let mut query = ThreadQuery::new(filter);
         query.page = PageRequest::first(MAX_PAGE);
         let mut children = Vec::new();

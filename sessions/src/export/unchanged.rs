@@ -5,24 +5,58 @@ use std::collections::BTreeMap;
 
 use store_core::{Entry, ThreadId};
 
-use super::{ExportFiles, ExportSource, Written};
+use super::{ExportFiles, ExportSource, Losses, Written, note_metadata};
 use crate::{
     error::{Error, Result},
-    lines::{EncodableEntry, LineFormat},
+    issue::Issues,
+    json::Object,
+    lenient,
+    lines::{EncodableEntry, LineFormat, ObjectLine},
+    parents::AWAITED_PARENT_KEY,
     provenance::{FileProvenance, LastLine, Provenance},
 };
+
+/// The keys of the metadata of a thread that an import makes of the lines of its file.
+const IMPORTED_METADATA: &[&str] = &["session_id", "cwd", "version", "agent_id", "tool_use_id", AWAITED_PARENT_KEY];
 
 /// Writes a thread that has not changed since its import from a file whose lines form a tree. Returns `None` if the
 /// thread has changed. `name` is the name of the file in a folder.
 pub(crate) async fn write_unchanged<F: LineFormat>(
     source: &ExportSource<'_>,
-    format: &F,
+    mut format: F,
     (name, files): (&str, &mut ExportFiles<'_>),
 ) -> Result<Option<Written>> {
     let Some(provenance) = source.unchanged_provenance().await? else { return Ok(None) };
     files.start(name)?;
-    write_file(source, format, &provenance, files).await?;
-    Ok(Some(Written::exact()))
+    write_file(source, &format, &provenance, files).await?;
+    let mut written = Written::exact();
+    note_metadata(source.thread, |key| IMPORTED_METADATA.contains(&key), &mut written.losses);
+    if let Some(title) = &source.thread.title
+        && !has_title(source, &mut format, title).await?
+    {
+        let what = ("title", "the imported bytes have another title, or none", "dropped");
+        Losses::of_thread(&mut written.losses).add("/title", what);
+    }
+    Ok(Some(written))
+}
+
+/// Whether a line of the file gives the thread this title.
+async fn has_title<F: LineFormat>(source: &ExportSource<'_>, format: &mut F, title: &str) -> Result<bool> {
+    let mut issues = Issues::default();
+    let mut pages = source.entries();
+    while let Some(page) = pages.next().await? {
+        for entry in page.iter().filter(|entry| entry.origin.as_ref().is_some_and(|origin| origin.line > 0)) {
+            let bytes = line_of(format, entry).unwrap_or_default();
+            let line = lenient::read(&bytes);
+            let Some(object) = Object::parse(&line.text) else { continue };
+            let number = entry.origin.as_ref().map_or(0, |origin| origin.line);
+            let _parsed = format.parse_line(&ObjectLine { number, object }, &mut issues);
+            if format.thread_info().title.as_deref() == Some(title) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 async fn write_file<F: LineFormat>(

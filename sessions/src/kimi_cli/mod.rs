@@ -103,7 +103,7 @@ impl Format for KimiCliFormat {
         export::write(source, files).await
     }
 
-    fn place(&self, source: &ExportSource<'_>, folders: &ToolFolders) -> Option<ToolPlace> {
-        Some(place::place(&source.thread.id, folders))
+    async fn place(&self, source: &ExportSource<'_>, folders: &ToolFolders) -> Result<Option<ToolPlace>> {
+        Ok(Some(place::place(&source.thread.id, folders)))
     }
 }

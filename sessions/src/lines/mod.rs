@@ -332,6 +332,7 @@ pub(crate) fn stored_body(body: &NewBody) -> Option<Body> {
         NewBody::Checkpoint { number: Some(number), label } => {
             Body::Checkpoint(Checkpoint::new(*number, label.clone()))
         }
+        NewBody::Rewind(RewindTo::Start) => Body::Rewind(Rewind::default()),
         NewBody::Rewind(RewindTo::Entry(to)) => {
             let mut rewind = Rewind::default();
             rewind.to = Some(to.clone());

@@ -100,7 +100,7 @@ impl Format for PiFormat {
         files: &mut ExportFiles<'_>,
     ) -> Result<Written> {
         let file_name = export::file_name(source.thread);
-        if let Some(written) = write_unchanged(source, &Pi::new(name), (&file_name, files)).await? {
+        if let Some(written) = write_unchanged(source, Pi::new(name), (&file_name, files)).await? {
             return Ok(written);
         }
         if name != V3 && name != V4 {
@@ -114,8 +114,8 @@ impl Format for PiFormat {
         export::write(name == V4, source, files).await
     }
 
-    fn place(&self, source: &ExportSource<'_>, folders: &ToolFolders) -> Option<ToolPlace> {
-        Some(export::place(source, folders))
+    async fn place(&self, source: &ExportSource<'_>, folders: &ToolFolders) -> Result<Option<ToolPlace>> {
+        Ok(Some(export::place(source, folders)))
     }
 }
 

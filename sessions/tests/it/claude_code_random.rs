@@ -1,5 +1,7 @@
 //! Tests of random threads that are written as sessions of Claude Code: the context is the same after an import.
 
+use std::sync::Arc;
+
 use store_core::{
     Block, Commit, CommitCoordinator, Compaction, Custom, EntryId, Expect, Interval, Json, Label, Message, NewBody,
     NewEntry, ParentRef, Provenance, RewindTo, Role, ThreadId, TokenCounts, UsageRecord,
@@ -124,23 +126,29 @@ impl RandomThread<'_> {
     }
 }
 
+/// A random thread: the same for the same seed.
+pub(crate) async fn random_thread(seed: u64) -> (Arc<dyn CommitCoordinator>, ThreadId) {
+    let commits = new_store();
+    let mut thread = RandomThread {
+        commits: &*commits,
+        id: ThreadId::new(format!("random-{seed}")).unwrap(),
+        random: Random(seed),
+        entries: Vec::new(),
+        calls: Vec::new(),
+        next: 0,
+    };
+    for _ in 0..5 + seed % 25 {
+        thread.grow().await;
+    }
+    let id = thread.id.clone();
+    (commits, id)
+}
+
 #[tokio::test]
 async fn random_threads_have_the_same_context_again() {
     let mut compactions = 0;
     for seed in 0..300 {
-        let commits = new_store();
-        let mut thread = RandomThread {
-            commits: &*commits,
-            id: ThreadId::new(format!("random-{seed}")).unwrap(),
-            random: Random(seed),
-            entries: Vec::new(),
-            calls: Vec::new(),
-            next: 0,
-        };
-        for _ in 0..5 + seed % 25 {
-            thread.grow().await;
-        }
-        let id = thread.id.clone();
+        let (commits, id) = random_thread(seed).await;
         let (exported, text) = export_text(&*commits, &id).await;
         let kinds: Vec<_> = exported.losses.iter().map(|loss| loss.kind).collect();
         if kinds.contains(&"head") {

@@ -13,7 +13,7 @@ use tempfile::tempdir;
 
 use crate::{
     codex::{context_of, short},
-    helpers::{export_bytes, fixtures, format, import_one, new_store, write_file},
+    helpers::{entry_of, export_bytes, fixtures, format, import_one, new_store, write_file},
 };
 
 fn id(text: &str) -> EntryId {
@@ -48,7 +48,7 @@ fn image() -> Block {
 }
 
 /// Entries with every kind of block and of body.
-fn every_kind_of_entry() -> Vec<NewEntry> {
+pub(crate) fn every_kind_of_entry() -> Vec<NewEntry> {
     let mut usage = UsageRecord::default();
     usage.spent = Some(TokenCounts::new(3, 4));
     let mut pdf = Media::new(Some("application/pdf".to_owned()), MediaSource::Base64("AAAA".to_owned()));
@@ -105,7 +105,7 @@ fn every_kind_of_entry() -> Vec<NewEntry> {
     ]
 }
 
-async fn thread_of(commits: &dyn CommitCoordinator, name: &str, entries: Vec<NewEntry>) -> ThreadId {
+pub(crate) async fn thread_of(commits: &dyn CommitCoordinator, name: &str, entries: Vec<NewEntry>) -> ThreadId {
     let mut fields = ThreadFields::default();
     fields.title = Some("All of it".to_owned());
     let mut commit = Commit::new(ThreadId::new(name).unwrap()).expecting(Expect::Absent).creating(fields);
@@ -188,7 +188,7 @@ async fn whatever_a_rollout_cannot_hold_is_listed_with_its_entry() {
     let commits = new_store();
     let thread = thread_of(&*commits, "all", every_kind_of_entry()).await;
     let (exported, ..) = export_stream(&*commits, &thread).await;
-    let losses: Vec<_> = exported.losses.iter().map(|loss: &Loss| (loss.entry.as_str(), loss.kind)).collect();
+    let losses: Vec<_> = exported.losses.iter().map(|loss: &Loss| (entry_of(loss), loss.kind)).collect();
     for loss in [
         ("s1", "role"),
         ("a1", "origin"),
@@ -250,7 +250,7 @@ async fn a_compaction_replaces_everything_before_it() {
     let compacted = lines.iter().find(|line| line["type"] == "compacted").unwrap();
     assert_eq!(compacted["payload"]["message"], "Before.");
     assert_eq!(compacted["payload"]["replacement_history"].as_array().unwrap().len(), 2);
-    let losses: Vec<_> = exported.losses.iter().map(|loss| (loss.entry.as_str(), loss.kind)).collect();
+    let losses: Vec<_> = exported.losses.iter().map(|loss| (entry_of(loss), loss.kind)).collect();
     assert_eq!(losses, [("z1", "compaction")]);
     let (other, copy) = import_again(&bytes).await;
     assert_eq!(short(&context_of(&*other, &copy).await), short(&context_of(&*commits, &thread).await));
@@ -274,7 +274,7 @@ async fn other_branches_are_losses_or_files_of_their_own() {
     let commits = new_store();
     let thread = branched_thread(&*commits).await;
     let (exported, ..) = export_stream(&*commits, &thread).await;
-    let losses: Vec<_> = exported.losses.iter().map(|loss| (loss.entry.as_str(), loss.kind)).collect();
+    let losses: Vec<_> = exported.losses.iter().map(|loss| (entry_of(loss), loss.kind)).collect();
     assert_eq!(losses, [("u3", "branch")]);
     let options = ExportOptions::new(format("codex")).with_all_branches();
     let mut out = Vec::new();

@@ -7,7 +7,7 @@ use store_core::{
 };
 use tempfile::tempdir;
 
-use crate::helpers::{entries, export_bytes, fixtures, format, import_one, new_store, write_file};
+use crate::helpers::{entries, entry_of, export_bytes, fixtures, format, import_one, new_store, write_file};
 
 fn agent_core() -> ExportOptions {
     ExportOptions::new(format("agent-core"))
@@ -59,7 +59,7 @@ async fn any_thread_round_trips_through_agent_core() {
     let mut out = Vec::new();
     let report = export(&*commits.threads(), &thread, &agent_core(), ExportTarget::Stream(&mut out)).await.unwrap();
     assert!(!report.exact);
-    let kinds: Vec<_> = report.losses.iter().map(|loss: &Loss| (loss.entry.as_str(), loss.kind)).collect();
+    let kinds: Vec<_> = report.losses.iter().map(|loss: &Loss| (entry_of(loss), loss.kind)).collect();
     assert_eq!(kinds, [("t2", "merged")]);
     let folder = tempdir().unwrap();
     let other = new_store();

@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde_json::Value;
-use sessions::{ExportOptions, ExportTarget, FormatName, ImportOptions, ImportReport, IssueCode, export, import};
+use sessions::{ExportOptions, ExportTarget, FormatName, ImportOptions, ImportReport, IssueCode, Loss, export, import};
 use sha2::{Digest, Sha256};
 use store_core::{
     Block, BlockKind, Body, CommitCoordinator, Entry, EntryQuery, PageRequest, Store, TenantId, ThreadId,
@@ -123,6 +123,11 @@ pub(crate) fn custom_kind(entry: &Entry) -> &str {
         Body::Custom(custom) => &custom.kind,
         _ => "",
     }
+}
+
+/// The entry that a loss is about; empty for a thread as a whole.
+pub(crate) fn entry_of(loss: &Loss) -> &str {
+    loss.entry.as_ref().map_or("", |entry| entry.as_str())
 }
 
 /// Reads a JSON file.

@@ -17,7 +17,7 @@ use store_core::{
 use tempfile::{TempDir, tempdir};
 
 use crate::{
-    helpers::{fixtures, format, import_one, new_store, write_file},
+    helpers::{entry_of, fixtures, format, import_one, new_store, write_file},
     kimi::{import_session, session_folders},
     kimi_histories::context_json,
 };
@@ -98,7 +98,7 @@ pub(crate) async fn comparable_context(commits: &dyn CommitCoordinator, thread: 
 
 /// The kinds of losses, each with its entry.
 pub(crate) fn kinds(losses: &[Loss]) -> Vec<(&str, &str)> {
-    losses.iter().map(|loss| (loss.entry.as_str(), loss.kind)).collect()
+    losses.iter().map(|loss| (entry_of(loss), loss.kind)).collect()
 }
 
 pub(crate) fn lines(folder: &TempDir, name: &str) -> Vec<String> {
@@ -176,11 +176,11 @@ async fn a_file_that_the_import_left_out_is_a_loss() {
     std::fs::create_dir_all(folder.join("uploads")).unwrap();
     write_file(&folder, "context.jsonl", "{\"role\":\"user\",\"content\":\"a\"}\n");
     write_file(&folder, "uploads/a.bin", vec![0; (1 << 20) + 1]);
-    let mut left_out = vec![("L0", "file")];
+    let mut left_out = vec![("", "file")];
     #[cfg(unix)]
     {
         std::os::unix::fs::symlink(temp.path(), folder.join("uploads/elsewhere")).unwrap();
-        left_out.push(("L0", "file"));
+        left_out.push(("", "file"));
     }
     let commits = new_store();
     let report = import_one(&*commits, &folder).await;
@@ -303,7 +303,7 @@ async fn a_changed_subagent_is_written_again_and_a_missing_one_is_a_loss() {
     );
     let _deleted = commits.threads().delete_thread(child, DeleteRequest::default()).await.unwrap();
     let (_, exported) = export_session(&*commits, thread).await;
-    assert_eq!((exported.exact, kinds(&exported.losses)), (false, vec![("L0", "subagent")]));
+    assert_eq!((exported.exact, kinds(&exported.losses)), (false, vec![("", "subagent")]));
 }
 
 #[tokio::test]

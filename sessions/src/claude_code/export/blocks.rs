@@ -36,7 +36,7 @@ impl BlockEncoder<'_, '_> {
     /// Encodes a block. Returns `None` if the format cannot hold it. `path` is the JSON pointer to the block.
     pub(super) fn encode(&mut self, path: &str, block: &Block) -> Option<String> {
         if !block.extra.is_empty() {
-            self.losses.add(path, ("extra", "the format has no field for it", "dropped"));
+            self.losses.add_without_field(path, "unknown_field");
         }
         match &block.kind {
             BlockKind::Text(text) => self.text(path, block, text),
@@ -67,7 +67,7 @@ impl BlockEncoder<'_, '_> {
 
     fn thinking(&mut self, path: &str, block: &Block, thinking: &Thinking) -> Option<String> {
         if !thinking.extra.is_empty() {
-            self.losses.add(path, ("extra", "the format has no field for it", "dropped"));
+            self.losses.add_without_field(path, "unknown_field");
         }
         let is_own = thinking.origin.as_ref().is_some_and(|origin| origin.provider == PROVIDER);
         let signature = thinking.signature.as_ref().filter(|_| is_own && self.role == Role::Assistant);
@@ -91,7 +91,7 @@ impl BlockEncoder<'_, '_> {
 
     fn media(&mut self, (path, kind): (&str, &str), block: &Block, media: &Media) -> Option<String> {
         if !media.extra.is_empty() {
-            self.losses.add(path, ("extra", "the format has no field for it", "dropped"));
+            self.losses.add_without_field(path, "unknown_field");
         }
         let source = source_of(kind, media).filter(|_| self.role != Role::Assistant);
         let Some(source) = source else {
@@ -115,7 +115,7 @@ impl BlockEncoder<'_, '_> {
 
     fn call(&mut self, path: &str, block: &Block, call: &ToolUse) -> Option<String> {
         if !call.extra.is_empty() {
-            self.losses.add(path, ("extra", "the format has no field for it", "dropped"));
+            self.losses.add_without_field(path, "unknown_field");
         }
         let id = self.call_id(path, &call.id);
         let input = arguments(call);
@@ -138,7 +138,7 @@ impl BlockEncoder<'_, '_> {
 
     fn result(&mut self, path: &str, block: &Block, result: &ToolResult) -> Option<String> {
         if !result.extra.is_empty() {
-            self.losses.add(path, ("extra", "the format has no field for it", "dropped"));
+            self.losses.add_without_field(path, "unknown_field");
         }
         let id = self.call_id(path, &result.tool_use_id);
         let content: Vec<_> = result

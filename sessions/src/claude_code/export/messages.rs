@@ -31,7 +31,10 @@ fn model_of(message: &Message, block: &Block) -> Option<String> {
 /// Splits a message into the contents of lines, and notes what is lost. There are no lines if nothing is left.
 pub(super) fn parts_of(message: &Message, losses: &mut Losses<'_>) -> Vec<MessagePart> {
     if !message.extra.is_empty() {
-        losses.add("", ("extra", "the format has no field for it", "dropped"));
+        losses.add_without_field("", "unknown_field");
+    }
+    if message.stop.is_some() && message.role != Role::Assistant {
+        losses.add_without_field("/stop", "stop");
     }
     if message.role == Role::System {
         return system_part(message, losses).into_iter().collect();
@@ -88,7 +91,7 @@ fn system_part(message: &Message, losses: &mut Losses<'_>) -> Option<MessagePart
     if text.trim().is_empty() {
         return None;
     }
-    losses.add("/role", ("system_position", "the format has no instructions in a session", "replaced"));
+    losses.add("", ("system_position", "the format has no instructions in a session", "replaced"));
     let text = json_string(&format!("<system>{text}</system>"));
     Some(MessagePart { content: text.as_str().to_owned(), details: None, model: None })
 }

@@ -9,50 +9,67 @@ mod messages;
 mod own_lines;
 mod thread;
 
+pub(crate) use self::own_lines::is_summary_line;
 use self::{
-    children::{ChildState, children},
+    children::{Child, ChildState, children},
     thread::ThreadWriter,
 };
 use super::{SIDECHAIN_PREFIX, line_format::ClaudeCode};
 use crate::{
     error::Result,
-    export::{ExportFiles, ExportSource, Written, uuid_of, write_unchanged},
+    export::{ExportFiles, ExportSource, Written, of_child, uuid_of, write_unchanged},
     provenance::Provenance,
 };
 
 /// Writes a thread, and in a folder also the threads of its subagents. Returns what was lost.
 pub(super) async fn write(source: &ExportSource<'_>, files: &mut ExportFiles<'_>) -> Result<Written> {
     let session = uuid_of(source.thread.id.as_str());
-    let children = if files.is_folder() { children(source).await? } else { Vec::new() };
+    let mut children = children(source).await?;
+    if !files.is_folder() {
+        // A stream has the main file only.
+        children.retain(|child| matches!(child.state, ChildState::InMainFile));
+    }
     let replaced: Vec<_> = children.iter().filter_map(|child| child.replaced_sidechain().map(str::to_owned)).collect();
     let name = format!("{session}.jsonl");
-    let (mut exact, mut losses) = (false, Vec::new());
+    let mut unchanged = None;
     if replaced.is_empty() && !is_sidechain(source.unchanged_provenance().await?.as_ref()) {
-        let format = ClaudeCode::without_facts();
-        exact = write_unchanged(source, &format, (&name, &mut *files)).await?.is_some();
+        unchanged = write_unchanged(source, ClaudeCode::without_facts(), (&name, &mut *files)).await?;
     }
-    if !exact {
-        files.start(&name)?;
-        losses = ThreadWriter::new(source, files, &session, None).without_sidechains(replaced).write().await?;
-    }
-    for child in &children {
-        let child_source = ExportSource { thread: &child.thread, ..*source };
-        match &child.state {
-            ChildState::InMainFile => {}
-            ChildState::Unchanged(name) => {
-                let name = if name.contains('/') { format!("{session}/{name}") } else { name.clone() };
-                let format = ClaudeCode::without_facts();
-                exact &= write_unchanged(&child_source, &format, (&name, &mut *files)).await?.is_some();
-            }
-            ChildState::Changed { .. } => {
-                exact = false;
-                files.start(&format!("{session}/subagents/agent-{}.jsonl", child.file_name()))?;
-                let writer = ThreadWriter::new(&child_source, files, &session, Some(&child.agent));
-                losses.extend(writer.write().await?);
-            }
+    let mut written = match unchanged {
+        Some(written) => written,
+        None => {
+            files.start(&name)?;
+            let writer = ThreadWriter::new(source, files, &session, None).without_sidechains(replaced);
+            Written::with_losses(writer.write().await?)
         }
+    };
+    for child in children {
+        let found = write_child(source, &child, (&session, &mut *files)).await?;
+        written.exact &= found.exact;
+        written.losses.extend(of_child(&child.thread.id, found.losses));
+        written.children.push(child.thread.id);
     }
-    Ok(if exact { Written::exact() } else { Written::with_losses(losses) })
+    Ok(written)
+}
+
+/// Writes the file of a subagent, if it has one.
+async fn write_child(
+    source: &ExportSource<'_>,
+    child: &Child,
+    (session, files): (&str, &mut ExportFiles<'_>),
+) -> Result<Written> {
+    let source = ExportSource { thread: &child.thread, ..*source };
+    if let ChildState::InMainFile = child.state {
+        return Ok(Written::exact());
+    }
+    if let ChildState::Unchanged(name) = &child.state {
+        let name = if name.contains('/') { format!("{session}/{name}") } else { name.clone() };
+        let written = write_unchanged(&source, ClaudeCode::without_facts(), (&name, &mut *files)).await?;
+        return Ok(written.unwrap_or_default());
+    }
+    files.start(&format!("{session}/subagents/agent-{}.jsonl", child.file_name()))?;
+    let writer = ThreadWriter::new(&source, files, session, Some(&child.agent));
+    Ok(Written::with_losses(writer.write().await?))
 }
 
 /// Whether the lines of a thread are only some of the lines of their file.

@@ -4,7 +4,7 @@ use store_core::{Body, Custom, Entry};
 
 use super::envelope::with_fields;
 use crate::{
-    claude_code::{line_format::ClaudeCode, read::SIDECHAIN_KEY},
+    claude_code::{NAME, line_format::ClaudeCode, read::SIDECHAIN_KEY},
     export::line_of,
     json::{Object, json_string},
     lenient,
@@ -78,6 +78,13 @@ fn changed_line(entry: &Entry, object: &Object<'_>, context: OwnLineContext<'_>,
     }
     let bytes = with_fields(object, &fields).into_bytes();
     ChangedLine { bytes: Some(bytes), uuid, title, is_replaced: is_odd }
+}
+
+/// Whether an entry is the line with the summary of the compaction before it.
+pub(crate) fn is_summary_line(entry: &Entry) -> bool {
+    let origin = entry.origin.as_ref().filter(|origin| origin.format == NAME.name());
+    let Some(raw) = origin.and_then(|origin| origin.raw.as_ref()) else { return false };
+    Object::parse(&lenient::read(raw).text).is_some_and(|line| line.bool("isCompactSummary") == Some(true))
 }
 
 /// The subagent that a side entry has a line of.

@@ -17,9 +17,11 @@ use super::{
 use crate::{
     claude_code::{AGENT_KEY, CALL_KEY, NAME, agentstore, read::ATTACHMENT_FORMAT},
     error::Result,
-    export::{ExportFiles, ExportSource, Loss, Losses, uuid_of},
+    export::{
+        ExportFiles, ExportSource, Loss, Losses, NO_FIELD, loss_of_foreign_line, note_metadata, note_parent, uuid_of,
+    },
     json::{Object, json_string},
-    provenance::{IMPORT_LINE, Provenance},
+    provenance::Provenance,
     time,
 };
 
@@ -96,7 +98,10 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
     /// Writes everything. Returns what was lost.
     pub(super) async fn write(mut self) -> Result<Vec<Loss>> {
         self.find_ending().await?;
-        self.note_metadata_loss();
+        note_metadata(self.source.thread, |key| KNOWN_METADATA.contains(&key), &mut self.losses);
+        if self.envelope.agent.is_none() {
+            note_parent(self.source.thread, NO_FIELD, &mut self.losses);
+        }
         let mut pages = self.source.entries();
         while let Some(page) = pages.next().await? {
             for entry in &page {
@@ -127,16 +132,6 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         Ok(())
     }
 
-    /// Notes what the format has no place for in the thread itself.
-    fn note_metadata_loss(&mut self) {
-        let thread = self.source.thread;
-        let has_other = thread.metadata.keys().any(|key| !KNOWN_METADATA.contains(&key.as_str()));
-        if let Some(head) = thread.head.as_ref().filter(|_| has_other) {
-            let what = ("thread", "the format has no metadata of a session", "dropped");
-            Losses::new(head, &mut self.losses).add("", what);
-        }
-    }
-
     /// Notes that the tool continues at a message, although the head is before all messages.
     async fn note_head_loss(&mut self) -> Result<()> {
         if self.head_follows_message || !self.has_message {
@@ -156,9 +151,10 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         if origin.is_some_and(|origin| origin.format == NAME.name()) {
             return if origin.is_some_and(|origin| origin.line == 0) { Ok(()) } else { self.write_own_line(entry) };
         }
+        if let Some((path, what)) = loss_of_foreign_line(entry) {
+            Losses::new(&entry.id, &mut self.losses).add(path, what);
+        }
         if Provenance::read(entry).is_some() {
-            let what = ("raw", "the header and the line ends of a file of another format", "dropped");
-            Losses::new(&entry.id, &mut self.losses).add("", what);
             return Ok(());
         }
         self.note_losses(entry);
@@ -174,15 +170,11 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
 
     fn note_losses(&mut self, entry: &Entry) {
         let mut losses = Losses::new(&entry.id, &mut self.losses);
-        let holds_line = matches!(&*entry.body, Body::Custom(custom) if custom.kind == IMPORT_LINE);
-        if holds_line && entry.origin.as_ref().is_some_and(|origin| origin.raw.is_some()) {
-            losses.add("/origin/raw", ("raw", "the bytes of a line of another format", "dropped"));
-        }
         if entry.run.is_some() {
-            losses.add("/run", ("run", "the format has no field for it", "dropped"));
+            losses.add_without_field("/run", "run");
         }
         if !entry.extra.is_empty() {
-            losses.add("", ("extra", "the format has no field for it", "dropped"));
+            losses.add_without_field("", "unknown_field");
         }
         if matches!(&*entry.body, Body::Decision(_)) {
             losses.add("", ("decision", "no thread can be made with decisions", "replaced"));
@@ -304,7 +296,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             losses.add("/summary", ("compaction", "the context has other messages instead", "dropped"));
         }
         if !compaction.extra.is_empty() {
-            losses.add("", ("extra", "the format has no field for it", "dropped"));
+            losses.add_without_field("", "unknown_field");
         }
     }
 

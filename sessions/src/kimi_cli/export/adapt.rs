@@ -6,7 +6,7 @@ use store_core::{
 
 use crate::{
     blocks::{joined_text, with_provenance},
-    export::Losses,
+    export::{Losses, NO_FIELD},
     kimi_cli::{
         encode,
         message::{FAILURE_MARKER, SYSTEM_PROMPT_ROLE, first_text},
@@ -14,7 +14,6 @@ use crate::{
     },
 };
 
-const NO_FIELD: &str = "the format has no field for it";
 const ONE_PROVIDER: &str = "only its provider understands it";
 
 /// The messages that a message becomes. A message with several results becomes one for each result.

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     error::Result,
-    export::{ExportSource, Loss, Losses},
+    export::{ExportSource, Loss, Losses, MERGED},
     json::Object,
     kimi_cli::{
         encode,
@@ -59,10 +59,15 @@ impl<'a> ContextsWriter<'a> {
     pub(super) async fn lines_at(&mut self, at: &EntryId) -> Result<&[Vec<u8>]> {
         let request = ContextRequest::at(at.clone());
         let context = self.source.threads.load_context(&self.source.thread.id, request).await?.context;
-        for repair in context.repairs.iter().filter(|repair| repair.kind == RepairKind::MessagesMerged) {
-            if self.written.ids.insert(repair.entry.clone()) {
-                let what = ("merged", "the entries of one message are one line", "replaced");
-                Losses::new(&repair.entry, &mut self.losses).add("", what);
+        for repair in context.repairs {
+            match repair.kind {
+                RepairKind::MessagesMerged if self.written.ids.insert(repair.entry.clone()) => {
+                    Losses::new(&repair.entry, &mut self.losses).add("", MERGED);
+                }
+                RepairKind::OrphanResultDropped | RepairKind::EarlierResultDropped => {
+                    self.written.incomplete.insert(repair.entry);
+                }
+                _ => {}
             }
         }
         let path = self.log.path(at);
@@ -147,7 +152,7 @@ impl<'a, 'b> ContextFile<'a, 'b> {
         self.add_entries_before(self.path.len());
         let Self { writer, written, mut losses, lines, .. } = self;
         // The losses of an entry are noted with the first file that contains it.
-        losses.retain(|loss| !writer.written.ids.contains(&loss.entry));
+        losses.retain(|loss| !loss.entry.as_ref().is_some_and(|entry| writer.written.ids.contains(entry)));
         writer.losses.append(&mut losses);
         writer.written.ids.extend(written);
         writer.wire.end_turn();

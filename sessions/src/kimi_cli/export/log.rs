@@ -71,4 +71,6 @@ pub(super) struct WrittenEntries {
     pub(super) ids: HashSet<EntryId>,
     /// The entries whose open calls got a result.
     pub(super) answered: HashSet<EntryId>,
+    /// The entries with results that a context leaves out.
+    pub(super) incomplete: HashSet<EntryId>,
 }

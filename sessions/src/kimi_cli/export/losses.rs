@@ -4,31 +4,39 @@ use store_core::{Body, Entry, Role, Thread, UsageRecord, Visibility};
 
 use super::{is_own, log::WrittenEntries};
 use crate::{
-    export::{Loss, Losses},
+    export::{Loss, Losses, NO_FIELD, What, loss_of_foreign_line, note_metadata, note_parent},
     kimi_cli::{contexts::REFERENCE_KIND, ids::WIRE_PREFIX, survey::SUBAGENT_FOLDER},
-    provenance::{IMPORT_LINE, Provenance},
+    provenance::IMPORT_LINE,
 };
 
-const NO_FIELD: &str = "the format has no field for it";
+/// What is lost of a result that the context leaves out.
+const ORPHAN_RESULT: What = ("orphan_result", "its call is missing, or has a later result", "dropped");
+
 const NO_LINE: &str = "the format has no such line";
 
 /// The metadata of a thread that its files contain.
-const WRITTEN_METADATA: &[&str] = &["session_id", "version", "state", SUBAGENT_FOLDER];
+pub(super) const WRITTEN_METADATA: &[&str] = &["session_id", "version", "state", SUBAGENT_FOLDER];
 
 /// Notes what of an entry is in no file.
 pub(super) fn note_entry(entry: &Entry, written: &WrittenEntries, list: &mut Vec<Loss>) {
     let mut losses = Losses::new(&entry.id, list);
+    if let Some((path, what)) = loss_of_foreign_line(entry).filter(|_| !is_own(entry)) {
+        losses.add(path, what);
+    }
     if entry.run.is_some() {
-        losses.add("/run", ("run", NO_FIELD, "dropped"));
+        losses.add_without_field("/run", "run");
     }
     if !entry.extra.is_empty() {
-        losses.add("", ("unknown_field", NO_FIELD, "dropped"));
+        losses.add_without_field("", "unknown_field");
     }
     let is_written = written.ids.contains(&entry.id);
     if let Body::Usage(usage) = &*entry.body {
         return note_usage(usage, is_written, &mut losses);
     }
     if is_written {
+        if written.incomplete.contains(&entry.id) {
+            losses.add("/blocks", ORPHAN_RESULT);
+        }
         return;
     }
     let what = match &*entry.body {
@@ -38,19 +46,13 @@ pub(super) fn note_entry(entry: &Entry, written: &WrittenEntries, list: &mut Vec
             Some(what) => what,
             None => return,
         },
-        Body::Custom(_) if Provenance::read(entry).is_some() => {
-            ("raw", "the header and the line ends of a file of another format", "dropped")
-        }
-        Body::Custom(custom) if custom.kind == IMPORT_LINE => {
-            ("raw", "the bytes of a line of another format", "dropped")
-        }
+        // Such an entry has nothing but its line.
+        Body::Custom(custom) if custom.kind == IMPORT_LINE && custom.data.as_str() == "null" => return,
         Body::Message(_) if entry.side => ("side_entry", NO_LINE, "dropped"),
         Body::Message(message) if message.visibility == Visibility::Aside => {
             ("visibility", "every message of the format is sent to the model", "dropped")
         }
-        Body::Message(message) if message.role == Role::Tool => {
-            ("orphan_result", "its call is missing, or has a later result", "dropped")
-        }
+        Body::Message(message) if message.role == Role::Tool => ORPHAN_RESULT,
         Body::Message(_) => ("message", "the context leaves it out", "dropped"),
         Body::Compaction(_) => ("compaction", "another summary replaces it, or it contains nothing", "dropped"),
         Body::Checkpoint(_) => ("checkpoint", NO_LINE, "dropped"),
@@ -82,11 +84,10 @@ fn note_usage(usage: &UsageRecord, is_written: bool, losses: &mut Losses<'_>) {
     }
 }
 
-/// Notes the metadata of the thread, for which the format has no place.
+/// Notes what is lost of the thread itself.
 pub(super) fn note_thread(thread: &Thread, list: &mut Vec<Loss>) {
-    let is_lost = thread.metadata.keys().any(|key| !WRITTEN_METADATA.contains(&key.as_str()));
-    if let Some(head) = thread.head.as_ref().filter(|_| is_lost) {
-        let what = ("thread", "the format has no metadata of a session", "dropped");
-        Losses::new(head, list).add("", what);
+    note_metadata(thread, |key| WRITTEN_METADATA.contains(&key), list);
+    if !thread.metadata.contains_key(SUBAGENT_FOLDER) {
+        note_parent(thread, NO_FIELD, list);
     }
 }

@@ -19,12 +19,12 @@ mod wire_file;
 
 use std::collections::BTreeSet;
 
-use store_core::{Entry, EntryId, Thread};
+use store_core::{Entry, Thread};
 
 use super::{NAME, survey::SUBAGENT_FOLDER};
 use crate::{
     error::Result,
-    export::{ExportFiles, ExportSource, Losses, Written},
+    export::{ExportFiles, ExportSource, Losses, Written, of_child},
     json::parse_json_string,
     provenance::{Provenance, StoredAs},
 };
@@ -40,21 +40,21 @@ pub(super) async fn write(source: &ExportSource<'_>, out: &mut ExportFiles<'_>) 
     for child in source.children().await? {
         let Some(thread) = source.threads.load_thread(&child).await? else { continue };
         let Some(subfolder) = subagent_folder(&thread) else { continue };
+        // Another thread may have the same folder. This one is then listed as left out.
         if !subfolders.insert(subfolder.clone()) {
-            let what = ("subagent", "another thread has the same folder", "dropped");
-            Losses::new(&first_entry()?, &mut written.losses).add("", what);
             continue;
         }
         let child = ExportSource { threads: source.threads, thread: &thread, options: source.options };
         let (found, provenance) = write_session(&child, &mut SessionFiles::new(out, Some(&subfolder))).await?;
         written.exact &= found.exact;
-        written.losses.extend(found.losses);
+        written.losses.extend(of_child(&thread.id, found.losses));
+        written.children.push(thread.id.clone());
         missing.extend(subfolders_of(provenance.as_ref(), &format!("{subfolder}/")));
     }
     for _subfolder in missing.difference(&subfolders) {
         written.exact = false;
         let what = ("subagent", "its thread is not a child of this thread", "dropped");
-        Losses::new(&first_entry()?, &mut written.losses).add("", what);
+        Losses::of_thread(&mut written.losses).add("", what);
     }
     Ok(written)
 }
@@ -78,11 +78,6 @@ async fn write_session(
             rebuild::write(source, files).await
         }
     }
-}
-
-/// The first entry of every import, which represents the whole session.
-fn first_entry() -> Result<EntryId> {
-    Ok(EntryId::new("L0")?)
 }
 
 /// The folder of the thread of a subagent, as the import has noted it.

@@ -51,7 +51,7 @@ pub(super) async fn write(
     }
     losses::note_thread(source.thread, &mut losses);
     if let Some(provenance) = &log.provenance {
-        note_left_out(provenance, &mut losses)?;
+        note_left_out(provenance, &mut losses);
     }
     Ok((Written::with_losses(losses), log.provenance))
 }

@@ -2,10 +2,10 @@
 
 use store_core::{Body, Entry, EntryId};
 
-use super::{SessionFiles, first_entry, state_file};
+use super::{SessionFiles, losses::WRITTEN_METADATA, state_file};
 use crate::{
     error::Result,
-    export::{ExportSource, FileRestorer, Loss, Losses, Written},
+    export::{ExportSource, FileRestorer, Loss, Losses, Written, note_metadata},
     json::Object,
     kimi_cli::{
         contexts::REFERENCE_KIND,
@@ -47,8 +47,9 @@ pub(super) async fn write(
         }
     }
     write_state(source, provenance, (files, &mut written)).await?;
-    note_left_out(provenance, &mut written.losses)?;
+    note_left_out(provenance, &mut written.losses);
     written.exact &= written.losses.is_empty();
+    note_metadata(source.thread, |key| WRITTEN_METADATA.contains(&key), &mut written.losses);
     Ok(written)
 }
 
@@ -73,7 +74,7 @@ async fn write_state(
     let is_left_out = file.is_none() && provenance.file_named(STATE_FILE_NAME).is_some();
     if provenance.0.iter().all(|file| file.name.is_none()) || is_left_out {
         let what = ("title", "the session has no file for it", "dropped");
-        Losses::new(&first_entry()?, &mut written.losses).add("", what);
+        Losses::of_thread(&mut written.losses).add("/title", what);
         return Ok(());
     }
     written.exact = false;
@@ -95,12 +96,11 @@ async fn is_earlier_title(source: &ExportSource<'_>) -> Result<bool> {
 }
 
 /// Notes the files that the import left out.
-pub(super) fn note_left_out(provenance: &Provenance, losses: &mut Vec<Loss>) -> Result<()> {
+pub(super) fn note_left_out(provenance: &Provenance, losses: &mut Vec<Loss>) {
     for _file in provenance.0.iter().filter(|file| file.stored == StoredAs::LeftOut) {
         let what = ("file", "the import left out a link, or a file of more than 1 MiB", "dropped");
-        Losses::new(&first_entry()?, losses).add("", what);
+        Losses::of_thread(losses).add("", what);
     }
-    Ok(())
 }
 
 /// Writes a file of lines. The ids of the entries of its lines begin with `prefix`.

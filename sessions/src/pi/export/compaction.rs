@@ -1,6 +1,8 @@
 //! Writes compactions. Of several compactions on a path, pi applies only the last one, so each is written with all that
 //! the context contains at it.
 
+use std::sync::Arc;
+
 use store_core::{
     BlockKind, Body, Compaction, ContextMessage, ContextRequest, Entry, EntryId, OpenCalls, Role,
     context::SUMMARY_MARKER,
@@ -12,8 +14,9 @@ use super::{
 };
 use crate::{
     blocks::joined_text,
+    claude_code::is_summary_line,
     error::Result,
-    export::{ExportSource, Losses},
+    export::{ExportSource, Losses, WholeMessages},
     json::json_string,
 };
 
@@ -37,28 +40,62 @@ impl Fields {
     }
 }
 
-/// Finds the fields of a compaction. `may_name_first` says whether the version can name the first entry that is kept.
-pub(super) async fn fields(
+/// What the fields of a compaction depend on.
+pub(super) struct Place<'a> {
+    pub(super) source: &'a ExportSource<'a>,
+    pub(super) whole: &'a WholeMessages,
+    /// Whether the version can name the first entry that is kept.
+    pub(super) may_name_first: bool,
+    pub(super) context: MessageContext<'a>,
+}
+
+/// The message that is the summary of a compaction without one: in Claude Code, it is the line after the compaction.
+/// There is none if branches begin between the two.
+pub(super) async fn summary_below(
     source: &ExportSource<'_>,
+    entry: &Entry,
+    compaction: &Compaction,
+) -> Result<Option<Arc<Entry>>> {
+    if !compaction.summary.is_empty() || compaction.replacement.is_some() {
+        return Ok(None);
+    }
+    let mut above = entry.id.clone();
+    loop {
+        let children = source.first_children_of(&above).await?;
+        let [child] = children.as_slice() else { return Ok(None) };
+        if let Some(message) = child.message() {
+            let is_text = message.blocks.iter().all(|block| matches!(block.kind, BlockKind::Text(_)));
+            return Ok(Some(Arc::clone(child)).filter(|child| is_text && is_summary_line(child)));
+        }
+        above = child.id.clone();
+    }
+}
+
+/// Finds the fields of a compaction. `summary` is the message with its summary, if another entry has it.
+pub(super) async fn fields(
+    place: &Place<'_>,
     (entry, compaction): (&Entry, &Compaction),
-    (may_name_first, context): (bool, MessageContext<'_>),
+    summary: Option<&Entry>,
     losses: &mut Losses<'_>,
 ) -> Result<Fields> {
+    let source = place.source;
     let request = ContextRequest::at(entry.id.clone()).with_open_calls(OpenCalls::Keep);
     let messages = source.threads.load_context(&source.thread.id, request).await?.context.messages;
-    let lead = messages.first().and_then(|first| summary_of(first, &entry.id));
-    let rest = if lead.is_some() { messages.get(1..).unwrap_or_default() } else { &messages };
+    let own = messages.first().and_then(|first| summary_of(first, &entry.id));
+    let rest = if own.is_some() { messages.get(1..).unwrap_or_default() } else { &messages };
+    let lead = own.or_else(|| Some(joined_text(&summary?.message()?.blocks)));
     let is_shown = messages.iter().any(|found| found.synthetic && found.entry == entry.id);
     note_summary(compaction, lead.is_some() || is_shown && compaction.replacement.is_none(), losses);
     let summary = lead.clone().unwrap_or_default();
     let is_suffix = lead.is_some() && compaction.replacement.is_none() && rest.iter().all(|found| !found.synthetic);
     if is_suffix
-        && may_name_first
+        && place.may_name_first
         && let Some(first_kept) = first_kept(source, entry, compaction).await?
+        && !place.whole.is_merged(&first_kept)
     {
         return Ok(Fields { summary, first_kept: Some(first_kept), tail: None });
     }
-    Ok(Fields { summary, first_kept: None, tail: Some(encode_tail(rest, context, losses)) })
+    Ok(Fields { summary, first_kept: None, tail: Some(encode_tail(rest, place.context, losses)) })
 }
 
 /// The text of a message that is the summary of this compaction.

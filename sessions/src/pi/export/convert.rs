@@ -122,6 +122,10 @@ impl ThreadWriter<'_, '_> {
 
     /// Writes a line of another version.
     async fn convert(&mut self, entry: &Entry, object: &Object<'_>, from_v4: bool) -> Result<()> {
+        if from_v4 {
+            let what = ("raw", "version 3 has no lanes, and no numbers of lines", "dropped");
+            Losses::new(&entry.id, &mut self.losses).add("/origin/raw", what);
+        }
         let kind = object.text("type").unwrap_or_default();
         let is_entry = !from_v4 || object.text("kind").as_deref() == Some("entry");
         let has_kind = |name: &str| is_entry && kind == name;

@@ -8,7 +8,7 @@ use store_core::{
 use super::{frame::with_fields, writer::ThreadWriter};
 use crate::{
     error::Result,
-    export::Losses,
+    export::{note_metadata, note_parent},
     json::{Object, json_string},
     lenient,
     parents::{AWAITED_PARENT_KEY, parent_of},
@@ -104,15 +104,10 @@ impl ThreadWriter<'_, '_> {
     fn note_thread_losses(&mut self) {
         let thread = self.source.thread;
         let is_same = self.header.as_ref().is_some_and(|header| header.format == self.format);
-        let Some(head) = &thread.head else { return };
         let has_header_metadata = self.frame.is_v4 && !is_same;
-        if !has_header_metadata && !self.other_metadata().is_empty() {
-            let what = ("thread", "the format has no metadata of a session", "dropped");
-            Losses::new(head, &mut self.losses).add("", what);
-        }
-        if parent_of(thread).is_some() && !self.frame.is_v4 && self.header.is_none() {
-            let what = ("thread", "the format names the file of a parent, not its id", "dropped");
-            Losses::new(head, &mut self.losses).add("", what);
+        note_metadata(thread, |key| has_header_metadata || HEADER_KEYS.contains(&key), &mut self.losses);
+        if !self.frame.is_v4 && self.header.is_none() {
+            note_parent(thread, "the format names the file of a parent, not its id", &mut self.losses);
         }
     }
 }

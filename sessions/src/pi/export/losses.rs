@@ -2,7 +2,10 @@
 
 use store_core::{Block, BlockKind, Message, Role, Usage, Visibility, codec::ObjectWriter as Writer};
 
-use crate::{export::Losses, json::Object};
+use crate::{
+    export::{Losses, pointer},
+    json::Object,
+};
 
 /// The losses of one message of an entry.
 pub(super) struct MessageLosses<'a, 'b> {
@@ -47,7 +50,7 @@ pub(super) fn note_message(message: &Message, losses: &mut MessageLosses<'_, '_>
     for name in message.metadata.keys().filter(|name| is_own_field(message.role, name)) {
         if !kept.contains(&name.as_str()) {
             let what = ("metadata", "the format has a field of its own with this name", "dropped");
-            losses.add(format!("/metadata/{}", name.replace('~', "~0").replace('/', "~1")), what);
+            losses.add(pointer("/metadata", name), what);
         }
     }
     if !message.extra.is_empty() {

@@ -8,12 +8,12 @@ mod losses;
 mod message;
 mod writer;
 
-use store_core::Thread;
+use store_core::{Entry, Thread};
 
 use self::writer::ThreadWriter;
 use crate::{
     error::Result,
-    export::{ExportFiles, ExportSource, Written, file_name_part},
+    export::{ExportFiles, ExportSource, WholeMessages, Written, file_name_part, shell_word},
     formats::{ToolFolders, ToolPlace},
     time,
 };
@@ -21,16 +21,24 @@ use crate::{
 /// Writes the thread, and returns what was lost.
 pub(super) async fn write(is_v4: bool, source: &ExportSource<'_>, out: &mut ExportFiles<'_>) -> Result<Written> {
     out.start(&file_name(source.thread))?;
-    let mut writer = ThreadWriter::new(is_v4, source, out);
+    let whole = WholeMessages::find(source, source.thread.head.as_ref(), is_of_pi).await?;
+    let mut writer = ThreadWriter::new(is_v4, source, (out, &whole));
     writer.write_header().await?;
     let mut pages = source.entries();
     while let Some(page) = pages.next().await? {
         for entry in &page {
-            writer.write_entry(entry).await?;
+            if let Some(entry) = whole.written(source, entry, &mut writer.losses).await? {
+                writer.write_entry(&entry).await?;
+            }
         }
     }
     writer.write_end()?;
     Ok(Written::with_losses(writer.losses))
+}
+
+/// Whether an entry was imported from a version of pi.
+fn is_of_pi(entry: &Entry) -> bool {
+    entry.origin.as_ref().is_some_and(|origin| origin.format.starts_with("pi-v"))
 }
 
 /// The name that pi gives to the file of a session: its time and its id.
@@ -60,25 +68,13 @@ fn folder_name(working_folder: &str) -> String {
     format!("--{}--", path.replace(['/', '\\', ':'], "-"))
 }
 
-/// The text as one word of a shell.
-fn shell_word(text: &str) -> String {
-    let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+@,=".contains(c));
-    if is_plain { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{folder_name, shell_word};
+    use super::folder_name;
 
     #[test]
     fn the_folder_is_named_like_the_working_folder() {
         assert_eq!(folder_name("/home/user/my app"), "--home-user-my app--");
         assert_eq!(folder_name("C:\\work\\app"), "--C--work-app--");
-    }
-
-    #[test]
-    fn the_file_is_one_word_of_the_command() {
-        assert_eq!(shell_word("/a/--b--/c.jsonl"), "/a/--b--/c.jsonl");
-        assert_eq!(shell_word("/it's here"), "'/it'\\''s here'");
     }
 }

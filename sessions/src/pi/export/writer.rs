@@ -1,6 +1,6 @@
 //! Writes the lines of a thread in the order of its log.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use store_core::{BlockKind, Body, Compaction, Entry, EntryId, Label, Message, Role, Timestamp};
 
@@ -13,16 +13,17 @@ use super::{
 };
 use crate::{
     error::Result,
-    export::{ExportFiles, ExportSource, Loss, Losses},
+    export::{ExportFiles, ExportSource, Loss, Losses, WholeMessages, loss_of_foreign_line},
     lines::{AGENTSTORE, AgentstoreField},
     pi::{V3, V4, v4::MAIN_LANE},
-    provenance::{IMPORT_LINE, Provenance},
+    provenance::Provenance,
 };
 
 /// Writes the lines of a thread.
 pub(super) struct ThreadWriter<'a, 'b> {
     pub(super) source: &'a ExportSource<'a>,
     pub(super) out: &'a mut ExportFiles<'b>,
+    whole: &'a WholeMessages,
     pub(super) frame: Frame,
     /// The name of the format that is written.
     pub(super) format: &'static str,
@@ -42,13 +43,20 @@ pub(super) struct ThreadWriter<'a, 'b> {
     tool_names: HashMap<String, String>,
     /// The title that the lines so far give to the session.
     pub(super) title: Option<String>,
+    /// The messages that were written as summaries of the compactions before them.
+    summaries: HashSet<EntryId>,
 }
 
 impl<'a, 'b> ThreadWriter<'a, 'b> {
-    pub(super) fn new(is_v4: bool, source: &'a ExportSource<'a>, out: &'a mut ExportFiles<'b>) -> Self {
+    pub(super) fn new(
+        is_v4: bool,
+        source: &'a ExportSource<'a>,
+        (out, whole): (&'a mut ExportFiles<'b>, &'a WholeMessages),
+    ) -> Self {
         Self {
             source,
             out,
+            whole,
             frame: Frame::new(is_v4),
             format: if is_v4 { V4.name() } else { V3.name() },
             header: None,
@@ -60,17 +68,18 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             main_leaf: None,
             tool_names: HashMap::new(),
             title: None,
+            summaries: HashSet::new(),
         }
     }
 
     pub(super) async fn write_entry(&mut self, entry: &Entry) -> Result<()> {
         let origin = entry.origin.as_ref().filter(|origin| origin.format.starts_with("pi-v"));
         let is_same = origin.is_some_and(|origin| origin.format == self.format);
+        let foreign = loss_of_foreign_line(entry).filter(|(path, _)| origin.is_none() || path.is_empty() && !is_same);
+        if let Some((path, what)) = foreign {
+            Losses::new(&entry.id, &mut self.losses).add(path, what);
+        }
         if Provenance::read(entry).is_some() {
-            if !is_same {
-                let what = ("raw", "the header and the line ends of a file of another format", "dropped");
-                Losses::new(&entry.id, &mut self.losses).add("", what);
-            }
             return Ok(());
         }
         // Entries that an import made follow from the lines. Version 3 has no lanes whose labels could be made again.
@@ -78,8 +87,14 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         if is_made && (is_same || !matches!(&*entry.body, Body::Label(_))) {
             return Ok(());
         }
-        self.note_losses(entry, origin.is_some());
+        self.note_losses(entry);
         self.note_calls(entry);
+        if self.summaries.contains(&entry.id) {
+            let what = ("summary", "it is the summary of the compaction before it", "moved");
+            Losses::new(&entry.id, &mut self.losses).add("", what);
+            self.leave_out_of_tree(entry);
+            return Ok(());
+        }
         match origin.filter(|_| !is_made) {
             Some(origin) => self.write_line_of_pi(entry, &origin.format).await,
             None => self.write_body(entry).await,
@@ -175,8 +190,10 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         let context = MessageContext { timestamp: entry.timestamp, tool_names: &self.tool_names };
         let may_name_first = !self.frame.is_v4;
         let mut losses = Losses::new(&entry.id, &mut self.losses);
-        let found =
-            compaction::fields(self.source, (entry, compaction), (may_name_first, context), &mut losses).await?;
+        let summary = compaction::summary_below(self.source, entry, compaction).await?;
+        let place = compaction::Place { source: self.source, whole: self.whole, may_name_first, context };
+        let found = compaction::fields(&place, (entry, compaction), summary.as_deref(), &mut losses).await?;
+        self.summaries.extend(summary.map(|summary| summary.id.clone()));
         let first_kept = found.first_kept.as_ref().unwrap_or(&entry.id).as_str();
         let raw = found.raw(first_kept);
         let mut fields: Vec<(&str, &str)> = raw.iter().map(|(name, raw)| (*name, raw.as_str())).collect();
@@ -232,7 +249,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
     /// Writes the title and the head, if the lines so far do not give them.
     pub(super) fn write_end(&mut self) -> Result<()> {
         let thread = self.source.thread;
-        let head = thread.head.as_ref().and_then(|head| self.last_line(head));
+        let head = thread.head.as_ref().and_then(|head| self.last_line(self.whole.line_of(head)));
         let timestamp = thread.entry_times.map_or(thread.created_at, |(_, last)| last);
         if let Some(title) = thread.title.as_ref().filter(|title| self.title.as_ref() != Some(*title)) {
             self.write_title(&quoted(title), head.as_deref(), timestamp)?;
@@ -272,17 +289,13 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         }
     }
 
-    fn note_losses(&mut self, entry: &Entry, is_pi: bool) {
+    fn note_losses(&mut self, entry: &Entry) {
         let mut losses = Losses::new(&entry.id, &mut self.losses);
-        let holds_line = matches!(&*entry.body, Body::Custom(custom) if custom.kind == IMPORT_LINE);
-        let has_raw = entry.origin.as_ref().is_some_and(|origin| origin.raw.is_some());
-        if has_raw && holds_line && !is_pi {
-            losses.add("/origin/raw", ("raw", "the bytes of a line of another format", "dropped"));
-        }
         if entry.run.is_some() {
-            losses.add("/run", ("run", "the format has no field for it", "dropped"));
+            losses.add_without_field("/run", "run");
         }
-        if !entry.extra.is_empty() {
+        let is_label_of_newer_release = matches!(&*entry.body, Body::Label(label) if !label.extra.is_empty());
+        if !entry.extra.is_empty() || is_label_of_newer_release {
             losses.add("", ("unknown_field", "the format has no field for what a newer release wrote", "dropped"));
         }
     }

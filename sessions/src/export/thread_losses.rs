@@ -1,0 +1,102 @@
+//! What is lost of a thread as a whole.
+
+use store_core::{ContextRequest, MAX_PAGE, PageRequest, RunFilter, RunQuery, Thread, ThreadId};
+
+use super::{
+    ExportSource, Loss, Losses,
+    loss::{NO_FIELD, of_child},
+};
+use crate::{error::Result, parents::parent_of};
+
+/// Notes what no format can represent of a thread: its child threads that were not written, its runs and its state.
+pub(super) async fn note_thread(source: &ExportSource<'_>, written: &[ThreadId], list: &mut Vec<Loss>) -> Result<()> {
+    note_children(source, written, list).await?;
+    note_own_data(source, list).await?;
+    for child in written {
+        let Some(thread) = source.threads.load_thread(child).await? else { continue };
+        let mut losses = Vec::new();
+        note_own_data(&ExportSource { thread: &thread, ..*source }, &mut losses).await?;
+        list.extend(of_child(child, losses));
+    }
+    Ok(())
+}
+
+/// Notes the runs, the state and the other fields of one thread.
+async fn note_own_data(source: &ExportSource<'_>, list: &mut Vec<Loss>) -> Result<()> {
+    note_runs(source, list).await?;
+    let thread = source.thread;
+    let mut losses = Losses::of_thread(list);
+    if thread.state_revision > 0 {
+        let found = source.threads.load_context(&thread.id, ContextRequest::head()).await?;
+        for key in found.state.keys() {
+            losses.add_without_field(pointer("/state", key), "state");
+        }
+    }
+    if thread.resource_id.is_some() {
+        losses.add_without_field("/resource_id", "resource");
+    }
+    if !thread.extra.is_empty() {
+        losses.add_without_field("", "unknown_field");
+    }
+    Ok(())
+}
+
+/// Notes the child threads, and the children of these, that are not in the written session.
+async fn note_children(source: &ExportSource<'_>, written: &[ThreadId], list: &mut Vec<Loss>) -> Result<()> {
+    let mut parents = vec![source.thread.id.clone()];
+    while let Some(parent) = parents.pop() {
+        for child in source.children_of(&parent).await? {
+            if !written.contains(&child) {
+                let (kind, reason) = ("child_thread", "it is not a part of the written session");
+                list.push(Loss {
+                    thread: Some(child.clone()),
+                    entry: None,
+                    path: String::new(),
+                    kind,
+                    reason,
+                    action: "dropped",
+                });
+            }
+            parents.push(child);
+        }
+    }
+    Ok(())
+}
+
+async fn note_runs(source: &ExportSource<'_>, list: &mut Vec<Loss>) -> Result<()> {
+    if source.thread.latest_run.is_none() {
+        return Ok(());
+    }
+    let mut filter = RunFilter::default();
+    filter.thread = Some(source.thread.id.clone());
+    let mut query = RunQuery::new(filter);
+    query.page = PageRequest::first(MAX_PAGE);
+    loop {
+        let page = source.threads.list_runs(query.clone()).await?;
+        for run in &page.items {
+            let path = pointer("/runs", run.id.as_str());
+            Losses::of_thread(list).add(path, ("run", "the format has no runs", "dropped"));
+        }
+        let Some(next) = page.next else { return Ok(()) };
+        query.page = query.page.after(next);
+    }
+}
+
+/// Notes the metadata of a thread, apart from the keys that its files contain.
+pub(crate) fn note_metadata(thread: &Thread, is_held: impl Fn(&str) -> bool, list: &mut Vec<Loss>) {
+    for key in thread.metadata.keys().filter(|key| !is_held(key)) {
+        Losses::of_thread(list).add(pointer("/metadata", key), ("metadata", NO_FIELD, "dropped"));
+    }
+}
+
+/// Notes the parent of a thread, if it has one. `reason` says why the format cannot name it.
+pub(crate) fn note_parent(thread: &Thread, reason: &'static str, list: &mut Vec<Loss>) {
+    if parent_of(thread).is_some() {
+        Losses::of_thread(list).add("/parent_thread_id", ("parent", reason, "dropped"));
+    }
+}
+
+/// A JSON pointer to a key of an object.
+pub(crate) fn pointer(object: &str, key: &str) -> String {
+    format!("{object}/{}", key.replace('~', "~0").replace('/', "~1"))
+}

@@ -1,0 +1,282 @@
+//! Messages that were logged as several entries, as those of Claude Code, which has a line for each block. An export to
+//! a format whose tool does not merge lines writes each of them as one message. Which entries are one message, and what
+//! they are together, is decided by the context (CX-17).
+//!
+//! ```text
+//! as logged                        as written
+//! call 1 ── result 1 ── call 2     calls 1 and 2 ── result 1
+//! ```
+//!
+//! If branches leave such a message at different entries, it becomes the message that the path of the head has.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use store_core::{
+    Block, Body, ContextRequest, Entry, EntryId, Message, OpenCalls, Role, Visibility,
+    context::{self, ContextPart},
+};
+
+use super::{
+    ExportSource, Loss, Losses,
+    loss::{MERGED, What},
+};
+use crate::error::Result;
+
+const SEPARATE: What =
+    ("separate", "it continues a message that has another end on the written or a later branch", "replaced");
+const INSIDE: What = ("inside", "it follows a part of a message that the file has as a whole", "moved");
+
+/// The messages of a thread that were logged as several entries.
+#[derive(Debug, Default)]
+pub(crate) struct WholeMessages {
+    /// The entries that are merged into another one, by that entry, in order.
+    parts: HashMap<EntryId, Vec<EntryId>>,
+    /// The entries that are merged into another one.
+    merged: HashMap<EntryId, MergedEntry>,
+    /// The entries from the first to the last one of each message, and whether the message ends with the entry.
+    inside: HashMap<EntryId, bool>,
+    /// Entries that continue a message, and are not merged into it.
+    separate: HashSet<EntryId>,
+}
+
+/// An entry that is merged into another one.
+#[derive(Debug)]
+struct MergedEntry {
+    /// The entry with the whole message.
+    into: EntryId,
+    /// The entry before it that has a line of its own. What follows the merged entry hangs below that line.
+    before: EntryId,
+}
+
+impl WholeMessages {
+    /// Finds the messages of a thread, as the path of `leaf` has them. Entries that were imported from the written
+    /// format (`is_own`) stay as they are.
+    pub(crate) async fn find(
+        source: &ExportSource<'_>,
+        leaf: Option<&EntryId>,
+        is_own: fn(&Entry) -> bool,
+    ) -> Result<Self> {
+        let mut finder = Finder::default();
+        let mut pages = source.entries();
+        while let Some(page) = pages.next().await? {
+            page.iter().filter(|entry| !entry.side).for_each(|entry| finder.add(entry, is_own(entry)));
+        }
+        let mut path = HashSet::new();
+        if let Some(leaf) = leaf.filter(|_| !finder.continuations.is_empty()) {
+            let mut pages = source.path_of(leaf);
+            while let Some(page) = pages.next().await? {
+                path.extend(page.iter().map(|entry| entry.id.clone()));
+            }
+        }
+        Ok(finder.finish(&path))
+    }
+
+    /// Whether an entry is a part of another one.
+    pub(crate) fn is_merged(&self, entry: &EntryId) -> bool {
+        self.merged.contains_key(entry)
+    }
+
+    /// The entry whose line takes the place of an entry among the parents of other lines.
+    pub(crate) fn line_of<'a>(&'a self, entry: &'a EntryId) -> &'a EntryId {
+        self.merged.get(entry).map_or(entry, |merged| &merged.before)
+    }
+
+    /// What is lost of an entry because messages become whole.
+    pub(crate) fn loss(&self, entry: &Entry) -> Option<What> {
+        if self.is_merged(&entry.id) {
+            return Some(MERGED);
+        }
+        if self.separate.contains(&entry.id) {
+            return Some(SEPARATE);
+        }
+        let parent = entry.parent.as_ref().filter(|_| !entry.side && !self.inside.contains_key(&entry.id));
+        let is_in_the_middle = parent.and_then(|parent| self.inside.get(parent)).is_some_and(|is_end| !is_end);
+        is_in_the_middle.then_some(INSIDE)
+    }
+
+    /// The entry as it is written, or `None` if it is a part of an earlier one. Notes what is lost.
+    pub(crate) async fn written(
+        &self,
+        source: &ExportSource<'_>,
+        entry: &Arc<Entry>,
+        losses: &mut Vec<Loss>,
+    ) -> Result<Option<Arc<Entry>>> {
+        if let Some(what) = self.loss(entry) {
+            Losses::new(&entry.id, losses).add("", what);
+        }
+        self.entry(source, entry).await
+    }
+
+    /// The entry as it is written, or `None` if it is a part of an earlier one.
+    pub(crate) async fn entry(&self, source: &ExportSource<'_>, entry: &Arc<Entry>) -> Result<Option<Arc<Entry>>> {
+        if self.is_merged(&entry.id) {
+            return Ok(None);
+        }
+        let parent = entry.parent.as_ref().map(|parent| self.line_of(parent));
+        let body = match self.parts.get(&entry.id) {
+            Some(parts) => Some(whole_body(source, entry, parts).await?),
+            None => self.body_with_lines(&entry.body),
+        };
+        if body.is_none() && parent == entry.parent.as_ref() {
+            return Ok(Some(Arc::clone(entry)));
+        }
+        let mut written = Entry::clone(entry);
+        written.parent = parent.cloned();
+        if let Some(body) = body {
+            written.body = Arc::new(body);
+        }
+        Ok(Some(Arc::new(written)))
+    }
+
+    /// A body that names merged entries, with the entries that have lines instead.
+    fn body_with_lines(&self, body: &Body) -> Option<Body> {
+        let merged = |id: &EntryId| self.merged.get(id);
+        match body {
+            Body::Label(label) => {
+                let mut label = label.clone();
+                label.target = merged(&label.target)?.into.clone();
+                Some(Body::Label(label))
+            }
+            Body::Rewind(rewind) => {
+                let before = merged(rewind.to.as_ref()?)?.before.clone();
+                let mut rewind = rewind.clone();
+                rewind.to = Some(before);
+                Some(Body::Rewind(rewind))
+            }
+            Body::Compaction(compaction) => {
+                let covers = compaction.covers.as_ref()?;
+                let (from, to) = (merged(&covers.from), merged(&covers.to));
+                from.or(to)?;
+                let mut covers = covers.clone();
+                covers.from = from.map_or(covers.from, |merged| merged.into.clone());
+                covers.to = to.map_or(covers.to, |merged| merged.before.clone());
+                let mut compaction = compaction.clone();
+                compaction.covers = Some(covers);
+                Some(Body::Compaction(compaction))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The message that an entry and its parts are together.
+async fn whole_body(source: &ExportSource<'_>, first: &Arc<Entry>, parts: &[EntryId]) -> Result<Body> {
+    let thread = &source.thread.id;
+    let mut entries = vec![Arc::clone(first)];
+    for part in parts {
+        let Some(entry) = source.threads.load_entry(thread, part).await? else {
+            return Err(store_core::Error::corrupt(format!("thread `{thread}`: entry `{part}` is missing")).into());
+        };
+        entries.push(entry);
+    }
+    let whole = merged_messages(entries).into_iter().next();
+    Ok(whole.map_or_else(|| Body::clone(&first.body), Body::Message))
+}
+
+/// The messages that a context makes of entries.
+fn merged_messages(entries: Vec<Arc<Entry>>) -> Vec<Message> {
+    let parts = entries.into_iter().map(|entry| (ContextPart::Entry(entry.seq), entry)).collect();
+    let request = ContextRequest::head().with_open_calls(OpenCalls::Keep);
+    context::build(parts, &request).messages.into_iter().map(|found| found.message).collect()
+}
+
+/// Finds the messages that were logged as several entries.
+#[derive(Default)]
+struct Finder {
+    /// The entries at which a message can go on.
+    open: HashMap<EntryId, OpenEntry>,
+    /// The first entry of each message, with a short block instead of its own.
+    first: HashMap<EntryId, Arc<Entry>>,
+    /// The entries that continue a message, in the order of the log.
+    continuations: Vec<EntryId>,
+}
+
+struct OpenEntry {
+    /// The first entry of the message.
+    first: EntryId,
+    parent: Option<EntryId>,
+}
+
+impl Finder {
+    fn add(&mut self, entry: &Entry, is_own: bool) {
+        let above = entry.parent.as_ref().and_then(|parent| self.open.get(parent)).map(|above| above.first.clone());
+        let message = entry.message().filter(|message| message.visibility != Visibility::Aside);
+        let first = match (&*entry.body, message) {
+            (Body::Compaction(_), _) => None,
+            (_, Some(message)) if message.role == Role::Assistant => self.first_of(entry, message, above, is_own),
+            (_, Some(message)) if message.role != Role::Tool => None,
+            // Results, and what a model does not get, do not end a message.
+            _ => above,
+        };
+        if let Some(first) = first {
+            self.open.insert(entry.id.clone(), OpenEntry { first, parent: entry.parent.clone() });
+        }
+    }
+
+    /// The first entry of the message that an entry is a part of, if it can have several.
+    fn first_of(&mut self, entry: &Entry, message: &Message, above: Option<EntryId>, is_own: bool) -> Option<EntryId> {
+        message.provenance.as_ref()?.message_id.as_ref().filter(|_| !is_own)?;
+        let mut short = message.clone();
+        short.blocks = vec![Block::text("-")];
+        let mut key = entry.clone();
+        key.body = Arc::new(Body::Message(short));
+        let key = Arc::new(key);
+        let is_continued = |first: &Arc<Entry>| merged_messages(vec![Arc::clone(first), Arc::clone(&key)]).len() == 1;
+        if let Some(above) = above.filter(|above| self.first.get(above).is_some_and(is_continued)) {
+            self.continuations.push(entry.id.clone());
+            return Some(above);
+        }
+        self.first.insert(entry.id.clone(), key);
+        Some(entry.id.clone())
+    }
+
+    /// Decides which entries are merged. `path` has the entries of the path whose messages count.
+    fn finish(self, path: &HashSet<EntryId>) -> WholeMessages {
+        let mut last: HashMap<&EntryId, &EntryId> = HashMap::new();
+        for id in &self.continuations {
+            if let Some(OpenEntry { first, .. }) = self.open.get(id)
+                && (!path.contains(first) || path.contains(id))
+            {
+                last.insert(first, id);
+            }
+        }
+        let continuations: HashSet<_> = self.continuations.iter().collect();
+        let mut whole = WholeMessages::default();
+        for (first, last) in last {
+            whole.add(first, &self.path_between(first, last), &continuations);
+        }
+        let separate = self.continuations.iter().filter(|id| !whole.is_merged(id));
+        whole.separate = separate.cloned().collect();
+        whole
+    }
+
+    /// The entries after the first one of a message, up to its last one.
+    fn path_between<'a>(&'a self, first: &EntryId, last: &'a EntryId) -> Vec<&'a EntryId> {
+        let parent = |id: &&'a EntryId| self.open.get(*id)?.parent.as_ref();
+        let mut path: Vec<_> = std::iter::successors(Some(last), parent).take_while(|id| *id != first).collect();
+        path.reverse();
+        path
+    }
+}
+
+impl WholeMessages {
+    /// Adds a message with the entries that follow its first one.
+    fn add(&mut self, first: &EntryId, path: &[&EntryId], continuations: &HashSet<&EntryId>) {
+        let mut before = first;
+        let mut parts = Vec::new();
+        self.inside.insert(first.clone(), false);
+        for (at, id) in path.iter().enumerate() {
+            self.inside.insert((*id).clone(), at + 1 == path.len());
+            if continuations.contains(id) {
+                parts.push((*id).clone());
+                self.merged.insert((*id).clone(), MergedEntry { into: first.clone(), before: before.clone() });
+            } else {
+                before = id;
+            }
+        }
+        self.parts.insert(first.clone(), parts);
+    }
+}
