@@ -134,8 +134,8 @@ impl Soak {
         Ok(())
     }
 
-    /// Waits until all jobs are done. Enqueues the jobs of superseded dispatches again, which is the only help that the
-    /// workers get. Returns the time after which all dispatches had finished for the first time.
+    /// Waits until all jobs are done. In each round it enqueues the jobs of superseded dispatches again. Returns the
+    /// time until all dispatches of the first round had finished.
     async fn wait_until_all_done(
         &self,
         worker_pool: &mut WorkerPool<'_>,

@@ -12,9 +12,9 @@ pub const COPIED_FROM: &str = "copied_from";
 
 /// The kind of the entry that a copy has in place of a decision on a ticket. A decision belongs to a run of its thread.
 const DECISION_KIND: &str = "agentstore.decision";
-/// The most entries that one commit copies. A copy that is repeated continues at the first commit that is missing.
+/// The maximum number of entries that one commit copies. A copy that is repeated continues at the first missing commit.
 const ENTRIES_OF_COMMIT: u32 = 100;
-/// The size of encoded bodies at which a commit ends before it has that many entries.
+/// A commit takes no more entries once their encoded bodies have this many bytes.
 const BYTES_OF_COMMIT: usize = 32 << 20;
 
 /// The result of [`copy_thread`].

@@ -8,7 +8,7 @@ use crate::{
     id::{DispatchId, IdSource},
 };
 
-/// The greatest length of a lease.
+/// The longest lease that a caller may request.
 const MAX_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The proof of a claim. Any caller that knows the token can use the claim, so no message and no debug output shows it.
@@ -101,8 +101,8 @@ impl Codec for ClaimNumber {
 
 serde_by_codec!(ClaimNumber);
 
-/// The claim of a dispatch under which something is written. A writer that lost the dispatch to a later claim can write
-/// nothing (CM-32).
+/// Identifies the claim under which a caller writes. A caller that lost the dispatch to a later claim can write nothing
+/// (CM-32).
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fence {

@@ -8,7 +8,7 @@
 //!
 //! # async fn call() {
 //! let abandoned = Arc::new(AbandonedCalls::default());
-//! // Each call first waits for the earlier calls that have no caller any more.
+//! // Each call first waits for the earlier calls whose callers have stopped waiting.
 //! abandoned.wait(&None).await;
 //! let (work_guard, caller_guard) = start_call(&abandoned, None);
 //! // The code that does the work drops its guard when the work has taken effect.
@@ -41,6 +41,7 @@ pub type CallScope = Option<ThreadId>;
 /// The calls of a tenant that still run although no caller waits for them.
 #[derive(Debug, Default)]
 pub struct AbandonedCalls {
+    /// The number of these calls for each scope that has any.
     running: Mutex<HashMap<CallScope, usize>>,
     waiting_calls: Waiters,
 }
@@ -69,8 +70,10 @@ pub fn start_call(abandoned: &Arc<AbandonedCalls>, scope: CallScope) -> (WorkGua
 }
 
 impl AbandonedCalls {
-    /// Waits until all abandoned calls have ended that could be confused with a new call of this scope: those about the
-    /// same thread, and those about several threads. A call about several threads waits for all abandoned calls.
+    /// Waits until a new call of this scope can start without overlapping an abandoned call.
+    ///
+    /// A call about one thread waits for the abandoned calls about that thread and for those about several threads. A
+    /// call about several threads waits for all abandoned calls.
     pub async fn wait(&self, scope: &CallScope) {
         while self.blocks(scope) {
             let waiter = self.waiting_calls.register(Timestamp::MAX);
@@ -123,7 +126,8 @@ impl Drop for CallerGuard {
         if state.load(Ordering::SeqCst) == FINISHED {
             return;
         }
-        // The abandoned call is counted first, because the work may end at any moment.
+        // The call is counted before its state says so. Once the state is `ABANDONED`, the work may end at any moment
+        // and remove the call from the count.
         abandoned.add_abandoned(scope);
         if state.compare_exchange(RUNNING, ABANDONED, Ordering::SeqCst, Ordering::SeqCst).is_err() {
             abandoned.remove_ended(scope);

@@ -1,4 +1,4 @@
-//! Limits on sizes and numbers. A store may be opened with smaller ones.
+//! Limits on the sizes and numbers of records. A store may be opened with smaller limits than the defaults.
 
 use crate::error::{Error, Result};
 
@@ -62,7 +62,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns these limits, each lowered to that of `other` where `other` is smaller.
+    /// Returns for each limit the smaller of the two values.
     #[must_use]
     pub fn at_most(&self, other: &Self) -> Self {
         Self {

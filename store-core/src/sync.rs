@@ -1,6 +1,7 @@
-//! Locks and atomics. They come from the standard library, or with `--cfg shuttle` from a schedule checker. Whenever a
-//! task uses one of them, the checker decides which task runs next. `Arc` always comes from the standard library,
-//! because the checker has no `Arc` of its own.
+//! Locks and atomics. They come from the standard library, or with `--cfg shuttle` from the crate `shuttle`.
+//!
+//! Shuttle runs a test under many schedules: whenever a task uses a lock or an atomic, shuttle decides which task runs
+//! next. `Arc` always comes from the standard library, because shuttle has no `Arc` of its own.
 
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::{

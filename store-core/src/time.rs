@@ -26,8 +26,8 @@ pub(crate) async fn sleep_in_real_time(time: Duration) {
     futures_timer::Delay::new(time.min(YEAR)).await;
 }
 
-/// Waits forever, unless `time` is zero. Under the schedule checker real time stands still, because a timeout could
-/// hide a missing wake-up.
+/// Waits forever, unless `time` is zero. In tests under shuttle real time stands still, because a timeout could hide a
+/// missing wake-up.
 #[cfg(shuttle)]
 pub(crate) async fn sleep_in_real_time(time: Duration) {
     if !time.is_zero() {

@@ -1,4 +1,4 @@
-//! Versions of records, and guards: what a caller expects of a version.
+//! Versions of records, and the guards with which a caller states the version that it expects.
 
 use std::fmt;
 

@@ -1,8 +1,8 @@
 //! A list of waiting tasks, each with the time that it waits for.
 //!
-//! The caller that wakes tasks passes a condition on these times, and every task whose time meets it is woken. A clock
-//! that was moved wakes the tasks whose time has come. New work that can be claimed from some time on wakes the tasks
-//! that would look for work only after that time.
+//! The caller that wakes tasks passes a condition, and every task whose time meets the condition is woken. For example,
+//! a test clock that is moved wakes the tasks whose time has come. A mailbox with new work that becomes claimable at
+//! some time wakes the workers that would look for work only after that time.
 
 use std::{
     collections::BTreeMap,
@@ -55,7 +55,7 @@ impl Waiters {
             waiter_state.is_woken = true;
             wakers.extend(waiter_state.waker.take());
         }
-        // By now the lock is released, because a waker may run any code.
+        // The lock is released before the wakers run, because a waker may run any code.
         wakers.into_iter().for_each(Waker::wake);
     }
 }

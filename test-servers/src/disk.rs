@@ -74,7 +74,7 @@ impl Disk {
         run(Command::new("python3").args(["-c", SHUTDOWN_PROGRAM]).arg(&self.folder))
     }
 
-    /// Makes the system find an error in the file system. From then on the file system is read-only, until
+    /// Makes the kernel report an error in the file system. From then on the file system is read-only, until
     /// [`power_on`](Self::power_on).
     ///
     /// # Errors
@@ -121,7 +121,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        let _gone = run(Command::new("umount").arg("--lazy").arg(&self.folder));
+        let _unmounted = run(Command::new("umount").arg("--lazy").arg(&self.folder));
         let _removed = (fs::remove_dir(&self.folder), fs::remove_file(&self.image));
     }
 }

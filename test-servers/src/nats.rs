@@ -209,7 +209,7 @@ impl Nats {
     fn send_interrupt_and_wait(&mut self) -> Result<Option<ExitStatus>> {
         let Some(mut child) = self.child.take() else { return Ok(None) };
         if let Some(pid) = to_pid(child.id()) {
-            let _gone = (kill_process(pid, Signal::CONT), kill_process(pid, Signal::INT));
+            let _sent = (kill_process(pid, Signal::CONT), kill_process(pid, Signal::INT));
         }
         Ok(Some(child.wait()?))
     }

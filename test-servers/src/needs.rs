@@ -5,7 +5,7 @@ use std::{fmt::Display, io::Write as _, process::Command};
 /// Prints that something is not run, and why. The test harness does not capture this line.
 pub fn report_not_run(test: &str, reason: impl Display) {
     let line = format!("not run: {test}: {reason:#}\n");
-    let _said = std::io::stderr().write_all(line.as_bytes());
+    let _written = std::io::stderr().write_all(line.as_bytes());
 }
 
 /// Returns whether `strace` can make syncs fail. If it cannot, prints that the test is not run.

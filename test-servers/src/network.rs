@@ -35,6 +35,7 @@ impl Network {
     /// # Errors
     /// The system has no namespaces, or this process may not make them; or a server cannot be started.
     pub fn start(settings: &str) -> Result<Self> {
+        // Names and addresses contain the process id, so that tests that run at the same time use different ones.
         let id = std::process::id();
         let (name_prefix, address_prefix) =
             (format!("as{}", id % 1_000_000), format!("10.{}.{}", 100 + id / 250 % 100, id % 250));
@@ -145,9 +146,9 @@ impl NetworkNamespaces {
 impl Drop for NetworkNamespaces {
     fn drop(&mut self) {
         for at in 0..SERVER_COUNT {
-            let _gone = ip(&format!("netns del {}", self.namespace(at)));
+            let _deleted = ip(&format!("netns del {}", self.namespace(at)));
         }
-        let _gone = ip(&format!("link del {}b", self.name_prefix));
+        let _deleted = ip(&format!("link del {}b", self.name_prefix));
     }
 }
 

@@ -90,7 +90,7 @@ impl PgBouncer {
 
 impl Drop for PgBouncer {
     fn drop(&mut self) {
-        let _gone = self.child.kill();
+        let _killed = self.child.kill();
         let _ended = self.child.wait();
     }
 }

@@ -17,7 +17,7 @@ use crate::find;
 /// The environment variable with the URL of a server for tests. If it is set, no server is started.
 pub const POSTGRES_URL_VARIABLE: &str = "AGENTSTORE_TEST_POSTGRES_URL";
 
-/// The user that runs PostgreSQL if this process is root, because PostgreSQL refuses to run as root.
+/// The id of the user `nobody`, who runs PostgreSQL if this process is root. PostgreSQL refuses to run as root.
 pub(crate) const NOBODY: u32 = 65_534;
 const START_OR_END_TIMEOUT: Duration = Duration::from_secs(30);
 /// The settings of every server.
@@ -200,7 +200,7 @@ impl Postgres {
         child.kill()?;
         for &pid in &children {
             // The process may have ended by itself.
-            let _gone = kill_process(pid, Signal::KILL);
+            let _sent = kill_process(pid, Signal::KILL);
         }
         child.wait()?;
         children.into_iter().try_for_each(wait_for_end)
@@ -228,7 +228,7 @@ impl Postgres {
     fn send_interrupt_and_wait(&mut self) -> Result<Option<ExitStatus>> {
         let Some(mut child) = self.child.take() else { return Ok(None) };
         if let Some(pid) = to_pid(child.id()) {
-            let _gone = kill_process(pid, Signal::INT);
+            let _sent = kill_process(pid, Signal::INT);
         }
         Ok(Some(child.wait()?))
     }

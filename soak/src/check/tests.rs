@@ -9,6 +9,7 @@ use crate::{
     worker::DoneBy,
 };
 
+/// The length of every lease, in milliseconds.
 const LEASE: u64 = 2_000;
 
 fn claim_number(counter: u64) -> ClaimNumber {

@@ -20,7 +20,7 @@ pub use self::{
     tokens::{ContextTokens, estimate_tokens},
 };
 
-/// How often a summary is written again because another writer was faster.
+/// The maximum number of commits that are tried for one summary. A commit is refused if another writer was faster.
 const MAX_WRITES: u32 = 10;
 
 /// Compacts threads: lets the caller summarise the older part of a context, and writes the summary (CX-20).
@@ -141,9 +141,9 @@ impl Compactor {
     ///
     /// # Guarantees
     /// - The last user and assistant messages stay as they are, and no call is separated from its result (CX-20).
-    /// - Other callers can write to the thread while the summary is made. The summary is written if its messages are
-    ///   still what the context begins with. Otherwise, and if the summary failed or is blank, nothing changes, and the
-    ///   outcome says so (CX-21).
+    /// - Other callers can write to the thread while the summary is made. The summary is written if the context still
+    ///   begins with the messages that it summarises. Otherwise, and if the summary failed or is blank, nothing
+    ///   changes, and the outcome says so (CX-21).
     /// - An earlier summary is one of the messages to be summarised (CX-22).
     ///
     /// # Errors
@@ -258,8 +258,7 @@ pub enum CompactionOutcome {
     Compacted(Box<Compacted>),
     /// The context and the reserved tokens are smaller than the window. No summary was made.
     NotDue(ContextTokens),
-    /// Nothing stands before the messages that stay, except system messages and an earlier summary. No summary was
-    /// made.
+    /// Only system messages and an earlier summary come before the messages that stay. No summary was made.
     NothingToCompact(ContextTokens),
     /// The summary could not be made.
     Failed(SummaryError),

@@ -13,7 +13,7 @@ use super::{ContextTokens, Summary, split::Boundary};
 pub enum CompactionPlan {
     /// The context and the reserved tokens are smaller than the window.
     NotDue(ContextTokens),
-    /// Nothing stands before the messages that stay, except system messages and an earlier summary.
+    /// Only system messages and an earlier summary come before the messages that stay.
     NothingToCompact(ContextTokens),
     /// These messages are to be summarised.
     Ready(Box<PlannedCompaction>),
@@ -91,7 +91,7 @@ impl PlannedCompaction {
             .entry(NewEntry::new(compaction))
     }
 
-    /// Returns whether the context still begins with what was summarised, and whether enough of it still stays.
+    /// Returns whether the context still begins with the summarised messages, and whether enough messages follow them.
     pub(super) fn still_holds(&self, now: &ThreadContext) -> bool {
         let kept_from = self.boundary.kept_from;
         let (before, now_before) = (self.context.messages.get(..kept_from), now.context.messages.get(..kept_from));

@@ -28,7 +28,7 @@ pub(super) async fn find_boundary(
     let context = &found.context;
     let split = split_for_compaction(context, keep);
     let mut kept_from = split.system.len() + split.older.len();
-    let bonds = load_bonds(threads, found, kept_from).await?;
+    let late_results = load_late_results(threads, found, kept_from).await?;
     loop {
         kept_from = start_of_summary(context, kept_from);
         let split = ContextSplit::at(context, kept_from);
@@ -39,8 +39,8 @@ pub(super) async fn find_boundary(
             return Ok(None);
         };
         let last_seq = load_entry_seq(threads, found, &interval.to).await?;
-        let broken = bonds.iter().filter(|bond| bond.call < kept_from && bond.result_seq > last_seq);
-        match broken.map(|bond| bond.call).min() {
+        let separated = late_results.iter().filter(|late| late.call < kept_from && late.result_seq > last_seq);
+        match separated.map(|late| late.call).min() {
             Some(call) => kept_from = call,
             None => return Ok(Some(Boundary { kept_from, interval })),
         }
@@ -61,38 +61,42 @@ fn start_of_summary(context: &Context, mut index: usize) -> usize {
     index
 }
 
-/// A call whose result may be in the log after other messages.
-struct Bond {
+/// A result that does not directly follow its call in the log.
+struct LateResult {
     /// The index of the message with the call.
     call: usize,
-    /// The sequence number of the entry with the result; the greatest number if the result may still come.
+    /// The sequence number of the entry with the result; `u64::MAX` if the result may still be recorded.
     result_seq: u64,
 }
 
-/// Returns the bonds of the calls in the messages before `end`. The repairs of the context name all of them: a result
-/// that was moved to its call, and a call that was answered because it has no result.
-async fn load_bonds(threads: &dyn ThreadRunStore, found: &ThreadContext, end: usize) -> Result<Vec<Bond>> {
-    let mut bonds = Vec::new();
+/// Returns the late results of the calls in the messages before `end`. The repairs of the context name all such calls:
+/// a result was moved to its call, or a call got a synthetic result because none is recorded.
+async fn load_late_results(
+    threads: &dyn ThreadRunStore,
+    found: &ThreadContext,
+    end: usize,
+) -> Result<Vec<LateResult>> {
+    let mut late_results = Vec::new();
     let messages = found.context.messages.get(..end).unwrap_or_default();
     for repair in &found.context.repairs {
         let Some(id) = &repair.tool_use_id else { continue };
         match repair.kind {
             RepairKind::ResultMoved => {
                 let Some(call) = call_of_moved_result(messages, &repair.entry, id) else { continue };
-                bonds.push(Bond { call, result_seq: load_entry_seq(threads, found, &repair.entry).await? });
+                late_results.push(LateResult { call, result_seq: load_entry_seq(threads, found, &repair.entry).await? });
             }
             RepairKind::OpenCallAnswered if !found.open_runs.is_empty() => {
                 let Some(call) = index_of_logged(messages, &repair.entry) else { continue };
                 let entry = threads.load_entry(&found.thread.id, &repair.entry).await?;
                 let run = entry.and_then(|entry| entry.run.clone());
                 if found.open_runs.iter().any(|open| Some(&open.id) == run.as_ref()) {
-                    bonds.push(Bond { call, result_seq: u64::MAX });
+                    late_results.push(LateResult { call, result_seq: u64::MAX });
                 }
             }
             _ => {}
         }
     }
-    Ok(bonds)
+    Ok(late_results)
 }
 
 /// Returns the index of the message that has the call of a result which was moved to it.

@@ -7,7 +7,7 @@ use store_core::{Block, BlockKind, Message};
 /// The error with which a summary could not be made.
 pub type SummaryError = Box<dyn StdError + Send + Sync>;
 
-/// A summary: the blocks that stand in the context in place of what was summarised.
+/// A summary: the blocks that the context contains in place of the summarised messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     blocks: Vec<Block>,

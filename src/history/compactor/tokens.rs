@@ -1,4 +1,4 @@
-//! How many tokens a context has: as a provider reported it, or else as an estimate.
+//! The number of tokens of a context: a count of its messages, and the size that a provider reported.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use store_core::{Block, BlockKind, Context, Message, ThreadContext};
 /// Counts the tokens of a message.
 pub(super) type TokenCounter = Arc<dyn Fn(&Message) -> u64 + Send + Sync>;
 
-/// The bytes of text that the estimate takes for one token.
+/// The bytes of text that the estimate counts as one token.
 const BYTES_OF_TOKEN: usize = 4;
 /// The tokens that the estimate adds for each message, for its role and the marks around it.
 const TOKENS_OF_MESSAGE: u64 = 4;
@@ -72,7 +72,7 @@ fn estimate_block(block: &Block) -> u64 {
             .fold(tokens_of_bytes(result.tool_use_id.len()), u64::saturating_add),
         BlockKind::Opaque(opaque) => tokens_of_bytes(opaque.data.as_str().len()),
         BlockKind::Unknown { data, .. } => tokens_of_bytes(data.as_str().len()),
-        // A kind that a later version of the core adds.
+        // A kind that a later version of `store-core` adds.
         _ => 0,
     }
 }

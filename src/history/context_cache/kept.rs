@@ -6,19 +6,19 @@ use store_core::{
     Block, BlockKind, Context, ContextMessage, EntryId, OpenCalls, Repair, Thread, ThreadId, Timestamp, codec::Codec,
 };
 
-/// The bytes that each kept context is charged for in addition to what it contains.
+/// The bytes that are counted for each kept context in addition to its content: an estimate for its keys and maps.
 const BYTES_OF_CONTEXT: usize = 512;
 
-/// What distinguishes a thread from every other thread that has, had or will have its id: another generation after a
-/// deletion, another incarnation of the store, another time of creation after its tenant was deleted.
+/// Distinguishes a thread from earlier and later threads with the same id. After a deletion the thread has another
+/// generation, in a restored store another incarnation, and after its tenant was deleted another time of creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Lineage {
+pub(super) struct ThreadIdentity {
     generation: u64,
     incarnation: u64,
     created_at: Timestamp,
 }
 
-impl Lineage {
+impl ThreadIdentity {
     pub(super) const fn of(thread: &Thread) -> Self {
         let version = thread.version;
         Self { generation: version.generation(), incarnation: version.incarnation(), created_at: thread.created_at }
@@ -47,9 +47,9 @@ impl From<OpenCalls> for Form {
 }
 
 /// A thread, and what distinguishes it from others with its id.
-pub(super) type ThreadKey = (ThreadId, Lineage);
+pub(super) type ThreadKey = (ThreadId, ThreadIdentity);
 
-/// What a kept context depends on. The context of an entry never changes (CX-11), so this is all.
+/// The key of a kept context. It needs no version, because the context of an entry never changes (CX-11).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) thread: ThreadKey,
@@ -66,12 +66,13 @@ impl Key {
 #[derive(Debug, Clone)]
 pub(super) struct Kept {
     pub(super) context: Arc<Context>,
-    /// The bytes that it is charged for.
+    /// The bytes that are counted for the context.
     pub(super) bytes: usize,
     last_use: u64,
 }
 
-/// Kept contexts, the least recently used of which are forgotten if they need more bytes than they may have.
+/// Kept contexts, within a bound on their bytes. If a new context does not fit, the least recently used ones are
+/// forgotten.
 #[derive(Debug)]
 pub(super) struct KeptContexts {
     max_bytes: usize,
@@ -81,7 +82,7 @@ pub(super) struct KeptContexts {
     by_use: BTreeMap<u64, Key>,
 }
 
-/// What is kept of a thread.
+/// Which kinds of contexts of a thread are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct KeptOfThread {
     /// Whether there is a context that can be extended.
@@ -114,8 +115,8 @@ impl KeptContexts {
         Some(kept.clone())
     }
 
-    /// Keeps a context, and forgets those that were not used for the longest time until all of them fit. A context that
-    /// is larger than all of them may be is not kept.
+    /// Keeps a context, and forgets the least recently used ones until all of them fit. A context that alone is larger
+    /// than the bound is not kept.
     pub(super) fn insert(&mut self, key: Key, context: Arc<Context>, bytes: usize) {
         self.remove(&key);
         if bytes > self.max_bytes {
@@ -151,7 +152,7 @@ impl KeptContexts {
         }
     }
 
-    /// Returns what is kept of a thread.
+    /// Returns which kinds of contexts of a thread are kept.
     pub(super) fn of_thread(&self, thread: &ThreadKey) -> KeptOfThread {
         let mut found = KeptOfThread::default();
         for ((_, form), kept) in self.threads.get(thread).into_iter().flatten() {
@@ -163,7 +164,7 @@ impl KeptContexts {
     }
 }
 
-/// Returns the bytes that a context is charged for: the JSON of its messages, and the structures that hold them.
+/// Returns the bytes that are counted for a context: the JSON of its messages, and the structures that hold them.
 pub(super) fn bytes_of_context(context: &Context, id: &EntryId) -> usize {
     let repairs: usize = context
         .repairs
@@ -175,7 +176,7 @@ pub(super) fn bytes_of_context(context: &Context, id: &EntryId) -> usize {
     BYTES_OF_CONTEXT + id.as_str().len() + repairs + bytes_of_messages(&context.messages)
 }
 
-/// Returns the bytes that messages are charged for.
+/// Returns the bytes that are counted for messages.
 pub(super) fn bytes_of_messages(messages: &[ContextMessage]) -> usize {
     messages
         .iter()

@@ -1,4 +1,4 @@
-//! Contexts that were computed and are kept, within a bound on their bytes (SE-5).
+//! Keeps computed contexts in memory, within a bound on their bytes (SE-5).
 
 mod kept;
 
@@ -16,11 +16,11 @@ use store_core::{
 };
 
 use self::kept::{
-    Form, Kept, KeptContexts, Key, Lineage, ThreadKey, bytes_of_context, bytes_of_messages, has_open_calls,
+    Form, Kept, KeptContexts, Key, ThreadIdentity, ThreadKey, bytes_of_context, bytes_of_messages, has_open_calls,
 };
 
-/// How many entries above the requested one are searched for a context that can be extended: first a few, because the
-/// next request is mostly about the next entries, then more.
+/// How many entries before the requested one are searched for a context that can be extended. The first step is small,
+/// because the next request is mostly about one of the next entries.
 const SEARCHED_ENTRIES: [u32; 3] = [4, 16, 236];
 
 /// Keeps the contexts of one tenant's threads, so that they are not computed again (SE-5).
@@ -96,7 +96,7 @@ pub struct CacheCounts {
     pub contexts: usize,
     /// The bytes of the kept contexts. They are never more than the bound.
     pub bytes: usize,
-    /// How often a context was kept.
+    /// How often a kept context was returned as it was.
     pub kept: u64,
     /// How often a kept context was extended.
     pub extended: u64,
@@ -124,7 +124,7 @@ impl ContextCache {
         let Some(at) = request.at.clone().or_else(|| found.head.clone()) else {
             return Ok(self.answer(found, None, Arc::default(), ContextSource::Kept));
         };
-        let key = (found.id.clone(), Lineage::of(&found));
+        let key = (found.id.clone(), ThreadIdentity::of(&found));
         if let Some(context) = self.find_kept(&key, &at, request) {
             return Ok(self.answer(found, Some(at), context, ContextSource::Kept));
         }
@@ -181,7 +181,7 @@ impl ContextCache {
         self.lock().get(&exact).map(|kept| kept.context)
     }
 
-    /// Makes the context of an entry from the kept context of the nearest entry above it, or returns none.
+    /// Makes the context of an entry from the kept context of the nearest earlier entry of its path, or returns none.
     async fn extend_kept(
         &self,
         thread: &ThreadKey,
@@ -193,10 +193,11 @@ impl ContextCache {
         let Some(plain) = extend(&base.context, &later, &plain_request) else { return Ok(None) };
         // If the thread was deleted and made anew in the meantime, the entries are not those of the kept context.
         let now = self.threads.load_thread(&thread.0).await?;
-        if now.is_none_or(|now| Lineage::of(&now) != thread.1) {
+        if now.is_none_or(|now| ThreadIdentity::of(&now) != thread.1) {
             return Ok(None);
         }
-        // A side entry has the context of its parent, which other entries will be below.
+        // A side entry has the context of its parent. That context stays kept, because the next entries will be below
+        // the parent.
         if later.iter().all(|entry| entry.side) {
             return Ok(requested_form(&base.context, request));
         }
@@ -217,8 +218,8 @@ impl ContextCache {
         Ok(requested_form(&plain, request))
     }
 
-    /// Returns the nearest entry above `at` with a kept context that can be extended, this context, and the entries
-    /// between both.
+    /// Returns the nearest earlier entry of the path of `at` with a kept context that can be extended, this context,
+    /// and the entries after it up to `at`.
     async fn find_base(&self, thread: &ThreadKey, at: &EntryId) -> Result<Option<(EntryId, Kept, Vec<Arc<Entry>>)>> {
         let mut later: Vec<Arc<Entry>> = Vec::new();
         for limit in SEARCHED_ENTRIES {
@@ -253,7 +254,7 @@ impl ContextCache {
             let mut plain_request = ContextRequest::head().with_open_calls(OpenCalls::Keep);
             plain_request.at.clone_from(&request.at);
             let found = self.threads.load_context(&thread.0, plain_request).await?;
-            let key = (found.thread.id.clone(), Lineage::of(&found.thread));
+            let key = (found.thread.id.clone(), ThreadIdentity::of(&found.thread));
             let Some(at) = found.at else {
                 return Ok(self.answer(found.thread, None, Arc::new(found.context), ContextSource::Store));
             };
@@ -264,7 +265,7 @@ impl ContextCache {
             }
         }
         let found = self.threads.load_context(&thread.0, request.clone()).await?;
-        let key = (found.thread.id.clone(), Lineage::of(&found.thread));
+        let key = (found.thread.id.clone(), ThreadIdentity::of(&found.thread));
         if let Some(at) = &found.at {
             self.keep_form(&key, at, request, &found.context);
         }

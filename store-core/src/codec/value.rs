@@ -62,6 +62,7 @@ impl Codec for Json {
 
 /// Writes a number in decimal digits. The standard formatting takes several times as long.
 fn write_number(out: &mut String, number: u64) {
+    // `u64::MAX` has 20 digits.
     const MAX_DIGITS: usize = 20;
     let (mut digits, mut digit_count, mut left) = ([0; MAX_DIGITS], 0, number);
     for digit in digits.iter_mut().rev() {

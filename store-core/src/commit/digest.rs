@@ -1,8 +1,8 @@
 //! The digest of a commit's content. It shows whether a commit with a repeated key has the same content (CM-10 to
 //! CM-12).
 //!
-//! The content is everything that the caller gave, except `key`, `expect` and `fence`. The digest begins with its
-//! version, and later releases can still compute digests of old versions (CM-11).
+//! The content is everything that the caller gave, except `key`, `expect` and `fence`. The digest begins with the
+//! version of its format, so that a later release knows how to compute it (CM-11).
 
 use super::{Commit, StateChange, StateOp};
 use crate::{
@@ -233,13 +233,13 @@ mod tests {
     }
 
     #[test]
-    fn the_guard_does_not_belong_to_the_content() {
+    fn the_guard_is_not_part_of_the_digest() {
         let guarded = sample_commit().expecting(Expect::Version(Version::new(1, 1, 0)));
         assert!(matches(&guarded, &current_digest(&sample_commit())));
     }
 
     #[test]
-    fn all_other_parts_belong_to_the_content() {
+    fn commits_with_different_content_have_different_digests() {
         let null = Json::null();
         let commits = [
             sample_commit().entry(NewEntry::new(Message::user("hi"))),
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_state_keys_is_not_part_of_the_content() {
+    fn the_order_of_state_keys_is_not_part_of_the_digest() {
         let null = Json::null;
         let ab = sample_commit().with_state(StateChange::new().set("a", null()).set("b", null()));
         let ba = sample_commit().with_state(StateChange::new().set("b", null()).set("a", null()));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_of_a_commit_changes_its_digest() {
+    fn each_rewind_run_change_and_thread_field_changes_the_digest() {
         let rewind = |to: RewindTo| sample_commit().entry(NewEntry::new(to));
         let running = || RunChange::new(RunId::new("r").unwrap(), RunStatus::Running);
         let with_run = |change: &dyn Fn(&mut RunChange)| {

@@ -1,4 +1,4 @@
-//! New entries of a commit: their parents, the data derived with them, and the entries that they may refer to.
+//! Plans the new entries of a commit: finds the entries that they name, and derives the data that is stored with them.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ use crate::{
 pub struct PlannedEntry {
     /// The entry.
     pub entry: Entry,
-    /// The node that is derived with the entry.
+    /// The node of the entry: its place in the tree of entries, derived from the entry and its parent.
     pub node: Node,
     /// The JSON of the entry.
     pub text: String,
@@ -71,6 +71,10 @@ impl<'a, V: LogView + ?Sized> PlannedLog<'a, V> {
         (self.planned, self.marks.into_map())
     }
 
+    fn stored_marks(&self) -> StoredMarks<'a, V> {
+        StoredMarks { view: self.view, first_new_seq: self.first_seq }
+    }
+
     /// Plans one more entry, and updates the head and the counters of the thread.
     pub(super) fn plan_entry(
         &mut self,
@@ -105,7 +109,7 @@ impl<'a, V: LogView + ?Sized> PlannedLog<'a, V> {
         };
         let text = entry.encode();
         check_limit("record bytes", length(text.len()), limits.record_bytes)?;
-        self.marks.apply_entry(&StoredMarks(self.view, self.first_seq), thread, &entry, &node)?;
+        self.marks.apply_entry(&self.stored_marks(), thread, &entry, &node)?;
         self.head = match thread.head_seq {
             Some(head) if head == seq => Some(node.clone()),
             Some(head) => Some(self.node(head)?),
@@ -251,8 +255,7 @@ impl<'a, V: LogView + ?Sized> PlannedLog<'a, V> {
             node.covers = Some(self.covered_depths(compaction, parent)?);
         }
         if let Body::Usage(usage) = body {
-            // This applies to a side entry too: a context that is loaded for the side entry has the size that it
-            // records.
+            // A side entry gets the size too, because a caller can load the context of the side entry itself.
             node.context_size = usage.context_size.or(node.context_size);
         }
         if side {
@@ -263,10 +266,10 @@ impl<'a, V: LogView + ?Sized> PlannedLog<'a, V> {
             Body::Compaction(_) => {
                 node.compaction = Some(seq);
                 node.context_size = None;
-                // The messages of a replacement only repeat an origin that an earlier message named. So if the nearest
-                // node with an origin is a message, that message stays the source.
-                let above = node.origin.map(|origin| self.node(origin)).transpose()?;
-                if body.origin().is_some() && above.is_none_or(|above| above.covers.is_some()) {
+                // The messages of a compaction only repeat the origin of an earlier message. So if the nearest entry
+                // with an origin is a message, that message stays the source of the origin.
+                let nearest = node.origin.map(|origin| self.node(origin)).transpose()?;
+                if body.origin().is_some() && nearest.is_none_or(|nearest| nearest.covers.is_some()) {
                     node.origin = Some(seq);
                 }
             }
@@ -285,7 +288,7 @@ impl<'a, V: LogView + ?Sized> PlannedLog<'a, V> {
     }
 
     fn context_size(&self, node: &Node) -> Result<Option<u64>> {
-        let marks = self.marks.load(&StoredMarks(self.view, self.first_seq), node.seq)?;
+        let marks = self.marks.load(&self.stored_marks(), node.seq)?;
         Ok(marks.context_size.or(node.context_size))
     }
 
@@ -319,13 +322,14 @@ fn next_checkpoint_number(parent: Option<&Node>) -> Result<u64> {
     next.ok_or_else(|| Error::invalid("checkpoint", "the previous checkpoint has the highest possible number"))
 }
 
-/// The marks of stored entries.
-///
-/// The second field is the first sequence number of the commit. Entries from there on have no stored marks yet.
-struct StoredMarks<'a, V: ?Sized>(&'a V, u64);
+/// The marks of stored entries. The entries of the commit, from `first_new_seq` on, have no stored marks yet.
+struct StoredMarks<'a, V: ?Sized> {
+    view: &'a V,
+    first_new_seq: u64,
+}
 
 impl<V: LogView + ?Sized> MarkSource for StoredMarks<'_, V> {
     fn marks(&self, seq: u64) -> Result<EntryMarks> {
-        if seq < self.1 { self.0.marks(seq) } else { Ok(EntryMarks::default()) }
+        if seq < self.first_new_seq { self.view.marks(seq) } else { Ok(EntryMarks::default()) }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 pub use super::entries::PlannedEntry;
 use super::{
-    Commit, CommitKeyRecord, Receipt, StateWrite, digest, entries::PlannedLog, shape, state, view::CommitView,
+    Commit, CommitKeyRecord, Receipt, StateWrite, digest, entries::PlannedLog, state, view::CommitView, well_formed,
 };
 use crate::{
     codec::{Codec, Extra},
@@ -95,7 +95,7 @@ pub fn plan(
     decision_context: DecisionContext<'_>,
 ) -> Result<CommitDecision> {
     let limits = decision_context.limits;
-    shape::check(commit, limits)?;
+    well_formed::check(commit, limits)?;
     let stored = view.thread()?;
     let mut id_record = view.id_record()?;
     if stored.is_none() && id_record.deleted_at.is_some() && commit.expect != Expect::Absent {
@@ -112,7 +112,7 @@ pub fn plan(
         return Err(Error::invalid("at", "it is after the store's time"));
     }
     // A commit that contains nothing but a fence records its claim for the thread id, and creates no thread (CM-32).
-    let creates_thread = stored.is_none() && !shape::has_no_content(commit);
+    let creates_thread = stored.is_none() && !well_formed::has_no_content(commit);
     let thread = match stored {
         Some(stored) => Some(stored),
         None if creates_thread => Some(create_thread(view, commit, &id_record, (limits, now))?),
@@ -222,7 +222,7 @@ fn plan_without_thread(
     }
 }
 
-/// The thread before the commit is applied to it, and what has been decided so far.
+/// The thread before the commit is applied to it, and the decisions that were made before its writes are planned.
 struct ThreadBefore {
     thread: StoredThread,
     creates_thread: bool,
@@ -230,6 +230,7 @@ struct ThreadBefore {
     mailbox: Option<Box<MailboxPlan>>,
 }
 
+/// Plans everything that a commit writes, for a thread that exists or that the commit creates.
 fn plan_writes(
     view: &(impl CommitView + ?Sized),
     commit: &Commit,

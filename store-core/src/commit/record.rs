@@ -262,13 +262,13 @@ pub struct Receipt {
     pub version: Version,
     /// The sequence number of the first entry of the commit. Absent if the commit had no entries.
     pub first_seq: Option<u64>,
-    /// The ids of its entries in the order of the log: first the consumed inputs, then the entries that were given.
+    /// The ids of the commit's entries in the order of the log: first the consumed inputs, then the new entries.
     pub entry_ids: Vec<EntryId>,
     /// The ids of the inputs that the commit consumed, in the order given.
     pub consumed: Vec<EntryId>,
     /// The events that the commit appended, in the order given (CM-20).
     pub events: Vec<EventRef>,
-    /// The ids of its outbox rows, in the order given.
+    /// The ids of the commit's outbox rows, in the order given.
     ///
     /// If the dedupe key of a row was in use, this is the id of the earlier row (OB-2).
     pub outbox: Vec<OutboxId>,

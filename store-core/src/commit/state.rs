@@ -21,7 +21,7 @@ pub struct StateWrite {
     pub values: BTreeMap<String, Option<Json>>,
 }
 
-/// Computes the new values, and updates the counters of the thread.
+/// Computes the new values, and updates the number of state keys and bytes that the thread records.
 pub(super) fn plan_state_change(
     view: &(impl CommitView + ?Sized),
     thread: &mut StoredThread,
@@ -94,7 +94,7 @@ fn read_integer(stored: Option<&Json>) -> Result<Option<i64>> {
 fn append_items(stored: Option<&Json>, items: &[Json]) -> Result<Json> {
     let mut text = match stored {
         None => String::from("["),
-        // The list without its closing bracket.
+        // The items are written in place of the closing bracket.
         Some(list) if list.is_array() => list.as_str().strip_suffix(']').unwrap_or_default().to_owned(),
         Some(_) => return Err(Error::invalid("state", "the stored value is not a list")),
     };

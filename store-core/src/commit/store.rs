@@ -18,7 +18,7 @@ pub trait CommitCoordinator: Send + Sync {
     /// # Guarantees
     /// - The commit takes effect in full or not at all. This holds for every reader, and even after a reopen or a crash
     ///   (CM-1).
-    /// - Of several commits with the same `Version` guard and an entry, exactly one succeeds (CM-5).
+    /// - Of several commits that append entries under the same `Version` guard, exactly one succeeds (CM-5).
     /// - A commit with the key and content of an earlier commit returns the first receipt and writes nothing (CM-10).
     ///   This also holds if both commits are concurrent (CM-14).
     /// - The next read returns the version, head and ids of the receipt (CM-34).

@@ -18,8 +18,8 @@ use crate::{
 
 /// The stored log of a thread, as a plan reads it.
 ///
-/// A lookup is a plain call, not an asynchronous one. A backend that has its records at hand answers it directly.
-/// Another backend first loads everything that [`needed_keys`] names, in one round trip.
+/// The methods are not asynchronous. A backend that has its records in memory or on disk answers them directly. A
+/// backend with a server first loads everything that [`needed_keys`] names, in one round trip.
 pub trait LogView: NodeSource + MarkSource {
     /// Returns the sequence number of an entry of the thread.
     ///

@@ -11,8 +11,8 @@ use crate::{
     log::{Message, Role},
 };
 
-/// Leaves out the oldest turns until the rest fits, and returns their entries. System messages, the last summary and
-/// the newest turn stay, whatever their size.
+/// Leaves out the oldest turns until the rest fits. Returns the messages that stay, and the entries of those that were
+/// left out. System messages, the last summary and the newest turn stay, whatever their size.
 ///
 /// A turn begins with user messages and ends before the next ones, so that no call is separated from its result. An
 /// earlier summary is a turn of its own.
@@ -47,7 +47,7 @@ pub(super) fn drop_oldest_turns(
             kept.push(draft);
             continue;
         }
-        // The results of one entry may be in two messages.
+        // One entry with several results can be the source of several messages.
         let entries = std::iter::once(draft.entry).chain(draft.merged);
         left_out.extend(entries.filter(|entry| seen_entries.insert(entry.clone())));
     }

@@ -1,5 +1,5 @@
-//! Makes the context of a leaf from its parts. This is a pure function, which all backends use (CX-1 to CX-10, CX-17,
-//! CX-19). Another function makes it from the context of the beginning of the path.
+//! Makes the context of a leaf from its parts, or from the context of an earlier entry of its path. Both are pure
+//! functions, which all backends use (CX-1 to CX-10, CX-17, CX-19).
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ pub fn build(parts: Vec<(ContextPart, Arc<Entry>)>, request: &ContextRequest) ->
     finish(drafts, origin, request)
 }
 
-/// Makes the context of a path from the context of its beginning and from the `entries` that follow, in order. The
-/// result is the context that [`build`] makes of the whole path.
+/// Extends the context `base` of an earlier entry of a path by the `entries` that follow, in order. The result is the
+/// context that [`build`] makes of the whole path.
 ///
-/// Returns none if `base` does not have all that this takes, because some of its messages were repaired or left out,
-/// or if one of the entries is a compaction.
+/// Returns none if messages of `base` were repaired or left out, or if one of the entries is a compaction. The context
+/// must then be made from the whole path.
 #[must_use]
 pub fn extend(base: &Context, entries: &[Arc<Entry>], request: &ContextRequest) -> Option<Context> {
     let is_unchanged = base.repairs.is_empty() && base.left_out.is_empty();
@@ -37,8 +37,8 @@ pub fn extend(base: &Context, entries: &[Arc<Entry>], request: &ContextRequest) 
     let origin = added().rev().find_map(|entry| entry.body.origin()).or(base.origin.as_ref()).cloned();
     let drafts_of =
         |entry: &Arc<Entry>| message_draft::drafts_of_part(ContextPart::Entry(entry.seq), Arc::clone(entry));
-    let known = base.messages.iter().cloned().map(MessageDraft::from);
-    Some(finish(known.chain(added().flat_map(drafts_of)).collect(), origin, request))
+    let base_drafts = base.messages.iter().cloned().map(MessageDraft::from);
+    Some(finish(base_drafts.chain(added().flat_map(drafts_of)).collect(), origin, request))
 }
 
 /// Makes the context of messages that are in the order of their path.

@@ -51,8 +51,8 @@ impl From<MessageDraft> for ContextMessage {
     }
 }
 
-/// Makes the draft of a message of a context without repairs, where the messages that are not in the log are those of
-/// summaries.
+/// Turns a message of a finished context back into a draft. The context must have no repairs. Every message that is not
+/// in the log then belongs to a summary.
 impl From<ContextMessage> for MessageDraft {
     fn from(message: ContextMessage) -> Self {
         let ContextMessage { entry, synthetic, message } = message;

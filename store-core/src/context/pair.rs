@@ -37,7 +37,7 @@ pub(super) fn pair_calls_with_results(
     out
 }
 
-/// A call and its last result. `position` and `result` are each the index of a message and the index of a block in it.
+/// A call and its last result. Each is given by the index of a message and the index of a block in that message.
 struct Call {
     position: (usize, usize),
     result: Option<(usize, usize)>,
@@ -45,8 +45,8 @@ struct Call {
 
 /// Returns the calls by their ids, each with its last result.
 ///
-/// An id may occur again in a later message. A result belongs to the nearest call before it, and to a later call only
-/// if there is none before it.
+/// Several messages may contain a call with the same id. A result then belongs to the nearest call before the result,
+/// and to a later call only if there is no earlier one.
 fn calls_with_results(drafts: &[MessageDraft], repairs: &mut Vec<Repair>) -> BTreeMap<String, Vec<Call>> {
     let mut calls: BTreeMap<String, Vec<Call>> = BTreeMap::new();
     for (at, draft) in drafts.iter().enumerate() {
@@ -89,10 +89,10 @@ fn answered_call(calls_with_id: &mut [Call], at: usize) -> Option<&mut Call> {
 /// The results that have to follow each message with calls.
 #[derive(Default)]
 struct CallResults {
-    /// For each message with calls: the tool messages with results for it, and the indexes of the blocks with these
-    /// results.
+    /// For the index of each message with calls: the indexes of the tool messages with its results, and for each of
+    /// them the indexes of the result blocks.
     results: BTreeMap<usize, BTreeMap<usize, BTreeSet<usize>>>,
-    /// For each message with calls: the ids of the calls without a result, by block.
+    /// For the index of each message with calls: the ids of the calls without a result, by the index of their block.
     open: BTreeMap<usize, BTreeMap<usize, String>>,
 }
 

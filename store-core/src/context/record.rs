@@ -71,11 +71,11 @@ pub enum OpenCalls {
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Budget {
-    /// The greatest number of messages.
+    /// The maximum number of messages.
     Messages(u64),
-    /// The greatest number of tokens, counted by a function of the caller.
+    /// The maximum number of tokens, counted by a function of the caller.
     Tokens {
-        /// The greatest number of tokens.
+        /// The maximum number of tokens.
         max: u64,
         /// Counts the tokens of a message.
         counter: Arc<dyn Fn(&Message) -> u64 + Send + Sync>,

@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// A part of a context: the number of an entry, and how the context uses that entry.
+/// A part of a context: the sequence number of an entry, and how the context uses that entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContextPart {
     /// The entry with this sequence number, as it is.
@@ -57,8 +57,8 @@ pub fn parts(nodes: &(impl NodeSource + ?Sized), leaf: &Node) -> Result<Vec<Cont
             at.parent.map(|parent| nodes.node(parent)).transpose()?
         };
     }
-    // A compaction may cover nothing. The newest of these comes before the first message. It does not appear if a newer
-    // compaction covers both it and the root, and `compactions` then ends before it.
+    // The summary of a compaction that covers nothing comes before the first message. Only the newest such compaction
+    // counts. If a newer compaction covers both it and the root, it is not in `compactions`.
     if let Some(first) = compactions.iter().find(|node| node.covers.as_ref().is_some_and(|cover| cover.to == 0)) {
         parts.push(ContextPart::Summary(first.seq));
     }

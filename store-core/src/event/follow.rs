@@ -43,8 +43,8 @@ pub struct Followers<K = Scope>(Mutex<FollowedKeys<K>>);
 
 struct FollowedKeys<K> {
     signals: HashMap<K, Arc<Signal>>,
-    /// When there are this many signals, those without followers are removed.
-    sweep_threshold: usize,
+    /// Once there are this many signals, those without followers are removed.
+    cleanup_threshold: usize,
 }
 
 /// The state that all followers of one key share.
@@ -75,10 +75,10 @@ impl<K: Hash + Eq + Clone> Followers<K> {
     /// Returns a follower of `key`. It is told of changes from now on, until it is ended.
     #[must_use]
     pub fn follow(&self, key: &K) -> ChangeFollower {
-        let FollowedKeys { signals, sweep_threshold } = &mut *self.followed();
-        if signals.len() >= *sweep_threshold {
+        let FollowedKeys { signals, cleanup_threshold } = &mut *self.followed();
+        if signals.len() >= *cleanup_threshold {
             signals.retain(|_, signal| Arc::strong_count(signal) > 1);
-            *sweep_threshold = 2 * signals.len() + 16;
+            *cleanup_threshold = 2 * signals.len() + 16;
         }
         let signal = Arc::clone(signals.entry(key.clone()).or_default());
         ChangeFollower { seen_changes: signal.changes.load(Ordering::SeqCst), signal }
@@ -116,7 +116,7 @@ impl<K: Hash + Eq + Clone> Followers<K> {
 
 impl<K> Default for Followers<K> {
     fn default() -> Self {
-        Self(Mutex::new(FollowedKeys { signals: HashMap::new(), sweep_threshold: 0 }))
+        Self(Mutex::new(FollowedKeys { signals: HashMap::new(), cleanup_threshold: 0 }))
     }
 }
 
@@ -258,10 +258,11 @@ mod tests {
         let followers = Followers::default();
         let kept: Vec<_> = (0..100).map(|key| followers.follow(&key)).collect();
         for key in 100..10_000 {
-            let _gone = followers.follow(&key);
+            let _dropped_at_once = followers.follow(&key);
         }
-        let known = followers.followed().signals.len();
-        assert!((100..=216).contains(&known), "{known}");
+        // Signals are removed once there are twice as many as needed, and 16 more.
+        let signals = followers.followed().signals.len();
+        assert!((100..=216).contains(&signals), "{signals}");
         followers.notify([&0]);
         assert!(kept.into_iter().next().unwrap().next().now_or_never().is_some());
     }

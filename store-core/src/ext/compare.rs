@@ -36,14 +36,14 @@ pub(super) async fn compare_leaves<R: LogReader + ?Sized>(
     let (mut agrees_to, mut shared) = (0, None);
     let mut step = 1;
     while differs_from > agrees_to + 1 {
-        let half = agrees_to + (differs_from - agrees_to) / 2;
-        let at = differs_from.saturating_sub(step).max(half);
+        let middle = agrees_to + (differs_from - agrees_to) / 2;
+        let at = differs_from.saturating_sub(step).max(middle);
         let left_last = last_entry_up_to(reader, thread, (left, at)).await?;
         let right_last = last_entry_up_to(reader, thread, (right, at)).await?;
         if left_last.as_ref().map(|entry| entry.seq) == right_last.as_ref().map(|entry| entry.seq) {
             (agrees_to, shared) = (at, left_last);
         } else {
-            // Neither path has an entry after the later of these two entries and up to `at`.
+            // Neither path has an entry between the later of these two entries and `at`.
             differs_from = left_last.into_iter().chain(right_last).map(|entry| entry.seq).fold(1, u64::max);
             step *= 2;
         }

@@ -1,4 +1,4 @@
-//! A replay of a log from its beginning.
+//! Replays a log from its beginning, to derive again what a store keeps besides the log.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -104,7 +104,7 @@ impl<'a> Replay<'a> {
     /// Checks the parent of the entry and what is derived from it.
     fn check_position(&mut self, place: &str, entry: &Entry, node: &Node) -> Result<()> {
         let parent = entry.parent.as_ref().map(|id| self.ids.get(id).copied().ok_or(id));
-        let above = match parent {
+        let parent = match parent {
             Some(Err(id)) => {
                 self.report(FindingKind::MissingParent, place, format!("its parent `{id}` does not exist"));
                 return Ok(());
@@ -112,28 +112,30 @@ impl<'a> Replay<'a> {
             Some(Ok(seq)) => Some(self.node(seq)?),
             None => None,
         };
-        if let Some(above) = above.as_ref().filter(|above| above.side) {
-            self.report(FindingKind::MissingParent, place, format!("its parent is the side entry {}", above.seq));
+        if let Some(parent) = parent.as_ref().filter(|parent| parent.side) {
+            self.report(FindingKind::MissingParent, place, format!("its parent is the side entry {}", parent.seq));
         }
-        let depth = above.as_ref().map_or(0, |above| above.depth) + u64::from(!node.side);
-        let jump = match &above {
-            Some(above) if !node.side => ancestor(self, above, jump_depth(depth))?.map(|node| node.seq),
+        let depth = parent.as_ref().map_or(0, |parent| parent.depth) + u64::from(!node.side);
+        let jump = match &parent {
+            Some(parent) if !node.side => ancestor(self, parent, jump_depth(depth))?.map(|node| node.seq),
             _ => None,
         };
-        let nearest = |is: bool, inherited: Option<u64>| if is && !node.side { Some(node.seq) } else { inherited };
+        let nearest = |has_kind: bool, of_parent: Option<u64>| {
+            if has_kind && !node.side { Some(node.seq) } else { of_parent }
+        };
         let compaction =
-            nearest(matches!(&*entry.body, Body::Compaction(_)), above.as_ref().and_then(|above| above.compaction));
+            nearest(matches!(&*entry.body, Body::Compaction(_)), parent.as_ref().and_then(|parent| parent.compaction));
         let checkpoint =
-            nearest(matches!(&*entry.body, Body::Checkpoint(_)), above.as_ref().and_then(|above| above.checkpoint));
+            nearest(matches!(&*entry.body, Body::Checkpoint(_)), parent.as_ref().and_then(|parent| parent.checkpoint));
         let found = (node.side, node.parent, node.depth, node.jump, node.compaction, node.checkpoint);
-        let expected = (entry.side, above.map(|above| above.seq), depth, jump, compaction, checkpoint);
+        let expected = (entry.side, parent.map(|parent| parent.seq), depth, jump, compaction, checkpoint);
         self.compare(FindingKind::Damaged, place, &found, &expected);
         Ok(())
     }
 
     /// Checks that the entries to which this entry refers exist.
     fn check_references(&mut self, place: &str, entry: &Entry, node: &Node) {
-        let (target, others) = match &*entry.body {
+        let (target, ends_of_interval) = match &*entry.body {
             Body::Rewind(rewind) => (rewind.to.as_ref(), [None, None]),
             Body::Label(label) => (Some(&label.target), [None, None]),
             Body::Compaction(compaction) => {
@@ -142,7 +144,7 @@ impl<'a> Replay<'a> {
             }
             _ => (None, [None, None]),
         };
-        for id in others.into_iter().chain([target]).flatten() {
+        for id in ends_of_interval.into_iter().chain([target]).flatten() {
             if !self.ids.contains_key(id) {
                 self.report(FindingKind::DanglingReference, place, format!("entry `{id}` does not exist"));
             }

@@ -26,15 +26,15 @@ use crate::{
 pub struct ThreadRecords<'a> {
     /// The thread.
     pub thread: &'a StoredThread,
-    /// Whether the parent thread that it names exists; true if it names none.
+    /// Whether the parent thread exists; true if the thread has no parent.
     pub has_parent: bool,
-    /// The marks of its entries.
+    /// The marks of the entries.
     pub marks: &'a dyn MarkSource,
-    /// Its runs, by id.
+    /// The runs, by id.
     pub runs: &'a BTreeMap<RunId, Arc<Run>>,
-    /// Its state.
+    /// The state.
     pub state: &'a ThreadState,
-    /// The number of its pending inputs.
+    /// The number of pending inputs.
     pub inputs: u64,
 }
 

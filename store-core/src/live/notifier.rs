@@ -1,4 +1,4 @@
-//! Wakes workers that wait for work, inside of one process.
+//! Wakes workers that wait for work, within one process.
 
 use std::{future::Future, pin::pin, time::Duration};
 
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_waiter_that_looks_sooner_anyway_is_not_woken() {
+    async fn a_worker_that_looks_again_by_that_time_is_not_woken() {
         let test = NotifierTest::new(Some(200));
         let task = test.start_wait(LONG_TIMEOUT).await;
         for from in [200, 300] {

@@ -57,7 +57,7 @@ impl LiveMessage {
     }
 
     fn answer(&mut self, answer: LiveAnswer) -> bool {
-        self.answer.take().is_some_and(|tell| tell(answer))
+        self.answer.take().is_some_and(|send_answer| send_answer(answer))
     }
 
     /// Decodes the command, or returns the reason why it cannot be read.

@@ -140,7 +140,7 @@ pub enum Body {
     Message(Message),
     /// A summary that replaces part of the path in the context. Nothing is deleted.
     Compaction(Compaction),
-    /// A numbered point of the path. With a name it is a snapshot.
+    /// A checkpoint: a numbered point on a path. A checkpoint with a name is a snapshot.
     Checkpoint(Checkpoint),
     /// A usage record: token counts, context size and cost. A side entry by default.
     Usage(UsageRecord),
@@ -301,7 +301,7 @@ pub struct Compaction {
 
 record!(Compaction { covers: opt, summary: def, replacement: opt });
 
-/// A numbered point of the path.
+/// A numbered point on a path, to which the head can be rewound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Checkpoint {

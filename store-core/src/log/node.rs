@@ -259,9 +259,9 @@ mod tests {
         let mut log: Vec<Node> = Vec::new();
         for (index, parent) in parents.iter().enumerate() {
             let nodes = |seq: u64| -> Result<Node> { Ok(node_at(&log, seq)) };
-            let above = parent.map(|seq| node_at(&log, seq));
-            let jump = above.as_ref().and_then(|above| jump_pointer_below(&nodes, above).unwrap());
-            let depth = above.map_or(1, |above| above.depth + 1);
+            let parent_node = parent.map(|seq| node_at(&log, seq));
+            let jump = parent_node.as_ref().and_then(|parent| jump_pointer_below(&nodes, parent).unwrap());
+            let depth = parent_node.map_or(1, |parent| parent.depth + 1);
             let text = format!(r#"{{"seq":{},"depth":{depth}}}"#, index + 1);
             log.push(Node { parent: *parent, jump, ..Node::read(&text).unwrap() });
         }

@@ -259,7 +259,7 @@ impl ReadyThread {
 pub struct Purge {
     /// Removes dispatches that ended before this time.
     pub before: Timestamp,
-    /// The greatest number of dispatches to remove, 1 to 1,000.
+    /// The maximum number of dispatches to remove, 1 to 1,000.
     pub limit: u32,
     /// Whether to return only the number, without removing anything.
     pub dry_run: bool,
@@ -298,7 +298,7 @@ pub enum RequeueChoice {
     Filter {
         /// The filter. Its statuses are ignored.
         filter: Box<DispatchFilter>,
-        /// The greatest number of dead letters, 1 to 1,000.
+        /// The maximum number of dead letters, 1 to 1,000.
         limit: u32,
     },
 }

@@ -201,7 +201,7 @@ pub enum When {
     Now,
     /// At this time.
     At(Timestamp),
-    /// This long after store time.
+    /// After this delay, counted from store time.
     In(Duration),
 }
 

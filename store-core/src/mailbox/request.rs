@@ -112,7 +112,7 @@ pub struct ClaimRequest {
     pub worker: WorkerId,
     /// The length of the lease: more than zero, at most 24 hours.
     pub lease: Duration,
-    /// The greatest number of dispatches to claim, 1 to 1,000.
+    /// The maximum number of dispatches to claim, 1 to 1,000.
     pub limit: u32,
     /// Claims only dispatches of this thread.
     pub thread: Option<ThreadId>,
@@ -127,7 +127,7 @@ impl ClaimRequest {
         Self { worker, lease, limit: 1, thread: None, dispatch: None }
     }
 
-    /// Sets the greatest number of dispatches.
+    /// Sets the maximum number of dispatches.
     #[must_use]
     pub const fn up_to(mut self, limit: u32) -> Self {
         self.limit = limit;

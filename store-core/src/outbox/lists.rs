@@ -1,5 +1,5 @@
-//! The ordered lists of the outbox. With them, every question is answered by reading a list from its beginning, so that
-//! the cost does not depend on the number of rows (PR-15).
+//! The ordered lists of the outbox. A store answers every question about the outbox by reading one of these lists from
+//! its beginning. The cost therefore does not depend on the number of rows (PR-15).
 
 use std::collections::BTreeSet;
 
@@ -215,9 +215,9 @@ fn update_positions(
 /// # Errors
 /// Any error of reading.
 pub fn update_ready_row(table: &mut (impl OutboxTable + ?Sized), group: &OrderGroup) -> Result<()> {
-    let next = OutboxList::ReadyOfGroup(group.clone());
-    while let Some(position) = table.next(&next, None)? {
-        table.set_position(&next, &position, false);
+    let ready_of_group = OutboxList::ReadyOfGroup(group.clone());
+    while let Some(position) = table.next(&ready_of_group, None)? {
+        table.set_position(&ready_of_group, &position, false);
         let (available, created) = position.rank;
         let former = OutboxPosition { rank: (available, created), id: position.id };
         for subset in
@@ -233,7 +233,7 @@ pub fn update_ready_row(table: &mut (impl OutboxTable + ?Sized), group: &OrderGr
     let Some(row) = table.row(&first.id)? else { return Ok(()) };
     for (list, position) in row.ready_positions() {
         table.set_position(&list, &position, true);
-        table.set_position(&next, &position, true);
+        table.set_position(&ready_of_group, &position, true);
     }
     Ok(())
 }

@@ -172,7 +172,7 @@ pub struct ClaimOutbox {
     pub target: Option<OutboxTarget>,
     /// The worker that claims.
     pub worker: WorkerId,
-    /// The greatest number of rows, 1 to 1,000. The claim takes no more rows once the payloads of those that it has
+    /// The maximum number of rows, 1 to 1,000. The claim takes no more rows once the payloads of those that it has
     /// taken add up to 64 MiB.
     pub limit: u32,
     /// The length of the lease, at most 24 hours. Default: 30 seconds.
@@ -300,7 +300,7 @@ pub enum OutboxChoice {
         lane: Option<LaneId>,
         /// The target; absent for all targets.
         target: Option<OutboxTarget>,
-        /// The greatest number of rows, 1 to 1,000.
+        /// The maximum number of rows, 1 to 1,000.
         limit: u32,
     },
 }
@@ -357,7 +357,7 @@ impl Requeued {
 pub struct PurgeOutbox {
     /// Only rows that ended before this time are removed.
     pub finished_before: Timestamp,
-    /// The greatest number of rows to remove, 1 to 1,000.
+    /// The maximum number of rows to remove, 1 to 1,000.
     pub limit: u32,
     /// Whether to report the number of rows without removing them.
     pub dry_run: bool,
@@ -370,7 +370,7 @@ impl PurgeOutbox {
         Self { finished_before, limit: 1_000, dry_run: false }
     }
 
-    /// Sets the greatest number of rows to remove.
+    /// Sets the maximum number of rows to remove.
     #[must_use]
     pub const fn with_limit(mut self, limit: u32) -> Self {
         self.limit = limit;

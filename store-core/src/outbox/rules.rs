@@ -17,7 +17,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// The greatest number of expired leases that one claim ends, and of unreadable rows that it leaves out.
+/// The maximum number of expired leases that one claim ends, and of unreadable rows that it reports.
 const MAX_EXPIRED_OR_UNREADABLE: usize = 1_000;
 
 /// The rows that a commit writes.

@@ -241,7 +241,7 @@ fn every_row_has_exactly_its_positions() {
                 4 if !held.is_empty() => {
                     let claimed_row = held.swap_remove(next(held.len()));
                     let settlement = [OutboxSettlement::Delivered, retry(), OutboxSettlement::Release][next(3)].clone();
-                    let _ended = outbox.settle(&claimed_row, settlement);
+                    let _result = outbox.settle(&claimed_row, settlement);
                 }
                 5 => {
                     let ids: Vec<_> = outbox.table.rows.keys().cloned().collect();
@@ -250,7 +250,7 @@ fn every_row_has_exactly_its_positions() {
                         if is_final && next(2) == 0 {
                             remove_row(&mut outbox.table, id).unwrap();
                         } else {
-                            let _back = outbox.requeue(id);
+                            let _result = outbox.requeue(id);
                         }
                     }
                 }

@@ -13,7 +13,9 @@ use crate::{
 };
 
 const MAX_CURSOR_BYTES: usize = 1 << 10;
+/// The length of the code that authenticates a cursor: the first half of a SHA-256 HMAC.
 const MAC_BYTES: usize = 16;
+/// The first byte of each cursor, so that a later release can introduce another format.
 const CURSOR_FORMAT: u8 = 1;
 
 /// A position in a list from which reading continues: opaque text of at most 1 KiB.

@@ -24,7 +24,7 @@ pub const MAX_BYTES_READ: u64 = 64 << 20;
 /// The part of a list that a caller asks for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PageRequest {
-    /// The greatest number of records to return, 1 to [`MAX_PAGE`]; absent means [`DEFAULT_PAGE`].
+    /// The maximum number of records to return, 1 to [`MAX_PAGE`]; absent means [`DEFAULT_PAGE`].
     pub limit: Option<u32>,
     /// The position from which the list continues; absent means from the beginning.
     pub cursor: Option<Cursor>,
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_a_cursor_exactly_if_more_records_follow() {
+    fn a_page_has_a_cursor_if_and_only_if_more_records_follow() {
         assert_eq!(build_page(0, 2, |_| true), (vec![], None));
         assert_eq!(build_page(2, 2, |_| true), (vec![0, 1], None));
         assert_eq!(build_page(3, 2, |_| true), (vec![0, 1], Some("1".into())));

@@ -1,4 +1,4 @@
-//! Sets of ids in the order of time, one set for each group of records that can be listed.
+//! Sets of ids, each ordered by time. A backend in memory has one set for each list that it can return.
 
 use std::{
     collections::{BTreeSet, HashMap},

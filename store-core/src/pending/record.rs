@@ -164,7 +164,7 @@ impl Delivery {
     }
 }
 
-/// A point of a run at which input is taken.
+/// A point in a run at which input is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Boundary {
     /// At once. The run is interrupted.

@@ -32,8 +32,8 @@ pub struct Thread {
     pub updated_at: Timestamp,
     /// The number of entries in the log. A commit can be guarded with it.
     pub version: Version,
-    /// It is 1 at creation and grows by one with each change of the thread's own fields. An update can be guarded with
-    /// it.
+    /// The revision: 1 at creation, and one more after each change of the thread's own fields. An update can be guarded
+    /// with it.
     pub revision: Version,
     /// The parent of the next entry, if that entry names none.
     pub head: Option<EntryId>,

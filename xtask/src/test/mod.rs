@@ -185,8 +185,9 @@ fn has_library(root: &Path, package: &str) -> Result<bool> {
     Ok(targets.any(|target| target.get("doctest").is_some_and(|it| it == true)))
 }
 
-/// Runs the tests of the memory store under a schedule checker. The checker needs another build of the store and its
-/// dependencies. That build has a folder of its own, so that it does not replace the usual build.
+/// Runs the tests of the memory store with shuttle, which repeats them under many schedules of their tasks. Shuttle
+/// needs another build of the store and its dependencies. That build has a folder of its own, so that it does not
+/// replace the usual build.
 fn run_schedules(root: &Path, arguments: &[&str], length: Option<&str>) -> Result<()> {
     let run = ["test", "--package", "store-memory", "--test", "schedules", "--target-dir", "target/schedules"];
     let flags = env::var("RUSTFLAGS").unwrap_or_default();

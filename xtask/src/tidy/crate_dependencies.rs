@@ -14,7 +14,7 @@ fn allowed_dependencies(package: &str) -> Vec<&'static str> {
         "benches" => [BACKENDS, &["agentstore", "store-core"]].concat(),
         "chat-example" => vec!["agentstore", "providers"],
         "cli" => vec!["agentstore", "sessions", "providers", "conformance-tests", "store-core"],
-        // Rollouts of Codex have items of OpenAI Responses in their lines.
+        // The session files of Codex contain items in the format of OpenAI Responses.
         "sessions" => vec!["providers", "store-core"],
         "soak" => vec!["agentstore", "conformance-tests"],
         "test-servers" => Vec::new(),

@@ -1,4 +1,4 @@
-//! Compares the table of the transitions of a dispatch in the contract with core's rule, cell by cell.
+//! Compares the table of the transitions of a dispatch in the contract with the rule of `store-core`, cell by cell.
 
 use std::{fs, path::Path};
 

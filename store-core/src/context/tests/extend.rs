@@ -1,4 +1,4 @@
-//! Contexts that are made from the context of the beginning of their path (SE-5).
+//! A context that is extended by later entries equals the context that is made from the whole path (SE-5).
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::{
     log::Entry,
 };
 
-/// Makes the context of a path from that of its first `known` entries.
+/// Extends the context of the first `known` entries of a path by the other entries of the path.
 fn extended(path: &str, known: usize, request: &ContextRequest) -> Option<Context> {
     let mut parts = parse_path(path);
     let entries: Vec<Arc<Entry>> = parts.split_off(known).into_iter().map(|(_, entry)| entry).collect();
@@ -50,7 +50,7 @@ fn a_budget_applies_to_the_whole_path() {
 }
 
 #[test]
-fn a_context_that_lacks_something_cannot_be_extended() {
+fn a_context_is_not_extended_after_repairs_or_by_a_compaction() {
     for (path, known) in [
         ("u 1 | C old | a 3", 1),
         ("t x=1 | u 2", 1),

@@ -1,4 +1,4 @@
-//! Tables of contexts, in a notation that fits on a line.
+//! Tests of contexts. Paths and contexts are written in a short notation, each on one line.
 //!
 //! A path consists of entries separated by ` | `, numbered from 1. An entry is a word for its kind, followed by its
 //! blocks. `s`, `u`, `a` and `t` are system, user, assistant and tool messages: `-u` is never sent to a model, `^u` is

@@ -10,7 +10,7 @@ use crate::{
     log::{BlockKind, Role, Visibility},
 };
 
-/// An entry with ids from a small set, so that ids occur again, in any order.
+/// An entry with call ids from a small set, so that several entries of a path have the same id.
 fn arbitrary_entry() -> impl Strategy<Value = String> {
     prop_oneof![
         2 => Just("u go".to_owned()),
@@ -73,7 +73,9 @@ fn check_pairs(context: &Context, open: OpenCalls) -> Result<(), TestCaseError> 
 
 proptest! {
     #[test]
-    fn every_context_is_sound(path in vec(arbitrary_entry(), 1..14), request in arbitrary_request()) {
+    fn every_context_has_paired_calls_and_no_empty_messages(
+        path in vec(arbitrary_entry(), 1..14), request in arbitrary_request(),
+    ) {
         let path = path.join(" | ");
         let context = build(parse_path(&path), &request);
         check_pairs(&context, request.open_calls)?;
@@ -103,13 +105,13 @@ proptest! {
     #[test]
     fn an_extended_context_equals_a_new_one(
         path in vec(arbitrary_entry(), 1..14), known in 0..14_usize, request in arbitrary_request(),
-        kept_form in arbitrary_request(),
+        base_request in arbitrary_request(),
     ) {
         let path = path.join(" | ");
         let mut parts = parse_path(&path);
         let later = parts.split_off(known.min(parts.len()));
         let entries: Vec<_> = later.into_iter().map(|(_, entry)| entry).collect();
-        if let Some(extended) = extend(&build(parts, &kept_form), &entries, &request) {
+        if let Some(extended) = extend(&build(parts, &base_request), &entries, &request) {
             prop_assert_eq!(extended, build(parse_path(&path), &request));
         }
     }

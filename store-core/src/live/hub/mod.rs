@@ -1,4 +1,4 @@
-//! The live channel inside of one process.
+//! The live channel within one process.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -24,12 +24,12 @@ use crate::{
     time::sleep_in_real_time,
 };
 
-/// The greatest number of commands held for a receiver that does not read.
+/// The maximum number of commands that are queued for a receiver that does not read them.
 const MAX_QUEUED_MESSAGES: usize = 1_000;
-/// When the commands held for a receiver have this many bytes, no more are held.
+/// Once the commands that are queued for a receiver have this many bytes in total, further commands are refused.
 const MAX_QUEUED_BYTES: usize = 64 << 20;
 
-/// The live channel inside of one process. It is a complete implementation for a backend that only one process opens.
+/// The live channel within one process. It is a complete implementation for a backend that only one process opens.
 /// Each tenant has one.
 ///
 /// If several processes open a store, each process has a hub for its own receivers, and passes the commands from other
@@ -98,6 +98,7 @@ impl Inbox {
 /// A message whose sender waits for the answer.
 struct SentMessage {
     target: LiveTarget,
+    /// The number of the inbox into which the message was put.
     inbox: u64,
     answer: Option<LiveAnswer>,
     waker: Option<Waker>,
@@ -187,7 +188,7 @@ impl HubState {
                 Poll::Pending
             }
             Some(sent) if sent.answer.is_none() => Poll::Ready(Err(Error::closed())),
-            // The message is removed together with its answer, so that it cannot get another one.
+            // The message is removed when its sender takes the answer, so that it cannot be answered again.
             _ => Poll::Ready(Ok(self.withdraw(number).unwrap_or(LiveAnswer::Dropped))),
         }
     }

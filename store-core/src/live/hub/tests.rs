@@ -83,7 +83,6 @@ async fn a_command_reported_as_dropped_is_not_accepted_later_lv_2() {
     let _another = open_receiver(&hub, 1).await;
     let answer = poll_fn(|context| hub.shared.lock().poll_answer(number, context)).await;
     assert_eq!(answer.unwrap(), LiveAnswer::Dropped);
-    // The sender has not run in between.
     assert_eq!(received.accept(), None);
 }
 
@@ -213,7 +212,7 @@ async fn an_unread_inbox_holds_a_limited_number_of_bytes() {
 }
 
 #[tokio::test]
-async fn closing_ends_everything() {
+async fn closing_the_hub_ends_its_receivers_and_deliveries() {
     let hub = Arc::new(LiveHub::default());
     let mut receiver = open_receiver(&hub, 1).await;
     let held = start_delivery(&hub, custom_command("held")).await;
@@ -231,7 +230,7 @@ async fn closing_ends_everything() {
 }
 
 #[test]
-fn an_inbox_counts_what_it_holds() {
+fn an_inbox_counts_the_bytes_that_it_holds() {
     let mut inbox = Inbox::new(0);
     for (number, text) in [(1, "a"), (2, "bc"), (3, "def")] {
         assert!(inbox.put(number, text.to_owned()));

@@ -198,9 +198,9 @@ impl InMemoryMailbox {
             Direction::Backward => Box::new(self.superseded_batches.range((Bound::Unbounded, bound)).rev()),
         };
         Box::new(times.flat_map(move |(at, superseded_batches)| {
-            let behind = after.as_ref().filter(|(time, _)| time == at).map(|(_, id)| id);
+            let after_id = after.as_ref().filter(|(time, _)| time == at).map(|(_, id)| id);
             let ids = superseded_batches.iter().filter_map(|(thread, epoch)| {
-                self.threads.get(thread).map(|found| found.queue.ids(*epoch, behind, direction))
+                self.threads.get(thread).map(|found| found.queue.ids(*epoch, after_id, direction))
             });
             let ids: Vec<_> = ids.collect();
             merge_ordered(ids, move |a, b| if backward { a > b } else { a < b }).map(move |id| (*at, id))

@@ -305,6 +305,7 @@ impl InMemoryMailbox {
 
     /// Does the same as [`promote_due_of`](Self::promote_due_of) for all threads.
     pub fn promote_due(&mut self, now: Timestamp) {
+        // If the clock went back, dispatches of ready threads may not be due any more.
         if now < self.promoted_until {
             let ready: Vec<_> = self.ready_threads.iter().map(|position| position.2.clone()).collect();
             ready.iter().for_each(|thread| self.promote_due_of(thread, now));

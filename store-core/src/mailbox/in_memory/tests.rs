@@ -47,7 +47,7 @@ fn rebuild(map: &InMemoryMailbox) -> InMemoryMailbox {
 }
 
 #[test]
-fn a_key_is_held_until_its_dispatch_ends_even_if_only_a_claim_is_known() {
+fn a_dedupe_key_is_in_use_until_its_dispatch_ends_even_if_only_the_claim_was_read() {
     let mut map = InMemoryMailbox::new(1);
     enqueue(&mut map).unwrap();
     let held = claim(&mut map).unwrap().claimed.remove(0);

@@ -171,12 +171,12 @@ pub fn end_expired_claim(
     let ended = if builder.is_lease_expired() { end_running_claim(&mut builder)? } else { None };
     let mut reclaimed = Reclaimed::default();
     if let Some(stored) = ended {
-        let ended = match stored.state.status {
+        let list = match stored.state.status {
             DispatchStatus::Queued => &mut reclaimed.requeued,
             DispatchStatus::Superseded => &mut reclaimed.superseded,
             _ => &mut reclaimed.dead_lettered,
         };
-        ended.push(stored.id().clone());
+        list.push(stored.id().clone());
     }
     Ok(builder.finish(Ok(reclaimed)))
 }

@@ -16,7 +16,7 @@ use crate::{
 /// Refuses a write to `thread` under a claim of this mailbox that is lost or stale (CM-31). The check changes nothing.
 ///
 /// A claim that this mailbox never made belongs to another mailbox. The store of the thread cannot ask that mailbox, so
-/// this function accepts such a claim. Only its claim number is checked, elsewhere (CM-32).
+/// this function accepts such a claim. The plan of the write still checks the claim number (CM-32).
 ///
 /// # Errors
 /// `ClaimLost`, `StaleEpoch`; any error of the view.
@@ -30,7 +30,7 @@ pub fn check_claim(view: &(impl MailboxView + ?Sized), thread: &ThreadId, fence:
     };
     if mailbox.last_claim == Some(fence.claim)
         && let Some(newest) = view.interrupt(thread, mailbox.epoch)?
-        && newest.take_over.is_some_and(|over| over.token == fence.token && over.claim == fence.claim)
+        && newest.take_over.is_some_and(|taken| taken.token == fence.token && taken.claim == fence.claim)
     {
         return Ok(());
     }

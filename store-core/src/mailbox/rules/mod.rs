@@ -105,9 +105,9 @@ impl MailboxPlan {
         }
         let positions = self.dispatches.iter().filter_map(queue_position);
         let written: Vec<_> = positions.filter(|at| at.epoch == mailbox.epoch).map(|at| at.due).collect();
-        // The other queued dispatches were not read. One of them may be available by now.
-        let besides = (mailbox.counts.queued > length(written.len())).then_some(mailbox.last_time);
-        written.into_iter().chain(besides).min()
+        // A queued dispatch that this plan does not write may be available already: the decision did not read it.
+        let has_others = mailbox.counts.queued > length(written.len());
+        written.into_iter().chain(has_others.then_some(mailbox.last_time)).min()
     }
 }
 
@@ -128,7 +128,7 @@ impl<T> MailboxDecision<T> {
         Self { plan: None, answer }
     }
 
-    /// Returns the same change with a converted answer.
+    /// Converts the answer, and keeps the plan.
     pub fn map<U>(self, map: impl FnOnce(T) -> U) -> MailboxDecision<U> {
         MailboxDecision { plan: self.plan, answer: self.answer.map(map) }
     }

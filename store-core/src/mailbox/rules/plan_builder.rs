@@ -14,7 +14,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// The number of attempts in the history of a dispatch.
+/// The number of ended attempts that the history of a dispatch keeps.
 const MAX_ATTEMPTS_KEPT: usize = 20;
 
 /// The plan of one decision about the mailbox of a thread, while the decision is made.
@@ -159,9 +159,9 @@ impl<'a, V: MailboxView + ?Sized> PlanBuilder<'a, V> {
     pub(super) fn supersede(&mut self, stored: &mut StoredDispatch, act: DispatchAct) -> Result<()> {
         self.apply_act(stored, act)?;
         self.end_attempt(stored, AttemptEnd::Superseded, None);
-        let by = stored.state.epoch + 1;
-        stored.state.reason = self.interrupt(by)?.and_then(|interrupt| interrupt.reason);
-        self.release_interrupt(by)
+        let epoch_of_interrupt = stored.state.epoch + 1;
+        stored.state.reason = self.interrupt(epoch_of_interrupt)?.and_then(|interrupt| interrupt.reason);
+        self.release_interrupt(epoch_of_interrupt)
     }
 
     /// Returns the interrupt that began an epoch, with the changes of this decision.
@@ -195,7 +195,7 @@ impl<'a, V: MailboxView + ?Sized> PlanBuilder<'a, V> {
             return Ok(true);
         }
         let recent = self.interrupt(newest)?.map(|newest| newest.recent).unwrap_or_default();
-        Ok(recent.iter().any(|known| known.epoch == interrupt.epoch))
+        Ok(recent.iter().any(|remembered| remembered.epoch == interrupt.epoch))
     }
 
     /// Adds the removal of a dispatch to the plan.

@@ -200,14 +200,14 @@ pub fn interrupt(
         return Ok(MailboxDecision::unchanged(Ok(interrupt_answer(&first, true))));
     }
     let running = builder.mailbox().running.clone();
-    let (now, old) = (builder.now, builder.mailbox().epoch);
+    let (now, old_epoch) = (builder.now, builder.mailbox().epoch);
     let take_over = if request.take_over { Some(take_over(&mut builder, request, decision_context)?) } else { None };
     let mailbox = builder.mailbox_mut();
     let superseded = std::mem::take(&mut mailbox.counts.queued);
     mailbox.counts.superseded += superseded;
     mailbox.epoch += 1;
     let epoch = mailbox.epoch;
-    let still_held = running.as_ref().is_some_and(|running| running.epoch == old && take_over.is_none());
+    let still_held = running.as_ref().is_some_and(|running| running.epoch == old_epoch && take_over.is_none());
     if let Some(key) = &request.key {
         recent.push(InterruptRef { key: key.clone(), epoch, extra: Extra::default() });
     }
@@ -278,7 +278,7 @@ fn interrupt_answer(interrupt: &StoredInterrupt, deduplicated: bool) -> Interrup
     let fence = interrupt
         .take_over
         .as_ref()
-        .map(|over| Fence::new(over.dispatch.clone(), over.token.clone(), interrupt.epoch, over.claim));
+        .map(|taken| Fence::new(taken.dispatch.clone(), taken.token.clone(), interrupt.epoch, taken.claim));
     Interrupted {
         epoch: interrupt.epoch,
         superseded: interrupt.superseded,

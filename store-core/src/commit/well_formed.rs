@@ -1,5 +1,5 @@
-//! Checks of a commit that need no stored data: its shape (which parts it has, and whether they fit together) and the
-//! limits (CM-7, CM-9, CM-19, CM-25).
+//! Checks of a commit that need no stored data: whether it has the parts that it needs, whether they fit together, and
+//! whether they are within the limits (CM-7, CM-9, CM-19, CM-25).
 
 use std::collections::BTreeSet;
 
@@ -74,9 +74,7 @@ pub(super) fn has_no_content(commit: &Commit) -> bool {
     !has_entries && !changes_state && !has_events_or_rows && commit.run.is_none() && commit.create.is_none()
 }
 
-/// Checks the events of a commit.
-///
-/// Whether they name runs of the thread is checked by the plan, not here.
+/// Checks the events of a commit. The plan checks later whether the runs that they name belong to the thread.
 fn check_events(commit: &Commit, events: &AppendEvents, limits: &Limits) -> Result<()> {
     event::check_request(events, limits)?;
     if events.fence.is_some() {
