@@ -122,8 +122,8 @@ impl Listener {
         }
     }
 
-    /// Checks again and again whether another connection has committed. It reads a number that SQLite keeps in shared
-    /// memory.
+    /// Checks repeatedly whether another connection has committed. Each check reads a number that SQLite keeps in
+    /// shared memory.
     fn poll(&self) {
         let Ok(conn) = schema::open_reader(&self.database_path) else { return };
         let version =

@@ -82,6 +82,7 @@ impl Gate {
     }
 }
 
+/// A read. It gets no connection if none can be opened.
 type Job = Box<dyn FnOnce(Option<&Connection>) + Send>;
 
 #[derive(Default)]
@@ -92,6 +93,7 @@ struct State {
     is_closed: bool,
 }
 
+/// The state that the handle and the reading threads share.
 struct Shared {
     state: Mutex<State>,
     woken: Condvar,

@@ -158,7 +158,7 @@ impl SqliteMailbox {
     }
 }
 
-/// Removes some rows of a tenant that is being removed. Returns whether there may be more such rows.
+/// Removes some rows of a tenant that is being deleted. Returns whether there may be more such rows.
 fn remove_some_rows(conn: &Connection) -> Result<bool> {
     let Some(row_number) = query_one(conn, sql::TENANT_BEING_DROPPED, [], |row| get::<i64>(row, 0))? else {
         return Ok(false);

@@ -136,7 +136,7 @@ pub(crate) async fn load_ancestors(
     Ok(())
 }
 
-/// A row of the server's answer. What its numbers and texts are depends on its kind.
+/// A row of the server's answer. Its kind determines the meaning of its numbers and texts.
 struct AnswerRow {
     kind: String,
     first_number: Option<i64>,

@@ -79,7 +79,9 @@ pub(crate) struct RecordCache {
     pub(crate) id: Option<ThreadId>,
     /// The row of the thread; `None` if it was not loaded.
     pub(crate) row: Option<CachedThreadRow>,
+    /// For each thread, whether it exists.
     threads: HashMap<ThreadId, bool>,
+    /// For each thread, the thread and its ancestors.
     lineages: HashMap<ThreadId, Vec<ThreadId>>,
     runs: HashMap<RunId, Option<Run>>,
     keys: HashMap<CommitKey, Option<CommitKeyRecord>>,
@@ -168,7 +170,8 @@ impl RecordCache {
         (missing != Lookup::default()).then_some(missing)
     }
 
-    /// Notes these records as missing. The rule then runs again, and what it misses is loaded together with them.
+    /// Notes these records as missing. The rule then runs again. Records that this run misses are loaded together with
+    /// them.
     pub(crate) fn note_lookup(&mut self, lookup: Lookup) {
         self.missing = RefCell::new(lookup);
     }

@@ -156,6 +156,7 @@ pub(super) struct InterruptRow {
     pub(super) thread: String,
     pub(super) epoch: u64,
     pub(super) at: Option<u64>,
+    /// The number of dispatches that still need the record of the interrupt.
     pub(super) holds: Option<u64>,
     pub(super) record: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Checks of the stored data, and repairs of what can be derived.
+//! Checks of the stored data, and repairs of derived data.
 //!
 //! Each read and each write covers a bounded number of rows, so that a long check does not block other calls.
 
@@ -77,7 +77,7 @@ impl SqliteMailbox {
         }
     }
 
-    /// Checks a thread, batch by batch, and repairs what can be derived.
+    /// Checks a thread, batch by batch, and repairs its derived data.
     async fn inspect_thread(
         &self,
         of: (&TenantId, TenantRow),

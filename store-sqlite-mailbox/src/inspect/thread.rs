@@ -145,7 +145,7 @@ pub(super) fn correct_batch(
         let found = id.parse::<DispatchId>().map(|id| rows.dispatch(&id));
         match found {
             Ok(Ok(Some(stored))) => rows.correct_columns(thread_row.row_number, &stored, decision_context.now)?,
-            Ok(Err(error)) if error.kind() == ErrorKind::Corrupt => rows.quarantine(id)?,
+            Ok(Err(error)) if error.kind() == ErrorKind::Corrupt => rows.take_out_of_queue(id)?,
             Ok(Err(error)) => return Err(error),
             Ok(Ok(None)) | Err(_) => {}
         }

@@ -42,8 +42,8 @@ impl TenantMailbox {
     }
 }
 
-/// Makes a decision about each item. The result contains an answer for each item. An error of reading or writing rows
-/// ends the whole call.
+/// Makes a decision about each item. The result contains an answer for each item. An error while reading or writing
+/// rows ends the whole call.
 fn decide_each<I, T>(items: &[I], mut decide: impl FnMut(&I) -> NestedResult<T>) -> NestedResult<Vec<Result<T>>> {
     let answers: Result<Vec<_>> = items.iter().map(&mut decide).collect();
     answers.map(Ok)

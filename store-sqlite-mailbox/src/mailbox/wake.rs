@@ -1,4 +1,4 @@
-//! Waiting for something to claim.
+//! Waiting for a dispatch to claim.
 
 use std::{sync::Arc, time::Duration};
 

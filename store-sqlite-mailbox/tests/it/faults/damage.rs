@@ -129,7 +129,7 @@ async fn data_of_another_dispatch_or_tenant_is_not_read() {
 /// A record that cannot be read blocks no claim of other threads. A repair takes its dispatch out of the queue, and the
 /// thread continues, even if the dispatch was claimed.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repair_sets_unreadable_records_aside() {
+async fn a_repair_takes_unreadable_records_out_of_the_queue() {
     for is_claimed in [false, true] {
         let folder = Folder::new();
         let store = open(&folder.file()).await;

@@ -31,7 +31,7 @@ fn start_children_together(task: &str, folder: &Folder, process_count: usize, nu
 
 /// Each interrupt increases the epoch once, and no call fails because the file is busy (SQ-1).
 #[tokio::test(flavor = "multi_thread")]
-async fn interrupts_of_many_processes_all_count() {
+async fn each_interrupt_of_many_processes_increases_the_epoch_once() {
     let (folder, process_count, calls_per_process) =
         (Folder::new(), TestLength::pick_by_env(4, 4, 8), TestLength::pick_by_env(20, 40, 500));
     let printed: Vec<_> = start_children_together("interrupt", &folder, process_count, calls_per_process)
@@ -91,7 +91,7 @@ async fn each_dispatch_is_claimed_once_among_processes() {
 
 /// If several processes enqueue under one key at the same time, one of them is accepted.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_has_one_owner_among_processes() {
+async fn a_key_used_by_several_processes_at_once_is_accepted_once() {
     let (folder, calls_per_process) = (Folder::new(), TestLength::pick_by_env(20, 40, 500));
     let printed: Vec<_> = start_children_together("take a key", &folder, 4, calls_per_process)
         .into_iter()
@@ -106,7 +106,7 @@ async fn a_key_has_one_owner_among_processes() {
 /// A process is stopped until its lease has expired and another process has claimed its dispatch. When it continues, it
 /// writes nothing.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_slept_past_its_lease_writes_nothing() {
+async fn a_process_that_was_stopped_until_after_its_lease_writes_nothing() {
     let (folder, rounds) = (Folder::new(), TestLength::pick_by_env(4, 8, 200));
     let store = open(&folder.file()).await;
     for round in 0..rounds {

@@ -16,8 +16,8 @@ use store_core::{Json, Store};
 use super::helpers::{Folder, enqueue, expect_no_findings, mailbox, new_dispatch, open};
 
 /// The greatest size of the WAL in bytes as long as no other program reads for a long time. When the WAL has 24 MiB,
-/// the store begins no new read until the WAL is restarted. Until its running reads have ended, less than the other
-/// 72 MiB are written.
+/// the store begins no new read until the WAL is restarted. While the running reads end, callers write less than the
+/// remaining 72 MiB.
 const MAX_WAL_BYTES: u64 = 96 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
