@@ -228,7 +228,7 @@ mod tests {
         let other = SqliteMailbox::open(config).await.unwrap();
         let tenant = one.open_tenant(&name);
         drop(one);
-        let _waiter = tenant.common.notifications.listen();
+        let _waiter = tenant.shared.notifications.listen();
         let waits = || tenant.read(None, |rows| rows.next_claim_time());
         let clock = SystemClock;
         let (waited, ()) = tokio::join!(tenant.notifier.wait(&clock, Duration::from_secs(20), waits), async {

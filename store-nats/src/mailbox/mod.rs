@@ -25,7 +25,7 @@ use store_core::{
 
 use crate::{
     decide::{Answer, Cancelled, CatchUpOnly, DecisionCall, Preparation},
-    store::OpenTenant,
+    store::TenantHandle,
     tenant::Tenant,
     view::MailboxDraft,
 };
@@ -40,11 +40,11 @@ const MAX_CLAIM_ROUNDS: u32 = 50;
 /// The mailbox of a tenant.
 #[derive(Debug, Clone)]
 pub(crate) struct NatsMailbox {
-    tenant: OpenTenant,
+    tenant: TenantHandle,
 }
 
 impl NatsMailbox {
-    pub(crate) const fn new(tenant: OpenTenant) -> Self {
+    pub(crate) const fn new(tenant: TenantHandle) -> Self {
         Self { tenant }
     }
 
@@ -130,7 +130,7 @@ async fn settle(tenant: &Tenant, settlements: &[(ClaimRef, Settlement)]) -> Resu
 #[async_trait]
 impl MailboxProducer for NatsMailbox {
     async fn enqueue(&self, dispatches: Vec<NewDispatch>) -> Result<Vec<Result<Enqueued>>> {
-        mailbox::check_item_count(dispatches.len(), &self.tenant.common.config.limits)?;
+        mailbox::check_item_count(dispatches.len(), &self.tenant.shared.config.limits)?;
         self.tenant.write(None, |tenant| async move { ids::enqueue(&tenant, &dispatches).await }).await
     }
 
@@ -188,7 +188,7 @@ impl MailboxConsumer for NatsMailbox {
     }
 
     async fn settle(&self, settlements: Vec<(ClaimRef, Settlement)>) -> Result<Vec<Result<Settled>>> {
-        mailbox::check_item_count(settlements.len(), &self.tenant.common.config.limits)?;
+        mailbox::check_item_count(settlements.len(), &self.tenant.shared.config.limits)?;
         self.tenant.write(None, |tenant| async move { settle(&tenant, &settlements).await }).await
     }
 }
@@ -377,7 +377,7 @@ impl MailboxMaintenance for NatsMailbox {
     }
 
     async fn requeue(&self, request: Requeue) -> Result<Vec<(DispatchId, Result<Dispatch>)>> {
-        request.check(&self.tenant.common.config.limits)?;
+        request.check(&self.tenant.shared.config.limits)?;
         let ids = match request.choice {
             RequeueChoice::Ids(ids) => ids,
             RequeueChoice::Filter { filter, limit } => {

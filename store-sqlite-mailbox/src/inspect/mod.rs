@@ -33,7 +33,7 @@ impl Inspector for SqliteMailbox {
 
 impl SqliteMailbox {
     async fn inspect(&self, progress: &dyn Progress, repairs: bool) -> Result<Inspection> {
-        self.state.common.check_open()?;
+        self.state.shared.check_open()?;
         let mut inspection = Inspection::default();
         inspection.findings = self.read(check_database_file).await?;
         let mut after = String::new();
@@ -132,7 +132,7 @@ impl SqliteMailbox {
     }
 
     async fn read<T: Send + 'static>(&self, call: impl FnOnce(&Connection) -> Result<T> + Send + 'static) -> Result<T> {
-        self.state.common.readers.read(call).await
+        self.state.shared.readers.read(call).await
     }
 }
 

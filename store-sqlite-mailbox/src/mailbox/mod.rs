@@ -17,16 +17,16 @@ use store_core::{
 };
 
 use self::read::Selection;
-use crate::{rows::Rows, store::OpenTenant, tenant::Tenant, writer::NestedResult};
+use crate::{rows::Rows, store::TenantHandle, tenant::Tenant, writer::NestedResult};
 
 /// The mailbox of a tenant.
 #[derive(Debug, Clone)]
 pub(crate) struct TenantMailbox {
-    tenant: OpenTenant,
+    tenant: TenantHandle,
 }
 
 impl TenantMailbox {
-    pub(crate) const fn new(tenant: OpenTenant) -> Self {
+    pub(crate) const fn new(tenant: TenantHandle) -> Self {
         Self { tenant }
     }
 

@@ -57,8 +57,8 @@ impl MailboxReader for TenantMailbox {
 impl TenantMailbox {
     /// Makes due dispatches available, if there are any.
     async fn promote_all_due(&self) -> Result<()> {
-        let common = Arc::clone(&self.tenant.common);
-        let is_due = move |rows: &Rows<'_>| Ok(!rows.due_threads(common.constants.clock.now(), 1)?.is_empty());
+        let shared = Arc::clone(&self.tenant.shared);
+        let is_due = move |rows: &Rows<'_>| Ok(!rows.due_threads(shared.constants.clock.now(), 1)?.is_empty());
         while self.tenant.read(None, is_due.clone()).await? {
             let promote_due = |rows: &Rows<'_>, decision_context: DecisionContext<'_>| {
                 for thread in rows.due_threads(decision_context.now, MAX_PROMOTED)? {

@@ -25,21 +25,21 @@ use crate::{
 async fn a_holder_that_is_late_is_refused() {
     let temp_prefix = TempPrefix::new(Default::default()).await.unwrap();
     let (one, other) = (temp_prefix.open_store().await.unwrap(), temp_prefix.open_store().await.unwrap());
-    let (sleeper, taker) = (mailbox(&*one), mailbox(&*other));
+    let (late_holder, next_holder) = (mailbox(&*one), mailbox(&*other));
     let (rounds, mut refused) = (TestLength::pick_by_env(10, 40, 200), 0);
     for round in 0..rounds {
-        enqueue(&*sleeper, new_dispatch(&format!("t-{round}"))).await.unwrap();
-        let held = claim(&*sleeper).await.unwrap().unwrap();
+        enqueue(&*late_holder, new_dispatch(&format!("t-{round}"))).await.unwrap();
+        let held = claim(&*late_holder).await.unwrap().unwrap();
         temp_prefix.0.advance(2 * MINUTE).await.unwrap();
-        let taken = claim(&*taker).await.unwrap().unwrap();
+        let taken = claim(&*next_holder).await.unwrap().unwrap();
         assert!(taken.number > held.number);
         let late = match round % 3 {
-            0 => sleeper.extend(&held.claim(), MINUTE).await.map(drop),
-            1 => ack(&*sleeper, &held).await,
-            _ => sleeper.settle(vec![(held.claim(), Settlement::Release)]).await.unwrap().remove(0).map(drop),
+            0 => late_holder.extend(&held.claim(), MINUTE).await.map(drop),
+            1 => ack(&*late_holder, &held).await,
+            _ => late_holder.settle(vec![(held.claim(), Settlement::Release)]).await.unwrap().remove(0).map(drop),
         };
         refused += usize::from(late.unwrap_err().kind() == ErrorKind::ClaimLost);
-        ack(&*taker, &taken).await.unwrap();
+        ack(&*next_holder, &taken).await.unwrap();
     }
     println!("{refused} of {rounds} late holders were refused");
     assert_eq!(refused, rounds);
@@ -66,11 +66,11 @@ impl HoldingProxy {
     async fn new(to: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (port, flow) = (listener.local_addr().unwrap().port(), Arc::new(watch::Sender::new(Flow::Forwarding)));
-        let here = Arc::clone(&flow);
+        let flow_of_task = Arc::clone(&flow);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                if *here.borrow() != Flow::Held {
-                    tokio::spawn(forward(client, TcpStream::connect(&to).await.unwrap(), Arc::clone(&here)));
+                if *flow_of_task.borrow() != Flow::Held {
+                    tokio::spawn(forward(client, TcpStream::connect(&to).await.unwrap(), Arc::clone(&flow_of_task)));
                 }
             }
         });
