@@ -128,7 +128,11 @@ impl Readers {
         time_limit: Duration,
     ) -> Self {
         let (state, woken) = (Mutex::default(), Condvar::new());
-        Self { shared: Mutex::new(Some(Arc::new(SharedReaders { state, woken, database_file }))), constants, time_limit }
+        Self {
+            shared: Mutex::new(Some(Arc::new(SharedReaders { state, woken, database_file }))),
+            constants,
+            time_limit,
+        }
     }
 
     fn shared(&self) -> Result<Arc<SharedReaders>> {

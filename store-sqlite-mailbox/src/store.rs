@@ -120,7 +120,8 @@ impl SqliteMailbox {
             Notifications::new(Arc::downgrade(&tenants), database_file.notify_file(), database_file.path.clone());
         let readers = Readers::new(Arc::clone(&database_file), Arc::clone(&constants), config.max_read_time);
         let writer = Writer::begin(conn, database_file, Arc::clone(&constants))?;
-        let shared = Arc::new(SharedState { constants, writer, readers, notifications, is_closed: AtomicBool::new(false) });
+        let shared =
+            Arc::new(SharedState { constants, writer, readers, notifications, is_closed: AtomicBool::new(false) });
         Ok(Self { state: Arc::new(StoreState { shared, tenants, capabilities, config }) })
     }
 

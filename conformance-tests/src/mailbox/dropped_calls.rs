@@ -1,4 +1,4 @@
-//! Cases of calls on a mailbox whose future is dropped, or whose outcome is unknown.
+//! Cases about calls on a mailbox whose future is dropped, or whose outcome is unknown.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,42 +15,25 @@ use crate::{
     Failure, Given, Verdict,
     call::{Calls, call},
     check::{expect_eq, expect_some},
-    drop_points::{DropPointTarget, DropPointTest, LATE_EFFECT_DELAY, poll_then_drop},
+    drop_points::{ClaimCall, DROPPED_CLAIM_COUNT, DropPointTarget, DropPointTest, claim_although_dropped},
     given::id,
     unknown_outcome::{Resolution, ResolveOutcome, check_unknown_outcomes, missing_resolution},
 };
-
-/// The number of claims that the case drops, each after one, two or three polls.
-const DROPPED_CLAIM_COUNT: usize = 30;
-/// The maximum number of times that the case tries to claim the dispatch of a dropped claim. With the delay after each
-/// try, this takes 10 s.
-const MAX_CLAIM_TRIES: usize = 500;
 
 /// If the future of a claim is dropped before it returns, the claim is released within 10 s. The number of attempts of
 /// the dispatch does not change.
 pub(super) async fn a_claim_that_was_not_received_is_released(given: &Given) -> Verdict {
     enqueue_all(given, [new_dispatch("t", "a")]).await?;
-    for claim in 0..DROPPED_CLAIM_COUNT {
+    let claim = || -> Result<ClaimCall<ClaimedDispatch>, Failure> {
         let store = mailbox(given)?;
-        let answer = poll_then_drop(Box::pin(store.claim(claim_request())), 1 + claim % 3).await?;
-        let held = match answer.map(|claims| claims.claimed).unwrap_or_default().pop() {
-            Some(received) => received,
-            None => claim_after_release(given).await?,
-        };
+        Ok(Box::pin(async move { Ok(store.claim(claim_request()).await?.claimed.pop()) }))
+    };
+    for number in 0..DROPPED_CLAIM_COUNT {
+        let held = claim_although_dropped(claim, 1 + number % 3).await?;
         expect_eq((held.dispatch.id.as_str(), held.dispatch.attempts), ("a", 0))?;
         settle(given, &held, Settlement::Release).await?;
     }
     Ok(())
-}
-
-async fn claim_after_release(given: &Given) -> Result<ClaimedDispatch, Failure> {
-    for _ in 0..MAX_CLAIM_TRIES {
-        if let Some(held) = mailbox(given)?.claim(claim_request()).await?.claimed.pop() {
-            return Ok(held);
-        }
-        tokio::time::sleep(LATE_EFFECT_DELAY).await;
-    }
-    Err(Failure::new("the dispatch of a dropped claim was not released within 10 s"))
 }
 
 /// The names of the calls of [`MailboxCalls`] that change something.

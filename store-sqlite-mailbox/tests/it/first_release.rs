@@ -100,7 +100,8 @@ async fn write_fixture_data(store: &SqliteMailbox, clock: &ManualClock) -> Claim
     let (after, error) = (MINUTE, "it failed".to_owned());
     settle(&*mailbox, &claim(&*mailbox, "retried").await, Settlement::Retry { after, error: error.clone() }).await;
     settle(&*mailbox, &claim(&*mailbox, "dead").await, Settlement::DeadLetter { error }).await;
-    settle(&*mailbox, &claim(&*mailbox, "given-up").await, Settlement::Cancel { reason: "not wanted".to_owned() }).await;
+    settle(&*mailbox, &claim(&*mailbox, "given-up").await, Settlement::Cancel { reason: "not wanted".to_owned() })
+        .await;
     let _lost = claim(&*mailbox, "expired").await;
     clock.advance(MINUTE);
     mailbox.reclaim(10).await.unwrap();
@@ -152,7 +153,8 @@ async fn a_mailbox_of_the_first_release_can_be_used() {
     enqueue(&*mailbox, new_dispatch("thread of held", "next")).await;
     assert!(claim(&*mailbox, "next").await.number > number);
     assert!(other_mailbox.enqueue(vec![full_dispatch()]).await.unwrap().remove(0).unwrap().deduplicated);
-    let second = other_mailbox.enqueue(vec![full_dispatch().with_id("second".parse().unwrap())]).await.unwrap().remove(0);
+    let second =
+        other_mailbox.enqueue(vec![full_dispatch().with_id("second".parse().unwrap())]).await.unwrap().remove(0);
     assert_eq!(second.unwrap_err().kind(), ErrorKind::AlreadyExists);
     let again = Interrupt::new("b".parse().unwrap()).because("größe").with_key("i-1".parse().unwrap());
     let again = mailbox.interrupt(again).await.unwrap();
