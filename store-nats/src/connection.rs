@@ -3,7 +3,7 @@
 
 use std::{sync::OnceLock, time::Duration};
 
-use async_nats::{Client, HeaderMap, client::Request, connection::StoreState};
+use async_nats::{Client, HeaderMap, client::Request, connection::State};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -117,7 +117,7 @@ impl Connection {
     /// Waits for a connection. Without one the client would accept a message and send it at any later time.
     async fn wait_until_connected(&self) -> Result<()> {
         let begun = Instant::now();
-        while self.client.connection_state() != StoreState::Connected {
+        while self.client.connection_state() != State::Connected {
             if begun.elapsed() > self.deadline {
                 return Err(Error::server_unavailable("there is no connection to a server"));
             }

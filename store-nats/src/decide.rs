@@ -56,7 +56,7 @@ impl Answer for Dispatch {
     }
 }
 
-/// A cancelled dispatch. A dispatch whose large parts cannot be read can be cancelled, too (MB-55).
+/// A cancelled dispatch. A dispatch whose large parts cannot be read can also be cancelled (MB-55).
 pub(crate) struct Cancelled(pub(crate) Dispatch);
 
 impl Answer for Cancelled {

@@ -60,7 +60,7 @@ pub(crate) struct Tenant {
     is_closed: AtomicBool,
     pub(crate) notifier: Arc<Notifier>,
     pub(crate) live: Arc<LiveHub>,
-    /// As `SharedState::ongoing_writes`, for closing this tenant.
+    /// The lock of the same kind as `SharedState::ongoing_writes`, for closing this tenant.
     ongoing_writes: Arc<RwLock<()>>,
 }
 

@@ -199,9 +199,9 @@ impl Store for SqliteMailbox {
         let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
         let limit = page.checked_limit()?;
         let after = Position::from_cursor(&shared.constants.cursor_key, &scope, page.cursor.as_ref())?;
-        let (name, most) = (after.map(|after| after.id).unwrap_or_default(), limit + 1);
+        let (name, max_count) = (after.map(|after| after.id).unwrap_or_default(), limit + 1);
         let names = shared.readers.read(move |conn| {
-            query_all(conn, sql::LIST_TENANTS, (name, i64::try_from(most).unwrap_or(i64::MAX)), |row| {
+            query_all(conn, sql::LIST_TENANTS, (name, i64::try_from(max_count).unwrap_or(i64::MAX)), |row| {
                 get::<String>(row, 0)
             })
         });

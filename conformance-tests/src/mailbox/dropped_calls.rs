@@ -29,9 +29,9 @@ pub(super) async fn a_claim_that_was_not_received_is_released(given: &Given) -> 
         Ok(Box::pin(async move { Ok(store.claim(claim_request()).await?.claimed.pop()) }))
     };
     for number in 0..DROPPED_CLAIM_COUNT {
-        let held = claim_although_dropped(claim, 1 + number % 3).await?;
-        expect_eq((held.dispatch.id.as_str(), held.dispatch.attempts), ("a", 0))?;
-        settle(given, &held, Settlement::Release).await?;
+        let claimed = claim_although_dropped(claim, 1 + number % 3).await?;
+        expect_eq((claimed.dispatch.id.as_str(), claimed.dispatch.attempts), ("a", 0))?;
+        settle(given, &claimed, Settlement::Release).await?;
     }
     Ok(())
 }
@@ -84,15 +84,15 @@ impl DropPointTarget for MailboxCalls {
         let (dead, end) =
             (self.enqueue_and_claim("dead", t).await?, Settlement::DeadLetter { error: "gone".to_owned() });
         self.0.settle(vec![(dead.claim(), end)]).await?.remove(0)?;
-        let held = self.enqueue_and_claim("held", t).await?;
+        let claimed = self.enqueue_and_claim("held", t).await?;
         let free = new_dispatch(second_thread(t).as_str(), dispatch_id("free", t).as_str());
         for answer in self.0.enqueue(vec![new_dispatch(t.as_str(), dispatch_id("queued", t).as_str()), free]).await? {
             answer?;
         }
-        Ok(held)
+        Ok(claimed)
     }
 
-    fn calls<'a>(&'a self, t: &'a ThreadId, held: &'a ClaimedDispatch) -> Calls<'a> {
+    fn calls<'a>(&'a self, t: &'a ThreadId, claimed: &'a ClaimedDispatch) -> Calls<'a> {
         let store = &self.0;
         let new = new_dispatch(t.as_str(), dispatch_id("new", t).as_str());
         let of_thread = DispatchQuery::new(DispatchFilter::of_thread(t.clone()));
@@ -103,9 +103,9 @@ impl DropPointTarget for MailboxCalls {
             ("interrupt with a key", call(store.interrupt(keyed_interrupt(t)))),
             ("claim", call(store.claim(claim_request().of_thread(second_thread(t))))),
             ("claim of a busy thread", call(store.claim(claim_request().of_thread(t.clone())))),
-            ("extend", call(async move { store.extend(&held.claim(), LEASE * 10).await })),
-            ("start", call(async move { store.start(&held.claim(), id("i")).await })),
-            ("settle", call(store.settle(vec![(held.claim(), ack())]))),
+            ("extend", call(async move { store.extend(&claimed.claim(), LEASE * 10).await })),
+            ("start", call(async move { store.start(&claimed.claim(), id("i")).await })),
+            ("settle", call(store.settle(vec![(claimed.claim(), ack())]))),
             ("load_dispatch", call(async move { store.load_dispatch(&dispatch_id("held", t)).await })),
             ("list_dispatches", call(store.list_dispatches(of_thread))),
             ("count_dispatches", call(store.count_dispatches(Some(t)))),
@@ -153,7 +153,7 @@ impl DropPointTarget for MailboxCalls {
 
 #[async_trait]
 impl ResolveOutcome for MailboxCalls {
-    async fn resolve_outcome(&self, call: &str, t: &ThreadId, held: &ClaimedDispatch) -> Result<Resolution, Failure> {
+    async fn resolve_outcome(&self, call: &str, t: &ThreadId, claimed: &ClaimedDispatch) -> Result<Resolution, Failure> {
         let store = &self.0;
         let status = async |role: &str| {
             let found = store.load_dispatch(&dispatch_id(role, t)).await?;
@@ -165,21 +165,21 @@ impl ResolveOutcome for MailboxCalls {
                 Resolution::ByRepeat(store.enqueue(vec![again]).await?.remove(0)?.deduplicated)
             }
             "cancel" => Resolution::ByRead(status("queued").await? == DispatchStatus::Cancelled),
-            "interrupt" => Resolution::ByRead(store.load_epoch(t).await? > held.dispatch.epoch),
+            "interrupt" => Resolution::ByRead(store.load_epoch(t).await? > claimed.dispatch.epoch),
             "interrupt with a key" => Resolution::ByRepeat(store.interrupt(keyed_interrupt(t)).await?.deduplicated),
             // If the claim took effect, its dispatch cannot be claimed again before the lease has expired.
             "claim" => {
                 Resolution::ByRepeat(store.claim(claim_request().of_thread(second_thread(t))).await?.claimed.is_empty())
             }
             "extend" => {
-                store.extend(&held.claim(), LEASE * 10).await?;
+                store.extend(&claimed.claim(), LEASE * 10).await?;
                 Resolution::Idempotent
             }
             "start" => {
-                store.start(&held.claim(), id("i")).await?;
+                store.start(&claimed.claim(), id("i")).await?;
                 Resolution::Idempotent
             }
-            "settle" => Resolution::ByRepeat(store.settle(vec![(held.claim(), ack())]).await?.remove(0)?.deduplicated),
+            "settle" => Resolution::ByRepeat(store.settle(vec![(claimed.claim(), ack())]).await?.remove(0)?.deduplicated),
             "purge" => {
                 store.purge(Purge::new(Timestamp::MAX)).await?;
                 Resolution::Idempotent

@@ -163,7 +163,7 @@ impl MailboxConsumer for NatsMailbox {
         SingleClaim::of(&request)?;
         let call = |tenant: Arc<Tenant>| async move { claim(&tenant, &request).await };
         let release = |tenant: Arc<Tenant>, claims: Claims| async move {
-            let releases: Vec<_> = claims.claimed.iter().map(|held| (held.claim(), Settlement::Release)).collect();
+            let releases: Vec<_> = claims.claimed.iter().map(|claimed| (claimed.claim(), Settlement::Release)).collect();
             if !releases.is_empty() {
                 let _given = settle(&tenant, &releases).await;
             }
@@ -172,17 +172,17 @@ impl MailboxConsumer for NatsMailbox {
     }
 
     async fn extend(&self, claim: &ClaimRef, by: Duration) -> Result<DispatchClaim> {
-        let held = claim.clone();
+        let claimed = claim.clone();
         self.decide_one(&claim.dispatch, move |view, _, decision_context| {
-            mailbox::extend(view, &held, by, decision_context)
+            mailbox::extend(view, &claimed, by, decision_context)
         })
         .await
     }
 
     async fn start(&self, claim: &ClaimRef, instance: InstanceId) -> Result<DispatchClaim> {
-        let held = claim.clone();
+        let claimed = claim.clone();
         self.decide_one(&claim.dispatch, move |view, _, decision_context| {
-            mailbox::start(view, &held, &instance, decision_context)
+            mailbox::start(view, &claimed, &instance, decision_context)
         })
         .await
     }
@@ -214,7 +214,7 @@ async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
     answers.into_iter().next().unwrap_or_else(|| Err(Error::closed()))
 }
 
-/// Claims from ready threads, in their order. Expired leases are ended first, because their threads are ready, too.
+/// Claims from ready threads, in their order. Expired leases are ended first, because their threads are also ready.
 async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
     let mut claims = Claims::default();
     tenant.log().catch_up().await?;

@@ -190,7 +190,7 @@ async fn commands_reach_receivers_of_another_process() {
     remove_streams(&config).await;
 }
 
-/// Tests TN-8: if a tenant is deleted, its handles in other processes are closed, too.
+/// Tests TN-8: if a tenant is deleted, its handles in other processes are also closed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_is_deleted_for_every_process() {
     let (one, other, config) = open_twice().await;

@@ -26,17 +26,17 @@ async fn events_reach_subscribers_of_another_process() {
     let scope = Scope::Thread(ThreadId::new("t").unwrap());
     let mut events =
         one.events.unwrap().subscribe(Subscribe::new(scope.clone(), SubscriptionStart::First)).await.unwrap().events;
-    let mut slow = 0;
+    let mut slow_count = 0;
     for number in 1..=20_u32 {
         let event = NewEvent::new(format!("n-{number}").parse().unwrap(), [scope.clone()]);
         other.events.as_ref().unwrap().append_events(AppendEvents::new([event])).await.unwrap();
         let begun = Instant::now();
-        let heard = events.next().await.unwrap().unwrap();
-        assert_eq!(heard.kind.as_str(), format!("n-{number}"));
-        slow += u32::from(begun.elapsed() > Duration::from_millis(700));
+        let received = events.next().await.unwrap().unwrap();
+        assert_eq!(received.kind.as_str(), format!("n-{number}"));
+        slow_count += u32::from(begun.elapsed() > Duration::from_millis(700));
     }
     // A subscriber that is not notified polls once a second.
-    assert!(slow < 10, "{slow} of 20 events were found by polling");
+    assert!(slow_count < 10, "{slow_count} of 20 events were found by polling");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -138,17 +138,17 @@ async fn each_call_of_a_claim_holder_is_one_round_trip() {
         let id = thread(format!("t-{round}"));
         own.enqueue(vec![work(id.clone())]).await.unwrap().pop().unwrap().unwrap();
         let request = ClaimRequest::new(WorkerId::new("w").unwrap(), MINUTE).of_thread(id.clone());
-        let held = own.claim(request).await.unwrap().claimed.pop().unwrap();
+        let claimed = own.claim(request).await.unwrap().claimed.pop().unwrap();
         wait_until_quiet(&proxy).await;
-        let extended = own.extend(&held.claim(), 2 * MINUTE).await.unwrap();
-        assert!(extended.lease_until > held.dispatch.claim.as_ref().unwrap().lease_until);
+        let extended = own.extend(&claimed.claim(), 2 * MINUTE).await.unwrap();
+        assert!(extended.lease_until > claimed.dispatch.claim.as_ref().unwrap().lease_until);
         round_trips.push(proxy.round_trips());
         if round % 2 == 1 {
             other_process.enqueue(vec![work(id.clone())]).await.unwrap().pop().unwrap().unwrap();
             other_process.interrupt(Interrupt::new(id.clone())).await.unwrap();
         }
         wait_until_quiet(&proxy).await;
-        let ack = || vec![(held.claim(), Settlement::Ack { result: None })];
+        let ack = || vec![(claimed.claim(), Settlement::Ack { result: None })];
         let settled = own.settle(ack()).await.unwrap().pop().unwrap();
         if round % 2 == 1 {
             assert_eq!(settled.unwrap_err().kind(), ErrorKind::StaleEpoch);
@@ -178,7 +178,7 @@ async fn a_claim_does_not_outlive_its_tenant() {
     other.delete_tenant(&TenantId::default_tenant()).await.unwrap();
     let other_process = stores(&other).mailbox.unwrap();
     let after = claim_new_dispatch(Arc::clone(&other_process)).await;
-    let ack = |held: &ClaimedDispatch| vec![(held.claim(), Settlement::Ack { result: None })];
+    let ack = |claimed: &ClaimedDispatch| vec![(claimed.claim(), Settlement::Ack { result: None })];
     let late = own.settle(ack(&before)).await.unwrap().pop().unwrap();
     assert_eq!(late.unwrap_err().kind(), ErrorKind::ClaimLost, "{id}");
     other_process.settle(ack(&after)).await.unwrap().pop().unwrap().unwrap();

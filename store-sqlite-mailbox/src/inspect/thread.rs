@@ -165,8 +165,8 @@ pub(super) fn correct_batch(
 
 impl Rows<'_> {
     fn ids_of(&self, mailbox: i64, (created, id): &CheckPosition) -> Result<Vec<CheckPosition>> {
-        let most = i64::try_from(CHUNK).unwrap_or(i64::MAX);
-        let parameters = params![mailbox, created, id, most];
+        let max_count = i64::try_from(CHUNK).unwrap_or(i64::MAX);
+        let parameters = params![mailbox, created, id, max_count];
         query_all(self.conn(), sql::IDS_OF_MAILBOX, parameters, |row| Ok((get(row, 0)?, get(row, 1)?)))
     }
 

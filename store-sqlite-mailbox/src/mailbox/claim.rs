@@ -75,7 +75,7 @@ fn unreadable_or_error(thread: ThreadId, error: Error) -> Result<UnreadableThrea
 
 /// Claims from the ready threads, in their order.
 ///
-/// Expired leases are ended and due dispatches are made available first, because their threads are ready, too.
+/// Expired leases are ended and due dispatches are made available first, because their threads are also ready.
 fn claim_any(rows: &Rows<'_>, request: &ClaimRequest, decision_context: DecisionContext<'_>) -> NestedResult<Claims> {
     let single_claim = match SingleClaim::of(request) {
         Ok(single_claim) => single_claim,

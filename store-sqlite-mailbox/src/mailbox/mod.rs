@@ -133,7 +133,7 @@ impl Drop for UndeliveredClaims {
     fn drop(&mut self) {
         let claims = self.claims.take().map(|claims| claims.claimed).unwrap_or_default();
         let releases: Vec<_> =
-            claims.iter().map(|held| PreparedSettlement::of(held.claim(), Settlement::Release)).collect();
+            claims.iter().map(|claimed| PreparedSettlement::of(claimed.claim(), Settlement::Release)).collect();
         if !releases.is_empty() {
             self.tenant
                 .write_first(move |rows, decision_context| Ok(settle(rows, &releases, decision_context)?.map(drop)));

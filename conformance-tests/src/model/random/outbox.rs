@@ -66,7 +66,7 @@ impl StoreModelPair {
             }
             OutboxOp::Settle { which, settlement_kind, millis } => {
                 let Some((store_row, model_row)) = self.nth_claimed(*which) else { return Ok(()) };
-                let twice = |held: &ClaimedOutboxRow| vec![held.settle(settlement(*settlement_kind, *millis)); 2];
+                let twice = |claimed_row: &ClaimedOutboxRow| vec![claimed_row.settle(settlement(*settlement_kind, *millis)); 2];
                 expect_same(
                     &real.settle_outbox(twice(&store_row)).await,
                     &model.settle_outbox(twice(&model_row)).await,
@@ -74,7 +74,7 @@ impl StoreModelPair {
             }
             OutboxOp::Extend { which, lease } => {
                 let Some((store_row, model_row)) = self.nth_claimed(*which) else { return Ok(()) };
-                let extend = |held: &ClaimedOutboxRow| held.extend(to_duration(*lease));
+                let extend = |claimed_row: &ClaimedOutboxRow| claimed_row.extend(to_duration(*lease));
                 expect_same(
                     &real.extend_outbox(extend(&store_row)).await,
                     &model.extend_outbox(extend(&model_row)).await,

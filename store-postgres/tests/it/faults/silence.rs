@@ -62,7 +62,7 @@ async fn a_call_without_a_connection_fails_in_time() {
         assert!(took <= Duration::from_millis(400), "{took:?}");
     }
     proxy.set_silent(false);
-    // The store itself may have used the connection, to look for notifications. Then this call failed, too.
+    // The store itself may have used the connection, to look for notifications. Then this call also failed.
     let held = holding.await.unwrap();
     assert!(held.as_ref().err().is_none_or(|error| error.outcome() == Outcome::NotApplied));
     let all = stores(&store).threads.unwrap().count_threads(&ThreadFilter::default()).await.unwrap();
@@ -97,7 +97,7 @@ async fn an_enqueue_without_a_connection_fails_in_time() {
         assert!(took <= Duration::from_millis(400), "{took:?}");
     }
     proxy.set_silent(false);
-    // The store itself may have used the connection, to look for notifications. Then this call failed, too.
+    // The store itself may have used the connection, to look for notifications. Then this call also failed.
     let (_, held) = holding.await.unwrap();
     assert!(held.as_ref().err().is_none_or(|(_, outcome)| *outcome == Outcome::NotApplied));
     let queued = mailbox.count_dispatches(None).await.unwrap().queued;
