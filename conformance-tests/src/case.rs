@@ -50,7 +50,7 @@ impl fmt::Debug for Case {
 pub enum Need {
     /// To close the store and open it again.
     Reopen,
-    /// To move the store's time.
+    /// To set the store's clock forward and back.
     Time,
     /// A clock that stands still unless the case moves it. The case can then check to the millisecond that nothing
     /// happens early.

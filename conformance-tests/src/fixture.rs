@@ -1,4 +1,4 @@
-//! How the suite opens a store, moves its time and damages its data.
+//! How the suite opens a store, sets its clock and damages its data.
 
 use std::{any::Any, fmt, sync::Arc, time::Duration};
 
@@ -82,10 +82,10 @@ pub trait Fixture: Send + Sync + 'static {
     /// Opens the store a second time in this process, while it is open ([`Need::SecondOpening`]).
     async fn open_second_time(&self, opened: &OpenedStore) -> Result<Arc<dyn Store>>;
 
-    /// Moves the store's time forward ([`Need::Time`]).
+    /// Advances the store's clock ([`Need::Time`]).
     async fn advance(&self, opened: &OpenedStore, by: Duration);
 
-    /// Moves the store's time back ([`Need::Time`]).
+    /// Sets the store's clock back ([`Need::Time`]).
     async fn set_back(&self, opened: &OpenedStore, by: Duration);
 
     /// Changes one stored byte of the closed store and opens the store again ([`Need::Damage`]). `seed` chooses

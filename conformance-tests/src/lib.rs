@@ -18,7 +18,7 @@
 //! returns a [`Report`].
 //!
 //! # Layout
-//! - [`Fixture`]: how the suite opens a store, changes its time and damages its data
+//! - [`Fixture`]: how the suite opens a store, sets its clock and damages its data
 //! - [`Case`], [`Given`], [`Verdict`]: a case, the store that it gets, how it ends; [`check`], [`given`]: helpers
 //! - `case_list`: which cases belong to which contract; [`PROMISES_WITHOUT_CASE`]: promises that no case tests
 //! - [`TestLength`]: how long tests that repeat something run

@@ -22,7 +22,7 @@ impl StoreSupport {
     /// The capabilities and contracts of an opened store.
     ///
     /// # Errors
-    /// As [`Store::tenant`].
+    /// Those of [`Store::tenant`].
     pub fn of(store: &dyn Store) -> Result<Self> {
         let stores = store.tenant(&TenantId::default_tenant())?;
         let is_supported = |contract: &Contract| match contract {

@@ -54,7 +54,7 @@ impl TestLength {
     /// The value for the length that the environment asks for.
     ///
     /// # Panics
-    /// As [`from_env`](Self::from_env).
+    /// Those of [`from_env`](Self::from_env).
     #[must_use]
     pub fn pick_by_env<T>(quick: T, full: T, long: T) -> T {
         Self::from_env().pick(quick, full, long)

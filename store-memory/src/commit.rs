@@ -79,7 +79,8 @@ fn plan_and_apply(tenant: &Tenant, slot: &mut ThreadSlot, commit: &Commit, needs
     write_optimistic(tenant, &mut parts, commit, needs)
 }
 
-/// What a commit has locked besides the index: the slot of its thread, and the mailbox if the commit names a claim.
+/// The parts of a tenant that a commit has locked before the index: the slot of its thread, and the mailbox if the
+/// commit names a claim.
 struct LockedParts<'a> {
     slot: &'a mut ThreadSlot,
     mailbox: Option<&'a mut InMemoryMailbox>,

@@ -16,9 +16,9 @@ use crate::{
     view::TenantEventsView,
 };
 
-/// The maximum number of events that a subscriber takes at once.
+/// The maximum number of events that a subscriber reads from the store at once.
 const BATCH_EVENTS: usize = 256;
-/// A subscriber takes no more events at once when their payloads exceed this number of bytes.
+/// A read takes no more events once their payloads exceed this number of bytes.
 const BATCH_BYTES: usize = 4 << 20;
 
 /// The events of a tenant.

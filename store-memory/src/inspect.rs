@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_ranges_of_a_run_lie_inside_of_the_log() {
+    async fn a_run_with_a_range_outside_of_the_log_is_found() {
         for (last, is_dangling) in [(4, false), (5, false), (6, true)] {
             let (_, found) = finding_kinds_after(|contents| {
                 let run = Arc::make_mut(contents.runs.values_mut().next().unwrap());

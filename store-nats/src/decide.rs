@@ -56,7 +56,7 @@ impl Answer for Dispatch {
     }
 }
 
-/// A cancelled dispatch. A dispatch whose large parts cannot be read can be cancelled, too (MB-55).
+/// A cancelled dispatch. A dispatch whose large parts cannot be read can also be cancelled (MB-55).
 pub(crate) struct Cancelled(pub(crate) Dispatch);
 
 impl Answer for Cancelled {
@@ -164,7 +164,7 @@ impl<I: Sync, R, P: Preparation<I>> DecisionCall<'_, I, R, P> {
                     answers.extend(some);
                     continue;
                 }
-                Ok(AttemptResult::Conflict) if begun.elapsed() < self.tenant.common.config.answer_timeout => continue,
+                Ok(AttemptResult::Conflict) if begun.elapsed() < self.tenant.shared.config.answer_timeout => continue,
                 Ok(AttemptResult::Conflict) => Error::unavailable("other callers kept writing at the same time"),
                 Err(error) => error,
             };
@@ -202,7 +202,7 @@ impl<I: Sync, R, P: Preparation<I>> DecisionCall<'_, I, R, P> {
             let nothing = Mailbox::default();
             let tenant_state = tenant.tenant_state(&view)?;
             let mailbox = tenant_state.map_or(&nothing, |tenant_state| &tenant_state.mailbox);
-            let config = &tenant.common.config;
+            let config = &tenant.shared.config;
             let is_still_valid = |item: &&I| self.preparation.is_still_valid(tenant_state, item, tenant);
             let ready: Vec<&I> = items.iter().take_while(is_still_valid).collect();
             if ready.is_empty() {
@@ -324,7 +324,7 @@ async fn write_large_part(
         return Ok(*data_ref);
     }
     let LogSubject::Thread(name, incarnation, _) = log_subject else { return Err(Error::closed()) };
-    let (connection, ids) = (&tenant.log().connection, &tenant.common.config.ids);
+    let (connection, ids) = (&tenant.log().connection, &tenant.shared.config.ids);
     let begun = Instant::now();
     loop {
         let subject = connection.names.data_subject(name, *incarnation, &id_to_token(&ids.next_id()));
@@ -337,7 +337,7 @@ async fn write_large_part(
             // It is unknown whether the part was written. A part to which no decision refers has no effect, so the part
             // can be written again.
             Err(error) if error.outcome() == Outcome::Unknown => {
-                if begun.elapsed() > tenant.common.config.answer_timeout {
+                if begun.elapsed() > tenant.shared.config.answer_timeout {
                     return Err(Error::unavailable("a large payload or result could not be written").with_source(error));
                 }
             }

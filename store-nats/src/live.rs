@@ -27,7 +27,7 @@ use store_core::{
 };
 use tokio::sync::watch;
 
-use crate::{error, error::RequestKind, store::OpenTenant, tenant::Tenant};
+use crate::{error, error::RequestKind, store::TenantHandle, tenant::Tenant};
 
 /// How long a process that opens a target waits for the previous receiver to end.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -77,11 +77,11 @@ fn parse_answer(text: &str) -> LiveAnswer {
 /// The live channel of a tenant.
 #[derive(Debug, Clone)]
 pub(crate) struct NatsLive {
-    tenant: OpenTenant,
+    tenant: TenantHandle,
 }
 
 impl NatsLive {
-    pub(crate) const fn new(tenant: OpenTenant) -> Self {
+    pub(crate) const fn new(tenant: TenantHandle) -> Self {
         Self { tenant }
     }
 
@@ -131,7 +131,7 @@ impl NatsLive {
         client.publish(subject.clone(), text.into()).await.map_err(|e| lost(e.to_string()))?;
         let local_receiver =
             LocalReceiver { client, target, own_rank, subject, deliveries: Arc::default(), has_ended: false };
-        tenant.common.runtime.spawn(local_receiver.serve(Arc::downgrade(&tenant.live), commands, ranks));
+        tenant.shared.runtime.spawn(local_receiver.serve(Arc::downgrade(&tenant.live), commands, ranks));
         Ok(receiver)
     }
 
@@ -176,7 +176,7 @@ impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         let Some(id) = self.id.take() else { return };
         let (tenant, subject) = (Arc::clone(&self.tenant), std::mem::take(&mut self.subject));
-        self.tenant.common.runtime.spawn(async move {
+        self.tenant.shared.runtime.spawn(async move {
             // If the receiver misses this message, the delivery still ends at the deadline of the command.
             let _lost = tenant.log().connection.client.publish(subject, id.into()).await;
         });
@@ -192,7 +192,7 @@ impl LiveChannel for NatsLive {
 
     async fn deliver(&self, request: DeliverLive) -> Result<LiveDelivery> {
         self.tenant.check_open()?;
-        let mut closed_tenants = self.tenant.common.live_state.closed_tenants.subscribe();
+        let mut closed_tenants = self.tenant.shared.live_state.closed_tenants.subscribe();
         let mut sending = pin!(self.send(request));
         loop {
             tokio::select! {
@@ -211,7 +211,7 @@ fn lock(deliveries: &Deliveries) -> MutexGuard<'_, HashMap<String, AbortHandle>>
     deliveries.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The receiver of a target, if it is in this process.
+/// A receiver in this process, and the state that is needed to deliver commands to it.
 struct LocalReceiver {
     client: Client,
     target: LiveTarget,

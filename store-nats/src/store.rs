@@ -27,7 +27,7 @@ use crate::{
     mailbox::NatsMailbox,
     server_names::LogSubject,
     streams,
-    tenant::{Common, Tenant},
+    tenant::{SharedState, Tenant},
 };
 
 /// A store of mailboxes in JetStream. Any number of processes can have it open.
@@ -35,49 +35,49 @@ use crate::{
 /// Its handles are cheap to clone (PR-7). Calls run on the runtime on which the store was opened.
 #[derive(Clone)]
 pub struct NatsStore {
-    state: Arc<State>,
+    state: Arc<StoreState>,
 }
 
 impl fmt::Debug for NatsStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NatsStore").field("config", &self.state.common.config).finish_non_exhaustive()
+        f.debug_struct("NatsStore").field("config", &self.state.shared.config).finish_non_exhaustive()
     }
 }
 
 #[derive(Debug)]
-pub(crate) struct State {
-    common: Arc<Common>,
+pub(crate) struct StoreState {
+    shared: Arc<SharedState>,
     capabilities: Capabilities,
     tenants: Mutex<HashMap<TenantId, Arc<Tenant>>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
-impl Drop for State {
+impl Drop for StoreState {
     fn drop(&mut self) {
         self.end_calls_and_tasks();
     }
 }
 
-impl State {
+impl StoreState {
     /// Ends all waiting calls and all background tasks.
     fn end_calls_and_tasks(&self) {
-        self.common.is_closed.store(true, Ordering::SeqCst);
+        self.shared.is_closed.store(true, Ordering::SeqCst);
         for tenant in lock(&self.tenants).values() {
             tenant.end_calls_and_receivers();
         }
-        self.common.log.notify_all();
+        self.shared.log.notify_all();
         lock(&self.tasks).drain(..).for_each(|task| task.abort());
     }
 }
 
 /// What each handle of a tenant contains. The store stays open as long as a handle exists (PR-8).
 #[derive(Debug, Clone)]
-pub(crate) struct OpenTenant {
+pub(crate) struct TenantHandle {
     tenant: Arc<Tenant>,
-    _store: Arc<State>,
+    _store: Arc<StoreState>,
 }
 
-impl Deref for OpenTenant {
+impl Deref for TenantHandle {
     type Target = Arc<Tenant>;
 
     fn deref(&self) -> &Arc<Tenant> {
@@ -108,7 +108,7 @@ impl NatsStore {
         let log = Arc::new(Log::new(connection, &config, runtime.clone()));
         let following = runtime.spawn(log::follow(Arc::downgrade(&log)));
         let collecting = runtime.spawn(garbage::collect(Arc::downgrade(&log)));
-        let common = Arc::new(Common {
+        let shared = Arc::new(SharedState {
             log,
             config,
             cursor_key: opened.meta.cursor_key,
@@ -118,9 +118,9 @@ impl NatsStore {
             ongoing_writes: Arc::new(RwLock::new(())),
         });
         let tasks = Mutex::new(vec![following, collecting]);
-        let store = Self { state: Arc::new(State { common, capabilities, tenants: Mutex::default(), tasks }) };
+        let store = Self { state: Arc::new(StoreState { shared, capabilities, tenants: Mutex::default(), tasks }) };
         // The whole log is read once.
-        let log = &store.state.common.log;
+        let log = &store.state.shared.log;
         log.catch_up().await?;
         for (name, tenant) in &log.view().tenants {
             log.garbage.add_ids(name, tenant.record.incarnation, tenant.unused_ids());
@@ -147,21 +147,21 @@ impl NatsStore {
     }
 
     pub(crate) fn log(&self) -> Result<&Arc<Log>> {
-        self.state.common.check_open()?;
-        Ok(&self.state.common.log)
+        self.state.shared.check_open()?;
+        Ok(&self.state.shared.log)
     }
 
-    fn open_tenant(&self, tenant: &TenantId) -> Result<OpenTenant> {
-        let common = &self.state.common;
-        common.check_open()?;
+    fn open_tenant(&self, tenant: &TenantId) -> Result<TenantHandle> {
+        let shared = &self.state.shared;
+        shared.check_open()?;
         let mut tenants = lock(&self.state.tenants);
-        let new = || Arc::new(Tenant::new(Arc::clone(common), tenant.clone()));
+        let new = || Arc::new(Tenant::new(Arc::clone(shared), tenant.clone()));
         if tenants.get(tenant).is_some_and(|open| open.check_open().is_err()) {
             // Another process deleted the tenant. The new handle belongs to the tenant created after that.
             tenants.remove(tenant);
         }
         let tenant = Arc::clone(tenants.entry(tenant.clone()).or_insert_with(new));
-        Ok(OpenTenant { tenant, _store: Arc::clone(&self.state) })
+        Ok(TenantHandle { tenant, _store: Arc::clone(&self.state) })
     }
 }
 
@@ -176,14 +176,14 @@ impl Store for NatsStore {
     }
 
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
-        let common = &self.state.common;
-        common.check_open()?;
+        let shared = &self.state.shared;
+        shared.check_open()?;
         // The list is not about one tenant. The default tenant is named only because a scope requires a tenant.
         let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
         let mut found = PageBuilder::new(page.checked_limit()?);
-        let after = Position::from_cursor(&common.cursor_key, &scope, page.cursor.as_ref())?;
-        common.log.catch_up().await?;
-        let view = common.log.view();
+        let after = Position::from_cursor(&shared.cursor_key, &scope, page.cursor.as_ref())?;
+        shared.log.catch_up().await?;
+        let view = shared.log.view();
         let filled = view.tenants.iter().filter(|(_, found)| !found.record.is_deleted && !found.mailbox.map.is_empty());
         for (name, _) in filled.skip_while(|(name, _)| after.as_ref().is_some_and(|at| name.as_str() <= at.id.as_str()))
         {
@@ -191,15 +191,15 @@ impl Store for NatsStore {
                 break;
             }
         }
-        Ok(found.finish(|at| at.to_cursor(&common.cursor_key, &scope)))
+        Ok(found.finish(|at| at.to_cursor(&shared.cursor_key, &scope)))
     }
 
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
-        let common = Arc::clone(&self.state.common);
-        common.check_open()?;
-        let (name, new) = (tenant.clone(), Arc::new(Tenant::new(Arc::clone(&common), tenant.clone())));
+        let shared = Arc::clone(&self.state.shared);
+        shared.check_open()?;
+        let (name, new) = (tenant.clone(), Arc::new(Tenant::new(Arc::clone(&shared), tenant.clone())));
         let old = lock(&self.state.tenants).insert(name.clone(), Arc::clone(&new));
-        new.close_previous_then(old, async move { delete_data_of_tenant(&common, name).await }).await?;
+        new.close_previous_then(old, async move { delete_data_of_tenant(&shared, name).await }).await?;
         // If no caller opened the tenant again in the meantime, it need not stay in the map.
         let mut tenants = lock(&self.state.tenants);
         if tenants.get(tenant).is_some_and(|held| Arc::ptr_eq(held, &new) && Arc::strong_count(held) == 2) {
@@ -216,13 +216,13 @@ impl Store for NatsStore {
     /// Checks that the store is open. There is nothing to sync: the configuration of the servers determines what
     /// acknowledged work survives.
     async fn sync(&self) -> Result<()> {
-        self.state.common.check_open()
+        self.state.shared.check_open()
     }
 
     async fn close(&self) -> Result<()> {
-        self.state.common.is_closed.store(true, Ordering::SeqCst);
+        self.state.shared.is_closed.store(true, Ordering::SeqCst);
         // Waits for the calls that were accepted before.
-        drop(self.state.common.ongoing_writes.write().await);
+        drop(self.state.shared.ongoing_writes.write().await);
         self.state.end_calls_and_tasks();
         Ok(())
     }
@@ -234,8 +234,8 @@ impl Store for NatsStore {
 
 /// Writes a message that marks the tenant as deleted, and then removes its data. After that message the data has no
 /// effect any more.
-async fn delete_data_of_tenant(common: &Common, name: TenantId) -> Result<()> {
-    let log = &common.log;
+async fn delete_data_of_tenant(shared: &SharedState, name: TenantId) -> Result<()> {
+    let log = &shared.log;
     let incarnation = loop {
         // The log shows whether the tenant is deleted.
         log.catch_up().await?;

@@ -13,7 +13,7 @@ use crate::{
     server_names::LogSubject,
 };
 
-/// What is known about the streams after they were opened.
+/// The properties of the streams that an opening reads.
 pub(crate) struct OpenedStreams {
     pub(crate) meta: StoreMetadata,
     pub(crate) survives: Survives,

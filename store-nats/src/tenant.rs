@@ -29,7 +29,7 @@ use crate::{
 
 /// What all tenants of a store share.
 #[derive(Debug)]
-pub(crate) struct Common {
+pub(crate) struct SharedState {
     pub(crate) log: Arc<Log>,
     pub(crate) config: NatsConfig,
     pub(crate) cursor_key: CursorKey,
@@ -41,7 +41,7 @@ pub(crate) struct Common {
     pub(crate) ongoing_writes: Arc<RwLock<()>>,
 }
 
-impl Common {
+impl SharedState {
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.is_closed.load(Ordering::SeqCst) { Err(Error::closed()) } else { Ok(()) }
     }
@@ -49,7 +49,7 @@ impl Common {
 
 /// A tenant of a store.
 pub(crate) struct Tenant {
-    pub(crate) common: Arc<Common>,
+    pub(crate) shared: Arc<SharedState>,
     pub(crate) name: TenantId,
     /// The incarnation of the tenant that this handle belongs to, once it is known.
     incarnation: Mutex<Option<u64>>,
@@ -60,15 +60,15 @@ pub(crate) struct Tenant {
     is_closed: AtomicBool,
     pub(crate) notifier: Arc<Notifier>,
     pub(crate) live: Arc<LiveHub>,
-    /// As `Common::ongoing_writes`, for closing this tenant.
+    /// The lock of the same kind as `SharedState::ongoing_writes`, for closing this tenant.
     ongoing_writes: Arc<RwLock<()>>,
 }
 
 impl Tenant {
-    pub(crate) fn new(common: Arc<Common>, name: TenantId) -> Self {
-        let notifier = common.log.notifier(&name);
+    pub(crate) fn new(shared: Arc<SharedState>, name: TenantId) -> Self {
+        let notifier = shared.log.notifier(&name);
         Self {
-            common,
+            shared,
             name,
             incarnation: Mutex::default(),
             decision_locks: Mutex::default(),
@@ -81,11 +81,11 @@ impl Tenant {
     }
 
     pub(crate) fn log(&self) -> &Arc<Log> {
-        &self.common.log
+        &self.shared.log
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {
-        if self.is_closed.load(Ordering::SeqCst) { Err(Error::closed()) } else { self.common.check_open() }
+        if self.is_closed.load(Ordering::SeqCst) { Err(Error::closed()) } else { self.shared.check_open() }
     }
 
     /// Returns the known state of the tenant, or `None` if nothing was ever written for it.
@@ -135,14 +135,14 @@ impl Tenant {
         F: Future<Output = Result<()>> + Send + 'static,
     {
         let (work_guard, caller_guard) = in_flight::start_call(&self.abandoned, None);
-        let common = Arc::clone(&self.common);
-        let task = self.common.runtime.spawn(async move {
+        let shared = Arc::clone(&self.shared);
+        let task = self.shared.runtime.spawn(async move {
             let _work_guard = work_guard;
             if let Some(old) = old {
                 old.close().await;
             }
-            let _store_write = common.ongoing_writes.read().await;
-            common.check_open()?;
+            let _store_write = shared.ongoing_writes.read().await;
+            shared.check_open()?;
             removing.await
         });
         let answer = task
@@ -156,7 +156,7 @@ impl Tenant {
     pub(crate) fn end_calls_and_receivers(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.live.close();
-        self.common.live_state.end_deliveries(&self.name);
+        self.shared.live_state.end_deliveries(&self.name);
         self.notifier.notify(Timestamp::MIN);
     }
 
@@ -168,7 +168,7 @@ impl Tenant {
     {
         self.check_open()?;
         self.abandoned.wait(&None).await;
-        let task = self.common.runtime.spawn(call(Arc::clone(self)));
+        let task = self.shared.runtime.spawn(call(Arc::clone(self)));
         task.await
             .map_err(|lost| Error::unavailable("the task of the call ended without a result").with_source(lost))?
     }
@@ -189,7 +189,7 @@ impl Tenant {
             // Later calls of a caller that did not receive the claims wait for their release.
             let (work_guard, _caller_guard) = in_flight::start_call(&tenant.abandoned, None);
             let releasing = release(Arc::clone(&tenant), claimed);
-            tenant.common.runtime.spawn(async move {
+            tenant.shared.runtime.spawn(async move {
                 let _work_guard = work_guard;
                 releasing.await;
             });
@@ -218,9 +218,9 @@ impl Tenant {
         self.abandoned.wait(&call_scope).await;
         let (work_guard, caller_guard) = in_flight::start_call(&self.abandoned, call_scope);
         let (call, tenant) = (call(Arc::clone(self)), Arc::clone(self));
-        let task = self.common.runtime.spawn(async move {
+        let task = self.shared.runtime.spawn(async move {
             let _work_guard = work_guard;
-            let _store_write = tenant.common.ongoing_writes.read().await;
+            let _store_write = tenant.shared.ongoing_writes.read().await;
             let _tenant_write = tenant.ongoing_writes.read().await;
             tenant.check_open()?;
             call.await

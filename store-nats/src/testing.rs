@@ -83,7 +83,7 @@ impl TestPrefix {
     /// Sets the clock back.
     ///
     /// # Errors
-    /// As [`advance`](Self::advance).
+    /// Those of [`advance`](Self::advance).
     pub async fn set_back(&self, by: Duration) -> Result<()> {
         self.change_clock(|now| now.saturating_sub(by)).await
     }
@@ -109,7 +109,7 @@ impl TestPrefix {
     /// Removes all streams under the prefix.
     ///
     /// # Errors
-    /// As [`advance`](Self::advance).
+    /// Those of [`advance`](Self::advance).
     pub async fn remove(&self) -> Result<()> {
         let connection = Connection::open(&self.config).await?;
         for stream in
@@ -166,7 +166,7 @@ impl BaselinePublisher {
     /// Writes `count` messages with this content one after the other. Then waits until all of them are acknowledged.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// Those of [`open`](Self::open).
     pub async fn publish(&self, body: &str, count: usize) -> Result<()> {
         let failed = |e| Error::unavailable("a message was not acknowledged").with_source(e);
         let mut acks = Vec::with_capacity(count);

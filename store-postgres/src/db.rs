@@ -148,7 +148,7 @@ impl Db {
         self.pool.close();
     }
 
-    /// Takes a connection from the pool, for a call that has waited for `waited` already.
+    /// Takes a connection from the pool, for a call that has already waited for `waited`.
     async fn acquire(&self, waited: Duration) -> Result<Object<Connector>> {
         let wait = Some(self.acquire_timeout.saturating_sub(waited));
         let timeouts = Timeouts { wait, ..self.pool.timeouts() };
@@ -250,7 +250,7 @@ impl Connection<'_> {
         self.db.acquire_timeout
     }
 
-    /// Records how long the call has waited already.
+    /// Records how long the call has already waited.
     pub(crate) const fn set_waited(&mut self, waited: Duration) {
         self.waited = waited;
     }
@@ -273,7 +273,7 @@ impl Connection<'_> {
         self.write_with_late_arguments(sql, || Ok(arguments)).await
     }
 
-    /// Does the same as `write`, with arguments that are made just before the statement is sent.
+    /// Does the same as `write`. The arguments are made just before the statement is sent.
     pub(crate) async fn write_with_late_arguments(
         &mut self,
         sql: impl FnOnce(&Sql) -> &Arc<str>,

@@ -1,6 +1,6 @@
-//! The live channel between processes. A command is a row until it is answered. The process that has the receiver of
-//! its target is notified, passes the command to the receiver, and writes the answer to the row. A process that
-//! receives no notifications polls.
+//! The live channel between processes. A command is stored in a row until it is answered. The process that has opened
+//! the target of the command is notified. It passes the command to its receiver, and writes the answer to the row. A
+//! process that receives no notifications polls.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -44,7 +44,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How often it polls behind a transaction pooler, which passes no notifications.
 const POLL_INTERVAL_POOLED: Duration = Duration::from_millis(100);
 
-/// A target of a tenant.
+/// A tenant, and a target of its live channel.
 type TenantTarget = (TenantId, LiveTarget);
 /// The commands of this process that wait for an answer, by id, each with the tenant that sent it.
 type WaitingSenders = HashMap<String, (TenantId, oneshot::Sender<LiveAnswer>)>;
@@ -57,8 +57,8 @@ pub(crate) struct LiveState {
     wake_up: Notify,
     /// Held while a command is sent, so that the commands of one sender keep their order (LV-4).
     send_order: AsyncMutex<()>,
-    /// The targets of the receivers in this process that have a row for other processes. Each receiver has a number of
-    /// its own.
+    /// The targets of the receivers of this process that a row announces to other processes. The number of a receiver
+    /// distinguishes it from an earlier receiver of the same target.
     receivers: Mutex<HashMap<TenantTarget, u64>>,
     next_number: AtomicU64,
     waiting: Mutex<WaitingSenders>,
@@ -91,7 +91,7 @@ impl LiveState {
         self.wake_up.notify_one();
     }
 
-    /// Does the same as `wake` if `process` is this process.
+    /// Calls `wake` if `process` is this process.
     pub(crate) fn wake_if(&self, process: &str) {
         if process == self.process {
             self.wake();
@@ -272,7 +272,7 @@ pub(crate) async fn carry_commands(shared: Arc<SharedState>, tenants: Weak<Tenan
     let mut last_heartbeat = Instant::now();
     loop {
         let _looked = tokio::time::timeout(poll_delay(&shared, &tenants), shared.live_state.wake_up.notified()).await;
-        // What fails now is done in a later round.
+        // A step that fails now is repeated in the next round.
         let _lost = exchange_messages(&shared, &tenants, &mut last_heartbeat).await;
     }
 }

@@ -183,10 +183,10 @@ statements! {
                 END AS events
             FROM $schema$.scope s WHERE s.tenant = $1
         ) n WHERE events <> wanted";
-    lost_claims: "SELECT m.thread, m.running FROM $schema$.mailbox m LEFT JOIN $schema$.dispatch d
+    running_but_unclaimed: "SELECT m.thread, m.running FROM $schema$.mailbox m LEFT JOIN $schema$.dispatch d
             ON d.tenant = m.tenant AND d.id = m.running AND d.status = 'claimed'
         WHERE m.tenant = $1 AND m.running IS NOT NULL AND d.id IS NULL";
-    lost_rows: "SELECT 'dispatches without a mailbox', count(*) FROM $schema$.dispatch d WHERE d.tenant = $1
+    rows_without_owner: "SELECT 'dispatches without a mailbox', count(*) FROM $schema$.dispatch d WHERE d.tenant = $1
             AND NOT EXISTS (SELECT FROM $schema$.mailbox m WHERE m.tenant = $1 AND m.thread = d.thread) HAVING count(*) > 0
         UNION ALL SELECT 'runs without a thread', count(*) FROM $schema$.run r WHERE r.tenant = $1
             AND NOT EXISTS (SELECT FROM $schema$.thread t WHERE t.log = r.log)

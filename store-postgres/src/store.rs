@@ -100,7 +100,7 @@ impl PostgresStore {
     /// which applications must not change the schema themselves.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// Those of [`open`](Self::open).
     pub async fn migrate(config: &PostgresConfig) -> Result<Migrated> {
         schema::create_or_migrate(config).await
     }

@@ -154,7 +154,7 @@ impl TestSchema {
     /// Moves the clock back.
     ///
     /// # Errors
-    /// As [`advance`](Self::advance).
+    /// Those of [`advance`](Self::advance).
     pub async fn set_back(&self, by: Duration) -> Result<()> {
         self.run(&format!("UPDATE $schema$.clock SET now = now - {}", by.as_millis())).await
     }
@@ -165,7 +165,7 @@ impl TestSchema {
     /// removal. A schema from [`reuse_or_create`](Self::reuse_or_create) is kept for the next test.
     ///
     /// # Errors
-    /// As [`advance`](Self::advance).
+    /// Those of [`advance`](Self::advance).
     pub async fn remove(&self) -> Result<()> {
         if self.lock.is_some() {
             return Ok(());
@@ -237,7 +237,7 @@ impl BaselineInserts {
     /// Inserts a row.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// Those of [`open`](Self::open).
     pub async fn insert(&mut self, body: &str) -> Result<()> {
         let insert = sqlx::query(AssertSqlSafe(self.sql.as_str())).bind(body);
         insert.execute(&mut self.connection).await.map(drop).map_err(|e| error::statement_error(e, Effect::None))

@@ -9,7 +9,7 @@
 //! - `readers`: the threads that read
 //! - `tenant`: passes calls to these threads and returns their results
 //! - `notifications`: wakes waiting callers in this process and in other processes
-//! - `inspect`: checks, and repairs of what can be derived
+//! - `inspect`: checks, and repairs of derived data
 //! - `schema`, `sql`: connections, the schema, statements
 //! - `database_file`, `file_system`: the files, and the file system that holds them
 //!

@@ -122,8 +122,8 @@ impl Listener {
         }
     }
 
-    /// Checks again and again whether another connection has committed. It reads a number that SQLite keeps in shared
-    /// memory.
+    /// Checks repeatedly whether another connection has committed. Each check reads a number that SQLite keeps in
+    /// shared memory.
     fn poll(&self) {
         let Ok(conn) = schema::open_reader(&self.database_path) else { return };
         let version =
@@ -228,7 +228,7 @@ mod tests {
         let other = SqliteMailbox::open(config).await.unwrap();
         let tenant = one.open_tenant(&name);
         drop(one);
-        let _waiter = tenant.common.notifications.listen();
+        let _waiter = tenant.shared.notifications.listen();
         let waits = || tenant.read(None, |rows| rows.next_claim_time());
         let clock = SystemClock;
         let (waited, ()) = tokio::join!(tenant.notifier.wait(&clock, Duration::from_secs(20), waits), async {

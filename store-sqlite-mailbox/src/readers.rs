@@ -82,32 +82,35 @@ impl Gate {
     }
 }
 
-type Job = Box<dyn FnOnce(Option<&Connection>) + Send>;
+/// A read. It gets no connection if none can be opened.
+type ReadJob = Box<dyn FnOnce(Option<&Connection>) + Send>;
 
+/// The reads that wait for a thread, and the threads.
 #[derive(Default)]
-struct State {
-    jobs: VecDeque<Job>,
+struct ReaderQueue {
+    jobs: VecDeque<ReadJob>,
     idle: usize,
     threads: Vec<JoinHandle<()>>,
     is_closed: bool,
 }
 
-struct Shared {
-    state: Mutex<State>,
+/// The state that the handle and the reading threads share.
+struct SharedReaders {
+    state: Mutex<ReaderQueue>,
     woken: Condvar,
     /// Kept until the last thread has closed its connection.
     database_file: Arc<DatabaseFile>,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl SharedReaders {
+    fn lock(&self) -> MutexGuard<'_, ReaderQueue> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The handle of the reading threads.
 pub(crate) struct Readers {
-    shared: Mutex<Option<Arc<Shared>>>,
+    shared: Mutex<Option<Arc<SharedReaders>>>,
     constants: Arc<crate::tenant::StoreConstants>,
     time_limit: Duration,
 }
@@ -125,10 +128,14 @@ impl Readers {
         time_limit: Duration,
     ) -> Self {
         let (state, woken) = (Mutex::default(), Condvar::new());
-        Self { shared: Mutex::new(Some(Arc::new(Shared { state, woken, database_file }))), constants, time_limit }
+        Self {
+            shared: Mutex::new(Some(Arc::new(SharedReaders { state, woken, database_file }))),
+            constants,
+            time_limit,
+        }
     }
 
-    fn shared(&self) -> Result<Arc<Shared>> {
+    fn shared(&self) -> Result<Arc<SharedReaders>> {
         let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         shared.as_ref().map(Arc::clone).ok_or_else(Error::closed)
     }
@@ -175,8 +182,8 @@ impl Drop for Readers {
     }
 }
 
-impl Shared {
-    fn put(self: &Arc<Self>, job: Job) -> Result<()> {
+impl SharedReaders {
+    fn put(self: &Arc<Self>, job: ReadJob) -> Result<()> {
         let mut state = self.lock();
         if state.is_closed {
             return Err(Error::closed());
@@ -209,7 +216,7 @@ impl Shared {
         drop(conn);
     }
 
-    fn next(&self) -> Option<Job> {
+    fn next(&self) -> Option<ReadJob> {
         let mut state = self.lock();
         state.idle += 1;
         let mut state = self
@@ -262,7 +269,7 @@ mod tests {
         let mut config = SqliteConfig::new(folder.path().join("mailbox.db"));
         config.max_read_time = Duration::from_millis(50);
         let store = SqliteMailbox::open(config).await.unwrap();
-        let readers = &store.state.common.readers;
+        let readers = &store.state.shared.readers;
         let began = Instant::now();
         let endless =
             readers.read(|conn| crate::rows::query_one(conn, ENDLESS, [], |row| crate::rows::get::<i64>(row, 0)));

@@ -22,7 +22,7 @@ const OLDEST_SQLITE: i32 = 3_051_003;
 /// The size of the statement cache. It is larger than the number of statements.
 const STATEMENT_CACHE_SIZE: usize = 128;
 
-/// What is known about the file after it was opened.
+/// The properties of the file that an opening reads.
 pub(crate) struct OpenedDatabase {
     pub(crate) cursor_key: CursorKey,
     pub(crate) survives: Survives,

@@ -114,7 +114,7 @@ pub(crate) const COUNT_BY_STATUS: &str = "SELECT status, epoch, count(*) FROM di
 pub(crate) const DISPATCH_COLUMNS: &str = "SELECT status, epoch, available IS NULL, due, ended, key FROM dispatches
     WHERE tenant = ?1 AND id = ?2";
 pub(crate) const MAILBOX_POSITIONS: &str = "SELECT priority, since, due, lease FROM mailboxes WHERE no = ?1";
-pub(crate) const QUARANTINE: &str = "UPDATE dispatches SET available = NULL WHERE tenant = ?1 AND id = ?2";
+pub(crate) const TAKE_OUT_OF_QUEUE: &str = "UPDATE dispatches SET available = NULL WHERE tenant = ?1 AND id = ?2";
 
 /// Two variants of a statement that reads the next part of a list: one reads forward, one reads backward.
 #[derive(Debug)]
@@ -168,8 +168,8 @@ pub(crate) const SUPERSEDED_BATCH: ListStatement = list_statement!(
     "id" is "?2",
     "id DESC"
 );
-/// The batches of superseded dispatches that have the same time: the next time after a position at which an interrupt
-/// superseded a dispatch.
+/// The batches of superseded dispatches with the same time. This is the next time, after a position, at which an
+/// interrupt superseded dispatches.
 pub(crate) const SUPERSEDED_BATCHES: ListStatement = ListStatement {
     forward: "SELECT at, mailbox, lot FROM interrupts INDEXED BY lots
         WHERE tenant = ?1 AND lot IS NOT NULL AND at = (SELECT at FROM interrupts INDEXED BY lots

@@ -28,7 +28,7 @@ use crate::{
     readers::{Gate, Readers},
     rows::{get, query_all, query_one},
     schema, sql,
-    tenant::{Common, StoreConstants, Tenant},
+    tenant::{SharedState, StoreConstants, Tenant},
     writer::{BatchContext, FileStep, Writer},
 };
 
@@ -48,12 +48,12 @@ pub(crate) type Tenants = Mutex<HashMap<TenantId, Arc<Tenant>>>;
 /// Handles are cheap to clone (PR-7).
 #[derive(Clone)]
 pub struct SqliteMailbox {
-    pub(crate) state: Arc<State>,
+    pub(crate) state: Arc<StoreState>,
 }
 
 #[derive(Debug)]
-pub(crate) struct State {
-    pub(crate) common: Arc<Common>,
+pub(crate) struct StoreState {
+    pub(crate) shared: Arc<SharedState>,
     pub(crate) tenants: Arc<Tenants>,
     capabilities: Capabilities,
     config: SqliteConfig,
@@ -61,12 +61,12 @@ pub(crate) struct State {
 
 /// What each handle of a tenant contains. The store stays open as long as a handle exists (PR-8).
 #[derive(Debug, Clone)]
-pub(crate) struct OpenTenant {
+pub(crate) struct TenantHandle {
     tenant: Arc<Tenant>,
-    _store: Arc<State>,
+    _store: Arc<StoreState>,
 }
 
-impl Deref for OpenTenant {
+impl Deref for TenantHandle {
     type Target = Arc<Tenant>;
 
     fn deref(&self) -> &Arc<Tenant> {
@@ -120,26 +120,27 @@ impl SqliteMailbox {
             Notifications::new(Arc::downgrade(&tenants), database_file.notify_file(), database_file.path.clone());
         let readers = Readers::new(Arc::clone(&database_file), Arc::clone(&constants), config.max_read_time);
         let writer = Writer::begin(conn, database_file, Arc::clone(&constants))?;
-        let common = Arc::new(Common { constants, writer, readers, notifications, is_closed: AtomicBool::new(false) });
-        Ok(Self { state: Arc::new(State { common, tenants, capabilities, config }) })
+        let shared =
+            Arc::new(SharedState { constants, writer, readers, notifications, is_closed: AtomicBool::new(false) });
+        Ok(Self { state: Arc::new(StoreState { shared, tenants, capabilities, config }) })
     }
 
     /// Returns the size of the write-ahead log (WAL) in bytes while a reader outside this library prevents its restart,
     /// or 0 if there is no such reader (SQ-5).
     #[must_use]
     pub fn wal_bytes_in_use_by_readers(&self) -> u64 {
-        u64::try_from(self.state.common.constants.gate.blocked_pages()).unwrap_or_default() * 4_096
+        u64::try_from(self.state.shared.constants.gate.blocked_pages()).unwrap_or_default() * 4_096
     }
 
-    pub(crate) fn open_tenant(&self, tenant: &TenantId) -> OpenTenant {
+    pub(crate) fn open_tenant(&self, tenant: &TenantId) -> TenantHandle {
         let mut tenants = self.tenants();
         if tenants.get(tenant).is_some_and(|open| open.is_closed()) {
             // Another process deleted the tenant. The new handle belongs to the tenant created after that.
             tenants.remove(tenant);
         }
-        let new = || Arc::new(Tenant::new(tenant.clone(), Arc::clone(&self.state.common)));
+        let new = || Arc::new(Tenant::new(tenant.clone(), Arc::clone(&self.state.shared)));
         let tenant = Arc::clone(tenants.entry(tenant.clone()).or_insert_with(new));
-        OpenTenant { tenant, _store: Arc::clone(&self.state) }
+        TenantHandle { tenant, _store: Arc::clone(&self.state) }
     }
 
     fn tenants(&self) -> MutexGuard<'_, HashMap<TenantId, Arc<Tenant>>> {
@@ -151,14 +152,14 @@ impl SqliteMailbox {
         &self,
         step: impl FnMut(&BatchContext<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.state.common.check_open()?;
+        self.state.shared.check_open()?;
         let (reply, answer) = oneshot::channel();
-        self.state.common.writer.put(Box::new(FileStep { step, reply: Some(reply), done: None }));
+        self.state.shared.writer.put(Box::new(FileStep { step, reply: Some(reply), done: None }));
         answer.await.map_err(|lost| Error::commit_unknown(None).with_source(lost))?
     }
 }
 
-/// Removes some rows of a tenant that is being removed. Returns whether there may be more such rows.
+/// Removes some rows of a tenant that is being deleted. Returns whether there may be more such rows.
 fn remove_some_rows(conn: &Connection) -> Result<bool> {
     let Some(row_number) = query_one(conn, sql::TENANT_BEING_DROPPED, [], |row| get::<i64>(row, 0))? else {
         return Ok(false);
@@ -184,7 +185,7 @@ fn remove_some_rows(conn: &Connection) -> Result<bool> {
 #[async_trait]
 impl Store for SqliteMailbox {
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
-        self.state.common.check_open()?;
+        self.state.shared.check_open()?;
         let tenant = self.open_tenant(tenant);
         let mailbox = Arc::new(TenantMailbox::new(tenant));
         let wake_ups = Arc::clone(&mailbox);
@@ -192,15 +193,15 @@ impl Store for SqliteMailbox {
     }
 
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
-        let common = &self.state.common;
-        common.check_open()?;
+        let shared = &self.state.shared;
+        shared.check_open()?;
         // The list is not about one tenant. The default tenant is named only because a scope requires a tenant.
         let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
         let limit = page.checked_limit()?;
-        let after = Position::from_cursor(&common.constants.cursor_key, &scope, page.cursor.as_ref())?;
-        let (name, most) = (after.map(|after| after.id).unwrap_or_default(), limit + 1);
-        let names = common.readers.read(move |conn| {
-            query_all(conn, sql::LIST_TENANTS, (name, i64::try_from(most).unwrap_or(i64::MAX)), |row| {
+        let after = Position::from_cursor(&shared.constants.cursor_key, &scope, page.cursor.as_ref())?;
+        let (name, max_count) = (after.map(|after| after.id).unwrap_or_default(), limit + 1);
+        let names = shared.readers.read(move |conn| {
+            query_all(conn, sql::LIST_TENANTS, (name, i64::try_from(max_count).unwrap_or(i64::MAX)), |row| {
                 get::<String>(row, 0)
             })
         });
@@ -211,11 +212,11 @@ impl Store for SqliteMailbox {
                 break;
             }
         }
-        Ok(found.finish(|at| at.to_cursor(&common.constants.cursor_key, &scope)))
+        Ok(found.finish(|at| at.to_cursor(&shared.constants.cursor_key, &scope)))
     }
 
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
-        self.state.common.check_open()?;
+        self.state.shared.check_open()?;
         let open = self.tenants().remove(tenant);
         if let Some(open) = open {
             open.close();
@@ -234,22 +235,22 @@ impl Store for SqliteMailbox {
     }
 
     async fn sync(&self) -> Result<()> {
-        let common = &self.state.common;
-        common.check_open()?;
+        let shared = &self.state.shared;
+        shared.check_open()?;
         // Acknowledged work is already synced. The step only reports whether an earlier sync failed.
         if self.state.config.synchronous == Synchronous::Full {
             return self.run_on_writer_thread(|_| Ok(())).await;
         }
-        common.writer.sync().await
+        shared.writer.sync().await
     }
 
     async fn close(&self) -> Result<()> {
-        let common = &self.state.common;
-        common.is_closed.store(true, Ordering::SeqCst);
+        let shared = &self.state.shared;
+        shared.is_closed.store(true, Ordering::SeqCst);
         let tenants = std::mem::take(&mut *self.tenants());
         tenants.values().for_each(|tenant| tenant.close());
         let (reply, ended) = oneshot::channel();
-        let others = Arc::clone(common);
+        let others = Arc::clone(shared);
         // Closing may take as long as a read, so it does not run on a thread of the caller's runtime.
         let ending = move || {
             others.notifications.close(true);
@@ -259,7 +260,7 @@ impl Store for SqliteMailbox {
         let begun = thread::Builder::new().name("agentstore-close".to_owned()).spawn(ending);
         begun.map_err(|e| Error::unavailable("the system cannot start another thread").with_source(e))?;
         let _ended = ended.await;
-        common.writer.close().await;
+        shared.writer.close().await;
         Ok(())
     }
 

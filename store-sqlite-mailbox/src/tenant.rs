@@ -47,7 +47,7 @@ impl StoreConstants {
 
 /// What all tenants of a store share.
 #[derive(Debug)]
-pub(crate) struct Common {
+pub(crate) struct SharedState {
     pub(crate) constants: Arc<StoreConstants>,
     pub(crate) writer: Writer,
     pub(crate) readers: Readers,
@@ -55,7 +55,7 @@ pub(crate) struct Common {
     pub(crate) is_closed: AtomicBool,
 }
 
-impl Common {
+impl SharedState {
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.is_closed.load(Ordering::SeqCst) { Err(Error::closed()) } else { Ok(()) }
     }
@@ -64,7 +64,7 @@ impl Common {
 /// A tenant of a store.
 pub(crate) struct Tenant {
     pub(crate) name: TenantId,
-    pub(crate) common: Arc<Common>,
+    pub(crate) shared: Arc<SharedState>,
     pub(crate) notifier: Notifier,
     abandoned: Arc<AbandonedCalls>,
     is_closed: AtomicBool,
@@ -74,10 +74,10 @@ pub(crate) struct Tenant {
 }
 
 impl Tenant {
-    pub(crate) fn new(name: TenantId, common: Arc<Common>) -> Self {
+    pub(crate) fn new(name: TenantId, shared: Arc<SharedState>) -> Self {
         Self {
             name,
-            common,
+            shared,
             notifier: Notifier::default(),
             abandoned: Arc::default(),
             is_closed: AtomicBool::new(false),
@@ -90,11 +90,11 @@ impl Tenant {
     }
 
     pub(crate) fn constants(&self) -> &StoreConstants {
-        &self.common.constants
+        &self.shared.constants
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {
-        if self.is_closed() { Err(Error::closed()) } else { self.common.check_open() }
+        if self.is_closed() { Err(Error::closed()) } else { self.shared.check_open() }
     }
 
     /// Closes the tenant for further calls.
@@ -146,7 +146,7 @@ impl Tenant {
         self.check_open()?;
         self.abandoned.wait(&call_scope).await;
         let tenant = Arc::clone(self);
-        let reading = self.common.readers.read(move |conn| {
+        let reading = self.shared.readers.read(move |conn| {
             let found_row = tenant.find_row(conn)?;
             tenant.remember_row(found_row);
             call(&Rows::new(conn, &tenant.name, found_row, &RowCache::default()))
@@ -162,7 +162,7 @@ impl Tenant {
         call: impl FnMut(&Rows<'_>, DecisionContext<'_>) -> NestedResult<T> + Send + 'static,
     ) -> Result<T> {
         self.check_open()?;
-        let room = Some(self.common.writer.wait_for_room().await?);
+        let room = Some(self.shared.writer.wait_for_room().await?);
         self.check_open()?;
         let (work_guard, caller_guard) = in_flight::start_call(&self.abandoned, call_scope);
         let (reply, answer) = oneshot::channel();
@@ -174,7 +174,7 @@ impl Tenant {
             _room: room,
             done: None,
         };
-        self.common.writer.put(Box::new(job));
+        self.shared.writer.put(Box::new(job));
         // A missing answer means that the thread ended while it worked on the call.
         let answer = answer.await.map_err(|lost| Error::commit_unknown(None).with_source(lost));
         caller_guard.answered();
@@ -202,7 +202,7 @@ impl Tenant {
             _room: None,
             done: None,
         };
-        self.common.writer.put_first(Box::new(job));
+        self.shared.writer.put_first(Box::new(job));
     }
 }
 

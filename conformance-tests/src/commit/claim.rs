@@ -85,7 +85,7 @@ pub(super) async fn a_commit_settles_its_claim(given: &Given) -> Verdict {
     expect_eq(receipt.version.number(), 1)?;
     let done = expect_status(given, "a", DispatchStatus::Acked).await?;
     expect_eq((done.result, done.history.len()), (result, 1))?;
-    // A commit that holds only a fence and a settlement settles the dispatch, too, and creates no thread.
+    // A commit with only a fence and a settlement also settles the dispatch. It creates no thread.
     let second = mailbox(given)?.claim(claim_request().of_thread(id("u"))).await?.claimed.remove(0);
     given.expect_accepted(Commit::new(id("u")).fenced(second.fence()).settling(Settlement::Release)).await?;
     expect_eq(given.threads()?.load_thread(&id("u")).await?, None)?;

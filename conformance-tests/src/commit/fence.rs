@@ -179,7 +179,7 @@ pub(crate) async fn the_fence_of_an_update_is_checked(given: &Given) -> Verdict 
         )
         .await?;
     expect_kind(update("c", fence_of_claim(1, 6)).await, ErrorKind::StaleEpoch)?;
-    // An update that changes nothing raises the highest claim number, too.
+    // An update that changes nothing also raises the highest claim number.
     let unchanged = update("b", fence_of_claim(1, 9)).await?;
     expect_eq(&unchanged, &writer.load_thread().await?)?;
     expect_kind(update("c", fence_of_claim(1, 8)).await, ErrorKind::StaleEpoch)?;

@@ -23,7 +23,7 @@ async fn expect_repaired(writer: &ThreadWriter<'_>, open_calls: OpenCalls, wante
     expect_eq(writer.given.read_log(&writer.thread).await?, log)
 }
 
-/// A result is left out if its call is not in the context. Its message is left out, too, if it has no other blocks.
+/// A result is left out if its call is not in the context. Its message is also left out if it has no other blocks.
 /// These repairs are listed.
 pub(crate) async fn a_result_without_its_call_is_left_out(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(

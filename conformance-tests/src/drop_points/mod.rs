@@ -39,11 +39,11 @@ pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) const LATE_EFFECT_DELAY: Duration = Duration::from_millis(20);
 /// Calls whose effect the store reverts if the caller was dropped before it received the answer.
 const REVERTED_WHEN_UNANSWERED: [&str; 2] = ["claim", "claim_outbox"];
-/// The maximum number of times that the test checks whether an effect was reverted. With the delay between them, all
-/// checks take 10 s.
+/// The maximum number of times that a test checks whether an effect was reverted or a claim was released. With the
+/// delay between them, all checks take 10 s.
 const MAX_REVERT_CHECKS: usize = 500;
 
-/// Polls a call at most `polls` times and drops it. Returns its answer if it ended. Otherwise returns none.
+/// Polls a call at most `polls` times and drops it. Returns its answer if it ended. Otherwise returns `None`.
 pub(crate) async fn poll_then_drop<T>(
     mut call: Pin<Box<dyn Future<Output = store_core::Result<T>> + Send + '_>>,
     polls: usize,
@@ -61,6 +61,30 @@ pub(crate) async fn poll_then_drop<T>(
         }
     })
     .await
+}
+
+/// The number of claims that a case drops with [`claim_although_dropped`], each after one, two or three polls.
+pub(crate) const DROPPED_CLAIM_COUNT: usize = 30;
+
+/// A claim that has not been polled yet. Its answer is `None` if there was nothing to claim.
+pub(crate) type ClaimCall<T> = Pin<Box<dyn Future<Output = store_core::Result<Option<T>>> + Send>>;
+
+/// Drops a claim after `polls` polls. If the caller has not received the claim before that, claims again until it gets
+/// the same work. Fails if the dropped claim is not released within 10 s.
+pub(crate) async fn claim_although_dropped<T>(
+    claim: impl Fn() -> Result<ClaimCall<T>, Failure>,
+    polls: usize,
+) -> Result<T, Failure> {
+    if let Some(received) = poll_then_drop(claim()?, polls).await?.flatten() {
+        return Ok(received);
+    }
+    for _ in 0..MAX_REVERT_CHECKS {
+        if let Some(claimed) = claim()?.await? {
+            return Ok(claimed);
+        }
+        tokio::time::sleep(LATE_EFFECT_DELAY).await;
+    }
+    Err(Failure::new("a dropped claim was not released within 10 s"))
 }
 
 /// The stores on which the calls are made and dropped, and how the test prepares and reads their records.
@@ -155,7 +179,7 @@ struct CallDropTest<'a, T> {
 }
 
 impl<'a, T: DropPointTarget> CallDropTest<'a, T> {
-    /// Makes the call number `at` and waits until it ends. Returns none if there is no such call.
+    /// Makes the call number `at` and waits until it ends. Returns `None` if there is no such call.
     async fn observe_effect(target: &'a Arc<T>, given: &'a Given, at: usize) -> Result<Option<Self>, Failure> {
         let t: ThreadId = id(&format!("t-{at}-whole"));
         let prepared = target.prepare(given, &t).await?;

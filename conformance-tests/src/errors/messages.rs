@@ -2,7 +2,7 @@
 
 use store_core::{Detail, Error, ErrorKind, Outcome, SchemaMend, Subject, Timestamp, UnavailableCause, Version};
 
-use super::refusals::{CANARY, prepare_and_make_refused_calls};
+use super::refusals::{SECRET, prepare_and_make_refused_calls};
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq},
@@ -119,7 +119,7 @@ pub(super) async fn messages_are_short_and_lower_case(given: &Given) -> Verdict 
 pub(super) async fn errors_show_no_secret(given: &Given) -> Verdict {
     for (call, error) in prepare_and_make_refused_calls(given.contract(), &given.stores()?).await? {
         for text in all_error_texts(&error) {
-            expect(!text.contains(CANARY), format!("{call}: {text}"))?;
+            expect(!text.contains(SECRET), format!("{call}: {text}"))?;
         }
     }
     Ok(())

@@ -23,7 +23,7 @@ use crate::{
 pub(crate) type RefusedCall = (&'static str, Error);
 
 /// A secret that is part of the content of requests. No error may show it.
-pub(crate) const CANARY: &str = "Kanarienvogel-42";
+pub(crate) const SECRET: &str = "Kanarienvogel-42";
 
 /// Prepares the records that the calls are about, then makes every call that must be refused. None of these calls
 /// changes anything.
@@ -43,13 +43,13 @@ pub(crate) async fn prepare(stores: &TenantStores) -> std::result::Result<(), Fa
     if let (Some(threads), Some(commits)) = (&stores.threads, &stores.commits) {
         prepare_threads(&**threads, &**commits).await?;
         if stores.outbox.is_some() {
-            let row = NewOutboxRow::new(id("lane"), id("target"), Json::of(CANARY)?).with_dedupe_key(id("taken"));
+            let row = NewOutboxRow::new(id("lane"), id("target"), Json::of(SECRET)?).with_dedupe_key(id("taken"));
             let _kept = commits.commit(Commit::new(id("t")).with_outbox([row])).await?;
         }
     }
     if let Some(mailbox) = &stores.mailbox {
         let new_dispatch = |name: &str| NewDispatch::new(id("t"), id("r")).with_id(id(name)).with_payload(Json::null());
-        let queued = new_dispatch("queued").with_dedupe_key(id("dedupe")).with_payload(Json::of(CANARY)?);
+        let queued = new_dispatch("queued").with_dedupe_key(id("dedupe")).with_payload(Json::of(SECRET)?);
         for answer in mailbox.enqueue(vec![queued, new_dispatch("cancelled")]).await? {
             answer?;
         }
@@ -69,10 +69,10 @@ async fn prepare_threads(
     let running_run = RunChange::new(id("running"), RunStatus::Running).with_agent(id("agent"));
     let done_run = RunChange::new(id("done"), RunStatus::done(RunOutcome::NaturalEnd)).with_agent(id("agent"));
     for commit in [
-        keyed_commit_with_message(&id("t"), "key", CANARY).with_run(running_run),
+        keyed_commit_with_message(&id("t"), "key", SECRET).with_run(running_run),
         Commit::new(id("t")).with_run(done_run),
         Commit::new(id("t")).entry(message_entry("x").with_id(id("e"))).with_key(id("key-2")),
-        Commit::new(id("t")).with_state(StateChange::new().set("text", Json::of(CANARY)?)).fenced(fence_of_claim(9)),
+        Commit::new(id("t")).with_state(StateChange::new().set("text", Json::of(SECRET)?)).fenced(fence_of_claim(9)),
     ] {
         let _receipt = commits.commit(commit).await?;
     }
@@ -83,7 +83,7 @@ async fn prepare_threads(
 }
 
 fn input_with_id(name: &str) -> NewInput {
-    NewInput::message(Message::user(CANARY)).with_id(id(name))
+    NewInput::message(Message::user(SECRET)).with_id(id(name))
 }
 
 fn commit_consuming(key: &str, name: &str, revision: u64) -> Commit {
@@ -97,7 +97,7 @@ fn fields_with_parent(parent: &str) -> ThreadFields {
 }
 
 fn fence_of_claim(counter: u64) -> Fence {
-    Fence::new(id("dispatch"), ClaimToken::new(CANARY), 1, ClaimNumber { incarnation: 0, counter })
+    Fence::new(id("dispatch"), ClaimToken::new(SECRET), 1, ClaimNumber { incarnation: 0, counter })
 }
 
 /// Makes every call of a contract that must be refused, after [`prepare`] prepared the records.
@@ -127,8 +127,8 @@ async fn refused_thread_calls(stores: &TenantStores) -> Vec<(&'static str, Resul
     let mut late = NewThread::new(id("new"));
     late.at = Some(Timestamp::MAX);
     let mut long = NewThread::new(id("new"));
-    long.fields.title = Some(CANARY.repeat(100));
-    let titled = || ThreadPatch::default().with_title(CANARY);
+    long.fields.title = Some(SECRET.repeat(100));
+    let titled = || ThreadPatch::default().with_title(SECRET);
     let stale = Expect::Version(Version::new(77, 1, 0));
     let delete = |children, expect| DeleteRequest { children, expect };
     let reject = delete(ChildStrategy::Reject, Expect::Any);
@@ -175,7 +175,7 @@ async fn refused_pending_calls(stores: &TenantStores) -> Vec<(&'static str, Resu
     let append = |inputs: Vec<NewInput>| pending.append_pending(AppendPending::new(id("t"), inputs));
     let update = |name: &str| PendingUpdate::new(id("t"), id(name)).with_message(Message::user("other"));
     let consume = |name: &str, revision| commits.commit(commit_consuming("k", name, revision));
-    let decision = Decision::new(id("running"), CANARY, DecisionAction::Resume);
+    let decision = Decision::new(id("running"), SECRET, DecisionAction::Resume);
     let misplaced = NewInput::message(Message::new(Role::Tool, vec![]));
     let forged = PageRequest::first(2).after(Cursor::from_text("forged"));
     vec![
@@ -215,7 +215,7 @@ async fn refused_event_calls(stores: &TenantStores) -> Vec<(&'static str, Result
     let (Some(events), Some(commits)) = (&stores.events, &stores.commits) else { return Vec::new() };
     let scope = || Scope::Thread(id("t"));
     let new_event = || NewEvent::new(id("kind"), [scope()]);
-    let secret = |draft: NewEvent| Json::of(CANARY).map(|payload| draft.with_payload(payload));
+    let secret = |draft: NewEvent| Json::of(SECRET).map(|payload| draft.with_payload(payload));
     let (Ok(hidden), Ok(unscoped)) = (secret(new_event()), secret(NewEvent::new(id("kind"), []))) else {
         return Vec::new();
     };
@@ -229,7 +229,7 @@ async fn refused_event_calls(stores: &TenantStores) -> Vec<(&'static str, Result
     let trim = TrimRequest::new(scope(), TrimBefore::Cursor(forged.clone()));
     let follow = Subscribe::new(scope(), SubscriptionStart::After(forged.clone()));
     let foreign = NewEvent::new(id("kind"), [Scope::Thread(id("child"))]);
-    let commit = keyed_commit_with_message(&id("t"), "new-key", CANARY).with_events(append_request(vec![foreign]));
+    let commit = keyed_commit_with_message(&id("t"), "new-key", SECRET).with_events(append_request(vec![foreign]));
     vec![
         ("append: nothing", events.append_events(append_request(vec![])).await.map(drop)),
         ("append: scope", events.append_events(append_request(vec![unscoped])).await.map(drop)),
@@ -247,10 +247,10 @@ async fn refused_event_calls(stores: &TenantStores) -> Vec<(&'static str, Result
 async fn refused_outbox_calls(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     let (Some(outbox), Some(commits)) = (&stores.outbox, &stores.commits) else { return Vec::new() };
     let row = |text: &str| Json::of(&text).map(|payload| NewOutboxRow::new(id("lane"), id("target"), payload));
-    let (Ok(hidden), Ok(other)) = (row(CANARY), row("other")) else { return Vec::new() };
-    let commit_with_row = |row: NewOutboxRow| keyed_commit_with_message(&id("t"), "new-key", CANARY).with_outbox([row]);
+    let (Ok(hidden), Ok(other)) = (row(SECRET), row("other")) else { return Vec::new() };
+    let commit_with_row = |row: NewOutboxRow| keyed_commit_with_message(&id("t"), "new-key", SECRET).with_outbox([row]);
     let claim = |limit| ClaimOutbox::new(id("lane"), id("worker"), limit);
-    let token = || ClaimToken::new(CANARY);
+    let token = || ClaimToken::new(SECRET);
     let list = |page| OutboxQuery::default().with_page(page);
     let forged = PageRequest::first(2).after(Cursor::from_text("forged"));
     let settle = SettleOutbox::new(id("unknown"), token(), OutboxSettlement::Delivered);
@@ -278,23 +278,23 @@ async fn refused_outbox_calls(stores: &TenantStores) -> Vec<(&'static str, Resul
 fn refused_commits() -> Vec<(&'static str, Commit)> {
     let t: ThreadId = id("t");
     let keyed =
-        |entry: NewEntry| Commit::new(id("t")).with_key(id("new-key")).entry(message_entry(CANARY)).entry(entry);
+        |entry: NewEntry| Commit::new(id("t")).with_key(id("new-key")).entry(message_entry(SECRET)).entry(entry);
     let state = |op| Commit::new(id("t")).with_state(StateChange::new().set("other", Json::null()).with("text", op));
     let run = |name: &str| RunChange::new(id(name), RunStatus::Running);
     let other = Expect::Version(Version::new(77, 1, 0));
-    let twice = StateChange::new().set(CANARY.repeat(20), Json::null()).remove(CANARY.repeat(20));
+    let twice = StateChange::new().set(SECRET.repeat(20), Json::null()).remove(SECRET.repeat(20));
     let mut outside = run("running");
     outside.input = vec![store_core::EntryRange { from: 1, to: 99 }];
     vec![
         ("nothing", Commit::new(t.clone())),
-        ("no guard", commit_with_message(&t, Expect::Any, CANARY)),
+        ("no guard", commit_with_message(&t, Expect::Any, SECRET)),
         ("message", keyed(NewEntry::new(Message::new(Role::Tool, vec![])))),
         ("state twice", Commit::new(t.clone()).with_state(twice)),
-        ("deleted", keyed_commit_with_message(&id("gone"), "k", CANARY)),
+        ("deleted", keyed_commit_with_message(&id("gone"), "k", SECRET)),
         ("key", keyed_commit_with_message(&t, "key", "other content")),
         ("fence", keyed(message_entry("x")).fenced(fence_of_claim(3))),
-        ("version", commit_with_message(&t, other, CANARY)),
-        ("absent", commit_with_message(&t, Expect::Absent, CANARY)),
+        ("version", commit_with_message(&t, other, SECRET)),
+        ("absent", commit_with_message(&t, Expect::Absent, SECRET)),
         ("state revision", Commit::new(t.clone()).with_state(StateChange::new().set("k", Json::null()).expecting(99))),
         ("run transition", keyed(message_entry("x")).with_run(run("done"))),
         ("run agent", keyed(message_entry("x")).with_run(run("running").with_agent(id("another")))),
@@ -303,7 +303,7 @@ fn refused_commits() -> Vec<(&'static str, Commit)> {
         ("run elsewhere", Commit::new(id("child")).with_run(run("running"))),
         ("entry taken", keyed(message_entry("x").with_id(id("e")))),
         ("entry parent", keyed(message_entry("x").below(id("unknown")))),
-        ("label target", keyed(NewEntry::new(Label::new(id("unknown"), Some(CANARY.to_owned()))))),
+        ("label target", keyed(NewEntry::new(Label::new(id("unknown"), Some(SECRET.to_owned()))))),
         ("time", keyed(message_entry("x")).at(Timestamp::MAX)),
         ("state type", state(StateOp::Add(1))),
         (
@@ -313,7 +313,7 @@ fn refused_commits() -> Vec<(&'static str, Commit)> {
                 .entry(message_entry("x"))
                 .creating(fields_with_parent("unknown")),
         ),
-        ("unknown", commit_with_message(&id("new"), other, CANARY)),
+        ("unknown", commit_with_message(&id("new"), other, SECRET)),
     ]
 }
 
@@ -323,11 +323,11 @@ async fn refused_mailbox_calls(stores: &TenantStores) -> Vec<(&'static str, Resu
     let first_answer =
         |answers: Result<Vec<Result<Enqueued>>>| answers.and_then(|mut answers| answers.remove(0)).map(drop);
     let forged = PageRequest::first(2).after(Cursor::from_text("forged"));
-    let claim = ClaimRef::new(id("queued"), ClaimToken::new(CANARY));
+    let claim = ClaimRef::new(id("queued"), ClaimToken::new(SECRET));
     let lease = Duration::from_secs(1);
     let without_lease = ClaimRequest::new(id("w"), Duration::ZERO);
     let by_claim = DispatchQuery::default().ordered(DispatchOrder::Claim, Direction::Forward);
-    let error = Settlement::DeadLetter { error: CANARY.to_owned() };
+    let error = Settlement::DeadLetter { error: SECRET.to_owned() };
     let settled = mailbox.settle(vec![(claim.clone(), error)]).await;
     let requeued = mailbox.requeue(Requeue::ids([id("queued")])).await;
     let mut purge_of_nothing = Purge::new(Timestamp::MAX);

@@ -118,7 +118,7 @@ impl RecordKind {
         })
     }
 
-    /// Loads the text under `name`. Returns none if nothing was written under that name.
+    /// Loads the text under `name`. Returns `None` if nothing was written under that name.
     async fn load_text(self, stores: &TenantStores, name: &str) -> std::result::Result<Option<String>, Failure> {
         let read = |json: &Json| json.to::<String>();
         if let Some(mailbox) = stores.mailbox.as_ref().filter(|_| self == Self::Dispatch) {

@@ -203,14 +203,14 @@ impl Given {
         Ok(self.fixture.open_second_time(opened).await)
     }
 
-    /// Moves the store's time forward (`Need::Time`).
+    /// Advances the store's clock (`Need::Time`).
     pub async fn advance(&self, by: Duration) {
         if let Some(opened) = &*self.opened.read().await {
             self.fixture.advance(opened, by).await;
         }
     }
 
-    /// Moves the store's time back (`Need::Time`).
+    /// Sets the store's clock back (`Need::Time`).
     pub async fn set_back(&self, by: Duration) {
         if let Some(opened) = &*self.opened.read().await {
             self.fixture.set_back(opened, by).await;

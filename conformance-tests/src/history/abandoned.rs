@@ -126,14 +126,14 @@ struct ReceivedClaim {
 
 /// The data that all workers share: the claims that they received and the acknowledgements that were accepted.
 #[derive(Default)]
-struct ClaimLedger {
+struct WorkerObservations {
     received: Mutex<BTreeMap<(ThreadId, ClaimNumber), ReceivedClaim>>,
     acked: Mutex<BTreeMap<DispatchId, u64>>,
     dropped: AtomicU64,
     working_good_workers: AtomicU64,
 }
 
-impl ClaimLedger {
+impl WorkerObservations {
     /// Notes that a worker received a claim. Fails if the claim was received before.
     fn note_claim(&self, held: &ClaimedDispatch) -> Verdict {
         let claim = expect_some(held.dispatch.claim.as_ref(), "claim")?;
@@ -181,7 +181,7 @@ impl ClaimLedger {
 }
 
 impl AbandonedWork {
-    /// Runs the test on a new store of `fixture`. The fixture must be able to move the store's time.
+    /// Runs the test on a new store of `fixture`. The fixture must be able to set the store's clock.
     ///
     /// # Errors
     /// If a call fails, if two holders get the same claim, or if a dispatch has not finished half a minute after the
@@ -193,33 +193,37 @@ impl AbandonedWork {
         let mut random = Random::new(self.seed);
         let task_randoms: Vec<Random> = (0..self.workers).map(|_| random.fork()).collect();
         let with_seed = |failure: Failure| failure.about(format!("AGENTSTORE_HISTORY_SEED={}", self.seed));
-        let ledger = Arc::new(ClaimLedger::default());
+        let observations = Arc::new(WorkerObservations::default());
         let results = run_concurrently(self.workers, |task| {
-            self.run_bad_worker((Arc::clone(&given), Arc::clone(&ledger)), task_randoms[task].clone())
+            self.run_bad_worker((Arc::clone(&given), Arc::clone(&observations)), task_randoms[task].clone())
         });
         results.await.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(with_seed)?;
-        ledger.check(self.dispatches as u64).map_err(with_seed)?;
+        observations.check(self.dispatches as u64).map_err(with_seed)?;
         let counts = store.count_dispatches(None).await?;
         let unfinished = counts.queued + counts.claimed;
         expect(unfinished > 0, "the bad workers left no work")?;
-        let dropped = ledger.dropped.load(Ordering::SeqCst);
+        let dropped = observations.dropped.load(Ordering::SeqCst);
         expect(dropped > 0, "no call was dropped").map_err(with_seed)?;
         let results =
-            run_concurrently(self.workers, |_| Self::run_good_worker(Arc::clone(&given), Arc::clone(&ledger)));
+            run_concurrently(self.workers, |_| Self::run_good_worker(Arc::clone(&given), Arc::clone(&observations)));
         let results = timeout(FINISH_TIMEOUT, results)
             .await
             .map_err(|_| with_seed(Failure::new("not all work was done in time")))?;
         results.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(with_seed)?;
         let counts = store.count_dispatches(None).await?;
         expect_eq((counts.queued + counts.claimed, counts.total()), (0, self.dispatches as u64)).map_err(with_seed)?;
-        let claims = ledger.check(counts.acked).map_err(with_seed)?;
+        let claims = observations.check(counts.acked).map_err(with_seed)?;
         given.store().close().await?;
         Ok(AbandonedFigures { test: self, unfinished, acked: counts.acked, dropped, claims })
     }
 
     /// Runs a bad worker. It stops when three quarters of the dispatches have finished, so that the good workers have
     /// work.
-    async fn run_bad_worker(self, (given, ledger): (Arc<Given>, Arc<ClaimLedger>), mut random: Random) -> Verdict {
+    async fn run_bad_worker(
+        self,
+        (given, observations): (Arc<Given>, Arc<WorkerObservations>),
+        mut random: Random,
+    ) -> Verdict {
         let store = mailbox(&given)?;
         for _ in 0..self.dispatches / self.workers {
             let counts = store.count_dispatches(None).await?;
@@ -227,13 +231,13 @@ impl AbandonedWork {
                 break;
             }
             let claim = store.claim(ClaimRequest::new(id("bad"), LEASE).up_to(3));
-            let claims = ledger.count_if_dropped(poll_then_drop(claim, random.below(12)).await?);
+            let claims = observations.count_if_dropped(poll_then_drop(claim, random.below(12)).await?);
             let claimed = claims.map(|claims| claims.claimed).unwrap_or_default();
             for held in &claimed {
-                ledger.note_claim(held)?;
+                observations.note_claim(held)?;
             }
             for held in &claimed {
-                Self::settle_or_abandon((&*store, &ledger), held, &mut random).await?;
+                Self::settle_or_abandon((&*store, &observations), held, &mut random).await?;
             }
             if random.once_in(40) {
                 given.advance(LEASE).await;
@@ -243,7 +247,7 @@ impl AbandonedWork {
     }
 
     async fn settle_or_abandon(
-        (store, ledger): (&dyn MailboxStore, &ClaimLedger),
+        (store, observations): (&dyn MailboxStore, &WorkerObservations),
         held: &ClaimedDispatch,
         random: &mut Random,
     ) -> Verdict {
@@ -253,7 +257,7 @@ impl AbandonedWork {
             2 => Settlement::Snooze { after: Duration::from_secs(20) },
             3 => {
                 let interrupt = store.interrupt(Interrupt::new(held.dispatch.thread.clone()));
-                ledger.count_if_dropped(poll_then_drop(interrupt, random.below(6)).await?);
+                observations.count_if_dropped(poll_then_drop(interrupt, random.below(6)).await?);
                 return Ok(());
             }
             4 => {
@@ -263,18 +267,18 @@ impl AbandonedWork {
             _ => return Ok(()),
         };
         let is_ack = settlement == ack();
-        ledger.note_settling(held);
-        let ended = ledger
+        observations.note_settling(held);
+        let ended = observations
             .count_if_dropped(poll_then_drop(store.settle(vec![(held.claim(), settlement)]), random.below(8)).await?);
         if is_ack && ended.is_some_and(|answers| answers.iter().all(Result::is_ok)) {
-            ledger.note_ack(&held.dispatch.id);
+            observations.note_ack(&held.dispatch.id);
         }
         Ok(())
     }
 
     /// Runs a good worker, which acknowledges what it claims. If there is nothing to claim and no good worker holds a
-    /// claim, it moves the store's time forward.
-    async fn run_good_worker(given: Arc<Given>, ledger: Arc<ClaimLedger>) -> Verdict {
+    /// claim, it advances the store's clock.
+    async fn run_good_worker(given: Arc<Given>, observations: Arc<WorkerObservations>) -> Verdict {
         let store = mailbox(&given)?;
         loop {
             let claims = store.claim(ClaimRequest::new(id("good"), LEASE).up_to(3)).await?;
@@ -284,26 +288,26 @@ impl AbandonedWork {
                 if counts.queued + counts.claimed == 0 {
                     return Ok(());
                 }
-                if ledger.working_good_workers.load(Ordering::SeqCst) == 0 {
+                if observations.working_good_workers.load(Ordering::SeqCst) == 0 {
                     given.advance(Duration::from_secs(1)).await;
                 }
                 sleep(Duration::from_millis(1)).await;
                 continue;
             }
-            ledger.working_good_workers.fetch_add(1, Ordering::SeqCst);
+            observations.working_good_workers.fetch_add(1, Ordering::SeqCst);
             for held in &claims.claimed {
-                ledger.note_claim(held)?;
+                observations.note_claim(held)?;
             }
             for held in claims.claimed {
-                ledger.note_settling(&held);
+                observations.note_settling(&held);
                 match expect_some(store.settle(vec![(held.claim(), ack())]).await?.pop(), "answer")? {
-                    Ok(_) => ledger.note_ack(&held.dispatch.id),
-                    // Another worker moved the time past the end of the lease before this worker was counted in
+                    Ok(_) => observations.note_ack(&held.dispatch.id),
+                    // Another worker advanced the clock past the end of the lease before this worker was counted in
                     // `working_good_workers`.
                     Err(error) => expect_eq(error.kind(), ErrorKind::ClaimLost)?,
                 }
             }
-            ledger.working_good_workers.fetch_sub(1, Ordering::SeqCst);
+            observations.working_good_workers.fetch_sub(1, Ordering::SeqCst);
         }
     }
 }
@@ -361,7 +365,7 @@ struct JumpingClockState {
 }
 
 impl JumpingClock {
-    /// Runs the test on a new store of `fixture`. The fixture must be able to move the store's time. If the store has
+    /// Runs the test on a new store of `fixture`. The fixture must be able to set the store's clock. If the store has
     /// commits, they must be able to settle claims.
     ///
     /// # Errors

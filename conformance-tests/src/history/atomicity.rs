@@ -140,8 +140,8 @@ impl AtomicityState {
                 let mailbox = expect_some(self.stores.mailbox.as_ref(), "mailbox")?;
                 mailbox.enqueue(vec![NewDispatch::new(thread.clone(), id("r"))]).await?.remove(0)?;
                 let request = ClaimRequest::new(id("w"), LEASE).of_thread(thread.clone());
-                let held = expect_some(mailbox.claim(request).await?.claimed.pop(), "dispatch")?;
-                commit = commit.fenced(held.fence()).settling(ack());
+                let claimed = expect_some(mailbox.claim(request).await?.claimed.pop(), "dispatch")?;
+                commit = commit.fenced(claimed.fence()).settling(ack());
             }
             drop(coordinator.commit(commit).await?);
             tokio::task::yield_now().await;

@@ -114,7 +114,8 @@ impl RacingClaims {
                     shared.run_worker(random).await
                 };
                 if ended.is_err() {
-                    // The other tasks would wait forever for what this task has not done. This ends them.
+                    // The other tasks end when all dispatches are done. This task has failed, so some dispatches would
+                    // never be done.
                     shared.done.store(self.dispatches, Ordering::SeqCst);
                 }
                 ended
@@ -168,8 +169,8 @@ impl RaceState {
                 tokio::task::yield_now().await;
                 let settlement = if random.once_in(10) { Settlement::Release } else { ack() };
                 let is_done = settlement != Settlement::Release;
-                // Another task may claim from the thread as soon as the dispatch is settled. So the thread is noted as
-                // free before the call.
+                // Another task may claim from the thread as soon as the dispatch is settled. So the claim is noted
+                // as ended before the call.
                 self.note_settling(&held)?;
                 let answer = self.mailbox.settle(vec![(held.claim(), settlement)]).await?.pop();
                 expect_some(answer, "answer")??;
@@ -226,7 +227,7 @@ impl fmt::Display for StaleHolders {
 }
 
 impl StaleHolders {
-    /// Runs the test on a new store of `fixture`. The fixture must be able to move the store's time.
+    /// Runs the test on a new store of `fixture`. The fixture must be able to set the store's clock.
     ///
     /// # Errors
     /// If a write of a holder that lost its claim is accepted, or one of the next holder is refused.
@@ -319,7 +320,7 @@ impl fmt::Display for LeaseExpiryFigures {
 }
 
 impl LeaseExpiryRaces {
-    /// Runs the test on a new store of `fixture`. The fixture must be able to move the store's time.
+    /// Runs the test on a new store of `fixture`. The fixture must be able to set the store's clock.
     ///
     /// # Errors
     /// If a dispatch is both settled and claimed again, or neither; if it is claimed before its lease has expired; or

@@ -3,12 +3,12 @@
 /// Sixty ids that stores often mishandle: paths, patterns, quotes, separators, upper and lower case, Unicode forms,
 /// writing directions, lengths.
 pub(crate) fn unusual_valid_ids() -> Vec<String> {
-    let mut ids: Vec<String> = HOSTILE.iter().map(|id| (*id).to_owned()).collect();
+    let mut ids: Vec<String> = UNUSUAL_IDS.iter().map(|id| (*id).to_owned()).collect();
     ids.extend(["x".repeat(255), "x".repeat(256), "é".repeat(128), "🦀".repeat(64), ".".repeat(256), "/".repeat(256)]);
     ids
 }
 
-const HOSTILE: [&str; 54] = [
+const UNUSUAL_IDS: [&str; 54] = [
     ".",
     "..",
     "...",

@@ -83,7 +83,7 @@ pub(super) async fn expect_delivery(task: CallTask<LiveDelivery>, wanted: LiveDe
     expect_eq(join_task(task).await??, wanted)
 }
 
-/// Waits for the next command of a receiver. Returns none if the receiver ended. Fails if neither happens in time.
+/// Waits for the next command of a receiver. Returns `None` if the receiver ended. Fails if neither happens in time.
 pub(super) async fn next_command(receiver: &mut LiveReceiver) -> Result<Option<ReceivedCommand>, Failure> {
     let next = timeout(DEADLINE, receiver.next()).await;
     Ok(next.map_err(|_| Failure::new("the receiver got no command"))??)

@@ -1,4 +1,4 @@
-//! Cases of claims: which dispatches a claim returns, and in which order.
+//! Cases about claims: which dispatches a claim returns, and in which order.
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Cases of calls on a mailbox whose future is dropped, or whose outcome is unknown.
+//! Cases about calls on a mailbox whose future is dropped, or whose outcome is unknown.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,42 +15,25 @@ use crate::{
     Failure, Given, Verdict,
     call::{Calls, call},
     check::{expect_eq, expect_some},
-    drop_points::{DropPointTarget, DropPointTest, LATE_EFFECT_DELAY, poll_then_drop},
+    drop_points::{ClaimCall, DROPPED_CLAIM_COUNT, DropPointTarget, DropPointTest, claim_although_dropped},
     given::id,
     unknown_outcome::{Resolution, ResolveOutcome, check_unknown_outcomes, missing_resolution},
 };
-
-/// The number of claims that the case drops, each after one, two or three polls.
-const DROPPED_CLAIM_COUNT: usize = 30;
-/// The maximum number of times that the case tries to claim the dispatch of a dropped claim. With the delay after each
-/// try, this takes 10 s.
-const MAX_CLAIM_TRIES: usize = 500;
 
 /// If the future of a claim is dropped before it returns, the claim is released within 10 s. The number of attempts of
 /// the dispatch does not change.
 pub(super) async fn a_claim_that_was_not_received_is_released(given: &Given) -> Verdict {
     enqueue_all(given, [new_dispatch("t", "a")]).await?;
-    for claim in 0..DROPPED_CLAIM_COUNT {
+    let claim = || -> Result<ClaimCall<ClaimedDispatch>, Failure> {
         let store = mailbox(given)?;
-        let answer = poll_then_drop(Box::pin(store.claim(claim_request())), 1 + claim % 3).await?;
-        let held = match answer.map(|claims| claims.claimed).unwrap_or_default().pop() {
-            Some(received) => received,
-            None => claim_after_release(given).await?,
-        };
-        expect_eq((held.dispatch.id.as_str(), held.dispatch.attempts), ("a", 0))?;
-        settle(given, &held, Settlement::Release).await?;
+        Ok(Box::pin(async move { Ok(store.claim(claim_request()).await?.claimed.pop()) }))
+    };
+    for number in 0..DROPPED_CLAIM_COUNT {
+        let claimed = claim_although_dropped(claim, 1 + number % 3).await?;
+        expect_eq((claimed.dispatch.id.as_str(), claimed.dispatch.attempts), ("a", 0))?;
+        settle(given, &claimed, Settlement::Release).await?;
     }
     Ok(())
-}
-
-async fn claim_after_release(given: &Given) -> Result<ClaimedDispatch, Failure> {
-    for _ in 0..MAX_CLAIM_TRIES {
-        if let Some(held) = mailbox(given)?.claim(claim_request()).await?.claimed.pop() {
-            return Ok(held);
-        }
-        tokio::time::sleep(LATE_EFFECT_DELAY).await;
-    }
-    Err(Failure::new("the dispatch of a dropped claim was not released within 10 s"))
 }
 
 /// The names of the calls of [`MailboxCalls`] that change something.
@@ -101,15 +84,15 @@ impl DropPointTarget for MailboxCalls {
         let (dead, end) =
             (self.enqueue_and_claim("dead", t).await?, Settlement::DeadLetter { error: "gone".to_owned() });
         self.0.settle(vec![(dead.claim(), end)]).await?.remove(0)?;
-        let held = self.enqueue_and_claim("held", t).await?;
+        let claimed = self.enqueue_and_claim("held", t).await?;
         let free = new_dispatch(second_thread(t).as_str(), dispatch_id("free", t).as_str());
         for answer in self.0.enqueue(vec![new_dispatch(t.as_str(), dispatch_id("queued", t).as_str()), free]).await? {
             answer?;
         }
-        Ok(held)
+        Ok(claimed)
     }
 
-    fn calls<'a>(&'a self, t: &'a ThreadId, held: &'a ClaimedDispatch) -> Calls<'a> {
+    fn calls<'a>(&'a self, t: &'a ThreadId, claimed: &'a ClaimedDispatch) -> Calls<'a> {
         let store = &self.0;
         let new = new_dispatch(t.as_str(), dispatch_id("new", t).as_str());
         let of_thread = DispatchQuery::new(DispatchFilter::of_thread(t.clone()));
@@ -120,9 +103,9 @@ impl DropPointTarget for MailboxCalls {
             ("interrupt with a key", call(store.interrupt(keyed_interrupt(t)))),
             ("claim", call(store.claim(claim_request().of_thread(second_thread(t))))),
             ("claim of a busy thread", call(store.claim(claim_request().of_thread(t.clone())))),
-            ("extend", call(async move { store.extend(&held.claim(), LEASE * 10).await })),
-            ("start", call(async move { store.start(&held.claim(), id("i")).await })),
-            ("settle", call(store.settle(vec![(held.claim(), ack())]))),
+            ("extend", call(async move { store.extend(&claimed.claim(), LEASE * 10).await })),
+            ("start", call(async move { store.start(&claimed.claim(), id("i")).await })),
+            ("settle", call(store.settle(vec![(claimed.claim(), ack())]))),
             ("load_dispatch", call(async move { store.load_dispatch(&dispatch_id("held", t)).await })),
             ("list_dispatches", call(store.list_dispatches(of_thread))),
             ("count_dispatches", call(store.count_dispatches(Some(t)))),
@@ -170,7 +153,7 @@ impl DropPointTarget for MailboxCalls {
 
 #[async_trait]
 impl ResolveOutcome for MailboxCalls {
-    async fn resolve_outcome(&self, call: &str, t: &ThreadId, held: &ClaimedDispatch) -> Result<Resolution, Failure> {
+    async fn resolve_outcome(&self, call: &str, t: &ThreadId, claimed: &ClaimedDispatch) -> Result<Resolution, Failure> {
         let store = &self.0;
         let status = async |role: &str| {
             let found = store.load_dispatch(&dispatch_id(role, t)).await?;
@@ -182,21 +165,21 @@ impl ResolveOutcome for MailboxCalls {
                 Resolution::ByRepeat(store.enqueue(vec![again]).await?.remove(0)?.deduplicated)
             }
             "cancel" => Resolution::ByRead(status("queued").await? == DispatchStatus::Cancelled),
-            "interrupt" => Resolution::ByRead(store.load_epoch(t).await? > held.dispatch.epoch),
+            "interrupt" => Resolution::ByRead(store.load_epoch(t).await? > claimed.dispatch.epoch),
             "interrupt with a key" => Resolution::ByRepeat(store.interrupt(keyed_interrupt(t)).await?.deduplicated),
             // If the claim took effect, its dispatch cannot be claimed again before the lease has expired.
             "claim" => {
                 Resolution::ByRepeat(store.claim(claim_request().of_thread(second_thread(t))).await?.claimed.is_empty())
             }
             "extend" => {
-                store.extend(&held.claim(), LEASE * 10).await?;
+                store.extend(&claimed.claim(), LEASE * 10).await?;
                 Resolution::Idempotent
             }
             "start" => {
-                store.start(&held.claim(), id("i")).await?;
+                store.start(&claimed.claim(), id("i")).await?;
                 Resolution::Idempotent
             }
-            "settle" => Resolution::ByRepeat(store.settle(vec![(held.claim(), ack())]).await?.remove(0)?.deduplicated),
+            "settle" => Resolution::ByRepeat(store.settle(vec![(claimed.claim(), ack())]).await?.remove(0)?.deduplicated),
             "purge" => {
                 store.purge(Purge::new(Timestamp::MAX)).await?;
                 Resolution::Idempotent

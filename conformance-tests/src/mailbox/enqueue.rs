@@ -1,4 +1,4 @@
-//! Cases of enqueueing and cancelling.
+//! Cases about enqueueing and cancelling.
 
 use std::time::Duration;
 

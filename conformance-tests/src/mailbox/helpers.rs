@@ -74,7 +74,7 @@ pub(super) fn claimed_ids(claims: &Claims) -> String {
     join(claims.claimed.iter().map(|claimed| claimed.dispatch.id.as_str()))
 }
 
-/// Claims the next dispatch. Returns none if nothing can be claimed.
+/// Claims the next dispatch. Returns `None` if nothing can be claimed.
 pub(crate) async fn claim_next(given: &Given) -> Result<Option<ClaimedDispatch>, Failure> {
     Ok(mailbox(given)?.claim(claim_request()).await?.claimed.pop())
 }
@@ -213,7 +213,7 @@ pub(super) fn dispatch_ids<const N: usize>(names: [&str; N]) -> Vec<DispatchId> 
     names.into_iter().map(id).collect()
 }
 
-/// Returns the kind of the error, or none if the call succeeded.
+/// Returns the kind of the error, or `None` if the call succeeded.
 pub(super) fn error_kind<T>(result: &store_core::Result<T>) -> Option<ErrorKind> {
     result.as_ref().err().map(Error::kind)
 }

@@ -1,4 +1,4 @@
-//! Cases of interrupts.
+//! Cases about interrupts.
 
 use store_core::{
     ClaimToken, Commit, DispatchOrder, DispatchStatus, ErrorKind, Expect, Interrupt, NewEntry, Settlement, ThreadId,

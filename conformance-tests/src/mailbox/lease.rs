@@ -1,4 +1,4 @@
-//! Cases of leases: how long they last, and what happens after they have expired.
+//! Cases about leases: how long they last, and what happens after they have expired.
 
 use std::time::Duration;
 

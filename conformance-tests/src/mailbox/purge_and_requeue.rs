@@ -1,4 +1,4 @@
-//! Cases of purging and requeueing.
+//! Cases about purging and requeueing.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Cases of concurrent calls on a mailbox.
+//! Cases about concurrent calls on a mailbox.
 
 use std::{collections::BTreeSet, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Cases of reopening: what a mailbox has kept when its store is opened again.
+//! Cases about reopening: what a mailbox has kept when its store is opened again.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Cases of settlements.
+//! Cases about settlements.
 
 use std::time::Duration;
 

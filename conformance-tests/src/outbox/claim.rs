@@ -41,17 +41,17 @@ pub(super) async fn every_row_has_its_own_token(given: &Given) -> Verdict {
     commit_rows(given, ["a", "b", "c"].map(mail_row)).await?;
     let rows = claim_rows(given, 3).await?;
     let mut tokens = BTreeSet::new();
-    for held in &rows {
-        let row = &held.row;
-        tokens.insert(held.token.as_str().to_owned());
+    for claimed_row in &rows {
+        let row = &claimed_row.row;
+        tokens.insert(claimed_row.token.as_str().to_owned());
         expect_eq((row.status, row.attempts), (OutboxStatus::Claimed, 0))?;
         let claim = row.claim.as_ref().ok_or_else(|| crate::Failure::new("the row has no claim"))?;
         expect_eq(&claim.worker, &id("w"))?;
         expect_eq(claim.lease_until, row.updated_at.saturating_add(LEASE))?;
-        expect(!format!("{held:?}").contains(held.token.as_str()), "the debug text shows the token")?;
+        expect(!format!("{claimed_row:?}").contains(claimed_row.token.as_str()), "the debug text shows the token")?;
     }
     expect_eq(tokens.len(), 3)?;
-    expect_eq(all_rows(given).await?, rows.iter().map(|held| held.row.clone()).collect::<Vec<_>>())?;
+    expect_eq(all_rows(given).await?, rows.iter().map(|claimed_row| claimed_row.row.clone()).collect::<Vec<_>>())?;
     let swapped = SettleOutbox::new(rows[0].row.id.clone(), rows[1].token.clone(), OutboxSettlement::Delivered);
     let answer = outbox(given)?.settle_outbox(vec![swapped]).await?.remove(0);
     expect_kind(answer, ErrorKind::ClaimLost).map(drop)
@@ -73,11 +73,11 @@ pub(super) async fn the_size_and_lease_of_a_claim_are_bounded(given: &Given) -> 
     ] {
         expect_kind(store.claim_outbox(request).await, ErrorKind::Invalid)?;
     }
-    let held = store.claim_outbox(mail_claim_request(1_000).with_lease(day)).await?.rows.remove(0);
+    let claimed_row = store.claim_outbox(mail_claim_request(1_000).with_lease(day)).await?.rows.remove(0);
     for lease in [Duration::ZERO, day + Duration::from_millis(1)] {
-        expect_kind(store.extend_outbox(held.extend(lease)).await, ErrorKind::Invalid)?;
+        expect_kind(store.extend_outbox(claimed_row.extend(lease)).await, ErrorKind::Invalid)?;
     }
-    store.extend_outbox(held.extend(day)).await?;
+    store.extend_outbox(claimed_row.extend(day)).await?;
     Ok(())
 }
 
@@ -94,7 +94,7 @@ pub(super) async fn a_row_has_one_holder(given: &Given) -> Verdict {
                 if rows.is_empty() {
                     return Ok::<_, store_core::Error>(ids);
                 }
-                ids.extend(rows.into_iter().map(|held| held.row.id));
+                ids.extend(rows.into_iter().map(|claimed_row| claimed_row.row.id));
             }
         }
     });

@@ -116,12 +116,12 @@ pub(super) async fn outbox_rows_survive_a_reopen(given: &Given) -> Verdict {
 /// Deleting a thread does not remove the rows of its commits. They can be claimed and settled as before.
 pub(super) async fn outbox_rows_survive_the_deletion_of_their_thread(given: &Given) -> Verdict {
     commit_rows(given, ["a", "b"].map(mail_row)).await?;
-    let held = claim_one_row(given).await?;
+    let claimed_row = claim_one_row(given).await?;
     let threads = given.threads()?;
     threads.delete_thread(&id("t"), DeleteRequest::default()).await?;
     threads.purge_deleted(&IgnoreProgress).await?;
     expect_eq(payloads(&all_rows(given).await?), "a b")?;
-    try_settle(given, &held, OutboxSettlement::Delivered).await??;
+    try_settle(given, &claimed_row, OutboxSettlement::Delivered).await??;
     let other = claim_one_row(given).await?;
     expect_eq((other.row.payload.as_str(), other.row.thread), ("\"b\"", id("t")))
 }

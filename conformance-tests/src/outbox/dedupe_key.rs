@@ -20,8 +20,8 @@ pub(super) async fn the_same_key_gives_the_first_row(given: &Given) -> Verdict {
     expect_eq(&first[0], &first[2])?;
     let in_other_thread = given.commit(Commit::new(id("u")).with_outbox([draft()])).await?;
     expect_eq(&in_other_thread.outbox, &first[..1])?;
-    let held = claim_one_row(given).await?;
-    try_settle(given, &held, OutboxSettlement::Delivered).await??;
+    let claimed_row = claim_one_row(given).await?;
+    try_settle(given, &claimed_row, OutboxSettlement::Delivered).await??;
     expect_eq(&commit_rows(given, [draft()]).await?, &first[..1])?;
     expect_eq(payloads(&all_rows(given).await?), "x other")
 }
@@ -62,8 +62,8 @@ pub(super) async fn a_key_is_scoped_to_its_lane_and_target(given: &Given) -> Ver
 pub(super) async fn a_key_is_taken_until_its_row_is_purged(given: &Given) -> Verdict {
     let draft = || mail_row("x").with_dedupe_key(id("k"));
     let first = commit_rows(given, [draft()]).await?;
-    let held = claim_one_row(given).await?;
-    try_settle(given, &held, OutboxSettlement::Delivered).await??;
+    let claimed_row = claim_one_row(given).await?;
+    try_settle(given, &claimed_row, OutboxSettlement::Delivered).await??;
     given.advance(Duration::from_secs(1)).await;
     expect_eq(&commit_rows(given, [draft()]).await?, &first)?;
     let store = outbox(given)?;

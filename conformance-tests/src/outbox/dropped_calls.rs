@@ -11,47 +11,31 @@ use store_core::{
 
 use super::helpers::{
     LEASE, claim_one_row, claim_rows, commit_rows, dead_letter, mail_claim_request, mail_row, new_row, outbox,
+    try_settle,
 };
 use crate::{
     Failure, Given, Verdict,
     call::{Calls, call},
     check::{expect_eq, expect_some},
-    drop_points::{DropPointTarget, DropPointTest, LATE_EFFECT_DELAY, poll_then_drop},
+    drop_points::{ClaimCall, DROPPED_CLAIM_COUNT, DropPointTarget, DropPointTest, claim_although_dropped},
     given::id,
     unknown_outcome::{Resolution, ResolveOutcome, check_unknown_outcomes, missing_resolution},
 };
-
-/// The number of claims that the case drops, each after one, two or three polls.
-const DROPPED_CLAIM_COUNT: usize = 30;
-/// The maximum number of times that the case tries to claim the row of a dropped claim. With the delay after each try,
-/// this takes 10 s.
-const MAX_CLAIM_TRIES: usize = 500;
 
 /// If the future of a claim is dropped before it returns, the claim is released within 10 s. The number of attempts of
 /// the row does not change.
 pub(super) async fn a_claim_that_was_not_received_is_released(given: &Given) -> Verdict {
     commit_rows(given, [mail_row("a")]).await?;
-    for number in 0..DROPPED_CLAIM_COUNT {
+    let claim = || -> Result<ClaimCall<ClaimedOutboxRow>, Failure> {
         let store = outbox(given)?;
-        let answer = poll_then_drop(Box::pin(store.claim_outbox(mail_claim_request(1))), 1 + number % 3).await?;
-        let claimed_row = match answer.map(|claimed| claimed.rows).unwrap_or_default().pop() {
-            Some(received) => received,
-            None => claim_after_release(given).await?,
-        };
-        expect_eq(claimed_row.row.attempts, 0)?;
-        store.settle_outbox(vec![claimed_row.settle(OutboxSettlement::Release)]).await?.remove(0)?;
+        Ok(Box::pin(async move { Ok(store.claim_outbox(mail_claim_request(1)).await?.rows.pop()) }))
+    };
+    for number in 0..DROPPED_CLAIM_COUNT {
+        let held = claim_although_dropped(claim, 1 + number % 3).await?;
+        expect_eq(held.row.attempts, 0)?;
+        try_settle(given, &held, OutboxSettlement::Release).await??;
     }
     Ok(())
-}
-
-async fn claim_after_release(given: &Given) -> Result<ClaimedOutboxRow, Failure> {
-    for _ in 0..MAX_CLAIM_TRIES {
-        if let Some(claimed_row) = claim_rows(given, 1).await?.pop() {
-            return Ok(claimed_row);
-        }
-        tokio::time::sleep(LATE_EFFECT_DELAY).await;
-    }
-    Err(Failure::new("the row of a dropped claim was not released within 10 s"))
 }
 
 /// The names of the calls of [`OutboxCalls`] that change something.

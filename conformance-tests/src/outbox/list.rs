@@ -75,8 +75,8 @@ pub(super) async fn counts_are_exact(given: &Given) -> Verdict {
 pub(super) async fn dead_letters_are_requeued_with_all_their_attempts(given: &Given) -> Verdict {
     commit_rows(given, [mail_row("a").with_max_attempts(1), mail_row("b"), mail_row("c"), new_row("hook", "ada", "d")])
         .await?;
-    for held in claim_rows(given, 2).await? {
-        try_settle(given, &held, dead_letter()).await??;
+    for claimed_row in claim_rows(given, 2).await? {
+        try_settle(given, &claimed_row, dead_letter()).await??;
     }
     let ids: Vec<_> = all_rows(given).await?.into_iter().map(|row| row.id).collect();
     let store = outbox(given)?;
@@ -93,15 +93,15 @@ pub(super) async fn dead_letters_are_requeued_with_all_their_attempts(given: &Gi
     expect_kind(store.requeue_outbox(RequeueOutbox::oldest(0)).await, ErrorKind::Invalid)?;
     expect_kind(store.requeue_outbox(RequeueOutbox::oldest(1_001)).await, ErrorKind::Invalid)?;
     let mut rows = claim_rows(given, 9).await?;
-    rows.sort_by_key(|held| held.row.payload.as_str().to_owned());
+    rows.sort_by_key(|claimed_row| claimed_row.row.payload.as_str().to_owned());
     expect_eq(claimed_payloads(&rows), "a b c")
 }
 
 /// A requeue without ids requeues the oldest dead letters, at most as many as its limit.
 pub(super) async fn the_oldest_dead_letters_are_requeued_up_to_the_limit(given: &Given) -> Verdict {
     commit_rows_one_by_one(given, &["a", "b", "c"]).await?;
-    for held in claim_rows(given, 3).await? {
-        try_settle(given, &held, dead_letter()).await??;
+    for claimed_row in claim_rows(given, 3).await? {
+        try_settle(given, &claimed_row, dead_letter()).await??;
     }
     let ids: Vec<_> = all_rows(given).await?.into_iter().map(|row| row.id).collect();
     for wanted in [&ids[..2], &ids[2..], &[]] {
@@ -116,8 +116,8 @@ pub(super) async fn the_oldest_dead_letters_are_requeued_up_to_the_limit(given: 
 pub(super) async fn a_purge_removes_records_that_ended_before_its_time(given: &Given) -> Verdict {
     commit_rows_one_by_one(given, &["a", "b", "c", "d"]).await?;
     for settlement in [OutboxSettlement::Delivered, dead_letter(), OutboxSettlement::Delivered] {
-        let held = claim_one_row(given).await?;
-        try_settle(given, &held, settlement).await??;
+        let claimed_row = claim_one_row(given).await?;
+        try_settle(given, &claimed_row, settlement).await??;
         given.advance(Duration::from_secs(10)).await;
     }
     let rows = all_rows(given).await?;

@@ -26,7 +26,7 @@ pub(super) async fn rows_of_an_order_key_go_one_after_the_other(given: &Given) -
     commit_rows(given, [row_with_order_key("a3"), new_row("mail", "bob", "c").with_order_key(id("o")), mail_row("d")])
         .await?;
     let mut rows = claim_rows(given, 9).await?;
-    rows.sort_by_key(|held| held.row.payload.as_str().to_owned());
+    rows.sort_by_key(|claimed_row| claimed_row.row.payload.as_str().to_owned());
     expect_eq(claimed_payloads(&rows), "a1 b c d")?;
     expect_claimed_payloads(given, "").await?;
     try_settle(given, &rows[0], OutboxSettlement::Delivered).await??;
@@ -50,7 +50,7 @@ pub(super) async fn a_waiting_row_blocks_later_rows_of_its_order_key(given: &Giv
     expect_claimed_payloads(given, "x").await?;
     given.advance(Duration::from_secs(60)).await;
     let rows = claim_rows(given, 9).await?;
-    let first = rows.iter().find(|held| held.row.payload.as_str() == "\"a1\"");
+    let first = rows.iter().find(|claimed_row| claimed_row.row.payload.as_str() == "\"a1\"");
     let first = first.ok_or_else(|| Failure::new("row `a1` was not claimed"))?;
     expect(!claimed_payloads(&rows).contains("a2"), "a row was claimed before an earlier one")?;
     try_settle(given, first, retry_after_seconds(100)).await??;
@@ -63,11 +63,11 @@ pub(super) async fn a_waiting_row_blocks_later_rows_of_its_order_key(given: &Giv
 /// A row that was delivered or became a dead letter blocks no other row.
 pub(super) async fn a_final_row_blocks_nothing(given: &Given) -> Verdict {
     commit_rows(given, ["a1", "a2", "a3"].map(row_with_order_key)).await?;
-    let held = claim_one_row(given).await?;
-    try_settle(given, &held, dead_letter()).await??;
-    let held = claim_one_row(given).await?;
-    expect_eq(claimed_payloads(std::slice::from_ref(&held)), "a2")?;
-    try_settle(given, &held, OutboxSettlement::Delivered).await??;
+    let claimed_row = claim_one_row(given).await?;
+    try_settle(given, &claimed_row, dead_letter()).await??;
+    let claimed_row = claim_one_row(given).await?;
+    expect_eq(claimed_payloads(std::slice::from_ref(&claimed_row)), "a2")?;
+    try_settle(given, &claimed_row, OutboxSettlement::Delivered).await??;
     expect_claimed_payloads(given, "a3").await
 }
 
@@ -82,10 +82,10 @@ pub(super) async fn a_requeued_row_keeps_its_position(given: &Given) -> Verdict 
     expect_claimed_payloads(given, "").await?;
     try_settle(given, &second, OutboxSettlement::Release).await??;
     for wanted in ["a1", "a2", "a3"] {
-        let held = claim_one_row(given).await?;
-        expect_eq(claimed_payloads(std::slice::from_ref(&held)), wanted)?;
+        let claimed_row = claim_one_row(given).await?;
+        expect_eq(claimed_payloads(std::slice::from_ref(&claimed_row)), wanted)?;
         expect_claimed_payloads(given, "").await?;
-        try_settle(given, &held, OutboxSettlement::Delivered).await??;
+        try_settle(given, &claimed_row, OutboxSettlement::Delivered).await??;
     }
     expect_claimed_payloads(given, "").await
 }
@@ -106,9 +106,9 @@ pub(super) async fn rows_keep_the_order_of_their_commits(given: &Given) -> Verdi
                     let _receipt = commits.commit(Commit::new(id(&format!("t-{task}"))).with_outbox(two)).await?;
                     continue;
                 }
-                for held in store.claim_outbox(mail_claim_request(9)).await?.rows {
-                    store.settle_outbox(vec![held.settle(OutboxSettlement::Delivered)]).await?.remove(0)?;
-                    delivered.push(held.row.payload.as_str().to_owned());
+                for claimed_row in store.claim_outbox(mail_claim_request(9)).await?.rows {
+                    store.settle_outbox(vec![claimed_row.settle(OutboxSettlement::Delivered)]).await?.remove(0)?;
+                    delivered.push(claimed_row.row.payload.as_str().to_owned());
                 }
             }
             Ok::<_, store_core::Error>(delivered.len())
@@ -116,9 +116,9 @@ pub(super) async fn rows_keep_the_order_of_their_commits(given: &Given) -> Verdi
     });
     let taken: usize = results.await.into_iter().collect::<store_core::Result<Vec<_>>>()?.into_iter().sum();
     let mut rest = Vec::new();
-    while let Some(held) = claim_rows(given, 1).await?.pop() {
-        try_settle(given, &held, OutboxSettlement::Delivered).await??;
-        rest.push(held.row.payload.as_str().to_owned());
+    while let Some(claimed_row) = claim_rows(given, 1).await?.pop() {
+        try_settle(given, &claimed_row, OutboxSettlement::Delivered).await??;
+        rest.push(claimed_row.row.payload.as_str().to_owned());
     }
     expect_eq(taken + rest.len(), 60)?;
     for task in 0..3 {

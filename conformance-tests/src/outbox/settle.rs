@@ -20,8 +20,8 @@ pub(super) async fn settlements_end_an_attempt(given: &Given) -> Verdict {
     let rows = claim_rows(given, 4).await?;
     let settlements = [OutboxSettlement::Delivered, retry_after_seconds(0), dead_letter(), OutboxSettlement::Release];
     let mut requests = Vec::new();
-    for (held, settlement) in rows.iter().zip(settlements) {
-        requests.push(held.settle(settlement));
+    for (claimed_row, settlement) in rows.iter().zip(settlements) {
+        requests.push(claimed_row.settle(settlement));
     }
     requests.push(requests[0].clone());
     let mut answers = outbox(given)?.settle_outbox(requests).await?;
@@ -40,18 +40,18 @@ pub(super) async fn settlements_end_an_attempt(given: &Given) -> Verdict {
 /// A settlement or an extension without the token of the current claim is refused and changes nothing.
 pub(super) async fn without_the_token_nothing_changes(given: &Given) -> Verdict {
     commit_rows_one_by_one(given, &["a"]).await?;
-    let held = claim_one_row(given).await?;
-    let released = held.token.clone();
-    try_settle(given, &held, OutboxSettlement::Release).await??;
-    let held = claim_one_row(given).await?;
+    let claimed_row = claim_one_row(given).await?;
+    let released = claimed_row.token.clone();
+    try_settle(given, &claimed_row, OutboxSettlement::Release).await??;
+    let claimed_row = claim_one_row(given).await?;
     let store = outbox(given)?;
     let before = all_rows(given).await?;
     let unknown = "unknown".parse()?;
     for (row, token) in [
-        (&held.row.id, ClaimToken::new("forged")),
-        (&held.row.id, ClaimToken::new("")),
-        (&held.row.id, released),
-        (&unknown, held.token.clone()),
+        (&claimed_row.row.id, ClaimToken::new("forged")),
+        (&claimed_row.row.id, ClaimToken::new("")),
+        (&claimed_row.row.id, released),
+        (&unknown, claimed_row.token.clone()),
     ] {
         for settlement in
             [OutboxSettlement::Delivered, retry_after_seconds(0), dead_letter(), OutboxSettlement::Release]
@@ -63,21 +63,21 @@ pub(super) async fn without_the_token_nothing_changes(given: &Given) -> Verdict 
         expect_kind(store.extend_outbox(extend).await, ErrorKind::ClaimLost)?;
         expect_eq(all_rows(given).await?, before.clone())?;
     }
-    try_settle(given, &held, OutboxSettlement::Delivered).await?.map(drop).map_err(Into::into)
+    try_settle(given, &claimed_row, OutboxSettlement::Delivered).await?.map(drop).map_err(Into::into)
 }
 
 /// If all attempts of a row have failed, the row becomes a dead letter. A release uses up no attempt.
 pub(super) async fn a_row_without_remaining_attempts_becomes_a_dead_letter(given: &Given) -> Verdict {
     let id = commit_rows(given, [mail_row("a").with_max_attempts(2)]).await?.remove(0);
     for _ in 0..3 {
-        let held = claim_one_row(given).await?;
-        try_settle(given, &held, OutboxSettlement::Release).await??;
+        let claimed_row = claim_one_row(given).await?;
+        try_settle(given, &claimed_row, OutboxSettlement::Release).await??;
     }
-    let held = claim_one_row(given).await?;
-    expect_eq(try_settle(given, &held, retry_after_seconds(0)).await??, OutboxStatus::Pending)?;
+    let claimed_row = claim_one_row(given).await?;
+    expect_eq(try_settle(given, &claimed_row, retry_after_seconds(0)).await??, OutboxStatus::Pending)?;
     given.advance(Duration::from_millis(1)).await;
-    let held = claim_one_row(given).await?;
-    expect_eq(try_settle(given, &held, retry_after_seconds(0)).await??, OutboxStatus::DeadLetter)?;
+    let claimed_row = claim_one_row(given).await?;
+    expect_eq(try_settle(given, &claimed_row, retry_after_seconds(0)).await??, OutboxStatus::DeadLetter)?;
     let found = load_row(given, &id).await?;
     expect_eq((found.attempts, found.last_error.as_deref()), (2, Some("refused")))?;
     expect_claimed_payloads(given, "").await
@@ -86,10 +86,10 @@ pub(super) async fn a_row_without_remaining_attempts_becomes_a_dead_letter(given
 /// A retried row cannot be claimed before its delay has passed. From then on it can be claimed.
 pub(super) async fn a_retried_row_waits_for_its_delay(given: &Given) -> Verdict {
     commit_rows_one_by_one(given, &["a", "b"]).await?;
-    let held = claim_one_row(given).await?;
-    try_settle(given, &held, retry_after_seconds(60)).await??;
+    let claimed_row = claim_one_row(given).await?;
+    try_settle(given, &claimed_row, retry_after_seconds(60)).await??;
     expect_claimed_payloads(given, "b").await?;
-    let found = load_row(given, &held.row.id).await?;
+    let found = load_row(given, &claimed_row.row.id).await?;
     expect_eq(found.available_at, found.updated_at.saturating_add(Duration::from_secs(60)))?;
     given.advance(Duration::from_millis(59_999)).await;
     expect(!claimed_payloads(&claim_rows(given, 9).await?).contains('a'), "a retried row was claimed too early")?;
@@ -101,13 +101,13 @@ pub(super) async fn a_retried_row_waits_for_its_delay(given: &Given) -> Verdict 
 /// expired, until another consumer has claimed the row.
 pub(super) async fn an_extension_prolongs_a_claim(given: &Given) -> Verdict {
     commit_rows_one_by_one(given, &["a"]).await?;
-    let held = claim_one_row(given).await?;
-    let extend = held.extend(LEASE);
+    let claimed_row = claim_one_row(given).await?;
+    let extend = claimed_row.extend(LEASE);
     given.advance(LEASE / 2).await;
     let until = outbox(given)?.extend_outbox(extend.clone()).await?;
-    let found = load_row(given, &held.row.id).await?;
+    let found = load_row(given, &claimed_row.row.id).await?;
     expect_eq(found.claim.map(|claim| claim.lease_until), Some(until))?;
-    expect_eq(until, held.row.updated_at.saturating_add(LEASE + LEASE / 2))?;
+    expect_eq(until, claimed_row.row.updated_at.saturating_add(LEASE + LEASE / 2))?;
     given.advance(LEASE.saturating_sub(Duration::from_millis(1))).await;
     expect_claimed_payloads(given, "").await?;
     given.advance(LEASE).await;
@@ -125,9 +125,9 @@ pub(super) async fn a_long_error_is_truncated(given: &Given) -> Verdict {
         OutboxSettlement::Retry { after: Duration::from_secs(60), error: "é".repeat(1_000) },
         OutboxSettlement::DeadLetter { error: "é".repeat(1_000) },
     ] {
-        let held = claim_one_row(given).await?;
-        try_settle(given, &held, settlement).await??;
-        let error = load_row(given, &held.row.id).await?.last_error.unwrap_or_default();
+        let claimed_row = claim_one_row(given).await?;
+        try_settle(given, &claimed_row, settlement).await??;
+        let error = load_row(given, &claimed_row.row.id).await?.last_error.unwrap_or_default();
         expect(error.len() <= 1_024 && error.len() > 1_000, format!("{} bytes", error.len()))?;
         expect(error.starts_with("ééé") && error.ends_with("é…"), &error)?;
     }

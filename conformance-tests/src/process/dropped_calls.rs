@@ -172,8 +172,8 @@ async fn describe_thread(stores: &TenantStores, t: &ThreadId) -> Result<String, 
 /// Checks that nothing is locked, by a commit to the thread, if it exists, and a commit to a new thread.
 async fn check_nothing_locked(given: &Given, stores: &TenantStores, t: &ThreadId) -> Verdict {
     let commits = stores.commits.as_ref().ok_or_else(|| Failure::new("the store has no commits"))?;
-    let there = given.threads()?.load_thread(t).await?;
-    let next = there.map(|_| keyed_commit_with_message(t, "next", "x"));
+    let existing = given.threads()?.load_thread(t).await?;
+    let next = existing.map(|_| keyed_commit_with_message(t, "next", "x"));
     for commit in next.into_iter().chain([keyed_commit_with_message(&id(&format!("{t} new")), "next", "x")]) {
         let written = timeout(CALL_TIMEOUT, commits.commit(commit)).await;
         let _receipt = written.map_err(|_| Failure::new(format!("{t}: a lock is still held")))??;

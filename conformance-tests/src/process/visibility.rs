@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Writes records and commits to a thread, and reads both through other handles. Returns a description of the first
-/// write that a read did not show, or none.
+/// write that a read did not show, or `None`.
 async fn describe_missing_write(store: Arc<dyn Store>, contract: Contract, task: usize) -> Result<Option<String>> {
     let (thread, records): (ThreadId, _) = (id(&format!("t-{task}")), first_record_list(contract));
     for at in 0..25_u64 {

@@ -40,7 +40,7 @@ pub(crate) trait RecordList: Send + Sync {
     /// A page of the list.
     async fn list(&self, stores: &TenantStores, direction: Direction, page: PageRequest) -> Result<Page<ListedRecord>>;
 
-    /// Subscribes to the records after a cursor. Returns none if the list has no subscriptions.
+    /// Subscribes to the records after a cursor. Returns `None` if the list has no subscriptions.
     async fn subscribe_after(&self, _stores: &TenantStores, _after: Cursor) -> Option<Result<EventStream>> {
         None
     }

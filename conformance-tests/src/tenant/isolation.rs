@@ -79,8 +79,8 @@ pub(super) async fn equal_ids_in_two_tenants_are_independent(given: &Given) -> V
 async fn check_dispatches_are_separate(first: &dyn MailboxStore, second: &dyn MailboxStore) -> Verdict {
     let (work, before) = (id("work"), second.load_dispatch(&id("work")).await?);
     let claim = ClaimRequest::new(id("w"), Duration::from_secs(1)).of_dispatch(id("work"));
-    let held = expect_some(first.claim(claim).await?.claimed.pop(), "dispatch")?;
-    let ack = || vec![(held.claim(), Settlement::Ack { result: None })];
+    let claimed = expect_some(first.claim(claim).await?.claimed.pop(), "dispatch")?;
+    let ack = || vec![(claimed.claim(), Settlement::Ack { result: None })];
     expect_kind(second.settle(ack()).await?.remove(0), ErrorKind::ClaimLost)?;
     first.settle(ack()).await?.remove(0)?;
     expect_eq(first.purge(Purge::new(Timestamp::MAX)).await?.removed, 1)?;

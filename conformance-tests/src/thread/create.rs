@@ -75,7 +75,7 @@ pub(super) async fn one_of_several_concurrent_creations_succeeds(given: &Given) 
     Ok(())
 }
 
-/// `load_thread` returns none for an unknown id, even if similar ids exist.
+/// `load_thread` returns `None` for an unknown id, even if similar ids exist.
 pub(super) async fn loading_an_unknown_thread_returns_none(given: &Given) -> Verdict {
     let threads = given.threads()?;
     expect_eq(threads.load_thread(&id("t")).await?, None)?;

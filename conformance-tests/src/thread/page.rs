@@ -26,7 +26,7 @@ async fn create_threads(given: &Given, count: usize) -> Verdict {
 }
 
 /// Returns the next page of a query, and changes `page` to the request for the page after it. After the last page,
-/// `page.limit` is none, which tells the caller that the list has ended.
+/// `page.limit` is `None`, which tells the caller that the list has ended.
 async fn next_page(given: &Given, query: &ThreadQuery, page: &mut PageRequest) -> Result<Option<Vec<Thread>>, Failure> {
     let found = given.threads()?.list_threads(query.clone().with_page(page.clone())).await?;
     if found.items.is_empty() && found.next.is_none() {

@@ -16,7 +16,8 @@ use crate::{
     threads::MemoryThreads,
 };
 
-/// A list of a thread while it is read: what its cursors are bound to, and where reading continues.
+/// The state of reading one list of a thread: the scope of its cursors, its page size, and the position at which
+/// reading continues.
 struct OpenedList {
     scope: CursorScope,
     limit: usize,

@@ -120,7 +120,7 @@ fn claim_from_thread(
 }
 
 /// Claims dispatches of ready threads, in the order of the threads. Ends expired leases first, because a thread whose
-/// lease has expired is ready, too.
+/// lease has expired is also ready.
 fn claim_any(
     mailbox: &mut InMemoryMailbox,
     request: &ClaimRequest,
@@ -138,14 +138,14 @@ fn claim_any(
     Ok(claims)
 }
 
-/// Ends up to `most` expired leases.
+/// Ends up to `max_count` expired leases.
 fn end_expired_leases(
     mailbox: &mut InMemoryMailbox,
-    most: usize,
+    max_count: usize,
     decision_context: DecisionContext<'_>,
 ) -> Result<Reclaimed> {
     let mut reclaimed = Reclaimed::default();
-    for thread in mailbox.threads_with_expired_lease(decision_context.now, most) {
+    for thread in mailbox.threads_with_expired_lease(decision_context.now, max_count) {
         reclaimed.extend(mailbox.apply_decision(|view| mailbox::end_expired_claim(view, &thread, decision_context))?);
     }
     Ok(reclaimed)

@@ -17,7 +17,7 @@ pub(crate) struct DerivedLogData {
     ids: HashMap<EntryId, u64>,
     /// Pairs of parent and child, side entries included.
     children: BTreeSet<(u64, u64)>,
-    /// Entries on a path that have no children on a path.
+    /// Entries that are on a path and have no child on a path.
     leaves: BTreeSet<u64>,
     /// Entries with several children on paths. 0 stands for the position before the first entry.
     branch_points: BTreeSet<u64>,

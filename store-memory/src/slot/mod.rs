@@ -1,4 +1,4 @@
-//! The state of one thread id: what is remembered of the id, and the thread, if it exists.
+//! The state of one thread id: the record that the store keeps of the id, and the thread, if it exists.
 
 mod contents;
 mod derived;

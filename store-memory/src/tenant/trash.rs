@@ -51,7 +51,7 @@ impl Trash {
             }
             state.threads.pop_front();
             threads += 1;
-            // A thread counts as an entry, so that a batch of many empty threads is bounded, too.
+            // A thread counts as an entry, so that a batch of many empty threads is also bounded.
             remaining = remaining.saturating_sub(1);
         }
         Some(threads)

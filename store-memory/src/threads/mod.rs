@@ -51,9 +51,9 @@ impl ThreadReader for MemoryThreads {
         let after = Position::from_cursor(&tenant.shared.cursor_key, &scope, query.page.cursor.as_ref())?;
         let walk = walk_of_query(&query, after.as_ref())?;
         let index = tenant.index.read();
-        // A list that ascends by activity would return a thread a second time if the thread is written in the meantime.
-        // So the list leaves out threads that have changed since its first page was read. It compares numbers of
-        // changes and not times, because a commit may state an earlier time.
+        // A list that ascends by activity would return a thread a second time if the thread is written while the list
+        // is read. So the list leaves out threads that have changed since its first page. It compares change numbers
+        // and not times, because a commit may state an earlier time.
         let ascends = (query.order, query.direction) == (ThreadOrder::LastActivity, Direction::Forward);
         let bound =
             if ascends { after.map_or_else(|| index.change_count(), |after| after.extra_number) } else { u64::MAX };

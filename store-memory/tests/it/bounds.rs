@@ -6,7 +6,7 @@ use test_servers::{Process, send_line};
 /// The environment variable that is set for the child process of the test below.
 const CHILD_VARIABLE: &str = "AGENTSTORE_TEST_BOUNDS";
 
-/// MT4: tests ER-9 with the default limits.
+/// MT4: tests ER-9 with the default limits of the contract.
 #[test]
 fn every_size_up_to_the_default_limits_is_kept() {
     run(check_text_sizes(crate::fixture()));

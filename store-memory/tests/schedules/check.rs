@@ -1,4 +1,4 @@
-//! Runs a scenario under many schedules, prints what happened in them, and checks that each schedule can be repeated.
+//! Runs a scenario under many schedules, prints situation happened in them, and checks that each schedule can be repeated.
 
 use std::{
     any::Any,
@@ -26,22 +26,22 @@ const REPEATED_SCHEDULES: usize = 100;
 /// The stack that planning a commit needs, even in an unoptimized build.
 const STACK_BYTES: usize = 1 << 20;
 
-/// Counts how many times something happened in all schedules together.
+/// Counts, over all schedules together, how many times each situation occurred.
 #[derive(Clone, Default)]
 pub(crate) struct Tally(Arc<Mutex<BTreeMap<&'static str, u64>>>);
 
 impl Tally {
-    pub(crate) fn count(&self, what: &'static str) {
-        *self.0.lock().unwrap().entry(what).or_default() += 1;
+    pub(crate) fn count(&self, situation: &'static str) {
+        *self.0.lock().unwrap().entry(situation).or_default() += 1;
     }
 
     /// Returns the counts as text. Panics if one of the situations in `wanted` never occurred, because the scenario
     /// then shows nothing about it.
     fn checked_text(&self, wanted: &[&'static str]) -> String {
         let counts = self.0.lock().unwrap();
-        let missing: Vec<_> = wanted.iter().filter(|what| !counts.contains_key(*what)).collect();
+        let missing: Vec<_> = wanted.iter().filter(|situation| !counts.contains_key(*situation)).collect();
         assert!(missing.is_empty(), "these situations occurred in no schedule: {missing:?}");
-        counts.iter().map(|(what, count)| format!(", {what} {count}")).collect()
+        counts.iter().map(|(situation, count)| format!(", {situation} {count}")).collect()
     }
 }
 

@@ -168,13 +168,13 @@ async fn worker_scenario(tally: Tally) {
 /// Claims and acknowledges dispatches until one tells the worker to stop. Waits while there is nothing to claim.
 async fn serve(test_store: Arc<TestStore>, done_sender: Sender<()>, tally: Tally) {
     loop {
-        let Some(held) = test_store.mailbox.claim(claim_request()).await.unwrap().claimed.pop() else {
+        let Some(claimed) = test_store.mailbox.claim(claim_request()).await.unwrap().claimed.pop() else {
             tally.count("waits");
             test_store.wake_ups.wait(LONG_TIMEOUT).await.unwrap();
             continue;
         };
-        let _ = test_store.mailbox.settle(vec![(held.claim(), ack())]).await.unwrap().remove(0).unwrap();
-        if held.dispatch.id.as_str().starts_with("stop") {
+        let _ = test_store.mailbox.settle(vec![(claimed.claim(), ack())]).await.unwrap().remove(0).unwrap();
+        if claimed.dispatch.id.as_str().starts_with("stop") {
             return;
         }
         done_sender.send(()).unwrap();

@@ -66,8 +66,8 @@ async fn dispatch_scenario(tally: Tally) {
         }
     });
     dropped.await.unwrap();
-    // From now on the dispatch that the dropped worker held can be claimed again. Workers that hold a claim may lose
-    // it, too.
+    // From now on the dispatch that the dropped worker held can be claimed again. Workers that hold a claim may lose it
+    // as well.
     scenario.test_store.clock.advance(LEASE);
     scenario.check_single_claims().await;
     interrupter.await.unwrap();

@@ -105,7 +105,7 @@ impl Preparation<NewDispatch> for ReserveIds {
 
 /// Whether the dispatch may be accepted. No id is reserved for a dispatch that is certain to be refused.
 fn is_acceptable(tenant: &Tenant, new: &NewDispatch) -> bool {
-    let largest = tenant.common.config.limits.record_bytes;
+    let largest = tenant.shared.config.limits.record_bytes;
     new.max_attempts > 0 && new.payload.as_ref().is_none_or(|payload| length(payload.as_str().len()) <= largest)
 }
 
@@ -143,7 +143,7 @@ async fn reserve_ids(tenant: &Tenant, dispatches: &[NewDispatch]) -> Result<()> 
         if steps.is_empty() {
             return Ok(());
         }
-        if begun.elapsed() > tenant.common.config.answer_timeout {
+        if begun.elapsed() > tenant.shared.config.answer_timeout {
             return Err(Error::unavailable("other callers kept using the same ids"));
         }
         let execute = |(id, next_step)| execute(tenant.log(), (&tenant.name, incarnation), id, next_step);

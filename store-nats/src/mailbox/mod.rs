@@ -25,7 +25,7 @@ use store_core::{
 
 use crate::{
     decide::{Answer, Cancelled, CatchUpOnly, DecisionCall, Preparation},
-    store::OpenTenant,
+    store::TenantHandle,
     tenant::Tenant,
     view::MailboxDraft,
 };
@@ -40,11 +40,11 @@ const MAX_CLAIM_ROUNDS: u32 = 50;
 /// The mailbox of a tenant.
 #[derive(Debug, Clone)]
 pub(crate) struct NatsMailbox {
-    tenant: OpenTenant,
+    tenant: TenantHandle,
 }
 
 impl NatsMailbox {
-    pub(crate) const fn new(tenant: OpenTenant) -> Self {
+    pub(crate) const fn new(tenant: TenantHandle) -> Self {
         Self { tenant }
     }
 
@@ -130,7 +130,7 @@ async fn settle(tenant: &Tenant, settlements: &[(ClaimRef, Settlement)]) -> Resu
 #[async_trait]
 impl MailboxProducer for NatsMailbox {
     async fn enqueue(&self, dispatches: Vec<NewDispatch>) -> Result<Vec<Result<Enqueued>>> {
-        mailbox::check_item_count(dispatches.len(), &self.tenant.common.config.limits)?;
+        mailbox::check_item_count(dispatches.len(), &self.tenant.shared.config.limits)?;
         self.tenant.write(None, |tenant| async move { ids::enqueue(&tenant, &dispatches).await }).await
     }
 
@@ -163,7 +163,7 @@ impl MailboxConsumer for NatsMailbox {
         SingleClaim::of(&request)?;
         let call = |tenant: Arc<Tenant>| async move { claim(&tenant, &request).await };
         let release = |tenant: Arc<Tenant>, claims: Claims| async move {
-            let releases: Vec<_> = claims.claimed.iter().map(|held| (held.claim(), Settlement::Release)).collect();
+            let releases: Vec<_> = claims.claimed.iter().map(|claimed| (claimed.claim(), Settlement::Release)).collect();
             if !releases.is_empty() {
                 let _given = settle(&tenant, &releases).await;
             }
@@ -172,23 +172,23 @@ impl MailboxConsumer for NatsMailbox {
     }
 
     async fn extend(&self, claim: &ClaimRef, by: Duration) -> Result<DispatchClaim> {
-        let held = claim.clone();
+        let claimed = claim.clone();
         self.decide_one(&claim.dispatch, move |view, _, decision_context| {
-            mailbox::extend(view, &held, by, decision_context)
+            mailbox::extend(view, &claimed, by, decision_context)
         })
         .await
     }
 
     async fn start(&self, claim: &ClaimRef, instance: InstanceId) -> Result<DispatchClaim> {
-        let held = claim.clone();
+        let claimed = claim.clone();
         self.decide_one(&claim.dispatch, move |view, _, decision_context| {
-            mailbox::start(view, &held, &instance, decision_context)
+            mailbox::start(view, &claimed, &instance, decision_context)
         })
         .await
     }
 
     async fn settle(&self, settlements: Vec<(ClaimRef, Settlement)>) -> Result<Vec<Result<Settled>>> {
-        mailbox::check_item_count(settlements.len(), &self.tenant.common.config.limits)?;
+        mailbox::check_item_count(settlements.len(), &self.tenant.shared.config.limits)?;
         self.tenant.write(None, |tenant| async move { settle(&tenant, &settlements).await }).await
     }
 }
@@ -214,7 +214,7 @@ async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
     answers.into_iter().next().unwrap_or_else(|| Err(Error::closed()))
 }
 
-/// Claims from ready threads, in their order. Expired leases are ended first, because their threads are ready, too.
+/// Claims from ready threads, in their order. Expired leases are ended first, because their threads are also ready.
 async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
     let mut claims = Claims::default();
     tenant.log().catch_up().await?;
@@ -377,7 +377,7 @@ impl MailboxMaintenance for NatsMailbox {
     }
 
     async fn requeue(&self, request: Requeue) -> Result<Vec<(DispatchId, Result<Dispatch>)>> {
-        request.check(&self.tenant.common.config.limits)?;
+        request.check(&self.tenant.shared.config.limits)?;
         let ids = match request.choice {
             RequeueChoice::Ids(ids) => ids,
             RequeueChoice::Filter { filter, limit } => {

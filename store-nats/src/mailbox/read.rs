@@ -65,7 +65,7 @@ async fn list(tenant: &Tenant, query: &DispatchQuery) -> Result<Page<Dispatch>> 
     query.check()?;
     let limit = query.page.checked_limit()?;
     let scope = CursorScope::new(&tenant.name, "list_dispatches", &query.cursor_binding());
-    let after = Position::from_cursor(&tenant.common.cursor_key, &scope, query.page.cursor.as_ref())?;
+    let after = Position::from_cursor(&tenant.shared.cursor_key, &scope, query.page.cursor.as_ref())?;
     let listed = read_mailbox(tenant, |mailbox| {
         let mut page = PageBuilder::new(limit);
         let item = |dispatch: Dispatch| {
@@ -73,7 +73,7 @@ async fn list(tenant: &Tenant, query: &DispatchQuery) -> Result<Page<Dispatch>> 
             ((dispatch, large_parts), large_parts.data().map(|data_ref| data_ref.bytes).sum())
         };
         mailbox.map.list(query, after.as_ref(), &mut page, item)?;
-        Ok(Some(page.finish(|at| at.to_cursor(&tenant.common.cursor_key, &scope))))
+        Ok(Some(page.finish(|at| at.to_cursor(&tenant.shared.cursor_key, &scope))))
     });
     let Page { items: found, next } = listed.await?.unwrap_or_else(Page::empty);
     let mut items = Vec::with_capacity(found.len());
@@ -87,7 +87,7 @@ async fn list(tenant: &Tenant, query: &DispatchQuery) -> Result<Page<Dispatch>> 
 async fn list_ready(tenant: &Tenant, request: &PageRequest) -> Result<Page<ReadyThread>> {
     let mut page = PageBuilder::new(request.checked_limit()?);
     let scope = CursorScope::new(&tenant.name, "list_ready_threads", "");
-    let after = Position::from_cursor(&tenant.common.cursor_key, &scope, request.cursor.as_ref())?;
+    let after = Position::from_cursor(&tenant.shared.cursor_key, &scope, request.cursor.as_ref())?;
     tenant.log().catch_up().await?;
     let now = tenant.log().now()?;
     let Some(incarnation) =
@@ -97,13 +97,13 @@ async fn list_ready(tenant: &Tenant, request: &PageRequest) -> Result<Page<Ready
     };
     let mut view = tenant.log().view_mut();
     let tenant_state = view.tenant_state_mut(&tenant.name, incarnation).ok_or_else(Error::closed)?;
-    let config = &tenant.common.config;
+    let config = &tenant.shared.config;
     tenant_state.mailbox.map.list_ready(
         after.as_ref(),
         &mut page,
         DecisionContext::new(now, &config.limits, &*config.ids),
     )?;
-    Ok(page.finish(|at| at.to_cursor(&tenant.common.cursor_key, &scope)))
+    Ok(page.finish(|at| at.to_cursor(&tenant.shared.cursor_key, &scope)))
 }
 
 /// Returns the dispatches that ended before the time that the request names, oldest first.

@@ -1,4 +1,4 @@
-//! Waiting for something to claim.
+//! Waiting for a dispatch to claim.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ impl Clock for ServerClock<'_> {
     }
 
     async fn sleep_until(&self, time: Timestamp) {
-        // A longer wait ends early. The caller then looks again, and gets the current time of the leader.
+        // A longer wait ends early. The caller then checks again, and gets the current time of the leader.
         let left = time.as_millis().saturating_sub(self.now().as_millis());
         tokio::time::sleep(Duration::from_millis(left).min(POLL_INTERVAL)).await;
     }

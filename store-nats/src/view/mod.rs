@@ -22,7 +22,7 @@ use crate::{
     server_names::LogSubject,
 };
 
-/// The known state of a tenant.
+/// The state of a tenant, as derived from the log.
 #[derive(Debug)]
 pub(crate) struct TenantState {
     /// The sequence number of the message with the record of the tenant.

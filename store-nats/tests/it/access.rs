@@ -68,16 +68,16 @@ async fn a_user_needs_no_more_than_is_documented() {
     let store = NatsStore::open(config(&url)).await.unwrap();
     let (large, queue) = (format!("\"{}\"", "x".repeat(10_000)), mailbox(&store));
     enqueue(&*queue, new_dispatch("t").with_payload(Json::parse(&large).unwrap())).await.unwrap();
-    let held = claim(&*queue).await.unwrap().unwrap();
-    let dispatch = held.dispatch.clone();
-    let target = LiveTarget::new(dispatch.thread, dispatch.run, dispatch.id, held.number);
+    let claimed = claim(&*queue).await.unwrap().unwrap();
+    let dispatch = claimed.dispatch.clone();
+    let target = LiveTarget::new(dispatch.thread, dispatch.run, dispatch.id, claimed.number);
     let live = tenant_stores(&store).live.unwrap();
     let mut receiver = live.open_live(target.clone()).await.unwrap();
     let cancel = live.deliver(DeliverLive::new(target, LiveCommand::Cancel));
     let (delivered, _) = tokio::join!(cancel, async { receiver.next().await.unwrap().unwrap().accept() });
     assert_eq!(delivered.unwrap(), LiveDelivery::Delivered);
     assert_eq!(store.inspector().unwrap().verify(&IgnoreProgress).await.unwrap().findings, []);
-    ack(&*queue, &held).await.unwrap();
+    ack(&*queue, &claimed).await.unwrap();
     store.delete_tenant(&"default".parse().unwrap()).await.unwrap();
     store.close().await.unwrap();
 }

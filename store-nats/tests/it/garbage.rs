@@ -75,7 +75,7 @@ async fn execute_random_operation(
             enqueue(mailbox, new).await?;
         }
         4..=7 => {
-            if let Some(held) = claim(mailbox).await? {
+            if let Some(claimed) = claim(mailbox).await? {
                 let error = "failed".to_owned();
                 let settlement = match numbers.below(6) {
                     0 => Settlement::Retry { after: Duration::from_secs(5), error },
@@ -83,7 +83,7 @@ async fn execute_random_operation(
                     2 => return Ok(()),
                     _ => Settlement::Ack { result: Some(Json::parse("[1]")?) },
                 };
-                mailbox.settle(vec![(held.claim(), settlement)]).await?.remove(0)?;
+                mailbox.settle(vec![(claimed.claim(), settlement)]).await?.remove(0)?;
             }
         }
         8 => drop(mailbox.interrupt(Interrupt::new(thread.parse()?).because("enough")).await?),

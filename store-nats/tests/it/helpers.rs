@@ -36,8 +36,8 @@ pub(crate) async fn claim(mailbox: &dyn MailboxStore) -> Result<Option<ClaimedDi
     Ok(mailbox.claim(claim_request()).await?.claimed.pop())
 }
 
-pub(crate) async fn ack(mailbox: &dyn MailboxStore, held: &ClaimedDispatch) -> Result<()> {
-    let ack = vec![(held.claim(), Settlement::Ack { result: None })];
+pub(crate) async fn ack(mailbox: &dyn MailboxStore, claimed: &ClaimedDispatch) -> Result<()> {
+    let ack = vec![(claimed.claim(), Settlement::Ack { result: None })];
     mailbox.settle(ack).await?.remove(0).map(drop)
 }
 

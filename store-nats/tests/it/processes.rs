@@ -169,28 +169,28 @@ async fn an_expired_lease_goes_to_another_process() {
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_reach_receivers_of_another_process() {
     let (one, other, config) = open_twice().await;
-    let (here, there) = (tenant_stores(&*one).live.unwrap(), tenant_stores(&*other).live.unwrap());
+    let (first_live, second_live) = (tenant_stores(&*one).live.unwrap(), tenant_stores(&*other).live.unwrap());
     let claim = ClaimNumber { incarnation: 1, counter: 7 };
     let target = LiveTarget::new("t".parse().unwrap(), "r".parse().unwrap(), "d".parse().unwrap(), claim);
     let cancel = || DeliverLive::new(target.clone(), LiveCommand::Cancel);
-    assert_eq!(there.deliver(cancel()).await.unwrap(), LiveDelivery::NoReceiver);
-    let mut receiver = here.open_live(target.clone()).await.unwrap();
+    assert_eq!(second_live.deliver(cancel()).await.unwrap(), LiveDelivery::NoReceiver);
+    let mut receiver = first_live.open_live(target.clone()).await.unwrap();
     for _ in 0..20 {
         let (delivered, received) =
-            tokio::join!(there.deliver(cancel()), async { receiver.next().await.unwrap().unwrap().accept() });
+            tokio::join!(second_live.deliver(cancel()), async { receiver.next().await.unwrap().unwrap().accept() });
         assert_eq!((delivered.unwrap(), received), (LiveDelivery::Delivered, Some(LiveCommand::Cancel)));
     }
     // The receiver that was opened last gets the commands, in whichever process it is.
-    let mut later = there.open_live(target.clone()).await.unwrap();
+    let mut later = second_live.open_live(target.clone()).await.unwrap();
     assert!(receiver.next().await.unwrap().is_none());
-    let (delivered, ()) = tokio::join!(here.deliver(cancel()), async { drop(later.next().await) });
+    let (delivered, ()) = tokio::join!(first_live.deliver(cancel()), async { drop(later.next().await) });
     assert_eq!(delivered.unwrap(), LiveDelivery::NoReceiver);
     drop(later);
-    assert_eq!(here.deliver(cancel()).await.unwrap(), LiveDelivery::NoReceiver);
+    assert_eq!(first_live.deliver(cancel()).await.unwrap(), LiveDelivery::NoReceiver);
     remove_streams(&config).await;
 }
 
-/// Tests TN-8: if a tenant is deleted, its handles in other processes are closed, too.
+/// Tests TN-8: if a tenant is deleted, its handles in other processes are also closed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_is_deleted_for_every_process() {
     let (one, other, config) = open_twice().await;

@@ -39,7 +39,7 @@ pub(crate) async fn load_records(
     if cache.id.is_some() {
         let row =
             found.iter().find(|found| found.kind == "thread").map(AnswerRow::row).transpose()?.unwrap_or_default();
-        if cache.row.as_ref().is_some_and(|known| known.stamp != row.stamp) {
+        if cache.row.as_ref().is_some_and(|cached| cached.stamp != row.stamp) {
             cache.clear();
         }
         cache.row = Some(row);
@@ -136,7 +136,7 @@ pub(crate) async fn load_ancestors(
     Ok(())
 }
 
-/// A row of the server's answer. What its numbers and texts are depends on its kind.
+/// A row of the server's answer. Its kind determines the meaning of its numbers and texts.
 struct AnswerRow {
     kind: String,
     first_number: Option<i64>,

@@ -81,14 +81,14 @@ pub(crate) async fn load_mailbox(
     let mut search = (lookup.max_ready_threads > 0).then(|| Search::new(&lookup.watermarks));
     let rows = connection.write(|sql| &sql.load_mailbox_records, arguments).await.map_err(|failed| failed.error)?;
     search.iter_mut().for_each(Search::end);
-    let known = &mut cache.mailbox;
-    known.threads.extend(lookup.threads.iter().map(|thread| (thread.clone(), None)));
-    known.dispatches.extend(lookup.dispatches.iter().map(|id| (id.clone(), None)));
-    known.keys.extend(lookup.keys.iter().map(|key| (key.clone(), None)));
-    known.interrupts.extend(lookup.interrupts.iter().map(|key| (key.clone(), None)));
-    known.search = search.or(known.search.take());
+    let cached = &mut cache.mailbox;
+    cached.threads.extend(lookup.threads.iter().map(|thread| (thread.clone(), None)));
+    cached.dispatches.extend(lookup.dispatches.iter().map(|id| (id.clone(), None)));
+    cached.keys.extend(lookup.keys.iter().map(|key| (key.clone(), None)));
+    cached.interrupts.extend(lookup.interrupts.iter().map(|key| (key.clone(), None)));
+    cached.search = search.or(cached.search.take());
     for row in &rows {
-        known.add_row(connection, &lookup, row)?;
+        cached.add_row(connection, &lookup, row)?;
     }
     Ok(())
 }
@@ -156,13 +156,13 @@ impl MailboxCache {
 
     /// Returns a cache that contains claims of this process. Other processes may have written to the mailbox since.
     pub(crate) fn from_claims(claimed: Vec<CachedClaim>) -> Self {
-        let mut known = Self { is_from_claims: !claimed.is_empty(), ..Self::default() };
+        let mut cached = Self { is_from_claims: !claimed.is_empty(), ..Self::default() };
         for CachedClaim { incarnation, mailbox, dispatch } in claimed {
-            known.incarnation = incarnation;
-            known.threads.insert(dispatch.body.thread.clone(), Some(mailbox));
-            known.dispatches.insert(dispatch.id().clone(), Some(dispatch));
+            cached.incarnation = incarnation;
+            cached.threads.insert(dispatch.body.thread.clone(), Some(mailbox));
+            cached.dispatches.insert(dispatch.id().clone(), Some(dispatch));
         }
-        known
+        cached
     }
 
     /// Returns the number above which the claims are numbered, if the records are from claims that this process made.
@@ -388,8 +388,8 @@ impl MailboxView for MailboxDraft<'_> {
             && !self.changes.dispatches.contains_key(&id)
         {
             let stored = self.cache.dispatch(&id)?.filter(|it| it.state.status == DispatchStatus::Queued);
-            let known = stored.as_ref().and_then(claim_order);
-            first = [first, known].into_iter().flatten().min();
+            let cached = stored.as_ref().and_then(claim_order);
+            first = [first, cached].into_iter().flatten().min();
         }
         Ok(first.map(|(.., id)| id))
     }

@@ -79,7 +79,9 @@ pub(crate) struct RecordCache {
     pub(crate) id: Option<ThreadId>,
     /// The row of the thread; `None` if it was not loaded.
     pub(crate) row: Option<CachedThreadRow>,
+    /// For each thread, whether it exists.
     threads: HashMap<ThreadId, bool>,
+    /// For each thread, the thread and its ancestors.
     lineages: HashMap<ThreadId, Vec<ThreadId>>,
     runs: HashMap<RunId, Option<Run>>,
     keys: HashMap<CommitKey, Option<CommitKeyRecord>>,
@@ -168,7 +170,8 @@ impl RecordCache {
         (missing != Lookup::default()).then_some(missing)
     }
 
-    /// Notes these records as missing. The rule then runs again, and what it misses is loaded together with them.
+    /// Notes these records as missing. The rule then runs again. Records that this run misses are loaded together with
+    /// them.
     pub(crate) fn note_lookup(&mut self, lookup: Lookup) {
         self.missing = RefCell::new(lookup);
     }
@@ -193,11 +196,11 @@ impl RecordCache {
     /// Returns a value of the cache. If it is not there, it is noted as missing and the error ends the rule.
     fn find<K: Eq + Hash, V: Clone>(
         &self,
-        known: &HashMap<K, V>,
+        cached: &HashMap<K, V>,
         key: &K,
         note: impl FnOnce(&mut Lookup),
     ) -> Result<V> {
-        known.get(key).cloned().ok_or_else(|| self.note_missing(note))
+        cached.get(key).cloned().ok_or_else(|| self.note_missing(note))
     }
 
     /// Returns a record that usually does not exist. If it is not in the cache, it may be assumed to be absent, because
@@ -205,11 +208,11 @@ impl RecordCache {
     /// missing.
     fn find_likely_absent<K: Eq + Hash, V: Clone>(
         &self,
-        known: &HashMap<K, Option<V>>,
+        cached: &HashMap<K, Option<V>>,
         key: &K,
         note: impl FnOnce(&mut Lookup),
     ) -> Result<Option<V>> {
-        match known.get(key) {
+        match cached.get(key) {
             Some(found) => Ok(found.clone()),
             None if self.is_fresh => Err(self.note_missing(note)),
             None => {
@@ -360,7 +363,7 @@ impl RecordCache {
     pub(crate) fn marks_after(&self, seq: u64, plan: &Plan) -> Option<CachedMarks> {
         let node = |seq: u64| plan.entries.iter().map(|planned| &planned.node).find(|node| node.seq == seq);
         let before = match (self.marks.get(&seq), node(seq)) {
-            (Some(known), _) => known.clone(),
+            (Some(cached), _) => cached.clone(),
             (None, Some(_)) => CachedMarks::default(),
             (None, None) => return None,
         };
@@ -377,7 +380,7 @@ impl RecordCache {
         self.nodes.get(&seq).map(|(node, _)| node.side)
     }
 
-    pub(crate) fn is_known_run(&self, id: &RunId) -> bool {
+    pub(crate) fn is_cached_run(&self, id: &RunId) -> bool {
         self.runs.get(id).is_some_and(Option::is_some)
     }
 }
@@ -390,7 +393,7 @@ pub(crate) struct GeneratedIds(Mutex<GeneratedIdList>);
 struct GeneratedIdList {
     ids: Vec<String>,
     /// The same ids, for lookups.
-    known: HashSet<String>,
+    id_set: HashSet<String>,
     /// The number of ids that the current run of the rule has used.
     used: usize,
 }
@@ -406,7 +409,7 @@ impl GeneratedIds {
     }
 
     pub(crate) fn contains(&self, id: &str) -> bool {
-        self.lock().known.contains(id)
+        self.lock().id_set.contains(id)
     }
 
     fn next(&self, source: &dyn IdSource) -> String {
@@ -414,7 +417,7 @@ impl GeneratedIds {
         let id = generated.ids.get(generated.used).cloned().unwrap_or_else(|| source.next_id());
         if generated.used == generated.ids.len() {
             generated.ids.push(id.clone());
-            generated.known.insert(id.clone());
+            generated.id_set.insert(id.clone());
         }
         generated.used += 1;
         id

@@ -66,39 +66,39 @@ pub(crate) async fn load_outbox(
     }
     let arguments = lookup_arguments(cache, &lookup, &list_requests, locks_rows)?;
     let rows = connection.write(|sql| &sql.load_outbox_records, arguments).await.map_err(|failed| failed.error)?;
-    let known = &mut cache.outbox;
-    known.rows.extend(lookup.rows.iter().map(|id| (id.clone(), None)));
+    let cached = &mut cache.outbox;
+    cached.rows.extend(lookup.rows.iter().map(|id| (id.clone(), None)));
     let mut counts = vec![0; list_requests.len()];
-    known.last_positions.extend(lookup.last_positions.iter().map(|group| (group.clone(), None)));
+    cached.last_positions.extend(lookup.last_positions.iter().map(|group| (group.clone(), None)));
     for row in &rows {
         let (at, kind) = (read_optional::<i32>(row, 0)?.unwrap_or_default(), read_text(row, 1)?);
         let at = usize::try_from(at - 1).unwrap_or(usize::MAX);
         match kind.as_str() {
             "clock" => connection.set_server_time(Duration::from_millis(read_u64(row, 2)?)),
             "group" => {
-                known.group_stamps.extend(lookup.groups.iter().nth(at).cloned().zip(read_optional::<i64>(row, 2)?))
+                cached.group_stamps.extend(lookup.groups.iter().nth(at).cloned().zip(read_optional::<i64>(row, 2)?))
             }
             _ => {
                 let id: OutboxId = read_text(row, 4)?.parse()?;
-                known.rows.insert(id.clone(), Some(decode::<StoredOutboxRow>("outbox row", &read_text(row, 5)?)?));
+                cached.rows.insert(id.clone(), Some(decode::<StoredOutboxRow>("outbox row", &read_text(row, 5)?)?));
                 if let Ok(payload) = Json::parse(&read_text(row, 6)?) {
-                    known.payloads.insert(id.clone(), payload);
+                    cached.payloads.insert(id.clone(), payload);
                 }
                 let Some((list, name, _)) = list_requests.get(at).filter(|_| kind == "place") else { continue };
                 let position =
                     OutboxPosition { rank: (unsigned(read_i64(row, 2)?)?, unsigned(read_i64(row, 3)?)?), id };
                 if let (OutboxList::AllOfGroup(group), "last") = (list, *name) {
-                    known.last_positions.insert(group.clone(), Some(position));
+                    cached.last_positions.insert(group.clone(), Some(position));
                     continue;
                 }
-                known.lists.entry(list.clone()).or_default().positions.insert(position);
+                cached.lists.entry(list.clone()).or_default().positions.insert(position);
                 counts.iter_mut().skip(at).take(1).for_each(|count| *count += 1);
             }
         }
     }
     for ((list, name, _), count) in list_requests.into_iter().zip(counts) {
         if name != "last" {
-            known.lists.entry(list).or_default().is_complete = count < LIST_CHUNK;
+            cached.lists.entry(list).or_default().is_complete = count < LIST_CHUNK;
         }
     }
     Ok(())
@@ -204,15 +204,15 @@ impl OutboxView for RecordCache {
     }
 
     fn next(&self, list: &OutboxList, after: Option<&OutboxPosition>) -> Result<Option<OutboxPosition>> {
-        let known = self.outbox.lists.get(list);
-        if let Some(known) = known {
+        let cached = self.outbox.lists.get(list);
+        if let Some(cached) = cached {
             let found = match after {
                 Some(after) => {
-                    known.positions.range((std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded)).next()
+                    cached.positions.range((std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded)).next()
                 }
-                None => known.positions.first(),
+                None => cached.positions.first(),
             };
-            if found.is_some() || known.is_complete {
+            if found.is_some() || cached.is_complete {
                 return Ok(found.cloned());
             }
         } else if matches!(list, OutboxList::Keyed(..)) && !self.is_fresh {
@@ -220,7 +220,7 @@ impl OutboxView for RecordCache {
             self.assumed_absence.set(true);
             return Ok(None);
         }
-        let last = known.and_then(|known| known.positions.last().cloned());
+        let last = cached.and_then(|cached| cached.positions.last().cloned());
         Err(self.note_missing(|lookup| _ = lookup.outbox.lists.insert(list.clone(), last)))
     }
 

@@ -14,7 +14,7 @@ use store_core::{
 use super::RecordCache;
 
 impl RecordCache {
-    fn known_node(&self, seq: u64) -> Result<(Node, EntryId)> {
+    fn cached_node(&self, seq: u64) -> Result<(Node, EntryId)> {
         if !self.has_log()? {
             return Err(Error::corrupt("a log does not exist"));
         }
@@ -24,7 +24,7 @@ impl RecordCache {
 
 impl NodeSource for RecordCache {
     fn node(&self, seq: u64) -> Result<Node> {
-        self.known_node(seq).map(|(node, _)| node)
+        self.cached_node(seq).map(|(node, _)| node)
     }
 }
 
@@ -46,7 +46,7 @@ impl LogView for RecordCache {
     }
 
     fn entry_id(&self, seq: u64) -> Result<EntryId> {
-        self.known_node(seq).map(|(_, id)| id)
+        self.cached_node(seq).map(|(_, id)| id)
     }
 
     fn snapshot(&self, name: &str) -> Result<Option<u64>> {

@@ -12,7 +12,7 @@ use crate::{
     tenant::Tenant,
 };
 
-/// Checks this data, and returns what was found.
+/// Checks the events, the mailbox and the rows without an owner. Returns the findings.
 pub(super) async fn inspect(tenant: &Tenant, name: &TenantId) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     let mut add_finding = |kind, location: String, detail: String| {
@@ -30,12 +30,12 @@ pub(super) async fn inspect(tenant: &Tenant, name: &TenantId) -> Result<Vec<Find
             format!("it has {} events, but its sequence numbers say {}", read_i64(&row, 2)?, read_i64(&row, 3)?);
         add_finding(FindingKind::SequenceGap, format!("events of {kind} `{id}`"), detail);
     }
-    for row in tenant.db().any_connection().read(|sql| &sql.lost_claims, arguments()?).await? {
+    for row in tenant.db().any_connection().read(|sql| &sql.running_but_unclaimed, arguments()?).await? {
         let (thread, dispatch) = (read_text(&row, 0)?, read_text(&row, 1)?);
         let detail = format!("dispatch `{dispatch}` is recorded as running, but is not claimed");
         add_finding(FindingKind::DanglingReference, format!("mailbox of thread `{thread}`"), detail);
     }
-    for row in tenant.db().any_connection().read(|sql| &sql.lost_rows, arguments()?).await? {
+    for row in tenant.db().any_connection().read(|sql| &sql.rows_without_owner, arguments()?).await? {
         let (what, count) = (read_text(&row, 0)?, read_i64(&row, 1)?);
         add_finding(FindingKind::DanglingReference, what, format!("there are {count}"));
     }

@@ -208,8 +208,8 @@ async fn child_seqs(
     rows.iter().map(|row| read_u64(row, 0)).collect()
 }
 
-/// Returns the nodes of a path between two depths, beginning at the lower depth. Only the deepest of them is searched
-/// for. The others are its ancestors.
+/// Returns the nodes of a path between two depths, the one nearest to the root first. Only the deepest of them is
+/// searched for. The others are its ancestors.
 fn path_nodes(cache: &RecordCache, leaf: &Node, (from, to): (u64, u64)) -> Result<Vec<Node>> {
     let broken = || corrupt("the path of an entry does not lead to a root");
     let mut node = node::ancestor(cache, leaf, to)?.ok_or_else(broken)?;

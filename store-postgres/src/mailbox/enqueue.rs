@@ -149,7 +149,7 @@ fn send_reply(all: Vec<WaitingCall>, reply: impl Fn() -> EnqueueReply) {
     all.into_iter().for_each(|one| one.send_reply(reply()));
 }
 
-/// What happens to a call.
+/// How a waiting call continues.
 enum EnqueueReply {
     /// It is decided now, together with the others of the group.
     DecideGroup(EnqueueGroup),

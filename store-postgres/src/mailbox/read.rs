@@ -22,7 +22,8 @@ use crate::{
 
 /// How many rows of a page are read at once.
 const CHUNK: usize = 256;
-/// The priority at which threads with expired leases are listed, after all others.
+/// The rank of threads with expired leases in the list of ready threads. It is above every priority (0 to 255), so that
+/// these threads come last.
 const EXPIRED_LEASE_RANK: u64 = 256;
 
 #[async_trait]

@@ -33,11 +33,11 @@ const FULL_SCAN_FACTOR: u32 = 20;
 pub(crate) struct Watermarks {
     /// The server's time at the last search.
     at: u64,
-    /// The time for threads with dispatches that become due.
+    /// The watermark for threads with dispatches that become due.
     due: u64,
-    /// The time for threads with leases.
+    /// The watermark for threads with leases.
     lease: u64,
-    /// The times for ready threads, one for each priority that has occurred.
+    /// The watermarks for ready threads, one for each priority that has occurred.
     ready: BTreeMap<u8, u64>,
 }
 

@@ -1,5 +1,5 @@
-//! Parameters that libpq knows and the driver does not know. A parameter is accepted if the driver can do as it asks.
-//! Otherwise it is refused, and the error names it.
+//! Parameters that libpq knows and the driver does not know. A parameter is accepted if the driver can behave as it
+//! asks. Otherwise it is refused, and the error names it.
 
 use std::time::Duration;
 

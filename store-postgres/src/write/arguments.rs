@@ -141,7 +141,7 @@ fn add_mailbox_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
     add_column(to, rows(), |row| saturating_i64(row.free_since))?;
     add_column(to, rows(), |row| row.running.as_deref())?;
     add_column(to, rows(), |row| row.lease_until.map(saturating_i64))?;
-    add_column(to, rows(), |row| saturating_i64(row.at))?;
+    add_column(to, rows(), |row| saturating_i64(row.last_time))?;
     add_column(to, rows(), |row| row.record.as_deref())?;
     add_dispatch_columns(to, batch)?;
     add_queued_columns(to, batch)?;

@@ -51,7 +51,7 @@ struct WaitingBatch {
     reply: oneshot::Sender<GroupReply>,
 }
 
-/// What happens to a batch that waited.
+/// How a batch that waited is written.
 #[derive(Debug)]
 enum GroupReply {
     /// It is written now, together with others that wait.

@@ -130,7 +130,7 @@ impl Batch {
         let value = |value: &Option<Json>| value.as_ref().map(|value| value.as_str().to_owned());
         self.state_values.extend(plan.state.values.iter().map(|(key, new)| (thread_number, key.clone(), value(new))));
         for run in &plan.runs {
-            let is_new = !cache.is_known_run(&run.id);
+            let is_new = !cache.is_cached_run(&run.id);
             self.runs.push(RunRow { thread: thread_number, is_new, run: run.clone() });
         }
         self.add_queue_rows(thread_number, &plan.queue)
@@ -202,7 +202,7 @@ impl Batch {
                 free_since: stored.free_since.as_millis(),
                 running: stored.running.as_ref().map(|running| running.dispatch.to_string()),
                 lease_until: stored.running.as_ref().map(|running| running.lease_until.as_millis()),
-                at: stored.last_time.as_millis(),
+                last_time: stored.last_time.as_millis(),
                 record: Some(stored.encode()),
             });
         }

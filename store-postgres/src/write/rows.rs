@@ -11,6 +11,7 @@ use store_core::{
     thread::{StoredThread, ThreadIdRecord},
 };
 
+/// A thread as it is after the batch. `stamp` is the stamp of the row on which the decision is based.
 #[derive(Debug)]
 pub(super) struct ThreadRow {
     pub(super) id: String,
@@ -21,6 +22,7 @@ pub(super) struct ThreadRow {
     pub(super) id_record: ThreadIdRecord,
 }
 
+/// An entry that is appended, with its node.
 #[derive(Debug)]
 pub(super) struct EntryRow {
     pub(super) thread: i32,
@@ -33,6 +35,7 @@ pub(super) struct EntryRow {
     pub(super) body: String,
 }
 
+/// The marks of an entry, after the batch.
 #[derive(Debug)]
 pub(super) struct MarkRow {
     pub(super) thread: i32,
@@ -111,10 +114,13 @@ pub(super) struct MailboxRow {
     pub(super) before: u64,
     pub(super) revision: u64,
     pub(super) epoch: u64,
+    /// The time since which no dispatch of the thread has been claimed.
     pub(super) free_since: u64,
+    /// The claimed dispatch.
     pub(super) running: Option<String>,
     pub(super) lease_until: Option<u64>,
-    pub(super) at: u64,
+    /// The time of the last decision about the thread.
+    pub(super) last_time: u64,
     pub(super) record: Option<String>,
 }
 
@@ -151,27 +157,32 @@ impl EndedRow {
     }
 }
 
+/// An interrupt. Without a record, it is removed.
 #[derive(Debug)]
 pub(super) struct InterruptRow {
     pub(super) thread: String,
     pub(super) epoch: u64,
     pub(super) at: Option<u64>,
+    /// The number of dispatches that still need the record of the interrupt.
     pub(super) holds: Option<u64>,
     pub(super) record: Option<String>,
 }
 
+/// A row of the outbox of which only `ready` changes: whether a claim may take the row.
 #[derive(Debug, Serialize)]
 pub(super) struct OutboxReady {
     pub(super) id: String,
     pub(super) ready: bool,
 }
 
+/// A row of the outbox that is removed. `before` is its revision.
 #[derive(Debug, Serialize)]
 pub(super) struct OutboxRemoval {
     pub(super) id: String,
     pub(super) before: u64,
 }
 
+/// A group of outbox rows, and the stamp that it must still have.
 #[derive(Debug, Serialize)]
 pub(super) struct GroupRow {
     pub(super) lane: String,
@@ -180,6 +191,7 @@ pub(super) struct GroupRow {
     pub(super) stamp: i64,
 }
 
+/// A scope of events, before and after the batch.
 #[derive(Debug)]
 pub(super) struct ScopeRow {
     pub(super) scope: Scope,
@@ -187,12 +199,14 @@ pub(super) struct ScopeRow {
     pub(super) after: ScopeState,
 }
 
+/// An event, and the writer and key of its append, if the append had a key.
 #[derive(Debug)]
 pub(super) struct EventRow {
     pub(super) stored: StoredEvent,
     pub(super) key: Option<(String, String)>,
 }
 
+/// A run that is inserted (`is_new`) or updated.
 #[derive(Debug)]
 pub(super) struct RunRow {
     pub(super) thread: i32,

@@ -36,10 +36,10 @@ impl MailboxUnderTest {
     /// Claims and settles the first dispatch. Returns its thread.
     async fn claim_and_settle(&self) -> Option<String> {
         let request = ClaimRequest::new(WorkerId::new("w").unwrap(), MINUTE);
-        let held = self.mailbox.claim(request).await.unwrap().claimed.pop()?;
-        let ack = vec![(held.claim(), Settlement::Ack { result: None })];
+        let claimed = self.mailbox.claim(request).await.unwrap().claimed.pop()?;
+        let ack = vec![(claimed.claim(), Settlement::Ack { result: None })];
         self.mailbox.settle(ack).await.unwrap().pop().unwrap().unwrap();
-        Some(held.dispatch.thread.to_string())
+        Some(claimed.dispatch.thread.to_string())
     }
 
     /// Advances the time by a minute, and checks that a claim then finds nothing.

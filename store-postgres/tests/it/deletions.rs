@@ -93,8 +93,8 @@ async fn block_removal_of_entries(test_schema: &SchemaGuard) -> PgConnection {
     connection
 }
 
-/// How long a test waits for something that must happen.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The maximum time that a test waits until removals are blocked.
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// Waits until this many removals in the schema wait for locks. Panics if they do not wait in time.
 async fn wait_for_blocked_removals(test_schema: &SchemaGuard, count: i64) {
@@ -110,7 +110,7 @@ async fn wait_for_blocked_removals(test_schema: &SchemaGuard, count: i64) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    timeout(PATIENCE, all_wait).await.expect("the removals do not wait for locks");
+    timeout(MAX_WAIT, all_wait).await.expect("the removals do not wait for locks");
 }
 
 /// Tests TH-20: the data that an interrupted deletion has left is invisible. `purge_deleted` of another process removes

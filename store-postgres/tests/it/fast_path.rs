@@ -17,8 +17,8 @@ const THREADS: usize = 16;
 
 /// Two stores on one schema, and threads that the first one wrote to.
 struct TwoStores {
-    here: Arc<dyn Store>,
-    there: Arc<dyn Store>,
+    first_store: Arc<dyn Store>,
+    second_store: Arc<dyn Store>,
     ids: Vec<ThreadId>,
     test_schema: SchemaGuard,
 }
@@ -26,12 +26,12 @@ struct TwoStores {
 impl TwoStores {
     async fn new() -> Self {
         let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
-        let (here, there) = (test_schema.store().await.unwrap(), test_schema.store().await.unwrap());
+        let (first_store, second_store) = (test_schema.store().await.unwrap(), test_schema.store().await.unwrap());
         let ids: Vec<_> = (0..THREADS).map(|at| thread(format!("t-{at}"))).collect();
         for id in &ids {
-            let _known = commits(&*here).commit(commit_with_all_parts(id, 1)).await.unwrap();
+            let _known = commits(&*first_store).commit(commit_with_all_parts(id, 1)).await.unwrap();
         }
-        Self { here, there, ids, test_schema }
+        Self { first_store, second_store, ids, test_schema }
     }
 }
 
@@ -55,7 +55,7 @@ async fn commit_concurrently(commits: &Arc<dyn CommitCoordinator>, requested: Ve
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_lost_in_another_process_refuses_only_its_own_commits() {
     let two_stores = TwoStores::new().await;
-    let (here, mailbox) = (commits(&*two_stores.here), stores(&*two_stores.here).mailbox.unwrap());
+    let (first_store, mailbox) = (commits(&*two_stores.first_store), stores(&*two_stores.first_store).mailbox.unwrap());
     let work = two_stores.ids.iter().map(|id| NewDispatch::new(id.clone(), "r".parse().unwrap())).collect();
     mailbox.enqueue(work).await.unwrap().into_iter().for_each(|queued| drop(queued.unwrap()));
     let request = ClaimRequest::new("w".parse().unwrap(), Duration::from_mins(10)).up_to(100);
@@ -63,18 +63,18 @@ async fn a_claim_lost_in_another_process_refuses_only_its_own_commits() {
     let fence = |id: &ThreadId| -> Fence { held.iter().find(|held| held.dispatch.thread == *id).unwrap().fence() };
     for round in 0..10 {
         if round == 3 {
-            let elsewhere = stores(&*two_stores.there).mailbox.unwrap();
-            elsewhere.interrupt(Interrupt::new(two_stores.ids[5].clone())).await.unwrap();
+            let other_mailbox = stores(&*two_stores.second_store).mailbox.unwrap();
+            other_mailbox.interrupt(Interrupt::new(two_stores.ids[5].clone())).await.unwrap();
         }
         let fenced =
             two_stores.ids.iter().map(|id| commit_with_message(id, &format!("round-{round}")).fenced(fence(id)));
-        for (at, answer) in commit_concurrently(&here, fenced.collect()).await.into_iter().enumerate() {
+        for (at, answer) in commit_concurrently(&first_store, fenced.collect()).await.into_iter().enumerate() {
             let refused = answer.err().map(|error| error.kind());
             let expected = (at == 5 && round >= 3).then_some(ErrorKind::StaleEpoch);
             assert_eq!(refused, expected, "round {round}, thread {at}");
         }
     }
-    let threads = stores(&*two_stores.there).threads.unwrap();
+    let threads = stores(&*two_stores.second_store).threads.unwrap();
     for (at, id) in two_stores.ids.iter().enumerate() {
         let found = threads.load_thread(id).await.unwrap().unwrap().version.number();
         assert_eq!(found, if at == 5 { 4 } else { 11 }, "{id}");
@@ -86,15 +86,15 @@ async fn a_claim_lost_in_another_process_refuses_only_its_own_commits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_deleted_by_another_process_stays_deleted() {
     let two_stores = TwoStores::new().await;
-    let here = commits(&*two_stores.here);
-    let threads = stores(&*two_stores.here).threads.unwrap();
+    let first_store = commits(&*two_stores.first_store);
+    let threads = stores(&*two_stores.first_store).threads.unwrap();
     let mut requested = Vec::new();
     for id in &two_stores.ids {
         let version = threads.load_thread(id).await.unwrap().unwrap().version;
         requested.push(commit_with_message(id, "late").expecting(Expect::Version(version)));
     }
-    two_stores.there.delete_tenant(&TenantId::default_tenant()).await.unwrap();
-    for answer in commit_concurrently(&here, requested).await {
+    two_stores.second_store.delete_tenant(&TenantId::default_tenant()).await.unwrap();
+    for answer in commit_concurrently(&first_store, requested).await {
         assert_eq!(answer.unwrap_err().kind(), ErrorKind::Conflict);
     }
     assert_eq!(threads.count_threads(&ThreadFilter::default()).await.unwrap(), 0);
@@ -105,22 +105,22 @@ async fn a_tenant_deleted_by_another_process_stays_deleted() {
 async fn writes_of_others_while_commits_wait_are_not_overwritten() {
     const ROUNDS: u64 = 5;
     let two_stores = TwoStores::new().await;
-    let there = two_stores.test_schema.0.open().await.unwrap();
+    let second_store = two_stores.test_schema.0.open().await.unwrap();
     let mut connection = PgConnection::connect(&server_url()).await.unwrap();
     let shared = two_stores.ids.last().unwrap();
     for round in 0..ROUNDS {
         let mut transaction = connection.begin().await.unwrap();
         let commit = commit_with_message(shared, &format!("round-{round}"));
-        let _receipt = there.commit_in(&TenantId::default_tenant(), &mut transaction, commit).await.unwrap();
+        let _receipt = second_store.commit_in(&TenantId::default_tenant(), &mut transaction, commit).await.unwrap();
         let state = |id: &ThreadId| Commit::new(id.clone()).with_state(StateChange::new().set("n", Json::null()));
-        let (here, requested) = (commits(&*two_stores.here), two_stores.ids.iter().map(state).collect());
-        let waiting = tokio::spawn(async move { commit_concurrently(&here, requested).await });
+        let (first_store, requested) = (commits(&*two_stores.first_store), two_stores.ids.iter().map(state).collect());
+        let waiting = tokio::spawn(async move { commit_concurrently(&first_store, requested).await });
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert!(!waiting.is_finished());
         transaction.commit().await.unwrap();
         waiting.await.unwrap().into_iter().for_each(|answer| drop(answer.unwrap()));
     }
-    let threads = stores(&*two_stores.there).threads.unwrap();
+    let threads = stores(&*two_stores.second_store).threads.unwrap();
     assert_eq!(threads.load_thread(shared).await.unwrap().unwrap().version.number(), 1 + ROUNDS);
 }
 
@@ -132,7 +132,7 @@ async fn rows_of_an_order_key_are_numbered_across_threads_and_processes() {
     let (lane, target, key) = ("o".parse().unwrap(), "x".parse().unwrap(), "k".parse().unwrap());
     let row = NewOutboxRow::new(lane, target, Json::null()).with_order_key(key);
     let writers = two_stores.ids.iter().enumerate().map(|(at, id)| {
-        let commits = commits(if at % 2 == 0 { &*two_stores.here } else { &*two_stores.there });
+        let commits = commits(if at % 2 == 0 { &*two_stores.first_store } else { &*two_stores.second_store });
         let commit = Commit::new(id.clone()).with_outbox([row.clone()]);
         tokio::spawn(async move {
             for _ in 0..ROUNDS {
@@ -144,7 +144,7 @@ async fn rows_of_an_order_key_are_numbered_across_threads_and_processes() {
         writer.await.unwrap();
     }
     let query = OutboxQuery::default().with_page(PageRequest::first(1_000));
-    let rows = stores(&*two_stores.here).outbox.unwrap().list_outbox(query).await.unwrap().items;
+    let rows = stores(&*two_stores.first_store).outbox.unwrap().list_outbox(query).await.unwrap().items;
     // An index of the table makes the numbers of a key unique.
     assert_eq!(rows.iter().filter(|row| row.order_key.is_some()).count(), THREADS * ROUNDS);
 }

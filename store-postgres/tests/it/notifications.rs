@@ -26,17 +26,17 @@ async fn events_reach_subscribers_of_another_process() {
     let scope = Scope::Thread(ThreadId::new("t").unwrap());
     let mut events =
         one.events.unwrap().subscribe(Subscribe::new(scope.clone(), SubscriptionStart::First)).await.unwrap().events;
-    let mut slow = 0;
+    let mut slow_count = 0;
     for number in 1..=20_u32 {
         let event = NewEvent::new(format!("n-{number}").parse().unwrap(), [scope.clone()]);
         other.events.as_ref().unwrap().append_events(AppendEvents::new([event])).await.unwrap();
         let begun = Instant::now();
-        let heard = events.next().await.unwrap().unwrap();
-        assert_eq!(heard.kind.as_str(), format!("n-{number}"));
-        slow += u32::from(begun.elapsed() > Duration::from_millis(700));
+        let received = events.next().await.unwrap().unwrap();
+        assert_eq!(received.kind.as_str(), format!("n-{number}"));
+        slow_count += u32::from(begun.elapsed() > Duration::from_millis(700));
     }
     // A subscriber that is not notified polls once a second.
-    assert!(slow < 10, "{slow} of 20 events were found by polling");
+    assert!(slow_count < 10, "{slow_count} of 20 events were found by polling");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -53,22 +53,22 @@ async fn new_work_wakes_waiting_workers_of_another_process() {
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_reach_receivers_of_another_process() {
     let (_test_schema, [one, other]) = open_twice().await;
-    let (here, there) = (one.live.unwrap(), other.live.unwrap());
+    let (first_live, second_live) = (one.live.unwrap(), other.live.unwrap());
     let claim = ClaimNumber { incarnation: 1, counter: 7 };
     let target = LiveTarget::new("t".parse().unwrap(), "r".parse().unwrap(), "d".parse().unwrap(), claim);
     let cancel = || DeliverLive::new(target.clone(), LiveCommand::Cancel);
-    assert_eq!(there.deliver(cancel()).await.unwrap(), LiveDelivery::NoReceiver);
-    let mut receiver = here.open_live(target.clone()).await.unwrap();
+    assert_eq!(second_live.deliver(cancel()).await.unwrap(), LiveDelivery::NoReceiver);
+    let mut receiver = first_live.open_live(target.clone()).await.unwrap();
     for _ in 0..20 {
-        let delivering = async { assert_eq!(there.deliver(cancel()).await.unwrap(), LiveDelivery::Delivered) };
+        let delivering = async { assert_eq!(second_live.deliver(cancel()).await.unwrap(), LiveDelivery::Delivered) };
         let receiving = async { receiver.next().await.unwrap().unwrap().accept() };
         assert_eq!(tokio::join!(delivering, receiving).1, Some(LiveCommand::Cancel));
     }
     // The receiver that was opened last gets the commands, whatever process it is in.
-    let mut later = there.open_live(target.clone()).await.unwrap();
+    let mut later = second_live.open_live(target.clone()).await.unwrap();
     assert!(receiver.next().await.unwrap().is_none());
-    let (delivered, ()) = tokio::join!(here.deliver(cancel()), async { drop(later.next().await) });
+    let (delivered, ()) = tokio::join!(first_live.deliver(cancel()), async { drop(later.next().await) });
     assert_eq!(delivered.unwrap(), LiveDelivery::NoReceiver);
     drop(later);
-    assert_eq!(here.deliver(cancel()).await.unwrap(), LiveDelivery::NoReceiver);
+    assert_eq!(first_live.deliver(cancel()).await.unwrap(), LiveDelivery::NoReceiver);
 }

@@ -25,23 +25,23 @@ async fn a_commit_is_one_round_trip() {
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
     let proxy = Proxy::start(server_socket()).await;
     let (store, other) = (open_through(&proxy, &test_schema, 1).await, test_schema.0.open().await.unwrap());
-    let (here, there, id) = (commits(&store), commits(&other), thread("t"));
-    let mut version = here.commit(commit_with_all_parts(&id, 1)).await.unwrap().version;
+    let (own, other_process, id) = (commits(&store), commits(&other), thread("t"));
+    let mut version = own.commit(commit_with_all_parts(&id, 1)).await.unwrap().version;
     let (mut commits, mut conflicts) = (Vec::new(), Vec::new());
     for number in 2..20 {
         wait_until_quiet(&proxy).await;
-        version = here.commit(commit_with_all_parts(&id, number)).await.unwrap().version;
+        version = own.commit(commit_with_all_parts(&id, number)).await.unwrap().version;
         commits.push(proxy.round_trips());
     }
     for number in 0..20 {
         let key = format!("elsewhere-{number}");
-        let _elsewhere = there.commit(commit_with_message(&id, &key)).await.unwrap();
+        let _receipt = other_process.commit(commit_with_message(&id, &key)).await.unwrap();
         wait_until_quiet(&proxy).await;
         let late = commit_with_message(&id, &format!("late-{number}")).expecting(Expect::Version(version));
-        assert_eq!(here.commit(late).await.unwrap_err().kind(), ErrorKind::Conflict);
+        assert_eq!(own.commit(late).await.unwrap_err().kind(), ErrorKind::Conflict);
         conflicts.push(proxy.round_trips());
         // This commit loads again what the refusal removed from the cache.
-        version = here.commit(commit_with_message(&id, &format!("here-{number}"))).await.unwrap().version;
+        version = own.commit(commit_with_message(&id, &format!("here-{number}"))).await.unwrap().version;
     }
     assert_eq!((median(commits), median(conflicts)), (1, 1));
 }
@@ -55,16 +55,16 @@ async fn concurrent_commits_share_statements() {
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
     let proxy = Proxy::start(server_socket()).await;
     let (store, other) = (open_through(&proxy, &test_schema, 4).await, test_schema.0.open().await.unwrap());
-    let (here, there) = (commits(&store), commits(&other));
+    let (own, other_process) = (commits(&store), commits(&other));
     let ids: Vec<_> = (0..THREADS).map(|at| thread(format!("t-{at}"))).collect();
     for id in &ids {
-        let _known = here.commit(commit_with_all_parts(id, 1)).await.unwrap();
+        let _known = own.commit(commit_with_all_parts(id, 1)).await.unwrap();
     }
     let mut fewest = usize::MAX;
     for round in 0..ROUNDS {
         // The cached records of the first thread are outdated. The commit to the second thread adds an entry with a
         // fixed id, so it is refused from the second round on.
-        let _elsewhere = there.commit(commit_with_message(&ids[0], &format!("elsewhere-{round}"))).await.unwrap();
+        let _receipt = other_process.commit(commit_with_message(&ids[0], &format!("elsewhere-{round}"))).await.unwrap();
         wait_until_quiet(&proxy).await;
         let commit = |(at, id): (usize, &ThreadId)| {
             let twice = NewEntry::new(Message::user("twice")).with_id("twice".parse().unwrap());
@@ -74,8 +74,8 @@ async fn concurrent_commits_share_statements() {
             } else {
                 commit_with_all_parts(id, number)
             };
-            let here = Arc::clone(&here);
-            tokio::spawn(async move { here.commit(commit).await })
+            let own = Arc::clone(&own);
+            tokio::spawn(async move { own.commit(commit).await })
         };
         let running: Vec<_> = ids.iter().enumerate().map(commit).collect();
         for (at, answer) in running.into_iter().enumerate() {
@@ -131,32 +131,32 @@ async fn each_call_of_a_claim_holder_is_one_round_trip() {
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
     let proxy = Proxy::start(server_socket()).await;
     let (store, other) = (open_through(&proxy, &test_schema, 1).await, test_schema.0.open().await.unwrap());
-    let (here, there) = (stores(&store).mailbox.unwrap(), stores(&other).mailbox.unwrap());
+    let (own, other_process) = (stores(&store).mailbox.unwrap(), stores(&other).mailbox.unwrap());
     let mut round_trips = Vec::new();
     for round in 0..20 {
         let work = |thread: ThreadId| NewDispatch::new(thread, "r".parse().unwrap());
         let id = thread(format!("t-{round}"));
-        here.enqueue(vec![work(id.clone())]).await.unwrap().pop().unwrap().unwrap();
+        own.enqueue(vec![work(id.clone())]).await.unwrap().pop().unwrap().unwrap();
         let request = ClaimRequest::new(WorkerId::new("w").unwrap(), MINUTE).of_thread(id.clone());
-        let held = here.claim(request).await.unwrap().claimed.pop().unwrap();
+        let claimed = own.claim(request).await.unwrap().claimed.pop().unwrap();
         wait_until_quiet(&proxy).await;
-        let extended = here.extend(&held.claim(), 2 * MINUTE).await.unwrap();
-        assert!(extended.lease_until > held.dispatch.claim.as_ref().unwrap().lease_until);
+        let extended = own.extend(&claimed.claim(), 2 * MINUTE).await.unwrap();
+        assert!(extended.lease_until > claimed.dispatch.claim.as_ref().unwrap().lease_until);
         round_trips.push(proxy.round_trips());
         if round % 2 == 1 {
-            there.enqueue(vec![work(id.clone())]).await.unwrap().pop().unwrap().unwrap();
-            there.interrupt(Interrupt::new(id.clone())).await.unwrap();
+            other_process.enqueue(vec![work(id.clone())]).await.unwrap().pop().unwrap().unwrap();
+            other_process.interrupt(Interrupt::new(id.clone())).await.unwrap();
         }
         wait_until_quiet(&proxy).await;
-        let ack = || vec![(held.claim(), Settlement::Ack { result: None })];
-        let settled = here.settle(ack()).await.unwrap().pop().unwrap();
+        let ack = || vec![(claimed.claim(), Settlement::Ack { result: None })];
+        let settled = own.settle(ack()).await.unwrap().pop().unwrap();
         if round % 2 == 1 {
             assert_eq!(settled.unwrap_err().kind(), ErrorKind::StaleEpoch);
             continue;
         }
         round_trips.push(proxy.round_trips());
         assert!(!settled.unwrap().deduplicated);
-        assert!(there.settle(ack()).await.unwrap().pop().unwrap().unwrap().deduplicated);
+        assert!(other_process.settle(ack()).await.unwrap().pop().unwrap().unwrap().deduplicated);
     }
     assert_eq!(median(round_trips), 1);
 }
@@ -167,21 +167,21 @@ async fn a_claim_does_not_outlive_its_tenant() {
     const MINUTE: Duration = Duration::from_secs(60);
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
     let (store, other) = (test_schema.0.open().await.unwrap(), test_schema.0.open().await.unwrap());
-    let (here, id) = (stores(&store).mailbox.unwrap(), thread("t"));
+    let (own, id) = (stores(&store).mailbox.unwrap(), thread("t"));
     let claim_new_dispatch = |mailbox: Arc<dyn MailboxStore>| async move {
         let work = NewDispatch::new(thread("t"), "r".parse().unwrap()).with_id("same".parse().unwrap());
         mailbox.enqueue(vec![work]).await.unwrap().pop().unwrap().unwrap();
         let request = ClaimRequest::new(WorkerId::new("w").unwrap(), MINUTE).of_thread(thread("t"));
         mailbox.claim(request).await.unwrap().claimed.pop().unwrap()
     };
-    let before = claim_new_dispatch(Arc::clone(&here)).await;
+    let before = claim_new_dispatch(Arc::clone(&own)).await;
     other.delete_tenant(&TenantId::default_tenant()).await.unwrap();
-    let there = stores(&other).mailbox.unwrap();
-    let after = claim_new_dispatch(Arc::clone(&there)).await;
-    let ack = |held: &ClaimedDispatch| vec![(held.claim(), Settlement::Ack { result: None })];
-    let late = here.settle(ack(&before)).await.unwrap().pop().unwrap();
+    let other_process = stores(&other).mailbox.unwrap();
+    let after = claim_new_dispatch(Arc::clone(&other_process)).await;
+    let ack = |claimed: &ClaimedDispatch| vec![(claimed.claim(), Settlement::Ack { result: None })];
+    let late = own.settle(ack(&before)).await.unwrap().pop().unwrap();
     assert_eq!(late.unwrap_err().kind(), ErrorKind::ClaimLost, "{id}");
-    there.settle(ack(&after)).await.unwrap().pop().unwrap().unwrap();
+    other_process.settle(ack(&after)).await.unwrap().pop().unwrap().unwrap();
 }
 
 /// Opens a store in this schema, with this many connections, all of them through the proxy.

@@ -1,4 +1,4 @@
-//! Checks of the stored data, and repairs of what can be derived.
+//! Checks of the stored data, and repairs of derived data.
 //!
 //! Each read and each write covers a bounded number of rows, so that a long check does not block other calls.
 
@@ -33,7 +33,7 @@ impl Inspector for SqliteMailbox {
 
 impl SqliteMailbox {
     async fn inspect(&self, progress: &dyn Progress, repairs: bool) -> Result<Inspection> {
-        self.state.common.check_open()?;
+        self.state.shared.check_open()?;
         let mut inspection = Inspection::default();
         inspection.findings = self.read(check_database_file).await?;
         let mut after = String::new();
@@ -77,7 +77,7 @@ impl SqliteMailbox {
         }
     }
 
-    /// Checks a thread, batch by batch, and repairs what can be derived.
+    /// Checks a thread, batch by batch, and repairs its derived data.
     async fn inspect_thread(
         &self,
         of: (&TenantId, TenantRow),
@@ -132,7 +132,7 @@ impl SqliteMailbox {
     }
 
     async fn read<T: Send + 'static>(&self, call: impl FnOnce(&Connection) -> Result<T> + Send + 'static) -> Result<T> {
-        self.state.common.readers.read(call).await
+        self.state.shared.readers.read(call).await
     }
 }
 

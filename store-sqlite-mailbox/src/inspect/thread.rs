@@ -145,7 +145,7 @@ pub(super) fn correct_batch(
         let found = id.parse::<DispatchId>().map(|id| rows.dispatch(&id));
         match found {
             Ok(Ok(Some(stored))) => rows.correct_columns(thread_row.row_number, &stored, decision_context.now)?,
-            Ok(Err(error)) if error.kind() == ErrorKind::Corrupt => rows.quarantine(id)?,
+            Ok(Err(error)) if error.kind() == ErrorKind::Corrupt => rows.take_out_of_queue(id)?,
             Ok(Err(error)) => return Err(error),
             Ok(Ok(None)) | Err(_) => {}
         }
@@ -165,8 +165,8 @@ pub(super) fn correct_batch(
 
 impl Rows<'_> {
     fn ids_of(&self, mailbox: i64, (created, id): &CheckPosition) -> Result<Vec<CheckPosition>> {
-        let most = i64::try_from(CHUNK).unwrap_or(i64::MAX);
-        let parameters = params![mailbox, created, id, most];
+        let max_count = i64::try_from(CHUNK).unwrap_or(i64::MAX);
+        let parameters = params![mailbox, created, id, max_count];
         query_all(self.conn(), sql::IDS_OF_MAILBOX, parameters, |row| Ok((get(row, 0)?, get(row, 1)?)))
     }
 

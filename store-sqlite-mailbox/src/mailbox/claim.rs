@@ -61,21 +61,21 @@ fn claim_from_thread(
     rows.decide(|view| mailbox::claim(view, thread, single_claim, decision_context))
 }
 
-/// Returns an error of damaged data as the answer for this thread only (the inner result). Any other error fails the
-/// whole call (the outer result).
+/// If the error says that data is damaged, returns it as the answer for this thread only (the inner result). Any other
+/// error fails the whole call (the outer result).
 fn answer_if_corrupt<T>(error: Error) -> NestedResult<T> {
     if error.kind() == ErrorKind::Corrupt { Ok(Err(error)) } else { Err(error) }
 }
 
-/// Returns what a claim reports about a thread that it leaves out because data of the thread is damaged (MB-55).
-/// Returns any other error as an error.
+/// Converts an error into the report about a thread that a claim leaves out because data of the thread is damaged
+/// (MB-55). Any other error is returned as an error.
 fn unreadable_or_error(thread: ThreadId, error: Error) -> Result<UnreadableThread> {
     if error.kind() == ErrorKind::Corrupt { Ok(UnreadableThread::new(thread, error)) } else { Err(error) }
 }
 
 /// Claims from the ready threads, in their order.
 ///
-/// Expired leases are ended and due dispatches are made available first, because their threads are ready, too.
+/// Expired leases are ended and due dispatches are made available first, because their threads are also ready.
 fn claim_any(rows: &Rows<'_>, request: &ClaimRequest, decision_context: DecisionContext<'_>) -> NestedResult<Claims> {
     let single_claim = match SingleClaim::of(request) {
         Ok(single_claim) => single_claim,

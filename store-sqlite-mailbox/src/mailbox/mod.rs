@@ -17,16 +17,16 @@ use store_core::{
 };
 
 use self::read::Selection;
-use crate::{rows::Rows, store::OpenTenant, tenant::Tenant, writer::NestedResult};
+use crate::{rows::Rows, store::TenantHandle, tenant::Tenant, writer::NestedResult};
 
 /// The mailbox of a tenant.
 #[derive(Debug, Clone)]
 pub(crate) struct TenantMailbox {
-    tenant: OpenTenant,
+    tenant: TenantHandle,
 }
 
 impl TenantMailbox {
-    pub(crate) const fn new(tenant: OpenTenant) -> Self {
+    pub(crate) const fn new(tenant: TenantHandle) -> Self {
         Self { tenant }
     }
 
@@ -42,8 +42,8 @@ impl TenantMailbox {
     }
 }
 
-/// Makes a decision about each item. The result contains an answer for each item. An error of reading or writing rows
-/// ends the whole call.
+/// Makes a decision about each item. The result contains an answer for each item. An error while reading or writing
+/// rows ends the whole call.
 fn decide_each<I, T>(items: &[I], mut decide: impl FnMut(&I) -> NestedResult<T>) -> NestedResult<Vec<Result<T>>> {
     let answers: Result<Vec<_>> = items.iter().map(&mut decide).collect();
     answers.map(Ok)
@@ -133,7 +133,7 @@ impl Drop for UndeliveredClaims {
     fn drop(&mut self) {
         let claims = self.claims.take().map(|claims| claims.claimed).unwrap_or_default();
         let releases: Vec<_> =
-            claims.iter().map(|held| PreparedSettlement::of(held.claim(), Settlement::Release)).collect();
+            claims.iter().map(|claimed| PreparedSettlement::of(claimed.claim(), Settlement::Release)).collect();
         if !releases.is_empty() {
             self.tenant
                 .write_first(move |rows, decision_context| Ok(settle(rows, &releases, decision_context)?.map(drop)));

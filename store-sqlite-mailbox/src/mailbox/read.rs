@@ -57,8 +57,8 @@ impl MailboxReader for TenantMailbox {
 impl TenantMailbox {
     /// Makes due dispatches available, if there are any.
     async fn promote_all_due(&self) -> Result<()> {
-        let common = Arc::clone(&self.tenant.common);
-        let is_due = move |rows: &Rows<'_>| Ok(!rows.due_threads(common.constants.clock.now(), 1)?.is_empty());
+        let shared = Arc::clone(&self.tenant.shared);
+        let is_due = move |rows: &Rows<'_>| Ok(!rows.due_threads(shared.constants.clock.now(), 1)?.is_empty());
         while self.tenant.read(None, is_due.clone()).await? {
             let promote_due = |rows: &Rows<'_>, decision_context: DecisionContext<'_>| {
                 for thread in rows.due_threads(decision_context.now, MAX_PROMOTED)? {
@@ -105,12 +105,12 @@ impl Selection<'_> {
     pub(super) fn first_ids(
         &self,
         rows: &Rows<'_>,
-        most: usize,
+        max_count: usize,
         is_wanted: impl Fn(&Dispatch) -> bool,
     ) -> Result<Vec<DispatchId>> {
-        let mut walk = DispatchWalk::new(rows, (self.filter, self.order, Direction::Forward), None, most)?;
+        let mut walk = DispatchWalk::new(rows, (self.filter, self.order, Direction::Forward), None, max_count)?;
         let mut found = Vec::new();
-        while found.len() < most {
+        while found.len() < max_count {
             let Some(walked) = walk.next()? else { break };
             let id = walked.id()?;
             let Some(stored) = rows.dispatch(&id)? else { continue };
@@ -125,9 +125,9 @@ impl Selection<'_> {
 /// Returns the dispatches that ended before the time that the request names, oldest first.
 pub(super) fn dispatches_to_purge(rows: &Rows<'_>, request: &Purge) -> Result<Vec<DispatchId>> {
     let listing = (&DispatchFilter::default(), DispatchOrder::End, Direction::Forward);
-    let (mut walk, most) = (DispatchWalk::new(rows, listing, None, request.limit as usize)?, request.limit as usize);
+    let (mut walk, max_count) = (DispatchWalk::new(rows, listing, None, request.limit as usize)?, request.limit as usize);
     let mut found = Vec::new();
-    while found.len() < most {
+    while found.len() < max_count {
         let Some(walked) = walk.next()? else { break };
         if walked.position.rank >= request.before.as_millis() {
             break;
@@ -169,13 +169,13 @@ impl ReadyThreads {
     }
 
     /// Returns the next threads of the list, each with its position. The result is empty at the end of the list.
-    fn next(&mut self, rows: &Rows<'_>, now: Timestamp, most: u32) -> Result<Vec<(Position, ThreadId)>> {
+    fn next(&mut self, rows: &Rows<'_>, now: Timestamp, max_count: u32) -> Result<Vec<(Position, ThreadId)>> {
         let position = |extra_number, time: Timestamp, thread: &ThreadId| Position {
             extra_number,
             ..Position::new(time.as_millis(), thread.as_str())
         };
         if self.is_in_unclaimed_part {
-            let found = rows.ready_threads(self.unclaimed_after.as_ref(), most)?;
+            let found = rows.ready_threads(self.unclaimed_after.as_ref(), max_count)?;
             if let Some(last) = found.last() {
                 self.unclaimed_after = Some(last.clone());
                 let with_position = |(priority, since, thread)| (position(u64::from(priority), since, &thread), thread);
@@ -183,7 +183,7 @@ impl ReadyThreads {
             }
             self.is_in_unclaimed_part = false;
         }
-        let found = rows.expired_leases(now, self.expired_after.as_ref(), most)?;
+        let found = rows.expired_leases(now, self.expired_after.as_ref(), max_count)?;
         self.expired_after = found.last().cloned().or_else(|| self.expired_after.take());
         Ok(found.into_iter().map(|(end, thread)| (position(EXPIRED_LEASE_RANK, end, &thread), thread)).collect())
     }
@@ -196,9 +196,9 @@ fn list_ready(tenant: &Tenant, rows: &Rows<'_>, request: &PageRequest) -> Result
     let after = Position::from_cursor(&constants.cursor_key, &scope, request.cursor.as_ref())?;
     let mut threads = ReadyThreads::starting_after(after.as_ref())?;
     let decision_context = DecisionContext::new(constants.clock.now(), &constants.limits, &*constants.ids);
-    let most = u32::try_from(limit + 1).unwrap_or(u32::MAX);
+    let max_count = u32::try_from(limit + 1).unwrap_or(u32::MAX);
     'all: loop {
-        let found = threads.next(rows, decision_context.now, most)?;
+        let found = threads.next(rows, decision_context.now, max_count)?;
         if found.is_empty() {
             break;
         }

@@ -1,4 +1,4 @@
-//! Waiting for something to claim.
+//! Waiting for a dispatch to claim.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,9 +27,9 @@ impl TenantMailbox {
 #[async_trait]
 impl WakeUps for TenantMailbox {
     async fn wait(&self, timeout: Duration) -> Result<WaitResult> {
-        let common = Arc::clone(&self.tenant.common);
-        let _waiter = common.notifications.listen();
-        let clock = &*common.constants.clock;
+        let shared = Arc::clone(&self.tenant.shared);
+        let _waiter = shared.notifications.listen();
+        let clock = &*shared.constants.clock;
         self.tenant.notifier.wait(clock, timeout, || self.next_claim_time()).await
     }
 }

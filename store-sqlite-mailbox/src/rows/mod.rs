@@ -257,7 +257,7 @@ pub(crate) fn get<T: rusqlite::types::FromSql>(row: &Row<'_>, at: usize) -> Resu
     row.get(at).map_err(sql_error)
 }
 
-/// The record that a stored text belongs to. The checksum of a text covers its owner, too. So a text that was moved to
+/// The record that a stored text belongs to. The checksum of a text also covers its owner. So a text that was moved to
 /// another record is detected in the same way as a changed text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TextOwner<'a> {

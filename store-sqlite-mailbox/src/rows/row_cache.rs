@@ -34,7 +34,7 @@ struct CachedDispatch {
 }
 
 impl CachedDispatch {
-    /// Returns the dispatch, or `None` if its payload is requested but not known.
+    /// Returns the dispatch, or `None` if its payload is requested but not cached.
     fn if_complete(&self, payload: bool) -> Option<StoredDispatch> {
         (self.is_complete || !payload).then(|| self.stored.clone())
     }
@@ -57,7 +57,7 @@ impl RowCache {
         self.forget_last();
     }
 
-    /// Forgets the dispatch that was read last, which may be large. It is not kept longer than one call.
+    /// Forgets the dispatch that was read last, because it may be large. It is not kept longer than one call.
     pub(crate) fn forget_last(&self) {
         *self.last_read.borrow_mut() = None;
     }
@@ -80,7 +80,7 @@ impl RowCache {
         }
     }
 
-    /// Notes a dispatch that was read, with or without its payload. A finished dispatch is not cached, because it is
+    /// Caches a dispatch that was read, with or without its payload. A finished dispatch is not cached, because it is
     /// rarely read again.
     pub(super) fn put_read(&self, tenant: i64, stored: &StoredDispatch, is_complete: bool) {
         let (key, known) = ((tenant, stored.id().clone()), CachedDispatch { stored: stored.clone(), is_complete });
@@ -94,7 +94,7 @@ impl RowCache {
         }
     }
 
-    /// Notes a dispatch that is written. Returns its previous state, if it is known.
+    /// Caches a dispatch that is written. Returns its previous state, if that was cached.
     pub(super) fn put_written(&self, tenant: i64, stored: &StoredDispatch) -> Option<DispatchState> {
         self.forget_last();
         if stored.state.finished_at.is_some() {
@@ -110,7 +110,7 @@ impl RowCache {
         Some(std::mem::replace(&mut known.stored.state, stored.state.clone()))
     }
 
-    /// Forgets a dispatch, and returns its state if it was known.
+    /// Removes a dispatch from the cache, and returns its state if it was cached.
     pub(super) fn remove(&self, tenant: i64, id: &DispatchId) -> Option<DispatchState> {
         self.forget_last();
         let known = self.dispatches.borrow_mut().remove(&(tenant, id.clone()));

@@ -82,7 +82,7 @@ fn planned_queue_summary(plan: &MailboxPlan) -> Option<QueueSummary> {
 }
 
 impl Rows<'_> {
-    /// Makes a decision and writes its plan. Even a decision that refuses the call may have a plan.
+    /// Makes a decision and writes its plan. Even a decision that refuses a call may have a plan.
     ///
     /// The inner result is the answer of the call. The outer error says that reading or writing rows failed. In that
     /// case the writes of the call must be rolled back.
@@ -332,8 +332,8 @@ impl Rows<'_> {
     }
 
     /// Takes an unreadable dispatch out of the queue.
-    pub(crate) fn quarantine(&self, id: &str) -> Result<()> {
-        self.execute(sql::QUARANTINE, (self.tenant_row_number(), id)).map(drop)
+    pub(crate) fn take_out_of_queue(&self, id: &str) -> Result<()> {
+        self.execute(sql::TAKE_OUT_OF_QUEUE, (self.tenant_row_number(), id)).map(drop)
     }
 
     /// Writes the record of a thread, and corrects its position columns.

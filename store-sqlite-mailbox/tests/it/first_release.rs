@@ -83,28 +83,29 @@ async fn records_as_text(store: &SqliteMailbox) -> String {
 /// Writes a dispatch in each status, and one for each way in which an attempt can end. Returns the claim that has not
 /// ended.
 async fn write_fixture_data(store: &SqliteMailbox, clock: &ManualClock) -> ClaimedDispatch {
-    let (here, there) = (mailbox_of(store, "default"), mailbox_of(store, OTHER_TENANT));
-    enqueue(&*there, full_dispatch()).await;
+    let (mailbox, other_mailbox) = (mailbox_of(store, "default"), mailbox_of(store, OTHER_TENANT));
+    enqueue(&*other_mailbox, full_dispatch()).await;
     for id in ["acked", "retried", "dead", "given-up", "expired", "held"] {
-        enqueue(&*here, new_dispatch(&format!("thread of {id}"), id)).await;
+        enqueue(&*mailbox, new_dispatch(&format!("thread of {id}"), id)).await;
         clock.advance(Duration::from_secs(1));
     }
-    enqueue(&*here, new_dispatch("a", "later").available(When::In(MINUTE * 60))).await;
-    enqueue(&*here, new_dispatch("a", "cancelled")).await;
-    here.cancel(&"cancelled".parse().unwrap()).await.unwrap();
-    enqueue(&*here, new_dispatch("b", "superseded")).await;
+    enqueue(&*mailbox, new_dispatch("a", "later").available(When::In(MINUTE * 60))).await;
+    enqueue(&*mailbox, new_dispatch("a", "cancelled")).await;
+    mailbox.cancel(&"cancelled".parse().unwrap()).await.unwrap();
+    enqueue(&*mailbox, new_dispatch("b", "superseded")).await;
     let interrupt = Interrupt::new("b".parse().unwrap()).because("größe").with_key("i-1".parse().unwrap());
-    here.interrupt(interrupt).await.unwrap();
+    mailbox.interrupt(interrupt).await.unwrap();
     let result = Some(Json::parse(r#"{"größe":1.50e2}"#).unwrap());
-    settle(&*here, &claim(&*here, "acked").await, Settlement::Ack { result }).await;
+    settle(&*mailbox, &claim(&*mailbox, "acked").await, Settlement::Ack { result }).await;
     let (after, error) = (MINUTE, "it failed".to_owned());
-    settle(&*here, &claim(&*here, "retried").await, Settlement::Retry { after, error: error.clone() }).await;
-    settle(&*here, &claim(&*here, "dead").await, Settlement::DeadLetter { error }).await;
-    settle(&*here, &claim(&*here, "given-up").await, Settlement::Cancel { reason: "not wanted".to_owned() }).await;
-    let _lost = claim(&*here, "expired").await;
+    settle(&*mailbox, &claim(&*mailbox, "retried").await, Settlement::Retry { after, error: error.clone() }).await;
+    settle(&*mailbox, &claim(&*mailbox, "dead").await, Settlement::DeadLetter { error }).await;
+    settle(&*mailbox, &claim(&*mailbox, "given-up").await, Settlement::Cancel { reason: "not wanted".to_owned() })
+        .await;
+    let _lost = claim(&*mailbox, "expired").await;
     clock.advance(MINUTE);
-    here.reclaim(10).await.unwrap();
-    claim(&*here, "held").await
+    mailbox.reclaim(10).await.unwrap();
+    claim(&*mailbox, "held").await
 }
 
 /// Writes the fixture. A later release adds another fixture and does not change this one.
@@ -143,27 +144,28 @@ async fn a_mailbox_of_the_first_release_shows_the_same_data() {
 async fn a_mailbox_of_the_first_release_can_be_used() {
     let folder = copy_of_fixture();
     let (store, clock) = open(folder.path(), 70).await;
-    let (here, there) = (mailbox_of(&store, "default"), mailbox_of(&store, OTHER_TENANT));
+    let (mailbox, other_mailbox) = (mailbox_of(&store, "default"), mailbox_of(&store, OTHER_TENANT));
     let token = fs::read_to_string(fixture_folder().join("token")).unwrap();
     let held = ClaimRef::new("held".parse().unwrap(), ClaimToken::new(token));
-    let number: ClaimNumber = here.extend(&held, MINUTE).await.unwrap().number;
-    let ended = here.settle(vec![(held, Settlement::Ack { result: None })]).await.unwrap().remove(0).unwrap();
+    let number: ClaimNumber = mailbox.extend(&held, MINUTE).await.unwrap().number;
+    let ended = mailbox.settle(vec![(held, Settlement::Ack { result: None })]).await.unwrap().remove(0).unwrap();
     assert_eq!(ended.status, DispatchStatus::Acked);
-    enqueue(&*here, new_dispatch("thread of held", "next")).await;
-    assert!(claim(&*here, "next").await.number > number);
-    assert!(there.enqueue(vec![full_dispatch()]).await.unwrap().remove(0).unwrap().deduplicated);
-    let second = there.enqueue(vec![full_dispatch().with_id("second".parse().unwrap())]).await.unwrap().remove(0);
+    enqueue(&*mailbox, new_dispatch("thread of held", "next")).await;
+    assert!(claim(&*mailbox, "next").await.number > number);
+    assert!(other_mailbox.enqueue(vec![full_dispatch()]).await.unwrap().remove(0).unwrap().deduplicated);
+    let second =
+        other_mailbox.enqueue(vec![full_dispatch().with_id("second".parse().unwrap())]).await.unwrap().remove(0);
     assert_eq!(second.unwrap_err().kind(), ErrorKind::AlreadyExists);
     let again = Interrupt::new("b".parse().unwrap()).because("größe").with_key("i-1".parse().unwrap());
-    let again = here.interrupt(again).await.unwrap();
+    let again = mailbox.interrupt(again).await.unwrap();
     assert!(again.deduplicated && again.epoch == 1, "{again:?}");
     clock.advance(MINUTE * 60);
     let request = ClaimRequest::new("w-2".parse().unwrap(), MINUTE).up_to(10);
-    let claimed = here.claim(request).await.unwrap().claimed;
+    let claimed = mailbox.claim(request).await.unwrap().claimed;
     let mut ids: Vec<_> = claimed.iter().map(|held| held.dispatch.id.as_str()).collect();
     ids.sort_unstable();
     assert_eq!(ids, ["expired", "later", "next", "retried"]);
-    assert_eq!(claim(&*there, "whole").await.dispatch.payload, full_dispatch().payload);
+    assert_eq!(claim(&*other_mailbox, "whole").await.dispatch.payload, full_dispatch().payload);
     assert_eq!(store.verify(&IgnoreProgress).await.unwrap().findings, []);
     store.close().await.unwrap();
 }

@@ -13,7 +13,7 @@ use crate::{
     mailbox::helpers::{LEASE, ack},
 };
 
-/// A dispatch with the dedupe key `text`, in a thread that has dispatches with all the other dedupe keys, too.
+/// A dispatch with the dedupe key `text`, in a thread that has a dispatch for each of the texts.
 fn dispatch_in_shared_thread(text: &str) -> NewDispatch {
     NewDispatch::new(id("shared"), id("run")).with_dedupe_key(id(text))
 }

@@ -64,7 +64,7 @@ impl Comparable for OutboxRow {
 
 impl Comparable for ClaimedOutbox {
     fn comparable_text(&self) -> String {
-        let rows: Vec<_> = self.rows.iter().map(|held| held.row.comparable_text()).collect();
+        let rows: Vec<_> = self.rows.iter().map(|claimed_row| claimed_row.row.comparable_text()).collect();
         format!("{rows:?}, {} unreadable", self.unreadable.len())
     }
 }

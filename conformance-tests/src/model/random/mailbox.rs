@@ -85,30 +85,30 @@ impl StoreModelPair {
                 let mut request = ClaimRequest::new(id("w"), millis(*lease)).up_to(u32::from(*limit));
                 request.thread = thread.map(|thread| numbered_id("t", thread));
                 request.dispatch = dispatch.map(|dispatch| numbered_id("d", dispatch));
-                let (store_item, model_item) = (real.claim(request.clone()).await, model.claim(request).await);
-                expect_same(&store_item, &model_item)?;
-                let claims_of_store = store_item.map(|claims| claims.claimed).into_iter().flatten();
+                let (store_claims, model_claims) = (real.claim(request.clone()).await, model.claim(request).await);
+                expect_same(&store_claims, &model_claims)?;
+                let claims_of_store = store_claims.map(|claims| claims.claimed).into_iter().flatten();
                 self.claimed_dispatches
-                    .extend(claims_of_store.zip(model_item.map(|claims| claims.claimed).into_iter().flatten()));
+                    .extend(claims_of_store.zip(model_claims.map(|claims| claims.claimed).into_iter().flatten()));
                 Ok(())
             }
             MailboxOp::Extend { which, lease } => {
-                let Some((store_item, model_item)) = self.nth_claim(*which) else { return Ok(()) };
+                let Some((store_claim, model_claim)) = self.nth_claim(*which) else { return Ok(()) };
                 let by = millis(*lease);
-                expect_same(&real.extend(&store_item.claim(), by).await, &model.extend(&model_item.claim(), by).await)
+                expect_same(&real.extend(&store_claim.claim(), by).await, &model.extend(&model_claim.claim(), by).await)
             }
             MailboxOp::Start { which, instance } => {
-                let Some((store_item, model_item)) = self.nth_claim(*which) else { return Ok(()) };
-                let started = real.start(&store_item.claim(), numbered_id("i", *instance)).await;
-                expect_same(&started, &model.start(&model_item.claim(), numbered_id("i", *instance)).await)
+                let Some((store_claim, model_claim)) = self.nth_claim(*which) else { return Ok(()) };
+                let started = real.start(&store_claim.claim(), numbered_id("i", *instance)).await;
+                expect_same(&started, &model.start(&model_claim.claim(), numbered_id("i", *instance)).await)
             }
             MailboxOp::Settle { which, settlement: op } => {
-                let Some((store_item, model_item)) = self.nth_claim(*which) else { return Ok(()) };
-                let settled = real.settle(vec![(store_item.claim(), settlement(*op))]).await;
-                expect_same(&settled, &model.settle(vec![(model_item.claim(), settlement(*op))]).await)
+                let Some((store_claim, model_claim)) = self.nth_claim(*which) else { return Ok(()) };
+                let settled = real.settle(vec![(store_claim.claim(), settlement(*op))]).await;
+                expect_same(&settled, &model.settle(vec![(model_claim.claim(), settlement(*op))]).await)
             }
             MailboxOp::CommitUnderClaim { which, number, expects_absent, settlement: op } => {
-                let Some((store_item, model_item)) = self.nth_claim(*which) else { return Ok(()) };
+                let Some((store_claim, model_claim)) = self.nth_claim(*which) else { return Ok(()) };
                 let commit = |claimed: &ClaimedDispatch| {
                     let state = StateChange::new().set("mail", json_value(*number));
                     let mut commit = Commit::new(claimed.dispatch.thread.clone()).with_state(state);
@@ -116,14 +116,14 @@ impl StoreModelPair {
                     commit.settle = op.map(settlement);
                     commit.fenced(claimed.fence())
                 };
-                let written = self.real.commits.commit(commit(&store_item)).await;
-                self.commit_on_model(written, commit(&model_item)).await
+                let written = self.real.commits.commit(commit(&store_claim)).await;
+                self.commit_on_model(written, commit(&model_claim)).await
             }
             _ => {
                 let now = self.now();
-                let (store_item, model_item) =
+                let (store_text, model_text) =
                     (run_to_text(&*real, op, now).await, run_to_text(&*model, op, now).await);
-                crate::check::expect_eq(store_item, model_item)
+                crate::check::expect_eq(store_text, model_text)
             }
         }
     }

@@ -56,34 +56,34 @@ impl StoreModelPair {
                     ClaimOutbox::new(numbered_id("lane", *lane), numbered_id("w", *limit), u32::from(*limit));
                 request.target = target.map(|target| numbered_id("target", target));
                 let request = request.with_lease(to_duration(*lease));
-                let (store_item, model_item) =
+                let (store_claimed, model_claimed) =
                     (real.claim_outbox(request.clone()).await, model.claim_outbox(request).await);
-                expect_same(&store_item, &model_item)?;
-                if let (Ok(store_item), Ok(model_item)) = (store_item, model_item) {
-                    self.claimed_rows.extend(store_item.rows.into_iter().zip(model_item.rows));
+                expect_same(&store_claimed, &model_claimed)?;
+                if let (Ok(store_claimed), Ok(model_claimed)) = (store_claimed, model_claimed) {
+                    self.claimed_rows.extend(store_claimed.rows.into_iter().zip(model_claimed.rows));
                 }
                 Ok(())
             }
             OutboxOp::Settle { which, settlement_kind, millis } => {
-                let Some((store_item, model_item)) = self.nth_claimed(*which) else { return Ok(()) };
-                let twice = |held: &ClaimedOutboxRow| vec![held.settle(settlement(*settlement_kind, *millis)); 2];
+                let Some((store_row, model_row)) = self.nth_claimed(*which) else { return Ok(()) };
+                let twice = |claimed_row: &ClaimedOutboxRow| vec![claimed_row.settle(settlement(*settlement_kind, *millis)); 2];
                 expect_same(
-                    &real.settle_outbox(twice(&store_item)).await,
-                    &model.settle_outbox(twice(&model_item)).await,
+                    &real.settle_outbox(twice(&store_row)).await,
+                    &model.settle_outbox(twice(&model_row)).await,
                 )
             }
             OutboxOp::Extend { which, lease } => {
-                let Some((store_item, model_item)) = self.nth_claimed(*which) else { return Ok(()) };
-                let extend = |held: &ClaimedOutboxRow| held.extend(to_duration(*lease));
+                let Some((store_row, model_row)) = self.nth_claimed(*which) else { return Ok(()) };
+                let extend = |claimed_row: &ClaimedOutboxRow| claimed_row.extend(to_duration(*lease));
                 expect_same(
-                    &real.extend_outbox(extend(&store_item)).await,
-                    &model.extend_outbox(extend(&model_item)).await,
+                    &real.extend_outbox(extend(&store_row)).await,
+                    &model.extend_outbox(extend(&model_row)).await,
                 )
             }
             OutboxOp::Requeue { which: Some(which), .. } => {
-                let Some((store_item, model_item)) = self.nth_claimed(*which) else { return Ok(()) };
-                let real = real.requeue_outbox(RequeueOutbox::ids([store_item.row.id.clone()])).await;
-                expect_same(&real, &model.requeue_outbox(RequeueOutbox::ids([model_item.row.id.clone()])).await)
+                let Some((store_row, model_row)) = self.nth_claimed(*which) else { return Ok(()) };
+                let real = real.requeue_outbox(RequeueOutbox::ids([store_row.row.id.clone()])).await;
+                expect_same(&real, &model.requeue_outbox(RequeueOutbox::ids([model_row.row.id.clone()])).await)
             }
             OutboxOp::Requeue { which: None, lane, limit } => {
                 let (lane, limit) = (lane.map(|lane| numbered_id("lane", lane)), u32::from(*limit));

@@ -123,7 +123,7 @@ impl StoreModelPair {
         store_core::Clock::now(self.model_store.clock())
     }
 
-    /// If the store uses the time of a server, moves the model's clock forward to a time that the store has returned.
+    /// If the store uses the time of a server, advances the model's clock to a time that the store has returned.
     pub(super) fn set_model_time(&self, time: Option<Timestamp>) {
         if let (TimeSource::Server, Some(time)) = (self.fixture.capabilities().time, time) {
             self.model_store.clock().set(time.max(self.now()));
@@ -138,21 +138,21 @@ impl StoreModelPair {
             }
             Op::Update { thread, patch, guard } => {
                 let (id, patch) = (numbered_id("t", *thread), requests::thread_patch(patch));
-                let (store_item, model_item) = self.load_both(&id).await?;
+                let (store_thread, model_thread) = self.load_both(&id).await?;
                 let guard = |thread: Option<&Thread>| expectation(*guard, thread, |thread| thread.revision);
-                let real = self.real.threads.update_thread(&id, patch.clone(), guard(store_item.as_ref())).await;
+                let real = self.real.threads.update_thread(&id, patch.clone(), guard(store_thread.as_ref())).await;
                 self.set_model_time(real.as_ref().ok().map(|thread| thread.updated_at));
-                let model = self.model.threads.update_thread(&id, patch, guard(model_item.as_ref())).await;
+                let model = self.model.threads.update_thread(&id, patch, guard(model_thread.as_ref())).await;
                 expect_same(&real, &model)
             }
             Op::Delete { thread, children, guard } => {
                 let id = numbered_id("t", *thread);
-                let (store_item, model_item) = self.load_both(&id).await?;
+                let (store_thread, model_thread) = self.load_both(&id).await?;
                 let request = |thread: Option<&Thread>| DeleteRequest {
                     children: *children,
                     expect: expectation(*guard, thread, |thread| thread.version),
                 };
-                self.delete(&id, request(store_item.as_ref()), request(model_item.as_ref())).await
+                self.delete(&id, request(store_thread.as_ref()), request(model_thread.as_ref())).await
             }
             Op::Prune { idle, dry_run } => {
                 let idle = Duration::from_millis(u64::from(*idle));
@@ -192,12 +192,12 @@ impl StoreModelPair {
         expect_same(&real, &self.model.threads.create_thread(new).await)
     }
 
-    async fn delete(&self, id: &ThreadId, store_item: DeleteRequest, model_item: DeleteRequest) -> StepResult {
-        let real = self.real.threads.delete_thread(id, store_item).await;
+    async fn delete(&self, id: &ThreadId, store_request: DeleteRequest, model_request: DeleteRequest) -> StepResult {
+        let real = self.real.threads.delete_thread(id, store_request).await;
         if let Some(child) = real.as_ref().ok().and_then(|deletion| deletion.detached.first()) {
             self.set_model_time(self.real.threads.load_thread(child).await?.map(|child| child.updated_at));
         }
-        expect_same(&real, &self.model.threads.delete_thread(id, model_item).await)
+        expect_same(&real, &self.model.threads.delete_thread(id, model_request).await)
     }
 
     /// Loads a thread from the store and from the model.
@@ -205,15 +205,15 @@ impl StoreModelPair {
         Ok((self.real.threads.load_thread(id).await?, self.model.threads.load_thread(id).await?))
     }
 
-    /// Returns the data of a thread that requests are made from. `model_item` is the thread in the model.
-    pub(super) fn request_context(&mut self, thread: u8, model_item: Option<&Thread>) -> RequestContext<'_> {
+    /// Returns the data of a thread that requests are made from. `model_thread` is the thread in the model.
+    pub(super) fn request_context(&mut self, thread: u8, model_thread: Option<&Thread>) -> RequestContext<'_> {
         let thread = numbered_id("t", thread);
         RequestContext {
             log: self.model_store.log(&thread),
             path: self.model_store.path(&thread),
             queue: self.model_store.queue(&thread),
             runs: self.model_store.runs(&thread),
-            state_revision: model_item.map_or(0, |thread| thread.state_revision),
+            state_revision: model_thread.map_or(0, |thread| thread.state_revision),
             now: self.now(),
             draft_count: &mut self.draft_count,
         }
@@ -221,10 +221,10 @@ impl StoreModelPair {
 
     /// Makes a commit for the store and one for the model. The two differ only in their guards.
     pub(super) async fn draft_commits(&mut self, op: &CommitOp) -> StepResult<(Commit, Commit)> {
-        let (store_item, model_item) = self.load_both(&numbered_id("t", op.thread)).await?;
-        let commit = self.request_context(op.thread, model_item.as_ref()).commit(op);
+        let (store_thread, model_thread) = self.load_both(&numbered_id("t", op.thread)).await?;
+        let commit = self.request_context(op.thread, model_thread.as_ref()).commit(op);
         let guard = |thread: Option<&Thread>| expectation(op.guard, thread, |thread| thread.version);
-        let pair = (commit.clone().expecting(guard(store_item.as_ref())), commit.expecting(guard(model_item.as_ref())));
+        let pair = (commit.clone().expecting(guard(store_thread.as_ref())), commit.expecting(guard(model_thread.as_ref())));
         if pair.0.key.is_some() {
             self.keyed_commits.push(pair.clone());
         }
@@ -232,27 +232,27 @@ impl StoreModelPair {
     }
 
     pub(super) async fn run_commit(&mut self, op: &CommitOp) -> StepResult {
-        let (store_item, model_item) = self.draft_commits(op).await?;
-        let thread = store_item.thread.clone();
-        let real = self.real.commits.commit(store_item).await;
-        self.commit_on_model(real, model_item).await?;
-        let (store_item, model_item) = self.load_both(&thread).await?;
-        expect_same(&store_item, &model_item)
+        let (store_commit, model_commit) = self.draft_commits(op).await?;
+        let thread = store_commit.thread.clone();
+        let real = self.real.commits.commit(store_commit).await;
+        self.commit_on_model(real, model_commit).await?;
+        let (store_thread, model_thread) = self.load_both(&thread).await?;
+        expect_same(&store_thread, &model_thread)
     }
 
     /// Commits on the model, and compares the answer with that of the store.
-    pub(super) async fn commit_on_model(&self, real: Result<Receipt>, model_item: Commit) -> StepResult {
+    pub(super) async fn commit_on_model(&self, real: Result<Receipt>, model_commit: Commit) -> StepResult {
         self.set_model_time(real.as_ref().ok().filter(|receipt| !receipt.deduplicated).map(|receipt| receipt.time));
-        expect_same(&real, &self.model.commits.commit(model_item).await)
+        expect_same(&real, &self.model.commits.commit(model_commit).await)
     }
 
     async fn repeat_commit(&self, which: u8) -> StepResult {
         let count = self.keyed_commits.len().max(1);
-        let Some((store_item, model_item)) = self.keyed_commits.get(usize::from(which) % count).cloned() else {
+        let Some((store_commit, model_commit)) = self.keyed_commits.get(usize::from(which) % count).cloned() else {
             return Ok(());
         };
-        let real = self.real.commits.commit(store_item).await;
-        self.commit_on_model(real, model_item).await
+        let real = self.real.commits.commit(store_commit).await;
+        self.commit_on_model(real, model_commit).await
     }
 
     pub(super) async fn advance(&self, by: Duration) -> StepResult {
@@ -302,7 +302,7 @@ impl StoreModelPair {
     }
 }
 
-/// Fails unless the store and the model have returned the same.
+/// Fails unless the store and the model have returned the same result.
 #[track_caller]
 pub(super) fn expect_same<T: Comparable>(real: &T, model: &T) -> StepResult {
     let (real, model) = (real.comparable_text(), model.comparable_text());

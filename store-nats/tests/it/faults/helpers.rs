@@ -73,10 +73,10 @@ pub(super) async fn check_outcomes(mailbox: &dyn MailboxStore, outcomes: &Enqueu
     assert!(found.len() <= outcomes.accepted.len() + outcomes.unknown, "{} dispatches exist", found.len());
     let mut worked_on = HashSet::new();
     for _ in 0..50 {
-        let Some(held) = claim(mailbox).await.unwrap() else { break };
-        assert_eq!(held.dispatch.attempts, 0);
-        assert!(worked_on.insert(held.dispatch.id.clone()), "{} was claimed twice", held.dispatch.id);
-        ack(mailbox, &held).await.unwrap();
+        let Some(claimed) = claim(mailbox).await.unwrap() else { break };
+        assert_eq!(claimed.dispatch.attempts, 0);
+        assert!(worked_on.insert(claimed.dispatch.id.clone()), "{} was claimed twice", claimed.dispatch.id);
+        ack(mailbox, &claimed).await.unwrap();
     }
     println!("{} accepted, {} refused, {} unknown", outcomes.accepted.len(), outcomes.refused.len(), outcomes.unknown);
 }

@@ -25,21 +25,21 @@ use crate::{
 async fn a_holder_that_is_late_is_refused() {
     let temp_prefix = TempPrefix::new(Default::default()).await.unwrap();
     let (one, other) = (temp_prefix.open_store().await.unwrap(), temp_prefix.open_store().await.unwrap());
-    let (sleeper, taker) = (mailbox(&*one), mailbox(&*other));
+    let (late_holder, next_holder) = (mailbox(&*one), mailbox(&*other));
     let (rounds, mut refused) = (TestLength::pick_by_env(10, 40, 200), 0);
     for round in 0..rounds {
-        enqueue(&*sleeper, new_dispatch(&format!("t-{round}"))).await.unwrap();
-        let held = claim(&*sleeper).await.unwrap().unwrap();
+        enqueue(&*late_holder, new_dispatch(&format!("t-{round}"))).await.unwrap();
+        let claimed = claim(&*late_holder).await.unwrap().unwrap();
         temp_prefix.0.advance(2 * MINUTE).await.unwrap();
-        let taken = claim(&*taker).await.unwrap().unwrap();
-        assert!(taken.number > held.number);
+        let next_claim = claim(&*next_holder).await.unwrap().unwrap();
+        assert!(next_claim.number > claimed.number);
         let late = match round % 3 {
-            0 => sleeper.extend(&held.claim(), MINUTE).await.map(drop),
-            1 => ack(&*sleeper, &held).await,
-            _ => sleeper.settle(vec![(held.claim(), Settlement::Release)]).await.unwrap().remove(0).map(drop),
+            0 => late_holder.extend(&claimed.claim(), MINUTE).await.map(drop),
+            1 => ack(&*late_holder, &claimed).await,
+            _ => late_holder.settle(vec![(claimed.claim(), Settlement::Release)]).await.unwrap().remove(0).map(drop),
         };
         refused += usize::from(late.unwrap_err().kind() == ErrorKind::ClaimLost);
-        ack(&*taker, &taken).await.unwrap();
+        ack(&*next_holder, &next_claim).await.unwrap();
     }
     println!("{refused} of {rounds} late holders were refused");
     assert_eq!(refused, rounds);
@@ -47,54 +47,54 @@ async fn a_holder_that_is_late_is_refused() {
 
 /// What a proxy does with the data that clients send.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Flow {
+enum ProxyMode {
     Forwarding,
-    /// The proxy forwards this many pieces of data. It keeps the next one, and becomes `Held`.
-    HeldAfter(usize),
+    /// The proxy forwards this many pieces of data. It keeps the next one, and its mode becomes `Holding`.
+    HoldAfter(usize),
     /// The proxy keeps the data until it forwards data again. Meanwhile it closes its connections to clients.
-    Held,
+    Holding,
 }
 
 /// A proxy that can hold back data on its way to the server. The data reaches the server when the proxy forwards data
 /// again.
 struct HoldingProxy {
     port: u16,
-    flow: Arc<watch::Sender<Flow>>,
+    mode: Arc<watch::Sender<ProxyMode>>,
 }
 
 impl HoldingProxy {
     async fn new(to: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (port, flow) = (listener.local_addr().unwrap().port(), Arc::new(watch::Sender::new(Flow::Forwarding)));
-        let here = Arc::clone(&flow);
+        let (port, mode) = (listener.local_addr().unwrap().port(), Arc::new(watch::Sender::new(ProxyMode::Forwarding)));
+        let mode_of_task = Arc::clone(&mode);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                if *here.borrow() != Flow::Held {
-                    tokio::spawn(forward(client, TcpStream::connect(&to).await.unwrap(), Arc::clone(&here)));
+                if *mode_of_task.borrow() != ProxyMode::Holding {
+                    tokio::spawn(forward(client, TcpStream::connect(&to).await.unwrap(), Arc::clone(&mode_of_task)));
                 }
             }
         });
-        Self { port, flow }
+        Self { port, mode }
     }
 }
 
-async fn forward(mut client: TcpStream, mut server: TcpStream, flow: Arc<watch::Sender<Flow>>) {
+async fn forward(mut client: TcpStream, mut server: TcpStream, mode: Arc<watch::Sender<ProxyMode>>) {
     let (mut up, mut down) = (vec![0; 64 << 10], vec![0; 64 << 10]);
     loop {
         tokio::select! {
             read = client.read(&mut up) => {
                 let Ok(length @ 1..) = read else { return };
-                flow.send_if_modified(|flow| {
-                    *flow = match *flow {
-                        Flow::HeldAfter(0) => Flow::Held,
-                        Flow::HeldAfter(others) => Flow::HeldAfter(others - 1),
+                mode.send_if_modified(|mode| {
+                    *mode = match *mode {
+                        ProxyMode::HoldAfter(0) => ProxyMode::Holding,
+                        ProxyMode::HoldAfter(remaining) => ProxyMode::HoldAfter(remaining - 1),
                         other => other,
                     };
                     true
                 });
-                if *flow.borrow() == Flow::Held {
+                if *mode.borrow() == ProxyMode::Holding {
                     drop(client);
-                    flow.subscribe().wait_for(|flow| *flow != Flow::Held).await.unwrap();
+                    mode.subscribe().wait_for(|mode| *mode != ProxyMode::Holding).await.unwrap();
                     server.write_all(&up[..length]).await.unwrap();
                     // The client that waited for the answer is gone.
                     while matches!(server.read(&mut down).await, Ok(1..)) {}
@@ -127,20 +127,20 @@ async fn a_request_that_arrives_too_late_has_no_effect() {
     enqueue(&*direct_mailbox, new_dispatch("t")).await.unwrap();
     let client = async_nats::connect(server_url()).await.unwrap();
     let last_sequence = async || stream_info(&client, &prefix).await["state"]["last_seq"].as_u64().unwrap();
-    let (mut unknown, mut arrived) = (0, 0);
+    let (mut unknown, mut arrived_late) = (0, 0);
     for round in 0..TestLength::pick_by_env(2, 6, 20) {
         // The proxy holds back either the request with which the call reads or the one with which it writes.
-        proxy.flow.send_replace(Flow::HeldAfter(round % 2));
+        proxy.mode.send_replace(ProxyMode::HoldAfter(round % 2));
         let answer = enqueue(&*proxied_mailbox, new_dispatch("t")).await;
         let is_unknown = answer.as_ref().is_err_and(|error| error.outcome() == Outcome::Unknown);
         let before = (all_dispatches(&*direct_mailbox).await.len(), last_sequence().await);
         sleep(Duration::from_millis(1_500)).await;
-        proxy.flow.send_replace(Flow::Forwarding);
+        proxy.mode.send_replace(ProxyMode::Forwarding);
         sleep(Duration::from_millis(100)).await;
         let after = (all_dispatches(&*direct_mailbox).await.len(), last_sequence().await);
         assert_eq!(before.0, after.0, "round {round}: a late enqueue took effect");
         unknown += u32::from(is_unknown);
-        arrived += u32::from(is_unknown && after.1 > before.1);
+        arrived_late += u32::from(is_unknown && after.1 > before.1);
         // After that, both stores can write to the thread again.
         enqueue(&*direct_mailbox, new_dispatch("t")).await.unwrap();
         let mut tries = 0;
@@ -149,8 +149,8 @@ async fn a_request_that_arrives_too_late_has_no_effect() {
             assert!(tries < 20, "{error}");
         }
     }
-    println!("{unknown} calls of unknown outcome; the messages of {arrived} reached the log too late");
-    assert!(arrived > 0, "no message arrived late: the test shows nothing");
+    println!("{unknown} calls of unknown outcome; the messages of {arrived_late} reached the log too late");
+    assert!(arrived_late > 0, "no message arrived late: the test shows nothing");
     proxied.close().await.unwrap();
     direct.close().await.unwrap();
     remove_streams(&direct_config).await;

@@ -37,14 +37,14 @@ async fn create_raw_stream(context: &Context, allow_direct: bool) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_through_one_server_is_read_through_another_at_once() {
     let servers = Nats::start_cluster("").unwrap();
-    let (here, there) = (open(&servers[0].url(), 3).await, open(&servers[1].url(), 3).await);
+    let (first, second) = (open(&servers[0].url(), 3).await, open(&servers[1].url(), 3).await);
     let pairs = TestLength::pick_by_env(100, 400, 10_000);
     let tasks = (0..TASKS).map(|task| {
-        let (here, there) = (mailbox(&*here), mailbox(&*there));
+        let (first, second) = (mailbox(&*first), mailbox(&*second));
         async move {
             for at in 0..pairs / TASKS {
-                let new = enqueue(&*here, new_dispatch(&format!("t-{task}"))).await.unwrap();
-                let read = there.load_dispatch(&new.id).await.unwrap();
+                let new = enqueue(&*first, new_dispatch(&format!("t-{task}"))).await.unwrap();
+                let read = second.load_dispatch(&new.id).await.unwrap();
                 assert!(read.is_some(), "dispatch {at} of task {task} cannot be read yet");
             }
         }
@@ -52,7 +52,7 @@ async fn a_write_through_one_server_is_read_through_another_at_once() {
     join_all(tasks).await;
     println!("{pairs} pairs, none stale");
     count_stale_direct_reads(&servers, pairs).await;
-    for store in [here, there] {
+    for store in [first, second] {
         store.close().await.unwrap();
     }
 }
@@ -60,14 +60,14 @@ async fn a_write_through_one_server_is_read_through_another_at_once() {
 /// The control experiment: counts reads that miss an acknowledged write. Any server may answer a direct read, even one
 /// that lags behind. This is why a store makes no direct reads.
 async fn count_stale_direct_reads(servers: &[Nats; 3], pairs: usize) {
-    let (here, there) = (jetstream_context(&servers[0]).await, jetstream_context(&servers[1]).await);
-    create_raw_stream(&here, true).await;
-    let (stream, stale) = (there.get_stream("raw").await.unwrap(), AtomicUsize::default());
+    let (first, second) = (jetstream_context(&servers[0]).await, jetstream_context(&servers[1]).await);
+    create_raw_stream(&first, true).await;
+    let (stream, stale) = (second.get_stream("raw").await.unwrap(), AtomicUsize::default());
     let tasks = (0..TASKS).map(|task| {
-        let (here, stream, stale) = (&here, &stream, &stale);
+        let (first, stream, stale) = (&first, &stream, &stale);
         async move {
             for _ in 0..pairs / TASKS {
-                let ack = here.publish(format!("raw.{task}"), "x".into()).await.unwrap().await.unwrap();
+                let ack = first.publish(format!("raw.{task}"), "x".into()).await.unwrap().await.unwrap();
                 if stream.direct_get(ack.sequence).await.is_err() {
                     stale.fetch_add(1, Ordering::Relaxed);
                 }

@@ -173,7 +173,7 @@ fn add_threads(batches: &NumberedBatches<'_>, to: &mut Statement, guards: &str) 
 mod tests {
     use super::*;
 
-    const HOSTILE: &str = "'; DROP TABLE $schema$.thread; -- $1 \\ \" $sent$";
+    const SQL_INJECTION: &str = "'; DROP TABLE $schema$.thread; -- $1 \\ \" $sent$";
 
     fn batch_with_value(value: &str) -> Batch {
         Batch {
@@ -192,10 +192,10 @@ mod tests {
 
     #[test]
     fn no_value_appears_in_the_statement_text() {
-        let (plain, hostile) = (batch_with_value("a"), batch_with_value(HOSTILE));
-        assert_eq!(statement_text(&[&hostile]), statement_text(&[&plain]));
-        assert_eq!(statement_text(&[&hostile, &plain]), statement_text(&[&plain, &plain]));
-        assert!(!statement_text(&[&hostile]).contains("DROP"));
+        let (plain, injected) = (batch_with_value("a"), batch_with_value(SQL_INJECTION));
+        assert_eq!(statement_text(&[&injected]), statement_text(&[&plain]));
+        assert_eq!(statement_text(&[&injected, &plain]), statement_text(&[&plain, &plain]));
+        assert!(!statement_text(&[&injected]).contains("DROP"));
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl Worker {
         let began = Instant::now();
         loop {
             match self.claim().await {
-                Some(held) => return held,
+                Some(claimed) => return claimed,
                 None => assert!(began.elapsed() < Duration::from_secs(1), "nothing can be claimed"),
             }
             sleep(Duration::from_millis(10)).await;
@@ -72,20 +72,20 @@ async fn no_clock_jump_lets_two_holders_commit() {
         let to = thread(format!("t-{round}"));
         let [one, two] = &workers;
         one.enqueue(&to).await;
-        let early = one.claim_soon().await;
+        let first_claim = one.claim_soon().await;
         server.set_clock(HOUR_SECONDS).unwrap();
         // The lease has ended for every worker, and its holder cannot commit any more.
-        let late = two.claim_soon().await;
-        assert!(late.number > early.number);
-        assert_eq!(one.commit(&to, &early, "early").await, Err(ErrorKind::ClaimLost));
-        assert_eq!(one.settle(&early).await, Err(ErrorKind::ClaimLost));
-        two.commit(&to, &late, "late").await.unwrap();
+        let second_claim = two.claim_soon().await;
+        assert!(second_claim.number > first_claim.number);
+        assert_eq!(one.commit(&to, &first_claim, "early").await, Err(ErrorKind::ClaimLost));
+        assert_eq!(one.settle(&first_claim).await, Err(ErrorKind::ClaimLost));
+        two.commit(&to, &second_claim, "late").await.unwrap();
         // The clock goes back: the lease lasts an hour longer, and still belongs to the second worker.
         server.set_clock(0).unwrap();
         assert_eq!(one.claim().await, None);
-        assert_eq!(one.commit(&to, &early, "early").await, Err(ErrorKind::ClaimLost));
-        two.commit(&to, &late, "later").await.unwrap();
-        two.settle(&late).await.unwrap();
+        assert_eq!(one.commit(&to, &first_claim, "early").await, Err(ErrorKind::ClaimLost));
+        two.commit(&to, &second_claim, "later").await.unwrap();
+        two.settle(&second_claim).await.unwrap();
         let stored = stores(&*one.store).threads.unwrap().load_thread(&to).await.unwrap().unwrap();
         assert_eq!(stored.version.number(), 2);
     }
@@ -93,12 +93,12 @@ async fn no_clock_jump_lets_two_holders_commit() {
     let to = thread("last");
     server.set_clock(HOUR_SECONDS).unwrap();
     workers[0].enqueue(&to).await;
-    let held = workers[0].claim_soon().await;
+    let last_claim = workers[0].claim_soon().await;
     server.set_clock(0).unwrap();
     assert_eq!(workers[1].claim().await, None);
     server.set_clock(HOUR_SECONDS + 61).unwrap();
-    let _late = workers[1].claim_soon().await;
-    assert_eq!(workers[0].settle(&held).await, Err(ErrorKind::ClaimLost));
+    let _second_claim = workers[1].claim_soon().await;
+    assert_eq!(workers[0].settle(&last_claim).await, Err(ErrorKind::ClaimLost));
     println!("{rounds} rounds of jumps by an hour: nothing committed twice");
     drop(workers);
     server.stop().unwrap();

@@ -36,8 +36,8 @@ async fn check_error_hides_password(url: &str) {
 
 #[tokio::test]
 async fn no_error_shows_the_password() {
-    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let silent = silent.local_addr().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let silent_address = listener.local_addr().unwrap();
     let server = Postgres::start(&["password_encryption=scram-sha-256"]).unwrap();
     // From now on every user needs a password, and `PASSWORD` is a wrong one.
     std::fs::write(server.data().join("pg_hba.conf"), "local all all scram-sha-256\n").unwrap();
@@ -50,10 +50,10 @@ async fn no_error_shows_the_password() {
         format!("postgres://{user}@localhost/nothing?host={socket}"),
         format!("postgres://{user}@localhost/postgres?host=/nowhere"),
         format!("postgres://{user}@127.0.0.1:1/postgres"),
-        format!("postgres://{user}@{silent}/postgres"),
-        format!("postgres://{user}@{silent}/postgres?sslmode=require"),
+        format!("postgres://{user}@{silent_address}/postgres"),
+        format!("postgres://{user}@{silent_address}/postgres?sslmode=require"),
         format!("postgres://{user}@nowhere.invalid/postgres"),
-        format!("postgres://{user}@{silent}/postgres?sslmode=verify-full&sslrootcert=/nowhere"),
+        format!("postgres://{user}@{silent_address}/postgres?sslmode=verify-full&sslrootcert=/nowhere"),
         format!("postgres://{user}@localhost/postgres?host={socket}&schema={PASSWORD}"),
         format!("postgres://{user}@localhost/postgres?host={socket}&port={PASSWORD}"),
         format!("postgres://{user}@localhost/postgres?host={socket}&sslmode={PASSWORD}"),

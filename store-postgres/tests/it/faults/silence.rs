@@ -35,7 +35,7 @@ async fn a_call_without_a_connection_fails_in_time() {
     })
     .await;
     let commits = commits(&store);
-    let _warm = commits.commit(commit_with_message(&thread("warm"), "k")).await.unwrap();
+    let _receipt = commits.commit(commit_with_message(&thread("warm"), "k")).await.unwrap();
     // Half of the calls below write to these threads. Such writes form groups, and at most two groups are written at a
     // time, so they also wait for each other. The other calls create their threads, and wait for the connection only.
     for number in 0..50 {
@@ -62,7 +62,7 @@ async fn a_call_without_a_connection_fails_in_time() {
         assert!(took <= Duration::from_millis(400), "{took:?}");
     }
     proxy.set_silent(false);
-    // The store itself may have used the connection, to look for notifications. Then this call failed, too.
+    // The store itself may have used the connection, to look for notifications. Then this call also failed.
     let held = holding.await.unwrap();
     assert!(held.as_ref().err().is_none_or(|error| error.outcome() == Outcome::NotApplied));
     let all = stores(&store).threads.unwrap().count_threads(&ThreadFilter::default()).await.unwrap();
@@ -97,7 +97,7 @@ async fn an_enqueue_without_a_connection_fails_in_time() {
         assert!(took <= Duration::from_millis(400), "{took:?}");
     }
     proxy.set_silent(false);
-    // The store itself may have used the connection, to look for notifications. Then this call failed, too.
+    // The store itself may have used the connection, to look for notifications. Then this call also failed.
     let (_, held) = holding.await.unwrap();
     assert!(held.as_ref().err().is_none_or(|(_, outcome)| *outcome == Outcome::NotApplied));
     let queued = mailbox.count_dispatches(None).await.unwrap().queued;
@@ -115,7 +115,7 @@ async fn calls_end_though_the_server_is_silent() {
     .await;
     let (commits, stores) = (commits(&store), stores(&store));
     let (threads, mailbox) = (stores.threads.unwrap(), stores.mailbox.unwrap());
-    let _warm = commits.commit(commit_with_message(&thread("t"), "a")).await.unwrap();
+    let _receipt = commits.commit(commit_with_message(&thread("t"), "a")).await.unwrap();
     proxy.set_silent(true);
     // In the second round, no connection is left that looks usable.
     for round in 0..2 {

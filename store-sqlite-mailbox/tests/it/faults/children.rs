@@ -72,8 +72,8 @@ async fn open_unsafely(file: &Path) -> SqliteMailbox {
 async fn enqueue_and_ack(mailbox: &dyn MailboxStore, id: &str) -> store_core::Result<()> {
     mailbox.enqueue(vec![new_dispatch(id, id)]).await?.remove(0)?;
     send_line(format_args!("put {id}"));
-    let held = mailbox.claim(claim_request().of_dispatch(id.parse().unwrap())).await?.claimed.remove(0);
-    mailbox.settle(vec![(held.claim(), ack(id))]).await?.remove(0)?;
+    let claimed = mailbox.claim(claim_request().of_dispatch(id.parse().unwrap())).await?.claimed.remove(0);
+    mailbox.settle(vec![(claimed.claim(), ack(id))]).await?.remove(0)?;
     send_line(format_args!("ack {id}"));
     Ok(())
 }
@@ -160,9 +160,9 @@ async fn work_until_none_left(file: &Path) {
         .map(|_| {
             let mailbox = mailbox(&store);
             tokio::spawn(async move {
-                while let Some(held) = mailbox.claim(claim_request()).await.unwrap().claimed.pop() {
-                    send_line(format_args!("got {}", held.dispatch.id));
-                    settle(&*mailbox, &held, ack(held.dispatch.id.as_str())).await;
+                while let Some(claimed) = mailbox.claim(claim_request()).await.unwrap().claimed.pop() {
+                    send_line(format_args!("got {}", claimed.dispatch.id));
+                    settle(&*mailbox, &claimed, ack(claimed.dispatch.id.as_str())).await;
                 }
             })
         })
@@ -194,10 +194,10 @@ async fn claim_and_hold(file: &Path, id: &str) {
     let store = open(file).await;
     let mut request = claim_request().of_dispatch(id.parse().unwrap());
     request.lease = Duration::from_millis(100);
-    let held = mailbox(&store).claim(request).await.unwrap().claimed.remove(0);
+    let claimed = mailbox(&store).claim(request).await.unwrap().claimed.remove(0);
     send_line("held");
     wait_for_parent();
-    let end = mailbox(&store).settle(vec![(held.claim(), ack(id))]).await.unwrap().remove(0);
+    let end = mailbox(&store).settle(vec![(claimed.claim(), ack(id))]).await.unwrap().remove(0);
     send_line(end.map_or_else(|error| error.kind().name().to_owned(), |end| format!("{:?}", end.status)));
 }
 
@@ -208,9 +208,9 @@ async fn wait_and_work(file: &Path) {
     send_line("open");
     loop {
         wake_ups.wait(Duration::from_secs(60)).await.unwrap();
-        while let Some(held) = mailbox(&store).claim(claim_request()).await.unwrap().claimed.pop() {
-            send_line(format_args!("got {}", held.dispatch.id));
-            settle(&*mailbox(&store), &held, ack(held.dispatch.id.as_str())).await;
+        while let Some(claimed) = mailbox(&store).claim(claim_request()).await.unwrap().claimed.pop() {
+            send_line(format_args!("got {}", claimed.dispatch.id));
+            settle(&*mailbox(&store), &claimed, ack(claimed.dispatch.id.as_str())).await;
         }
     }
 }

@@ -35,9 +35,9 @@ async fn concurrent_calls_share_a_transaction_and_get_their_own_answers() {
         let kind = call.await.unwrap().err().map(|error| error.kind());
         assert_eq!(kind, (at % 4 == 0).then_some(ErrorKind::AlreadyExists), "{at}");
     }
-    let shared = count_commits(&folder.file()) - before;
-    println!("{CALLS} calls at once took {shared} commits");
-    assert!(shared < CALLS / 2, "{shared} commits");
+    let commit_count = count_commits(&folder.file()) - before;
+    println!("{CALLS} calls at once took {commit_count} commits");
+    assert!(commit_count < CALLS / 2, "{commit_count} commits");
     let counts = mailbox(&store).count_dispatches(Some(&thread("t"))).await.unwrap();
     assert_eq!(counts.queued, CALLS as u64 * 3 / 4 + 1);
     expect_no_findings(&store).await;
@@ -53,18 +53,18 @@ async fn a_process_forgets_cached_data_when_another_one_writes() {
     enqueue(&*one, new_dispatch("t", "first")).await;
     enqueue(&*one, new_dispatch("t", "second")).await;
     // The other process claims and settles what the first one enqueued and read.
-    let held = other.claim(claim_request()).await.unwrap().claimed.remove(0);
+    let claimed = other.claim(claim_request()).await.unwrap().claimed.remove(0);
     assert!(one.claim(claim_request()).await.unwrap().claimed.is_empty());
-    settle(&*other, &held, ack("first")).await;
-    let held = one.claim(claim_request()).await.unwrap().claimed.remove(0);
-    assert_eq!(held.dispatch.payload, new_dispatch("t", "second").payload);
+    settle(&*other, &claimed, ack("first")).await;
+    let claimed = one.claim(claim_request()).await.unwrap().claimed.remove(0);
+    assert_eq!(claimed.dispatch.payload, new_dispatch("t", "second").payload);
     other.interrupt(Interrupt::new(thread("t"))).await.unwrap();
-    let late = one.settle(vec![(held.claim(), ack("second"))]).await.unwrap().remove(0);
+    let late = one.settle(vec![(claimed.claim(), ack("second"))]).await.unwrap().remove(0);
     assert_eq!(late.unwrap_err().kind(), ErrorKind::StaleEpoch);
     enqueue(&*other, new_dispatch("t", "third")).await;
-    let held = one.claim(claim_request()).await.unwrap().claimed.remove(0);
-    assert_eq!((held.dispatch.id.as_str(), held.dispatch.epoch), ("third", 1));
-    settle(&*one, &held, Settlement::Release).await;
-    other.cancel(&held.dispatch.id).await.unwrap();
+    let claimed = one.claim(claim_request()).await.unwrap().claimed.remove(0);
+    assert_eq!((claimed.dispatch.id.as_str(), claimed.dispatch.epoch), ("third", 1));
+    settle(&*one, &claimed, Settlement::Release).await;
+    other.cancel(&claimed.dispatch.id).await.unwrap();
     assert!(one.claim(claim_request()).await.unwrap().claimed.is_empty());
 }

@@ -37,8 +37,8 @@ async fn no_changed_bit_changes_the_data_that_is_read() {
     let store = open(&folder.file()).await;
     enqueue_many(&store, "d", DISPATCH_COUNT).await;
     for _ in 0..10 {
-        let held = mailbox(&store).claim(claim_request()).await.unwrap().claimed.remove(0);
-        settle(&*mailbox(&store), &held, ack(held.dispatch.id.as_str())).await;
+        let claimed = mailbox(&store).claim(claim_request()).await.unwrap().claimed.remove(0);
+        settle(&*mailbox(&store), &claimed, ack(claimed.dispatch.id.as_str())).await;
     }
     let all = DispatchQuery::default().with_page(PageRequest::first(1_000));
     let all = mailbox(&store).list_dispatches(all).await.unwrap().items;
@@ -91,12 +91,12 @@ async fn a_damaged_payload_affects_only_its_dispatch() {
     let found = store.verify(&IgnoreProgress).await.unwrap().findings;
     assert_eq!(found.iter().map(|finding| finding.place.as_str()).collect::<Vec<_>>(), ["dispatch `bad`"]);
     let claims = mailbox(&store).claim(claim_request().up_to(10)).await.unwrap();
-    assert_eq!(claims.claimed.iter().map(|held| held.dispatch.id.as_str()).collect::<Vec<_>>(), ["other"]);
+    assert_eq!(claims.claimed.iter().map(|claimed| claimed.dispatch.id.as_str()).collect::<Vec<_>>(), ["other"]);
     assert_eq!(claims.unreadable.iter().map(|found| found.thread.as_str()).collect::<Vec<_>>(), ["t"]);
     let cancelled = mailbox(&store).cancel(&"bad".parse().unwrap()).await.unwrap();
     assert_eq!((cancelled.status, cancelled.payload), (DispatchStatus::Cancelled, None));
     let claims = mailbox(&store).claim(claim_request().up_to(10)).await.unwrap();
-    assert_eq!(claims.claimed.iter().map(|held| held.dispatch.id.as_str()).collect::<Vec<_>>(), ["next"]);
+    assert_eq!(claims.claimed.iter().map(|claimed| claimed.dispatch.id.as_str()).collect::<Vec<_>>(), ["next"]);
     store.close().await.unwrap();
 }
 
@@ -129,7 +129,7 @@ async fn data_of_another_dispatch_or_tenant_is_not_read() {
 /// A record that cannot be read blocks no claim of other threads. A repair takes its dispatch out of the queue, and the
 /// thread continues, even if the dispatch was claimed.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repair_sets_unreadable_records_aside() {
+async fn a_repair_takes_unreadable_records_out_of_the_queue() {
     for is_claimed in [false, true] {
         let folder = Folder::new();
         let store = open(&folder.file()).await;
@@ -144,13 +144,13 @@ async fn a_repair_sets_unreadable_records_aside() {
         let store = open(&folder.file()).await;
         assert_eq!(load_error_kind(&store, "bad").await, Some(ErrorKind::Corrupt));
         let claims = mailbox(&store).claim(claim_request().up_to(10)).await.unwrap();
-        assert_eq!(claims.claimed.iter().map(|held| held.dispatch.id.as_str()).collect::<Vec<_>>(), ["other"]);
+        assert_eq!(claims.claimed.iter().map(|claimed| claimed.dispatch.id.as_str()).collect::<Vec<_>>(), ["other"]);
         let found = store.repair(true, &IgnoreProgress).await.unwrap().findings;
         assert!(!found.is_empty());
         assert_eq!(mailbox(&store).claim(claim_request()).await.unwrap().claimed.len(), 0, "a dry run changes nothing");
         store.repair(false, &IgnoreProgress).await.unwrap();
         let claims = mailbox(&store).claim(claim_request().up_to(10)).await.unwrap();
-        assert_eq!(claims.claimed.iter().map(|held| held.dispatch.id.as_str()).collect::<Vec<_>>(), ["next"]);
+        assert_eq!(claims.claimed.iter().map(|claimed| claimed.dispatch.id.as_str()).collect::<Vec<_>>(), ["next"]);
         assert_eq!(load_error_kind(&store, "bad").await, Some(ErrorKind::Corrupt), "accepted data does not change");
         store.close().await.unwrap();
     }

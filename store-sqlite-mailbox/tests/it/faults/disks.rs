@@ -85,7 +85,7 @@ async fn a_sync_makes_earlier_writes_durable() {
     assert_eq!(check_changes(&file, &printed).await, number);
 }
 
-/// Tests S6: on a full disk nothing is lost and reads work. When there is space again, writes work, too.
+/// Tests S6: on a full disk nothing is lost and reads work. When there is space again, writes also work.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_loses_nothing() {
     let Some(disk) = Disk::new_or_skip("sqlite-full", 40) else { return };

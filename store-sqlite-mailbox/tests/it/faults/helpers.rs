@@ -59,8 +59,8 @@ pub(super) async fn enqueue(mailbox: &dyn MailboxStore, new: NewDispatch) {
     mailbox.enqueue(vec![new]).await.unwrap().remove(0).unwrap();
 }
 
-pub(super) async fn settle(mailbox: &dyn MailboxStore, held: &ClaimedDispatch, end: Settlement) {
-    mailbox.settle(vec![(held.claim(), end)]).await.unwrap().remove(0).unwrap();
+pub(super) async fn settle(mailbox: &dyn MailboxStore, claimed: &ClaimedDispatch, end: Settlement) {
+    mailbox.settle(vec![(claimed.claim(), end)]).await.unwrap().remove(0).unwrap();
 }
 
 /// Returns whether a dispatch exists and, if `acked` is set, is acknowledged. Checks its payload and its result.

@@ -5,7 +5,7 @@ mod children;
 mod concurrent_calls;
 mod damage;
 mod disks;
-mod dropped;
+mod dropped_calls;
 mod files;
 mod helpers;
 mod kill;

@@ -31,7 +31,7 @@ fn start_children_together(task: &str, folder: &Folder, process_count: usize, nu
 
 /// Each interrupt increases the epoch once, and no call fails because the file is busy (SQ-1).
 #[tokio::test(flavor = "multi_thread")]
-async fn interrupts_of_many_processes_all_count() {
+async fn each_interrupt_of_many_processes_increases_the_epoch_once() {
     let (folder, process_count, calls_per_process) =
         (Folder::new(), TestLength::pick_by_env(4, 4, 8), TestLength::pick_by_env(20, 40, 500));
     let printed: Vec<_> = start_children_together("interrupt", &folder, process_count, calls_per_process)
@@ -53,13 +53,13 @@ async fn interrupts_of_many_processes_all_count() {
 async fn a_transaction_that_begins_with_a_read_gets_a_busy_error() {
     let folder = Folder::new();
     open(&folder.file()).await.close().await.unwrap();
-    let [late, early] = [(); 2].map(|()| Connection::open(folder.file()).unwrap());
-    late.busy_timeout(Duration::from_secs(30)).unwrap();
-    late.execute_batch("BEGIN; SELECT * FROM meta").unwrap();
-    let touch = "UPDATE meta SET syncs = syncs + 1";
-    early.execute_batch(touch).unwrap();
+    let [reading_connection, other_connection] = [(); 2].map(|()| Connection::open(folder.file()).unwrap());
+    reading_connection.busy_timeout(Duration::from_secs(30)).unwrap();
+    reading_connection.execute_batch("BEGIN; SELECT * FROM meta").unwrap();
+    let update = "UPDATE meta SET syncs = syncs + 1";
+    other_connection.execute_batch(update).unwrap();
     let began = std::time::Instant::now();
-    let refused = late.execute_batch(touch).unwrap_err();
+    let refused = reading_connection.execute_batch(update).unwrap_err();
     assert_eq!(refused.sqlite_error_code(), Some(ErrorCode::DatabaseBusy));
     assert!(began.elapsed() < Duration::from_secs(10), "the write waited");
 }
@@ -71,27 +71,27 @@ async fn each_dispatch_is_claimed_once_among_processes() {
         (Folder::new(), TestLength::pick_by_env(4, 4, 8), TestLength::pick_by_env(200, 400, 10_000));
     let store = open(&folder.file()).await;
     enqueue_many(&store, "w", number).await;
-    let mut got = BTreeMap::<String, usize>::new();
+    let mut claim_counts = BTreeMap::<String, usize>::new();
     for process in start_children_together("work", &folder, process_count, 0) {
         for line in process.end() {
-            *got.entry(line).or_default() += 1;
+            *claim_counts.entry(line).or_default() += 1;
         }
     }
     // A process ends when it cannot claim anything. Threads that other processes hold at that moment are not claimable,
     // so some dispatches may be left.
-    while let Some(held) = mailbox(&store).claim(claim_request()).await.unwrap().claimed.pop() {
-        *got.entry(format!("got {}", held.dispatch.id)).or_default() += 1;
-        settle(&*mailbox(&store), &held, ack(held.dispatch.id.as_str())).await;
+    while let Some(claimed) = mailbox(&store).claim(claim_request()).await.unwrap().claimed.pop() {
+        *claim_counts.entry(format!("got {}", claimed.dispatch.id)).or_default() += 1;
+        settle(&*mailbox(&store), &claimed, ack(claimed.dispatch.id.as_str())).await;
     }
     let wanted: BTreeMap<_, _> = (0..number).map(|at| (format!("got w-{at}"), 1)).collect();
-    assert_eq!(got, wanted);
+    assert_eq!(claim_counts, wanted);
     expect_no_findings(&store).await;
     store.close().await.unwrap();
 }
 
 /// If several processes enqueue under one key at the same time, one of them is accepted.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_has_one_owner_among_processes() {
+async fn a_key_used_by_several_processes_at_once_is_accepted_once() {
     let (folder, calls_per_process) = (Folder::new(), TestLength::pick_by_env(20, 40, 500));
     let printed: Vec<_> = start_children_together("take a key", &folder, 4, calls_per_process)
         .into_iter()
@@ -106,7 +106,7 @@ async fn a_key_has_one_owner_among_processes() {
 /// A process is stopped until its lease has expired and another process has claimed its dispatch. When it continues, it
 /// writes nothing.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_slept_past_its_lease_writes_nothing() {
+async fn a_process_that_was_stopped_until_after_its_lease_writes_nothing() {
     let (folder, rounds) = (Folder::new(), TestLength::pick_by_env(4, 8, 200));
     let store = open(&folder.file()).await;
     for round in 0..rounds {
@@ -147,9 +147,9 @@ async fn a_tenant_deleted_by_another_process_is_closed() {
     assert_eq!(before.enqueue(vec![new_dispatch("t", "b")]).await.unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!(one.list_tenants(PageRequest::default()).await.unwrap().items, []);
     enqueue(&*mailbox(&one), new_dispatch(first.dispatch.thread.as_str(), "b")).await;
-    let held = mailbox(&other).claim(claim_request()).await.unwrap().claimed.remove(0);
-    assert_eq!(held.dispatch.id.as_str(), "b");
-    assert!(held.number > first.number, "{:?} follows {:?}", held.number, first.number);
+    let claimed = mailbox(&other).claim(claim_request()).await.unwrap().claimed.remove(0);
+    assert_eq!(claimed.dispatch.id.as_str(), "b");
+    assert!(claimed.number > first.number, "{:?} follows {:?}", claimed.number, first.number);
     expect_no_findings(&one).await;
     one.close().await.unwrap();
     other.close().await.unwrap();

@@ -16,8 +16,8 @@ use store_core::{Json, Store};
 use super::helpers::{Folder, enqueue, expect_no_findings, mailbox, new_dispatch, open};
 
 /// The greatest size of the WAL in bytes as long as no other program reads for a long time. When the WAL has 24 MiB,
-/// the store begins no new read until the WAL is restarted. Until its running reads have ended, less than the other
-/// 72 MiB are written.
+/// the store begins no new read until the WAL is restarted. While the running reads end, callers write less than the
+/// remaining 72 MiB.
 const MAX_WAL_BYTES: u64 = 96 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -61,10 +61,10 @@ async fn a_long_read_by_another_program_blocks_no_call() {
     assert!(store.wal_bytes_in_use_by_readers() > 48 << 20, "the store does not report the size of the WAL");
     // The first read waits for the restart of the WAL, for as long as a read may take. The store then knows that
     // another program prevents the restart, so the next read does not wait.
-    for most in [8, 1] {
+    for max_seconds in [8, 1] {
         let began = Instant::now();
         assert!(mailbox(&store).load_dispatch(&"first".parse().unwrap()).await.unwrap().is_some());
-        assert!(began.elapsed() < Duration::from_secs(most), "a read waited for {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(max_seconds), "a read waited for {:?}", began.elapsed());
     }
     reader.execute_batch("COMMIT").unwrap();
     for at in 0..3 {

@@ -30,7 +30,7 @@ const LOG_RECREATED: &str = "the log on the servers was created again after it w
 /// The oldest server version that reports its time with the state of a stream.
 const OLDEST_SERVER_VERSION: (u64, u64) = (2, 10);
 
-/// A connection. Whenever it is lost, the client restores it.
+/// A connection to the servers. Whenever it is lost, the client restores it.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) client: Client,
@@ -328,4 +328,21 @@ fn is_supported_version(version: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    /// NA-6.
+    #[test]
+    fn old_servers_are_not_supported() {
+        for (version, expected) in [
+            ("2.9.25", false),
+            ("1.12.0", false),
+            ("", false),
+            ("2.10.0", true),
+            ("2.15.1", true),
+            ("3.0.0-RC.1", true),
+        ] {
+            assert_eq!(is_supported_version(version), expected, "{version}");
+        }
+    }
+}
