@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use store_core::{EntryId, NewEntry, ThreadFields, ThreadId, Timestamp};
 
 use crate::{
+    activity::Activity,
     error::Result,
     issue::Issues,
     provenance::{FileProvenance, LastLine, Provenance, ReimportedLine},
@@ -29,6 +30,11 @@ pub(crate) trait Session: Send + Sync {
     /// parent was not in the file when it was imported stays a root. The import calls this once, before the second
     /// pass.
     fn adopt(&mut self, _stored: &StoredEntries) {}
+
+    /// The runs and the queued input of the source.
+    fn activity(&self) -> &Activity {
+        Activity::NONE
+    }
 
     /// Starts the second pass. It returns every entry, including those that are already stored.
     fn drafts<'a>(&'a self, stored: &'a StoredEntries) -> Result<Box<dyn Drafts + 'a>>;

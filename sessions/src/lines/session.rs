@@ -6,6 +6,7 @@ use store_core::EntryId;
 
 use super::{LineFormat, LineIds, SourceLine, drafts::LineDrafts};
 use crate::{
+    activity::Activity,
     error::Result,
     provenance::{Provenance, ReimportedLine},
     session::{self, Drafts, Session, StoredEntries},
@@ -26,6 +27,7 @@ pub(super) struct LineSession<F: LineFormat> {
     pub(super) line_ends: Vec<u64>,
     pub(super) has_header: bool,
     pub(super) head: Option<usize>,
+    pub(super) activity: Activity,
 }
 
 impl<F: LineFormat> LineSession<F> {
@@ -87,6 +89,10 @@ impl<F: LineFormat> Session for LineSession<F> {
         if has_grown {
             self.format.adopt_stored(&mut self.tree, &is_stored);
         }
+    }
+
+    fn activity(&self) -> &Activity {
+        &self.activity
     }
 
     fn drafts<'a>(&'a self, stored: &'a StoredEntries) -> Result<Box<dyn Drafts + 'a>> {
