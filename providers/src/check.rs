@@ -1,10 +1,10 @@
 //! Reports what of a context a target would not get, before anything is sent.
 
 use serde::Serialize;
-use store_core::{Context, Json, Result};
+use store_core::{BlockKind, Context, Json, Result};
 
 use crate::{
-    compile::{CompileOptions, compile},
+    compile::{CompileOptions, compile, is_failed_turn},
     loss::Loss,
     provider::Target,
     value::Value,
@@ -28,9 +28,25 @@ pub struct Report {
 /// As [`compile`].
 pub fn check(context: &Context, target: &Target, options: &CompileOptions) -> Result<Report> {
     let compiled = compile(context, target, options)?;
-    let warnings = warnings(&compiled.body, target)?;
+    let mut warnings = warnings(&compiled.body, target)?;
+    warnings
+        .extend(open_calls(context).iter().map(|id| format!("the call `{id}` has no result; every API refuses it")));
     let compatible = compiled.losses.is_empty() && warnings.is_empty();
     Ok(Report { compatible, warnings, losses: compiled.losses })
+}
+
+/// The ids of calls that no later message answers. Contexts of a store have none, unless they were asked to keep them.
+fn open_calls(context: &Context) -> Vec<&str> {
+    let mut open = Vec::new();
+    let sent = context.messages.iter().filter(|message| !is_failed_turn(&message.message));
+    for block in sent.flat_map(|message| &message.message.blocks) {
+        match &block.kind {
+            BlockKind::ToolUse(call) => open.push(call.id.as_str()),
+            BlockKind::ToolResult(result) => open.retain(|id| *id != result.tool_use_id),
+            _ => {}
+        }
+    }
+    open
 }
 
 /// Says what the API of the target is known to refuse of a body that [`compile`] made.

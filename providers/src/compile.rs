@@ -342,16 +342,6 @@ impl<'a> Compiler<'a> {
         Some(data)
     }
 
-    /// Reports a message without content, which the target refuses.
-    pub(crate) fn drop_empty_message(&mut self, part: &Part<'_>) {
-        self.losses.add(
-            &part.position,
-            LossKind::Empty,
-            Action::Dropped,
-            "the target refuses a message without content",
-        );
-    }
-
     /// Reports content that the body has and the context does not.
     pub(crate) fn report_made(&mut self, position: &Position, kind: LossKind, reason: &'static str) {
         self.losses.add(position, kind, Action::Made, reason);
@@ -415,15 +405,6 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Returns whether a text is blank. A blank text is reported and left out.
-    pub(crate) fn drop_if_blank(&mut self, part: &Part<'_>, text: &str) -> bool {
-        let is_blank = text.trim().is_empty();
-        if is_blank {
-            self.losses.add(&part.position, LossKind::Empty, Action::Dropped, "the target refuses blank text");
-        }
-        is_blank
-    }
-
     /// Returns the id under which the target gets a call.
     pub(crate) fn call_id(&mut self, part: &Part<'_>, call: &ToolUse, rule: IdRule) -> String {
         let id = self.calls.add(call, rule);
@@ -482,7 +463,7 @@ impl<'a> Compiler<'a> {
 }
 
 /// Returns whether a turn ended in an error or was aborted. Such turns are not sent.
-fn is_failed_turn(message: &Message) -> bool {
+pub(crate) fn is_failed_turn(message: &Message) -> bool {
     message.role == Role::Assistant && matches!(message.stop.as_deref(), Some("error" | "aborted"))
 }
 

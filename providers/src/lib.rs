@@ -16,6 +16,7 @@
 //!   OpenAI Responses
 
 mod anthropic;
+mod blank;
 mod calls;
 mod check;
 mod compile;

@@ -26,6 +26,7 @@
 //! # }
 //! ```
 
+mod activity;
 mod agent_core;
 mod blocks;
 mod claude_code;

@@ -123,6 +123,11 @@ impl FileProvenance {
         Self { name: Some(name.into()), stored, ..Self::default() }
     }
 
+    /// The number of lines that were complete.
+    pub(crate) fn ended_lines(&self) -> u64 {
+        self.lines.saturating_sub(u64::from(self.last != LastLine::Ended))
+    }
+
     fn write(&self, out: &mut String) {
         let pairs = |ranges: &LineRanges| {
             let pairs: Vec<_> = ranges.0.iter().map(|(from, to)| vec![*from, *to]).collect();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use store_core::{EntryId, NewEntry, ThreadFields, ThreadId, Timestamp};
 
 pub(crate) use crate::stored::{StoredEntries, StoredParent};
-use crate::{error::Result, issue::Issues, provenance::Provenance};
+use crate::{activity::Activity, error::Result, issue::Issues, provenance::Provenance};
 
 /// A session that the first pass has read. It becomes one thread.
 ///
@@ -26,6 +26,11 @@ pub(crate) trait Session: Send + Sync {
     /// parent was not in the file when it was imported stays a root. The import calls this once, before the second
     /// pass.
     fn adopt(&mut self, _stored: &StoredEntries) {}
+
+    /// The runs and the queued input of the source.
+    fn activity(&self) -> &Activity {
+        Activity::NONE
+    }
 
     /// Starts the second pass. It returns every entry, including those that are already stored.
     fn drafts<'a>(&'a self, stored: &'a StoredEntries) -> Result<Box<dyn Drafts + 'a>>;

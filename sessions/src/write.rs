@@ -8,6 +8,7 @@ use store_core::{
 };
 
 use crate::{
+    activity::ActivityWriter,
     error::{Error, Result},
     issue::Issues,
     session::{Draft, Session, SessionInfo, StoredEntries, short_digest},
@@ -87,12 +88,15 @@ pub(crate) async fn write(
 ) -> Result<Tally> {
     let mut drafts = session.drafts(stored)?;
     let mut tally = Tally::default();
+    let mut activity = ActivityWriter::new((target.commits, target.thread), session, stored);
     let mut batches = BatchWriter::new(target, session.info(), stored.provenance.is_none());
+    activity.retract_settled().await?;
     while let Some(draft) = drafts.next(issues)? {
         let at = tally.entries;
         tally.count(&draft.entry);
         batches.note_draft(&draft)?;
         if !draft.entry.id.as_ref().is_some_and(|id| stored.has_imported(session, id)) {
+            activity.note_missing(draft.entry.origin.as_ref().map_or(0, |origin| origin.line));
             batches.push(at, draft).await?;
         }
     }
@@ -105,6 +109,9 @@ pub(crate) async fn write(
         if !draft.entry.id.as_ref().is_some_and(|id| stored.has_imported(session, id)) {
             batches.push(at, draft).await?;
         }
+    }
+    if !activity.is_empty() && batches.flush_all_but_last().await? {
+        activity.write(batches.newest, issues).await?;
     }
     batches.flush().await?;
     // Entries of lines that changed after they were imported stay in the log, and the last of them may be the head.
@@ -165,6 +172,8 @@ struct BatchWriter<'a> {
     is_new: bool,
     /// The position of the first entry of the batch among all drafts.
     first: u64,
+    /// The position of its last entry.
+    last: u64,
     entries: Vec<NewEntry>,
     bytes: u64,
     /// The number of entries that were written.
@@ -184,6 +193,7 @@ impl<'a> BatchWriter<'a> {
             digest,
             is_new,
             first: 0,
+            last: 0,
             entries: Vec::new(),
             bytes: 0,
             written: 0,
@@ -214,9 +224,20 @@ impl<'a> BatchWriter<'a> {
         if self.entries.is_empty() {
             self.first = at;
         }
+        self.last = at;
         self.bytes += draft.bytes;
         self.entries.push(draft.entry);
         Ok(())
+    }
+
+    /// Commits the batch without its last entry, which then begins a batch of its own. Returns false if there is no
+    /// entry.
+    async fn flush_all_but_last(&mut self) -> Result<bool> {
+        let Some(last) = self.entries.pop() else { return Ok(false) };
+        self.flush().await?;
+        self.first = self.last;
+        self.entries.push(last);
+        Ok(true)
     }
 
     /// Commits the batch. Its commit key names the position of its first entry among all drafts. An interrupted
@@ -238,7 +259,7 @@ impl<'a> BatchWriter<'a> {
             commit = commit.expecting(Expect::Absent).creating(self.info.fields.clone());
             at = self.info.created_at.or(last_activity);
         }
-        let receipt = self.commit_at(commit, at).await?;
+        let receipt = commit_at(self.target.commits, commit, at).await?;
         if !receipt.deduplicated {
             self.written += count;
         }
@@ -251,16 +272,19 @@ impl<'a> BatchWriter<'a> {
         let is_elsewhere = thread.is_some_and(|thread| thread.head != head);
         Ok(if is_elsewhere { head_rewind(self.info, head) } else { None })
     }
+}
 
-    /// Commits at a time of the source. The store refuses a time that is later than its own. A machine whose clock is
-    /// ahead may have written such a time. The time of the store is then used.
-    async fn commit_at(&self, commit: Commit, at: Option<Timestamp>) -> Result<Receipt> {
-        let commits = self.target.commits;
-        let Some(at) = at else { return Ok(commits.commit(commit).await?) };
-        match commits.commit(commit.clone().at(at)).await {
-            Err(e) if is_after_store_time(&e) => Ok(commits.commit(commit).await?),
-            other => Ok(other?),
-        }
+/// Commits at a time of the source. The store refuses a time that is later than its own. A machine whose clock is ahead
+/// may have written such a time. The time of the store is then used.
+pub(crate) async fn commit_at(
+    commits: &dyn CommitCoordinator,
+    commit: Commit,
+    at: Option<Timestamp>,
+) -> Result<Receipt> {
+    let Some(at) = at else { return Ok(commits.commit(commit).await?) };
+    match commits.commit(commit.clone().at(at)).await {
+        Err(e) if is_after_store_time(&e) => Ok(commits.commit(commit).await?),
+        other => Ok(other?),
     }
 }
 

@@ -7,6 +7,7 @@ use super::{
     tool_use_block,
 };
 use crate::{
+    blank::is_blank,
     calls::IdRule,
     compile::{Compiler, Part, opaque_message},
     loss::{Action, LossKind, Position},
@@ -22,6 +23,8 @@ const IDS: IdRule = IdRule { max: 512, is_plain: true };
 const MAX_TOKENS: &str = "4096";
 /// The text of the user message before a history that begins with the assistant, which the API refuses.
 const BEGINNING: &str = "(The conversation begins with the assistant.)";
+/// The content of a failed result without content, which the API refuses (jlevy/markform#153).
+const NO_OUTPUT: &str = "(no output)";
 /// How a mark for the cache is written.
 const CACHE_MARK: &str = r#""cache_control":{"#;
 /// How many blocks may have a mark for the cache.
@@ -30,6 +33,7 @@ const MAX_CACHE_MARKS: usize = 4;
 pub(super) fn write(compiler: &mut Compiler<'_>) -> Result<Object> {
     let mut writer =
         Writer { messages: Vec::new(), system: Vec::new(), system_form: Form::default(), is_inside: false };
+    compiler.drop_texts(|_, text| is_blank(text));
     for part in std::mem::take(&mut compiler.parts) {
         writer.add(&part, compiler)?;
     }
@@ -131,9 +135,6 @@ impl Writer {
             compiler.losses.add(&part.position, LossKind::UnknownBlock, Action::Dropped, "it is not a text");
             return Ok(());
         };
-        if compiler.drop_if_blank(part, text) {
-            return Ok(());
-        }
         let came_inside = part.native.message.as_ref().is_some_and(|form| form.has(INSIDE));
         if !self.is_inside && !came_inside {
             if let Some(form) = &part.native.message {
@@ -156,12 +157,7 @@ impl Writer {
 
     fn block<'a>(&self, part: &Part<'a>, compiler: &mut Compiler<'a>) -> Result<Option<Object>> {
         let block = match &part.block.kind {
-            BlockKind::Text(text) => {
-                if compiler.drop_if_blank(part, text) {
-                    return Ok(None);
-                }
-                Some(text_block(text))
-            }
+            BlockKind::Text(text) => Some(text_block(text)),
             BlockKind::Thinking(thinking) => return Ok(thinking_of(part, thinking, compiler)),
             BlockKind::ToolUse(call) => Some(write_call(part, call, compiler)?),
             BlockKind::ToolResult(result) => return write_result(part, result, compiler),
@@ -374,6 +370,10 @@ fn write_result<'a>(part: &Part<'a>, result: &'a ToolResult, compiler: &mut Comp
         content.extend(block);
     }
     let mut block = Object::of_type("tool_result").with_text("tool_use_id", call.id);
+    if content.is_empty() && result.is_error == Some(true) {
+        compiler.report_made(&part.position, LossKind::Empty, "the API refuses a failed result without content");
+        content.push(text_block(NO_OUTPUT).into());
+    }
     if !part.has_mark(NO_CONTENT) || !content.is_empty() {
         block.set("content", content_value(content, part.has_mark(RESULT_LIST)));
     }

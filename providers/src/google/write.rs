@@ -6,6 +6,7 @@ use store_core::{BlockKind, Result, Role, ToolResult, ToolUse};
 
 use super::{NO_ID, WHOLE_RESPONSE, call_part, media_part, result_part, text_part, thought_part};
 use crate::{
+    blank::is_blank,
     calls::IdRule,
     compile::{Compiler, Part, opaque_message},
     loss::{Action, LossKind, Position},
@@ -29,6 +30,10 @@ const BY_POSITION: &str = "the API pairs calls and results by position";
 
 pub(super) fn write(compiler: &mut Compiler<'_>) -> Result<Object> {
     let mut writer = Writer::default();
+    compiler.drop_texts(|part, text| {
+        // An empty text with a signature has to come back.
+        is_blank(text) && part.in_native_form(text_part(text)).get("thoughtSignature").is_none()
+    });
     for mut part in std::mem::take(&mut compiler.parts) {
         if part.role == Role::System && !writer.system.is_empty() {
             compiler.drop_message_form(&mut part);
@@ -95,11 +100,7 @@ impl Writer {
                 }
             }
             BlockKind::Text(text) => {
-                let value = part.in_native_form(text_part(text));
-                // An empty text with a signature has to come back.
-                if value.get("thoughtSignature").is_some() || !compiler.drop_if_blank(part, text) {
-                    self.push(part, role, value, compiler);
-                }
+                self.push(part, role, part.in_native_form(text_part(text)), compiler);
             }
             _ => {
                 if let Some(value) = write_media(part, compiler) {
@@ -112,7 +113,12 @@ impl Writer {
 
     fn add_opaque(&mut self, part: &Part<'_>, role: &'static str, data: Value, compiler: &mut Compiler<'_>) {
         if let Some(raw) = opaque_message(&data) {
-            if raw.get("role").is_none() && raw.get("parts").is_none() {
+            // A content that has no field for its parts was a whole reply, and the API takes it back.
+            let has_no_parts = match raw.get("parts") {
+                Some(parts) => parts.as_list().is_none_or(<[Value]>::is_empty),
+                None => raw.get("role").is_none(),
+            };
+            if has_no_parts {
                 return compiler.drop_empty_message(part);
             }
             let form = Form::default();
@@ -129,9 +135,6 @@ impl Writer {
             compiler.losses.add(&part.position, LossKind::UnknownBlock, Action::Dropped, "it is not a text");
             return;
         };
-        if compiler.drop_if_blank(part, text) {
-            return;
-        }
         if self.contents.is_empty() {
             if let Some(form) = &part.native.message {
                 self.system_form = form.clone();

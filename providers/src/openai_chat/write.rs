@@ -114,8 +114,11 @@ impl Writer {
 
     fn add_opaque(&mut self, part: &Part<'_>, data: Value, compiler: &mut Compiler<'_>) {
         if let Some(raw) = opaque_message(&data) {
-            let is_null = |name| raw.get(name).is_none_or(|value| *value == Value::Null);
-            if is_null("content") && is_null("audio") && is_null("function_call") {
+            let is_missing = |name| match raw.get(name) {
+                Some(Value::List(items)) => items.is_empty(),
+                value => value.is_none_or(|value| *value == Value::Null),
+            };
+            if is_missing("content") && is_missing("audio") && is_missing("function_call") {
                 return compiler.drop_empty_message(part);
             }
             self.flush();

@@ -66,10 +66,7 @@ impl ItemWriter {
         writer.has_no_instructions = true;
         writer.custom_calls = std::mem::take(&mut self.custom_calls);
         writer.has_dropped_reasoning = self.has_dropped_reasoning;
-        for part in std::mem::take(&mut compiler.parts) {
-            writer.add(&part, &mut compiler)?;
-        }
-        writer.flush();
+        writer.add_parts(&mut compiler)?;
         self.custom_calls = writer.custom_calls;
         self.has_dropped_reasoning = writer.has_dropped_reasoning;
         self.calls = std::mem::take(&mut compiler.calls);

@@ -27,10 +27,7 @@ const ERROR_PREFIX: &str = "[error] ";
 pub(super) fn write(compiler: &mut Compiler<'_>) -> Result<Object> {
     let mut writer =
         Writer { is_stored: compiler.settings.get("store") != Some(&Value::Bool(false)), ..Writer::default() };
-    for part in std::mem::take(&mut compiler.parts) {
-        writer.add(&part, compiler)?;
-    }
-    writer.flush();
+    writer.add_parts(compiler)?;
     writer.drop_unfollowed_reasoning(compiler);
     writer.simplify_messages_without_id(compiler);
     compiler.require_messages(&writer.items)?;
@@ -82,7 +79,18 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn add<'a>(&mut self, part: &Part<'a>, compiler: &mut Compiler<'a>) -> Result<()> {
+    /// Adds every part of the context. Another API may begin a reply with an empty text, for example if the reply is
+    /// only a call. This text would be a message without content.
+    pub(super) fn add_parts(&mut self, compiler: &mut Compiler<'_>) -> Result<()> {
+        compiler.drop_texts(|part, text| part.role == Role::Assistant && !part.is_own && text.is_empty());
+        for part in std::mem::take(&mut compiler.parts) {
+            self.add(&part, compiler)?;
+        }
+        self.flush();
+        Ok(())
+    }
+
+    fn add<'a>(&mut self, part: &Part<'a>, compiler: &mut Compiler<'a>) -> Result<()> {
         if part.role != Role::Assistant {
             self.has_dropped_reasoning = false;
         }
@@ -130,7 +138,7 @@ impl Writer {
         self.items.push(Item { value, position: part.position.clone(), parts: Vec::new(), is_output });
     }
 
-    pub(super) fn flush(&mut self) {
+    fn flush(&mut self) {
         if let Some(mut draft) = self.draft.take() {
             let (parts, is_output) = (std::mem::take(&mut draft.positions), draft.role == Role::Assistant);
             if let Some(position) = parts.first().cloned() {

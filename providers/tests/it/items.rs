@@ -2,7 +2,7 @@
 
 use providers::{ItemWriter, Target, normalize};
 use serde_json::{Value, json};
-use store_core::{Block, ContextMessage, EntryId, Json, Message, Role};
+use store_core::{Block, ContextMessage, Detail, EntryId, ErrorKind, Json, Message, Role};
 
 fn target() -> Target {
     Target::new("openai-responses".parse().unwrap(), "gpt-5")
@@ -60,5 +60,7 @@ fn a_result_is_written_only_after_its_call() {
     assert_eq!((orphan.items.len(), orphan.losses[0].kind.name()), (0, "orphan_result"));
     writer.expect_call("c");
     assert_eq!(writer.write(&result(), &target()).unwrap().items.len(), 1);
-    assert!(writer.write(&result(), &Target::new("anthropic".parse().unwrap(), "m")).is_err());
+    let refused = writer.write(&result(), &Target::new("anthropic".parse().unwrap(), "m")).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid);
+    assert!(matches!(refused.detail(), Detail::Invalid { what, .. } if what == "target"), "{refused}");
 }

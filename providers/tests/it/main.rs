@@ -11,6 +11,7 @@
 mod accounting;
 mod captures;
 mod convert;
+mod emptiness;
 mod generated;
 mod golden;
 mod items;

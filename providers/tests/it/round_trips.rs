@@ -48,7 +48,7 @@ fn requests_of_anthropic_come_back() {
             {"role": "user", "content": [
                 {"type": "tool_result", "tool_use_id": "toolu_A", "content": [{"type": "text", "text": "4 C"},
                  {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw=="}}]},
-                {"type": "tool_result", "tool_use_id": "toolu_B", "is_error": true},
+                {"type": "tool_result", "tool_use_id": "toolu_B", "is_error": false},
                 {"type": "text", "text": "Go on."}]},
             {"role": "user", "content": "And tomorrow?"},
             {"role": "user", "content": [{"type": "document", "title": "t", "source": {"type": "text", "media_type": "text/plain", "data": "hi"}}]},

@@ -59,6 +59,11 @@ fn anthropic(body: &Value) -> Vec<String> {
                 broken.push("A3: a result after other content".to_owned());
             }
         }
+        let is_empty = |content: &Value| content.as_str().map_or(items(content).is_empty(), str::is_empty);
+        let failed = of_type(blocks, "tool_result").into_iter().filter(|result| result["is_error"] == true);
+        if failed.into_iter().any(|result| is_empty(&result["content"])) {
+            broken.push("a failed result without content".to_owned());
+        }
         open = ids_of(blocks, "tool_use", "id");
         for id in &open {
             if !ids.insert(id.clone()) {

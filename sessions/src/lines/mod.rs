@@ -24,6 +24,7 @@ pub(crate) use self::{
     survey::{FileOfThread, file_stem, survey, survey_file},
 };
 use crate::{
+    activity::Activity,
     compact::Bits,
     issue::{IssueCode, Issues},
     json::Object,
@@ -102,6 +103,11 @@ pub(crate) trait LineFormat: Send + Sync {
     /// The head, if the source names it.
     fn named_head(&self) -> Option<RewindTarget> {
         None
+    }
+
+    /// Between the passes: returns the runs and the queued input that the lines describe.
+    fn take_activity(&mut self, _tree: &Tree<Self::LineData>) -> Activity {
+        Activity::default()
     }
 
     /// In the second pass: the tokens that a line counts beside its body. They become a side entry of their own.

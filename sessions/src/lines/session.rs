@@ -4,6 +4,7 @@ use store_core::EntryId;
 
 use super::{LineFormat, LineIds, drafts::LineDrafts, ids::usual_line};
 use crate::{
+    activity::Activity,
     compact::{Bits, LineEnds},
     error::Result,
     provenance::{FileProvenance, LastLine, Provenance, ReimportedLine},
@@ -21,6 +22,7 @@ pub(super) struct LineSession<F: LineFormat> {
     pub(super) line_ends: LineEnds,
     pub(super) has_header: bool,
     pub(super) head: Option<usize>,
+    pub(super) activity: Activity,
 }
 
 impl<F: LineFormat> LineSession<F> {
@@ -100,6 +102,10 @@ impl<F: LineFormat> Session for LineSession<F> {
         if has_grown {
             self.format.adopt_stored(&mut self.tree, &|at| is_stored.contains(at));
         }
+    }
+
+    fn activity(&self) -> &Activity {
+        &self.activity
     }
 
     fn drafts<'a>(&'a self, stored: &'a StoredEntries) -> Result<Box<dyn Drafts + 'a>> {

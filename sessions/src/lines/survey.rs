@@ -159,9 +159,10 @@ impl<F: LineFormat> Survey<F> {
             HeadChoice::Writer => self.writer_head(),
             HeadChoice::FirstLeaf => self.tree.first_leaf(),
         };
+        let activity = self.format.take_activity(&self.tree);
         let info = session_info(&self.format, &source, scan.provenance)?;
         let Self { format, tree, has_header, .. } = self;
-        Ok(LineSession { format, source, info, tree, line_ends: scan.line_ends, has_header, head })
+        Ok(LineSession { format, source, info, tree, line_ends: scan.line_ends, has_header, head, activity })
     }
 
     /// The node after which the program that writes the source would continue.

@@ -8,6 +8,7 @@ mod edits;
 mod export;
 mod line;
 mod message;
+mod operations;
 mod read;
 mod v4;
 
@@ -22,6 +23,7 @@ use self::{
     edits::Edits,
 };
 use crate::{
+    activity::Activity,
     blocks::cut_to_1_kib,
     compact::{Runs, small},
     detect::{Detected, Sample},
@@ -134,6 +136,7 @@ pub(crate) struct Pi {
     origins: Inherited<Arc<Origin>>,
     lanes: v4::Lanes,
     sequence: v4::Sequence,
+    operations: operations::Operations,
 }
 
 /// What the header says.
@@ -181,6 +184,7 @@ impl Pi {
             origins: Inherited::default(),
             lanes: v4::Lanes::default(),
             sequence: v4::Sequence::default(),
+            operations: operations::Operations::default(),
         }
     }
 
@@ -267,7 +271,11 @@ impl Pi {
         if self.version == V4 {
             self.sequence.check(line, issues);
             self.lanes.read(line, issues);
-            if object.text("kind").as_deref() != Some("entry") {
+            let line_kind = object.text("kind");
+            if line_kind.as_deref() == Some("record") {
+                self.operations.read(line, issues);
+            }
+            if line_kind.as_deref() != Some("entry") {
                 if object.text("fact").as_deref() == Some("name") {
                     self.title = object.text("name").map(|name| cut_to_1_kib(&name));
                 }
@@ -400,6 +408,10 @@ impl LineFormat for Pi {
 
     fn named_head(&self) -> Option<RewindTarget> {
         self.lanes.head().map(|to| to.map_or(RewindTarget::Start, RewindTarget::Named))
+    }
+
+    fn take_activity(&mut self, tree: &Tree<LineData>) -> Activity {
+        self.operations.take_activity(tree)
     }
 
     fn usage_beside(&self, line: &ObjectLine<'_>) -> Option<UsageRecord> {

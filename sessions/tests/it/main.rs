@@ -36,6 +36,7 @@ mod parents;
 mod pi_cases;
 mod pi_edits;
 mod pi_exports;
+mod pi_operations;
 mod pi_reexports;
 mod pi_v4;
 mod reported_files;

@@ -1,0 +1,279 @@
+//! Tests of the operations and queues of version 4 of pi: operations become runs, and queued messages pending input.
+
+use sessions::{ImportOptions, import};
+use store_core::{
+    Boundary, Commit, CommitCoordinator, CommitKey, PendingBody, PendingInput, Run, RunFilter, RunOutcome, RunQuery,
+    RunStatus, ThreadId, TokenCounts,
+};
+use tempfile::tempdir;
+
+use crate::{
+    helpers::{FailingCoordinator, entries, export_bytes, fixtures, format, import_one, new_store, write_file},
+    pi_cases::{Imported, import_lines},
+};
+
+const HEADER: &str = r#"{"kind":"header","version":4,"id":"four","createdAt":1767607200000,"cwd":"/x"}"#;
+
+/// The lines of a session. Each gets its number.
+#[derive(Clone)]
+struct Lines(Vec<String>);
+
+impl Lines {
+    fn new() -> Self {
+        Self(vec![HEADER.to_owned()])
+    }
+
+    fn add(mut self, kind: &str, fields: &str) -> Self {
+        let seq = self.0.len();
+        self.0
+            .push(format!(r#"{{"kind":"{kind}","lane":"main",{fields},"seq":{seq},"timestamp":17676072000{seq:02}}}"#));
+        self
+    }
+
+    fn record(self, name: &str, id: &str, fields: &str) -> Self {
+        self.add("record", &format!(r#""type":"{name}","id":"{id}",{fields}"#))
+    }
+
+    fn user(self, id: &str, parent: &str) -> Self {
+        let message = format!(r#"{{"role":"user","content":"text of {id}"}}"#);
+        self.add("entry", &format!(r#""type":"message","id":"{id}","parentId":{parent},"message":{message}"#))
+    }
+
+    fn started(self, id: &str) -> Self {
+        let intent = r#""sourceLeafId":null,"intent":{"kind":"run","originalPrompt":[],"initialMessages":[]}"#;
+        self.record("operation_started", id, intent)
+    }
+
+    fn finished(self, run: &str, outcome: &str) -> Self {
+        self.record("operation_finished", &format!("end-{run}"), &format!(r#""runId":"{run}",{outcome}"#))
+    }
+
+    fn queued(self, id: &str, fields: &str) -> Self {
+        let message = format!(r#"{{"role":"user","content":"text of {id}"}}"#);
+        let target = format!(r#""target":{{"type":"message","id":"{id}","message":{message}}}"#);
+        self.record("queue_enqueued", &format!("queue-{id}"), &format!("{fields},{target}"))
+    }
+
+    fn text(&self, lines: usize) -> String {
+        self.0[..lines].join("\n") + "\n"
+    }
+}
+
+async fn imported(lines: Lines) -> Imported {
+    import_lines(&lines.0, &ImportOptions::default()).await
+}
+
+async fn runs(commits: &dyn CommitCoordinator, thread: &ThreadId) -> Vec<Run> {
+    let mut filter = RunFilter::default();
+    filter.thread = Some(thread.clone());
+    commits.threads().list_runs(RunQuery::new(filter)).await.unwrap().items
+}
+
+async fn queue(commits: &dyn CommitCoordinator, thread: &ThreadId) -> Vec<PendingInput> {
+    commits.pending().load_queue(thread).await.unwrap().inputs
+}
+
+async fn queued_ids(commits: &dyn CommitCoordinator, thread: &ThreadId) -> Vec<String> {
+    queue(commits, thread).await.iter().map(|input| input.id.as_str().to_owned()).collect()
+}
+
+fn outcome(run: &Run) -> String {
+    let RunStatus::Done(completion) = &run.status else { return "open".to_owned() };
+    match &completion.outcome {
+        RunOutcome::NaturalEnd => "completed".to_owned(),
+        RunOutcome::Cancelled => "aborted".to_owned(),
+        RunOutcome::Blocked => "declined".to_owned(),
+        RunOutcome::Failed { error } => format!("failed: {error}"),
+        RunOutcome::Stopped { code, detail } => format!("{code}: {}", detail.as_deref().unwrap_or_default()),
+        other => format!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn every_operation_is_a_run_with_its_outcome() {
+    let lines = Lines::new().user("a", "null");
+    let ends = [
+        (r#""outcome":"completed""#, "completed"),
+        (r#""outcome":"aborted""#, "aborted"),
+        (r#""outcome":"declined""#, "declined"),
+        (r#""outcome":"failed","error":{"code":"overloaded","message":"try later"}"#, "failed: try later"),
+        (r#""outcome":"exploded""#, "exploded: "),
+    ];
+    let lines = ends.iter().enumerate().fold(lines, |lines, (at, (end, _))| {
+        let id = format!("op{at}");
+        lines.started(&id).finished(&id, end)
+    });
+    let found = imported(lines.started("op9")).await;
+    assert_eq!(found.report.issues, []);
+    let runs = runs(&*found.commits, &found.thread).await;
+    let mut expected: Vec<_> = ends.iter().map(|(_, outcome)| (*outcome).to_owned()).collect();
+    expected.push("interrupted: ".to_owned());
+    assert_eq!(runs.iter().map(outcome).collect::<Vec<_>>(), expected);
+    let failed = &runs[3];
+    assert_eq!((failed.id.as_str(), failed.agent.as_str()), ("four/op3", "pi"));
+    let RunStatus::Done(completion) = &failed.status else { panic!() };
+    assert_eq!(completion.error.as_ref().unwrap().as_str(), r#"{"code":"overloaded","message":"try later"}"#);
+    assert!(failed.request.as_ref().unwrap().as_str().contains(r#""intent":{"kind":"run""#));
+    // Runs are no activity of their own.
+    let thread = found.commits.threads().load_thread(&found.thread).await.unwrap().unwrap();
+    assert_eq!(thread.updated_at, entries(&*found.commits, &found.thread).await.last().unwrap().timestamp);
+}
+
+#[tokio::test]
+async fn a_run_counts_its_steps_and_tokens() {
+    let attempt = |step: &str, attempt: u32| {
+        format!(r#""runId":"op","step":"assistant","attempt":{attempt},"resultEntryId":"{step}""#)
+    };
+    let usage = r#""cause":"assistant","runId":"op","usage":{"input":5,"output":2,"cacheRead":1,"cacheWrite":0}"#;
+    let lines = Lines::new().user("a", "null").started("op");
+    let lines = lines.record("step_attempt", "s1", &attempt("x", 1)).record("usage", "u1", usage);
+    let lines = lines.record("step_attempt", "s2", &attempt("y", 2)).record("usage", "u2", usage);
+    let found = imported(lines.record("step_attempt", "s3", &attempt("z", 1))).await;
+    assert_eq!(found.report.issues, []);
+    let runs = runs(&*found.commits, &found.thread).await;
+    let mut tokens = TokenCounts::new(10, 4);
+    tokens.cache_read = 2;
+    assert_eq!((runs[0].steps, &runs[0].usage, runs.len()), (2, &tokens, 1));
+}
+
+#[tokio::test]
+async fn queued_messages_are_pending_input_and_not_in_the_context() {
+    let lines = Lines::new().user("a", "null").started("op").started("stopped");
+    let lines = lines.queued("steer", r#""queue":"steer","runId":"op""#);
+    let lines = lines.queued("follow", r#""queue":"followUp","runId":"op""#);
+    let lines = lines.queued("used", r#""queue":"followUp","runId":"op""#);
+    let lines = lines.queued("next", r#""queue":"nextRun""#);
+    let lines = lines.queued("gone", r#""queue":"nextRun""#).record("queue_cancelled", "c", r#""entryId":"gone""#);
+    let lines = lines.queued("dropped", r#""queue":"steer","runId":"stopped""#);
+    let lines = lines.record("abort_requested", "abort", r#""runId":"stopped""#).user("used", "\"a\"");
+    let found = imported(lines).await;
+    assert_eq!(found.report.issues, []);
+    assert_eq!(found.context_entries().await, ["a", "used"]);
+    let queue = queue(&*found.commits, &found.thread).await;
+    let ids: Vec<_> = queue.iter().map(|input| (input.id.as_str(), input.delivery.boundary)).collect();
+    let expected = [("steer", Boundary::NextStep), ("follow", Boundary::OnNaturalEnd), ("next", Boundary::NewRun)];
+    assert_eq!(ids, expected);
+    assert_eq!(queue[0].delivery.target.as_ref().unwrap().run.as_str(), "four/op");
+    assert_eq!(queue[2].delivery.target, None);
+    let PendingBody::Message(message) = &queue[0].body else { panic!() };
+    assert_eq!(sessions_text(message), "text of steer");
+    let runs = runs(&*found.commits, &found.thread).await;
+    let outcomes: Vec<_> = runs.iter().map(outcome).collect();
+    assert_eq!(outcomes, ["interrupted: ", "interrupted: it was asked to stop"]);
+}
+
+fn sessions_text(message: &store_core::Message) -> &str {
+    match &message.blocks[0].kind {
+        store_core::BlockKind::Text(text) => text,
+        _ => "",
+    }
+}
+
+#[tokio::test]
+async fn the_queued_message_of_a_lane_is_pending_and_its_file_is_exported_as_it_was() {
+    let commits = new_store();
+    let path = fixtures().join("pi/v4-lanes.jsonl");
+    let report = import_one(&*commits, &path).await;
+    let thread = report.thread.unwrap();
+    assert_eq!(queued_ids(&*commits, &thread).await, ["qm"]);
+    assert_eq!(runs(&*commits, &thread).await.iter().map(outcome).collect::<Vec<_>>(), ["completed"]);
+    let (bytes, exact) = export_bytes(&*commits, &thread, format("pi-v4")).await;
+    assert!(exact && bytes == std::fs::read(&path).unwrap());
+}
+
+#[tokio::test]
+async fn a_repeated_import_doubles_nothing_and_undoes_no_change() {
+    let folder = tempdir().unwrap();
+    let commits = new_store();
+    let lines = Lines::new().user("a", "null").queued("q1", r#""queue":"nextRun""#);
+    let lines = lines.queued("q2", r#""queue":"nextRun""#).queued("q3", r#""queue":"nextRun""#);
+    let path = write_file(folder.path(), "four.jsonl", lines.text(5));
+    let thread = import_one(&*commits, &path).await.thread.unwrap();
+    let pending = commits.pending();
+    let inputs = queue(&*commits, &thread).await;
+    let _retracted = pending.retract_pending(&thread, &inputs[0].id).await.unwrap();
+    let consumed =
+        Commit::new(thread.clone()).with_key(CommitKey::new("consume").unwrap()).consuming([inputs[1].to_input_ref()]);
+    let _receipt = commits.commit(consumed).await.unwrap();
+    assert_eq!(import_one(&*commits, &path).await.added, 0);
+    assert_eq!(queued_ids(&*commits, &thread).await, ["q3"]);
+    let grown = lines.queued("q4", r#""queue":"nextRun""#);
+    write_file(folder.path(), "four.jsonl", grown.text(6));
+    assert_eq!(import_one(&*commits, &path).await.thread.as_ref(), Some(&thread));
+    assert_eq!(queued_ids(&*commits, &thread).await, ["q3", "q4"]);
+}
+
+#[tokio::test]
+async fn a_session_that_goes_on_ends_its_runs_and_uses_its_queue() {
+    let folder = tempdir().unwrap();
+    let commits = new_store();
+    let lines = Lines::new().user("a", "null").started("op").queued("q", r#""queue":"steer","runId":"op""#);
+    let lines = lines.user("q", "\"a\"").finished("op", r#""outcome":"completed""#).user("b", "\"q\"");
+    let mut thread = None;
+    for (known, ids, outcomes) in [
+        (4, vec!["q"], vec!["interrupted: "]),
+        (5, vec![], vec!["interrupted: "]),
+        (6, vec![], vec!["interrupted: ", "completed"]),
+        (7, vec![], vec!["interrupted: ", "completed"]),
+    ] {
+        let path = write_file(folder.path(), "four.jsonl", lines.text(known));
+        let report = import_one(&*commits, &path).await;
+        assert!(report.issues.is_empty() && (thread.is_none() || thread == report.thread), "{:?}", report.issues);
+        let id = report.thread.as_ref().unwrap();
+        assert_eq!(queued_ids(&*commits, id).await, ids, "{known} lines");
+        let runs = runs(&*commits, id).await;
+        assert_eq!(runs.iter().map(outcome).collect::<Vec<_>>(), outcomes, "{known} lines");
+        assert!(runs.get(1).is_none_or(|rest| rest.parent_run.as_ref() == Some(&runs[0].id)));
+        let (bytes, exact) = export_bytes(&*commits, id, format("pi-v4")).await;
+        assert!(exact && bytes == lines.text(known).as_bytes());
+        thread = report.thread;
+    }
+}
+
+#[tokio::test]
+async fn an_import_that_was_killed_anywhere_is_continued() {
+    let folder = tempdir().unwrap();
+    let lines = Lines::new().user("a", "null").started("op").queued("q", r#""queue":"nextRun""#).started("op2");
+    let path = write_file(folder.path(), "four.jsonl", lines.user("b", "\"a\"").text(6));
+    for after in 0..8 {
+        let commits = new_store();
+        let failing = FailingCoordinator::after(&*commits, after);
+        let result = import(&failing, &path, &ImportOptions::default()).await;
+        let was_killed = result.is_err();
+        assert!(was_killed || after > 3, "{after}");
+        let thread = import_one(&*commits, &path).await.thread.unwrap();
+        assert_eq!(queued_ids(&*commits, &thread).await, ["q"], "{after}");
+        assert_eq!(runs(&*commits, &thread).await.len(), 2, "{after}");
+        assert_eq!(entries(&*commits, &thread).await.len(), 6, "{after}");
+    }
+}
+
+#[tokio::test]
+async fn records_with_wrong_fields_are_reported_and_kept() {
+    let lines = Lines::new().user("a", "null").started("op").started("op");
+    let lines = lines.record("operation_started", "x", r#""intent":7"#).finished("nobody", r#""outcome":"completed""#);
+    let lines = lines.queued("a2", r#""queue":7"#).queued("a3", r#""queue":"side""#);
+    let lines = lines.record("queue_enqueued", "y", r#""queue":"nextRun","target":"m""#);
+    let lines = lines.record("queue_enqueued", "z", r#""queue":"nextRun","target":{"id":"t","type":"custom"}"#);
+    let lines = lines.queued("a3", r#""queue":"nextRun""#).record("queue_cancelled", "w", r#""entryId":"nobody""#);
+    let found = imported(lines.queued("queue-a3", r#""queue":"nextRun""#)).await;
+    let mut codes: Vec<_> = found.report.issues.iter().map(|issue| (issue.line, issue.code.name())).collect();
+    codes.sort_unstable();
+    let expected = [
+        (Some(4), "bad_field"),
+        (Some(4), "duplicate_id"),
+        (Some(5), "bad_field"),
+        (Some(6), "bad_field"),
+        (Some(7), "bad_field"),
+        (Some(8), "unknown_type"),
+        (Some(9), "bad_field"),
+        (Some(10), "bad_field"),
+        (Some(11), "bad_field"),
+        (Some(11), "duplicate_id"),
+        (Some(12), "bad_field"),
+        (Some(13), "bad_field"),
+    ];
+    assert_eq!(codes, expected);
+    assert_eq!(queued_ids(&*found.commits, &found.thread).await, ["a3"]);
+    assert_eq!(runs(&*found.commits, &found.thread).await.len(), 1);
+}
