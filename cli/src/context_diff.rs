@@ -1,6 +1,9 @@
 //! The difference between two contexts, and lines of text that show it.
 
+use std::hash::{Hash, Hasher};
+
 use agentstore::{Context, ContextMessage};
+use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use crate::{
     failure::Result,
@@ -8,63 +11,109 @@ use crate::{
     text::{self, with_noun},
 };
 
-/// What two contexts have in common at their beginning and at their end, and what each has in between.
+/// Consecutive messages that both contexts have, or that only one of them has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DiffPart<'a> {
+    /// Messages that both have, as the first context has them.
+    Both(&'a [ContextMessage]),
+    /// Messages that only the first has.
+    First(&'a [ContextMessage]),
+    /// Messages that only the second has.
+    Second(&'a [ContextMessage]),
+}
+
+/// What two contexts have in common, and what only one of them has, in the order of the contexts.
 ///
 /// Two messages are the same if a model gets the same of them: their roles and blocks are equal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ContextDiff<'a> {
-    /// The messages that both begin with.
-    pub(crate) start: &'a [ContextMessage],
-    /// The messages in between that only the first context has.
-    pub(crate) only_first: &'a [ContextMessage],
-    /// The messages in between that only the second context has.
-    pub(crate) only_second: &'a [ContextMessage],
-    /// The messages that both end with.
-    pub(crate) end: &'a [ContextMessage],
-}
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ContextDiff<'a>(Vec<DiffPart<'a>>);
 
 impl<'a> ContextDiff<'a> {
     pub(crate) fn of(first: &'a Context, second: &'a Context) -> Self {
-        let count = |pairs: &mut dyn Iterator<Item = (&ContextMessage, &ContextMessage)>| {
-            pairs.take_while(|(first, second)| is_same(first, second)).count()
-        };
         let (first, second) = (first.messages.as_slice(), second.messages.as_slice());
-        let (start, first) = first.split_at_checked(count(&mut first.iter().zip(second))).unwrap_or((&[], first));
-        let (_, second) = second.split_at_checked(start.len()).unwrap_or((&[], second));
-        let end_length = count(&mut first.iter().rev().zip(second.iter().rev()));
-        let at = first.len().saturating_sub(end_length);
-        let (only_first, end) = first.split_at_checked(at).unwrap_or((first, &[]));
-        let (only_second, _) =
-            second.split_at_checked(second.len().saturating_sub(end_length)).unwrap_or((second, &[]));
-        Self { start, only_first, only_second, end }
+        let compared = |messages: &'a [ContextMessage]| messages.iter().map(Compared).collect::<Vec<_>>();
+        let operations = capture_diff_slices(Algorithm::Myers, &compared(first), &compared(second));
+        let mut parts = Vec::new();
+        for operation in operations {
+            let before = first.get(operation.old_range()).unwrap_or_default();
+            let after = second.get(operation.new_range()).unwrap_or_default();
+            match operation {
+                DiffOp::Equal { .. } => parts.push(DiffPart::Both(before)),
+                DiffOp::Delete { .. } => parts.push(DiffPart::First(before)),
+                DiffOp::Insert { .. } => parts.push(DiffPart::Second(after)),
+                DiffOp::Replace { .. } => parts.extend([DiffPart::First(before), DiffPart::Second(after)]),
+            }
+        }
+        Self(parts)
     }
 
-    /// Prints the messages that only one context has, each on a line that begins with its mark, with the number of
-    /// messages that both have before and after them.
-    pub(crate) fn print(&self, marks: (&str, &str), out: &mut Output) -> Result<()> {
-        print_count(self.start.len(), "the same before", out)?;
-        for message in self.only_first {
-            let line = message_line(marks.0, message, out);
-            out.print_line(out.style(line).red())?;
+    pub(crate) fn parts(&self) -> &[DiffPart<'a>] {
+        &self.0
+    }
+
+    /// Returns whether both contexts have the same messages.
+    pub(crate) fn is_same(&self) -> bool {
+        self.0.iter().all(|part| matches!(part, DiffPart::Both(_)))
+    }
+
+    /// Returns the messages that only the first context has.
+    pub(crate) fn only_first(&self) -> Vec<&'a ContextMessage> {
+        let messages = |part: &DiffPart<'a>| if let DiffPart::First(messages) = *part { messages } else { &[] };
+        self.0.iter().flat_map(messages).collect()
+    }
+
+    /// Returns the messages that only the second context has.
+    pub(crate) fn only_second(&self) -> Vec<&'a ContextMessage> {
+        let messages = |part: &DiffPart<'a>| if let DiffPart::Second(messages) = *part { messages } else { &[] };
+        self.0.iter().flat_map(messages).collect()
+    }
+
+    /// Prints the messages that only the first context has with `-`, and those that only the second has with `+`.
+    /// Several messages that both have become one line with their number, unless `all` are to be printed.
+    pub(crate) fn print(&self, all: bool, out: &mut Output) -> Result<()> {
+        for part in &self.0 {
+            let (mark, messages) = match *part {
+                DiffPart::Both(messages) if messages.len() > 1 && !all => {
+                    let line = format!("  ⋯ {} the same", with_noun(messages.len() as u64, "message"));
+                    out.print_line(out.style(line).dim())?;
+                    continue;
+                }
+                DiffPart::Both(messages) => (" ", messages),
+                DiffPart::First(messages) => ("-", messages),
+                DiffPart::Second(messages) => ("+", messages),
+            };
+            for message in messages {
+                let line = out.style(message_line(mark, message, out));
+                let line = match mark {
+                    "-" => line.red(),
+                    "+" => line.green(),
+                    _ => line.dim(),
+                };
+                out.print_line(line)?;
+            }
         }
-        for message in self.only_second {
-            let line = message_line(marks.1, message, out);
-            out.print_line(out.style(line).green())?;
-        }
-        print_count(self.end.len(), "the same after", out)
+        Ok(())
     }
 }
 
-fn is_same(first: &ContextMessage, second: &ContextMessage) -> bool {
-    first.message.role == second.message.role && first.message.blocks == second.message.blocks
+/// A message, compared by what a model gets of it.
+#[derive(Debug)]
+struct Compared<'a>(&'a ContextMessage);
+
+impl PartialEq for Compared<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        let (message, other) = (&self.0.message, &other.0.message);
+        message.role == other.role && message.blocks == other.blocks
+    }
 }
 
-fn print_count(count: usize, what: &str, out: &mut Output) -> Result<()> {
-    if count == 0 {
-        return Ok(());
+impl Eq for Compared<'_> {}
+
+impl Hash for Compared<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.message.role.name().hash(state);
+        text::message_text(&self.0.message).hash(state);
     }
-    let line = format!("    {} {what}", with_noun(count as u64, "message"));
-    out.print_line(out.style(line).dim())
 }
 
 /// Returns a message on one line: a mark, its role and its text, as much as fits.
@@ -79,7 +128,7 @@ pub(crate) fn message_line(mark: &str, message: &ContextMessage, out: &Output) -
 mod tests {
     use agentstore::{Context, ContextMessage, EntryId, Message};
 
-    use super::ContextDiff;
+    use super::{ContextDiff, DiffPart};
 
     fn context(texts: &str) -> Context {
         let mut context = Context::default();
@@ -91,20 +140,32 @@ mod tests {
     }
 
     #[test]
-    fn contexts_differ_between_what_they_share() {
-        let check = |first: &str, second: &str, expected: [usize; 4]| {
+    fn contexts_are_the_same_between_their_differences() {
+        let check = |first: &str, second: &str, expected: &str| {
             let (first, second) = (context(first), context(second));
             let diff = ContextDiff::of(&first, &second);
-            let lengths = [diff.start.len(), diff.only_first.len(), diff.only_second.len(), diff.end.len()];
-            assert_eq!(lengths, expected, "{first:?} {second:?}");
+            let (shown, same): (Vec<_>, Vec<_>) = diff
+                .parts()
+                .iter()
+                .map(|part| match part {
+                    DiffPart::Both(messages) => (format!("={}", messages.len()), true),
+                    DiffPart::First(messages) => (format!("-{}", messages.len()), false),
+                    DiffPart::Second(messages) => (format!("+{}", messages.len()), false),
+                })
+                .unzip();
+            assert_eq!(shown.join(" "), expected, "{first:?} {second:?}");
+            assert_eq!(diff.is_same(), same.into_iter().all(|same| same));
         };
-        check("", "", [0, 0, 0, 0]);
-        check("a b", "a b", [2, 0, 0, 0]);
-        check("a b", "a b c", [2, 0, 1, 0]);
-        check("a b c d", "s c d", [0, 2, 1, 2]);
-        check("a b c", "a x c", [1, 1, 1, 1]);
+        check("", "", "");
+        check("a b", "a b", "=2");
+        check("a b", "a b c", "=2 +1");
+        check("a b c d", "s c d", "-2 +1 =2");
+        check("a b c", "a x c", "=1 -1 +1 =1");
+        check("a b c d e", "x b c y e", "-1 +1 =2 -1 +1 =1");
         // No message is counted twice.
-        check("a", "a a", [1, 0, 1, 0]);
-        check("a b a", "a", [1, 2, 0, 0]);
+        check("a", "a a", "=1 +1");
+        let (first, second) = (context("a b c d e"), context("x b c y e"));
+        let diff = ContextDiff::of(&first, &second);
+        assert_eq!((diff.only_first().len(), diff.only_second().len()), (2, 2));
     }
 }

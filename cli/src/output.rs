@@ -10,7 +10,10 @@ use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use console::{StyledObject, Term};
 use serde::Serialize;
 
-use crate::failure::{Failure, Result};
+use crate::{
+    failure::{Failure, Result},
+    list::list_lines,
+};
 
 /// The width of text in columns if standard output is not a terminal.
 const DEFAULT_WIDTH: usize = 100;
@@ -145,6 +148,16 @@ impl Output {
             // The style is applied after the layout, because the table would count control sequences as columns.
             let line = line.trim_end();
             if at == 0 { self.print_line(self.style(line).bold())? } else { self.print_line(line)? }
+        }
+        Ok(())
+    }
+
+    /// Prints a list of records whose ids are not cut ([`list_lines`]). The first cell of a row is its id.
+    pub(crate) fn print_list(&mut self, headings: &[&str], rows: &[Vec<String>]) -> Result<()> {
+        for (at, lines) in list_lines(self.width, headings, rows).iter().enumerate() {
+            for line in lines {
+                if at == 0 { self.print_line(self.style(line).bold())? } else { self.print_line(line)? }
+            }
         }
         Ok(())
     }

@@ -43,5 +43,9 @@ pub(crate) fn ask_unless_ended(question: &str) -> Result<Option<String>> {
     let mut answer = String::new();
     let read = io::stdin().lock().read_line(&mut answer);
     let length = read.map_err(|error| Failure::io("standard input cannot be read", error))?;
+    if length == 0 {
+        // What follows begins on a line of its own.
+        stderr.write_all(b"\n")?;
+    }
     Ok((length > 0).then(|| answer.trim_end_matches(['\n', '\r']).to_owned()))
 }

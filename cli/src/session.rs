@@ -3,10 +3,11 @@
 use std::{ffi::OsString, path::PathBuf, sync::Arc};
 
 use agentstore::{
-    Capabilities, CommitCoordinator, Create, Error, MailboxStore, OpenOptions, PendingStore, StoreUrl, Stores,
-    Survives, TenantId, Thread, ThreadId, ThreadRunStore,
+    Capabilities, CommitCoordinator, Create, EntryQuery, Error, MailboxStore, OpenOptions, PageRequest, PendingStore,
+    StoreUrl, Stores, Survives, TenantId, Thread, ThreadId, ThreadRunStore,
 };
 use serde::Serialize;
+use sessions::FormatName;
 
 use crate::{
     args::GlobalArgs,
@@ -130,6 +131,14 @@ impl Session {
     pub(crate) async fn require_thread(&self, id: &ThreadId) -> Result<Thread> {
         let found = self.threads()?.load_thread(id).await?;
         Ok(found.ok_or_else(|| Error::not_found("thread", id))?)
+    }
+
+    /// Returns the format of the session file that a thread was imported from, or none if it was not imported.
+    pub(crate) async fn imported_format(&self, id: &ThreadId) -> Result<Option<FormatName>> {
+        self.require_thread(id).await?;
+        let query = EntryQuery::all().with_page(PageRequest::first(1));
+        let first = self.threads()?.list_entries(id, query).await?.items.into_iter().next();
+        Ok(first.and_then(|entry| entry.origin.as_ref()?.format.parse().ok()))
     }
 
     /// Returns the file with the log of a thread, if the store has such files.

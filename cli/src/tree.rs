@@ -1,5 +1,5 @@
 //! Draws the tree of a log for people: branches, the head, labels and checkpoints. Long sequences of entries are
-//! folded.
+//! folded, and side entries are left out, unless all entries are to be drawn.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,6 +14,8 @@ pub(crate) struct Tree {
     by_id: BTreeMap<EntryId, usize>,
     roots: Vec<usize>,
     side_entries: u64,
+    /// The side entries that have no parent.
+    side_roots: Vec<SideEntry>,
 }
 
 #[derive(Debug)]
@@ -28,6 +30,22 @@ struct Node {
     /// Whether the entry is a checkpoint or a compaction, which is never folded.
     is_never_folded: bool,
     label: Option<String>,
+    side_entries: Vec<SideEntry>,
+}
+
+#[derive(Debug)]
+struct SideEntry {
+    seq: u64,
+    kind: &'static str,
+    text: String,
+}
+
+/// The lines of a drawing.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Drawn {
+    pub(crate) lines: Vec<String>,
+    /// The number of entries that have no line of their own.
+    pub(crate) left_out: u64,
 }
 
 /// A segment that has not been drawn yet: the entries from a node to the next branch point or leaf.
@@ -50,12 +68,17 @@ impl Tree {
         {
             target.label.clone_from(&label.text);
         }
+        let parent = entry.parent.as_ref().and_then(|id| self.by_id.get(id)).copied();
+        let (seq, kind) = (entry.seq, text::role_or_kind(entry));
+        let text = text::one_line(&text::content_text(entry), KEPT_COLUMNS);
         if entry.side {
             self.side_entries += 1;
+            let parent = parent.and_then(|parent| self.nodes.get_mut(parent));
+            let siblings = parent.map_or(&mut self.side_roots, |parent| &mut parent.side_entries);
+            siblings.push(SideEntry { seq, kind, text });
             return;
         }
         let at = self.nodes.len();
-        let parent = entry.parent.as_ref().and_then(|id| self.by_id.get(id)).copied();
         let mut depth = 1;
         match parent.and_then(|parent| self.nodes.get_mut(parent)) {
             Some(parent) => {
@@ -70,15 +93,16 @@ impl Tree {
         };
         self.by_id.insert(entry.id.clone(), at);
         self.nodes.push(Node {
-            seq: entry.seq,
+            seq,
             id: entry.id.clone(),
-            kind: text::role_or_kind(entry),
-            text: text::one_line(&text::content_text(entry), KEPT_COLUMNS),
+            kind,
+            text,
             parent,
             children: Vec::new(),
             depth,
             is_never_folded: matches!(entry.kind(), BodyKind::Checkpoint | BodyKind::Compaction),
             label,
+            side_entries: Vec::new(),
         });
     }
 
@@ -87,10 +111,10 @@ impl Tree {
         self.side_entries
     }
 
-    /// Returns the lines of the drawing.
-    pub(crate) fn draw(&self, head: Option<&EntryId>, out: &Output) -> Vec<String> {
-        let drawing = Drawing { tree: self, head_path: self.path(head), head, out };
-        drawing.lines()
+    /// Draws the tree. With `all`, nothing is folded, and each side entry is drawn below its parent.
+    pub(crate) fn draw(&self, head: Option<&EntryId>, all: bool, out: &Output) -> Drawn {
+        let drawing = Drawing { tree: self, head_path: self.path(head), head, all, out };
+        drawing.draw()
     }
 
     /// Returns the nodes from the head up to its root.
@@ -109,18 +133,20 @@ struct Drawing<'a> {
     tree: &'a Tree,
     head: Option<&'a EntryId>,
     head_path: BTreeSet<usize>,
+    all: bool,
     out: &'a Output,
 }
 
 impl Drawing<'_> {
-    fn lines(&self) -> Vec<String> {
-        let mut lines = Vec::new();
+    fn draw(&self) -> Drawn {
+        let mut drawn = Drawn::default();
         let mut remaining = Vec::new();
+        self.draw_side_entries("", &self.tree.side_roots, &mut drawn);
         self.queue_children(&self.tree.roots, String::new(), &mut remaining);
         while let Some(segment) = remaining.pop() {
-            self.draw_segment(segment, &mut lines, &mut remaining);
+            self.draw_segment(segment, &mut drawn, &mut remaining);
         }
-        lines
+        drawn
     }
 
     /// Queues the segments that begin at `children`. The child on the path of the head, or else the newest child, is
@@ -138,17 +164,17 @@ impl Drawing<'_> {
     }
 
     /// Draws a segment up to its leaf or its branch point. Entries that need no line of their own are folded.
-    fn draw_segment(&self, segment: Segment, lines: &mut Vec<String>, remaining: &mut Vec<Segment>) {
+    fn draw_segment(&self, segment: Segment, drawn: &mut Drawn, remaining: &mut Vec<Segment>) {
         let Segment { node: first, first_prefix, margin } = segment;
         let mut folded: Vec<&Node> = Vec::new();
         let mut first_prefix = Some(first_prefix);
         let mut next = self.tree.nodes.get(first);
         while let Some(node) = next {
             if let Some(first_prefix) = first_prefix.take() {
-                lines.push(self.entry_line(&first_prefix, node));
+                self.draw_entry((&first_prefix, &margin), node, drawn);
             } else if self.is_shown(node) {
-                self.draw_folded(&mut folded, &margin, lines);
-                lines.push(self.entry_line(&margin, node));
+                self.draw_folded(&mut folded, &margin, drawn);
+                self.draw_entry((&margin, &margin), node, drawn);
             } else {
                 folded.push(node);
             }
@@ -164,20 +190,46 @@ impl Drawing<'_> {
 
     /// Returns whether the entry gets a line of its own, even if the entries around it are folded.
     fn is_shown(&self, node: &Node) -> bool {
-        node.children.len() != 1 || node.is_never_folded || node.label.is_some() || self.head == Some(&node.id)
+        self.all
+            || node.children.len() != 1
+            || node.is_never_folded
+            || node.label.is_some()
+            || self.head == Some(&node.id)
     }
 
     /// Draws the folded entries as one line. A single entry is drawn itself, because it takes no more space.
-    fn draw_folded(&self, folded: &mut Vec<&Node>, margin: &str, lines: &mut Vec<String>) {
+    fn draw_folded(&self, folded: &mut Vec<&Node>, margin: &str, drawn: &mut Drawn) {
         match folded.as_slice() {
             [] => {}
-            [only] => lines.push(self.entry_line(margin, only)),
+            [only] => self.draw_entry((margin, margin), only, drawn),
             several => {
                 let count = format!("⋯ {} entries", several.len());
-                lines.push(format!("{margin}│ {}", self.out.style(count).dim()));
+                drawn.lines.push(format!("{margin}│ {}", self.out.style(count).dim()));
+                let side_entries: usize = several.iter().map(|node| node.side_entries.len()).sum();
+                drawn.left_out += (several.len() + side_entries) as u64;
             }
         }
         folded.clear();
+    }
+
+    /// Draws an entry, and its side entries below it.
+    fn draw_entry(&self, (first_prefix, margin): (&str, &str), node: &Node, drawn: &mut Drawn) {
+        drawn.lines.push(self.entry_line(first_prefix, node));
+        let branch = if node.children.is_empty() { " " } else { "│" };
+        self.draw_side_entries(&format!("{margin}{branch} "), &node.side_entries, drawn);
+    }
+
+    fn draw_side_entries(&self, prefix: &str, side_entries: &[SideEntry], drawn: &mut Drawn) {
+        if !self.all {
+            drawn.left_out += side_entries.len() as u64;
+            return;
+        }
+        for SideEntry { seq, kind, text } in side_entries {
+            let begin = format!("{prefix}· @{seq} {kind}  ");
+            let room = self.out.width().saturating_sub(console::measure_text_width(&begin));
+            let line = format!("{begin}{}", text::one_line(text, room));
+            drawn.lines.push(self.out.style(line.trim_end()).dim().to_string());
+        }
     }
 
     fn entry_line(&self, first_prefix: &str, node: &Node) -> String {
@@ -208,12 +260,16 @@ impl Drawing<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::Tree;
+    use super::{Drawn, Tree};
     use crate::output::Output;
     use agentstore::{Entry, EntryId};
 
     /// Draws a log. `id<parent` is a user message whose text is its id, and `id=label` gives an entry a label.
     fn draw(log: &[&str], head: &str) -> String {
+        drawn(log, head, false).lines.join("\n")
+    }
+
+    fn drawn(log: &[&str], head: &str, all: bool) -> Drawn {
         let mut tree = Tree::default();
         for (at, text) in log.iter().enumerate() {
             let seq = at + 1;
@@ -238,7 +294,7 @@ mod tests {
             tree.push(&serde_json::from_str::<Entry>(&document).unwrap());
         }
         let head = EntryId::new(head).ok();
-        tree.draw(head.as_ref(), &Output::new(true)).join("\n")
+        tree.draw(head.as_ref(), all, &Output::new(true))
     }
 
     #[test]
@@ -259,6 +315,22 @@ mod tests {
         assert_eq!(
             draw(&["a<", "b<a", "c<b", "x<a", "y<x", "c=kept"], "c"),
             "● @1 user  a\n├─● @4 user  x\n│ ○ @5 user  y  leaf, path of 3\n● @2 user  b\n◉ @3 user  c  [kept]  leaf, path of 3  ← head"
+        );
+    }
+
+    /// Labels of this log are side entries without a parent.
+    #[test]
+    fn what_is_left_out_is_counted_and_can_be_drawn() {
+        let log = ["a<", "b<a", "c<b", "d<c", "a=kept"];
+        assert_eq!(drawn(&log, "d", false).left_out, 3);
+        let all = drawn(&log, "d", true);
+        assert_eq!(
+            (all.lines.join("\n").as_str(), all.left_out),
+            (
+                "· @5 label  `kept` for a\n● @1 user  a  [kept]\n● @2 user  b\n● @3 user  c\n◉ @4 user  d  leaf, path of \
+                 4  ← head",
+                0
+            )
         );
     }
 

@@ -14,7 +14,10 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// Whether the target gets the context without losses.
+    /// Whether the target gets the history without losses. Records that no model gets ([`LossKind::is_record`]) do not
+    /// count.
+    ///
+    /// [`LossKind::is_record`]: crate::LossKind::is_record
     pub compatible: bool,
     /// What the API of the target is known to refuse, whatever is compiled.
     pub warnings: Vec<String>,
@@ -28,10 +31,15 @@ pub struct Report {
 /// As [`compile`].
 pub fn check(context: &Context, target: &Target, options: &CompileOptions) -> Result<Report> {
     let compiled = compile(context, target, options)?;
+<<<<<<< HEAD
     let mut warnings = warnings(&compiled.body, target)?;
     warnings
         .extend(open_calls(context).iter().map(|id| format!("the call `{id}` has no result; every API refuses it")));
     let compatible = compiled.losses.is_empty() && warnings.is_empty();
+=======
+    let warnings = warnings(&compiled.body, target)?;
+    let compatible = compiled.losses.iter().all(|loss| loss.kind.is_record()) && warnings.is_empty();
+>>>>>>> h-command
     Ok(Report { compatible, warnings, losses: compiled.losses })
 }
 

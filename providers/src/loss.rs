@@ -135,6 +135,13 @@ names! {
 }
 
 impl LossKind {
+    /// Returns whether what is lost is a record for people, which no model gets. The target gets the same history
+    /// without it.
+    #[must_use]
+    pub const fn is_record(self) -> bool {
+        matches!(self, Self::Details)
+    }
+
     /// Returns the kind for a field of a provider's own form, by the name of the field.
     pub(crate) fn of_field(name: &str) -> Self {
         match name {

@@ -47,6 +47,12 @@ pub(crate) fn is_same_family(name: &str, other: &str) -> bool {
     name == other || FORMATS.iter().any(|format| has(&format, name) && has(&format, other))
 }
 
+/// The texts that name a format.
+fn texts_of(format: &'static dyn Format) -> impl Iterator<Item = &'static str> {
+    let family = Some(format.family()).filter(|family| format.names().iter().all(|name| name.0 != *family));
+    family.into_iter().chain(format.names().iter().map(|name| name.0))
+}
+
 /// A format of session files: how it is recognised, read and written.
 #[async_trait]
 pub(crate) trait Format: Sync {
@@ -79,6 +85,11 @@ pub(crate) trait Format: Sync {
     /// were imported ([`ExportSource::unchanged_provenance`]).
     async fn export(&self, name: FormatName, source: &ExportSource<'_>, files: &mut ExportFiles<'_>)
     -> Result<Written>;
+
+    /// Whether a tool continues the sessions of the format, so that [`Self::place`] returns a place.
+    fn has_tool(&self) -> bool {
+        true
+    }
 
     /// Where the tool looks for the sessions of a working folder, and how it is told to continue this one. `None` if no
     /// tool reads the format.
@@ -160,10 +171,19 @@ impl FormatName {
     /// Every text that names a format: the names of the versions, and for a format with several versions the name
     /// without a version.
     pub fn accepted_texts() -> impl Iterator<Item = &'static str> {
-        FORMATS.iter().flat_map(|format| {
-            let family = Some(format.family()).filter(|family| format.names().iter().all(|name| name.0 != *family));
-            family.into_iter().chain(format.names().iter().map(|name| name.0))
-        })
+        FORMATS.iter().flat_map(|format| texts_of(*format))
+    }
+
+    /// Those of the [`accepted_texts`](Self::accepted_texts) whose sessions a tool continues
+    /// ([`tool_place`](crate::tool_place)).
+    pub fn accepted_tools() -> impl Iterator<Item = &'static str> {
+        FORMATS.iter().filter(|format| format.has_tool()).flat_map(|format| texts_of(*format))
+    }
+
+    /// Whether this and the other format are versions of one format.
+    #[must_use]
+    pub fn is_version_of_same_format(self, other: Self) -> bool {
+        is_same_family(self.0, other.0)
     }
 
     /// The names of all formats, for messages.

@@ -17,7 +17,8 @@ use crate::{
 /// List the parts of a thread that a model would not get, or would get in another form
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  agentstore check t-42 --provider google --model gemini-2.5-flash\n\n\
-    The exit code is 1 if something would be lost or refused.")]
+    Details of results, which tools record for people and no model gets, are no losses; --json lists them, too.\n\n\
+    Exit codes: 0 the model gets the whole history, 1 something would be lost or refused, 2 invalid command line.")]
 pub(crate) struct Args {
     /// The id of the thread
     thread: ThreadId,
@@ -59,19 +60,34 @@ fn print(report: &Report, out: &mut Output) -> Result<()> {
     for warning in &report.warnings {
         out.print_line(format!("{} {}", out.style("refused:").red().bold(), terminal_safe(warning)))?;
     }
-    if report.losses.is_empty() {
-        return out.print_line(out.style("nothing is lost").green());
-    }
     print_losses(&report.losses, out)?;
-    out.print_line(with_noun(report.losses.len() as u64, "loss"))
+    let summary = losses_text(&report.losses);
+    if report.compatible { out.print_line(out.style(summary).green()) } else { out.print_line(summary) }
 }
 
-/// Prints losses as a table.
+/// Prints losses as a table. Records that no model gets are left out: most results have some.
 pub(super) fn print_losses(losses: &[Loss], out: &mut Output) -> Result<()> {
+    let mut losses = losses.iter().filter(|loss| !loss.kind.is_record()).peekable();
+    if losses.peek().is_none() {
+        return Ok(());
+    }
     let mut table = out.table(&["entry", "what", "in its place", "why"]);
     for loss in losses {
         let cells = [loss.entry.as_str(), loss.kind.name(), loss.action.name(), &loss.reason];
         let _row = table.add_row(cells.map(terminal_safe));
     }
     out.print_table(table)
+}
+
+/// Returns how much of the history is lost, and how many records that no model gets are left out.
+pub(super) fn losses_text(losses: &[Loss]) -> String {
+    let records = losses.iter().filter(|loss| loss.kind.is_record()).count();
+    let lost = match losses.len() - records {
+        0 => "nothing is lost".to_owned(),
+        lost => with_noun(lost as u64, "loss"),
+    };
+    if records == 0 {
+        return lost;
+    }
+    format!("{lost}; {} for people (details of results), which no model gets", with_noun(records as u64, "record"))
 }

@@ -37,7 +37,9 @@ const MAX_SUMMARY_BYTES: usize = 1 << 20;
     JSON document on a line for each message, with `entry`, `synthetic` (if the message is not in the log) and \
     `message`. AGENTSTORE_THREAD_ID, AGENTSTORE_URL, AGENTSTORE_MAILBOX and AGENTSTORE_TENANT are in its environment.\n\n\
     If the command fails or prints nothing, or if the thread was changed so that the summary no longer fits, nothing \
-    is written and the exit code is 1. If there is nothing to do, no command is run and the exit code is 0.\n\n\
+    is written. If there is nothing to do, no command is run.\n\n\
+    Exit codes: 0 compacted, planned or nothing to do, 1 nothing was written because of an error, 2 invalid command \
+    line.\n\n\
     The size of the context is the larger of an estimate (a token for four bytes of text) and the size that a provider \
     last reported. No call is separated from its result, so more messages than `--keep` says may stay."
 )]
@@ -94,6 +96,8 @@ struct Document<'a> {
     covers: Option<Covers<'a>>,
     /// The number of messages that were or would be summarised.
     summarized: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summarized_tokens: Option<u64>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     messages: &'a [ContextMessage],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -109,12 +113,23 @@ struct Covers<'a> {
 impl<'a> Document<'a> {
     fn new(outcome: &'static str, thread: &'a ThreadId, tokens: ContextTokens) -> Self {
         let tokens = tokens.size();
-        Self { outcome, thread, tokens, tokens_after: None, covers: None, summarized: 0, messages: &[], receipt: None }
+        Self {
+            outcome,
+            thread,
+            tokens,
+            tokens_after: None,
+            covers: None,
+            summarized: 0,
+            summarized_tokens: None,
+            messages: &[],
+            receipt: None,
+        }
     }
 
-    fn about(mut self, planned: &'a PlannedCompaction) -> Self {
+    fn about(mut self, planned: &'a PlannedCompaction, compactor: &Compactor) -> Self {
         self.covers = Some(Covers { from: &planned.interval().from, to: &planned.interval().to });
         self.summarized = planned.older().len();
+        self.summarized_tokens = Some(compactor.count_tokens(planned.older()));
         self
     }
 }
@@ -131,13 +146,13 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let plan =
         if args.force { compactor.plan_now(&args.thread).await? } else { compactor.plan_if_due(&args.thread).await? };
     match plan {
-        CompactionPlan::Ready(planned) if args.dry_run => print_plan(&planned, out),
+        CompactionPlan::Ready(planned) if args.dry_run => print_plan(&planned, &compactor, out),
         CompactionPlan::Ready(planned) => {
             let summary = summarize(&args, &planned, session).await?;
             let outcome = compactor.write(&planned, summary.into()).await?;
             let compacted = written(outcome, &planned, session).await?;
             let after = compactor.measure(&args.thread).await?;
-            print_compacted(&compacted, &planned, after, out)
+            print_compacted(&compacted, &planned, (&compactor, after), out)
         }
         CompactionPlan::NotDue(tokens) => {
             let sum = format!("{} and {reserved} reserved are less than {window}", tokens_text(tokens));
@@ -248,46 +263,58 @@ fn print_nothing(document: &Document<'_>, reason: &str, out: &mut Output) -> Res
     Ok(Ending::Success)
 }
 
-fn print_plan(planned: &PlannedCompaction, out: &mut Output) -> Result<Ending> {
+fn print_plan(planned: &PlannedCompaction, compactor: &Compactor, out: &mut Output) -> Result<Ending> {
     if out.is_json() {
-        let mut document = Document::new("planned", &planned.thread().id, planned.tokens()).about(planned);
+        let mut document = Document::new("planned", &planned.thread().id, planned.tokens()).about(planned, compactor);
         document.messages = planned.older();
         out.print_document(&document)?;
         return Ok(Ending::Success);
     }
     out.start_pager()?;
-    let older = with_noun(planned.older().len() as u64, "message");
-    out.print_line(format!("{older} of {} would be summarised:", tokens_text(planned.tokens())))?;
-    for message in planned.older() {
-        out.print_line(message_line("-", message, out))?;
-    }
-    out.print_line(format!("{} would stay:", with_noun(planned.kept().len() as u64, "message")))?;
-    for message in planned.kept() {
-        out.print_line(message_line(" ", message, out))?;
+    out.print_line(format!("the context has {}", context_size_text(planned.tokens())))?;
+    for (what, mark, messages) in [("be summarised", "-", planned.older()), ("stay", " ", planned.kept())] {
+        let (count, tokens) = (messages.len() as u64, compactor.count_tokens(messages));
+        let (count, tokens) = (with_noun(count, "message"), with_noun(tokens, "token"));
+        out.print_line(format!("{count} of about {tokens} would {what}:"))?;
+        for message in messages {
+            out.print_line(message_line(mark, message, out))?;
+        }
     }
     Ok(Ending::Success)
+}
+
+/// Returns the size of a context, and where the number comes from.
+fn context_size_text(tokens: ContextTokens) -> String {
+    let counted = format!("about {}", with_noun(tokens.counted, "token"));
+    match tokens.reported {
+        Some(reported) if reported > tokens.counted => {
+            format!("{}, as a provider reported; its messages have {counted}", with_noun(reported, "token"))
+        }
+        _ => counted,
+    }
 }
 
 fn print_compacted(
     compacted: &Compacted,
     planned: &PlannedCompaction,
-    after: ContextTokens,
+    (compactor, after): (&Compactor, ContextTokens),
     out: &mut Output,
 ) -> Result<Ending> {
     let thread = &planned.thread().id;
     if out.is_json() {
-        let mut document = Document::new("compacted", thread, planned.tokens()).about(planned);
+        let mut document = Document::new("compacted", thread, planned.tokens()).about(planned, compactor);
         document.tokens_after = Some(after.size());
         document.receipt = Some(&compacted.receipt);
         out.print_document(&document)?;
         return Ok(Ending::Success);
     }
+    // What a provider reported includes more than the messages, and nothing is reported of the context with the summary.
     out.print_line(format!(
-        "summarised {} of thread {}: {} before, {} now",
+        "summarised {} of thread {}: the context had about {}, and has {} now",
         with_noun(compacted.summarized as u64, "message"),
         terminal_safe(thread.as_str()),
-        tokens_text(planned.tokens()),
-        tokens_text(after)
+        with_noun(planned.tokens().counted, "token"),
+        after.counted
     ))?;
     for (seq, id) in (compacted.receipt.first_seq.unwrap_or_default()..).zip(&compacted.receipt.entry_ids) {
         out.print_line(format!("  entry @{seq} {}", terminal_safe(id.as_str())))?;

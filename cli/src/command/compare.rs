@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::Ending;
 use crate::{
-    context_diff::{ContextDiff, message_line},
+    context_diff::{ContextDiff, DiffPart},
     entry_ref::PointRef,
     failure::Result,
     output::Output,
@@ -17,14 +17,19 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore compare t-42@16 t-42@23\n  agentstore compare t-42@16 @23\n  \
     agentstore compare t-42 t-43 --json\n\n\
-    Two messages are the same if a model gets the same of them, whatever entries they come from. A message that both \
-    have between two differences is listed for both. `~` marks messages \
-    that are not in the log: summaries, and results that were added for calls without one.")]
+    `-` marks messages that only A has, `+` those that only B has, and `~` those that are not in the log: summaries, and \
+    results that were added for calls without one. Two messages are the same if a model gets the same of them, whatever \
+    entries they come from. Several messages in a row that are the same are folded.\n\n\
+    With --json, `parts` lists all messages in order, each part with `in`: both, a or b.\n\n\
+    Exit codes: 0 compared, whether or not there are differences, 1 a context cannot be read, 2 invalid command line.")]
 pub(crate) struct Args {
     /// The first context: a thread, which means its head, or an entry of it as `THREAD@ENTRY`
     a: PointRef,
     /// The second context; `@N` is an entry of the first one's thread
     b: PointRef,
+    /// Also print the messages that are the same
+    #[arg(long)]
+    all: bool,
 }
 
 /// One of the two contexts.
@@ -41,10 +46,25 @@ struct Comparison<'a> {
     b: Point<'a>,
     /// The last entry that both paths have, if both are of one thread.
     shared_entry: Option<EntryId>,
-    both_begin_with: &'a [ContextMessage],
-    only_a: &'a [ContextMessage],
-    only_b: &'a [ContextMessage],
-    both_end_with: &'a [ContextMessage],
+    parts: Vec<Part<'a>>,
+}
+
+/// Consecutive messages of one or both contexts.
+#[derive(Serialize)]
+struct Part<'a> {
+    r#in: &'static str,
+    messages: &'a [ContextMessage],
+}
+
+impl<'a> From<&DiffPart<'a>> for Part<'a> {
+    fn from(part: &DiffPart<'a>) -> Self {
+        let (r#in, messages) = match *part {
+            DiffPart::Both(messages) => ("both", messages),
+            DiffPart::First(messages) => ("a", messages),
+            DiffPart::Second(messages) => ("b", messages),
+        };
+        Self { r#in, messages }
+    }
 }
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
@@ -58,16 +78,13 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         a: point(&first),
         b: point(&second),
         shared_entry,
-        both_begin_with: diff.start,
-        only_a: diff.only_first,
-        only_b: diff.only_second,
-        both_end_with: diff.end,
+        parts: diff.parts().iter().map(Part::from).collect(),
     };
     if out.is_json() {
         out.print_document(&comparison)?;
     } else {
         out.start_pager()?;
-        print(&comparison, out)?;
+        print(&comparison, &diff, args.all, out)?;
     }
     Ok(Ending::Success)
 }
@@ -91,38 +108,21 @@ async fn shared_entry(session: &Session, first: &ThreadContext, second: &ThreadC
     Ok(compared.shared.map(|entry| entry.id.clone()))
 }
 
-fn print(comparison: &Comparison<'_>, out: &mut Output) -> Result<()> {
-    let Comparison { a, b, shared_entry, both_begin_with, only_a, only_b, both_end_with } = comparison;
-    print_point("a", a, out)?;
-    print_point("b", b, out)?;
-    if let Some(entry) = shared_entry {
+fn print(comparison: &Comparison<'_>, diff: &ContextDiff<'_>, all: bool, out: &mut Output) -> Result<()> {
+    print_point("a", &comparison.a, out)?;
+    print_point("b", &comparison.b, out)?;
+    if let Some(entry) = &comparison.shared_entry {
         out.print_line(format!("last common entry  {}", terminal_safe(entry.as_str())))?;
     }
-    print_messages("both begin with", " ", both_begin_with, out)?;
-    print_messages("only a has", "-", only_a, out)?;
-    print_messages("only b has", "+", only_b, out)?;
-    print_messages("both end with", " ", both_end_with, out)?;
-    if only_a.is_empty() && only_b.is_empty() {
+    out.print_line("")?;
+    if diff.is_same() {
         out.print_line(out.style("the contexts are the same").green())?;
     }
-    Ok(())
+    if all || !diff.is_same() { diff.print(all, out) } else { Ok(()) }
 }
 
 fn print_point(name: &str, point: &Point<'_>, out: &mut Output) -> Result<()> {
     let at = point.at.map_or_else(|| "no entry".to_owned(), |at| format!("entry {at}"));
     let place = terminal_safe(&format!("thread {}, {at}", point.thread));
     out.print_line(format!("{}  {place}, {}", out.style(name).bold(), with_noun(point.messages as u64, "message")))
-}
-
-fn print_messages(what: &str, mark: &str, messages: &[ContextMessage], out: &mut Output) -> Result<()> {
-    if messages.is_empty() {
-        return Ok(());
-    }
-    let heading = format!("{what} {}", with_noun(messages.len() as u64, "message"));
-    out.print_line("")?;
-    out.print_line(out.style(heading).bold())?;
-    for message in messages {
-        out.print_line(message_line(mark, message, out))?;
-    }
-    Ok(())
 }

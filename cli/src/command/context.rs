@@ -25,7 +25,9 @@ use crate::{
     after_help = "Examples:\n  agentstore context t-42\n  agentstore context t-42 --at @16 --json | jq .messages\n  \
         agentstore context t-42 --provider anthropic --model claude-sonnet-4-5 |\n    \
         curl https://api.anthropic.com/v1/messages -H \"x-api-key: $KEY\" -H \"anthropic-version: 2023-06-01\" \\\n      \
-        -H \"content-type: application/json\" -d @-"
+        -H \"content-type: application/json\" -d @-\n\n\
+        What the API would refuse and how much is lost is said on standard error, and the body is printed all the same.\n\n\
+        Exit codes: 0 printed, 1 the context cannot be made, 2 invalid command line."
 )]
 pub(crate) struct Args {
     /// The id of the thread
@@ -111,8 +113,9 @@ fn print_body(context: &Context, target: &Target, options: &CompileOptions, out:
     for warning in warnings(&compiled.body, target)? {
         out.print_to_stderr(format!("refused: {}", terminal_safe(&warning)));
     }
-    if !compiled.losses.is_empty() {
-        let losses = with_noun(compiled.losses.len() as u64, "loss");
+    let lost = compiled.losses.iter().filter(|loss| !loss.kind.is_record()).count();
+    if lost > 0 {
+        let losses = with_noun(lost as u64, "loss");
         out.print_to_stderr(format!("{losses}; `agentstore check` with the same model lists them"));
     }
     Ok(Ending::Success)

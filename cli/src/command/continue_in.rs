@@ -2,22 +2,24 @@
 
 use std::{
     collections::BTreeMap,
-    env,
+    env, fs,
     path::{Path, PathBuf},
 };
 
 use agentstore::ThreadId;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
-use sessions::{ExportOptions, ExportTarget, Exported, FormatName, ToolFolders};
+use sessions::{ExportOptions, ExportTarget, Exported, FormatName, ToolFolders, ToolPlace};
 
 use super::{
     Ending,
-    export::{format_parser, print_losses, to_export_failure},
+    export::{print_losses, to_export_failure},
 };
 use crate::{
     failure::{Failure, Result},
     output::Output,
     prompt,
+    replaced_files::{ReplacedFiles, have_same_bytes},
     session::Session,
     text::{terminal_safe, with_noun},
 };
@@ -28,10 +30,13 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore continue-in codex t-42\n  \
     agentstore continue-in claude-code t-42 --working-folder ~/project --yes\n\n\
-    The command first prints where it would write and what the tool will not see, and asks for confirmation.")]
+    The command first prints where it would write and what the tool will not see, and asks for confirmation. Files of an \
+    earlier `continue-in` of the same thread are replaced, and kept under another name: the tool may have added to them. \
+    A session of the tool that the thread was imported from is never replaced.\n\n\
+    Exit codes: 0 written, or already there, 1 not written, 2 not confirmed, or invalid command line.")]
 pub(crate) struct Args {
-    /// The tool
-    #[arg(value_name = "TOOL", value_parser = format_parser())]
+    /// The tool, or a version of its format
+    #[arg(value_name = "TOOL", value_parser = tool_parser())]
     tool: FormatName,
     /// The id of the thread
     thread: ThreadId,
@@ -43,28 +48,76 @@ pub(crate) struct Args {
     yes: bool,
 }
 
+/// Accepts the names of the formats whose tool continues their sessions.
+fn tool_parser() -> impl TypedValueParser<Value = FormatName> {
+    PossibleValuesParser::new(FormatName::accepted_tools()).try_map(|text| text.parse::<FormatName>())
+}
+
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let threads = session.threads()?;
-    let working_folder = match &args.working_folder {
-        Some(folder) => std::path::absolute(folder),
-        None => env::current_dir(),
-    };
-    let working_folder =
-        working_folder.map_err(|error| Failure::io("the working folder cannot be determined", error))?;
+    let working_folder = working_folder(args.working_folder.as_deref())?;
     let options = ExportOptions::new(args.tool).with_working_folder(&working_folder);
     let folders = tool_folders(&working_folder)?;
     let place = sessions::tool_place(&*threads, &args.thread, &options, &folders).await.map_err(to_export_failure)?;
     let preview = tempfile::tempdir().map_err(|error| Failure::io("a temporary folder cannot be made", error))?;
     let target = ExportTarget::Folder(preview.path());
-    let planned = sessions::export(&*threads, &args.thread, &options, target).await.map_err(to_export_failure)?;
+    let mut planned = sessions::export(&*threads, &args.thread, &options, target).await.map_err(to_export_failure)?;
+    let previews = planned.files.clone();
+    planned.files = in_folder(&previews, preview.path(), &place.folder);
+    let existing: Vec<_> = planned.files.iter().filter(|file| fs::symlink_metadata(file).is_ok()).cloned().collect();
+    if planned.files.iter().zip(&previews).all(|(file, preview)| have_same_bytes(file, preview)) {
+        print_written(&planned, (&place, &working_folder), "is there already:", out)?;
+        return Ok(Ending::Success);
+    }
     print_losses(&planned, out);
-    let files = with_noun(planned.files.len() as u64, "file");
-    let folder = terminal_safe(&place.folder.display().to_string());
-    prompt::confirm(args.yes, &format!("Write {files} to {folder}?"))?;
+    if let Some(file) = existing.first() {
+        let imported = session.imported_format(&args.thread).await?;
+        if imported.is_some_and(|format| format.is_version_of_same_format(args.tool)) {
+            return Err(may_be_original(file, &args.thread));
+        }
+    }
+    prompt::confirm(args.yes, &question(&planned, &existing, &place.folder))?;
+    let replaced = ReplacedFiles::move_aside(existing)?;
     let target = ExportTarget::Folder(&place.folder);
     let written = sessions::export(&*threads, &args.thread, &options, target).await.map_err(to_export_failure)?;
-    print_written(&written, &place.command, out)?;
+    for (file, kept) in replaced.keep() {
+        let (file, kept) = (file.display().to_string(), kept.display().to_string());
+        out.print_to_stderr(terminal_safe(&format!("the earlier {file} is now {kept}")));
+    }
+    print_written(&written, (&place, &working_folder), "wrote", out)?;
     Ok(Ending::Success)
+}
+
+/// Returns the absolute path of the folder in which the tool will be started. It must exist.
+fn working_folder(given: Option<&Path>) -> Result<PathBuf> {
+    let folder = given.map_or_else(env::current_dir, std::path::absolute);
+    let folder = folder.map_err(|error| Failure::io("the working folder cannot be determined", error))?;
+    let what = || format!("the working folder `{}` cannot be read", folder.display());
+    fs::read_dir(&folder).map_err(|error| Failure::io(what(), error).with_advice("name a folder that exists"))?;
+    Ok(folder)
+}
+
+/// Returns the paths of files when they are moved from one folder to another.
+fn in_folder(files: &[PathBuf], from: &Path, to: &Path) -> Vec<PathBuf> {
+    files.iter().map(|file| to.join(file.strip_prefix(from).unwrap_or(file))).collect()
+}
+
+/// Returns the error for a file that the tool itself may have made.
+fn may_be_original(file: &Path, thread: &ThreadId) -> Failure {
+    let reason = "it may be the session that the thread was imported from, and the thread differs from it";
+    Failure::io(format!("`{}` is not replaced", file.display()), std::io::Error::other(reason)).with_advice(format!(
+        "make a copy of the thread with `agentstore step {thread} --fork`, and continue the copy, which is written beside \
+         the file"
+    ))
+}
+
+fn question(planned: &Exported, existing: &[PathBuf], folder: &Path) -> String {
+    let (files, folder) = (with_noun(planned.files.len() as u64, "file"), terminal_safe(&folder.display().to_string()));
+    if existing.is_empty() {
+        return format!("Write {files} to {folder}?");
+    }
+    let older = with_noun(existing.len() as u64, "file");
+    format!("Write {files} to {folder} and replace {older} of an earlier `continue-in`, kept under another name?")
 }
 
 /// The folders of the user, and the environment variables that move the folders of tools.
@@ -77,12 +130,18 @@ fn tool_folders(working_folder: &Path) -> Result<ToolFolders> {
     Ok(folders)
 }
 
-fn print_written(written: &Exported, command: &str, out: &mut Output) -> Result<()> {
+fn print_written(
+    written: &Exported,
+    (place, working_folder): (&ToolPlace, &Path),
+    what: &str,
+    out: &mut Output,
+) -> Result<()> {
     if out.is_json() {
-        return out.print_document(&json!({ "exported": written, "command": command }));
+        return out.print_document(&json!({ "exported": written, "command": place.command }));
     }
     for file in &written.files {
-        out.print_line(format!("wrote {}", terminal_safe(&file.display().to_string())))?;
+        out.print_line(format!("{what} {}", terminal_safe(&file.display().to_string())))?;
     }
-    out.print_line(format!("continue it with: {}", out.style(terminal_safe(command)).bold()))
+    let folder = terminal_safe(&working_folder.display().to_string());
+    out.print_line(format!("continue it in {folder} with: {}", out.style(terminal_safe(&place.command)).bold()))
 }

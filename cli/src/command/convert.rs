@@ -3,7 +3,10 @@
 use agentstore::{IdSource, ThreadId, UuidSource};
 use providers::{ConvertOptions, convert};
 
-use super::{Ending, check::print_losses};
+use super::{
+    Ending,
+    check::{losses_text, print_losses},
+};
 use crate::{
     entry_ref::EntryRef,
     failure::Result,
@@ -16,7 +19,8 @@ use crate::{
 /// Make a new thread whose messages a model accepts as they are; the old thread stays
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  agentstore convert t-42 --provider openai-chat --model gpt-5-nano --to t-43\n\n\
-    To only send a thread to another model, use `agentstore context --provider`: it loses nothing of the stored messages.")]
+    To only send a thread to another model, use `agentstore context --provider`: it loses nothing of the stored messages.\n\n\
+    Exit codes: 0 the thread was made, whatever was lost, 1 it was not made, 2 invalid command line.")]
 pub(crate) struct Args {
     /// The id of the thread
     thread: ThreadId,
@@ -54,15 +58,13 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         out.print_document(&converted)?;
         return Ok(Ending::Success);
     }
-    if !converted.losses.is_empty() {
-        print_losses(&converted.losses, out)?;
-    }
+    print_losses(&converted.losses, out)?;
     let thread = terminal_safe(converted.thread.as_str());
     out.print_line(format!(
         "thread {} has {}, {}",
         out.style(thread).green(),
         with_noun(converted.messages, "message"),
-        with_noun(converted.losses.len() as u64, "loss")
+        losses_text(&converted.losses)
     ))?;
     Ok(Ending::Success)
 }

@@ -28,13 +28,14 @@ use crate::{
     agentstore export t-42 --format kimi-cli --folder session\n\n\
     Data that the format cannot represent is listed on standard error, a line for each kind with its first entries. \
     Child threads that are not part of the session are listed, too; pending input is not. With `--json`, which \
-    requires `--output` or `--folder`, the document lists everything.")]
+    requires `--output` or `--folder`, the document lists everything.\n\n\
+    Exit codes: 0 exported, whatever was lost, 1 not exported, 2 invalid command line.")]
 pub(crate) struct Args {
     /// The id of the thread
     thread: ThreadId,
-    /// The format
+    /// The format; by default the one that the thread was imported from
     #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
-    format: FormatName,
+    format: Option<FormatName>,
     /// The file to write, which must not exist; standard output if neither this nor `--folder` is given
     #[arg(long, short, value_name = "FILE", conflicts_with = "folder")]
     output: Option<PathBuf>,
@@ -50,13 +51,20 @@ pub(crate) struct Args {
 }
 
 /// Accepts the texts that name a format, and lists them in the help.
-pub(super) fn format_parser() -> impl TypedValueParser<Value = FormatName> {
+fn format_parser() -> impl TypedValueParser<Value = FormatName> {
     PossibleValuesParser::new(FormatName::accepted_texts()).try_map(|text| text.parse::<FormatName>())
 }
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let threads = session.threads()?;
-    let mut options = ExportOptions::new(args.format);
+    let format = match args.format {
+        Some(format) => format,
+        None => session.imported_format(&args.thread).await?.ok_or_else(|| {
+            let known = FormatName::known_names();
+            Failure::Usage(format!("thread `{}` was not imported: name a format with `--format`: {known}", args.thread))
+        })?,
+    };
+    let mut options = ExportOptions::new(format);
     options.all_branches = args.all_branches;
     options.working_folder = args.working_folder;
     let exported = match (&args.output, &args.folder) {

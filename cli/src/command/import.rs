@@ -25,7 +25,8 @@ use crate::{
 #[command(after_help = "Examples:\n  agentstore import ~/.pi/agent/sessions/*/*.jsonl\n  \
     agentstore import --strict --json session.jsonl\n\n\
     The command prints a report for each session; with `--json` each report is one line. A session with issues is \
-    imported unless `--strict` is given. The exit code is 1 if a session was not imported.")]
+    imported unless `--strict` is given.\n\n\
+    Exit codes: 0 every session was imported, 1 at least one was not (the others were), 2 invalid command line.")]
 pub(crate) struct Args {
     /// Session files, session folders, or folders that contain session files; `-` for standard input
     #[arg(required = true, value_name = "FILE")]
@@ -114,7 +115,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     told?;
     bar.finish();
     match refused {
-        Some((report, others)) => Err(refusal_failure(&report, others, args.strict)),
+        Some((report, others)) => Err(refusal_failure(&report, others, args.strict, out.is_json())),
         None => Ok(Ending::Success),
     }
 }
@@ -150,10 +151,15 @@ pub(super) fn to_failure(error: sessions::Error) -> Failure {
     }
 }
 
-fn refusal_failure(report: &ImportReport, others: u64, strict: bool) -> Failure {
+/// Returns the failure of an import. The text for people does not repeat the reasons, which the report says.
+fn refusal_failure(report: &ImportReport, others: u64, strict: bool, json: bool) -> Failure {
     let reasons: Vec<_> =
         report.issues.iter().map(|issue| format!("{}: {}", issue.code.name(), issue.detail)).collect();
-    let reasons = if reasons.is_empty() { "nothing was read".to_owned() } else { reasons.join("; ") };
+    let reasons = match reasons.as_slice() {
+        [] => "nothing was read".to_owned(),
+        _ if !json => "not imported; its report says why".to_owned(),
+        reasons => reasons.join("; "),
+    };
     let more = if others == 0 { String::new() } else { format!(" (and {others} more)") };
     let what = format!("session `{}`{more}", report.file.display());
     Failure::from(Error::invalid(what, reasons)).with_advice(refusal_advice(report, strict))
@@ -211,7 +217,9 @@ fn print(report: &ImportReport, out: &mut Output) -> Result<()> {
     let ImportReport { lines, entries, added, bytes, messages, leaves, .. } = report;
     let parts = [(*lines, "line"), (*entries, "entry"), (*messages, "message"), (*leaves, "leaf"), (*bytes, "byte")];
     let parts: Vec<_> = parts.iter().map(|&(number, noun)| with_noun(number, noun)).collect();
-    out.print_line(format!("  {}; {added} added now", parts.join(", ")))?;
+    if report.is_imported() {
+        out.print_line(format!("  {}; {added} added now", parts.join(", ")))?;
+    }
     for issue in &report.issues {
         let line = issue.line.map_or_else(String::new, |line| format!("line {line}: "));
         let text = format!("{line}{}: {} ({})", issue.code.name(), issue.detail, issue.action);

@@ -1,9 +1,6 @@
 //! `threads`: lists the threads of a tenant.
 
-use std::{
-    borrow::Cow,
-    path::{Path, PathBuf},
-};
+use std::{borrow::Cow, path::Path};
 
 use agentstore::{ParentFilter, ResourceId, Thread, ThreadFilter, ThreadId, ThreadOrder, ThreadQuery};
 use serde::Serialize;
@@ -15,14 +12,16 @@ use crate::{
     output::{JsonList, Output},
     pages,
     session::Session,
-    text::{self, terminal_safe},
+    text,
 };
 
 /// List the threads of the tenant, the most recently active first
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore threads --limit 10\n  \
     agentstore threads --json | jq -r '.threads[] | [.id, .version] | @tsv'\n\n\
-    For a `file:` store the command also prints the log file of each thread.")]
+    Ids are printed in full; a title is cut where it does not fit. For a `file:` store, --json and `agentstore show` name \
+    the log file of each thread.\n\n\
+    Exit codes: 0 listed, 1 the threads cannot be read, 2 invalid command line.")]
 pub(crate) struct Args {
     /// The greatest number of threads to list; all if not given
     #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
@@ -41,12 +40,6 @@ pub(crate) struct Args {
     open_runs: bool,
 }
 
-/// A thread, and the file with its log.
-struct ListedThread {
-    thread: Thread,
-    log_path: Option<PathBuf>,
-}
-
 /// The fields that the list adds to the JSON document of a thread.
 #[derive(Serialize)]
 struct ExtraFields<'a> {
@@ -59,7 +52,8 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let json = out.is_json();
     if json {
         let mut list = JsonList::begin(out, &header, "threads")?;
-        for_each_thread(args, session, |ListedThread { thread, log_path }| {
+        for_each_thread(args, session, |thread| {
+            let log_path = session.log_file(&thread.id)?;
             list.item(&merge_objects(
                 &thread,
                 &ExtraFields { log_file: log_path.as_deref().map(Path::to_string_lossy) },
@@ -70,8 +64,8 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         return Ok(Ending::Success);
     }
     let mut threads = Vec::new();
-    for_each_thread(args, session, |listed| {
-        threads.push(listed);
+    for_each_thread(args, session, |thread| {
+        threads.push(thread);
         Ok(())
     })
     .await?;
@@ -84,11 +78,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     Ok(Ending::Success)
 }
 
-async fn for_each_thread(
-    args: Args,
-    session: &Session,
-    mut visit: impl FnMut(ListedThread) -> Result<()>,
-) -> Result<()> {
+async fn for_each_thread(args: Args, session: &Session, mut visit: impl FnMut(Thread) -> Result<()>) -> Result<()> {
     let threads = session.threads()?;
     let query = query(&args);
     let mut remaining = args.limit;
@@ -98,8 +88,7 @@ async fn for_each_thread(
     pages::for_each(
         async |page| threads.list_threads(query.clone().with_page(page)).await,
         |thread| {
-            let log_path = session.log_file(&thread.id)?;
-            visit(ListedThread { thread, log_path })?;
+            visit(thread)?;
             remaining -= 1;
             Ok(remaining > 0)
         },
@@ -119,24 +108,17 @@ fn query(args: &Args) -> ThreadQuery {
     query
 }
 
-fn print(threads: &[ListedThread], out: &mut Output) -> Result<()> {
-    let mut table = out.table(&["thread", "version", "last activity", "runs", "title"]);
-    for ListedThread { thread, .. } in threads {
+fn print(threads: &[Thread], out: &mut Output) -> Result<()> {
+    let row = |thread: &Thread| {
         let open = thread.open_runs.len();
-        table.add_row([
-            text::one_line(thread.id.as_str(), out.id_width()),
+        vec![
+            thread.id.to_string(),
             thread.version.number().to_string(),
             text::format_minute(thread.updated_at),
             if open == 0 { String::new() } else { format!("{open} open") },
-            text::one_line(thread.title.as_deref().unwrap_or_default(), 40),
-        ]);
-    }
-    out.print_table(table)?;
-    for ListedThread { thread, log_path } in threads {
-        if let Some(log_path) = log_path {
-            let path = terminal_safe(&log_path.display().to_string());
-            out.print_line(format!("{}  {path}", out.style(text::one_line(thread.id.as_str(), 40)).dim()))?;
-        }
-    }
-    Ok(())
+            thread.title.clone().unwrap_or_default(),
+        ]
+    };
+    let rows: Vec<_> = threads.iter().map(row).collect();
+    out.print_list(&["thread", "version", "last activity", "runs", "title"], &rows)
 }

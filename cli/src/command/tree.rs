@@ -15,12 +15,17 @@ use crate::{
 
 /// Draw the branches of a thread, with the head, labels and checkpoints
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  agentstore tree t-42\n\n\
-    Long sequences of entries are folded. Wherever a command takes an entry, `@N` names the entry with the \
-    sequence number N.")]
+#[command(after_help = "Examples:\n  agentstore tree t-42\n  agentstore tree t-42 --all\n\n\
+    Long sequences of entries are folded, and side entries are left out. Wherever a command takes an entry, `@N` names \
+    the entry with the sequence number N. With --json the document has the leaves, the branch points and the snapshots; \
+    `agentstore show --json` prints all entries.\n\n\
+    Exit codes: 0 drawn, 1 the thread cannot be read, 2 invalid command line.")]
 pub(crate) struct Args {
     /// The id of the thread
     thread: ThreadId,
+    /// Draw every entry: fold nothing, and draw each side entry (`·`) below the entry that it belongs to
+    #[arg(long)]
+    all: bool,
 }
 
 /// The branches as JSON.
@@ -64,8 +69,13 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     };
     let totals = format!("{}{side_entries}, {}", thread.version, with_noun(u64::from(thread.leaves), "leaf"));
     out.print_line(out.style(totals).dim())?;
-    for line in tree.draw(thread.head.as_ref(), out) {
+    let drawn = tree.draw(thread.head.as_ref(), args.all, out);
+    for line in drawn.lines {
         out.print_line(line)?;
+    }
+    if drawn.left_out > 0 {
+        let left_out = with_noun(drawn.left_out, "entry");
+        out.print_line(out.style(format!("{left_out} not shown: --all shows every entry")).dim())?;
     }
     if thread.head.is_none() {
         out.print_line("no head: the next entry begins a new path")?;

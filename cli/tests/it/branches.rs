@@ -77,8 +77,17 @@ fn the_tree_is_drawn_in_human_readable_form() {
             "│ ○ @6 user  f  leaf, path of 6",
             "● @7 user  x",
             "◉ @8 checkpoint  number 0  leaf, path of 4  ← head",
+            "2 entries not shown: --all shows every entry",
         ]
     );
+    store.json(&["label", "t", "@5", "good"]);
+    let all = store.run(&["tree", "t", "--all"]).expect_success();
+    let drawn: Vec<_> = all.out.lines().collect();
+    assert_eq!(drawn.len(), 2 + 9, "{drawn:?}");
+    for line in ["│ ● @4 user  d", "│ ● @5 user  e  [good]"] {
+        assert!(drawn.contains(&line), "{line}: {drawn:?}");
+    }
+    assert!(drawn.iter().any(|line| line.contains("· @9 label  `good` for ")), "{drawn:?}");
 }
 
 #[test]

@@ -85,8 +85,15 @@ fn a_thread_is_compacted_only_when_it_is_due_and_a_dry_run_changes_nothing() {
     let planned = store.json(&[&["compact", "t", "--dry-run"], &due[..]].concat());
     assert_eq!((at(&planned, "/outcome"), at(&planned, "/summarized")), (&json!("planned"), &json!(3)));
     assert_eq!(at(&planned, "/messages/0/message/blocks/0/text"), "read the file");
+    // The tokens of what would be summarised are fewer than those of the context.
+    let summarized_tokens = at(&planned, "/summarized_tokens").as_u64().unwrap();
+    assert!(0 < summarized_tokens && summarized_tokens < tokens, "{planned}");
     let shown = store.run(&["compact", "t", "--dry-run", "--force"]).expect_success().out;
-    assert!(shown.contains("3 messages of ") && shown.contains("2 messages would stay:"), "{shown}");
+    assert!(
+        shown.starts_with(&format!("the context has about {tokens} tokens\n3 messages of about {summarized_tokens} "))
+            && shown.contains("2 messages of about "),
+        "{shown}"
+    );
     assert_eq!(context_texts(&store, "t").len(), 5);
     assert_eq!(at(&compact(&due), "/outcome"), "compacted");
     assert_eq!(context_texts(&store, "t").len(), 3);
@@ -160,7 +167,7 @@ fn each_step_shows_what_it_changes_in_the_context() {
         [
             "  failed: the result of call c-1",
             "  the context has 3 messages:",
-            "    2 messages the same before",
+            "  ⋯ 2 messages the same",
             "  - ~tool      ← (failed) no result was recorded",
             "  +  tool      ← (failed) no such file",
         ]
@@ -194,26 +201,19 @@ fn two_contexts_are_compared() {
     store.json(&["step", "t", "--at", "@4", "--fork", "u@1"]);
     store.append("u@1", "thanks");
     let compared = store.json(&["compare", "t@5", "@6"]);
-    let lengths = |compared: &Value| {
-        ["/both_begin_with", "/only_a", "/only_b", "/both_end_with"]
-            .map(|field| at(compared, field).as_array().unwrap().len())
-    };
-    assert_eq!(lengths(&compared), [4, 1, 1, 0]);
+    assert_eq!(parts(&compared), ["both 4", "a 1", "b 1"]);
     let fourth = store.run(&["step", "t", "--at", "@4", "--json"]).expect_success().documents().remove(3);
     assert_eq!(at(&compared, "/shared_entry"), at(&fourth, "/entry/id"));
-    assert_eq!(at(&compared, "/only_b/0/message/blocks/0/text"), "try the other one");
+    assert_eq!(at(&compared, "/parts/2/messages/0/message/blocks/0/text"), "try the other one");
     // A thread whose id contains an `@`, and messages that are equal in other entries.
     let threads = store.json(&["compare", "t@5", "u@1"]);
-    assert_eq!((lengths(&threads), at(&threads, "/b/thread")), ([5, 0, 0, 0], &json!("u@1")));
+    assert_eq!((parts(&threads), at(&threads, "/b/thread")), (vec!["both 5".to_owned()], &json!("u@1")));
     assert_eq!(at(&threads, "/shared_entry"), &Value::Null);
     assert_eq!(at(&store.json(&["compare", "u@1@2", "u@1"]), "/a/messages"), &json!(3));
     let text = store.run(&["compare", "t@5", "@6"]).expect_success().out;
-    for part in [
-        "a  thread t, entry ",
-        "both begin with 4 messages",
-        "  -  user      thanks",
-        "  +  user      try the other one",
-    ] {
+    for part in
+        ["a  thread t, entry ", "  ⋯ 4 messages the same", "  -  user      thanks", "  +  user      try the other one"]
+    {
         assert!(text.contains(part), "{part}: {text}");
     }
     let same = store.run(&["compare", "t", "t"]).expect_success().out;
@@ -222,5 +222,37 @@ fn two_contexts_are_compared() {
     store.run(&["compare", "t", "v"]).expect_failure(1, &["thread `v` does not exist"]);
     store.json(&["compact", "t", "--force", "--exec", "echo short"]);
     let compacted = store.json(&["compare", "t@6", "t"]);
-    assert_eq!(lengths(&compacted), [0, 3, 1, 2]);
+    assert_eq!(parts(&compacted), ["a 3", "b 1", "both 2"]);
+}
+
+/// Returns the parts of a comparison: which context has them, and the number of messages.
+fn parts(compared: &Value) -> Vec<String> {
+    let parts = at(compared, "/parts").as_array().unwrap();
+    let text = |part: &Value| {
+        format!("{} {}", at(part, "/in").as_str().unwrap(), at(part, "/messages").as_array().unwrap().len())
+    };
+    parts.iter().map(text).collect()
+}
+
+#[test]
+fn messages_between_two_differences_are_the_same() {
+    let store = TestStore::new();
+    for (thread, texts) in [("a", ["one", "two", "three", "four"]), ("b", ["1", "two", "three", "4"])] {
+        for text in texts {
+            store.append(thread, text);
+        }
+    }
+    assert_eq!(parts(&store.json(&["compare", "a", "b"])), ["a 1", "b 1", "both 2", "a 1", "b 1"]);
+    let drawn = lines(&store, &["compare", "a", "b"]);
+    assert_eq!(
+        drawn[3..],
+        [
+            "  -  user      one",
+            "  +  user      1",
+            "  ⋯ 2 messages the same",
+            "  -  user      four",
+            "  +  user      4",
+        ]
+    );
+    assert_eq!(lines(&store, &["compare", "a", "b", "--all"])[5..7], ["     user      two", "     user      three"]);
 }

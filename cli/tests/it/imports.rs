@@ -1,6 +1,12 @@
 //! `import` and `export` of session files of other tools.
 
-use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, process::Command};
+use std::{
+    ffi::OsStr,
+    fs,
+    os::unix::ffi::OsStrExt,
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use serde_json::{Value, json};
 
@@ -22,8 +28,12 @@ fn an_import_prints_a_report_and_its_thread_exports_to_the_same_bytes() {
     assert_eq!(at(&exported, "/exact"), true);
     assert!(fs::read(&out).unwrap() == fs::read(&file).unwrap());
     store.run(&args).expect_failure(1, &["out.jsonl` cannot be written", "choose a file that does not exist yet"]);
-    let printed = store.run(&["export", thread, "--format", "pi-v1"]).expect_success();
+    // The format is by default the one that the thread was imported from.
+    let printed = store.run(&["export", thread]).expect_success();
     assert!(printed.out == fs::read_to_string(&file).unwrap());
+    store.append("own", "hi");
+    store.run(&["export", "own"]).expect_failure(2, &["thread `own` was not imported", "--format", "claude-code"]);
+    store.run(&["export", "none"]).expect_failure(1, &["thread `none` does not exist"]);
     let again = store.json(&["import", file.to_str().unwrap()]);
     assert_eq!(at(&again, "/added"), 0);
 }
@@ -45,9 +55,12 @@ fn importing_a_file_that_is_not_a_session_exits_with_1() {
     let unknown = fixture("bad/unknown-format.jsonl");
     let response = store.run(&["import", unknown.to_str().unwrap()]);
     assert_eq!(response.code, 1, "{response:?}");
-    for text in ["unknown_format", "what to do", "agent-core"] {
+    for text in ["its report says why", "what to do", "agent-core"] {
         assert!(response.err.contains(text), "{response:?}");
     }
+    // The reason is printed once, in the report.
+    assert!(response.out.contains("unknown_format") && !response.err.contains("unknown_format"), "{response:?}");
+    assert!(!response.out.contains("0 lines"), "{response:?}");
     let response = store.run(&["import", unknown.to_str().unwrap(), "--json"]);
     assert!(at(&response.documents()[0], "/thread").is_null());
     assert_eq!(at(&response.error(), "/kind"), "invalid");
@@ -62,7 +75,7 @@ fn a_strict_import_writes_nothing_of_a_file_with_issues() {
     let joined_lines = fixture("bad/pi-welded-lines.jsonl");
     let response = store.run(&["import", "--strict", joined_lines.to_str().unwrap()]);
     assert_eq!(response.code, 1, "{response:?}");
-    assert!(response.err.contains("malformed_line") && response.err.contains("--strict"), "{response:?}");
+    assert!(response.out.contains("malformed_line") && response.err.contains("--strict"), "{response:?}");
     assert_eq!(at(&store.json(&["threads"]), "/threads"), &json!([]));
 }
 
@@ -111,6 +124,89 @@ fn a_session_is_continued_in_another_tool() {
     let copy = store.sibling_path("copy");
     let exported = store.json(&["export", thread, "--format", "kimi-cli", "--folder", copy.to_str().unwrap()]);
     assert!(copy.join("context.jsonl").is_file() && !at(&exported, "/losses").as_array().unwrap().is_empty());
+}
+
+/// Runs `continue-in` with all tools in a folder next to the store, and returns its exit code and its output.
+fn continue_in(store: &TestStore, args: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_agentstore"));
+    command.arg("--store").arg(format!("file:{}", store.path().display())).arg("continue-in").args(args);
+    for variable in ["CODEX_HOME", "CLAUDE_CONFIG_DIR", "PI_CODING_AGENT_DIR"] {
+        command.env(variable, store.sibling_path("tools"));
+    }
+    let output = command.env_remove("AGENTSTORE_MAILBOX").stdin(Stdio::null()).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// Returns the text of each file in a folder and below it, by its name, sorted.
+fn files_below(folder: &Path) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files_below(&path));
+        } else {
+            found.push((path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read_to_string(&path).unwrap()));
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The file of an earlier `continue-in` is replaced and kept, even if the tool has added to it.
+#[test]
+fn a_session_is_continued_again() {
+    let store = TestStore::new();
+    let tools = store.sibling_path("tools");
+    store.append("t", "hello");
+    for tool in ["codex", "claude-code", "pi"] {
+        let (code, out, err) = continue_in(&store, &[tool, "t", "--yes"]);
+        assert!(code == Some(0) && out.starts_with("wrote ") && out.contains("continue it in /"), "{tool}: {out}{err}");
+        let first = files_below(&tools);
+        assert_eq!(first.len(), 1, "{tool}");
+        let (code, out, _) = continue_in(&store, &[tool, "t"]);
+        assert!(code == Some(0) && out.starts_with("is there already: "), "{tool}: {out}");
+        store.append("t", &format!("more for {tool}"));
+        let (code, _, err) = continue_in(&store, &[tool, "t"]);
+        assert!(code == Some(2) && err.contains("replace 1 file of an earlier `continue-in`"), "{tool}: {err}");
+        assert_eq!(files_below(&tools), first, "{tool}");
+        let (code, _, err) = continue_in(&store, &[tool, "t", "--yes"]);
+        assert!(code == Some(0) && err.contains(".replaced"), "{tool}: {err}");
+        let second = files_below(&tools);
+        assert_eq!(second.len(), 2, "{tool}");
+        assert!(second[0].1.contains(&format!("more for {tool}")) && second[1].1 == first[0].1, "{tool}: {second:?}");
+        fs::remove_dir_all(&tools).unwrap();
+    }
+}
+
+/// The session that a thread was imported from is never replaced. A copy of the thread is written beside it.
+#[test]
+fn an_original_session_is_not_replaced() {
+    let store = TestStore::new();
+    let report = store.json(&["import", fixture("claude-code/fork.jsonl").to_str().unwrap()]);
+    let thread = at(&report, "/thread").as_str().unwrap();
+    let (code, _, err) = continue_in(&store, &["claude-code", thread, "--yes"]);
+    assert_eq!(code, Some(0), "{err}");
+    let tools = store.sibling_path("tools");
+    let original = files_below(&tools);
+    store.append(thread, "another one");
+    let (code, out, err) = continue_in(&store, &["claude-code", thread, "--yes"]);
+    assert!(code == Some(1) && err.contains("is not replaced") && err.contains("--fork"), "{out}{err}");
+    assert_eq!(files_below(&tools), original);
+    let copy = store.json(&["step", thread, "--fork"]);
+    let (code, _, err) = continue_in(&store, &["claude-code", at(&copy, "/thread").as_str().unwrap(), "--yes"]);
+    assert!(code == Some(0) && files_below(&tools).len() == 2, "{err}");
+}
+
+#[test]
+fn a_session_is_only_continued_by_a_tool_and_in_a_folder_that_exist() {
+    let store = TestStore::new();
+    store.append("t", "hello");
+    let (code, _, err) = continue_in(&store, &["agent-core", "t", "--yes"]);
+    assert!(code == Some(2) && err.contains("claude-code, kimi-cli]"), "{err}");
+    let (code, _, err) = continue_in(&store, &["codex", "t", "--yes", "--working-folder", "/not/there"]);
+    assert!(code == Some(1) && err.contains("`/not/there` cannot be read"), "{err}");
+    assert!(!store.sibling_path("tools").exists());
 }
 
 /// A file name that is not UTF-8 is shown with replacement characters, and the import goes on.

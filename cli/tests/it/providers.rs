@@ -71,6 +71,21 @@ fn a_check_lists_what_would_be_lost() {
     assert!(store.run(&with(&["check", "t"], CLAUDE)).expect_success().out.contains("nothing is lost"));
 }
 
+/// Records beside the messages, which no model gets, do not make a check fail.
+#[test]
+fn a_check_ends_with_0_if_the_history_is_sent_as_it_is() {
+    let store = store_with_call();
+    let result = json!({"role": "tool", "blocks": [
+        {"tool_result": {"tool_use_id": "c1", "blocks": [{"text": "4 C"}], "details": {"ms": 12}}}]});
+    store.run_with_input(&["append", "t"], &result.to_string()).expect_success();
+    let checked = store.run(&with(&["check", "t"], CLAUDE)).expect_success();
+    assert_eq!(checked.out, "nothing is lost; 1 record for people (details of results), which no model gets\n");
+    let report = store.json(&with(&["check", "t"], CLAUDE));
+    assert_eq!((at(&report, "/compatible"), at(&report, "/losses/0/kind")), (&json!(true), &json!("details")));
+    // Nothing is said beside a body that has the whole history.
+    store.run(&with(&["context", "t"], CLAUDE)).expect_success();
+}
+
 #[test]
 fn a_conversion_makes_a_new_thread() {
     let store = store_with_answer();

@@ -61,7 +61,13 @@ fn threads_are_listed_by_last_activity_with_their_log_files() {
         assert!(log.lines().all(|line| line.starts_with('{')), "{log}");
     }
     assert_eq!(at(&store.json(&["threads", "--limit", "1"]), "/threads").as_array().unwrap().len(), 1);
+    let long = "0b9d7c1e-2f4a-4c57-9d5e-2b7e3f1a9c40.agent-a7f3c21-with-a-long-name";
+    for end in ["1", "2"] {
+        store.append(&format!("{long}-{end}"), "hi");
+    }
     let response = store.run(&["threads"]).expect_success();
+    assert!(response.out.lines().any(|line| line.starts_with(&format!("{long}-1 "))), "{}", response.out);
+    assert!(!response.out.contains(".jsonl"), "{}", response.out);
     assert!(
         response.out.contains("survives a power cut") && response.out.contains("last activity"),
         "{}",

@@ -7,8 +7,8 @@ use providers::{
 };
 use serde_json::{Value, json};
 use store_core::{
-    Body, Commit, CommitCoordinator, Context, ContextMessage, ContextRequest, EntryId, EntryQuery, ErrorKind, Guard,
-    Json, Message, NewEntry, Store, TenantId, ThreadFields, ThreadId,
+    BlockKind, Body, Commit, CommitCoordinator, Context, ContextMessage, ContextRequest, EntryId, EntryQuery,
+    ErrorKind, Guard, Json, Message, NewEntry, Store, TenantId, ThreadFields, ThreadId,
 };
 use store_memory::{MemoryConfig, MemoryStore};
 
@@ -132,6 +132,24 @@ async fn the_report_agrees_with_what_is_compiled() {
         assert_eq!(report.losses, compile(&found.context, &target, &options).unwrap().losses);
         assert_eq!(report.compatible, compatible, "{report:?}");
     }
+}
+
+/// Details of a result are listed, and the history that is sent is the same without them (SE-3).
+#[test]
+fn records_that_no_model_gets_are_no_reason_to_refuse() {
+    let mut messages = read(&claude(), &request());
+    let options = CompileOptions::default();
+    let body = |messages: &[Message]| compile(&context(messages), &claude(), &options).unwrap().body;
+    let before = body(&messages);
+    for block in messages.iter_mut().flat_map(|message| &mut message.blocks) {
+        if let BlockKind::ToolResult(result) = &mut block.kind {
+            result.details = Some(Json::parse("{\"lines\":4}").unwrap());
+        }
+    }
+    let report = check(&context(&messages), &claude(), &options).unwrap();
+    let kinds: Vec<_> = report.losses.iter().map(|loss| (loss.kind.name(), loss.kind.is_record())).collect();
+    assert_eq!((report.compatible, kinds), (true, vec![("details", true)]));
+    assert_eq!(body(&messages), before);
 }
 
 /// A turn whose calls are answered has to begin with thinking if thinking is switched on.

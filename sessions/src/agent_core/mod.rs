@@ -49,6 +49,10 @@ impl Format for AgentCoreFormat {
         &[NAME]
     }
 
+    fn has_tool(&self) -> bool {
+        false
+    }
+
     fn recognise(&self, sample: &Sample<'_>) -> Option<Detected> {
         sample.mostly(is_line).then_some(Detected::Known(NAME))
     }

@@ -8,8 +8,8 @@ mod tokens;
 use std::{fmt, sync::Arc};
 
 use store_core::{
-    CommitCoordinator, CommitKey, ContextRequest, ErrorKind, IdSource, Interval, Message, Receipt, Result,
-    ThreadContext, ThreadId, UuidSource, Version,
+    CommitCoordinator, CommitKey, ContextMessage, ContextRequest, ErrorKind, IdSource, Interval, Message, Receipt,
+    Result, ThreadContext, ThreadId, UuidSource, Version,
     context::{DEFAULT_KEPT_MESSAGES, DEFAULT_RESERVED_TOKENS, is_compaction_due},
 };
 
@@ -110,6 +110,13 @@ impl Compactor {
     /// `NotFound` for an unknown thread; any error of the read.
     pub async fn measure(&self, thread: &ThreadId) -> Result<ContextTokens> {
         Ok(ContextTokens::of(&self.load(thread).await?, &self.counter))
+    }
+
+    /// Returns the number of tokens of some messages, for example of [`PlannedCompaction::older`], as the counter counts
+    /// them.
+    #[must_use]
+    pub fn count_tokens(&self, messages: &[ContextMessage]) -> u64 {
+        tokens::count(messages, &self.counter)
     }
 
     /// Returns what a compaction of the thread would do, if its context and the reserved tokens reach the window.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store_core::{Block, BlockKind, Context, Message, ThreadContext};
+use store_core::{Block, BlockKind, ContextMessage, Message, ThreadContext};
 
 /// Counts the tokens of a message.
 pub(super) type TokenCounter = Arc<dyn Fn(&Message) -> u64 + Send + Sync>;
@@ -27,7 +27,7 @@ pub struct ContextTokens {
 
 impl ContextTokens {
     pub(super) fn of(found: &ThreadContext, counter: &TokenCounter) -> Self {
-        Self { counted: count(&found.context, counter), reported: found.context_size }
+        Self { counted: count(&found.context.messages, counter), reported: found.context_size }
     }
 
     /// Returns the larger of the two numbers.
@@ -37,8 +37,8 @@ impl ContextTokens {
     }
 }
 
-fn count(context: &Context, counter: &TokenCounter) -> u64 {
-    context.messages.iter().map(|message| counter(&message.message)).fold(0, u64::saturating_add)
+pub(super) fn count(messages: &[ContextMessage], counter: &TokenCounter) -> u64 {
+    messages.iter().map(|message| counter(&message.message)).fold(0, u64::saturating_add)
 }
 
 /// Estimates the tokens of a message without the tokenizer of a model: a token for four bytes of text, and a fixed

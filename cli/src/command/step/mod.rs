@@ -62,8 +62,8 @@ struct StepDocument<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     failed: Option<String>,
     context_messages: usize,
-    removed: &'a [ContextMessage],
-    added: &'a [ContextMessage],
+    removed: Vec<&'a ContextMessage>,
+    added: Vec<&'a ContextMessage>,
     #[serde(skip_serializing_if = "Option::is_none")]
     context: Option<&'a [ContextMessage]>,
 }
@@ -168,18 +168,18 @@ fn print_step(
             entry,
             failed,
             context_messages: after.messages.len(),
-            removed: diff.only_first,
-            added: diff.only_second,
+            removed: diff.only_first(),
+            added: diff.only_second(),
             context: with_context.then_some(&after.messages),
         });
     }
     print_entry(path, step, entry, failed, out)?;
     let size = with_noun(after.messages.len() as u64, "message");
-    if diff.only_first.is_empty() && diff.only_second.is_empty() {
+    if diff.is_same() {
         out.print_line(out.style(format!("  the context has {size}, as before")).dim())?;
     } else {
         out.print_line(out.style(format!("  the context has {size}:")).dim())?;
-        diff.print(("-", "+"), out)?;
+        diff.print(false, out)?;
     }
     if with_context {
         print_context(after, out)?;

@@ -1,0 +1,94 @@
+//! Lists of records, one record on a line: ids are printed in full, and the last column is cut where it does not fit.
+
+use console::{Alignment, measure_text_width, pad_str};
+
+use crate::text::{one_line, terminal_safe};
+
+/// The space between two columns.
+const GAP: usize = 2;
+/// The columns that the last text gets at least, if it is that long, before ids get lines of their own.
+const LEAST_TEXT_WIDTH: usize = 12;
+
+/// Returns the lines of a list that is `width` columns wide: those of the headings, and then those of each row.
+///
+/// The first cell of a row is its id. If the other cells do not fit beside the longest id, each id gets a line of its
+/// own. Columns without any text are left out.
+pub(crate) fn list_lines(width: usize, headings: &[&str], rows: &[Vec<String>]) -> Vec<Vec<String>> {
+    let cell = |row: &[String], at: usize| terminal_safe(row.get(at).map_or("", String::as_str));
+    let has_text = |at: &usize| *at == 0 || rows.iter().any(|row| !cell(row, *at).is_empty());
+    let kept: Vec<usize> = (0..headings.len()).filter(has_text).collect();
+    let headings: Vec<String> = headings.iter().map(|&heading| heading.to_owned()).collect();
+    let records: Vec<Vec<String>> = std::iter::once(headings.as_slice())
+        .chain(rows.iter().map(Vec::as_slice))
+        .map(|row| kept.iter().map(|&at| cell(row, at)).collect())
+        .collect();
+    let width_of =
+        |at: usize| records.iter().filter_map(|record| record.get(at)).map(|text| measure_text_width(text)).max();
+    let widths: Vec<usize> = (0..kept.len()).map(|at| width_of(at).unwrap_or_default()).collect();
+    let layout = Layout::new(width, &widths);
+    records.iter().map(|record| layout.lines(record)).collect()
+}
+
+/// Where the cells of a record are.
+struct Layout<'a> {
+    /// The width of the ids, unless they have lines of their own.
+    id_width: Option<usize>,
+    /// The widths of the cells between the id and the last cell.
+    middle: &'a [usize],
+    /// The width of the last cell.
+    last_width: usize,
+}
+
+impl<'a> Layout<'a> {
+    fn new(width: usize, widths: &'a [usize]) -> Self {
+        let (id_width, others) = widths.split_first().unwrap_or((&0, &[]));
+        let (last, middle) = others.split_last().unwrap_or((&0, &[]));
+        let fixed: usize = middle.iter().map(|width| width + GAP).sum();
+        let is_beside = id_width + GAP + fixed + (*last).min(LEAST_TEXT_WIDTH) <= width;
+        let start = if is_beside { id_width + GAP } else { GAP };
+        let last_width = width.saturating_sub(start + fixed).max(1);
+        Self { id_width: is_beside.then_some(*id_width), middle, last_width }
+    }
+
+    fn lines(&self, record: &[String]) -> Vec<String> {
+        let (id, others) = record.split_first().map_or(("", [].as_slice()), |(id, others)| (id.as_str(), others));
+        let padded = |text: &str, width: usize| pad_str(text, width + GAP, Alignment::Left, None).into_owned();
+        let mut rest: String = others.iter().zip(self.middle).map(|(text, &width)| padded(text, width)).collect();
+        if let Some(last) = others.get(self.middle.len()) {
+            rest.push_str(&one_line(last, self.last_width));
+        }
+        match self.id_width {
+            Some(width) => vec![(padded(id, width) + &rest).trim_end().to_owned()],
+            None => vec![id.to_owned(), (" ".repeat(GAP) + &rest).trim_end().to_owned()],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::list_lines;
+
+    fn lines(width: usize, rows: &[[&str; 4]]) -> String {
+        let rows: Vec<Vec<String>> = rows.iter().map(|row| row.map(str::to_owned).to_vec()).collect();
+        list_lines(width, &["thread", "version", "runs", "title"], &rows).concat().join("\n")
+    }
+
+    #[test]
+    fn the_last_column_is_cut_and_ids_are_not() {
+        let rows = [["0123456789abcdef", "7", "", "a title of many words"], ["b", "12", "", ""]];
+        assert_eq!(
+            lines(40, &rows),
+            "thread            version  title\n0123456789abcdef  7        a title of m…\nb                 12"
+        );
+        assert_eq!(
+            lines(30, &rows),
+            "thread\n  version  title\n0123456789abcdef\n  7        a title of many wo…\nb\n  12"
+        );
+    }
+
+    #[test]
+    fn a_column_without_text_is_left_out() {
+        assert_eq!(lines(40, &[["a", "1", "2 open", ""]]), "thread  version  runs\na       1        2 open");
+        assert_eq!(lines(40, &[["a", "1", "", ""]]), "thread  version\na       1");
+    }
+}
