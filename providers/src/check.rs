@@ -31,15 +31,10 @@ pub struct Report {
 /// As [`compile`].
 pub fn check(context: &Context, target: &Target, options: &CompileOptions) -> Result<Report> {
     let compiled = compile(context, target, options)?;
-<<<<<<< HEAD
     let mut warnings = warnings(&compiled.body, target)?;
     warnings
         .extend(open_calls(context).iter().map(|id| format!("the call `{id}` has no result; every API refuses it")));
-    let compatible = compiled.losses.is_empty() && warnings.is_empty();
-=======
-    let warnings = warnings(&compiled.body, target)?;
     let compatible = compiled.losses.iter().all(|loss| loss.kind.is_record()) && warnings.is_empty();
->>>>>>> h-command
     Ok(Report { compatible, warnings, losses: compiled.losses })
 }
 
