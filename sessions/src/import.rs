@@ -15,7 +15,7 @@ use crate::{
     options::ImportOptions,
     parents,
     report::ImportReport,
-    session::{Session, SessionInfo, StoredEntries, SurveyOutcome, SurveyedSession},
+    session::{Session, SessionInfo, SurveyOutcome, SurveyedSession},
     stream_copy::StreamCopy,
     write::{self, SourceProgress, WriteTarget},
 };

@@ -169,13 +169,10 @@ impl Operations {
     /// The runs, and what is still queued at the end of the file: what has no entry and was not given up.
     pub(super) fn take_activity(&mut self, tree: &Tree<LineData>) -> Activity {
         let Self { runs, aborted, queued, cancelled, .. } = std::mem::take(self);
-        let ids: HashSet<&str> = queued.iter().map(|queued| queued.id.as_str()).collect();
-        let named = tree.iter().filter_map(|(_, node)| node.source_id.as_deref());
-        let entered: HashSet<String> = named.filter(|id| ids.contains(id)).map(str::to_owned).collect();
         let (queued, settled): (Vec<_>, Vec<_>) = queued.into_iter().partition(|queued| {
             let id = queued.id.as_str();
             let is_given_up = cancelled.contains(id) || queued.run.as_ref().is_some_and(|run| aborted.contains(run));
-            !is_given_up && !entered.contains(id)
+            !is_given_up && tree.nodes_with_id(id).is_empty()
         });
         Activity { runs, queued, settled: settled.into_iter().map(|settled| settled.id).collect() }
     }
