@@ -25,7 +25,8 @@ use crate::{
 #[command(after_help = "Examples:\n  agentstore import ~/.pi/agent/sessions/*/*.jsonl\n  \
     agentstore import --strict --json session.jsonl\n\n\
     The command prints a report for each session; with `--json` each report is one line. A session with issues is \
-    imported unless `--strict` is given. The exit code is 1 if a session was not imported.")]
+    imported unless `--strict` is given. The exit code is 1 if a session was not imported. A file without a \
+    conversation does not count if another session of its folder was imported.")]
 pub(crate) struct Args {
     /// Session files, session folders, or folders that contain session files; `-` for standard input
     #[arg(required = true, value_name = "FILE")]
@@ -99,9 +100,12 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let mut refused: Option<(ImportReport, u64)> = None;
     for file in &args.files {
         let file = if file.as_os_str() == "-" { Path::new("/dev/stdin") } else { file };
-        for report in sessions::import(&*commits, file, &options).await.map_err(to_failure)? {
+        let reports = sessions::import(&*commits, file, &options).await.map_err(to_failure)?;
+        // Tools leave files without a conversation in their folders.
+        let holds_session = reports.iter().any(ImportReport::is_imported);
+        for report in reports {
             bar.while_hidden(|| print(&report, out))?;
-            if !report.is_imported() {
+            if !report.is_imported() && !(holds_session && report.has_no_conversation()) {
                 let others = refused.map_or(0, |(_, others)| others + 1);
                 refused = Some((report, others));
             }
@@ -158,7 +162,7 @@ fn refusal_advice(report: &ImportReport, strict: bool) -> String {
             .to_owned();
     }
     if has_issue(IssueCode::NoMessage) {
-        return "if the file is a session without messages, name its format with `--format`".to_owned();
+        return "it contains no conversation yet: leave it out, or import it when it does".to_owned();
     }
     if has_issue(IssueCode::EmptyFile) {
         return "the file is empty: leave it out".to_owned();
@@ -179,6 +183,9 @@ fn print(report: &ImportReport, out: &mut Output) -> Result<()> {
         Some(thread) => {
             let thread = terminal_safe(thread.as_str());
             out.print_line(format!("{} ({format}) is thread {}", out.style(file).bold(), out.style(thread).green()))?;
+        }
+        None if report.has_no_conversation() => {
+            out.print_line(format!("{} ({format}) has no conversation", out.style(file).bold()))?
         }
         None => {
             out.print_line(format!("{} ({format}) {}", out.style(file).bold(), out.style("was not imported").red()))?

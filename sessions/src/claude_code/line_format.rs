@@ -5,12 +5,15 @@ use std::{
     sync::Arc,
 };
 
-use store_core::{Body, JsonMap};
+use store_core::{Body, JsonMap, ThreadId};
+use uuid::Uuid;
 
 use super::{
     AGENT_KEY, CALL_KEY, NAME, agentstore,
-    facts::{AgentCall, FileFacts},
-    message, parallel, read,
+    facts::{AgentCall, FileFacts, OnlyAgent},
+    message, parallel,
+    preserved::{self, Coverage, Positions, PreservedSegment},
+    read,
 };
 use crate::{
     blocks::cut_to_1_kib,
@@ -43,6 +46,8 @@ struct Titles {
     custom: Option<String>,
     ai: Option<String>,
     agent: Option<String>,
+    /// The summaries of conversations, with the uuids of the lines with which these end.
+    summaries: Vec<(String, String)>,
 }
 
 /// What the import keeps of a line between the two passes.
@@ -56,8 +61,14 @@ pub(crate) struct LineData {
     pub(super) place: LinePlace,
     /// Whether the usage of the message counts at this line, because it is the last line of the message.
     pub(super) carries_usage: bool,
-    /// For a compaction: the root of its path.
-    pub(super) root: Option<usize>,
+    /// For a compaction: the lines that it keeps.
+    pub(super) preserved: Option<Box<PreservedSegment>>,
+    /// For a compaction: what it covers.
+    pub(super) coverage: Coverage,
+    /// For the summary of a compaction: its text. For a compaction: the summary that it contains.
+    pub(super) summary: Option<String>,
+    /// Whether the line is a summary that its compaction contains.
+    pub(super) is_contained: bool,
 }
 
 /// How a line continues the conversation.
@@ -96,8 +107,18 @@ impl NodeKind {
 }
 
 impl ClaudeCode {
-    /// The main thread of a file.
-    pub(super) fn main(facts: Arc<FileFacts>) -> Self {
+    /// The thread of a file.
+    pub(super) fn main(facts: Arc<FileFacts>, id: &MainId) -> Self {
+        let mut format = Self::of(facts);
+        format.thread.id = Some(id.thread());
+        format.agent = id.agent.clone().map(|agent| (agent, None));
+        // The import of the main file sets the parent of a subagent that was imported before it.
+        format.thread.parent = id.agent.as_ref().and_then(|_| ThreadId::new(&id.session).ok());
+        format
+    }
+
+    /// The format for all lines of a file that are not those of subagents in it.
+    fn of(facts: Arc<FileFacts>) -> Self {
         Self {
             facts,
             sidechain: None,
@@ -109,10 +130,10 @@ impl ClaudeCode {
         }
     }
 
-    /// The thread of a subagent whose lines are in the main file. `session` is the name of that file.
+    /// The thread of a subagent whose lines are in the main file. `session` is the id of the main thread.
     pub(super) fn sidechain(facts: Arc<FileFacts>, at: usize, session: &str) -> Self {
         let agent = facts.sidechains.get(at).map(|found| (found.agent.clone(), found.call.clone()));
-        let mut format = Self::main(facts);
+        let mut format = Self::of(facts);
         format.sidechain = Some(at);
         format.thread.id = agent.as_ref().map(|(agent, _)| child_id(session, agent));
         format.agent = agent;
@@ -122,7 +143,7 @@ impl ClaudeCode {
     /// The thread of a subagent with a file of its own. `main` are the facts about the main file.
     pub(super) fn subagent(facts: Arc<FileFacts>, main: &FileFacts, (agent, session): (&str, &str)) -> Self {
         let call = main.call_of(agent, facts.prompt());
-        let mut format = Self::main(facts);
+        let mut format = Self::of(facts);
         format.thread.id = Some(child_id(session, agent));
         format.agent = Some((agent.to_owned(), call));
         format
@@ -130,7 +151,7 @@ impl ClaudeCode {
 
     /// The format for lines that were imported before, without anything that the first pass finds out.
     pub(super) fn without_facts() -> Self {
-        Self::main(Arc::default())
+        Self::of(Arc::default())
     }
 
     /// Notes what a line says about the session.
@@ -151,6 +172,7 @@ impl ClaudeCode {
             Some("custom-title") => self.titles.custom = text("customTitle").or(self.titles.custom.take()),
             Some("ai-title") => self.titles.ai = text("aiTitle").or(self.titles.ai.take()),
             Some("agent-name") => self.titles.agent = text("agentName").or(self.titles.agent.take()),
+            Some("summary") => self.titles.summaries.extend(text("leafUuid").zip(text("summary"))),
             _ => {}
         }
     }
@@ -176,10 +198,13 @@ impl ClaudeCode {
             return self.facts.parent(parent, self.sidechain);
         }
         // A copied session begins at its last compaction. What that compaction covers is not in the file.
-        let before = object.text("logicalParentUuid").filter(|id| match self.sidechain {
+        let is_known = |id: &str| match self.sidechain {
             Some(at) => self.facts.has_sidechain_id(at, id),
             None => self.facts.has_main_id(id),
-        });
+        };
+        let kept = PreservedSegment::of(object).ok().flatten();
+        let kept = kept.map(|kept| kept.tail().to_owned()).filter(|_| NodeKind::of(object) == NodeKind::Boundary);
+        let before = object.text("logicalParentUuid").filter(|id| is_known(id)).or(kept.filter(|id| is_known(id)));
         before.map_or(ParentField::Root, ParentField::Named)
     }
 
@@ -203,16 +228,55 @@ impl ClaudeCode {
         let kind = NodeKind::of(object);
         let (calls, results) = message::call_and_result_ids(object, kind);
         let message = object.object("message").filter(|_| kind == NodeKind::Assistant);
+        let preserved = (kind == NodeKind::Boundary).then(|| PreservedSegment::of(object).ok().flatten());
         let data = LineData {
             kind,
             message_id: message.and_then(|message| message.text("id")).filter(|id| !id.is_empty()),
             calls: calls.clone(),
             results: results.clone(),
             place: self.place(object, id.as_deref()),
+            preserved: preserved.flatten().map(Box::new),
+            summary: message::compact_summary(object),
             ..LineData::default()
         };
         ParsedLine { id, parent: self.parent(object), kind: LineKind::Node(data), calls, results }
     }
+}
+
+/// The session that a file names, and its subagent if the file contains no other messages.
+#[derive(Debug)]
+pub(super) struct MainId {
+    pub(super) session: String,
+    agent: Option<String>,
+}
+
+impl MainId {
+    /// Claude Code names a file after its session. A copy has another name, and a pipe has none, but most lines name the
+    /// session. A session that continues another begins with copies of the lines of that session, so the name of the
+    /// file decides if it can be the id of a session.
+    pub(super) fn of(stem: &str, facts: &FileFacts) -> Self {
+        let named = facts.session.as_ref().filter(|_| !is_session_id(stem));
+        let (session, agent) = match (named, &facts.only_agent) {
+            (Some(session), OnlyAgent::None) => (session.as_str(), None),
+            (Some(session), OnlyAgent::Named(agent)) => (session.as_str(), Some(agent.clone())),
+            _ => (stem, None),
+        };
+        Self { session: session.to_owned(), agent }
+    }
+
+    /// The id of the thread of the file.
+    pub(super) fn thread(&self) -> String {
+        self.agent.as_ref().map_or_else(|| self.session.clone(), |agent| child_id(&self.session, agent))
+    }
+
+    /// Whether the tool made the id.
+    pub(super) fn is_of_tool(&self) -> bool {
+        is_session_id(&self.session)
+    }
+}
+
+fn is_session_id(text: &str) -> bool {
+    Uuid::try_parse(text).is_ok()
 }
 
 /// The id of the thread of a subagent.
@@ -258,6 +322,9 @@ impl LineFormat for ClaudeCode {
     }
 
     fn adjust_parents(&mut self, tree: &mut Tree<LineData>) -> Option<Vec<Option<usize>>> {
+        if let Some(parents) = preserved::adjust_parents(tree) {
+            let _order = tree.set_parents(&parents);
+        }
         Some(parallel::adjust_parents(tree))
     }
 
@@ -266,18 +333,27 @@ impl LineFormat for ClaudeCode {
     }
 
     fn derive_path_data(&mut self, tree: &mut Tree<LineData>, order: &[usize]) {
+        let positions = Positions::of(tree);
         let mut roots: HashMap<usize, usize> = HashMap::new();
         for &at in order {
             let root = tree.parent(at).and_then(|parent| roots.get(&parent).copied()).unwrap_or(at);
             roots.insert(at, root);
-            if let Some(data) = tree.data_mut(at).filter(|data| data.kind == NodeKind::Boundary) {
-                data.root = Some(root);
+            let is_boundary = tree.get(at).is_some_and(|node| node.data.kind == NodeKind::Boundary);
+            let coverage = is_boundary.then(|| preserved::coverage(tree, positions.as_ref(), (at, root)));
+            if let Some((data, coverage)) = tree.data_mut(at).zip(coverage) {
+                data.coverage = coverage;
             }
+        }
+        if let Some(positions) = &positions {
+            preserved::mark_contained_summaries(tree, positions, &|_| false);
         }
     }
 
     /// A message whose usage is stored does not count again when more of its lines are in the file.
     fn adopt_stored(&mut self, tree: &mut Tree<LineData>, is_stored: &dyn Fn(usize) -> bool) {
+        if let Some(positions) = Positions::of(tree) {
+            preserved::mark_contained_summaries(tree, &positions, is_stored);
+        }
         let counted = tree.iter().filter(|(at, node)| node.data.kind == NodeKind::Assistant && is_stored(*at));
         let counted: HashSet<_> = counted.filter_map(|(_, node)| node.data.message_id.clone()).collect();
         for at in (0..tree.len()).filter(|at| !is_stored(*at)) {
@@ -291,8 +367,11 @@ impl LineFormat for ClaudeCode {
 
     fn thread_info(&self) -> ThreadInfo {
         let mut info = self.thread.clone();
-        let Titles { custom, ai, agent } = &self.titles;
-        info.title = custom.as_ref().or(ai.as_ref()).or(agent.as_ref()).map(|title| cut_to_1_kib(title));
+        let Titles { custom, ai, agent, summaries } = &self.titles;
+        let mut own_summaries = summaries.iter().rev().filter(|(leaf, _)| self.seen.contains(leaf));
+        let summary = || own_summaries.next().map(|(_, summary)| summary);
+        let title = custom.as_ref().or(ai.as_ref()).or(agent.as_ref()).or_else(summary);
+        info.title = title.map(|title| cut_to_1_kib(title));
         let (agent, call) = match &self.agent {
             Some((agent, call)) => (Some(agent), call.as_ref().map(|call| &call.id)),
             None => (None, None),

@@ -10,7 +10,7 @@ use sessions::{ExportOptions, ExportTarget, ImportOptions, export, import};
 use store_core::{BlockKind, CommitCoordinator, ContextRequest, EntryId, Message, ThreadId};
 use tempfile::tempdir;
 
-use crate::helpers::{fixtures, format, new_store};
+use crate::helpers::{fixtures, format, has_no_message, new_store};
 
 /// The formats that any thread can be exported to.
 pub(crate) const TARGETS: &[&str] = &["agent-core", "claude-code", "codex", "kimi-cli", "pi-v3", "pi-v4"];
@@ -70,6 +70,9 @@ pub(crate) async fn check_conversion(source: &Path, target: &str) -> Option<(usi
     let path = if target == "kimi-cli" { folder.path() } else { exported.files.first()? };
     let reports = import(&*again, path, &options).await.unwrap();
     let name = format!("{} as {target}", source.display());
+    if before.is_empty() && has_no_message(&reports[0]) {
+        return Some((0, 0));
+    }
     assert!(reports[0].is_imported(), "{name}: the export cannot be read: {:?}", reports[0].issues);
     let read = reports[0].thread.clone()?;
     let mut found: BTreeMap<Fact, usize> = BTreeMap::new();
