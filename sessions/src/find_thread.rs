@@ -67,7 +67,8 @@ impl ImportTarget<'_> {
             };
             match self.load_provenance(&thread, info.format).await? {
                 Some((format, provenance)) if format == info.format && session.continues(&provenance)? => {
-                    let stored = self.load_stored(&id, provenance, session).await?;
+                    let mut stored = self.load_stored(&id, provenance, session).await?;
+                    stored.kept_head = thread.head.filter(|head| stored.foreign.contains(head));
                     return Ok(FoundThread::Target { thread: id, stored, replaced: None });
                 }
                 Some((format, _)) if info.has_session_id => {

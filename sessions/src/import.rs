@@ -283,12 +283,15 @@ impl ImportTarget<'_> {
         }
         session.adopt(&stored);
         let session = &*session;
-        let is_new_source = stored.provenance.is_none() && !session.info().is_child;
-        if self.options.format.is_none() && is_new_source && !write::has_message(session, &stored)? {
-            let detail = format!("it looks like {}, but none of its lines is a message", session.info().format);
-            let _tally = write::dry_run(session, &stored, &mut issues)?;
-            issues.add_for_file(IssueCode::NoMessage, detail, "refused; `--format` imports it nevertheless");
-            return Ok(report(session.info(), None, &write::Tally::default(), issues));
+        let is_child = session.info().is_child;
+        if (is_child || stored.provenance.is_none()) && !write::has_conversation(session, &stored)? {
+            let detail = format!("none of its lines is a message of a conversation of {}", session.info().format);
+            if !is_child {
+                let _tally = write::dry_run(session, &stored, &mut issues)?;
+                issues.add_for_file(IssueCode::NoMessage, detail, "refused");
+                return Ok(report(session.info(), None, &write::Tally::default(), issues));
+            }
+            issues.add_for_file(IssueCode::NoMessage, detail, "imported with the session that it is part of");
         }
         if self.options.strict {
             let mut all = issues.clone();

@@ -93,8 +93,10 @@ codes! {
     StoreRefused = "store_refused",
     /// There is no session file below a folder.
     NoSession = "no_session",
-    /// The source contains no message that the format reads.
+    /// The source contains no message of a conversation that the format reads.
     NoMessage = "no_message",
+    /// The head of the thread is an entry that no import wrote, so that new lines did not move it.
+    HeadKept = "head_kept",
     /// The format is unknown.
     UnknownFormat = "unknown_format",
     /// The file was imported before, and it has changed in a place other than its end.

@@ -49,6 +49,13 @@ impl ImportReport {
         self.thread.is_some()
     }
 
+    /// Whether the source was refused only because it contains no conversation: it is empty, or none of its lines is a
+    /// message. Tools leave such files in their folders.
+    #[must_use]
+    pub fn has_no_conversation(&self) -> bool {
+        !self.is_imported() && (self.count(IssueCode::NoMessage) > 0 || self.count(IssueCode::EmptyFile) > 0)
+    }
+
     /// How many issues of `code` there are.
     #[must_use]
     pub fn count(&self, code: IssueCode) -> u64 {

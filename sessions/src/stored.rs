@@ -21,6 +21,8 @@ pub(crate) struct StoredEntries {
     pub(crate) foreign: Vec<EntryId>,
     /// The newest provenance; `None` for a new thread.
     pub(crate) provenance: Option<Provenance>,
+    /// The head of the thread, if no import wrote this entry. New lines do not move the head away from it.
+    pub(crate) kept_head: Option<EntryId>,
 }
 
 /// The parent of an entry that was imported.

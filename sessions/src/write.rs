@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use store_core::{
     Commit, CommitCoordinator, CommitKey, Detail, EntryId, Expect, ImportOrigin, NewBody, NewEntry, ParentRef,
-    Progress, Receipt, RewindTo, ThreadId, Timestamp,
+    Progress, Receipt, RewindTo, Role, ThreadId, Timestamp, Visibility,
 };
 
 use crate::{
     activity::ActivityWriter,
     error::{Error, Result},
-    issue::Issues,
+    issue::{IssueCode, Issues},
     session::{Draft, Session, SessionInfo, StoredEntries, short_digest},
 };
 
@@ -61,18 +61,25 @@ impl Tally {
 pub(crate) fn dry_run(session: &dyn Session, stored: &StoredEntries, issues: &mut Issues) -> Result<Tally> {
     let mut drafts = session.drafts(stored)?;
     let mut tally = Tally::default();
+    let mut moves_head = false;
     while let Some(draft) = drafts.next(issues)? {
         tally.count(&draft.entry);
+        moves_head |= moves_the_head(&draft.entry) && !is_stored(&draft.entry, session, stored);
     }
+    let _kept = kept_head(stored, moves_head, issues);
     Ok(tally)
 }
 
-/// Whether a session contains a message. Drafts are read up to the first one.
-pub(crate) fn has_message(session: &dyn Session, stored: &StoredEntries) -> Result<bool> {
+/// Whether a session contains a message of a conversation. Instructions for the model, and what the tool adds to the
+/// context by itself, are none. Drafts are read up to the first such message.
+pub(crate) fn has_conversation(session: &dyn Session, stored: &StoredEntries) -> Result<bool> {
     let mut drafts = session.drafts(stored)?;
     let mut issues = Issues::default();
     while let Some(draft) = drafts.next(&mut issues)? {
-        if matches!(draft.entry.body, NewBody::Message(_)) {
+        if let NewBody::Message(message) = &draft.entry.body
+            && message.role != Role::System
+            && message.visibility != Visibility::Internal
+        {
             return Ok(true);
         }
     }
@@ -91,22 +98,26 @@ pub(crate) async fn write(
     let mut activity = ActivityWriter::new((target.commits, target.thread), session, stored);
     let mut batches = BatchWriter::new(target, session.info(), stored.provenance.is_none());
     activity.retract_settled().await?;
+    let mut moves_head = false;
     while let Some(draft) = drafts.next(issues)? {
         let at = tally.entries;
         tally.count(&draft.entry);
         batches.note_draft(&draft)?;
-        if !draft.entry.id.as_ref().is_some_and(|id| stored.has_imported(session, id)) {
+        if !is_stored(&draft.entry, session, stored) {
+            moves_head |= moves_the_head(&draft.entry);
             activity.note_missing(draft.entry.origin.as_ref().map_or(0, |origin| origin.line));
             batches.push(at, draft).await?;
         }
     }
-    let head = session.head(stored);
+    let kept_head = kept_head(stored, moves_head, issues);
+    let head = kept_head.cloned().or_else(|| session.head(stored));
     if head != tally.implied_head
+        && (stored.kept_head.is_none() || kept_head.is_some())
         && let Some(draft) = head_rewind(session.info(), head)
     {
         let at = tally.entries;
         tally.entries += 1;
-        if !draft.entry.id.as_ref().is_some_and(|id| stored.has_imported(session, id)) {
+        if !is_stored(&draft.entry, session, stored) {
             batches.push(at, draft).await?;
         }
     }
@@ -127,6 +138,24 @@ pub(crate) async fn write(
     tally.added = batches.written;
     tally.newest = batches.newest;
     Ok(tally)
+}
+
+/// Whether an import wrote this entry.
+fn is_stored(entry: &NewEntry, session: &dyn Session, stored: &StoredEntries) -> bool {
+    entry.id.as_ref().is_some_and(|id| stored.has_imported(session, id))
+}
+
+/// Whether an entry moves the head.
+fn moves_the_head(entry: &NewEntry) -> bool {
+    matches!(entry.body, NewBody::Rewind(_)) || !entry.is_side()
+}
+
+/// The head that stays although new entries would move it, because no import wrote it.
+fn kept_head<'a>(stored: &'a StoredEntries, moves_head: bool, issues: &mut Issues) -> Option<&'a EntryId> {
+    let head = stored.kept_head.as_ref().filter(|_| moves_head)?;
+    let detail = format!("the head of the thread is `{}`, which no import wrote", head.as_str());
+    issues.add_for_file(IssueCode::HeadKept, detail, "the head stays; the new lines are another branch");
+    Some(head)
 }
 
 /// Returns the entry that moves the head to `head`, or to before the first entry. The entry corresponds to no line.

@@ -25,8 +25,13 @@ use crate::{
 #[command(after_help = "Examples:\n  agentstore import ~/.pi/agent/sessions/*/*.jsonl\n  \
     agentstore import --strict --json session.jsonl\n\n\
     The command prints a report for each session; with `--json` each report is one line. A session with issues is \
-    imported unless `--strict` is given.\n\n\
-    Exit codes: 0 every session was imported, 1 at least one was not (the others were), 2 invalid command line.")]
+    let mut importer = Importer::new(&*commits, &options);
+    let mut refused = None;
+    let imported = import_files(&args.files, &mut importer, |report, is_failure| {
+        bar.while_hidden(|| print(&report, out))?;
+        if is_failure {
+            let others = refused.take().map_or(0, |(_, others)| others + 1);
+            refused = Some((report, others));
 pub(crate) struct Args {
     /// Session files, session folders, or folders that contain session files; `-` for standard input
     #[arg(required = true, value_name = "FILE")]
@@ -99,9 +104,9 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     options.progress = Arc::<TerminalProgress>::clone(&bar);
     let mut importer = Importer::new(&*commits, &options);
     let mut refused = None;
-    let imported = import_files(&args.files, &mut importer, |report| {
+    let imported = import_files(&args.files, &mut importer, |report, is_failure| {
         bar.while_hidden(|| print(&report, out))?;
-        if !report.is_imported() {
+        if is_failure {
             let others = refused.take().map_or(0, |(_, others)| others + 1);
             refused = Some((report, others));
         }
@@ -120,16 +125,24 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     }
 }
 
-/// Imports each path, and passes the reports to `tell`. The outer error is that of `tell`.
+/// Imports each path, and passes the reports to `tell`, with whether a report counts as a failure. The outer error is
+/// that of `tell`.
 async fn import_files(
     files: &[PathBuf],
     importer: &mut Importer<'_>,
-    mut tell: impl FnMut(ImportReport) -> Result<()>,
+    mut tell: impl FnMut(ImportReport, bool) -> Result<()>,
 ) -> Result<sessions::Result<()>> {
     for file in files {
         let file = if file.as_os_str() == "-" { Path::new("/dev/stdin") } else { file };
         match importer.import(file).await {
-            Ok(reports) => reports.into_iter().try_for_each(&mut tell)?,
+            Ok(reports) => {
+                // Tools leave files without a conversation in their folders.
+                let holds_session = reports.iter().any(ImportReport::is_imported);
+                for report in reports {
+                    let is_failure = !report.is_imported() && !(holds_session && report.has_no_conversation());
+                    tell(report, is_failure)?;
+                }
+            }
             Err(error) => return Ok(Err(error)),
         }
     }
@@ -188,7 +201,7 @@ fn refusal_advice(report: &ImportReport, strict: bool) -> String {
             .to_owned();
     }
     if has_issue(IssueCode::NoMessage) {
-        return "if the file is a session without messages, name its format with `--format`".to_owned();
+        return "it contains no conversation yet: leave it out, or import it when it does".to_owned();
     }
     if has_issue(IssueCode::EmptyFile) {
         return "the file is empty: leave it out".to_owned();
@@ -209,6 +222,9 @@ fn print(report: &ImportReport, out: &mut Output) -> Result<()> {
         Some(thread) => {
             let thread = terminal_safe(thread.as_str());
             out.print_line(format!("{} ({format}) is thread {}", out.style(file).bold(), out.style(thread).green()))?;
+        }
+        None if report.has_no_conversation() => {
+            out.print_line(format!("{} ({format}) has no conversation", out.style(file).bold()))?
         }
         None => {
             out.print_line(format!("{} ({format}) {}", out.style(file).bold(), out.style("was not imported").red()))?

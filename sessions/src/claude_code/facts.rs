@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::preserved::PreservedSegment;
 use crate::{
     compact::{Bits, Names, push, small},
     error::Result,
@@ -25,6 +26,10 @@ pub(super) struct FileFacts {
     ids: SidechainIds,
     /// The uuids of other lines that lines name as what comes before a compaction.
     logical_parents: HashSet<String>,
+    /// The session that the last line that names one is part of.
+    pub(super) session: Option<String>,
+    /// The subagent of the file, if all of its messages are those of subagents.
+    pub(super) only_agent: OnlyAgent,
     /// The text of the first user line.
     prompt: Option<String>,
     calls: Vec<AgentCall>,
@@ -32,11 +37,25 @@ pub(super) struct FileFacts {
     call_of_agent: HashMap<String, String>,
 }
 
+/// The subagent of a file that contains no messages but those of subagents.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) enum OnlyAgent {
+    /// The file contains other messages.
+    #[default]
+    None,
+    /// Its messages are those of one subagent, which they name.
+    Named(String),
+    /// Its messages do not name one subagent.
+    Unknown,
+}
+
 /// The lines of a subagent.
 #[derive(Debug, Default)]
 pub(super) struct Sidechain {
     /// The name of the subagent, or else `L` and the number of its first line.
     pub(super) agent: String,
+    /// Whether its lines name it.
+    is_named: bool,
     /// The call that started it.
     pub(super) call: Option<AgentCall>,
     prompt: Option<String>,
@@ -85,7 +104,11 @@ impl FileFacts {
         let mut look_at = |number: u64, object: &Object<'_>| {
             let line = FactLine::of(number, object);
             facts.logical_parents.extend(object.text("logicalParentUuid"));
+            facts
+                .logical_parents
+                .extend(PreservedSegment::of(object).ok().flatten().map(|kept| kept.tail().to_owned()));
             facts.has_uuids |= line.uuid.is_some();
+            facts.session = session_of(object).or(facts.session.take());
             if facts.prompt.is_none() && line.kind == "user" {
                 facts.prompt = prompt_of(object);
             }
@@ -194,7 +217,7 @@ impl FileFacts {
             };
         known.unwrap_or_else(|| {
             let agent = line.agent.clone().unwrap_or_else(|| format!("L{}", line.number));
-            self.sidechains.push(Sidechain { agent, ..Sidechain::default() });
+            self.sidechains.push(Sidechain { agent, is_named: line.agent.is_some(), ..Sidechain::default() });
             self.sidechains.len() - 1
         })
     }
@@ -231,6 +254,11 @@ impl FileFacts {
 
     /// Makes the lines of the only subagent of a file ordinary lines.
     fn forget_sidechains(&mut self) {
+        self.only_agent = match self.sidechains.as_slice() {
+            [] => OnlyAgent::None,
+            [only] if only.is_named => OnlyAgent::Named(only.agent.clone()),
+            _ => OnlyAgent::Unknown,
+        };
         self.sidechains.clear();
         self.sidechain_lines = Vec::new();
         self.ids.of_sidechains = HashSet::new();
@@ -270,6 +298,12 @@ impl FactLine {
             agent: object.text("agentId").filter(|agent| !agent.is_empty()),
         }
     }
+}
+
+/// The session that a line names. Texts that cannot be the id of a session are left out.
+fn session_of(object: &Object<'_>) -> Option<String> {
+    let is_of_id = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    object.text("sessionId").filter(|id| !id.is_empty() && id.len() <= 128 && id.chars().all(is_of_id))
 }
 
 /// The text of the message of a user line.

@@ -1,11 +1,13 @@
 //! The files of a session: its main file, and the files of its subagents.
 
 use std::{
-    fs,
+    fs::{self, File},
+    io::{Read, Seek, SeekFrom},
     path::{Path, PathBuf},
 };
 
 use crate::{
+    blocks::cut_to_1_kib,
     error::{Error, Result},
     json::Object,
     lenient,
@@ -16,6 +18,9 @@ const SUBAGENTS_FOLDER: &str = "subagents";
 
 /// A first line that is longer than this is not looked at to find the session of a subagent.
 const MAX_FIRST_LINE: u64 = 16 << 20;
+
+/// How much of the beginning and of the end of a file is looked at to find the summaries of other sessions.
+const SUMMARY_BYTES: u64 = 16 << 10;
 
 /// The file of a subagent.
 #[derive(Debug, PartialEq, Eq)]
@@ -93,6 +98,44 @@ fn agent_files(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
 fn agent_of(path: &Path) -> Option<String> {
     let agent = path.file_name()?.to_str()?.strip_prefix("agent-")?.strip_suffix(".jsonl")?;
     (!agent.is_empty()).then(|| agent.to_owned())
+}
+
+/// The summary of a conversation that another file of its folder contains. Claude Code writes it at the beginning or the
+/// end of the file of a later session. `is_leaf` says whether a uuid is that of a line of the conversation.
+pub(super) fn summary_beside(main: &Path, is_leaf: &dyn Fn(&str) -> bool) -> Option<String> {
+    let folder = main.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut files: Vec<_> = fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    files.retain(|path| path.extension().is_some_and(|end| end == "jsonl") && path.file_name() != main.file_name());
+    files.retain(|path| path.is_file());
+    files.sort();
+    // A file that cannot be read gets a report of its own.
+    let summaries = files.iter().rev().filter_map(|path| last_summary(&ends_of(path).ok()?, is_leaf));
+    summaries.into_iter().next()
+}
+
+/// The last summary of a conversation among some lines.
+fn last_summary(lines: &[u8], is_leaf: &dyn Fn(&str) -> bool) -> Option<String> {
+    lines.split(|byte| *byte == b'\n').rev().find_map(|line| {
+        let text = std::str::from_utf8(line).ok().filter(|text| text.contains("\"leafUuid\""))?;
+        let object = Object::parse(text)?;
+        let is_summary = object.text("type").as_deref() == Some("summary");
+        let leaf = object.text("leafUuid").filter(|leaf| is_summary && is_leaf(leaf));
+        leaf.and(object.text("summary")).map(|summary| cut_to_1_kib(&summary))
+    })
+}
+
+/// The beginning and the end of a file, which are the whole file if it is short.
+fn ends_of(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    let mut bytes = Vec::new();
+    file.by_ref().take(SUMMARY_BYTES).read_to_end(&mut bytes)?;
+    if length > 2 * SUMMARY_BYTES {
+        bytes.push(b'\n');
+        file.seek(SeekFrom::Start(length - SUMMARY_BYTES))?;
+    }
+    file.take(SUMMARY_BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// The session that the first line of a file names.

@@ -2,13 +2,15 @@
 
 use std::{num::NonZeroU32, sync::Arc};
 
-use store_core::{Body, JsonMap};
+use store_core::{Body, JsonMap, ThreadId};
+use uuid::Uuid;
 
 use super::{
     AGENT_KEY, CALL_KEY, NAME, agentstore,
-    facts::{AgentCall, FileFacts},
+    facts::{AgentCall, FileFacts, OnlyAgent},
     message,
     parallel::{self, MessageLinks},
+    preserved::{self, CompactionData, PreservedSegment},
     read,
 };
 use crate::{
@@ -19,7 +21,7 @@ use crate::{
     lines::{BodyAndTime, EncodableEntry, LineFormat, LineKind, LinePosition, ObjectLine, ParsedLine, ThreadInfo},
     provenance::IMPORT_LINE,
     time,
-    tree::{ParentField, ParentNames, Parents, Tree},
+    tree::{ParentField, ParentNames, Parents, PathOrder, Tree},
 };
 
 /// Reads the lines of one thread of a session.
@@ -42,6 +44,9 @@ struct Titles {
     custom: Option<String>,
     ai: Option<String>,
     agent: Option<String>,
+    /// The summaries of conversations, with the uuids of the lines with which these end. Once all lines are read: of
+    /// conversations in this file.
+    summaries: Vec<(String, String)>,
 }
 
 /// What the import keeps of a line between the two passes.
@@ -53,6 +58,10 @@ pub(crate) struct LineData {
     pub(super) carries_usage: bool,
     /// The number of the provider's id of the message.
     pub(super) message_id: Option<NonZeroU32>,
+    /// For a compaction, and for the line of its summary: what is known of it.
+    pub(super) compaction: Option<Box<CompactionData>>,
+    /// Whether the line is a summary that its compaction contains.
+    pub(super) is_contained: bool,
 }
 
 /// How a line continues the conversation.
@@ -89,8 +98,18 @@ impl NodeKind {
 }
 
 impl ClaudeCode {
-    /// The main thread of a file.
-    pub(super) fn main(facts: Arc<FileFacts>) -> Self {
+    /// The thread of a file.
+    pub(super) fn main(facts: Arc<FileFacts>, id: &MainId) -> Self {
+        let mut format = Self::of(facts);
+        format.thread.id = Some(id.thread());
+        format.agent = id.agent.clone().map(|agent| (agent, None));
+        // The import of the main file sets the parent of a subagent that was imported before it.
+        format.thread.parent = id.agent.as_ref().and_then(|_| ThreadId::new(&id.session).ok());
+        format
+    }
+
+    /// The format for all lines of a file that are not those of subagents in it.
+    fn of(facts: Arc<FileFacts>) -> Self {
         Self {
             facts,
             sidechain: None,
@@ -102,10 +121,10 @@ impl ClaudeCode {
         }
     }
 
-    /// The thread of a subagent whose lines are in the main file. `session` is the name of that file.
+    /// The thread of a subagent whose lines are in the main file. `session` is the id of the main thread.
     pub(super) fn sidechain(facts: Arc<FileFacts>, at: usize, session: &str) -> Self {
         let agent = facts.sidechains.get(at).map(|found| (found.agent.clone(), found.call.clone()));
-        let mut format = Self::main(facts);
+        let mut format = Self::of(facts);
         format.sidechain = Some(at);
         format.thread.id = agent.as_ref().map(|(agent, _)| child_id(session, agent));
         format.agent = agent;
@@ -115,7 +134,7 @@ impl ClaudeCode {
     /// The thread of a subagent with a file of its own. `main` are the facts about the main file.
     pub(super) fn subagent(facts: Arc<FileFacts>, main: &FileFacts, (agent, session): (&str, &str)) -> Self {
         let call = main.call_of(agent, facts.prompt());
-        let mut format = Self::main(facts);
+        let mut format = Self::of(facts);
         format.thread.id = Some(child_id(session, agent));
         format.agent = Some((agent.to_owned(), call));
         format
@@ -123,7 +142,7 @@ impl ClaudeCode {
 
     /// The format for lines that were imported before, without anything that the first pass finds out.
     pub(super) fn without_facts() -> Self {
-        Self::main(Arc::default())
+        Self::of(Arc::default())
     }
 
     /// Notes what a line says about the session.
@@ -144,6 +163,7 @@ impl ClaudeCode {
             Some("custom-title") => self.titles.custom = text("customTitle").or(self.titles.custom.take()),
             Some("ai-title") => self.titles.ai = text("aiTitle").or(self.titles.ai.take()),
             Some("agent-name") => self.titles.agent = text("agentName").or(self.titles.agent.take()),
+            Some("summary") => self.titles.summaries.extend(text("leafUuid").zip(text("summary"))),
             _ => {}
         }
     }
@@ -169,10 +189,13 @@ impl ClaudeCode {
             return self.facts.parent(parent, self.sidechain);
         }
         // A copied session begins at its last compaction. What that compaction covers is not in the file.
-        let before = object.text("logicalParentUuid").filter(|id| match self.sidechain {
+        let is_known = |id: &str| match self.sidechain {
             Some(at) => self.facts.has_sidechain_id(at, id),
             None => self.facts.has_main_id(id),
-        });
+        };
+        let kept = PreservedSegment::of(object).ok().flatten();
+        let kept = kept.map(|kept| kept.tail().to_owned()).filter(|_| NodeKind::of(object) == NodeKind::Boundary);
+        let before = object.text("logicalParentUuid").filter(|id| is_known(id)).or(kept.filter(|id| is_known(id)));
         before.map_or(ParentField::Root, ParentField::Named)
     }
 
@@ -200,11 +223,48 @@ impl ClaudeCode {
         let data = LineData {
             kind,
             place: Self::place(object),
-            carries_usage: false,
             message_id: message_id.and_then(|id| self.links.number_of_message(&id)),
+            compaction: CompactionData::of(object, kind).map(Box::new),
+            ..LineData::default()
         };
         ParsedLine { id, parent: self.parent(object), kind: LineKind::Node(data), calls, results }
     }
+}
+
+/// The session that a file names, and its subagent if the file contains no other messages.
+#[derive(Debug)]
+pub(super) struct MainId {
+    pub(super) session: String,
+    agent: Option<String>,
+}
+
+impl MainId {
+    /// Claude Code names a file after its session. A copy has another name, and a pipe has none, but most lines name the
+    /// session. A session that continues another begins with copies of the lines of that session, so the name of the
+    /// file decides if it can be the id of a session.
+    pub(super) fn of(stem: &str, facts: &FileFacts) -> Self {
+        let named = facts.session.as_ref().filter(|_| !is_session_id(stem));
+        let (session, agent) = match (named, &facts.only_agent) {
+            (Some(session), OnlyAgent::None) => (session.as_str(), None),
+            (Some(session), OnlyAgent::Named(agent)) => (session.as_str(), Some(agent.clone())),
+            _ => (stem, None),
+        };
+        Self { session: session.to_owned(), agent }
+    }
+
+    /// The id of the thread of the file.
+    pub(super) fn thread(&self) -> String {
+        self.agent.as_ref().map_or_else(|| self.session.clone(), |agent| child_id(&self.session, agent))
+    }
+
+    /// Whether the tool made the id.
+    pub(super) fn is_of_tool(&self) -> bool {
+        is_session_id(&self.session)
+    }
+}
+
+fn is_session_id(text: &str) -> bool {
+    Uuid::try_parse(text).is_ok()
 }
 
 /// The id of the thread of a subagent.
@@ -250,6 +310,10 @@ impl LineFormat for ClaudeCode {
     }
 
     fn adjust_parents(&mut self, tree: &mut Tree<LineData>) -> Option<Parents> {
+        self.titles.summaries.retain(|(leaf, _)| !tree.nodes_with_id(leaf).is_empty());
+        if let Some(parents) = preserved::adjust_parents(tree) {
+            let _order = tree.set_parents(parents);
+        }
         Some(parallel::adjust_parents(tree, &std::mem::take(&mut self.links)))
     }
 
@@ -257,8 +321,14 @@ impl LineFormat for ClaudeCode {
         matches!(data.kind, NodeKind::User | NodeKind::Assistant)
     }
 
+    fn derive_path_data(&mut self, tree: &mut Tree<LineData>, _order: &PathOrder) {
+        preserved::derive_coverage(tree);
+        preserved::mark_contained_summaries(tree, &|_| false);
+    }
+
     /// A message whose usage is stored does not count again when more of its lines are in the file.
     fn adopt_stored(&mut self, tree: &mut Tree<LineData>, is_stored: &dyn Fn(usize) -> bool) {
+        preserved::mark_contained_summaries(tree, is_stored);
         let counted = tree.iter().filter(|(at, data)| data.kind == NodeKind::Assistant && is_stored(*at));
         let mut numbers = Bits::default();
         counted.filter_map(|(_, data)| data.message_id).for_each(|id| numbers.insert(id.get() as usize));
@@ -273,8 +343,10 @@ impl LineFormat for ClaudeCode {
 
     fn thread_info(&self) -> ThreadInfo {
         let mut info = self.thread.clone();
-        let Titles { custom, ai, agent } = &self.titles;
-        info.title = custom.as_ref().or(ai.as_ref()).or(agent.as_ref()).map(|title| cut_to_1_kib(title));
+        let Titles { custom, ai, agent, summaries } = &self.titles;
+        let summary = summaries.last().map(|(_, summary)| summary);
+        let title = custom.as_ref().or(ai.as_ref()).or(agent.as_ref()).or(summary);
+        info.title = title.map(|title| cut_to_1_kib(title));
         let (agent, call) = match &self.agent {
             Some((agent, call)) => (Some(agent), call.as_ref().map(|call| &call.id)),
             None => (None, None),

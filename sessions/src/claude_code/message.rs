@@ -10,7 +10,7 @@ use super::{
 use crate::{
     blocks::MessageBlocks,
     issue::Issues,
-    json::Object,
+    json::{Object, parse_json_string},
     lines::{ObjectLine, note_bad_field},
 };
 
@@ -39,6 +39,17 @@ pub(super) fn call_and_result_ids(line: &Object<'_>, kind: NodeKind) -> (Vec<Str
         NodeKind::User => (Vec::new(), ids("tool_result", "tool_use_id")),
         NodeKind::Boundary | NodeKind::Other => (Vec::new(), Vec::new()),
     }
+}
+
+/// The text of the summary of a compaction.
+pub(super) fn compact_summary(line: &Object<'_>) -> Option<String> {
+    let message = line.object("message").filter(|_| line.bool("isCompactSummary") == Some(true))?;
+    let text = parse_json_string(message.raw("content")?);
+    text.or_else(|| {
+        let blocks = message.list("content")?;
+        let texts: Option<Vec<_>> = blocks.into_iter().map(|raw| Object::parse(raw)?.text("text")).collect();
+        Some(texts?.join("\n"))
+    })
 }
 
 /// The origin of what a model made. Claude Code does not say which endpoint answered. It also works with other models,

@@ -17,6 +17,7 @@ mod files;
 mod line_format;
 mod message;
 mod parallel;
+mod preserved;
 mod read;
 
 use std::{
@@ -25,10 +26,12 @@ use std::{
 };
 
 use async_trait::async_trait;
-use uuid::Uuid;
 
 pub(crate) use self::export::is_summary_line;
-use self::{facts::FileFacts, line_format::ClaudeCode};
+use self::{
+    facts::FileFacts,
+    line_format::{ClaudeCode, MainId},
+};
 use crate::{
     detect::{Detected, Sample},
     error::Result,
@@ -113,9 +116,14 @@ impl Format for ClaudeCodeFormat {
 
 /// Whether a line is one that only Claude Code writes.
 fn is_line(line: &Object<'_>) -> bool {
-    let types = ["user", "assistant", "system", "summary"];
-    line.text("type").is_some_and(|kind| types.contains(&kind.as_str()))
-        && (line.object("message").is_some() || line.has("sessionId") || line.has("leafUuid"))
+    let Some(kind) = line.text("type") else { return false };
+    match kind.as_str() {
+        "user" | "assistant" | "system" | "summary" => {
+            line.object("message").is_some() || line.has("sessionId") || line.has("leafUuid")
+        }
+        "file-history-snapshot" => line.has("messageId") && line.object("snapshot").is_some(),
+        kind => read::OTHER_TYPES.contains(&kind) && line.has("sessionId"),
+    }
 }
 
 /// Runs the first pass over a main file, the lines of its subagents and the files of its subagents. If a file is
@@ -124,37 +132,39 @@ fn survey_session(path: &Path, options: &ImportOptions) -> Result<Result<Vec<Sur
     let stem = file_stem(path);
     let source = Source::new(path.to_owned(), options.max_line);
     let facts = Arc::new(FileFacts::of(&source)?);
+    let id = MainId::of(&stem, &facts);
     let main = FileOfThread { source: source.clone(), name: None };
-    let mut sessions = match survey_file(ClaudeCode::main(Arc::clone(&facts)), main, options)? {
-        Ok(main) => vec![main],
+    let mut main = match survey_file(ClaudeCode::main(Arc::clone(&facts), &id), main, options)? {
+        Ok(main) => main,
         Err(issues) => return Ok(Err(issues)),
     };
-    // Claude Code names a file after its session.
-    let is_named_after_session = Uuid::try_parse(&stem).is_ok();
+    let info = main.session.info_mut();
+    info.has_session_id = id.is_of_tool();
+    if info.fields.title.is_none() {
+        info.fields.title = files::summary_beside(path, &|leaf| facts.has_main_id(leaf));
+    }
+    let mut sessions = vec![main];
     let mut children = Vec::new();
     for (at, sidechain) in facts.sidechains.iter().enumerate() {
         let name = Some(format!("{SIDECHAIN_PREFIX}{}", sidechain.agent));
-        let format = ClaudeCode::sidechain(Arc::clone(&facts), at, &stem);
+        let format = ClaudeCode::sidechain(Arc::clone(&facts), at, &id.session);
         children.push((format, FileOfThread { source: source.clone(), name }));
     }
     for found in files::subagent_files(path)? {
         let source = Source::new(found.path, options.max_line);
         let own_facts = Arc::new(FileFacts::of(&source)?);
-        let format = ClaudeCode::subagent(own_facts, &facts, (&found.agent, &stem));
+        let format = ClaudeCode::subagent(own_facts, &facts, (&found.agent, &id.session));
         children.push((format, FileOfThread { source, name: Some(found.name) }));
     }
     for (format, file) in children {
         match survey_file(format, file, options)? {
             Ok(mut child) => {
                 child.session.info_mut().is_child = true;
-                child.session.info_mut().has_session_id = is_named_after_session;
+                child.session.info_mut().has_session_id = id.is_of_tool();
                 sessions.push(child);
             }
             Err(issues) => return Ok(Err(issues)),
         }
-    }
-    if let Some(main) = sessions.first_mut() {
-        main.session.info_mut().has_session_id = is_named_after_session;
     }
     Ok(Ok(sessions))
 }

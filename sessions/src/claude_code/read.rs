@@ -7,6 +7,7 @@ use super::{
     facts::Sidechain,
     line_format::{LineData, NodeKind},
     message,
+    preserved::{Coverage, PreservedSegment},
 };
 use crate::{
     blocks::{cut_to_1_kib, with_provenance},
@@ -24,7 +25,7 @@ pub(super) const ATTACHMENT_FORMAT: &str = "claude-code.attachment";
 pub(super) const SIDECHAIN_KEY: &str = "subagent";
 
 /// The types of lines that are not messages.
-const OTHER_TYPES: &[&str] = &[
+pub(super) const OTHER_TYPES: &[&str] = &[
     "agent-color",
     "agent-name",
     "agent-setting",
@@ -89,12 +90,18 @@ fn body(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issues: &m
         return body;
     }
     match kind.as_str() {
-        "user" => Ok(message::read_user(line, issues)?.into()),
+        "user" => {
+            let message = message::read_user(line, issues)?;
+            let is_contained = position.data().is_some_and(|data| data.is_contained);
+            Ok(if is_contained { message.with_visibility(Visibility::Aside) } else { message }.into())
+        }
         "assistant" => {
             let carries_usage = position.data().is_some_and(|data| data.carries_usage);
             Ok(message::read_assistant(line, carries_usage, issues)?.into())
         }
-        "system" if position.data().is_some_and(|data| data.kind == NodeKind::Boundary) => Ok(compaction(position)),
+        "system" if position.data().is_some_and(|data| data.kind == NodeKind::Boundary) => {
+            Ok(compaction(line, position, issues))
+        }
         "attachment" => {
             let text = object.object("attachment").and_then(|attachment| text_of_attachment(&attachment));
             Ok(text.map_or_else(|| custom_of_line(line), |text| attachment_message(text).into()))
@@ -109,13 +116,27 @@ fn body(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issues: &m
     }
 }
 
-/// A compaction covers everything before it. Its summary is the message after it.
-fn compaction(position: &LinePosition<'_, LineData>) -> NewBody {
+/// A compaction covers everything before it, or what it does not keep. Its summary is the message after it, unless it
+/// keeps messages, which the summary must come before.
+fn compaction(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issues: &mut Issues) -> NewBody {
     let mut compaction = Compaction::default();
-    let parent = position.at.and_then(|at| position.tree.parent(at));
-    let root = parent.map(|parent| position.tree.root(parent));
-    let ends = root.zip(parent).and_then(|(root, parent)| position.id_of(root).zip(position.id_of(parent)));
+    let Some(data) = position.data().and_then(|data| data.compaction.as_deref()) else { return compaction.into() };
+    let ends = match data.coverage {
+        Coverage::Nothing => None,
+        Coverage::Covers(from, to) | Coverage::KeptLinesMissing(from, to) => Some((from, to)),
+    };
+    let ends = ends.and_then(|(from, to)| position.id_of(from).zip(position.id_of(to)));
     compaction.covers = ends.map(|(from, to)| Interval::new(from, to));
+    if let Some(summary) = &data.summary {
+        compaction.summary = vec![Block::text(summary)];
+        compaction.replacement = Some(vec![Message::user(summary)]);
+    }
+    let problem = PreservedSegment::of(&line.object).err();
+    let is_missing = matches!(data.coverage, Coverage::KeptLinesMissing(..));
+    if let Some(problem) = problem.or(is_missing.then_some("the lines that it keeps are not before it")) {
+        let action = "kept raw; the compaction covers everything before it";
+        issues.add(line.number, IssueCode::BadField, format!("a compaction: {problem}"), action);
+    }
     compaction.into()
 }
 

@@ -8,9 +8,10 @@ use store_core::{CommitCoordinator, ThreadId};
 use tempfile::tempdir;
 
 use crate::{
-    expectations::check_report,
+    expectations::{check_report, has_messages},
     helpers::{
-        custom_kind, entries, export_bytes, fixtures, format, head_path, import_any, new_store, read_json, text_hash,
+        custom_kind, entries, export_bytes, fixtures, format, has_no_message, head_path, import_any, new_store,
+        read_json, text_hash,
     },
 };
 
@@ -102,6 +103,10 @@ pub(crate) async fn check_session_file(path: &Path) {
     let commits = new_store();
     let all = import_any(&*commits, path).await;
     let main = all[0].clone();
+    if has_no_message(&main) {
+        assert!(!has_messages(&expect), "{name}");
+        return;
+    }
     let reports = reports_of(path, all);
     let whole = report_of_file(&reports);
     check_report(path, &expect, &whole);
@@ -200,16 +205,17 @@ async fn a_subagent_names_the_call_that_started_it() {
     let commits = new_store();
     for (file, thread, call) in [
         ("subagents/5e550000-0000-4000-8000-000000000003", "5e550000-0000-4000-8000-000000000003.agent-a1", "toolu_a1"),
-        ("sidechain", "sidechain.agent-L3", "toolu_s1"),
+        ("sidechain", "5e550000-0000-4000-8000-000000000002.agent-L3", "toolu_s1"),
     ] {
         let path = fixtures().join("claude-code").join(format!("{file}.jsonl"));
         let _reports = import_any(&*commits, &path).await;
         let thread = commits.threads().load_thread(&ThreadId::new(thread).unwrap()).await.unwrap().unwrap();
         assert_eq!(thread.metadata["tool_use_id"].as_str(), format!("\"{call}\""));
     }
-    let warmup = commits.threads().load_thread(&ThreadId::new("sidechain.agent-ab12").unwrap()).await.unwrap().unwrap();
+    let warmup = ThreadId::new("5e550000-0000-4000-8000-000000000002.agent-ab12").unwrap();
+    let warmup = commits.threads().load_thread(&warmup).await.unwrap().unwrap();
     assert_eq!((warmup.metadata["agent_id"].as_str(), warmup.metadata.get("tool_use_id")), ("\"ab12\"", None));
-    assert_eq!(warmup.parent_thread_id.unwrap().as_str(), "sidechain");
+    assert_eq!(warmup.parent_thread_id.unwrap().as_str(), "5e550000-0000-4000-8000-000000000002");
 }
 
 #[tokio::test]
@@ -217,5 +223,6 @@ async fn a_subagent_without_its_main_file_is_a_thread_of_its_own() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("agent-b2.jsonl");
     std::fs::copy(fixtures().join("claude-code/subagents/agent-b2.jsonl"), &path).unwrap();
-    assert_eq!(threads_of(&path).await, [("agent-b2".to_owned(), None)]);
+    let session = "5e550000-0000-4000-8000-000000000003";
+    assert_eq!(threads_of(&path).await, [(format!("{session}.agent-b2"), None)]);
 }

@@ -334,7 +334,7 @@ async fn export_folder(commits: &dyn CommitCoordinator, thread: &ThreadId, folde
 async fn a_subagent_that_was_continued_gets_a_file_of_its_own() {
     for (file, child) in [
         ("subagents/5e550000-0000-4000-8000-000000000003", "5e550000-0000-4000-8000-000000000003.agent-a1"),
-        ("sidechain", "sidechain.agent-L3"),
+        ("sidechain", "5e550000-0000-4000-8000-000000000002.agent-L3"),
     ] {
         let commits = new_store();
         let path = fixtures().join("claude-code").join(format!("{file}.jsonl"));
@@ -363,7 +363,7 @@ async fn a_subagent_can_be_written_as_a_session() {
     let commits = new_store();
     let path = fixtures().join("claude-code/sidechain.jsonl");
     let _reports = import(&*commits, &path, &ImportOptions::default()).await.unwrap();
-    let child = ThreadId::new("sidechain.agent-L3").unwrap();
+    let child = ThreadId::new("5e550000-0000-4000-8000-000000000002.agent-L3").unwrap();
     let (exported, text) = export_text(&*commits, &child).await;
     assert!(!exported.exact);
     assert!(lines(&text).iter().all(|line| line["isSidechain"] == false), "{text}");

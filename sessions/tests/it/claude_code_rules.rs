@@ -71,7 +71,7 @@ async fn lines_of_subagents_are_not_in_the_main_thread() {
         let entry = at_line(&found, line);
         assert!(entry.side && custom_kind(entry) == "import.line" && entry.parent.as_ref() == Some(&call), "{line}");
     }
-    let child = ThreadId::new("sidechain.agent-L3").unwrap();
+    let child = ThreadId::new("5e550000-0000-4000-8000-000000000002.agent-L3").unwrap();
     let context = commits.threads().load_context(&child, ContextRequest::head()).await.unwrap().context;
     assert_eq!((context.messages.len(), context.repairs.len()), (4, 0));
     let main = commits.threads().load_thread(&thread).await.unwrap().unwrap();
@@ -156,19 +156,20 @@ async fn a_session_that_grows_keeps_its_threads() {
         let whole = std::fs::read(fixtures().join("claude-code").join(format!("{name}.jsonl"))).unwrap();
         let first = whole.iter().position(|byte| *byte == b'\n').unwrap() + 1;
         let commits = new_store();
+        let fresh = new_store();
+        let (id, _) = import_main(&*fresh, name).await;
         let mut end = first;
         while end < whole.len() {
             end = (end + 311).min(whole.len());
-            let path = write_file(folder.path(), &format!("{name}.jsonl"), &whole[..end]);
+            let path = write_file(folder.path(), &format!("{id}.jsonl"), &whole[..end]);
             let report = import(&*commits, &path, &ImportOptions::default()).await.unwrap().remove(0);
             // The first line of a session need not show that it is one.
             let Some(thread) = report.thread else { continue };
-            assert_eq!(thread.as_str(), name);
+            assert_eq!(thread, id);
             let (bytes, exact) = export_bytes(&*commits, &thread, format("claude-code")).await;
             assert!(exact && bytes == whole[..end], "{name}, {end} bytes");
         }
-        let fresh = new_store();
-        let (thread, _) = import_main(&*fresh, name).await;
+        let thread = id;
         let (one, two) = (commits.threads(), fresh.threads());
         let grown = one.load_context(&thread, ContextRequest::head()).await.unwrap().context;
         let whole = two.load_context(&thread, ContextRequest::head()).await.unwrap().context;

@@ -12,7 +12,8 @@ use store_core::{
 use tempfile::tempdir;
 
 use crate::helpers::{
-    custom_kind, entries, export_bytes, fixtures, format, head_path, import_one, new_store, text_hash, write_file,
+    custom_kind, entries, export_bytes, fixtures, format, has_no_message, head_path, import_one, new_store, text_hash,
+    write_file,
 };
 
 /// The calls of an expectation that are counted as calls without a result although they need none: the provider runs
@@ -299,14 +300,18 @@ async fn the_old_shape_is_read_as_the_new_one() {
 
 #[tokio::test]
 async fn lines_before_the_first_record_are_kept() {
-    let (commits, report) = import_fixture("late-wrapper.jsonl").await;
+    let folder = tempdir().unwrap();
+    let mut text = std::fs::read_to_string(fixtures().join("codex/late-wrapper.jsonl")).unwrap();
+    text += r#"{"timestamp":1,"type":"response_item","payload":{"role":"user","content":[]}}"#;
+    let commits = new_store();
+    let report = import_one(&*commits, &write_file(folder.path(), "late-wrapper.jsonl", text + "\n")).await;
     let codes: Vec<_> = report.issues.iter().map(|issue| (issue.line.unwrap(), issue.code.name())).collect();
     assert_eq!(codes, [(1, "missing_header"), (1, "unknown_type"), (2, "unknown_type"), (3, "unknown_type")]);
     let id = report.thread.unwrap();
     assert_eq!(id.as_str(), "late-wrapper");
     let found = entries(&*commits, &id).await;
     let kinds: Vec<_> = found.iter().map(|entry| custom_kind(entry)).collect();
-    assert_eq!(kinds, ["import.line", "codex.line", "codex.function_call", "codex.line", "codex.world_state"]);
+    assert_eq!(kinds, ["import.line", "codex.line", "codex.function_call", "codex.line", "codex.world_state", ""]);
 }
 
 #[tokio::test]
@@ -319,6 +324,9 @@ async fn a_rollout_may_grow_after_a_rollback() {
         for end in [end, (end + 30).min(bytes.len())] {
             let path = write_file(folder.path(), "grown.jsonl", &bytes[..end]);
             let report = import_one(&*commits, &path).await;
+            if has_no_message(&report) {
+                continue;
+            }
             let (back, exact) = export_bytes(&*commits, report.thread.as_ref().unwrap(), format("codex")).await;
             assert!(exact && back == bytes[..end], "{end} bytes");
         }

@@ -36,9 +36,9 @@ async fn odd_bytes_are_reported_and_kept() {
     let deep = format!(r#"{{"timestamp":1,"type":"world_state","payload":{}{}}}"#, "[".repeat(200), "]".repeat(200));
     for (lines, codes) in [
         (format!("{HEADER}\n{}", user("x")), vec![(Some(2), "no_final_newline")]),
-        (format!("{HEADER}\n{}", &user("x")[..40]), vec![(Some(2), "torn_last_line")]),
+        (format!("{HEADER}\n{}\n{}", user("x"), &user("x")[..40]), vec![(Some(3), "torn_last_line")]),
         (
-            format!("{HEADER}\nnonsense\n{}{}\n", user("x"), user("y")),
+            format!("{HEADER}\nnonsense\n{}{}\n{}\n", user("x"), user("y"), user("z")),
             vec![(Some(2), "malformed_line"), (Some(3), "malformed_line")],
         ),
         (format!("{HEADER}\n[1]\n \t\n{}\n", user("x")), vec![(Some(2), "malformed_line")]),
@@ -47,7 +47,7 @@ async fn odd_bytes_are_reported_and_kept() {
         (format!("{HEADER}\n{}\n", user("a\tb")), vec![(Some(2), "control_character")]),
         (format!("{HEADER}\n{}\n", user("a\u{2028}\u{85}\u{feff}b \\\\u0000")), vec![]),
         (format!("\u{feff}{HEADER}\r\n{}\r\n", user("x")), vec![(None, "bom"), (None, "crlf")]),
-        (format!("{HEADER}\n{deep}\n"), vec![(Some(2), "deep_json")]),
+        (format!("{HEADER}\n{deep}\n{}\n", user("x")), vec![(Some(2), "deep_json")]),
     ] {
         let (found, _) = import_bytes(lines.as_bytes()).await;
         assert_eq!(found, codes, "{lines}");

@@ -13,7 +13,7 @@ use tempfile::tempdir;
 
 use crate::{
     codex::{context_of, short},
-    helpers::{entry_of, export_bytes, fixtures, format, import_one, new_store, write_file},
+    helpers::{entry_of, export_bytes, fixtures, format, has_no_message, import_one, new_store, write_file},
 };
 
 fn id(text: &str) -> EntryId {
@@ -335,6 +335,9 @@ async fn a_continued_rollout_keeps_its_lines() {
 pub(crate) async fn check_continued(path: &Path) -> Vec<&'static str> {
     let commits = new_store();
     let report = import_one(&*commits, path).await;
+    if has_no_message(&report) {
+        return Vec::new();
+    }
     let thread = report.thread.unwrap();
     let version = commits.threads().load_thread(&thread).await.unwrap().unwrap().version;
     let mine = entry("mine", Message::user("And now?"));
@@ -364,7 +367,6 @@ async fn every_changed_import_keeps_its_context() {
         "codex/fork",
         "codex/rolled-back",
         "codex/rollout",
-        "codex/events-only",
         "pi/v3-tree",
         "pi/v2-branches",
     ] {
@@ -405,6 +407,7 @@ async fn a_thread_without_a_head_is_a_rollout_without_items() {
     let (exported, lines, bytes) = export_stream(&*commits, &thread).await;
     assert_eq!(types(&lines), ["session_meta", "turn_context", "thread_name_updated"]);
     assert_eq!(exported.losses.len(), 1);
-    let (other, copy) = import_again(&bytes).await;
-    assert_eq!(short(&context_of(&*other, &copy).await), Vec::<String>::new());
+    let folder = tempdir().unwrap();
+    let report = import_one(&*new_store(), &write_file(folder.path(), "again.jsonl", bytes)).await;
+    assert!(has_no_message(&report), "{:?}", report.issues);
 }

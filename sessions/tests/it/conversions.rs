@@ -13,7 +13,7 @@ use tempfile::tempdir;
 
 use crate::{
     exported_values::check_values,
-    helpers::{fixtures, format, new_store},
+    helpers::{fixtures, format, has_no_message, new_store},
 };
 
 /// The formats that any thread can be exported to.
@@ -77,6 +77,9 @@ pub(crate) async fn check_conversion(source: &Path, target: &str) -> Option<(usi
     let path = if target == "kimi-cli" { folder.path() } else { exported.files.first()? };
     let reports = import(&*again, path, &options).await.unwrap();
     let name = format!("{} as {target}", source.display());
+    if before.is_empty() && has_no_message(&reports[0]) {
+        return Some((0, 0));
+    }
     assert!(reports[0].is_imported(), "{name}: the export cannot be read: {:?}", reports[0].issues);
     let read = reports[0].thread.clone()?;
     let mut found: BTreeMap<Fact, usize> = BTreeMap::new();

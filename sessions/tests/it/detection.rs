@@ -61,8 +61,13 @@ async fn a_folder_imports_every_file_below_it() {
 #[tokio::test]
 async fn a_given_format_overrides_detection() {
     let commits = new_store();
+    let folder = tempdir().unwrap();
+    let mut text = std::fs::read_to_string(fixtures().join("bad/unknown-format.jsonl")).unwrap();
+    text += "{\"id\":\"a\",\"type\":\"user\",\"content\":\"x\",\"timestamp\":1}\n";
+    let path = write_file(folder.path(), "mixed.jsonl", text);
+    assert_eq!(import_one(&*commits, &path).await.count(IssueCode::UnknownFormat), 1);
     let options = ImportOptions::default().with_format(format("agent-core"));
-    let reports = import(&*commits, &fixtures().join("bad/unknown-format.jsonl"), &options).await.unwrap();
+    let reports = import(&*commits, &path, &options).await.unwrap();
     assert!(reports[0].is_imported());
     assert_eq!(reports[0].count(IssueCode::UnknownType), 2);
 }

@@ -24,20 +24,23 @@ pub(crate) fn new_store() -> Arc<dyn CommitCoordinator> {
     store.tenant(&TenantId::default_tenant()).unwrap().commits.unwrap()
 }
 
-/// Imports one file. The format of a file without messages is named, because `auto` refuses such a file.
+/// Imports one file.
 pub(crate) async fn import_one(commits: &dyn CommitCoordinator, path: &Path) -> ImportReport {
     let mut reports = import_any(commits, path).await;
     assert_eq!(reports.len(), 1, "{}", path.display());
     reports.remove(0)
 }
 
-/// Imports a source. The format of a source without messages is named, because `auto` refuses such a source.
+/// Imports a source.
 pub(crate) async fn import_any(commits: &dyn CommitCoordinator, path: &Path) -> Vec<ImportReport> {
-    let reports = import(commits, path, &ImportOptions::default()).await.unwrap();
-    let has_no_message = |report: &&ImportReport| report.count(IssueCode::NoMessage) > 0;
-    let Some(refused) = reports.iter().find(has_no_message) else { return reports };
-    let options = ImportOptions::default().with_format(format(refused.format.unwrap()));
-    import(commits, path, &options).await.unwrap()
+    import(commits, path, &ImportOptions::default()).await.unwrap()
+}
+
+/// Whether a source was refused because none of its lines is a message, which is so until a session has begun.
+pub(crate) fn has_no_message(report: &ImportReport) -> bool {
+    let has_issue = report.count(IssueCode::NoMessage) > 0;
+    assert!(!has_issue || report.thread.is_none() && report.has_no_conversation());
+    has_issue
 }
 
 /// The format with this name.

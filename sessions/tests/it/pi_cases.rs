@@ -8,7 +8,7 @@ use store_core::{BlockKind, CommitCoordinator, Context, ContextRequest, Entry, T
 use tempfile::tempdir;
 
 use crate::{
-    helpers::{custom_kind, entries, export_bytes, import_one, new_store, write_file},
+    helpers::{custom_kind, entries, export_bytes, has_no_message, import_one, new_store, write_file},
     reported_files::cases_folder,
 };
 
@@ -245,6 +245,9 @@ async fn damaged_lines_that_grow_byte_by_byte_round_trip() {
             let path = write_file(folder.path(), "growing.jsonl", &lines[..end]);
             let report = import_one(&*commits, &path).await;
             assert!(thread.is_none() || thread == report.thread, "{end} bytes");
+            if has_no_message(&report) {
+                continue;
+            }
             let (back, exact) = export_bytes(&*commits, report.thread.as_ref().unwrap(), "pi".parse().unwrap()).await;
             assert!(exact && back == lines.as_bytes()[..end], "{end} bytes:\n{}", String::from_utf8_lossy(&back));
             thread = report.thread;

@@ -1,0 +1,188 @@
+//! Messages that a compaction keeps: newer versions of Claude Code do not summarise everything before it.
+//!
+//! The kept lines stay where they are in the file. The boundary names the first and the last of them, and the line
+//! after which they continue the conversation:
+//!
+//! ```text
+//! 1 ── 2 ── 3 ── 4 ── boundary ── summary     the boundary keeps 3 and 4 after the summary
+//!                └─ 5                         what follows hangs below the last kept line
+//! ```
+//!
+//! When it loads the file, Claude Code moves the kept lines behind the line that the boundary names. In the thread they
+//! stay before the boundary, as stored entries cannot move. The compaction covers only what it does not keep, and
+//! contains the summary, and the line of the summary is not sent once more.
+
+use super::{
+    line_format::{LineData, NodeKind},
+    message,
+};
+use crate::{
+    json::Object,
+    tree::{Parents, Tree},
+};
+
+/// The lines that a boundary names in `compactMetadata.preservedSegment`, by their uuids.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PreservedSegment {
+    head: String,
+    tail: String,
+    anchor: String,
+}
+
+impl PreservedSegment {
+    /// Reads the segment of a boundary. It is an error if the boundary keeps lines in a form that is not known.
+    pub(super) fn of(boundary: &Object<'_>) -> Result<Option<Self>, &'static str> {
+        let Some(metadata) = boundary.object("compactMetadata") else { return Ok(None) };
+        let Some(segment) = metadata.object("preservedSegment") else {
+            let is_unknown = ["preservedSegment", "preservedMessages"]
+                .iter()
+                .any(|name| metadata.raw(name).is_some_and(|raw| raw != "null"));
+            return if is_unknown { Err("it does not name the lines that it keeps in a known form") } else { Ok(None) };
+        };
+        let id = |name: &str| segment.text(name).filter(|id| !id.is_empty());
+        match (id("headUuid"), id("tailUuid"), id("anchorUuid")) {
+            (Some(head), Some(tail), Some(anchor)) => Ok(Some(Self { head, tail, anchor })),
+            _ => Err("`preservedSegment` does not name the lines that it keeps"),
+        }
+    }
+
+    /// The last kept line, below which the boundary hangs if it does not say where.
+    pub(super) fn tail(&self) -> &str {
+        &self.tail
+    }
+}
+
+/// What is known of a compaction: at its boundary, and at the line of its summary.
+#[derive(Debug, Default)]
+pub(super) struct CompactionData {
+    /// At a boundary: the lines that it keeps.
+    preserved: Option<PreservedSegment>,
+    /// At a boundary: what it covers.
+    pub(super) coverage: Coverage,
+    /// At the summary: its text. At a boundary: the summary that the compaction contains.
+    pub(super) summary: Option<String>,
+}
+
+impl CompactionData {
+    /// The data of a line, if it is a boundary or a summary.
+    pub(super) fn of(line: &Object<'_>, kind: NodeKind) -> Option<Self> {
+        let summary = message::compact_summary(line);
+        if kind != NodeKind::Boundary && summary.is_none() {
+            return None;
+        }
+        let preserved = PreservedSegment::of(line).ok().flatten().filter(|_| kind == NodeKind::Boundary);
+        Some(Self { preserved, summary, ..Self::default() })
+    }
+}
+
+/// What a boundary covers on its path, as positions in the tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Coverage {
+    /// It is a root, or it keeps everything.
+    #[default]
+    Nothing,
+    /// The interval from the first to the second position.
+    Covers(usize, usize),
+    /// The same. The lines that it keeps are not on its path, so that it covers everything before it.
+    KeptLinesMissing(usize, usize),
+}
+
+/// The lines that a boundary keeps.
+fn preserved(data: &LineData) -> Option<&PreservedSegment> {
+    data.compaction.as_deref()?.preserved.as_ref()
+}
+
+/// The boundaries of a tree.
+fn boundaries(tree: &Tree<LineData>) -> Vec<usize> {
+    tree.iter().filter(|(_, data)| data.kind == NodeKind::Boundary).map(|(at, _)| at).collect()
+}
+
+/// The last node with this id that is on the path of a node and above it.
+fn on_path(tree: &Tree<LineData>, id: &str, below: usize) -> Option<usize> {
+    tree.nodes_with_id(id).into_iter().rev().find(|at| *at != below && tree.is_on_path(below, *at))
+}
+
+/// The summary that a boundary names as the line before those that it keeps.
+fn summary_after(tree: &Tree<LineData>, boundary: usize) -> Option<usize> {
+    let segment = preserved(tree.data(boundary)?)?;
+    let at = tree.nodes_with_id(&segment.anchor).into_iter().find(|found| *found > boundary)?;
+    let is_summary = tree.data(at)?.compaction.as_ref().is_some_and(|compaction| compaction.summary.is_some());
+    is_summary.then_some(at)
+}
+
+/// Hangs what follows the last kept line after a compaction below the summary. Returns the parents of all nodes, or
+/// `None` if no parent changes.
+pub(super) fn adjust_parents(tree: &Tree<LineData>) -> Option<Parents> {
+    let moves = boundaries(tree).into_iter().filter_map(|boundary| {
+        let segment = preserved(tree.data(boundary)?)?;
+        Some((on_path(tree, &segment.tail, boundary)?, summary_after(tree, boundary)?))
+    });
+    let moves: Vec<_> = moves.collect();
+    if moves.is_empty() {
+        return None;
+    }
+    let mut parents = Parents::default();
+    for (at, data) in tree.iter() {
+        let mut parent = tree.parent(at);
+        for (tail, summary) in &moves {
+            if parent == Some(*tail) && at > *summary && data.kind != NodeKind::Boundary {
+                parent = Some(*summary);
+            }
+        }
+        parents.push(parent);
+    }
+    Some(parents)
+}
+
+/// Derives what each boundary covers.
+pub(super) fn derive_coverage(tree: &mut Tree<LineData>) {
+    for at in boundaries(tree) {
+        let found = coverage(tree, at);
+        if let Some(compaction) = tree.data_mut(at).and_then(|data| data.compaction.as_mut()) {
+            compaction.coverage = found;
+        }
+    }
+}
+
+fn coverage(tree: &Tree<LineData>, at: usize) -> Coverage {
+    let (Some(data), Some(parent)) = (tree.data(at), tree.parent(at)) else { return Coverage::Nothing };
+    let root = tree.root(parent);
+    let Some(segment) = preserved(data) else { return Coverage::Covers(root, parent) };
+    let all = Coverage::KeptLinesMissing(root, parent);
+    let tail = on_path(tree, &segment.tail, at);
+    let head = tail.and_then(|tail| match segment.tail == segment.head {
+        true => Some(tail),
+        false => on_path(tree, &segment.head, tail),
+    });
+    let Some((head, tail)) = head.zip(tail) else { return all };
+    if !tree.nodes_with_id(&segment.anchor).contains(&at) {
+        return tree.parent(head).map_or(Coverage::Nothing, |before| Coverage::Covers(root, before));
+    }
+    // It keeps the beginning, and summarises what comes after it.
+    let mut first = None;
+    for above in tree.path(parent).take_while(|above| *above != tail) {
+        if tree.data(above).is_some_and(|data| data.kind == NodeKind::Boundary) {
+            return all;
+        }
+        first = Some(above);
+    }
+    first.map_or(Coverage::Nothing, |first| Coverage::Covers(first, parent))
+}
+
+/// Finds the summaries that compactions contain, so that their own lines are not sent. `is_stored` says which nodes are
+/// stored: a compaction that was stored before its summary does not contain it.
+pub(super) fn mark_contained_summaries(tree: &mut Tree<LineData>, is_stored: &dyn Fn(usize) -> bool) {
+    for boundary in boundaries(tree) {
+        let compaction = |at: usize| tree.data(at).and_then(|data| data.compaction.as_deref());
+        let keeps_end = compaction(boundary).is_some_and(|found| matches!(found.coverage, Coverage::Covers(..)));
+        let Some(summary) = summary_after(tree, boundary).filter(|_| keeps_end) else { continue };
+        let is_too_late = is_stored(boundary) && !is_stored(summary);
+        let text = compaction(summary).and_then(|found| found.summary.clone()).filter(|_| !is_too_late);
+        if let Some(data) = tree.data_mut(summary) {
+            data.is_contained = text.is_some();
+        }
+        if let Some(found) = tree.data_mut(boundary).and_then(|data| data.compaction.as_mut()) {
+            found.summary = text;
+        }
+    }
+}
