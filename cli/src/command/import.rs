@@ -25,13 +25,9 @@ use crate::{
 #[command(after_help = "Examples:\n  agentstore import ~/.pi/agent/sessions/*/*.jsonl\n  \
     agentstore import --strict --json session.jsonl\n\n\
     The command prints a report for each session; with `--json` each report is one line. A session with issues is \
-    let mut importer = Importer::new(&*commits, &options);
-    let mut refused = None;
-    let imported = import_files(&args.files, &mut importer, |report, is_failure| {
-        bar.while_hidden(|| print(&report, out))?;
-        if is_failure {
-            let others = refused.take().map_or(0, |(_, others)| others + 1);
-            refused = Some((report, others));
+    imported unless `--strict` is given.\n\n\
+    Exit codes: 0 every session was imported, 1 at least one was not (the others were), 2 invalid command line. A file without a \
+    conversation does not count if another session of its folder was imported.")]
 pub(crate) struct Args {
     /// Session files, session folders, or folders that contain session files; `-` for standard input
     #[arg(required = true, value_name = "FILE")]
