@@ -153,7 +153,12 @@ impl DropPointTarget for MailboxCalls {
 
 #[async_trait]
 impl ResolveOutcome for MailboxCalls {
-    async fn resolve_outcome(&self, call: &str, t: &ThreadId, claimed: &ClaimedDispatch) -> Result<Resolution, Failure> {
+    async fn resolve_outcome(
+        &self,
+        call: &str,
+        t: &ThreadId,
+        claimed: &ClaimedDispatch,
+    ) -> Result<Resolution, Failure> {
         let store = &self.0;
         let status = async |role: &str| {
             let found = store.load_dispatch(&dispatch_id(role, t)).await?;
@@ -179,7 +184,9 @@ impl ResolveOutcome for MailboxCalls {
                 store.start(&claimed.claim(), id("i")).await?;
                 Resolution::Idempotent
             }
-            "settle" => Resolution::ByRepeat(store.settle(vec![(claimed.claim(), ack())]).await?.remove(0)?.deduplicated),
+            "settle" => {
+                Resolution::ByRepeat(store.settle(vec![(claimed.claim(), ack())]).await?.remove(0)?.deduplicated)
+            }
             "purge" => {
                 store.purge(Purge::new(Timestamp::MAX)).await?;
                 Resolution::Idempotent

@@ -163,7 +163,8 @@ impl MailboxConsumer for NatsMailbox {
         SingleClaim::of(&request)?;
         let call = |tenant: Arc<Tenant>| async move { claim(&tenant, &request).await };
         let release = |tenant: Arc<Tenant>, claims: Claims| async move {
-            let releases: Vec<_> = claims.claimed.iter().map(|claimed| (claimed.claim(), Settlement::Release)).collect();
+            let releases: Vec<_> =
+                claims.claimed.iter().map(|claimed| (claimed.claim(), Settlement::Release)).collect();
             if !releases.is_empty() {
                 let _given = settle(&tenant, &releases).await;
             }

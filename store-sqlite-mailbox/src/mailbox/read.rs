@@ -125,7 +125,8 @@ impl Selection<'_> {
 /// Returns the dispatches that ended before the time that the request names, oldest first.
 pub(super) fn dispatches_to_purge(rows: &Rows<'_>, request: &Purge) -> Result<Vec<DispatchId>> {
     let listing = (&DispatchFilter::default(), DispatchOrder::End, Direction::Forward);
-    let (mut walk, max_count) = (DispatchWalk::new(rows, listing, None, request.limit as usize)?, request.limit as usize);
+    let (mut walk, max_count) =
+        (DispatchWalk::new(rows, listing, None, request.limit as usize)?, request.limit as usize);
     let mut found = Vec::new();
     while found.len() < max_count {
         let Some(walked) = walk.next()? else { break };

@@ -66,11 +66,9 @@ impl StoreModelPair {
             }
             OutboxOp::Settle { which, settlement_kind, millis } => {
                 let Some((store_row, model_row)) = self.nth_claimed(*which) else { return Ok(()) };
-                let twice = |claimed_row: &ClaimedOutboxRow| vec![claimed_row.settle(settlement(*settlement_kind, *millis)); 2];
-                expect_same(
-                    &real.settle_outbox(twice(&store_row)).await,
-                    &model.settle_outbox(twice(&model_row)).await,
-                )
+                let twice =
+                    |claimed_row: &ClaimedOutboxRow| vec![claimed_row.settle(settlement(*settlement_kind, *millis)); 2];
+                expect_same(&real.settle_outbox(twice(&store_row)).await, &model.settle_outbox(twice(&model_row)).await)
             }
             OutboxOp::Extend { which, lease } => {
                 let Some((store_row, model_row)) = self.nth_claimed(*which) else { return Ok(()) };

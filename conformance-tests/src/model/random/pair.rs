@@ -224,7 +224,8 @@ impl StoreModelPair {
         let (store_thread, model_thread) = self.load_both(&numbered_id("t", op.thread)).await?;
         let commit = self.request_context(op.thread, model_thread.as_ref()).commit(op);
         let guard = |thread: Option<&Thread>| expectation(op.guard, thread, |thread| thread.version);
-        let pair = (commit.clone().expecting(guard(store_thread.as_ref())), commit.expecting(guard(model_thread.as_ref())));
+        let pair =
+            (commit.clone().expecting(guard(store_thread.as_ref())), commit.expecting(guard(model_thread.as_ref())));
         if pair.0.key.is_some() {
             self.keyed_commits.push(pair.clone());
         }

@@ -61,7 +61,10 @@ impl TenantActions for OutboxRowActions {
 
     async fn change_and_remove(&self, tenant: &TenantUnderTest) -> Verdict {
         let mut claimed = outbox(tenant)?.claim_outbox(ClaimOutbox::new(id("lane"), id("w"), 100)).await?.rows;
-        expect_eq(claimed.iter().map(|claimed_row| claimed_row.row.target.as_str()).collect::<Vec<_>>(), [&tenant.own_id])?;
+        expect_eq(
+            claimed.iter().map(|claimed_row| claimed_row.row.target.as_str()).collect::<Vec<_>>(),
+            [&tenant.own_id],
+        )?;
         let claimed_row = claimed.remove(0);
         outbox(tenant)?.settle_outbox(vec![claimed_row.settle(OutboxSettlement::Delivered)]).await?.remove(0)?;
         expect_eq(outbox(tenant)?.purge_outbox(PurgeOutbox::new(Timestamp::MAX)).await?, 1)?;
