@@ -116,19 +116,21 @@ impl NatsLive {
     async fn open(&self, target: LiveTarget) -> Result<LiveReceiver> {
         let tenant = &self.tenant;
         let client = tenant.log().connection.client.clone();
-        let lost = |e| {
+        let connection_lost = |e| {
             Error::server_unavailable("the connection to the server was lost")
                 .with_source(Box::<dyn std::error::Error + Send + Sync>::from(e))
         };
         let before = self.end_current_receiver(&target).await?;
         let own_rank = (before + 1, UuidSource.next_id());
-        let commands = client.subscribe(self.subject("command", &target)).await.map_err(|e| lost(e.to_string()))?;
-        let ranks = client.subscribe(self.subject("rank", &target)).await.map_err(|e| lost(e.to_string()))?;
+        let commands =
+            client.subscribe(self.subject("command", &target)).await.map_err(|e| connection_lost(e.to_string()))?;
+        let ranks =
+            client.subscribe(self.subject("rank", &target)).await.map_err(|e| connection_lost(e.to_string()))?;
         self.wait_for_subscriptions().await?;
         let receiver = tenant.live.open_live(target.clone()).await?;
         let text = format!("{} {}", own_rank.0, own_rank.1);
         let subject = self.subject("rank", &target);
-        client.publish(subject.clone(), text.into()).await.map_err(|e| lost(e.to_string()))?;
+        client.publish(subject.clone(), text.into()).await.map_err(|e| connection_lost(e.to_string()))?;
         let local_receiver =
             LocalReceiver { client, target, own_rank, subject, deliveries: Arc::default(), has_ended: false };
         tenant.shared.runtime.spawn(local_receiver.serve(Arc::downgrade(&tenant.live), commands, ranks));

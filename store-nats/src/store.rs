@@ -244,8 +244,8 @@ async fn delete_data_of_tenant(shared: &SharedState, name: TenantId) -> Result<(
         if record.is_deleted {
             break record.incarnation;
         }
-        let gone = TenantRecord { is_deleted: true, ..record };
-        let _written = log.write_in_time(&LogSubject::Tenant(name.clone()), last, gone.encode()).await?;
+        let deleted_record = TenantRecord { is_deleted: true, ..record };
+        let _written = log.write_in_time(&LogSubject::Tenant(name.clone()), last, deleted_record.encode()).await?;
     };
     let (connection, names) = (&log.connection, &log.connection.names);
     for subjects in names.tenant_subjects(&name, incarnation) {

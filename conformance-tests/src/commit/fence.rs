@@ -52,8 +52,8 @@ pub(crate) async fn a_commit_with_only_a_fence_raises_the_claim_number(given: &G
     let receipt = given.commit(commit_with_only_fence("t", fence_of_claim(1, 5))).await?;
     expect_eq((receipt.version.number(), receipt.head, receipt.first_seq), (0, None, None))?;
     expect_eq(given.threads()?.load_thread(&id("t")).await?, None)?;
-    let late = commit_with_message(&id("t"), Expect::Absent, "late").fenced(fence_of_claim(1, 4));
-    expect_kind(given.commits()?.commit(late).await, ErrorKind::StaleEpoch)?;
+    let lower_commit = commit_with_message(&id("t"), Expect::Absent, "late").fenced(fence_of_claim(1, 4));
+    expect_kind(given.commits()?.commit(lower_commit).await, ErrorKind::StaleEpoch)?;
     expect_kind(
         given.commits()?.commit(commit_with_only_fence("t", fence_of_claim(1, 4))).await,
         ErrorKind::StaleEpoch,
@@ -61,8 +61,8 @@ pub(crate) async fn a_commit_with_only_a_fence_raises_the_claim_number(given: &G
     let first = given.commit(commit_with_message(&id("t"), Expect::Absent, "a").fenced(fence_of_claim(1, 5))).await?;
     let receipt = given.commit(commit_with_only_fence("t", fence_of_claim(1, 7))).await?;
     expect_eq((receipt.version, receipt.head), (first.version, first.head))?;
-    let late = keyed_commit_with_message(&id("t"), "k", "late").fenced(fence_of_claim(1, 6));
-    ThreadWriter::new(given, "t").expect_commit_refused(late, ErrorKind::StaleEpoch).await?;
+    let lower_commit = keyed_commit_with_message(&id("t"), "k", "late").fenced(fence_of_claim(1, 6));
+    ThreadWriter::new(given, "t").expect_commit_refused(lower_commit, ErrorKind::StaleEpoch).await?;
     // The guard of such a commit is checked like that of any other commit.
     let guarded = commit_with_only_fence("t", fence_of_claim(1, 8)).expecting(Expect::Absent);
     expect_kind(given.commits()?.commit(guarded).await, ErrorKind::Conflict)?;
@@ -145,13 +145,13 @@ pub(crate) async fn a_fence_can_be_reset(given: &Given) -> Verdict {
     let writer = ThreadWriter::new(given, "t");
     given.expect_accepted(keyed_commit_with_message(&writer.thread, "k", "a").fenced(fence_of_claim(5, 5))).await?;
     let before = writer.load_thread().await?;
-    let late = || keyed_commit_with_message(&writer.thread, "l", "b").fenced(fence_of_claim(1, 1));
-    writer.expect_commit_refused(late(), ErrorKind::StaleEpoch).await?;
+    let lower_commit = || keyed_commit_with_message(&writer.thread, "l", "b").fenced(fence_of_claim(1, 1));
+    writer.expect_commit_refused(lower_commit(), ErrorKind::StaleEpoch).await?;
     given.threads()?.reset_fence(&id("other")).await?;
-    writer.expect_commit_refused(late(), ErrorKind::StaleEpoch).await?;
+    writer.expect_commit_refused(lower_commit(), ErrorKind::StaleEpoch).await?;
     given.threads()?.reset_fence(&writer.thread).await?;
     expect_eq(writer.load_thread().await?, before)?;
-    given.expect_accepted(late()).await?;
+    given.expect_accepted(lower_commit()).await?;
     let lower = keyed_commit_with_message(&writer.thread, "m", "c").fenced(fence_of_claim(1, 0));
     writer.expect_commit_refused(lower, ErrorKind::StaleEpoch).await?;
     given.threads()?.reset_fence(&id("unknown")).await?;
@@ -200,8 +200,8 @@ pub(crate) async fn claim_numbers_of_commits_and_updates_survive_a_reopen(given:
     given.reopen().await?;
     for (thread, counter) in [("a", 5), ("b", 7), ("c", 7)] {
         let writer = ThreadWriter::new(given, thread);
-        let late = keyed_commit_with_message(&writer.thread, "l", "x").fenced(fence_of_claim(1, counter - 1));
-        writer.expect_commit_refused(late, ErrorKind::StaleEpoch).await?;
+        let lower_commit = keyed_commit_with_message(&writer.thread, "l", "x").fenced(fence_of_claim(1, counter - 1));
+        writer.expect_commit_refused(lower_commit, ErrorKind::StaleEpoch).await?;
         given
             .expect_accepted(keyed_commit_with_message(&writer.thread, "m", "y").fenced(fence_of_claim(1, counter)))
             .await?;

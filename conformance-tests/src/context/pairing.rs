@@ -95,14 +95,14 @@ pub(crate) async fn results_follow_their_calls(given: &Given) -> Verdict {
     writer.expect_accepted([user_entry("d"), tool_results_entry("e", &["2"]), assistant_entry("f")]).await?;
     expect_repaired(&writer, OpenCalls::Answer, ("a b!1!2 ?1=c ?2=e d f", "e:result_moved:2")).await?;
     // This result was recorded before its call.
-    let early = ThreadWriter::with_entries(
+    let other_writer = ThreadWriter::with_entries(
         given,
         "early",
         [user_entry("a"), tool_results_entry("b", &["1"]), tool_calls_entry("c", &["1"])],
     )
     .await?;
-    early.expect_accepted([assistant_entry("d")]).await?;
-    expect_repaired(&early, OpenCalls::Answer, ("a c!1 ?1=b d", "b:result_moved:1")).await
+    other_writer.expect_accepted([assistant_entry("d")]).await?;
+    expect_repaired(&other_writer, OpenCalls::Answer, ("a c!1 ?1=b d", "b:result_moved:1")).await
 }
 
 /// If a call has several results, only the last one is in the context. The others are listed as repairs.

@@ -124,8 +124,8 @@ pub(crate) async fn make_refused_calls(
 
 async fn refused_thread_calls(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     let Some(threads) = &stores.threads else { return Vec::new() };
-    let mut late = NewThread::new(id("new"));
-    late.at = Some(Timestamp::MAX);
+    let mut future_thread = NewThread::new(id("new"));
+    future_thread.at = Some(Timestamp::MAX);
     let mut long = NewThread::new(id("new"));
     long.fields.title = Some(SECRET.repeat(100));
     let titled = || ThreadPatch::default().with_title(SECRET);
@@ -142,7 +142,7 @@ async fn refused_thread_calls(stores: &TenantStores) -> Vec<(&'static str, Resul
             "create: parent",
             threads.create_thread(NewThread::new(id("new")).with_fields(fields_with_parent("no"))).await.map(drop),
         ),
-        ("create: time", threads.create_thread(late).await.map(drop)),
+        ("create: time", threads.create_thread(future_thread).await.map(drop)),
         ("create: title", threads.create_thread(long).await.map(drop)),
         ("update: unknown", threads.update_thread(&id("unknown"), titled(), Expect::Any).await.map(drop)),
         ("update: stale", threads.update_thread(&t, titled(), stale).await.map(drop)),
@@ -282,14 +282,14 @@ fn refused_commits() -> Vec<(&'static str, Commit)> {
     let state = |op| Commit::new(id("t")).with_state(StateChange::new().set("other", Json::null()).with("text", op));
     let run = |name: &str| RunChange::new(id(name), RunStatus::Running);
     let other = Expect::Version(Version::new(77, 1, 0));
-    let twice = StateChange::new().set(SECRET.repeat(20), Json::null()).remove(SECRET.repeat(20));
+    let repeated_key = StateChange::new().set(SECRET.repeat(20), Json::null()).remove(SECRET.repeat(20));
     let mut outside = run("running");
     outside.input = vec![store_core::EntryRange { from: 1, to: 99 }];
     vec![
         ("nothing", Commit::new(t.clone())),
         ("no guard", commit_with_message(&t, Expect::Any, SECRET)),
         ("message", keyed(NewEntry::new(Message::new(Role::Tool, vec![])))),
-        ("state twice", Commit::new(t.clone()).with_state(twice)),
+        ("state twice", Commit::new(t.clone()).with_state(repeated_key)),
         ("deleted", keyed_commit_with_message(&id("gone"), "k", SECRET)),
         ("key", keyed_commit_with_message(&t, "key", "other content")),
         ("fence", keyed(message_entry("x")).fenced(fence_of_claim(3))),

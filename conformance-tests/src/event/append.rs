@@ -230,8 +230,8 @@ pub(super) async fn the_fence_of_an_event_append_is_checked(given: &Given) -> Ve
     expect_append_refused(given, fenced(vec![thread_event("x")], 4), ErrorKind::StaleEpoch).await?;
     expect_append_refused(given, fenced(vec![NewEvent::new(id("x"), [run_scope("r")])], 9), ErrorKind::Invalid).await?;
     store.append_events(fenced(vec![thread_event("b"), thread_and_run_event("c")], 5)).await?;
-    let late = crate::given::keyed_commit_with_message(&id("t"), "k", "x").fenced(fence_with_claim_counter(4));
-    expect_kind(given.commits()?.commit(late).await, ErrorKind::StaleEpoch)?;
+    let late_commit = crate::given::keyed_commit_with_message(&id("t"), "k", "x").fenced(fence_with_claim_counter(4));
+    expect_kind(given.commits()?.commit(late_commit).await, ErrorKind::StaleEpoch)?;
     expect_event_kinds(given, &thread_scope("t"), "a b c").await
 }
 

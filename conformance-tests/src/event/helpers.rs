@@ -119,8 +119,8 @@ pub(super) async fn take_events(stream: &mut EventStream, count: usize) -> Resul
     let mut taken = Vec::new();
     while taken.len() < count {
         let next = timeout(MAX_WAIT, next_event(stream)).await;
-        let late = || Failure::new(format!("only {} of {count} events arrived", taken.len()));
-        match next.map_err(|_| late())? {
+        let timeout_failure = || Failure::new(format!("only {} of {count} events arrived", taken.len()));
+        match next.map_err(|_| timeout_failure())? {
             Some(event) => taken.push(event?),
             None => return Err(Failure::new("the subscription ended")),
         }

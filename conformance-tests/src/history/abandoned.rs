@@ -424,8 +424,8 @@ impl JumpingClockState {
                     *done.entry(dispatch.id.clone()).or_default() += 1;
                 }
                 Err(error) => {
-                    let lost = matches!(error.kind(), ErrorKind::ClaimLost | ErrorKind::StaleEpoch);
-                    expect(lost, format!("settling {} failed: {error}", dispatch.id))?;
+                    let is_lost = matches!(error.kind(), ErrorKind::ClaimLost | ErrorKind::StaleEpoch);
+                    expect(is_lost, format!("settling {} failed: {error}", dispatch.id))?;
                     self.refused.fetch_add(1, Ordering::SeqCst);
                 }
             }

@@ -265,8 +265,8 @@ impl StaleHolders {
             |held: &ClaimedDispatch, key: &str| keyed_commit_with_message(&thread, key, key).fenced(held.fence());
         if checks_commits {
             given.expect_accepted(fenced_commit(&next, "own")).await?;
-            let late = given.commits()?.commit(fenced_commit(&stale, "late").settling(ack())).await;
-            expect_kind(late, expected_kind)?;
+            let late_answer = given.commits()?.commit(fenced_commit(&stale, "late").settling(ack())).await;
+            expect_kind(late_answer, expected_kind)?;
         }
         expect_kind(store.extend(&stale.claim(), LEASE).await, expected_kind)?;
         expect_kind(store.start(&stale.claim(), id("i")).await, expected_kind)?;

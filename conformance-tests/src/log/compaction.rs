@@ -70,7 +70,7 @@ pub(crate) async fn intervals_of_other_branches_do_not_matter(given: &Given) -> 
     let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a", "b", "c", "d", "e"])).await?;
     writer.expect_accepted([compaction("first", "a", "c")]).await?;
     writer.expect_accepted([compaction("other", "b", "d").below(id("e"))]).await?;
-    let both = [compaction("x", "a", "c").below(id("e")), compaction("y", "b", "d")];
-    let error = writer.expect_refused(both, ErrorKind::Invalid).await?;
+    let entries_of_both = [compaction("x", "a", "c").below(id("e")), compaction("y", "b", "d")];
+    let error = writer.expect_refused(entries_of_both, ErrorKind::Invalid).await?;
     expect_eq(error.part(), Some("entries[1]"))
 }

@@ -150,11 +150,11 @@ pub(super) async fn a_claim_by_id_reports_why_it_returned_nothing(given: &Given)
     expect_eq(claim_by_id("unknown").await?.missed, Some(NotClaimedReason::Unknown))?;
     let claim_from_wrong_thread = claim_request().of_dispatch(id("a")).of_thread(id("u"));
     expect_eq(store.claim(claim_from_wrong_thread).await?.missed, Some(NotClaimedReason::Unknown))?;
-    let early = claim_by_id("b").await?;
-    expect_eq((claimed_ids(&early), early.missed), ("b".to_owned(), None))?;
+    let early_answer = claim_by_id("b").await?;
+    expect_eq((claimed_ids(&early_answer), early_answer.missed), ("b".to_owned(), None))?;
     expect_eq(claim_by_id("a").await?.missed, Some(NotClaimedReason::Busy(id("b"))))?;
     expect_eq(claim_by_id("b").await?.missed, Some(NotClaimedReason::NotQueued(DispatchStatus::Claimed)))?;
-    settle(given, &early.claimed[0], Settlement::Release).await?;
+    settle(given, &early_answer.claimed[0], Settlement::Release).await?;
     // The released dispatch `b` is not due yet, as before its claim, so `a` is next.
     let a = expect_next_claim(given, "a").await?;
     settle(given, &a, ack()).await?;

@@ -135,8 +135,8 @@ pub(super) async fn a_lost_lease_frees_its_key_only_with_the_last_attempt(given:
     given.advance(MILLISECOND).await;
     expect_id_or_key_taken_by(given, keyed_dispatch("more", "new", "k"), "more").await?;
     enqueue_all(given, [keyed_dispatch("last", "new", "k")]).await?;
-    let lost = expect_status(given, "last", DispatchStatus::DeadLetter).await?;
-    expect_eq((lost.attempts, lost.last_error.as_deref()), (1, Some("lease expired")))?;
+    let dead_letter = expect_status(given, "last", DispatchStatus::DeadLetter).await?;
+    expect_eq((dead_letter.attempts, dead_letter.last_error.as_deref()), (1, Some("lease expired")))?;
     let again = mailbox(given)?.claim(super::helpers::claim_request().of_thread(id("more"))).await?;
     expect_eq(super::helpers::claimed_ids(&again), "more")
 }

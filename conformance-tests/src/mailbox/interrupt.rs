@@ -211,8 +211,8 @@ pub(super) async fn a_take_over_fences_out_the_old_holder(given: &Given) -> Verd
     let commit =
         |key: &str, entry: NewEntry| Commit::new(id("t")).expecting(Expect::Any).with_key(id(key)).entry(entry);
     given.expect_accepted(commit("mine", user_entry("a")).fenced(fence.clone())).await?;
-    let late = commit("late", user_entry("b")).fenced(claimed.fence());
-    expect_kind(given.commits()?.commit(late).await, ErrorKind::StaleEpoch)?;
+    let late_commit = commit("late", user_entry("b")).fenced(claimed.fence());
+    expect_kind(given.commits()?.commit(late_commit).await, ErrorKind::StaleEpoch)?;
     given.expect_accepted(commit("again", user_entry("c")).fenced(fence.clone())).await?;
     // The right claim number with a wrong token is not enough.
     let mut forged = fence.clone();

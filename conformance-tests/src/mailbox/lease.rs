@@ -29,8 +29,8 @@ pub(super) async fn an_expired_lease_can_be_claimed(given: &Given) -> Verdict {
     let second = expect_next_claim(given, "a").await?;
     expect(second.number > first.number && second.token != first.token, "the second claim is not a new one")?;
     expect_eq((second.dispatch.attempts, second.dispatch.last_error.as_deref()), (1, Some("lease expired")))?;
-    let lost = second.dispatch.history.last().map(|attempt| (attempt.end, attempt.claim));
-    expect_eq(lost, Some((AttemptEnd::LeaseExpired, first.number)))?;
+    let lost_claim = second.dispatch.history.last().map(|attempt| (attempt.end, attempt.claim));
+    expect_eq(lost_claim, Some((AttemptEnd::LeaseExpired, first.number)))?;
     expect_holder_refused(given, &first, ErrorKind::ClaimLost).await?;
     settle(given, &second, ack()).await.map(drop)
 }
@@ -106,10 +106,10 @@ pub(super) async fn an_old_holder_writes_nothing(given: &Given) -> Verdict {
 pub(super) async fn an_old_holder_is_refused_in_the_same_call_as_the_new_one(given: &Given) -> Verdict {
     for (old, new, is_reversed) in [("a", "b", false), ("c", "d", true)] {
         enqueue_all(given, [new_dispatch("t", old).with_max_attempts(1), new_dispatch("t", new)]).await?;
-        let lost = expect_next_claim(given, old).await?;
+        let lost_claim = expect_next_claim(given, old).await?;
         given.advance(LEASE).await;
         let held = expect_next_claim(given, new).await?;
-        let mut settlements = vec![(lost.claim(), ack()), (held.claim(), ack())];
+        let mut settlements = vec![(lost_claim.claim(), ack()), (held.claim(), ack())];
         if is_reversed {
             settlements.reverse();
         }

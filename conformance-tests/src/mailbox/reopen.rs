@@ -52,12 +52,12 @@ pub(super) async fn a_mailbox_survives_a_reopen(given: &Given) -> Verdict {
 
 /// After a worker was lost and its lease has expired, another worker can claim its dispatch.
 pub(super) async fn another_worker_can_claim_the_work_of_a_lost_one(given: &Given) -> Verdict {
-    let lost = enqueue_and_claim(given, "a").await?;
+    let lost_claim = enqueue_and_claim(given, "a").await?;
     given.reopen().await?;
     expect_nothing_to_claim(given).await?;
     given.advance(LEASE).await;
     let next = expect_next_claim(given, "a").await?;
-    expect_kind(try_settle(given, &lost, ack()).await?, ErrorKind::ClaimLost)?;
+    expect_kind(try_settle(given, &lost_claim, ack()).await?, ErrorKind::ClaimLost)?;
     settle(given, &next, ack()).await?;
     given.reopen().await?;
     expect_status(given, "a", DispatchStatus::Acked).await.map(drop)
@@ -99,11 +99,11 @@ pub(super) async fn every_step_of_a_claim_survives_a_reopen(given: &Given) -> Ve
         expect_unchanged_by_reopen(given, &format!("{end:?}")).await?;
     }
     given.advance(LEASE).await;
-    let lost = expect_next_claim(given, "a").await?;
+    let lost_claim = expect_next_claim(given, "a").await?;
     given.advance(LEASE).await;
     expect_eq(mailbox(given)?.reclaim(10).await?.requeued, dispatch_ids(["a"]))?;
     expect_unchanged_by_reopen(given, "reclaim").await?;
-    expect_kind(try_settle(given, &lost, ack()).await?, ErrorKind::ClaimLost).map(drop)
+    expect_kind(try_settle(given, &lost_claim, ack()).await?, ErrorKind::ClaimLost).map(drop)
 }
 
 /// Every call that ends a dispatch survives a reopen, and so do a later requeue and purge.

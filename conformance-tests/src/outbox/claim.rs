@@ -106,15 +106,15 @@ pub(super) async fn a_row_has_one_holder(given: &Given) -> Verdict {
 /// lost attempt is counted.
 pub(super) async fn an_expired_lease_frees_its_row(given: &Given) -> Verdict {
     commit_rows_one_by_one(given, &["a", "b"]).await?;
-    let lost = claim_one_row(given).await?;
+    let lost_claim = claim_one_row(given).await?;
     given.advance(LEASE.saturating_sub(Duration::from_millis(1))).await;
     expect_eq(claimed_payloads(&claim_rows(given, 1).await?), "b")?;
     given.advance(Duration::from_millis(1)).await;
-    expect_eq(load_row(given, &lost.row.id).await?.status, OutboxStatus::Claimed)?;
+    expect_eq(load_row(given, &lost_claim.row.id).await?.status, OutboxStatus::Claimed)?;
     let again = claim_one_row(given).await?;
-    expect_eq((&again.row.id, again.row.attempts), (&lost.row.id, 1))?;
+    expect_eq((&again.row.id, again.row.attempts), (&lost_claim.row.id, 1))?;
     expect_eq(again.row.last_error.as_deref(), Some("lease expired"))?;
-    expect_kind(try_settle(given, &lost, OutboxSettlement::Delivered).await?, ErrorKind::ClaimLost)?;
+    expect_kind(try_settle(given, &lost_claim, OutboxSettlement::Delivered).await?, ErrorKind::ClaimLost)?;
     try_settle(given, &again, OutboxSettlement::Delivered).await?.map(drop).map_err(Into::into)
 }
 

@@ -43,9 +43,9 @@ pub(super) async fn a_key_with_other_content_refuses_the_commit(given: &Given) -
         expect_eq(error.part(), Some("outbox[1]"))?;
         expect_eq(all_rows(given).await?, before.clone())?;
     }
-    let twice = Commit::new(id("t"))
+    let commit_of_two_rows = Commit::new(id("t"))
         .with_outbox([mail_row("a").with_dedupe_key(id("n")), mail_row("b").with_dedupe_key(id("n"))]);
-    expect_kind(given.commits()?.commit(twice).await, ErrorKind::IdempotencyMismatch)?;
+    expect_kind(given.commits()?.commit(commit_of_two_rows).await, ErrorKind::IdempotencyMismatch)?;
     expect_eq(all_rows(given).await?, before)
 }
 

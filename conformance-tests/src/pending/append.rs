@@ -167,8 +167,8 @@ pub(super) async fn smaller_limits_of_a_store_apply(given: &Given) -> Verdict {
     // The limit applies to the message and the delivery together. Here neither of them is too large by itself.
     let delivery_with_long_target = Delivery::at(Boundary::NextStep).for_run(RunTarget::new(id(&"r".repeat(250))));
     let update = |bytes| PendingUpdate::new(id("t"), id("b")).with_message(Message::user("x".repeat(bytes)));
-    let both = update(1_600).with_delivery(delivery_with_long_target.clone());
-    expect_kind(queue.store()?.update_pending(both).await, ErrorKind::LimitExceeded)?;
+    let large_update = update(1_600).with_delivery(delivery_with_long_target.clone());
+    expect_kind(queue.store()?.update_pending(large_update).await, ErrorKind::LimitExceeded)?;
     queue.store()?.update_pending(update(1_000).with_delivery(delivery_with_long_target)).await?;
     queue.append([input("c")]).await?;
     queue.expect_inputs("b c").await

@@ -208,8 +208,8 @@ pub(super) async fn a_dropped_deletion_is_all_or_nothing(given: &Given) -> Verdi
         poll_then_drop(deletion_call(&given.stores()?, t.clone()), polls).await?;
         tokio::time::sleep(LATE_EFFECT_DELAY).await;
         let threads = given.threads()?;
-        let there = (threads.load_thread(&t).await?.is_some(), threads.load_thread(&id(&child)).await?.is_some());
-        expect_eq(there.0, there.1).map_err(|failure| failure.about(format!("after {polls} polls")))?;
+        let existing = (threads.load_thread(&t).await?.is_some(), threads.load_thread(&id(&child)).await?.is_some());
+        expect_eq(existing.0, existing.1).map_err(|failure| failure.about(format!("after {polls} polls")))?;
     }
     Ok(())
 }

@@ -77,8 +77,9 @@ pub(crate) async fn runs_are_filtered(given: &Given) -> Verdict {
     expect_found_runs(given, |filter| filter.statuses = phases(&[]), "").await?;
     expect_found_runs(given, |filter| filter.agent = Some(id("helper")), "b c").await?;
     expect_found_runs(given, |filter| filter.parent_run = Some(id("a")), "b c").await?;
-    let both = |filter: &mut RunFilter| (filter.agent, filter.thread) = (Some(id("helper")), Some(id("u")));
-    expect_found_runs(given, both, "c").await?;
+    let by_agent_and_thread =
+        |filter: &mut RunFilter| (filter.agent, filter.thread) = (Some(id("helper")), Some(id("u")));
+    expect_found_runs(given, by_agent_and_thread, "c").await?;
     let done_in_u =
         |filter: &mut RunFilter| (filter.statuses, filter.thread) = (phases(&[RunPhase::Done]), Some(id("u")));
     expect_found_runs(given, done_in_u, "").await

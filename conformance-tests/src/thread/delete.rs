@@ -147,8 +147,8 @@ pub(super) async fn purging_leaves_nothing_behind(given: &Given) -> Verdict {
     expect_eq(threads.purge_deleted(&IgnoreProgress).await?, 0)?;
     expect_eq(thread_ids(given).await?, ["stays"])?;
     expect_eq(given.read_log(&id("stays")).await?.len(), 1)?;
-    let late = given.commits()?.commit(keyed_commit_with_message(&id("top"), "late", "x")).await;
-    expect_kind(late, ErrorKind::NotFound).map(drop)
+    let late_commit = given.commits()?.commit(keyed_commit_with_message(&id("top"), "late", "x")).await;
+    expect_kind(late_commit, ErrorKind::NotFound).map(drop)
 }
 
 /// A commit with a key, an entry, a run and a state change.

@@ -192,9 +192,9 @@ pub(super) async fn activity_never_goes_back(given: &Given) -> Verdict {
         .await?;
     expect_eq(given.thread(&id("t")).await?.updated_at, before)?;
     given.set_back(Duration::from_secs(3600)).await;
-    let late = given.commit(keyed_commit_with_message(&id("t"), "back", "x")).await?;
+    let last_receipt = given.commit(keyed_commit_with_message(&id("t"), "back", "x")).await?;
     let after = given.thread(&id("t")).await?;
-    expect(late.time >= created.updated_at, "the receipt's time went back")?;
+    expect(last_receipt.time >= created.updated_at, "the receipt's time went back")?;
     expect(after.updated_at >= before && after.created_at <= after.updated_at, "the thread's time went back")?;
     let updated = given.threads()?.update_thread(&id("t"), ThreadPatch::default().with_title("x"), Expect::Any).await?;
     expect(updated.updated_at >= after.updated_at, "an update set the time back")

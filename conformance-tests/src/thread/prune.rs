@@ -56,8 +56,8 @@ pub(super) async fn idle_threads_are_pruned(given: &Given) -> Verdict {
     expect_eq(prune(given, prune_request(HOUR)).await?, (vec!["old".to_owned()], false))?;
     expect_eq(remaining_threads(given).await?, ["committed", "new", "updated"])?;
     expect_eq(given.read_log(&id("old")).await?, vec![])?;
-    let late = given.commits()?.commit(keyed_commit_with_message(&id("old"), "late", "x")).await;
-    expect_kind(late, ErrorKind::NotFound).map(drop)
+    let late_commit = given.commits()?.commit(keyed_commit_with_message(&id("old"), "late", "x")).await;
+    expect_kind(late_commit, ErrorKind::NotFound).map(drop)
 }
 
 /// Resetting the fence of a thread does not count as a write, so that an idle thread is still pruned afterwards.

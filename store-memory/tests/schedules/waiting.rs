@@ -65,13 +65,13 @@ async fn subscription_scenario(tally: Tally) {
     let max_polls = random_below(2 * EVENTS);
     let (first, dropped) = (spawn(first), spawn(poll_at_most(dropped, max_polls)));
     let (subscribed_sender, subscribed_receiver) = channel();
-    let late = spawn(follow_from_now(Arc::clone(&test_store), subscribed_sender));
+    let late_subscriber = spawn(follow_from_now(Arc::clone(&test_store), subscribed_sender));
     // So far no event follows the last one of the writers. So nothing else would wake a subscriber that missed
     // that event.
     let received = first.await.unwrap();
     subscribed_receiver.recv().unwrap();
     commit_event(&test_store, LAST_EVENT).await;
-    let (after, late) = late.await.unwrap();
+    let (after, late_subscriber) = late_subscriber.await.unwrap();
     let all = event_names_after(&test_store, None).await;
     assert_eq!(received, all[..EVENTS]);
     if let Some(dropped) = dropped.await.unwrap() {
@@ -82,7 +82,7 @@ async fn subscription_scenario(tally: Tally) {
     if after.is_some() {
         tally.count("subscription began late");
     }
-    assert_eq!(late, event_names_after(&test_store, after).await);
+    assert_eq!(late_subscriber, event_names_after(&test_store, after).await);
     for (writer, task) in writers.into_iter().enumerate() {
         task.await.unwrap();
         let names_of_writer: Vec<_> = received.iter().filter(|name| name.starts_with(&writer.to_string())).collect();

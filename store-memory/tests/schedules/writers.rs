@@ -96,13 +96,13 @@ async fn key_scenario(tally: Tally) {
             (Arc::clone(&test_store), Commit::new(thread.clone()).with_key(id(text)).entry(user_entry(text)));
         spawn(async move { test_store.commits.commit(commit).await.unwrap() })
     };
-    let both = [commit("keyed"), commit("keyed")];
-    let other = commit("other");
+    let keyed_commits = [commit("keyed"), commit("keyed")];
+    let other_commit = commit("other");
     let mut receipts: Vec<Receipt> = Vec::new();
-    for task in both {
+    for task in keyed_commits {
         receipts.push(task.await.unwrap());
     }
-    let _other = other.await.unwrap();
+    let _other = other_commit.await.unwrap();
     tally.count(if receipts[0].deduplicated { "second task first" } else { "first task first" });
     assert!(receipts[0].deduplicated != receipts[1].deduplicated);
     receipts[0].deduplicated = receipts[1].deduplicated;

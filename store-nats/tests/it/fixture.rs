@@ -63,10 +63,10 @@ impl TempPrefix {
 impl Drop for TempPrefix {
     fn drop(&mut self) {
         let prefix = self.0.clone();
-        let gone = std::thread::spawn(move || {
+        let removal = std::thread::spawn(move || {
             tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(prefix.remove())
         });
-        gone.join().unwrap().unwrap();
+        removal.join().unwrap().unwrap();
     }
 }
 

@@ -159,8 +159,8 @@ async fn an_expired_lease_goes_to_another_process() {
     assert!(begun.elapsed() < lease * 4, "it was claimed again after {:?}", begun.elapsed());
     assert_eq!((taken.dispatch.id.clone(), taken.dispatch.attempts), (held.dispatch.id.clone(), 1));
     assert!(taken.number > held.number);
-    let late = first.extend(&held.claim(), lease).await.unwrap_err();
-    assert_eq!(late.kind(), ErrorKind::ClaimLost);
+    let refused = first.extend(&held.claim(), lease).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ClaimLost);
     ack(&*second, &taken).await.unwrap();
     remove_streams(&config).await;
 }

@@ -89,8 +89,9 @@ async fn several_commits_and_other_writers_agree() {
     let commits = caller.store.tenant(&tenant()).unwrap().commits.unwrap();
     for round in 0..3_u64 {
         let keyed_commit = |name: &str| commit_with_message(&format!("{name}-{round}"));
-        let both = caller.write(round.try_into().unwrap(), &[keyed_commit("a"), keyed_commit("b")], round != 1).await;
-        assert!(both.iter().all(Result::is_ok), "{both:?}");
+        let answers =
+            caller.write(round.try_into().unwrap(), &[keyed_commit("a"), keyed_commit("b")], round != 1).await;
+        assert!(answers.iter().all(Result::is_ok), "{answers:?}");
         let receipt = commits.commit(keyed_commit("c")).await.unwrap();
         assert_eq!(receipt.version.number(), caller.version().await);
     }
@@ -104,8 +105,9 @@ async fn a_refusal_leaves_the_transaction_as_it_was() {
     // The run belongs to another thread, so the third commit is refused.
     let change = || RunChange::new("r".parse().unwrap(), RunStatus::Running).with_agent("a".parse().unwrap());
     let commits = caller.store.tenant(&tenant()).unwrap().commits.unwrap();
-    let elsewhere = Commit::new("u".parse().unwrap()).with_run(change()).with_key(CommitKey::new("k").unwrap());
-    let _made = commits.commit(elsewhere).await.unwrap();
+    let commit_to_other_thread =
+        Commit::new("u".parse().unwrap()).with_run(change()).with_key(CommitKey::new("k").unwrap());
+    let _made = commits.commit(commit_to_other_thread).await.unwrap();
     let taken = commit_with_message("taken").with_run(change());
     let answers = caller
         .write(

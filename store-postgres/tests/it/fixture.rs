@@ -87,10 +87,10 @@ impl SchemaGuard {
 impl Drop for SchemaGuard {
     fn drop(&mut self) {
         let schema = self.0.clone();
-        let gone = std::thread::spawn(move || {
+        let removal = std::thread::spawn(move || {
             tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(schema.remove())
         });
-        gone.join().unwrap().unwrap();
+        removal.join().unwrap().unwrap();
     }
 }
 

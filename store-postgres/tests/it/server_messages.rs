@@ -37,8 +37,8 @@ async fn a_commit_is_one_round_trip() {
         let key = format!("elsewhere-{number}");
         let _receipt = other_process.commit(commit_with_message(&id, &key)).await.unwrap();
         wait_until_quiet(&proxy).await;
-        let late = commit_with_message(&id, &format!("late-{number}")).expecting(Expect::Version(version));
-        assert_eq!(own.commit(late).await.unwrap_err().kind(), ErrorKind::Conflict);
+        let stale_commit = commit_with_message(&id, &format!("late-{number}")).expecting(Expect::Version(version));
+        assert_eq!(own.commit(stale_commit).await.unwrap_err().kind(), ErrorKind::Conflict);
         conflicts.push(proxy.round_trips());
         // This commit loads again what the refusal removed from the cache.
         version = own.commit(commit_with_message(&id, &format!("here-{number}"))).await.unwrap().version;
@@ -67,10 +67,10 @@ async fn concurrent_commits_share_statements() {
         let _receipt = other_process.commit(commit_with_message(&ids[0], &format!("elsewhere-{round}"))).await.unwrap();
         wait_until_quiet(&proxy).await;
         let commit = |(at, id): (usize, &ThreadId)| {
-            let twice = NewEntry::new(Message::user("twice")).with_id("twice".parse().unwrap());
+            let entry_with_fixed_id = NewEntry::new(Message::user("twice")).with_id("twice".parse().unwrap());
             let number = 2 + u64::try_from(round).unwrap();
             let commit = if at == 1 {
-                commit_with_message(id, &number.to_string()).entry(twice)
+                commit_with_message(id, &number.to_string()).entry(entry_with_fixed_id)
             } else {
                 commit_with_all_parts(id, number)
             };
@@ -179,8 +179,8 @@ async fn a_claim_does_not_outlive_its_tenant() {
     let other_process = stores(&other).mailbox.unwrap();
     let after = claim_new_dispatch(Arc::clone(&other_process)).await;
     let ack = |claimed: &ClaimedDispatch| vec![(claimed.claim(), Settlement::Ack { result: None })];
-    let late = own.settle(ack(&before)).await.unwrap().pop().unwrap();
-    assert_eq!(late.unwrap_err().kind(), ErrorKind::ClaimLost, "{id}");
+    let refused = own.settle(ack(&before)).await.unwrap().pop().unwrap();
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::ClaimLost, "{id}");
     other_process.settle(ack(&after)).await.unwrap().pop().unwrap().unwrap();
 }
 

@@ -56,8 +56,8 @@ async fn connecting_is_bounded() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("postgres://ada@{}/x?connect_timeout=1", silent.local_addr().unwrap());
     let began = Instant::now();
-    let late = PostgresStore::open(PostgresConfig::new(&url).unwrap()).await.unwrap_err();
-    assert_eq!(late.kind(), ErrorKind::Unavailable, "{late}");
+    let refused = PostgresStore::open(PostgresConfig::new(&url).unwrap()).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
     let took = began.elapsed();
     assert!((Duration::from_millis(900)..Duration::from_secs(4)).contains(&took), "{took:?}");
 }

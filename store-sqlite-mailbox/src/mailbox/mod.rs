@@ -163,12 +163,12 @@ impl MailboxMaintenance for TenantMailbox {
         let call = move |rows: &Rows<'_>, decision_context: DecisionContext<'_>| {
             let mut removed = 0;
             for id in read::dispatches_to_purge(rows, &request)? {
-                let gone = match request.dry_run {
+                let is_removed = match request.dry_run {
                     true => Ok(true),
                     false => rows.decide(|view| mailbox::purge(view, &id, request.before, decision_context))?,
                 };
-                match gone {
-                    Ok(gone) => removed += u64::from(gone),
+                match is_removed {
+                    Ok(is_removed) => removed += u64::from(is_removed),
                     Err(error) => return Ok(Err(error)),
                 }
             }

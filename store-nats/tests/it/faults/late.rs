@@ -33,12 +33,12 @@ async fn a_holder_that_is_late_is_refused() {
         temp_prefix.0.advance(2 * MINUTE).await.unwrap();
         let next_claim = claim(&*next_holder).await.unwrap().unwrap();
         assert!(next_claim.number > claimed.number);
-        let late = match round % 3 {
+        let answer = match round % 3 {
             0 => late_holder.extend(&claimed.claim(), MINUTE).await.map(drop),
             1 => ack(&*late_holder, &claimed).await,
             _ => late_holder.settle(vec![(claimed.claim(), Settlement::Release)]).await.unwrap().remove(0).map(drop),
         };
-        refused += usize::from(late.unwrap_err().kind() == ErrorKind::ClaimLost);
+        refused += usize::from(answer.unwrap_err().kind() == ErrorKind::ClaimLost);
         ack(&*next_holder, &next_claim).await.unwrap();
     }
     println!("{refused} of {rounds} late holders were refused");

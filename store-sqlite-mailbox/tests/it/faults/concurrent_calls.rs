@@ -59,8 +59,8 @@ async fn a_process_forgets_cached_data_when_another_one_writes() {
     let claimed = one.claim(claim_request()).await.unwrap().claimed.remove(0);
     assert_eq!(claimed.dispatch.payload, new_dispatch("t", "second").payload);
     other.interrupt(Interrupt::new(thread("t"))).await.unwrap();
-    let late = one.settle(vec![(claimed.claim(), ack("second"))]).await.unwrap().remove(0);
-    assert_eq!(late.unwrap_err().kind(), ErrorKind::StaleEpoch);
+    let refused = one.settle(vec![(claimed.claim(), ack("second"))]).await.unwrap().remove(0);
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::StaleEpoch);
     enqueue(&*other, new_dispatch("t", "third")).await;
     let claimed = one.claim(claim_request()).await.unwrap().claimed.remove(0);
     assert_eq!((claimed.dispatch.id.as_str(), claimed.dispatch.epoch), ("third", 1));

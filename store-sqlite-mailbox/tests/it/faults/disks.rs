@@ -58,13 +58,13 @@ async fn a_mailbox_with_relaxed_syncs_loses_work() {
         writer.kill();
         disk.power_on().unwrap();
         let store = open(&file).await;
-        let mut lost = 0;
+        let mut lost_count = 0;
         for id in printed.iter().filter_map(|line| line.strip_prefix("put ")) {
-            lost += usize::from(!is_stored(&*mailbox(&store), id, false).await);
+            lost_count += usize::from(!is_stored(&*mailbox(&store), id, false).await);
         }
         store.close().await.unwrap();
-        if lost > 0 {
-            println!("power cut {cycle}: {lost} of {} acknowledged dispatches are lost", all / 2);
+        if lost_count > 0 {
+            println!("power cut {cycle}: {lost_count} of {} acknowledged dispatches are lost", all / 2);
             return;
         }
     }
