@@ -32,7 +32,11 @@ impl MessageArgs {
     pub(crate) fn read_body(&self, source: &Target) -> Result<Vec<Message>> {
         self.given().read(MESSAGE_FLAG, |text| {
             let body = Json::parse(text).map_err(|error| error.to_string())?;
-            normalize(source, &body).map(|normalized| normalized.messages).map_err(|error| error.to_string())
+            let normalized = normalize(source, &body);
+            normalized.map(|normalized| normalized.messages).map_err(|error| {
+                api_error(text)
+                    .map_or_else(|| error.to_string(), |error| format!("the API answered with an error: {error}"))
+            })
         })
     }
 
@@ -45,6 +49,12 @@ impl MessageArgs {
         let given = self.message.unwrap_or(DocumentArg::Stdin);
         self.parsed.map_or_else(|| read_message(&given), Ok)
     }
+}
+
+/// Returns the text of the error that an API answered with in place of a reply.
+fn api_error(text: &str) -> Option<String> {
+    let body: serde_json::Value = serde_json::from_str(text).ok()?;
+    Some(body.pointer("/error/message")?.as_str()?.to_owned())
 }
 
 /// Reads a message.

@@ -1,7 +1,7 @@
 //! Options that name the model that a context is for, or that a message comes from.
 
 use agentstore::Json;
-use clap::Args;
+use clap::{ArgGroup, Args};
 use providers::{CompileOptions, Provider, Target};
 
 use crate::{
@@ -23,6 +23,11 @@ pub(crate) struct ModelArgs {
     /// The platform that serves the model, if it is not the provider's own, for example `vertex`
     #[arg(long, value_name = "NAME", requires = "provider")]
     platform: Option<String>,
+}
+
+/// Makes the options that name a model required. In [`ModelArgs`] they are not, because some commands work without.
+pub(crate) fn required_model() -> ArgGroup {
+    ArgGroup::new("required model").required(true).arg("provider")
 }
 
 impl ModelArgs {

@@ -7,7 +7,7 @@ use super::Ending;
 use crate::{
     entry_ref::EntryRef,
     failure::Result,
-    model_args::{CompileArgs, ModelArgs},
+    model_args::{CompileArgs, ModelArgs, required_model},
     open_calls_arg::OpenCallsArgs,
     output::Output,
     session::Session,
@@ -16,9 +16,12 @@ use crate::{
 
 /// List the parts of a thread that a model would not get, or would get in another form
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  agentstore check t-42 --provider google --model gemini-2.5-flash\n\n\
+#[command(
+    group = required_model(),
+    after_help = "Example:\n  agentstore check t-42 --provider google --model gemini-2.5-flash\n\n\
     Details of results, which tools record for people and no model gets, are no losses; --json lists them, too.\n\n\
-    Exit codes: 0 the model gets the whole history, 1 something would be lost or refused, 2 invalid command line.")]
+    Exit codes: 0 the model gets the whole history, 1 something would be lost or refused, 2 invalid command line."
+)]
 pub(crate) struct Args {
     /// The id of the thread
     thread: ThreadId,

@@ -308,7 +308,7 @@ fn print_compacted(
         out.print_document(&document)?;
         return Ok(Ending::Success);
     }
-    // What a provider reported includes more than the messages, and nothing is reported of the context with the summary.
+    // What a provider reported includes more than messages, and nothing is reported of the context with the summary.
     out.print_line(format!(
         "summarised {} of thread {}: the context had about {}, and has {} now",
         with_noun(compacted.summarized as u64, "message"),

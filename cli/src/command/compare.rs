@@ -17,9 +17,9 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore compare t-42@16 t-42@23\n  agentstore compare t-42@16 @23\n  \
     agentstore compare t-42 t-43 --json\n\n\
-    `-` marks messages that only A has, `+` those that only B has, and `~` those that are not in the log: summaries, and \
-    results that were added for calls without one. Two messages are the same if a model gets the same of them, whatever \
-    entries they come from. Several messages in a row that are the same are folded.\n\n\
+    `-` marks messages that only A has, `+` those that only B has, and `~` those that are not in the log: summaries, \
+    and results that were added for calls without one. Two messages are the same if a model gets the same of them, \
+    whatever entries they come from. Several messages in a row that are the same are folded.\n\n\
     With --json, `parts` lists all messages in order, each part with `in`: both, a or b.\n\n\
     Exit codes: 0 compared, whether or not there are differences, 1 a context cannot be read, 2 invalid command line.")]
 pub(crate) struct Args {

@@ -24,9 +24,9 @@ use crate::{
 #[command(
     after_help = "Examples:\n  agentstore context t-42\n  agentstore context t-42 --at @16 --json | jq .messages\n  \
         agentstore context t-42 --provider anthropic --model claude-sonnet-4-5 |\n    \
-        curl https://api.anthropic.com/v1/messages -H \"x-api-key: $KEY\" -H \"anthropic-version: 2023-06-01\" \\\n      \
-        -H \"content-type: application/json\" -d @-\n\n\
-        What the API would refuse and how much is lost is said on standard error, and the body is printed all the same.\n\n\
+        curl https://api.anthropic.com/v1/messages -H \"x-api-key: $KEY\" -H \"anthropic-version: 2023-06-01\" \\\n    \
+          -H \"content-type: application/json\" -d @-\n\n\
+        What the API would refuse and how much is lost is printed to standard error, beside the body.\n\n\
         Exit codes: 0 printed, 1 the context cannot be made, 2 invalid command line."
 )]
 pub(crate) struct Args {
@@ -116,7 +116,7 @@ fn print_body(context: &Context, target: &Target, options: &CompileOptions, out:
     let lost = compiled.losses.iter().filter(|loss| !loss.kind.is_record()).count();
     if lost > 0 {
         let losses = with_noun(lost as u64, "loss");
-        out.print_to_stderr(format!("{losses}; `agentstore check` with the same model lists them"));
+        out.print_to_stderr(format!("{losses}; `agentstore check` with the same model says what is lost"));
     }
     Ok(Ending::Success)
 }

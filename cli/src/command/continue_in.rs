@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use agentstore::ThreadId;
+use agentstore::{COPIED_FROM, Error, ThreadId};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
 use sessions::{ExportOptions, ExportTarget, Exported, FormatName, ToolFolders, ToolPlace};
@@ -30,9 +30,9 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore continue-in codex t-42\n  \
     agentstore continue-in claude-code t-42 --working-folder ~/project --yes\n\n\
-    The command first prints where it would write and what the tool will not see, and asks for confirmation. Files of an \
-    earlier `continue-in` of the same thread are replaced, and kept under another name: the tool may have added to them. \
-    A session of the tool that the thread was imported from is never replaced.\n\n\
+    The command first prints where it would write and what the tool will not see, and asks for confirmation. Files of \
+    an earlier `continue-in` of the same thread are replaced, and kept under another name: the tool may have added to \
+    them. A session of the tool that the thread was imported from is never replaced.\n\n\
     Exit codes: 0 written, or already there, 1 not written, 2 not confirmed, or invalid command line.")]
 pub(crate) struct Args {
     /// The tool, or a version of its format
@@ -70,11 +70,10 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         return Ok(Ending::Success);
     }
     print_losses(&planned, out);
-    if let Some(file) = existing.first() {
-        let imported = session.imported_format(&args.thread).await?;
-        if imported.is_some_and(|format| format.is_version_of_same_format(args.tool)) {
-            return Err(may_be_original(file, &args.thread));
-        }
+    if let Some(file) = existing.first()
+        && is_of_tool(args.tool, &args.thread, session).await?
+    {
+        return Err(may_be_original(file, &args.thread));
     }
     prompt::confirm(args.yes, &question(&planned, &existing, &place.folder))?;
     let replaced = ReplacedFiles::move_aside(existing)?;
@@ -102,12 +101,19 @@ fn in_folder(files: &[PathBuf], from: &Path, to: &Path) -> Vec<PathBuf> {
     files.iter().map(|file| to.join(file.strip_prefix(from).unwrap_or(file))).collect()
 }
 
+/// Returns whether a thread has the session of this tool from which it was imported. A copy of a thread has none: only
+/// this command writes a file for it.
+async fn is_of_tool(tool: FormatName, thread: &ThreadId, session: &Session) -> Result<bool> {
+    let is_copy = session.require_thread(thread).await?.metadata.contains_key(COPIED_FROM);
+    let imported = session.imported_format(thread).await?;
+    Ok(!is_copy && imported.is_some_and(|format| format.is_version_of_same_format(tool)))
+}
+
 /// Returns the error for a file that the tool itself may have made.
 fn may_be_original(file: &Path, thread: &ThreadId) -> Failure {
-    let reason = "it may be the session that the thread was imported from, and the thread differs from it";
-    Failure::io(format!("`{}` is not replaced", file.display()), std::io::Error::other(reason)).with_advice(format!(
-        "make a copy of the thread with `agentstore step {thread} --fork`, and continue the copy, which is written beside \
-         the file"
+    Failure::from(Error::already_exists("file", file.to_string_lossy())).with_advice(format!(
+        "the file may be the session that the thread was imported from, and is not replaced: make a copy of the thread \
+         with `agentstore step {thread} --fork`, and continue the copy, which is written beside the file"
     ))
 }
 

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     entry_ref::EntryRef,
     failure::Result,
-    model_args::{CompileArgs, ModelArgs},
+    model_args::{CompileArgs, ModelArgs, required_model},
     output::Output,
     session::Session,
     text::{terminal_safe, with_noun},
@@ -18,9 +18,13 @@ use crate::{
 
 /// Make a new thread whose messages a model accepts as they are; the old thread stays
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  agentstore convert t-42 --provider openai-chat --model gpt-5-nano --to t-43\n\n\
-    To only send a thread to another model, use `agentstore context --provider`: it loses nothing of the stored messages.\n\n\
-    Exit codes: 0 the thread was made, whatever was lost, 1 it was not made, 2 invalid command line.")]
+#[command(
+    group = required_model(),
+    after_help = "Example:\n  agentstore convert t-42 --provider openai-chat --model gpt-5-nano --to t-43\n\n\
+    To only send a thread to another model, use `agentstore context --provider`: it loses nothing of the stored \
+    messages.\n\n\
+    Exit codes: 0 the thread was made, whatever was lost, 1 it was not made, 2 invalid command line."
+)]
 pub(crate) struct Args {
     /// The id of the thread
     thread: ThreadId,

@@ -19,8 +19,8 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore threads --limit 10\n  \
     agentstore threads --json | jq -r '.threads[] | [.id, .version] | @tsv'\n\n\
-    Ids are printed in full; a title is cut where it does not fit. For a `file:` store, --json and `agentstore show` name \
-    the log file of each thread.\n\n\
+    Ids are printed in full; a title is cut where it does not fit. For a `file:` store, --json and `agentstore show` \
+    name the log file of each thread.\n\n\
     Exit codes: 0 listed, 1 the threads cannot be read, 2 invalid command line.")]
 pub(crate) struct Args {
     /// The greatest number of threads to list; all if not given

@@ -17,8 +17,8 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore tree t-42\n  agentstore tree t-42 --all\n\n\
     Long sequences of entries are folded, and side entries are left out. Wherever a command takes an entry, `@N` names \
-    the entry with the sequence number N. With --json the document has the leaves, the branch points and the snapshots; \
-    `agentstore show --json` prints all entries.\n\n\
+    the entry with the sequence number N. With --json the document has the leaves, the branch points and the \
+    snapshots; `agentstore show --json` prints all entries.\n\n\
     Exit codes: 0 drawn, 1 the thread cannot be read, 2 invalid command line.")]
 pub(crate) struct Args {
     /// The id of the thread

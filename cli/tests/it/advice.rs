@@ -41,7 +41,7 @@ fn the_advice_for_a_long_line_is_a_larger_limit() {
     for strict in [&[][..], &["--strict"]] {
         let args = [&["import", file.to_str().unwrap(), "--max-line", "1000"], strict].concat();
         let response = store.run(&args);
-        assert!(response.err.contains("long_line"), "{response:?}");
+        assert!(response.out.contains("long_line"), "{response:?}");
         assert!(response.err.contains("--max-line") && !response.err.contains("--format"), "{response:?}");
     }
     let unknown = fixture("bad/unknown-format.jsonl");

@@ -194,8 +194,12 @@ fn an_original_session_is_not_replaced() {
     assert!(code == Some(1) && err.contains("is not replaced") && err.contains("--fork"), "{out}{err}");
     assert_eq!(files_below(&tools), original);
     let copy = store.json(&["step", thread, "--fork"]);
-    let (code, _, err) = continue_in(&store, &["claude-code", at(&copy, "/thread").as_str().unwrap(), "--yes"]);
+    let copy = at(&copy, "/thread").as_str().unwrap();
+    let (code, _, err) = continue_in(&store, &["claude-code", copy, "--yes"]);
     assert!(code == Some(0) && files_below(&tools).len() == 2, "{err}");
+    store.append(copy, "and more");
+    let (code, _, err) = continue_in(&store, &["claude-code", copy, "--yes"]);
+    assert!(code == Some(0) && files_below(&tools).len() == 3, "{err}");
 }
 
 #[test]

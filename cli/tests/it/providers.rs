@@ -59,8 +59,26 @@ fn settings_are_part_of_the_body() {
     let args = with(&["context", "t", "--settings", settings], CLAUDE);
     let body: Value = serde_json::from_str(&store.run(&args).expect_success().out).unwrap();
     assert_eq!((at(&body, "/max_tokens"), at(&body, "/model")), (&json!(64), &json!("claude-sonnet-4-5")));
+    for command in ["check", "convert"] {
+        store.run(&[command, "t"]).expect_failure(2, &["--provider <API>"]);
+    }
     let refused = store.run(&["context", "t", "--provider", "acme", "--model", "m"]);
     assert!(refused.code == 2 && refused.err.contains("openai-responses"), "{refused:?}");
+}
+
+/// An error of the API is shown as it is, in place of a reply.
+#[test]
+fn an_error_of_the_api_is_not_a_message() {
+    let store = store_with_answer();
+    let before = store.json(&["context", "t"]);
+    for error in [
+        json!({"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key"}}),
+        json!({"error": {"code": 400, "message": "invalid x-api-key", "status": "INVALID_ARGUMENT"}}),
+    ] {
+        let response = store.run_with_input(&with(&["append", "t"], CLAUDE), &error.to_string());
+        response.expect_failure(2, &["the API answered with an error: invalid x-api-key"]);
+    }
+    assert_eq!(store.json(&["context", "t"]), before);
 }
 
 #[test]

@@ -29,6 +29,29 @@ const COMMANDS: &[&str] = &[
     "conformance",
 ];
 
+/// The commands around sessions and contexts say what their exit codes mean.
+#[test]
+fn the_help_says_what_exit_codes_mean() {
+    for command in [
+        "import",
+        "export",
+        "continue-in",
+        "threads",
+        "tree",
+        "context",
+        "check",
+        "convert",
+        "compact",
+        "step",
+        "compare",
+    ] {
+        let response = run(&[command, "--help"], "").expect_success();
+        for part in ["Example", "Exit codes: 0 ", "2 "] {
+            assert!(response.out.contains(part), "{command}: {}", response.out);
+        }
+    }
+}
+
 #[test]
 fn every_command_shows_an_example() {
     let all = run(&["--help"], "").expect_success();

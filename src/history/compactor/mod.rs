@@ -112,8 +112,7 @@ impl Compactor {
         Ok(ContextTokens::of(&self.load(thread).await?, &self.counter))
     }
 
-    /// Returns the number of tokens of some messages, for example of [`PlannedCompaction::older`], as the counter counts
-    /// them.
+    /// Returns the number of tokens of some messages, such as [`PlannedCompaction::older`], as the counter counts them.
     #[must_use]
     pub fn count_tokens(&self, messages: &[ContextMessage]) -> u64 {
         tokens::count(messages, &self.counter)

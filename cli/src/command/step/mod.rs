@@ -32,7 +32,9 @@ const KEPT_BYTES: usize = 64 << 20;
     failed tool result, a message that stopped with an error, or an error that an application recorded). Elsewhere it \
     prints all steps. With --json each step is a document on a line of its own.\n\n\
     With --fork it does not walk. It makes a new thread with a copy of the path, to go on from there; the old thread \
-    stays as it is.")]
+    stays as it is.\n\n\
+    Exit codes: 0 shown or copied, whatever failed in the thread, 1 the thread cannot be read or copied, 2 invalid \
+    command line.")]
 pub(crate) struct Args {
     /// The id of the thread
     thread: ThreadId,
