@@ -130,7 +130,8 @@ impl FileFacts {
         }
         facts.forget_unused_ids();
         for at in 0..facts.sidechains.len() {
-            let call = facts.sidechains.get(at).and_then(|found| facts.call_of(&found.agent, found.prompt.as_deref()));
+            let call =
+                facts.sidechains.get(at).and_then(|found| facts.call_of(&found.agent, (None, found.prompt.as_deref())));
             if let Some(sidechain) = facts.sidechains.get_mut(at) {
                 sidechain.call = call;
             }
@@ -149,11 +150,12 @@ impl FileFacts {
         self.prompt.as_deref()
     }
 
-    /// The call that started a subagent: the call whose result names it, or else the last one with the same prompt.
-    pub(super) fn call_of(&self, agent: &str, prompt: Option<&str>) -> Option<AgentCall> {
+    /// The call that started a subagent: the call whose result names it, or else the call that is named elsewhere, or
+    /// else the last one with the same prompt.
+    pub(super) fn call_of(&self, agent: &str, (named, prompt): (Option<String>, Option<&str>)) -> Option<AgentCall> {
         let with_prompt = || self.calls.iter().rev().find(|call| Some(call.prompt.as_str()) == prompt).cloned();
-        let Some(id) = self.call_of_agent.get(agent) else { return with_prompt() };
-        let known = self.calls.iter().rev().find(|call| call.id == *id).cloned();
+        let Some(id) = self.call_of_agent.get(agent).cloned().or(named) else { return with_prompt() };
+        let known = self.calls.iter().rev().find(|call| call.id == id).cloned();
         Some(known.unwrap_or_else(|| AgentCall { id: id.clone(), line: None, prompt: String::new() }))
     }
 

@@ -6,15 +6,24 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use store_core::Json;
+
 use crate::{
     blocks::cut_to_1_kib,
     error::{Error, Result},
     json::Object,
     lenient,
+    lines::file_stem,
     source::{NextLine, Source},
 };
 
 const SUBAGENTS_FOLDER: &str = "subagents";
+
+/// The folder with the results that are too large for a line.
+pub(super) const RESULTS_FOLDER: &str = "tool-results";
+
+/// A longer description of a subagent is left out.
+const MAX_DESCRIPTION: u64 = 64 << 10;
 
 /// A first line that is longer than this is not looked at to find the session of a subagent.
 const MAX_FIRST_LINE: u64 = 16 << 20;
@@ -32,16 +41,39 @@ pub(super) struct SubagentFile {
     pub(super) path: PathBuf,
 }
 
-/// The main file of the session that a file of a subagent belongs to, if both exist.
+impl SubagentFile {
+    /// What the file `agent-NAME.meta.json` beside the file says about the subagent, if there is one. It is an error if
+    /// the file cannot be read, or contains something else than an object.
+    pub(super) fn description(&self) -> Option<std::result::Result<Json, String>> {
+        let path = self.path.with_extension("meta.json");
+        let name = path.file_name()?.to_string_lossy().into_owned();
+        let length = fs::metadata(&path).ok()?.len();
+        let text =
+            Some(length).filter(|length| *length <= MAX_DESCRIPTION).and_then(|_| fs::read_to_string(&path).ok());
+        let object = text.filter(|text| Object::parse(text).is_some()).and_then(|text| Json::parse(&text).ok());
+        Some(object.ok_or_else(|| format!("`{name}` is not a JSON object of at most {MAX_DESCRIPTION} bytes")))
+    }
+}
+
+/// The folder with the large results of a session.
+pub(super) fn results_folder(main: &Path) -> PathBuf {
+    main.with_file_name(file_stem(main)).join(RESULTS_FOLDER)
+}
+
+/// The main file of the session that a file of a subagent, or with a large result, belongs to, if both exist.
 pub(super) fn main_file_of(path: &Path) -> Result<Option<PathBuf>> {
-    if agent_of(path).is_none() || !path.is_file() {
+    let Some(folder) = path.parent() else { return Ok(None) };
+    let is_in = |name: &str| folder.file_name().is_some_and(|found| found == name);
+    if (agent_of(path).is_none() && !is_in(RESULTS_FOLDER)) || !path.is_file() {
         return Ok(None);
     }
-    let Some(folder) = path.parent() else { return Ok(None) };
-    let above = folder.parent().filter(|_| folder.file_name().is_some_and(|name| name == SUBAGENTS_FOLDER));
+    let above = folder.parent().filter(|_| is_in(SUBAGENTS_FOLDER) || is_in(RESULTS_FOLDER));
     let main = above.and_then(|session| main_file(session.parent()?, &session.file_name()?.to_string_lossy()));
     if main.as_ref().is_some_and(|main| main.is_file()) {
         return Ok(main);
+    }
+    if agent_of(path).is_none() {
+        return Ok(None);
     }
     let beside = session_of(path)?.and_then(|session| main_file(folder, &session));
     Ok(beside.filter(|main| main.is_file()))

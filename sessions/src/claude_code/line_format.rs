@@ -2,11 +2,11 @@
 
 use std::{num::NonZeroU32, sync::Arc};
 
-use store_core::{Body, JsonMap, ThreadId};
+use store_core::{Body, Json, JsonMap, ThreadId};
 use uuid::Uuid;
 
 use super::{
-    AGENT_KEY, CALL_KEY, NAME, agentstore,
+    AGENT_KEY, CALL_KEY, DESCRIPTION_KEY, NAME, agentstore,
     facts::{AgentCall, FileFacts, OnlyAgent},
     message,
     parallel::{self, MessageLinks},
@@ -132,10 +132,18 @@ impl ClaudeCode {
     }
 
     /// The thread of a subagent with a file of its own. `main` are the facts about the main file.
-    pub(super) fn subagent(facts: Arc<FileFacts>, main: &FileFacts, (agent, session): (&str, &str)) -> Self {
-        let call = main.call_of(agent, facts.prompt());
+    /// `description` is what the tool says about the subagent in another file.
+    pub(super) fn subagent(
+        facts: Arc<FileFacts>,
+        main: &FileFacts,
+        (agent, session, description): (&str, &str, Option<&Result<Json, String>>),
+    ) -> Self {
+        let description = description.and_then(|description| description.as_ref().ok());
+        let named = description.and_then(|description| Object::parse(description.as_str())?.text("toolUseId"));
+        let call = main.call_of(agent, (named, facts.prompt()));
         let mut format = Self::of(facts);
         format.thread.id = Some(child_id(session, agent));
+        format.thread.metadata.extend(description.map(|description| (DESCRIPTION_KEY.to_owned(), description.clone())));
         format.agent = Some((agent.to_owned(), call));
         format
     }

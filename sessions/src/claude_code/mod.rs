@@ -4,6 +4,8 @@
 //! ID.jsonl                         the session; in old files also the lines of its subagents
 //! ID/subagents/agent-NAME.jsonl    a subagent of the session
 //! agent-NAME.jsonl                 the same in older versions; its lines name the session
+//! agent-NAME.meta.json             beside it: what the subagent is, and which call started it
+//! ID/tool-results/                 results that are too large for a line
 //! ```
 //!
 //! Each subagent becomes a child thread. The main thread contains lines of subagents in the main file, too, as side
@@ -19,6 +21,7 @@ mod message;
 mod parallel;
 mod preserved;
 mod read;
+mod tool_results;
 
 use std::{
     path::{Path, PathBuf},
@@ -37,7 +40,7 @@ use crate::{
     error::Result,
     export::{ExportFiles, ExportSource, Written, uuid_of},
     formats::{Format, FormatName, ToolFolders, ToolPlace},
-    issue::Issues,
+    issue::{IssueCode, Issues},
     json::Object,
     lines::{FileOfThread, file_stem, survey_file},
     options::ImportOptions,
@@ -52,6 +55,9 @@ const AGENT_KEY: &str = "agent_id";
 
 /// The key in the metadata of a child thread with the id of the call that started the subagent.
 const CALL_KEY: &str = "tool_use_id";
+
+/// The key in the metadata of a child thread with what the tool says about the subagent in a file of its own.
+const DESCRIPTION_KEY: &str = "agent_meta";
 
 /// What the name of a file in the provenance begins with if the lines of the thread are in the main file.
 const SIDECHAIN_PREFIX: &str = "sidechain:";
@@ -143,22 +149,26 @@ fn survey_session(path: &Path, options: &ImportOptions) -> Result<Result<Vec<Sur
     if info.fields.title.is_none() {
         info.fields.title = files::summary_beside(path, &|leaf| facts.has_main_id(leaf));
     }
-    let mut sessions = vec![main];
+    let mut sessions = vec![tool_results::add(main, &files::results_folder(path), options.max_line)?];
     let mut children = Vec::new();
     for (at, sidechain) in facts.sidechains.iter().enumerate() {
         let name = Some(format!("{SIDECHAIN_PREFIX}{}", sidechain.agent));
         let format = ClaudeCode::sidechain(Arc::clone(&facts), at, &id.session);
-        children.push((format, FileOfThread { source: source.clone(), name }));
+        children.push((format, FileOfThread { source: source.clone(), name }, None));
     }
     for found in files::subagent_files(path)? {
+        let description = found.description();
         let source = Source::new(found.path, options.max_line);
         let own_facts = Arc::new(FileFacts::of(&source)?);
-        let format = ClaudeCode::subagent(own_facts, &facts, (&found.agent, &id.session));
-        children.push((format, FileOfThread { source, name: Some(found.name) }));
+        let format = ClaudeCode::subagent(own_facts, &facts, (&found.agent, &id.session, description.as_ref()));
+        children.push((format, FileOfThread { source, name: Some(found.name) }, description));
     }
-    for (format, file) in children {
+    for (format, file, description) in children {
         match survey_file(format, file, options)? {
             Ok(mut child) => {
+                if let Some(Err(problem)) = description {
+                    child.issues.add_for_file(IssueCode::BadField, problem, "left out");
+                }
                 child.session.info_mut().is_child = true;
                 child.session.info_mut().has_session_id = id.is_of_tool();
                 sessions.push(child);

@@ -4,7 +4,7 @@ use sessions::{ImportOptions, IssueCode, import};
 
 use tempfile::tempdir;
 
-use crate::helpers::{fixtures, format, import_one, new_store, write_file};
+use crate::helpers::{fixtures, format, import_any, import_one, new_store, write_file};
 
 async fn check_refused(name: &str, code: IssueCode, expected_detail: &str) {
     let commits = new_store();
@@ -91,4 +91,25 @@ async fn links_to_folders_are_followed_once() {
     let reports = import(&*new_store(), folder.path(), &ImportOptions::default()).await.unwrap();
     let threads: Vec<_> = reports.iter().map(|report| report.thread.as_ref().unwrap().as_str()).collect();
     assert_eq!(threads, ["behind", "linked", "a"]);
+}
+
+#[tokio::test]
+async fn a_source_read_as_another_format_is_refused_or_has_issues() {
+    let mut sources = Vec::new();
+    for folder in ["agent-core", "claude-code", "codex", "pi"] {
+        let files = std::fs::read_dir(fixtures().join(folder)).unwrap().map(|entry| entry.unwrap().path());
+        sources.extend(files.filter(|path| path.extension().is_some_and(|end| end == "jsonl")));
+    }
+    sources.push(fixtures().join("kimi-cli/archived/context.jsonl"));
+    for source in sources {
+        let own = import_any(&*new_store(), &source).await[0].format.unwrap();
+        for name in ["agent-core", "claude-code", "codex", "kimi-cli", "pi"] {
+            if own.starts_with(name) {
+                continue;
+            }
+            let options = ImportOptions::default().with_format(format(name));
+            let report = import(&*new_store(), &source, &options).await.unwrap().remove(0);
+            assert!(!report.issues.is_empty(), "{} as {name}: {} messages", source.display(), report.messages);
+        }
+    }
 }

@@ -9,9 +9,11 @@
 )]
 
 mod claude_code;
+mod claude_code_compactions;
 mod claude_code_export;
 mod claude_code_random;
 mod claude_code_rules;
+mod claude_code_sources;
 mod codex;
 mod codex_bad_input;
 mod codex_exports;
