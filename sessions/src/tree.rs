@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::issue::{IssueCode, Issues};
+use crate::{
+    issue::{IssueCode, Issues},
+    json::Object,
+};
 
 /// What a line says about its parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,10 +14,23 @@ pub(crate) enum ParentField {
     Root,
     /// It says nothing.
     Missing,
+    /// It contains something that is neither an id nor null.
+    Invalid,
     /// Its parent is the line with this id.
     Named(String),
     /// Its parent is the node at this position, which comes before it.
     Node(usize),
+}
+
+impl ParentField {
+    /// Reads the field with this name, which contains an id or null.
+    pub(crate) fn read(line: &Object<'_>, name: &str) -> Self {
+        match line.raw(name) {
+            None => Self::Missing,
+            Some("null") => Self::Root,
+            Some(_) => line.text(name).map_or(Self::Invalid, Self::Named),
+        }
+    }
 }
 
 /// A line of the tree.
@@ -47,7 +63,8 @@ impl<D> Node<D> {
 pub(crate) struct ParentNames {
     /// Whether the line before is the parent of a line that says nothing about its parent.
     pub(crate) chain: bool,
-    /// Whether a line after the first that says that it has no parent is an issue.
+    /// Whether a line after the first that has no parent is an issue. If `chain` is set, this does not concern lines
+    /// that say nothing about their parent.
     pub(crate) notes_new_roots: bool,
     /// Whether the line before is the parent of a line whose parent is not in the file, and of a line after the first
     /// that says that it has no parent.
@@ -270,10 +287,19 @@ impl<'a> ParentFinder<'a> {
     fn parent<D>(&mut self, nodes: &[Node<D>], at: usize) -> Option<usize> {
         let node = nodes.get(at)?;
         let before = at.checked_sub(1);
+        let has_new_root = at > 0 && self.names.notes_new_roots;
         let name = match &node.parent_field {
-            ParentField::Root if at > 0 && self.names.notes_new_roots => {
+            ParentField::Root if has_new_root => {
                 let detail = "the line says that it has no parent, although lines come before it".to_owned();
                 return self.gap(Gap { at, code: IssueCode::NewRoot, detail });
+            }
+            ParentField::Missing if has_new_root && !self.names.chain => {
+                let detail = "the line names no parent, although other lines do".to_owned();
+                return self.gap(Gap { at, code: IssueCode::NewRoot, detail });
+            }
+            ParentField::Invalid => {
+                let detail = "the parent is neither an id nor null".to_owned();
+                return self.gap(Gap { at, code: IssueCode::BadField, detail });
             }
             ParentField::Root => return before.filter(|_| self.names.nearest),
             ParentField::Missing => return before.filter(|_| self.names.chain || self.names.nearest),
@@ -384,6 +410,13 @@ mod tests {
         assert_eq!(parents(&tree), [None, Some(0), None, Some(2), None, Some(4)]);
         let expected = [(Some(3), IssueCode::DanglingParent), (Some(5), IssueCode::NewRoot)];
         assert_eq!(issues, expected);
+        let nodes = |(at, parent_field)| Node::new(at, None, parent_field, ());
+        let mut tree = Tree { nodes: [(1, ParentField::Root), (2, ParentField::Invalid)].map(nodes).into() };
+        let mut issues = Issues::default();
+        tree.resolve_parents(&given, &|()| true, &mut issues);
+        assert_eq!((tree.parent(1), issues.into_parts().0[0].code), (None, IssueCode::BadField));
+        let apart = ParentNames { notes_new_roots: true, ..ParentNames::default() };
+        assert_eq!(build_tree(&[("a", "?"), ("b", "?")], &apart).1, [(Some(2), IssueCode::NewRoot)]);
         let (tree, issues) = build_tree(&lines, &ParentNames { nearest: true, ..given });
         assert_eq!(parents(&tree), [None, Some(0), Some(1), Some(2), Some(3), Some(4)]);
         assert_eq!(issues, expected);

@@ -9,6 +9,10 @@ use crate::{json::Object, lines::ObjectLine, tree::Tree};
 pub(super) fn call_role(line: &ObjectLine<'_>, id: Option<&str>) -> (CallRole, Vec<String>, Vec<String>) {
     let object = &line.object;
     let call = object.text("toolCallId");
+    if object.has("toolCallId") && call.is_none() {
+        // A wrong field names no call, and no call is guessed for it.
+        return (CallRole::Other, Vec::new(), Vec::new());
+    }
     match object.text("type").as_deref() {
         Some("assistant") => {
             let calls = declared_call_ids(object);

@@ -138,12 +138,8 @@ impl LineFormat for AgentCore {
 
     fn parse_line(&mut self, line: &ObjectLine<'_>, _issues: &mut Issues) -> ParsedLine<LineData> {
         let object = &line.object;
-        let parent = match object.raw("parentId") {
-            None => ParentField::Missing,
-            Some("null") => ParentField::Root,
-            Some(_) => object.text("parentId").map_or(ParentField::Root, ParentField::Named),
-        };
-        self.has_parents |= object.raw("parentId").is_some();
+        let parent = ParentField::read(object, "parentId");
+        self.has_parents |= parent != ParentField::Missing;
         if self.created_at.is_none() {
             self.created_at = object.raw("timestamp").and_then(time::read);
         }
@@ -162,7 +158,7 @@ impl LineFormat for AgentCore {
     }
 
     fn parent_names(&mut self, _tree: &Tree<LineData>) -> ParentNames {
-        ParentNames { chain: !self.has_parents, ..ParentNames::default() }
+        ParentNames { chain: !self.has_parents, notes_new_roots: self.has_parents, ..ParentNames::default() }
     }
 
     fn derive_path_data(&mut self, tree: &mut Tree<LineData>, order: &[usize]) {

@@ -109,6 +109,11 @@ fn read_assistant(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, 
 /// Reads `toolCalls`, the format's own list of calls. In a migrated line the list may repeat calls of the content.
 /// These are the same calls and are not added again.
 fn read_tool_calls(object: &Object<'_>, blocks: &mut MessageBlocks<'_>, is_migrated: bool) {
+    for name in ["toolCalls", "tool_calls", "functionCalls", "parts"] {
+        if object.has(name) && object.list(name).is_none() {
+            note_bad_field(blocks.issues, blocks.line, format!("`{name}` is not a list"));
+        }
+    }
     for raw in object.list("toolCalls").unwrap_or_default() {
         let Some(item) = Object::parse(raw) else {
             blocks.push_malformed(raw, "a call that is not an object");
@@ -124,7 +129,7 @@ fn read_tool_calls(object: &Object<'_>, blocks: &mut MessageBlocks<'_>, is_migra
 /// Reads a `tool` line: a note that a call ran, or the call itself.
 fn read_tool_line(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issues: &mut Issues) -> BodyResult {
     let Some(CallRole::Tool { id, is_call, .. }) = position.data().map(|data| &data.role) else {
-        return Err("a `tool` line without a call".to_owned());
+        return Err("`toolCallId` is not a string".to_owned());
     };
     let name = line.object.text("name").filter(|name| !name.trim().is_empty());
     if !is_call {

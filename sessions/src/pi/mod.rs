@@ -336,11 +336,7 @@ impl LineFormat for Pi {
         let is_chain = self.version == V1;
         let is_second_header = object.text("type").as_deref() == Some("session") && self.version != V4;
         let id = object.text("id").filter(|_| !is_chain && !is_second_header);
-        let parent = match object.raw("parentId") {
-            _ if is_chain => ParentField::Missing,
-            None => ParentField::Missing,
-            Some(_) => object.text("parentId").map_or(ParentField::Root, ParentField::Named),
-        };
+        let parent = if is_chain { ParentField::Missing } else { ParentField::read(object, "parentId") };
         let message = object.object("message").filter(|_| !matches!(kind, LineKind::Side));
         let calls = message.as_ref().map(calls::source_call_ids).unwrap_or_default();
         let results = message.as_ref().and_then(calls::source_result_id).into_iter().collect();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sessions::{ImportOptions, ImportReport, IssueCode, import};
+use sessions::{ImportOptions, ImportReport, IssueCode, ParentChoice, import};
 use store_core::{BlockKind, Body, CommitCoordinator, Entry, Role, Visibility};
 use tempfile::tempdir;
 
@@ -315,4 +315,38 @@ async fn blank_lines_with_spaces_are_preserved() {
     let (_, report, _) =
         import_and_check_export(&[PI_HEADER, "", "  \t", &message("a", r#"{"role":"user","content":"x"}"#), ""]).await;
     assert_eq!((codes(&report), report.lines, report.entries), (vec![], 5, 2));
+}
+
+#[tokio::test]
+async fn a_line_of_agent_core_without_a_usable_parent_or_call_is_reported() {
+    let lines = [
+        r#"{"id":"1","type":"user","content":"hi","timestamp":1}"#,
+        r#"{"id":"2","parentId":"1","type":"assistant","content":"a","toolCalls":"none","timestamp":2}"#,
+        r#"{"id":"3","type":"user","content":"no key","timestamp":3}"#,
+        r#"{"id":"4","parentId":null,"type":"user","content":"null","timestamp":4}"#,
+        r#"{"id":"5","parentId":7,"type":"user","content":"a number","timestamp":5}"#,
+        r#"{"id":"6","parentId":"5","type":"tool","name":"ls","params":{},"toolCallId":7,"timestamp":6}"#,
+        r#"{"id":"7","parentId":"6","type":"tool_result","output":"x","toolCallId":[],"timestamp":7}"#,
+    ];
+    let (_, report, found) = import_and_check_export(&lines).await;
+    let mut codes = codes(&report);
+    codes.sort_unstable();
+    let expected = [
+        (Some(2), "bad_field"),
+        (Some(3), "new_root"),
+        (Some(4), "new_root"),
+        (Some(5), "bad_field"),
+        (Some(6), "bad_field"),
+        (Some(7), "bad_field"),
+    ];
+    assert_eq!(codes, expected);
+    assert!(["3", "4", "5"].iter().all(|id| find(&found, id).parent.is_none()));
+    let folder = tempdir().unwrap();
+    let path = write_file(folder.path(), "file.jsonl", lines.join("\n"));
+    let commits = new_store();
+    let options = ImportOptions::default().with_parents(ParentChoice::Nearest);
+    let thread = import(&*commits, &path, &options).await.unwrap().remove(0).thread.unwrap();
+    let healed = entries(&*commits, &thread).await;
+    let parent = |id: &str| find(&healed, id).parent.clone().unwrap().as_str().to_owned();
+    assert_eq!((parent("3"), parent("4"), parent("5")), ("2".to_owned(), "3".to_owned(), "4".to_owned()));
 }
