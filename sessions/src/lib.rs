@@ -34,6 +34,7 @@ mod codex;
 mod detect;
 mod error;
 mod export;
+mod field_types;
 mod foreign;
 mod formats;
 mod import;

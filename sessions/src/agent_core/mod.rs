@@ -18,6 +18,7 @@ use crate::{
     detect::{Detected, Sample},
     error::Result,
     export::{ExportFiles, ExportSource, Written, file_name_part, write_unchanged},
+    field_types::{FieldType, note_wrong_types},
     formats::{Format, FormatName},
     issue::Issues,
     json::Object,
@@ -136,13 +137,14 @@ impl LineFormat for AgentCore {
         "agent-core"
     }
 
-    fn parse_line(&mut self, line: &ObjectLine<'_>, _issues: &mut Issues) -> ParsedLine<LineData> {
+    fn parse_line(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> ParsedLine<LineData> {
         let object = &line.object;
         let parent = ParentField::read(object, "parentId");
         self.has_parents |= parent != ParentField::Missing;
         if self.created_at.is_none() {
             self.created_at = object.raw("timestamp").and_then(time::read);
         }
+        note_wrong_types(issues, line.number, object, &[("id", FieldType::Text)]);
         let id = object.text("id");
         let (role, calls, results) = calls::call_role(line, id.as_deref());
         let kind = match read::agentstore_field(object) {

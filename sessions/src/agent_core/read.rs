@@ -5,6 +5,7 @@ use store_core::{Block, Custom, Json, JsonMap, Message, NewBody, Origin, Role, T
 use super::{CallRole, LineData, METADATA_KIND, TOOL_KIND, migrated};
 use crate::{
     blocks::{MessageBlocks, SourceCall, with_provenance},
+    field_types::{FieldType, note_wrong_types},
     issue::{IssueCode, Issues},
     json::Object,
     lines::{AGENTSTORE, AgentstoreField, BodyAndTime, LinePosition, LineTime, ObjectLine, note_bad_field},
@@ -109,11 +110,9 @@ fn read_assistant(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, 
 /// Reads `toolCalls`, the format's own list of calls. In a migrated line the list may repeat calls of the content.
 /// These are the same calls and are not added again.
 fn read_tool_calls(object: &Object<'_>, blocks: &mut MessageBlocks<'_>, is_migrated: bool) {
-    for name in ["toolCalls", "tool_calls", "functionCalls", "parts"] {
-        if object.has(name) && object.list(name).is_none() {
-            note_bad_field(blocks.issues, blocks.line, format!("`{name}` is not a list"));
-        }
-    }
+    let lists = ["toolCalls", "tool_calls", "functionCalls", "parts"].map(|name| (name, FieldType::List));
+    note_wrong_types(blocks.issues, blocks.line, object, &lists);
+    note_wrong_types(blocks.issues, blocks.line, object, &[("thinking", FieldType::Text)]);
     for raw in object.list("toolCalls").unwrap_or_default() {
         let Some(item) = Object::parse(raw) else {
             blocks.push_malformed(raw, "a call that is not an object");

@@ -27,6 +27,7 @@ use crate::{
     detect::{Detected, Sample},
     error::{Error, Result},
     export::{ExportFiles, ExportSource, Written, write_unchanged},
+    field_types::{FieldType, note_wrong_types},
     formats::{Format, FormatName, ToolFolders, ToolPlace},
     issue::{IssueCode, Issues},
     json::{Object, json_string},
@@ -216,6 +217,8 @@ impl Pi {
                 V3
             }
         };
+        let texts = ["id", "cwd", "provider", "modelId", "parentSession", "branchedFrom", "parentSessionId"];
+        note_wrong_types(issues, line.number, object, &texts.map(|name| (name, FieldType::Text)));
         if let Some(Err(e)) = object.text("id").map(ThreadId::new) {
             note_bad_field(issues, line.number, format!("the session's id: {e}"));
         }
@@ -333,6 +336,8 @@ impl LineFormat for Pi {
             return ParsedLine { id: None, parent: ParentField::Root, kind: LineKind::Header, calls, results };
         }
         let kind = self.kind(line, issues);
+        let texts = ["id", "lane", "leafId", "customType", "modelId", "name"].map(|name| (name, FieldType::Text));
+        note_wrong_types(issues, line.number, object, &texts);
         let is_chain = self.version == V1;
         let is_second_header = object.text("type").as_deref() == Some("session") && self.version != V4;
         let id = object.text("id").filter(|_| !is_chain && !is_second_header);

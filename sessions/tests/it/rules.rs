@@ -350,3 +350,31 @@ async fn a_line_of_agent_core_without_a_usable_parent_or_call_is_reported() {
     let parent = |id: &str| find(&healed, id).parent.clone().unwrap().as_str().to_owned();
     assert_eq!((parent("3"), parent("4"), parent("5")), ("2".to_owned(), "3".to_owned(), "4".to_owned()));
 }
+
+#[tokio::test]
+async fn fields_of_a_wrong_type_do_not_count_as_missing() {
+    let header = PI_HEADER.replace("\"cwd\":\"/x\"", "\"cwd\":7");
+    let lines = [
+        header,
+        message("a", r#"{"role":"assistant","content":[{"type":"text","text":"x","textSignature":7}],"stopReason":7,"api":[]}"#),
+        r#"{"type":"message","id":"b","parentId":"a","timestamp":"2026-01-05T10:00:01.000Z","message":{"role":"bashExecution","command":"ls","output":{},"excludeFromContext":"yes"}}"#.to_owned(),
+        r#"{"type":"custom_message","id":"c","parentId":"b","timestamp":"2026-01-05T10:00:01.000Z","customType":"n","content":"x","display":"no"}"#.to_owned(),
+        r#"{"type":"session_info","id":{},"parentId":"c","timestamp":"2026-01-05T10:00:01.000Z","name":7}"#.to_owned(),
+    ];
+    let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+    let (_, report, _) = import_and_check_export(&lines).await;
+    let wrong: Vec<_> =
+        codes(&report).into_iter().filter_map(|(line, code)| (code == "bad_field").then_some(line)).collect();
+    assert_eq!(wrong, [Some(1), Some(2), Some(2), Some(2), Some(3), Some(3), Some(4), Some(5), Some(5)]);
+    let codex = [
+        r#"{"timestamp":"2026-01-06T08:00:00.000Z","type":"session_meta","payload":{"id":7,"timestamp":"2026-01-06T08:00:00.000Z","cwd":[]}}"#,
+        r#"{"timestamp":"2026-01-06T08:00:00.000Z","type":"turn_context","payload":{"model":7}}"#,
+        r#"{"timestamp":"2026-01-06T08:00:00.000Z","type":"event_msg","payload":{"type":"thread_name_updated","thread_name":7}}"#,
+        r#"{"timestamp":"2026-01-06T08:00:00.000Z","type":"response_item","payload":{"type":"message","role":"user","content":"x"}}"#,
+    ];
+    let (_, report, _) = import_and_check_export(&codex).await;
+    assert_eq!(
+        codes(&report),
+        [(Some(1), "bad_field"), (Some(1), "bad_field"), (Some(2), "bad_field"), (Some(3), "bad_field")]
+    );
+}
