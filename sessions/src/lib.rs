@@ -35,6 +35,7 @@ mod compact;
 mod detect;
 mod error;
 mod export;
+mod field_types;
 mod find_thread;
 mod foreign;
 mod formats;

@@ -24,6 +24,10 @@ pub(super) struct CallsOfLine {
 pub(super) fn read_calls(line: &ObjectLine<'_>, id: Option<&str>) -> CallsOfLine {
     let object = &line.object;
     let call = object.text("toolCallId");
+    if has_wrong_call_id(object) {
+        // No call is guessed for a wrong field.
+        return CallsOfLine::default();
+    }
     match object.text("type").as_deref() {
         Some("assistant") => CallsOfLine { calls: declared_call_ids(object), ..CallsOfLine::default() },
         Some("tool") => CallsOfLine {
@@ -39,6 +43,11 @@ pub(super) fn read_calls(line: &ObjectLine<'_>, id: Option<&str>) -> CallsOfLine
         },
         _ => CallsOfLine::default(),
     }
+}
+
+/// Whether the field that names a call is not a text.
+pub(super) fn has_wrong_call_id(object: &Object<'_>) -> bool {
+    object.has("toolCallId") && object.text("toolCallId").is_none()
 }
 
 /// The id of the call of a `tool` line that names none.

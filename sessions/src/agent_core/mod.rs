@@ -21,6 +21,7 @@ use crate::{
     detect::{Detected, Sample},
     error::Result,
     export::{ExportFiles, ExportSource, Written, file_name_part, write_unchanged},
+    field_types::{FieldType, note_wrong_types},
     formats::{Format, FormatName},
     issue::Issues,
     json::Object,
@@ -136,17 +137,14 @@ impl LineFormat for AgentCore {
         "agent-core"
     }
 
-    fn parse_line(&mut self, line: &ObjectLine<'_>, _issues: &mut Issues) -> ParsedLine<LineData> {
+    fn parse_line(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> ParsedLine<LineData> {
         let object = &line.object;
-        let parent = match object.raw("parentId") {
-            None => ParentField::Missing,
-            Some("null") => ParentField::Root,
-            Some(_) => object.text("parentId").map_or(ParentField::Root, ParentField::Named),
-        };
-        self.has_parents |= object.raw("parentId").is_some();
+        let parent = ParentField::read(object, "parentId");
+        self.has_parents |= parent != ParentField::Missing;
         if self.created_at.is_none() {
             self.created_at = object.raw("timestamp").and_then(time::read);
         }
+        note_wrong_types(issues, line.number, object, &[("id", FieldType::Text)]);
         let id = object.text("id");
         let CallsOfLine { role, calls, results, made_id } = calls::read_calls(line, id.as_deref());
         let kind = match read::agentstore_field(object) {
@@ -167,7 +165,7 @@ impl LineFormat for AgentCore {
 
     fn parent_names(&mut self, _tree: &Tree<LineData>) -> ParentNames {
         self.calls.sort();
-        ParentNames { chain: !self.has_parents, ..ParentNames::default() }
+        ParentNames { chain: !self.has_parents, notes_new_roots: self.has_parents, ..ParentNames::default() }
     }
 
     fn derive_path_data(&mut self, tree: &mut Tree<LineData>, order: &PathOrder) {

@@ -2,9 +2,14 @@
 
 use store_core::{Block, Custom, Json, JsonMap, Message, NewBody, Origin, Role, Thinking, ToolResult, Visibility};
 
-use super::{AgentCore, LineData, METADATA_KIND, TOOL_KIND, calls, migrated};
+use super::{
+    AgentCore, LineData, METADATA_KIND, TOOL_KIND,
+    calls::{self, has_wrong_call_id},
+    migrated,
+};
 use crate::{
     blocks::{MessageBlocks, SourceCall, with_provenance},
+    field_types::{FieldType, note_wrong_types},
     issue::{IssueCode, Issues},
     json::Object,
     lines::{AGENTSTORE, AgentstoreField, BodyAndTime, LinePosition, LineTime, ObjectLine, note_bad_field},
@@ -115,6 +120,9 @@ fn read_assistant(line: &ObjectLine<'_>, current_origin: Option<&Origin>, issues
 /// Reads `toolCalls`, the format's own list of calls. In a migrated line the list may repeat calls of the content.
 /// These are the same calls and are not added again.
 fn read_tool_calls(object: &Object<'_>, blocks: &mut MessageBlocks<'_>, is_migrated: bool) {
+    let lists = ["toolCalls", "tool_calls", "functionCalls", "parts"].map(|name| (name, FieldType::List));
+    note_wrong_types(blocks.issues, blocks.line, object, &lists);
+    note_wrong_types(blocks.issues, blocks.line, object, &[("thinking", FieldType::Text)]);
     for raw in object.list("toolCalls").unwrap_or_default() {
         let Some(item) = Object::parse(raw) else {
             blocks.push_malformed(raw, "a call that is not an object");
@@ -134,6 +142,9 @@ fn read_tool_line(
     (format, current_origin, issues): (&AgentCore, Option<&Origin>, &mut Issues),
 ) -> BodyResult {
     let at = position.at.ok_or("a `tool` line outside of the tree")?;
+    if has_wrong_call_id(&line.object) {
+        return Err("`toolCallId` is not a string".to_owned());
+    }
     let own_id = || calls::made_call_id(line.object.text("id").as_deref(), line.number);
     let id = line.object.text("toolCallId").unwrap_or_else(own_id);
     let name = line.object.text("name").filter(|name| !name.trim().is_empty());
@@ -151,7 +162,8 @@ fn read_tool_line(
 
 fn read_result(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>) -> BodyResult {
     let object = &line.object;
-    let unnamed = || calls::nearest_unanswered_call(position.tree, position.at?);
+    let unnamed =
+        || if has_wrong_call_id(object) { None } else { calls::nearest_unanswered_call(position.tree, position.at?) };
     let call = object.text("toolCallId").or_else(unnamed);
     let call = call.filter(|call| !call.trim().is_empty()).ok_or("a result without a call")?;
     let output = object.text("output").ok_or("`output` is not a string")?;

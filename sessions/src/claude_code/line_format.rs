@@ -193,6 +193,9 @@ impl ClaudeCode {
         if !self.facts.has_uuids {
             return ParentField::Missing;
         }
+        if ParentField::read(object, "parentUuid") == ParentField::Invalid {
+            return ParentField::Invalid;
+        }
         if let Some(parent) = object.text("parentUuid") {
             return self.facts.parent(parent, self.sidechain);
         }

@@ -31,6 +31,7 @@ use crate::{
     detect::{Detected, Sample},
     error::Result,
     export::{ExportFiles, ExportSource, Written, file_name_part, shell_word, uuid_of, write_unchanged},
+    field_types::{FieldType, note_wrong_types},
     formats::{Format, FormatName, ToolFolders, ToolPlace},
     issue::{IssueCode, Issues},
     json::Object,
@@ -149,6 +150,8 @@ pub(crate) struct LineData {
 
 impl Codex {
     fn read_header(&mut self, line: &ObjectLine<'_>, fields: &Object<'_>, issues: &mut Issues) {
+        let texts = ["id", "cwd", "cli_version", "forked_from_id", "parent_thread_id", "model_provider"];
+        note_wrong_types(issues, line.number, fields, &texts.map(|name| (name, FieldType::Text)));
         let header = Header::of(fields);
         if let Some(error) = header.id_error() {
             note_bad_field(issues, line.number, error);
@@ -259,7 +262,16 @@ impl LineFormat for Codex {
                 let (parent, kind) = self.add_node(TurnRole::Other);
                 parsed(parent, kind)
             }
-            (_, Some(fields)) => parsed(ParentField::Root, self.read_side_record(line, kind, fields)),
+            (_, Some(fields)) => {
+                let texts: &[&str] = match kind {
+                    TURN_CONTEXT => &["model"],
+                    EVENT_MSG => &["type", "thread_name"],
+                    _ => &[],
+                };
+                let texts: Vec<_> = texts.iter().map(|name| (*name, FieldType::Text)).collect();
+                note_wrong_types(issues, line.number, fields, &texts);
+                parsed(ParentField::Root, self.read_side_record(line, kind, fields))
+            }
             (_, None) => parsed(ParentField::Root, LineKind::Side),
         }
     }

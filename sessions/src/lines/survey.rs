@@ -156,7 +156,7 @@ impl<F: LineFormat> Survey<F> {
         }
         self.format.derive_path_data(&mut self.tree, &order);
         let head = match options.head {
-            HeadChoice::Writer => self.writer_head(),
+            HeadChoice::Writer => self.writer_head(issues),
             HeadChoice::FirstLeaf => self.tree.first_leaf(),
         };
         let activity = self.format.take_activity(&self.tree);
@@ -166,13 +166,20 @@ impl<F: LineFormat> Survey<F> {
     }
 
     /// The node after which the program that writes the source would continue.
-    fn writer_head(&self) -> Option<usize> {
+    fn writer_head(&self, issues: &mut Issues) -> Option<usize> {
         let last = self.tree.iter().rev().find(|(_, data)| self.format.can_be_head(data)).map(|(at, _)| at);
         match self.format.named_head().as_ref().or(self.rewound.as_ref()) {
             None => last,
             Some(RewindTarget::Start) => None,
             Some(RewindTarget::Node(at)) => Some(*at),
-            Some(RewindTarget::Named(to)) => self.tree.nodes_with_id(to).last().copied().or(last),
+            Some(RewindTarget::Named(to)) => {
+                let target = self.tree.nodes_with_id(to).last().copied();
+                if target.is_none() {
+                    let detail = format!("the head `{to}` is no line of the tree");
+                    issues.add_for_file(IssueCode::BadField, detail, "the last line is the head");
+                }
+                target.or(last)
+            }
         }
     }
 }

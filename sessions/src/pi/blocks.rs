@@ -4,9 +4,19 @@ use store_core::{Block, BlockKind, Opaque, Thinking};
 
 use crate::{
     blocks::{MessageBlocks, SourceCall},
+    field_types::{FieldType, note_wrong_types},
     issue::{IssueCode, Issues},
     json::{Object, json_string, parse_json_array, parse_json_string},
 };
+
+/// The fields that some blocks have, and that are read.
+const OPTIONAL_FIELDS: &[(&str, FieldType)] = &[
+    ("textSignature", FieldType::Text),
+    ("thinkingSignature", FieldType::Text),
+    ("thoughtSignature", FieldType::Text),
+    ("redacted", FieldType::Bool),
+    ("mimeType", FieldType::Text),
+];
 
 /// The name of a call whose own name is missing.
 const NO_NAME: &str = "unknown";
@@ -35,6 +45,7 @@ pub(super) fn read_content(
 
 fn read_block(raw: &str, call_ids: &mut Option<std::vec::IntoIter<String>>, blocks: &mut MessageBlocks<'_>) {
     let Some(item) = Object::parse(raw) else { return blocks.push_unknown(raw) };
+    note_wrong_types(blocks.issues, blocks.line, &item, OPTIONAL_FIELDS);
     match item.text("type").as_deref() {
         Some("text") => match item.text("text") {
             Some(text) => {

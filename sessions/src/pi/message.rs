@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     blocks::{MessageBlocks, with_provenance},
+    field_types::{FieldType, note_wrong_types},
     issue::{IssueCode, Issues},
     json::Object,
     lines::note_bad_field,
@@ -22,6 +23,20 @@ pub(super) const NO_PROVIDER: &str = "agentstore";
 /// The text before and the text after the summary of a branch when pi sends it.
 pub(super) const BRANCH_SUMMARY_MARKERS: (&str, &str) =
     ("The following is a summary of a branch that this conversation came back from:\n\n<summary>\n", "</summary>");
+
+/// The fields that some messages have, and that are read.
+const MESSAGE_FIELDS: &[(&str, FieldType)] = &[
+    ("api", FieldType::Text),
+    ("provider", FieldType::Text),
+    ("model", FieldType::Text),
+    ("stopReason", FieldType::Text),
+    ("output", FieldType::Text),
+    ("fullOutputPath", FieldType::Text),
+    ("cancelled", FieldType::Bool),
+    ("truncated", FieldType::Bool),
+    ("excludeFromContext", FieldType::Bool),
+    ("display", FieldType::Bool),
+];
 
 /// Where a message comes from, and what other lines say about it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -39,6 +54,7 @@ pub(super) struct MessageSource<'a> {
 /// Reads a message.
 pub(super) fn read(source: MessageSource<'_>, object: &Object<'_>, issues: &mut Issues) -> Result<Message, String> {
     let role = object.text("role").ok_or("`role` is not a string")?;
+    note_wrong_types(issues, source.line, object, MESSAGE_FIELDS);
     let mut reader = MessageReader { source, object, issues };
     match role.as_str() {
         "user" => reader.plain(Role::User, "pi"),
@@ -210,6 +226,7 @@ pub(super) fn custom_line(
     object: &Object<'_>,
     issues: &mut Issues,
 ) -> Result<Message, String> {
+    note_wrong_types(issues, source.line, object, &[("display", FieldType::Bool)]);
     let mut message = MessageReader { source, object, issues }.custom("pi.custom_message")?;
     for used in FRAME_FIELDS {
         message.metadata.remove(*used);

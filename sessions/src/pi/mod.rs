@@ -29,6 +29,7 @@ use crate::{
     detect::{Detected, Sample},
     error::{Error, Result},
     export::{ExportFiles, ExportSource, Written, write_unchanged},
+    field_types::{FieldType, note_wrong_types},
     formats::{Format, FormatName, ToolFolders, ToolPlace},
     issue::{IssueCode, Issues},
     json::{Object, json_string},
@@ -208,6 +209,8 @@ impl Pi {
                 V3
             }
         };
+        let texts = ["id", "cwd", "provider", "modelId", "parentSession", "branchedFrom", "parentSessionId"];
+        note_wrong_types(issues, line.number, object, &texts.map(|name| (name, FieldType::Text)));
         if let Some(Err(e)) = object.text("id").map(ThreadId::new) {
             note_bad_field(issues, line.number, format!("the session's id: {e}"));
         }
@@ -323,14 +326,12 @@ impl LineFormat for Pi {
             return ParsedLine { id: None, parent: ParentField::Root, kind: LineKind::Header, calls, results };
         }
         let kind = self.kind(line, issues);
+        let texts = ["id", "lane", "leafId", "customType", "modelId", "name"].map(|name| (name, FieldType::Text));
+        note_wrong_types(issues, line.number, object, &texts);
         let is_chain = self.version == V1;
         let is_second_header = object.text("type").as_deref() == Some("session") && self.version != V4;
         let id = object.text("id").filter(|_| !is_chain && !is_second_header);
-        let parent = match object.raw("parentId") {
-            _ if is_chain => ParentField::Missing,
-            None => ParentField::Missing,
-            Some(_) => object.text("parentId").map_or(ParentField::Root, ParentField::Named),
-        };
+        let parent = if is_chain { ParentField::Missing } else { ParentField::read(object, "parentId") };
         let message = object.object("message").filter(|_| !matches!(kind, LineKind::Side));
         let calls = message.as_ref().map(calls::source_call_ids).unwrap_or_default();
         let results = message.as_ref().and_then(calls::source_result_id).into_iter().collect();

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     blocks::cut_to_1_kib,
     issue::{IssueCode, Issues},
+    json::Object,
     lines::{BodyAndTime, LinePosition, LineTime, ObjectLine, note_bad_field},
     time,
 };
@@ -111,9 +112,14 @@ fn body(
 fn label_body(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>) -> Result<NewBody, String> {
     let target = line.object.text("targetId").ok_or("`targetId` is not a string")?;
     let entry = position.earlier_entry(&target).ok_or_else(|| format!("`{target}` does not come before its label"))?;
-    let text = match line.object.raw("label") {
-        None | Some("null") => None,
-        Some(_) => Some(line.object.text("label").ok_or("`label` is not a string")?),
-    };
-    Ok(Label::new(entry, text.as_deref().map(cut_to_1_kib)).into())
+    Ok(Label::new(entry, label_text(&line.object)?).into())
+}
+
+/// The text of a label. Without a text, the label is removed.
+pub(super) fn label_text(object: &Object<'_>) -> Result<Option<String>, String> {
+    if !object.has("label") {
+        return Ok(None);
+    }
+    let text = object.text("label").ok_or("`label` is not a string")?;
+    Ok(Some(cut_to_1_kib(&text)))
 }

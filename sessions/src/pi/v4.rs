@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 
 use store_core::{Custom, Label, NewBody};
 
-use super::{LineData, message, read::custom_of_line};
+use super::{
+    LineData, message,
+    read::{custom_of_line, label_text},
+};
 use crate::{
-    blocks::cut_to_1_kib,
     issue::{IssueCode, Issues},
     lines::{ImpliedLabel, LinePosition, ObjectLine, note_bad_field},
     source::hex,
@@ -37,7 +39,8 @@ impl Lanes {
         let object = &line.object;
         let leaf = match object.text("kind").as_deref() {
             Some("entry") => object.text("id").map(Some),
-            Some("lane") => Some(object.text("leafId")),
+            Some("lane") if object.has("leafId") => object.text("leafId").map(Some),
+            Some("lane") => Some(None),
             _ => None,
         };
         let Some((leaf, lane)) = leaf.zip(object.text("lane")) else { return };
@@ -139,7 +142,7 @@ pub(super) fn side_body(
             let target = object.text("targetId").ok_or("`targetId` is not a string")?;
             let entry = position.earlier_entry(&target);
             let entry = entry.ok_or_else(|| format!("`{target}` does not come before its label"))?;
-            Ok(Label::new(entry, object.text("label").as_deref().map(cut_to_1_kib)).into())
+            Ok(Label::new(entry, label_text(object)?).into())
         }
         ("fact", Some("name")) => Ok(Custom::new("pi.fact", object.without(&["kind", "seq"])).into()),
         _ => {

@@ -33,11 +33,20 @@ impl<'a, D> ParentFinder<'a, D> {
     /// The parent of the next line.
     pub(super) fn parent(&mut self, at: usize) -> Option<usize> {
         let before = at.checked_sub(1);
+        let has_new_root = at > 0 && self.names.notes_new_roots;
         match self.tree.said.get(at)? {
             Said::Before => before,
-            Said::Root if at > 0 && self.names.notes_new_roots => {
+            Said::Root if has_new_root => {
                 let detail = "the line says that it has no parent, although lines come before it".to_owned();
                 self.gap(Gap { at, code: IssueCode::NewRoot, detail })
+            }
+            Said::Missing if has_new_root && !self.names.chain => {
+                let detail = "the line names no parent, although other lines do".to_owned();
+                self.gap(Gap { at, code: IssueCode::NewRoot, detail })
+            }
+            Said::Invalid => {
+                let detail = "the parent is neither an id nor null".to_owned();
+                self.gap(Gap { at, code: IssueCode::BadField, detail })
             }
             Said::Root => before.filter(|_| self.names.nearest),
             Said::Missing => before.filter(|_| self.names.chain || self.names.nearest),

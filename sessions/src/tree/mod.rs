@@ -17,6 +17,7 @@ pub(crate) use self::{
 use crate::{
     compact::{Names, Runs, push, small},
     issue::{IssueCode, Issues},
+    json::Object,
     lines::SourceIds,
 };
 
@@ -27,10 +28,23 @@ pub(crate) enum ParentField {
     Root,
     /// It says nothing.
     Missing,
+    /// It contains something that is neither an id nor null.
+    Invalid,
     /// Its parent is the line with this id.
     Named(String),
     /// Its parent is the node at this position, which comes before it.
     Node(usize),
+}
+
+impl ParentField {
+    /// Reads the field with this name, which contains an id or null.
+    pub(crate) fn read(line: &Object<'_>, name: &str) -> Self {
+        match line.raw(name) {
+            None => Self::Missing,
+            Some("null") => Self::Root,
+            Some(_) => line.text(name).map_or(Self::Invalid, Self::Named),
+        }
+    }
 }
 
 /// What a line says about its parent, as it is kept until all lines are read.
@@ -40,6 +54,7 @@ enum Said {
     Before,
     Root,
     Missing,
+    Invalid,
     /// The next of the links.
     Link,
 }
@@ -71,7 +86,8 @@ pub(crate) struct Node<'a, D> {
 pub(crate) struct ParentNames {
     /// Whether the line before is the parent of a line that says nothing about its parent.
     pub(crate) chain: bool,
-    /// Whether a line after the first that says that it has no parent is an issue.
+    /// Whether a line after the first that has no parent is an issue. If `chain` is set, this does not concern lines
+    /// that say nothing about their parent.
     pub(crate) notes_new_roots: bool,
     /// Whether the line before is the parent of a line whose parent is not in the file, and of a line after the first
     /// that says that it has no parent.
@@ -118,6 +134,7 @@ impl<D> Tree<D> {
         let said = match parent {
             ParentField::Root => Said::Root,
             ParentField::Missing => Said::Missing,
+            ParentField::Invalid => Said::Invalid,
             ParentField::Node(parent) if Some(parent) == at.checked_sub(1) => Said::Before,
             ParentField::Node(parent) => self.push_link(Link::Node(small(parent))),
             ParentField::Named(name) => match self.source_ids.find(&name) {
@@ -348,6 +365,7 @@ mod tests {
             let parent_field = match *parent {
                 "" => ParentField::Root,
                 "?" => ParentField::Missing,
+                "!" => ParentField::Invalid,
                 name => ParentField::Named(name.to_owned()),
             };
             let line = at as u64 + 1;
@@ -412,6 +430,10 @@ mod tests {
         assert_eq!(parents(&tree), [None, Some(0), None, Some(2), None, Some(4)]);
         let expected = [(Some(3), IssueCode::DanglingParent), (Some(5), IssueCode::NewRoot)];
         assert_eq!(issues, expected);
+        let (tree, issues) = build_tree(&[("a", ""), ("b", "!")], &given);
+        assert_eq!((tree.parent(1), issues), (None, vec![(Some(2), IssueCode::BadField)]));
+        let apart = ParentNames { notes_new_roots: true, ..ParentNames::default() };
+        assert_eq!(build_tree(&[("a", "?"), ("b", "?")], &apart).1, [(Some(2), IssueCode::NewRoot)]);
         let (tree, issues) = build_tree(&lines, &ParentNames { nearest: true, ..given });
         assert_eq!(parents(&tree), [None, Some(0), Some(1), Some(2), Some(3), Some(4)]);
         assert_eq!(issues, expected);

@@ -126,3 +126,23 @@ async fn gaps_unknown_kinds_and_roots_are_reported() {
     assert_eq!(codes, expected);
     assert_eq!(custom_kind(&*found.entry("L4").await), "pi.mystery");
 }
+
+#[tokio::test]
+async fn a_lane_with_a_wrong_leaf_moves_nothing_and_is_reported() {
+    let lines = [
+        HEADER.to_owned(),
+        user("a", "null", ("main", 1)),
+        lane("main", "7", 2),
+        r#"{"kind":"fact","seq":3,"fact":"label","targetId":"a","label":"first"}"#.to_owned(),
+        r#"{"kind":"fact","seq":4,"fact":"label","targetId":"a","label":{}}"#.to_owned(),
+    ];
+    let found = import_lines(&lines, &ImportOptions::default()).await;
+    let codes: Vec<_> = found.report.issues.iter().map(|issue| (issue.line, issue.code.name())).collect();
+    assert_eq!(codes, [(Some(3), "bad_field"), (Some(5), "bad_field")]);
+    assert_eq!(head(&found).await.as_deref(), Some("a"));
+    assert_eq!(label(&*found.commits, &found.thread, "a").await.as_deref(), Some("first"));
+    let unknown = [HEADER.to_owned(), user("a", "null", ("main", 1)), lane("main", "\"nobody\"", 2)];
+    let found = import_lines(&unknown, &ImportOptions::default()).await;
+    let codes: Vec<_> = found.report.issues.iter().map(|issue| (issue.line, issue.code.name())).collect();
+    assert_eq!((codes, head(&found).await.as_deref()), (vec![(None, "bad_field")], Some("a")));
+}

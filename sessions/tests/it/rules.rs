@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sessions::{ImportOptions, ImportReport, IssueCode, import};
+use sessions::{ImportOptions, ImportReport, IssueCode, ParentChoice, import};
 use store_core::{BlockKind, Body, CommitCoordinator, Entry, Role, Visibility};
 use tempfile::tempdir;
 
@@ -332,4 +332,66 @@ async fn blank_lines_with_spaces_are_preserved() {
     let (_, report, _) =
         import_and_check_export(&[PI_HEADER, "", "  \t", &message("a", r#"{"role":"user","content":"x"}"#), ""]).await;
     assert_eq!((codes(&report), report.lines, report.entries), (vec![], 5, 2));
+}
+
+#[tokio::test]
+async fn a_line_of_agent_core_without_a_usable_parent_or_call_is_reported() {
+    let lines = [
+        r#"{"id":"1","type":"user","content":"hi","timestamp":1}"#,
+        r#"{"id":"2","parentId":"1","type":"assistant","content":"a","toolCalls":"none","timestamp":2}"#,
+        r#"{"id":"3","type":"user","content":"no key","timestamp":3}"#,
+        r#"{"id":"4","parentId":null,"type":"user","content":"null","timestamp":4}"#,
+        r#"{"id":"5","parentId":7,"type":"user","content":"a number","timestamp":5}"#,
+        r#"{"id":"6","parentId":"5","type":"tool","name":"ls","params":{},"toolCallId":7,"timestamp":6}"#,
+        r#"{"id":"7","parentId":"6","type":"tool_result","output":"x","toolCallId":[],"timestamp":7}"#,
+    ];
+    let (_, report, found) = import_and_check_export(&lines).await;
+    let mut codes = codes(&report);
+    codes.sort_unstable();
+    let expected = [
+        (Some(2), "bad_field"),
+        (Some(3), "new_root"),
+        (Some(4), "new_root"),
+        (Some(5), "bad_field"),
+        (Some(6), "bad_field"),
+        (Some(7), "bad_field"),
+    ];
+    assert_eq!(codes, expected);
+    assert!(["3", "4", "5"].iter().all(|id| find(&found, id).parent.is_none()));
+    let folder = tempdir().unwrap();
+    let path = write_file(folder.path(), "file.jsonl", lines.join("\n"));
+    let commits = new_store();
+    let options = ImportOptions::default().with_parents(ParentChoice::Nearest);
+    let thread = import(&*commits, &path, &options).await.unwrap().remove(0).thread.unwrap();
+    let healed = entries(&*commits, &thread).await;
+    let parent = |id: &str| find(&healed, id).parent.clone().unwrap().as_str().to_owned();
+    assert_eq!((parent("3"), parent("4"), parent("5")), ("2".to_owned(), "3".to_owned(), "4".to_owned()));
+}
+
+#[tokio::test]
+async fn fields_of_a_wrong_type_do_not_count_as_missing() {
+    let header = PI_HEADER.replace("\"cwd\":\"/x\"", "\"cwd\":7");
+    let lines = [
+        header,
+        message("a", r#"{"role":"assistant","content":[{"type":"text","text":"x","textSignature":7}],"stopReason":7,"api":[]}"#),
+        r#"{"type":"message","id":"b","parentId":"a","timestamp":"2026-01-05T10:00:01.000Z","message":{"role":"bashExecution","command":"ls","output":{},"excludeFromContext":"yes"}}"#.to_owned(),
+        r#"{"type":"custom_message","id":"c","parentId":"b","timestamp":"2026-01-05T10:00:01.000Z","customType":"n","content":"x","display":"no"}"#.to_owned(),
+        r#"{"type":"session_info","id":{},"parentId":"c","timestamp":"2026-01-05T10:00:01.000Z","name":7}"#.to_owned(),
+    ];
+    let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+    let (_, report, _) = import_and_check_export(&lines).await;
+    let wrong: Vec<_> =
+        codes(&report).into_iter().filter_map(|(line, code)| (code == "bad_field").then_some(line)).collect();
+    assert_eq!(wrong, [Some(1), Some(2), Some(2), Some(2), Some(3), Some(3), Some(4), Some(5), Some(5)]);
+    let codex = [
+        r#"{"timestamp":"2026-01-06T08:00:00.000Z","type":"session_meta","payload":{"id":7,"timestamp":"2026-01-06T08:00:00.000Z","cwd":[]}}"#,
+        r#"{"timestamp":"2026-01-06T08:00:00.000Z","type":"turn_context","payload":{"model":7}}"#,
+        r#"{"timestamp":"2026-01-06T08:00:00.000Z","type":"event_msg","payload":{"type":"thread_name_updated","thread_name":7}}"#,
+        r#"{"timestamp":"2026-01-06T08:00:00.000Z","type":"response_item","payload":{"type":"message","role":"user","content":"x"}}"#,
+    ];
+    let (_, report, _) = import_and_check_export(&codex).await;
+    assert_eq!(
+        codes(&report),
+        [(Some(1), "bad_field"), (Some(1), "bad_field"), (Some(2), "bad_field"), (Some(3), "bad_field")]
+    );
 }
