@@ -71,11 +71,7 @@ struct LateResult {
 
 /// Returns the late results of the calls in the messages before `end`. The repairs of the context name all such calls:
 /// a result was moved to its call, or a call got a synthetic result because none is recorded.
-async fn load_late_results(
-    threads: &dyn ThreadRunStore,
-    found: &ThreadContext,
-    end: usize,
-) -> Result<Vec<LateResult>> {
+async fn load_late_results(threads: &dyn ThreadRunStore, found: &ThreadContext, end: usize) -> Result<Vec<LateResult>> {
     let mut late_results = Vec::new();
     let messages = found.context.messages.get(..end).unwrap_or_default();
     for repair in &found.context.repairs {
@@ -83,7 +79,8 @@ async fn load_late_results(
         match repair.kind {
             RepairKind::ResultMoved => {
                 let Some(call) = call_of_moved_result(messages, &repair.entry, id) else { continue };
-                late_results.push(LateResult { call, result_seq: load_entry_seq(threads, found, &repair.entry).await? });
+                late_results
+                    .push(LateResult { call, result_seq: load_entry_seq(threads, found, &repair.entry).await? });
             }
             RepairKind::OpenCallAnswered if !found.open_runs.is_empty() => {
                 let Some(call) = index_of_logged(messages, &repair.entry) else { continue };

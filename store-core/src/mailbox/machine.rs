@@ -146,9 +146,8 @@ mod tests {
     ";
 
     fn expected_status(machine_state: DispatchMachineState, act: DispatchAct) -> Option<DispatchStatus> {
-        let word_matches = |word: &str, word_for_true: &str, value: bool| {
-            word == "any" || (word == word_for_true) == value
-        };
+        let word_matches =
+            |word: &str, word_for_true: &str, value: bool| word == "any" || (word == word_for_true) == value;
         TABLE.lines().find_map(|line| {
             let words: Vec<_> = line.split_whitespace().collect();
             let &[from, stale, last, by, to] = words.as_slice() else { return None };
