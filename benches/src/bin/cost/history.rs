@@ -147,12 +147,8 @@ async fn time_write(
         "append, with a key" => {
             timed(commits.commit(append.with_key(CommitKey::new(format!("append-{sample}"))?))).await
         }
-        "rewind to the first entry" => {
-            timed(commits.rewind(guard, RewindTo::Entry(thread.first_entry.clone()))).await
-        }
-        "rewind to the last entry" => {
-            timed(commits.rewind(guard, RewindTo::Entry(thread.last_message.clone()))).await
-        }
+        "rewind to the first entry" => timed(commits.rewind(guard, RewindTo::Entry(thread.first_entry.clone()))).await,
+        "rewind to the last entry" => timed(commits.rewind(guard, RewindTo::Entry(thread.last_message.clone()))).await,
         "fork below the first entry" => timed(commits.fork(guard, fork(&thread.first_entry))).await,
         _ => timed(commits.fork(guard, fork(&thread.last_message))).await,
     };
