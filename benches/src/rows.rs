@@ -12,14 +12,16 @@ use std::{
 const MAX_RATIO: f64 = 1.2;
 /// A smaller difference of two medians is noise.
 const NOISE_LIMIT: Duration = Duration::from_micros(2);
+/// How many times the logarithm of 100,000 is that of 100. See [`AllowedGrowth::Path`].
+const LOGARITHMIC_GROWTH: f64 = 2.5;
 
 /// How the cost of an operation may grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AllowedGrowth {
     /// The cost must not grow.
     Flat,
-    /// The cost may grow with the logarithm of the length of the log, because the operation walks a path (PR-15).
-    /// From 100 to 100,000 entries the logarithm grows 2.5 times.
+    /// The cost may grow with the logarithm of the length of the log, because the operation walks a path (PR-15). The
+    /// logs have 100 and 100,000 entries.
     Path,
 }
 
@@ -61,7 +63,7 @@ impl Row {
     /// Returns whether the cost grows by more than is allowed for the operation, and by more than noise.
     #[must_use]
     pub fn grows_too_much(&self) -> bool {
-        let growth = if self.allowed_growth == AllowedGrowth::Path { 2.5 } else { 1.0 };
+        let growth = if self.allowed_growth == AllowedGrowth::Path { LOGARITHMIC_GROWTH } else { 1.0 };
         self.ratio() > MAX_RATIO * growth && self.large.saturating_sub(self.small) > NOISE_LIMIT
     }
 }
@@ -116,6 +118,7 @@ mod tests {
 
     use super::{AllowedGrowth, Samples, median};
 
+    /// Takes one sample of each size, in nanoseconds.
     fn expect_grows_too_much(small: u64, large: u64, allowed_growth: AllowedGrowth, expected: bool) {
         let mut samples = Samples::default();
         samples.add(false, Duration::from_nanos(small));
@@ -124,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_that_grows_by_more_than_noise_is_flagged() {
+    fn a_cost_grows_too_much_if_it_exceeds_the_allowed_growth_by_more_than_noise() {
         expect_grows_too_much(10_000, 12_000, AllowedGrowth::Flat, false);
         expect_grows_too_much(10_000, 12_500, AllowedGrowth::Flat, true);
         expect_grows_too_much(1_000, 2_900, AllowedGrowth::Flat, false);

@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// Tests SEC6: no part of a URL that may be secret is shown.
+    /// No part of a URL that may contain a secret is shown.
     #[test]
     fn a_server_is_shown_without_secrets() {
         for (text, shown) in [

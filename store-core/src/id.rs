@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Error, Result};
 
-/// The greatest length of an id, in bytes of UTF-8.
+/// The maximum length of an id, in bytes of UTF-8.
 pub const MAX_ID_BYTES: usize = 256;
 
 /// Returns the reason why `text` cannot be an id, or `None` if it can.

@@ -132,7 +132,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock for tests. Its time changes only when a test moves it.
+/// A clock for tests. Its time changes only when a test sets or advances it.
 #[derive(Debug, Clone)]
 pub struct ManualClock(Arc<ManualClockState>);
 

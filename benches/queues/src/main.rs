@@ -28,7 +28,9 @@ Options:
   --only QUEUE   only this queue: mailbox, graphile or apalis
 ";
 
+/// The number of tasks that enqueue, and of the workers that do the jobs.
 pub(crate) const WORKER_COUNT: usize = 8;
+/// The number of jobs that a task enqueues with one call, and the most that a worker takes with one call.
 pub(crate) const BATCH_SIZE: usize = 100;
 /// How long the workers of a queue may take to do all jobs.
 pub(crate) const WORK_TIMEOUT: Duration = Duration::from_secs(600);
@@ -100,17 +102,17 @@ async fn main() -> Result<()> {
             }
         }
         for (queue, mut runs) in ["agentstore mailbox", "graphile_worker", "apalis-postgres"].into_iter().zip(durations_of_queues) {
-            runs.sort_by_key(|done| done.enqueue_time + done.work_time);
-            let Some(done) = runs.get(runs.len() / 2) else { continue };
+            runs.sort_by_key(|run| run.enqueue_time + run.work_time);
+            let Some(median_run) = runs.get(runs.len() / 2) else { continue };
             let rate = |time: Duration| (jobs as f64 / time.as_secs_f64()).round();
             println!(
                 "{}",
                 json!({
                     "queue": queue,
                     "jobs": if ordered_threads.is_some() { "ordered" } else { "free" },
-                    "enqueued_per_second": rate(done.enqueue_time),
-                    "worked_per_second": rate(done.work_time),
-                    "both_per_second": rate(done.enqueue_time + done.work_time),
+                    "enqueued_per_second": rate(median_run.enqueue_time),
+                    "worked_per_second": rate(median_run.work_time),
+                    "both_per_second": rate(median_run.enqueue_time + median_run.work_time),
                 })
             );
         }

@@ -24,13 +24,15 @@ versions that have become dead since its start. Each dispatch belongs to a threa
 Usage: cargo run --release -p benches --bin horizon -- [OPTIONS]
 
 Options:
-  --url URL      the server, as libpq reads it [default: AGENTSTORE_TEST_POSTGRES_URL]
+  --url URL      the server's URL, as psql accepts it [default: AGENTSTORE_TEST_POSTGRES_URL]
   --minutes N    how long the transaction stays open [default: 10]
   --rate N       dispatches per second [default: 1000]
   --lines N      how many lines are printed [default: 20]
 ";
 
+/// The number of tasks that enqueue, claim and settle.
 const WORKER_COUNT: usize = 4;
+/// The number of dispatches that one call of a worker enqueues, claims or settles.
 const BATCH_SIZE: usize = 20;
 
 struct Options {
@@ -79,6 +81,7 @@ fn run(options: &Options) -> Result<()> {
 struct OpenTransaction(Child);
 
 impl OpenTransaction {
+    /// Starts a statement that sleeps for a minute longer than the measurement takes.
     fn new(options: &Options) -> Result<Self> {
         let wait = format!("SELECT pg_sleep({})", options.duration.as_secs() + 60);
         let psql = Command::new("psql")
@@ -124,6 +127,7 @@ async fn measure(options: &Options, store: &PostgresStore) -> Result<()> {
     for _ in 0..options.lines {
         tokio::time::sleep(interval).await;
         let figures = std::mem::take(&mut *figures.lock().unwrap_or_else(PoisonError::into_inner));
+        // Milliseconds, rounded to two decimal places.
         let millis = |times| (median(times).as_secs_f64() * 1e5).round() / 1e2;
         println!(
             "{}",

@@ -14,7 +14,7 @@ use store_core::{
 
 use crate::{data::TenantData, store::Shared};
 
-/// The greatest number of expired leases that one claim ends. The rest is left to later claims.
+/// The maximum number of expired leases that one claim ends. The rest is left to later claims.
 const MAX_EXPIRED: usize = 1_000;
 
 /// The mailbox of a tenant.

@@ -4,13 +4,24 @@
 use super::{Rule, Violation, claim_name};
 use crate::record::{LogLine, LoggedAction};
 
-/// The interrupts, in the order of their epochs: the epoch that each began, and when it was called and answered.
-pub(super) struct InterruptsOfThread(Vec<(u64, u64, u64)>);
+/// An interrupt as its process logged it. It took effect between `called` and `answered`.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct LoggedInterrupt {
+    /// The epoch that the interrupt began.
+    epoch: u64,
+    called: u64,
+    answered: u64,
+}
+
+/// The interrupts of a thread, in the order of their epochs.
+pub(super) struct InterruptsOfThread(Vec<LoggedInterrupt>);
 
 impl InterruptsOfThread {
     pub(super) fn from_lines(lines: &[&LogLine]) -> Self {
         let interrupts = lines.iter().filter_map(|line| match line.did {
-            LoggedAction::Interrupted { epoch, .. } => Some((epoch, line.called, line.answered)),
+            LoggedAction::Interrupted { epoch, .. } => {
+                Some(LoggedInterrupt { epoch, called: line.called, answered: line.answered })
+            }
             _ => None,
         });
         let mut interrupts: Vec<_> = interrupts.collect();
@@ -26,9 +37,9 @@ impl InterruptsOfThread {
         violations: &mut Vec<Violation>,
     ) {
         let mut add_violation = |description: String| violations.push(Violation::new(Rule::WrongEpoch, description));
-        let has_no_gap = (1..).zip(&self.0).all(|(wanted, (epoch, ..))| wanted == *epoch);
+        let has_no_gap = (1..).zip(&self.0).all(|(wanted, interrupt)| wanted == interrupt.epoch);
         if !has_no_gap || final_epoch != self.0.len() as u64 {
-            let epochs: Vec<_> = self.0.iter().map(|(epoch, ..)| epoch).collect();
+            let epochs: Vec<_> = self.0.iter().map(|interrupt| interrupt.epoch).collect();
             add_violation(format!(
                 "thread {thread} is in epoch {final_epoch}, but interrupts began the epochs {epochs:?}"
             ));
@@ -37,9 +48,8 @@ impl InterruptsOfThread {
             let min_epoch = self.certain_epoch(*called);
             match did {
                 LoggedAction::Enqueued { dispatch, epoch, .. } => {
-                    let max_epoch =
-                        self.0.iter().filter(|(_, called, _)| called < answered).map(|(epoch, ..)| *epoch).max();
-                    if *epoch < min_epoch || *epoch > max_epoch.unwrap_or_default() {
+                    let max_epoch = self.possible_epoch(*answered);
+                    if *epoch < min_epoch || *epoch > max_epoch {
                         add_violation(format!("{dispatch} was enqueued in the wrong epoch {epoch} of thread {thread}"));
                     }
                 }
@@ -64,6 +74,13 @@ impl InterruptsOfThread {
 
     /// Returns the latest epoch that had certainly begun before this time.
     fn certain_epoch(&self, time: u64) -> u64 {
-        self.0.iter().filter(|(.., answered)| *answered < time).map(|(epoch, ..)| *epoch).max().unwrap_or_default()
+        let answered = self.0.iter().filter(|interrupt| interrupt.answered < time);
+        answered.map(|interrupt| interrupt.epoch).max().unwrap_or_default()
+    }
+
+    /// Returns the latest epoch that may have begun before this time.
+    fn possible_epoch(&self, time: u64) -> u64 {
+        let called = self.0.iter().filter(|interrupt| interrupt.called < time);
+        called.map(|interrupt| interrupt.epoch).max().unwrap_or_default()
     }
 }

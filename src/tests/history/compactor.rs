@@ -114,7 +114,7 @@ async fn nothing_is_compacted_if_everything_stays() {
     assert!(nothing(2).await && nothing(0).await && nothing(9).await);
     talk(&*commits, "3", "4").await;
     assert!(nothing(0).await && !nothing(2).await);
-    // What stands before the kept messages is a summary already.
+    // Now only a summary comes before the kept messages.
     assert!(nothing(2).await);
     let unknown = ThreadId::new("unknown").unwrap();
     assert_eq!(compactor(&commits).plan_now(&unknown).await.unwrap_err().kind(), ErrorKind::NotFound);
@@ -201,7 +201,7 @@ async fn a_call_stays_as_long_as_its_run_may_record_the_result() {
     assert_eq!(older_ids(&plan(&compactor(&commits)).await), ["1", "2"]);
     let done = RunChange::new(run.clone(), RunStatus::done(RunOutcome::NaturalEnd));
     let _receipt = commits.commit(new_commit().with_run(done)).await.unwrap();
-    // The run has ended, so no result comes any more. The summary says that there was none.
+    // The run has ended, so the result can no longer be recorded. The call is summarised without a result.
     assert_eq!(older_ids(&plan(&compactor(&commits)).await), ["1", "2", "3", "3", "4", "5"]);
 }
 
@@ -256,10 +256,10 @@ async fn rewind(commits: &dyn CommitCoordinator, to: &str) {
 #[tokio::test]
 async fn a_summary_of_a_thread_that_moved_on_is_late() {
     expect_late(four_messages(), async |commits| rewind(&**commits, "1").await).await;
-    // What was summarised is still there, but no longer as much after it as is to stay.
+    // The summarised messages are still there, but fewer messages follow them than have to stay.
     expect_late(four_messages(), async |commits| rewind(&**commits, "2").await).await;
     expect_late(four_messages(), async |commits| rewind(&**commits, "3").await).await;
-    // Another branch continues after what was summarised.
+    // Another branch continues after the summarised messages.
     expect_late(four_messages(), async |commits| {
         rewind(&**commits, "2").await;
         talk(&**commits, "5", "6").await;

@@ -1,4 +1,4 @@
-//! Contexts that are kept: they equal new ones, and need no more bytes than they may (SE-5).
+//! A kept context equals the context that the store computes, and the cache keeps its bound on bytes (SE-5).
 
 use std::sync::{
     Arc,
@@ -17,7 +17,7 @@ use store_core::{
 use super::{call, commit, id, memory, new_commit, result, thread};
 use crate::{ContextCache, ContextSource, Stores};
 
-/// The greatest number of bytes of a cache that never has to forget anything here.
+/// A bound on bytes that no test here reaches, so that the cache forgets nothing.
 const LARGE: usize = 64 << 20;
 
 async fn expect_source(cache: &ContextCache, request: &ContextRequest, source: ContextSource) {
@@ -82,7 +82,7 @@ async fn a_compaction_is_read_from_the_store_and_extended_after_that() {
 }
 
 #[tokio::test]
-async fn a_deleted_thread_is_never_answered_from_what_was_kept() {
+async fn a_kept_context_of_a_deleted_thread_is_never_returned() {
     let (_stores, commits) = memory().await;
     let cache = ContextCache::new(commits.threads(), LARGE);
     for text in ["old", "new"] {
@@ -244,7 +244,7 @@ async fn a_kept_context_equals_a_new_one_for_random_histories() {
     for seed in 0..60 {
         let (_stores, commits) = memory().await;
         commits.threads().create_thread(NewThread::new(thread())).await.unwrap();
-        // A third of the caches is too small for what they are asked for.
+        // With the small bounds the cache has to forget contexts.
         let bound = [LARGE, 20_000, 6_000][seed % 3];
         let cache = ContextCache::new(commits.threads(), bound);
         let random = Random(seed as u64);
@@ -266,7 +266,7 @@ async fn a_kept_context_equals_a_new_one_for_random_histories() {
     assert!(sources.iter().all(|count| *count > 300), "each way of answering is tested: {sources:?}");
 }
 
-/// Counts what is read of a store.
+/// A store that counts the contexts and entries that are read from it.
 struct CountingThreads {
     inner: Arc<dyn ThreadRunStore>,
     contexts: AtomicUsize,
@@ -342,7 +342,7 @@ impl LogReader for CountingThreads {
 
 /// An agent that loads its context before each of 200 steps reads each entry once, and not the whole history each time.
 #[tokio::test]
-async fn an_agent_that_continues_reads_only_what_is_new() {
+async fn an_agent_that_continues_reads_only_new_entries() {
     let folder = tempfile::tempdir().unwrap();
     let stores: Stores = crate::open(&format!("file:{}", folder.path().join("data").display())).await.unwrap();
     let commits = stores.commits(&TenantId::default_tenant()).unwrap();

@@ -23,8 +23,9 @@ async fn a_copy_has_the_context_of_the_entry() {
     let more = [NewBody::from(compaction), NewBody::Checkpoint { number: Some(7), label: Some("here".into()) }];
     let more = more.into_iter().zip(["5", "6"]).map(|(body, name)| NewEntry::new(body).with_id(id(name)));
     let receipt = commits.commit(new_commit().entries(more)).await.unwrap();
-    let beside = [NewBody::Label(Label::new(id("1"), Some("first".into()))), NewBody::Usage(UsageRecord::default())];
-    let _receipt = commits.commit(new_commit().entries(beside.map(NewEntry::new))).await.unwrap();
+    let side_entries =
+        [NewBody::Label(Label::new(id("1"), Some("first".into()))), NewBody::Usage(UsageRecord::default())];
+    let _receipt = commits.commit(new_commit().entries(side_entries.map(NewEntry::new))).await.unwrap();
     let now = commits.threads().load_thread(&thread()).await.unwrap().unwrap();
     let fork = Fork::below(id("1")).entry(NewEntry::new(Message::user("another way")));
     let _receipt = commits.fork(Guard::from(&now), fork).await.unwrap();

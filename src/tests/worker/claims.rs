@@ -21,13 +21,16 @@ use crate::{CancelReason, Done, Failure, LoopHandle, Work, Worker};
 
 const LEASE: Duration = Duration::from_millis(300);
 
-/// The attempts of each thread that run now, how many run in all, the greatest number that ran at once, and the
-/// dispatches that are done.
+/// The attempts that a test has observed.
 #[derive(Default)]
 struct AttemptCounts {
+    /// For each thread, the number of attempts that run now.
     running: BTreeMap<String, u32>,
+    /// The largest value that `at_once` had.
     max_at_once: u32,
+    /// The number of attempts of all threads that run now.
     at_once: u32,
+    /// The dispatches whose attempts have ended.
     done: Vec<String>,
 }
 

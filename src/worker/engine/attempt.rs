@@ -121,8 +121,8 @@ async fn handle<S: JobSource>(
     returned
 }
 
-/// Waits until the handler has ended. When its claim is lost, its time has passed, or the worker aborts its attempts,
-/// the handler is told to stop. If it has not ended after the grace, this stops waiting for it.
+/// Waits until the handler has ended. The handler is told to stop when its claim is lost, when its deadline has passed,
+/// or when the worker aborts its attempts. If it has not ended after the grace, this function stops waiting for it.
 async fn supervise<S: JobSource>(
     shared: &LoopState<S>,
     job: &S::Job,

@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::{MaintenanceSummary, Retention};
 use crate::worker::telemetry;
 
-/// The greatest number of records that one call ends or removes. Between two calls other callers are served, and
-/// maintenance notices when it is asked to stop.
+/// The maximum number of records that one call ends or removes. Between two calls the store can serve other callers,
+/// and maintenance notices when it is asked to stop.
 pub(super) const MAX_PER_CALL: u32 = 1_000;
 
 /// The stores and settings of the steps.

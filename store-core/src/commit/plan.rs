@@ -26,7 +26,7 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct DecisionContext<'a> {
-    /// Store time, read inside of the atomic step (PR-22).
+    /// Store time, read in the atomic step (PR-22).
     pub now: Timestamp,
     /// The limits of the store.
     pub limits: &'a Limits,

@@ -1,4 +1,4 @@
-//! Subscriptions inside of one process: how subscribers are told of new events, and the stream of events that they
+//! Subscriptions within one process: how subscribers are told of new events, and the stream of events that they
 //! read.
 
 use std::{

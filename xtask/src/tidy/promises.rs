@@ -19,8 +19,7 @@ const NOT_YET_TESTED: &[(&str, &str)] = &[
 ];
 
 /// Tests that only the full run executes, each with the reason. Their promises must also be named by other tests.
-const TESTS_OF_FULL_RUN: &[(&str, &str)] =
-    &[("store-memory/tests/schedules/", "another build, under a schedule checker")];
+const TESTS_OF_FULL_RUN: &[(&str, &str)] = &[("store-memory/tests/schedules/", "another build, with shuttle")];
 
 /// The conformance suites, one for each contract.
 const SUITES: &[&str] = &[

@@ -54,7 +54,7 @@ pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<R
     let measured_store = measured_store.reopen_for_measurement(backend, &path).await?;
     let mut steps: Vec<Samples> = STEPS.iter().map(|_| Samples::default()).collect();
     for sample in 0..backend.sample_count(options.samples) {
-        for (step, step_samples) in steps.iter_mut().enumerate() {
+        for (step, step_samples) in STEPS.into_iter().zip(&mut steps) {
             for is_large in alternating_sizes(sample) {
                 let [small, large] = &mut threads;
                 let thread = if is_large { large } else { small };
@@ -98,7 +98,7 @@ fn new_input() -> NewInput {
 async fn measure_step(
     measured_store: &MeasuredStore,
     thread: &mut ThreadWithInput,
-    step: usize,
+    step: &str,
     sample: usize,
 ) -> Result<Duration> {
     let id = thread.id.clone();
@@ -108,43 +108,43 @@ async fn measure_step(
     let page_query =
         |direction| EventQuery::new(scope.clone()).with_direction(direction).with_page(PageRequest::first(PAGE_SIZE));
     match step {
-        0 => {
+        "append an event" => {
             let request = AppendEvents::new([new_event(&id)?]);
             let (took, done) = timed(events.append_events(request)).await;
             done.map(|_| took).map_err(Into::into)
         }
-        1 => {
+        "commit an event" => {
             let commit = Commit::new(id.clone()).with_events(AppendEvents::new([new_event(&id)?]));
             let (took, done) = timed(commits.commit(commit)).await;
             done.map(|_| took).map_err(Into::into)
         }
-        2 | 3 => {
-            let direction = if step == 2 { Direction::Forward } else { Direction::Backward };
+        "first page of events" | "last page of events" => {
+            let direction = if step == "first page of events" { Direction::Forward } else { Direction::Backward };
             let (took, found) = timed(events.list_events(page_query(direction))).await;
             anyhow::ensure!(found?.items.len() == PAGE_SIZE as usize, "the page is not full");
             Ok(took)
         }
-        4 => {
+        "load a scope" => {
             let (took, done) = timed(events.load_scope(&scope)).await;
             done.map(|_| took).map_err(Into::into)
         }
-        5 => {
+        "queue an input" => {
             let (took, done) = timed(pending.append_pending(AppendPending::new(id, [new_input()]))).await;
             thread.last_input = done?.inputs.last().context("the append returned no input")?.id.clone();
             Ok(took)
         }
-        6 => {
+        "change an input" => {
             let change =
                 PendingUpdate::new(id, thread.last_input.clone()).with_message(Message::user(format!("{sample}")));
             let (took, done) = timed(pending.update_pending(change)).await;
             done.map(|_| took).map_err(Into::into)
         }
         _ => {
-            // The commit consumes the input that step 5 queued, so that the queue keeps its length. An update that
-            // changes nothing returns the input with its present revision.
+            // The commit consumes the input that "queue an input" queued, so that the queue keeps its length. An update
+            // that changes nothing returns the input with its current revision, which the commit needs.
             let input =
                 pending.update_pending(PendingUpdate::new(id.clone(), thread.last_input.clone())).await?.to_input_ref();
-            let commit = Commit::new(id).with_key(CommitKey::new(format!("take-{sample}"))?).consuming([input]);
+            let commit = Commit::new(id).with_key(CommitKey::new(format!("consume-{sample}"))?).consuming([input]);
             let (took, done) = timed(commits.commit(commit)).await;
             done.map(|_| took).map_err(Into::into)
         }

@@ -77,6 +77,7 @@ async fn measure_reads([small, large]: &[History; 2], backend: Backend, samples:
             let thread = history.threads.first().context("there is no thread")?;
             let call = history.measured_store.threads()?.load_context(&thread.id, ContextRequest::head());
             let (took, found) = timed(call).await;
+            // The context has the summary and the few messages after the compaction.
             anyhow::ensure!(found?.context.messages.len() < 20, "the compaction is not used");
             step_samples.add(is_large, took);
         }
@@ -111,7 +112,7 @@ async fn measure_writes(histories: &mut [History; 2], backend: Backend, samples:
     let mut steps: Vec<Samples> = STEPS.iter().map(|_| Samples::default()).collect();
     let [small, large] = histories;
     for sample in 0..samples {
-        for (step, step_samples) in steps.iter_mut().enumerate() {
+        for (step, step_samples) in STEPS.into_iter().zip(&mut steps) {
             for is_large in alternating_sizes(sample) {
                 let history = if is_large { &mut *large } else { &mut *small };
                 let thread_index = if is_large { 0 } else { sample / SAMPLES_PER_THREAD };
@@ -132,7 +133,7 @@ async fn measure_writes(histories: &mut [History; 2], backend: Backend, samples:
 async fn time_write(
     measured_store: &MeasuredStore,
     thread: &FilledThread,
-    step: usize,
+    step: &str,
     sample: usize,
 ) -> Result<(Duration, Receipt)> {
     let commits = measured_store.commits()?;
@@ -142,11 +143,13 @@ async fn time_write(
         Commit::new(thread.id.clone()).expecting(Expect::Version(thread.version)).entry(numbered_message(number));
     let fork = |below: &store_core::EntryId| Fork::below(below.clone()).entry(numbered_message(number));
     let (took, receipt) = match step {
-        0 => timed(commits.commit(append)).await,
-        1 => timed(commits.commit(append.with_key(CommitKey::new(format!("turn-{sample}"))?))).await,
-        2 => timed(commits.rewind(guard, RewindTo::Entry(thread.first_entry.clone()))).await,
-        3 => timed(commits.rewind(guard, RewindTo::Entry(thread.last_message.clone()))).await,
-        4 => timed(commits.fork(guard, fork(&thread.first_entry))).await,
+        "append" => timed(commits.commit(append)).await,
+        "append, with a key" => {
+            timed(commits.commit(append.with_key(CommitKey::new(format!("append-{sample}"))?))).await
+        }
+        "rewind to the first entry" => timed(commits.rewind(guard, RewindTo::Entry(thread.first_entry.clone()))).await,
+        "rewind to the last entry" => timed(commits.rewind(guard, RewindTo::Entry(thread.last_message.clone()))).await,
+        "fork below the first entry" => timed(commits.fork(guard, fork(&thread.first_entry))).await,
         _ => timed(commits.fork(guard, fork(&thread.last_message))).await,
     };
     Ok((took, receipt?))

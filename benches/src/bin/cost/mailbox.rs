@@ -20,7 +20,9 @@ use crate::{
 const SMALL_MAILBOX_LENGTH: u64 = 100;
 /// The number of dispatches that one call enqueues.
 const BATCH_SIZE: u64 = 500;
+/// The number of threads in a page.
 const PAGE_SIZE: u32 = 50;
+/// A lease that does not expire during a measurement.
 const LEASE: Duration = Duration::from_secs(600);
 
 /// Which dispatches a mailbox contains before the measurement.
@@ -35,7 +37,7 @@ pub(crate) enum ExistingDispatches {
 }
 
 impl ExistingDispatches {
-    /// Returns the names of the measured calls, in the order in which each sample makes them.
+    /// Returns the names of the measured calls, in the order in which [`measure_calls`] makes them.
     const fn steps(self) -> &'static [&'static str] {
         match self {
             Self::OtherThreads => &[

@@ -30,16 +30,17 @@ Usage: cargo run --release -p benches --bin cost -- [OPTIONS]
 
 Options:
   --folder PATH    where stores on files are created [default: the system's folder for temporary files]
-  --samples N      samples per line and size [default: 400]
+  --samples N      how often each call is measured on each of the two sizes [default: 400]
   --entries N      length of the long thread [default: 100000]
   --dispatches N   how many dispatches the large mailbox has [default: 100000]
   --threads N      how many threads the large tenant has [default: 100000]
   --tenants N      how many other tenants there are, with 100 threads each [default: 200]
   --only NAME      only one backend: memory, file, file-sync, sqlite, or one on a server: postgres, nats
                    (at AGENTSTORE_TEST_POSTGRES_URL, AGENTSTORE_TEST_NATS_URL)
-  --part NAME      only one part: history (of entries), around (events and pending input), threads, tenants, or of the
-                   mailbox: waiting (dispatches of other threads), queue (of one thread), ended (dispatches),
-                   interrupts, drain (the last claims of a long queue)
+  --part NAME      only one part: history (entries), around (events and pending input), threads, tenants;
+                   or a part of the mailbox: waiting (with many dispatches on other threads), queue (with many
+                   dispatches on the same thread), ended (with many dispatches that have ended), interrupts,
+                   drain (the last claims of a long queue)
 ";
 
 /// The parts of the measurement. Each part opens its own stores. Its lines are printed after it has ended.

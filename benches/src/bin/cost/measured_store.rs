@@ -86,7 +86,7 @@ impl ServerData {
 
 impl Drop for ServerData {
     fn drop(&mut self) {
-        // `block_on` panics inside of a runtime, so a new OS thread does the removal. A failure is ignored, because
+        // `block_on` panics within a runtime, so a new OS thread does the removal. A failure is ignored, because
         // remaining data on the server does not affect other runs.
         std::thread::scope(|scope| drop(scope.spawn(|| self.remove()).join()));
     }

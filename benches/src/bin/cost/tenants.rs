@@ -14,8 +14,10 @@ use crate::{
 const THREADS_OF_SMALL_TENANT: usize = 60;
 /// The number of threads of each other tenant.
 const THREADS_OF_OTHERS: usize = 100;
+/// The number of threads in a page.
 const PAGE_SIZE: u32 = 50;
 
+/// The tenant whose calls are measured, in one of the two stores.
 struct SmallTenant {
     measured_store: MeasuredStore,
     threads: Vec<FilledThread>,
@@ -28,8 +30,8 @@ pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<R
         let path = folder.path().join(name);
         let measured_store = MeasuredStore::open_to_fill(backend, &path).await?;
         let mut threads = Vec::new();
-        // The name of the small tenant sorts between the names of the other tenants, and half of them are created
-        // before its threads.
+        // Half of the other tenants sort before the small tenant and are filled before it. The rest sort after it and
+        // are filled after it. So the rows of the small tenant lie between theirs.
         for tenant in 0..others / 2 {
             fill_other_tenant(&measured_store, &format!("a-{tenant}")).await?;
         }
@@ -62,6 +64,7 @@ async fn fill_other_tenant(measured_store: &MeasuredStore, tenant: &str) -> Resu
     Ok(())
 }
 
+/// Measures a page of threads and an append, alternately in the two stores.
 async fn take_samples(
     [mut alone, mut with_others]: [SmallTenant; 2],
     backend: Backend,

@@ -17,6 +17,7 @@ use crate::{
 
 /// The number of threads of the small tenant.
 const THREADS_OF_SMALL_TENANT: usize = 100;
+/// The number of threads in a page.
 const PAGE_SIZE: u32 = 50;
 
 /// The measured pages. Each sample reads them in this order.
@@ -41,7 +42,7 @@ pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<R
     let (few, many) = (thread_store_of(&measured_store, "few")?, thread_store_of(&measured_store, "many")?);
     let mut steps: Vec<Samples> = STEPS.iter().map(|_| Samples::default()).collect();
     for sample in 0..backend.sample_count(options.samples) {
-        for (step, step_samples) in steps.iter_mut().enumerate() {
+        for (step, step_samples) in STEPS.into_iter().zip(&mut steps) {
             for is_large in alternating_sizes(sample) {
                 let (took, found) = timed(if is_large { &many } else { &few }.list_threads(page_query(step))).await;
                 anyhow::ensure!(found?.items.len() == PAGE_SIZE as usize, "the page is not full");
@@ -61,11 +62,11 @@ fn thread_store_of(measured_store: &MeasuredStore, tenant: &str) -> Result<Arc<d
     measured_store.store.tenant(&TenantId::new(tenant)?)?.threads.context("the store has no threads")
 }
 
-fn page_query(step: usize) -> ThreadQuery {
+fn page_query(step: &str) -> ThreadQuery {
     let mut query = ThreadQuery::new(ThreadFilter::default()).with_page(PageRequest::first(PAGE_SIZE));
     match step {
-        0 => {}
-        1 => query.direction = Direction::Backward,
+        "first page of threads" => {}
+        "last page of threads" => query.direction = Direction::Backward,
         _ => {
             query.filter.parent = Some(ParentFilter::Root);
             query.order = ThreadOrder::Creation;

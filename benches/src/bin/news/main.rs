@@ -36,7 +36,7 @@ Options:
 /// The pause before each write. In this time, the other process finishes its work for the previous write.
 const PAUSE: Duration = Duration::from_millis(30);
 
-/// What the other process waits for.
+/// What the other process waits for: the two parts of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AwaitedWrite {
     Events,
@@ -77,8 +77,8 @@ fn run() -> Result<()> {
     while let Some(arg) = parser.next()? {
         match arg {
             Arg::Long("times") => times = parser.value()?.parse()?,
-            // This program starts itself with this option, in another process.
-            Arg::Long("hear") => {
+            // This program starts itself with this option, as the process that receives.
+            Arg::Long("receive") => {
                 let [awaited, url, tenant] = [parser.value()?, parser.value()?, parser.value()?].map(ValueExt::string);
                 let (awaited, url, tenant) = (awaited?, url?, tenant?);
                 let awaited =
@@ -136,6 +136,7 @@ fn measure(
     let (stores, url, tenant) = store_and_tenant;
     let stores = stores.tenant(tenant)?;
     if awaited == AwaitedWrite::Events {
+        // The tenant and the scope exist before the other process subscribes.
         runtime.block_on(append_or_enqueue(awaited, &stores, "before"))?;
     }
     let mut receiver = ReceivingProcess::begin(awaited, url, tenant)?;
@@ -183,7 +184,7 @@ struct ReceivingProcess {
 impl ReceivingProcess {
     fn begin(awaited: AwaitedWrite, url: &str, tenant: &TenantId) -> Result<Self> {
         let mut process = Command::new(std::env::current_exe()?)
-            .args(["--hear", awaited.name(), url, tenant.as_str()])
+            .args(["--receive", awaited.name(), url, tenant.as_str()])
             .stdout(Stdio::piped())
             .spawn()?;
         let output = BufReader::new(process.stdout.take().context("the process has no output")?);

@@ -9,6 +9,7 @@ use futures_util::StreamExt;
 
 use crate::{AwaitedWrite, measured_thread, monotonic_micros};
 
+/// A lease that does not expire before its dispatch is settled.
 const LEASE: Duration = Duration::from_mins(10);
 
 pub(crate) async fn run_receiver(awaited: AwaitedWrite, url: &str, tenant: TenantId) -> Result<()> {

@@ -18,12 +18,12 @@ use store_file::{Durability, FileConfig, FileStore};
 
 use crate::Options;
 
-/// How many times an opening with an index is measured after a clean close, and how many times after a kill.
+/// How many openings with an index are measured after a clean close, and again after a kill.
 const OPENINGS: usize = 5;
-/// How many times an opening without an index is measured. This number is smaller, because such an opening is slow.
+/// How many openings without an index are measured. They are fewer, because each makes the index again and is slow.
 const REBUILDS: usize = 2;
 
-/// The number of commits that a process makes before it is killed. Each is to another thread.
+/// The number of commits that a process makes before it is killed, each to a thread of its own.
 const COMMITS_BEFORE_KILL: u64 = 1_000;
 
 /// What a process reports about its opening.
@@ -86,12 +86,13 @@ fn bytes_without_index(folder: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
+/// Returns the figure with one decimal place.
 fn rounded(number: impl Into<ReportFigure>) -> f64 {
     (number.into().0 * 10.0).round() / 10.0
 }
 
-/// A figure of the report, which shows it with one decimal. It is made from milliseconds (`f64`), which it keeps, or
-/// from KiB (`u64`), which it converts to MiB.
+/// A figure as the report prints it. A number with a fraction (`f64`) is in milliseconds and stays as it is. A whole
+/// number (`u64`) is in KiB and becomes MiB.
 struct ReportFigure(f64);
 
 impl From<f64> for ReportFigure {
@@ -184,6 +185,8 @@ pub(crate) fn commit_until_killed(root: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Returns the peak memory of a process that does almost nothing (`cat`), in KiB. The figures of the openings include
+/// about as much.
 fn idle_peak_kib() -> Result<u64> {
     let output = Command::new("cat").arg("/proc/self/status").output()?;
     parse_peak_kib(&String::from_utf8_lossy(&output.stdout))

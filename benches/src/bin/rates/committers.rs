@@ -56,7 +56,8 @@ impl CommitShape {
     }
 }
 
-/// Returns the commits per second that `count` committers reach together.
+/// Returns the commits per second that `count` committers reach together. The names of their threads begin with
+/// `thread_prefix`.
 pub(crate) async fn rate(
     store: &PostgresStore,
     shape: CommitShape,

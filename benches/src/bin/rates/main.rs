@@ -32,7 +32,9 @@ Options:
 
 /// The size of the text of a message, in bytes.
 const BODY_BYTES: usize = 600;
+/// The numbers of tasks that commit at once. Each number is one part of the measurement.
 const COMMITTER_COUNTS: [usize; 3] = [1, 8, 64];
+/// The numbers of clients of pgbench. One client is the limit of one committer, eight are the limit of more.
 const CLIENT_COUNTS: [usize; 2] = [1, 8];
 
 struct Options {
@@ -82,6 +84,7 @@ async fn measure(options: &Options, schema: &str, store: &PostgresStore) -> Resu
     let mut pgbench_rates = [const { Vec::new() }; CLIENT_COUNTS.len()];
     let (mut dispatches, mut wal_bytes_per_dispatch) = (Vec::new(), Vec::new());
     let mut rates_of_shapes = [const { [const { Vec::new() }; COMMITTER_COUNTS.len()] }; CommitShape::ALL.len()];
+    // Fill the tables, so that the server can make plans for tables that are not empty.
     for shape in CommitShape::ALL {
         let name = format!("{}-first", shape.name());
         let _rate = committers::rate(store, shape, (8, &name), Duration::from_secs(1)).await?;

@@ -15,6 +15,7 @@ use store_postgres::PostgresStore;
 pub(crate) const WORKER_COUNT: usize = 8;
 /// The number of dispatches in a call, each for a thread of its own.
 pub(crate) const BATCH_SIZE: usize = 100;
+/// A lease that does not expire before its dispatch is settled.
 const LEASE: Duration = Duration::from_secs(60);
 
 /// Returns how many dispatches per second are enqueued, claimed and settled.

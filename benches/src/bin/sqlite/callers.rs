@@ -20,6 +20,7 @@ use store_core::{
 
 use crate::Options;
 
+/// A lease that does not expire during a measurement.
 const LEASE: Duration = Duration::from_mins(10);
 
 /// Returns a dispatch for a thread.
@@ -32,7 +33,7 @@ fn mailbox_of(store: &dyn Store) -> Result<Arc<dyn MailboxStore>> {
     store.tenant(&TenantId::default_tenant())?.mailbox.context("the store has no mailbox")
 }
 
-/// What the callers do.
+/// The call that all callers make at the moment.
 #[derive(Debug, Clone, Copy)]
 enum CallKind {
     Enqueue,
@@ -43,6 +44,8 @@ enum CallKind {
 /// What all callers share.
 struct SharedState {
     mailbox: Arc<dyn MailboxStore>,
+    /// The number of the next dispatch. Each call takes one number, so that all callers together make one call for each
+    /// dispatch of a wave.
     next_dispatch: AtomicUsize,
     /// The claims that are not settled yet. The oldest one is settled first.
     open_claims: Mutex<VecDeque<ClaimRef>>,
