@@ -289,7 +289,8 @@ pub(crate) fn run_cases<S: Strategy>(cases: u32, strategy: &S, test: impl Fn(S::
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let rng = TestRng::deterministic_rng(config.rng_algorithm);
     let result = TestRunner::new_with_rng(config, rng).run(strategy, |value| test(value).map_err(TestCaseError::fail));
-    result.unwrap_or_else(|error| panic!("{error}"));
+    let failure = result.map_or_else(|error| error.to_string(), |()| String::new());
+    assert!(failure.is_empty(), "{failure}");
 }
 
 #[test]
