@@ -111,10 +111,12 @@ async fn is_of_tool(tool: FormatName, thread: &ThreadId, session: &Session) -> R
 
 /// Returns the error for a file that the tool itself may have made.
 fn may_be_original(file: &Path, thread: &ThreadId) -> Failure {
-    Failure::from(Error::already_exists("file", file.to_string_lossy())).with_advice(format!(
-        "the file may be the session that the thread was imported from, and is not replaced: make a copy of the thread \
-         with `agentstore step {thread} --fork`, and continue the copy, which is written beside the file"
-    ))
+    let file = file.display().to_string();
+    // The error cuts long names.
+    Failure::from(Error::already_exists("file", &file)).with_advice(terminal_safe(&format!(
+        "`{file}` may be the session that the thread was imported from, and is not replaced: make a copy of the thread \
+         with `agentstore step {thread} --fork`, and continue the copy, which is written beside it"
+    )))
 }
 
 fn question(planned: &Exported, existing: &[PathBuf], folder: &Path) -> String {
