@@ -115,8 +115,9 @@ pub async fn export(
         Some(format) => format.export(name, &source, &mut files).await,
         None => Ok(Written::default()),
     };
-    let Written { exact, mut losses, children } = written?;
-    thread_losses::note_thread(&source, &children, &mut losses).await?;
+    let mut written = written?;
+    thread_losses::note_thread(&source, &mut written).await?;
+    let Written { exact, losses, .. } = written;
     files.finish()?;
     Ok(Exported {
         thread: thread.clone(),

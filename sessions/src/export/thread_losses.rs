@@ -3,27 +3,29 @@
 use store_core::{ContextRequest, MAX_PAGE, PageRequest, RunFilter, RunQuery, Thread, ThreadId};
 
 use super::{
-    ExportSource, Loss, Losses,
+    ExportSource, Loss, Losses, Written,
     loss::{NO_FIELD, of_child},
 };
 use crate::{error::Result, parents::parent_of};
 
 /// Notes what no format can represent of a thread: its child threads that were not written, its runs and its state.
-pub(super) async fn note_thread(source: &ExportSource<'_>, written: &[ThreadId], list: &mut Vec<Loss>) -> Result<()> {
-    note_children(source, written, list).await?;
-    note_own_data(source, list).await?;
-    for child in written {
+pub(super) async fn note_thread(source: &ExportSource<'_>, written: &mut Written) -> Result<()> {
+    note_children(source, &written.children, &mut written.losses).await?;
+    note_own_data(source, written.exact, &mut written.losses).await?;
+    for child in &written.children {
         let Some(thread) = source.threads.load_thread(child).await? else { continue };
         let mut losses = Vec::new();
-        note_own_data(&ExportSource { thread: &thread, ..*source }, &mut losses).await?;
-        list.extend(of_child(child, losses));
+        note_own_data(&ExportSource { thread: &thread, ..*source }, written.exact, &mut losses).await?;
+        written.losses.extend(of_child(child, losses));
     }
     Ok(())
 }
 
-/// Notes the runs, the state and the other fields of one thread.
-async fn note_own_data(source: &ExportSource<'_>, list: &mut Vec<Loss>) -> Result<()> {
-    note_runs(source, list).await?;
+/// Notes the runs, the state and the other fields of one thread. Imported bytes contain the runs that an import made.
+async fn note_own_data(source: &ExportSource<'_>, is_exact: bool, list: &mut Vec<Loss>) -> Result<()> {
+    if !is_exact {
+        note_runs(source, list).await?;
+    }
     let thread = source.thread;
     let mut losses = Losses::of_thread(list);
     if thread.state_revision > 0 {

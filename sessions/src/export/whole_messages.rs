@@ -7,7 +7,8 @@
 //! call 1 ── result 1 ── call 2     calls 1 and 2 ── result 1
 //! ```
 //!
-//! If branches leave such a message at different entries, it becomes the message that the path of the head has.
+//! If branches leave such a message at different entries, it becomes the message that the path of the head has. A
+//! message that a compaction covers only in part stays as it is.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -15,7 +16,7 @@ use std::{
 };
 
 use store_core::{
-    Block, Body, ContextRequest, Entry, EntryId, Message, OpenCalls, Role, Visibility,
+    Block, Body, Compaction, ContextRequest, Entry, EntryId, Message, OpenCalls, Role, Visibility,
     context::{self, ContextPart},
 };
 
@@ -25,8 +26,7 @@ use super::{
 };
 use crate::error::Result;
 
-const SEPARATE: What =
-    ("separate", "it continues a message that has another end on the written or a later branch", "replaced");
+const SEPARATE: What = ("separate", "the message that it continues has another end in the file", "replaced");
 const INSIDE: What = ("inside", "it follows a part of a message that the file has as a whole", "moved");
 
 /// The messages of a thread that were logged as several entries.
@@ -192,6 +192,8 @@ struct Finder {
     first: HashMap<EntryId, Arc<Entry>>,
     /// The entries that continue a message, in the order of the log.
     continuations: Vec<EntryId>,
+    /// The first and the last entries that compactions cover.
+    covered: (HashSet<EntryId>, HashSet<EntryId>),
 }
 
 struct OpenEntry {
@@ -204,6 +206,10 @@ impl Finder {
     fn add(&mut self, entry: &Entry, is_own: bool) {
         let above = entry.parent.as_ref().and_then(|parent| self.open.get(parent)).map(|above| above.first.clone());
         let message = entry.message().filter(|message| message.visibility != Visibility::Aside);
+        if let Body::Compaction(Compaction { covers: Some(covers), .. }) = &*entry.body {
+            self.covered.0.insert(covers.from.clone());
+            self.covered.1.insert(covers.to.clone());
+        }
         let first = match (&*entry.body, message) {
             (Body::Compaction(_), _) => None,
             (_, Some(message)) if message.role == Role::Assistant => self.first_of(entry, message, above, is_own),
@@ -246,7 +252,11 @@ impl Finder {
         let continuations: HashSet<_> = self.continuations.iter().collect();
         let mut whole = WholeMessages::default();
         for (first, last) in last {
-            whole.add(first, &self.path_between(first, last), &continuations);
+            let path = self.path_between(first, last);
+            let ends_inside = |end: &EntryId| end != last && self.covered.1.contains(end);
+            if !ends_inside(first) && !path.iter().any(|id| ends_inside(id) || self.covered.0.contains(*id)) {
+                whole.add(first, &path, &continuations);
+            }
         }
         let separate = self.continuations.iter().filter(|id| !whole.is_merged(id));
         whole.separate = separate.cloned().collect();

@@ -6,8 +6,8 @@ use providers::{CompileOptions, Target, compile};
 use serde_json::{Value, json};
 use sessions::{ExportOptions, ExportTarget, Exported, ImportOptions, export, import};
 use store_core::{
-    BlockKind, Commit, CommitCoordinator, Context, ContextRequest, EntryId, Expect, Message, NewEntry, RewindTo, Role,
-    ThreadId,
+    Block, BlockKind, Commit, CommitCoordinator, Compaction, Context, ContextRequest, EntryId, Expect, Interval, Json,
+    Message, NewEntry, Provenance, RewindTo, Role, ThreadId,
 };
 use tempfile::tempdir;
 
@@ -247,6 +247,39 @@ async fn a_branch_that_leaves_a_message_in_the_middle_is_listed() {
             shapes(&context_of(&*commits, &thread).await),
             "{target}"
         );
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_a_compaction_covers_in_part_stays_in_parts() {
+    let part = |name: &str, call: &str| {
+        let mut provenance = Provenance::default();
+        provenance.message_id = Some("msg_1".to_owned());
+        let blocks = vec![Block::tool_use(call, "read", Json::parse("{}").unwrap())];
+        let message = Message::new(Role::Assistant, blocks).with_provenance(provenance);
+        NewEntry::new(message).with_id(EntryId::new(name).unwrap())
+    };
+    let result = |name: &str, call: &str| {
+        let message = Message::new(Role::Tool, vec![Block::tool_result(call, vec![Block::text(call)])]);
+        NewEntry::new(message).with_id(EntryId::new(name).unwrap())
+    };
+    for (from, to) in [("u1", "t1"), ("u1", "a1"), ("u1", "a2"), ("u1", "t2"), ("a2", "t2")] {
+        let mut compaction = Compaction::default();
+        compaction.covers = Some(Interval::new(EntryId::new(from).unwrap(), EntryId::new(to).unwrap()));
+        compaction.summary = vec![Block::text("So far.")];
+        let commit = Commit::new(ThreadId::new("covered").unwrap())
+            .expecting(Expect::Absent)
+            .entry(NewEntry::new(Message::user("first")).with_id(EntryId::new("u1").unwrap()))
+            .entries([part("a1", "c1"), result("t1", "c1"), part("a2", "c2"), result("t2", "c2")])
+            .entry(NewEntry::new(compaction))
+            .entry(NewEntry::new(Message::user("last")));
+        let commits = new_store();
+        let thread = commits.commit(commit).await.unwrap().thread;
+        for target in ["agent-core", "codex", "pi-v3", "pi-v4"] {
+            let (_, again, read) = copy(&*commits, &thread, target).await;
+            let (before, after) = (context_of(&*commits, &thread).await, context_of(&*again, &read).await);
+            assert_eq!(shapes(&after), shapes(&before), "{target}, {from} to {to}");
+        }
     }
 }
 
