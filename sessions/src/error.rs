@@ -34,7 +34,8 @@ pub enum Error {
         /// The path of the file.
         path: PathBuf,
     },
-    /// The import ended with an error, and the parents of what it had written could not be set. A later import sets them.
+    /// The import ended with an error, and the parents of what it had written could not be set. A later import sets
+    /// them.
     #[error("{import}; also, the parents of imported threads were not set: {parents}")]
     ParentsNotSet {
         /// The error of the import.

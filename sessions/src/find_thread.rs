@@ -27,8 +27,8 @@ impl KnownThreads {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(thread, imported_from);
     }
 
-    /// Whether a session is known to be another one than a thread. A thread that may be that of the session is forgotten,
-    /// so that the store is asked.
+    /// Whether a session is known to be another one than that of a thread. A thread that may be that of the session is
+    /// forgotten, so that the store is asked.
     fn is_other(&self, thread: &ThreadId, session: &dyn Session) -> Result<bool> {
         let mut threads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((format, provenance)) = threads.get(thread) else { return Ok(false) };

@@ -66,6 +66,7 @@ impl fmt::Debug for Importer<'_> {
 
 impl<'a> Importer<'a> {
     /// An importer that writes to this store.
+    #[must_use]
     pub fn new(commits: &'a dyn CommitCoordinator, options: &'a ImportOptions) -> Self {
         Self { commits, threads: commits.threads(), options, written: BTreeSet::new(), known: KnownThreads::default() }
     }

@@ -5,7 +5,8 @@
 //! wrong with a source. A line with a fault is kept, too.
 //!
 //! # Layout
-//! - `import`, `detect`, `find_thread`, `write`: the driver: it recognises and reads a source, finds its thread and writes new entries
+//! - `import`, `detect`, `find_thread`, `write`: the driver: it recognises and reads a source, finds its thread and
+//!   writes new entries
 //! - `formats`: the list of the formats, and what each provides; start there to add a format
 //! - `session`: what a format makes of a source; `stored`: what a thread of it already contains
 //! - `lines`, `tree`: formats whose lines form a tree; `compact`: how what is kept of each line takes few bytes

@@ -15,7 +15,8 @@ use crate::{
 };
 
 const MAX_BATCH_ENTRIES: usize = 1_000;
-const MAX_BATCH_BYTES: u64 = 8 << 20;
+/// A batch needs about fifteen times as much memory while it is committed.
+const MAX_BATCH_BYTES: u64 = 2 << 20;
 
 /// What the drafts of a session contain, and what was written of them.
 #[derive(Debug, Default)]

@@ -24,7 +24,7 @@ const LINES: usize = 30_000;
 const BYTES_PER_LINE: usize = 100;
 
 /// What reading needs however long a file is.
-const FIXED_BYTES: usize = 4 << 20;
+const FIXED_BYTES: usize = 8 << 20;
 
 /// The most memory that this process has had so far.
 fn peak_memory() -> usize {

@@ -1,4 +1,4 @@
-//! What the import keeps of each line of a file between the two passes, in few bytes. A file may have millions of lines.
+//! How the import keeps what it needs of each line of a file in few bytes. A file may have millions of lines.
 
 mod bits;
 mod line_ends;

@@ -28,7 +28,9 @@ impl CallPairs {
     pub(super) fn add_call(&mut self, id: String, line: u64) {
         let hash = self.hasher.hash_one(&id);
         if self.paired.contains(&hash) {
-        } else if self.orphans.remove(&id).is_some() {
+            return;
+        }
+        if self.orphans.remove(&id).is_some() {
             self.paired.insert(hash);
         } else {
             self.open.entry(id).or_insert(line);
@@ -38,7 +40,9 @@ impl CallPairs {
     pub(super) fn add_result(&mut self, id: String, line: u64) {
         let hash = self.hasher.hash_one(&id);
         if self.paired.contains(&hash) {
-        } else if self.open.remove(&id).is_some() {
+            return;
+        }
+        if self.open.remove(&id).is_some() {
             self.paired.insert(hash);
         } else {
             self.orphans.entry(id).or_insert(line);

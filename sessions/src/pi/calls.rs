@@ -60,8 +60,8 @@ pub(super) struct Answer {
     earlier: usize,
 }
 
-/// The calls and results whose ids do not tell which call a result answers, by their lines: several calls of one message
-/// have the id, or it is missing. Lines before the first such message are not among them.
+/// The calls and results whose ids do not tell which call a result answers, by their lines: several calls of one
+/// message have the id, or it is missing. Lines before the first such message are not among them.
 #[derive(Debug, Default)]
 pub(super) struct RepeatedCalls {
     /// The ids that several calls of one message have.

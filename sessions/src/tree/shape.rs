@@ -1,4 +1,4 @@
-//! Who is the parent of whom.
+//! The parents of nodes, and the paths that follow from them.
 //!
 //! In most files most lines follow the line before them. So the nodes are kept as segments: in a segment each node but
 //! the first is the child of the node before it. A file without branches is one segment.
