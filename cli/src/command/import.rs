@@ -100,12 +100,9 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let mut refused: Option<(ImportReport, u64)> = None;
     for file in &args.files {
         let file = if file.as_os_str() == "-" { Path::new("/dev/stdin") } else { file };
-        let reports = sessions::import(&*commits, file, &options).await.map_err(to_failure)?;
-        // Tools leave files without a conversation in their folders.
-        let holds_session = reports.iter().any(ImportReport::is_imported);
-        for report in reports {
+        for report in sessions::import(&*commits, file, &options).await.map_err(to_failure)? {
             bar.while_hidden(|| print(&report, out))?;
-            if !report.is_imported() && !(holds_session && report.has_no_conversation()) {
+            if report.is_failure() {
                 let others = refused.map_or(0, |(_, others)| others + 1);
                 refused = Some((report, others));
             }

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     blocks::cut_to_1_kib,
-    issue::Issues,
+    issue::{IssueCode, Issues},
     json::{Object, json_string},
     lines::{BodyAndTime, EncodableEntry, LineFormat, LineKind, LinePosition, ObjectLine, ParsedLine, ThreadInfo},
     provenance::IMPORT_LINE,
@@ -38,6 +38,8 @@ pub(crate) struct ClaudeCode {
     titles: Titles,
     /// The uuids of the nodes so far.
     seen: HashSet<String>,
+    /// The number of messages so far.
+    messages: u64,
 }
 
 /// The titles that lines give the session, the preferred one first.
@@ -127,6 +129,7 @@ impl ClaudeCode {
             session: None,
             titles: Titles::default(),
             seen: HashSet::new(),
+            messages: 0,
         }
     }
 
@@ -216,6 +219,20 @@ impl ClaudeCode {
         before.map_or(ParentField::Root, ParentField::Named)
     }
 
+    /// Notes a message in the middle of a file that names no parent: its context contains nothing of what comes before.
+    fn note_new_root(&mut self, line: &ObjectLine<'_>, data: &LineData, parent: &ParentField, issues: &mut Issues) {
+        if !matches!(data.kind, NodeKind::User | NodeKind::Assistant) || data.place == LinePlace::Added {
+            return;
+        }
+        let names_parent = line.object.text("parentUuid").is_some();
+        if self.messages > 0 && *parent == ParentField::Root && !names_parent && data.place != LinePlace::Branch {
+            let detail = format!("the line names no parent, although {} messages come before it", self.messages);
+            let action = "it becomes a root, unless the parents of such lines are chosen to be the nearest ones";
+            issues.add(line.number, IssueCode::NewRoot, detail, action);
+        }
+        self.messages += 1;
+    }
+
     fn place(&mut self, object: &Object<'_>, id: Option<&str>) -> LinePlace {
         if id.is_some_and(|id| !self.seen.insert(id.to_owned())) {
             LinePlace::Repeated
@@ -228,7 +245,8 @@ impl ClaudeCode {
         }
     }
 
-    fn parse_own_line(&mut self, object: &Object<'_>) -> ParsedLine<LineData> {
+    fn parse_own_line(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> ParsedLine<LineData> {
+        let object = &line.object;
         let id = object.text("uuid");
         if !self.is_node(object) {
             return other_line(LineKind::Side);
@@ -247,7 +265,9 @@ impl ClaudeCode {
             summary: message::compact_summary(object),
             ..LineData::default()
         };
-        ParsedLine { id, parent: self.parent(object), kind: LineKind::Node(data), calls, results }
+        let parent = self.parent(object);
+        self.note_new_root(line, &data, &parent, issues);
+        ParsedLine { id, parent, kind: LineKind::Node(data), calls, results }
     }
 }
 
@@ -308,7 +328,7 @@ impl LineFormat for ClaudeCode {
         NAME.name()
     }
 
-    fn parse_line(&mut self, line: &ObjectLine<'_>, _issues: &mut Issues) -> ParsedLine<LineData> {
+    fn parse_line(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> ParsedLine<LineData> {
         let object = &line.object;
         let sidechain = self.facts.sidechain_of(line.number);
         if self.sidechain.is_some() && sidechain != self.sidechain {
@@ -318,7 +338,7 @@ impl LineFormat for ClaudeCode {
             return ParsedLine { id: object.text("uuid"), ..other_line(LineKind::Side) };
         }
         self.note_session(object);
-        self.parse_own_line(object)
+        self.parse_own_line(line, issues)
     }
 
     fn parent_names(&mut self, _tree: &Tree<LineData>) -> ParentNames {
