@@ -128,6 +128,8 @@ async fn import_all(target: &ImportTarget<'_>, path: &Path, reports: &mut Vec<Im
             return Err(Error::Stopped { path: source.clone() });
         }
     }
+    let is_beside_session = reports.iter().any(ImportReport::is_imported);
+    reports.iter_mut().for_each(|report| report.is_beside_session = is_beside_session);
     Ok(())
 }
 
@@ -258,6 +260,7 @@ fn refused_report(path: &Path, format: Option<&'static str>, issues: Issues) -> 
         leaves: 0,
         issues,
         issue_counts,
+        is_beside_session: false,
     }
 }
 
@@ -393,5 +396,6 @@ fn report(info: &SessionInfo, thread: Option<ThreadId>, tally: &write::Tally, is
         leaves: tally.leaves(),
         issues,
         issue_counts,
+        is_beside_session: false,
     }
 }

@@ -40,6 +40,9 @@ pub struct ImportReport {
     pub issues: Vec<Issue>,
     /// How many issues there are of each code.
     pub issue_counts: BTreeMap<IssueCode, u64>,
+    /// Whether another source of the same path was imported.
+    #[serde(skip)]
+    pub(crate) is_beside_session: bool,
 }
 
 impl ImportReport {
@@ -49,8 +52,16 @@ impl ImportReport {
         self.thread.is_some()
     }
 
+    /// Whether the import failed for this source: it was not imported, and it is more than a file without a
+    /// conversation that was found beside a session. Tools leave such files in their folders.
+    #[must_use]
+    pub fn is_failure(&self) -> bool {
+        let is_left_over = self.is_beside_session && self.has_no_conversation();
+        !(self.is_imported() || is_left_over)
+    }
+
     /// Whether the source was refused only because it contains no conversation: it is empty, or none of its lines is a
-    /// message. Tools leave such files in their folders.
+    /// message.
     #[must_use]
     pub fn has_no_conversation(&self) -> bool {
         !self.is_imported() && (self.count(IssueCode::NoMessage) > 0 || self.count(IssueCode::EmptyFile) > 0)

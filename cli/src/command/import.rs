@@ -100,9 +100,9 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     options.progress = Arc::<TerminalProgress>::clone(&bar);
     let mut importer = Importer::new(&*commits, &options);
     let mut refused = None;
-    let imported = import_files(&args.files, &mut importer, |report, is_failure| {
+    let imported = import_files(&args.files, &mut importer, |report| {
         bar.while_hidden(|| print(&report, out))?;
-        if is_failure {
+        if report.is_failure() {
             let others = refused.take().map_or(0, |(_, others)| others + 1);
             refused = Some((report, others));
         }
@@ -121,24 +121,16 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     }
 }
 
-/// Imports each path, and passes the reports to `tell`, with whether a report counts as a failure. The outer error is
-/// that of `tell`.
+/// Imports each path, and passes the reports to `tell`. The outer error is that of `tell`.
 async fn import_files(
     files: &[PathBuf],
     importer: &mut Importer<'_>,
-    mut tell: impl FnMut(ImportReport, bool) -> Result<()>,
+    mut tell: impl FnMut(ImportReport) -> Result<()>,
 ) -> Result<sessions::Result<()>> {
     for file in files {
         let file = if file.as_os_str() == "-" { Path::new("/dev/stdin") } else { file };
         match importer.import(file).await {
-            Ok(reports) => {
-                // Tools leave files without a conversation in their folders.
-                let holds_session = reports.iter().any(ImportReport::is_imported);
-                for report in reports {
-                    let is_failure = !report.is_imported() && !(holds_session && report.has_no_conversation());
-                    tell(report, is_failure)?;
-                }
-            }
+            Ok(reports) => reports.into_iter().try_for_each(&mut tell)?,
             Err(error) => return Ok(Err(error)),
         }
     }

@@ -70,6 +70,27 @@ fn importing_a_file_that_is_not_a_session_exits_with_1() {
 }
 
 #[test]
+fn a_file_without_a_conversation_is_no_failure_beside_a_session() {
+    let store = TestStore::new();
+    let folder = store.sibling_path("projects");
+    fs::create_dir(&folder).unwrap();
+    let (title, session) = (folder.join("title.jsonl"), folder.join("session.jsonl"));
+    fs::write(&title, "{\"type\":\"summary\",\"summary\":\"Old\",\"leafUuid\":\"x\"}\n").unwrap();
+    let message =
+        r#"{"type":"user","uuid":"a","sessionId":"s","timestamp":1,"message":{"role":"user","content":"hi"}}"#;
+    fs::write(&session, format!("{message}\n")).unwrap();
+    let response = store.run(&["import", folder.to_str().unwrap()]).expect_success();
+    assert!(response.out.contains("title.jsonl (claude-code) has no conversation"), "{response:?}");
+    for args in
+        [vec!["import", title.to_str().unwrap()], vec!["import", "--format", "claude-code", title.to_str().unwrap()]]
+    {
+        store.run(&args).expect_failure(1, &["no_message", "contains no conversation yet"]);
+    }
+    fs::remove_file(&session).unwrap();
+    store.run(&["import", folder.to_str().unwrap()]).expect_failure(1, &["no_message"]);
+}
+
+#[test]
 fn a_strict_import_writes_nothing_of_a_file_with_issues() {
     let store = TestStore::new();
     let joined_lines = fixture("bad/pi-welded-lines.jsonl");

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     blocks::cut_to_1_kib,
     compact::Bits,
-    issue::Issues,
+    issue::{IssueCode, Issues},
     json::{Object, json_string},
     lines::{BodyAndTime, EncodableEntry, LineFormat, LineKind, LinePosition, ObjectLine, ParsedLine, ThreadInfo},
     provenance::IMPORT_LINE,
@@ -36,6 +36,8 @@ pub(crate) struct ClaudeCode {
     session: Option<String>,
     titles: Titles,
     links: MessageLinks,
+    /// The number of messages so far.
+    messages: u64,
 }
 
 /// The titles that lines give the session, the preferred one first.
@@ -118,6 +120,7 @@ impl ClaudeCode {
             session: None,
             titles: Titles::default(),
             links: MessageLinks::default(),
+            messages: 0,
         }
     }
 
@@ -210,6 +213,20 @@ impl ClaudeCode {
         before.map_or(ParentField::Root, ParentField::Named)
     }
 
+    /// Notes a message in the middle of a file that names no parent: its context contains nothing of what comes before.
+    fn note_new_root(&mut self, line: &ObjectLine<'_>, data: &LineData, parent: &ParentField, issues: &mut Issues) {
+        if !matches!(data.kind, NodeKind::User | NodeKind::Assistant) || data.place == LinePlace::Added {
+            return;
+        }
+        let names_parent = line.object.text("parentUuid").is_some();
+        if self.messages > 0 && *parent == ParentField::Root && !names_parent && data.place != LinePlace::Branch {
+            let detail = format!("the line names no parent, although {} messages come before it", self.messages);
+            let action = "it becomes a root, unless the parents of such lines are chosen to be the nearest ones";
+            issues.add(line.number, IssueCode::NewRoot, detail, action);
+        }
+        self.messages += 1;
+    }
+
     fn place(object: &Object<'_>) -> LinePlace {
         if agentstore::is_fork(object) {
             LinePlace::Branch
@@ -220,7 +237,7 @@ impl ClaudeCode {
         }
     }
 
-    fn parse_own_line(&mut self, line: &ObjectLine<'_>) -> ParsedLine<LineData> {
+    fn parse_own_line(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> ParsedLine<LineData> {
         let object = &line.object;
         let id = object.text("uuid");
         if !self.is_node(object) {
@@ -238,7 +255,9 @@ impl ClaudeCode {
             compaction: CompactionData::of(object, kind).map(Box::new),
             ..LineData::default()
         };
-        ParsedLine { id, parent: self.parent(object), kind: LineKind::Node(data), calls, results }
+        let parent = self.parent(object);
+        self.note_new_root(line, &data, &parent, issues);
+        ParsedLine { id, parent, kind: LineKind::Node(data), calls, results }
     }
 }
 
@@ -299,7 +318,7 @@ impl LineFormat for ClaudeCode {
         NAME.name()
     }
 
-    fn parse_line(&mut self, line: &ObjectLine<'_>, _issues: &mut Issues) -> ParsedLine<LineData> {
+    fn parse_line(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> ParsedLine<LineData> {
         let object = &line.object;
         let sidechain = self.facts.sidechain_of(line.number);
         if self.sidechain.is_some() && sidechain != self.sidechain {
@@ -309,7 +328,7 @@ impl LineFormat for ClaudeCode {
             return ParsedLine { id: object.text("uuid"), ..other_line(LineKind::Side) };
         }
         self.note_session(object);
-        self.parse_own_line(line)
+        self.parse_own_line(line, issues)
     }
 
     fn parent_names(&mut self, _tree: &Tree<LineData>) -> ParentNames {

@@ -146,8 +146,7 @@ impl DraftsWithResults<'_> {
             Err(error) => ("base64", BASE64.encode(error.as_bytes())),
         };
         let name = format!("{RESULTS_FOLDER}/{}", file.name);
-        let data = Json::of(&std::collections::BTreeMap::from([("file", &name), (field, &text)]));
-        let data = data.map_err(store_core::Error::from)?;
+        let data = Json::of(&std::collections::BTreeMap::from([("file", &name), (field, &text)]))?;
         let digest = hex(&Sha256::digest(format!("{name}\n{}", file.sha256)));
         let parent = self.owners.get(file.name.as_str()).cloned().map_or(ParentRef::Root, ParentRef::Entry);
         let mut entry = NewEntry::new(Custom::new(KIND, data))

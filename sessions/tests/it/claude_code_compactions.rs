@@ -58,7 +58,7 @@ async fn context(commits: &dyn CommitCoordinator, report: &ImportReport) -> Vec<
     let context = commits.threads().load_context(thread, ContextRequest::head()).await.unwrap().context;
     let texts = context.messages.iter().flat_map(|found| found.message.blocks.clone()).map(|block| match block.kind {
         BlockKind::Text(text) => text,
-        other => panic!("{other:?}"),
+        other => format!("{other:?}"),
     });
     texts.collect()
 }

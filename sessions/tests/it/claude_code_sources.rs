@@ -62,7 +62,11 @@ async fn files_without_a_conversation_are_refused_in_every_form() {
     let reports = import_any(&*commits, folder.path()).await;
     let (imported, others): (Vec<_>, Vec<_>) = reports.iter().partition(|report| report.is_imported());
     assert_eq!((imported.len(), others.len()), (1, 6));
-    assert!(others.iter().all(|report| report.has_no_conversation()));
+    assert!(others.iter().all(|report| report.has_no_conversation() && !report.is_failure()));
+    let alone = import_one(&*commits, &folder.path().join("0.jsonl")).await;
+    assert!(alone.has_no_conversation() && alone.is_failure());
+    std::fs::remove_file(folder.path().join(format!("{FIRST}.jsonl"))).unwrap();
+    assert!(import_any(&*commits, folder.path()).await.iter().all(sessions::ImportReport::is_failure));
 }
 
 #[tokio::test]
@@ -253,4 +257,26 @@ async fn a_description_names_the_call_of_a_subagent() {
     assert_eq!(child.metadata["tool_use_id"].as_str(), "\"toolu_1\"");
     assert_eq!(child.metadata["agent_meta"].as_str(), description);
     assert!(!load(&*commits, &format!("{FIRST}.agent-y")).await.metadata.contains_key("agent_meta"));
+}
+
+#[tokio::test]
+async fn a_message_in_the_middle_that_names_no_parent_is_reported() {
+    let folder = tempdir().unwrap();
+    let lines = user(FIRST, "a", "") + &user(FIRST, "b", "a") + &user(FIRST, "c", "") + &user(FIRST, "d", "c");
+    let path = write_file(folder.path(), "s.jsonl", &lines);
+    for (parents, texts) in [(sessions::ParentChoice::AsGiven, 2), (sessions::ParentChoice::Nearest, 4)] {
+        let commits = new_store();
+        let options = ImportOptions::default().with_parents(parents);
+        let report = import(&*commits, &path, &options).await.unwrap().remove(0);
+        let issues: Vec<_> = report.issues.iter().map(|issue| (issue.line, issue.code)).collect();
+        assert_eq!(issues, [(Some(3), IssueCode::NewRoot)]);
+        assert!(report.issues[0].detail.contains("2 messages"), "{}", report.issues[0].detail);
+        let thread = report.thread.unwrap();
+        let context =
+            commits.threads().load_context(&thread, store_core::ContextRequest::head()).await.unwrap().context;
+        assert_eq!(context.messages.len(), texts);
+    }
+    let missing = lines.replace("\"uuid\":\"c\",\"parentUuid\":null,", "\"uuid\":\"c\",");
+    let report = import_one(&*new_store(), &write_file(folder.path(), "s.jsonl", missing)).await;
+    assert_eq!(report.count(IssueCode::NewRoot), 1, "{:?}", report.issues);
 }

@@ -261,6 +261,37 @@ async fn a_thread_that_was_continued_still_takes_new_lines() {
 }
 
 #[tokio::test]
+async fn the_head_that_a_user_set_stays_until_the_user_moves_it() {
+    let folder = tempdir().unwrap();
+    let commits = new_store();
+    let line = |n: u32| format!("{{\"id\":\"m{n}\",\"type\":\"user\",\"content\":\"{n}\",\"timestamp\":{n}}}\n");
+    let file = |lines: u32| write_file(folder.path(), "on.jsonl", (1..=lines).map(line).collect::<String>());
+    let thread = import_one(&*commits, &file(2)).await.thread.unwrap();
+    let append = async |entry: NewEntry| {
+        let version = commits.threads().load_thread(&thread).await.unwrap().unwrap().version;
+        let commit = store_core::Commit::new(thread.clone()).expecting(store_core::Expect::Version(version));
+        commits.commit(commit.entry(entry)).await.unwrap()
+    };
+    let head = async || commits.threads().load_thread(&thread).await.unwrap().unwrap().head.unwrap();
+    let mine = store_core::EntryId::new("mine").unwrap();
+    let _receipt = append(NewEntry::new(store_core::Message::user("mine")).with_id(mine.clone())).await;
+    // Lines that add nothing to the conversation do not move it.
+    let same = import_one(&*commits, &file(2)).await;
+    assert_eq!((same.added, same.issues.len(), head().await), (0, 0, mine.clone()));
+    let strict = import(&*commits, &file(3), &ImportOptions::default().strict()).await.unwrap().remove(0);
+    assert_eq!((strict.thread, strict.issues[0].code), (None, IssueCode::HeadKept));
+    for lines in [3, 2_500] {
+        let report = import_one(&*commits, &file(lines)).await;
+        assert_eq!((report.count(IssueCode::HeadKept), head().await), (1, mine.clone()), "{lines}");
+        assert_eq!(import_one(&*commits, &file(lines)).await.added, 0, "{lines}");
+    }
+    let back = store_core::RewindTo::Entry(store_core::EntryId::new("m2500").unwrap());
+    let _receipt = append(NewEntry::new(back)).await;
+    let report = import_one(&*commits, &file(2_501)).await;
+    assert_eq!((report.issues.len(), head().await.as_str()), (0, "m2501"));
+}
+
+#[tokio::test]
 async fn a_compressed_file_is_imported_like_its_content() {
     use std::io::Write;
     let line = |n: u32| format!("{{\"id\":\"m{n}\",\"type\":\"user\",\"content\":\"{}\",\"timestamp\":{n}}}\n", n * n);
