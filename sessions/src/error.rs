@@ -39,9 +39,9 @@ pub enum Error {
     #[error("{import}; also, the parents of imported threads were not set: {parents}")]
     ParentsNotSet {
         /// The error of the import.
-        import: Box<Error>,
+        import: Box<Self>,
         /// The error of setting the parents.
-        parents: Box<Error>,
+        parents: Box<Self>,
     },
     /// The store refused a call or failed.
     #[error(transparent)]

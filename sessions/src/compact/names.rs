@@ -231,13 +231,13 @@ mod tests {
         texts.extend((0..5_000).map(|n| format!("{n:08x}")));
         texts.extend((0..500).map(|n| format!("call_{n}")));
         let mut names = Names::default();
-        for (at, text) in texts.iter().enumerate() {
+        for (at, text) in (0..).zip(&texts) {
             assert_eq!(names.find(text), None, "{text}");
-            assert_eq!(names.add(text), Some((at as u32, true)));
+            assert_eq!(names.add(text), Some((at, true)));
         }
-        for (at, text) in texts.iter().enumerate() {
-            assert_eq!(names.add(text), Some((at as u32, false)));
-            assert_eq!((names.find(text), names.text(at as u32).as_ref()), (Some(at as u32), Some(text)));
+        for (at, text) in (0..).zip(&texts) {
+            assert_eq!(names.add(text), Some((at, false)));
+            assert_eq!((names.find(text), names.text(at).as_ref()), (Some(at), Some(text)));
         }
         assert_eq!((names.len() as usize, names.text(names.len())), (texts.len(), None));
     }

@@ -230,7 +230,7 @@ mod tests {
     impl Numbers {
         fn below(&mut self, limit: usize) -> usize {
             self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (self.0 >> 33) as usize % limit
+            usize::try_from(self.0 >> 33).unwrap() % limit
         }
 
         /// The parents of nodes that have no cycles. Some parents come later.
