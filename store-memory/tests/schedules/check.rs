@@ -1,4 +1,4 @@
-//! Runs a scenario under many schedules, prints situation happened in them, and checks that each schedule can be repeated.
+//! Runs a scenario under many schedules, prints the situations in them, and checks that each schedule can be repeated.
 
 use std::{
     any::Any,
