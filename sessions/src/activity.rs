@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 use store_core::{
     AgentId, AppendPending, Boundary, Commit, CommitCoordinator, CommitKey, Completion, Delivery, EntryId, ErrorKind,
-    Json, Message, NewInput, RunChange, RunId, RunOutcome, RunStatus, RunTarget, ThreadId, Timestamp, TokenCounts,
+    Json, Message, NewInput, Run, RunChange, RunId, RunOutcome, RunStatus, RunTarget, ThreadId, Timestamp, TokenCounts,
 };
 
 use crate::{
@@ -197,6 +197,12 @@ impl SourceRun {
 fn was_interrupted(status: &RunStatus) -> bool {
     let RunStatus::Done(completion) = status else { return false };
     matches!(&completion.outcome, RunOutcome::Stopped { code, .. } if code == INTERRUPTED)
+}
+
+/// Whether this run was made by an import that gives its runs this agent.
+pub(crate) fn is_imported(run: &Run, agent: &str) -> bool {
+    let is_of_thread = run.id.as_str().strip_prefix(run.thread.as_str()).is_some_and(|rest| rest.starts_with('/'));
+    is_of_thread && run.agent.as_str() == agent
 }
 
 /// The id of a run in the store, where all threads of a tenant share the ids of runs.

@@ -29,6 +29,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use store_core::EntryId;
 
 pub(crate) use self::export::is_summary_line;
 use self::{
@@ -144,10 +145,12 @@ fn survey_session(path: &Path, options: &ImportOptions) -> Result<Result<Vec<Sur
         Ok(main) => main,
         Err(issues) => return Ok(Err(issues)),
     };
-    let info = main.session.info_mut();
-    info.has_session_id = id.is_of_tool();
-    if info.fields.title.is_none() {
-        info.fields.title = files::summary_beside(path, &|leaf| facts.has_main_id(leaf));
+    main.session.info_mut().has_session_id = id.is_of_tool();
+    if main.session.info().fields.title.is_none() {
+        let session = &*main.session;
+        let is_own_line = |uuid: &str| EntryId::new(uuid).is_ok_and(|id| session.usual_line(&id).is_some());
+        let title = files::summary_beside(path, &is_own_line);
+        main.session.info_mut().fields.title = title;
     }
     let mut sessions = vec![tool_results::add(main, &files::results_folder(path), options.max_line)?];
     let mut children = Vec::new();

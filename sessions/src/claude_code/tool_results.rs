@@ -18,6 +18,7 @@ use store_core::{
 
 use super::{NAME, files::RESULTS_FOLDER};
 use crate::{
+    activity::Activity,
     error::{Error, Result},
     issue::{IssueCode, Issues},
     provenance::Provenance,
@@ -89,6 +90,10 @@ impl Session for SessionWithResults {
         self.inner.adopt(stored);
     }
 
+    fn activity(&self) -> &Activity {
+        self.inner.activity()
+    }
+
     fn drafts<'a>(&'a self, stored: &'a StoredEntries) -> Result<Box<dyn Drafts + 'a>> {
         let inner = self.inner.drafts(stored)?;
         let files = self.files.iter();
@@ -97,6 +102,10 @@ impl Session for SessionWithResults {
 
     fn head(&self, stored: &StoredEntries) -> Option<EntryId> {
         self.inner.head(stored)
+    }
+
+    fn usual_line(&self, id: &EntryId) -> Option<u64> {
+        self.inner.usual_line(id)
     }
 }
 

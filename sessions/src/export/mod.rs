@@ -73,6 +73,8 @@ fn as_texts<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S:
 pub(crate) struct Written {
     /// Whether the bytes are those that the thread was imported from.
     pub(crate) exact: bool,
+    /// The agent of the runs that an import of the thread makes, if the files contain these runs.
+    pub(crate) agent_of_imported_runs: Option<&'static str>,
     pub(crate) losses: Vec<Loss>,
     /// The child threads that the session contains.
     pub(crate) children: Vec<ThreadId>,
@@ -81,12 +83,12 @@ pub(crate) struct Written {
 impl Written {
     /// The bytes that the thread was imported from.
     pub(crate) const fn exact() -> Self {
-        Self { exact: true, losses: Vec::new(), children: Vec::new() }
+        Self { exact: true, agent_of_imported_runs: None, losses: Vec::new(), children: Vec::new() }
     }
 
     /// A new session, with these losses.
     pub(crate) const fn with_losses(losses: Vec<Loss>) -> Self {
-        Self { exact: false, losses, children: Vec::new() }
+        Self { exact: false, agent_of_imported_runs: None, losses, children: Vec::new() }
     }
 }
 

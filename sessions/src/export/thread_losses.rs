@@ -1,31 +1,30 @@
 //! What is lost of a thread as a whole.
 
-use store_core::{ContextRequest, MAX_PAGE, PageRequest, RunFilter, RunQuery, Thread, ThreadId};
+use store_core::{ContextRequest, MAX_PAGE, PageRequest, Run, RunFilter, RunQuery, Thread, ThreadId};
 
 use super::{
     ExportSource, Loss, Losses, Written,
     loss::{NO_FIELD, of_child},
 };
-use crate::{error::Result, parents::parent_of};
+use crate::{activity, error::Result, parents::parent_of};
 
 /// Notes what no format can represent of a thread: its child threads that were not written, its runs and its state.
 pub(super) async fn note_thread(source: &ExportSource<'_>, written: &mut Written) -> Result<()> {
     note_children(source, &written.children, &mut written.losses).await?;
-    note_own_data(source, written.exact, &mut written.losses).await?;
+    note_own_data(source, written.agent_of_imported_runs, &mut written.losses).await?;
     for child in &written.children {
         let Some(thread) = source.threads.load_thread(child).await? else { continue };
         let mut losses = Vec::new();
-        note_own_data(&ExportSource { thread: &thread, ..*source }, written.exact, &mut losses).await?;
+        note_own_data(&ExportSource { thread: &thread, ..*source }, written.agent_of_imported_runs, &mut losses)
+            .await?;
         written.losses.extend(of_child(child, losses));
     }
     Ok(())
 }
 
-/// Notes the runs, the state and the other fields of one thread. Imported bytes contain the runs that an import made.
-async fn note_own_data(source: &ExportSource<'_>, is_exact: bool, list: &mut Vec<Loss>) -> Result<()> {
-    if !is_exact {
-        note_runs(source, list).await?;
-    }
+/// Notes the runs, the state and the other fields of one thread. The files contain the imported runs of this agent.
+async fn note_own_data(source: &ExportSource<'_>, imported_agent: Option<&str>, list: &mut Vec<Loss>) -> Result<()> {
+    note_runs(source, imported_agent, list).await?;
     let thread = source.thread;
     let mut losses = Losses::of_thread(list);
     if thread.state_revision > 0 {
@@ -65,7 +64,7 @@ async fn note_children(source: &ExportSource<'_>, written: &[ThreadId], list: &m
     Ok(())
 }
 
-async fn note_runs(source: &ExportSource<'_>, list: &mut Vec<Loss>) -> Result<()> {
+async fn note_runs(source: &ExportSource<'_>, imported_agent: Option<&str>, list: &mut Vec<Loss>) -> Result<()> {
     if source.thread.latest_run.is_none() {
         return Ok(());
     }
@@ -75,7 +74,8 @@ async fn note_runs(source: &ExportSource<'_>, list: &mut Vec<Loss>) -> Result<()
     query.page = PageRequest::first(MAX_PAGE);
     loop {
         let page = source.threads.list_runs(query.clone()).await?;
-        for run in &page.items {
+        let is_written = |run: &Run| imported_agent.is_some_and(|agent| activity::is_imported(run, agent));
+        for run in page.items.iter().filter(|run| !is_written(run)) {
             let path = pointer("/runs", run.id.as_str());
             Losses::of_thread(list).add(path, ("run", "the format has no runs", "dropped"));
         }

@@ -103,10 +103,8 @@ impl Format for PiFormat {
         files: &mut ExportFiles<'_>,
     ) -> Result<Written> {
         let file_name = export::file_name(source.thread);
-        if let Some(written) = write_unchanged(source, Pi::new(name), (&file_name, files)).await? {
-            return Ok(written);
-        }
-        if name != V3 && name != V4 {
+        let unchanged = write_unchanged(source, Pi::new(name), (&file_name, files)).await?;
+        if unchanged.is_none() && name != V3 && name != V4 {
             return Err(Error::NotExportable {
                 thread: source.thread.id.as_str().to_owned(),
                 format: name.name(),
@@ -114,7 +112,12 @@ impl Format for PiFormat {
                          version of pi; any thread can be written as pi-v3 or pi-v4",
             });
         }
-        export::write(name == V4, source, files).await
+        let written = match unchanged {
+            Some(written) => written,
+            None => export::write(name == V4, source, files).await?,
+        };
+        // The lines of imported operations are kept.
+        Ok(Written { agent_of_imported_runs: (name == V4).then_some(operations::AGENT), ..written })
     }
 
     async fn place(&self, source: &ExportSource<'_>, folders: &ToolFolders) -> Result<Option<ToolPlace>> {

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The agent of the runs.
-const AGENT: &str = "pi";
+pub(super) const AGENT: &str = "pi";
 
 /// The operations and the queued messages so far.
 #[derive(Debug, Default)]
