@@ -54,7 +54,7 @@ pub trait ThreadAdmin: Send + Sync {
     /// # Guarantees
     /// - Of several concurrent creations with one id, exactly one succeeds (TH-2).
     /// - A thread that is created under a deleted id is a new thread. Its generation is one higher, and it has no data
-    ///   of the old thread (TH-24).
+    ///   of the old thread except the events of its scope (TH-24).
     ///
     /// # Errors
     /// `AlreadyExists` if the id is in use; `NotFound` for a parent that does not exist, which the error names (TH-10);
@@ -69,8 +69,8 @@ pub trait ThreadAdmin: Send + Sync {
     /// - Fields that `patch` does not name stay as they are. Metadata is changed key by key (TH-4).
     /// - A change increases `revision` by one and does not change `version`. An update that changes nothing increases
     ///   neither (TH-5, TH-9).
-    /// - Of two updates guarded by the same revision, exactly one succeeds (TH-6). Two updates without a guard both
-    ///   take effect (TH-7).
+    /// - Of two updates guarded by the same revision, exactly one succeeds (TH-6). Two updates without a guard, of
+    ///   different metadata keys, both take effect (TH-7).
     ///
     /// # Errors
     /// `NotFound` for an unknown thread (TH-8) or parent (TH-10); `Conflict` if `expect` does not hold for the
@@ -93,8 +93,8 @@ pub trait ThreadAdmin: Send + Sync {
     /// After an `Unknown` outcome, load the thread.
     async fn delete_thread(&self, id: &ThreadId, request: DeleteRequest) -> Result<Deletion>;
 
-    /// Deletes threads that were not written for a given time, that have no open runs, and whose children are all
-    /// deleted by the same call (TH-26).
+    /// Deletes threads that were not written for a given time, that have no open runs and no pending input, and whose
+    /// children are all deleted by the same call (TH-26).
     ///
     /// It also forgets deleted ids that are older than 30 days (TH-25).
     ///
