@@ -132,8 +132,8 @@ fn agent_of(path: &Path) -> Option<String> {
     (!agent.is_empty()).then(|| agent.to_owned())
 }
 
-/// The summary of a conversation that another file of its folder contains. Claude Code writes it at the beginning or the
-/// end of the file of a later session. `is_leaf` says whether a uuid is that of a line of the conversation.
+/// The summary of a conversation that another file of its folder contains. Claude Code writes it at the beginning or
+/// the end of the file of a later session. `is_leaf` says whether a uuid is that of a line of the conversation.
 pub(super) fn summary_beside(main: &Path, is_leaf: &dyn Fn(&str) -> bool) -> Option<String> {
     let folder = main.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut files: Vec<_> = fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path())).collect();

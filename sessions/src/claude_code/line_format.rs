@@ -269,9 +269,9 @@ pub(super) struct MainId {
 }
 
 impl MainId {
-    /// Claude Code names a file after its session. A copy has another name, and a pipe has none, but most lines name the
-    /// session. A session that continues another begins with copies of the lines of that session, so the name of the
-    /// file decides if it can be the id of a session.
+    /// Claude Code names a file after its session. A copy has another name, and a pipe has none, but most lines name
+    /// the session. A session that continues another begins with copies of the lines of that session, so the name of
+    /// the file decides if it can be the id of a session.
     pub(super) fn of(stem: &str, facts: &FileFacts) -> Self {
         let named = facts.session.as_ref().filter(|_| !is_session_id(stem));
         let (session, agent) = match (named, &facts.only_agent) {

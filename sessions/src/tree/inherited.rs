@@ -15,9 +15,9 @@ impl<T> Default for Inherited<T> {
 }
 
 impl<T: Clone> Inherited<T> {
-    /// Finds the values of all nodes. `value_of` returns the value of a node, from the node and the value of its parent.
-    /// It is called for the nodes in `own`, for roots, and for some other nodes, parents first. For a node that is
-    /// neither in `own` nor a root it must return the value of the parent.
+    /// Finds the values of all nodes. `value_of` returns the value of a node, from the node and the value of its
+    /// parent. It is called for the nodes in `own`, for roots, and for some other nodes, parents first. For a node that
+    /// is neither in `own` nor a root it must return the value of the parent.
     pub(crate) fn of<D>(
         tree: &Tree<D>,
         order: &PathOrder,
