@@ -57,7 +57,8 @@ pub struct Gap {
 /// Opens the stores of a backend for the suite, and declares what they can do.
 ///
 /// The suite does not find out by trial what a store can do. Instead, [`why_unmet`](Self::why_unmet) declares which
-/// needs of cases are not met. The suite never calls a method that only cases with such a need use.
+/// needs of cases are not met. If a need is not met, the suite never calls the methods that only cases with this need
+/// use.
 #[async_trait]
 pub trait Fixture: Send + Sync + 'static {
     /// The name of the store in the report: the backend and its settings.

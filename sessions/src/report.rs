@@ -40,7 +40,7 @@ pub struct ImportReport {
     pub issues: Vec<Issue>,
     /// How many issues there are of each code.
     pub issue_counts: BTreeMap<IssueCode, u64>,
-    /// Whether another source of the same path was imported.
+    /// Whether the import of the given path also imported a session from another source.
     #[serde(skip)]
     pub(crate) is_beside_session: bool,
 }
@@ -52,8 +52,8 @@ impl ImportReport {
         self.thread.is_some()
     }
 
-    /// Whether the import failed for this source: it was not imported, and it is more than a file without a
-    /// conversation that was found beside a session. Tools leave such files in their folders.
+    /// Whether the import failed for this source. A source without a conversation that was found beside a session is
+    /// not a failure, because tools leave such files in their folders.
     #[must_use]
     pub fn is_failure(&self) -> bool {
         let is_left_over = self.is_beside_session && self.has_no_conversation();

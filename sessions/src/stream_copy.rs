@@ -20,7 +20,7 @@ impl StreamCopy {
     /// Copies the content of a path, or returns `None` if the path is a file or a folder, or does not exist.
     pub(crate) fn of(path: &Path) -> Result<Option<Self>> {
         let Ok(metadata) = fs::metadata(path) else { return Ok(None) };
-        if metadata.is_dir() || (metadata.is_file() && !is_open_file(path)) {
+        if metadata.is_dir() || (metadata.is_file() && !is_path_of_descriptor(path)) {
             return Ok(None);
         }
         let folder = TempDir::with_prefix("agentstore-import-").map_err(Error::io(path))?;
@@ -47,9 +47,10 @@ impl StreamCopy {
     }
 }
 
-/// Whether a path names a file that this process has open already. On some systems such a path has one position for all
-/// that open it, so that it can be read only once, even if it leads to a file.
-fn is_open_file(path: &Path) -> bool {
+/// Whether a path names an open file of this process by its descriptor: `/dev/stdin`, or a path in `/dev/fd`. On some
+/// systems every open of such a path shares one read position. The content can then be read only once, even if the path
+/// leads to a file.
+fn is_path_of_descriptor(path: &Path) -> bool {
     path == Path::new("/dev/stdin") || path.parent().is_some_and(|folder| folder == Path::new("/dev/fd"))
 }
 
@@ -60,7 +61,7 @@ mod tests {
     use super::StreamCopy;
 
     #[test]
-    fn a_file_that_is_open_already_is_copied() {
+    fn an_open_file_is_copied_only_by_the_path_of_its_descriptor() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.jsonl");
         File::create(&path).unwrap().write_all(b"x").unwrap();

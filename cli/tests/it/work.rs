@@ -335,7 +335,7 @@ fn a_command_finds_the_store_of_its_worker() {
     assert_eq!(output.lines().last().unwrap(), format!("{} {} acme", setup.urls[1], setup.urls[3]));
 }
 
-/// Tests WK-12: the URL is complete, and a command on a server writes to the thread that it works for.
+/// Tests WK-12: a command gets the URL of the store with its password, and can write to the thread that it works for.
 #[test]
 fn a_command_on_a_server_writes_to_its_thread() {
     let mut setup = WorkSetup::on_a_server();

@@ -37,7 +37,7 @@ pub(super) async fn input_is_delivered_live_or_queued(given: &Given) -> Verdict 
     expect_eq((routed?, received?), (DeliveredOrQueued::Delivered, Some(LiveCommand::Input(vec![live_input("b")]))))?;
     for (channel, request) in [(None, request_for("c")), (Some(&*live), request_for("d").with_target(None))] {
         let routed = pending.deliver_or_queue(channel, request).await?;
-        expect(matches!(routed, DeliveredOrQueued::Queued(_)), "delivered without a receiver")?;
+        expect(matches!(routed, DeliveredOrQueued::Queued(_)), "delivered without a live channel or without a target")?;
     }
     expect_eq(queued_ids(given).await?, vec![id::<EntryId>("a"), id("c"), id("d")])?;
     let to_wrong_thread = DeliverOrQueue::new(id("u"), [live_input("e")]).with_target(to.clone());

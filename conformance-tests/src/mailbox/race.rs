@@ -55,8 +55,8 @@ pub(super) async fn concurrent_enqueues_all_take_effect(given: &Given) -> Verdic
     expect_counts_in_status_order(given, [200, 0, 0, 0, 0, 0]).await
 }
 
-/// Of several concurrent purges, exactly one removes and counts each finished dispatch. Dispatches that are enqueued at
-/// the same time are not removed.
+/// Each finished dispatch is removed and counted by exactly one of several concurrent purges. Dispatches that are
+/// enqueued at the same time are not removed.
 pub(super) async fn concurrent_purges_remove_each_dispatch_once(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     for round in 0..20 {

@@ -62,7 +62,7 @@ impl RecordList for Entries {
     }
 }
 
-/// Leaves, ordered by sequence number. Each entry is a root, and therefore a leaf.
+/// Leaves, ordered by sequence number. Each entry is a root, so none has children: all are leaves.
 pub(super) struct Leaves;
 
 #[async_trait]

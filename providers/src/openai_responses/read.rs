@@ -49,7 +49,8 @@ pub(super) fn read(body: &Object, reader: &mut Reader) -> Result<()> {
     }
 }
 
-/// Reads usage, in which the input includes what was read from the cache and what was written to it.
+/// Reads the usage. The provider's number of input tokens includes those read from and written to the cache. The result
+/// counts these separately.
 fn read_usage(raw: &Object) -> Result<Usage> {
     let detail = |object: &str, name: &str| raw.object(object).and_then(|raw| raw.number(name)).unwrap_or_default();
     let cached = detail("input_tokens_details", "cached_tokens");
@@ -84,7 +85,7 @@ impl Items {
         }
     }
 
-    /// Adds a block, or without one the item as it is.
+    /// Adds a block. If there is none, adds the item as it is.
     fn add_block(&mut self, block: Option<Block>, item: &Value, reader: &Reader) -> Result<()> {
         self.0.push(block.map_or_else(|| reader.opaque_block(item), Ok)?);
         Ok(())
@@ -224,7 +225,7 @@ fn read_call(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
     reader.block(BlockKind::ToolUse(call_of_text(id, name, arguments)?), &default, raw).map(Some)
 }
 
-/// A call of a tool of the provider that the caller runs.
+/// A call of a tool that the provider defines and the caller runs.
 struct OwnToolCall<'a> {
     id: &'a str,
     name: &'static str,

@@ -9,8 +9,8 @@ use crate::{
     json::{Object, parse_json_array, parse_json_string},
 };
 
-/// The role of the line with the instructions. The format in the provenance of its message names this role, which
-/// distinguishes it from other system messages.
+/// The role of the line with the instructions. The instructions become a system message. The format in its provenance
+/// is this role, which tells it apart from other system messages.
 pub(super) const SYSTEM_PROMPT_ROLE: &str = "_system_prompt";
 
 /// The first part of the message that a compaction writes.

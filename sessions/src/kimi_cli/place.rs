@@ -28,8 +28,8 @@ const KNOWN_FOLDERS_FILE: &str = "kimi.json";
 /// Where kimi-cli looks for the session of a thread, and how it continues it.
 ///
 /// kimi-cli only looks in working folders in which it was started before. In any other folder it would replace the
-/// session by an empty one with the same id. The command then starts kimi-cli once without a session and without input,
-/// which makes the folder known.
+/// session by an empty one with the same id. For such a folder, the command first starts kimi-cli once without a
+/// session and without input, which makes the folder known.
 pub(super) fn place(thread: &ThreadId, folders: &ToolFolders) -> ToolPlace {
     let share = folders.folder(FOLDER_VARIABLE, FOLDER_NAME);
     let working_folder = without_dots(&folders.working_folder);

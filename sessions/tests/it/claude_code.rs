@@ -15,8 +15,8 @@ use crate::{
     },
 };
 
-/// Files of other projects in which lines of a main thread and of subagents hang below each other, so that the main
-/// thread has other roots and leaves than the file.
+/// Files in which a line of a subagent has a parent in the main thread, or the reverse. The main thread then has other
+/// roots and leaves than the file.
 const OTHER_TREES: &[&str] = &["v2-small"];
 
 /// The main files and the files of subagents that have an expectation.
@@ -37,7 +37,7 @@ pub(crate) fn session_files(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The text at the end of a file's name, without its extension.
+/// The name of a file without its folder and its extension.
 fn stem(path: &Path) -> &str {
     path.file_stem().unwrap().to_str().unwrap()
 }
@@ -111,7 +111,7 @@ pub(crate) async fn check_session_file(path: &Path) {
     let whole = report_of_file(&reports);
     check_report(path, &expect, &whole);
     let roles: u64 = expect["messages_by_role"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
-    // Messages are also made of attachments, and not of lines whose message has a wrong shape.
+    // The import also makes a message from each attachment, but none from a line whose message has a wrong shape.
     let (mut attachments, mut wrong) = (0, 0);
     for report in &reports {
         for entry in entries(&*commits, report.thread.as_ref().unwrap()).await {

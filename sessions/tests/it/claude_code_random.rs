@@ -160,7 +160,8 @@ async fn random_threads_have_the_same_context_again() {
         let (other, copy) = reimport(&text).await;
         let (mut before, mut after) = (context_blocks(&*commits, &id).await, context_blocks(&*other, &copy).await);
         if kinds.contains(&"compaction") {
-            // What stands beside a result follows the result that counted at the compaction, not the last one.
+            // A call may have several results. After an export, a text beside a result follows the result that was
+            // valid at the compaction, and not the last one.
             before.retain(|(_, block)| !block.contains("beside"));
             after.retain(|(_, block)| !block.contains("beside"));
         }

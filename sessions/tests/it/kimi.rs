@@ -41,7 +41,8 @@ pub(crate) async fn import_session(commits: &dyn CommitCoordinator, folder: &Pat
     import(commits, folder, &ImportOptions::default()).await.unwrap()
 }
 
-/// The entry that represents each line of a file. For a reference it is the entry that the reference names.
+/// The entry that represents each line of a file. For a line that the file shares with an earlier one
+/// (`kimi-cli.shared`), this is the entry of the earlier file.
 struct FileEntries {
     lines: BTreeMap<u64, Arc<Entry>>,
 }
@@ -72,7 +73,7 @@ impl FileEntries {
         Self { lines }
     }
 
-    /// The number of entries for each role of their lines.
+    /// The number of entries for each role. The role of an entry is that of its line.
     fn by_role(&self) -> BTreeMap<String, u64> {
         let mut counts = BTreeMap::new();
         for entry in self.lines.values().filter(|entry| custom_kind(entry) != "import.line") {
@@ -156,8 +157,8 @@ fn check_context(file: &FileEntries, expect: &Value, name: &str) {
         Body::Checkpoint(checkpoint) => Some(checkpoint.number),
         _ => None,
     });
-    // A checkpoint line whose id is not a number does not become a checkpoint. The last checkpoint before it has the
-    // number 0.
+    // A checkpoint line whose id is not a number does not become a checkpoint. In the only file with such a line, the
+    // last checkpoint before it has the number 0.
     let expected = expect["last_checkpoint"].as_u64().or(expect["last_checkpoint"].as_str().map(|_| 0));
     assert_eq!(checkpoint, expected, "{name}");
     let tokens = last(|body| match body {

@@ -163,7 +163,7 @@ fn user_of_everything() -> Message {
     Message::new(Role::User, blocks)
 }
 
-/// Results with details, and with what is not a result.
+/// A message with results, one of which has details, and with blocks that are no results.
 fn results_of_everything() -> Message {
     let document = Media::new(None, MediaSource::Url("u".to_owned()));
     let mut with_details = ToolResult::new("c1", vec![Block::new(BlockKind::Document(document))]);
@@ -353,7 +353,8 @@ async fn a_compaction_starts_a_new_context_with_the_kept_messages() {
     let all = entries(&*other, &copy).await;
     let summaries: Vec<_> = all.iter().filter(|entry| matches!(&*entry.body, Body::Compaction(_))).collect();
     let [one, _] = summaries.as_slice() else { panic!("{summaries:?}") };
-    // The first summary covers what it covered, so the kept messages are not new.
+    // After the import, the first summary covers the same messages as before the export. So the import does not add the
+    // kept messages again.
     let Body::Compaction(found) = &*one.body else { panic!() };
     assert_eq!(found.covers.as_ref().map(|covers| covers.to.as_str()), Some("L5"));
     assert_eq!(all.iter().filter(|entry| entry.message() == Some(&Message::user("second"))).count(), 1);
@@ -387,7 +388,7 @@ async fn a_branch_after_a_compaction_is_a_rotation_with_its_summary() {
 }
 
 #[tokio::test]
-async fn a_summary_in_another_place_is_an_ordinary_message() {
+async fn a_summary_that_is_not_at_the_beginning_is_an_ordinary_message() {
     let commits = new_store();
     let mut replaced = compaction("u3", "u3", "");
     replaced.summary.clear();

@@ -142,8 +142,8 @@ async fn a_rotated_session_is_one_tree() {
     let context = commits.threads().load_context(thread, request).await.unwrap();
     assert_eq!((context.context_size, context.next_checkpoint), (Some(60), 2));
     let all = entries(&*commits, thread).await;
-    // The references to the lines that the summary keeps are stored before the summary. With only some of the
-    // references, the summary would mean something else.
+    // The references to the lines that the summary keeps are stored before the summary. If an import stopped in
+    // between, a summary with only some of them would cover other lines.
     let seq = |id: &str| find(&all, id).seq;
     assert!(seq("3.L4.shared") < seq("3.L3") && seq("3.L5.shared") < seq("3.L3"));
     let rewinds: Vec<_> = all.iter().filter(|entry| matches!(&*entry.body, Body::Rewind(_))).collect();

@@ -180,7 +180,7 @@ fn change_field(line: &mut Vec<u8>, field: Index, new: Option<&str>) {
 struct Found {
     /// For each line with an entry: whether the entry is a message or a compaction.
     lines: BTreeMap<u64, bool>,
-    /// The number of messages on the path of the head that a model gets.
+    /// The number of messages that a model gets: those on the path of the head that are not asides.
     sent: usize,
     /// The line, the code and the detail of each issue.
     issues: Vec<(Option<u64>, &'static str, String)>,
@@ -271,11 +271,13 @@ fn check(runtime: &Runtime, at: usize, valid: &(File, Found), mutations: &[Mutat
     let mut file = file.clone();
     mutations.iter().for_each(|mutation| file.apply(mutation));
     let checked = runtime.block_on(import_and_check(&file.bytes(), format_name)).and_then(|now| {
-        // In Claude Code, a field moves a line to the thread of a subagent.
+        // In a file of Claude Code, a changed field can move a line to the thread of a subagent. This thread then lacks
+        // the message, and no issue is needed. So the checks are skipped.
         let Some(now) = now.filter(|_| format_name != "claude-code") else { return Ok(()) };
         check_lines(before, &file, &now)?;
         match mutations {
-            // An empty list is a valid content, and says that there are no calls.
+            // An empty list is a valid value of `content` and of a list of calls. So it can remove messages from the
+            // path without an issue.
             [Mutation::SetField(_, _, value)] if *value != "[]" => check_path(before, &now),
             _ => Ok(()),
         }

@@ -107,7 +107,7 @@ async fn damaged_files_round_trip_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn files_that_grow_byte_by_byte_round_trip() {
+async fn files_that_grow_piece_by_piece_round_trip() {
     let folder = tempdir().unwrap();
     let mut random = Random(11);
     for name in [

@@ -65,7 +65,7 @@ async fn a_context_is_computed_once_and_then_extended() {
 }
 
 #[tokio::test]
-async fn a_compaction_is_read_from_the_store_and_extended_after_that() {
+async fn after_a_compaction_the_context_is_loaded_once_and_then_extended() {
     let (_stores, commits) = memory().await;
     let cache = ContextCache::new(commits.threads(), LARGE);
     let head = ContextRequest::head();
@@ -118,7 +118,7 @@ async fn the_least_recently_used_contexts_are_forgotten_first() {
     expect_source(&cache, &at("4"), ContextSource::Kept).await;
     assert!(cache.counts().bytes <= 35_000 && cache.counts().contexts == 3, "{cache:?}");
     expect_source(&cache, &at("2"), ContextSource::Store).await;
-    // A context that is larger than the bound is answered and not kept.
+    // A context that is larger than the bound is returned, but not kept.
     let tiny = ContextCache::new(commits.threads(), 9_000);
     expect_source(&tiny, &at("1"), ContextSource::Store).await;
     expect_source(&tiny, &at("1"), ContextSource::Store).await;

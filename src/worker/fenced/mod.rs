@@ -32,7 +32,10 @@ impl HeldClaim {
         if *thread == self.thread {
             return self.check_not_lost();
         }
-        Err(Error::invalid("fence", "the claim belongs to another thread: write to this one with a handle of `Stores`"))
+        Err(Error::invalid(
+            "fence",
+            "this thread is not the thread of the claim: write to it with a handle of `Stores`",
+        ))
     }
 
     /// Returns the fence of the claim. The request may already contain the same fence, but no other.

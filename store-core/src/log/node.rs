@@ -35,7 +35,7 @@ pub struct Node {
     ///
     /// If no message names them, this is the nearest compaction whose replacement names them (CX-1).
     pub origin: Option<u64>,
-    /// The newest context size that was recorded on the path after its last compaction, when this entry was committed
+    /// The newest context size that was recorded on the path after the last compaction, as of the commit of this entry
     /// (EN-29).
     pub context_size: Option<u64>,
     /// For a compaction: the depths of the first and the last entry that it covers. Both are 0 if it covers nothing.
@@ -205,8 +205,9 @@ pub fn compactions(nodes: &(impl NodeSource + ?Sized), node: &Node) -> Result<Ve
 
 /// Returns those of [`compactions`] that can appear in a context.
 ///
-/// The newest compaction that begins at the root hides the compactions whose entries lie inside its interval. The
-/// search ends at the first hidden compaction, so that the cost does not grow with the number of hidden ones (CX-12).
+/// The newest compaction whose interval begins at the root hides each compaction that itself lies inside that interval.
+/// The search ends at the first hidden compaction, so that the cost does not grow with the number of hidden ones
+/// (CX-12).
 ///
 /// # Errors
 /// Any error of [`NodeSource::node`].
@@ -216,8 +217,8 @@ pub fn visible_compactions(nodes: &(impl NodeSource + ?Sized), node: &Node) -> R
         if hidden_up_to.is_some_and(|hidden| compaction.depth <= hidden) {
             return false;
         }
-        // Only the newest compaction that begins at the root appears (CX-4). An older one hides nothing, even if it is
-        // longer.
+        // Of the compactions that begin at the root, only the newest appears (CX-4). An older one hides nothing, even
+        // if it is longer.
         if let Some(cover) = compaction.covers.as_ref().filter(|cover| cover.from == 1) {
             hidden_up_to.get_or_insert(cover.to);
         }

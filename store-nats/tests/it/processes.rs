@@ -1,4 +1,4 @@
-//! Several processes that use one store, with the server's own time.
+//! One store that is opened twice, as two processes would open it, with the server's own time.
 
 use std::{
     collections::HashSet,

@@ -10,8 +10,8 @@ use store_core::{
 
 use super::MailboxRow;
 
-/// The largest number of threads in the cache, and the largest number of dispatches. If one more thread is added, all
-/// threads are removed from the cache before. The same is done for dispatches.
+/// The largest number of threads in the cache, and the largest number of dispatches. When one more
+/// thread is added, the cache first removes all threads. The same is done for dispatches.
 const MAX_ROWS: usize = 4_096;
 /// The largest payload in the cache, in bytes.
 const MAX_PAYLOAD_BYTES: usize = 4_096;

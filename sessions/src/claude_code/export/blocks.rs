@@ -17,7 +17,8 @@ const IMAGE_TYPES: &[&str] = &["image/jpeg", "image/png", "image/gif", "image/we
 /// Writes the blocks of one message, and notes what is lost.
 pub(super) struct BlockEncoder<'a, 'b> {
     pub(super) role: Role,
-    /// The origin that a reader gives to what a provider attached to a block of the line.
+    /// The origin of the written line. An import takes it as the origin of everything that a provider attached to the
+    /// blocks of the line.
     pub(super) origin: Origin,
     pub(super) losses: &'a mut Losses<'b>,
 }

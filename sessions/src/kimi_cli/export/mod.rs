@@ -40,7 +40,7 @@ pub(super) async fn write(source: &ExportSource<'_>, out: &mut ExportFiles<'_>) 
     for child in source.children().await? {
         let Some(thread) = source.threads.load_thread(&child).await? else { continue };
         let Some(subfolder) = subagent_folder(&thread) else { continue };
-        // Another thread may have the same folder. This one is then listed as left out.
+        // Another thread may have the same folder. This thread is then not written, and the caller lists it as a loss.
         if !subfolders.insert(subfolder.clone()) {
             continue;
         }
@@ -59,7 +59,7 @@ pub(super) async fn write(source: &ExportSource<'_>, out: &mut ExportFiles<'_>) 
     Ok(written)
 }
 
-/// The folders of the subagents of a session, below the folder of the first session.
+/// The folders of the subagents of a session, as paths relative to the folder of the exported session.
 fn subfolders_of(provenance: Option<&Provenance>, prefix: &str) -> BTreeSet<String> {
     let files = provenance.into_iter().flat_map(|provenance| &provenance.0);
     let names = files.filter(|file| file.stored == StoredAs::Thread).filter_map(|file| file.name.as_ref());

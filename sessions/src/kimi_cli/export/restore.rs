@@ -82,7 +82,8 @@ async fn write_state(
     files.out.write_raw(state_file::with_title(bytes.as_deref(), title).as_bytes())
 }
 
-/// Whether the title is that of an earlier state. An import does not remove a title that is gone.
+/// Whether the title of the thread comes from an earlier state. If a newer state has no title, the import leaves the
+/// title of the thread as it was.
 async fn is_earlier_title(source: &ExportSource<'_>) -> Result<bool> {
     let Some(title) = source.thread.title.as_deref() else { return Ok(false) };
     let mut pages = source.entries();

@@ -94,7 +94,8 @@ async fn the_outcome_of_a_lost_answer_is_looked_up() {
     let (mut outcomes, rounds) = (EnqueueOutcomes::default(), TestLength::pick_by_env(40, 150, 1_500));
     for round in 0..rounds {
         if round % 3 == 0 {
-            // The connection breaks after one of the pieces of data that the call sends.
+            // The connection breaks after another number of sent bytes in each round, so that each request of the call
+            // is hit in some round.
             proxy.bytes_until_break.store(1 + (round as u64 * 97) % 1_500, Ordering::SeqCst);
         }
         let run = format!("run-{round}");

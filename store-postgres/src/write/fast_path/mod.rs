@@ -25,9 +25,9 @@ const LOG_COLUMN: (&str, &str) = ("log", "written.log");
 /// The first column of tables that belong to a tenant: its name and its value.
 const TENANT_COLUMN: (&str, &str) = ("tenant", "$1");
 
-/// Writes batches for which [`Batch::fits_fast_path`] holds. The answer has the rows of the function `write`, one for
-/// each batch that was written. For a single batch whose thread has changed, it has the current row. If there is no row
-/// for a batch, only the SQL function `write` can say why.
+/// Writes batches for which [`Batch::fits_fast_path`] holds. The answer has the same rows as that of the SQL function
+/// `write`: one for each batch that was written. For a single batch whose thread has changed, it has the current row.
+/// If there is no row for a batch, only the SQL function `write` can say why.
 pub(super) async fn write(
     connection: &mut Connection<'_>,
     batches: &[&Batch],
@@ -87,8 +87,8 @@ fn statement(batches: &[&Batch], tenant: &TenantId) -> Result<(String, PgArgumen
     ))
 }
 
-/// Adds the part that locks the mailboxes that must be unchanged. Returns the condition that they are unchanged. As
-/// everywhere, mailboxes are locked before threads.
+/// Adds the part that locks the mailbox rows of the threads whose mailbox must be unchanged. Returns the condition that
+/// they are unchanged. As everywhere, mailboxes are locked before threads.
 fn add_guards(batches: &NumberedBatches<'_>, to: &mut Statement) -> Result<String> {
     let count: usize = batches.numbered.iter().map(|(_, batch)| batch.mailboxes.len()).sum();
     let Some(rows) = batches.rows(to, |batch| &batch.mailboxes, |_| true)? else { return Ok(String::new()) };
