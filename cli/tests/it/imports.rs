@@ -84,10 +84,14 @@ fn a_file_without_a_conversation_is_no_failure_beside_a_session() {
     for args in
         [vec!["import", title.to_str().unwrap()], vec!["import", "--format", "claude-code", title.to_str().unwrap()]]
     {
-        store.run(&args).expect_failure(1, &["no_message", "contains no conversation yet"]);
+        let response = store.run(&args);
+        assert_eq!(response.code, 1, "{response:?}");
+        assert!(response.out.contains("no_message"), "{response:?}");
+        assert!(response.err.contains("contains no conversation yet"), "{response:?}");
     }
     fs::remove_file(&session).unwrap();
-    store.run(&["import", folder.to_str().unwrap()]).expect_failure(1, &["no_message"]);
+    let response = store.run(&["import", folder.to_str().unwrap()]);
+    assert_eq!((response.code, response.out.contains("no_message")), (1, true), "{response:?}");
 }
 
 #[test]
