@@ -17,7 +17,7 @@ use crate::find;
 /// The environment variable with the URL of a server for tests. If it is set, no server is started.
 pub const POSTGRES_URL_VARIABLE: &str = "AGENTSTORE_TEST_POSTGRES_URL";
 
-/// The id of the user `nobody`, who runs PostgreSQL if this process is root. PostgreSQL refuses to run as root.
+/// The id of the user `nobody`. PostgreSQL refuses to run as root, so a process that is root starts it as this user.
 pub(crate) const NOBODY: u32 = 65_534;
 const START_OR_END_TIMEOUT: Duration = Duration::from_secs(30);
 /// The settings of every server.
