@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn extra_fields_report_whether_they_are_empty() {
+    fn an_extra_is_empty_if_it_has_no_fields() {
         assert!(Extra::default().is_empty());
         let extra = Extra(vec![("a".to_owned(), Json::null())]);
         assert!(!extra.is_empty());
