@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rewind_run_change_and_thread_field_changes_the_digest() {
+    fn rewinds_run_changes_and_thread_fields_are_part_of_the_digest() {
         let rewind = |to: RewindTo| sample_commit().entry(NewEntry::new(to));
         let running = || RunChange::new(RunId::new("r").unwrap(), RunStatus::Running);
         let with_run = |change: &dyn Fn(&mut RunChange)| {

@@ -309,25 +309,25 @@ fn plan_writes(
 fn plan_events(
     view: &(impl CommitView + ?Sized),
     commit: &Commit,
-    written: &[Run],
+    written_runs: &[Run],
     decision_context: DecisionContext<'_>,
 ) -> Result<Option<EventDecision>> {
     let Some(request) = &commit.events else { return Ok(None) };
     for (index, draft) in request.drafts.iter().enumerate() {
         for scope in &draft.scopes {
             let Scope::Run(id) = scope else { continue };
-            let belongs_to_thread =
-                written.iter().any(|run| run.id == *id) || view.run(id)?.is_some_and(|run| run.thread == commit.thread);
+            let belongs_to_thread = written_runs.iter().any(|run| run.id == *id)
+                || view.run(id)?.is_some_and(|run| run.thread == commit.thread);
             if !belongs_to_thread {
                 let error = Error::invalid("scopes", "it names a run that does not belong to the thread of the commit");
                 return Err(error.in_part(format!("events[{index}]")));
             }
         }
     }
-    let part = |e: Error| if e.part().is_some() { e } else { e.in_part("events") };
+    let name_part = |e: Error| if e.part().is_some() { e } else { e.in_part("events") };
     event::append(view, request, decision_context, AppendOptions { at: commit.at, ..AppendOptions::default() })
         .map(Some)
-        .map_err(part)
+        .map_err(name_part)
 }
 
 /// Refuses new entries that have the id of a pending input (EN-16), even if the commit consumes that input.
@@ -389,13 +389,13 @@ fn add_spent_tokens(
     entries: &[PlannedEntry],
     run: Option<Run>,
 ) -> Result<Vec<Run>> {
-    let mut written = run;
+    let mut commit_run = run;
     let mut other_runs: BTreeMap<RunId, (Run, bool)> = BTreeMap::new();
     // The entries of consumed inputs come first. They belong to no run.
     for (index, planned) in entries.iter().skip(commit.consume.len()).enumerate() {
         let Some(id) = &planned.entry.run else { continue };
         let tokens = spent_tokens(&planned.entry);
-        if let Some(run) = written.as_mut().filter(|run| run.id == *id) {
+        if let Some(run) = commit_run.as_mut().filter(|run| run.id == *id) {
             run.spent = tokens.map_or_else(|| run.spent.clone(), |tokens| run.spent.plus(tokens));
             continue;
         }
@@ -414,5 +414,5 @@ fn add_spent_tokens(
         }
     }
     let changed = other_runs.into_values().filter_map(|(run, changed)| changed.then_some(run));
-    Ok(changed.chain(written).collect())
+    Ok(changed.chain(commit_run).collect())
 }
