@@ -54,8 +54,8 @@ fn finish(drafts: Vec<MessageDraft>, origin: Option<Origin>, request: &ContextRe
 /// Returns the provider and model that were last in effect (CX-1): those of the last message that names them, or else
 /// of the last compaction that names them.
 fn origin(parts: &[(ContextPart, Arc<Entry>)]) -> Option<Origin> {
-    let named = parts.iter().map(|(_, entry)| entry).filter(|entry| entry.body.origin().is_some());
-    let last = named.max_by_key(|entry| (entry.message().is_some(), entry.seq))?;
+    let with_origin = parts.iter().map(|(_, entry)| entry).filter(|entry| entry.body.origin().is_some());
+    let last = with_origin.max_by_key(|entry| (entry.message().is_some(), entry.seq))?;
     last.body.origin().cloned()
 }
 

@@ -106,8 +106,8 @@ fn portable_blocks(block: &Block) -> Vec<Block> {
         }
         BlockKind::ToolResult(result) => {
             let what = if result.is_error == Some(true) { "error" } else { "result" };
-            let head = Block::text(format!("[{what} of call `{}`]", result.tool_use_id));
-            std::iter::once(head).chain(result.blocks.iter().flat_map(portable_blocks)).collect()
+            let heading = Block::text(format!("[{what} of call `{}`]", result.tool_use_id));
+            std::iter::once(heading).chain(result.blocks.iter().flat_map(portable_blocks)).collect()
         }
         BlockKind::Thinking(_) | BlockKind::Opaque(_) | BlockKind::Unknown { .. } => Vec::new(),
     }
