@@ -51,8 +51,8 @@ pub trait EventView {
 pub struct AppendOptions<'a> {
     /// The time of the events, if the commit that appends them sets one (CM-41).
     pub at: Option<Timestamp>,
-    /// The record of the id of the thread whose claim the fence names (CM-44). Absent in a commit, which checks its own
-    /// fence.
+    /// For an append under a claim: the record of the id of the claimed thread (CM-44). Absent in a commit, which
+    /// checks its own fence.
     pub id_record: Option<&'a mut ThreadIdRecord>,
     /// The mailbox in the same store, if the append names a claim.
     pub claims: Option<&'a dyn MailboxView>,
@@ -281,8 +281,7 @@ pub fn cursor_after(scope: &Scope, seq: u64, tenant_and_cursor_key: (&TenantId, 
     Position::new(seq, "").to_cursor(cursor_key, &cursor_scope(scope, tenant))
 }
 
-/// Returns the sequence number of the event after which reading continues with the cursor `at`, or none without a
-/// cursor.
+/// Returns the sequence number of the event after which the cursor `at` continues, or none if there is no cursor.
 ///
 /// # Errors
 /// `InvalidCursor` if the cursor belongs to another list.
