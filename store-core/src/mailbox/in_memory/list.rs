@@ -1,4 +1,4 @@
-//! Lists of dispatches and threads, in the orders in which lists, claims and purges read them.
+//! Dispatches and threads in the orders in which lists, claims and purges read them.
 
 use std::ops::Bound;
 
@@ -27,7 +27,7 @@ type ClaimablePosition = (u16, Timestamp, ThreadId);
 const EXPIRED_LEASE_PRIORITY: u16 = 256;
 
 impl InMemoryMailbox {
-    /// Offers the dispatches of a query to a page, after a position.
+    /// Offers a page the dispatches that a query lists after a position.
     ///
     /// `item` makes the item of the page from a dispatch. It also returns how many bytes were read for the item besides
     /// the payload that the dispatch shows.
@@ -77,7 +77,7 @@ impl InMemoryMailbox {
         Ok(())
     }
 
-    /// Offers the threads from which a claim would get something now to a page, after a position (MB-47).
+    /// Offers a page the threads, after a position, from which a claim would get a dispatch now (MB-47).
     ///
     /// # Errors
     /// `InvalidCursor` for a position that is not of this list.
@@ -110,8 +110,8 @@ impl InMemoryMailbox {
         self.by_creation(&DispatchFilter::default(), &walk)
     }
 
-    /// Returns the dispatches that a purge removes: the first ones that ended before the given time, by their end
-    /// (MB-46).
+    /// Returns the dispatches that a purge removes: up to its limit, those that ended before the given time. The ones
+    /// that ended first are the first to be removed (MB-46).
     #[must_use]
     pub fn dispatches_to_purge(&self, request: &Purge) -> Vec<DispatchId> {
         let ended = self.by_end(None, Direction::Forward).take_while(|(end, _)| *end < request.before);
@@ -149,7 +149,7 @@ impl InMemoryMailbox {
     ) -> impl Iterator<Item = (Timestamp, &StoredDispatch)> + use<'_> {
         let backward = walk.direction == Direction::Backward;
         let lists: Vec<_> =
-            filter.list_keys().into_iter().map(|scope| self.by_creation.walk(&scope.into(), walk)).collect();
+            filter.list_keys().into_iter().map(|key| self.by_creation.walk(&key.into(), walk)).collect();
         let positions = merge_ordered(lists, move |a, b| if backward { a > b } else { a < b });
         positions.filter_map(|(time, id)| Some((time, self.rows.get(id)?)))
     }
@@ -189,7 +189,7 @@ impl InMemoryMailbox {
         }
     }
 
-    /// Returns the dispatches that interrupts superseded in queues, by their end and then by id.
+    /// Returns the dispatches that interrupts superseded while they were queued, by their end and then by id.
     fn ended_in_batches(&self, after: Option<(Timestamp, DispatchId)>, direction: Direction) -> EndedDispatches<'_> {
         let backward = direction == Direction::Backward;
         let bound = after.as_ref().map_or(Bound::Unbounded, |(at, _)| Bound::Included(*at));

@@ -128,7 +128,7 @@ impl<'a, V: MailboxView + ?Sized> PlanBuilder<'a, V> {
         Ok(to)
     }
 
-    /// Ends the attempt of a dispatch that was claimed. Its status must already be the one after the attempt.
+    /// Ends the attempt of a dispatch that was claimed. The caller must already have set the status after the attempt.
     pub(super) fn end_attempt(&self, stored: &mut StoredDispatch, end: AttemptEnd, settlement: Option<String>) {
         let state = &mut stored.state;
         let Some(held) = state.claim.take() else { return };

@@ -145,8 +145,8 @@ fn new_dispatch_digest(new: &NewDispatch) -> String {
     format!("1:{}", sha256_hex(&text))
 }
 
-/// Returns the dispatch that holds the dedupe key of a new one. If the lease of that dispatch has expired, its claim is
-/// ended first, in the same way as by a claim (MB-29).
+/// Returns the dispatch that holds the dedupe key of a new one. If the lease of that dispatch has expired, its attempt
+/// is ended first, as it would be by a new claim (MB-29).
 fn key_holder<V: MailboxView + ?Sized>(
     builder: &mut PlanBuilder<'_, V>,
     new: &NewDispatch,

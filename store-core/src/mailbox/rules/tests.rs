@@ -110,7 +110,7 @@ impl SingleThreadView {
         .0
     }
 
-    /// Returns whether a purge with this time does not remove the dispatch.
+    /// Returns whether a purge with this time keeps the dispatch.
     fn is_kept_by_purge(&self, id: &str, before: u64) -> bool {
         let (limits, ids) = (Limits::default(), UuidSource);
         let decision_context = DecisionContext::new(time(before), &limits, &ids);
@@ -189,7 +189,7 @@ fn an_interrupt_is_kept_as_long_as_something_needs_it() {
 }
 
 #[test]
-fn only_dispatches_that_ended_before_are_purged_mb_49() {
+fn only_dispatches_that_ended_before_the_given_time_are_purged_mb_49() {
     let mut mailbox = SingleThreadView::default();
     mailbox.enqueue(10, "a", 0);
     assert!(mailbox.is_kept_by_purge("a", 100));
