@@ -20,7 +20,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// The tables of an outbox in memory.
+/// The table of an outbox in memory.
 #[derive(Default)]
 struct Table {
     rows: BTreeMap<OutboxId, StoredOutboxRow>,
@@ -149,21 +149,21 @@ impl TestOutbox {
     }
 }
 
-fn draft_row(order: Option<&str>, attempts: u32) -> NewOutboxRow {
+fn draft_row(order_key: Option<&str>, max_attempts: u32) -> NewOutboxRow {
     let mut row = NewOutboxRow::new("lane".parse().unwrap(), "target".parse().unwrap(), Json::null());
-    row.order_key = order.map(|key| key.parse().unwrap());
-    row.with_max_attempts(attempts)
+    row.order_key = order_key.map(|key| key.parse().unwrap());
+    row.with_max_attempts(max_attempts)
 }
 
 fn retry() -> OutboxSettlement {
     OutboxSettlement::Retry { after: Duration::from_millis(50), error: "no".to_owned() }
 }
 
-/// Settles the only attempt of a row. Returns the status of the row, its attempts, whether it is due later, and whether
-/// it has finished.
-fn settle_only_attempt(settlement: OutboxSettlement, attempts: u32) -> (OutboxStatus, u32, bool, bool) {
+/// Settles the first attempt of a row. Returns the status of the row, its attempts, whether it is due later, and
+/// whether it has finished.
+fn settle_first_attempt(settlement: OutboxSettlement, max_attempts: u32) -> (OutboxStatus, u32, bool, bool) {
     let mut outbox = TestOutbox::new();
-    outbox.add_rows(&[draft_row(None, attempts)]);
+    outbox.add_rows(&[draft_row(None, max_attempts)]);
     let held = outbox.claim().unwrap();
     outbox.settle(&held, settlement).unwrap();
     outbox.check_positions();
@@ -176,11 +176,11 @@ fn settle_only_attempt(settlement: OutboxSettlement, attempts: u32) -> (OutboxSt
 fn a_settlement_ends_an_attempt() {
     use OutboxStatus::{DeadLetter, Delivered, Pending};
     let dead = OutboxSettlement::DeadLetter { error: "no".to_owned() };
-    assert_eq!(settle_only_attempt(OutboxSettlement::Delivered, 1), (Delivered, 0, false, true));
-    assert_eq!(settle_only_attempt(retry(), 2), (Pending, 1, true, false));
-    assert_eq!(settle_only_attempt(retry(), 1), (DeadLetter, 1, false, true));
-    assert_eq!(settle_only_attempt(dead, 5), (DeadLetter, 1, false, true));
-    assert_eq!(settle_only_attempt(OutboxSettlement::Release, 1), (Pending, 0, false, false));
+    assert_eq!(settle_first_attempt(OutboxSettlement::Delivered, 1), (Delivered, 0, false, true));
+    assert_eq!(settle_first_attempt(retry(), 2), (Pending, 1, true, false));
+    assert_eq!(settle_first_attempt(retry(), 1), (DeadLetter, 1, false, true));
+    assert_eq!(settle_first_attempt(dead, 5), (DeadLetter, 1, false, true));
+    assert_eq!(settle_first_attempt(OutboxSettlement::Release, 1), (Pending, 0, false, false));
 }
 
 #[test]
@@ -213,11 +213,11 @@ fn an_older_record_changes_nothing() {
     let mut outbox = TestOutbox::new();
     outbox.add_rows(&[draft_row(Some("o"), 2)]);
     let id = outbox.table.rows.keys().next().unwrap().clone();
-    let before = outbox.table.rows[&id].clone();
+    let older_record = outbox.table.rows[&id].clone();
     outbox.claim().unwrap();
-    let after = outbox.table.rows[&id].clone();
-    put_row(&mut outbox.table, before).unwrap();
-    assert_eq!(outbox.table.rows[&id], after);
+    let newer_record = outbox.table.rows[&id].clone();
+    put_row(&mut outbox.table, older_record).unwrap();
+    assert_eq!(outbox.table.rows[&id], newer_record);
     outbox.check_positions();
 }
 
