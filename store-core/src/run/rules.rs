@@ -198,7 +198,8 @@ impl RunQuery {
     #[must_use]
     pub fn cursor_binding(&self) -> String {
         let filter = &self.filter;
-        let statuses = |statuses: &Vec<RunPhase>| statuses.iter().map(|it| it.name()).collect::<Vec<_>>().join(",");
+        let statuses =
+            |statuses: &Vec<RunPhase>| statuses.iter().map(|status| status.name()).collect::<Vec<_>>().join(",");
         encode_query_parts(&[
             ("thread", filter.thread.as_ref().map(ToString::to_string)),
             ("statuses", filter.statuses.as_ref().map(statuses)),
