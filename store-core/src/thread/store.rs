@@ -31,7 +31,7 @@ pub trait ThreadReader: Send + Sync {
 
     /// Counts threads exactly.
     ///
-    /// This may cost as much as reading those threads (TH-31).
+    /// This may cost as much as reading the counted threads (TH-31).
     ///
     /// # Errors
     /// Any error of the read.
@@ -93,13 +93,13 @@ pub trait ThreadAdmin: Send + Sync {
     /// After an `Unknown` outcome, load the thread.
     async fn delete_thread(&self, id: &ThreadId, request: DeleteRequest) -> Result<Deletion>;
 
-    /// Deletes threads that were not written for a given time, that have no open runs and no pending input, and whose
-    /// children are all deleted by the same call (TH-26).
+    /// Deletes threads that were not written to for a given time, that have no open runs and no pending input, and
+    /// whose children are all deleted by the same call (TH-26).
     ///
     /// It also forgets deleted ids that are older than 30 days (TH-25).
     ///
     /// # Guarantees
-    /// - A thread that is written after it was chosen and before it is deleted is not pruned (TH-27).
+    /// - A thread that is written to after it was chosen and before it is deleted is not pruned (TH-27).
     /// - A call deletes at most `limit` threads. Its result says whether more remain (TH-28).
     ///
     /// # Errors
