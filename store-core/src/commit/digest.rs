@@ -190,8 +190,8 @@ fn write_run(out: &mut String, run: &RunChange) {
     object.close();
 }
 
-/// Writes a value as a list with one element, and no value as an empty list, so that a removed key and a key set to
-/// `null` differ.
+/// Writes a value as a list with one element, and a missing value as an empty list, so that a removed key and a key set
+/// to `null` differ.
 fn write_optional(out: &mut String, value: Option<&Json>) {
     value.into_iter().cloned().collect::<Vec<_>>().write(out);
 }

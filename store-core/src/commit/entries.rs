@@ -316,7 +316,7 @@ impl<'a, V: LogView + ?Sized> PlannedLog<'a, V> {
     }
 }
 
-/// Returns the number of a new checkpoint below `parent` whose draft has no number (EN-21).
+/// Returns the number that a new checkpoint below `parent` gets if its draft has none (EN-21).
 fn next_checkpoint_number(parent: Option<&Node>) -> Result<u64> {
     let next = parent.and_then(|node| node.checkpoint_number).map_or(Some(0), |number| number.checked_add(1));
     next.ok_or_else(|| Error::invalid("checkpoint", "the previous checkpoint has the highest possible number"))

@@ -73,7 +73,7 @@ pub struct Plan {
     pub queue: QueueWrite,
     /// The events, with their scopes. None if the commit has no events, or if all of them repeat earlier ones.
     pub events: Option<EventPlan>,
-    /// The plan that settles the dispatch whose claim the commit names, if the commit settles it.
+    /// If the commit settles the claim that it names: the plan of that settlement.
     pub mailbox: Option<Box<MailboxPlan>>,
     /// New rows of the outbox.
     pub outbox: OutboxPlan,
@@ -222,7 +222,7 @@ fn plan_without_thread(
     }
 }
 
-/// The thread before the commit is applied to it, and the decisions that were made before its writes are planned.
+/// The thread before the commit is applied to it, and the decisions that were made before the writes are planned.
 struct ThreadBefore {
     thread: StoredThread,
     creates_thread: bool,
@@ -305,7 +305,7 @@ fn plan_writes(
     Ok(CommitDecision::Write(Box::new(plan)))
 }
 
-/// Plans the events of the commit, which belong to its thread or to runs of the thread (CM-21).
+/// Plans the events of the commit. They must belong to the thread of the commit or to runs of that thread (CM-21).
 fn plan_events(
     view: &(impl CommitView + ?Sized),
     commit: &Commit,
