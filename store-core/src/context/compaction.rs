@@ -56,7 +56,7 @@ impl<'a> ContextSplit<'a> {
 /// Splits a context so that the last `keep` user or assistant messages stay, together with their results. No call is
 /// separated from its result (CX-15).
 ///
-/// If there are fewer such messages, or if `keep` is 0, everything is kept.
+/// If there are fewer than `keep` such messages, or if `keep` is 0, everything is kept.
 /// [`LogReaderExt::load_compaction_interval`](crate::LogReaderExt::load_compaction_interval) returns the
 /// entries that the compaction covers.
 #[must_use]

@@ -165,7 +165,7 @@ pub enum RepairKind {
     EarlierResultDropped,
     /// A message was left out, because it had no blocks left (CX-9).
     EmptyMessageDropped,
-    /// Several entries that are one message of a provider were merged (CX-17).
+    /// Several entries that form one message of a provider were merged (CX-17).
     MessagesMerged,
 }
 

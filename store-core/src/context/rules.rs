@@ -86,8 +86,8 @@ fn outermost_compactions(compactions: &[Node]) -> Vec<VisibleCompaction> {
             by_start.entry(cover.from).or_insert(VisibleCompaction { seq: node.seq, from: cover.from, to: cover.to });
         }
     }
-    // Intervals never overlap partially (EN-24). An interval therefore lies inside an earlier one if it begins before
-    // the end of that one.
+    // Intervals never overlap partially (EN-24). An interval therefore lies inside another one if it begins between the
+    // beginning and the end of that one.
     let mut covered_to = 0;
     let mut visible: Vec<_> = by_start.into_values().collect();
     visible.retain(|shown| {
