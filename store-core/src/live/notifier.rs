@@ -30,8 +30,8 @@ impl Notifier {
     /// Waits until there is something to claim, or until `timeout` has passed (LV-8, LV-10).
     ///
     /// `next_claim_time` returns the earliest time at which a claim can find something. That is a past time if there is
-    /// something now. Otherwise it is the next time at which a delay or a lease ends, or none if only a change can
-    /// make something claimable.
+    /// something to claim now. Otherwise it is the next time at which a delay or a lease ends, or none if only a change
+    /// can make something claimable.
     ///
     /// # Errors
     /// Those of `next_claim_time`, such as `Closed`.
