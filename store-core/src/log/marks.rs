@@ -37,7 +37,7 @@ pub trait MarkSource {
     fn marks(&self, seq: u64) -> Result<EntryMarks>;
 }
 
-/// The marks that appended entries changed, by sequence number. It does not contain the marks of other entries.
+/// The marks that appended entries changed, by sequence number. Unchanged marks are not included.
 #[derive(Debug, Clone, Default)]
 pub struct ChangedMarks(BTreeMap<u64, EntryMarks>);
 

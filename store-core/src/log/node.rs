@@ -31,7 +31,7 @@ pub struct Node {
     pub checkpoint: Option<u64>,
     /// The number of that checkpoint.
     pub checkpoint_number: Option<u64>,
-    /// The sequence number of the nearest message on the path that names its provider and model; this entry included.
+    /// The sequence number of the nearest message on the path that names its provider and model. It can be this entry.
     ///
     /// If no message names them, this is the nearest compaction whose replacement names them (CX-1).
     pub origin: Option<u64>,

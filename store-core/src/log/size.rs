@@ -1,6 +1,6 @@
 //! A lower bound for the size of an encoded body. It is the sum of the sizes of the body's texts and values.
 //!
-//! With it a body that is far too large is refused before memory is spent on encoding it (ER-9).
+//! With it, a body that is far too large is refused before memory is spent on encoding it (ER-9).
 
 use super::{Block, BlockKind, Compaction, Media, MediaSource, Message, NewBody};
 use crate::{json::Json, limits::length};
