@@ -110,21 +110,22 @@ impl InMemoryMailbox {
         self.by_creation(&DispatchFilter::default(), &walk)
     }
 
-    /// Returns the dispatches that a purge removes: up to its limit, those that ended before the given time. The ones
-    /// that ended first are the first to be removed (MB-46).
+    /// Returns the dispatches that a purge removes: of those that ended before the given time, the ones that ended
+    /// first, up to the limit (MB-46).
     #[must_use]
     pub fn dispatches_to_purge(&self, request: &Purge) -> Vec<DispatchId> {
-        let ended = self.by_end(None, Direction::Forward).take_while(|(end, _)| *end < request.before);
-        ended.take(request.limit as usize).map(|(_, stored)| stored.id().clone()).collect()
+        let ended_dispatches = self.by_end(None, Direction::Forward).take_while(|(end, _)| *end < request.before);
+        ended_dispatches.take(request.limit as usize).map(|(_, stored)| stored.id().clone()).collect()
     }
 
     /// Returns the first dead letters that pass a filter, in order of creation, up to `limit` of them.
     #[must_use]
     pub fn dead_letters(&self, filter: DispatchFilter, limit: u32) -> Vec<DispatchId> {
         let filter = filter.in_status([DispatchStatus::DeadLetter]);
-        let dead = self.by_creation(&filter, &TimeWalk::between(None, None));
-        let dead = dead.filter(|(_, stored)| visible_dispatch(self, stored).is_ok_and(|seen| filter.admits(&seen)));
-        dead.take(limit as usize).map(|(_, stored)| stored.id().clone()).collect()
+        let dead_letters = self.by_creation(&filter, &TimeWalk::between(None, None));
+        let matching =
+            dead_letters.filter(|(_, stored)| visible_dispatch(self, stored).is_ok_and(|seen| filter.admits(&seen)));
+        matching.take(limit as usize).map(|(_, stored)| stored.id().clone()).collect()
     }
 
     /// Returns the free threads that have a dispatch available, as of the last [`promote_due`](Self::promote_due), in
@@ -214,20 +215,20 @@ impl InMemoryMailbox {
         after: Option<&ClaimablePosition>,
         now: Timestamp,
     ) -> impl Iterator<Item = ClaimablePosition> + use<'_> {
-        let free = match after {
+        let free_from = match after {
             None => Some(Bound::Unbounded),
             Some((priority, since, thread)) => {
                 u8::try_from(*priority).ok().map(|priority| Bound::Excluded((priority, *since, thread.clone())))
             }
         };
-        let leased = match after {
+        let leased_from = match after {
             Some((EXPIRED_LEASE_PRIORITY, end, thread)) => Bound::Excluded((*end, thread.clone())),
             _ => Bound::Unbounded,
         };
-        let free = free.into_iter().flat_map(|bound| self.ready_threads.range((bound, Bound::Unbounded)));
-        let leased = self.leases.range((leased, Bound::Unbounded)).take_while(move |(end, _)| *end <= now);
-        let free = free.map(|(priority, since, thread)| (u16::from(*priority), *since, thread.clone()));
-        free.chain(leased.map(|(end, thread)| (EXPIRED_LEASE_PRIORITY, *end, thread.clone())))
+        let free = free_from.into_iter().flat_map(|bound| self.ready_threads.range((bound, Bound::Unbounded)));
+        let leased = self.leases.range((leased_from, Bound::Unbounded)).take_while(move |(end, _)| *end <= now);
+        let free_positions = free.map(|(priority, since, thread)| (u16::from(*priority), *since, thread.clone()));
+        free_positions.chain(leased.map(|(end, thread)| (EXPIRED_LEASE_PRIORITY, *end, thread.clone())))
     }
 }
 

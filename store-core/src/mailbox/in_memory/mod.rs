@@ -91,7 +91,8 @@ pub struct InMemoryMailbox {
     /// For each dedupe key, the dispatch that holds it or held it last.
     keys: HashMap<(ThreadId, DedupeKey), DispatchId>,
     by_creation: TimeOrderedSets<ListKey, DispatchId>,
-    /// Dispatches that ended individually. Those that an interrupt superseded in the queue are in `superseded_batches`.
+    /// Dispatches that ended individually. Those that an interrupt superseded while they were queued are in
+    /// `superseded_batches`.
     by_end: BTreeSet<(Timestamp, DispatchId)>,
     /// Dispatches that interrupts superseded while they were queued: their threads and epochs, by the time of the
     /// interrupt.
@@ -149,11 +150,11 @@ impl InMemoryMailbox {
     /// # Errors
     /// The refusal that the decision contains. Its plan is applied nevertheless.
     pub fn apply_decision<T>(&mut self, decide: impl FnOnce(&Self) -> Result<MailboxDecision<T>>) -> Result<T> {
-        let change = decide(self)?;
-        if let Some(plan) = change.plan {
+        let decision = decide(self)?;
+        if let Some(plan) = decision.plan {
             self.apply(*plan);
         }
-        change.answer
+        decision.answer
     }
 
     /// Applies a plan.
@@ -190,7 +191,8 @@ impl InMemoryMailbox {
         if let Some(at) = queue_position(&stored) {
             queue.insert(at, &id);
         }
-        // This also applies to a claimed dispatch: a backend that reads a log may not have read its enqueue.
+        // This also applies to a claimed dispatch: a backend that reads a log may have read the claim only, and not the
+        // enqueue.
         if let Some(key) = stored.body.dedupe_key.as_ref().filter(|_| !stored.state.status.is_final()) {
             self.keys.insert((thread.clone(), key.clone()), id.clone());
         }

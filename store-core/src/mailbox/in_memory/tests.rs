@@ -50,14 +50,14 @@ fn rebuild(in_memory: &InMemoryMailbox) -> InMemoryMailbox {
 fn a_rebuilt_mailbox_knows_the_dedupe_key_of_a_claimed_dispatch() {
     let mut in_memory = InMemoryMailbox::new(1);
     enqueue(&mut in_memory).unwrap();
-    let held = claim(&mut in_memory).unwrap().claimed.remove(0);
+    let claimed_dispatch = claim(&mut in_memory).unwrap().claimed.remove(0);
     for in_memory in [&mut rebuild(&in_memory), &mut in_memory] {
         assert_eq!(enqueue(in_memory).unwrap_err().kind(), ErrorKind::AlreadyExists);
     }
     let mut in_memory = rebuild(&in_memory);
     let ack = Settlement::Ack { result: None };
     with_context(|decision_context| {
-        in_memory.apply_decision(|view| mailbox::settle(view, &held.claim(), &ack, decision_context))
+        in_memory.apply_decision(|view| mailbox::settle(view, &claimed_dispatch.claim(), &ack, decision_context))
     })
     .unwrap();
     for in_memory in [&mut rebuild(&in_memory), &mut in_memory] {
@@ -83,7 +83,7 @@ fn no_decision_is_made_about_an_unreadable_thread() {
     in_memory.apply(MailboxPlan::new(thread(), record));
     assert!(in_memory.unreadable().is_empty());
     let claimed = claim(&mut in_memory).unwrap().claimed;
-    assert_eq!(claimed.iter().map(|held| held.number.counter).collect::<Vec<_>>(), [4]);
+    assert_eq!(claimed.iter().map(|claimed_dispatch| claimed_dispatch.number.counter).collect::<Vec<_>>(), [4]);
 }
 
 /// The record of a thread may name a claimed dispatch although the record of the claim cannot be read.
