@@ -79,7 +79,7 @@ impl QueueEditor {
         Ok(Some(Self { thread, creates_thread: false, id_record: view.id_record()? }))
     }
 
-    fn next_revision(&mut self) -> u64 {
+    fn raise_revision(&mut self) -> u64 {
         self.thread.queue.revision += 1;
         self.thread.queue.revision
     }
@@ -219,7 +219,7 @@ fn append_new(
     request: &AppendPending,
     decision_context: DecisionContext<'_>,
 ) -> Result<QueueDecision<AppendedInputs>> {
-    let revision = editor.next_revision();
+    let revision = editor.raise_revision();
     let now = editor.thread.last_time;
     let mut write = QueueWrite::default();
     for (index, input) in request.inputs.iter().enumerate() {
@@ -301,7 +301,7 @@ pub fn update(
         return Ok(QueueDecision { plan: None, answer: old_input });
     }
     check_size(stored.input.body.encode().len() + stored.input.delivery.encode().len(), decision_context.limits)?;
-    stored.input.revision = editor.next_revision();
+    stored.input.revision = editor.raise_revision();
     stored.input.updated_at = editor.thread.last_time;
     let answer = stored.input.clone();
     Ok(editor.into_decision(QueueWrite { put: vec![stored], ..QueueWrite::default() }, answer))
@@ -322,7 +322,7 @@ pub fn retract(
     {
         return Err(Error::invalid("decision", "it cannot be retracted while its run is open"));
     }
-    let _ = editor.next_revision();
+    let _ = editor.raise_revision();
     editor.thread.queue.count = editor.thread.queue.count.saturating_sub(1);
     let write = QueueWrite { removed: vec![id.clone()], ..QueueWrite::default() };
     Ok(editor.into_decision(write, stored.input))
@@ -376,7 +376,7 @@ pub fn reorder(
     if request.order == stored {
         return Ok(QueueDecision { plan: None, answer: request.expect_revision });
     }
-    let revision = editor.next_revision();
+    let revision = editor.raise_revision();
     Ok(editor.into_decision(write, revision))
 }
 
