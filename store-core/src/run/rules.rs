@@ -138,7 +138,7 @@ fn apply_change(run: &Run, change: &RunChange, context: RunContext<'_>) -> Resul
     Ok(run)
 }
 
-/// Checks that a run may change from one status to the other, by the table of the contract.
+/// Checks that a run may change from one status to another, by the table of the contract.
 fn check_transition(id: &RunId, from: RunPhase, to: RunPhase) -> Result<()> {
     use RunPhase::{Created, Done, Running, Waiting};
     let allowed = match from {
