@@ -23,7 +23,7 @@ pub trait ThreadReader: Send + Sync {
     /// # Guarantees
     /// - The filters and orders are described in TH-13 to TH-15. Threads with equal times are ordered by id (PG-8).
     /// - By last activity, reading all pages returns every thread at most once, and every thread that was not written
-    ///   meanwhile exactly once (PG-5). By creation, it returns every thread exactly once (PG-4).
+    ///   to meanwhile exactly once (PG-5). By creation, it returns every thread exactly once (PG-4).
     ///
     /// # Errors
     /// `Invalid` for an invalid limit; `InvalidCursor` for a cursor of another query.
@@ -42,7 +42,8 @@ pub trait ThreadReader: Send + Sync {
     /// The result is exactly that of an update (TH-30).
     ///
     /// # Errors
-    /// `NotFound` if either does not exist (TH-8, TH-10); `Invalid` if `thread` would become its own ancestor (TH-11).
+    /// `NotFound` if one of the two does not exist (TH-8, TH-10); `Invalid` if `thread` would become its own ancestor
+    /// (TH-11).
     async fn validate_parent(&self, thread: &ThreadId, parent: &ThreadId) -> Result<()>;
 }
 
