@@ -59,7 +59,7 @@ impl Clock {
         Timestamp::from_millis(u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// Returns the moment for a decision that is made now.
+    /// Returns the time for a decision that is made now.
     pub(crate) fn decision_time(&self) -> Result<DecisionTime> {
         let at = Instant::now();
         Ok(DecisionTime { now: self.now()?, at: (!self.uses_test_clock).then_some(at) })

@@ -57,8 +57,8 @@ pub(crate) struct LiveState {
     wake_up: Notify,
     /// Held while a command is sent, so that the commands of one sender keep their order (LV-4).
     send_order: AsyncMutex<()>,
-    /// The targets of the receivers of this process that a row announces to other processes. The number of a receiver
-    /// distinguishes it from an earlier receiver of the same target.
+    /// The targets for which this process has a receiver, if a row announces this to other processes. The number
+    /// distinguishes the receiver from an earlier one of the same target.
     receivers: Mutex<HashMap<TenantTarget, u64>>,
     next_number: AtomicU64,
     waiting: Mutex<WaitingSenders>,
@@ -159,7 +159,7 @@ impl LiveChannel for PostgresLive {
         let tenant_target = (self.tenant.constants.tenant.clone(), target);
         let live_state = &self.tenant.shared.live_state;
         // An earlier receiver of the target is removed first. Otherwise the task that carries commands could end the
-        // new receiver before it has its row.
+        // new receiver, which has no row yet.
         live_state.receivers().remove(&tenant_target);
         let receiver = self.tenant.live_hub.open_live(tenant_target.1.clone()).await?;
         let announced = tenant_target.clone();

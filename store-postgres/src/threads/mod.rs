@@ -173,12 +173,12 @@ impl<'a> ThreadWalk<'a> {
             ThreadOrder::Creation => (filter.created_after, filter.created_before),
         };
         let by_creation = query.order == ThreadOrder::Creation;
-        let (scope_index, scope_id) = match filter.list_key() {
+        let (list_index, scope_id) = match filter.list_key() {
             ThreadListKey::Of(parent) => (1, Some(parent.to_string())),
             ThreadListKey::Resource(resource) => (2, Some(resource.to_string())),
             ThreadListKey::All | ThreadListKey::Roots => (0, None),
         };
-        let list = ThreadList { scope_index, by_creation, is_forward: query.direction == Direction::Forward };
+        let list = ThreadList { list_index, by_creation, is_forward: query.direction == Direction::Forward };
         let window = (bound(from)?.unwrap_or(i64::MIN), bound(before)?.unwrap_or(i64::MAX));
         Ok(Self { tenant, query, list, scope_id, window, after, chunk: CHUNK })
     }
