@@ -46,7 +46,7 @@ pub(crate) enum LogSubject {
     ReservedId(TenantId, u64, DispatchId),
 }
 
-/// Returns the names of the streams and subjects of a store. All of them begin with the prefix of the store.
+/// The names of the streams and subjects of a store. All of them begin with the prefix of the store.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerNames {
     prefix: String,

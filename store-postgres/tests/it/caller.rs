@@ -83,6 +83,8 @@ async fn a_rolled_back_commit_leaves_nothing() {
     assert!(repeated.as_ref().unwrap().deduplicated);
 }
 
+/// Each transaction of the caller contains two commits, and another commit to the same thread follows it. The second
+/// transaction is rolled back.
 #[tokio::test]
 async fn several_commits_and_other_writers_agree() {
     let mut caller = Caller::new().await;
