@@ -44,7 +44,7 @@ impl MailboxUnderTest {
 
     /// Advances the time by a minute, and checks that a claim then finds nothing.
     async fn expect_nothing_after_a_minute(&self) {
-        self.test_schema.0.advance(MINUTE).await.unwrap();
+        self.test_schema.advance(MINUTE).await.unwrap();
         assert_eq!(self.claim_and_settle().await, None);
     }
 }
@@ -58,7 +58,7 @@ async fn a_thread_that_becomes_urgent_is_found_below_the_watermark() {
     }
     setup.enqueue("patient", 90).await;
     setup.enqueue("waiting", 90).await;
-    setup.test_schema.0.advance(MINUTE).await.unwrap();
+    setup.test_schema.advance(MINUTE).await.unwrap();
     setup.enqueue("new", 10).await;
     assert_eq!(setup.claim_and_settle().await.as_deref(), Some("new"));
     // The thread has been ready for a minute. The watermark of the more urgent priority is already later than that.
@@ -76,7 +76,7 @@ async fn a_thread_locked_by_another_transaction_is_found_within_a_second() {
     setup.enqueue("held", 50).await;
     let mut other_connection = PgConnection::connect(&server_url()).await.unwrap();
     let mut locking_transaction = other_connection.begin().await.unwrap();
-    let lock = format!("SELECT FROM {}.mailbox FOR UPDATE", setup.test_schema.0.config().schema());
+    let lock = format!("SELECT FROM {}.mailbox FOR UPDATE", setup.test_schema.config().schema());
     sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *locking_transaction).await.unwrap();
     setup.expect_nothing_after_a_minute().await;
     setup.expect_nothing_after_a_minute().await;

@@ -24,7 +24,7 @@ fn enqueue(setup: &MailboxUnderTest, dispatches: Vec<NewDispatch>) -> JoinHandle
 /// Returns the number of transactions that wrote the existing dispatches.
 async fn count_transactions(setup: &MailboxUnderTest) -> i64 {
     let mut server = PgConnection::connect(&server_url()).await.unwrap();
-    let count = format!("SELECT count(DISTINCT xmin::text) FROM {}.dispatch", setup.test_schema.0.config().schema());
+    let count = format!("SELECT count(DISTINCT xmin::text) FROM {}.dispatch", setup.test_schema.config().schema());
     sqlx::query(AssertSqlSafe(count)).fetch_one(&mut server).await.unwrap().get(0)
 }
 
@@ -75,8 +75,7 @@ async fn a_call_that_waits_for_a_thread_does_not_block_other_threads() {
     }
     let mut other_connection = PgConnection::connect(&server_url()).await.unwrap();
     let mut locking_transaction = other_connection.begin().await.unwrap();
-    let lock =
-        format!("SELECT FROM {}.mailbox WHERE thread = 'held' FOR UPDATE", setup.test_schema.0.config().schema());
+    let lock = format!("SELECT FROM {}.mailbox WHERE thread = 'held' FOR UPDATE", setup.test_schema.config().schema());
     sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *locking_transaction).await.unwrap();
     let waiting: Vec<_> = (0..8).map(|_| enqueue(&setup, vec![new_dispatch("held"), new_dispatch("new")])).collect();
     let others = (0..8)

@@ -106,7 +106,7 @@ async fn a_tenant_deleted_by_another_process_stays_deleted() {
 async fn writes_of_others_while_commits_wait_are_not_overwritten() {
     const ROUNDS: u64 = 5;
     let two_stores = TwoStores::new().await;
-    let second_store = two_stores.test_schema.0.open().await.unwrap();
+    let second_store = two_stores.test_schema.open().await.unwrap();
     let mut connection = PgConnection::connect(&server_url()).await.unwrap();
     let shared = two_stores.ids.last().unwrap();
     for round in 0..ROUNDS {
@@ -191,7 +191,7 @@ async fn rows_read(test_schema: &SchemaGuard) -> i64 {
     const ROWS_READ_SQL: &str = "SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes \
         WHERE schemaname = $1 AND relname IN ('thread', 'run', 'scope')";
     let mut connection = PgConnection::connect(&server_url()).await.unwrap();
-    let schema = test_schema.0.config().schema();
+    let schema = test_schema.config().schema();
     while sqlx::query_scalar(HAS_SESSIONS_SQL).bind(schema).fetch_one(&mut connection).await.unwrap() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -15,9 +15,9 @@ use crate::fixture::{SchemaGuard, server_url};
 async fn a_commit_whose_connection_is_cut_has_one_effect() {
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
     let proxy = Proxy::start(server_socket()).await;
-    let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(test_schema.0.config().schema()).unwrap();
+    let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(test_schema.config().schema()).unwrap();
     (config.connections, config.uses_test_clock) = (1, true);
-    let (direct, proxied) = (test_schema.0.open().await.unwrap(), PostgresStore::open(config).await.unwrap());
+    let (direct, proxied) = (test_schema.open().await.unwrap(), PostgresStore::open(config).await.unwrap());
     let (direct, proxied, threads) = (commits(&direct), commits(&proxied), stores(&direct).threads.unwrap());
     let (mut cuts, mut lost, mut unknown) = (0, 0, 0);
     while cuts < TestLength::pick_by_env(30, 100, 1_000) {
