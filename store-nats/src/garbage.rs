@@ -15,8 +15,8 @@ use store_core::{DispatchId, Result, TenantId};
 
 use crate::{codec::DataRef, log::Log, mailbox::free_ids, server_names::LogSubject};
 
-/// How long garbage is kept. This is longer than the time for which a process searches the log for its own decision, and
-/// longer than it takes to load a payload to which a message refers.
+/// How long garbage is kept. This is longer than the time for which a process searches the log for its own decision,
+/// and longer than it takes to load a payload to which a message refers.
 pub(crate) const GARBAGE_RETENTION: Duration = Duration::from_secs(90);
 /// The longest interval between two collections.
 const COLLECTION_INTERVAL: Duration = Duration::from_secs(5);

@@ -25,7 +25,7 @@ async fn an_unreadable_thread_does_not_block_claims_of_other_threads() {
     let (prefix, incarnation) = (temp_store.config().prefix(), held.number.incarnation);
     let subject = format!("{prefix}.log.thread.tdefault.{incarnation}.tdamaged");
     let client = async_nats::connect(server_url()).await.unwrap();
-    client.request(subject, r#"{"v":1,"by":"somebody","rows":[7]}"#.into()).await.unwrap();
+    client.request(subject, r#"{"v":1,"by":"other","rows":[7]}"#.into()).await.unwrap();
     let claims = mailbox.claim(claim_request().up_to(5)).await.unwrap();
     let claimed: Vec<_> = claims.claimed.iter().map(|held| held.dispatch.thread.as_str()).collect();
     assert_eq!(claimed, ["other"]);

@@ -41,8 +41,8 @@ fn config_for(url: &str, replicas: u32) -> NatsConfig {
     config
 }
 
-/// The data of a store under a prefix of its own, with a clock that a test moves. The data is removed when this value is
-/// dropped.
+/// The data of a store under a prefix of its own, with a clock that a test moves. The data is removed when this value
+/// is dropped.
 pub(crate) struct TempStore {
     prefix: TestPrefix,
 }

@@ -1,5 +1,5 @@
-//! Clients that prove their identity by signing the server's challenge (NA-8). They sign with an NKey, or with the key of
-//! a user for whom an account has signed a JWT.
+//! Clients that prove their identity by signing the server's challenge (NA-8). They sign with an NKey, or with the key
+//! of a user for whom an account has signed a JWT.
 
 use std::path::PathBuf;
 

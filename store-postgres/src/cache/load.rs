@@ -115,8 +115,8 @@ fn mark_absent(cache: &mut RecordCache, lookup: &Lookup) {
 }
 
 /// Loads the nodes that a search for an ancestor visits on the way from an entry up to a depth or a sequence number.
-/// Also loads some nodes that are just before the earliest of these in the log. The rules of core do the search, and ask
-/// for nodes that are still missing.
+/// Also loads some nodes that are just before the earliest of these in the log. The rules of core do the search, and
+/// ask for nodes that are still missing.
 pub(crate) async fn load_ancestors(
     connection: &mut Connection<'_>,
     cache: &mut RecordCache,
