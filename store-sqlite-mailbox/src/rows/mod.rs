@@ -257,8 +257,8 @@ pub(crate) fn get<T: rusqlite::types::FromSql>(row: &Row<'_>, at: usize) -> Resu
     row.get(at).map_err(sql_error)
 }
 
-/// The name of a record. It encodes and decodes the stored text of the record, because the checksum of a text also covers
-/// the name. So a text that was moved to another record is detected in the same way as a changed text.
+/// The name of a record. It encodes and decodes the stored text of the record, because the checksum of a text also
+/// covers the name. So a text that was moved to another record is detected in the same way as a changed text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RecordName<'a> {
     kind: &'static str,
