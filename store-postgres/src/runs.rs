@@ -139,8 +139,8 @@ impl RunWalk<'_> {
     }
 }
 
-/// Returns the number of a thread's log, or `None` if the thread does not exist. A thread never has the log of another
-/// one, even if it has the id of a deleted thread. Cursors are bound to the log, so that a cursor does not work for a
+/// Returns the number of a thread's log, or `None` if the thread does not exist. Every thread has a log of its own,
+/// even a thread with the id of a deleted one. Cursors are bound to the log, so that a cursor does not work for a
 /// later thread with the same id (TH-24).
 async fn log_number(
     tenant: &Tenant,

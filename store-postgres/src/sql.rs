@@ -315,8 +315,8 @@ fn dispatch_lists((comparison, order): (&str, &str)) -> [String; 5] {
     let by_creation = |condition: &str| {
         format!(
             "SELECT d.created_at, 0::bigint, d.body, d.state FROM $schema$.dispatch d WHERE d.tenant = $1 \
-             AND {condition} AND $3::text[] IS NOT NULL AND $5::bigint IS NOT NULL AND (d.created_at, d.id) {comparison} ($4, $6) \
-             ORDER BY d.created_at{order}, d.id{order} LIMIT $7"
+             AND {condition} AND $3::text[] IS NOT NULL AND $5::bigint IS NOT NULL \
+             AND (d.created_at, d.id) {comparison} ($4, $6) ORDER BY d.created_at{order}, d.id{order} LIMIT $7"
         )
     };
     let by_status = DispatchStatus::ALL.iter().map(|status| {

@@ -98,7 +98,7 @@ impl<'a> MailboxDraft<'a> {
     }
 
     fn is_about(&self, thread: &ThreadId) -> bool {
-        self.record.as_ref().is_some_and(|(about, _)| about == thread)
+        self.record.as_ref().is_some_and(|(changed_thread, _)| changed_thread == thread)
     }
 }
 
@@ -109,7 +109,7 @@ impl MailboxView for MailboxDraft<'_> {
 
     fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailboxThread>> {
         match &self.record {
-            Some((about, record)) if about == thread => Ok(Some(record.clone())),
+            Some((changed_thread, record)) if changed_thread == thread => Ok(Some(record.clone())),
             _ => self.base.in_memory.mailbox(thread),
         }
     }

@@ -231,7 +231,8 @@ async fn load_rows(
         DispatchOrder::End => 3,
         DispatchOrder::Claim => 4,
     };
-    if list_index == 3 {
+    if query.order == DispatchOrder::End {
+        // The statement lists the dispatches of all threads. The filter of the caller is applied to the rows later.
         thread = None;
     }
     let start = if is_forward { -1 } else { i64::MAX };
