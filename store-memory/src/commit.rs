@@ -38,7 +38,7 @@ impl CommitCoordinator for MemoryCommits {
         let tenant = self.tenant.check_open()?;
         commit::check(&commit, tenant.decision_context().limits)?;
         let needs = commit::needed_keys(&commit);
-        let _family = needs.parent_thread.is_some().then(|| tenant.family_lock.lock());
+        let _family_guard = needs.parent_thread.is_some().then(|| tenant.family_lock.lock());
         let receipt = tenant.slots.write(&commit.thread, |slot| plan_and_apply(tenant, slot, &commit, &needs));
         if commit.settle.is_some() {
             tenant.notify_workers();
