@@ -26,7 +26,7 @@ fn dispatch_count(store: &TestStore) -> usize {
     at(&store.json(&["mailbox", "list"]), "/dispatches").as_array().unwrap().len()
 }
 
-/// Tests MB-11.
+/// Tests MB-11: a queued dispatch is cancelled, even if the command refuses others.
 #[test]
 fn dispatches_are_cancelled_by_id() {
     let store = store_with_dispatches();
@@ -67,7 +67,7 @@ fn finished_records_are_removed_once() {
     store.run(&["maintain", "--events", "soon"]).expect_failure(2, &["or `never`"]);
 }
 
-/// Tests WK-9 for the command.
+/// Tests WK-9 for the command: it repeats its round until a signal ends it, and then prints the sum of all rounds.
 #[test]
 fn the_maintain_command_runs_until_it_is_stopped() {
     let store = store_with_dispatches();

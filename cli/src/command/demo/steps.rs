@@ -137,19 +137,20 @@ async fn fork(demo: &Demo, session: &Session, id: &ThreadId, report: &mut DemoRe
         .label(Guard::from(&receipt), agentstore::Label::new(question, Some("where two answers begin".to_owned())))
         .await?;
     let threads = session.threads()?;
-    let old = before.head.clone().map_or_else(ContextRequest::head, ContextRequest::at);
-    let old = threads.load_context(id, old).await?.context.messages.len();
-    let new = threads.load_context(id, ContextRequest::head()).await?.context.messages.len();
+    let old_branch = before.head.clone().map_or_else(ContextRequest::head, ContextRequest::at);
+    let old_count = threads.load_context(id, old_branch).await?.context.messages.len();
+    let new_count = threads.load_context(id, ContextRequest::head()).await?.context.messages.len();
     let after = session.require_thread(id).await?;
     let mut failed_checks = Vec::new();
     check(&mut failed_checks, after.leaves == before.leaves + 1, "there is no new leaf");
     check(&mut failed_checks, after.head == receipt.head && named.head == receipt.head, "the head is at another entry");
-    check(&mut failed_checks, old > 0 && new > 0 && old != new, "the branches do not differ");
+    check(&mut failed_checks, old_count > 0 && new_count > 0 && old_count != new_count, "the branches do not differ");
     let step_result = StepResult {
         did: format!("forked below an earlier question: now {}", with_noun(u64::from(after.leaves), "leaf")),
         proved: "both branches are in one log: the old branch is still there, and each has its own context",
         failed_checks,
-        figures: json!({ "leaves": after.leaves, "messages_of_old_branch": old, "messages_of_new_branch": new }),
+        figures: json!({ "leaves": after.leaves, "messages_of_old_branch": old_count,
+            "messages_of_new_branch": new_count }),
     };
     report.add_step("fork", began, step_result)
 }
