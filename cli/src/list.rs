@@ -6,8 +6,8 @@ use crate::text::{one_line, terminal_safe};
 
 /// The space between two columns.
 const GAP: usize = 2;
-/// How many columns of the last cell must fit beside the id; a shorter cell must fit completely. Otherwise ids get lines
-/// of their own.
+/// How many columns of the last cell must fit beside the id; a shorter cell must fit completely. Otherwise ids get
+/// lines of their own.
 const LEAST_TEXT_WIDTH: usize = 12;
 
 /// Returns the lines of a list that is `width` columns wide: those of the headings, and then those of each row.

@@ -310,8 +310,8 @@ fn print_compacted(
         out.print_document(&document)?;
         return Ok(Ending::Success);
     }
-    // The two sizes are counted in the same way. A size that a provider reported includes more than the messages, and no
-    // provider has reported a size of the context with the summary.
+    // The two sizes are counted in the same way. A size that a provider reported includes more than the messages, and
+    // no provider has reported a size of the context with the summary.
     out.print_line(format!(
         "summarised {} of thread {}: the context had about {}, and has {} now",
         with_noun(compacted.summarized as u64, "message"),

@@ -153,7 +153,8 @@ pub(super) fn to_failure(error: sessions::Error) -> Failure {
     }
 }
 
-/// Returns the failure of an import. Without `--json` it does not repeat the reasons, because the report has named them.
+/// Returns the failure of an import. Without `--json` it does not repeat the reasons, because the report has named
+/// them.
 fn refusal_failure(report: &ImportReport, others: u64, strict: bool, json: bool) -> Failure {
     let reasons: Vec<_> =
         report.issues.iter().map(|issue| format!("{}: {}", issue.code.name(), issue.detail)).collect();

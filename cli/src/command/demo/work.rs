@@ -15,9 +15,9 @@ use super::{
 };
 use crate::{failure::Result, session::Session};
 
-/// Claims a dispatch and interrupts the thread. After that, the holder of the claim can write nothing. A second dispatch
-/// is settled by the commit that adds its answer and an outbox row. If the mailbox is in another store than the threads,
-/// a call after the commit settles it.
+/// Claims a dispatch and interrupts the thread. After that, the holder of the claim can write nothing. A second
+/// dispatch is settled by the commit that adds its answer and an outbox row. If the mailbox is in another store than
+/// the threads, a call after the commit settles it.
 pub(super) async fn interrupt_and_complete(
     demo: &Demo,
     session: &Session,
