@@ -15,8 +15,8 @@ const STOP_SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How the attempt ended in this process.
 pub(super) struct AttemptOutcome {
-    pub(super) returned: HandlerOutcome,
-    pub(super) reason: Option<CancelReason>,
+    pub(super) handler_outcome: HandlerOutcome,
+    pub(super) cancel_reason: Option<CancelReason>,
     pub(super) settling: SettlingCommit,
 }
 
@@ -24,9 +24,9 @@ pub(super) struct AttemptOutcome {
 pub(super) async fn end_attempt<S: JobSource>(
     shared: &LoopState<S>,
     job: &S::Job,
-    ending: AttemptOutcome,
+    attempt_outcome: AttemptOutcome,
 ) -> &'static str {
-    let AttemptOutcome { returned, reason, settling } = ending;
+    let AttemptOutcome { handler_outcome, cancel_reason, settling } = attempt_outcome;
     if settling == SettlingCommit::Acked {
         return count_settled(shared, "acked");
     }
@@ -40,11 +40,11 @@ pub(super) async fn end_attempt<S: JobSource>(
             AttemptState::Held => {}
         }
     }
-    if let Some(reason) = reason.filter(|reason| reason.is_lost()) {
+    if let Some(reason) = cancel_reason.filter(|reason| reason.is_lost()) {
         return count_lost_claim(shared, reason);
     }
     let failures = shared.source.failures(job).saturating_add(1);
-    let settlement = match (returned, reason) {
+    let settlement = match (handler_outcome, cancel_reason) {
         (HandlerOutcome::Answer(Ok(done)), _) => done.settlement().unwrap_or_else(|| {
             let failure = Failure::new("the handler returned `Committed`, but no commit settled its dispatch");
             settlement_of_failure(shared, &failure, failures)

@@ -31,7 +31,7 @@ pub(super) struct Steps {
 /// The number of records that a step ended or removed, and the error that ended the step early.
 pub(super) type StepResult = (u64, Option<Error>);
 
-pub(super) const NOTHING_DONE: StepResult = (0, None);
+const NOTHING_DONE: StepResult = (0, None);
 
 /// The failures of a round.
 #[derive(Default)]
