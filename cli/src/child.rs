@@ -91,7 +91,7 @@ pub(crate) struct CommandInput {
     pub(crate) max_output_bytes: usize,
 }
 
-/// Runs the command once. It is ended when `stop` returns a reason. Dropping the future kills it.
+/// Runs the command once. When `stop` returns a reason, the command is ended. Dropping the future kills it.
 pub(crate) async fn run(
     spec: &CommandSpec,
     input: CommandInput,
@@ -219,6 +219,7 @@ enum KeptPart {
 
 /// Reads everything that a command prints, and keeps a part of it.
 struct OutputReader {
+    /// The kept bytes, and the number of all bytes.
     kept: Arc<Mutex<(Vec<u8>, u64)>>,
     task: JoinHandle<()>,
 }

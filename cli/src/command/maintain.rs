@@ -1,4 +1,4 @@
-//! `maintain`: removes finished work, once or at a fixed interval.
+//! `maintain`: removes finished work, once or in rounds.
 
 use std::time::Duration;
 

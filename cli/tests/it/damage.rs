@@ -207,7 +207,7 @@ fn all_damage_is_found_and_derived_data_is_repaired() {
         // The next write removes the data that the deletion left.
         store.append("sound", "four");
         plant(&store);
-        let before = accepted_data(&store);
+        let data_before = accepted_data(&store);
         let response = store.run(&["verify"]);
         assert_eq!(response.code, 1, "{what}: {response:?}");
         assert!(response.out.contains(&kind.replace('_', " ")) && response.out.contains(place), "{what}: {response:?}");
@@ -217,7 +217,7 @@ fn all_damage_is_found_and_derived_data_is_repaired() {
         assert_eq!((found.code, at(&document, "/findings/0/kind")), (1, &kind.into()), "{what}");
         assert_eq!(at(&document, "/findings/0/repair"), repair, "{what}");
         assert!(at(&document, "/findings/0/place").as_str().unwrap().contains(place), "{what}: {document}");
-        assert!(accepted_data(&store) == before, "{what}");
+        assert!(accepted_data(&store) == data_before, "{what}");
         let can_be_rebuilt = repair == "can_be_rebuilt";
         let code = i32::from(!can_be_rebuilt);
         let dry = store.run(&["repair", "--dry-run", "--json"]);
@@ -226,7 +226,7 @@ fn all_damage_is_found_and_derived_data_is_repaired() {
         let after = if can_be_rebuilt { "rebuilt" } else { repair };
         assert_eq!((done.code, at(&done.documents()[0], "/findings/0/repair")), (code, &after.into()), "{what}");
         assert_eq!(store.run(&["verify"]).code, code, "{what}");
-        assert!(accepted_data(&store) == before, "{what}");
+        assert!(accepted_data(&store) == data_before, "{what}");
         store.run(&["append", "sound", "--message", "five"]).expect_success();
     }
 }
@@ -265,12 +265,12 @@ fn damage_in_the_middle_of_the_root_log_is_located() {
         store.append(id, "hi");
         store.run(&["delete", id, "--yes"]).expect_success();
     }
-    let before = accepted_data(&store);
+    let data_before = accepted_data(&store);
     flip_bit(store.path().join("root.log"), 1);
     store.run(&["verify"]).expect_failure(1, &["root.log at byte "]);
     let error = store.run(&["verify", "--json"]);
     assert_eq!((error.code, at(&error.error(), "/kind")), (1, &"corrupt".into()));
     flip_bit(store.path().join("root.log"), 1);
-    assert!(accepted_data(&store) == before);
+    assert!(accepted_data(&store) == data_before);
     store.run(&["verify"]).expect_success();
 }

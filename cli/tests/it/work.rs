@@ -20,7 +20,7 @@ use crate::{
 /// How long a test waits for an event that must come. The event itself takes far less time.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A store, another store if it has the mailbox, and a folder for the files that commands write.
+/// One store, or one for the threads and one for the mailbox. Also a folder for the files that commands write.
 struct WorkSetup {
     store_url: String,
     /// The URL of the mailbox's store, if the mailbox is in another store than the threads.

@@ -24,7 +24,7 @@ pub(super) async fn interrupt_and_complete(
     id: &ThreadId,
     report: &mut DemoReport<'_>,
 ) -> Result<()> {
-    let began = now();
+    let started_at = now();
     let (mailbox, commits) = (session.mailbox()?, session.commits()?);
     let name = |what: &str| format!("{}-{what}", demo.id_prefix);
     let message_commit = |key: &str, text: &str| {
@@ -89,7 +89,7 @@ pub(super) async fn interrupt_and_complete(
         failed_checks: failed,
         figures: json!({ "refused": refused.len(), "outbox_rows": rows }),
     };
-    report.add_step("work", began, step_result)
+    report.add_step("work", started_at, step_result)
 }
 
 async fn settle(mailbox: &dyn MailboxStore, claimed: &ClaimedDispatch, result: Option<Json>) -> agentstore::Result<()> {
