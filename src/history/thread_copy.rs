@@ -1,4 +1,4 @@
-//! A new thread that begins as a copy of the path of an entry of another thread.
+//! A new thread that begins with a copy of a path of another thread.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use store_core::{
     NewEntry, PageRequest, ParentRef, Result, Thread, ThreadFields, ThreadId, codec::Codec,
 };
 
-/// The key of the metadata of a copied thread that names the thread and the entry that it was copied from.
+/// A key of the metadata of a copied thread. Its value names the thread and the entry that were copied.
 pub const COPIED_FROM: &str = "copied_from";
 
 /// The kind of the entry that a copy has in place of a decision on a ticket. A decision belongs to a run of its thread.

@@ -1,4 +1,4 @@
-//! Where a context is split, so that no call is separated from its result, neither in the context nor in the log.
+//! Where a context is split, so that each call stays together with its result, in the context and in the log.
 
 use store_core::{
     BlockKind, Context, ContextMessage, EntryId, Error, Interval, LogReaderExt, RepairKind, Result, Role,

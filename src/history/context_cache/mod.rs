@@ -24,8 +24,8 @@ const SEARCHED_ENTRIES: [u32; 3] = [4, 16, 236];
 /// Keeps the contexts of one tenant's threads, so that they are not computed again (SE-5).
 ///
 /// The context of an entry never changes (CX-11). A kept context therefore answers each later request for its entry,
-/// and the context of an entry further down the path is made from it and the entries in between. The bytes are those
-/// of the messages as JSON, and of the structures that hold them.
+/// and the context of an entry further down the path is made from it and the entries in between. The bound on
+/// bytes counts the messages as JSON, and the structures that hold them.
 ///
 /// Stores of this workspace do not keep contexts. The cache saves most where entries are read from files or from a
 /// server, and nothing with `memory:`.

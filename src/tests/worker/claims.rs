@@ -138,7 +138,8 @@ fn start_late_writer(bed: &TestBed) -> (LoopHandle, mpsc::UnboundedReceiver<Work
     (worker.start().unwrap(), started_work, late_writes)
 }
 
-/// Tests WK-2: another worker claims the dispatch after the lease. The handler is told, and can write nothing.
+/// Tests WK-2: another worker claims the dispatch after its lease has expired. The handler is told, and can write
+/// nothing.
 pub(super) async fn a_handler_is_notified_of_a_lost_claim_and_writes_nothing(bed: &TestBed) {
     let _thread = bed.commits().commit(message_commit(&"t".parse().unwrap(), "first")).await.unwrap();
     bed.enqueue([new_dispatch("t", "d")]).await;

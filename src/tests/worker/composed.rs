@@ -90,7 +90,7 @@ pub(super) async fn tenants_of_both_stores_are_listed_together(bed: &TestBed) {
     for text in ["x", "3.c", "1.bb", "9.bb", "1.ee", "2.cxcy"] {
         let page = PageRequest::first(5).after(store_core::Cursor::from_text(text));
         let answer = store.list_tenants(page).await;
-        // A cursor with both lists at their beginning is a valid cursor of a composition.
+        // In a composition, `1.bb` is a valid cursor: both lists are at their beginning.
         if text != "1.bb" || bed.stores.capabilities().fenced {
             assert_eq!(answer.unwrap_err().kind(), ErrorKind::InvalidCursor, "{text}");
         }

@@ -37,7 +37,7 @@ pub(super) async fn run<S: JobSource>(shared: Arc<LoopState<S>>, job: S::Job, pe
 
 async fn run_and_settle<S: JobSource>(shared: &Arc<LoopState<S>>, job: S::Job, permit: OwnedSemaphorePermit) {
     let cancellation = Cancellation::default();
-    let began = Instant::now();
+    let started_at = Instant::now();
     // The permit is held until the job is settled, so that the loop does not count as idle before that.
     let mut held_permit = Some(permit);
     let handler_outcome = match prepare_with_retries(shared, &job).await {
@@ -59,7 +59,7 @@ async fn run_and_settle<S: JobSource>(shared: &Arc<LoopState<S>>, job: S::Job, p
             _ => HandlerOutcome::Answer(Err(Failure::new(error))),
         },
     };
-    let run_time = began.elapsed();
+    let run_time = started_at.elapsed();
     let (cancel_reason, settling) = (cancellation.reason(), cancellation.settling());
     let attempt_outcome = AttemptOutcome { handler_outcome, cancel_reason, settling };
     // From here on, writes of tasks that the handler left running are refused. With two stores, the store of the
