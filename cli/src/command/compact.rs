@@ -150,7 +150,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         CompactionPlan::Ready(planned) => {
             let summary = summarize(&args, &planned, session).await?;
             let outcome = compactor.write(&planned, summary.into()).await?;
-            let compacted = written(outcome, &planned, session).await?;
+            let compacted = compacted_or_failure(outcome, &planned, session).await?;
             let after = compactor.measure(&args.thread).await?;
             print_compacted(&compacted, &planned, (&compactor, after), out)
         }
@@ -222,17 +222,21 @@ fn summary_of(outcome: CommandOutcome) -> Result<String> {
             child::with_error_output(format!("the command was killed by signal {signal}"), &error_output)
         }
         EndReason::Cancelled(_) => "the command was stopped".to_owned(),
-        EndReason::SystemError(error) => return Err(no_summary(error)),
+        EndReason::SystemError(error) => return Err(no_summary_failure(error)),
     };
-    Err(no_summary(io::Error::other(reason)))
+    Err(no_summary_failure(io::Error::other(reason)))
 }
 
-fn no_summary(reason: io::Error) -> Failure {
+fn no_summary_failure(reason: io::Error) -> Failure {
     Failure::io("there is no summary, so nothing was changed", reason)
 }
 
 /// Returns the compaction that was written, or the error that says why none was.
-async fn written(outcome: CompactionOutcome, planned: &PlannedCompaction, session: &Session) -> Result<Box<Compacted>> {
+async fn compacted_or_failure(
+    outcome: CompactionOutcome,
+    planned: &PlannedCompaction,
+    session: &Session,
+) -> Result<Box<Compacted>> {
     match outcome {
         CompactionOutcome::Compacted(compacted) => Ok(compacted),
         CompactionOutcome::Late => {
@@ -243,10 +247,10 @@ async fn written(outcome: CompactionOutcome, planned: &PlannedCompaction, sessio
                  written: run the command again",
             ))
         }
-        CompactionOutcome::Failed(error) => Err(no_summary(io::Error::other(error))),
+        CompactionOutcome::Failed(error) => Err(no_summary_failure(io::Error::other(error))),
         // `Compactor::write` does not plan, so it returns only the first of these three.
         CompactionOutcome::EmptySummary | CompactionOutcome::NotDue(_) | CompactionOutcome::NothingToCompact(_) => {
-            Err(no_summary(io::Error::other("the text is blank")))
+            Err(no_summary_failure(io::Error::other("the text is blank")))
         }
     }
 }

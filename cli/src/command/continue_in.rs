@@ -63,7 +63,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let target = ExportTarget::Folder(preview.path());
     let mut planned = sessions::export(&*threads, &args.thread, &options, target).await.map_err(to_export_failure)?;
     let previews = planned.files.clone();
-    planned.files = in_folder(&previews, preview.path(), &place.folder);
+    planned.files = moved_paths(&previews, preview.path(), &place.folder);
     let existing: Vec<_> = planned.files.iter().filter(|file| fs::symlink_metadata(file).is_ok()).cloned().collect();
     if planned.files.iter().zip(&previews).all(|(file, preview)| have_same_bytes(file, preview)) {
         print_written(&planned, (&place, &working_folder), "is there already:", out)?;
@@ -73,7 +73,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     if let Some(file) = existing.first()
         && was_imported_from(args.tool, &args.thread, session).await?
     {
-        return Err(may_be_original(file, &args.thread));
+        return Err(may_be_original_failure(file, &args.thread));
     }
     prompt::confirm(args.yes, &question(&planned, &existing, &place.folder))?;
     let replaced = ReplacedFiles::move_aside(existing)?;
@@ -97,7 +97,7 @@ fn working_folder(given: Option<&Path>) -> Result<PathBuf> {
 }
 
 /// Returns the paths that files have after they are moved from one folder to another.
-fn in_folder(files: &[PathBuf], from: &Path, to: &Path) -> Vec<PathBuf> {
+fn moved_paths(files: &[PathBuf], from: &Path, to: &Path) -> Vec<PathBuf> {
     files.iter().map(|file| to.join(file.strip_prefix(from).unwrap_or(file))).collect()
 }
 
@@ -110,7 +110,7 @@ async fn was_imported_from(tool: FormatName, thread: &ThreadId, session: &Sessio
 }
 
 /// Returns the error for a file that the tool itself may have made.
-fn may_be_original(file: &Path, thread: &ThreadId) -> Failure {
+fn may_be_original_failure(file: &Path, thread: &ThreadId) -> Failure {
     let file = file.display().to_string();
     // The error message shortens a long name, so the advice repeats the whole name.
     Failure::from(Error::already_exists("file", &file)).with_advice(terminal_safe(&format!(

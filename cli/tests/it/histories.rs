@@ -235,7 +235,7 @@ fn parts(compared: &Value) -> Vec<String> {
 }
 
 #[test]
-fn messages_between_two_differences_are_the_same() {
+fn common_messages_between_two_differences_are_found() {
     let store = TestStore::new();
     for (thread, texts) in [("a", ["one", "two", "three", "four"]), ("b", ["1", "two", "three", "4"])] {
         for text in texts {

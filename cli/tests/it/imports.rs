@@ -181,7 +181,7 @@ fn files_below(folder: &Path) -> Vec<(String, String)> {
 
 /// A second `continue-in` keeps the file of the first one under another name.
 #[test]
-fn a_session_is_continued_again() {
+fn a_second_continue_in_keeps_the_earlier_file() {
     let store = TestStore::new();
     let tools = store.sibling_path("tools");
     store.append("t", "hello");

@@ -44,7 +44,7 @@ fn dispatches_are_cancelled_by_id() {
 
 /// Tests WK-9 for the command: records are removed once they have the age that is given, and not before.
 #[test]
-fn finished_records_are_removed_once() {
+fn maintain_once_removes_records_of_the_given_age() {
     let store = store_with_dispatches();
     let kept = store.json(&["maintain", "--once"]);
     assert_eq!((at(&kept, "/did/dispatches"), at(&kept, "/dry_run")), (&json!(0), &json!(false)));

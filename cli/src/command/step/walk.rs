@@ -53,7 +53,7 @@ async fn show(path: &Path, step: usize, with_context: bool, out: &mut Output) ->
 async fn next_step(path: &Path, step: usize, last: usize, out: &mut Output) -> Result<Option<usize>> {
     loop {
         out.flush()?;
-        let Some(answer) = prompt::ask_unless_ended("[Enter] next, [e] next error, [?] help: ")? else {
+        let Some(answer) = prompt::ask_unless_input_ended("[Enter] next, [e] next error, [?] help: ")? else {
             return Ok(None);
         };
         match Request::parse(&answer) {
