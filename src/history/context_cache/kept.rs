@@ -83,7 +83,7 @@ pub(super) struct KeptContexts {
 
 /// Which kinds of contexts of a thread are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct KeptOfThread {
+pub(super) struct KeptKinds {
     /// Whether there is a context that can be extended.
     pub(super) has_base: bool,
     /// Whether there is a plain context with repairs.
@@ -152,8 +152,8 @@ impl KeptContexts {
     }
 
     /// Returns which kinds of contexts of a thread are kept.
-    pub(super) fn of_thread(&self, thread: &ThreadKey) -> KeptOfThread {
-        let mut found = KeptOfThread::default();
+    pub(super) fn kinds_of_thread(&self, thread: &ThreadKey) -> KeptKinds {
+        let mut found = KeptKinds::default();
         for ((_, form), kept) in self.threads.get(thread).into_iter().flatten() {
             let has_repairs = !kept.context.repairs.is_empty();
             found.has_base |= *form == Form::Plain && !has_repairs;

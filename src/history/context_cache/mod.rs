@@ -127,7 +127,7 @@ impl ContextCache {
         if let Some(context) = self.find_kept(&key, &at, request) {
             return Ok(self.answer(found, Some(at), context, ContextSource::Kept));
         }
-        let has_base = self.lock().of_thread(&key).has_base;
+        let has_base = self.lock().kinds_of_thread(&key).has_base;
         if has_base && let Some(context) = self.extend_kept(&key, &at, request).await? {
             return Ok(self.answer(found, Some(at), context, ContextSource::Extended));
         }
@@ -249,7 +249,7 @@ impl ContextCache {
     async fn load_from_store(&self, thread: &ThreadKey, request: &ContextRequest) -> Result<CachedContext> {
         // Where the last context needed repairs, the next one will most likely need them, too. From a plain context
         // with repairs no other form can be made. So in this case the requested form is loaded at once.
-        if !self.lock().of_thread(thread).has_repairs {
+        if !self.lock().kinds_of_thread(thread).has_repairs {
             let mut plain_request = ContextRequest::head().with_open_calls(OpenCalls::Keep);
             plain_request.at.clone_from(&request.at);
             let found = self.threads.load_context(&thread.id, plain_request).await?;

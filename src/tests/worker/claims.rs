@@ -26,10 +26,10 @@ const LEASE: Duration = Duration::from_millis(300);
 struct AttemptCounts {
     /// For each thread, the number of attempts that run now.
     running: BTreeMap<String, u32>,
-    /// The largest value that `at_once` had.
-    max_at_once: u32,
     /// The number of attempts of all threads that run now.
     at_once: u32,
+    /// The largest value that `at_once` had.
+    max_at_once: u32,
     /// The dispatches whose attempts have ended.
     done: Vec<String>,
 }
