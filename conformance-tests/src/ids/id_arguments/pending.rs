@@ -48,9 +48,9 @@ pub(super) async fn expect_shared_records(store: &dyn PendingStore, texts: &[Str
         read_all_pages(store_core::PageRequest::first(100), |page| store.list_threads_with_pending(page)).await?;
     let wanted = sorted(texts.iter().map(String::as_str).chain(["shared"]));
     expect_eq(threads.iter().map(ThreadId::as_str).collect::<Vec<_>>(), wanted)?;
-    for (left, text) in (0..texts.len()).rev().zip(texts) {
+    for (remaining, text) in (0..texts.len()).rev().zip(texts) {
         expect_eq(store.retract_pending(&shared_thread(), &id(text)).await?.id.as_str(), text)?;
-        expect_eq(store.load_queue(&shared_thread()).await?.inputs.len(), left)?;
+        expect_eq(store.load_queue(&shared_thread()).await?.inputs.len(), remaining)?;
     }
     Ok(())
 }
