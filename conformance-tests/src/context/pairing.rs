@@ -59,7 +59,8 @@ pub(crate) async fn a_result_on_another_branch_answers_no_call(given: &Given) ->
     expect_repaired(&writer, OpenCalls::Answer, ("a b!1 ?1=none d", "b:open_call_answered:1")).await
 }
 
-/// A call without a result gets a synthetic error as its result, stays open or is left out, as the request says.
+/// The request says what happens to a call without a result: it gets a synthetic error as its result, stays open, or is
+/// left out.
 pub(crate) async fn a_call_without_a_result_is_treated_as_requested(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(
         given,

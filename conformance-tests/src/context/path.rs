@@ -112,7 +112,8 @@ pub(crate) async fn a_context_names_the_model_used_last(given: &Given) -> Verdic
     // The compaction covers the message of the model, but does not change which model was used last.
     writer.expect_accepted([compaction("g", "a", "c")]).await?;
     expect_eq(writer.head_context().await?.context.origin, origin("one"))?;
-    // A later compaction that names no model does not change it either, if an earlier compaction names a model.
+    // A later compaction without a model does not change it either: a replacement message of the first compaction names
+    // the model.
     let other_writer = ThreadWriter::new(given, "other");
     let mut compaction_with_replacement = Compaction::default();
     compaction_with_replacement.covers = Some(Interval::new(id("a"), id("b")));

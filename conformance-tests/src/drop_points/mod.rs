@@ -110,7 +110,7 @@ pub(crate) trait DropPointTarget: Send + Sync + 'static {
     async fn check_nothing_locked(&self, t: &ThreadId) -> Verdict;
 }
 
-/// Drops each call on a target after every number of polls.
+/// Drops each call on a target after each possible number of polls.
 pub(crate) struct DropPointTest<T> {
     target: Arc<T>,
 }
@@ -120,8 +120,9 @@ impl<T: DropPointTarget> DropPointTest<T> {
         Self { target: Arc::new(target) }
     }
 
-    /// Drops each call after every number of polls. The calls named in `changing_calls`, and no others, must change
-    /// something. With `AGENTSTORE_FIGURES=1` it prints at how many points calls were dropped.
+    /// Drops each call after each possible number of polls. The calls named in `changing_calls`, and no others, must
+    /// change something. If `AGENTSTORE_FIGURES` is set, it also prints the number of points at which calls were
+    /// dropped.
     pub(crate) async fn run(&self, given: &Given, changing_calls: &[&str]) -> Verdict {
         let (mut calls_that_changed, mut counts, mut index) = (BTreeSet::new(), DropPointCounts::default(), 0);
         while let Some(call_test) = CallDropTest::observe_effect(&self.target, given, index).await? {

@@ -42,7 +42,7 @@ struct ThreadCalls {
     make_calls: MakeCalls,
 }
 
-/// Drops each call after every number of polls. The calls named in `changing_calls`, and no others, must change
+/// Drops each call after each possible number of polls. The calls named in `changing_calls`, and no others, must change
 /// something.
 pub(crate) async fn test_dropped_calls_on_threads(
     given: &Given,
