@@ -138,7 +138,7 @@ pub(super) async fn an_unknown_outcome_of_maintenance_can_be_resolved(given: &Gi
         given.create_thread_with_messages("idle", &["x"]).await?;
         given.advance(IDLE + Duration::from_secs(1)).await;
         given.expect_accepted(commit_under_claim(9)).await?;
-        // If the first call was applied, its repetition is a second call.
+        // If the first call took effect, the repeated call is the second one. Otherwise it is the only one.
         let calls = 0..=usize::from(applied);
         for _ in calls.clone() {
             threads.prune_threads(PruneRequest { idle: IDLE, limit: 1_000, dry_run: false }).await?;

@@ -1,4 +1,4 @@
-//! Calls that are refused: one for each reason for which a contract refuses calls.
+//! Calls that are refused. Each contract has one call for each reason for a refusal.
 
 use std::time::Duration;
 
@@ -283,7 +283,7 @@ async fn refused_outbox_calls(stores: &TenantStores) -> Vec<(&'static str, Resul
     ]
 }
 
-/// One commit for each reason for which commits are refused.
+/// One commit for each reason for a refusal.
 fn refused_commits() -> Vec<(&'static str, Commit)> {
     let t: ThreadId = id("t");
     let commit_with_entry =

@@ -29,7 +29,7 @@ pub(super) async fn write_records(store: &dyn PendingStore, text: &str) -> Verdi
     Ok(())
 }
 
-/// Checks that the input in the thread `text` is found, and that the append to the shared thread is recognised as a
+/// Checks that the input in the thread `text` is found, and that the append to the shared thread is recognized as a
 /// repeat.
 pub(super) async fn expect_found_by_each_id(store: &dyn PendingStore, text: &str) -> Verdict {
     let queue = store.load_queue(&id(text)).await?;
