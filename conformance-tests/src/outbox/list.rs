@@ -71,7 +71,8 @@ pub(super) async fn counts_are_exact(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Dead letters are requeued with all their attempts available again, by id or by lane. Each id has its own answer.
+/// Dead letters can be requeued by id or by lane. All their attempts are then available again. Each id has its own
+/// answer.
 pub(super) async fn dead_letters_are_requeued_with_all_their_attempts(given: &Given) -> Verdict {
     commit_rows(given, [mail_row("a").with_max_attempts(1), mail_row("b"), mail_row("c"), new_row("hook", "ada", "d")])
         .await?;

@@ -13,8 +13,8 @@ use crate::{
     check::{expect, expect_eq, expect_kind},
 };
 
-/// Each settlement gives the row the status, the attempts and the error that belong to it. Each settlement of a call
-/// has its own answer, in the order given.
+/// After a settlement, the row has the status, the number of attempts and the error that belong to this kind of
+/// settlement. Each settlement of a call has its own answer, in the order given.
 pub(super) async fn settlements_end_an_attempt(given: &Given) -> Verdict {
     commit_rows(given, ["a", "b", "c", "d"].map(mail_row)).await?;
     let rows = claim_rows(given, 4).await?;

@@ -116,7 +116,7 @@ async fn write_until_closed(given: &Given) -> std::result::Result<Vec<String>, F
 /// A write that races with `close` succeeds or is refused with `Closed`.
 pub(super) async fn writes_racing_with_close_succeed_or_are_refused(given: &Given) -> Verdict {
     let written = write_until_closed(given).await?;
-    // The task that closes the store writes 20 records before.
+    // The task that closes the store first writes 20 records.
     expect(written.len() >= 20, format!("only {} writes were done", written.len()))
 }
 

@@ -71,7 +71,8 @@ struct DroppedCall {
     has_thread: bool,
     /// How long the thread is idle before the call.
     idle: Duration,
-    /// The thread, as [`describe_thread`] describes it, without the effect of the call and with it.
+    /// Two descriptions of the thread, as [`describe_thread`] returns them: without the effect of the call, and with
+    /// this effect.
     before_and_after: [&'static str; 2],
 }
 
@@ -169,7 +170,7 @@ async fn describe_thread(stores: &TenantStores, t: &ThreadId) -> Result<String, 
     }))
 }
 
-/// Checks that nothing is locked, by a commit to the thread, if it exists, and a commit to a new thread.
+/// Checks that nothing is locked. Commits to the thread, if it exists, and to a new thread.
 async fn check_nothing_locked(given: &Given, stores: &TenantStores, t: &ThreadId) -> Verdict {
     let commits = stores.commits.as_ref().ok_or_else(|| Failure::new("the store has no commits"))?;
     let existing = given.threads()?.load_thread(t).await?;

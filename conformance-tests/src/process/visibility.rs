@@ -60,8 +60,8 @@ fn commit_of_two_entries(thread: &ThreadId, key: &str) -> Commit {
     keyed_commit_with_message(thread, key, "one").entry(message_entry("two")).with_state(state)
 }
 
-/// Reads a thread to which all commits are [`commit_of_two_entries`]. Returns a description if the reads show only a
-/// part of a commit.
+/// Reads a thread whose commits were all made by [`commit_of_two_entries`]. Returns a description if the reads show
+/// only a part of a commit.
 async fn describe_partial_commit(threads: &dyn ThreadRunStore, thread: &ThreadId) -> Result<Option<String>> {
     let context = threads.load_context(thread, ContextRequest::head()).await?;
     let version = context.thread.version.number();
