@@ -10,7 +10,7 @@ use crate::{
     given::{Given, id},
 };
 
-/// How a caller found out whether a call whose answer was lost took effect.
+/// How a caller found out whether a call took effect, after its answer was lost.
 pub(crate) enum Resolution {
     /// A read shows whether the call took effect. If it did not, the test makes the call again.
     ByRead(bool),

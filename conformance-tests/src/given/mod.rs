@@ -29,7 +29,7 @@ pub struct Given {
     limits: Limits,
     /// The store with its guard. It is locked while the fixture works with it.
     opened: RwLock<Option<OpenedStore>>,
-    /// Another handle of the store, which [`store`](Self::store) can read without waiting for the fixture.
+    /// Another handle of the same store, which `store()` can clone without waiting for the fixture.
     store: std::sync::RwLock<Option<Arc<dyn Store>>>,
 }
 

@@ -49,7 +49,7 @@ pub(super) async fn a_dropped_call_on_a_target_leaves_nothing_locked(given: &Giv
     Ok(())
 }
 
-/// A wait that is dropped at any await leaves nothing locked: the next wait is woken.
+/// If a wait is dropped at any await, nothing stays locked: the next wait is woken.
 pub(super) async fn a_dropped_wait_leaves_nothing_locked(given: &Given) -> Verdict {
     let wake_ups = wake_ups(given)?;
     for polls in 0..POLL_COUNT_LIMIT {

@@ -17,7 +17,7 @@ use crate::{
     given::{Given, id},
 };
 
-/// A text that a store might cut, strip, normalise or re-encode.
+/// A text that a store might cut, strip, normalize or re-encode.
 const UNUSUAL_TEXT: &str = "a\u{0}b \u{2028}\u{feff} \"\\ é e\u{301} 🦀 \u{202e}rtl\r\n";
 /// A JSON value that a store might rewrite: repeated keys, the spelling of numbers, escapes.
 const UNUSUAL_JSON: &str = r#"{"z":1.0,"a":12345678901234567890.10,"z":-0.0,"e":1E400,"s":"\ud800\u0041","n":null}"#;

@@ -145,8 +145,8 @@ pub(crate) async fn branch_points_are_listed_by_sequence(given: &Given) -> Verdi
     expect_eq(threads.list_branch_points(&id("unknown"), PageRequest::default()).await?.items, vec![])
 }
 
-/// In a large tree, the list of a path is the chain of parents, in either direction and in whatever order the tree
-/// grew.
+/// In a large tree, the list of a path is the chain of parents, in either direction, no matter in which order the
+/// tree grew.
 pub(crate) async fn paths_of_a_large_tree_follow_the_parents(given: &Given) -> Verdict {
     const SIZE: usize = 400;
     let writer = ThreadWriter::new(given, "t");

@@ -11,7 +11,7 @@ use crate::{
     record_list::{ListedRecord, record_lists},
 };
 
-/// Ids that are sorted differently by locale, by case, by Unicode normalisation, or by UTF-16 instead of UTF-8.
+/// Ids that are sorted differently by locale, by case, by Unicode normalization, or by UTF-16 instead of UTF-8.
 const IDS_WITH_AMBIGUOUS_ORDER: [&str; 16] =
     ["a", "B", "b", "A", "é", "e\u{301}", "z", "~", "_", "-", "a b", "a-b", "\u{fb01}", "\u{ffee}", "\u{10ffff}", "10"];
 
