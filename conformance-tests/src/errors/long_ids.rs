@@ -8,16 +8,17 @@ use store_core::{
 
 use crate::{
     case::Contract,
+    check::Failure,
     given::{id, keyed_commit_with_message, message_entry},
 };
 
-/// Makes calls with `long` as an id or name, and returns the errors of those that are refused. Each error is about
-/// that id or name.
+/// Makes calls with `long` as an id or name, which are all refused, and returns their errors. Each error is about that
+/// id or name.
 pub(super) async fn refusals_with_long_ids(
     contract: Contract,
     stores: &TenantStores,
     long: &str,
-) -> Vec<(&'static str, Error)> {
+) -> Result<Vec<(&'static str, Error)>, Failure> {
     let results = match contract {
         Contract::ThreadRunStore => refused_thread_calls(stores, long).await,
         Contract::CommitCoordinator => refused_commit_calls(stores, long).await,
@@ -26,7 +27,11 @@ pub(super) async fn refusals_with_long_ids(
         Contract::MailboxStore | Contract::LiveChannel => refused_mailbox_calls(stores, long).await,
         Contract::OutboxStore => refused_outbox_calls(stores, long).await,
     };
-    results.into_iter().filter_map(|(call, result)| Some((call, result.err()?))).collect()
+    let error_of = |(call, result): (&'static str, store_core::Result<()>)| match result {
+        Ok(()) => Err(Failure::new(format!("{call}: the call is not refused"))),
+        Err(error) => Ok((call, error)),
+    };
+    results.into_iter().map(error_of).collect()
 }
 
 async fn refused_thread_calls(stores: &TenantStores, long: &str) -> Vec<(&'static str, store_core::Result<()>)> {

@@ -2,7 +2,10 @@
 
 use store_core::{Detail, Error, ErrorKind, Outcome, SchemaMend, Subject, Timestamp, UnavailableCause, Version};
 
-use super::refusals::{SECRET, prepare_and_make_refused_calls};
+use super::{
+    long_ids::refusals_with_long_ids,
+    refusals::{SECRET, prepare_and_make_refused_calls},
+};
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq},
@@ -110,8 +113,7 @@ pub(super) async fn messages_are_short_and_lower_case(given: &Given) -> Verdict 
         expect_well_formed(call, &error)?;
     }
     let longest_id = "é".repeat(128);
-    for (call, error) in super::long_ids::refusals_with_long_ids(given.contract(), &given.stores()?, &longest_id).await
-    {
+    for (call, error) in refusals_with_long_ids(given.contract(), &given.stores()?, &longest_id).await? {
         expect_well_formed(call, &error)?;
     }
     Ok(())

