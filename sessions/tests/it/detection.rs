@@ -49,7 +49,7 @@ async fn an_unknown_format_is_quoted_and_refused() {
 }
 
 #[tokio::test]
-async fn a_folder_imports_every_file_below_it() {
+async fn the_import_of_a_folder_includes_every_file_below_it() {
     let commits = new_store();
     let reports = import(&*commits, &fixtures().join("pi"), &ImportOptions::default()).await.unwrap();
     let formats: Vec<_> = reports.iter().map(|report| (report.format.unwrap(), report.is_imported())).collect();
@@ -102,9 +102,9 @@ async fn a_source_read_as_another_format_is_refused_or_has_issues() {
     }
     sources.push(fixtures().join("kimi-cli/archived/context.jsonl"));
     for source in sources {
-        let own = import_any(&*new_store(), &source).await[0].format.unwrap();
+        let own_format = import_any(&*new_store(), &source).await[0].format.unwrap();
         for name in ["agent-core", "claude-code", "codex", "kimi-cli", "pi"] {
-            if own.starts_with(name) {
+            if own_format.starts_with(name) {
                 continue;
             }
             let options = ImportOptions::default().with_format(format(name));

@@ -1,4 +1,4 @@
-//! Tests of randomly damaged files. What is imported is exported byte for byte, and it is never imported twice.
+//! Tests of randomly damaged files. An imported file is exported byte for byte, and a second import of it adds nothing.
 
 use sessions::{ImportOptions, import};
 use tempfile::tempdir;
@@ -15,7 +15,7 @@ impl Random {
     }
 }
 
-/// Damages some bytes: changes, removes, repeats or cuts them, and inserts what parsers often handle wrongly.
+/// Damages some bytes: changes, removes, repeats or cuts them, and inserts texts that parsers often handle wrongly.
 fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
     const ODD: &[&[u8]] = &[
         b"\n",
@@ -120,16 +120,16 @@ async fn files_that_grow_piece_by_piece_round_trip() {
         "codex/rolled-back",
         "codex/old-shape",
     ] {
-        let good = std::fs::read(fixtures().join(name).with_extension("jsonl")).unwrap();
-        // The first line shows the format, so it is whole.
-        let start = good.iter().position(|byte| *byte == b'\n').unwrap().max(199) + 1;
+        let valid = std::fs::read(fixtures().join(name).with_extension("jsonl")).unwrap();
+        // The first line shows the format, so the first import reads at least this line.
+        let start = valid.iter().position(|byte| *byte == b'\n').unwrap().max(199) + 1;
         for round in 0..40 {
-            let mut whole = good.clone();
-            let mut rest = whole.split_off(start);
+            let mut whole = valid.clone();
+            let mut end_of_file = whole.split_off(start);
             if round % 2 == 1 {
-                damage(&mut rest, &mut random);
+                damage(&mut end_of_file, &mut random);
             }
-            whole.extend(rest);
+            whole.extend(end_of_file);
             let commits = new_store();
             let mut end = start;
             let mut thread = None;
