@@ -80,7 +80,7 @@ impl Chat {
             print_line("The last question has no answer yet. /retry asks it again.")?;
         }
         let Some(model) = &self.model else {
-            return Ok(print_line("Choose a model: /provider API MODEL_KEY")?);
+            return Ok(print_line("Choose a model: /provider API MODEL")?);
         };
         let (target, messages) = (model.target()?, context.messages.len());
         print_line(&format!("{} of {}, {messages} messages. /help lists the commands.", model.name, target.provider))?;
@@ -172,7 +172,7 @@ impl Chat {
     /// Begins a run with one commit, and takes its steps. If a step fails, the run ends as failed. What the earlier
     /// steps committed stays.
     async fn answer(&self, guard: Guard, question: Vec<NewEntry>, run: RunId) -> Result<()> {
-        ensure!(self.model.is_some(), "choose a model: /provider API MODEL_KEY");
+        ensure!(self.model.is_some(), "choose a model: /provider API MODEL");
         let begun = RunChange::new(run.clone(), RunStatus::Running).with_agent(AgentId::new(AGENT)?);
         let begin = guard.with_key(key(&run, "begin")?).commit().entries(question).with_run(begun);
         self.commit(begin).await?;
@@ -209,7 +209,7 @@ impl Chat {
 
     /// Sends the context to the model, and shows the answer while it is streamed. Nothing is stored here.
     async fn ask_model(&self, seen: &ThreadContext) -> Result<Vec<Message>> {
-        let model = self.model.as_ref().context("choose a model: /provider API MODEL_KEY")?;
+        let model = self.model.as_ref().context("choose a model: /provider API MODEL")?;
         let target = model.target()?;
         let body = compile(&seen.context, &target, &model.options()?)?.body;
         let (client, asked) = (self.client.clone(), target.clone());

@@ -8,8 +8,8 @@ use futures_util::TryStreamExt;
 
 use crate::{terminal::print_line, tool};
 
-/// Prints a line for each entry. Entries of the current branch have a `*`. If the parent of an entry is not the entry of
-/// the previous line, the line says which entry is the parent.
+/// Prints a line for each entry. Entries of the current branch have a `*`. If the parent of an entry is not the entry
+/// of the previous line, the line says which entry is the parent.
 pub(crate) async fn print(threads: &dyn ThreadRunStore, thread: &ThreadId) -> Result<()> {
     let head = threads.load_thread(thread).await?.and_then(|thread| thread.head);
     let mut branch = HashSet::new();

@@ -8,8 +8,8 @@ use store_core::{
 
 use crate::{mailbox::MapMailbox, page::ListRequest};
 
-/// The first part of the sort key of a thread whose lease has expired. For a free thread it is the priority. This number
-/// is greater than every priority, so that threads with an expired lease are listed after the free ones.
+/// The first part of the sort key of a thread whose lease has expired. For a free thread it is the priority. This
+/// number is greater than every priority, so that threads with an expired lease are listed after the free ones.
 const AFTER_ALL_PRIORITIES: u64 = 256;
 
 #[async_trait]

@@ -137,7 +137,7 @@ fn a_message_without_content_is_left_out_and_reported() {
 }
 
 #[test]
-fn a_failed_result_without_content_says_so() {
+fn a_failed_result_without_content_gets_a_text() {
     for blocks in [json!([]), json!([{"text": ""}])] {
         let history = json!([
             {"role": "user", "blocks": [{"text": "q"}]},
@@ -157,7 +157,7 @@ fn a_failed_result_without_content_says_so() {
 }
 
 #[test]
-fn odd_orders_of_roles_are_valid_everywhere() {
+fn histories_with_odd_orders_of_roles_are_valid_for_every_api() {
     let history = json!([
         {"role": "assistant", "blocks": [{"text": "first"}]},
         {"role": "assistant", "blocks": [{"text": "second"}, {"tool_use": {"id": "c", "name": "n", "input": {}}}]},

@@ -16,8 +16,8 @@ use crate::helpers::{
     write_file,
 };
 
-/// The number of calls that an expectation counts as calls without a result, although they need none because the provider
-/// runs their tools.
+/// The number of calls that an expectation counts as calls without a result, although they need none because the
+/// provider runs their tools.
 pub(crate) fn calls_that_need_no_result(expect: &Value) -> u64 {
     u64::from(expect["entries_by_type"]["response_item/web_search_call"].is_u64())
 }

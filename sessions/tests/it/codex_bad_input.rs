@@ -16,8 +16,8 @@ fn user(text: &str) -> String {
     )
 }
 
-/// Imports these bytes. Checks that they are exported unchanged, and that a second import adds nothing. Returns the line
-/// and the code of each issue, and the entries.
+/// Imports these bytes. Checks that they are exported unchanged, and that a second import adds nothing. Returns the
+/// line and the code of each issue, and the entries.
 async fn import_bytes(bytes: &[u8]) -> (Vec<(Option<u64>, &'static str)>, Vec<Arc<Entry>>) {
     let folder = tempdir().unwrap();
     let path = write_file(folder.path(), "file.jsonl", bytes);

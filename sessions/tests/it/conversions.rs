@@ -1,8 +1,8 @@
-//! Tests that any session can be exported to any format, and that everything that is missing in the export is listed as a
-//! loss (SE-6).
+//! Tests that any session can be exported to any format, and that everything that is missing in the export is listed as
+//! a loss (SE-6).
 //!
-//! Texts, calls and results in the context of the head are counted. Every value of every
-//! entry of the thread and its child threads is searched for.
+//! Texts, calls and results in the context of the head are counted. Every value of every entry of the thread and its
+//! child threads is searched for.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

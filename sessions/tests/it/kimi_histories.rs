@@ -1,5 +1,5 @@
-//! Tests of kimi-cli sessions with random histories. They are imported at random steps. The context must be what kimi-cli
-//! would send.
+//! Tests of kimi-cli sessions with random histories. They are imported at random steps. The context must be what
+//! kimi-cli would send.
 
 use std::{fs, path::Path};
 
@@ -23,8 +23,8 @@ pub(crate) async fn context_json(commits: &dyn CommitCoordinator, thread: &Threa
     messages.collect()
 }
 
-/// What kimi-cli sends for a context file in which all messages are text. The result contains kimi-cli's own marker of a
-/// compaction, which `with_our_marker` replaces by ours.
+/// What kimi-cli sends for a context file in which all messages are text. The result contains kimi-cli's own marker of
+/// a compaction, which `with_our_marker` replaces by ours.
 fn expected_context(path: &Path) -> Value {
     let text = fs::read_to_string(path).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -96,8 +96,8 @@ impl SessionSimulator<'_> {
         lines
     }
 
-    /// Chooses and begins the next action. Returns the lines that the action still has to append. An import may run before
-    /// each of them.
+    /// Chooses and begins the next action. Returns the lines that the action still has to append. An import may run
+    /// before each of them.
     fn next_action(&mut self) -> Vec<String> {
         let prompt = r#"{"role":"_system_prompt","content":"be brief"}"#.to_owned();
         let first = r#"{"role": "_checkpoint", "id": 0}"#.to_owned();

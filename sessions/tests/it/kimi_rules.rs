@@ -1,5 +1,5 @@
-//! Tests of the entries that an import makes of kimi-cli files: of rotated and damaged files, media, times, failures and
-//! state.
+//! Tests of the entries that an import makes of kimi-cli files: of rotated and damaged files, media, times, failures
+//! and state.
 
 use std::{path::Path, sync::Arc};
 
@@ -93,7 +93,8 @@ async fn times_and_failures_come_from_the_wire_file() {
         ["L3", "L7", "L7", "L9"].map(|id| Some(id.into()))
     );
     let (_, all) = import_first_thread(&fixtures().join("kimi-cli/media")).await;
-    // The text of the message is not that of the turn in the wire file, but the order shows which turn the message began.
+    // The text of the message is not that of the turn in the wire file, but the order shows which turn the message
+    // began.
     assert_eq!(find(&all, "L10").timestamp.as_millis(), 1_767_690_212_125);
     let (_, all) = import_first_thread(&fixtures().join("kimi-cli/rotated")).await;
     assert_eq!((is_error(find(&all, "L8")), is_error(find(&all, "2.L8"))), (Some(true), Some(false)));

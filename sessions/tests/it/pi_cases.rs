@@ -1,5 +1,5 @@
-//! Tests of unusual and damaged pi files: lost parents, calls with the same id, damaged lines, titles before headers, and
-//! tokens outside of messages. The last tests use the files of `reported_files`.
+//! Tests of unusual and damaged pi files: lost parents, calls with the same id, damaged lines, titles before headers,
+//! and tokens outside of messages. The last tests use the files of `reported_files`.
 
 use std::{path::Path, sync::Arc};
 

@@ -66,8 +66,8 @@ impl Reimport {
     }
 }
 
-/// Exports a thread and imports the result. The import may report new roots, NUL characters and open calls, but no other
-/// issues.
+/// Exports a thread and imports the result. The import may report new roots, NUL characters and open calls, but no
+/// other issues.
 async fn export_and_import(commits: &dyn CommitCoordinator, thread: &ThreadId, version: &str) -> Reimport {
     let mut out = Vec::new();
     let options = ExportOptions::new(format(version));

@@ -15,7 +15,7 @@ async fn every_import_can_be_exported_as_pi() {
         "pi/v1-turns",
         "pi/v2-branches",
         "pi/v3-tree",
-        "pi/v3-compacted-line_with_same_id",
+        "pi/v3-compacted-twice",
         "pi/v3-other-writer",
         "pi/v4-lanes",
         "bad/pi-strange-text",

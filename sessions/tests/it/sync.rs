@@ -100,7 +100,7 @@ async fn a_path_that_does_not_exist_has_a_report() {
 #[tokio::test]
 async fn a_folder_without_a_session_is_reported() {
     let folder = tempdir().unwrap();
-    write_file(folder.path(), "log.txt", "hello");
+    write_file(folder.path(), "notes.txt", "hello");
     let report = import_one(&*new_store(), folder.path()).await;
     assert!(!report.is_imported() && report.count(IssueCode::NoSession) == 1, "{:?}", report.issues);
 }

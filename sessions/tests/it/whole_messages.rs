@@ -109,8 +109,8 @@ async fn export_and_import(
     (exported, again, report.thread.unwrap())
 }
 
-/// The request that a provider would get. `is_error: false` is left out, because some formats always write it and others
-/// never do.
+/// The request that a provider would get. `is_error: false` is left out, because some formats always write it and
+/// others never do.
 fn request_body(context: &Context, provider: &str) -> Value {
     let target = Target::new(provider.parse().unwrap(), "model");
     let compiled = compile(context, &target, &CompileOptions::default()).unwrap();
@@ -255,7 +255,7 @@ async fn a_message_that_a_compaction_covers_in_part_stays_split() {
     let part = |name: &str, call: &str| {
         let mut provenance = Provenance::default();
         provenance.message_id = Some("msg_1".to_owned());
-        let blocks = vec![Block::tool_use(call, "copy", Json::parse("{}").unwrap())];
+        let blocks = vec![Block::tool_use(call, "read", Json::parse("{}").unwrap())];
         let message = Message::new(Role::Assistant, blocks).with_provenance(provenance);
         NewEntry::new(message).with_id(EntryId::new(name).unwrap())
     };

@@ -68,8 +68,8 @@ async fn the_first_provider_gets_its_signed_blocks_back_after_another_one_answer
     }
 }
 
-/// Returns whether `haystack` is equal to `needle` or contains it. A list is also contained in a longer list that has its
-/// elements next to each other.
+/// Returns whether `haystack` is equal to `needle` or contains it. A list is also contained in a longer list that has
+/// its elements next to each other.
 fn contains(haystack: &Value, needle: &Value) -> bool {
     if haystack == needle {
         return true;

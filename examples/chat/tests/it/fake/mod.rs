@@ -1,5 +1,4 @@
-//! A server with the HTTP APIs of all four providers. It refuses a request whose history they would
-//! refuse.
+//! A server with the HTTP APIs of all four providers. It refuses a request whose history they would refuse.
 //!
 //! Its model calls the tool if the question is `add A B`, and otherwise repeats the question.
 
