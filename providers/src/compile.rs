@@ -162,7 +162,7 @@ impl<'a> Compiler<'a> {
     ) -> Result<()> {
         let origin = source.message.provenance.as_ref().and_then(|provenance| provenance.origin.as_ref());
         let is_own = origin.is_some_and(|origin| self.target.is_origin(origin));
-        let first = self.parts.len();
+        let start = self.parts.len();
         for (at, block) in source.message.blocks.iter().enumerate() {
             let position = position.below(&format!("/blocks/{at}"));
             if let BlockKind::ToolResult(result) = &block.kind
@@ -173,10 +173,11 @@ impl<'a> Compiler<'a> {
             }
             let mut part = self.part(position, source.message.role, block)?;
             part.is_own |= is_own;
-            let is_first = self.parts.len() == first;
+            let is_first = self.parts.len() == start;
+            // The first block is opaque and cannot hold the form of its message, so a later block holds it.
             let form = part.native.message.take_if(|form| !is_first && form.has(OF_FIRST_BLOCK));
-            if let (Some(form), Some(begin)) = (form, self.parts.get_mut(first)) {
-                begin.native.message = Some(form);
+            if let (Some(form), Some(first_part)) = (form, self.parts.get_mut(start)) {
+                first_part.native.message = Some(form);
             }
             part.begins_message = part.native.message.is_some() || is_first && !part.native.continues;
             self.parts.push(part);

@@ -111,8 +111,9 @@ impl Reader {
     /// Adds a message. `form` is the form of the provider's message that begins with it, or `None` if it belongs to the
     /// provider's message before it.
     pub(crate) fn push(&mut self, role: Role, mut blocks: Vec<Block>, form: Option<Form>) -> Result<()> {
-        let mut carriers = blocks.iter_mut().enumerate();
-        if let Some((at, block)) = carriers.find(|(_, block)| !matches!(block.kind, BlockKind::Opaque(_))) {
+        // An opaque block cannot hold a form, so the first other block holds it.
+        let holder = blocks.iter_mut().enumerate().find(|(_, block)| !matches!(block.kind, BlockKind::Opaque(_)));
+        if let Some((at, block)) = holder {
             match form {
                 None => self.update_native(block, |native| native.continues = true)?,
                 Some(form) if form.is_empty() => {}

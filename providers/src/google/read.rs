@@ -85,7 +85,7 @@ impl Calls {
 
     fn answer(&mut self, id: Option<&str>, name: &str) -> Option<String> {
         let by_id = id.and_then(|id| self.open.iter().position(|(call, _)| call == id));
-        let at = by_id.or_else(|| self.open.iter().position(|(_, of)| of == name))?;
+        let at = by_id.or_else(|| self.open.iter().position(|(_, called)| called == name))?;
         Some(self.open.remove(at).0)
     }
 }

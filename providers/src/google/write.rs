@@ -52,6 +52,7 @@ struct Draft {
     raw: Option<Object>,
 }
 
+/// A part of a content that is being written.
 struct DraftPart {
     value: Value,
     position: Position,

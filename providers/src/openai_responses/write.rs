@@ -148,11 +148,11 @@ impl Writer {
     }
 
     fn add_content(&mut self, part: &Part<'_>, content: Value, compiler: &mut Compiler<'_>) {
-        let is_same = |draft: &&mut Draft| {
+        let takes_content = |draft: &&mut Draft| {
             let joins = part.role != Role::Assistant || draft.form.has(LIST);
             draft.role == part.role && !part.begins_message && joins
         };
-        if let Some(draft) = self.draft.as_mut().filter(is_same) {
+        if let Some(draft) = self.draft.as_mut().filter(takes_content) {
             draft.content.push(content);
             draft.positions.push(part.position.clone());
             return;
@@ -160,9 +160,9 @@ impl Writer {
         self.flush();
         let mut form = part.native.message.clone().unwrap_or_default();
         if self.has_dropped_reasoning {
-            let fields = form.diff.set.len();
+            let field_count = form.diff.set.len();
             form.diff.set.retain(|(pointer, _)| pointer != "/id");
-            if form.diff.set.len() < fields {
+            if form.diff.set.len() < field_count {
                 let reason = "the reasoning that it belongs to is left out";
                 compiler.losses.add(&part.position.below("/opaque"), LossKind::ItemId, Action::Dropped, reason);
             }

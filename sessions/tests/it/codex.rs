@@ -327,8 +327,9 @@ async fn a_rollout_may_grow_after_a_rollback() {
             if has_no_message(&report) {
                 continue;
             }
-            let (back, exact) = export_bytes(&*commits, report.thread.as_ref().unwrap(), format("codex")).await;
-            assert!(exact && back == bytes[..end], "{end} bytes");
+            let (exported_bytes, exact) =
+                export_bytes(&*commits, report.thread.as_ref().unwrap(), format("codex")).await;
+            assert!(exact && exported_bytes == bytes[..end], "{end} bytes");
         }
     }
     let whole = new_store();

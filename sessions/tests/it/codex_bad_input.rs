@@ -24,8 +24,8 @@ async fn import_bytes(bytes: &[u8]) -> (Vec<(Option<u64>, &'static str)>, Vec<Ar
     let commits = new_store();
     let report = import_one(&*commits, &path).await;
     let thread = report.thread.clone().unwrap();
-    let (back, exact) = export_bytes(&*commits, &thread, format("codex")).await;
-    assert!(exact && back == bytes, "{}", String::from_utf8_lossy(&back));
+    let (exported_bytes, exact) = export_bytes(&*commits, &thread, format("codex")).await;
+    assert!(exact && exported_bytes == bytes, "{}", String::from_utf8_lossy(&exported_bytes));
     assert_eq!(import_one(&*commits, &path).await.added, 0);
     let codes = report.issues.iter().map(|issue| (issue.line, issue.code.name())).collect();
     (codes, entries(&*commits, &thread).await)

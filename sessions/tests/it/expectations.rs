@@ -100,7 +100,7 @@ async fn check_thread(path: &Path, expect: &Value, commits: &dyn store_core::Com
         .iter()
         .map(|kind| expect["entries_by_type"][kind].as_u64().unwrap_or_default())
         .sum();
-    // A `tool` line whose call no other line declares is the call itself.
+    // If no other line declares the call of a `tool` line, the line becomes the message with the call.
     let calls_of_tool_lines = expect["calls_made_of_tool_entries"].as_u64().unwrap_or_default();
     assert_eq!(report.messages, roles + other_messages + calls_of_tool_lines, "{name}");
     let blank = numbers(expect, "blank_lines").len() as u64;

@@ -144,6 +144,7 @@ pub(crate) async fn check_values(
     threads.extend(descendants(commits, thread).await);
     let mut unlisted = Vec::new();
     for found in &threads {
+        // A loss names its thread only if this is a child thread.
         let key = Some(found).filter(|found| *found != thread).map(ThreadId::as_str);
         let thread_losses = losses.get(&(key, None)).map_or(&[][..], Vec::as_slice);
         if thread_losses.iter().any(|loss| loss.kind == "child_thread") {

@@ -285,8 +285,8 @@ async fn the_head_that_a_user_set_stays_until_the_user_moves_it() {
         assert_eq!((report.count(IssueCode::HeadKept), head().await), (1, mine.clone()), "{lines}");
         assert_eq!(import_one(&*commits, &file(lines)).await.added, 0, "{lines}");
     }
-    let back = store_core::RewindTo::Entry(store_core::EntryId::new("m2500").unwrap());
-    let _receipt = append(NewEntry::new(back)).await;
+    let rewind = store_core::RewindTo::Entry(store_core::EntryId::new("m2500").unwrap());
+    let _receipt = append(NewEntry::new(rewind)).await;
     let report = import_one(&*commits, &file(2_501)).await;
     assert_eq!((report.issues.len(), head().await.as_str()), (0, "m2501"));
 }

@@ -220,9 +220,9 @@ async fn import_and_check(bytes: &[u8], name: &str) -> Result<Option<Found>, Str
     if report.messages == 0 && report.issues.is_empty() {
         return Err("an empty thread without an issue".to_owned());
     }
-    let (back, exact) = export_bytes(&*commits, thread, report.format.unwrap().parse().unwrap()).await;
-    if !exact || back != bytes {
-        return Err(format!("the export differs:\n{}", String::from_utf8_lossy(&back)));
+    let (exported_bytes, exact) = export_bytes(&*commits, thread, report.format.unwrap().parse().unwrap()).await;
+    if !exact || exported_bytes != bytes {
+        return Err(format!("the export differs:\n{}", String::from_utf8_lossy(&exported_bytes)));
     }
     let queued = commits.pending().load_queue(thread).await.unwrap();
     let again = import(&*commits, &path, &options).await.map_err(|e| e.to_string())?.remove(0);

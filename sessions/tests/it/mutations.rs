@@ -98,8 +98,8 @@ async fn damaged_files_round_trip_byte_for_byte() {
             let Some(thread) = &report.thread else { continue };
             // The header decides the version of pi, so the format may differ from the given one.
             let found = report.format.unwrap().parse().unwrap();
-            let (back, exact) = export_bytes(&*commits, thread, found).await;
-            assert!(exact && back == bytes, "{name}, round {round}:\n{}", String::from_utf8_lossy(&bytes));
+            let (exported_bytes, exact) = export_bytes(&*commits, thread, found).await;
+            assert!(exact && exported_bytes == bytes, "{name}, round {round}:\n{}", String::from_utf8_lossy(&bytes));
             let again = import(&*commits, &path, &options).await.unwrap().remove(0);
             assert_eq!((again.added, again.thread), (0, report.thread.clone()), "{name}, round {round}");
         }
@@ -141,14 +141,14 @@ async fn files_that_grow_piece_by_piece_round_trip() {
                 if has_no_message(&report) {
                     continue;
                 }
-                let (back, _) =
+                let (exported_bytes, _) =
                     export_bytes(&*commits, report.thread.as_ref().unwrap(), report.format.unwrap().parse().unwrap())
                         .await;
                 let expected = &whole[..end];
                 assert!(
-                    back == expected,
+                    exported_bytes == expected,
                     "{name}, round {round}, {end} bytes:\n{}\nis not\n{}",
-                    String::from_utf8_lossy(&back),
+                    String::from_utf8_lossy(&exported_bytes),
                     String::from_utf8_lossy(expected)
                 );
                 thread = report.thread;

@@ -59,8 +59,8 @@ async fn import_bytes(bytes: &[u8], options: &ImportOptions) -> Imported {
     let commits = new_store();
     let report = import(&*commits, &path, options).await.unwrap().remove(0);
     let thread = report.thread.clone().unwrap();
-    let (back, exact) = export_bytes(&*commits, &thread, report.format.unwrap().parse().unwrap()).await;
-    assert!(exact && back == bytes, "{}", String::from_utf8_lossy(&back));
+    let (exported_bytes, exact) = export_bytes(&*commits, &thread, report.format.unwrap().parse().unwrap()).await;
+    assert!(exact && exported_bytes == bytes, "{}", String::from_utf8_lossy(&exported_bytes));
     let again = import(&*commits, &path, options).await.unwrap().remove(0);
     assert_eq!((again.added, again.entries), (0, report.entries));
     Imported { commits, report, thread }
@@ -248,8 +248,13 @@ async fn files_with_damaged_lines_that_grow_piece_by_piece_round_trip() {
             if has_no_message(&report) {
                 continue;
             }
-            let (back, exact) = export_bytes(&*commits, report.thread.as_ref().unwrap(), "pi".parse().unwrap()).await;
-            assert!(exact && back == lines.as_bytes()[..end], "{end} bytes:\n{}", String::from_utf8_lossy(&back));
+            let (exported_bytes, exact) =
+                export_bytes(&*commits, report.thread.as_ref().unwrap(), "pi".parse().unwrap()).await;
+            assert!(
+                exact && exported_bytes == lines.as_bytes()[..end],
+                "{end} bytes:\n{}",
+                String::from_utf8_lossy(&exported_bytes)
+            );
             thread = report.thread;
         }
         let context = commits.threads().load_context(&thread.unwrap(), ContextRequest::head()).await.unwrap().context;
