@@ -33,7 +33,7 @@ const fn is_plain(byte: u8) -> bool {
 /// The parts of a written call that its results need.
 #[derive(Debug, Clone)]
 pub(crate) struct AnsweredCall {
-    /// The id that the target got.
+    /// The id in the body.
     pub(crate) id: String,
     pub(crate) name: String,
     /// The text of its arguments, if they are not JSON.

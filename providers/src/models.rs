@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_platforms_and_releases_add_does_not_count() {
+    fn additions_of_platforms_and_releases_do_not_count() {
         for (model, name) in [
             ("claude-sonnet-4-5-20250929", "claude-sonnet-4-5"),
             ("claude-sonnet-4-5@20250929", "claude-sonnet-4-5"),

@@ -411,7 +411,7 @@ mod tests {
         assert_eq!(lossy_text(r#""a\ud800b\\ud800\udc00\ud83d\ude00\n""#), "a\u{fffd}b\\ud800\u{fffd}\u{1f600}\n");
     }
 
-    /// With a search from the beginning for each field, this would take very long.
+    /// If each field were searched for from the beginning, this test would take very long.
     #[test]
     fn large_objects_are_compared_and_changed() {
         let fields = |from: u32, to: u32, value: u32| {

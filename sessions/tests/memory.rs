@@ -1,4 +1,4 @@
-//! Tests how much memory the first pass needs for each line of a file.
+//! Tests how much memory the first pass of an import over a file needs for each line.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue fails at that point")]

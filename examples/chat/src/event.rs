@@ -1,4 +1,4 @@
-//! What the events of a streamed reply say to a program that shows them. `providers::normalize` reads everything else.
+//! Reads from the events of a streamed reply what the chat shows at once. `providers::normalize` reads everything else.
 
 use serde_json::Value;
 

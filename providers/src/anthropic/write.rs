@@ -241,7 +241,7 @@ impl Writer {
     }
 
     /// Removes white space from the end of a last text of the assistant, which the API refuses. A text that the model
-    /// of the target made stays as it is, because another message follows it before it is sent.
+    /// of the target made stays as it is, because the history gets another message before it is sent.
     fn trim_last_text(&mut self, compiler: &mut Compiler<'_>) {
         let last = self.messages.last_mut().filter(|message| message.role == "assistant");
         let last = last.and_then(|last| last.content.last_mut()).filter(|last| !last.is_own);
@@ -281,7 +281,7 @@ impl Draft {
             return raw.into();
         }
         let mut content = self.content;
-        // Results come first in their message.
+        // The API requires that results come first in their message.
         content.sort_by_key(|content| !is_result(&content.block));
         let (as_list, as_text) = (self.form.has(LIST) || self.role == "assistant", self.form.has(TEXT));
         let content = content.into_iter().map(|content| content.block).collect();

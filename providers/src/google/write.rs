@@ -31,7 +31,7 @@ const BY_POSITION: &str = "the API pairs calls and results by position";
 pub(super) fn write(compiler: &mut Compiler<'_>) -> Result<Object> {
     let mut writer = Writer::default();
     compiler.drop_texts(|part, text| {
-        // An empty text with a signature has to come back.
+        // Later requests have to repeat an empty text with a signature.
         is_blank(text) && part.in_native_form(text_part(text)).get("thoughtSignature").is_none()
     });
     for mut part in std::mem::take(&mut compiler.parts) {
@@ -114,7 +114,7 @@ impl Writer {
 
     fn add_opaque(&mut self, part: &Part<'_>, role: &'static str, data: Value, compiler: &mut Compiler<'_>) {
         if let Some(raw) = opaque_message(&data) {
-            // A content that has no field for its parts was a whole reply, and the API takes it back.
+            // A content without the field `parts` was a whole reply. The API accepts it in a request.
             let has_no_parts = match raw.get("parts") {
                 Some(parts) => parts.as_list().is_none_or(<[Value]>::is_empty),
                 None => raw.get("role").is_none(),

@@ -218,7 +218,7 @@ impl Draft {
     }
 }
 
-/// Returns whether the signature of thinking is the name of this field. Some tools store the field of thinking there.
+/// Returns whether the signature of thinking is the name of this field. Some tools store the name of the field there.
 fn is_name_of(field: &str, thinking: &Thinking) -> bool {
     thinking.signature.as_deref() == Some(field)
 }

@@ -1,4 +1,4 @@
-//! Bodies that were captured from the real APIs (SE-7, SE-8).
+//! Tests with bodies that were captured from the real APIs (SE-7, SE-8).
 //!
 //! The captures are not part of this repository. Set `AGENTSTORE_ORACLES` to the folder that contains `providers/`.
 

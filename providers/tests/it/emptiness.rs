@@ -1,4 +1,5 @@
-//! Histories with empty, missing or unexpected parts, which the APIs refuse: what each API gets instead (SE-2).
+//! Tests of histories with empty, missing or unexpected parts, which the APIs refuse, and of what each API gets instead
+//! (SE-2).
 
 use providers::{CompileOptions, Compiled, Target, check, compile, normalize};
 use serde_json::{Value, json};

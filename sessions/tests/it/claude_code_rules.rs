@@ -1,4 +1,4 @@
-//! Tests of the entries that an import makes of the lines of Claude Code.
+//! Tests of the entries that an import makes from the lines of Claude Code.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ fn context_texts(context: &store_core::Context) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn parallel_calls_and_their_results_are_one_message_and_its_results() {
+async fn parallel_calls_on_several_lines_are_one_message_in_the_context() {
     let commits = new_store();
     let (thread, report) = import_main(&*commits, "parallel-calls").await;
     assert_eq!(report.issues, []);

@@ -1,4 +1,4 @@
-//! Tests of which files are sessions of Claude Code, and of the ids and titles of their threads.
+//! Tests of the detection of sessions of Claude Code, and of the ids and titles of their threads.
 
 use std::path::Path;
 

@@ -163,7 +163,7 @@ async fn repeated_token_counts_are_not_spent_twice() {
 }
 
 #[tokio::test]
-async fn the_model_of_a_rollout_gets_its_items_back() {
+async fn the_model_of_a_rollout_gets_the_items_unchanged() {
     let (commits, report) = import_fixture("turns.jsonl").await;
     let context = context_of(&*commits, &report.thread.unwrap()).await;
     let mut options = CompileOptions::default();

@@ -1,4 +1,4 @@
-//! Tests of which formats are recognised, and of files that are refused with the name of their format.
+//! Tests of the detection of formats, and of files that are refused with the name of their format.
 
 use sessions::{ImportOptions, IssueCode, import};
 
@@ -41,7 +41,7 @@ async fn similar_files_are_not_taken_for_claude_code() {
 }
 
 #[tokio::test]
-async fn an_unknown_format_is_quoted_and_refused() {
+async fn files_of_unknown_formats_and_empty_files_are_refused() {
     check_refused("other/copilot-cli.jsonl", IssueCode::UnknownFormat, "Copilot CLI").await;
     check_refused("bad/unknown-format.jsonl", IssueCode::UnknownFormat, "hello").await;
     check_refused("bad/empty.jsonl", IssueCode::EmptyFile, "").await;

@@ -161,7 +161,7 @@ async fn every_import_can_be_exported_as_agent_core() {
         let roles =
             |context: &store_core::Context| -> Vec<Role> { context.messages.iter().map(|m| m.message.role).collect() };
         assert_eq!(before.at, after.at, "{name}");
-        // A failed turn loses its visibility, and the report says so. Its message is then part of the context.
+        // A failed turn loses its visibility, which is listed as a loss. Its message is then part of the context.
         if !name.contains("tree") && !name.contains("turns") {
             assert_eq!(roles(&before.context), roles(&after.context), "{name}");
         }

@@ -205,7 +205,7 @@ async fn a_killed_import_can_be_continued() {
     let killed = crate::helpers::FailingCoordinator::after(&*commits, 2);
     assert!(import(&killed, &path, &ImportOptions::default()).await.is_err());
     let half = commits.threads().load_thread(&ThreadId::new("long").unwrap()).await.unwrap().unwrap();
-    // The first entry is committed alone, at the time of the session's creation.
+    // The first entry is committed alone, with the time at which the session was created.
     assert_eq!(half.version.number(), 1001);
     let report = import_one(&*commits, &path).await;
     assert_eq!((report.entries, report.added), (2501, 1500));

@@ -82,6 +82,7 @@ impl FileEntries {
         counts
     }
 
+    /// The number and the SHA-256 of the texts, without the instructions.
     fn texts(&self) -> (u64, String) {
         let mut pieces = Vec::new();
         for entry in self.lines.values() {
@@ -100,9 +101,9 @@ impl FileEntries {
         (pieces.len() as u64, hash.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    fn count(&self, counts: impl Fn(&BlockKind) -> bool) -> u64 {
+    fn count(&self, is_counted: impl Fn(&BlockKind) -> bool) -> u64 {
         let blocks = self.lines.values().filter_map(|entry| entry.message()).flat_map(|message| &message.blocks);
-        blocks.filter(|block| counts(&block.kind)).count() as u64
+        blocks.filter(|block| is_counted(&block.kind)).count() as u64
     }
 }
 

@@ -211,7 +211,7 @@ async fn a_single_context_is_exported_to_a_stream() {
 async fn a_thread_whose_provenance_may_be_incomplete_counts_as_changed() {
     let commits = new_store();
     let origin = |line| ImportOrigin::new("kimi-cli", line);
-    // The provenance does not say that it names everything in the folder.
+    // The provenance does not say that it names all files of the folder.
     let files = r#"{"files":[{"name":"context.jsonl","bytes":30,"sha256":"00","lines":1}]}"#;
     let provenance = Custom::new("import.line", Json::parse(files).unwrap());
     let thread = create(
@@ -276,7 +276,7 @@ async fn a_continued_session_keeps_its_lines() {
             let after = std::fs::read_to_string(copy.path().join("context.jsonl")).unwrap();
             assert!(after.starts_with(&before), "{name}: {after}");
             let mut added: Vec<_> = after[before.len()..].lines().collect();
-            // The session ends with a checkpoint, or else it gets one.
+            // If the session does not end with a checkpoint, the export adds one.
             if added.len() == 3 {
                 let checkpoint = added.remove(0);
                 assert!(checkpoint.starts_with(r#"{"role": "_checkpoint", "id": "#), "{name}: {checkpoint}");

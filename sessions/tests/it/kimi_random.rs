@@ -31,7 +31,7 @@ impl RandomThread<'_> {
         append(self.commits, &self.thread, vec![entry]).await;
     }
 
-    /// A text. Some of the texts are equal.
+    /// A text. Some texts are repeated.
     fn text(&mut self) -> String {
         if self.random(4) == 0 { "again".to_owned() } else { format!("text {}", self.count) }
     }

@@ -1,5 +1,5 @@
-//! Tests of the entries that an import makes of kimi-cli files: of rotated and damaged files, media, times, failures
-//! and state.
+//! Tests of the entries that an import makes from kimi-cli files: from rotated and damaged files, media, times,
+//! failures and state.
 
 use std::{path::Path, sync::Arc};
 

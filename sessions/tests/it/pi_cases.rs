@@ -166,7 +166,7 @@ async fn calls_of_one_message_with_the_same_id_are_answered_in_order() {
 }
 
 #[tokio::test]
-async fn each_branch_pairs_its_own_results() {
+async fn results_are_paired_with_calls_on_each_branch() {
     let calls = format!("[{},{}]", call("c"), call("c"));
     let lines = [
         HEADER.to_owned(),

@@ -1,4 +1,4 @@
-//! Tests with files with which users of other tools had problems. `AGENTSTORE_CASES` names a folder with such files.
+//! Tests with files that caused problems for users of other tools. `AGENTSTORE_CASES` names a folder with such files.
 //! Without this variable, the tests look for it beside the repository. `sync` and `pi_cases` test the same rules with
 //! files that they write themselves.
 
