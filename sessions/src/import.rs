@@ -33,8 +33,8 @@ use crate::{
 ///
 /// # Errors
 /// [`Error::Store`] if the store fails, [`Error::Stopped`] if [`ImportOptions::progress`] stops the import. What was
-/// written before the error stays, and the same call continues the import. [`Error::ParentsNotSet`] if also the parents
-/// of what was written cannot be set.
+/// written before the error stays, and the same call continues the import. [`Error::ParentsNotSet`] if, after such an
+/// error, the parents of the written threads cannot be set either.
 pub async fn import(
     commits: &dyn CommitCoordinator,
     path: &Path,
@@ -45,7 +45,7 @@ pub async fn import(
     importer.finish(done).await
 }
 
-/// Imports several paths one after the other. It looks for threads that wait for a parent once, after all of them.
+/// Imports several paths one after the other. After the last path, it looks once for threads that wait for a parent.
 pub struct Importer<'a> {
     commits: &'a dyn CommitCoordinator,
     threads: Arc<dyn ThreadRunStore>,
@@ -311,7 +311,7 @@ impl ImportTarget<'_> {
         let target = WriteTarget { commits: self.commits, thread: &thread, progress };
         let tally = match write::write(target, session, &stored, &mut issues).await {
             Err(error @ Error::Changed { .. }) if stored.provenance.is_none() => {
-                // The thread has the hash of bytes that no longer exist, so that no later import could continue it.
+                // The thread has the hash of bytes that no longer exist, so no later import could continue it.
                 let _deletion = self.threads.delete_thread(&thread, DeleteRequest::default()).await;
                 return Err(error);
             }

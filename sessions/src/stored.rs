@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use store_core::{Entry, EntryId};
 
 use crate::{
-    compact::{LineEnds, Runs, small},
+    compact::{LineEnds, RangeMap, small},
     provenance::{FileProvenance, LastLine, Provenance, ReimportedLine},
     session::Session,
 };
@@ -14,7 +14,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct StoredEntries {
     /// The lines whose entries were imported under their usual ids, each with the line of its parent, or 0 for none.
-    lines: Runs,
+    lines: RangeMap,
     /// Other entries that were imported.
     others: BTreeMap<EntryId, ImportedEntry>,
     /// Entries that were not imported from this format. Their ids are in use.
@@ -35,7 +35,7 @@ pub(crate) enum StoredParent<'a> {
     Other(&'a EntryId),
 }
 
-/// An entry that was imported, and has another id than the usual one of its line, or such a parent.
+/// An imported entry that does not have the usual id of its line, or whose parent does not have that of its own line.
 #[derive(Debug)]
 struct ImportedEntry {
     parent: Option<EntryId>,
@@ -85,7 +85,7 @@ impl StoredEntries {
         self.others.contains_key(id) || (!self.lines.is_empty() && is_of_line())
     }
 
-    /// The parent of an imported entry, if an import wrote the entry. `usual_line` is the line whose usual id it has.
+    /// The parent of an entry, if an import wrote the entry. `usual_line` is the line whose usual id the entry has.
     pub(crate) fn parent(&self, id: &EntryId, usual_line: Option<u64>) -> Option<StoredParent<'_>> {
         let of_line = usual_line.and_then(|line| self.lines.get(small(line)));
         let of_line = of_line.map(|line| if line == 0 { StoredParent::None } else { StoredParent::Line(line.into()) });

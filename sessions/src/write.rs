@@ -15,7 +15,7 @@ use crate::{
 };
 
 const MAX_BATCH_ENTRIES: usize = 1_000;
-/// A batch needs about fifteen times as much memory while it is committed.
+/// In bytes of the source. While a batch is committed, it needs about fifteen times as much memory.
 const MAX_BATCH_BYTES: u64 = 2 << 20;
 
 /// What the drafts of a session contain, and what was written of them.
@@ -71,8 +71,8 @@ pub(crate) fn dry_run(session: &dyn Session, stored: &StoredEntries, issues: &mu
     Ok(tally)
 }
 
-/// Whether a session contains a message of a conversation. Instructions for the model, and what the tool adds to the
-/// context by itself, are none. Drafts are read up to the first such message.
+/// Whether a session contains a message of a conversation. Instructions for the model, and messages that the tool
+/// itself adds to the context, do not count. Drafts are read up to the first message that counts.
 pub(crate) fn has_conversation(session: &dyn Session, stored: &StoredEntries) -> Result<bool> {
     let mut drafts = session.drafts(stored)?;
     let mut issues = Issues::default();
@@ -98,7 +98,7 @@ pub(crate) async fn write(
     let mut tally = Tally::default();
     let mut activity = ActivityWriter::new((target.commits, target.thread), session, stored);
     let mut batches = BatchWriter::new(target, session.info(), stored.provenance.is_none());
-    activity.retract_settled().await?;
+    activity.retract_dequeued().await?;
     let mut moves_head = false;
     while let Some(draft) = drafts.next(issues)? {
         let at = tally.entries;
@@ -130,7 +130,7 @@ pub(crate) async fn write(
     if batches.written > 0
         && stored.provenance.is_some()
         && stored.foreign.is_empty()
-        && let Some(draft) = batches.mend_head(session.head(stored)).await?
+        && let Some(draft) = batches.correct_head(session.head(stored)).await?
         && !draft.entry.id.as_ref().is_some_and(|id| stored.has_imported(session, id))
     {
         batches.push(tally.entries + 1, draft).await?;
@@ -168,7 +168,7 @@ fn head_rewind(info: &SessionInfo, head: Option<EntryId>) -> Option<Draft> {
     Some(Draft { entry, bytes: 0 })
 }
 
-/// Where entries are written, and how much of the source they represent is told.
+/// Where entries are written, and where the progress is reported.
 pub(crate) struct WriteTarget<'a> {
     pub(crate) commits: &'a dyn CommitCoordinator,
     pub(crate) thread: &'a ThreadId,
@@ -187,7 +187,8 @@ pub(crate) struct SourceProgress<'a> {
 }
 
 impl SourceProgress<'_> {
-    /// Tells that `done` bytes of the source are imported. A compressed source has more bytes than its file.
+    /// Reports that `done` bytes of the source are imported. A compressed source has more bytes than its file. Returns
+    /// false if the import must stop.
     pub(crate) fn advance(&self, done: u64) -> bool {
         self.progress.advance(self.before + done.min(self.bytes), Some(self.total))
     }
@@ -296,8 +297,8 @@ impl<'a> BatchWriter<'a> {
         Ok(())
     }
 
-    /// The entry that moves the head of the thread to `head`, if it is elsewhere.
-    async fn mend_head(&self, head: Option<EntryId>) -> Result<Option<Draft>> {
+    /// The entry that moves the head of the thread to `head`, if the head is elsewhere.
+    async fn correct_head(&self, head: Option<EntryId>) -> Result<Option<Draft>> {
         let thread = self.target.commits.threads().load_thread(self.target.thread).await?;
         let is_elsewhere = thread.is_some_and(|thread| thread.head != head);
         Ok(if is_elsewhere { head_rewind(self.info, head) } else { None })

@@ -9,7 +9,7 @@ use crate::{
     json::{Object, parse_json_array, parse_json_string},
 };
 
-/// What a message may contain.
+/// Where content stands. This decides which blocks it may contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     User,

@@ -16,17 +16,17 @@ use crate::{
 /// What must be known of a file before its lines become nodes.
 #[derive(Debug, Default)]
 pub(super) struct FileFacts {
-    /// Whether a line has a uuid. If none has, the order of the lines is the chain.
+    /// Whether any line has a uuid. If none has, each line follows the line before it.
     pub(super) has_uuids: bool,
-    /// The subagents whose lines are in this file, in the order of their first lines. There are none in the file of a
-    /// subagent, which has no other lines.
+    /// The subagents whose lines are in this file, in the order of their first lines. The list is empty if all messages
+    /// of the file are those of subagents, as in a file of a subagent.
     pub(super) sidechains: Vec<Sidechain>,
     /// The lines of subagents, each with the position of its subagent in `sidechains`.
     sidechain_lines: Vec<(u32, u32)>,
     ids: SidechainIds,
-    /// The uuids of other lines that lines name as what comes before a compaction.
+    /// The uuids that lines with compactions name as the line before them.
     logical_parents: HashSet<String>,
-    /// The session that the last line that names one is part of.
+    /// The session that the last line with a session names.
     pub(super) session: Option<String>,
     /// The subagent of the file, if all of its messages are those of subagents.
     pub(super) only_agent: OnlyAgent,
@@ -65,11 +65,11 @@ pub(super) struct Sidechain {
 #[derive(Debug, Default)]
 struct SidechainIds {
     uuids: Names,
-    /// The uuids of lines that belong to no subagent.
+    /// The lines that belong to no subagent, by the numbers of their uuids.
     of_main: Bits,
-    /// The uuids of the lines of subagents, each with its subagent.
+    /// The lines of subagents, by the numbers of their uuids, each with its subagent.
     of_sidechains: HashSet<(u32, u32)>,
-    /// The parents of the lines of subagents.
+    /// The parents of the lines of subagents. Both are numbers of uuids.
     parents: HashMap<u32, Option<u32>>,
 }
 
@@ -150,8 +150,8 @@ impl FileFacts {
         self.prompt.as_deref()
     }
 
-    /// The call that started a subagent: the call whose result names it, or else the call that is named elsewhere, or
-    /// else the last one with the same prompt.
+    /// The call that started a subagent: the call whose result names the subagent, or else the call `named`, or else
+    /// the last call with the same prompt.
     pub(super) fn call_of(&self, agent: &str, (named, prompt): (Option<String>, Option<&str>)) -> Option<AgentCall> {
         let with_prompt = || self.calls.iter().rev().find(|call| Some(call.prompt.as_str()) == prompt).cloned();
         let Some(id) = self.call_of_agent.get(agent).cloned().or(named) else { return with_prompt() };
@@ -159,7 +159,8 @@ impl FileFacts {
         Some(known.unwrap_or_else(|| AgentCall { id: id.clone(), line: None, prompt: String::new() }))
     }
 
-    /// What the parent that a line names means in a thread: that of the subagent at this position, or the main thread.
+    /// The parent that a line gets in its thread, if it names this parent in the file. The thread is that of the
+    /// subagent at the position `sidechain`, or, without one, the main thread.
     pub(super) fn parent(&self, name: String, sidechain: Option<usize>) -> ParentField {
         let ids = &self.ids;
         let number = ids.uuids.find(&name);
@@ -168,7 +169,8 @@ impl FileFacts {
             let is_known = |number: u32| ids.is_of_main(number) || ids.parents.contains_key(&number);
             return if number.is_some_and(is_known) && !is_own { ParentField::Root } else { ParentField::Named(name) };
         }
-        // The line of a main thread may hang below that of a subagent. It then follows what the subagent follows.
+        // A line of the main thread may name a line of a subagent as its parent. Its parent in the thread is then the
+        // nearest line above that is part of the main thread.
         let (mut above, mut visited) = (number, HashSet::new());
         while let Some(here) = above.filter(|here| !ids.is_of_main(*here)) {
             match ids.parents.get(&here) {
@@ -181,7 +183,8 @@ impl FileFacts {
         ParentField::Named(changed.unwrap_or(name))
     }
 
-    /// Whether a line of the main thread has this uuid, which a line names as what comes before a compaction.
+    /// Whether a line of the main thread has this uuid. This is known only of uuids that a line with a compaction names
+    /// as the line before it.
     pub(super) fn has_main_id(&self, id: &str) -> bool {
         self.logical_parents.contains(id)
     }
@@ -254,7 +257,7 @@ impl FileFacts {
         }
     }
 
-    /// Makes the lines of the only subagent of a file ordinary lines.
+    /// Makes the lines of subagents ordinary lines, in a file that contains no other messages.
     fn forget_sidechains(&mut self) {
         self.only_agent = match self.sidechains.as_slice() {
             [] => OnlyAgent::None,
@@ -304,8 +307,8 @@ impl FactLine {
 
 /// The session that a line names. Texts that cannot be the id of a session are left out.
 fn session_of(object: &Object<'_>) -> Option<String> {
-    let is_of_id = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    object.text("sessionId").filter(|id| !id.is_empty() && id.len() <= 128 && id.chars().all(is_of_id))
+    let is_id_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    object.text("sessionId").filter(|id| !id.is_empty() && id.len() <= 128 && id.chars().all(is_id_char))
 }
 
 /// The text of the message of a user line.

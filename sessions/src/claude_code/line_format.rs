@@ -40,14 +40,14 @@ pub(crate) struct ClaudeCode {
     messages: u64,
 }
 
-/// The titles that lines give the session, the preferred one first.
+/// The titles that lines give the session, in order of preference.
 #[derive(Debug, Default)]
 struct Titles {
     custom: Option<String>,
     ai: Option<String>,
     agent: Option<String>,
-    /// The summaries of conversations, with the uuids of the lines with which these end. Once all lines are read: of
-    /// conversations in this file.
+    /// The uuids of the last lines of conversations, each with the summary of its conversation. Once all lines are
+    /// read, only conversations in this file are left.
     summaries: Vec<(String, String)>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct LineData {
     pub(super) place: LinePlace,
     /// Whether the usage of the message counts at this line, because it is the last line of the message.
     pub(super) carries_usage: bool,
-    /// The number of the provider's id of the message.
+    /// The number that stands for the provider's id of the message.
     pub(super) message_id: Option<NonZeroU32>,
     /// For a compaction, and for the line of its summary: what is known of it.
     pub(super) compaction: Option<Box<CompactionData>>,
@@ -69,12 +69,12 @@ pub(crate) struct LineData {
 /// How a line continues the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum LinePlace {
-    /// Below the line that it names.
+    /// It follows the line that it names as its parent.
     #[default]
     Ordinary,
-    /// The same, and the tool added it by itself.
+    /// It does so, too, but the tool itself added it.
     Added,
-    /// The line says that it begins a branch.
+    /// It says that it begins a branch.
     Branch,
 }
 
@@ -213,7 +213,8 @@ impl ClaudeCode {
         before.map_or(ParentField::Root, ParentField::Named)
     }
 
-    /// Notes a message in the middle of a file that names no parent: its context contains nothing of what comes before.
+    /// Notes an issue for a message that names no parent although other messages come before it in the file: its
+    /// context contains none of these.
     fn note_new_root(&mut self, line: &ObjectLine<'_>, data: &LineData, parent: &ParentField, issues: &mut Issues) {
         if !matches!(data.kind, NodeKind::User | NodeKind::Assistant) || data.place == LinePlace::Added {
             return;
@@ -261,7 +262,7 @@ impl ClaudeCode {
     }
 }
 
-/// The session that a file names, and its subagent if the file contains no other messages.
+/// The session that a file names, and the subagent if all messages of the file are those of one subagent.
 #[derive(Debug)]
 pub(super) struct MainId {
     pub(super) session: String,
@@ -314,7 +315,7 @@ impl LineFormat for ClaudeCode {
         NAME.name()
     }
 
-    fn family(&self) -> &'static str {
+    fn kind_prefix(&self) -> &'static str {
         NAME.name()
     }
 
@@ -356,7 +357,8 @@ impl LineFormat for ClaudeCode {
         preserved::mark_contained_summaries(tree, &|_| false);
     }
 
-    /// A message whose usage is stored does not count again when more of its lines are in the file.
+    /// If the usage of a message is already stored, it does not count again when the file contains more lines of this
+    /// message.
     fn adopt_stored(&mut self, tree: &mut Tree<LineData>, is_stored: &dyn Fn(usize) -> bool) {
         preserved::mark_contained_summaries(tree, is_stored);
         let counted = tree.iter().filter(|(at, data)| data.kind == NodeKind::Assistant && is_stored(*at));

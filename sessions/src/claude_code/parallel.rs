@@ -59,7 +59,7 @@ fn of_line(links: &[(u32, u32)], line: u64) -> impl Iterator<Item = u32> {
     same.map(|(_, number)| *number)
 }
 
-/// A message of the model.
+/// The lines of a message of the model, as positions in the tree.
 struct MessageLines {
     /// Its first line.
     first: u32,
@@ -71,9 +71,9 @@ struct MessageLines {
     is_closed: bool,
 }
 
-/// Returns the parents of all nodes. Each line of a message after its first, and each result of its calls, hangs below
-/// the line of the message or the result that comes before it in the file. So does what follows any of them. As soon as
-/// the conversation goes on after a message, nothing is added to it: what comes later is on a branch of its own.
+/// Returns the parents of all nodes. The lines of a message and the results of its calls become a chain, in the order
+/// of the file. A line that follows any of them follows the last of them. As soon as the conversation goes on after a
+/// message, nothing is added to it: what comes later is on a branch of its own.
 pub(super) fn adjust_parents(tree: &mut Tree<LineData>, links: &MessageLinks) -> Parents {
     let mut adjuster = Adjuster::new(links);
     for at in 0..tree.len() {
@@ -89,7 +89,7 @@ pub(super) fn adjust_parents(tree: &mut Tree<LineData>, links: &MessageLinks) ->
     adjuster.parents
 }
 
-/// The newest message with each number, or the greatest number for none.
+/// The newest message for each number. `u32::MAX` stands for none.
 struct Numbered(Vec<u32>);
 
 impl Numbered {
@@ -140,7 +140,7 @@ impl<'a> Adjuster<'a> {
         if tree.repeats_id(at) {
             return named;
         }
-        // A line whose parent comes later in the file hangs below what follows.
+        // A line whose parent comes later in the file keeps it, like a line that begins a branch.
         let is_branch = node.data.place == LinePlace::Branch || named.is_some_and(|named| named > at);
         if let Some(message) = self.message_of(tree, at, node.data).filter(|_| !is_branch) {
             return self.add_to_message(message, named, (at, node.line, node.data));
@@ -153,7 +153,7 @@ impl<'a> Adjuster<'a> {
         if is_branch { named } else { self.after_message(named, at) }
     }
 
-    /// Closes the messages that a node hangs below.
+    /// Closes the messages on the path of a node.
     fn close_messages_above(&mut self, tree: &Tree<LineData>, at: usize) {
         let messages = &mut self.messages;
         self.open.retain(|message| {
@@ -163,7 +163,8 @@ impl<'a> Adjuster<'a> {
         });
     }
 
-    /// The message that a line is a part of or has a result for. The line must be below the first line of the message.
+    /// The open message of which a line is a part, or for whose call it has a result. The line must be below the first
+    /// line of the message.
     fn message_of(&self, tree: &Tree<LineData>, at: usize, data: &LineData) -> Option<usize> {
         let message = match data.kind {
             NodeKind::Assistant => self.by_id.get(data.message_id?.get() - 1),
@@ -194,12 +195,12 @@ impl<'a> Adjuster<'a> {
             }
         }
         of_line(&self.links.calls, line).for_each(|call| self.by_call.set(call, message));
-        // Lines of other kinds may stand between the two.
+        // Lines of other kinds may stand between the last line of the message and this one.
         if named.is_some_and(|named| self.is_below(named, before)) { named } else { Some(before) }
     }
 
-    /// Whether a node is another node or below it. In this tree a parent has a lower position, or the named parent
-    /// stays.
+    /// Whether a node is the node `above` or below it. A parent is followed only if its position is lower than that of
+    /// its child.
     fn is_below(&self, at: usize, above: usize) -> bool {
         let mut next = Some(at);
         while let Some(here) = next.filter(|here| *here > above) {
@@ -226,7 +227,8 @@ impl<'a> Adjuster<'a> {
         push(&mut self.of_node, (position, small(message)));
     }
 
-    /// The parent of a line that is not part of a message: what follows one line of a message follows the message.
+    /// The parent of a line that is not part of a message. A line that follows any line of a message follows the last
+    /// one.
     fn after_message(&self, named: Option<usize>, at: usize) -> Option<usize> {
         let named = named?;
         let node = self.of_node.binary_search_by_key(&small(named), |(node, _)| *node).ok();

@@ -54,7 +54,7 @@ fn result_files(folder: &Path, max_bytes: u64, issues: &mut Issues) -> Result<Ve
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let metadata = fs::metadata(&path).ok().filter(fs::Metadata::is_file);
         let Some(metadata) = metadata.filter(|metadata| metadata.len() <= max_bytes) else {
-            let detail = format!("`{RESULTS_FOLDER}/{name}` is no file, or has more than {max_bytes} bytes");
+            let detail = format!("`{RESULTS_FOLDER}/{name}` is not a file, or has more than {max_bytes} bytes");
             issues.add_for_file(IssueCode::UnknownType, detail, "left out");
             continue;
         };
@@ -67,7 +67,7 @@ fn result_files(folder: &Path, max_bytes: u64, issues: &mut Issues) -> Result<Ve
     Ok(found.into_iter().map(|(_, file)| file).collect())
 }
 
-/// A session with files of results.
+/// A session that has files with results.
 struct SessionWithResults {
     inner: Box<dyn Session>,
     files: Vec<ResultFile>,
@@ -168,7 +168,7 @@ impl DraftsWithResults<'_> {
     }
 }
 
-/// Whether a file contains the whole of a result: it has the name of the call, or the result names it.
+/// Whether a file contains the whole of a result: its name is the id of the call, or the result names the file.
 fn belongs_to(file: &ResultFile, result: &ToolResult) -> bool {
     let stem = file.name.split('.').next().unwrap_or_default();
     let names_file = |block: &Block| match &block.kind {

@@ -108,7 +108,7 @@ pub(super) fn is_failed_turn(message: &Message) -> bool {
     message.role == Role::Assistant && matches!(message.stop.as_deref(), Some("error" | "aborted"))
 }
 
-/// Whether a reader of the rollout knows by the text that the message is not from the user.
+/// Whether the text of a message shows a reader of the rollout that it is not from the user.
 fn is_added_by_codex(message: &Message) -> bool {
     let first = message.blocks.first().map(|block| &block.kind);
     message.role == Role::User && matches!(first, Some(BlockKind::Text(text)) if turns::is_added_by_codex(text))

@@ -1,5 +1,5 @@
 //! The format of Codex: rollouts, with a record in each line. The lines form a chain, and a rollback continues it at an
-//! earlier line. The old shape has items in the lines by themselves.
+//! earlier line. In the old shape, a line is an item without a record around it.
 
 mod canonical;
 mod export;
@@ -135,7 +135,7 @@ pub(crate) struct Codex {
     side_lines: SideLines,
     /// The total of the last token counts.
     counted: Option<String>,
-    /// The first line of the items that the model made without anything between them.
+    /// The first line of the current answer: of the items that the model made with nothing else in between.
     first_of_answer: Option<NonZeroU32>,
 }
 
@@ -223,7 +223,7 @@ impl LineFormat for Codex {
         NAME.name()
     }
 
-    fn family(&self) -> &'static str {
+    fn kind_prefix(&self) -> &'static str {
         "codex"
     }
 

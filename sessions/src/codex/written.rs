@@ -1,5 +1,5 @@
-//! Messages as items, as Codex writes them. The crate `providers` makes the items. Here they get the layout that Codex
-//! reads.
+//! Messages as items, in the form in which Codex writes them. The crate `providers` makes the items. Here they get the
+//! layout that Codex reads.
 
 use providers::{ItemWriter, Target};
 use store_core::{Block, BlockKind, ContextMessage, EntryId, Media, Message, Timestamp, codec::ObjectWriter as Writer};
@@ -21,7 +21,7 @@ const FIELD_ORDER: &[(&str, &[&str])] = &[
 /// A loss of a message: its path in the message, its kind, its reason and its action.
 pub(super) type MessageLoss = (String, &'static str, &'static str, &'static str);
 
-/// The items of a message, and what they do not hold of it.
+/// The items of a message, and what is lost of it.
 #[derive(Debug, Default)]
 pub(super) struct Items {
     pub(super) list: Vec<String>,
@@ -55,7 +55,7 @@ pub(super) fn only_item(message: &Message) -> Option<String> {
     items.list.pop().filter(|_| items.list.is_empty() && items.losses.is_empty())
 }
 
-/// Writes the next message of a history. `model` is the one that applies if no model of OpenAI Responses made it.
+/// Writes the next message of a history. `model` applies if no model of OpenAI Responses made the message.
 pub(super) fn write(
     writer: &mut ItemWriter,
     (entry, message): (&EntryId, &Message),
@@ -162,7 +162,8 @@ fn text_part(kind: &str, text: &str) -> String {
     out
 }
 
-/// The part without the empty list that the API requires in some requests, and that Codex never writes.
+/// Removes an empty list of annotations from a part. The API requires the list in some requests, but Codex never writes
+/// it.
 fn without_empty_annotations(part: &Object<'_>) -> String {
     let is_empty = part.raw("annotations") == Some("[]");
     part.without(if is_empty { &["annotations"] } else { &[] }).as_str().to_owned()

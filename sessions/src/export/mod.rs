@@ -56,8 +56,8 @@ pub struct Exported {
 }
 
 impl Exported {
-    /// The losses by their kinds, in the order of the names of the kinds. Each message can have several losses of a
-    /// kind, and a thread the same ones in each message.
+    /// The losses by their kinds, in the order of the names of the kinds. A message can have several losses of one
+    /// kind, and every message of a thread can have the same losses.
     #[must_use]
     pub fn losses_by_kind(&self) -> Vec<LossesOfKind<'_>> {
         loss::by_kind(&self.losses)

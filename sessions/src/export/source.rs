@@ -65,7 +65,7 @@ impl ExportSource<'_> {
         named.unwrap_or_else(|| "/".to_owned())
     }
 
-    /// The non-side children of an entry, as far as the first page of the store has them.
+    /// The children of an entry that are not side entries. Only those on the first page of the store are returned.
     pub(crate) async fn first_children_of(&self, entry: &EntryId) -> Result<Vec<Arc<Entry>>> {
         let mut query = EntryQuery::all();
         (query.children_of, query.side) = (Some(entry.clone()), Some(false));

@@ -44,6 +44,7 @@ pub(super) struct ContextDrafts<'a> {
     /// The draft of the summary, held until the references to the lines that it keeps are drafted. An interrupted
     /// import then never stores a summary with only some of its references.
     held_summary: Option<Draft>,
+    /// Whether the entry that rewinds the thread was added.
     rewound: bool,
 }
 

@@ -33,8 +33,9 @@ pub(super) struct Compaction {
     pub(super) has_new_instructions: bool,
 }
 
-/// Decides how a file continues the previous file. The first rule that fits decides: a summary, lines in common, else
-/// a clear. A decision that an earlier import has stored stays as it is.
+/// Decides how a file continues the previous file. The first rule that fits decides: a summary means a compaction,
+/// lines in common mean a revert, and anything else means a clear. A decision that an earlier import has stored stays
+/// as it is.
 pub(super) fn decide_continuation(
     history: &History,
     previous: &[ContextLine],

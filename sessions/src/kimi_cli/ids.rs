@@ -20,7 +20,7 @@ pub(super) const WIRE_PREFIX: &str = "wire.";
 pub(super) struct FileLineIds {
     prefix: String,
     ids_in_use: Arc<HashSet<String>>,
-    /// How often a line was imported before it was complete.
+    /// For each line, how often it was imported before it was complete.
     reimport_counts: HashMap<u64, usize>,
 }
 

@@ -63,7 +63,7 @@ fn file_bytes(provenance: &FileProvenance, prefix: &str, entries: &[NewEntry]) -
     out
 }
 
-/// Checks every file of a session. Returns how many lines of contexts and wires keep their raw bytes, and how many
+/// Checks every file of a session. Returns how many lines of context and wire files keep their raw bytes, and how many
 /// lines there are.
 fn check_round_trip(path: &Path) -> (usize, usize) {
     let SurveyOutcome::Sessions(sessions) = survey::survey(path, &ImportOptions::default()).unwrap() else {
@@ -74,7 +74,7 @@ fn check_round_trip(path: &Path) -> (usize, usize) {
         let info = surveyed.session.info();
         let entries = draft_entries(&*surveyed.session);
         let mut position = 0;
-        for provenance in &info.provenance.0 {
+        for provenance in &info.provenance.files {
             let name = provenance.name.as_deref().unwrap_or_default();
             if provenance.stored != StoredAs::Entries {
                 continue;

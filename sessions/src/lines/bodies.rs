@@ -1,4 +1,4 @@
-//! Bodies that an export of this crate wrote into a line as they are, and that an import turns back.
+//! Reads bodies that an export of this crate wrote into lines as they are.
 
 use store_core::{Body, Compaction, Custom, Interval, Json, Label, NewBody, RewindTo, codec::Codec};
 

@@ -1,4 +1,5 @@
-//! Entry ids of lines. If possible, an id is taken from the source. It is the same in every import of the same bytes.
+//! Entry ids of lines. If possible, an id is taken from the source. A line gets the same id in every import of the same
+//! bytes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,8 +17,8 @@ pub(crate) struct LineIds<'a> {
 }
 
 impl<'a> LineIds<'a> {
-    /// Assigns an id to every line that is not blank. No other line and no entry that the import did not write has
-    /// this id.
+    /// Assigns an id to every line that is not blank. The ids differ from each other, and from those of entries that
+    /// the import did not write.
     pub(crate) fn assign(source_ids: &'a SourceIds, stored: &StoredEntries, reimported: &[ReimportedLine]) -> Self {
         let mut ids = Self { source_ids, others: HashMap::new() };
         let foreign: HashSet<_> = stored.foreign.iter().map(EntryId::as_str).collect();

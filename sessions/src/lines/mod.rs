@@ -37,15 +37,15 @@ use crate::{
 /// parents, keeps the raw bytes if [`encode`](Self::encode) does not reproduce the line, and gives a line without a
 /// time that of the line before it. The format says what a line is.
 pub(crate) trait LineFormat: Send + Sync {
-    /// What the import keeps of each line of the tree between the two passes. A file may have millions of lines, so it
-    /// is a few bytes, and what few lines have is kept by the format.
+    /// What the import keeps of each line of the tree between the two passes. A file may have millions of lines, so
+    /// this is only a few bytes. The format itself keeps data that only a few lines have.
     type LineData: Send + Sync;
 
     /// The name of the format, as in `ImportOrigin`.
     fn name(&self) -> &'static str;
 
     /// The name with which the kinds of entries begin, such as `pi` in `pi.custom`.
-    fn family(&self) -> &'static str;
+    fn kind_prefix(&self) -> &'static str;
 
     /// In the first pass: says what a line is, and what it refers to.
     fn parse_line(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> ParsedLine<Self::LineData>;
@@ -90,7 +90,8 @@ pub(crate) trait LineFormat: Send + Sync {
     /// What is known of the thread after the first pass.
     fn thread_info(&self) -> ThreadInfo;
 
-    /// The id that the line of a side entry names as its parent. If that line comes later, so does the side entry.
+    /// The id that the line of a side entry names as its parent. If the parent comes later in the file, the side entry
+    /// is stored after it.
     fn side_parent(&self, _line: &ObjectLine<'_>) -> Option<String> {
         None
     }

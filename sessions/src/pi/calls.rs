@@ -29,17 +29,17 @@ fn normalized(id: &str) -> String {
     if id.trim().is_empty() { String::new() } else { id.to_owned() }
 }
 
-/// The ids that the calls of a message get. A repeated id gets a suffix, and an empty one is made of `label`, a text
-/// that names the message.
+/// The ids that the calls of a message get. A repeated id gets a suffix. An empty id is replaced by one that begins
+/// with `label`, a text that names the message.
 pub(super) fn unique_call_ids(source_ids: &[String], label: &str) -> Vec<String> {
     let given: HashSet<&str> = source_ids.iter().map(String::as_str).collect();
     let mut taken = HashSet::new();
     let mut unique = Vec::with_capacity(source_ids.len());
     for (at, source_id) in source_ids.iter().enumerate() {
         let base = if source_id.is_empty() { format!("{label}.{at}") } else { source_id.clone() };
-        let is_first = |id: &String| *id == *source_id || !given.contains(id.as_str());
+        let is_allowed = |id: &String| *id == *source_id || !given.contains(id.as_str());
         let mut candidates = std::iter::once(base.clone()).chain((2..).map(|n| format!("{base}#{n}")));
-        let id = candidates.find(|id| is_first(id) && !taken.contains(id)).unwrap_or(base);
+        let id = candidates.find(|id| is_allowed(id) && !taken.contains(id)).unwrap_or(base);
         taken.insert(id.clone());
         unique.push(id);
     }
@@ -61,14 +61,14 @@ pub(super) struct Answer {
 }
 
 /// The calls and results whose ids do not tell which call a result answers, by their lines: several calls of one
-/// message have the id, or it is missing. Lines before the first such message are not among them.
+/// message have the id, or it is missing. They are kept only from the first such message on.
 #[derive(Debug, Default)]
 pub(super) struct RepeatedCalls {
     /// The ids that several calls of one message have.
     ids: HashSet<String>,
-    /// All ids of the calls of messages that have a call with such an id.
+    /// For each message that has a call with such an id: the ids of all its calls.
     calls: HashMap<u64, Vec<String>>,
-    /// The ids that results name.
+    /// For each result with such an id: the id.
     results: HashMap<u64, String>,
     /// For each result, the id of its call in the thread.
     answers: HashMap<u64, String>,
@@ -107,7 +107,7 @@ impl RepeatedCalls {
         }
     }
 
-    /// The id of the call that a result answers, if it is not the one that the file names.
+    /// The id that the call answered by a result has in the thread. If it is absent, that is the id in the file.
     pub(super) fn answered_by(&self, line: u64) -> Option<&str> {
         self.answers.get(&line).map(String::as_str)
     }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn results_answer_calls_with_one_id_in_order() {
+    fn results_answer_calls_with_the_same_id_in_order() {
         let mut calls = CallsSoFar::default();
         calls.add(&["a".to_owned(), "a".to_owned()], "m");
         let answers: Vec<_> = (0..3).map(|_| calls.answer("a").unwrap()).collect();

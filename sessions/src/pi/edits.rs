@@ -22,7 +22,7 @@ use crate::{
 pub(super) enum EditTarget {
     /// The node at this position.
     Message(usize),
-    /// A compaction replaced the message before the edit, so that it is not in the context.
+    /// A compaction before the edit covers the message, so the message is not in the context.
     Covered,
 }
 
@@ -75,13 +75,14 @@ pub(super) fn find_target(
 ) -> Option<EditTarget> {
     let parent = tree.parent(at)?;
     let target = candidates.iter().rev().copied().find(|target| tree.is_on_path(parent, *target))?;
-    // A compaction covers the root. An edit of the root would hide it, because it would be the newer one of two with
-    // the same beginning. An edit of another covered message lies inside of it and has no effect.
+    // An edit becomes a compaction of one message. If an earlier compaction begins at the root, an edit of the root
+    // would hide it: of compactions that begin at the root, only the newest applies. An edit of any other covered
+    // message lies inside the earlier compaction and has no effect.
     let is_covered = tree.parent(target).is_none() && covered_to.is_some_and(|to| tree.is_on_path(to, target));
     Some(if is_covered { EditTarget::Covered } else { EditTarget::Message(target) })
 }
 
-/// The newest edit on the path of a node for each message that is edited.
+/// For each edited message: the newest edit of it on the path of a node.
 pub(super) fn newest_edits(edits: &Edits, tree: &Tree<LineData>, at: usize) -> HashMap<usize, usize> {
     let mut newest = HashMap::new();
     if edits.targets.is_empty() {

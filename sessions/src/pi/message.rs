@@ -1,4 +1,4 @@
-//! Reads the messages of pi: roles, usage, and the texts that pi makes of lines that are not plain messages.
+//! Reads the messages of pi: roles, usage, and the texts that pi makes from lines that are not plain messages.
 
 use store_core::{
     Block, BlockKind, Json, JsonMap, Message, Origin, Role, TokenCounts, ToolResult, Usage, UsageRecord, Visibility,
@@ -24,7 +24,7 @@ pub(super) const NO_PROVIDER: &str = "agentstore";
 pub(super) const BRANCH_SUMMARY_MARKERS: (&str, &str) =
     ("The following is a summary of a branch that this conversation came back from:\n\n<summary>\n", "</summary>");
 
-/// The fields that some messages have, and that are read.
+/// The optional fields of messages that are read.
 const MESSAGE_FIELDS: &[(&str, FieldType)] = &[
     ("api", FieldType::Text),
     ("provider", FieldType::Text),
@@ -47,7 +47,8 @@ pub(super) struct MessageSource<'a> {
     pub(super) label: &'a str,
     /// The provider and model that apply to the line.
     pub(super) origin: Option<&'a Origin>,
-    /// For a result: the id of the call that it answers, if it is not the one that the file names.
+    /// For a result: the id that the call which it answers has in the thread. If it is absent, that is the id in the
+    /// file.
     pub(super) answers: Option<&'a str>,
 }
 
@@ -80,7 +81,7 @@ pub(super) fn is_known_role(role: &str) -> bool {
     ["user", "assistant", "toolResult", "bashExecution", "custom", "hookMessage", "system"].contains(&role)
 }
 
-/// Whether the context contains a message of this role, unless it failed or is excluded.
+/// Whether the context contains a message: pi sends messages of its role, and it has neither failed nor been excluded.
 pub(super) fn is_sent(object: &Object<'_>) -> bool {
     let is_excluded = object.bool("excludeFromContext") == Some(true);
     let has_failed = matches!(object.text("stopReason").as_deref(), Some("error" | "aborted"));

@@ -51,7 +51,7 @@ impl Lanes {
         let is_main = lane == MAIN_LANE;
         let moves = self.0.entry(lane).or_default();
         if is_main {
-            // Only its newest leaf is asked for.
+            // Only the newest leaf of the main lane is needed.
             moves.clear();
         }
         moves.push(Move { line: line.number, leaf });
@@ -91,7 +91,7 @@ impl Lanes {
     }
 }
 
-/// A short text that these texts determine.
+/// A short text that is always the same for the same texts.
 fn key(texts: &[&str]) -> String {
     use sha2::{Digest, Sha256};
     let mut digest = hex(&Sha256::digest(texts.join("\n")));

@@ -84,7 +84,7 @@ impl<'a, D> ParentFinder<'a, D> {
         Some(Some(found))
     }
 
-    /// The parent that a name means which is not the id of a node.
+    /// The parent that a line gets if it names a parent that is not the id of a node.
     fn with_other_name(&mut self, at: usize, name: Option<String>) -> Option<usize> {
         if name.is_some() && self.names.root == name {
             return None;

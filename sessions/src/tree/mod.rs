@@ -15,7 +15,7 @@ pub(crate) use self::{
     shape::{Parents, PathOrder},
 };
 use crate::{
-    compact::{Names, Runs, push, small},
+    compact::{Names, RangeMap, push, small},
     issue::{IssueCode, Issues},
     json::Object,
     lines::SourceIds,
@@ -59,12 +59,12 @@ enum Said {
     Link,
 }
 
-/// A parent that is not the node before.
+/// A parent that is not the node before the line.
 #[derive(Debug, Clone, Copy)]
 enum Link {
-    /// A line with this id.
+    /// A line whose id has this number among the ids of lines.
     Id(u32),
-    /// A line with this name, which no line before had as its id.
+    /// A line whose id has this number in `unknown`. No line before had this id.
     Unknown(u32),
     /// The node at this position.
     Node(u32),
@@ -103,7 +103,7 @@ pub(crate) struct ParentNames {
 pub(crate) struct Tree<D> {
     source_ids: SourceIds,
     /// The line of each node.
-    lines: Runs,
+    lines: RangeMap,
     data: Vec<D>,
     /// What each line says about its parent. It is empty when all parents are found.
     said: Vec<Said>,
@@ -117,7 +117,7 @@ impl<D> Default for Tree<D> {
     fn default() -> Self {
         Self {
             source_ids: SourceIds::default(),
-            lines: Runs::default(),
+            lines: RangeMap::default(),
             data: Vec::new(),
             said: Vec::new(),
             links: Vec::new(),
@@ -189,11 +189,11 @@ impl<D> Tree<D> {
     /// Whether an earlier node has the same id.
     pub(crate) fn repeats_id(&self, at: usize) -> bool {
         let line = self.line(at).map(small);
-        let number = line.and_then(|line| self.source_ids.repeated_by(line));
+        let number = line.and_then(|line| self.source_ids.repeated_id(line));
         number.is_some_and(|number| self.nodes_with_number(number).first().is_some_and(|first| *first < at))
     }
 
-    /// The number of that id.
+    /// The number of the id that the line of a node contains.
     fn number_of(&self, at: Option<usize>) -> Option<u32> {
         self.source_ids.number_of_line(small(self.line(at?)?))
     }

@@ -14,7 +14,7 @@ pub(crate) struct Parents {
     len: u32,
 }
 
-/// Nodes of which each but the first is the child of the node before it.
+/// A sequence of nodes. Each node but the first is the child of the node before it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Segment {
     /// The position of its first node.
@@ -65,7 +65,7 @@ impl Parents {
         self.segments.partition_point(|segment| segment.start <= at).checked_sub(1)
     }
 
-    /// The segment that the parent of a segment lies in, and the position of that parent.
+    /// The segment that contains the parent of a segment, and the position of that parent.
     pub(super) fn above(&self, segment: usize) -> Option<(usize, u32)> {
         let parent = self.segments.get(segment)?.parent?;
         Some((self.segment_of(parent)?, parent))
@@ -224,7 +224,7 @@ impl PathOrder {
 mod tests {
     use super::{Parents, Shape};
 
-    /// A small generator of numbers.
+    /// A small generator of pseudorandom numbers.
     struct Numbers(u64);
 
     impl Numbers {

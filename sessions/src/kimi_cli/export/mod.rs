@@ -61,7 +61,7 @@ pub(super) async fn write(source: &ExportSource<'_>, out: &mut ExportFiles<'_>) 
 
 /// The folders of the subagents of a session, as paths relative to the folder of the exported session.
 fn subfolders_of(provenance: Option<&Provenance>, prefix: &str) -> BTreeSet<String> {
-    let files = provenance.into_iter().flat_map(|provenance| &provenance.0);
+    let files = provenance.into_iter().flat_map(|provenance| &provenance.files);
     let names = files.filter(|file| file.stored == StoredAs::Thread).filter_map(|file| file.name.as_ref());
     names.map(|name| format!("{prefix}{name}")).collect()
 }

@@ -31,9 +31,9 @@ pub(super) async fn write(
     let head = source.thread.head.as_ref();
     let targets = plan::contexts(&log, &source.leaves().await?, head);
     let mut contexts = ContextsWriter::new(source, &log);
-    let rotations = targets.len().saturating_sub(usize::from(head.is_some()));
+    let earlier_files = targets.len().saturating_sub(usize::from(head.is_some()));
     for (at, target) in targets.iter().enumerate() {
-        let name = if at < rotations { format!("context_{}.jsonl", at + 1) } else { CONTEXT_FILE_NAME.to_owned() };
+        let name = if at < earlier_files { format!("context_{}.jsonl", at + 1) } else { CONTEXT_FILE_NAME.to_owned() };
         files.start(&name)?;
         for line in contexts.lines_at(target).await? {
             files.out.write_line(line, b"\n")?;
@@ -96,7 +96,7 @@ async fn write_whole_files(
         let name = file.name.as_deref();
         file.stored == StoredAs::Entries && !is_context(name) && name != Some(WIRE_FILE_NAME)
     };
-    for file in provenance.iter().flat_map(|provenance| &provenance.0).filter(is_whole) {
+    for file in provenance.iter().flat_map(|provenance| &provenance.files).filter(is_whole) {
         let bytes = whole_file(source, file).await?;
         match file.name.as_deref() {
             Some(STATE_FILE_NAME) => state = Some(bytes),

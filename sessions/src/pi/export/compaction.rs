@@ -1,5 +1,5 @@
-//! Writes compactions. Of several compactions on a path, pi applies only the last one, so each is written with all that
-//! the context contains at it.
+//! Writes compactions. Of several compactions on a path, pi applies only the last one. So each of them is written with
+//! everything that the context contains at this point.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{
     json::json_string,
 };
 
-/// The fields of a compaction, apart from those that the source of the entry has.
+/// The fields of a compaction that follow from the context at it.
 pub(super) struct Fields {
     pub(super) summary: String,
     /// The id of the first entry that the context still contains, or that of the compaction.
@@ -49,8 +49,8 @@ pub(super) struct Place<'a> {
     pub(super) context: MessageContext<'a>,
 }
 
-/// The message that is the summary of a compaction without one: in Claude Code, it is the line after the compaction.
-/// There is none if branches begin between the two.
+/// For a compaction without a summary: the message below it that is its summary. Claude Code writes the summary as the
+/// line after the compaction. The result is `None` if branches begin between the two.
 pub(super) async fn summary_below(
     source: &ExportSource<'_>,
     entry: &Entry,
@@ -83,11 +83,12 @@ pub(super) async fn fields(
     let messages = source.threads.load_context(&source.thread.id, request).await?.context.messages;
     let own = messages.first().and_then(|first| summary_of(first, &entry.id));
     let rest = if own.is_some() { messages.get(1..).unwrap_or_default() } else { &messages };
-    let lead = own.or_else(|| Some(joined_text(&summary?.message()?.blocks)));
+    let summary_text = own.or_else(|| Some(joined_text(&summary?.message()?.blocks)));
     let is_shown = messages.iter().any(|found| found.synthetic && found.entry == entry.id);
-    note_summary(compaction, lead.is_some() || is_shown && compaction.replacement.is_none(), losses);
-    let summary = lead.clone().unwrap_or_default();
-    let is_suffix = lead.is_some() && compaction.replacement.is_none() && rest.iter().all(|found| !found.synthetic);
+    note_summary(compaction, summary_text.is_some() || is_shown && compaction.replacement.is_none(), losses);
+    let has_summary = summary_text.is_some();
+    let summary = summary_text.unwrap_or_default();
+    let is_suffix = has_summary && compaction.replacement.is_none() && rest.iter().all(|found| !found.synthetic);
     if is_suffix
         && place.may_name_first
         && let Some(first_kept) = first_kept(source, entry, compaction).await?
