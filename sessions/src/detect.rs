@@ -126,7 +126,7 @@ impl FoundSources {
     }
 }
 
-/// The session that a file or folder is part of, as far as names show it.
+/// The session that a file or folder is part of, judged by names only.
 fn source_of(path: &Path) -> Result<Option<PathBuf>> {
     for format in FORMATS {
         if let Some(source) = format.source_of(path)? {

@@ -56,7 +56,7 @@ impl ImportTarget<'_> {
         let mut conflict = None;
         for n in 1_u32.. {
             let id = candidate_id(&info.thread, n)?;
-            if self.known.is_other(&id, session)? {
+            if self.known_threads.is_other(&id, session)? {
                 conflict = Some(other_bytes(&id));
                 continue;
             }
@@ -85,7 +85,7 @@ impl ImportTarget<'_> {
                 }
                 Some(other) => {
                     conflict = Some(other_bytes(&id));
-                    self.known.note(id, other);
+                    self.known_threads.note(id, other);
                 }
                 None => conflict = conflict.or(Some((IssueCode::TakenId, format!("thread `{id}` has other content")))),
             }

@@ -52,7 +52,7 @@ pub struct Importer<'a> {
     options: &'a ImportOptions,
     /// The threads that were written to.
     written: BTreeSet<ThreadId>,
-    known: KnownThreads,
+    known_threads: KnownThreads,
 }
 
 impl fmt::Debug for Importer<'_> {
@@ -68,7 +68,13 @@ impl<'a> Importer<'a> {
     /// An importer that writes to this store.
     #[must_use]
     pub fn new(commits: &'a dyn CommitCoordinator, options: &'a ImportOptions) -> Self {
-        Self { commits, threads: commits.threads(), options, written: BTreeSet::new(), known: KnownThreads::default() }
+        Self {
+            commits,
+            threads: commits.threads(),
+            options,
+            written: BTreeSet::new(),
+            known_threads: KnownThreads::default(),
+        }
     }
 
     /// Imports a path, as [`import`] does, but leaves the parents to [`Self::finish`].
@@ -76,8 +82,8 @@ impl<'a> Importer<'a> {
     /// # Errors
     /// As for [`import`].
     pub async fn import(&mut self, path: &Path) -> Result<Vec<ImportReport>> {
-        let Self { commits, threads, options, known, .. } = &*self;
-        let target = ImportTarget { commits: *commits, threads: &**threads, options, known };
+        let Self { commits, threads, options, known_threads, .. } = &*self;
+        let target = ImportTarget { commits: *commits, threads: &**threads, options, known_threads };
         let mut reports = Vec::new();
         let done = import_all(&target, path, &mut reports).await;
         let written = reports.iter().filter(|report| report.added > 0).filter_map(|report| report.thread.clone());
@@ -113,7 +119,7 @@ async fn import_all(target: &ImportTarget<'_>, path: &Path, reports: &mut Vec<Im
     }
     let sizes: Vec<_> = found.sources.iter().map(|source| size_of(source)).collect();
     let mut progress =
-        SourceProgress { progress: &*target.options.progress, before: 0, bytes: 0, total: sizes.iter().sum() };
+        SourceProgress { progress: &*target.options.progress, bytes_before: 0, bytes: 0, total: sizes.iter().sum() };
     for (source, bytes) in found.sources.iter().zip(sizes) {
         progress.bytes = bytes;
         match import_source(target, source, &progress).await {
@@ -122,7 +128,7 @@ async fn import_all(target: &ImportTarget<'_>, path: &Path, reports: &mut Vec<Im
             Err(Error::Store(error)) if is_about_content(&error) => reports.push(store_refusal_report(source, &error)),
             Err(error) => return Err(error),
         }
-        progress.before += bytes;
+        progress.bytes_before += bytes;
         progress.bytes = 0;
         if !progress.advance(0) {
             return Err(Error::Stopped { path: source.clone() });
@@ -269,7 +275,7 @@ pub(crate) struct ImportTarget<'a> {
     pub(crate) commits: &'a dyn CommitCoordinator,
     pub(crate) threads: &'a dyn ThreadRunStore,
     pub(crate) options: &'a ImportOptions,
-    pub(crate) known: &'a KnownThreads,
+    pub(crate) known_threads: &'a KnownThreads,
 }
 
 impl ImportTarget<'_> {

@@ -15,7 +15,7 @@ pub(crate) trait Session: Send + Sync {
     /// What the first pass found out.
     fn info(&self) -> &SessionInfo;
 
-    /// The same, for a change: the import sets the parent of the thread.
+    /// The same, so that the import can set the parent of the thread.
     fn info_mut(&mut self) -> &mut SessionInfo;
 
     /// Whether the source begins with the bytes that a thread was imported from. `known` is the provenance of that

@@ -179,7 +179,7 @@ pub(crate) struct WriteTarget<'a> {
 pub(crate) struct SourceProgress<'a> {
     pub(crate) progress: &'a dyn Progress,
     /// The bytes of the sources before this one.
-    pub(crate) before: u64,
+    pub(crate) bytes_before: u64,
     /// The bytes of this source.
     pub(crate) bytes: u64,
     /// The bytes of all sources.
@@ -190,7 +190,7 @@ impl SourceProgress<'_> {
     /// Reports that `done` bytes of the source are imported. A compressed source has more bytes than its file. Returns
     /// false if the import must stop.
     pub(crate) fn advance(&self, done: u64) -> bool {
-        self.progress.advance(self.before + done.min(self.bytes), Some(self.total))
+        self.progress.advance(self.bytes_before + done.min(self.bytes), Some(self.total))
     }
 }
 
@@ -202,9 +202,9 @@ struct BatchWriter<'a> {
     /// Whether the next commit creates the thread.
     is_new: bool,
     /// The position of the first entry of the batch among all drafts.
-    first: u64,
+    first_position: u64,
     /// The position of its last entry.
-    last: u64,
+    last_position: u64,
     entries: Vec<NewEntry>,
     bytes: u64,
     /// The number of entries that were written.
@@ -212,7 +212,7 @@ struct BatchWriter<'a> {
     /// The newest time of all drafts so far.
     newest: Option<Timestamp>,
     /// The bytes of the source that all drafts so far represent.
-    read: u64,
+    bytes_read: u64,
 }
 
 impl<'a> BatchWriter<'a> {
@@ -223,22 +223,22 @@ impl<'a> BatchWriter<'a> {
             info,
             digest,
             is_new,
-            first: 0,
-            last: 0,
+            first_position: 0,
+            last_position: 0,
             entries: Vec::new(),
             bytes: 0,
             written: 0,
             newest: None,
-            read: 0,
+            bytes_read: 0,
         }
     }
 
     /// Notes the time and the size of a draft, which may already be stored.
     fn note_draft(&mut self, draft: &Draft) -> Result<()> {
         self.newest = self.newest.max(draft.entry.timestamp);
-        let before = self.read / MAX_BATCH_BYTES;
-        self.read += draft.bytes;
-        if self.read / MAX_BATCH_BYTES > before && !self.target.progress.advance(self.read) {
+        let before = self.bytes_read / MAX_BATCH_BYTES;
+        self.bytes_read += draft.bytes;
+        if self.bytes_read / MAX_BATCH_BYTES > before && !self.target.progress.advance(self.bytes_read) {
             return Err(Error::Stopped { path: self.info.file.clone() });
         }
         Ok(())
@@ -253,9 +253,9 @@ impl<'a> BatchWriter<'a> {
             self.flush().await?;
         }
         if self.entries.is_empty() {
-            self.first = at;
+            self.first_position = at;
         }
-        self.last = at;
+        self.last_position = at;
         self.bytes += draft.bytes;
         self.entries.push(draft.entry);
         Ok(())
@@ -266,14 +266,14 @@ impl<'a> BatchWriter<'a> {
     async fn flush_all_but_last(&mut self) -> Result<bool> {
         let Some(last) = self.entries.pop() else { return Ok(false) };
         self.flush().await?;
-        self.first = self.last;
+        self.first_position = self.last_position;
         self.entries.push(last);
         Ok(true)
     }
 
     /// Commits the batch. Its commit key names the position of its first entry among all drafts. An interrupted
-    /// import continues with the first missing entry, which is where one of its batches began, so that the keys of
-    /// both imports agree.
+    /// import continues with the first missing entry. One of its batches began with this entry, so the keys of both
+    /// imports agree.
     async fn flush(&mut self) -> Result<()> {
         if self.entries.is_empty() {
             return Ok(());
@@ -281,7 +281,7 @@ impl<'a> BatchWriter<'a> {
         let entries = std::mem::take(&mut self.entries);
         self.bytes = 0;
         let count = u64::try_from(entries.len()).unwrap_or(u64::MAX);
-        let key = CommitKey::new(format!("import:{}:{}:{}", self.info.format, self.digest, self.first))?;
+        let key = CommitKey::new(format!("import:{}:{}:{}", self.info.format, self.digest, self.first_position))?;
         // A batch of entries without times is no activity of its own.
         let last_activity = entries.iter().filter_map(|entry| entry.timestamp).max().or(self.newest);
         let mut commit = Commit::new(self.target.thread.clone()).with_key(key).entries(entries);

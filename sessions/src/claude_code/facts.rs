@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::preserved::PreservedSegment;
 use crate::{
-    compact::{Bits, Names, push, small},
+    compact::{Bits, Names, push, to_u32},
     error::Result,
     issue::Issues,
     json::{Object, parse_json_string},
@@ -83,7 +83,7 @@ impl SidechainIds {
     }
 
     fn is_of_sidechain(&self, number: u32, at: usize) -> bool {
-        self.of_sidechains.contains(&(number, small(at)))
+        self.of_sidechains.contains(&(number, to_u32(at)))
     }
 }
 
@@ -141,7 +141,7 @@ impl FileFacts {
 
     /// The subagent that a line of the main file belongs to.
     pub(super) fn sidechain_of(&self, line: u64) -> Option<usize> {
-        let at = self.sidechain_lines.binary_search_by_key(&small(line), |(line, _)| *line).ok()?;
+        let at = self.sidechain_lines.binary_search_by_key(&to_u32(line), |(line, _)| *line).ok()?;
         self.sidechain_lines.get(at).map(|(_, sidechain)| *sidechain as usize)
     }
 
@@ -159,8 +159,8 @@ impl FileFacts {
         Some(known.unwrap_or_else(|| AgentCall { id: id.clone(), line: None, prompt: String::new() }))
     }
 
-    /// The parent that a line gets in its thread, if it names this parent in the file. The thread is that of the
-    /// subagent at the position `sidechain`, or, without one, the main thread.
+    /// The parent that a line gets in its thread. `name` is the parent that the line names in the file. The thread is
+    /// that of the subagent at the position `sidechain`, or the main thread if there is none.
     pub(super) fn parent(&self, name: String, sidechain: Option<usize>) -> ParentField {
         let ids = &self.ids;
         let number = ids.uuids.find(&name);
@@ -196,7 +196,7 @@ impl FileFacts {
 
     fn add_sidechain_line(&mut self, line: FactLine, object: &Object<'_>) {
         let at = self.sidechain_at(&line);
-        push(&mut self.sidechain_lines, (small(line.number), small(at)));
+        push(&mut self.sidechain_lines, (to_u32(line.number), to_u32(at)));
         if let Some(sidechain) = self.sidechains.get_mut(at)
             && sidechain.prompt.is_none()
             && line.kind == "user"
@@ -205,7 +205,7 @@ impl FileFacts {
         }
         if let Some(number) = line.uuid.and_then(|uuid| self.ids.number(&uuid)) {
             let parent = line.parent.and_then(|parent| self.ids.number(&parent));
-            self.ids.of_sidechains.insert((number, small(at)));
+            self.ids.of_sidechains.insert((number, to_u32(at)));
             self.ids.parents.insert(number, parent);
         }
     }

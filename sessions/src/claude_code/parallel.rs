@@ -13,7 +13,7 @@ use std::num::NonZeroU32;
 
 use super::line_format::{LineData, LinePlace, NodeKind};
 use crate::{
-    compact::{Names, digest, push, small},
+    compact::{Names, digest, push, to_u32},
     source::hex,
     tree::{Parents, Tree},
 };
@@ -35,7 +35,7 @@ impl MessageLinks {
         for (ids, links) in [(calls, &mut self.calls), (results, &mut self.results)] {
             for id in ids {
                 if let Some(number) = number_of(&mut self.call_ids, id) {
-                    push(links, (small(line), number));
+                    push(links, (to_u32(line), number));
                 }
             }
         }
@@ -99,7 +99,7 @@ impl Numbered {
 
     fn set(&mut self, number: u32, message: usize) {
         if let Some(newest) = self.0.get_mut(number as usize) {
-            *newest = small(message);
+            *newest = to_u32(message);
         }
     }
 }
@@ -186,12 +186,12 @@ impl<'a> Adjuster<'a> {
         named: Option<usize>,
         (at, line, data): (usize, u64, &LineData),
     ) -> Option<usize> {
-        push(&mut self.of_node, (small(at), small(message)));
+        push(&mut self.of_node, (to_u32(at), to_u32(message)));
         let before = self.messages.get(message).map(|lines| lines.last as usize)?;
         if let Some(lines) = self.messages.get_mut(message) {
-            lines.last = small(at);
+            lines.last = to_u32(at);
             if data.kind == NodeKind::Assistant {
-                lines.last_line = small(at);
+                lines.last_line = to_u32(at);
             }
         }
         of_line(&self.links.calls, line).for_each(|call| self.by_call.set(call, message));
@@ -213,7 +213,7 @@ impl<'a> Adjuster<'a> {
         if data.kind != NodeKind::Assistant {
             return;
         }
-        let position = small(at);
+        let position = to_u32(at);
         let Some(id) = data.message_id else {
             self.single_lines.push(position);
             return;
@@ -224,14 +224,14 @@ impl<'a> Adjuster<'a> {
         self.open.push(message);
         self.by_id.set(id.get() - 1, message);
         of_line(&self.links.calls, line).for_each(|call| self.by_call.set(call, message));
-        push(&mut self.of_node, (position, small(message)));
+        push(&mut self.of_node, (position, to_u32(message)));
     }
 
     /// The parent of a line that is not part of a message. A line that follows any line of a message follows the last
     /// one.
     fn after_message(&self, named: Option<usize>, at: usize) -> Option<usize> {
         let named = named?;
-        let node = self.of_node.binary_search_by_key(&small(named), |(node, _)| *node).ok();
+        let node = self.of_node.binary_search_by_key(&to_u32(named), |(node, _)| *node).ok();
         let message = node.and_then(|node| self.messages.get(self.of_node.get(node)?.1 as usize));
         let last = message.map(|lines| lines.last as usize).filter(|last| *last < at);
         Some(last.unwrap_or(named))

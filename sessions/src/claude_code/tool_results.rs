@@ -97,7 +97,7 @@ impl Session for SessionWithResults {
     fn drafts<'a>(&'a self, stored: &'a StoredEntries) -> Result<Box<dyn Drafts + 'a>> {
         let inner = self.inner.drafts(stored)?;
         let files = self.files.iter();
-        Ok(Box::new(DraftsWithResults { inner, files, all: &self.files, owners: HashMap::new(), time: None }))
+        Ok(Box::new(DraftsWithResults { inner, files, all_files: &self.files, owners: HashMap::new(), time: None }))
     }
 
     fn head(&self, stored: &StoredEntries) -> Option<EntryId> {
@@ -114,7 +114,7 @@ struct DraftsWithResults<'a> {
     inner: Box<dyn Drafts + 'a>,
     /// The files that are still to come.
     files: std::slice::Iter<'a, ResultFile>,
-    all: &'a [ResultFile],
+    all_files: &'a [ResultFile],
     /// The entries of the results that files belong to, by the names of the files.
     owners: HashMap<&'a str, EntryId>,
     /// The time of the last draft.
@@ -139,7 +139,7 @@ impl DraftsWithResults<'_> {
         let (NewBody::Message(message), Some(id)) = (&entry.body, &entry.id) else { return };
         for block in &message.blocks {
             let BlockKind::ToolResult(result) = &block.kind else { continue };
-            for file in self.all.iter().filter(|file| belongs_to(file, result)) {
+            for file in self.all_files.iter().filter(|file| belongs_to(file, result)) {
                 self.owners.entry(&file.name).or_insert_with(|| id.clone());
             }
         }

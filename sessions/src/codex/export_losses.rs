@@ -6,12 +6,13 @@ use store_core::{BlockKind, Body, Entry, EntryId, Message, Role, Thread, Visibil
 
 use super::{turns, written};
 use crate::{
-    export::{Loss, Losses, NO_FIELD, What, loss_of_foreign_line, note_metadata},
+    export::{Loss, LossDescription, Losses, NO_FIELD, loss_of_foreign_line, note_metadata},
     provenance::IMPORT_LINE,
 };
 
 /// What is lost of a turn that failed or was aborted.
-pub(super) const FAILED_TURN: What = ("failed_turn", "Codex would send a turn that failed or was aborted", "dropped");
+pub(super) const FAILED_TURN: LossDescription =
+    ("failed_turn", "Codex would send a turn that failed or was aborted", "dropped");
 
 /// The losses of an export. Several branches can contain the same entry, whose losses are listed once.
 #[derive(Debug, Default)]
@@ -29,7 +30,7 @@ impl LossList {
     }
 
     /// Adds a loss of the current entry.
-    pub(super) fn add(&mut self, entry: &EntryId, path: impl Into<String>, what: What) {
+    pub(super) fn add(&mut self, entry: &EntryId, path: impl Into<String>, what: LossDescription) {
         if !self.is_repeated {
             Losses::new(entry, &mut self.list).add(path, what);
         }

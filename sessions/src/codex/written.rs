@@ -98,7 +98,7 @@ impl Items {
             set(&mut fields, "content", &content);
             if item.text("role").as_deref() == Some("system") {
                 set(&mut fields, "role", json_string("developer").as_str());
-                self.lose("/role", ("role", "Codex leaves out the messages of other roles", "replaced"));
+                self.add_loss("/role", ("role", "Codex leaves out the messages of other roles", "replaced"));
             }
         }
         let order = FIELD_ORDER.iter().find(|(known, _)| *known == kind).map_or(&[][..], |(_, order)| order);
@@ -113,7 +113,7 @@ impl Items {
         self.list.push(out);
     }
 
-    fn lose(&mut self, path: &str, (kind, reason, action): (&'static str, &'static str, &'static str)) {
+    fn add_loss(&mut self, path: &str, (kind, reason, action): (&'static str, &'static str, &'static str)) {
         self.losses.push((path.to_owned(), kind, reason, action));
     }
 
@@ -136,11 +136,11 @@ impl Items {
             Some("input_text" | "output_text" | "text") => Some(without_empty_annotations(&part)),
             Some("input_image") if part.text("image_url").is_some() => Some(raw.to_owned()),
             Some("refusal") => {
-                self.lose("/blocks", ("refusal", "Codex has no mark for refusals", "replaced"));
+                self.add_loss("/blocks", ("refusal", "Codex has no mark for refusals", "replaced"));
                 Some(text_part(text_type, &part.text("refusal").unwrap_or_default()))
             }
             _ => {
-                self.lose("/blocks", ("unknown_block", "Codex cannot read a file with such a part", "dropped"));
+                self.add_loss("/blocks", ("unknown_block", "Codex cannot read a file with such a part", "dropped"));
                 None
             }
         }
@@ -185,7 +185,7 @@ fn without_documents(message: &Message, items: &mut Items) -> Message {
 
 fn replace_document(block: &mut Block, path: &str, items: &mut Items) {
     if let BlockKind::Document(media) = &block.kind {
-        items.lose(path, ("unsupported_media", "a rollout has texts and images only", "replaced"));
+        items.add_loss(path, ("unsupported_media", "a rollout has texts and images only", "replaced"));
         *block = Block::text(document_text(media));
     }
 }

@@ -10,8 +10,9 @@ use sha2::{Digest, Sha256};
 
 pub(crate) use self::{bits::Bits, line_ends::LineEnds, names::Names, range_map::RangeMap};
 
-/// A number as it is kept. Files with more lines than such a number can count are refused (`scan`).
-pub(crate) fn small<T: TryInto<u32>>(number: T) -> u32 {
+/// Converts a number to the 32 bits in which it is kept. Larger numbers do not occur, because files with so many lines
+/// are refused (`scan`).
+pub(crate) fn to_u32<T: TryInto<u32>>(number: T) -> u32 {
     number.try_into().unwrap_or(u32::MAX)
 }
 

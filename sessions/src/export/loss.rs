@@ -58,13 +58,13 @@ pub(super) fn by_kind(losses: &[Loss]) -> Vec<LossesOfKind<'_>> {
 }
 
 /// The kind, the reason and the action of a loss.
-pub(crate) type What = (&'static str, &'static str, &'static str);
+pub(crate) type LossDescription = (&'static str, &'static str, &'static str);
 
 /// The reason of the loss of something for which the format has no field.
 pub(crate) const NO_FIELD: &str = "the format has no field for it";
 
 /// What is lost of an entry that is written as a part of another one.
-pub(crate) const MERGED: What = ("merged", "the entries of one message are one line", "replaced");
+pub(crate) const MERGED: LossDescription = ("merged", "the entries of one message are one line", "replaced");
 
 /// Collects the losses of one entry, or of the thread as a whole.
 pub(crate) struct Losses<'a> {
@@ -83,7 +83,7 @@ impl<'a> Losses<'a> {
     }
 
     /// Adds a loss with its kind, its reason and the action of the export.
-    pub(crate) fn add(&mut self, path: impl Into<String>, what: What) {
+    pub(crate) fn add(&mut self, path: impl Into<String>, what: LossDescription) {
         let (kind, reason, action) = what;
         let loss = Loss { thread: None, entry: self.entry.cloned(), path: path.into(), kind, reason, action };
         self.list.push(loss);
@@ -105,7 +105,7 @@ pub(crate) fn of_child(child: &ThreadId, losses: Vec<Loss>) -> impl Iterator<Ite
 
 /// What is lost of the line that an entry was imported from, if it is a line of another format: its bytes. If the entry
 /// contains the provenance of a file, the header and the line ends of that file are lost.
-pub(crate) fn loss_of_foreign_line(entry: &Entry) -> Option<(&'static str, What)> {
+pub(crate) fn loss_of_foreign_line(entry: &Entry) -> Option<(&'static str, LossDescription)> {
     if Provenance::read(entry).is_some() {
         return Some(("", ("raw", "the header and the line ends of a file of another format", "dropped")));
     }

@@ -17,7 +17,7 @@ use store_core::{ThreadId, ThreadRunStore};
 pub(crate) use self::{
     files::ExportFiles,
     ids::{file_name_part, shell_word, uuid_of},
-    loss::{Losses, MERGED, NO_FIELD, What, loss_of_foreign_line, of_child},
+    loss::{LossDescription, Losses, MERGED, NO_FIELD, loss_of_foreign_line, of_child},
     source::ExportSource,
     thread_losses::{note_metadata, note_parent, pointer},
     unchanged::{FileRestorer, line_of, write_unchanged},

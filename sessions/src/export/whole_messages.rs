@@ -22,12 +22,12 @@ use store_core::{
 
 use super::{
     ExportSource, Loss, Losses,
-    loss::{MERGED, What},
+    loss::{LossDescription, MERGED},
 };
 use crate::error::Result;
 
-const SEPARATE: What = ("separate", "the message that it continues has another end in the file", "replaced");
-const INSIDE: What = ("inside", "it follows a part of a message that the file has as a whole", "moved");
+const SEPARATE: LossDescription = ("separate", "the message that it continues has another end in the file", "replaced");
+const INSIDE: LossDescription = ("inside", "it follows a part of a message that the file has as a whole", "moved");
 
 /// The messages of a thread that were logged as several entries.
 #[derive(Debug, Default)]
@@ -37,18 +37,18 @@ pub(crate) struct WholeMessages {
     /// The entries that are merged into another one.
     merged: HashMap<EntryId, MergedEntry>,
     /// The entries from the first to the last one of each message, and whether the message ends with the entry.
-    inside: HashMap<EntryId, bool>,
+    message_entries: HashMap<EntryId, bool>,
     /// Entries that continue a message, and are not merged into it.
-    separate: HashSet<EntryId>,
+    separate_continuations: HashSet<EntryId>,
 }
 
 /// An entry that is merged into another one.
 #[derive(Debug)]
 struct MergedEntry {
     /// The entry with the whole message.
-    into: EntryId,
+    merged_into: EntryId,
     /// The entry before it that has a line of its own. What follows the merged entry hangs below that line.
-    before: EntryId,
+    line_before: EntryId,
 }
 
 impl WholeMessages {
@@ -81,19 +81,19 @@ impl WholeMessages {
 
     /// The entry that other lines name as their parent instead of `entry`.
     pub(crate) fn line_of<'a>(&'a self, entry: &'a EntryId) -> &'a EntryId {
-        self.merged.get(entry).map_or(entry, |merged| &merged.before)
+        self.merged.get(entry).map_or(entry, |merged| &merged.line_before)
     }
 
     /// What is lost of an entry because entries are merged.
-    pub(crate) fn loss(&self, entry: &Entry) -> Option<What> {
+    pub(crate) fn loss(&self, entry: &Entry) -> Option<LossDescription> {
         if self.is_merged(&entry.id) {
             return Some(MERGED);
         }
-        if self.separate.contains(&entry.id) {
+        if self.separate_continuations.contains(&entry.id) {
             return Some(SEPARATE);
         }
-        let parent = entry.parent.as_ref().filter(|_| !entry.side && !self.inside.contains_key(&entry.id));
-        let is_in_the_middle = parent.and_then(|parent| self.inside.get(parent)).is_some_and(|is_end| !is_end);
+        let parent = entry.parent.as_ref().filter(|_| !entry.side && !self.message_entries.contains_key(&entry.id));
+        let is_in_the_middle = parent.and_then(|parent| self.message_entries.get(parent)).is_some_and(|is_end| !is_end);
         is_in_the_middle.then_some(INSIDE)
     }
 
@@ -138,11 +138,11 @@ impl WholeMessages {
         match body {
             Body::Label(label) => {
                 let mut label = label.clone();
-                label.target = merged(&label.target)?.into.clone();
+                label.target = merged(&label.target)?.merged_into.clone();
                 Some(Body::Label(label))
             }
             Body::Rewind(rewind) => {
-                let before = merged(rewind.to.as_ref()?)?.before.clone();
+                let before = merged(rewind.to.as_ref()?)?.line_before.clone();
                 let mut rewind = rewind.clone();
                 rewind.to = Some(before);
                 Some(Body::Rewind(rewind))
@@ -152,8 +152,8 @@ impl WholeMessages {
                 let (from, to) = (merged(&covers.from), merged(&covers.to));
                 from.or(to)?;
                 let mut covers = covers.clone();
-                covers.from = from.map_or(covers.from, |merged| merged.into.clone());
-                covers.to = to.map_or(covers.to, |merged| merged.before.clone());
+                covers.from = from.map_or(covers.from, |merged| merged.merged_into.clone());
+                covers.to = to.map_or(covers.to, |merged| merged.line_before.clone());
                 let mut compaction = compaction.clone();
                 compaction.covers = Some(covers);
                 Some(Body::Compaction(compaction))
@@ -262,7 +262,7 @@ impl Finder {
             }
         }
         let separate = self.continuations.iter().filter(|id| !whole.is_merged(id));
-        whole.separate = separate.cloned().collect();
+        whole.separate_continuations = separate.cloned().collect();
         whole
     }
 
@@ -280,12 +280,13 @@ impl WholeMessages {
     fn add(&mut self, first: &EntryId, path: &[&EntryId], continuations: &HashSet<&EntryId>) {
         let mut before = first;
         let mut parts = Vec::new();
-        self.inside.insert(first.clone(), false);
+        self.message_entries.insert(first.clone(), false);
         for (at, id) in path.iter().enumerate() {
-            self.inside.insert((*id).clone(), at + 1 == path.len());
+            self.message_entries.insert((*id).clone(), at + 1 == path.len());
             if continuations.contains(id) {
                 parts.push((*id).clone());
-                self.merged.insert((*id).clone(), MergedEntry { into: first.clone(), before: before.clone() });
+                self.merged
+                    .insert((*id).clone(), MergedEntry { merged_into: first.clone(), line_before: before.clone() });
             } else {
                 before = id;
             }

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn changed_instructions_are_repeated() {
+    fn changed_instructions_become_new_entries() {
         check(&["aBcD", "s0=cD"], &[], "a1 B1 c1 D1 s2 02 =2(a1-02) c2 D2");
         check(&["aBcD", "s0=cD", "s0#cD"], &[], "a1 B1 c1 D1 s2 02 =2(a1-02) c2 D2 s3 03 #3(a1-03) c3 D3");
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    compact::{digest, push, small},
+    compact::{digest, push, to_u32},
     issue::{IssueCode, Issues},
 };
 
@@ -33,7 +33,7 @@ impl CallPairs {
 
     /// Remembers the node of a call, because lines may name the call as their parent.
     pub(super) fn add_position(&mut self, id: &str, at: usize) {
-        push(&mut self.positions, (digest(id), small(at)));
+        push(&mut self.positions, (digest(id), to_u32(at)));
     }
 
     /// The positions of the calls with these ids.

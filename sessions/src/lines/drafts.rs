@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     blocks::cut_to_1_kib,
-    compact::{Bits, small},
+    compact::{Bits, to_u32},
     error::{Error, Result},
     issue::{IssueCode, Issues},
     json::Object,
@@ -144,7 +144,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
     }
 
     fn add_line(&mut self, line: Line, issues: &mut Issues) {
-        match self.session.tree.source_ids().kind(small(line.number)) {
+        match self.session.tree.source_ids().kind(to_u32(line.number)) {
             SourceLine::Blank => {}
             SourceLine::HeaderOrBroken => self.push_header_or_broken(line),
             SourceLine::Content => match self.session.tree.position(line.number) {

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use store_core::EntryId;
 
 use super::source_ids::{SourceIds, generated_line};
-use crate::{compact::small, provenance::ReimportedLine, session::StoredEntries};
+use crate::{compact::to_u32, provenance::ReimportedLine, session::StoredEntries};
 
 /// The entry ids of all lines.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl<'a> LineIds<'a> {
         let mut ids = Self { source_ids, others: HashMap::new() };
         let foreign: HashSet<_> = stored.foreign.iter().map(EntryId::as_str).collect();
         let mut unusual = source_ids.unusual_lines();
-        unusual.extend(reimported.iter().map(|reimported| small(reimported.line)));
+        unusual.extend(reimported.iter().map(|reimported| to_u32(reimported.line)));
         unusual.extend(foreign.iter().flat_map(|id| usual_lines(source_ids, id)));
         unusual.sort_unstable();
         unusual.dedup();

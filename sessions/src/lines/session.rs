@@ -35,8 +35,8 @@ impl<F: LineFormat> LineSession<F> {
         LineIds::assign(self.tree.source_ids(), stored, &self.reimported(stored))
     }
 
-    /// Whether a file may be the beginning of this one, as far as the number and the ends of its lines show it. If not,
-    /// nothing needs to be read.
+    /// Whether a file may be the beginning of this one, judged by the number and the ends of its lines. If not, no
+    /// bytes need to be read.
     fn may_begin_with(&self, known: &FileProvenance) -> bool {
         let Some(end) = self.line_ends.of(known.lines) else { return known.lines == 0 };
         match known.last {

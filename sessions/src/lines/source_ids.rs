@@ -8,7 +8,7 @@ use std::{
 use store_core::EntryId;
 
 use crate::{
-    compact::{Names, RangeMap, push, small},
+    compact::{Names, RangeMap, push, to_u32},
     provenance::LineRanges,
 };
 
@@ -60,8 +60,8 @@ pub(crate) enum Repeat {
 impl SourceIds {
     /// Notes the id of the current line. Returns what it repeats, if it repeats anything.
     pub(crate) fn add(&mut self, line: u64, id: &str, bytes: &[u8]) -> Option<Repeat> {
-        let line = small(line);
-        let hash = small(self.hasher.hash_one(bytes) >> 32);
+        let line = to_u32(line);
+        let hash = to_u32(self.hasher.hash_one(bytes) >> 32);
         if id.contains('#') || generated_line(id).is_some() {
             push(&mut self.generated_form, line);
         }
@@ -84,7 +84,7 @@ impl SourceIds {
 
     /// Notes what the line that was read is.
     pub(crate) fn add_line(&mut self, line: u64, source_line: SourceLine) {
-        self.count = small(line);
+        self.count = to_u32(line);
         match source_line {
             SourceLine::Blank => self.blank.push(line),
             SourceLine::HeaderOrBroken => self.header_or_broken.push(line),

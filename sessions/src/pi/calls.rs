@@ -30,13 +30,13 @@ fn normalized(id: &str) -> String {
 }
 
 /// The ids that the calls of a message get. A repeated id gets a suffix. An empty id is replaced by one that begins
-/// with `label`, a text that names the message.
-pub(super) fn unique_call_ids(source_ids: &[String], label: &str) -> Vec<String> {
+/// with `message_name`.
+pub(super) fn unique_call_ids(source_ids: &[String], message_name: &str) -> Vec<String> {
     let given: HashSet<&str> = source_ids.iter().map(String::as_str).collect();
     let mut taken = HashSet::new();
     let mut unique = Vec::with_capacity(source_ids.len());
     for (at, source_id) in source_ids.iter().enumerate() {
-        let base = if source_id.is_empty() { format!("{label}.{at}") } else { source_id.clone() };
+        let base = if source_id.is_empty() { format!("{message_name}.{at}") } else { source_id.clone() };
         let is_allowed = |id: &String| *id == *source_id || !given.contains(id.as_str());
         let mut candidates = std::iter::once(base.clone()).chain((2..).map(|n| format!("{base}#{n}")));
         let id = candidates.find(|id| is_allowed(id) && !taken.contains(id)).unwrap_or(base);
@@ -46,8 +46,8 @@ pub(super) fn unique_call_ids(source_ids: &[String], label: &str) -> Vec<String>
     unique
 }
 
-/// A text that names a line: its id, or else its number.
-pub(super) fn label_of(source_id: Option<&str>, line: u64) -> String {
+/// A text that names the message of a line: the id of the line, or else its number.
+pub(super) fn name_of_message(source_id: Option<&str>, line: u64) -> String {
     source_id.filter(|id| !id.trim().is_empty()).map_or_else(|| format!("L{line}"), str::to_owned)
 }
 
@@ -138,7 +138,7 @@ impl RepeatedCalls {
     fn answered_id(&self, tree: &Tree<LineData>, id: &str, answer: Answer) -> Option<String> {
         let line = tree.line(answer.message)?;
         let source_ids = self.calls.get(&line)?;
-        let unique = unique_call_ids(source_ids, &label_of(tree.source_id(answer.message).as_deref(), line));
+        let unique = unique_call_ids(source_ids, &name_of_message(tree.source_id(answer.message).as_deref(), line));
         let mut same =
             source_ids.iter().zip(unique).filter(|(source_id, _)| *source_id == id).map(|(_, unique)| unique);
         let count = source_ids.iter().filter(|source_id| *source_id == id).count();
@@ -152,9 +152,9 @@ pub(super) struct CallsSoFar(HashMap<String, Vec<String>>);
 
 impl CallsSoFar {
     /// Remembers the calls of a message.
-    pub(super) fn add(&mut self, source_ids: &[String], label: &str) {
+    pub(super) fn add(&mut self, source_ids: &[String], message_name: &str) {
         let mut calls: HashMap<String, Vec<String>> = HashMap::new();
-        for (source_id, unique) in source_ids.iter().zip(unique_call_ids(source_ids, label)) {
+        for (source_id, unique) in source_ids.iter().zip(unique_call_ids(source_ids, message_name)) {
             calls.entry(source_id.clone()).or_default().insert(0, unique);
         }
         self.0.extend(calls);

@@ -7,7 +7,7 @@ use store_core::{Block, Compaction, Interval, Message, NewBody, Role, Visibility
 
 use super::{
     LineData, RareData,
-    calls::{CallsSoFar, label_of, source_call_ids, source_result_id},
+    calls::{CallsSoFar, name_of_message, source_call_ids, source_result_id},
     edits::{self, Edits},
     message::{self, MessageSource},
 };
@@ -226,7 +226,7 @@ fn replacement(
 
 /// Reads the messages that the compaction itself contains.
 fn read_tail(line: &ObjectLine<'_>, tail: &[&str], issues: &mut Issues) -> Vec<Message> {
-    let own_label = label_of(line.object.text("id").as_deref(), line.number);
+    let compaction_name = name_of_message(line.object.text("id").as_deref(), line.number);
     let mut calls = CallsSoFar::default();
     let mut messages = Vec::new();
     for (at, raw) in tail.iter().enumerate() {
@@ -234,11 +234,11 @@ fn read_tail(line: &ObjectLine<'_>, tail: &[&str], issues: &mut Issues) -> Vec<M
             note_bad_field(issues, line.number, "a kept message that is not an object");
             continue;
         };
-        let label = format!("{own_label}.{at}");
-        calls.add(&source_call_ids(&object), &label);
+        let name = format!("{compaction_name}.{at}");
+        calls.add(&source_call_ids(&object), &name);
         let answers = source_result_id(&object).and_then(|id| calls.answer(&id));
         let source =
-            MessageSource { line: line.number, label: &label, answers: answers.as_deref(), ..MessageSource::default() };
+            MessageSource { line: line.number, name: &name, answers: answers.as_deref(), ..MessageSource::default() };
         match message::read(source, &object, issues) {
             Ok(message) => messages.push(message),
             Err(detail) => note_bad_field(issues, line.number, detail),

@@ -7,7 +7,7 @@ use store_core::{BlockKind, Compaction, Interval, Message, NewBody, Role};
 
 use super::{
     LineData, blocks,
-    calls::{label_of, source_call_ids, unique_call_ids},
+    calls::{name_of_message, source_call_ids, unique_call_ids},
 };
 use crate::{
     blocks::MessageBlocks,
@@ -117,8 +117,8 @@ pub(super) fn read_body(
         Some("null") => Vec::new(),
         Some(raw) => {
             let target_line = position.tree.line(target).unwrap_or_default();
-            let label = label_of(position.tree.source_id(target).as_deref(), target_line);
-            vec![edited(message, raw, (line.number, &label, issues))?]
+            let name = name_of_message(position.tree.source_id(target).as_deref(), target_line);
+            vec![edited(message, raw, (line.number, &name, issues))?]
         }
     };
     let mut compaction = Compaction::default();
@@ -131,7 +131,7 @@ pub(super) fn read_body(
 fn edited(
     message: &Message,
     replacement: &str,
-    (line, label, issues): (u64, &str, &mut Issues),
+    (line, message_name, issues): (u64, &str, &mut Issues),
 ) -> Result<Message, String> {
     let wrapped;
     let object = match Object::parse(replacement) {
@@ -144,7 +144,7 @@ fn edited(
     let origin = message.provenance.as_ref().and_then(|provenance| provenance.origin.clone());
     let mut list = MessageBlocks::new(line, origin.unwrap_or_else(|| store_core::Origin::new("pi")), issues);
     let is_assistant = message.role == Role::Assistant;
-    let call_ids = unique_call_ids(&source_call_ids(&object), label);
+    let call_ids = unique_call_ids(&source_call_ids(&object), message_name);
     blocks::read_content(&object, is_assistant.then_some(call_ids), &mut list)?;
     let mut message = message.clone();
     let content = list.list;

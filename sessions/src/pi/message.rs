@@ -44,7 +44,7 @@ pub(super) struct MessageSource<'a> {
     /// The number of its line.
     pub(super) line: u64,
     /// A text that names the message, for calls without ids.
-    pub(super) label: &'a str,
+    pub(super) name: &'a str,
     /// The provider and model that apply to the line.
     pub(super) origin: Option<&'a Origin>,
     /// For a result: the id that the call which it answers has in the thread. If it is absent, that is the id in the
@@ -97,7 +97,7 @@ struct MessageReader<'a, 'b> {
 
 impl MessageReader<'_, '_> {
     fn read_blocks(&mut self, origin: Origin, may_call: bool) -> Result<Vec<Block>, String> {
-        let call_ids = unique_call_ids(&source_call_ids(self.object), self.source.label);
+        let call_ids = unique_call_ids(&source_call_ids(self.object), self.source.name);
         let mut list = MessageBlocks::new(self.source.line, origin, self.issues);
         blocks::read_content(self.object, may_call.then_some(call_ids), &mut list)?;
         Ok(list.list)

@@ -25,7 +25,7 @@ use self::{
 use crate::{
     activity::Activity,
     blocks::cut_to_1_kib,
-    compact::{RangeMap, small},
+    compact::{RangeMap, to_u32},
     detect::{Detected, Sample},
     error::{Error, Result},
     export::{ExportFiles, ExportSource, Written, write_unchanged},
@@ -321,7 +321,7 @@ impl LineFormat for Pi {
     fn parse_line(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> ParsedLine<LineData> {
         let object = &line.object;
         let is_header = self.is_header(object);
-        self.rare.objects.push(small(self.object_count), small(line.number));
+        self.rare.objects.push(to_u32(self.object_count), to_u32(line.number));
         self.object_count += 1;
         if is_header {
             self.read_header(line, issues);

@@ -147,7 +147,7 @@ impl Operations {
             None => return Err("`queue` is not a string".to_owned()),
         };
         let fields = target.object("message").ok_or("the queued item is not a message")?;
-        let source = MessageSource { line: line.number, label: id.as_str(), ..MessageSource::default() };
+        let source = MessageSource { line: line.number, name: id.as_str(), ..MessageSource::default() };
         let message = message::read(source, &fields, issues)?;
         check_message(&message).map_err(|e| e.to_string())?;
         let run = record.text("runId").filter(|run| boundary != Boundary::NewRun && self.by_id.contains_key(run));

@@ -5,7 +5,7 @@ use store_core::ToolUse;
 
 use crate::{json::Object, source::hex};
 
-/// The longest id of a call.
+/// The length of the longest id of a call.
 const MAX_ID: usize = 64;
 
 /// The id of a call and its results. The API accepts letters, digits, `_` and `-`. Any other id is replaced, and the

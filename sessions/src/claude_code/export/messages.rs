@@ -22,8 +22,8 @@ pub(super) struct MessagePart {
     model: Option<String>,
 }
 
-/// The model that the line of a block names: that of the data that a provider attached to it, or else that of the
-/// message.
+/// The model that the line of a block names. If a provider attached data to the block, it is the model of this data,
+/// else that of the message.
 fn model_of(message: &Message, block: &Block) -> Option<String> {
     let of_message = || message.provenance.as_ref()?.origin.as_ref();
     origin_of_block(block).filter(|_| message.role == Role::Assistant).or_else(of_message)?.model.clone()

@@ -4,13 +4,13 @@ use store_core::{Body, Entry, Role, Thread, UsageRecord, Visibility};
 
 use super::{is_own, log::WrittenEntries};
 use crate::{
-    export::{Loss, Losses, NO_FIELD, What, loss_of_foreign_line, note_metadata, note_parent},
+    export::{Loss, LossDescription, Losses, NO_FIELD, loss_of_foreign_line, note_metadata, note_parent},
     kimi_cli::{contexts::REFERENCE_KIND, ids::WIRE_PREFIX, survey::SUBAGENT_FOLDER},
     provenance::IMPORT_LINE,
 };
 
 /// What is lost of a result that the context leaves out.
-const ORPHAN_RESULT: What = ("orphan_result", "its call is missing, or has a later result", "dropped");
+const ORPHAN_RESULT: LossDescription = ("orphan_result", "its call is missing, or has a later result", "dropped");
 
 const NO_LINE: &str = "the format has no such line";
 

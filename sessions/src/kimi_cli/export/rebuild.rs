@@ -59,7 +59,7 @@ pub(super) async fn write(
 /// Writes the wire file: the records that were imported, and then those of the other messages.
 async fn write_wire(
     source: &ExportSource<'_>,
-    made: &[String],
+    made_records: &[String],
     (files, losses): (&mut SessionFiles<'_, '_>, &mut Vec<Loss>),
 ) -> Result<()> {
     let mut imported = BTreeMap::new();
@@ -82,7 +82,7 @@ async fn write_wire(
         }
         files.out.write_line(&bytes, b"\n")?;
     }
-    made.iter().try_for_each(|line| files.out.write_line(line.as_bytes(), b"\n"))
+    made_records.iter().try_for_each(|line| files.out.write_line(line.as_bytes(), b"\n"))
 }
 
 /// Writes the state with the title of the thread, and the other files that were imported.

@@ -40,8 +40,8 @@ impl Fields {
     }
 }
 
-/// What the fields of a compaction depend on.
-pub(super) struct Place<'a> {
+/// The values from which the fields of a compaction are derived.
+pub(super) struct Input<'a> {
     pub(super) source: &'a ExportSource<'a>,
     pub(super) whole: &'a WholeMessages,
     /// Whether the version can name the first entry that is kept.
@@ -73,12 +73,12 @@ pub(super) async fn summary_below(
 
 /// Finds the fields of a compaction. `summary` is the message with its summary, if another entry has it.
 pub(super) async fn fields(
-    place: &Place<'_>,
+    input: &Input<'_>,
     (entry, compaction): (&Entry, &Compaction),
     summary: Option<&Entry>,
     losses: &mut Losses<'_>,
 ) -> Result<Fields> {
-    let source = place.source;
+    let source = input.source;
     let request = ContextRequest::at(entry.id.clone()).with_open_calls(OpenCalls::Keep);
     let messages = source.threads.load_context(&source.thread.id, request).await?.context.messages;
     let own = messages.first().and_then(|first| summary_of(first, &entry.id));
@@ -90,13 +90,13 @@ pub(super) async fn fields(
     let summary = summary_text.unwrap_or_default();
     let is_suffix = has_summary && compaction.replacement.is_none() && rest.iter().all(|found| !found.synthetic);
     if is_suffix
-        && place.may_name_first
+        && input.may_name_first
         && let Some(first_kept) = first_kept(source, entry, compaction).await?
-        && !place.whole.is_merged(&first_kept)
+        && !input.whole.is_merged(&first_kept)
     {
         return Ok(Fields { summary, first_kept: Some(first_kept), tail: None });
     }
-    Ok(Fields { summary, first_kept: None, tail: Some(encode_tail(rest, place.context, losses)) })
+    Ok(Fields { summary, first_kept: None, tail: Some(encode_tail(rest, input.context, losses)) })
 }
 
 /// The text of a message that is the summary of this compaction.

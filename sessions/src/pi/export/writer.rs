@@ -192,8 +192,8 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         let may_name_first = !self.frame.is_v4;
         let mut losses = Losses::new(&entry.id, &mut self.losses);
         let summary = compaction::summary_below(self.source, entry, compaction).await?;
-        let place = compaction::Place { source: self.source, whole: self.whole, may_name_first, context };
-        let found = compaction::fields(&place, (entry, compaction), summary.as_deref(), &mut losses).await?;
+        let input = compaction::Input { source: self.source, whole: self.whole, may_name_first, context };
+        let found = compaction::fields(&input, (entry, compaction), summary.as_deref(), &mut losses).await?;
         self.summaries.extend(summary.map(|summary| summary.id.clone()));
         let first_kept = found.first_kept.as_ref().unwrap_or(&entry.id).as_str();
         let raw = found.raw(first_kept);
