@@ -149,7 +149,7 @@ pub(crate) struct ReplacedThread {
     pub(crate) detail: String,
 }
 
-/// The candidate number `n` for a thread id: the id itself, then the id with the suffix `-n`.
+/// The `n`th candidate for the id of a thread: first the id itself, then the id with the suffix `-n`.
 fn candidate_id(id: &ThreadId, n: u32) -> Result<ThreadId> {
     if n == 1 {
         return Ok(id.clone());

@@ -99,7 +99,7 @@ pub(crate) trait Format: Sync {
     }
 }
 
-/// The folders from which the places of session files follow.
+/// The folders that decide where a tool looks for session files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolFolders {

@@ -28,8 +28,8 @@ use crate::{
 ///
 /// A path that is not a file or a folder, such as a pipe, is read once into a temporary file.
 ///
-/// If the parent of a thread does not exist, the metadata of the thread names it as `import.parent`. A later import
-/// sets the parent as soon as it exists.
+/// If the parent of a thread does not exist, the metadata of the thread names the parent as `import.parent`. A later
+/// import sets the parent as soon as it exists.
 ///
 /// # Errors
 /// [`Error::Store`] if the store fails, [`Error::Stopped`] if [`ImportOptions::progress`] stops the import. What was
@@ -92,7 +92,7 @@ impl<'a> Importer<'a> {
     }
 
     /// Sets the parents of threads that wait for them. This must also be called after an error, for the threads that
-    /// were written before it. Returns `done`, the result of what was done with the importer.
+    /// were written before it. `done` is the result of the imports. It is returned if the parents were set.
     ///
     /// # Errors
     /// The error in `done`, an error of the store, or both as [`Error::ParentsNotSet`].
@@ -196,7 +196,7 @@ async fn import_file(
     Ok(reports)
 }
 
-/// Whether the store refused what a source contains, so that other sources can still be imported.
+/// Whether the store refused the content of a source. Other sources can then still be imported.
 fn is_about_content(error: &store_core::Error) -> bool {
     matches!(error.kind(), ErrorKind::LimitExceeded | ErrorKind::Invalid | ErrorKind::Conflict)
 }

@@ -15,7 +15,7 @@ use crate::{
 };
 
 const MAX_BATCH_ENTRIES: usize = 1_000;
-/// In bytes of the source. While a batch is committed, it needs about fifteen times as much memory.
+/// The largest batch, in bytes of the source. While it is committed, it needs about fifteen times as much memory.
 const MAX_BATCH_BYTES: u64 = 2 << 20;
 
 /// What the drafts of a session contain, and what was written of them.
@@ -282,7 +282,7 @@ impl<'a> BatchWriter<'a> {
         self.bytes = 0;
         let count = u64::try_from(entries.len()).unwrap_or(u64::MAX);
         let key = CommitKey::new(format!("import:{}:{}:{}", self.info.format, self.digest, self.first_position))?;
-        // A batch of entries without times is no activity of its own.
+        // A batch of entries without times does not count as new activity.
         let last_activity = entries.iter().filter_map(|entry| entry.timestamp).max().or(self.newest);
         let mut commit = Commit::new(self.target.thread.clone()).with_key(key).entries(entries);
         let mut at = last_activity;

@@ -26,7 +26,7 @@ pub(super) struct FileFacts {
     ids: SidechainIds,
     /// The uuids that lines with compactions name as the line before them.
     logical_parents: HashSet<String>,
-    /// The session that the last line with a session names.
+    /// The session that is named by the last line that names one.
     pub(super) session: Option<String>,
     /// The subagent of the file, if all of its messages are those of subagents.
     pub(super) only_agent: OnlyAgent,
@@ -45,7 +45,7 @@ pub(super) enum OnlyAgent {
     None,
     /// Its messages are those of one subagent, which they name.
     Named(String),
-    /// Its messages do not name one subagent.
+    /// Its messages name no subagent, or several.
     Unknown,
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct ClaudeCode {
     facts: Arc<FileFacts>,
     /// The subagent whose lines in the main file become the thread. If it is absent, the thread gets all lines.
     sidechain: Option<usize>,
-    /// The subagent that the thread is of, and the call that started it.
+    /// If this is the thread of a subagent: the subagent, and the call that started it.
     agent: Option<(String, Option<AgentCall>)>,
     thread: ThreadInfo,
     session: Option<String>,
@@ -72,7 +72,7 @@ pub(super) enum LinePlace {
     /// It follows the line that it names as its parent.
     #[default]
     Ordinary,
-    /// It does so, too, but the tool itself added it.
+    /// Like `Ordinary`, but the tool itself added the line.
     Added,
     /// It says that it begins a branch.
     Branch,
@@ -110,7 +110,7 @@ impl ClaudeCode {
         format
     }
 
-    /// The format for all lines of a file that are not those of subagents in it.
+    /// The format for all lines of a file except those of subagents in it.
     fn of(facts: Arc<FileFacts>) -> Self {
         Self {
             facts,
@@ -303,7 +303,7 @@ fn child_id(session: &str, agent: &str) -> String {
     format!("{session}.agent-{agent}")
 }
 
-/// A line without an id, calls and results.
+/// A line without an id, calls or results.
 const fn other_line(kind: LineKind<LineData>) -> ParsedLine<LineData> {
     ParsedLine { id: None, parent: ParentField::Root, kind, calls: Vec::new(), results: Vec::new() }
 }

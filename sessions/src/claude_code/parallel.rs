@@ -30,7 +30,7 @@ pub(super) struct MessageLinks {
 }
 
 impl MessageLinks {
-    /// Notes the calls and the results in the line that is read.
+    /// Notes the calls and the results in the current line.
     pub(super) fn note(&mut self, line: u64, calls: &[String], results: &[String]) {
         for (ids, links) in [(calls, &mut self.calls), (results, &mut self.results)] {
             for id in ids {

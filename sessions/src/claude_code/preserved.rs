@@ -84,7 +84,7 @@ pub(super) enum Coverage {
     Nothing,
     /// The interval from the first to the second position.
     Covers(usize, usize),
-    /// The same. The lines that it keeps are not on its path, so it covers everything before it.
+    /// Such an interval, too. The lines that it keeps are not on its path, so it covers everything before it.
     KeptLinesMissing(usize, usize),
 }
 
@@ -98,7 +98,7 @@ fn boundaries(tree: &Tree<LineData>) -> Vec<usize> {
     tree.iter().filter(|(_, data)| data.kind == NodeKind::Boundary).map(|(at, _)| at).collect()
 }
 
-/// The last node with this id that is on the path of a node and above it.
+/// The last node with this id among the ancestors of a node.
 fn on_path(tree: &Tree<LineData>, id: &str, below: usize) -> Option<usize> {
     tree.nodes_with_id(id).into_iter().rev().find(|at| *at != below && tree.is_on_path(below, *at))
 }

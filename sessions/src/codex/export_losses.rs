@@ -24,7 +24,7 @@ pub(super) struct LossList {
 }
 
 impl LossList {
-    /// Begins with the next entry.
+    /// Makes an entry the current one.
     pub(super) fn visit(&mut self, entry: &EntryId) {
         self.is_repeated = !self.visited.insert(entry.clone());
     }

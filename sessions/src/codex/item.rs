@@ -36,7 +36,7 @@ pub(super) struct ItemOrigin<'a> {
     pub(super) platform: Option<&'a str>,
 }
 
-/// The ids of the calls and of the results in an item. Tools that the provider itself runs need no result.
+/// The ids of the calls and of the results in an item. Calls of tools that the provider itself runs need no result.
 pub(super) fn call_and_result_ids(item: &Object<'_>) -> (Vec<String>, Vec<String>) {
     let id = || canonical::call_id(item).into_iter().collect();
     match item.text("type").as_deref() {

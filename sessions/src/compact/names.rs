@@ -141,8 +141,7 @@ fn to_u64(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-/// The bytes of a text, after a first byte that says how they are encoded. The number of bytes follows from it. Each
-/// text has exactly one encoding.
+/// The bytes of a text, after a first byte that says how they are encoded. Each text has exactly one encoding.
 fn encode(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
     let is_uuid = bytes.len() == 36 && HYPHENS.iter().all(|at| bytes.get(*at) == Some(&b'-'));

@@ -39,8 +39,8 @@ impl ExportSource<'_> {
         }
     }
 
-    /// The newest provenance of the thread, or `None` if an entry of the thread was not imported from this format, so
-    /// that the thread has changed.
+    /// The newest provenance of the thread. The result is `None` if the thread has changed: an entry of it was not
+    /// imported from this format.
     pub(crate) async fn unchanged_provenance(&self) -> Result<Option<Provenance>> {
         let format = self.options.format.name();
         let mut provenance = None;

@@ -1,7 +1,7 @@
 //! Entry ids. Lines have no ids of their own, so an id names the file of the history and the line.
 //!
-//! A file is identified by its position in the order in which the files were written, because a rotation changes
-//! names.
+//! A file is identified by its position in the order in which the files were written, because kimi-cli renames a
+//! context file when it begins the next one.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -141,8 +141,8 @@ impl Session for KimiSession {
         &mut self.info
     }
 
-    /// Compares contexts by their position, because a rotation renames them. The state is not compared, because
-    /// kimi-cli rewrites it at every change.
+    /// Compares contexts by their position, because kimi-cli renames a context when it begins the next one. The state
+    /// is not compared, because kimi-cli rewrites it at every change.
     fn continues(&self, known: &Provenance) -> Result<bool> {
         let contexts: Vec<_> = contexts_of(known).collect();
         if contexts.len() > self.contexts.len() {

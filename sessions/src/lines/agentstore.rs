@@ -9,7 +9,7 @@ use store_core::{
 use super::{LineKind, LinePosition, RewindTarget, draft_body};
 use crate::json::Object;
 
-/// The name of the field. In a format that has the field in lines of a type of their own, this type begins with it.
+/// The name of the field. If lines with the field have a type of their own, the type begins with this name.
 pub(crate) const AGENTSTORE: &str = "agentstore";
 
 /// The content of the field.

@@ -70,7 +70,7 @@ pub(crate) trait LineFormat: Send + Sync {
         None
     }
 
-    /// Whether the program that writes the source would continue after such a line.
+    /// Whether the program that writes the source would continue after a line with this data.
     fn can_be_head(&self, _data: &Self::LineData) -> bool {
         true
     }
@@ -167,13 +167,13 @@ pub(crate) enum LineKind<D> {
     Node(D),
     /// A side entry. Its parent is the node that it names, or else the node before it.
     Side,
-    /// A line of another thread, which becomes no entry.
+    /// A line of another thread. It becomes no entry of this one.
     Elsewhere,
     /// A side entry that moves the head of the source.
     Rewind(RewindTarget),
 }
 
-/// Where a line moves the head of the source to.
+/// The place to which a line moves the head of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RewindTarget {
     /// Before the first line.
@@ -184,12 +184,12 @@ pub(crate) enum RewindTarget {
     Node(usize),
 }
 
-/// A label that several lines imply.
+/// A label that no line contains, but that some lines imply together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ImpliedLabel {
     /// A text that is the same in every import of the same lines, and that no other implied label has.
     pub(crate) key: String,
-    /// The line that implies it.
+    /// The last of the lines that imply it.
     pub(crate) line: u64,
     /// The id of the line that gets the label.
     pub(crate) target: String,

@@ -18,7 +18,7 @@ pub(crate) struct SourceIds {
     names: Names,
     /// The first line with each id, and the number of the id.
     first_lines: RangeMap,
-    /// A hash of the first line with each id, by the number of the id.
+    /// A hash of the bytes of the first line with each id, by the number of the id.
     hashes: Vec<u32>,
     hasher: RandomState,
     /// The lines whose id an earlier line contains, with the number of the id.

@@ -72,7 +72,7 @@ struct Survey<F: LineFormat> {
     tree: Tree<F::LineData>,
     has_header: bool,
     calls: CallPairs,
-    /// Where the head was moved to after the last node, if it was moved.
+    /// The place to which the head was moved after the last node, if it was moved.
     rewound: Option<RewindTarget>,
 }
 

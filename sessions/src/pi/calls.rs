@@ -107,7 +107,7 @@ impl RepeatedCalls {
         }
     }
 
-    /// The id that the call answered by a result has in the thread. If it is absent, that is the id in the file.
+    /// For a result: the id of its call in the thread. If it is absent, it is the same as the id in the file.
     pub(super) fn answered_by(&self, line: u64) -> Option<&str> {
         self.answers.get(&line).map(String::as_str)
     }

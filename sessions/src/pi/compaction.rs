@@ -99,7 +99,7 @@ struct Above {
     covered_to: Option<usize>,
 }
 
-/// The nodes that a compaction may mean by the first entry that it keeps.
+/// The nodes that may be the first entry that a compaction keeps.
 fn nodes_of_first_kept(tree: &Tree<LineData>, rare: &RareData, first_kept: &FirstKept) -> Vec<usize> {
     match first_kept {
         FirstKept::Id(id) => tree.nodes_with_id(id),
@@ -146,7 +146,7 @@ pub(super) fn resolve_coverage(tree: &Tree<LineData>, order: &PathOrder, rare: &
     rare.edits.set_targets(targets);
 }
 
-/// What a compaction at `at` covers. `kept` are the nodes that it may mean by the first entry that it keeps.
+/// What a compaction at `at` covers. `kept` are the nodes that may be the first entry that it keeps.
 fn coverage_of(
     tree: &Tree<LineData>,
     first_kept: &FirstKept,

@@ -46,7 +46,7 @@ impl Edits {
         self.names.keys().copied()
     }
 
-    /// The nodes that an edit may mean. `None` if the line is no edit.
+    /// The nodes that an edit may mean. `None` if the line is not an edit.
     pub(super) fn candidates(&self, tree: &Tree<LineData>, line: u64) -> Option<Vec<usize>> {
         self.names.get(&line).map(|name| tree.nodes_with_id(name))
     }
@@ -76,8 +76,8 @@ pub(super) fn find_target(
     let parent = tree.parent(at)?;
     let target = candidates.iter().rev().copied().find(|target| tree.is_on_path(parent, *target))?;
     // An edit becomes a compaction of one message. If an earlier compaction begins at the root, an edit of the root
-    // would hide it: of compactions that begin at the root, only the newest applies. An edit of any other covered
-    // message lies inside the earlier compaction and has no effect.
+    // would hide that compaction: of those that begin at the root, only the newest applies. An edit of any other
+    // covered message lies inside the earlier compaction and has no effect.
     let is_covered = tree.parent(target).is_none() && covered_to.is_some_and(|to| tree.is_on_path(to, target));
     Some(if is_covered { EditTarget::Covered } else { EditTarget::Message(target) })
 }

@@ -47,8 +47,7 @@ pub(super) struct MessageSource<'a> {
     pub(super) name: &'a str,
     /// The provider and model that apply to the line.
     pub(super) origin: Option<&'a Origin>,
-    /// For a result: the id that the call which it answers has in the thread. If it is absent, that is the id in the
-    /// file.
+    /// For a result: the id of its call in the thread. If it is absent, it is the same as the id in the file.
     pub(super) answers: Option<&'a str>,
 }
 

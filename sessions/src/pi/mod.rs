@@ -160,7 +160,7 @@ struct Header {
 pub(crate) struct LineData {
     /// Whether it is a message of the context.
     is_message: bool,
-    /// Whether it counts tokens.
+    /// Whether it contains token counts.
     has_usage: bool,
 }
 
@@ -342,7 +342,7 @@ impl LineFormat for Pi {
     }
 
     fn has_parents_by_call(&self) -> bool {
-        // OpenClaw writes such lines.
+        // OpenClaw writes lines that name a call as their parent.
         true
     }
 

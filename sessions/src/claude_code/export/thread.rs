@@ -45,7 +45,7 @@ pub(super) struct ThreadWriter<'a, 'b> {
     ending: HashSet<EntryId>,
     /// Whether the head is a message or follows one.
     head_follows_message: bool,
-    /// Whether there is a message anywhere.
+    /// Whether an entry so far is a message at which the tool can continue.
     has_message: bool,
     held_lines: Vec<HeldLine>,
     /// The latest time of the lines of the tree that were written.

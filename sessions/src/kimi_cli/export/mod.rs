@@ -66,7 +66,7 @@ fn subfolders_of(provenance: Option<&Provenance>, prefix: &str) -> BTreeSet<Stri
     names.map(|name| format!("{prefix}{name}")).collect()
 }
 
-/// Writes a thread without its subagents. Returns also the provenance of the thread.
+/// Writes a thread without its subagents. Also returns the provenance of the thread.
 async fn write_session(
     source: &ExportSource<'_>,
     files: &mut SessionFiles<'_, '_>,

@@ -22,7 +22,7 @@ use crate::{
     provenance::{FileProvenance, Provenance, StoredAs},
 };
 
-/// Writes the session. Returns also the newest provenance, if the thread was imported from kimi-cli.
+/// Writes the session. Also returns the newest provenance, if the thread was imported from kimi-cli.
 pub(super) async fn write(
     source: &ExportSource<'_>,
     files: &mut SessionFiles<'_, '_>,

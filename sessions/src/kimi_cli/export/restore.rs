@@ -53,7 +53,7 @@ pub(super) async fn write(
     Ok(written)
 }
 
-/// Writes the state. If the thread has got another title since the import, the state gets it too.
+/// Writes the state. If the title of the thread was changed after the import, the state gets the new title.
 async fn write_state(
     source: &ExportSource<'_>,
     provenance: &Provenance,

@@ -20,7 +20,7 @@ use crate::{
     json::json_string,
 };
 
-/// The fields of a compaction that follow from the context at it.
+/// The fields of a compaction that follow from the context at this compaction.
 pub(super) struct Fields {
     pub(super) summary: String,
     /// The id of the first entry that the context still contains, or that of the compaction.
@@ -99,7 +99,7 @@ pub(super) async fn fields(
     Ok(Fields { summary, first_kept: None, tail: Some(encode_tail(rest, input.context, losses)) })
 }
 
-/// The text of a message that is the summary of this compaction.
+/// The text of a message, if the message is the summary of this compaction.
 fn summary_of(first: &ContextMessage, entry: &EntryId) -> Option<String> {
     let is_own = first.synthetic && first.entry == *entry && first.message.role == Role::User;
     let (marker, summary) = first.message.blocks.split_first().filter(|_| is_own)?;

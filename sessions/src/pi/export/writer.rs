@@ -102,7 +102,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         }
     }
 
-    /// Writes an entry by its body.
+    /// Writes an entry as a line that is made from its body.
     pub(super) async fn write_body(&mut self, entry: &Entry) -> Result<()> {
         match &*entry.body {
             Body::Message(message) if !entry.side && has_message(message) => self.write_message(entry, message),
