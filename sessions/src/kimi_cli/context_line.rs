@@ -56,7 +56,7 @@ impl ContextLineKind {
         matches!(self, Self::Message(_) | Self::Injected | Self::Summary)
     }
 
-    /// Whether it is one of the messages of which a compaction keeps the last two.
+    /// Whether it is a message of the user or the assistant. A compaction keeps the last two of these messages.
     pub(super) const fn is_user_or_assistant(self) -> bool {
         matches!(self, Self::Message(Role::User | Role::Assistant) | Self::Injected | Self::Summary)
     }

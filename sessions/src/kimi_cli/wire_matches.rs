@@ -178,12 +178,12 @@ fn turns(lines: &[(HistoryLine, &ContextLine)], records: &[WireRecord]) -> HashM
         }
     }
     let mut all = pairs.clone();
-    let mut start = (0, 0);
+    let (mut next_line, mut next_turn) = (0, 0);
     for (at, turn) in pairs.into_iter().chain([(user_lines.len(), turns.len())]) {
-        if at - start.0 == turn - start.1 {
-            all.extend((start.0..at).zip(start.1..turn));
+        if at - next_line == turn - next_turn {
+            all.extend((next_line..at).zip(next_turn..turn));
         }
-        start = (at + 1, turn + 1);
+        (next_line, next_turn) = (at + 1, turn + 1);
     }
     let pair = |(at, turn): (usize, usize)| Some((user_lines.get(at)?.0, turns.get(turn)?.0));
     all.into_iter().filter_map(pair).collect()
