@@ -1,4 +1,4 @@
-//! Fences: for each thread id, the highest claim number under which a caller wrote is remembered.
+//! Fences: the store remembers, for each thread id, the highest claim number under which a caller wrote.
 
 use std::sync::Arc;
 
@@ -24,8 +24,9 @@ fn commit_with_only_fence(thread: &str, fence: Fence) -> Commit {
     Commit::new(id(thread)).fenced(fence)
 }
 
-/// A commit is refused if its claim number is lower than the highest one that wrote to the thread. An equal or a higher
-/// number is accepted. The incarnation is compared before the counter. Commits without a fence are not checked.
+/// A commit is refused if its claim number is lower than the highest number under which a caller wrote to the thread.
+/// An equal or a higher number is accepted. The incarnation is compared before the counter. Commits without a fence are
+/// not checked.
 pub(crate) async fn a_lower_claim_is_refused(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a"])).await?;
     let steps = [((1, 5), true), ((1, 5), true), ((1, 4), false), ((1, 6), true), ((1, 5), false), ((2, 1), true)];
@@ -83,9 +84,9 @@ pub(crate) async fn the_highest_claim_number_survives_a_reopen(given: &Given) ->
 
 async fn expect_claim_numbers_remembered(given: &Given, reopened: bool) -> Verdict {
     given.expect_accepted(keyed_commit_with_message(&id("t"), "k", "a").fenced(fence_of_claim(1, 5))).await?;
-    given.expect_accepted(commit_with_only_fence("unmade", fence_of_claim(1, 5))).await?;
+    given.expect_accepted(commit_with_only_fence("absent", fence_of_claim(1, 5))).await?;
     reopen_if(given, reopened).await?;
-    for thread in ["t", "unmade"] {
+    for thread in ["t", "absent"] {
         expect_kind(
             given.commits()?.commit(commit_with_only_fence(thread, fence_of_claim(1, 4))).await,
             ErrorKind::StaleEpoch,
@@ -130,11 +131,12 @@ pub(crate) async fn no_lower_claim_writes_after_a_higher_one(given: &Given) -> V
             }
         })
         .await;
-        let accepted = results.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let accepted_by_task = results.into_iter().collect::<Result<Vec<_>, _>>()?;
         let log = given.read_log(&thread).await?;
         let claims: Vec<_> = log.iter().map(|entry| entry.id.as_str().split('-').next().map(str::to_owned)).collect();
         expect(claims.is_sorted(), format!("the entries are not in the order of their claims: {claims:?}"))?;
-        expect_eq((log.len(), accepted.last().copied()), (accepted.iter().sum(), Some(4)))?;
+        // The last task has the highest claim number, so all its commits are accepted.
+        expect_eq((log.len(), accepted_by_task.last().copied()), (accepted_by_task.iter().sum(), Some(4)))?;
     }
     Ok(())
 }

@@ -141,7 +141,7 @@ pub(crate) async fn a_refused_commit_does_not_affect_other_writers(given: &Given
     let accepted = TASKS / 2 * ROUNDS;
     for (task, task_results) in results.into_iter().enumerate() {
         expect(
-            task_results.iter().all(|end| end.is_ok() == (task % 2 == 0)),
+            task_results.iter().all(|result| result.is_ok() == (task % 2 == 0)),
             format!("task {task}: {task_results:?}"),
         )?;
     }
@@ -195,7 +195,7 @@ pub(crate) async fn many_writers_leave_complete_logs_and_exact_counters(given: &
     Ok(())
 }
 
-/// Makes `rounds` commits to one of eight threads, which `task` chooses. Returns the receipts.
+/// Makes `rounds` commits to the thread of a task, which is one of eight. Returns the receipts.
 async fn commit_rounds(
     commits: Arc<dyn CommitCoordinator>,
     task: usize,
