@@ -40,8 +40,8 @@ pub trait Spec {
     /// If `op` has no effect in `state`, the result is `None` or the same state.
     fn state_after(&self, state: &Self::State, op: &Self::Op, answer: Option<&Self::Answer>) -> Option<Self::State>;
 
-    /// Returns whether `op` leaves every state unchanged in which it can return this answer. Reads and refused
-    /// operations do. The search places such an operation as early as possible, and tries no other position.
+    /// Returns whether `op` never changes the state if it returns this answer. This is true of reads and of refused
+    /// operations. The search places such an operation as early as possible, and tries no other position.
     fn has_no_effect(&self, op: &Self::Op, answer: &Self::Answer) -> bool;
 }
 
@@ -65,7 +65,7 @@ pub struct Violation {
     pub key: String,
     /// Why the search ended.
     pub reason: String,
-    /// Lines that show how far the search came: the state after it had placed the most operations, and the operations
+    /// Lines that show how far the search got: the state after it had placed the most operations, and the operations
     /// that it then tried to place next.
     pub furthest_lines: Vec<String>,
 }

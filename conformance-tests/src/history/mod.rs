@@ -8,7 +8,8 @@
 //!   may still write
 //! - [`CommitAtomicity`]: readers read the parts of a thread one after the other, and must never see only a part of a
 //!   commit
-//! - [`AbandonedWork`], [`JumpingClock`]: check dispatches whose workers abandon them, and a store clock that jumps
+//! - [`AbandonedWork`], [`JumpingClock`]: check that every dispatch finishes although workers abandon dispatches, or
+//!   although the store's clock jumps
 //! - [`LongLists`]: checks lists and subscriptions of many pages
 //! - [`OversizedArguments`], [`check_text_sizes`]: check arguments at the limits and above them
 //! - [`EventOrder`]: records which events readers and subscriptions receive; [`check_order`] checks their order

@@ -1,4 +1,4 @@
-//! Describes registers, a simple object that the checker is tested with.
+//! Describes registers: simple objects for tests of the checker.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,7 @@ pub enum RegisterAnswer {
     Value(u8),
     /// The number was written.
     Written,
-    /// Whether the register held the expected number, and the new one was written.
+    /// Whether the register held the expected number. Only then was the new one written.
     Set(bool),
 }
 
