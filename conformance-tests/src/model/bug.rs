@@ -47,7 +47,7 @@ bugs! {
     StateWithoutEntries = "commit::no_part_of_a_refused_commit_is_stored",
     /// The entries of a refused commit that come before the invalid entry are written.
     EntriesBeforeTheBadOne = "log::a_parent_is_an_earlier_entry",
-    /// A refused commit restores the data from the beginning of the call, which undoes later writes of other callers.
+    /// A refused commit restores the data as it was when the call began, which undoes later writes of other callers.
     RefusalRollsBack = "commit::a_refused_commit_does_not_affect_other_writers",
     /// A write is accepted although a claim with a higher number has written before.
     FenceIgnored = "commit::no_lower_claim_writes_after_a_higher_one",
@@ -115,7 +115,7 @@ bugs! {
     DoneRunChanges = "run::a_done_run_never_changes",
     /// A run that is not done can change to any status.
     AnyTransition = "run::status_transitions_follow_the_table",
-    /// A commit can use the run id of another thread.
+    /// A commit can use the id of a run of another thread.
     RunIdOfAnotherThread = "run::a_run_belongs_to_one_thread",
     /// `add` sets the value instead of adding to it.
     AddReplacesValue = "commit::an_operation_applies_to_the_stored_value",
@@ -178,7 +178,7 @@ bugs! {
     /// Events get their numbers first, and become visible only when their append returns. Later events can become
     /// visible earlier.
     EventsVisibleLate = "event::no_event_becomes_visible_before_an_earlier_one",
-    /// An append does not check what it expects of a scope.
+    /// An append of events does not check the number of events that it expects in a scope.
     EventsUnguarded = "event::an_expectation_counts_all_events_ever_appended",
     /// A cursor below the floor is accepted.
     TrimmedCursorAccepted = "event::a_cursor_below_the_floor_is_refused",

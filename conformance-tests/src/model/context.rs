@@ -45,8 +45,8 @@ pub(super) fn context(
     let pieces = merge_messages(pieces, &mut repairs);
     let pieces = pair_results(&pieces, request.open_calls, bug, &mut repairs);
     let (kept, empty): (Vec<_>, Vec<_>) = pieces.into_iter().partition(|piece| !piece.message.blocks.is_empty());
-    let dropped_repair = |piece: &Piece| Repair::new(piece.entry.clone(), RepairKind::EmptyMessageDropped, None);
-    repairs.extend(empty.iter().map(dropped_repair));
+    let repair_for_empty = |piece: &Piece| Repair::new(piece.entry.clone(), RepairKind::EmptyMessageDropped, None);
+    repairs.extend(empty.iter().map(repair_for_empty));
     let mut context = Context::default();
     let (kept, left_out) = fit_to_budget(kept, request.budget.as_ref());
     context.left_out = left_out;
@@ -57,16 +57,16 @@ pub(super) fn context(
     context
 }
 
-/// Returns the provider and the model that the last message of the path names. If no message names them, returns those
-/// of the last replacement message of a compaction.
+/// Returns the provider and the model of the last message on the path that names them. If no message does, returns
+/// those of the last replacement message of a compaction that names them.
 fn origin(path: &[&Arc<Entry>]) -> Option<Origin> {
     let origin = |message: &Message| message.provenance.as_ref()?.origin.clone();
-    let replaced = |entry: &&Arc<Entry>| match &*entry.body {
+    let origin_of_replacement = |entry: &&Arc<Entry>| match &*entry.body {
         Body::Compaction(compaction) => compaction.replacement.iter().flatten().rev().find_map(origin),
         _ => None,
     };
     let from_message = path.iter().rev().find_map(|entry| origin(entry.message()?));
-    from_message.or_else(|| path.iter().rev().find_map(replaced))
+    from_message.or_else(|| path.iter().rev().find_map(origin_of_replacement))
 }
 
 /// Returns the messages of the path, with a summary in place of each covered interval (CX-2 to CX-5).
@@ -79,6 +79,7 @@ fn pieces(tree: LogTree<'_>, path: &[&Arc<Entry>], bug: Option<Bug>) -> Vec<Piec
         Some(Bug::ForeignCompaction) => tree.0.iter().filter_map(compaction_of).collect(),
         _ => path.iter().copied().filter_map(compaction_of).collect(),
     };
+    // For the first index of each interval: its last index, and the compaction that covers it.
     let mut outermost: BTreeMap<usize, (usize, &Arc<Entry>, &Compaction)> = BTreeMap::new();
     for (entry, compaction) in &compactions {
         if let Some((from, to)) = covered_range(path, compaction) {
@@ -139,12 +140,14 @@ fn summary_messages(entry: &Arc<Entry>, compaction: &Compaction) -> Vec<Piece> {
     messages.into_iter().map(piece).collect()
 }
 
-/// Merges assistant entries that are parts of one message of a provider, if only results lie between them (CX-17).
+/// Merges assistant entries that are parts of one message of a provider, if there are only results between them
+/// (CX-17).
 fn merge_messages(pieces: Vec<Piece>, repairs: &mut Vec<Repair>) -> Vec<Piece> {
     let mut merged_pieces: Vec<Piece> = Vec::new();
     for piece in pieces {
-        let last = merged_pieces.iter().rposition(|earlier| earlier.message.role != Role::Tool);
-        let target = last.and_then(|at| merged_pieces.get_mut(at)).filter(|earlier| is_same_message(earlier, &piece));
+        let last_index = merged_pieces.iter().rposition(|earlier| earlier.message.role != Role::Tool);
+        let target =
+            last_index.and_then(|at| merged_pieces.get_mut(at)).filter(|earlier| is_same_message(earlier, &piece));
         let Some(target) = target else {
             merged_pieces.push(piece);
             continue;

@@ -64,16 +64,16 @@ fn parse_number(old: Option<&Json>) -> Result<Option<i64>> {
     old.map(parse).transpose()
 }
 
-/// Merges two objects one level deep. A field of `new` replaces the value of the old field with the same name, or is
-/// added at the end.
+/// Merges two objects one level deep. If `old` has a field with the same name as one of `new`, the field gets the new
+/// value. Other fields of `new` are added at the end.
 fn merge(old: Option<&Json>, new: &Json) -> Result<Json> {
     let mut merged: Vec<(String, Json)> = Vec::new();
     for object in old.into_iter().chain([new]) {
         let no_object = |_| Error::invalid("state", "the value is not an object");
         for (name, raw) in Fields::parse(object.as_str()).map_err(no_object)?.into_pairs() {
             let value = Json::parse(raw)?;
-            match merged.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, known)) => *known = value,
+            match merged.iter_mut().find(|(known_name, _)| *known_name == name) {
+                Some((_, known_value)) => *known_value = value,
                 None => merged.push((name, value)),
             }
         }
