@@ -37,10 +37,10 @@ impl StoreModelPair {
         }
         let real_data = readable_data(&self.real, &thread).await?;
         let model_with_commit = self.model_store.independent_copy();
-        let model = StoreHandles::new(&model_with_commit)?;
-        let model_answer = model.commits.commit(model_commit).await;
+        let handles_with_commit = StoreHandles::new(&model_with_commit)?;
+        let model_answer = handles_with_commit.commits.commit(model_commit).await;
         let (data_with_commit, data_without_commit) =
-            (readable_data(&model, &thread).await?, readable_data(&self.model, &thread).await?);
+            (readable_data(&handles_with_commit, &thread).await?, readable_data(&self.model, &thread).await?);
         if real_data == data_without_commit {
             return Ok(());
         }
