@@ -21,8 +21,8 @@ async fn expect_conflict(given: &Given, commit: Commit, expected: Option<Version
 }
 
 /// With `Absent` the thread must not exist, and the commit creates it. With `Version` the thread must exist at that
-/// version. `Any` checks nothing. A commit whose guard does not hold is refused with a conflict that says what was
-/// found.
+/// version. `Any` checks nothing. A commit whose guard does not match is refused with a conflict that names the actual
+/// version.
 pub(crate) async fn a_guard_is_checked_against_the_version(given: &Given) -> Verdict {
     let thread = id("t");
     let version_zero = Expect::Version(Version::new(0, 1, 0));
@@ -157,9 +157,9 @@ pub(crate) async fn create_fields_apply_only_to_a_new_thread(given: &Given) -> V
     let mut other = ThreadFields::default();
     (other.title, other.parent_thread_id) = (Some("other".to_owned()), Some(id("unknown")));
     given.expect_accepted(keyed_commit_with_message(&id("t"), "k", "b").creating(other.clone())).await?;
-    let kept = given.thread(&id("t")).await?;
-    expect_eq((kept.title, kept.revision), (created.title, created.revision))?;
-    expect_eq(kept.parent_thread_id, created.parent_thread_id)?;
+    let existing = given.thread(&id("t")).await?;
+    expect_eq((existing.title, existing.revision), (created.title, created.revision))?;
+    expect_eq(existing.parent_thread_id, created.parent_thread_id)?;
     let orphan = commit_with_message(&id("orphan"), Expect::Absent, "a").creating(other);
     let error = expect_kind(given.commits()?.commit(orphan).await, ErrorKind::NotFound)?;
     expect_eq(error.to_string().contains("unknown"), true)?;

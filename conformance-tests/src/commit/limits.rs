@@ -57,6 +57,7 @@ pub(crate) async fn state_has_a_megabyte_at_most(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", [user_entry("a")]).await?;
     let state_commit = |change: StateChange| Commit::new(id("t")).with_state(change);
     let text = |bytes: usize| json(&format!("\"{}\"", "x".repeat(bytes - 2)));
+    // The key has three bytes.
     expect_over_limit(&writer, state_commit(StateChange::new().set("key", text(limit - 2))), limit as u64).await?;
     given.expect_accepted(state_commit(StateChange::new().set("key", text(limit - 3)))).await?;
     expect_over_limit(&writer, state_commit(StateChange::new().set("b", json("1"))), limit as u64).await?;

@@ -114,7 +114,7 @@ fn commit_to_refuse(thread: &ThreadId, task: usize) -> Commit {
     }
 }
 
-/// A refused commit does not affect what other callers write at the same time, and none of its parts is stored.
+/// A refused commit does not affect the concurrent commits of other callers, and none of its parts is stored.
 pub(crate) async fn a_refused_commit_does_not_affect_other_writers(given: &Given) -> Verdict {
     const TASKS: usize = 12;
     const ROUNDS: usize = 10;

@@ -64,8 +64,8 @@ pub struct AbandonedWork {
 }
 
 impl Default for AbandonedWork {
-    /// Returns a test of 16 workers with 200 dispatches (500 at lengths `full` and `long`) and a tenth as many
-    /// threads. The seed comes from `AGENTSTORE_HISTORY_SEED`: a number (1 if it is not set), or `random`.
+    /// Returns a test of 16 workers with 200 dispatches (500 at lengths `full` and `long`), ten for each thread. The
+    /// seed comes from `AGENTSTORE_HISTORY_SEED`: a number (1 if it is not set), or `random`.
     fn default() -> Self {
         let dispatches = TestLength::pick_by_env(200, 500, 500);
         Self { dispatches, threads: dispatches / 10, workers: 16, seed: seed_from_env("AGENTSTORE_HISTORY_SEED") }
@@ -74,7 +74,7 @@ impl Default for AbandonedWork {
 
 impl AbandonedWork {
     /// Returns a test for a fast store, of 64 workers with 300 dispatches (1,000 at length `full`, 10,000 at length
-    /// `long`) and a tenth as many threads.
+    /// `long`), ten for each thread.
     #[must_use]
     pub fn with_many_workers() -> Self {
         let dispatches = TestLength::pick_by_env(300, 1_000, 10_000);
@@ -285,8 +285,8 @@ impl AbandonedWork {
         Ok(())
     }
 
-    /// Runs a good worker, which acknowledges what it claims. If there is nothing to claim and no good worker holds a
-    /// claim, it advances the store's clock.
+    /// Runs a good worker, which acknowledges every dispatch that it claims. If there is nothing to claim and no good
+    /// worker holds a claim, it advances the store's clock.
     async fn run_good_worker(given: Arc<Given>, observations: Arc<WorkerObservations>) -> Verdict {
         let store = mailbox(&given)?;
         loop {
@@ -334,8 +334,8 @@ pub struct JumpingClock {
 }
 
 impl Default for JumpingClock {
-    /// Returns a test of 64 workers with 200 dispatches (500 at length `full`, 2,000 at length `long`) and a tenth as
-    /// many threads.
+    /// Returns a test of 64 workers with 200 dispatches (500 at length `full`, 2,000 at length `long`), ten for each
+    /// thread.
     fn default() -> Self {
         let dispatches = TestLength::pick_by_env(200, 500, 2_000);
         Self { dispatches, threads: dispatches / 10, workers: 64 }

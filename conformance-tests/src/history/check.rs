@@ -127,12 +127,12 @@ impl UnplacedOperations {
         }
         times.sort_unstable();
         let mut list = Self { next: vec![head; head + 1], previous: vec![head; head + 1], head };
-        let mut last = head;
+        let mut last_node = head;
         for (_, node) in times {
-            (list.next[last], list.previous[node]) = (node, last);
-            last = node;
+            (list.next[last_node], list.previous[node]) = (node, last_node);
+            last_node = node;
         }
-        (list.next[last], list.previous[head]) = (head, last);
+        (list.next[last_node], list.previous[head]) = (head, last_node);
         list
     }
 
@@ -169,6 +169,7 @@ struct Search<'a, S: Spec> {
     /// The number of operations that returned and are not placed yet.
     unplaced_returned: usize,
     steps: u64,
+    /// The largest number of operations that were placed at a time, and the lines that describe this configuration.
     furthest: Option<(usize, Vec<String>)>,
 }
 

@@ -67,8 +67,8 @@ impl fmt::Display for ClaimFigures {
 }
 
 impl Default for RacingClaims {
-    /// Returns a test of 64 tasks with 400 dispatches (2,000 at length `full`, 10,000 at length `long`) and a tenth
-    /// as many threads. The seed comes from `AGENTSTORE_HISTORY_SEED`: a number (1 if it is not set), or `random`.
+    /// Returns a test of 64 tasks with 400 dispatches (2,000 at length `full`, 10,000 at length `long`), ten for each
+    /// thread. The seed comes from `AGENTSTORE_HISTORY_SEED`: a number (1 if it is not set), or `random`.
     fn default() -> Self {
         let dispatches = TestLength::pick_by_env(400, 2_000, 10_000);
         Self { dispatches, threads: dispatches / 10, workers: 64, seed: seed_from_env("AGENTSTORE_HISTORY_SEED") }

@@ -204,7 +204,7 @@ struct Caller {
     thread: ThreadId,
     /// The last version of the thread that the task knows.
     known_version: Option<Version>,
-    /// The commits that the task sent to this thread. Some of them are repeated.
+    /// The commits that the task sent to this thread, each with its number. Some of them are repeated.
     sent: Vec<(u64, Commit)>,
 }
 

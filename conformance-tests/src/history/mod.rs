@@ -1,4 +1,4 @@
-//! Histories of many concurrent calls, the tests that record them, and the checks of what they recorded.
+//! Histories of many concurrent calls, the tests that record them, and the checks of these histories.
 //!
 //! - [`Recorder`], [`Operation`]: record when each call was made, when it returned, and its answer
 //! - [`Spec`], [`check()`]: describe what an object does when its operations are executed one after the other, and
@@ -52,9 +52,9 @@ pub use self::{
 
 /// Turns each history into a test of a backend.
 ///
-/// The argument is an expression that makes a fixture, by a path from the crate root: `crate::fixture()`. The
-/// `default` of each history documents how large its test is, for example
-/// [`GuardedCommits::default`](crate::history::GuardedCommits::default) and
+/// The argument is an expression that makes a fixture, by a path from the crate root: `crate::fixture()`. The comment
+/// of each test begins with its id in docs/reliability.md, such as LC1. The `default` of each history documents how
+/// large its test is, for example [`GuardedCommits::default`](crate::history::GuardedCommits::default) and
 /// [`EventOrder::default`](crate::history::EventOrder::default).
 #[macro_export]
 macro_rules! histories {

@@ -17,7 +17,7 @@ use crate::{
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A claim returns at most as many dispatches as it asks for, each of a different thread and each with its own token.
+/// A claim returns no more dispatches than it asks for, each of a different thread and each with its own token.
 pub(super) async fn a_claim_returns_at_most_one_dispatch_per_thread(given: &Given) -> Verdict {
     let drafts = ["a1", "a2", "b1", "b2", "c1"].map(|name| new_dispatch(&name[..1], name));
     enqueue_all(given, drafts).await?;

@@ -57,8 +57,8 @@ pub(super) async fn each_enqueued_dispatch_has_its_own_answer(given: &Given) -> 
     let drafts = drafts.into_iter().chain([keyed_dispatch("u", "e", "k"), new_dispatch("t", "b")]).collect();
     let answers = mailbox(given)?.enqueue(drafts).await?;
     let kinds: Vec<_> = answers.iter().map(error_kind).collect();
-    let taken = Some(ErrorKind::AlreadyExists);
-    expect_eq(kinds, vec![None, taken, Some(ErrorKind::Invalid), None, taken, None])?;
+    let already_exists = Some(ErrorKind::AlreadyExists);
+    expect_eq(kinds, vec![None, already_exists, Some(ErrorKind::Invalid), None, already_exists, None])?;
     let again = answers.into_iter().last().and_then(Result::ok);
     expect_eq(again.map(|again| (again.id.to_string(), again.deduplicated)), Some(("b".to_owned(), true)))?;
     expect_counts_in_status_order(given, [2, 0, 0, 0, 0, 0]).await?;

@@ -129,10 +129,10 @@ pub(super) async fn a_dispatch_enqueued_after_an_interrupt_can_be_claimed(given:
 pub(super) async fn an_enqueue_takes_effect_before_or_after_an_interrupt(given: &Given) -> Verdict {
     for round in 0..30 {
         let (thread, name) = (format!("t{round}"), format!("d{round}"));
-        let (one, two) = (mailbox(given)?, mailbox(given)?);
+        let (producer, interrupter) = (mailbox(given)?, mailbox(given)?);
         let (draft, thread_id) = (new_dispatch(&thread, &name), id::<ThreadId>(&thread));
-        let (_, interrupted) = run_two_concurrently(async move { one.enqueue(vec![draft]).await }, async move {
-            two.interrupt(Interrupt::new(thread_id)).await
+        let (_, interrupted) = run_two_concurrently(async move { producer.enqueue(vec![draft]).await }, async move {
+            interrupter.interrupt(Interrupt::new(thread_id)).await
         })
         .await;
         let (dispatch, superseded) = (load_dispatch(given, &name).await?, interrupted?.superseded);

@@ -101,8 +101,8 @@ pub(super) async fn an_old_holder_writes_nothing(given: &Given) -> Verdict {
     expect_status(given, "a", DispatchStatus::Acked).await.map(drop)
 }
 
-/// If one call has a settlement of an old holder of a thread and one of the new holder, the former is refused and the
-/// latter is accepted, in either order.
+/// If one call settles the lost claim of an old holder and the claim of the new holder, in either order, the settlement
+/// of the old holder is refused and that of the new holder is accepted.
 pub(super) async fn an_old_holder_is_refused_in_the_same_call_as_the_new_one(given: &Given) -> Verdict {
     for (lost_name, held_name, is_reversed) in [("a", "b", false), ("c", "d", true)] {
         enqueue_all(given, [new_dispatch("t", lost_name).with_max_attempts(1), new_dispatch("t", held_name)]).await?;
@@ -220,8 +220,8 @@ pub(super) async fn concurrent_reclaims_count_each_claim_once(given: &Given) -> 
     Ok(())
 }
 
-/// After an attempt was lost, and after a dead letter was requeued, only `history` and `last_error` show what happened
-/// before.
+/// After an attempt was lost, and after a dead letter was requeued, only `history` and `last_error` show the earlier
+/// attempts.
 pub(super) async fn earlier_attempts_show_only_in_history_and_last_error(given: &Given) -> Verdict {
     let first = enqueue_and_claim(given, "a").await?;
     let store = mailbox(given)?;

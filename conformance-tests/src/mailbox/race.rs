@@ -126,8 +126,8 @@ pub(super) async fn one_of_several_claims_gets_a_dispatch_after_its_lease(given:
             let store = Arc::clone(&store);
             async move { store.claim(claim_request()).await.map(|claims| claims.claimed.len()) }
         });
-        let taken: usize = results.await.into_iter().collect::<store_core::Result<Vec<_>>>()?.into_iter().sum();
-        expect_eq(taken, 1)?;
+        let claimed_count: usize = results.await.into_iter().collect::<store_core::Result<Vec<_>>>()?.into_iter().sum();
+        expect_eq(claimed_count, 1)?;
         expect_eq(super::helpers::load_dispatch(given, "a").await?.attempts, round)?;
         given.advance(LEASE).await;
     }

@@ -25,7 +25,7 @@ impl Piece {
         Self { entry, synthetic, merged: Vec::new(), message }
     }
 
-    /// Returns whether the message replaces what a compaction covers. The only other synthetic messages are tool
+    /// Returns whether the message replaces the interval of a compaction. The only other synthetic messages are tool
     /// messages with results that were added for open calls.
     pub(super) fn is_summary(&self) -> bool {
         self.synthetic && self.message.role != Role::Tool

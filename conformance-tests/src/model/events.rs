@@ -229,8 +229,8 @@ impl EventLog {
                 let mut events_of_key = ids.iter().filter_map(|id| log.events.get(id));
                 !events_of_key.any(|event| log.is_untrimmed(event)) && at < now.saturating_sub(KEY_RETENTION)
             };
-            let kept = self.appends_by_key.iter().filter(|(_, (_, ids, at))| !is_forgotten(self, ids, *at));
-            self.appends_by_key = kept.map(|(key, value)| (key.clone(), value.clone())).collect();
+            let remembered = self.appends_by_key.iter().filter(|(_, (_, ids, at))| !is_forgotten(self, ids, *at));
+            self.appends_by_key = remembered.map(|(key, value)| (key.clone(), value.clone())).collect();
         }
         Ok(Trimmed::new(floor - old_floor, floor))
     }
@@ -283,8 +283,8 @@ pub(super) fn append(
         tenant.events.push(event);
     }
     if let (Some(writer), Some(key)) = (&request.writer, &request.key) {
-        let kept = (request.drafts.clone(), ids.clone(), append_time);
-        tenant.events.appends_by_key.insert((writer.clone(), key.clone()), kept);
+        let remembered = (request.drafts.clone(), ids.clone(), append_time);
+        tenant.events.appends_by_key.insert((writer.clone(), key.clone()), remembered);
     }
     tenant.events.last_append_times.extend(scopes.into_iter().map(|scope| (scope, append_time)));
     tenant.id_histories.extend(id_history);
@@ -313,8 +313,8 @@ pub(super) fn check_request(request: &AppendEvents, limits: &Limits) -> Result<(
         let bytes = draft.payload.as_ref().map_or(0, |payload| payload.as_str().len());
         check_limit("record bytes", bytes as u64, limits.record_bytes)?;
     }
-    let named = |scope: &Scope| request.drafts.iter().any(|draft| draft.scopes.contains(scope));
-    if request.expect.iter().all(|(scope, _)| named(scope)) {
+    let has_event_in = |scope: &Scope| request.drafts.iter().any(|draft| draft.scopes.contains(scope));
+    if request.expect.iter().all(|(scope, _)| has_event_in(scope)) {
         fenced_thread(request).map(drop)
     } else {
         Err(Error::invalid("expect", "it names a scope that no event has"))

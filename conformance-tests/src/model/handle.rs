@@ -137,7 +137,7 @@ impl TenantHandle {
         })
     }
 
-    /// Commits. After a refusal, restores the tenant as it was before the call, which undoes what other calls wrote.
+    /// Commits. After a refusal, restores the tenant as it was before the call, which undoes writes of other calls.
     async fn commit_with_rollback(&self, commit: &Commit) -> Result<Receipt> {
         let before = self.shared.model_data().tenants.get(&self.tenant).cloned().unwrap_or_default();
         yield_to_others().await;

@@ -78,8 +78,8 @@ pub(super) fn append(
     Ok(AppendedInputs::new(refs, false))
 }
 
-/// Refuses an input that could be too large as an entry, so that every input that was appended can be consumed. 8 KiB
-/// are reserved for the other fields of the entry.
+/// Refuses an input that could become an entry above the limit of a record. So every appended input can be consumed. 8
+/// KiB are reserved for the other fields of the entry.
 fn check_size(body: &PendingBody, delivery: &Delivery, env: &Environment<'_>) -> Result<()> {
     let bytes = body.encode().len() + delivery.encode().len() + (8 << 10);
     check_limit("record bytes", bytes as u64, env.limits.record_bytes)

@@ -16,8 +16,8 @@ pub(super) fn apply_change(
     let (limits, bug) = limits_and_bug;
     let mut after = if change.clear { JsonMap::new() } else { state.clone() };
     for (key, op) in &change.changes {
-        let old = after.remove(key);
-        if let Some(value) = value_after(old.as_ref(), op, bug).map_err(|e| e.in_part("state"))? {
+        let old_value = after.remove(key);
+        if let Some(value) = value_after(old_value.as_ref(), op, bug).map_err(|e| e.in_part("state"))? {
             check_limit("record bytes", value.as_str().len() as u64, limits.record_bytes)?;
             after.insert(key.clone(), value);
         }
@@ -25,7 +25,7 @@ pub(super) fn apply_change(
     Ok(after)
 }
 
-/// Refuses a state that is too large, or that has a value that is too large.
+/// Refuses a state if it has too many keys or bytes, or if one of its values is too large.
 pub(super) fn check_totals(state: &JsonMap, limits: &Limits) -> Result<()> {
     let check = |value: &Json| check_limit("record bytes", value.as_str().len() as u64, limits.record_bytes);
     state.values().try_for_each(check)?;

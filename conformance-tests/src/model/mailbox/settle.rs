@@ -42,8 +42,8 @@ impl TenantMailbox {
             let is_stale = stored.dispatch.epoch < self.epoch(&stored.dispatch.thread);
             return if is_stale { Err(Some(at)) } else { Ok(at) };
         }
-        let ended = stored.ended_claims.iter().rev().find(|(token, ..)| *token == claim.token);
-        let by_interrupt = ended.is_some_and(|(_, end, _)| *end == AttemptEnd::Superseded);
+        let ended_claim = stored.ended_claims.iter().rev().find(|(token, ..)| *token == claim.token);
+        let by_interrupt = ended_claim.is_some_and(|(_, end, _)| *end == AttemptEnd::Superseded);
         if by_interrupt { Err(Some(at)) } else { Err(None) }
     }
 
@@ -118,8 +118,8 @@ impl TenantMailbox {
     /// Returns the answer to an earlier, equal settlement with the same token (MB-39).
     fn find_first_answer(&self, claim: &ClaimRef, settlement: &Settlement) -> Option<Settled> {
         let stored = self.stored_dispatches.get(self.index_of(&claim.dispatch)?)?;
-        let ended = stored.ended_claims.iter().rev().filter(|(token, ..)| *token == claim.token);
-        let mut answers = ended.filter_map(|(.., settled)| settled.as_ref());
+        let ended_claims = stored.ended_claims.iter().rev().filter(|(token, ..)| *token == claim.token);
+        let mut answers = ended_claims.filter_map(|(.., settled)| settled.as_ref());
         let (_, first) = answers.find(|(earlier, _)| earlier == settlement)?;
         let mut again = first.clone();
         again.deduplicated = true;

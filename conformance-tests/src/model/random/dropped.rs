@@ -53,7 +53,7 @@ impl StoreModelPair {
     }
 }
 
-/// Returns what a caller can read of a thread and of the outbox, as text.
+/// Returns the data that a caller can read of a thread and of the outbox, as text.
 async fn readable_data(handles: &StoreHandles, thread: &ThreadId) -> StepResult<String> {
     let entries = EntryQuery::all().with_page(PageRequest::first(1_000));
     let events = EventQuery::new(Scope::Thread(thread.clone())).with_page(PageRequest::first(1_000));
