@@ -77,7 +77,7 @@ pub(crate) async fn the_claim_number_of_a_deleted_thread_is_remembered(given: &G
 }
 
 /// The highest claim number is still known after the store is closed and reopened. This is true of a thread that does
-/// not exist yet, for one that exists and for one that was deleted.
+/// not exist yet, of one that exists, and of one that was deleted.
 pub(crate) async fn the_highest_claim_number_survives_a_reopen(given: &Given) -> Verdict {
     expect_claim_numbers_remembered(given, true).await
 }

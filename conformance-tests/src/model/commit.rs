@@ -60,7 +60,8 @@ pub(super) fn check_and_write(tenant: &mut TenantData, commit: &Commit, env: Env
     if env.bug == Some(Bug::SettledBeforeTheGuard) {
         settle(tenant, commit, &env)?;
     }
-    // The mailbox decides by store time. The rest of the commit uses the time of the thread, which can be later.
+    // The mailbox has its own time for each thread. So the settlement gets the store time of the call, and not the time
+    // of the thread that the rest of the commit uses.
     let env_at_call = env;
     check_guard(stored.as_ref(), commit, env.bug)?;
     let now = stored.as_ref().map_or(env.now, |thread_data| env.now.max(thread_data.last_time));

@@ -88,8 +88,11 @@ fn pieces(tree: LogTree<'_>, path: &[&Arc<Entry>], bug: Option<Bug>) -> Vec<Piec
     }
     let intervals: Vec<_> = outermost.iter().map(|(from, (to, ..))| (*from, *to)).collect();
     let is_inside = |from: usize, to: usize| {
-        intervals.iter().any(|&(other, end)| (other, end) != (from, to) && other <= from && to <= end)
+        intervals
+            .iter()
+            .any(|&(other_from, other_to)| (other_from, other_to) != (from, to) && other_from <= from && to <= other_to)
     };
+    // An interval inside another one is covered by the summary of the other one.
     outermost.retain(|from, (to, ..)| !is_inside(*from, *to));
     let mut pieces = Vec::new();
     let root_interval_end = outermost.get(&0).map(|(to, ..)| *to);
@@ -118,11 +121,11 @@ fn pieces(tree: LogTree<'_>, path: &[&Arc<Entry>], bug: Option<Bug>) -> Vec<Piec
 fn compaction_at_start<'a>(
     path: &[&Arc<Entry>],
     compactions: &'a [(Arc<Entry>, Compaction)],
-    covered_to: Option<usize>,
+    root_interval_end: Option<usize>,
 ) -> Option<&'a (Arc<Entry>, Compaction)> {
     let found = compactions.iter().rev().find(|(_, compaction)| compaction.covers.is_none())?;
     let index = path.iter().position(|entry| entry.id == found.0.id)?;
-    covered_to.is_none_or(|to| to < index).then_some(found)
+    root_interval_end.is_none_or(|to| to < index).then_some(found)
 }
 
 /// Returns the messages that replace a covered interval.
