@@ -94,7 +94,7 @@ pub(super) async fn a_commit_settles_its_claim(given: &Given) -> Verdict {
     expect_eq(claims.claimed.len(), 2)
 }
 
-/// A refused commit does not settle its claim. If the claim is lost and the guard does not hold either, the error is
+/// A refused commit does not settle its claim. If the claim is lost and the guard does not match either, the error is
 /// `ClaimLost`.
 pub(super) async fn a_refused_commit_settles_nothing(given: &Given) -> Verdict {
     let writer = ThreadWriter::new(given, "t");

@@ -195,7 +195,7 @@ pub(crate) async fn many_writers_leave_complete_logs_and_exact_counters(given: &
     Ok(())
 }
 
-/// Makes `rounds` commits to the thread of a task, which is one of eight. Returns the receipts.
+/// Makes `rounds` commits of a task to its thread. The tasks share eight threads. Returns the receipts.
 async fn commit_rounds(
     commits: Arc<dyn CommitCoordinator>,
     task: usize,

@@ -93,7 +93,7 @@ pub struct AbandonedFigures {
     /// The number of dispatches that were acknowledged. The others were superseded by interrupts, or used up their
     /// attempts.
     pub acked: u64,
-    /// The number of calls that the bad workers dropped before they ended.
+    /// The number of calls that the bad workers dropped before the calls ended.
     pub dropped: u64,
     /// The number of claims that workers received.
     pub claims: u64,

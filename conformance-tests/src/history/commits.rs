@@ -199,7 +199,7 @@ fn version_number(version: Option<Version>) -> u64 {
 struct Caller {
     shared: Arc<GuardedCommitsState>,
     random: Random,
-    /// The index that the task writes to, and the thread that is in use there.
+    /// The index of the threads that the task writes to, and the thread that is in use at this index.
     thread_index: usize,
     thread: ThreadId,
     /// The last version of the thread that the task knows.

@@ -126,7 +126,8 @@ impl<'a> ScopeOrder<'a> {
         Ok(order)
     }
 
-    /// Checks that if one append returned before another was invoked, its events come before those of the other.
+    /// Checks that if one append returned before a second one was invoked, the events of the first come before those of
+    /// the second.
     fn check_append_times(&self, return_times: &[u64]) -> Result<(), String> {
         // Of the events after `position`: the earliest return of an append, and the position of its event.
         let mut earliest = (u64::MAX, 0);

@@ -1,4 +1,4 @@
-//! Cases about calls on a mailbox whose future is dropped, or whose outcome is unknown.
+//! Cases about calls on a mailbox. The future of a call is dropped, or the outcome of a call is unknown.
 
 use std::{sync::Arc, time::Duration};
 

@@ -64,8 +64,8 @@ pub(super) async fn an_expired_claim_is_valid_until_another_caller_claims(given:
     expect_nothing_to_claim(given).await
 }
 
-/// `extend` sets the end of the lease to store time plus the extension, even if the old end was later. With any token
-/// but that of the claim, it is refused with `ClaimLost`.
+/// `extend` sets the end of the lease to store time plus the extension, even if the old end was later. With any other
+/// token, it is refused with `ClaimLost`.
 pub(super) async fn an_extension_counts_from_now(given: &Given) -> Verdict {
     let claimed = enqueue_and_claim(given, "a").await?;
     let store = mailbox(given)?;
@@ -85,7 +85,7 @@ pub(super) async fn an_extension_counts_from_now(given: &Given) -> Verdict {
 }
 
 /// After another caller has claimed the dispatch, every write of the old holder is refused and changes nothing, even
-/// when the new claim was released or settled.
+/// after the new claim was released or settled.
 pub(super) async fn an_old_holder_writes_nothing(given: &Given) -> Verdict {
     let first = enqueue_and_claim(given, "a").await?;
     given.advance(LEASE).await;

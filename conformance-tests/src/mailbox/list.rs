@@ -138,7 +138,7 @@ pub(super) async fn only_dispatches_of_one_thread_can_be_listed_in_claim_order(g
     expect_eq(store.load_dispatch(&id("unknown")).await?, None)
 }
 
-/// The counts by status of a thread and of a tenant are exact, even after an interrupt.
+/// The numbers of dispatches in each status are exact, for a thread and for a tenant, even after an interrupt.
 pub(super) async fn counts_are_exact(given: &Given) -> Verdict {
     create_one_of_each_status(given).await?;
     let store = mailbox(given)?;

@@ -27,7 +27,7 @@ pub(super) struct TenantMailbox {
     stored_dispatches: Vec<StoredDispatch>,
 }
 
-/// What a mailbox stores for one thread, besides its dispatches.
+/// The data that a mailbox stores for one thread, besides its dispatches.
 #[derive(Debug, Clone, Default)]
 struct ThreadMailbox {
     epoch: u64,
