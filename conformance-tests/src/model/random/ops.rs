@@ -61,7 +61,7 @@ pub(super) enum Op {
         which: u8,
     },
     /// Trims a scope. With `older_millis`, all events from more than this number of milliseconds ago are trimmed.
-    /// Without it, all events up to one of the newest ten are.
+    /// Without it, all events up to one of the ten newest are trimmed.
     Trim {
         scope: ScopeOp,
         index: u8,
