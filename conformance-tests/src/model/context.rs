@@ -79,7 +79,8 @@ fn pieces(tree: LogTree<'_>, path: &[&Arc<Entry>], bug: Option<Bug>) -> Vec<Piec
         Some(Bug::ForeignCompaction) => tree.0.iter().filter_map(compaction_of).collect(),
         _ => path.iter().copied().filter_map(compaction_of).collect(),
     };
-    // For the first index of each interval: its last index, and the compaction that covers it.
+    // For the first index of each interval: its last index, and the compaction that covers it. Of several compactions
+    // whose intervals begin at the same entry, the last one counts (CX-4).
     let mut outermost: BTreeMap<usize, (usize, &Arc<Entry>, &Compaction)> = BTreeMap::new();
     for (entry, compaction) in &compactions {
         if let Some((from, to)) = covered_range(path, compaction) {
