@@ -96,7 +96,7 @@ fn new_dispatch(thread: &ThreadId) -> Result<NewDispatch> {
 }
 
 async fn enqueue(mailbox: &dyn MailboxStore, dispatches: Vec<NewDispatch>) -> Result<Vec<Enqueued>> {
-    mailbox.enqueue(dispatches).await?.into_iter().map(|one| one.map_err(Into::into)).collect()
+    mailbox.enqueue(dispatches).await?.into_iter().map(|answer| answer.map_err(Into::into)).collect()
 }
 
 async fn fill_mailbox(mailbox: &dyn MailboxStore, existing: ExistingDispatches, count: u64) -> Result<()> {
@@ -109,8 +109,8 @@ async fn fill_mailbox(mailbox: &dyn MailboxStore, existing: ExistingDispatches, 
             .collect::<Result<Vec<_>>>()?;
         let queued = enqueue(mailbox, batch).await?;
         if existing == ExistingDispatches::Finished {
-            for one in queued {
-                mailbox.cancel(&one.id).await?;
+            for dispatch in queued {
+                mailbox.cancel(&dispatch.id).await?;
             }
         }
     }
