@@ -25,7 +25,8 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// A NATS server. It is stopped when this value is dropped; errors are then ignored.
 #[derive(Debug)]
 pub struct Nats {
-    bin: PathBuf,
+    /// The file of the program `nats-server`.
+    program: PathBuf,
     folder: PathBuf,
     /// The command that starts the server, such as `strace` with its arguments; empty if the server is started
     /// directly.
@@ -65,7 +66,7 @@ impl Nats {
     pub(crate) fn start_with_host(folder: PathBuf, wrapper: &[&str], host: &str, settings: &str) -> Result<Self> {
         fs::create_dir(&folder).with_context(|| format!("{} cannot be created", folder.display()))?;
         let wrapper = wrapper.iter().map(|&word| word.to_owned()).collect();
-        let mut server = Self { bin: find::nats()?, folder, wrapper, host: host.to_owned(), port: 0, child: None };
+        let mut server = Self { program: find::nats()?, folder, wrapper, host: host.to_owned(), port: 0, child: None };
         fs::write(server.folder.join("nats.conf"), settings)?;
         server.restart()?;
         Ok(server)
@@ -123,9 +124,9 @@ impl Nats {
             fs::remove_file(stale_file)?;
         }
         let port = if self.port == 0 { "-1".to_owned() } else { self.port.to_string() };
-        let bin = self.bin.display().to_string();
-        let mut words = self.wrapper.iter().chain([&bin]);
-        let mut command = Command::new(words.next().unwrap_or(&bin));
+        let program = self.program.display().to_string();
+        let mut words = self.wrapper.iter().chain([&program]);
+        let mut command = Command::new(words.next().unwrap_or(&program));
         command.args(words);
         command.args(["--config", "nats.conf", "--addr", &self.host, "--port", &port, "--jetstream"]);
         command.args(["--store_dir", "data", "--ports_file_dir", "."]).current_dir(&self.folder);

@@ -26,6 +26,7 @@ struct NetworkNamespaces {
     name_prefix: String,
     /// The first three numbers of every address.
     address_prefix: String,
+    /// The pairs of servers between which packets are dropped: each is the sender and the receiver.
     interrupted_links: Vec<(usize, usize)>,
 }
 

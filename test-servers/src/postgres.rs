@@ -27,6 +27,7 @@ const SETTINGS: [&str; 5] =
 /// A PostgreSQL server. It is stopped when this value is dropped; errors are then ignored.
 #[derive(Debug)]
 pub struct Postgres {
+    /// The folder with the programs of PostgreSQL.
     bin: PathBuf,
     folder: PathBuf,
     settings: Vec<String>,

@@ -33,11 +33,11 @@ fn run_soak_while(args: &[&str], fault_interval: u32, mut meanwhile: impl FnMut(
     } else {
         ["--dispatches=1500", "--threads=30", "--workers=3", "--lease=800"]
     };
-    let fault_interval = format!("--kill-every={}", if is_long() { fault_interval } else { 500 });
+    let interval_argument = format!("--kill-every={}", if is_long() { fault_interval } else { 500 });
     let mut soak = Command::new(env!("CARGO_BIN_EXE_soak"));
     let mut child = soak
         .args(size_arguments)
-        .arg(fault_interval)
+        .arg(interval_argument)
         .args(args)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -103,6 +103,7 @@ impl From<f64> for ReportFigure {
 
 impl From<u64> for ReportFigure {
     fn from(kib: u64) -> Self {
+        // The detour through `Duration` converts the whole number without a cast.
         Self(Duration::from_millis(kib).as_secs_f64() * 1000.0 / 1024.0)
     }
 }
