@@ -12,7 +12,7 @@ use std::{
 const MAX_RATIO: f64 = 1.2;
 /// A smaller difference of two medians is noise.
 const NOISE_LIMIT: Duration = Duration::from_micros(2);
-/// How many times the logarithm of 100,000 is that of 100. See [`AllowedGrowth::Path`].
+/// The logarithm of 100,000, divided by the logarithm of 100. See [`AllowedGrowth::Path`].
 const LOGARITHMIC_GROWTH: f64 = 2.5;
 
 /// How the cost of an operation may grow.
@@ -118,7 +118,7 @@ mod tests {
 
     use super::{AllowedGrowth, Samples, median};
 
-    /// Takes one sample of each size, in nanoseconds.
+    /// Adds one sample of each size, in nanoseconds, and checks whether their row grows too much.
     fn expect_grows_too_much(small: u64, large: u64, allowed_growth: AllowedGrowth, expected: bool) {
         let mut samples = Samples::default();
         samples.add(false, Duration::from_nanos(small));

@@ -23,7 +23,7 @@ const PAGE_SIZE: u32 = 1_000;
 /// The number of attempts that a store keeps of each dispatch.
 const MAX_KEPT_ATTEMPTS: usize = 20;
 /// The minimum time that an ended dispatch stays in the store. After this time, no call about the dispatch is repeated
-/// any more, and all dispatches that ended earlier have been written.
+/// any more, and no dispatch with an earlier end is still being written.
 const MIN_RETENTION: Duration = Duration::from_secs(30);
 /// The time between two removals of ended dispatches.
 const REMOVAL_INTERVAL: Duration = Duration::from_secs(5);
@@ -83,8 +83,8 @@ pub(crate) struct EndedDispatches {
 }
 
 impl EndedDispatches {
-    /// Reads and removes the dispatches that ended at least [`MIN_RETENTION`] before the latest end. Repeats this until
-    /// the future is dropped.
+    /// Reads and removes the dispatches that ended at least [`MIN_RETENTION`] before the dispatch that ended last.
+    /// Repeats this until the future is dropped.
     ///
     /// # Errors
     /// The errors of the store.
@@ -97,7 +97,7 @@ impl EndedDispatches {
         }
     }
 
-    /// Reads and removes all dispatches that ended. The workers must have finished all work.
+    /// Reads and removes all dispatches that have ended. The workers must have finished all work.
     ///
     /// # Errors
     /// The errors of the store.
@@ -136,8 +136,8 @@ impl EndedDispatches {
         Ok(all)
     }
 
-    /// Returns all dispatches, and the names of those that were in the store again after their removal. The caller has
-    /// called [`read_and_remove_all`](Self::read_and_remove_all) before.
+    /// Returns all dispatches, and the names of those that were in the store again after their removal. The caller must
+    /// have called [`read_and_remove_all`](Self::read_and_remove_all) before.
     ///
     /// # Errors
     /// The errors of the store.
@@ -155,22 +155,22 @@ impl EndedDispatches {
     }
 }
 
-/// Returns when the last dispatch ended.
+/// Returns the latest time at which a dispatch ended.
 async fn newest_end(mailbox: &dyn MailboxStore) -> Result<Option<Timestamp>> {
-    let last =
+    let newest_first =
         DispatchQuery::default().ordered(DispatchOrder::End, Direction::Backward).with_page(PageRequest::first(1));
-    let found = retry(|| mailbox.list_dispatches(last.clone())).await?;
+    let found = retry(|| mailbox.list_dispatches(newest_first.clone())).await?;
     Ok(found.items.first().and_then(|dispatch| dispatch.finished_at))
 }
 
-/// Reads the dispatches in the order of the query, up to the first for which `is_included` is false.
+/// Reads the dispatches in the order of the query. Stops before the first one for which `is_included` returns false.
 async fn read_dispatches(
     mailbox: &dyn MailboxStore,
     query: DispatchQuery,
     is_included: impl Fn(&Dispatch) -> bool,
 ) -> Result<BTreeMap<DispatchName, FinalDispatch>> {
-    let (mut all, first) = (BTreeMap::new(), PageRequest::first(PAGE_SIZE));
-    let mut page = first.clone();
+    let (mut all, first_page) = (BTreeMap::new(), PageRequest::first(PAGE_SIZE));
+    let mut page = first_page.clone();
     loop {
         let found = retry(|| mailbox.list_dispatches(query.clone().with_page(page.clone()))).await?;
         for dispatch in found.items {
@@ -181,7 +181,7 @@ async fn read_dispatches(
             all.insert(name, final_state);
         }
         match found.next {
-            Some(cursor) => page = first.after(cursor),
+            Some(cursor) => page = first_page.after(cursor),
             None => return Ok(all),
         }
     }
@@ -204,8 +204,8 @@ pub(crate) async fn read_threads(stores: &TenantStores, count: u32) -> Result<BT
 }
 
 async fn entry_writers(threads: &(impl LogReader + ?Sized), id: &agentstore::ThreadId) -> Result<Vec<DoneBy>> {
-    let (mut all, first) = (Vec::new(), PageRequest::first(PAGE_SIZE));
-    let mut page = first.clone();
+    let (mut all, first_page) = (Vec::new(), PageRequest::first(PAGE_SIZE));
+    let mut page = first_page.clone();
     loop {
         let found = retry(|| threads.list_entries(id, EntryQuery::all().with_page(page.clone()))).await?;
         for entry in found.items {
@@ -216,7 +216,7 @@ async fn entry_writers(threads: &(impl LogReader + ?Sized), id: &agentstore::Thr
             }
         }
         match found.next {
-            Some(cursor) => page = first.after(cursor),
+            Some(cursor) => page = first_page.after(cursor),
             None => return Ok(all),
         }
     }

@@ -19,7 +19,7 @@ Options:
   --workers N         how many worker processes run, with 8 handlers each [default: 8]
   --lease MS          the lease of their claims [default: 2000]
   --kill-every MS     the mean time until a worker is killed or stopped [default: 400]
-  --skew LIBRARY      the path of `libfaketime`, which gives each worker a different clock; for stores with a server
+  --skew LIBRARY      the path of `libfaketime`, which gives each worker a different clock; only for stores on a server
   --folder PATH       an empty folder for the logs [default: a temporary one, which is kept after a failure]
   --seed N            the seed of the random faults; a run is not fully repeatable [default: 1]
 ";

@@ -28,12 +28,12 @@ pub(crate) struct Producer<'a> {
 impl Producer<'_> {
     /// Enqueues these dispatches, and interrupts threads between the batches.
     pub(crate) async fn enqueue_and_interrupt(&mut self, names: &[DispatchName], mut random: Random) -> Result<()> {
-        for (batch, names) in names.chunks(BATCH_SIZE).enumerate() {
+        for (batch_index, batch) in names.chunks(BATCH_SIZE).enumerate() {
             while self.count_unfinished().await? > u64::from(self.threads) * MAX_UNFINISHED_PER_THREAD {
                 sleep(PAUSE).await;
             }
-            self.enqueue(names).await?;
-            if ((batch + 1) * BATCH_SIZE).is_multiple_of(DISPATCHES_PER_INTERRUPT) {
+            self.enqueue(batch).await?;
+            if ((batch_index + 1) * BATCH_SIZE).is_multiple_of(DISPATCHES_PER_INTERRUPT) {
                 self.interrupt(u32::try_from(random.below(self.threads as usize))?).await?;
             }
         }
@@ -42,18 +42,19 @@ impl Producer<'_> {
 
     /// Enqueues these dispatches, and records the answers.
     pub(crate) async fn enqueue(&self, names: &[DispatchName]) -> Result<()> {
-        for names in names.chunks(BATCH_SIZE) {
-            let new: Vec<_> = names.iter().map(|name| self.new_dispatch(*name)).collect::<Result<_>>()?;
+        for batch in names.chunks(BATCH_SIZE) {
+            let dispatches: Vec<_> = batch.iter().map(|name| self.new_dispatch(*name)).collect::<Result<_>>()?;
             let called = host_nanos();
-            // If the call is repeated, a dispatch that was accepted before gets the first answer again (MB-3).
+            // If the call is repeated, the store gives the first answer again for each dispatch that it accepted before
+            // (MB-3).
             let answers = retry(|| async {
-                let answers = self.mailbox.enqueue(new.clone()).await?;
+                let answers = self.mailbox.enqueue(dispatches.clone()).await?;
                 answers.into_iter().collect::<agentstore::Result<Vec<_>>>()
             });
             let answers = answers.await?;
             let answered = host_nanos();
             let mut lines = Vec::new();
-            for (name, answer) in names.iter().zip(answers) {
+            for (name, answer) in batch.iter().zip(answers) {
                 let did =
                     LoggedAction::Enqueued { dispatch: *name, thread: name.job % self.threads, epoch: answer.epoch };
                 lines.push(LogLine { called, answered, did });
@@ -64,9 +65,9 @@ impl Producer<'_> {
     }
 
     fn new_dispatch(&self, name: DispatchName) -> Result<NewDispatch> {
-        let new = NewDispatch::new(thread_id(name.job % self.threads)?, RunId::new("soak")?);
+        let dispatch = NewDispatch::new(thread_id(name.job % self.threads)?, RunId::new("soak")?);
         // The limit is so high that no dispatch becomes a dead letter.
-        Ok(new.with_id(name.id()?).with_max_attempts(1_000))
+        Ok(dispatch.with_id(name.id()?).with_max_attempts(1_000))
     }
 
     async fn interrupt(&mut self, thread: u32) -> Result<()> {
@@ -87,7 +88,7 @@ impl Producer<'_> {
     }
 }
 
-/// Repeats a call until its outcome is known. The call must be safe to repeat. Gives up after a minute of
+/// Repeats a call until its outcome is known. The call must be safe to repeat. Returns an error after a minute of
 /// errors.
 pub(crate) async fn retry<T, F: Future<Output = agentstore::Result<T>>>(mut call: impl FnMut() -> F) -> Result<T> {
     for _ in 0..600 {

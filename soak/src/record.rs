@@ -85,7 +85,7 @@ pub(crate) enum ClaimCall {
 }
 
 impl ClaimCall {
-    /// Returns whether the call ends the attempt if it is accepted.
+    /// Returns whether the call ends the claim if it is accepted.
     pub(crate) const fn ends_claim(self) -> bool {
         matches!(self, Self::Ack | Self::Release | Self::CommitAndAck)
     }
@@ -195,7 +195,7 @@ impl Log {
     }
 }
 
-/// Reads a log. Leaves out an incomplete last line, because the process was killed while it wrote the line.
+/// Reads a log. Leaves out an incomplete last line: the process was killed while it wrote this line.
 pub(crate) fn read_log(path: &Path) -> Result<Vec<LogLine>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
     let mut lines = Vec::new();

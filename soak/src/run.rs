@@ -22,8 +22,7 @@ use crate::{
     worker_pool::{Faults, WorkerPool},
 };
 
-/// How long the run waits for the next dispatch to finish after the faults have ended, in addition to a lease. A run
-/// that has to wait longer fails.
+/// After the faults have ended, a run fails if no dispatch finishes for this time plus a lease.
 const MAX_TIME_WITHOUT_PROGRESS: Duration = Duration::from_secs(30);
 const POLL_PAUSE: Duration = Duration::from_millis(50);
 
@@ -57,12 +56,13 @@ pub(crate) struct Figures {
 /// Executes a run. Returns its figures and the violations that were found.
 pub(crate) async fn run(options: Options) -> Result<(Figures, Vec<Violation>)> {
     let tenant = TenantId::new(format!("soak-{}", UuidSource.next_id()))?;
-    let (kept, temporary) = match &options.folder {
+    let (given_folder, temporary_folder) = match &options.folder {
         Some(folder) => (Some(folder.clone()), None),
         None => (None, Some(tempfile::tempdir()?)),
     };
-    let logs =
-        kept.or_else(|| Some(temporary.as_ref()?.path().to_owned())).context("there is no folder for the logs")?;
+    let logs = given_folder
+        .or_else(|| Some(temporary_folder.as_ref()?.path().to_owned()))
+        .context("there is no folder for the logs")?;
     std::fs::create_dir_all(&logs)?;
     let soak = Soak { options, tenant, logs };
     let stores = open_stores(&soak.options.urls).await?;
@@ -70,8 +70,8 @@ pub(crate) async fn run(options: Options) -> Result<(Figures, Vec<Violation>)> {
     let has_passed = matches!(&result, Ok((_, violations)) if violations.is_empty());
     if has_passed {
         retry(|| stores.store().delete_tenant(&soak.tenant)).await?;
-    } else if let Some(temporary) = temporary {
-        let _kept = temporary.keep();
+    } else if let Some(folder) = temporary_folder {
+        let _kept = folder.keep();
     }
     stores.close().await?;
     result.with_context(|| format!("the logs are in {}", soak.logs.display()))
@@ -109,7 +109,8 @@ impl Soak {
         ended_dispatches.read_and_remove_all(&**mailbox).await?;
         let evidence = self.collect_evidence(ended_dispatches).await?;
         let (work_figures, violations) = check(&evidence);
-        let superseded = evidence.dispatches.values().filter(|kept| kept.status == DispatchStatus::Superseded).count();
+        let superseded =
+            evidence.dispatches.values().filter(|dispatch| dispatch.status == DispatchStatus::Superseded).count();
         let figures = Figures {
             seconds: rounded(began.elapsed()),
             dispatches: evidence.dispatches.len(),
@@ -128,14 +129,14 @@ impl Soak {
     async fn create_threads(&self, tenant_stores: &TenantStores) -> Result<()> {
         let Some(threads) = &tenant_stores.threads else { return Ok(()) };
         for thread in 0..self.options.threads {
-            let new = NewThread::new(thread_id(thread)?);
-            retry(|| threads.create_thread(new.clone())).await?;
+            let new_thread = NewThread::new(thread_id(thread)?);
+            retry(|| threads.create_thread(new_thread.clone())).await?;
         }
         Ok(())
     }
 
-    /// Waits until all jobs are done. In each round it enqueues the jobs of superseded dispatches again. Returns the
-    /// time until all dispatches of the first round had finished.
+    /// Waits until all jobs are done. At the end of each round, jobs whose dispatches were superseded are enqueued
+    /// again for the next round. Returns the time until all dispatches of the first round had finished.
     async fn wait_until_all_done(
         &self,
         worker_pool: &mut WorkerPool<'_>,
@@ -160,7 +161,7 @@ impl Soak {
             first_finish.get_or_insert_with(|| faults_ended.elapsed());
             let dispatches = ended_dispatches.all_dispatches(producer.mailbox).await?;
             let mut unfinished_jobs: BTreeSet<u32> = (0..self.options.dispatches).collect();
-            for (name, _) in dispatches.iter().filter(|(_, kept)| kept.status != DispatchStatus::Superseded) {
+            for (name, _) in dispatches.iter().filter(|(_, dispatch)| dispatch.status != DispatchStatus::Superseded) {
                 unfinished_jobs.remove(&name.job);
             }
             // A job without a dispatch was lost. It is not enqueued again, so that the check finds this.

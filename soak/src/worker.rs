@@ -41,16 +41,14 @@ pub(crate) struct WorkerArguments<'a> {
 
 /// Opens the stores. Retries for half a minute or longer, because a server may be just starting.
 pub(crate) async fn open_stores(urls: &StoreUrls) -> Result<Stores> {
-    let (options, mut attempts) = (OpenOptions::new(), 0);
+    let (options, mut tries) = (OpenOptions::new(), 0);
     loop {
         let opened = match &urls.mailbox {
             Some(mailbox) => options.open_with_mailbox(&urls.store, mailbox).await,
             None => options.open(&urls.store).await,
         };
         match opened {
-            Err(error) if (error.is_retryable() || error.outcome() == Outcome::Unknown) && attempts < 600 => {
-                attempts += 1
-            }
+            Err(error) if (error.is_retryable() || error.outcome() == Outcome::Unknown) && tries < 600 => tries += 1,
             opened => return opened.context("the store cannot be opened"),
         }
         sleep(RETRY_PAUSE).await;

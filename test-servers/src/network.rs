@@ -26,6 +26,7 @@ struct NetworkNamespaces {
     name_prefix: String,
     /// The first three numbers of every address.
     address_prefix: String,
+    /// The pairs of servers between which packets are dropped: each is the sender and the receiver.
     interrupted_links: Vec<(usize, usize)>,
 }
 
@@ -33,7 +34,7 @@ impl Network {
     /// Starts the cluster. Each server has these lines in its configuration.
     ///
     /// # Errors
-    /// The system has no namespaces, or this process may not make them; or a server cannot be started.
+    /// The system has no namespaces, this process may not create them, or a server cannot be started.
     pub fn start(settings: &str) -> Result<Self> {
         // Names and addresses contain the process id, so that tests that run at the same time use different ones.
         let id = std::process::id();
@@ -46,7 +47,7 @@ impl Network {
             (0..SERVER_COUNT).map(|at| format!("nats://{}:{CLUSTER_PORT}", network.namespaces.address(at))).collect();
         for at in 0..SERVER_COUNT {
             let (host, namespace) = (network.namespaces.address(at), network.namespaces.namespace(at));
-            // With `no_advertise`, a client learns only of the server in its URL.
+            // With `no_advertise`, a client does not learn of any server but the one in its URL.
             let cluster = format!(
                 "cluster {{ name: tests, listen: \"{host}:{CLUSTER_PORT}\", routes: [{}], no_advertise: true }}",
                 routes.join(", ")
@@ -94,9 +95,8 @@ impl Network {
         Ok(())
     }
 
-    /// Returns whether TCP has recovered, so that no server is waiting to send a packet to another one again. TCP
-    /// repeats lost packets after growing delays. So a restored connection may stay silent for as long as it was
-    /// interrupted.
+    /// Returns whether TCP has recovered: no server is waiting to send a lost packet to another one again. TCP repeats
+    /// lost packets after growing delays. So a restored connection may stay silent for as long as it was interrupted.
     ///
     /// # Errors
     /// The command `ip` fails.

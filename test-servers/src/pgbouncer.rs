@@ -30,8 +30,8 @@ pub struct PgBouncer {
 }
 
 impl PgBouncer {
-    /// Starts a pooler for this server. Many clients share few connections. A client holds a connection only during a
-    /// transaction.
+    /// Starts a pooler for this server. Through it, many clients share a few connections. A client holds a connection
+    /// only during a transaction.
     ///
     /// # Errors
     /// The pooler cannot be found, downloaded or started.

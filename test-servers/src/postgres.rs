@@ -27,10 +27,11 @@ const SETTINGS: [&str; 5] =
 /// A PostgreSQL server. It is stopped when this value is dropped; errors are then ignored.
 #[derive(Debug)]
 pub struct Postgres {
+    /// The folder with the programs of PostgreSQL.
     bin: PathBuf,
     folder: PathBuf,
     settings: Vec<String>,
-    /// The library that shows another time to the server, and the file that contains this time.
+    /// The library that makes the server see another time, and the file that contains this time.
     clock: Option<(PathBuf, PathBuf)>,
     child: Option<Child>,
 }
@@ -71,9 +72,9 @@ impl Postgres {
     pub fn set_clock(&self, seconds: i64) -> Result<()> {
         let (_, file) = self.clock.as_ref().context("the server has no clock of its own")?;
         // The file is replaced in one step, so that the server never reads a part of it.
-        let new = file.with_extension("new");
-        fs::write(&new, format!("{seconds:+}\n"))?;
-        fs::rename(new, file).map_err(Into::into)
+        let new_file = file.with_extension("new");
+        fs::write(&new_file, format!("{seconds:+}\n"))?;
+        fs::rename(new_file, file).map_err(Into::into)
     }
 
     /// Starts a new server in this folder, which must not exist yet. Its path must be short, because the socket is
@@ -192,8 +193,8 @@ impl Postgres {
     pub fn kill(&mut self) -> Result<()> {
         let Some(mut child) = self.child.take() else { return Ok(()) };
         if let Some(pid) = to_pid(child.id()) {
-            // A suspended server starts no more processes. A process that is not killed here would keep the shared
-            // memory, and the server could not be started again.
+            // A suspended server starts no more processes. A process that started after the list below was made would
+            // not be killed. It would keep the shared memory, and the server could not be started again.
             kill_process(pid, Signal::STOP)?;
         }
         let children = child_processes(child.id())?;
@@ -209,7 +210,7 @@ impl Postgres {
     /// Shuts the server down as an operator would: open transactions are rolled back. The server can be started again.
     ///
     /// # Errors
-    /// It is not possible to wait for the end of the process.
+    /// The operating system cannot wait for the end of the process.
     pub fn shut_down(&mut self) -> Result<()> {
         self.send_interrupt_and_wait().map(drop)
     }
@@ -265,7 +266,8 @@ fn child_processes(parent_id: u32) -> Result<Vec<Pid>> {
     Ok(found)
 }
 
-/// Waits until a process that was killed has ended. The process may be one whose parent has not read its status yet.
+/// Waits until a process that was killed has ended. It counts as ended even if its parent has not read its exit status
+/// yet.
 fn wait_for_end(pid: Pid) -> Result<()> {
     #[expect(clippy::disallowed_methods, reason = "a process ends in real time")]
     let start = Instant::now();

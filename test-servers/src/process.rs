@@ -1,4 +1,5 @@
-//! Processes for tests. Each runs one test of the test binary itself, which communicates with the test that started it.
+//! Processes for tests. Each process runs one test of the same test binary. This test communicates with the test that
+//! started the process.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot communicate with its processes fails")]
 #![expect(clippy::must_use_candidate, reason = "a caller that ends a process may ignore its output")]
@@ -18,8 +19,8 @@ pub struct Process {
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-/// A process whose output a thread of this process reads continuously, so that the process never has to wait for its
-/// reader.
+/// A process whose output is read continuously by an OS thread of the test, so that the process never has to wait until
+/// its output is read.
 #[derive(Debug)]
 pub struct ProcessWithReader {
     child: Child,
@@ -93,7 +94,7 @@ impl Process {
         self.child.stdin.as_mut().unwrap().write_all(b".").unwrap();
     }
 
-    /// Kills the process, and returns the lines that it sent and that were not read yet.
+    /// Kills the process. Returns the lines that it sent and that were not read yet.
     pub fn kill(mut self) -> Vec<String> {
         self.child.kill().unwrap();
         let received = self.remaining_lines();

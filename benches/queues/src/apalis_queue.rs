@@ -14,7 +14,7 @@ use apalis::prelude::*;
 use apalis_postgres::{Config, PgPool, PostgresStorage};
 use futures::stream;
 
-use crate::{BATCH_SIZE, Durations, Workload, WORKER_COUNT, wait_until_done};
+use crate::{BATCH_SIZE, Durations, WORKER_COUNT, Workload, wait_until_done};
 
 async fn count_job(_job: serde_json::Value, count: Data<Arc<AtomicUsize>>) -> Result<(), BoxDynError> {
     count.fetch_add(1, Ordering::Relaxed);
@@ -31,8 +31,8 @@ pub(crate) async fn run(workload: &Workload) -> Result<Durations> {
         let (mut storage, jobs) = (PostgresStorage::new(&pool).with_config(config.clone()), workload.jobs);
         enqueue_tasks.push(tokio::spawn(async move {
             for first in (number * BATCH_SIZE..jobs).step_by(WORKER_COUNT * BATCH_SIZE) {
-                let tasks =
-                    (first..jobs.min(first + BATCH_SIZE)).map(|number| TaskBuilder::new(Workload::payload_of_job(number)).build());
+                let tasks = (first..jobs.min(first + BATCH_SIZE))
+                    .map(|number| TaskBuilder::new(Workload::payload_of_job(number)).build());
                 storage.push_all(&mut stream::iter(tasks)).await.map_err(|error| anyhow!("{error}"))?;
             }
             anyhow::Ok(())

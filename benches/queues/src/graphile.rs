@@ -15,7 +15,7 @@ use graphile_worker::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{BATCH_SIZE, Durations, Workload, WORKER_COUNT, wait_until_done};
+use crate::{BATCH_SIZE, Durations, WORKER_COUNT, Workload, wait_until_done};
 
 #[derive(Debug, Clone)]
 struct DoneCount(Arc<AtomicUsize>);
@@ -63,7 +63,10 @@ pub(crate) async fn run(workload: &Workload) -> Result<Durations> {
                     .map(|number| RawJobSpec {
                         identifier: Job::IDENTIFIER.to_owned(),
                         payload: Workload::payload_of_job(number),
-                        spec: JobSpec { queue_name: workload.threads.map(|_| workload.thread_of_job(number)), ..JobSpec::default() },
+                        spec: JobSpec {
+                            queue_name: workload.threads.map(|_| workload.thread_of_job(number)),
+                            ..JobSpec::default()
+                        },
                     })
                     .collect();
                 utils.add_raw_jobs(&jobs).await?;

@@ -1,4 +1,4 @@
-//! The mailbox of `store-postgres`. Each job is a dispatch. Each job without an order has its own thread.
+//! The mailbox of `store-postgres`. Each job is a dispatch. If the jobs have no order, each has its own thread.
 
 use std::{
     sync::{
@@ -14,25 +14,27 @@ use store_core::{
 };
 use store_postgres::{PostgresConfig, PostgresStore};
 
-use crate::{BATCH_SIZE, Durations, Workload, WORKER_COUNT, wait_until_done};
+use crate::{BATCH_SIZE, Durations, WORKER_COUNT, Workload, wait_until_done};
 
 pub(crate) async fn run(workload: &Workload) -> Result<Durations> {
-    let store =
-        PostgresStore::open(PostgresConfig::new(&workload.url)?.with_schema(&format!("bench_mailbox_{}", workload.name))?)
-            .await?;
+    let store = PostgresStore::open(
+        PostgresConfig::new(&workload.url)?.with_schema(&format!("bench_mailbox_{}", workload.name))?,
+    )
+    .await?;
     let stores = store.tenant(&TenantId::new(&workload.name)?)?;
     let mailbox = stores.mailbox.context("the store has no mailbox")?;
     let wake_ups = stores.wake_ups.context("the store has no wake-ups")?;
     let start = Instant::now();
-    let mut worker_tasks = Vec::new();
-    for worker in 0..WORKER_COUNT {
-        worker_tasks.push(tokio::spawn(enqueue(Arc::clone(&mailbox), workload.clone(), worker)));
+    let mut enqueue_tasks = Vec::new();
+    for number in 0..WORKER_COUNT {
+        enqueue_tasks.push(tokio::spawn(enqueue(Arc::clone(&mailbox), workload.clone(), number)));
     }
-    for worker in worker_tasks.drain(..) {
-        worker.await??;
+    for enqueuing in enqueue_tasks {
+        enqueuing.await??;
     }
     let enqueue_time = start.elapsed();
     let (start, done) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
+    let mut worker_tasks = Vec::new();
     for worker in 0..WORKER_COUNT {
         worker_tasks.push(tokio::spawn(work(
             Arc::clone(&mailbox),
@@ -51,9 +53,9 @@ pub(crate) async fn run(workload: &Workload) -> Result<Durations> {
     Ok(Durations { enqueue_time, work_time })
 }
 
-async fn enqueue(mailbox: Arc<dyn MailboxStore>, workload: Workload, worker: usize) -> Result<()> {
+async fn enqueue(mailbox: Arc<dyn MailboxStore>, workload: Workload, task_number: usize) -> Result<()> {
     let run = RunId::new("bench")?;
-    for first in (worker * BATCH_SIZE..workload.jobs).step_by(WORKER_COUNT * BATCH_SIZE) {
+    for first in (task_number * BATCH_SIZE..workload.jobs).step_by(WORKER_COUNT * BATCH_SIZE) {
         let new_dispatch = |number: usize| -> Result<NewDispatch> {
             let payload = Json::parse(&Workload::payload_of_job(number).to_string())?;
             Ok(NewDispatch::new(ThreadId::new(workload.thread_of_job(number))?, run.clone()).with_payload(payload))

@@ -1,8 +1,8 @@
 //! Compares the mailbox on PostgreSQL with two other queues written in Rust, on one server and in one run. All jobs are
 //! enqueued in batches. Then eight workers do the jobs. Each queue is configured for throughput as its authors advise.
 //!
-//! "free" jobs have no order. "ordered" jobs belong to threads, and those of one thread are done one after the
-//! other.
+//! The jobs called "free" have no order. Those called "ordered" belong to threads, and the jobs of one thread are done
+//! one after the other.
 
 mod apalis_queue;
 mod graphile;
@@ -28,7 +28,7 @@ Options:
   --only QUEUE   only this queue: mailbox, graphile or apalis
 ";
 
-/// The number of tasks that enqueue, and of the workers that do the jobs.
+/// The number of tasks that enqueue jobs, and the number of workers that do them.
 pub(crate) const WORKER_COUNT: usize = 8;
 /// The number of jobs that a task enqueues with one call, and the most that a worker takes with one call.
 pub(crate) const BATCH_SIZE: usize = 100;
@@ -101,7 +101,9 @@ async fn main() -> Result<()> {
                 durations_of_queues[2].push(apalis_queue::run(&workload).await?);
             }
         }
-        for (queue, mut runs) in ["agentstore mailbox", "graphile_worker", "apalis-postgres"].into_iter().zip(durations_of_queues) {
+        for (queue, mut runs) in
+            ["agentstore mailbox", "graphile_worker", "apalis-postgres"].into_iter().zip(durations_of_queues)
+        {
             runs.sort_by_key(|run| run.enqueue_time + run.work_time);
             let Some(median_run) = runs.get(runs.len() / 2) else { continue };
             let rate = |time: Duration| (jobs as f64 / time.as_secs_f64()).round();

@@ -162,19 +162,19 @@ async fn run_worker(
             number += 1;
             dispatches.push(NewDispatch::new(ThreadId::new(format!("t-{worker}-{number}"))?, run.clone()));
         }
-        let (enqueue, enqueued) = timed(mailbox.enqueue(dispatches)).await;
+        let (enqueue_time, enqueued) = timed(mailbox.enqueue(dispatches)).await;
         ensure!(enqueued?.iter().all(Result::is_ok), "a dispatch was refused");
         let request = ClaimRequest::new(name.clone(), Duration::from_secs(60)).up_to(u32::try_from(BATCH_SIZE)?);
-        let (claim, claims) = timed(mailbox.claim(request)).await;
+        let (claim_time, claims) = timed(mailbox.claim(request)).await;
         let settlements: Vec<_> =
             claims?.claimed.iter().map(|held| (held.claim(), Settlement::Ack { result: None })).collect();
         let done = settlements.len();
-        let (settle, settled) = timed(mailbox.settle(settlements)).await;
+        let (settle_time, settled) = timed(mailbox.settle(settlements)).await;
         ensure!(settled?.iter().all(Result::is_ok), "a settlement was refused");
         let mut figures = figures.lock().unwrap_or_else(PoisonError::into_inner);
-        figures.enqueue.push(enqueue);
-        figures.claim.push(claim);
-        figures.settle.push(settle);
+        figures.enqueue.push(enqueue_time);
+        figures.claim.push(claim_time);
+        figures.settle.push(settle_time);
         figures.done += done;
     }
     Ok(())

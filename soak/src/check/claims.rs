@@ -7,12 +7,14 @@ use agentstore::ClaimNumber;
 use super::{Rule, Violation, claim_name};
 use crate::record::{Claim, ClaimCall, LogLine, LoggedAction};
 
-/// All claims of a thread that a worker recorded.
+/// All claims of a thread that the workers recorded.
 pub(super) struct ClaimsOfThread(BTreeMap<ClaimNumber, ClaimRecord>);
 
 struct ClaimRecord {
     claim: Claim,
+    /// When the claim was requested, by the clock of the host in nanoseconds.
     called: u64,
+    /// When the holder received the claim, by the same clock.
     answered: u64,
     /// The beginning of the lease, by store time in milliseconds.
     since: u64,
@@ -84,11 +86,11 @@ impl ClaimsOfThread {
         }
     }
 
-    /// Checks that numbers grow with time, and that no claim begins before the previous claim has ended.
+    /// Checks that claim numbers grow with time, and that no claim begins before the previous claim has ended.
     pub(super) fn check_order(&self, violations: &mut Vec<Violation>) {
-        let mut earliest: Option<&ClaimRecord> = None;
+        let mut earliest_answered: Option<&ClaimRecord> = None;
         for claim_record in self.0.values().rev() {
-            if let Some(later) = earliest.filter(|later| later.answered < claim_record.called) {
+            if let Some(later) = earliest_answered.filter(|later| later.answered < claim_record.called) {
                 let description = format!(
                     "claim {} was requested after {} began",
                     claim_name(&claim_record.claim),
@@ -96,8 +98,8 @@ impl ClaimsOfThread {
                 );
                 violations.push(Violation::new(Rule::NumberOutOfOrder, description));
             }
-            if earliest.is_none_or(|later| claim_record.answered < later.answered) {
-                earliest = Some(claim_record);
+            if earliest_answered.is_none_or(|later| claim_record.answered < later.answered) {
+                earliest_answered = Some(claim_record);
             }
         }
         for (claim_record, next) in self.0.values().zip(self.0.values().skip(1)) {
@@ -117,11 +119,11 @@ impl ClaimsOfThread {
     /// Checks that nothing is accepted under a claim after a newer claim was made. If threads and mailbox are in two
     /// stores, a commit may still be accepted until a newer holder has committed to the thread (CM-32).
     pub(super) fn check_writes(&self, lines: &[&LogLine], is_fenced: bool, violations: &mut Vec<Violation>) {
-        let claimed = self.earliest_from(|claim_record| Some(claim_record.answered));
+        let first_claim_answered = self.earliest_from(|claim_record| Some(claim_record.answered));
         let first_commit_answered = self.earliest_from(|claim_record| claim_record.first_commit_answered);
         for LogLine { called, did, .. } in lines.iter().copied() {
             let LoggedAction::Accepted { claim, act, again: false, .. } = did else { continue };
-            let newer = if is_fenced || !act.is_commit() { &claimed } else { &first_commit_answered };
+            let newer = if is_fenced || !act.is_commit() { &first_claim_answered } else { &first_commit_answered };
             let newer_claim = newer.range((std::ops::Bound::Excluded(claim.number), std::ops::Bound::Unbounded)).next();
             if let Some((number, _)) = newer_claim.filter(|(_, from)| *from < called) {
                 let description =
@@ -131,7 +133,7 @@ impl ClaimsOfThread {
         }
     }
 
-    /// Returns, for each claim, the earliest `moment` of that claim and of all newer claims.
+    /// Returns for each claim the earliest time that `moment` returns for this claim or for a newer one.
     fn earliest_from(&self, moment: impl Fn(&ClaimRecord) -> Option<u64>) -> BTreeMap<ClaimNumber, u64> {
         let (mut first, mut all) = (None::<u64>, BTreeMap::new());
         for (number, claim_record) in self.0.iter().rev() {

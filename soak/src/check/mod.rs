@@ -39,14 +39,14 @@ pub(crate) struct Evidence {
     pub(crate) threads: BTreeMap<u32, FinalThread>,
 }
 
-/// The kinds of violations.
+/// The rules that a run can violate. Each variant describes its violation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rule {
     /// An accepted dispatch is missing, was not done by the end of the run, or left no entry in its thread.
     LostWork,
     /// A claim or an accepted write is missing from the store.
     MissingFromStore,
-    /// A job was done more than once; or its dispatch came back after its removal, so that it can be done again.
+    /// A job was done more than once; or its dispatch reappeared after its removal, so that it can be done again.
     DoneTwice,
     /// Two claims of one thread have the same number, or had unexpired leases at the same time.
     TwoClaims,
@@ -91,7 +91,7 @@ pub(crate) struct WorkFigures {
     unknown: usize,
 }
 
-/// Returns figures about the work, and all violations.
+/// Checks everything that is known about a run. Returns figures about its work, and all violations.
 pub(crate) fn check(evidence: &Evidence) -> (WorkFigures, Vec<Violation>) {
     let mut violations = Vec::new();
     let mut threads = BTreeMap::<u32, Vec<&LogLine>>::new();
@@ -129,7 +129,7 @@ fn work_figures(evidence: &Evidence) -> WorkFigures {
         }
     }
     work_figures.claims = claims_per_dispatch.values().sum();
-    work_figures.redelivered = claims_per_dispatch.values().map(|claims_per_dispatch| claims_per_dispatch - 1).sum();
+    work_figures.redelivered = claims_per_dispatch.values().map(|claims| claims - 1).sum();
     work_figures.unknown = tried - answered;
     work_figures
 }

@@ -32,7 +32,7 @@ struct EvidenceBuilder {
 }
 
 impl EvidenceBuilder {
-    /// Begins with `jobs` enqueued jobs, in one store that keeps threads and the mailbox.
+    /// Begins with `jobs` jobs that are enqueued, in one store that keeps both the threads and the mailbox.
     fn with_jobs(jobs: u32) -> Self {
         let mut builder = Self { time: 1, evidence: Evidence { jobs, is_fenced: true, ..Evidence::default() } };
         builder.evidence.threads.insert(0, FinalThread { epoch: 0, written_by: Some(Vec::new()) });
@@ -304,7 +304,7 @@ fn mistakes_with_epochs_are_found() {
     let mut builder = EvidenceBuilder::with_jobs(1);
     builder.record_interrupt();
     builder.record_done(claim(1, 0));
-    assert_eq!(builder.violated_rules(), [Rule::WrongEpoch], "the claim was given after the interrupt");
+    assert_eq!(builder.violated_rules(), [Rule::WrongEpoch], "the claim was made after the interrupt");
 
     let mut builder = EvidenceBuilder::with_jobs(1);
     builder.record_claim(claim(1, 0));

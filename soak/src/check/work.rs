@@ -50,7 +50,7 @@ pub(super) fn check_work(evidence: &Evidence, violations: &mut Vec<Violation>) {
     }
 }
 
-/// Returns a violation if the store has lost what the answer to a call confirmed.
+/// Returns a violation if the store does not contain what the answer to a call confirmed.
 fn check_line(evidence: &Evidence, line: &LogLine) -> Option<Violation> {
     match &line.did {
         LoggedAction::Enqueued { dispatch, thread, epoch } => {
@@ -90,7 +90,7 @@ fn check_line(evidence: &Evidence, line: &LogLine) -> Option<Violation> {
 /// Returns a violation if a dispatch has not ended correctly, or if the claim that its result names is not the one that
 /// acknowledged it.
 fn check_end(evidence: &Evidence, name: DispatchName, final_state: &FinalDispatch) -> Option<Violation> {
-    let newest = evidence.threads.get(&final_state.thread).map(|thread| thread.epoch).unwrap_or_default();
+    let thread_epoch = evidence.threads.get(&final_state.thread).map(|thread| thread.epoch).unwrap_or_default();
     match final_state.status {
         DispatchStatus::Acked => {
             let writer = final_state.done_by?;
@@ -99,10 +99,10 @@ fn check_end(evidence: &Evidence, name: DispatchName, final_state: &FinalDispatc
             (Some(writer.claim) != final_state.acked_by() || writer.dispatch != name)
                 .then(|| Violation::new(Rule::StaleWrite, description()))
         }
-        DispatchStatus::Superseded if final_state.epoch < newest => None,
+        DispatchStatus::Superseded if final_state.epoch < thread_epoch => None,
         DispatchStatus::Superseded => Some(Violation::new(
             Rule::WrongEpoch,
-            format!("{name} of epoch {} was superseded, but its thread is in epoch {newest}", final_state.epoch),
+            format!("{name} of epoch {} was superseded, but its thread is in epoch {thread_epoch}", final_state.epoch),
         )),
         status => Some(Violation::new(Rule::LostWork, format!("{name} is {} at the end", status.name()))),
     }
@@ -117,13 +117,14 @@ fn dispatches_with_entries(
     violations: &mut Vec<Violation>,
 ) -> Option<BTreeSet<DispatchName>> {
     let written_by = final_state.written_by.as_ref()?;
-    let (mut newest, mut dispatches) = (None::<ClaimNumber>, BTreeSet::new());
+    let (mut newest_claim, mut dispatches) = (None::<ClaimNumber>, BTreeSet::new());
     for writer in written_by {
-        if newest.is_some_and(|newest| writer.claim < newest) {
-            let description = format!("thread {thread} was written under claim {} after {newest:?}", writer.claim);
+        if newest_claim.is_some_and(|newest| writer.claim < newest) {
+            let description =
+                format!("thread {thread} was written under claim {} after {newest_claim:?}", writer.claim);
             violations.push(Violation::new(Rule::StaleWrite, description));
         }
-        newest = newest.max(Some(writer.claim));
+        newest_claim = newest_claim.max(Some(writer.claim));
         if !dispatches.insert(writer.dispatch) {
             violations.push(Violation::new(
                 Rule::DoneTwice,

@@ -1,5 +1,5 @@
-//! Workers are killed and stopped, threads are interrupted, and servers are killed. The logs and the store must
-//! agree.
+//! In each test, workers are killed and stopped, and threads are interrupted; in some, servers are killed as well. At
+//! the end, every job must have been done once, and the logs of the workers must agree with the store.
 
 use std::{
     process::{Command, Output, Stdio},
@@ -33,11 +33,11 @@ fn run_soak_while(args: &[&str], fault_interval: u32, mut meanwhile: impl FnMut(
     } else {
         ["--dispatches=1500", "--threads=30", "--workers=3", "--lease=800"]
     };
-    let fault_interval = format!("--kill-every={}", if is_long() { fault_interval } else { 500 });
+    let interval_argument = format!("--kill-every={}", if is_long() { fault_interval } else { 500 });
     let mut soak = Command::new(env!("CARGO_BIN_EXE_soak"));
     let mut child = soak
         .args(size_arguments)
-        .arg(fault_interval)
+        .arg(interval_argument)
         .args(args)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -89,7 +89,7 @@ fn sqlite_url(folder: &tempfile::TempDir) -> String {
     format!("sqlite:{}", folder.path().join("mailbox.db").display())
 }
 
-/// Tests SQ-1; also LC2 and LC3 with several processes.
+/// Tests SQ-1; also LC2 and LC3 with several processes. The mailbox is in one SQLite file that all processes share.
 #[test]
 fn work_survives_its_workers_in_a_sqlite_mailbox() {
     let folder = tempfile::tempdir().unwrap();
@@ -98,15 +98,15 @@ fn work_survives_its_workers_in_a_sqlite_mailbox() {
     run_soak(&["--store", &sqlite_url(&folder), dispatches]);
 }
 
-/// Tests LC2 and LC3 with several processes; also LK1 (PR-4), because the clocks of the workers are wrong by years
-/// or do not advance.
+/// Tests LC2 and LC3 with several processes; also LK1 (PR-4), because the clocks of the workers are wrong by years or
+/// do not advance. Threads and mailbox are on a PostgreSQL server.
 #[test]
 fn work_survives_its_workers_on_postgres_despite_wrong_clocks() {
     let library = test_servers::faketime_library().unwrap().display().to_string();
     run_soak(&["--store", &ServerWithSchema::new().url, "--skew", &library]);
 }
 
-/// Tests WK-6: late writes are refused by their claim numbers.
+/// Tests WK-6: with threads and mailbox in two stores, late writes are refused because of their claim numbers.
 #[test]
 fn work_survives_its_workers_in_two_stores() {
     let folder = tempfile::tempdir().unwrap();

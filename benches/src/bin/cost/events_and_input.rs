@@ -79,8 +79,8 @@ async fn fill_thread(measured_store: &MeasuredStore, id: &str, events: u64, inpu
     }
     let mut last_input = None;
     for first in (0..inputs).step_by(usize::try_from(BATCH_SIZE)?) {
-        let new_input = (first..inputs.min(first + BATCH_SIZE)).map(|_| new_input());
-        let queued = commits.pending().append_pending(AppendPending::new(id.clone(), new_input)).await?;
+        let batch = (first..inputs.min(first + BATCH_SIZE)).map(|_| new_input());
+        let queued = commits.pending().append_pending(AppendPending::new(id.clone(), batch)).await?;
         last_input = queued.inputs.last().map(|input| input.id.clone());
     }
     Ok(ThreadWithInput { id, last_input: last_input.context("the queue is empty")? })

@@ -96,7 +96,7 @@ fn new_dispatch(thread: &ThreadId) -> Result<NewDispatch> {
 }
 
 async fn enqueue(mailbox: &dyn MailboxStore, dispatches: Vec<NewDispatch>) -> Result<Vec<Enqueued>> {
-    mailbox.enqueue(dispatches).await?.into_iter().map(|one| one.map_err(Into::into)).collect()
+    mailbox.enqueue(dispatches).await?.into_iter().map(|answer| answer.map_err(Into::into)).collect()
 }
 
 async fn fill_mailbox(mailbox: &dyn MailboxStore, existing: ExistingDispatches, count: u64) -> Result<()> {
@@ -109,8 +109,8 @@ async fn fill_mailbox(mailbox: &dyn MailboxStore, existing: ExistingDispatches, 
             .collect::<Result<Vec<_>>>()?;
         let queued = enqueue(mailbox, batch).await?;
         if existing == ExistingDispatches::Finished {
-            for one in queued {
-                mailbox.cancel(&one.id).await?;
+            for dispatch in queued {
+                mailbox.cancel(&dispatch.id).await?;
             }
         }
     }
@@ -130,22 +130,22 @@ async fn measure_calls(
     sample: usize,
 ) -> Result<Vec<Duration>> {
     let thread = if existing == ExistingDispatches::OtherThreads { format!("more-{sample}") } else { "t".to_owned() };
-    let (enqueued, done) = timed(enqueue(mailbox, vec![new_dispatch(&ThreadId::new(thread)?)?])).await;
+    let (enqueue_time, done) = timed(enqueue(mailbox, vec![new_dispatch(&ThreadId::new(thread)?)?])).await;
     done?;
-    let (claimed, held) = timed_claim(mailbox).await?;
+    let (claim_time, held) = timed_claim(mailbox).await?;
     let settlement = vec![(held.claim(), Settlement::Ack { result: None })];
-    let (settled, done) = timed(mailbox.settle(settlement)).await;
+    let (settle_time, done) = timed(mailbox.settle(settlement)).await;
     done?.pop().context("the settlement got no answer")??;
-    let mut took = vec![enqueued, claimed, settled];
+    let mut times = vec![enqueue_time, claim_time, settle_time];
     if existing == ExistingDispatches::OtherThreads {
-        let (listed, page) = timed(mailbox.list_ready_threads(PageRequest::first(PAGE_SIZE))).await;
+        let (list_time, page) = timed(mailbox.list_ready_threads(PageRequest::first(PAGE_SIZE))).await;
         anyhow::ensure!(page?.items.len() == PAGE_SIZE as usize, "the page is not full");
-        took.push(listed);
-        let (purged, done) = timed(mailbox.purge(Purge::new(Timestamp::MIN))).await;
+        times.push(list_time);
+        let (purge_time, done) = timed(mailbox.purge(Purge::new(Timestamp::MIN))).await;
         anyhow::ensure!(done?.removed == 0, "something was purged");
-        took.push(purged);
+        times.push(purge_time);
     }
-    Ok(took)
+    Ok(times)
 }
 
 /// Compares the interrupt of a thread that has a tenth of all dispatches with the interrupt of a thread that has ten

@@ -43,7 +43,7 @@ Options:
                    drain (the last claims of a long queue)
 ";
 
-/// The parts of the measurement. Each part opens its own stores. Its lines are printed after it has ended.
+/// The parts of the measurement. Each part opens its own stores. The lines of a part are printed when it has ended.
 const PARTS: [&str; 9] =
     ["history", "around", "threads", "waiting", "queue", "ended", "interrupts", "drain", "tenants"];
 /// The parts that need a store with threads.

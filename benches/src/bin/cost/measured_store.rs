@@ -51,8 +51,8 @@ impl Backend {
         matches!(self, Self::Sqlite | Self::Nats)
     }
 
-    /// Returns the number of samples to take if `wanted` are wanted. A backend that syncs or needs a server gets a
-    /// quarter of them, because its calls are slow.
+    /// Returns the number of samples to take when the user asks for `wanted`. For a backend that syncs or needs a
+    /// server it is a quarter of that, because its calls are slow.
     pub(crate) fn sample_count(self, wanted: usize) -> usize {
         if matches!(self, Self::Memory | Self::File) { wanted } else { wanted.div_ceil(4) }
     }

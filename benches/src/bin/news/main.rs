@@ -136,7 +136,7 @@ fn measure(
     let (stores, url, tenant) = store_and_tenant;
     let stores = stores.tenant(tenant)?;
     if awaited == AwaitedWrite::Events {
-        // The tenant and the scope exist before the other process subscribes.
+        // Because of this event, the tenant and the scope exist when the other process subscribes.
         runtime.block_on(append_or_enqueue(awaited, &stores, "before"))?;
     }
     let mut receiver = ReceivingProcess::begin(awaited, url, tenant)?;

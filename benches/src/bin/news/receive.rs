@@ -1,5 +1,5 @@
-//! The other process, which waits for writes. It prints a line when it is ready, and then the time at which it receives
-//! each event or dispatch, until it is killed.
+//! The process that waits for the writes of the measuring process. It prints a line when it is ready. Then, until it is
+//! killed, it prints the time at which it receives each event or dispatch.
 
 use std::time::Duration;
 
@@ -45,8 +45,8 @@ async fn receive_dispatches(stores: TenantStores) -> Result<()> {
         let request = ClaimRequest::new("waiter".parse()?, LEASE);
         while let Some(held) = mailbox.claim(request.clone()).await?.claimed.pop() {
             println!("{}", monotonic_micros());
-            let ended = vec![(held.claim(), Settlement::Ack { result: None })];
-            mailbox.settle(ended).await?.pop().context("the settlement got no answer")??;
+            let settlements = vec![(held.claim(), Settlement::Ack { result: None })];
+            mailbox.settle(settlements).await?.pop().context("the settlement got no answer")??;
         }
     }
 }

@@ -20,10 +20,10 @@ use crate::Options;
 
 /// How many openings with an index are measured after a clean close, and again after a kill.
 const OPENINGS: usize = 5;
-/// How many openings without an index are measured. They are fewer, because each makes the index again and is slow.
+/// How many openings without an index are measured. They are few, because each rebuilds the index and is slow.
 const REBUILDS: usize = 2;
 
-/// The number of commits that a process makes before it is killed, each to a thread of its own.
+/// The number of commits, each to a thread of its own, after which a writing process is killed.
 const COMMITS_BEFORE_KILL: u64 = 1_000;
 
 /// What a process reports about its opening.
@@ -103,6 +103,7 @@ impl From<f64> for ReportFigure {
 
 impl From<u64> for ReportFigure {
     fn from(kib: u64) -> Self {
+        // The detour through `Duration` converts the whole number without a cast.
         Self(Duration::from_millis(kib).as_secs_f64() * 1000.0 / 1024.0)
     }
 }
@@ -185,8 +186,8 @@ pub(crate) fn commit_until_killed(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns the peak memory of a process that does almost nothing (`cat`), in KiB. The figures of the openings include
-/// about as much.
+/// Returns the peak memory of a process that does almost nothing (`cat`), in KiB. The peak memory of each opening
+/// includes about this much that is not due to the store.
 fn idle_peak_kib() -> Result<u64> {
     let output = Command::new("cat").arg("/proc/self/status").output()?;
     parse_peak_kib(&String::from_utf8_lossy(&output.stdout))

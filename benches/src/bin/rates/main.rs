@@ -34,7 +34,8 @@ Options:
 const BODY_BYTES: usize = 600;
 /// The numbers of tasks that commit at once. Each number is one part of the measurement.
 const COMMITTER_COUNTS: [usize; 3] = [1, 8, 64];
-/// The numbers of clients of pgbench. One client is the limit of one committer, eight are the limit of more.
+/// The numbers of clients of pgbench. The rate of one client is the limit for one committer; that of eight clients is
+/// the limit for more.
 const CLIENT_COUNTS: [usize; 2] = [1, 8];
 
 struct Options {
@@ -132,7 +133,13 @@ async fn measure(options: &Options, schema: &str, store: &PostgresStore) -> Resu
     let (rate, wal_bytes_per_dispatch) = (median(dispatches).round(), median(wal_bytes_per_dispatch).round());
     println!(
         "{}",
-        json!({ "dispatches": "enqueue, claim, ack", "workers": workers, "batch": batch, "per_second": rate, "wal_bytes": wal_bytes_per_dispatch })
+        json!({
+            "dispatches": "enqueue, claim, ack",
+            "workers": workers,
+            "batch": batch,
+            "per_second": rate,
+            "wal_bytes": wal_bytes_per_dispatch,
+        })
     );
     Ok(())
 }

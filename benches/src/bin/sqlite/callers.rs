@@ -79,14 +79,14 @@ impl SharedState {
     async fn run_caller(self: Arc<Self>, call_kind: CallKind, wave_end: usize) -> Result<()> {
         let worker = WorkerId::new("bench")?;
         loop {
-            let at = self.next_dispatch.fetch_add(1, Ordering::SeqCst);
-            if at >= wave_end {
+            let number = self.next_dispatch.fetch_add(1, Ordering::SeqCst);
+            if number >= wave_end {
                 return Ok(());
             }
             match call_kind {
                 CallKind::Enqueue => {
                     self.mailbox
-                        .enqueue(vec![new_dispatch(&format!("thread-{at}"))?])
+                        .enqueue(vec![new_dispatch(&format!("thread-{number}"))?])
                         .await?
                         .pop()
                         .context("no receipt")??;

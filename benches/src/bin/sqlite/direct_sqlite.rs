@@ -5,7 +5,7 @@
 //! - SQLite writes one row for each dispatch, to a table with one index. The row is as long as the rows that the
 //!   mailbox writes for the dispatch, together.
 //!
-//! Both measurements have the SQLite settings of the mailbox. One OS thread writes. Each of its transactions writes as
+//! Both measurements use the SQLite settings of the mailbox. One OS thread writes. Each of its transactions writes as
 //! many dispatches as there are callers.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
@@ -22,8 +22,8 @@ use store_core::{IdSource, UuidSource};
 
 use crate::Options;
 
-/// Texts that have the average lengths of those that a mailbox stores for an acknowledged dispatch; and the schema of
-/// the mailbox.
+/// Texts with the average lengths of those that a mailbox stores for an acknowledged dispatch, and the schema of the
+/// mailbox.
 #[derive(Debug, Clone)]
 pub(crate) struct MailboxTexts {
     body: String,
@@ -156,31 +156,32 @@ pub(crate) fn measure_same_rows(options: &Options, file: &Path, texts: &MailboxT
         // An enqueue of the mailbox reads the record of the thread first.
         anyhow::ensure!(!conn.prepare_cached(LOAD_MAILBOX)?.exists([&name])?, "the thread exists already");
         conn.prepare_cached(ADD_MAILBOX)?.execute((name, mailbox_record, at))?;
-        let mailbox = conn.last_insert_rowid();
+        let mailbox_row = conn.last_insert_rowid();
         conn.prepare_cached(ADD_PAYLOAD)?.execute([payload])?;
-        let values = (UuidSource.next_id(), mailbox, at, conn.last_insert_rowid(), body);
+        let values = (UuidSource.next_id(), mailbox_row, at, conn.last_insert_rowid(), body);
         conn.prepare_cached(ADD_DISPATCH)?.execute(values)?;
         Ok(())
     };
     let claim = |at| {
         let name: String = conn.prepare_cached(FIND_READY_THREAD)?.query_row([], |row| row.get(0))?;
         let read_row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
-        let (mailbox, _record): (i64, String) = conn.prepare_cached(LOAD_MAILBOX)?.query_row([name], read_row)?;
+        let (mailbox_row, _record): (i64, String) = conn.prepare_cached(LOAD_MAILBOX)?.query_row([name], read_row)?;
         let read_row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
         let (id, _body, _payload): (String, String, String) =
-            conn.prepare_cached(FIND_FIRST_DISPATCH)?.query_row([mailbox], read_row)?;
+            conn.prepare_cached(FIND_FIRST_DISPATCH)?.query_row([mailbox_row], read_row)?;
         conn.prepare_cached(CLAIM_DISPATCH)?.execute((&id, state))?;
-        conn.prepare_cached(CLAIM_MAILBOX)?.execute((mailbox, mailbox_record, at))?;
-        claimed.borrow_mut().push((mailbox, id));
+        conn.prepare_cached(CLAIM_MAILBOX)?.execute((mailbox_row, mailbox_record, at))?;
+        claimed.borrow_mut().push((mailbox_row, id));
         Ok(())
     };
     let acknowledge = |at| {
-        let (mailbox, id) = claimed.borrow().get(usize::try_from(at)?).cloned().context("no dispatch is claimed")?;
+        let (mailbox_row, id) =
+            claimed.borrow().get(usize::try_from(at)?).cloned().context("no dispatch is claimed")?;
         let read_row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
         let (_state, _record): (String, String) =
             conn.prepare_cached(LOAD_CLAIMED_DISPATCH)?.query_row([&id], read_row)?;
         conn.prepare_cached(ACKNOWLEDGE_DISPATCH)?.execute((&id, state, at))?;
-        conn.prepare_cached(FREE_MAILBOX)?.execute((mailbox, mailbox_record))?;
+        conn.prepare_cached(FREE_MAILBOX)?.execute((mailbox_row, mailbox_record))?;
         Ok(())
     };
     measure(options, &conn, [Box::new(enqueue), Box::new(claim), Box::new(acknowledge)])
