@@ -24,7 +24,7 @@ pub struct Stores {
     mailbox: Option<SeparateMailbox>,
 }
 
-/// The properties of a store of which only the mailbox is used.
+/// The properties of another store, from which only the mailbox is used.
 #[derive(Clone)]
 struct SeparateMailbox {
     capabilities: Capabilities,

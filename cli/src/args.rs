@@ -38,7 +38,7 @@ pub(crate) struct GlobalArgs {
     /// [default: file:./agentstore-data]
     #[arg(long, global = true, env = "AGENTSTORE_URL", hide_env_values = true, value_name = "URL", help_heading = GLOBAL_HEADING)]
     store: Option<StoreArg>,
-    /// The URL of the mailbox's store, if it is another store
+    /// The URL of the mailbox's store, if the mailbox is in another store than the threads
     #[arg(
         long, global = true, env = "AGENTSTORE_MAILBOX", hide_env_values = true, value_name = "URL", help_heading = GLOBAL_HEADING
     )]

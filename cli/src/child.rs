@@ -25,7 +25,7 @@ use tokio::{
 pub(crate) const KILL_DELAY: Duration = Duration::from_secs(3);
 /// How long this process waits for the end of an output that a background process of the command keeps open.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-/// How many bytes of the standard error of a command are kept, from its end.
+/// How many bytes are kept of what a command prints to standard error. They are the last ones.
 const MAX_ERROR_OUTPUT_BYTES: usize = 900;
 
 /// How a command ended, and what it printed.
@@ -80,24 +80,24 @@ impl fmt::Debug for Environment {
     }
 }
 
-/// What one run of a command gets, and how much of its output is kept.
+/// What one execution of a command gets, and how much of its output is kept.
 #[derive(Debug)]
 pub(crate) struct CommandInput {
     /// The bytes of standard input.
     pub(crate) bytes: Vec<u8>,
-    /// Environment variables of this run.
+    /// Environment variables of this execution.
     pub(crate) variables: Vec<(&'static str, String)>,
-    /// How many bytes of standard output are kept, from its beginning.
+    /// How many bytes are kept of what the command prints to standard output. They are the first ones.
     pub(crate) max_output_bytes: usize,
 }
 
-/// Runs the command once. It is ended when `stop` returns a reason. Dropping the future kills it.
+/// Runs the command once. When `stop` returns a reason, the command is ended. Dropping the future kills it.
 pub(crate) async fn run(
-    exec: &CommandSpec,
+    spec: &CommandSpec,
     input: CommandInput,
     stop: impl Future<Output = CancelReason>,
 ) -> CommandOutcome {
-    match ProcessGroup::spawn(exec, input) {
+    match ProcessGroup::spawn(spec, input) {
         Ok(group) => group.wait_or_kill(stop).await,
         Err(error) => CommandOutcome::not_run(error),
     }
@@ -122,17 +122,17 @@ impl Drop for ProcessGroup {
 }
 
 impl ProcessGroup {
-    fn spawn(exec: &CommandSpec, input: CommandInput) -> io::Result<Self> {
+    fn spawn(spec: &CommandSpec, input: CommandInput) -> io::Result<Self> {
         let CommandInput { bytes, variables, max_output_bytes } = input;
         let mut command = Command::new(this_program()?);
-        for (name, value) in &exec.environment.0 {
+        for (name, value) in &spec.environment.0 {
             match value {
                 Some(value) => command.env(name, value),
                 None => command.env_remove(name),
             };
         }
         let mut child = command
-            .args(["supervise", "--worker", &std::process::id().to_string(), "--", &exec.command])
+            .args(["supervise", "--worker", &std::process::id().to_string(), "--", &spec.command])
             .envs(variables)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -189,10 +189,10 @@ impl ProcessGroup {
     }
 }
 
-/// Returns how a command ended, with the end of its standard error.
-pub(crate) fn with_error_output(what: String, error_output: &str) -> String {
+/// Adds the end of a command's standard error to a text that says how the command ended.
+pub(crate) fn with_error_output(how_it_ended: String, error_output: &str) -> String {
     let error_output = error_output.trim();
-    if error_output.is_empty() { what } else { format!("{what}: {error_output}") }
+    if error_output.is_empty() { how_it_ended } else { format!("{how_it_ended}: {error_output}") }
 }
 
 /// Returns the path of the running program. On Linux this is the same program even if its file was replaced.
@@ -219,6 +219,7 @@ enum KeptPart {
 
 /// Reads everything that a command prints, and keeps a part of it.
 struct OutputReader {
+    /// The kept bytes, and the number of all bytes.
     kept: Arc<Mutex<(Vec<u8>, u64)>>,
     task: JoinHandle<()>,
 }

@@ -24,7 +24,7 @@ pub(crate) enum DiffPart<'a> {
 
 /// What two contexts have in common, and what only one of them has, in the order of the contexts.
 ///
-/// Two messages are the same if a model gets the same of them: their roles and blocks are equal.
+/// Two messages are the same if they look the same to a model: their roles and blocks are equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ContextDiff<'a>(Vec<DiffPart<'a>>);
 
@@ -35,13 +35,13 @@ impl<'a> ContextDiff<'a> {
         let operations = capture_diff_slices(Algorithm::Myers, &compared(first), &compared(second));
         let mut parts = Vec::new();
         for operation in operations {
-            let before = first.get(operation.old_range()).unwrap_or_default();
-            let after = second.get(operation.new_range()).unwrap_or_default();
+            let of_first = first.get(operation.old_range()).unwrap_or_default();
+            let of_second = second.get(operation.new_range()).unwrap_or_default();
             match operation {
-                DiffOp::Equal { .. } => parts.push(DiffPart::Both(before)),
-                DiffOp::Delete { .. } => parts.push(DiffPart::First(before)),
-                DiffOp::Insert { .. } => parts.push(DiffPart::Second(after)),
-                DiffOp::Replace { .. } => parts.extend([DiffPart::First(before), DiffPart::Second(after)]),
+                DiffOp::Equal { .. } => parts.push(DiffPart::Both(of_first)),
+                DiffOp::Delete { .. } => parts.push(DiffPart::First(of_first)),
+                DiffOp::Insert { .. } => parts.push(DiffPart::Second(of_second)),
+                DiffOp::Replace { .. } => parts.extend([DiffPart::First(of_first), DiffPart::Second(of_second)]),
             }
         }
         Self(parts)
@@ -69,7 +69,7 @@ impl<'a> ContextDiff<'a> {
     }
 
     /// Prints the messages that only the first context has with `-`, and those that only the second has with `+`.
-    /// Several messages that both have become one line with their number, unless `all` are to be printed.
+    /// Several messages in a row that both have become one line with their number, unless `all` is set.
     pub(crate) fn print(&self, all: bool, out: &mut Output) -> Result<()> {
         for part in &self.0 {
             let (mark, messages) = match *part {
@@ -96,7 +96,7 @@ impl<'a> ContextDiff<'a> {
     }
 }
 
-/// A message, compared by what a model gets of it.
+/// A message. Two of them are equal if they look the same to a model.
 #[derive(Debug)]
 struct Compared<'a>(&'a ContextMessage);
 
@@ -116,10 +116,10 @@ impl Hash for Compared<'_> {
     }
 }
 
-/// Returns a message on one line: a mark, its role and its text, as much as fits.
+/// Returns one line: a mark, then the role and the text of the message. The text is cut where it does not fit.
 pub(crate) fn message_line(mark: &str, message: &ContextMessage, out: &Output) -> String {
-    let made = if message.synthetic { "~" } else { " " };
-    let head = format!("  {mark} {made}{:<9} ", message.message.role.name());
+    let synthetic_mark = if message.synthetic { "~" } else { " " };
+    let head = format!("  {mark} {synthetic_mark}{:<9} ", message.message.role.name());
     let width = out.width().saturating_sub(head.len()).max(10);
     format!("{head}{}", text::one_line(&text::message_text(&message.message), width))
 }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn contexts_are_the_same_between_their_differences() {
+    fn a_diff_has_the_common_and_the_different_messages_in_order() {
         let check = |first: &str, second: &str, expected: &str| {
             let (first, second) = (context(first), context(second));
             let diff = ContextDiff::of(&first, &second);

@@ -83,14 +83,14 @@ impl PointRef {
 }
 
 /// Returns the entry that `@ENTRY` means: the one with this id, or with this number.
-async fn resolve_after_at(session: &Session, thread: &ThreadId, with_at: &str) -> Result<EntryId> {
-    let text = with_at.strip_prefix('@').unwrap_or(with_at);
+async fn resolve_after_at(session: &Session, thread: &ThreadId, at_entry: &str) -> Result<EntryId> {
+    let text = at_entry.strip_prefix('@').unwrap_or(at_entry);
     let id = EntryId::new(text)?;
     if session.threads()?.load_entry(thread, &id).await?.is_some() {
         return Ok(id);
     }
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-    EntryRef::from_str(if is_number { with_at } else { text })?.resolve(session, thread).await
+    EntryRef::from_str(if is_number { at_entry } else { text })?.resolve(session, thread).await
 }
 
 impl FromStr for PointRef {

@@ -39,8 +39,8 @@ impl FromStr for ExpectedVersion {
 }
 
 impl GuardArgs {
-    /// Returns the guard for a write to a thread that may not exist yet. If neither a version nor a key is given, the
-    /// key is generated, so that the commit can be repeated if its outcome is unknown.
+    /// Returns the guard for a write to a thread that may not exist yet. If neither a version nor a key is given, a key
+    /// is generated, so that the commit can be repeated if its outcome is unknown.
     pub(crate) async fn for_new_or_existing_thread(self, session: &Session, id: ThreadId) -> Result<Guard> {
         let Some(expected) = self.expect else {
             let key = self.key.map_or_else(|| CommitKey::new(UuidSource.next_id()), Ok)?;

@@ -6,7 +6,8 @@ use crate::text::{one_line, terminal_safe};
 
 /// The space between two columns.
 const GAP: usize = 2;
-/// The columns that the last text gets at least, if it is that long, before ids get lines of their own.
+/// How many columns of the last cell must fit beside the id; a shorter cell must fit completely. Otherwise ids get
+/// lines of their own.
 const LEAST_TEXT_WIDTH: usize = 12;
 
 /// Returns the lines of a list that is `width` columns wide: those of the headings, and then those of each row.
@@ -42,24 +43,24 @@ struct Layout<'a> {
 impl<'a> Layout<'a> {
     fn new(width: usize, widths: &'a [usize]) -> Self {
         let (id_width, others) = widths.split_first().unwrap_or((&0, &[]));
-        let (last, middle) = others.split_last().unwrap_or((&0, &[]));
-        let fixed: usize = middle.iter().map(|width| width + GAP).sum();
-        let is_beside = id_width + GAP + fixed + (*last).min(LEAST_TEXT_WIDTH) <= width;
-        let start = if is_beside { id_width + GAP } else { GAP };
-        let last_width = width.saturating_sub(start + fixed).max(1);
-        Self { id_width: is_beside.then_some(*id_width), middle, last_width }
+        let (longest_last, middle) = others.split_last().unwrap_or((&0, &[]));
+        let middle_width: usize = middle.iter().map(|width| width + GAP).sum();
+        let fits_beside_id = id_width + GAP + middle_width + (*longest_last).min(LEAST_TEXT_WIDTH) <= width;
+        let start = if fits_beside_id { id_width + GAP } else { GAP };
+        let last_width = width.saturating_sub(start + middle_width).max(1);
+        Self { id_width: fits_beside_id.then_some(*id_width), middle, last_width }
     }
 
     fn lines(&self, record: &[String]) -> Vec<String> {
         let (id, others) = record.split_first().map_or(("", [].as_slice()), |(id, others)| (id.as_str(), others));
         let padded = |text: &str, width: usize| pad_str(text, width + GAP, Alignment::Left, None).into_owned();
-        let mut rest: String = others.iter().zip(self.middle).map(|(text, &width)| padded(text, width)).collect();
+        let mut cells: String = others.iter().zip(self.middle).map(|(text, &width)| padded(text, width)).collect();
         if let Some(last) = others.get(self.middle.len()) {
-            rest.push_str(&one_line(last, self.last_width));
+            cells.push_str(&one_line(last, self.last_width));
         }
         match self.id_width {
-            Some(width) => vec![(padded(id, width) + &rest).trim_end().to_owned()],
-            None => vec![id.to_owned(), (" ".repeat(GAP) + &rest).trim_end().to_owned()],
+            Some(width) => vec![(padded(id, width) + &cells).trim_end().to_owned()],
+            None => vec![id.to_owned(), (" ".repeat(GAP) + &cells).trim_end().to_owned()],
         }
     }
 }

@@ -17,7 +17,7 @@ pub(crate) struct ModelArgs {
     /// The API of the model: anthropic, openai-chat, openai-responses or google
     #[arg(long, value_name = "API", required = false, requires = "model")]
     provider: Provider,
-    /// The name of the model, as the API takes it
+    /// The name of the model, as the API expects it
     #[arg(long, value_name = "NAME", required = false, requires = "provider")]
     model: String,
     /// The platform that serves the model, if it is not the provider's own, for example `vertex`
@@ -25,7 +25,8 @@ pub(crate) struct ModelArgs {
     platform: Option<String>,
 }
 
-/// Makes the options that name a model required. In [`ModelArgs`] they are not, because some commands work without.
+/// Makes the options that name a model required. [`ModelArgs`] alone does not require them, because some commands work
+/// without a model.
 pub(crate) fn required_model() -> ArgGroup {
     ArgGroup::new("required model").required(true).arg("provider")
 }
@@ -43,7 +44,7 @@ impl ModelArgs {
 /// The options for the body of a request.
 #[derive(Debug, Args)]
 pub(crate) struct CompileArgs {
-    /// Send thinking that the model does not accept as text, instead of leaving it out
+    /// If the model does not accept thinking of another model, send it as text instead of leaving it out
     #[arg(long, requires = "provider")]
     thinking_as_text: bool,
     /// Fields of the request that are not part of the history, such as tools and limits: a JSON object

@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 pub(crate) struct TerminalProgress {
     bar: ProgressBar,
     shown: Once,
-    /// How the bar shows what is done.
+    /// How the bar looks once its length is known.
     template: &'static str,
 }
 

@@ -32,11 +32,11 @@ pub(crate) fn confirm_name(yes: bool, name: &str, what: &str) -> Result<()> {
 }
 
 fn ask(question: &str) -> Result<String> {
-    Ok(ask_unless_ended(question)?.unwrap_or_default())
+    Ok(ask_unless_input_ended(question)?.unwrap_or_default())
 }
 
 /// Returns the answer to a question, or none if standard input has ended.
-pub(crate) fn ask_unless_ended(question: &str) -> Result<Option<String>> {
+pub(crate) fn ask_unless_input_ended(question: &str) -> Result<Option<String>> {
     let mut stderr = io::stderr();
     stderr.write_all(question.as_bytes())?;
     stderr.flush()?;

@@ -8,7 +8,7 @@ use std::{
 
 use crate::failure::{Failure, Result};
 
-/// What the name of a replaced file ends in. No tool takes it for a session.
+/// The end of the name of a replaced file. No tool takes a file with such a name for a session.
 const SUFFIX: &str = ".replaced";
 
 /// Files that were moved aside. Unless [`ReplacedFiles::keep`] is called, they are moved back.
@@ -28,11 +28,11 @@ impl ReplacedFiles {
         Ok(moved)
     }
 
-    /// Ends the replacement: the files stay under their new names, except those whose replacement has the same bytes,
-    /// which are removed. Returns each old and each new name.
+    /// Ends the replacement. A file whose replacement has the same bytes is removed; the others stay under their new
+    /// names. Returns the old and the new name of each file that stays.
     pub(crate) fn keep(mut self) -> Vec<(PathBuf, PathBuf)> {
         let mut moved = std::mem::take(&mut self.0);
-        // A copy that cannot be removed stays, and is named.
+        // If a file cannot be removed, it stays and its names are returned.
         moved.retain(|(file, aside)| !have_same_bytes(file, aside) || fs::remove_file(aside).is_err());
         moved
     }

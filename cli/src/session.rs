@@ -40,7 +40,7 @@ pub(crate) struct Session {
 pub(crate) struct StoreHeader {
     /// The URL of the store, without its password.
     pub(crate) store: String,
-    /// The URL of the mailbox's store, if it is another store.
+    /// The URL of the mailbox's store, if the mailbox is in another store than the threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) mailbox: Option<String>,
     /// The tenant.

@@ -140,18 +140,18 @@ impl Fields {
     /// Returns the event on one line, such as
     /// `warn: nothing can be claimed: connection lost (kind unavailable, 3 more like this not shown)`.
     fn line(&self, level: &str, left_out: u64) -> String {
-        let (mut line, mut rest) = (format!("{level}: {}", self.message), Vec::new());
+        let (mut line, mut details) = (format!("{level}: {}", self.message), Vec::new());
         for (name, value) in &self.others {
             match *name {
                 "error" => line.push_str(&format!(": {value}")),
-                name => rest.push(format!("{name} {value}")),
+                name => details.push(format!("{name} {value}")),
             }
         }
         if left_out > 0 {
-            rest.push(format!("{left_out} more like this not shown"));
+            details.push(format!("{left_out} more like this not shown"));
         }
-        if !rest.is_empty() {
-            line.push_str(&format!(" ({})", rest.join(", ")));
+        if !details.is_empty() {
+            line.push_str(&format!(" ({})", details.join(", ")));
         }
         terminal_safe(&line).replace(['\n', '\t'], " ")
     }

@@ -53,11 +53,11 @@ pub(crate) fn write_calls<'a>(
     commits: &'a dyn CommitCoordinator,
     t: &'a ThreadId,
 ) -> Calls<'a> {
-    let new = id(&format!("{t} new"));
+    let new_id = id(&format!("{t} new"));
     let prune = PruneRequest { idle: Duration::ZERO, limit: 1, dry_run: true };
     let title = ThreadPatch::default().with_title("dropped");
     vec![
-        ("create_thread", call(threads.create_thread(NewThread::new(new)))),
+        ("create_thread", call(threads.create_thread(NewThread::new(new_id)))),
         ("update_thread", call(threads.update_thread(t, title, Expect::Any))),
         ("delete_thread", call(threads.delete_thread(t, DeleteRequest::default()))),
         ("prune_threads", call(threads.prune_threads(prune))),
@@ -85,7 +85,7 @@ pub(crate) fn append_pending_request(t: &ThreadId) -> AppendPending {
     AppendPending::new(t.clone(), [input("c"), input("d")])
 }
 
-/// Calls on the queue of a thread, which is at this revision and holds the inputs `a` and `b`.
+/// Calls on the pending input of a thread. Its queue is at `revision` and holds the inputs `a` and `b`.
 pub(crate) fn pending_calls<'a>(pending: &'a dyn PendingStore, t: &'a ThreadId, revision: u64) -> Calls<'a> {
     let [a, b]: [EntryId; 2] = [id("a"), id("b")];
     let update = PendingUpdate::new(t.clone(), a.clone()).with_message(Message::user("dropped"));
@@ -155,7 +155,7 @@ pub(crate) fn live_calls(live: &dyn LiveChannel) -> Calls<'_> {
     ]
 }
 
-/// Calls on the mailbox of a thread. None of them finds a dispatch.
+/// Calls on the mailbox, about the thread `t`. None of them finds a dispatch.
 pub(crate) fn mailbox_calls<'a>(mailbox: &'a dyn MailboxStore, t: &'a ThreadId) -> Calls<'a> {
     let claim = || ClaimRef::new(id("d"), ClaimToken::new("token"));
     let lease = Duration::from_secs(1);

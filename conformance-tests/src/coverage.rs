@@ -7,7 +7,7 @@ pub struct PromiseWithoutCase {
     pub id: &'static str,
     /// What covers the promise instead of a case.
     pub covered_by: CoveredBy,
-    /// What the test or benchmark examines.
+    /// What the tests or benchmarks examine, or what the types guarantee.
     pub what: &'static str,
 }
 
@@ -60,7 +60,7 @@ pub static PROMISES_WITHOUT_CASE: &[PromiseWithoutCase] = &[
     promise(
         "MB-28",
         CoveredBy::Benchmarks,
-        "claims while there is a backlog of other threads, of the same thread, finished, or not due",
+        "claims beside many other dispatches: of other threads, of the same thread, finished, or not due",
     ),
     promise("MB-48", CoveredBy::Types, "no read of the mailbox is answered from an index that may lag behind"),
     promise("MB-55", CoveredBy::Backends, "a thread whose log is damaged"),

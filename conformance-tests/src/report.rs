@@ -1,4 +1,4 @@
-//! A run of the whole suite, and its report.
+//! Runs the whole suite, and reports the results.
 
 use std::{fmt, sync::Arc};
 

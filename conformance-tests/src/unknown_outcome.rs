@@ -10,7 +10,7 @@ use crate::{
     given::{Given, id},
 };
 
-/// How a caller found out whether a call whose answer was lost took effect.
+/// How a caller found out whether a call took effect, after its answer was lost.
 pub(crate) enum Resolution {
     /// A read shows whether the call took effect. If it did not, the test makes the call again.
     ByRead(bool),
@@ -42,46 +42,47 @@ pub(crate) async fn check_unknown_outcomes(
     target: impl ResolveOutcome,
     changing_calls: &[&str],
 ) -> Verdict {
-    let mut changed = Vec::new();
-    for at in 0.. {
-        let t: ThreadId = id(&format!("t-{at}-once"));
+    let mut calls_that_changed = Vec::new();
+    for index in 0.. {
+        let t: ThreadId = id(&format!("t-{index}-once"));
         let prepared = target.prepare(given, &t).await?;
         let before = target.describe(&t).await?;
         let mut calls = target.calls(&t, &prepared);
-        if at >= calls.len() {
+        if index >= calls.len() {
             break;
         }
-        let (name, call) = calls.swap_remove(at);
+        let (name, call) = calls.swap_remove(index);
         let about = |failure: Failure| failure.about(format!("`{name}`"));
-        let ended = call.await;
+        let answer = call.await;
         let after_one_call = target.describe(&t).await?;
         if before == after_one_call {
             continue;
         }
-        ended?;
-        changed.push(name);
+        answer?;
+        calls_that_changed.push(name);
         for applied in [true, false] {
-            let t: ThreadId = id(&format!("t-{at}-{applied}"));
-            let after_resolution = resolve_and_describe(given, &target, (at, applied), &t).await.map_err(about)?;
+            let t: ThreadId = id(&format!("t-{index}-{applied}"));
+            let after_resolution = resolve_and_describe(given, &target, (index, applied), &t).await.map_err(about)?;
             expect_eq(after_resolution, after_one_call.clone()).map_err(about)?;
         }
     }
-    changed.sort_unstable();
-    changed.dedup();
+    calls_that_changed.sort_unstable();
+    calls_that_changed.dedup();
     let mut wanted = changing_calls.to_vec();
     wanted.sort_unstable();
-    expect_eq(changed, wanted)
+    expect_eq(calls_that_changed, wanted)
 }
 
-/// Makes one call if `applied` is set, and resolves its outcome. Returns the description of the thread after that.
+/// Makes the call at `index` if `applied` is set, and resolves its outcome. Returns the description of the thread after
+/// that.
 async fn resolve_and_describe(
     given: &Given,
     target: &impl ResolveOutcome,
-    (at, applied): (usize, bool),
+    (index, applied): (usize, bool),
     t: &ThreadId,
 ) -> Result<String, Failure> {
     let prepared = target.prepare(given, t).await?;
-    let make_call = || target.calls(t, &prepared).swap_remove(at);
+    let make_call = || target.calls(t, &prepared).swap_remove(index);
     if applied {
         // The answer is ignored, as if it had been lost.
         let (_, call) = make_call();

@@ -8,8 +8,8 @@ use crate::{
 };
 
 impl Compiler<'_> {
-    /// Leaves out the texts that the target refuses, and reports them. What follows such a text in its message then
-    /// begins the message.
+    /// Leaves out the texts that the target refuses, and reports them. If such a text begins a message, the next part
+    /// begins the message instead.
     pub(crate) fn drop_texts(&mut self, is_refused: impl Fn(&Part<'_>, &str) -> bool) {
         let mut begins_message = false;
         for mut part in std::mem::take(&mut self.parts) {

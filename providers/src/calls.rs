@@ -14,15 +14,15 @@ pub(crate) fn malformed_arguments(call: &ToolUse) -> Option<&str> {
 /// Which ids of calls an API accepts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IdRule {
-    /// The greatest length, in characters.
-    pub(crate) max: usize,
+    /// The maximum length, in characters.
+    pub(crate) max_length: usize,
     /// Whether only ASCII letters, digits, `_` and `-` may occur.
     pub(crate) is_plain: bool,
 }
 
 impl IdRule {
     fn accepts(self, id: &str) -> bool {
-        id.chars().count() <= self.max && (!self.is_plain || id.bytes().all(is_plain))
+        id.chars().count() <= self.max_length && (!self.is_plain || id.bytes().all(is_plain))
     }
 }
 
@@ -30,10 +30,10 @@ const fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
-/// A call that has been written.
+/// The parts of a written call that its results need.
 #[derive(Debug, Clone)]
 pub(crate) struct AnsweredCall {
-    /// The id that the target got.
+    /// The id in the body.
     pub(crate) id: String,
     pub(crate) name: String,
     /// The text of its arguments, if they are not JSON.
@@ -43,9 +43,9 @@ pub(crate) struct AnsweredCall {
 /// The calls that have been written so far.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
-    used: BTreeSet<String>,
-    /// How many ids were derived from a stored id.
-    attempts: BTreeMap<String, u32>,
+    used_ids: BTreeSet<String>,
+    /// The number of ids that were derived from each stored id.
+    derived_ids: BTreeMap<String, u32>,
     pub(crate) by_stored_id: BTreeMap<String, AnsweredCall>,
 }
 
@@ -53,12 +53,12 @@ impl Calls {
     /// Adds a call, and returns an id that the target accepts and that no other call of the body has.
     pub(crate) fn add(&mut self, call: &ToolUse, rule: IdRule) -> String {
         let mut id = call.id.clone();
-        let attempt = self.attempts.entry(call.id.clone()).or_default();
-        while !rule.accepts(&id) || self.used.contains(&id) {
-            *attempt += 1;
-            id = derived_id(&call.id, *attempt, rule.max);
+        let number = self.derived_ids.entry(call.id.clone()).or_default();
+        while !rule.accepts(&id) || self.used_ids.contains(&id) {
+            *number += 1;
+            id = derived_id(&call.id, *number, rule.max_length);
         }
-        self.used.insert(id.clone());
+        self.used_ids.insert(id.clone());
         let answered = AnsweredCall { id: id.clone(), name: call.name.clone(), malformed: None };
         self.by_stored_id.insert(call.id.clone(), answered);
         id
@@ -71,12 +71,12 @@ impl Calls {
     }
 }
 
-/// Returns the beginning of an id, and a digest of the id and of the number of the attempt.
-fn derived_id(id: &str, attempt: u32, max: usize) -> String {
+/// Returns an id that consists of the beginning of `id` and a digest of `id` and `number`.
+fn derived_id(id: &str, number: u32, max_length: usize) -> String {
     const DIGITS: usize = 8;
-    let digest = Sha256::digest(format!("{id}\n{attempt}"));
+    let digest = Sha256::digest(format!("{id}\n{number}"));
     let digits: String = digest.iter().take(DIGITS / 2).map(|byte| format!("{byte:02x}")).collect();
     let plain: String = id.chars().filter(|c| u8::try_from(*c).is_ok_and(is_plain)).collect();
-    let head: String = plain.chars().take(max.min(32).saturating_sub(DIGITS + 1)).collect();
+    let head: String = plain.chars().take(max_length.min(32).saturating_sub(DIGITS + 1)).collect();
     format!("{head}_{digits}")
 }

@@ -1,4 +1,4 @@
-//! Reports what of a context a target would not get, before anything is sent.
+//! Reports which parts of a context a target would not get, before anything is sent.
 
 use serde::Serialize;
 use store_core::{BlockKind, Context, Json, Result};
@@ -19,7 +19,7 @@ pub struct Report {
     ///
     /// [`LossKind::is_record`]: crate::LossKind::is_record
     pub compatible: bool,
-    /// What the API of the target is known to refuse, whatever is compiled.
+    /// Reasons why the API of the target is known to refuse the request.
     pub warnings: Vec<String>,
     /// What the target does not get, or gets in another form (SE-3).
     pub losses: Vec<Loss>,
@@ -38,7 +38,8 @@ pub fn check(context: &Context, target: &Target, options: &CompileOptions) -> Re
     Ok(Report { compatible, warnings, losses: compiled.losses })
 }
 
-/// The ids of calls that no later message answers. Contexts of a store have none, unless they were asked to keep them.
+/// The ids of calls that no later message answers. A context that a store returns has none, unless its request asks the
+/// store to keep them.
 fn open_calls(context: &Context) -> Vec<&str> {
     let mut open = Vec::new();
     let sent = context.messages.iter().filter(|message| !is_failed_turn(&message.message));
@@ -52,11 +53,11 @@ fn open_calls(context: &Context) -> Vec<&str> {
     open
 }
 
-/// Says what the API of the target is known to refuse of a body that [`compile`] made.
+/// Returns the reasons why the API of the target is known to refuse a body that [`compile`] made.
 ///
 /// # Errors
 /// `Invalid` if the body is not JSON that can be read.
 pub fn warnings(body: &Json, target: &Target) -> Result<Vec<String>> {
     let body = Value::of(body)?;
-    Ok(body.as_object().map(|body| target.provider.0.warnings(body, target)).unwrap_or_default())
+    Ok(body.as_object().map(|body| target.provider.api.warnings(body, target)).unwrap_or_default())
 }

@@ -26,8 +26,8 @@ pub struct CompileOptions {
     /// Encrypted thinking is always left out.
     pub thinking_as_text: bool,
     /// The fields of the request that do not belong to the history, such as tools and limits, as an object in the form
-    /// of the target's API. They are added to the body, and come before the defaults of this crate. A `model` among
-    /// them is ignored, because the target names it.
+    /// of the target's API. They are added to the body, and replace the defaults of this crate. A `model` among them is
+    /// ignored, because the target names the model.
     ///
     /// Some of them decide what the history may contain: without stored replies (`"store":false`), OpenAI Responses
     /// accepts reasoning only with its encrypted content; with thinking switched off
@@ -73,8 +73,8 @@ pub struct Compiled {
 pub fn compile(context: &Context, target: &Target, options: &CompileOptions) -> Result<Compiled> {
     let mut compiler = Compiler::new(target, options)?;
     compiler.collect_parts(context)?;
-    let mut body = target.provider.0.write(&mut compiler)?;
-    // The target says which model answers, and whose signatures the body has.
+    let mut body = target.provider.api.write(&mut compiler)?;
+    // A `model` in the settings is ignored, because the body has the signatures of the model that the target names.
     for (name, value) in compiler.settings.iter().filter(|(name, _)| *name != "model") {
         body.set(name, value.clone());
     }
@@ -86,7 +86,7 @@ pub(crate) struct Part<'a> {
     pub(crate) position: Position,
     pub(crate) role: Role,
     pub(crate) block: &'a Block,
-    /// The form in which the target's API has the block, if it comes from there.
+    /// The provider's own form of the block, if the block came from the target's API.
     pub(crate) native: Native,
     /// Whether the block comes from the same model of the same API and platform.
     pub(crate) is_own: bool,
@@ -99,14 +99,14 @@ impl Part<'_> {
         self.native.part.has(mark)
     }
 
-    /// Returns the JSON that the target's API has for the block, if it comes from there, in place of the default.
+    /// Returns `default`, the JSON that is written for the block by default, with the changes of its native form.
     pub(crate) fn in_native_form(&self, mut default: Object) -> Object {
         self.native.part.diff.apply(&mut default);
         default
     }
 }
 
-/// A context while a body is made from it.
+/// The compilation of one context.
 pub(crate) struct Compiler<'a> {
     pub(crate) target: &'a Target,
     pub(crate) options: &'a CompileOptions,
@@ -124,7 +124,7 @@ impl<'a> Compiler<'a> {
             Some(Value::Object(object)) => object,
             Some(_) => return Err(Error::invalid("settings", "they are not a JSON object")),
         };
-        if let Some(field) = target.provider.0.history_fields().iter().find(|field| settings.get(field).is_some()) {
+        if let Some(field) = target.provider.api.history_fields().iter().find(|field| settings.get(field).is_some()) {
             return Err(Error::invalid(
                 "settings",
                 format!("`{field}` belongs to the history; append messages instead"),
@@ -162,7 +162,7 @@ impl<'a> Compiler<'a> {
     ) -> Result<()> {
         let origin = source.message.provenance.as_ref().and_then(|provenance| provenance.origin.as_ref());
         let is_own = origin.is_some_and(|origin| self.target.is_origin(origin));
-        let first = self.parts.len();
+        let start = self.parts.len();
         for (at, block) in source.message.blocks.iter().enumerate() {
             let position = position.below(&format!("/blocks/{at}"));
             if let BlockKind::ToolResult(result) = &block.kind
@@ -173,10 +173,11 @@ impl<'a> Compiler<'a> {
             }
             let mut part = self.part(position, source.message.role, block)?;
             part.is_own |= is_own;
-            let is_first = self.parts.len() == first;
+            let is_first = self.parts.len() == start;
+            // The first block is opaque and cannot hold the form of its message, so a later block holds it.
             let form = part.native.message.take_if(|form| !is_first && form.has(OF_FIRST_BLOCK));
-            if let (Some(form), Some(begin)) = (form, self.parts.get_mut(first)) {
-                begin.native.message = Some(form);
+            if let (Some(form), Some(first_part)) = (form, self.parts.get_mut(start)) {
+                first_part.native.message = Some(form);
             }
             part.begins_message = part.native.message.is_some() || is_first && !part.native.continues;
             self.parts.push(part);
@@ -228,7 +229,7 @@ impl<'a> Compiler<'a> {
     fn native(&mut self, position: &Position, opaque: &Opaque, is_own: bool) -> Result<Native> {
         let data = Value::of(&opaque.data)?;
         let position = position.below("/opaque/data");
-        let api = self.target.provider.0;
+        let api = self.target.provider.api;
         if !self.target.has_api_and_platform_of(&opaque.origin) {
             match Native::of(&data) {
                 Some(native) => self.report_native(&position, &native, |_| true),
@@ -268,8 +269,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Adds a loss for each field of a native form that is selected, by its pointer, and for each mark that stands for
-    /// something that people see.
+    /// Adds a loss for each field of a native form whose pointer `is_lost` selects, and for the mark of a refusal.
     fn report_native(&mut self, position: &Position, native: &Native, is_lost: impl Fn(&str) -> bool) {
         if native.is_foreign {
             self.losses.add(position, LossKind::Signature, Action::Dropped, "the block is written in another form");
@@ -315,10 +315,10 @@ impl<'a> Compiler<'a> {
         Ok(None)
     }
 
-    /// Removes the bound fields of a block, which only the model that made the block accepts: another model of the same
-    /// API. A block that is not valid without these fields is lost.
+    /// Removes the bound fields of a block that another model of the same API made. Only that model accepts these
+    /// fields. A block that is not valid without them is lost.
     fn without_bound_fields(&mut self, part: &Part<'_>, mut data: Value) -> Option<Value> {
-        let api = self.target.provider.0;
+        let api = self.target.provider.api;
         let is_whole_message = opaque_message(&data).is_some();
         let Value::Object(object) = &mut data else { return Some(data) };
         let inner = if is_whole_message { object.get_mut(OPAQUE_MESSAGE) } else { None };
@@ -352,7 +352,7 @@ impl<'a> Compiler<'a> {
         self.losses.add(&part.position, LossKind::UnknownBlock, Action::Dropped, "the kind of the block is not known");
     }
 
-    /// Returns whether thinking may go back as it came: it was made by the model of the target.
+    /// Returns whether thinking may go back as it came. It may if the model of the target made it.
     pub(crate) fn accepts_thinking(&self, part: &Part<'_>, thinking: &Thinking) -> bool {
         thinking.origin.as_ref().map_or(part.is_own, |origin| self.target.is_origin(origin))
     }
@@ -378,8 +378,8 @@ impl<'a> Compiler<'a> {
         describe_media(part.block, media)
     }
 
-    /// Reports the flag of a result, for an API without a field for it. Returns whether the tool failed, which the text
-    /// of the result then has to say.
+    /// Reports the loss of the flag `is_error` of a result, for an API that has no field for it. Returns whether the
+    /// tool failed: then the text of the result has to say so.
     pub(crate) fn error_as_text(&mut self, part: &Part<'_>, result: &ToolResult) -> bool {
         if let Some(is_error) = result.is_error {
             let action = if is_error { Action::Text } else { Action::Dropped };
@@ -405,7 +405,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Returns the id under which the target gets a call.
+    /// Returns the id that a call has in the body.
     pub(crate) fn call_id(&mut self, part: &Part<'_>, call: &ToolUse, rule: IdRule) -> String {
         let id = self.calls.add(call, rule);
         if id != call.id {

@@ -13,7 +13,7 @@ use crate::{
     provider::Target,
 };
 
-/// The key of the new thread's metadata that says which thread it was made from.
+/// The key of the metadata in which the new thread names the thread that it was made from.
 pub const CONVERTED_FROM: &str = "converted_from";
 /// The kind of the side entry with the losses of a conversion.
 pub const LOSSES_KIND: &str = "providers.losses";
@@ -100,7 +100,7 @@ fn with_format(mut message: Message, target: &Target) -> Message {
     message
 }
 
-/// Splits entries for commits. There is at least one commit, because the thread is made by it.
+/// Splits entries into those of each commit. There is at least one commit, because it makes the thread.
 fn chunks(entries: Vec<NewEntry>) -> Vec<Vec<NewEntry>> {
     let mut chunks = vec![Vec::new()];
     for entry in entries {

@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt};
 use serde::Serialize;
 use store_core::EntryId;
 
-/// A part of the context that the body does not hold as it was.
+/// A part of the context that the body lacks, or has in another form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Loss {

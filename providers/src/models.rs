@@ -1,7 +1,7 @@
 //! What models accept, as far as it differs between the models of one API.
 //!
-//! Every rule names its source. Of several rules for a model, the one with the longest beginning of the name applies.
-//! Models that are newer than the table are taken for the newest that it knows.
+//! Every rule names its source. If several rules fit a model, the rule with the longest beginning of the name applies.
+//! A model that is newer than the table is treated like the newest model that the table knows.
 
 /// A property in which the models of one API differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,16 +179,17 @@ const RULES: &[Rule] = &[
 
 /// Returns whether a model of an API has a feature.
 pub(crate) fn has_feature(api: &str, model: &str, feature: Feature) -> bool {
-    let model = family(model);
+    let model = base_name(model);
     let fits = |rule: &&Rule| rule.api == api && rule.feature == feature && model.starts_with(rule.model);
     RULES.iter().filter(fits).max_by_key(|rule| rule.model.len()).is_some_and(|rule| rule.value)
 }
 
-/// Returns the name of a model without what platforms and releases add to it, so that two names of one model are equal.
+/// Returns the name of a model without the parts that platforms and releases add, so that all names of a model are
+/// equal.
 ///
 /// `claude-sonnet-4-5-20250929`, `claude-sonnet-4-5@20250929` and `us.anthropic.claude-sonnet-4-5-20250929-v1:0` are
 /// `claude-sonnet-4-5`; `gpt-5-nano-2025-08-07` is `gpt-5-nano`; `models/gemini-2.5-pro` is `gemini-2.5-pro`.
-pub(crate) fn family(model: &str) -> &str {
+pub(crate) fn base_name(model: &str) -> &str {
     let is_number = |text: &str, digits: usize| text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit());
     let name = model.rsplit('/').next().unwrap_or(model);
     let name = name.split_once("anthropic.").map_or(name, |(_, name)| name);
@@ -211,7 +212,7 @@ pub(crate) fn family(model: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{Feature, RULES, family, has_feature};
+    use super::{Feature, RULES, base_name, has_feature};
 
     #[test]
     fn the_longest_beginning_of_the_name_decides() {
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_platforms_and_releases_add_does_not_count() {
+    fn additions_of_platforms_and_releases_do_not_count() {
         for (model, name) in [
             ("claude-sonnet-4-5-20250929", "claude-sonnet-4-5"),
             ("claude-sonnet-4-5@20250929", "claude-sonnet-4-5"),
@@ -241,7 +242,7 @@ mod tests {
             ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "claude-sonnet-4-5"),
             ("claude-opus-4-8", "claude-opus-4-8"),
         ] {
-            assert_eq!(family(model), name);
+            assert_eq!(base_name(model), name);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The provider's own form of a block: what it has beyond the block, kept as the block's opaque data.
+//! The provider's own form of a block: the parts of the provider's JSON that the block does not hold. They are kept as
+//! the block's opaque data.
 //!
 //! The data is `{"message"?: FORM, "part"?: FORM, "continues"?: true}` with `FORM = {"marks"?: [TEXT], "set"?:
 //! {POINTER: VALUE}, "unset"?: [POINTER]}`. A form says how the provider's JSON differs from the JSON that is written
@@ -8,11 +9,11 @@ use store_core::{Block, BlockKind, Json, Result, codec::Extra};
 
 use crate::value::{Diff, Object, Value};
 
-/// The form is that of the message that begins with the first block of the stored message. That block is opaque, and
-/// cannot have the form itself.
+/// A mark: the form is that of the provider's message that begins with the first block of the stored message. That
+/// block is opaque and cannot hold the form, so a later block holds it.
 pub(crate) const OF_FIRST_BLOCK: &str = "of first block";
 
-/// What a provider's form of a block has beyond the block.
+/// The parts of a provider's form of a block that the block does not hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Native {
     /// The form of the provider's message that begins with the block. Without it, the block begins a message if it is
@@ -75,7 +76,7 @@ impl Form {
 }
 
 impl Native {
-    /// Returns the opaque data, or nothing if the default says the same.
+    /// Returns the opaque data, or `None` if the form is the default.
     pub(crate) fn to_json(&self) -> Result<Option<Json>> {
         let mut object = Object::default();
         if let Some(message) = &self.message {
@@ -90,7 +91,7 @@ impl Native {
         if object.is_empty() { Ok(None) } else { Value::from(object).to_json().map(Some) }
     }
 
-    /// Reads opaque data. Data of another shape is not of this crate, and the result is `None`.
+    /// Reads opaque data. Returns `None` for data of another shape, which this crate did not write.
     pub(crate) fn of(data: &Value) -> Option<Self> {
         let object = data.as_object()?;
         let is_ours = object.iter().all(|(name, _)| matches!(name, "message" | "part" | "continues"));

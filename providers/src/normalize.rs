@@ -1,4 +1,4 @@
-//! Bodies of providers as messages.
+//! Reads bodies of providers as messages.
 
 use store_core::{
     Block, BlockKind, Error, Json, Message, Opaque, Origin, Provenance, Result, Role, Thinking, TokenCounts, ToolUse,
@@ -29,7 +29,7 @@ pub struct Normalized {
 /// encrypted, and otherwise equal as JSON (SE-8). Fields and block types that are not known are kept.
 ///
 /// # Errors
-/// `Invalid` if the body is not one of the API of `source`.
+/// `Invalid` if the body is not a body of the API of `source`.
 ///
 /// ```
 /// use providers::{Target, normalize};
@@ -42,7 +42,7 @@ pub struct Normalized {
 /// # Ok::<(), store_core::Error>(())
 /// ```
 pub fn normalize(source: &Target, body: &Json) -> Result<Normalized> {
-    let api = source.provider.0;
+    let api = source.provider.api;
     let joined;
     let body = Value::of(body)?;
     let object = match &body {
@@ -70,8 +70,8 @@ impl Reader {
         Self { origin, messages: Vec::new(), settings: Object::new() }
     }
 
-    /// Creates a block of `kind`. `default` is the JSON that is written for it by default, and `raw` the JSON that the
-    /// provider has.
+    /// Creates a block of `kind`. `default` is the JSON that is written for it by default, and `raw` is the JSON of the
+    /// provider.
     pub(crate) fn block(&self, kind: BlockKind, default: &Object, raw: &Object) -> Result<Block> {
         let part = Form { marks: Vec::new(), diff: Diff::between(default, raw) };
         self.block_of_form(kind, part)
@@ -83,7 +83,7 @@ impl Reader {
         Ok(block)
     }
 
-    /// Creates the block of a content that is one text with half of a surrogate pair, from the JSON of that text.
+    /// Creates the block of a content that is one text with half of a surrogate pair. `json` is the JSON of that text.
     pub(crate) fn half_surrogate_text(&self, json: &str) -> Result<Block> {
         let text = lossy_text(json);
         let default = Object::new().with_text("content", &text);
@@ -111,8 +111,9 @@ impl Reader {
     /// Adds a message. `form` is the form of the provider's message that begins with it, or `None` if it belongs to the
     /// provider's message before it.
     pub(crate) fn push(&mut self, role: Role, mut blocks: Vec<Block>, form: Option<Form>) -> Result<()> {
-        let mut carriers = blocks.iter_mut().enumerate();
-        if let Some((at, block)) = carriers.find(|(_, block)| !matches!(block.kind, BlockKind::Opaque(_))) {
+        // An opaque block cannot hold a form, so the first other block holds it.
+        let holder = blocks.iter_mut().enumerate().find(|(_, block)| !matches!(block.kind, BlockKind::Opaque(_)));
+        if let Some((at, block)) = holder {
             match form {
                 None => self.update_native(block, |native| native.continues = true)?,
                 Some(form) if form.is_empty() => {}
@@ -132,12 +133,12 @@ impl Reader {
         Ok(())
     }
 
-    /// Returns whether a form would be lost, because no block of the message can have it.
+    /// Returns whether a form would be lost, because no block of the message can hold it.
     pub(crate) fn cannot_keep(blocks: &[Block], form: &Form) -> bool {
         !form.is_empty() && blocks.iter().all(|block| matches!(block.kind, BlockKind::Opaque(_)))
     }
 
-    /// Sets what the reply says about its message as a whole.
+    /// Sets the fields of the last message that describe the reply as a whole.
     pub(crate) fn describe_reply(&mut self, id: Option<&str>, stop: Option<&str>, usage: Option<Usage>) {
         let Some(message) = self.messages.last_mut() else { return };
         if let (Some(id), Some(provenance)) = (id, message.provenance.as_mut()) {
@@ -147,7 +148,8 @@ impl Reader {
         message.usage = usage;
     }
 
-    /// Lets a message of the provider of this form begin with a block.
+    /// Records in a block that a message of the provider begins with it, and the form of this message. An opaque block
+    /// cannot hold this.
     pub(crate) fn begin_message(&self, block: &mut Block, form: Form) -> Result<()> {
         if matches!(block.kind, BlockKind::Opaque(_)) {
             return Ok(());
@@ -164,10 +166,10 @@ impl Reader {
     }
 }
 
-/// The name of the only field of the data of an opaque block that stands for a whole message.
+/// The name of the only field in the data of an opaque block that holds a whole message.
 pub(crate) const OPAQUE_MESSAGE: &str = "message_without_content";
 
-/// Returns whether a block is a text without anything that only its provider has.
+/// Returns whether a block is a text without data that only its provider understands.
 pub(crate) fn is_plain_text(block: &Block) -> bool {
     matches!(block.kind, BlockKind::Text(_)) && block.opaque.is_none()
 }

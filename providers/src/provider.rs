@@ -24,7 +24,9 @@ use crate::{
 /// # Ok::<(), store_core::Error>(())
 /// ```
 #[derive(Clone, Copy)]
-pub struct Provider(pub(crate) &'static dyn Api);
+pub struct Provider {
+    pub(crate) api: &'static dyn Api,
+}
 
 /// All APIs. To add one, write its module and add it here.
 static APIS: [&dyn Api; 4] = [&Anthropic, &OpenAiChat, &OpenAiResponses, &Google];
@@ -76,13 +78,13 @@ pub(crate) trait Api: Sync {
 impl Provider {
     /// Returns all providers.
     pub fn all() -> impl Iterator<Item = Self> {
-        APIS.into_iter().map(Self)
+        APIS.into_iter().map(|api| Self { api })
     }
 
     /// Returns the name of the API, such as `anthropic`.
     #[must_use]
     pub fn name(self) -> &'static str {
-        self.0.name()
+        self.api.name()
     }
 }
 
@@ -145,8 +147,8 @@ impl Target {
         self
     }
 
-    /// Returns the target whose model produced what has this origin. `None` if this crate does not know the API, or the
-    /// origin names no model.
+    /// Returns the target whose model made the blocks with this origin. Returns `None` if this crate does not know the
+    /// API, or if the origin names no model.
     ///
     /// ```
     /// let target = providers::Target::new("openai-responses".parse()?, "gpt-5");
@@ -163,26 +165,26 @@ impl Target {
         Provider::all().find_map(|provider| of_provider(&provider))
     }
 
-    /// Returns the origin of what the model produces.
+    /// Returns the origin of the blocks that the model makes.
     #[must_use]
     pub fn origin(&self) -> Origin {
-        let mut origin = Origin::new(self.provider.0.vendor()).with_model(&self.model);
-        origin.api = self.provider.0.api_names().iter().flatten().next().map(|&name| name.to_owned());
+        let mut origin = Origin::new(self.provider.api.vendor()).with_model(&self.model);
+        origin.api = self.provider.api.api_names().iter().flatten().next().map(|&name| name.to_owned());
         origin.endpoint.clone_from(&self.platform);
         origin
     }
 
     /// Returns whether `origin` names the API and the platform of this target. The model may differ.
     pub(crate) fn has_api_and_platform_of(&self, origin: &Origin) -> bool {
-        origin.provider == self.provider.0.vendor()
-            && self.provider.0.api_names().contains(&origin.api.as_deref())
+        origin.provider == self.provider.api.vendor()
+            && self.provider.api.api_names().contains(&origin.api.as_deref())
             && origin.endpoint == self.platform
     }
 
     /// Returns whether `origin` is this target: the same model, on the same API and platform.
     pub(crate) fn is_origin(&self, origin: &Origin) -> bool {
-        let model = origin.model.as_deref().map(models::family);
-        self.has_api_and_platform_of(origin) && model == Some(models::family(&self.model))
+        let model = origin.model.as_deref().map(models::base_name);
+        self.has_api_and_platform_of(origin) && model == Some(models::base_name(&self.model))
     }
 
     pub(crate) fn has(&self, feature: Feature) -> bool {

@@ -66,15 +66,16 @@ impl Value {
         Self::Text(text.into())
     }
 
-    /// Appends a text to a text. Halves of a surrogate pair become the pair.
+    /// Appends a text to a text. If the first ends and the second begins with half of a surrogate pair, they become the
+    /// pair.
     pub(crate) fn append_text(&mut self, more: &Self) {
         if let (Self::Text(text), Self::Text(more)) = (&mut *self, more) {
             text.push_str(more);
             return;
         }
-        let (before, more) = (self.encode(), more.encode());
-        if let (Some(before), Some(more)) = (before.strip_suffix('"'), more.strip_prefix('"'))
-            && let Ok(joined) = Self::parse(&format!("{before}{more}"))
+        let (start, more) = (self.encode(), more.encode());
+        if let (Some(start), Some(more)) = (start.strip_suffix('"'), more.strip_prefix('"'))
+            && let Ok(joined) = Self::parse(&format!("{start}{more}"))
         {
             *self = joined;
         }
@@ -160,8 +161,8 @@ impl PartialEq for Object {
 
 impl Eq for Object {}
 
-/// The fields of an object, found by name. Those of a large object are in a map, so that two large objects are compared
-/// in a time that hardly grows faster than their length.
+/// The fields of an object, by name. The fields of a large object are in a map, so that the time to compare two large
+/// objects hardly grows faster than their length.
 enum FieldsByName<'a> {
     Few(&'a Object),
     Many(BTreeMap<&'a str, &'a Value>),
@@ -410,7 +411,7 @@ mod tests {
         assert_eq!(lossy_text(r#""a\ud800b\\ud800\udc00\ud83d\ude00\n""#), "a\u{fffd}b\\ud800\u{fffd}\u{1f600}\n");
     }
 
-    /// With a search from the beginning for each field, this would take very long.
+    /// If each field were searched for from the beginning, this test would take very long.
     #[test]
     fn large_objects_are_compared_and_changed() {
         let fields = |from: u32, to: u32, value: u32| {

@@ -16,7 +16,7 @@ use crate::{
     write::commit_at,
 };
 
-/// What stopped a run whose end the source does not contain.
+/// The code in the outcome of a run whose end the source does not contain.
 const INTERRUPTED: &str = "interrupted";
 
 /// The runs of a source, and the input that waits in it.
@@ -26,13 +26,13 @@ pub(crate) struct Activity {
     pub(crate) runs: Vec<SourceRun>,
     /// The input that is still queued, in its order.
     pub(crate) queued: Vec<QueuedInput>,
-    /// The ids of input that was queued once and is no longer.
-    pub(crate) settled: Vec<EntryId>,
+    /// The ids of input that was queued earlier and is not queued any more.
+    pub(crate) dequeued: Vec<EntryId>,
 }
 
 impl Activity {
     /// No run and no input.
-    pub(crate) const NONE: &'static Self = &Self { runs: Vec::new(), queued: Vec::new(), settled: Vec::new() };
+    pub(crate) const NONE: &'static Self = &Self { runs: Vec::new(), queued: Vec::new(), dequeued: Vec::new() };
 }
 
 /// A run of a source.
@@ -73,7 +73,8 @@ pub(crate) struct ActivityWriter<'a> {
     /// The number of lines that an earlier import read to their ends.
     known_lines: u64,
     is_new: bool,
-    /// Whether an earlier import was interrupted, if there is anything to write.
+    /// Whether an earlier import was interrupted. This counts only if there is something to write: it is also true
+    /// after a complete import of the same bytes.
     was_interrupted: bool,
 }
 
@@ -100,17 +101,18 @@ impl<'a> ActivityWriter<'a> {
         self.was_interrupted |= line > 0 && line <= self.known_lines;
     }
 
-    /// Removes input from the queue of the thread that the source has used or given up since an earlier import. This
-    /// comes before the entries are written, because an entry cannot have the id of an input that waits.
-    pub(crate) async fn retract_settled(&self) -> Result<()> {
-        if self.is_new || self.activity.settled.is_empty() {
+    /// Since an earlier import, the source may have used input, or given it up. Removes such input from the queue of
+    /// the thread. This comes before the entries are written, because an entry cannot have the id of an input that
+    /// waits.
+    pub(crate) async fn retract_dequeued(&self) -> Result<()> {
+        if self.is_new || self.activity.dequeued.is_empty() {
             return Ok(());
         }
         let pending = self.commits.pending();
         for input in pending.load_queue(self.thread).await?.inputs {
-            if self.activity.settled.contains(&input.id) {
+            if self.activity.dequeued.contains(&input.id) {
                 match pending.retract_pending(self.thread, &input.id).await {
-                    // A run has just taken it.
+                    // These two errors mean that a run has just taken the input.
                     Err(e) if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::AlreadyConsumed) => {
                         return Err(e.into());
                     }
@@ -136,8 +138,8 @@ impl<'a> ActivityWriter<'a> {
         Ok(())
     }
 
-    /// Writes a run that the thread does not have. A run that is done cannot change. So if the source had no end of
-    /// the run when it was imported earlier, and has one now, the rest becomes a run of its own.
+    /// Writes a run that the thread does not have. A run that is done cannot change. So if an earlier import did not
+    /// find the end of a run, and the source contains it now, the rest becomes a run of its own.
     async fn write_run(&self, run: &SourceRun, at: Option<Timestamp>) -> Result<()> {
         let runs = self.commits.threads();
         let id = run_id(self.thread, &run.id)?;

@@ -72,8 +72,8 @@ impl<'a> MessageBlocks<'a> {
         self.list.last_mut()
     }
 
-    /// Builds a call. If its arguments are text, the call keeps the text, and its input is the JSON in the text, or
-    /// else an empty object.
+    /// Builds a call. If its arguments are text, the call keeps the text. Its input is then the JSON in the text, or an
+    /// empty object if the text is not JSON.
     pub(crate) fn tool_use(&mut self, id: String, name: String, arguments: Option<&str>) -> ToolUse {
         let empty = || Json::parse("{}").unwrap_or_else(|_| Json::null());
         let Some(raw) = arguments.filter(|raw| *raw != "null") else { return ToolUse::new(id, name, empty()) };

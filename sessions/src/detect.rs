@@ -74,7 +74,7 @@ impl FoundSources {
         found
     }
 
-    /// Adds the path that the caller named, whatever its name is.
+    /// Adds the path that the caller named, even if its name is not that of a session file.
     fn add_named(&mut self, path: &Path) -> Result<()> {
         match source_of(path)? {
             None if path.is_dir() => self.add_folder(path)?,
@@ -126,7 +126,7 @@ impl FoundSources {
     }
 }
 
-/// The session that a file or folder is part of, as far as names show it.
+/// The session that a file or folder is part of, judged by names only.
 fn source_of(path: &Path) -> Result<Option<PathBuf>> {
     for format in FORMATS {
         if let Some(source) = format.source_of(path)? {

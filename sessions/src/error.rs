@@ -28,14 +28,14 @@ pub enum Error {
         /// The path of the file.
         path: PathBuf,
     },
-    /// The progress stopped the import. The same call continues it.
+    /// [`ImportOptions::progress`](crate::ImportOptions::progress) stopped the import. The same call continues it.
     #[error("the import of `{path}` was stopped; the same call continues it")]
     Stopped {
         /// The path of the file.
         path: PathBuf,
     },
-    /// The import ended with an error, and the parents of what it had written could not be set. A later import sets
-    /// them.
+    /// The import ended with an error, and the parents of the threads that it had written could not be set. A later
+    /// import sets them.
     #[error("{import}; also, the parents of imported threads were not set: {parents}")]
     ParentsNotSet {
         /// The error of the import.

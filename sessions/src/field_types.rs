@@ -1,5 +1,4 @@
-//! Checks the types of fields that a message or a header may also lack, so that a wrong one does not just count as
-//! missing.
+//! Checks the types of optional fields, so that a field of a wrong type is noted and does not just count as missing.
 
 use crate::{issue::Issues, json::Object, lines::note_bad_field};
 

@@ -17,8 +17,9 @@ use crate::{
     session::{Session, StoredEntries},
 };
 
-/// Threads without an id of a session that were imported from other bytes than a session of this import. Many files may
-/// have one name, such as the files of many folders, and each of them looks at the threads of those before it.
+/// Threads that have the name of a session of this import, but were imported from other bytes. Many files may have the
+/// same name, for example in different folders. Without this list, each of them would load the threads of all files
+/// before it from the store.
 #[derive(Debug, Default)]
 pub(crate) struct KnownThreads(Mutex<HashMap<ThreadId, (String, Provenance)>>);
 
@@ -27,8 +28,8 @@ impl KnownThreads {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(thread, imported_from);
     }
 
-    /// Whether a session is known to be another one than that of a thread. A thread that may be that of the session is
-    /// forgotten, so that the store is asked.
+    /// Whether a thread is known not to be that of a session. A thread that may be that of the session is removed from
+    /// the list, so that the caller asks the store.
     fn is_other(&self, thread: &ThreadId, session: &dyn Session) -> Result<bool> {
         let mut threads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((format, provenance)) = threads.get(thread) else { return Ok(false) };
@@ -48,14 +49,14 @@ fn other_bytes(thread: &ThreadId) -> (IssueCode, String) {
 impl ImportTarget<'_> {
     /// Finds the thread of a session: one that was imported from the same bytes or their beginning, or else a new one.
     ///
-    /// A thread of the same session whose bytes the source does not continue was imported before the tool rewrote its
-    /// file. It is replaced if the options say so, and else the source is refused.
+    /// If a thread of the same session was imported from bytes that the source does not continue, the tool has
+    /// rewritten its file since. The thread is then replaced if the options say so; otherwise the source is refused.
     pub(crate) async fn find_thread(&self, session: &dyn Session, issues: &mut Issues) -> Result<FoundThread> {
         let info = session.info();
         let mut conflict = None;
         for n in 1_u32.. {
             let id = candidate_id(&info.thread, n)?;
-            if self.known.is_other(&id, session)? {
+            if self.known_threads.is_other(&id, session)? {
                 conflict = Some(other_bytes(&id));
                 continue;
             }
@@ -84,7 +85,7 @@ impl ImportTarget<'_> {
                 }
                 Some(other) => {
                     conflict = Some(other_bytes(&id));
-                    self.known.note(id, other);
+                    self.known_threads.note(id, other);
                 }
                 None => conflict = conflict.or(Some((IssueCode::TakenId, format!("thread `{id}` has other content")))),
             }
@@ -102,7 +103,7 @@ impl ImportTarget<'_> {
         loop {
             let page = self.threads.list_entries(&thread.id, query.clone()).await?;
             let ours = page.items.iter().filter_map(|entry| {
-                let origin = entry.origin.as_ref().filter(|origin| formats::is_same_family(&origin.format, format))?;
+                let origin = entry.origin.as_ref().filter(|origin| formats::is_same_format(&origin.format, format))?;
                 Some((origin.format.clone(), Provenance::read(entry)?))
             });
             if let Some(found) = ours.into_iter().next() {
@@ -134,7 +135,7 @@ impl ImportTarget<'_> {
 
 /// The thread that a session is written to.
 pub(crate) enum FoundThread {
-    /// This thread, what is stored in it, and what it replaces under its id.
+    /// The thread, what is stored in it, and the thread with the same id that it replaces.
     Target { thread: ThreadId, stored: StoredEntries, replaced: Option<ReplacedThread> },
     /// None: the source is refused. The issues say why.
     Refused,
@@ -148,7 +149,7 @@ pub(crate) struct ReplacedThread {
     pub(crate) detail: String,
 }
 
-/// The candidate number `n` for a thread id: the id itself, then the id with the suffix `-n`.
+/// The `n`th candidate for the id of a thread: first the id itself, then the id with the suffix `-n`.
 fn candidate_id(id: &ThreadId, n: u32) -> Result<ThreadId> {
     if n == 1 {
         return Ok(id.clone());

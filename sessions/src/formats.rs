@@ -42,15 +42,16 @@ pub(crate) static FORMATS: &[&dyn Format] =
     &[&PiFormat, &CodexFormat, &ClaudeCodeFormat, &KimiCliFormat, &AgentCoreFormat];
 
 /// Whether two names are those of versions of one format.
-pub(crate) fn is_same_family(name: &str, other: &str) -> bool {
+pub(crate) fn is_same_format(name: &str, other: &str) -> bool {
     let has = |format: &&&dyn Format, name: &str| format.names().iter().any(|known| known.name() == name);
     name == other || FORMATS.iter().any(|format| has(&format, name) && has(&format, other))
 }
 
 /// The texts that name a format.
 fn texts_of(format: &'static dyn Format) -> impl Iterator<Item = &'static str> {
-    let family = Some(format.family()).filter(|family| format.names().iter().all(|name| name.0 != *family));
-    family.into_iter().chain(format.names().iter().map(|name| name.0))
+    let unversioned = Some(format.unversioned_name());
+    let unversioned = unversioned.filter(|unversioned| format.names().iter().all(|name| name.0 != *unversioned));
+    unversioned.into_iter().chain(format.names().iter().map(|name| name.0))
 }
 
 /// A format of session files: how it is recognised, read and written.
@@ -58,18 +59,18 @@ fn texts_of(format: &'static dyn Format) -> impl Iterator<Item = &'static str> {
 pub(crate) trait Format: Sync {
     /// The name of the format without a version, such as `pi`. It stands for the version that [`Self::newest`]
     /// returns.
-    fn family(&self) -> &'static str {
+    fn unversioned_name(&self) -> &'static str {
         self.newest().name()
     }
 
-    /// The version that is read and written if the caller names only the family.
+    /// The version that is read and written if the caller names the format without a version.
     fn newest(&self) -> FormatName;
 
     /// Every version.
     fn names(&self) -> &'static [FormatName];
 
-    /// Returns what a file is, or `None` if it is not of this format. Every format that is recognised only so that it
-    /// is not mistaken for this one is also returned here.
+    /// Returns what a file is, or `None` if it is not of this format. A file that could be mistaken for one of this
+    /// format, but cannot be read, is also recognised here ([`Detected::Unsupported`]).
     fn recognise(&self, sample: &Sample<'_>) -> Option<Detected>;
 
     /// The source that contains this file or folder, if its name and the names around it show that it is part of a
@@ -91,14 +92,14 @@ pub(crate) trait Format: Sync {
         true
     }
 
-    /// Where the tool looks for the sessions of a working folder, and how it is told to continue this one. `None` if no
-    /// tool reads the format.
+    /// Where the tool looks for the sessions of a working folder, and the command that continues this session. `None`
+    /// if no tool reads the format.
     async fn place(&self, _source: &ExportSource<'_>, _folders: &ToolFolders) -> Result<Option<ToolPlace>> {
         Ok(None)
     }
 }
 
-/// The folders from which the places of session files follow.
+/// The folders that decide where a tool looks for session files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolFolders {
@@ -124,7 +125,7 @@ impl ToolFolders {
     }
 }
 
-/// Where a tool looks for a session, and how it continues it.
+/// Where a tool looks for a session, and the command that continues the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolPlace {
@@ -183,7 +184,7 @@ impl FormatName {
     /// Whether this and the other format are versions of one format.
     #[must_use]
     pub fn is_version_of_same_format(self, other: Self) -> bool {
-        is_same_family(self.0, other.0)
+        is_same_format(self.0, other.0)
     }
 
     /// The names of all formats, for messages.
@@ -209,9 +210,9 @@ impl FromStr for FormatName {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let of_version = Self::all().find(|format| format.0 == text);
-        let of_family = || FORMATS.iter().find(|format| format.family() == text).map(|format| format.newest());
+        let newest = || FORMATS.iter().find(|format| format.unversioned_name() == text).map(|format| format.newest());
         of_version
-            .or_else(of_family)
+            .or_else(newest)
             .ok_or_else(|| Error::UnknownFormat { name: text.to_owned(), known: Self::known_names() })
     }
 }

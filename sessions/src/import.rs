@@ -28,13 +28,13 @@ use crate::{
 ///
 /// A path that is not a file or a folder, such as a pipe, is read once into a temporary file.
 ///
-/// If the parent of a thread does not exist, the metadata of the thread names it as `import.parent`. A later import
-/// sets the parent as soon as it exists.
+/// If the parent of a thread does not exist, the metadata of the thread names the parent as `import.parent`. A later
+/// import sets the parent as soon as it exists.
 ///
 /// # Errors
 /// [`Error::Store`] if the store fails, [`Error::Stopped`] if [`ImportOptions::progress`] stops the import. What was
-/// written before the error stays, and the same call continues the import. [`Error::ParentsNotSet`] if also the parents
-/// of what was written cannot be set.
+/// written before the error stays, and the same call continues the import. [`Error::ParentsNotSet`] if, after such an
+/// error, the parents of the written threads cannot be set either.
 pub async fn import(
     commits: &dyn CommitCoordinator,
     path: &Path,
@@ -45,14 +45,14 @@ pub async fn import(
     importer.finish(done).await
 }
 
-/// Imports several paths one after the other. It looks for threads that wait for a parent once, after all of them.
+/// Imports several paths one after the other. After the last path, it looks once for threads that wait for a parent.
 pub struct Importer<'a> {
     commits: &'a dyn CommitCoordinator,
     threads: Arc<dyn ThreadRunStore>,
     options: &'a ImportOptions,
     /// The threads that were written to.
     written: BTreeSet<ThreadId>,
-    known: KnownThreads,
+    known_threads: KnownThreads,
 }
 
 impl fmt::Debug for Importer<'_> {
@@ -68,7 +68,13 @@ impl<'a> Importer<'a> {
     /// An importer that writes to this store.
     #[must_use]
     pub fn new(commits: &'a dyn CommitCoordinator, options: &'a ImportOptions) -> Self {
-        Self { commits, threads: commits.threads(), options, written: BTreeSet::new(), known: KnownThreads::default() }
+        Self {
+            commits,
+            threads: commits.threads(),
+            options,
+            written: BTreeSet::new(),
+            known_threads: KnownThreads::default(),
+        }
     }
 
     /// Imports a path, as [`import`] does, but leaves the parents to [`Self::finish`].
@@ -76,8 +82,8 @@ impl<'a> Importer<'a> {
     /// # Errors
     /// As for [`import`].
     pub async fn import(&mut self, path: &Path) -> Result<Vec<ImportReport>> {
-        let Self { commits, threads, options, known, .. } = &*self;
-        let target = ImportTarget { commits: *commits, threads: &**threads, options, known };
+        let Self { commits, threads, options, known_threads, .. } = &*self;
+        let target = ImportTarget { commits: *commits, threads: &**threads, options, known_threads };
         let mut reports = Vec::new();
         let done = import_all(&target, path, &mut reports).await;
         let written = reports.iter().filter(|report| report.added > 0).filter_map(|report| report.thread.clone());
@@ -86,7 +92,7 @@ impl<'a> Importer<'a> {
     }
 
     /// Sets the parents of threads that wait for them. This must also be called after an error, for the threads that
-    /// were written before it. Returns `done`, the result of what was done with the importer.
+    /// were written before it. `done` is the result of the imports. It is returned if the parents were set.
     ///
     /// # Errors
     /// The error in `done`, an error of the store, or both as [`Error::ParentsNotSet`].
@@ -113,7 +119,7 @@ async fn import_all(target: &ImportTarget<'_>, path: &Path, reports: &mut Vec<Im
     }
     let sizes: Vec<_> = found.sources.iter().map(|source| size_of(source)).collect();
     let mut progress =
-        SourceProgress { progress: &*target.options.progress, before: 0, bytes: 0, total: sizes.iter().sum() };
+        SourceProgress { progress: &*target.options.progress, bytes_before: 0, bytes: 0, total: sizes.iter().sum() };
     for (source, bytes) in found.sources.iter().zip(sizes) {
         progress.bytes = bytes;
         match import_source(target, source, &progress).await {
@@ -122,7 +128,7 @@ async fn import_all(target: &ImportTarget<'_>, path: &Path, reports: &mut Vec<Im
             Err(Error::Store(error)) if is_about_content(&error) => reports.push(store_refusal_report(source, &error)),
             Err(error) => return Err(error),
         }
-        progress.before += bytes;
+        progress.bytes_before += bytes;
         progress.bytes = 0;
         if !progress.advance(0) {
             return Err(Error::Stopped { path: source.clone() });
@@ -190,7 +196,7 @@ async fn import_file(
     Ok(reports)
 }
 
-/// Whether the store refused what a source contains, so that other sources can still be imported.
+/// Whether the store refused the content of a source. Other sources can then still be imported.
 fn is_about_content(error: &store_core::Error) -> bool {
     matches!(error.kind(), ErrorKind::LimitExceeded | ErrorKind::Invalid | ErrorKind::Conflict)
 }
@@ -269,7 +275,7 @@ pub(crate) struct ImportTarget<'a> {
     pub(crate) commits: &'a dyn CommitCoordinator,
     pub(crate) threads: &'a dyn ThreadRunStore,
     pub(crate) options: &'a ImportOptions,
-    pub(crate) known: &'a KnownThreads,
+    pub(crate) known_threads: &'a KnownThreads,
 }
 
 impl ImportTarget<'_> {
@@ -311,7 +317,7 @@ impl ImportTarget<'_> {
         let target = WriteTarget { commits: self.commits, thread: &thread, progress };
         let tally = match write::write(target, session, &stored, &mut issues).await {
             Err(error @ Error::Changed { .. }) if stored.provenance.is_none() => {
-                // The thread has the hash of bytes that no longer exist, so that no later import could continue it.
+                // The thread has the hash of bytes that no longer exist, so no later import could continue it.
                 let _deletion = self.threads.delete_thread(&thread, DeleteRequest::default()).await;
                 return Err(error);
             }

@@ -95,7 +95,7 @@ codes! {
     NoSession = "no_session",
     /// The source contains no message of a conversation that the format reads.
     NoMessage = "no_message",
-    /// The head of the thread is an entry that no import wrote, so that new lines did not move it.
+    /// The head of the thread is an entry that no import wrote, so new lines did not move it.
     HeadKept = "head_kept",
     /// The format is unknown.
     UnknownFormat = "unknown_format",
@@ -137,7 +137,7 @@ pub(crate) struct Issues {
 }
 
 impl Issues {
-    /// Sets the file of a folder that the following issues concern.
+    /// Sets which file of a folder the following issues concern.
     pub(crate) fn set_file(&mut self, file: Option<String>) {
         self.file = file;
     }

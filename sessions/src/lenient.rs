@@ -45,15 +45,21 @@ fn patched(text: Cow<'_, str>) -> LenientLine<'_> {
     OddityFinder::of(&text).apply(text)
 }
 
-/// A replacement: the text `.2` for the bytes from `.0` to `.1`.
-type Patch = (usize, usize, String);
+/// A replacement of some bytes of a line.
+struct Patch {
+    /// The index of the first byte that is replaced.
+    from: usize,
+    /// The index after the last byte that is replaced.
+    to: usize,
+    replacement: String,
+}
 
 fn apply_patches(text: &str, patches: &[Patch]) -> String {
     let mut out = String::with_capacity(text.len());
     let mut kept = 0;
-    for (from, to, instead) in patches {
+    for Patch { from, to, replacement } in patches {
         out.push_str(text.get(kept..*from).unwrap_or_default());
-        out.push_str(instead);
+        out.push_str(replacement);
         kept = *to;
     }
     out.push_str(text.get(kept..).unwrap_or_default());
@@ -67,7 +73,7 @@ struct OddityFinder {
     depth: usize,
     /// Whether a control character that is not white space is outside of a string.
     has_stray_control: bool,
-    /// How often the outermost level ended.
+    /// How many objects and lists ended at the outermost level.
     values: usize,
     oddities: BTreeSet<IssueCode>,
 }
@@ -125,7 +131,7 @@ impl OddityFinder {
                 if byte == 0 {
                     self.oddities.insert(IssueCode::Nul);
                 }
-                self.patches.push((at, at + 1, format!("\\u{byte:04x}")));
+                self.patches.push(Patch { from: at, to: at + 1, replacement: format!("\\u{byte:04x}") });
             }
             _ => {}
         }
@@ -141,7 +147,7 @@ impl OddityFinder {
             0xd800..=0xdbff if matches!(code_unit(bytes, at + 6), Some(0xdc00..=0xdfff)) => return at + 12,
             0xd800..=0xdfff => {
                 self.oddities.insert(IssueCode::LoneSurrogate);
-                self.patches.push((at, at + 6, "\\ufffd".to_owned()));
+                self.patches.push(Patch { from: at, to: at + 6, replacement: "\\ufffd".to_owned() });
             }
             _ => {}
         }

@@ -5,11 +5,11 @@
 //! wrong with a source. A line with a fault is kept, too.
 //!
 //! # Layout
-//! - `import`, `detect`, `find_thread`, `write`: the driver: it recognises and reads a source, finds its thread and
+//! - `import`, `detect`, `find_thread`, `write`: the driver, which recognises and reads a source, finds its thread and
 //!   writes new entries
 //! - `formats`: the list of the formats, and what each provides; start there to add a format
-//! - `session`: what a format makes of a source; `stored`: what a thread of it already contains
-//! - `lines`, `tree`: formats whose lines form a tree; `compact`: how what is kept of each line takes few bytes
+//! - `session`: what a format makes of a source; `stored`: what the thread of a session already contains
+//! - `lines`, `tree`: formats whose lines form a tree; `compact`: lists and tables that need few bytes for each line
 //! - `source`, `scan`, `lenient`, `recover`, `json`, `time`, `blocks`: how lines and their parts are read
 //! - `provenance`: what the thread records about its files; `issue`, `report`: what the caller is told about them
 //! - `parents`: threads whose parent does not exist yet

@@ -42,11 +42,12 @@ pub struct ImportOptions {
     pub parents: ParentChoice,
     /// The length of the longest line that is read, in bytes. A source with a longer line is refused.
     pub max_line: u64,
-    /// Whether a thread that was imported from an earlier state of the same session is deleted, and the session is
-    /// imported anew, if the source does not continue that state. Without this, such a session is refused.
+    /// What happens if a thread was imported from an earlier state of the same session, and the source does not
+    /// continue that state. If this is true, the thread is deleted and the session is imported anew. If it is false,
+    /// the session is refused.
     pub replace: bool,
-    /// Told how many bytes of the sources are imported, of all bytes. If it stops the import, the same call continues
-    /// it.
+    /// It is told how many bytes of the sources are imported, and how many bytes the sources have. If it stops the
+    /// import, the same call continues the import.
     pub progress: Arc<dyn Progress>,
 }
 
@@ -93,7 +94,7 @@ impl ImportOptions {
         self
     }
 
-    /// Sets what is told about the progress.
+    /// Sets the object that is told about the progress.
     #[must_use]
     pub fn with_progress(mut self, progress: Arc<dyn Progress>) -> Self {
         self.progress = progress;

@@ -196,40 +196,42 @@ impl FileProvenance {
 
 /// The provenance of all files of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Provenance(pub(crate) Vec<FileProvenance>);
+pub(crate) struct Provenance {
+    pub(crate) files: Vec<FileProvenance>,
+}
 
 impl Provenance {
     /// The provenance of a single file.
     pub(crate) fn of(file: FileProvenance) -> Self {
-        Self(vec![file])
+        Self { files: vec![file] }
     }
 
     /// The only file, or the first of several.
     pub(crate) fn first_file(&self) -> Option<&FileProvenance> {
-        self.0.first()
+        self.files.first()
     }
 
     /// The file with this name.
     pub(crate) fn file_named(&self, name: &str) -> Option<&FileProvenance> {
-        self.0.iter().find(|file| file.name.as_deref() == Some(name))
+        self.files.iter().find(|file| file.name.as_deref() == Some(name))
     }
 
     /// Whether it names everything in the session folder, or is that of a single file.
     pub(crate) fn is_complete(&self) -> bool {
-        let is_single = matches!(self.0.as_slice(), [file] if file.name.is_none());
-        is_single || self.0.iter().any(|file| file.stored == StoredAs::WholeFolder)
+        let is_single = matches!(self.files.as_slice(), [file] if file.name.is_none());
+        is_single || self.files.iter().any(|file| file.stored == StoredAs::WholeFolder)
     }
 
     /// The SHA-256 of the imported bytes: that of a single file, or that of the names and hashes of all files.
     pub(crate) fn digest(&self) -> String {
-        if let [file] = self.0.as_slice()
+        if let [file] = self.files.as_slice()
             && file.name.is_none()
         {
             return file.sha256.clone();
         }
         use sha2::{Digest, Sha256};
         let mut hash = Sha256::new();
-        for file in &self.0 {
+        for file in &self.files {
             hash.update(format!("{}\n{}\n", file.name.as_deref().unwrap_or_default(), file.sha256));
         }
         hex(&hash.finalize())
@@ -238,7 +240,7 @@ impl Provenance {
     /// The body of an entry that stores this provenance.
     pub(crate) fn to_custom(&self) -> Custom {
         let mut out = "{\"files\":[".to_owned();
-        for (at, file) in self.0.iter().enumerate() {
+        for (at, file) in self.files.iter().enumerate() {
             if at > 0 {
                 out.push(',');
             }
@@ -255,7 +257,8 @@ impl Provenance {
             return None;
         }
         let object = Object::parse(custom.data.as_str())?;
-        object.list("files")?.into_iter().map(FileProvenance::read).collect::<Option<_>>().map(Self)
+        let files = object.list("files")?.into_iter().map(FileProvenance::read).collect::<Option<_>>()?;
+        Some(Self { files })
     }
 
     /// An entry that stores this provenance and corresponds to no line. It is used for a file without a header, and for

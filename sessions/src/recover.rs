@@ -17,7 +17,7 @@ pub(crate) fn complete_record<'a>(text: &'a str, is_object: &dyn Fn(&str) -> boo
         return (!begins_with_object(rest, is_object)).then_some(record);
     }
     let (before, record) = last_object(text, is_object)?;
-    (!begins_with_object(before, is_object) && is_weld(text, before, record)).then_some(record)
+    (!begins_with_object(before, is_object) && is_own_record(text, before, record)).then_some(record)
 }
 
 /// Whether a character between two parts of a line means nothing.
@@ -60,22 +60,23 @@ fn last_object<'a>(text: &'a str, is_object: &dyn Fn(&str) -> bool) -> Option<(&
     keyed.find(|(_, tail)| object_end(tail) == Some(tail.len()) && is_object(tail))
 }
 
-/// Whether `record` is a record of its own. If a line is only cut off at its end, the last object in it is a part of
-/// its record.
-fn is_weld(text: &str, before: &str, record: &str) -> bool {
+/// Whether the object `record` at the end of a line is a record of its own. If the line is one record that is cut off
+/// at its end, the last object in it is only a part of that record.
+fn is_own_record(text: &str, before: &str, record: &str) -> bool {
     if !before.starts_with('{') {
         return true;
     }
     let spaced: String = text.chars().map(|c| if c.is_ascii_control() { ' ' } else { c }).collect();
     match serde_json::from_str::<IgnoredAny>(&spaced) {
-        // The parser accepted the record as a value inside of the part before it. It is a record of its own if it has
-        // all fields that the part has.
+        // The parser accepted the record as a value inside the part before it. It is a record of its own if it has all
+        // fields that the part has.
         Err(error) if error.is_eof() => {
             let keys = leading_keys(before);
             let record = Object::parse(record);
             keys.len() >= 3 && record.is_some_and(|record| keys.iter().all(|key| record.raw(key).is_some()))
         }
-        // The parser stopped where the record begins, or after its first quotation mark, which ended a text.
+        // The parser stopped where the record begins, or after its first quotation mark, which it took for the end of a
+        // text in the part before.
         Err(error) => {
             let first_quote = record.find('"').unwrap_or_default();
             let part_end = before.trim_end_matches(is_noise).len();

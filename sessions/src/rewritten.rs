@@ -30,12 +30,12 @@ impl Rewritten {
         self.equal == self.found && self.found < self.stored
     }
 
-    /// Describes the difference. `formats` are the names of the stored format and of that of the session.
-    pub(crate) fn describe(self, thread: &ThreadId, formats: (&str, &str)) -> String {
-        let versions = if formats.0 == formats.1 {
+    /// Describes the difference. The formats are that of the thread and that of the session.
+    pub(crate) fn describe(self, thread: &ThreadId, (stored_format, format): (&str, &str)) -> String {
+        let versions = if stored_format == format {
             "its tool has rewritten the file".to_owned()
         } else {
-            format!("the thread was imported from {}, and the file is {} now", formats.0, formats.1)
+            format!("the thread was imported from {stored_format}, and the file is {format} now")
         };
         format!(
             "thread `{thread}` is the same session: {versions}. {} of its {} messages are in the file, which has {} \
@@ -80,7 +80,7 @@ pub(crate) async fn compare(
     Ok(compared)
 }
 
-/// The digest of what a message says. The versions of a format differ in the rest.
+/// The digest of the parts of a message that are the same in all versions of a format.
 fn digest(message: &Message) -> [u8; 32] {
     let parts: (Role, &[Block]) = (message.role, &message.blocks);
     Sha256::digest(serde_json::to_vec(&parts).unwrap_or_default()).into()

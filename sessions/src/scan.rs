@@ -32,7 +32,7 @@ pub(crate) struct ScannedFile {
 const MAX_LINES: u64 = 4_000_000_000;
 
 /// Reads a file, and passes each line to `visit`. Returns `None` if a line is longer than the limit, or if there are
-/// too many.
+/// too many lines.
 pub(crate) fn scan(
     source: &Source,
     name: Option<&String>,

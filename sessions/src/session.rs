@@ -15,7 +15,7 @@ pub(crate) trait Session: Send + Sync {
     /// What the first pass found out.
     fn info(&self) -> &SessionInfo;
 
-    /// The same, for a change: the import sets the parent of the thread.
+    /// The same, so that the import can set the parent of the thread.
     fn info_mut(&mut self) -> &mut SessionInfo;
 
     /// Whether the source begins with the bytes that a thread was imported from. `known` is the provenance of that
@@ -39,8 +39,8 @@ pub(crate) trait Session: Send + Sync {
     /// `None` means before the first entry.
     fn head(&self, stored: &StoredEntries) -> Option<EntryId>;
 
-    /// The line whose entry usually has this id: in an import into a thread without other entries. `None` if this
-    /// cannot be told; more memory is then needed for what is stored.
+    /// The line whose entry gets this id in an import into a thread without other entries. `None` if this is not known;
+    /// [`StoredEntries`] then needs more memory.
     fn usual_line(&self, _id: &EntryId) -> Option<u64> {
         None
     }
@@ -88,12 +88,12 @@ pub(crate) struct SessionInfo {
 impl SessionInfo {
     /// The number of lines of all files.
     pub(crate) fn lines(&self) -> u64 {
-        self.provenance.0.iter().map(|file| file.lines).sum()
+        self.provenance.files.iter().map(|file| file.lines).sum()
     }
 
     /// The number of bytes of all files.
     pub(crate) fn bytes(&self) -> u64 {
-        self.provenance.0.iter().map(|file| file.bytes).sum()
+        self.provenance.files.iter().map(|file| file.bytes).sum()
     }
 }
 

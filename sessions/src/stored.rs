@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use store_core::{Entry, EntryId};
 
 use crate::{
-    compact::{LineEnds, Runs, small},
+    compact::{LineEnds, RangeMap, to_u32},
     provenance::{FileProvenance, LastLine, Provenance, ReimportedLine},
     session::Session,
 };
@@ -14,7 +14,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct StoredEntries {
     /// The lines whose entries were imported under their usual ids, each with the line of its parent, or 0 for none.
-    lines: Runs,
+    lines: RangeMap,
     /// Other entries that were imported.
     others: BTreeMap<EntryId, ImportedEntry>,
     /// Entries that were not imported from this format. Their ids are in use.
@@ -35,7 +35,7 @@ pub(crate) enum StoredParent<'a> {
     Other(&'a EntryId),
 }
 
-/// An entry that was imported, and has another id than the usual one of its line, or such a parent.
+/// An imported entry that does not have the usual id of its line, or whose parent does not have that of its own line.
 #[derive(Debug)]
 struct ImportedEntry {
     parent: Option<EntryId>,
@@ -67,7 +67,7 @@ impl StoredEntries {
         let is_usual = line > 0 && session.usual_line(&entry.id) == Some(line);
         let is_added = is_usual
             && (entry.parent.is_none() || parent_line.is_some())
-            && self.lines.push(small(line), small(parent_line.unwrap_or_default()));
+            && self.lines.push(to_u32(line), to_u32(parent_line.unwrap_or_default()));
         if !is_added {
             let imported = ImportedEntry { parent: entry.parent.clone(), parent_line, line };
             self.others.insert(entry.id.clone(), imported);
@@ -81,13 +81,13 @@ impl StoredEntries {
 
     /// Whether an import wrote this entry.
     pub(crate) fn has_imported(&self, session: &dyn Session, id: &EntryId) -> bool {
-        let is_of_line = || session.usual_line(id).is_some_and(|line| self.lines.get(small(line)).is_some());
+        let is_of_line = || session.usual_line(id).is_some_and(|line| self.lines.get(to_u32(line)).is_some());
         self.others.contains_key(id) || (!self.lines.is_empty() && is_of_line())
     }
 
-    /// The parent of an imported entry, if an import wrote the entry. `usual_line` is the line whose usual id it has.
+    /// The parent of an entry, if an import wrote the entry. `usual_line` is the line whose usual id the entry has.
     pub(crate) fn parent(&self, id: &EntryId, usual_line: Option<u64>) -> Option<StoredParent<'_>> {
-        let of_line = usual_line.and_then(|line| self.lines.get(small(line)));
+        let of_line = usual_line.and_then(|line| self.lines.get(to_u32(line)));
         let of_line = of_line.map(|line| if line == 0 { StoredParent::None } else { StoredParent::Line(line.into()) });
         of_line.or_else(|| self.others.get(id).map(ImportedEntry::stored_parent))
     }
@@ -117,7 +117,7 @@ impl StoredEntries {
     /// How often a line was imported. An entry in `lines` belongs to a session with one file, whose ids have no prefix.
     fn import_count(&self, line: u64, prefix: &str) -> usize {
         let is_of = |(id, entry): &(&EntryId, &ImportedEntry)| entry.line == line && id.as_str().starts_with(prefix);
-        let of_line = prefix.is_empty() && self.lines.get(small(line)).is_some();
+        let of_line = prefix.is_empty() && self.lines.get(to_u32(line)).is_some();
         self.others.iter().filter(is_of).count() + usize::from(of_line)
     }
 }

@@ -34,7 +34,7 @@ fn millis(fraction: &str) -> Option<u64> {
 }
 
 /// Reads a date with a time of day, as ISO 8601 and RFC 3339 write them. A time without a zone is in UTC, because some
-/// tools leave the zone out. A date alone is no time.
+/// tools leave the zone out. A date alone is not a time.
 fn parse_iso(text: &str) -> Option<Timestamp> {
     let pieces = Pieces::parse(text).ok()?;
     let since_epoch = pieces.date().to_datetime(pieces.time()?).duration_since(EPOCH);

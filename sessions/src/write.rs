@@ -15,7 +15,7 @@ use crate::{
 };
 
 const MAX_BATCH_ENTRIES: usize = 1_000;
-/// A batch needs about fifteen times as much memory while it is committed.
+/// The largest batch, in bytes of the source. While it is committed, it needs about fifteen times as much memory.
 const MAX_BATCH_BYTES: u64 = 2 << 20;
 
 /// What the drafts of a session contain, and what was written of them.
@@ -71,8 +71,8 @@ pub(crate) fn dry_run(session: &dyn Session, stored: &StoredEntries, issues: &mu
     Ok(tally)
 }
 
-/// Whether a session contains a message of a conversation. Instructions for the model, and what the tool adds to the
-/// context by itself, are none. Drafts are read up to the first such message.
+/// Whether a session contains a message of a conversation. Instructions for the model, and messages that the tool
+/// itself adds to the context, do not count. Drafts are read up to the first message that counts.
 pub(crate) fn has_conversation(session: &dyn Session, stored: &StoredEntries) -> Result<bool> {
     let mut drafts = session.drafts(stored)?;
     let mut issues = Issues::default();
@@ -98,7 +98,7 @@ pub(crate) async fn write(
     let mut tally = Tally::default();
     let mut activity = ActivityWriter::new((target.commits, target.thread), session, stored);
     let mut batches = BatchWriter::new(target, session.info(), stored.provenance.is_none());
-    activity.retract_settled().await?;
+    activity.retract_dequeued().await?;
     let mut moves_head = false;
     while let Some(draft) = drafts.next(issues)? {
         let at = tally.entries;
@@ -130,7 +130,7 @@ pub(crate) async fn write(
     if batches.written > 0
         && stored.provenance.is_some()
         && stored.foreign.is_empty()
-        && let Some(draft) = batches.mend_head(session.head(stored)).await?
+        && let Some(draft) = batches.correct_head(session.head(stored)).await?
         && !draft.entry.id.as_ref().is_some_and(|id| stored.has_imported(session, id))
     {
         batches.push(tally.entries + 1, draft).await?;
@@ -168,7 +168,7 @@ fn head_rewind(info: &SessionInfo, head: Option<EntryId>) -> Option<Draft> {
     Some(Draft { entry, bytes: 0 })
 }
 
-/// Where entries are written, and how much of the source they represent is told.
+/// Where entries are written, and where the progress is reported.
 pub(crate) struct WriteTarget<'a> {
     pub(crate) commits: &'a dyn CommitCoordinator,
     pub(crate) thread: &'a ThreadId,
@@ -179,7 +179,7 @@ pub(crate) struct WriteTarget<'a> {
 pub(crate) struct SourceProgress<'a> {
     pub(crate) progress: &'a dyn Progress,
     /// The bytes of the sources before this one.
-    pub(crate) before: u64,
+    pub(crate) bytes_before: u64,
     /// The bytes of this source.
     pub(crate) bytes: u64,
     /// The bytes of all sources.
@@ -187,9 +187,10 @@ pub(crate) struct SourceProgress<'a> {
 }
 
 impl SourceProgress<'_> {
-    /// Tells that `done` bytes of the source are imported. A compressed source has more bytes than its file.
+    /// Reports that `done` bytes of the source are imported. A compressed source has more bytes than its file. Returns
+    /// false if the import must stop.
     pub(crate) fn advance(&self, done: u64) -> bool {
-        self.progress.advance(self.before + done.min(self.bytes), Some(self.total))
+        self.progress.advance(self.bytes_before + done.min(self.bytes), Some(self.total))
     }
 }
 
@@ -201,9 +202,9 @@ struct BatchWriter<'a> {
     /// Whether the next commit creates the thread.
     is_new: bool,
     /// The position of the first entry of the batch among all drafts.
-    first: u64,
+    first_position: u64,
     /// The position of its last entry.
-    last: u64,
+    last_position: u64,
     entries: Vec<NewEntry>,
     bytes: u64,
     /// The number of entries that were written.
@@ -211,7 +212,7 @@ struct BatchWriter<'a> {
     /// The newest time of all drafts so far.
     newest: Option<Timestamp>,
     /// The bytes of the source that all drafts so far represent.
-    read: u64,
+    bytes_read: u64,
 }
 
 impl<'a> BatchWriter<'a> {
@@ -222,22 +223,22 @@ impl<'a> BatchWriter<'a> {
             info,
             digest,
             is_new,
-            first: 0,
-            last: 0,
+            first_position: 0,
+            last_position: 0,
             entries: Vec::new(),
             bytes: 0,
             written: 0,
             newest: None,
-            read: 0,
+            bytes_read: 0,
         }
     }
 
     /// Notes the time and the size of a draft, which may already be stored.
     fn note_draft(&mut self, draft: &Draft) -> Result<()> {
         self.newest = self.newest.max(draft.entry.timestamp);
-        let before = self.read / MAX_BATCH_BYTES;
-        self.read += draft.bytes;
-        if self.read / MAX_BATCH_BYTES > before && !self.target.progress.advance(self.read) {
+        let before = self.bytes_read / MAX_BATCH_BYTES;
+        self.bytes_read += draft.bytes;
+        if self.bytes_read / MAX_BATCH_BYTES > before && !self.target.progress.advance(self.bytes_read) {
             return Err(Error::Stopped { path: self.info.file.clone() });
         }
         Ok(())
@@ -252,9 +253,9 @@ impl<'a> BatchWriter<'a> {
             self.flush().await?;
         }
         if self.entries.is_empty() {
-            self.first = at;
+            self.first_position = at;
         }
-        self.last = at;
+        self.last_position = at;
         self.bytes += draft.bytes;
         self.entries.push(draft.entry);
         Ok(())
@@ -265,14 +266,14 @@ impl<'a> BatchWriter<'a> {
     async fn flush_all_but_last(&mut self) -> Result<bool> {
         let Some(last) = self.entries.pop() else { return Ok(false) };
         self.flush().await?;
-        self.first = self.last;
+        self.first_position = self.last_position;
         self.entries.push(last);
         Ok(true)
     }
 
     /// Commits the batch. Its commit key names the position of its first entry among all drafts. An interrupted
-    /// import continues with the first missing entry, which is where one of its batches began, so that the keys of
-    /// both imports agree.
+    /// import continues with the first missing entry. One of its batches began with this entry, so the keys of both
+    /// imports agree.
     async fn flush(&mut self) -> Result<()> {
         if self.entries.is_empty() {
             return Ok(());
@@ -280,8 +281,8 @@ impl<'a> BatchWriter<'a> {
         let entries = std::mem::take(&mut self.entries);
         self.bytes = 0;
         let count = u64::try_from(entries.len()).unwrap_or(u64::MAX);
-        let key = CommitKey::new(format!("import:{}:{}:{}", self.info.format, self.digest, self.first))?;
-        // A batch of entries without times is no activity of its own.
+        let key = CommitKey::new(format!("import:{}:{}:{}", self.info.format, self.digest, self.first_position))?;
+        // A batch of entries without times does not count as new activity.
         let last_activity = entries.iter().filter_map(|entry| entry.timestamp).max().or(self.newest);
         let mut commit = Commit::new(self.target.thread.clone()).with_key(key).entries(entries);
         let mut at = last_activity;
@@ -296,8 +297,8 @@ impl<'a> BatchWriter<'a> {
         Ok(())
     }
 
-    /// The entry that moves the head of the thread to `head`, if it is elsewhere.
-    async fn mend_head(&self, head: Option<EntryId>) -> Result<Option<Draft>> {
+    /// The entry that moves the head of the thread to `head`, if the head is elsewhere.
+    async fn correct_head(&self, head: Option<EntryId>) -> Result<Option<Draft>> {
         let thread = self.target.commits.threads().load_thread(self.target.thread).await?;
         let is_elsewhere = thread.is_some_and(|thread| thread.head != head);
         Ok(if is_elsewhere { head_rewind(self.info, head) } else { None })

@@ -1,4 +1,4 @@
-//! Tests how much memory the first pass needs for each line of a file.
+//! Tests how much memory the first pass of an import over a file needs for each line.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue fails at that point")]
@@ -14,19 +14,19 @@ use sessions::{ImportOptions, import};
 use store_core::{Store, TenantId};
 use store_memory::{MemoryConfig, MemoryStore};
 
-/// The variable that names the format to a process of this test.
+/// The environment variable that tells a child process of this test which format to measure.
 const FORMAT: &str = "AGENTSTORE_MEMORY_TEST_FORMAT";
 
 const LINES: usize = 30_000;
 
-/// What a line may cost, in bytes. Between 35 and 70 are needed: the id, its place in a table, the end of the line, and
-/// while the tree is made, the calls.
+/// The maximum memory for each line, in bytes. Between 35 and 70 are needed: for the id, for its place in a table, for
+/// the end of the line, and for the calls while the tree is made.
 const BYTES_PER_LINE: usize = 100;
 
-/// What reading needs however long a file is.
+/// The memory that a file of any length needs, in bytes.
 const FIXED_BYTES: usize = 8 << 20;
 
-/// The most memory that this process has had so far.
+/// The peak memory of this process so far, in bytes.
 fn peak_memory() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -105,7 +105,7 @@ async fn the_first_pass_keeps_few_bytes_of_each_line() {
     if let Ok(format) = std::env::var(FORMAT) {
         return measure(&format).await;
     }
-    // A process of its own for each format, because freed memory stays with a process.
+    // Each format is measured in a process of its own, because the peak of a process never falls.
     for format in ["pi", "agent-core", "claude-code"] {
         let test = "the_first_pass_keeps_few_bytes_of_each_line";
         let status =

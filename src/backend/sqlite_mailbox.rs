@@ -20,7 +20,8 @@ pub(crate) async fn open(path: &Path, options: &OpenOptions) -> Result<Stores> {
     if options.read_only {
         return Err(unsupported("opening `sqlite:` for reading only (not needed: several processes can have it open)"));
     }
-    // Store time is the clock of the host, because all processes that have the file open share it.
+    // The clock of the options is not used: store time is the clock of the host, which all processes that have the file
+    // open share.
     let mut config = SqliteConfig::new(path).with_limits(&options.limits);
     config.create = match options.create {
         crate::Create::Missing => Create::Missing,

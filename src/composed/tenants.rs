@@ -84,8 +84,8 @@ impl<'a> TenantListReader<'a> {
         self.peek().is_none() && self.page.next.is_some()
     }
 
-    /// Returns the position after the names that were taken. Only the end of a page has a cursor. If the position is in
-    /// the middle of the page, a shorter page that ends there is therefore read.
+    /// Returns the position after the names that were taken. Only the end of a page has a cursor. So if the position is
+    /// in the middle of the page, this function reads a shorter page that ends there.
     async fn position_after_taken(self) -> Result<ListPosition> {
         let next = match self.taken {
             0 if !self.page.items.is_empty() => return Ok(self.at),

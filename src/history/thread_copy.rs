@@ -1,4 +1,4 @@
-//! A new thread that begins as a copy of the path of an entry of another thread.
+//! A new thread that begins with a copy of a path of another thread.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use store_core::{
     NewEntry, PageRequest, ParentRef, Result, Thread, ThreadFields, ThreadId, codec::Codec,
 };
 
-/// The key of the metadata of a copied thread that names the thread and the entry that it was copied from.
+/// A key of the metadata of a copied thread. Its value names the thread and the entry that were copied.
 pub const COPIED_FROM: &str = "copied_from";
 
 /// The kind of the entry that a copy has in place of a decision on a ticket. A decision belongs to a run of its thread.
@@ -29,12 +29,13 @@ pub struct ThreadCopy {
     pub entries: u64,
 }
 
-/// Makes the thread `new` with a copy of the path of the entry `at` of `source`, to continue from there.
+/// Makes the thread `target` from the path of an entry of another thread, so that work can continue there. The entry is
+/// `at`, and its thread is `source`.
 ///
 /// The entries keep their ids, times and bodies, so that the context of the copy is the context of `at`. They lose
-/// their runs, which belong to `source`. Side entries, the state and pending input are not copied; nor are names that
-/// labels give. The tokens that the messages spent count in both threads. The metadata of the new thread names the
-/// source. A call that was interrupted continues if it is repeated with the same arguments.
+/// their runs, which belong to `source`. Side entries, names that labels give, the state and pending input are not
+/// copied. The tokens that the messages spent count in both threads. The metadata of the new thread names the source. A
+/// call that was interrupted continues if it is repeated with the same arguments.
 ///
 /// # Errors
 /// `NotFound` if the source or the entry does not exist; `Invalid` for a side entry; `AlreadyExists` if the new thread
@@ -43,7 +44,7 @@ pub async fn copy_thread(
     commits: &dyn CommitCoordinator,
     source: &ThreadId,
     at: &EntryId,
-    new: ThreadId,
+    target: ThreadId,
 ) -> Result<ThreadCopy> {
     let threads = commits.threads();
     let thread = threads.load_thread(source).await?.ok_or_else(|| Error::not_found("thread", source))?;
@@ -52,13 +53,13 @@ pub async fn copy_thread(
         return Err(Error::invalid("copy", format!("entry `{at}` is a side entry and on no path")));
     }
     let fields = copied_fields(&thread, at)?;
-    if let Some(existing) = threads.load_thread(&new).await?
+    if let Some(existing) = threads.load_thread(&target).await?
         && existing.metadata.get(COPIED_FROM) != fields.metadata.get(COPIED_FROM)
     {
-        return Err(Error::already_exists("thread", &new));
+        return Err(Error::already_exists("thread", &target));
     }
     let mut query = EntryQuery::path_of(at.clone()).with_page(PageRequest::first(ENTRIES_OF_COMMIT));
-    let mut copier = Copier { commits, new, fields: Some(fields), commit_count: 0, entries: 0 };
+    let mut copier = Copier { commits, target, fields: Some(fields), commit_count: 0, entries: 0 };
     loop {
         let page = threads.list_entries(source, query.clone()).await?;
         copier.write_page(page.items).await?;
@@ -67,7 +68,7 @@ pub async fn copy_thread(
             None => break,
         }
     }
-    Ok(ThreadCopy { thread: copier.new, head: at.clone(), entries: copier.entries })
+    Ok(ThreadCopy { thread: copier.target, head: at.clone(), entries: copier.entries })
 }
 
 fn copied_fields(source: &Thread, at: &EntryId) -> Result<ThreadFields> {
@@ -82,7 +83,7 @@ fn copied_fields(source: &Thread, at: &EntryId) -> Result<ThreadFields> {
 /// Writes the commits of a copy.
 struct Copier<'a> {
     commits: &'a dyn CommitCoordinator,
-    new: ThreadId,
+    target: ThreadId,
     /// The fields of the new thread, until the first commit has made it.
     fields: Option<ThreadFields>,
     commit_count: u64,
@@ -106,7 +107,7 @@ impl Copier<'_> {
     async fn write(&mut self, drafts: Vec<NewEntry>) -> Result<()> {
         self.entries += u64::try_from(drafts.len()).unwrap_or(u64::MAX);
         let key = CommitKey::new(format!("copy:{}", self.commit_count))?;
-        let mut commit = Commit::new(self.new.clone()).with_key(key).entries(drafts);
+        let mut commit = Commit::new(self.target.clone()).with_key(key).entries(drafts);
         if let Some(fields) = self.fields.take() {
             commit = commit.expecting(Expect::Absent).creating(fields);
         }

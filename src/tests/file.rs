@@ -20,7 +20,7 @@ mod with_feature {
         assert_eq!(reader.threads(&tenant).unwrap().count_threads(&ThreadFilter::default()).await.unwrap(), 1);
     }
 
-    /// Tests CP-3.
+    /// Tests CP-3: if both URLs lead to one folder, the store is opened once, with the capability `fenced`.
     #[tokio::test]
     async fn two_urls_of_the_same_folder_open_one_store() {
         use store_core::NewDispatch;
@@ -28,14 +28,14 @@ mod with_feature {
         let (folder, tenant) = (tempfile::tempdir().unwrap(), TenantId::default_tenant());
         let url = |path: &str| format!("file:{}", folder.path().join(path).display());
         let options = OpenOptions::new();
-        let one = options.open_with_mailbox(&url("data"), &url("data/../data")).await.unwrap();
-        assert!(one.capabilities().fenced);
+        let same = options.open_with_mailbox(&url("data"), &url("data/../data")).await.unwrap();
+        assert!(same.capabilities().fenced);
         let work = vec![NewDispatch::new("t".parse().unwrap(), "r".parse().unwrap())];
-        one.mailbox(&tenant).unwrap().enqueue(work.clone()).await.unwrap().remove(0).unwrap();
-        let two = options.open_with_mailbox(&url("data"), &url("queue")).await.unwrap();
-        assert!(!two.capabilities().fenced);
-        assert_eq!(two.mailbox(&tenant).unwrap().count_dispatches(None).await.unwrap().queued, 0);
-        let again = one.clone().with_mailbox(&one).unwrap();
+        same.mailbox(&tenant).unwrap().enqueue(work.clone()).await.unwrap().remove(0).unwrap();
+        let separate = options.open_with_mailbox(&url("data"), &url("queue")).await.unwrap();
+        assert!(!separate.capabilities().fenced);
+        assert_eq!(separate.mailbox(&tenant).unwrap().count_dispatches(None).await.unwrap().queued, 0);
+        let again = same.clone().with_mailbox(&same).unwrap();
         assert!(again.capabilities().fenced);
         assert_eq!(again.mailbox(&tenant).unwrap().count_dispatches(None).await.unwrap().queued, 1);
         let memory = options.open_with_mailbox("memory:", "memory:").await;
@@ -43,7 +43,7 @@ mod with_feature {
         assert!(memory.unwrap().capabilities().fenced);
         #[cfg(not(feature = "memory"))]
         assert!(memory.is_err());
-        two.close().await.unwrap();
+        separate.close().await.unwrap();
     }
 
     #[tokio::test]

@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// No part of a URL that may contain a secret is shown.
+    /// The parts of a URL that may contain a secret are not shown.
     #[test]
     fn a_server_is_shown_without_secrets() {
         for (text, shown) in [
@@ -189,11 +189,11 @@ mod tests {
         }
     }
 
-    /// Tests CP-3.
+    /// Tests CP-3: two spellings of one location name the same store.
     #[test]
     fn urls_of_the_same_store_are_recognised() {
         let (same, other) = (true, false);
-        for (left, right, wanted) in [
+        for (left, right, expected) in [
             ("memory:", "memory:", same),
             ("memory:", "file:x", other),
             ("file:x", "file:x", same),
@@ -218,7 +218,7 @@ mod tests {
             ("nats://one", "postgres://one", other),
         ] {
             let [left, right] = [left, right].map(|url| url.parse::<StoreUrl>().unwrap());
-            assert_eq!(left.is_same_store(&right), wanted, "{left} {right}");
+            assert_eq!(left.is_same_store(&right), expected, "{left} {right}");
         }
     }
 

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CancelReason {
-    /// Another attempt has the claim. Every write of this handler under its own claim is refused.
+    /// Another attempt has claimed the dispatch. Every write of this handler under its own claim is refused.
     Lost,
     /// The thread was interrupted. The work is no longer wanted, and every write under the claim is refused.
     Superseded,
@@ -57,6 +57,7 @@ struct State {
     token: CancellationToken,
     reason: OnceLock<CancelReason>,
     has_ended: AtomicBool,
+    /// The [`SettlingCommit`], as a number.
     settling: AtomicU8,
 }
 

@@ -49,12 +49,12 @@ pub enum Done {
     /// The handler settled the dispatch with its last commit. This is possible where
     /// [`Work::can_settle_in_commit`] returns true (CM-33).
     Committed,
-    /// The dispatch becomes available again later. The attempt does not count.
+    /// The dispatch becomes available again later. This uses up no attempt.
     Snooze {
         /// The time until the dispatch becomes available.
         after: Duration,
     },
-    /// The dispatch is queued again, unchanged. The attempt does not count.
+    /// The dispatch is queued again, unchanged. This uses up no attempt.
     Release,
     /// The dispatch is cancelled, because its work is not to be done.
     Cancel {
@@ -96,7 +96,7 @@ pub enum Verdict {
     Retry,
     /// The work is retried after this delay, as long as attempts are left.
     RetryAfter(Duration),
-    /// The dispatch becomes available again after this time. The attempt does not count.
+    /// The dispatch becomes available again after this time. This uses up no attempt.
     Snooze(Duration),
     /// The dispatch becomes a dead letter.
     DeadLetter,
@@ -165,8 +165,8 @@ impl<E: Into<HandlerError> + StdError> From<E> for Failure {
 
 /// Decides what becomes of work that failed, if the handler has not decided it.
 pub trait Policy: fmt::Debug + Send + Sync + 'static {
-    /// Returns what happens to a dispatch whose work failed with `error`. `attempt` is the number of this attempt: 1
-    /// for the first one. Attempts that do not count, such as snoozed ones, do not increase it.
+    /// Returns what happens to a dispatch whose work failed with `error`. `attempt` is 1 after the first failure. It
+    /// increases with each failure and each expired lease, but not with other attempts, such as snoozed ones.
     fn judge(&self, error: &(dyn StdError + Send + Sync + 'static), attempt: u32) -> Verdict;
 }
 

@@ -47,8 +47,8 @@ impl MailboxSource {
         Ok(Self { stores: tenant_stores, mailbox, handler, worker, instance, lease, is_fenced, telemetry })
     }
 
-    /// Takes the thread over. From then on the thread refuses every earlier claim (CM-32, WK-6). In one store the
-    /// thread has refused them since this claim was made, and there is nothing to do.
+    /// Takes the thread over. From then on the thread refuses every earlier claim (CM-32, WK-6). If the threads and the
+    /// mailbox are in one store, the thread has refused them since this claim was made, and there is nothing to do.
     async fn take_over(&self, claimed: &ClaimedDispatch) -> Result<()> {
         let Some(commits) = self.stores.commits.as_ref().filter(|_| !self.is_fenced) else { return Ok(()) };
         let taken = commits.commit(Commit::new(claimed.dispatch.thread.clone()).fenced(claimed.fence())).await;
@@ -68,7 +68,7 @@ impl JobSource for MailboxSource {
         let request = ClaimRequest::new(self.worker.clone(), self.lease).up_to(limit);
         let claims = self.mailbox.claim(request).await?;
         for unreadable in &claims.unreadable {
-            tracing::error!(error = %unreadable.error, "a thread was skipped: its mailbox cannot be read");
+            tracing::error!(error = %unreadable.error, "a thread was skipped: its dispatches cannot be read");
         }
         for claimed in &claims.claimed {
             let available_since = claimed.dispatch.available_at.max(claimed.dispatch.created_at).as_millis();
@@ -113,8 +113,8 @@ impl JobSource for MailboxSource {
         if dispatch.claim.is_some_and(|claim| claim.number == job.number) {
             return Ok(AttemptState::Held);
         }
-        let ended = dispatch.history.iter().find(|attempt| attempt.claim == job.number);
-        Ok(match ended.map(|attempt| attempt.end) {
+        let attempt = dispatch.history.iter().find(|attempt| attempt.claim == job.number);
+        Ok(match attempt.map(|attempt| attempt.end) {
             None => AttemptState::Forgotten,
             Some(AttemptEnd::DeadLettered) => AttemptState::Ended("dead_letter"),
             Some(AttemptEnd::LeaseExpired) => AttemptState::Lost(CancelReason::Lost),
@@ -126,8 +126,8 @@ impl JobSource for MailboxSource {
     async fn is_waiting_for_retry(&self, job: &Self::Job) -> Result<bool> {
         let found = self.mailbox.load_dispatch(&job.dispatch.id).await?;
         Ok(found.is_some_and(|dispatch| {
-            let last = dispatch.history.last().map(|attempt| attempt.claim);
-            dispatch.status == DispatchStatus::Queued && last == Some(job.number)
+            let last_claim = dispatch.history.last().map(|attempt| attempt.claim);
+            dispatch.status == DispatchStatus::Queued && last_claim == Some(job.number)
         }))
     }
 

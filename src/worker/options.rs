@@ -8,8 +8,8 @@ use super::{Policy, RetryAll};
 
 /// The longest lease that a store accepts.
 const MAX_LEASE: Duration = Duration::from_hours(24);
-/// The maximum concurrency. A worker claims all the dispatches that it can run with one call, and a store refuses a
-/// call that asks for more than this number.
+/// The maximum concurrency. With one call a worker claims as many dispatches as it can run at once, and a store refuses
+/// a call that asks for more than this number.
 const MAX_CONCURRENCY: u32 = 1_000;
 
 /// The options of a worker. A relay takes the same options.
@@ -125,7 +125,7 @@ impl WorkerOptions {
         self
     }
 
-    /// Sets how long handlers that run when the worker is asked to stop may go on before they are told to stop.
+    /// Sets how long handlers may go on after the worker was asked to stop, before they are told to stop.
     #[must_use]
     pub const fn with_stop_deadline(mut self, deadline: Duration) -> Self {
         self.stop_deadline = deadline;
@@ -212,7 +212,7 @@ mod tests {
 
     use super::{Backoff, WorkerOptions};
 
-    /// Tests WK-8, and the delays of WK-3.
+    /// Tests WK-8, and the delays of WK-3: they double with each failure, and each is shortened at random.
     #[test]
     fn retry_delays_double_up_to_a_bound_with_jitter() {
         let backoff = Backoff::default();
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(Backoff::new(Duration::ZERO, Duration::ZERO).delay(9), Duration::ZERO);
     }
 
-    /// Tests WK-8.
+    /// Tests WK-8, and that leases and concurrencies which no store accepts are refused.
     #[test]
     fn the_defaults_are_those_of_the_contract() {
         let options = WorkerOptions::default();

@@ -45,7 +45,7 @@ use crate::Stores;
 ///   dead letter, which `requeue_outbox` makes due again.
 ///
 /// The outbox has no wake-ups: a new row is found within [`WorkerOptions::idle`]. Rows differ from dispatches in two
-/// ways: [`Verdict::Snooze`](super::Verdict::Snooze) counts as an attempt, like a retry, and
+/// ways: [`Verdict::Snooze`](super::Verdict::Snooze) uses up an attempt, like a retry, and
 /// [`Verdict::Cancel`](super::Verdict::Cancel) makes the row a dead letter.
 pub struct Relay {
     source: OutboxSource,
@@ -144,7 +144,7 @@ impl OutboxDelivery {
         &self.row
     }
 
-    /// Returns the number of this attempt: 1 for the first one.
+    /// Returns the number of this attempt: 1 for the first one. After a release the number stays the same.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.row.attempts.saturating_add(1)
@@ -234,7 +234,7 @@ impl JobSource for OutboxSource {
     }
 
     /// Derives the state from the row, which keeps no history of its attempts. If the row has ended, or has one more
-    /// failure than when it was claimed, this is taken to be the result of this attempt.
+    /// failure than when it was claimed, this counts as the result of this attempt.
     async fn attempt_state(&self, job: &Self::Job) -> Result<AttemptState> {
         let Some(row) = self.outbox.load_outbox(&job.row.id).await? else { return Ok(AttemptState::Forgotten) };
         Ok(match row.status {

@@ -1,4 +1,4 @@
-//! JSON values whose text is kept byte for byte.
+//! JSON values that are kept as text. Only white space outside of strings is removed.
 
 use std::{fmt, sync::Arc};
 
@@ -41,7 +41,7 @@ impl Json {
     /// Returns the JSON of a Rust value.
     ///
     /// # Errors
-    /// `Invalid` if the value cannot be written as JSON, for example a map whose keys are not text; otherwise as
+    /// `Invalid` if the value cannot be written as JSON, for example a map whose keys are not text; any error of
     /// [`Json::parse`].
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self> {
         let text = serde_json::to_string(value)

@@ -38,8 +38,8 @@ pub trait Store: Send + Sync {
 
     /// Closes a tenant and removes everything that belongs to it, and nothing else (TN-8).
     ///
-    /// From the moment it is closed, every call through the handles of the tenant ends with `Closed`. After this call
-    /// has returned, a tenant of that name can be used again through new handles.
+    /// From the moment the tenant is closed, every call through its handles ends with `Closed`. After this call has
+    /// returned, a tenant of that name can be used again through new handles.
     ///
     /// # Errors
     /// Those of writing. After an `Unknown` outcome, or if the call did not end, call it again. The new call continues

@@ -123,11 +123,11 @@ impl Clock for SystemClock {
 
     async fn sleep_until(&self, time: Timestamp) {
         loop {
-            let left = Duration::from_millis(time.as_millis().saturating_sub(self.now().as_millis()));
-            if left.is_zero() {
+            let remaining = Duration::from_millis(time.as_millis().saturating_sub(self.now().as_millis()));
+            if remaining.is_zero() {
                 return;
             }
-            sleep_in_real_time(left.min(LONGEST_SLEEP)).await;
+            sleep_in_real_time(remaining.min(LONGEST_SLEEP)).await;
         }
     }
 }

@@ -38,7 +38,7 @@ impl CommitCoordinator for MemoryCommits {
         let tenant = self.tenant.check_open()?;
         commit::check(&commit, tenant.decision_context().limits)?;
         let needs = commit::needed_keys(&commit);
-        let _family = needs.parent_thread.is_some().then(|| tenant.family_lock.lock());
+        let _family_guard = needs.parent_thread.is_some().then(|| tenant.family_lock.lock());
         let receipt = tenant.slots.write(&commit.thread, |slot| plan_and_apply(tenant, slot, &commit, &needs));
         if commit.settle.is_some() {
             tenant.notify_workers();
@@ -76,7 +76,7 @@ fn plan_and_apply(tenant: &Tenant, slot: &mut ThreadSlot, commit: &Commit, needs
     if commit.events.is_some() || !commit.outbox.is_empty() {
         return write_with_index_locked(tenant, &mut parts, commit, needs);
     }
-    write_optimistic(tenant, &mut parts, commit, needs)
+    write_optimistically(tenant, &mut parts, commit, needs)
 }
 
 /// The parts of a tenant that a commit has locked before the index: the slot of its thread, and the mailbox if the
@@ -90,7 +90,7 @@ struct LockedParts<'a> {
 ///
 /// The plan reads runs of other threads without holding a lock on them. If one of those runs was added or removed in
 /// the meantime, the commit is planned again. This happens only if another writer has made progress.
-fn write_optimistic(
+fn write_optimistically(
     tenant: &Tenant,
     parts: &mut LockedParts<'_>,
     commit: &Commit,

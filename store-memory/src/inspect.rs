@@ -228,7 +228,7 @@ mod tests {
     async fn a_compaction_of_missing_entries_is_a_dangling_reference() {
         let (_, found) = finding_kinds_after(|contents| {
             let mut compaction = Compaction::default();
-            compaction.covers = Some(Interval::new(EntryId::new("a").unwrap(), EntryId::new("nobody").unwrap()));
+            compaction.covers = Some(Interval::new(EntryId::new("a").unwrap(), EntryId::new("missing").unwrap()));
             let mut entry = (*contents.log[3].entry).clone();
             entry.body = Arc::new(Body::Compaction(compaction));
             contents.log[3].entry = Arc::new(entry);

@@ -55,6 +55,7 @@ impl OutboxStore for MemoryOutbox {
         let after = Position::from_cursor(&tenant.shared.cursor_key, &scope, query.page.cursor.as_ref())?;
         let after = after.map(|at| decode_position(&at)).transpose()?;
         let index = tenant.index.read();
+        // The filter selects one list for each of these statuses, of the rows of this subset.
         let (subset, statuses) = query.filter.list_keys();
         let lists = statuses.into_iter().map(|status| {
             index.outbox.walk(&OutboxList::Created(subset.clone(), status), after.as_ref(), query.direction)

@@ -41,7 +41,7 @@ pub struct NatsConfig {
     /// Whether to assume that the servers sync what they acknowledge (`sync_interval: always`). Clients cannot read
     /// that setting (NA-5).
     pub assume_sync: bool,
-    /// Whether to open although the server may lose what it acknowledged (NA-5).
+    /// Whether to open the store even if the server may lose data that it acknowledged (NA-5).
     pub allow_unsafe: bool,
     /// The source of generated ids.
     pub ids: Arc<dyn IdSource>,
@@ -67,7 +67,7 @@ impl NatsConfig {
     /// - `tls=true`, `ca=FILE`, `cert=FILE` with `key=FILE`: TLS, with the client's own authorities and its own
     ///   certificate;
     /// - `assume_sync=true`: assumes that the servers sync what they acknowledge, which clients cannot read (NA-5);
-    /// - `allow_unsafe=true`: opens although the server may lose what it acknowledged (NA-5).
+    /// - `allow_unsafe=true`: opens the store even if the server may lose data that it acknowledged (NA-5).
     ///
     /// # Errors
     /// `Invalid` for any other URL. No error contains a password.

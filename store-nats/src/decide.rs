@@ -98,8 +98,8 @@ async fn load_large_part(tenant: &Tenant, data_ref: DataRef) -> Result<Json> {
 #[derive(Default)]
 struct WrittenParts(Vec<(Json, DataRef)>);
 
-/// The result of one attempt of a call.
-enum AttemptResult<T> {
+/// What a call gets when it tries to make decisions about its next items.
+enum TryResult<T> {
     /// The answers for the next items.
     Answers(Vec<Result<T>>),
     /// No decision took effect, for example because another caller changed the thread first.
@@ -108,8 +108,8 @@ enum AttemptResult<T> {
 
 /// What has to be done before decisions about items can be made, for example reserving ids.
 pub(crate) trait Preparation<I>: Send + Sync {
-    /// Prepares an attempt. It at least reads the log to its end.
-    fn before_attempt<'a>(&'a self, tenant: &'a Tenant, items: &'a [I]) -> BoxFuture<'a, Result<()>>;
+    /// Prepares for decisions about these items. At least reads the log to its end.
+    fn prepare<'a>(&'a self, tenant: &'a Tenant, items: &'a [I]) -> BoxFuture<'a, Result<()>>;
 
     /// Whether the preparation of an item is still valid at the position of the log at which the decision is made.
     fn is_still_valid(&self, tenant_state: Option<&TenantState>, item: &I, tenant: &Tenant) -> bool;
@@ -119,7 +119,7 @@ pub(crate) trait Preparation<I>: Send + Sync {
 pub(crate) struct CatchUpOnly;
 
 impl<I: Sync> Preparation<I> for CatchUpOnly {
-    fn before_attempt<'a>(&'a self, tenant: &'a Tenant, _: &'a [I]) -> BoxFuture<'a, Result<()>> {
+    fn prepare<'a>(&'a self, tenant: &'a Tenant, _: &'a [I]) -> BoxFuture<'a, Result<()>> {
         tenant.log().catch_up().boxed()
     }
 
@@ -148,27 +148,27 @@ impl<I: Sync, R, P: Preparation<I>> DecisionCall<'_, I, R, P> {
         let mut answers = Vec::with_capacity(self.items.len());
         let mut written_parts = WrittenParts::default();
         let lock = self.thread.map(|thread| self.tenant.decision_lock(thread));
-        let _alone = match &lock {
+        let _guard = match &lock {
             Some(lock) => Some(lock.lock().await),
             None => None,
         };
         let begun = Instant::now();
         while answers.len() < self.items.len() {
-            let rest = self.items.get(answers.len()..).unwrap_or_default();
-            let attempt = match self.preparation.before_attempt(self.tenant, rest).await {
-                Ok(()) => self.attempt(rest, &mut written_parts).await,
+            let remaining = self.items.get(answers.len()..).unwrap_or_default();
+            let tried = match self.preparation.prepare(self.tenant, remaining).await {
+                Ok(()) => self.try_decide(remaining, &mut written_parts).await,
                 Err(error) => Err(error),
             };
-            let failed = match attempt {
-                Ok(AttemptResult::Answers(some)) => {
+            let failed = match tried {
+                Ok(TryResult::Answers(some)) => {
                     answers.extend(some);
                     continue;
                 }
-                Ok(AttemptResult::Conflict) if begun.elapsed() < self.tenant.shared.config.answer_timeout => continue,
-                Ok(AttemptResult::Conflict) => Error::unavailable("other callers kept writing at the same time"),
+                Ok(TryResult::Conflict) if begun.elapsed() < self.tenant.shared.config.answer_timeout => continue,
+                Ok(TryResult::Conflict) => Error::unavailable("other callers kept writing at the same time"),
                 Err(error) => error,
             };
-            for _ in 1..rest.len() {
+            for _ in 1..remaining.len() {
                 answers.push(Err(Error::new(failed.detail().clone())));
             }
             answers.push(Err(failed));
@@ -176,20 +176,19 @@ impl<I: Sync, R, P: Preparation<I>> DecisionCall<'_, I, R, P> {
         answers
     }
 
-    /// Makes the decision about one item, without a second attempt. Returns `None` if another caller changed the thread
-    /// first.
+    /// Tries once to make the decision about one item. Returns `None` if another caller changed the thread first.
     pub(crate) async fn decide_once<T: Answer>(&self) -> Result<Option<T>>
     where
         R: Fn(&MailboxDraft<'_>, &I, DecisionContext<'_>) -> Result<MailboxDecision<T>> + Send + Sync,
     {
-        match self.attempt(self.items, &mut WrittenParts::default()).await? {
-            AttemptResult::Answers(answers) => answers.into_iter().next().transpose(),
-            AttemptResult::Conflict => Ok(None),
+        match self.try_decide(self.items, &mut WrittenParts::default()).await? {
+            TryResult::Answers(answers) => answers.into_iter().next().transpose(),
+            TryResult::Conflict => Ok(None),
         }
     }
 
-    /// Makes the decisions about as many items as fit into one message, and writes the changes.
-    async fn attempt<T: Answer>(&self, items: &[I], written_parts: &mut WrittenParts) -> Result<AttemptResult<T>>
+    /// Tries to make the decisions about as many items as fit into one message, and to write the changes.
+    async fn try_decide<T: Answer>(&self, items: &[I], written_parts: &mut WrittenParts) -> Result<TryResult<T>>
     where
         R: Fn(&MailboxDraft<'_>, &I, DecisionContext<'_>) -> Result<MailboxDecision<T>> + Send + Sync,
     {
@@ -199,14 +198,14 @@ impl<I: Sync, R, P: Preparation<I>> DecisionCall<'_, I, R, P> {
         self.promote_due(now)?;
         let decided = {
             let view = log.view();
-            let nothing = Mailbox::default();
+            let empty_mailbox = Mailbox::default();
             let tenant_state = tenant.tenant_state(&view)?;
-            let mailbox = tenant_state.map_or(&nothing, |tenant_state| &tenant_state.mailbox);
+            let mailbox = tenant_state.map_or(&empty_mailbox, |tenant_state| &tenant_state.mailbox);
             let config = &tenant.shared.config;
             let is_still_valid = |item: &&I| self.preparation.is_still_valid(tenant_state, item, tenant);
             let ready: Vec<&I> = items.iter().take_while(is_still_valid).collect();
             if ready.is_empty() {
-                return Ok(AttemptResult::Conflict);
+                return Ok(TryResult::Conflict);
             }
             self.apply_rule(mailbox, &ready, DecisionContext::new(now, &config.limits, &*config.ids), &pending.name)
                 .map(|decided| (decided, tenant_state.map(|tenant_state| self.subject_and_last_message(tenant_state))))
@@ -214,17 +213,17 @@ impl<I: Sync, R, P: Preparation<I>> DecisionCall<'_, I, R, P> {
         let ((mut answers, parts, decision), subject_and_last_message) = decided?;
         let Some(decision) = decision else {
             self.load_large_parts(&mut answers, &parts).await?;
-            return Ok(AttemptResult::Answers(answers));
+            return Ok(TryResult::Answers(answers));
         };
         let Some((log_subject, last)) = subject_and_last_message.flatten() else {
             create_tenant(tenant).await?;
-            return Ok(AttemptResult::Conflict);
+            return Ok(TryResult::Conflict);
         };
         let decision = write_large_parts(tenant, decision, written_parts, &log_subject).await?;
         self.load_large_parts(&mut answers, &parts).await?;
         match write_decision(log, &mut pending, (&log_subject, last), decision).await? {
-            true => Ok(AttemptResult::Answers(answers)),
-            false => Ok(AttemptResult::Conflict),
+            true => Ok(TryResult::Answers(answers)),
+            false => Ok(TryResult::Conflict),
         }
     }
 
@@ -235,7 +234,7 @@ impl<I: Sync, R, P: Preparation<I>> DecisionCall<'_, I, R, P> {
         if let (Some(incarnation), Some(thread)) = (incarnation, self.thread)
             && let Some(tenant_state) = log.view_mut().tenant_state_mut(&tenant.name, incarnation)
         {
-            tenant_state.mailbox.map.promote_due_of(thread, now);
+            tenant_state.mailbox.in_memory.promote_due_of(thread, now);
         }
         Ok(())
     }
@@ -264,8 +263,8 @@ impl<I: Sync, R, P: Preparation<I>> DecisionCall<'_, I, R, P> {
         let (mut answers, mut parts) = (Vec::new(), Vec::new());
         for item in items {
             let mut answer = draft.change(|view| (self.rule)(view, item, decision_context));
-            let shown = answer.as_mut().ok().and_then(Answer::dispatch_mut);
-            parts.push(shown.map(|dispatch| mailbox.large_parts(&dispatch.id)).unwrap_or_default());
+            let answered_dispatch = answer.as_mut().ok().and_then(Answer::dispatch_mut);
+            parts.push(answered_dispatch.map(|dispatch| mailbox.large_parts(&dispatch.id)).unwrap_or_default());
             answers.push(answer);
             if draft.message_bytes() > MAX_MESSAGE_BYTES {
                 break;
@@ -282,7 +281,7 @@ impl<I: Sync, R, P: Preparation<I>> DecisionCall<'_, I, R, P> {
             if let Some(dispatch) = answer.as_mut().ok().and_then(Answer::dispatch_mut) {
                 match large_parts.load_into(self.tenant, dispatch).await {
                     Err(error) if T::ALLOWS_MISSING_PARTS && error.kind() == ErrorKind::Corrupt => {}
-                    filled => filled?,
+                    loaded => loaded?,
                 }
             }
         }
@@ -399,7 +398,7 @@ pub(crate) async fn write_empty_message(log: &Log, log_subject: &LogSubject, las
     log.write(log_subject, last, decision.encode()).await
 }
 
-/// Finds out what became of a decision whose answer was lost. Returns `None` if that is not possible in time.
+/// Finds out whether a decision whose answer was lost took effect. Returns `None` if that is not possible in time.
 async fn resolve_outcome(
     log: &Arc<Log>,
     pending: &mut PendingDecision<'_>,

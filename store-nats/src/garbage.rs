@@ -1,5 +1,6 @@
 //! Removes superseded messages of the log, and payloads and results that are no longer needed. Each is removed only
-//! after a delay. Until then, processes that lag behind can read the messages that superseded it.
+//! after a delay. In the meantime, processes that lag behind can read the messages that superseded it, and then no
+//! longer need it.
 
 #![expect(clippy::disallowed_methods, reason = "the age of garbage is not measured in store time")]
 
@@ -14,8 +15,8 @@ use store_core::{DispatchId, Result, TenantId};
 
 use crate::{codec::DataRef, log::Log, mailbox::free_ids, server_names::LogSubject};
 
-/// How long garbage is kept. This is longer than a process searches the log for its own decision, and longer than it
-/// takes to load a payload to which a message refers.
+/// How long garbage is kept. This is longer than the time for which a process searches the log for its own decision,
+/// and longer than it takes to load a payload to which a message refers.
 pub(crate) const GARBAGE_RETENTION: Duration = Duration::from_secs(90);
 /// The longest interval between two collections.
 const COLLECTION_INTERVAL: Duration = Duration::from_secs(5);
@@ -68,7 +69,7 @@ impl Garbage {
         self.put(ids.into_iter().map(|id| GarbageItem::Id(tenant.clone(), incarnation, id)), true);
     }
 
-    /// Adds items to the queue of this process or to that of other processes.
+    /// Adds items to `own` or to `others`.
     fn put(&self, items: impl Iterator<Item = GarbageItem>, is_own: bool) {
         let mut items = items.peekable();
         if items.peek().is_some() {

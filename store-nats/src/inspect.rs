@@ -50,7 +50,7 @@ impl Inspector for NatsStore {
         }
         for tenant_incarnation in tenants_to_check(log) {
             for UnreadableThread { thread, .. } in
-                read_mailbox(log, &tenant_incarnation, |mailbox| mailbox.map.unreadable())
+                read_mailbox(log, &tenant_incarnation, |mailbox| mailbox.in_memory.unreadable())
             {
                 resume_thread(log, &tenant_incarnation, &thread).await?;
             }
@@ -63,7 +63,8 @@ impl Inspector for NatsStore {
 type TenantIncarnation = (TenantId, u64);
 
 fn tenants_to_check(log: &Log) -> Vec<TenantIncarnation> {
-    let has_data = |(_, found): &(&TenantId, &TenantState)| !found.record.is_deleted && !found.mailbox.map.is_empty();
+    let has_data =
+        |(_, found): &(&TenantId, &TenantState)| !found.record.is_deleted && !found.mailbox.in_memory.is_empty();
     log.view().tenants.iter().filter(has_data).map(tenant_incarnation).collect()
 }
 
@@ -86,7 +87,7 @@ async fn verify_tenant(
 ) -> Result<()> {
     let mut threads = HashSet::new();
     for UnreadableThread { thread, error, .. } in
-        read_mailbox(log, tenant_incarnation, |mailbox| mailbox.map.unreadable())
+        read_mailbox(log, tenant_incarnation, |mailbox| mailbox.in_memory.unreadable())
     {
         let finding = Finding::new(FindingKind::Damaged, format!("the log of `{thread}`"), error.to_string());
         inspection.findings.push(finding.of_thread(&tenant_incarnation.0, &thread));
@@ -143,7 +144,7 @@ fn next_batch(mailbox: &Mailbox, after: Option<(Timestamp, DispatchId)>) -> Vec<
         let large_parts = mailbox.large_parts(&id);
         DispatchToCheck { position: (time, id), thread: stored.body.thread.clone(), large_parts }
     };
-    mailbox.map.dispatches(after).take(DISPATCHES_PER_BATCH).map(dispatch).collect()
+    mailbox.in_memory.dispatches(after).take(DISPATCHES_PER_BATCH).map(dispatch).collect()
 }
 
 async fn check_large_parts(
@@ -156,8 +157,9 @@ async fn check_large_parts(
         let Some(data_ref) = data_ref else { continue };
         let Some((kind, detail)) = find_damage(log, data_ref).await? else { continue };
         // A dispatch that was purged in the meantime no longer needs the part.
-        let now = read_mailbox(log, tenant_incarnation, |mailbox| Some(mailbox.large_parts(id))).unwrap_or_default();
-        if [now.payload, now.result].contains(&Some(data_ref)) {
+        let current =
+            read_mailbox(log, tenant_incarnation, |mailbox| Some(mailbox.large_parts(id))).unwrap_or_default();
+        if [current.payload, current.result].contains(&Some(data_ref)) {
             let finding = Finding::new(kind, format!("the {name} of dispatch `{id}`"), detail);
             findings.push(finding.of_thread(&tenant_incarnation.0, &dispatch.thread));
         }

@@ -120,8 +120,8 @@ impl NatsLive {
             Error::server_unavailable("the connection to the server was lost")
                 .with_source(Box::<dyn std::error::Error + Send + Sync>::from(e))
         };
-        let before = self.end_current_receiver(&target).await?;
-        let own_rank = (before + 1, UuidSource.next_id());
+        let previous_count = self.end_current_receiver(&target).await?;
+        let own_rank = (previous_count + 1, UuidSource.next_id());
         let commands =
             client.subscribe(self.subject("command", &target)).await.map_err(|e| connection_lost(e.to_string()))?;
         let ranks =

@@ -239,18 +239,18 @@ impl Log {
         let begun = Instant::now();
         let (mut last_seen, mut moved_at, mut resubscribed_at) = (0, begun, begun);
         loop {
-            let now = {
+            let current = {
                 let position = position.borrow_and_update();
                 // This number is set while the position is borrowed, so the next change of the position takes it into
                 // account.
                 self.lowest_awaited.fetch_min(last, Ordering::SeqCst);
                 *position
             };
-            if now >= last {
+            if current >= last {
                 return Ok(());
             }
-            if now != last_seen {
-                (last_seen, moved_at) = (now, Instant::now());
+            if current != last_seen {
+                (last_seen, moved_at) = (current, Instant::now());
             }
             match timeout(MESSAGE_TIMEOUT, position.changed()).await {
                 Ok(Ok(())) => {}

@@ -20,7 +20,7 @@ pub(crate) fn id_to_token(id: &str) -> String {
     }
 }
 
-/// Decodes the token of an id. Returns `None` for a text that is no such token.
+/// Decodes the token of an id. Returns `None` for a text that is not such a token.
 pub(crate) fn token_to_id(token: &str) -> Option<String> {
     match token.split_at_checked(1)? {
         ("t", plain) => Some(plain.to_owned()),
@@ -46,7 +46,7 @@ pub(crate) enum LogSubject {
     ReservedId(TenantId, u64, DispatchId),
 }
 
-/// Returns the names of the streams and subjects of a store. All of them begin with the prefix of the store.
+/// The names of the streams and subjects of a store. All of them begin with the prefix of the store.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerNames {
     prefix: String,

@@ -184,8 +184,10 @@ impl Store for NatsStore {
         let after = Position::from_cursor(&shared.cursor_key, &scope, page.cursor.as_ref())?;
         shared.log.catch_up().await?;
         let view = shared.log.view();
-        let filled = view.tenants.iter().filter(|(_, found)| !found.record.is_deleted && !found.mailbox.map.is_empty());
-        for (name, _) in filled.skip_while(|(name, _)| after.as_ref().is_some_and(|at| name.as_str() <= at.id.as_str()))
+        let tenants_with_data =
+            view.tenants.iter().filter(|(_, found)| !found.record.is_deleted && !found.mailbox.in_memory.is_empty());
+        for (name, _) in
+            tenants_with_data.skip_while(|(name, _)| after.as_ref().is_some_and(|at| name.as_str() <= at.id.as_str()))
         {
             if !found.offer(Position::new(0, name.as_str()), 0, Some(name.clone())) {
                 break;
@@ -197,12 +199,12 @@ impl Store for NatsStore {
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
         let shared = Arc::clone(&self.state.shared);
         shared.check_open()?;
-        let (name, new) = (tenant.clone(), Arc::new(Tenant::new(Arc::clone(&shared), tenant.clone())));
-        let old = lock(&self.state.tenants).insert(name.clone(), Arc::clone(&new));
-        new.close_previous_then(old, async move { delete_data_of_tenant(&shared, name).await }).await?;
+        let (name, replacement) = (tenant.clone(), Arc::new(Tenant::new(Arc::clone(&shared), tenant.clone())));
+        let previous = lock(&self.state.tenants).insert(name.clone(), Arc::clone(&replacement));
+        replacement.close_previous_then(previous, async move { delete_data_of_tenant(&shared, name).await }).await?;
         // If no caller opened the tenant again in the meantime, it need not stay in the map.
         let mut tenants = lock(&self.state.tenants);
-        if tenants.get(tenant).is_some_and(|held| Arc::ptr_eq(held, &new) && Arc::strong_count(held) == 2) {
+        if tenants.get(tenant).is_some_and(|held| Arc::ptr_eq(held, &replacement) && Arc::strong_count(held) == 2) {
             tenants.remove(tenant);
         }
         drop(tenants);

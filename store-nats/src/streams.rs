@@ -97,9 +97,9 @@ pub(crate) async fn ensure_stream(
 /// Refuses a stream of another application with the same name, and a stream that refuses writes or removals.
 fn check_usable(config: &Value, name: &str, subjects: &str) -> Result<()> {
     let is_set = |name: &str| config.get(name).is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false)));
-    let other =
+    let unusable_setting =
         ["mirror", "sources", "sealed", "deny_delete", "deny_purge", "no_ack"].into_iter().find(|name| is_set(name));
-    let found = match (config.get("subjects") == Some(&json!([subjects])), other) {
+    let found = match (config.get("subjects") == Some(&json!([subjects])), unusable_setting) {
         (true, None) => return Ok(()),
         (true, Some(setting)) => format!("a stream `{name}` with `{setting}`"),
         (false, _) => format!("a stream `{name}` with other subjects"),

@@ -130,7 +130,7 @@ impl Tenant {
 
     /// Closes the previous handle of the tenant, and then removes its data with `removing`. Calls of this handle wait
     /// for the end of the removal, even if the caller of this method is dropped (PR-16).
-    pub(crate) async fn close_previous_then<F>(&self, old: Option<Arc<Self>>, removing: F) -> Result<()>
+    pub(crate) async fn close_previous_then<F>(&self, previous: Option<Arc<Self>>, removing: F) -> Result<()>
     where
         F: Future<Output = Result<()>> + Send + 'static,
     {
@@ -138,8 +138,8 @@ impl Tenant {
         let shared = Arc::clone(&self.shared);
         let task = self.shared.runtime.spawn(async move {
             let _work_guard = work_guard;
-            if let Some(old) = old {
-                old.close().await;
+            if let Some(previous) = previous {
+                previous.close().await;
             }
             let _store_write = shared.ongoing_writes.read().await;
             shared.check_open()?;

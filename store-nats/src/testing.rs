@@ -140,8 +140,8 @@ impl TestPrefix {
 ///
 /// # async fn example() -> store_core::Result<()> {
 /// let prefix = TestPrefix::create(NatsConfig::new("nats://localhost/?allow_unsafe=true")?).await?;
-/// let bare = BaselinePublisher::open(&prefix).await?;
-/// bare.publish("a body", 100).await
+/// let publisher = BaselinePublisher::open(&prefix).await?;
+/// publisher.publish("a body", 100).await
 /// # }
 /// ```
 #[derive(Debug)]

@@ -21,7 +21,7 @@ pub(crate) struct DecisionTime {
 }
 
 impl DecisionTime {
-    /// Returns whether two decisions can be written as if made at the same moment.
+    /// Returns whether two decisions can be written as if they were made at the same moment.
     pub(crate) fn is_near(self, other: Self) -> bool {
         let (one, two) = (self.current_time().as_millis(), other.current_time().as_millis());
         one.abs_diff(two) <= if self.at.is_some() { MAX_GROUP_SKEW_MS } else { 0 }
@@ -59,7 +59,7 @@ impl Clock {
         Timestamp::from_millis(u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// Returns the moment for a decision that is made now.
+    /// Returns the time for a decision that is made now.
     pub(crate) fn decision_time(&self) -> Result<DecisionTime> {
         let at = Instant::now();
         Ok(DecisionTime { now: self.now()?, at: (!self.uses_test_clock).then_some(at) })

@@ -85,7 +85,7 @@ impl PostgresConfig {
     /// `Invalid` for any other URL, parameter or value. No error shows the password.
     pub fn new(url: &str) -> Result<Self> {
         let UrlParts {
-            server, schema, connections, is_pooled, allow_unsafe, connect_within, server_requirement, ..
+            server, schema, connections, is_pooled, allow_unsafe, connect_timeout, server_requirement, ..
         } = url::parse(url)?;
         Ok(Self {
             server,
@@ -95,7 +95,7 @@ impl PostgresConfig {
             migrate: Migrate::Always,
             read_only: false,
             connections: connections.unwrap_or(10),
-            acquire_timeout: connect_within.unwrap_or(Duration::from_secs(5)),
+            acquire_timeout: connect_timeout.unwrap_or(Duration::from_secs(5)),
             answer_timeout: Duration::from_secs(30),
             allow_unsafe,
             ids: Arc::new(UuidSource),

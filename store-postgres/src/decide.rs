@@ -103,7 +103,7 @@ pub(crate) async fn decide_without_thread<T: Send>(
     decide_with_claims(tenant, Vec::new(), first, rule).await
 }
 
-/// Does the same as `decide_without_thread`, about claims. Claims that are not in the cache of this process are loaded.
+/// Makes a decision about claims, without locks. `claims` are those that this process has cached. Others are loaded.
 pub(crate) async fn decide_with_claims<T: Send>(
     tenant: &Tenant,
     claims: Vec<CachedClaim>,
@@ -248,9 +248,9 @@ impl<'a> DecisionLoop<'a> {
     /// Ends the transaction: commits it, or rolls it back if there is an error. Subscribers and workers are notified
     /// afterwards, but not of writes in a transaction of the caller, because it is unknown when that transaction ends.
     async fn end<T: Send>(self, answer: Result<T>) -> Result<T> {
-        let is_notified = answer.is_ok() && !self.connection.belongs_to_caller();
+        let should_notify = answer.is_ok() && !self.connection.belongs_to_caller();
         let ended = self.connection.finish(answer.is_ok()).await;
-        for batch in self.written.iter().filter(|_| is_notified) {
+        for batch in self.written.iter().filter(|_| should_notify) {
             self.tenant.notify_subscribers(batch.scopes_written());
             self.tenant.notify_workers(batch.claimable_from());
         }

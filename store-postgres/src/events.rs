@@ -76,9 +76,9 @@ impl EventWriter for PostgresEvents {
         let fenced = event::fenced_thread(&request)?;
         let mut scopes = request.drafts.iter().flat_map(|draft| &draft.scopes);
         let thread = scopes.find_map(call_scope_of);
-        let is_about_one =
+        let all_of_one_thread =
             request.drafts.iter().flat_map(|draft| &draft.scopes).all(|scope| call_scope_of(scope) == thread);
-        let call_scope = thread.clone().filter(|_| is_about_one);
+        let call_scope = thread.clone().filter(|_| all_of_one_thread);
         let call = |tenant: Arc<Tenant>| async move {
             let first = events_lookup(Some(&request));
             match (fenced, thread) {
@@ -394,12 +394,12 @@ async fn raise_floor(tenant: &Tenant, request: &TrimRequest) -> Result<Trimmed> 
     if floor > state.floor && !dry_run {
         let first = Lookup { scopes: [scope.clone()].into(), ..Lookup::default() };
         let rule = |cache: &RecordCache, _: DecisionContext<'_>| {
-            let before = cache.scope(scope)?;
-            if before.floor >= floor {
+            let current = cache.scope(scope)?;
+            if current.floor >= floor {
                 return Ok(RuleResult::Answer(()));
             }
             let mut batch = Batch::default();
-            batch.add_scope(scope, before.clone(), before.after_trim(floor));
+            batch.add_scope(scope, current.clone(), current.after_trim(floor));
             Ok(RuleResult::Write { batch, cache_update: CacheUpdate::Nothing, answer: () })
         };
         decide_without_thread(tenant, first, rule).await?;

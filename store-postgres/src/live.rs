@@ -57,8 +57,8 @@ pub(crate) struct LiveState {
     wake_up: Notify,
     /// Held while a command is sent, so that the commands of one sender keep their order (LV-4).
     send_order: AsyncMutex<()>,
-    /// The targets of the receivers of this process that a row announces to other processes. The number of a receiver
-    /// distinguishes it from an earlier receiver of the same target.
+    /// The targets for which this process has a receiver, if a row announces this to other processes. The number
+    /// distinguishes the receiver from an earlier one of the same target.
     receivers: Mutex<HashMap<TenantTarget, u64>>,
     next_number: AtomicU64,
     waiting: Mutex<WaitingSenders>,
@@ -100,7 +100,7 @@ impl LiveState {
 
     /// Ends the deliveries of a tenant that is being closed.
     pub(crate) fn end_deliveries(&self, tenant: &TenantId) {
-        self.waiting().retain(|_, (of, _)| of != tenant);
+        self.waiting().retain(|_, (sending_tenant, _)| sending_tenant != tenant);
     }
 }
 
@@ -159,7 +159,7 @@ impl LiveChannel for PostgresLive {
         let tenant_target = (self.tenant.constants.tenant.clone(), target);
         let live_state = &self.tenant.shared.live_state;
         // An earlier receiver of the target is removed first. Otherwise the task that carries commands could end the
-        // new receiver before it has its row.
+        // new receiver, which has no row yet.
         live_state.receivers().remove(&tenant_target);
         let receiver = self.tenant.live_hub.open_live(tenant_target.1.clone()).await?;
         let announced = tenant_target.clone();
@@ -209,9 +209,9 @@ impl PostgresLive {
             }
             rows.first().map_or(Ok(false), |row| crate::columns::read_value(row, 0))
         };
-        let ordered = shared.live_state.send_order.lock().await;
+        let order_guard = shared.live_state.send_order.lock().await;
         let is_sent = self.tenant.run_read(None, call).await?;
-        drop(ordered);
+        drop(order_guard);
         if !is_sent {
             return Ok(LiveDelivery::NoReceiver);
         }
@@ -345,11 +345,11 @@ async fn pass_to_receiver(shared: &Arc<SharedState>, tenants: &Weak<TenantMap>, 
         }
     });
     // The first poll puts the command into the receiver's queue, so that commands stay in their order.
-    let first = poll_fn(|context| Poll::Ready(delivery.as_mut().poll(context))).await;
+    let first_poll = poll_fn(|context| Poll::Ready(delivery.as_mut().poll(context))).await;
     let shared_of_task = Arc::clone(shared);
     shared.runtime.spawn(async move {
         let shared = shared_of_task;
-        let answered = match first {
+        let answered = match first_poll {
             Poll::Ready(answered) => answered,
             Poll::Pending => delivery.await,
         };
@@ -381,7 +381,9 @@ async fn reconcile_receivers(shared: &SharedState, tenants: &Weak<TenantMap>) ->
             .filter(|tenant_target| open.contains(tenant_target))
         {
             Some(tenant_target) => drop(registered.insert(tenant_target)),
-            None => stale.iter_mut().zip([tenant, target, read_text(row, 2)?]).for_each(|(all, one)| all.push(one)),
+            None => {
+                stale.iter_mut().zip([tenant, target, read_text(row, 2)?]).for_each(|(column, text)| column.push(text))
+            }
         }
     }
     for (tenant_target, number) in receivers {
@@ -401,6 +403,6 @@ async fn reconcile_receivers(shared: &SharedState, tenants: &Weak<TenantMap>) ->
         return Ok(());
     }
     let mut arguments = text_arguments(&[&live_state.process])?;
-    stale.into_iter().try_for_each(|all| add(&mut arguments, all))?;
+    stale.into_iter().try_for_each(|column| add(&mut arguments, column))?;
     run_statement(shared, |sql| &sql.live_remove_receivers, arguments).await.map(drop)
 }

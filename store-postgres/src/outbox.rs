@@ -81,7 +81,7 @@ impl OutboxStore for PostgresOutbox {
         let release = |tenant: Arc<Tenant>, claimed: ClaimedOutbox| async move {
             let releases: Vec<_> = claimed.rows.iter().map(|row| row.settle(OutboxSettlement::Release)).collect();
             if !releases.is_empty() {
-                let _given = settle(&tenant, releases).await;
+                let _released = settle(&tenant, releases).await;
             }
         };
         self.tenant.run_claim(call, release).await
@@ -118,8 +118,8 @@ impl OutboxStore for PostgresOutbox {
             let mut chunk = (query.page.checked_limit()? + 1).min(CHUNK);
             'all: loop {
                 let arguments = list_arguments(&tenant, &query, after.as_ref(), chunk)?;
-                let (scope_index, is_forward) = (scope_index_of(&query.filter), query.direction == Direction::Forward);
-                let rows = connection.read(|sql| sql.lists.outbox(scope_index, is_forward), arguments).await?;
+                let (list_index, is_forward) = (list_index_of(&query.filter), query.direction == Direction::Forward);
+                let rows = connection.read(|sql| sql.lists.outbox(list_index, is_forward), arguments).await?;
                 let is_last = rows.len() < chunk;
                 for row in &rows {
                     let row = decode_row(row)?;
@@ -181,9 +181,9 @@ fn decode_row(row: &sqlx::postgres::PgRow) -> Result<OutboxRow> {
     Ok(OutboxRow::new(stored, payload))
 }
 
-/// Returns the number of the statement that lists the rows of a filter: 0 for all rows, 1 for those of a lane, 2 for
+/// Returns the index of the statement that lists the rows of a filter: 0 for all rows, 1 for those of a lane, 2 for
 /// those of a target of a lane.
-fn scope_index_of(filter: &OutboxFilter) -> usize {
+fn list_index_of(filter: &OutboxFilter) -> usize {
     match (&filter.lane, &filter.target) {
         (None, _) => 0,
         (Some(_), None) => 1,

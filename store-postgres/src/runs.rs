@@ -103,10 +103,10 @@ struct RunWalk<'a> {
 impl RunWalk<'_> {
     async fn next(&mut self, connection: &mut Connection<'_>) -> Result<Vec<Run>> {
         let filter = &self.query.filter;
-        let scopes = filter.list_keys();
+        let list_keys = filter.list_keys();
         let (mut thread, mut parent, mut phases) = (None, None, Vec::new());
-        for scope in &scopes {
-            match scope {
+        for key in &list_keys {
+            match key {
                 RunListKey::All => {}
                 RunListKey::Thread(id) => thread = Some(id.as_str()),
                 RunListKey::Parent(id) => parent = Some(id.as_str()),
@@ -128,19 +128,19 @@ impl RunWalk<'_> {
         add(&mut arguments, time)?;
         add(&mut arguments, id)?;
         add(&mut arguments, i64::try_from(self.chunk).unwrap_or(i64::MAX))?;
-        let scope_index = match (thread, parent) {
+        let list_index = match (thread, parent) {
             (Some(_), _) => 0,
             (None, Some(_)) => 1,
-            (None, None) if matches!(scopes.as_slice(), [RunListKey::All]) => 2,
+            (None, None) if matches!(list_keys.as_slice(), [RunListKey::All]) => 2,
             (None, None) => 3,
         };
-        let rows = connection.read(|sql| sql.lists.runs(scope_index, is_forward), arguments).await?;
+        let rows = connection.read(|sql| sql.lists.runs(list_index, is_forward), arguments).await?;
         rows.iter().map(|row| decode::<Run>("run", &read_text(row, 0)?)).collect()
     }
 }
 
-/// Returns the number of a thread's log, or `None` if the thread does not exist. A thread never has the log of another
-/// one, even if it has the id of a deleted thread. Cursors are bound to the log, so that a cursor does not work for a
+/// Returns the number of a thread's log, or `None` if the thread does not exist. Every thread has a log of its own,
+/// even a thread with the id of a deleted one. Cursors are bound to the log, so that a cursor does not work for a
 /// later thread with the same id (TH-24).
 async fn log_number(
     tenant: &Tenant,

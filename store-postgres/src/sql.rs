@@ -99,7 +99,7 @@ statements! {
     /// Loads what a decision about the mailbox needs.
     load_mailbox_records: call("look_mailbox", 16);
     /// Makes the due dispatches of all threads available.
-    promote_all_due: "SELECT $schema$.turn_all($1, 0, $schema$.now(), 10000)";
+    make_due_available: "SELECT $schema$.turn_all($1, 0, $schema$.now(), 10000)";
     load_mailboxes: "SELECT record FROM $schema$.mailbox WHERE tenant = $1 AND ($2::text IS NULL OR thread = $2)";
     load_epoch: "SELECT epoch FROM $schema$.mailbox WHERE tenant = $1 AND thread = $2";
     next_claim: call("next_claim", 6);
@@ -220,12 +220,12 @@ statements! {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ThreadList {
     /// 0 for all threads, 1 for those of a parent, 2 for those of a resource.
-    pub(crate) scope_index: usize,
+    pub(crate) list_index: usize,
     pub(crate) by_creation: bool,
     pub(crate) is_forward: bool,
 }
 
-/// The statements of lists, one for each scope and order.
+/// The statements of lists, one for each condition and order.
 #[derive(Debug)]
 pub(crate) struct ListStatements {
     threads: Vec<Arc<str>>,
@@ -235,36 +235,36 @@ pub(crate) struct ListStatements {
     dispatches: Vec<Arc<str>>,
 }
 
-#[expect(clippy::indexing_slicing, reason = "each scope and direction has its statement")]
+#[expect(clippy::indexing_slicing, reason = "each condition and direction has its statement")]
 impl ListStatements {
     pub(crate) fn new(schema: &str) -> Self {
         let (mut threads, mut runs) = (Vec::new(), Vec::new());
         let (mut events, mut outbox, mut dispatches) = (Vec::new(), Vec::new(), Vec::new());
         for direction in [("<", " DESC"), (">", "")] {
-            for scope in ["{time} >= 0 AND $2::text IS NULL", "t.parent_id = $2", "t.resource_id = $2"] {
+            for condition in ["{time} >= 0 AND $2::text IS NULL", "t.parent_id = $2", "t.resource_id = $2"] {
                 for time in ["t.updated_at", "t.created_at"] {
-                    let scope = scope.replace("{time}", time);
-                    threads.push(in_schema(&thread_list(&scope, time, direction), schema).into());
+                    let condition = condition.replace("{time}", time);
+                    threads.push(in_schema(&thread_list(&condition, time, direction), schema).into());
                 }
             }
-            for scope in [
+            for condition in [
                 "r.log = (SELECT t.log FROM $schema$.thread t WHERE t.tenant = $1 AND t.id = $2) AND r.log >= 0 AND $3::text IS NULL \
                  AND $4::text[] IS NOT NULL",
                 "r.parent_run = $3 AND $2::text IS NULL AND $4::text[] IS NOT NULL",
                 "r.created_at >= 0 AND $2::text IS NULL AND $3::text IS NULL AND $4::text[] IS NOT NULL",
                 "r.phase = ANY ($4) AND r.created_at >= 0 AND $2::text IS NULL AND $3::text IS NULL",
             ] {
-                runs.push(in_schema(&run_list(scope, direction), schema).into());
+                runs.push(in_schema(&run_list(condition, direction), schema).into());
             }
             for scope in ["thread", "run"] {
                 events.push(in_schema(&event_list(scope, direction), schema).into());
             }
-            for scope in [
+            for condition in [
                 "o.created_at >= 0 AND $2::text IS NULL AND $3::text IS NULL",
                 "o.lane = $2 AND o.lane >= '' AND $3::text IS NULL",
                 "o.lane = $2 AND o.target = $3 AND o.target >= ''",
             ] {
-                outbox.push(in_schema(&outbox_list(scope, direction), schema).into());
+                outbox.push(in_schema(&outbox_list(condition, direction), schema).into());
             }
             for list in dispatch_lists(direction) {
                 dispatches.push(in_schema(&list, schema).into());
@@ -274,7 +274,7 @@ impl ListStatements {
     }
 
     pub(crate) fn threads(&self, list: ThreadList) -> &Arc<str> {
-        &self.threads[usize::from(list.is_forward) * 6 + list.scope_index * 2 + usize::from(list.by_creation)]
+        &self.threads[usize::from(list.is_forward) * 6 + list.list_index * 2 + usize::from(list.by_creation)]
     }
 
     pub(crate) fn events(&self, of_run: bool, is_forward: bool) -> &Arc<str> {
@@ -283,8 +283,8 @@ impl ListStatements {
 
     /// Returns a statement that lists outbox rows: 0 is for all rows, 1 for those of a lane, 2 for those of a target of
     /// a lane.
-    pub(crate) fn outbox(&self, scope_index: usize, is_forward: bool) -> &Arc<str> {
-        &self.outbox[usize::from(is_forward) * 3 + scope_index]
+    pub(crate) fn outbox(&self, list_index: usize, is_forward: bool) -> &Arc<str> {
+        &self.outbox[usize::from(is_forward) * 3 + list_index]
     }
 
     /// Returns a statement that lists dispatches. `list_index` is 0 to 2 for the order of creation (0 for all, 1 for
@@ -295,8 +295,8 @@ impl ListStatements {
 
     /// Returns a statement that lists runs: 0 is for those of a thread, 1 for those of a parent run, 2 for all runs, 3
     /// for those with certain phases.
-    pub(crate) fn runs(&self, scope_index: usize, is_forward: bool) -> &Arc<str> {
-        &self.runs[usize::from(is_forward) * 4 + scope_index]
+    pub(crate) fn runs(&self, list_index: usize, is_forward: bool) -> &Arc<str> {
+        &self.runs[usize::from(is_forward) * 4 + list_index]
     }
 }
 
@@ -312,11 +312,11 @@ fn event_list(scope: &str, (comparison, order): (&str, &str)) -> String {
 }
 
 fn dispatch_lists((comparison, order): (&str, &str)) -> [String; 5] {
-    let by_creation = |scope: &str| {
+    let by_creation = |condition: &str| {
         format!(
-            "SELECT d.created_at, 0::bigint, d.body, d.state FROM $schema$.dispatch d WHERE d.tenant = $1 AND {scope} \
-             AND $3::text[] IS NOT NULL AND $5::bigint IS NOT NULL AND (d.created_at, d.id) {comparison} ($4, $6) \
-             ORDER BY d.created_at{order}, d.id{order} LIMIT $7"
+            "SELECT d.created_at, 0::bigint, d.body, d.state FROM $schema$.dispatch d WHERE d.tenant = $1 \
+             AND {condition} AND $3::text[] IS NOT NULL AND $5::bigint IS NOT NULL \
+             AND (d.created_at, d.id) {comparison} ($4, $6) ORDER BY d.created_at{order}, d.id{order} LIMIT $7"
         )
     };
     let by_status = DispatchStatus::ALL.iter().map(|status| {
@@ -365,24 +365,24 @@ fn dispatch_lists((comparison, order): (&str, &str)) -> [String; 5] {
     ]
 }
 
-fn outbox_list(scope: &str, (comparison, order): (&str, &str)) -> String {
+fn outbox_list(condition: &str, (comparison, order): (&str, &str)) -> String {
     format!(
-        "SELECT o.record, o.payload FROM $schema$.outbox o WHERE o.tenant = $1 AND {scope} \
+        "SELECT o.record, o.payload FROM $schema$.outbox o WHERE o.tenant = $1 AND {condition} \
          AND ($4::text[] IS NULL OR o.status = ANY ($4)) AND (o.created_at, o.id) {comparison} ($5, $6) \
          ORDER BY o.created_at{order}, o.id{order} LIMIT $7"
     )
 }
 
-fn thread_list(scope: &str, time: &str, (comparison, order): (&str, &str)) -> String {
+fn thread_list(condition: &str, time: &str, (comparison, order): (&str, &str)) -> String {
     format!(
-        "SELECT t.stamp, t.record FROM $schema$.thread t WHERE t.tenant = $1 AND t.log IS NOT NULL AND {scope} \
+        "SELECT t.stamp, t.record FROM $schema$.thread t WHERE t.tenant = $1 AND t.log IS NOT NULL AND {condition} \
          AND {time} >= $3 AND {time} < $4 AND ({time}, t.id) {comparison} ($5, $6) ORDER BY {time}{order}, t.id{order} LIMIT $7"
     )
 }
 
-fn run_list(scope: &str, (comparison, order): (&str, &str)) -> String {
+fn run_list(condition: &str, (comparison, order): (&str, &str)) -> String {
     format!(
-        "SELECT r.record FROM $schema$.run r WHERE r.tenant = $1 AND {scope} \
+        "SELECT r.record FROM $schema$.run r WHERE r.tenant = $1 AND {condition} \
          AND NOT EXISTS (SELECT FROM $schema$.purge p WHERE p.log = r.log) AND r.created_at >= $5 AND r.created_at < $6 AND (r.created_at, r.id) {comparison} ($7, $8) \
          ORDER BY r.created_at{order}, r.id{order} LIMIT $9"
     )

@@ -131,10 +131,10 @@ impl PostgresStore {
     /// async fn order(store: &PostgresStore, connection: &mut sqlx::PgConnection) -> Result<(), Failure> {
     ///     let mut transaction = connection.begin().await?;
     ///     sqlx::query("INSERT INTO orders (id) VALUES (7)").execute(&mut *transaction).await?;
-    ///     let said = Commit::new(ThreadId::new("t-1")?)
+    ///     let commit = Commit::new(ThreadId::new("t-1")?)
     ///         .with_key(CommitKey::new("order-7")?)
     ///         .entry(NewEntry::new(Message::assistant("I have ordered it.")));
-    ///     store.commit_in(&TenantId::default_tenant(), &mut transaction, said).await?;
+    ///     store.commit_in(&TenantId::default_tenant(), &mut transaction, commit).await?;
     ///     Ok(transaction.commit().await?)
     /// }
     /// ```
@@ -206,17 +206,18 @@ impl Store for PostgresStore {
         let shared = Arc::clone(&self.state.shared);
         shared.db.check_open()?;
         shared.check_writable()?;
-        let (name, new) = (tenant.clone(), self.new_tenant(tenant));
-        let old = self.tenants().insert(name.clone(), Arc::clone(&new));
-        new.close_previous_then(old, async move {
-            shared.db.call_for_tenant(name.as_str(), |sql| &sql.begin_tenant_deletion).await?;
-            while shared.db.call_for_tenant(name.as_str(), |sql| &sql.delete_tenant_step).await? == 1 {}
-            Ok(())
-        })
-        .await?;
+        let (name, replacement) = (tenant.clone(), self.new_tenant(tenant));
+        let previous = self.tenants().insert(name.clone(), Arc::clone(&replacement));
+        replacement
+            .close_previous_then(previous, async move {
+                shared.db.call_for_tenant(name.as_str(), |sql| &sql.begin_tenant_deletion).await?;
+                while shared.db.call_for_tenant(name.as_str(), |sql| &sql.delete_tenant_step).await? == 1 {}
+                Ok(())
+            })
+            .await?;
         // A tenant that was not opened again in the meantime is not kept in the map.
         let mut tenants = self.tenants();
-        if tenants.get(tenant).is_some_and(|held| Arc::ptr_eq(held, &new) && Arc::strong_count(held) == 2) {
+        if tenants.get(tenant).is_some_and(|held| Arc::ptr_eq(held, &replacement) && Arc::strong_count(held) == 2) {
             tenants.remove(tenant);
         }
         Ok(())

@@ -111,15 +111,15 @@ impl Tenant {
 
     /// Closes the previous handle of the tenant, then runs `removing`. If the caller drops this call, every later call
     /// of this handle waits until both have ended (PR-16).
-    pub(crate) async fn close_previous_then<F>(&self, old: Option<Arc<Self>>, removing: F) -> Result<()>
+    pub(crate) async fn close_previous_then<F>(&self, previous: Option<Arc<Self>>, removing: F) -> Result<()>
     where
         F: Future<Output = Result<()>> + Send + 'static,
     {
         let (work_guard, caller_guard) = in_flight::start_call(&self.abandoned, None);
         let task = self.shared.runtime.spawn(async move {
             let _work_guard = work_guard;
-            if let Some(old) = old {
-                old.close().await;
+            if let Some(previous) = previous {
+                previous.close().await;
             }
             removing.await
         });
@@ -204,7 +204,7 @@ impl Tenant {
     {
         let tenant = Arc::clone(self);
         let release = move |claimed: T| {
-            // Later calls wait for the release, including those of the caller that dropped the claim.
+            // Later calls wait for the release, including those of the caller that dropped the claiming call.
             let (work_guard, _caller_guard) = in_flight::start_call(&tenant.abandoned, None);
             let releasing = release(Arc::clone(&tenant), claimed);
             tenant.shared.runtime.spawn(async move {

@@ -42,7 +42,7 @@ struct SchemaLock {
 
 impl std::fmt::Debug for SchemaLock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lease").finish_non_exhaustive()
+        f.debug_struct("SchemaLock").finish_non_exhaustive()
     }
 }
 
@@ -118,8 +118,8 @@ impl TestSchema {
             Self { config: direct.clone(), lock: None }.remove().await?;
             PostgresStore::migrate(&direct).await?;
         }
-        let prepared = AssertSqlSafe(in_schema(if exists { EMPTY_SCHEMA_SQL } else { STOP_CLOCK_SQL }, &name));
-        sqlx::raw_sql(prepared).execute(&mut connection).await.map_err(statement_error)?;
+        let prepare_sql = AssertSqlSafe(in_schema(if exists { EMPTY_SCHEMA_SQL } else { STOP_CLOCK_SQL }, &name));
+        sqlx::raw_sql(prepare_sql).execute(&mut connection).await.map_err(statement_error)?;
         Ok(Self { config, lock: Some(Arc::new(SchemaLock { connection: Mutex::new(connection) })) })
     }
 
@@ -161,8 +161,8 @@ impl TestSchema {
 
     /// Removes the schema and everything in it.
     ///
-    /// Sessions whose transactions still hold locks in it are terminated, because their owners may be waiting for the
-    /// removal. A schema from [`reuse_or_create`](Self::reuse_or_create) is kept for the next test.
+    /// Sessions whose transactions still hold locks in it are terminated, because their clients may themselves wait for
+    /// the end of the removal. A schema from [`reuse_or_create`](Self::reuse_or_create) is kept for the next test.
     ///
     /// # Errors
     /// Those of [`advance`](Self::advance).
@@ -172,9 +172,9 @@ impl TestSchema {
         }
         // With a pooler, the connection may belong to another client by the time it is terminated. Therefore sessions
         // are terminated only if the removal fails without it.
-        let gently = "BEGIN; SET LOCAL lock_timeout = '1s'; SET LOCAL client_min_messages = error; \
+        let without_terminating = "BEGIN; SET LOCAL lock_timeout = '1s'; SET LOCAL client_min_messages = error; \
             DROP SCHEMA IF EXISTS $schema$ CASCADE; COMMIT";
-        if self.run(gently).await.is_ok() {
+        if self.run(without_terminating).await.is_ok() {
             return Ok(());
         }
         self.run(

@@ -176,10 +176,10 @@ impl Drop for NextWriteLock<'_> {
     }
 }
 
-fn lock(attempt: impl Fn() -> std::result::Result<(), TryLockError>, timeout: Duration, reason: &str) -> Result<()> {
+fn lock(try_lock: impl Fn() -> std::result::Result<(), TryLockError>, timeout: Duration, reason: &str) -> Result<()> {
     let (until, mut pause) = (Instant::now() + timeout, Duration::from_micros(100));
     loop {
-        match attempt() {
+        match try_lock() {
             Ok(()) => return Ok(()),
             Err(TryLockError::WouldBlock) if Instant::now() < until => sleep(pause),
             Err(TryLockError::WouldBlock) => return Err(Error::unavailable(reason)),

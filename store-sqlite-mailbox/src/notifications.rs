@@ -203,18 +203,19 @@ mod tests {
         // The store's own thread listens only from the first wait on, and no caller has waited yet.
         let notifications =
             Notifications::new(Arc::downgrade(&one.state.tenants), folder.path().into(), config.path().into());
-        let looking = Arc::clone(&notifications.listener);
-        let looking = thread::spawn(move || looking.poll());
-        let waits = || tenant.read(None, |rows| rows.next_claim_time());
+        let polling = Arc::clone(&notifications.listener);
+        let polling = thread::spawn(move || polling.poll());
+        let next_claim_time = || tenant.read(None, |rows| rows.next_claim_time());
         let clock = SystemClock;
-        let (waited, ()) = tokio::join!(tenant.notifier.wait(&clock, Duration::from_secs(20), waits), async {
-            let _before = notifications.listener.waiter_count.fetch_add(1, Ordering::SeqCst);
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            enqueue(&other).await;
-        });
+        let (waited, ()) =
+            tokio::join!(tenant.notifier.wait(&clock, Duration::from_secs(20), next_claim_time), async {
+                let _before = notifications.listener.waiter_count.fetch_add(1, Ordering::SeqCst);
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                enqueue(&other).await;
+            });
         assert_eq!(waited.unwrap(), WaitResult::Woken);
         notifications.close(false);
-        looking.join().unwrap();
+        polling.join().unwrap();
         one.close().await.unwrap();
         other.close().await.unwrap();
     }
@@ -229,12 +230,13 @@ mod tests {
         let tenant = one.open_tenant(&name);
         drop(one);
         let _waiter = tenant.shared.notifications.listen();
-        let waits = || tenant.read(None, |rows| rows.next_claim_time());
+        let next_claim_time = || tenant.read(None, |rows| rows.next_claim_time());
         let clock = SystemClock;
-        let (waited, ()) = tokio::join!(tenant.notifier.wait(&clock, Duration::from_secs(20), waits), async {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            enqueue(&other).await;
-        });
+        let (waited, ()) =
+            tokio::join!(tenant.notifier.wait(&clock, Duration::from_secs(20), next_claim_time), async {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                enqueue(&other).await;
+            });
         assert_eq!(waited.unwrap(), WaitResult::Woken);
         other.close().await.unwrap();
     }

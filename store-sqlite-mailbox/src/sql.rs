@@ -168,8 +168,7 @@ pub(crate) const SUPERSEDED_BATCH: ListStatement = list_statement!(
     "id" is "?2",
     "id DESC"
 );
-/// The batches of superseded dispatches with the same time. This is the next time, after a position, at which an
-/// interrupt superseded dispatches.
+/// The batches of dispatches that interrupts superseded at one time. It is the next such time after a position.
 pub(crate) const SUPERSEDED_BATCHES: ListStatement = ListStatement {
     forward: "SELECT at, mailbox, lot FROM interrupts INDEXED BY lots
         WHERE tenant = ?1 AND lot IS NOT NULL AND at = (SELECT at FROM interrupts INDEXED BY lots
@@ -204,8 +203,8 @@ mod tests {
     #[test]
     fn every_deciding_statement_uses_an_index() {
         let conn = empty_database();
-        let both = [&BY_STATUS, &BY_THREAD, &BY_END, &BY_CLAIM, &SUPERSEDED_BATCH, &SUPERSEDED_BATCHES];
-        let lists = both.iter().flat_map(|both| [both.forward, both.backward]);
+        let list_statements = [&BY_STATUS, &BY_THREAD, &BY_END, &BY_CLAIM, &SUPERSEDED_BATCH, &SUPERSEDED_BATCHES];
+        let lists = list_statements.iter().flat_map(|list| [list.forward, list.backward]);
         let others = [
             TENANT_BY_NAME,
             TENANT_BY_NUMBER,

@@ -250,11 +250,11 @@ impl Store for SqliteMailbox {
         let tenants = std::mem::take(&mut *self.tenants());
         tenants.values().for_each(|tenant| tenant.close());
         let (reply, ended) = oneshot::channel();
-        let others = Arc::clone(shared);
+        let shared_of_thread = Arc::clone(shared);
         // Closing may take as long as a read, so it does not run on a thread of the caller's runtime.
         let ending = move || {
-            others.notifications.close(true);
-            others.readers.close(true);
+            shared_of_thread.notifications.close(true);
+            shared_of_thread.readers.close(true);
             reply.send(())
         };
         let begun = thread::Builder::new().name("agentstore-close".to_owned()).spawn(ending);

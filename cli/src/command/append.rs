@@ -15,7 +15,8 @@ use crate::{
     agentstore append t-42 --expect 1 --message '{\"role\":\"assistant\",\"blocks\":[{\"text\":\"A burrito.\"}]}'\n  \
     agentstore append t-42 --message @message.json\n  \
     agentstore append t-42 --provider anthropic --model claude-sonnet-4-5 --message @reply.json\n\n\
-    With `--provider`, the message is a reply or a request of that API, or the list of the events of a streamed reply.\n\
+    With `--provider`, the message is a request to that API, a reply from it, or the list of the events of a streamed \
+    reply.\n\
     The command prints the receipt after the message has become durable.")]
 pub(crate) struct Args {
     /// The id of the thread
@@ -24,7 +25,7 @@ pub(crate) struct Args {
     message: MessageArgs,
     #[command(flatten)]
     model: Option<ModelArgs>,
-    /// The messages of the body, if a provider is given.
+    /// The messages of the request or reply, if a provider is given.
     #[arg(skip)]
     from_provider: Vec<Message>,
     #[command(flatten)]

@@ -19,7 +19,8 @@ use crate::{
 #[command(
     group = required_model(),
     after_help = "Example:\n  agentstore check t-42 --provider google --model gemini-2.5-flash\n\n\
-    Details of results, which tools record for people and no model gets, are no losses; --json lists them, too.\n\n\
+    Tools record details of results for people. No model gets these details, so they do not count as losses; --json \
+    lists them, too.\n\n\
     Exit codes: 0 the model gets the whole history, 1 something would be lost or refused, 2 invalid command line."
 )]
 pub(crate) struct Args {

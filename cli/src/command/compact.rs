@@ -34,7 +34,7 @@ const MAX_SUMMARY_BYTES: usize = 1 << 20;
     The command is run by `sh -c`. It reads the messages from standard input and prints the summary to standard \
     output: UTF-8 text of at most 1 MiB. With `--input text`, which is the default, it reads one text for a model: the \
     messages, each under a heading with its role, and the instruction to summarise them. With `--input json` it reads a \
-    JSON document on a line for each message, with `entry`, `synthetic` (if the message is not in the log) and \
+    line for each message: a JSON document with `entry`, `synthetic` (if the message is not in the log) and \
     `message`. AGENTSTORE_THREAD_ID, AGENTSTORE_URL, AGENTSTORE_MAILBOX and AGENTSTORE_TENANT are in its environment.\n\n\
     If the command fails or prints nothing, or if the thread was changed so that the summary no longer fits, nothing \
     is written. If there is nothing to do, no command is run.\n\n\
@@ -46,7 +46,7 @@ const MAX_SUMMARY_BYTES: usize = 1 << 20;
 pub(crate) struct Args {
     /// The id of the thread
     thread: ThreadId,
-    /// The command that makes the summary, which is run by `sh -c`
+    /// The command that makes the summary; it is run by `sh -c`
     #[arg(long, value_name = "CMD", required_unless_present = "dry_run")]
     exec: Option<String>,
     /// The number of user and assistant messages that stay as they are
@@ -126,7 +126,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    fn about(mut self, planned: &'a PlannedCompaction, compactor: &Compactor) -> Self {
+    fn with_plan(mut self, planned: &'a PlannedCompaction, compactor: &Compactor) -> Self {
         self.covers = Some(Covers { from: &planned.interval().from, to: &planned.interval().to });
         self.summarized = planned.older().len();
         self.summarized_tokens = Some(compactor.count_tokens(planned.older()));
@@ -150,13 +150,13 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         CompactionPlan::Ready(planned) => {
             let summary = summarize(&args, &planned, session).await?;
             let outcome = compactor.write(&planned, summary.into()).await?;
-            let compacted = written(outcome, &planned, session).await?;
+            let compacted = compacted_or_failure(outcome, &planned, session).await?;
             let after = compactor.measure(&args.thread).await?;
             print_compacted(&compacted, &planned, (&compactor, after), out)
         }
         CompactionPlan::NotDue(tokens) => {
-            let sum = format!("{} and {reserved} reserved are less than {window}", tokens_text(tokens));
-            print_nothing(&Document::new("not_due", &args.thread, tokens), &sum, out)
+            let reason = format!("{} and {reserved} reserved are less than {window}", tokens_text(tokens));
+            print_nothing(&Document::new("not_due", &args.thread, tokens), &reason, out)
         }
         CompactionPlan::NothingToCompact(tokens) => {
             let reason = format!(
@@ -222,30 +222,35 @@ fn summary_of(outcome: CommandOutcome) -> Result<String> {
             child::with_error_output(format!("the command was killed by signal {signal}"), &error_output)
         }
         EndReason::Cancelled(_) => "the command was stopped".to_owned(),
-        EndReason::SystemError(error) => return Err(no_summary(error)),
+        EndReason::SystemError(error) => return Err(no_summary_failure(error)),
     };
-    Err(no_summary(io::Error::other(reason)))
+    Err(no_summary_failure(io::Error::other(reason)))
 }
 
-fn no_summary(reason: io::Error) -> Failure {
+fn no_summary_failure(reason: io::Error) -> Failure {
     Failure::io("there is no summary, so nothing was changed", reason)
 }
 
 /// Returns the compaction that was written, or the error that says why none was.
-async fn written(outcome: CompactionOutcome, planned: &PlannedCompaction, session: &Session) -> Result<Box<Compacted>> {
+async fn compacted_or_failure(
+    outcome: CompactionOutcome,
+    planned: &PlannedCompaction,
+    session: &Session,
+) -> Result<Box<Compacted>> {
     match outcome {
         CompactionOutcome::Compacted(compacted) => Ok(compacted),
         CompactionOutcome::Late => {
-            let (before, now) = (planned.thread(), session.require_thread(&planned.thread().id).await?);
-            let conflict = Error::conflict("thread", Some(before.version), Some(now.version));
+            let (planned_thread, current) = (planned.thread(), session.require_thread(&planned.thread().id).await?);
+            let conflict = Error::conflict("thread", Some(planned_thread.version), Some(current.version));
             Err(Failure::from(conflict).with_advice(
                 "the thread changed while the summary was made, so that the summary no longer fits, and nothing was \
                  written: run the command again",
             ))
         }
-        CompactionOutcome::Failed(error) => Err(no_summary(io::Error::other(error))),
+        CompactionOutcome::Failed(error) => Err(no_summary_failure(io::Error::other(error))),
+        // `Compactor::write` does not plan, so it returns only the first of these three.
         CompactionOutcome::EmptySummary | CompactionOutcome::NotDue(_) | CompactionOutcome::NothingToCompact(_) => {
-            Err(no_summary(io::Error::other("it is blank")))
+            Err(no_summary_failure(io::Error::other("the text is blank")))
         }
     }
 }
@@ -265,7 +270,8 @@ fn print_nothing(document: &Document<'_>, reason: &str, out: &mut Output) -> Res
 
 fn print_plan(planned: &PlannedCompaction, compactor: &Compactor, out: &mut Output) -> Result<Ending> {
     if out.is_json() {
-        let mut document = Document::new("planned", &planned.thread().id, planned.tokens()).about(planned, compactor);
+        let mut document =
+            Document::new("planned", &planned.thread().id, planned.tokens()).with_plan(planned, compactor);
         document.messages = planned.older();
         out.print_document(&document)?;
         return Ok(Ending::Success);
@@ -302,13 +308,14 @@ fn print_compacted(
 ) -> Result<Ending> {
     let thread = &planned.thread().id;
     if out.is_json() {
-        let mut document = Document::new("compacted", thread, planned.tokens()).about(planned, compactor);
+        let mut document = Document::new("compacted", thread, planned.tokens()).with_plan(planned, compactor);
         document.tokens_after = Some(after.size());
         document.receipt = Some(&compacted.receipt);
         out.print_document(&document)?;
         return Ok(Ending::Success);
     }
-    // What a provider reported includes more than messages, and nothing is reported of the context with the summary.
+    // The two sizes are counted in the same way. A size that a provider reported includes more than the messages, and
+    // no provider has reported a size of the context with the summary.
     out.print_line(format!(
         "summarised {} of thread {}: the context had about {}, and has {} now",
         with_noun(compacted.summarized as u64, "message"),

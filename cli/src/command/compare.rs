@@ -18,12 +18,12 @@ use crate::{
 #[command(after_help = "Examples:\n  agentstore compare t-42@16 t-42@23\n  agentstore compare t-42@16 @23\n  \
     agentstore compare t-42 t-43 --json\n\n\
     `-` marks messages that only A has, `+` those that only B has, and `~` those that are not in the log: summaries, \
-    and results that were added for calls without one. Two messages are the same if a model gets the same of them, \
-    whatever entries they come from. Several messages in a row that are the same are folded.\n\n\
+    and results that were added for calls without a result. Two messages are the same if they look the same to a model, \
+    even if they come from different entries. Several messages in a row that both have are folded.\n\n\
     With --json, `parts` lists all messages in order, each part with `in`: both, a or b.\n\n\
     Exit codes: 0 compared, whether or not there are differences, 1 a context cannot be read, 2 invalid command line.")]
 pub(crate) struct Args {
-    /// The first context: a thread, which means its head, or an entry of it as `THREAD@ENTRY`
+    /// The first context: `THREAD` for the head of a thread, or `THREAD@ENTRY` for one of its entries
     a: PointRef,
     /// The second context; `@N` is an entry of the first one's thread
     b: PointRef,
@@ -44,7 +44,7 @@ struct Point<'a> {
 struct Comparison<'a> {
     a: Point<'a>,
     b: Point<'a>,
-    /// The last entry that both paths have, if both are of one thread.
+    /// The last entry that is on the paths of both contexts, if they are contexts of one thread.
     shared_entry: Option<EntryId>,
     parts: Vec<Part<'a>>,
 }
@@ -98,7 +98,7 @@ const fn point(found: &ThreadContext) -> Point<'_> {
     Point { thread: &found.thread.id, at: found.at.as_ref(), messages: found.context.messages.len() }
 }
 
-/// Returns the last entry that the paths of both contexts have (CX-16).
+/// Returns the last entry that is on the paths of both contexts, if they are contexts of one thread (CX-16).
 async fn shared_entry(session: &Session, first: &ThreadContext, second: &ThreadContext) -> Result<Option<EntryId>> {
     let (Some(a), Some(b)) = (&first.at, &second.at) else { return Ok(None) };
     if first.thread.id != second.thread.id {

@@ -26,7 +26,7 @@ use crate::{
         agentstore context t-42 --provider anthropic --model claude-sonnet-4-5 |\n    \
         curl https://api.anthropic.com/v1/messages -H \"x-api-key: $KEY\" -H \"anthropic-version: 2023-06-01\" \\\n    \
           -H \"content-type: application/json\" -d @-\n\n\
-        What the API would refuse and how much is lost is printed to standard error, beside the body.\n\n\
+        With `--provider`, the command prints to standard error what the API would refuse, and the number of losses.\n\n\
         Exit codes: 0 printed, 1 the context cannot be made, 2 invalid command line."
 )]
 pub(crate) struct Args {
@@ -105,8 +105,8 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     Ok(Ending::Success)
 }
 
-/// Prints the body of a request. What the API refuses of it, and how many parts of the context it does not hold, goes
-/// to standard error.
+/// Prints the body of a request. Prints to standard error what the API would refuse in the body, and how many parts of
+/// the context the body lacks.
 fn print_body(context: &Context, target: &Target, options: &CompileOptions, out: &mut Output) -> Result<Ending> {
     let compiled = compile(context, target, options)?;
     out.print_line(compiled.body.as_str())?;
@@ -149,8 +149,8 @@ fn print(found: &ThreadContext, out: &mut Output) -> Result<()> {
 }
 
 fn print_message(message: &ContextMessage, out: &mut Output) -> Result<()> {
-    let made = if message.synthetic { ", added for the model" } else { "" };
-    let note = format!("entry {}{made}", message.entry);
+    let addition = if message.synthetic { ", added for the model" } else { "" };
+    let note = format!("entry {}{addition}", message.entry);
     let role = message.message.role.name();
     out.print_line(format!("{}  {}", out.style(role).bold(), out.style(terminal_safe(&note)).dim()))?;
     for line in terminal_safe(&text::message_text(&message.message)).lines() {

@@ -30,9 +30,9 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore continue-in codex t-42\n  \
     agentstore continue-in claude-code t-42 --working-folder ~/project --yes\n\n\
-    The command first prints where it would write and what the tool will not see, and asks for confirmation. Files of \
-    an earlier `continue-in` of the same thread are replaced, and kept under another name: the tool may have added to \
-    them. A session of the tool that the thread was imported from is never replaced.\n\n\
+    The command first prints where it would write and what the tool will not see, and asks for confirmation. If an \
+    earlier `continue-in` of the same thread wrote files there, these are kept under another name, because the tool may \
+    have added to them. The session that the thread was imported from is never replaced.\n\n\
     Exit codes: 0 written, or already there, 1 not written, 2 not confirmed, or invalid command line.")]
 pub(crate) struct Args {
     /// The tool, or a version of its format
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     yes: bool,
 }
 
-/// Accepts the names of the formats whose tool continues their sessions.
+/// Accepts the names of the formats whose tools can continue a session.
 fn tool_parser() -> impl TypedValueParser<Value = FormatName> {
     PossibleValuesParser::new(FormatName::accepted_tools()).try_map(|text| text.parse::<FormatName>())
 }
@@ -63,7 +63,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let target = ExportTarget::Folder(preview.path());
     let mut planned = sessions::export(&*threads, &args.thread, &options, target).await.map_err(to_export_failure)?;
     let previews = planned.files.clone();
-    planned.files = in_folder(&previews, preview.path(), &place.folder);
+    planned.files = moved_paths(&previews, preview.path(), &place.folder);
     let existing: Vec<_> = planned.files.iter().filter(|file| fs::symlink_metadata(file).is_ok()).cloned().collect();
     if planned.files.iter().zip(&previews).all(|(file, preview)| have_same_bytes(file, preview)) {
         print_written(&planned, (&place, &working_folder), "is there already:", out)?;
@@ -71,9 +71,9 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     }
     print_losses(&planned, out);
     if let Some(file) = existing.first()
-        && is_of_tool(args.tool, &args.thread, session).await?
+        && was_imported_from(args.tool, &args.thread, session).await?
     {
-        return Err(may_be_original(file, &args.thread));
+        return Err(may_be_original_failure(file, &args.thread));
     }
     prompt::confirm(args.yes, &question(&planned, &existing, &place.folder))?;
     let replaced = ReplacedFiles::move_aside(existing)?;
@@ -96,23 +96,23 @@ fn working_folder(given: Option<&Path>) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Returns the paths of files when they are moved from one folder to another.
-fn in_folder(files: &[PathBuf], from: &Path, to: &Path) -> Vec<PathBuf> {
+/// Returns the paths that files have after they are moved from one folder to another.
+fn moved_paths(files: &[PathBuf], from: &Path, to: &Path) -> Vec<PathBuf> {
     files.iter().map(|file| to.join(file.strip_prefix(from).unwrap_or(file))).collect()
 }
 
-/// Returns whether a thread has the session of this tool from which it was imported. A copy of a thread has none: only
-/// this command writes a file for it.
-async fn is_of_tool(tool: FormatName, thread: &ThreadId, session: &Session) -> Result<bool> {
+/// Returns whether the thread was imported from a session of this tool: then the file at its place may be that session.
+/// A copy of such a thread does not count, because only this command writes a file for it.
+async fn was_imported_from(tool: FormatName, thread: &ThreadId, session: &Session) -> Result<bool> {
     let is_copy = session.require_thread(thread).await?.metadata.contains_key(COPIED_FROM);
     let imported = session.imported_format(thread).await?;
     Ok(!is_copy && imported.is_some_and(|format| format.is_version_of_same_format(tool)))
 }
 
 /// Returns the error for a file that the tool itself may have made.
-fn may_be_original(file: &Path, thread: &ThreadId) -> Failure {
+fn may_be_original_failure(file: &Path, thread: &ThreadId) -> Failure {
     let file = file.display().to_string();
-    // The error cuts long names.
+    // The error message shortens a long name, so the advice repeats the whole name.
     Failure::from(Error::already_exists("file", &file)).with_advice(terminal_safe(&format!(
         "`{file}` may be the session that the thread was imported from, and is not replaced: make a copy of the thread \
          with `agentstore step {thread} --fork`, and continue the copy, which is written beside it"

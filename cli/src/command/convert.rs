@@ -23,7 +23,7 @@ use crate::{
     after_help = "Example:\n  agentstore convert t-42 --provider openai-chat --model gpt-5-nano --to t-43\n\n\
     To only send a thread to another model, use `agentstore context --provider`: it loses nothing of the stored \
     messages.\n\n\
-    Exit codes: 0 the thread was made, whatever was lost, 1 it was not made, 2 invalid command line."
+    Exit codes: 0 the thread was made, even if something was lost, 1 it was not made, 2 invalid command line."
 )]
 pub(crate) struct Args {
     /// The id of the thread
@@ -47,7 +47,7 @@ impl Args {
 }
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    let new = match args.to {
+    let new_thread = match args.to {
         Some(id) => id,
         None => ThreadId::new(UuidSource.next_id())?,
     };
@@ -57,7 +57,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         options.request.at = Some(at.resolve(session, &args.thread).await?);
     }
     let commits = session.commits()?;
-    let converted = convert(&*commits, &args.thread, new, &args.target.target(), &options).await?;
+    let converted = convert(&*commits, &args.thread, new_thread, &args.target.target(), &options).await?;
     if out.is_json() {
         out.print_document(&converted)?;
         return Ok(Ending::Success);

@@ -29,7 +29,7 @@ use crate::{
     Data that the format cannot represent is listed on standard error, a line for each kind with its first entries. \
     Child threads that are not part of the session are listed, too; pending input is not. With `--json`, which \
     requires `--output` or `--folder`, the document lists everything.\n\n\
-    Exit codes: 0 exported, whatever was lost, 1 not exported, 2 invalid command line.")]
+    Exit codes: 0 exported, even if something was lost, 1 not exported, 2 invalid command line.")]
 pub(crate) struct Args {
     /// The id of the thread
     thread: ThreadId,

@@ -38,9 +38,9 @@ pub(crate) struct Args {
     /// Refuse a session that has any issue, and write nothing of it
     #[arg(long)]
     strict: bool,
-    /// Delete the thread of an earlier state of a session that its tool has rewritten, and import the session anew
+    /// If the tool has rewritten a session, delete the thread of its earlier state and import the session anew
     ///
-    /// What was added to the thread since its import is deleted, too. Without this, such a session is refused.
+    /// What was added to the thread since its import is deleted, too. Without this option, such a session is refused.
     #[arg(long)]
     replace: bool,
     /// Where the head of the thread is placed: `writer` or `first-leaf`
@@ -63,7 +63,7 @@ pub(crate) struct Args {
 #[derive(Debug, Clone, Copy)]
 struct FormatChoice(Option<FormatName>);
 
-/// The value of `--format` with which the format is recognised.
+/// The value of `--format` that lets the import recognise the format.
 const AUTO: &str = "auto";
 
 fn format_parser() -> impl TypedValueParser<Value = FormatChoice> {
@@ -108,12 +108,12 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         }
         Ok(())
     });
-    let (done, told) = match imported.await {
-        Ok(done) => (done, Ok(())),
+    let (import_result, print_result) = match imported.await {
+        Ok(import_result) => (import_result, Ok(())),
         Err(failure) => (Ok(()), Err(failure)),
     };
-    importer.finish(done).await.map_err(to_failure)?;
-    told?;
+    importer.finish(import_result).await.map_err(to_failure)?;
+    print_result?;
     bar.finish();
     match refused {
         Some((report, others)) => Err(refusal_failure(&report, others, args.strict, out.is_json())),
@@ -121,16 +121,17 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     }
 }
 
-/// Imports each path, and passes the reports to `tell`. The outer error is that of `tell`.
+/// Imports each path, and passes each report to `on_report`. The outer error is that of `on_report`, the inner one that
+/// of the import.
 async fn import_files(
     files: &[PathBuf],
     importer: &mut Importer<'_>,
-    mut tell: impl FnMut(ImportReport) -> Result<()>,
+    mut on_report: impl FnMut(ImportReport) -> Result<()>,
 ) -> Result<sessions::Result<()>> {
     for file in files {
         let file = if file.as_os_str() == "-" { Path::new("/dev/stdin") } else { file };
         match importer.import(file).await {
-            Ok(reports) => reports.into_iter().try_for_each(&mut tell)?,
+            Ok(reports) => reports.into_iter().try_for_each(&mut on_report)?,
             Err(error) => return Ok(Err(error)),
         }
     }
@@ -152,7 +153,8 @@ pub(super) fn to_failure(error: sessions::Error) -> Failure {
     }
 }
 
-/// Returns the failure of an import. The text for people does not repeat the reasons, which the report says.
+/// Returns the failure of an import. Without `--json` it does not repeat the reasons, because the report has named
+/// them.
 fn refusal_failure(report: &ImportReport, others: u64, strict: bool, json: bool) -> Failure {
     let reasons: Vec<_> =
         report.issues.iter().map(|issue| format!("{}: {}", issue.code.name(), issue.detail)).collect();

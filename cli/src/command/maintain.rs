@@ -1,4 +1,4 @@
-//! `maintain`: removes finished work, once or at a fixed interval.
+//! `maintain`: removes finished work, once or in rounds.
 
 use std::time::Duration;
 
@@ -144,6 +144,7 @@ fn print_once(round: &RoundReport, retention: &Retention, is_dry: bool, out: &mu
     }
     let age_text =
         |age: Option<Duration>| age.map_or_else(|| "forever".to_owned(), |age| text::format_duration(age.as_secs()));
+    // In the order of `removed_by_kind`. Expired claims and deleted threads have no age.
     let ages = [
         String::new(),
         age_text(retention.dispatches),

@@ -21,14 +21,15 @@ fn the_advice_for_a_taken_key_is_another_key() {
     let store = TestStore::new();
     let enqueue = |id, key| store.run(&["mailbox", "enqueue", "t", "--run", "r", "--id", id, "--key", key, "--json"]);
     enqueue("d-1", "k").expect_success();
-    let taken = enqueue("d-2", "k");
-    let error = taken.error();
+    let taken_key = enqueue("d-2", "k");
+    let error = taken_key.error();
     assert_eq!((at(&error, "/id"), at(&error, "/key")), (&json!("d-1"), &json!("k")), "{error}");
     assert!(at(&error, "/message").as_str().unwrap().contains("`k`"), "{error}");
-    assert!(expect_advice(&taken).contains("another `--key`") && !expect_advice(&taken).contains("id"), "{taken:?}");
-    let id = enqueue("d-1", "other");
-    assert_eq!(expect_advice(&id), "choose another id");
-    assert!(id.error().get("key").is_none());
+    let advice = expect_advice(&taken_key);
+    assert!(advice.contains("another `--key`") && !advice.contains("id"), "{taken_key:?}");
+    let taken_id = enqueue("d-1", "other");
+    assert_eq!(expect_advice(&taken_id), "choose another id");
+    assert!(taken_id.error().get("key").is_none());
 }
 
 /// Tests ER-11: the advice of a refused import names the option with which the import is accepted.

@@ -22,7 +22,7 @@ fn damaged_log(store: &TestStore) -> PathBuf {
     logs.find(|log| log.file_name().unwrap().to_string_lossy().starts_with("damaged.")).unwrap()
 }
 
-/// Changes a bit of the line with this number, from 0.
+/// Changes a bit of a line. The first line has the number 0.
 fn flip_bit(log: PathBuf, line: usize) {
     let mut bytes = fs::read(&log).unwrap();
     let start: usize = bytes.split_inclusive(|byte| *byte == b'\n').take(line).map(<[u8]>::len).sum();
@@ -54,7 +54,7 @@ fn rewrite_groups(log: PathBuf, change: impl FnOnce(&mut Vec<String>)) {
     fs::write(log, bytes).unwrap();
 }
 
-/// Writes a row of the index. `change` returns the new row for the old one, which is empty if there was none.
+/// Changes a row of the index. `change` gets the old row, or an empty text if there is none, and returns the new row.
 fn plant_row(store: &TestStore, key: &[u8], change: impl Fn(&str) -> String) {
     let database = Database::builder(store.path().join("index")).open().unwrap();
     let rows = database.keyspace("rows", KeyspaceCreateOptions::default).unwrap();
@@ -78,7 +78,7 @@ fn accepted_data(store: &TestStore) -> Vec<(PathBuf, Vec<u8>)> {
     logs.into_iter().map(|log| (log.clone(), fs::read(log).unwrap())).collect()
 }
 
-/// Tests VF-1.
+/// Tests VF-1: `verify` reads every tenant, thread and entry, and finds nothing wrong in a sound store.
 #[test]
 fn verify_reads_all_of_a_sound_store() {
     let store = store_with_two_threads();
@@ -196,7 +196,8 @@ fn copy_folder(from: &std::path::Path, to: &std::path::Path) {
     }
 }
 
-/// Tests VF-1 and VF-5.
+/// Tests VF-1 and VF-5: `verify` finds each kind of damage and names its place. `repair` rebuilds what is derived, and
+/// changes no accepted data.
 #[test]
 fn all_damage_is_found_and_derived_data_is_repaired() {
     for (what, plant, kind, place, repair) in PLANTED_DAMAGE {
@@ -206,7 +207,7 @@ fn all_damage_is_found_and_derived_data_is_repaired() {
         // The next write removes the data that the deletion left.
         store.append("sound", "four");
         plant(&store);
-        let before = accepted_data(&store);
+        let data_before = accepted_data(&store);
         let response = store.run(&["verify"]);
         assert_eq!(response.code, 1, "{what}: {response:?}");
         assert!(response.out.contains(&kind.replace('_', " ")) && response.out.contains(place), "{what}: {response:?}");
@@ -216,21 +217,21 @@ fn all_damage_is_found_and_derived_data_is_repaired() {
         assert_eq!((found.code, at(&document, "/findings/0/kind")), (1, &kind.into()), "{what}");
         assert_eq!(at(&document, "/findings/0/repair"), repair, "{what}");
         assert!(at(&document, "/findings/0/place").as_str().unwrap().contains(place), "{what}: {document}");
-        assert!(accepted_data(&store) == before, "{what}");
-        let can_be_done = repair == "can_be_rebuilt";
-        let code = i32::from(!can_be_done);
+        assert!(accepted_data(&store) == data_before, "{what}");
+        let can_be_rebuilt = repair == "can_be_rebuilt";
+        let code = i32::from(!can_be_rebuilt);
         let dry = store.run(&["repair", "--dry-run", "--json"]);
         assert_eq!((dry.code, at(&dry.documents()[0], "/findings/0/repair")), (code, &repair.into()), "{what}");
         let done = store.run(&["repair", "--yes", "--json"]);
-        let after = if can_be_done { "rebuilt" } else { repair };
+        let after = if can_be_rebuilt { "rebuilt" } else { repair };
         assert_eq!((done.code, at(&done.documents()[0], "/findings/0/repair")), (code, &after.into()), "{what}");
         assert_eq!(store.run(&["verify"]).code, code, "{what}");
-        assert!(accepted_data(&store) == before, "{what}");
+        assert!(accepted_data(&store) == data_before, "{what}");
         store.run(&["append", "sound", "--message", "five"]).expect_success();
     }
 }
 
-/// Tests VF-5.
+/// Tests VF-1: the exit code reports the damage, even if the reader has closed the output.
 #[test]
 fn verify_fails_on_damage_even_if_its_output_is_not_read() {
     let store = store_with_two_threads();
@@ -264,12 +265,12 @@ fn damage_in_the_middle_of_the_root_log_is_located() {
         store.append(id, "hi");
         store.run(&["delete", id, "--yes"]).expect_success();
     }
-    let before = accepted_data(&store);
+    let data_before = accepted_data(&store);
     flip_bit(store.path().join("root.log"), 1);
     store.run(&["verify"]).expect_failure(1, &["root.log at byte "]);
     let error = store.run(&["verify", "--json"]);
     assert_eq!((error.code, at(&error.error(), "/kind")), (1, &"corrupt".into()));
     flip_bit(store.path().join("root.log"), 1);
-    assert!(accepted_data(&store) == before);
+    assert!(accepted_data(&store) == data_before);
     store.run(&["verify"]).expect_success();
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::helpers::{TestStore, at};
 
-/// A number of bytes that is more than Linux allows in one argument.
+/// More bytes than Linux allows in one argument.
 const LARGE_BYTES: usize = 200_000;
 
 fn file_argument(store: &TestStore, name: &str, text: &str) -> String {
@@ -63,8 +63,8 @@ fn a_payload_and_a_result_come_from_a_file_or_standard_input() {
         .run_with_input(&["mailbox", "enqueue", "t", "--run", "r", "--id", "b", "--payload", "-"], &document)
         .expect_success();
     let list = store.json(&["mailbox", "list"]);
-    for at_index in ["/dispatches/0/payload/text", "/dispatches/1/payload/text"] {
-        assert_eq!(at(&list, at_index).as_str().unwrap().len(), LARGE_BYTES);
+    for pointer in ["/dispatches/0/payload/text", "/dispatches/1/payload/text"] {
+        assert_eq!(at(&list, pointer).as_str().unwrap().len(), LARGE_BYTES);
     }
     // The document is read, and then the store refuses the decision because the run does not exist.
     let decide = ["pending", "decide", "t", "r", "k", "--resume", "--result"];

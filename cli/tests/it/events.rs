@@ -29,7 +29,8 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-/// Tests EV-10, EV-11 and EV-27.
+/// Tests EV-10, EV-11 and EV-27: the events of a thread or a run are listed in order, and can be chosen by kind and
+/// visibility.
 #[test]
 fn events_are_listed() {
     let store = TestStore::new();
@@ -57,7 +58,7 @@ fn events_are_listed() {
     store.run(&["events", "t", "--new"]).expect_failure(2, &["--follow"]);
 }
 
-/// Tests EV-14 and EV-21.
+/// Tests EV-14 and EV-21: a command prints the stored events first, and then those that another process appends.
 #[test]
 fn events_can_be_followed_while_another_process_writes() {
     let store = TestStore::new();

@@ -31,7 +31,7 @@ fn lines(store: &TestStore, args: &[&str]) -> Vec<String> {
     store.run(args).expect_success().out.lines().map(str::to_owned).collect()
 }
 
-/// Tests CX-20: a command makes the summary of what it reads from standard input.
+/// Tests CX-20: a command summarises the messages that it reads from standard input.
 #[test]
 fn a_command_summarises_the_older_messages() {
     let store = store_with_failed_call();
@@ -50,7 +50,7 @@ fn a_command_summarises_the_older_messages() {
     let context = store.json(&["context", "t"]);
     assert_eq!(at(&context, "/messages/0/message/blocks/1/text"), "of t");
     assert_eq!(context_texts(&store, "t")[1..], [json!("It does not exist."), json!("thanks")]);
-    // There is nothing but the summary before what stays.
+    // Only the summary is before the messages that stay.
     let again = store.json(&["compact", "t", "--force", "--exec", "false"]);
     assert_eq!(at(&again, "/outcome"), "nothing_to_compact");
     let text = store.run(&["compact", "t", "--force", "--exec", "false"]).expect_success().out;
@@ -122,7 +122,7 @@ fn a_failed_command_changes_nothing() {
 }
 
 #[test]
-fn a_compaction_needs_to_know_when_and_by_what() {
+fn a_compaction_needs_a_condition_and_a_command() {
     let store = store_with_failed_call();
     for (args, expected_text) in [
         (&["compact", "t", "--exec", "true"][..], "--window"),
@@ -176,7 +176,7 @@ fn each_step_shows_what_it_changes_in_the_context() {
 }
 
 #[test]
-fn a_path_goes_on_in_a_new_thread() {
+fn a_path_can_be_continued_in_a_new_thread() {
     let store = store_with_failed_call();
     let copy = store.json(&["step", "t", "--at", "@3", "--fork", "u"]);
     assert_eq!((at(&copy, "/thread"), at(&copy, "/entries")), (&json!("u"), &json!(3)));
@@ -193,7 +193,7 @@ fn a_path_goes_on_in_a_new_thread() {
     store.run(&["step", "t", "--fork"]).expect_failure(2, &["name an entry with `--at`"]);
 }
 
-/// Tests CX-16: contexts are compared, of one thread and of two.
+/// Tests CX-16: two contexts can be compared, whether they are of one thread or of two.
 #[test]
 fn two_contexts_are_compared() {
     let store = store_with_failed_call();
@@ -235,7 +235,7 @@ fn parts(compared: &Value) -> Vec<String> {
 }
 
 #[test]
-fn messages_between_two_differences_are_the_same() {
+fn common_messages_between_two_differences_are_found() {
     let store = TestStore::new();
     for (thread, texts) in [("a", ["one", "two", "three", "four"]), ("b", ["1", "two", "three", "4"])] {
         for text in texts {

@@ -151,7 +151,8 @@ fn a_session_is_continued_in_another_tool() {
     assert!(copy.join("context.jsonl").is_file() && !at(&exported, "/losses").as_array().unwrap().is_empty());
 }
 
-/// Runs `continue-in` with all tools in a folder next to the store, and returns its exit code and its output.
+/// Runs `continue-in` with a folder next to the store as the folder of each tool. Returns the exit code, the standard
+/// output and the standard error.
 fn continue_in(store: &TestStore, args: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_agentstore"));
     command.arg("--store").arg(format!("file:{}", store.path().display())).arg("continue-in").args(args);
@@ -178,9 +179,9 @@ fn files_below(folder: &Path) -> Vec<(String, String)> {
     found
 }
 
-/// The file of an earlier `continue-in` is replaced and kept, even if the tool has added to it.
+/// A second `continue-in` keeps the file of the first one under another name.
 #[test]
-fn a_session_is_continued_again() {
+fn a_second_continue_in_keeps_the_earlier_file() {
     let store = TestStore::new();
     let tools = store.sibling_path("tools");
     store.append("t", "hello");

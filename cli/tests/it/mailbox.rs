@@ -24,7 +24,8 @@ fn claim_and_settle(store: &TestStore, settlement: &Settlement) -> usize {
     })
 }
 
-/// Tests MB-1, MB-4, MB-11, MB-45, MB-50 and MB-51.
+/// Tests MB-1, MB-4, MB-11, MB-45, MB-50 and MB-51: the commands enqueue, list, count, requeue, interrupt and purge
+/// dispatches.
 #[test]
 fn the_mailbox_commands_manage_dispatches() {
     let store = TestStore::new();

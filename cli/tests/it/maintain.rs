@@ -26,7 +26,7 @@ fn dispatch_count(store: &TestStore) -> usize {
     at(&store.json(&["mailbox", "list"]), "/dispatches").as_array().unwrap().len()
 }
 
-/// Tests MB-11.
+/// Tests MB-11: a queued dispatch is cancelled, even if the command refuses others.
 #[test]
 fn dispatches_are_cancelled_by_id() {
     let store = store_with_dispatches();
@@ -44,7 +44,7 @@ fn dispatches_are_cancelled_by_id() {
 
 /// Tests WK-9 for the command: records are removed once they have the age that is given, and not before.
 #[test]
-fn finished_records_are_removed_once() {
+fn maintain_once_removes_records_of_the_given_age() {
     let store = store_with_dispatches();
     let kept = store.json(&["maintain", "--once"]);
     assert_eq!((at(&kept, "/did/dispatches"), at(&kept, "/dry_run")), (&json!(0), &json!(false)));
@@ -67,7 +67,7 @@ fn finished_records_are_removed_once() {
     store.run(&["maintain", "--events", "soon"]).expect_failure(2, &["or `never`"]);
 }
 
-/// Tests WK-9 for the command.
+/// Tests WK-9 for the command: it repeats its round until a signal ends it, and then prints the sum of all rounds.
 #[test]
 fn the_maintain_command_runs_until_it_is_stopped() {
     let store = store_with_dispatches();

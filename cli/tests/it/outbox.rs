@@ -30,7 +30,7 @@ fn fill_outbox(store: &TestStore) -> Vec<OutboxId> {
     })
 }
 
-/// Tests OB-12 and OB-13.
+/// Tests OB-12 and OB-13: the commands list, count, requeue and purge rows.
 #[test]
 fn the_outbox_commands_manage_rows() {
     let store = TestStore::new();

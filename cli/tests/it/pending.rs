@@ -17,7 +17,7 @@ fn pending_ids(store: &TestStore, thread: &str) -> Vec<String> {
         .collect()
 }
 
-/// Tests PI-1, PI-2, PI-6, PI-7 and PI-8.
+/// Tests PI-1, PI-2, PI-6, PI-7 and PI-8: the commands append, list, edit, reorder and retract input.
 #[test]
 fn input_is_queued_changed_ordered_and_retracted() {
     let store = TestStore::new();
@@ -67,7 +67,7 @@ fn refusals_of_pending_commands_say_why() {
     assert_eq!(pending_ids(&store, "t"), ["a"]);
 }
 
-/// Tests RU-16.
+/// Tests RU-16: the same decision can be repeated, and another one is refused.
 #[test]
 fn a_ticket_is_decided_once() {
     let store = TestStore::new();

@@ -52,8 +52,8 @@ fn the_schema_is_created_by_migrate_or_by_the_first_write() {
     assert_eq!(at(&server.json(&["migrate"]), "/from"), 1);
     assert!(server.run(&["migrate"]).expect_success().out.contains("already has version 1"));
     assert_eq!(at(&server.json(&["threads"]), "/threads"), &json!([]));
-    let wanted = PostgresTestStore::new();
-    assert_eq!(at(&wanted.json(&["append", "t", "--message", "hi"]), "/version"), 1);
+    let not_migrated = PostgresTestStore::new();
+    assert_eq!(at(&not_migrated.json(&["append", "t", "--message", "hi"]), "/version"), 1);
     let _wrong = run(&["migrate", "--store", "memory:"], "").expect_failure(1, &["without a schema"]);
 }
 

@@ -17,7 +17,8 @@ fn body(store: &TestStore, target: [&str; 4]) -> Value {
     serde_json::from_str(&response.out).unwrap()
 }
 
-fn signed() -> Value {
+/// The content of an answer with signed thinking.
+fn signed_content() -> Value {
     json!([{"type": "thinking", "thinking": "Easy.", "signature": "EqQB"}, {"type": "text", "text": "Paris."}])
 }
 
@@ -25,7 +26,8 @@ fn signed() -> Value {
 fn store_with_answer() -> TestStore {
     let store = TestStore::new();
     store.run(&["append", "t", "--message", "Capital of France?"]).expect_success();
-    let reply = json!({"id": "msg_1", "role": "assistant", "content": signed(), "stop_reason": "end_turn"}).to_string();
+    let reply =
+        json!({"id": "msg_1", "role": "assistant", "content": signed_content(), "stop_reason": "end_turn"}).to_string();
     store.run_with_input(&with(&["append", "t"], CLAUDE), &reply).expect_success();
     store
 }
@@ -47,7 +49,7 @@ fn a_thread_switches_to_another_provider_and_back() {
     store.run_with_input(&with(&["append", "t"], GPT), &reply.to_string()).expect_success();
     store.run(&["append", "t", "--message", "Thanks."]).expect_success();
     let back = body(&store, CLAUDE);
-    assert_eq!(at(&back, "/messages/1/content"), &signed());
+    assert_eq!(at(&back, "/messages/1/content"), &signed_content());
     assert_eq!(at(&back, "/messages/3/content/0/text"), "Rome.");
     assert_eq!(at(&body(&store, GPT), "/input/3"), at(&reply, "/output/0"));
 }
@@ -89,7 +91,7 @@ fn a_check_lists_what_would_be_lost() {
     assert!(store.run(&with(&["check", "t"], CLAUDE)).expect_success().out.contains("nothing is lost"));
 }
 
-/// Records beside the messages, which no model gets, do not make a check fail.
+/// Details of a result, which no model gets, do not make a check fail.
 #[test]
 fn a_check_ends_with_0_if_the_history_is_sent_as_it_is() {
     let store = store_with_call();
@@ -100,7 +102,7 @@ fn a_check_ends_with_0_if_the_history_is_sent_as_it_is() {
     assert_eq!(checked.out, "nothing is lost; 1 record for people (details of results), which no model gets\n");
     let report = store.json(&with(&["check", "t"], CLAUDE));
     assert_eq!((at(&report, "/compatible"), at(&report, "/losses/0/kind")), (&json!(true), &json!("details")));
-    // Nothing is said beside a body that has the whole history.
+    // If the body has the whole history, nothing is printed to standard error.
     store.run(&with(&["context", "t"], CLAUDE)).expect_success();
 }
 

@@ -18,7 +18,7 @@ fn append_creates_the_thread_and_returns_a_receipt() {
     assert_eq!(at(&context, "/messages/0/message/role"), "user");
 }
 
-/// Tests CM-10 and CM-12.
+/// Tests CM-10 and CM-12: a repeat with the key gets the first receipt, and another message with it is refused.
 #[test]
 fn a_key_makes_an_append_safe_to_repeat() {
     let store = TestStore::new();
@@ -43,7 +43,7 @@ fn a_stale_expectation_refuses_the_append() {
     store.json(&["append", "new", "--message", "x", "--expect", "0"]);
 }
 
-/// Tests TH-15 and FI-1.
+/// Tests TH-15 and FI-1: the thread with the latest activity is first, and the log file of each thread is JSON Lines.
 #[test]
 fn threads_are_listed_by_last_activity_with_their_log_files() {
     let store = TestStore::new();
@@ -89,7 +89,7 @@ fn show_prints_a_line_for_the_thread_and_each_entry() {
     assert!(response.out.contains("message 59") && response.out.contains("@60 user"), "{}", response.out);
 }
 
-/// Tests ID-10.
+/// Tests ID-10: JSON comes back with the same spelling of numbers and the same order of keys.
 #[test]
 fn numbers_and_the_order_of_keys_are_preserved() {
     let store = TestStore::new();

@@ -153,7 +153,7 @@ fn the_environment_names_a_store() {
 }
 
 #[test]
-fn without_a_name_the_store_is_in_the_current_folder() {
+fn without_a_url_the_store_is_in_the_current_folder() {
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_agentstore"))
         .args(["append", "t", "--message", "hi"])

@@ -20,9 +20,11 @@ use crate::{
 /// How long a test waits for an event that must come. The event itself takes far less time.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The options that name a store, and a folder for the files that commands write.
+/// One store, or one for the threads and one for the mailbox. Also a folder for the files that commands write.
 struct WorkSetup {
-    urls: Vec<String>,
+    store_url: String,
+    /// The URL of the mailbox's store, if the mailbox is in another store than the threads.
+    mailbox_url: Option<String>,
     folder: TempDir,
     _server: Option<PostgresTestStore>,
 }
@@ -30,26 +32,31 @@ struct WorkSetup {
 impl WorkSetup {
     fn in_files() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let url = format!("file:{}", folder.path().join("data").display());
-        Self { urls: vec!["--store".to_owned(), url], folder, _server: None }
+        let store_url = format!("file:{}", folder.path().join("data").display());
+        Self { store_url, mailbox_url: None, folder, _server: None }
     }
 
     /// Creates a setup with the threads in one file store and the mailbox in another.
     fn in_two_stores() -> Self {
         let mut setup = Self::in_files();
-        let url = format!("file:{}", setup.folder.path().join("queue").display());
-        setup.urls.extend(["--mailbox".to_owned(), url]);
+        setup.mailbox_url = Some(format!("file:{}", setup.folder.path().join("queue").display()));
         setup
     }
 
     fn on_a_server() -> Self {
         let server = PostgresTestStore::new();
-        let urls = vec!["--store".to_owned(), server.url().to_owned()];
-        Self { urls, folder: tempfile::tempdir().unwrap(), _server: Some(server) }
+        let folder = tempfile::tempdir().unwrap();
+        Self { store_url: server.url().to_owned(), mailbox_url: None, folder, _server: Some(server) }
     }
 
+    /// Puts the options that name the stores in front of the arguments.
     fn args<'a>(&'a self, args: &[&'a str]) -> Vec<&'a str> {
-        self.urls.iter().map(String::as_str).chain(args.iter().copied()).collect()
+        let mut all = vec!["--store", self.store_url.as_str()];
+        if let Some(url) = &self.mailbox_url {
+            all.extend(["--mailbox", url.as_str()]);
+        }
+        all.extend_from_slice(args);
+        all
     }
 
     fn run(&self, args: &[&str]) -> CommandOutput {
@@ -116,7 +123,7 @@ fn send_signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), signal).unwrap();
 }
 
-/// Waits until a worker has ended, which must have succeeded, and returns its summary.
+/// Waits for the end of a worker, which must succeed, and returns its summary.
 fn wait_for_summary(worker: Child) -> Value {
     let output = worker.wait_with_output().unwrap();
     let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
@@ -210,19 +217,19 @@ fn a_command_does_not_start_after_its_worker_died() {
     assert_eq!((response.code, setup.path("began").exists()), (1, false), "{response:?}");
 }
 
-/// Tests WK-4 and MB-51.
+/// Tests WK-4 and MB-51 with a file store: another worker does the work after the lease of the killed one has expired.
 #[test]
 fn another_worker_finishes_the_work_of_a_killed_one() {
     check_another_worker_finishes(&WorkSetup::in_files());
 }
 
-/// Tests WK-4 and MB-51.
+/// Tests WK-4 and MB-51 with a store on a server.
 #[test]
 fn another_worker_finishes_the_work_of_a_killed_one_on_a_server() {
     check_another_worker_finishes(&WorkSetup::on_a_server());
 }
 
-/// Tests WK-4 and CP-2.
+/// Tests WK-4 and CP-2 with the mailbox in another store than the threads.
 #[test]
 fn another_worker_finishes_the_work_of_a_killed_one_on_two_stores() {
     check_another_worker_finishes(&WorkSetup::in_two_stores());
@@ -246,7 +253,7 @@ fn a_command_whose_claim_is_lost_is_killed_with_its_child_processes() {
     assert!(!setup.path("outlived").exists());
 }
 
-/// Tests WK-4.
+/// Tests WK-4: after the first signal the worker claims nothing more, and its command may finish.
 #[test]
 fn a_worker_that_is_asked_to_end_lets_its_command_finish() {
     let setup = WorkSetup::in_files();
@@ -283,7 +290,7 @@ fn the_dispatch_of_an_unfinished_command_is_released() {
     }
 }
 
-/// Tests CP-1, CP-2 and CP-3.
+/// Tests CP-1, CP-2 and CP-3: dispatches are in the store of `--mailbox`, and threads in that of `--store`.
 #[test]
 fn a_mailbox_can_be_in_another_store() {
     let setup = WorkSetup::in_two_stores();
@@ -296,10 +303,10 @@ fn a_mailbox_can_be_in_another_store() {
         let response = run(&[&["--store", url, "--json"], args].concat(), "").expect_success();
         serde_json::from_str::<Value>(&response.out).unwrap()
     };
-    let [store, queue] = [&setup.urls[1], &setup.urls[3]];
+    let (store, mailbox) = (&setup.store_url, setup.mailbox_url.as_ref().unwrap());
     assert_eq!(at(&run_on_url(store, &["mailbox", "list"]), "/counts/queued"), &json!(0));
-    assert_eq!(at(&run_on_url(queue, &["mailbox", "list"]), "/counts/queued"), &json!(1));
-    assert_eq!(at(&run_on_url(queue, &["threads"]), "/threads"), &json!([]));
+    assert_eq!(at(&run_on_url(mailbox, &["mailbox", "list"]), "/counts/queued"), &json!(1));
+    assert_eq!(at(&run_on_url(mailbox, &["threads"]), "/threads"), &json!([]));
     // This is another spelling of the same path.
     let same = run_on_url(store, &["threads", "--mailbox", &store.replace("/data", "/./data")]);
     assert!(same.get("mailbox").is_none());
@@ -307,7 +314,7 @@ fn a_mailbox_can_be_in_another_store() {
     let response = setup.run(&["mailbox", "work", "--exec", "true", "--until-idle"]).expect_success();
     assert_eq!(response.out, "dispatch d of thread t, attempt 1: exit code 0\n1 done\n");
     setup.json(&["tenants", "delete", "default", "--yes"]);
-    for url in [store, queue] {
+    for url in [store, mailbox] {
         assert_eq!(at(&run_on_url(url, &["tenants"]), "/tenants"), &json!([]));
     }
 }
@@ -332,14 +339,15 @@ fn a_command_finds_the_store_of_its_worker() {
     let list = setup.json(&with_tenant_option(&["mailbox", "list"]));
     let output = at(&list, "/dispatches/0/result/output").as_str().unwrap();
     assert!(output.contains(r#"{"text":"hi"}"#) && output.contains("docs/compositions.md"), "{output}");
-    assert_eq!(output.lines().last().unwrap(), format!("{} {} acme", setup.urls[1], setup.urls[3]));
+    let mailbox = setup.mailbox_url.as_ref().unwrap();
+    assert_eq!(output.lines().last().unwrap(), format!("{} {mailbox} acme", setup.store_url));
 }
 
 /// Tests WK-12: a command gets the URL of the store with its password, and can write to the thread that it works for.
 #[test]
 fn a_command_on_a_server_writes_to_its_thread() {
     let mut setup = WorkSetup::on_a_server();
-    setup.urls[1] = setup.urls[1].replacen("postgres@", "postgres:canary@", 1);
+    setup.store_url = setup.store_url.replacen("postgres@", "postgres:canary@", 1);
     setup.enqueue("t", "d");
     let program = env!("CARGO_BIN_EXE_agentstore");
     let exec = format!("{program} append $AGENTSTORE_THREAD_ID --message done && echo \"$AGENTSTORE_URL\"");

@@ -14,7 +14,8 @@ use crate::{
     run::helpers::{done_run, load_run, one_status_of_each_kind, run_change, running_run, write_run},
 };
 
-/// The record, the context, the runs and the log of a thread, as text. A case compares such texts.
+/// Returns the record, the context, the runs and the log of a thread as one text, so that a case can compare the thread
+/// before and after a call.
 async fn thread_as_text(given: &Given, thread: &str) -> Result<String, Failure> {
     let (thread, threads) = (id(thread), given.threads()?);
     let Some(found) = threads.load_thread(&thread).await? else { return Ok("no thread".to_owned()) };
@@ -102,18 +103,18 @@ pub(crate) async fn no_part_of_a_refused_commit_appears_after_a_reopen(given: &G
 async fn expect_no_part_stored(given: &Given, reopened: bool) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a", "b"])).await?;
     write_run(given, "other", running_run("foreign")).await?;
-    let first = writer.guarded_commit().await?.with_run(done_run("done")).with_key(id("used"));
-    given.expect_accepted(first.with_state(StateChange::new().set("text", json("\"x\"")))).await?;
-    let (before, other) = (thread_as_text(given, "t").await?, thread_as_text(given, "other").await?);
-    for (what, commit, kind) in refused_commits() {
+    let accepted_commit = writer.guarded_commit().await?.with_run(done_run("done")).with_key(id("used"));
+    given.expect_accepted(accepted_commit.with_state(StateChange::new().set("text", json("\"x\"")))).await?;
+    let (before, other_before) = (thread_as_text(given, "t").await?, thread_as_text(given, "other").await?);
+    for (part, commit, kind) in refused_commits() {
         let result = given.commits()?.commit(commit).await;
-        expect_kind(result, kind).map_err(|failure| failure.about(what))?;
-        expect_eq(thread_as_text(given, "t").await?, before.clone()).map_err(|failure| failure.about(what))?;
+        expect_kind(result, kind).map_err(|failure| failure.about(part))?;
+        expect_eq(thread_as_text(given, "t").await?, before.clone()).map_err(|failure| failure.about(part))?;
     }
     expect_eq(given.threads()?.count_runs(&RunFilter::default()).await?, 2)?;
     reopen_if(given, reopened).await?;
     expect_eq(thread_as_text(given, "t").await?, before)?;
-    expect_eq(thread_as_text(given, "other").await?, other)?;
+    expect_eq(thread_as_text(given, "other").await?, other_before)?;
     let receipt = given.commit(commit_with_all_parts("t", "k")).await?;
     expect_eq((receipt.deduplicated, receipt.version.number()), (false, 4))
 }
@@ -125,11 +126,12 @@ pub(crate) async fn a_refused_commit_creates_no_thread(given: &Given) -> Verdict
     fields_with_own_parent.parent_thread_id = Some(id("t"));
     let stale_state_change =
         StateChange::new().with("n", StateOp::Append(vec![])).with("m", StateOp::Max(1)).expecting(3);
+    let run_without_agent = store_core::RunChange::new(id("r"), store_core::RunStatus::Running);
     for commit in [
         creating_commit().entry(user_entry("x").below(id("unknown"))),
         creating_commit().with_state(stale_state_change),
         creating_commit().creating(fields_with_own_parent),
-        creating_commit().with_run(store_core::RunChange::new(id("r"), store_core::RunStatus::Running)),
+        creating_commit().with_run(run_without_agent),
     ] {
         let refused = given.commits()?.commit(commit).await;
         expect_eq(refused.is_err(), true)?;

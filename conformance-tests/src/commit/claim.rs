@@ -33,7 +33,7 @@ pub(super) async fn a_lost_claim_writes_nothing(given: &Given) -> Verdict {
     writer
         .expect_commit_refused(keyed_commit_with_message(&id("t"), "k2", "x").fenced(forged), ErrorKind::ClaimLost)
         .await?;
-    // The token does not prove the claim under another claim number either.
+    // The right token is not enough if the claim number is another one.
     let mut other_number = first.fence();
     other_number.claim.counter += 1;
     writer
@@ -94,7 +94,7 @@ pub(super) async fn a_commit_settles_its_claim(given: &Given) -> Verdict {
     expect_eq(claims.claimed.len(), 2)
 }
 
-/// A refused commit does not settle its claim. If the claim is lost and the guard does not hold either, the error is
+/// A refused commit does not settle its claim. If the claim is lost and the guard does not match either, the error is
 /// `ClaimLost`.
 pub(super) async fn a_refused_commit_settles_nothing(given: &Given) -> Verdict {
     let writer = ThreadWriter::new(given, "t");
@@ -114,8 +114,8 @@ pub(super) async fn a_refused_commit_settles_nothing(given: &Given) -> Verdict {
     given.expect_accepted(commit_under_claim(&claimed, "k2").settling(ack())).await
 }
 
-/// A commit that is repeated with the same key and content returns the first receipt, although the claim was settled in
-/// the meantime. A commit with another settlement has other content.
+/// A commit that is repeated with the same key and content returns the first receipt, although the first commit settled
+/// the claim. A commit with the same key and another settlement, or with none, has other content and is refused.
 pub(super) async fn a_repeat_of_a_settling_commit_gives_its_receipt(given: &Given) -> Verdict {
     let claimed = enqueue_and_claim(given, "a").await?;
     let commit = || commit_under_claim(&claimed, "k").settling(ack());
@@ -129,7 +129,7 @@ pub(super) async fn a_repeat_of_a_settling_commit_gives_its_receipt(given: &Give
     expect_eq(expect_status(given, "a", DispatchStatus::Acked).await?.history.len(), 1)
 }
 
-/// Appends of events and updates of threads check their fence as commits do: with a stale claim they are refused.
+/// Appends of events and updates of threads check their fence as commits do: under a stale claim they are refused.
 pub(super) async fn event_appends_and_thread_updates_check_their_fence(given: &Given) -> Verdict {
     let (threads, events) = (given.threads()?, given.stores()?.events);
     let events = events.ok_or_else(|| crate::Failure::new("the store has no events"))?;

@@ -1,5 +1,5 @@
-//! Commits that settle their claim and whose futures are dropped. These commits also consume input, append an event and
-//! write an outbox row.
+//! Commits that settle their claim, and whose futures are dropped before they end. These commits also consume input,
+//! append an event and write an outbox row.
 
 use async_trait::async_trait;
 use store_core::{
@@ -18,14 +18,15 @@ use crate::{
     unknown_outcome::{Resolution, ResolveOutcome, check_unknown_outcomes, missing_resolution},
 };
 
-/// Threads that each have a pending input and a claimed dispatch. A commit to the thread consumes the input and settles
-/// the claim.
+/// The stores of a tenant in which each thread of the test has a pending input and a claimed dispatch. The tested
+/// commit to such a thread consumes its input and settles its claim.
 struct SettlingCommits(TenantStores);
 
 fn dispatch_id(t: &ThreadId) -> DispatchId {
     id(&format!("d {t}"))
 }
 
+/// Returns a store of the tenant. Fails if the tenant does not have it.
 macro_rules! require {
     ($target:ident.$part:ident) => {
         expect_some($target.0.$part.as_ref(), stringify!($part))?

@@ -1,4 +1,4 @@
-//! Fences: for each thread id, the highest claim number under which a caller wrote is remembered.
+//! Fences: the store remembers, for each thread id, the highest claim number under which a caller wrote.
 
 use std::sync::Arc;
 
@@ -24,8 +24,9 @@ fn commit_with_only_fence(thread: &str, fence: Fence) -> Commit {
     Commit::new(id(thread)).fenced(fence)
 }
 
-/// A commit is refused if its claim number is lower than the highest one that wrote to the thread. An equal or a higher
-/// number is accepted. The incarnation is compared before the counter. Commits without a fence are not checked.
+/// A commit is refused if its claim number is lower than the highest number under which a caller wrote to the thread.
+/// An equal or a higher number is accepted. The incarnation is compared before the counter. Commits without a fence are
+/// not checked.
 pub(crate) async fn a_lower_claim_is_refused(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a"])).await?;
     let steps = [((1, 5), true), ((1, 5), true), ((1, 4), false), ((1, 6), true), ((1, 5), false), ((2, 1), true)];
@@ -52,8 +53,8 @@ pub(crate) async fn a_commit_with_only_a_fence_raises_the_claim_number(given: &G
     let receipt = given.commit(commit_with_only_fence("t", fence_of_claim(1, 5))).await?;
     expect_eq((receipt.version.number(), receipt.head, receipt.first_seq), (0, None, None))?;
     expect_eq(given.threads()?.load_thread(&id("t")).await?, None)?;
-    let lower_commit = commit_with_message(&id("t"), Expect::Absent, "late").fenced(fence_of_claim(1, 4));
-    expect_kind(given.commits()?.commit(lower_commit).await, ErrorKind::StaleEpoch)?;
+    let commit_under_lower_claim = commit_with_message(&id("t"), Expect::Absent, "late").fenced(fence_of_claim(1, 4));
+    expect_kind(given.commits()?.commit(commit_under_lower_claim).await, ErrorKind::StaleEpoch)?;
     expect_kind(
         given.commits()?.commit(commit_with_only_fence("t", fence_of_claim(1, 4))).await,
         ErrorKind::StaleEpoch,
@@ -61,8 +62,8 @@ pub(crate) async fn a_commit_with_only_a_fence_raises_the_claim_number(given: &G
     let first = given.commit(commit_with_message(&id("t"), Expect::Absent, "a").fenced(fence_of_claim(1, 5))).await?;
     let receipt = given.commit(commit_with_only_fence("t", fence_of_claim(1, 7))).await?;
     expect_eq((receipt.version, receipt.head), (first.version, first.head))?;
-    let lower_commit = keyed_commit_with_message(&id("t"), "k", "late").fenced(fence_of_claim(1, 6));
-    ThreadWriter::new(given, "t").expect_commit_refused(lower_commit, ErrorKind::StaleEpoch).await?;
+    let commit_under_lower_claim = keyed_commit_with_message(&id("t"), "k", "late").fenced(fence_of_claim(1, 6));
+    ThreadWriter::new(given, "t").expect_commit_refused(commit_under_lower_claim, ErrorKind::StaleEpoch).await?;
     // The guard of such a commit is checked like that of any other commit.
     let guarded = commit_with_only_fence("t", fence_of_claim(1, 8)).expecting(Expect::Absent);
     expect_kind(given.commits()?.commit(guarded).await, ErrorKind::Conflict)?;
@@ -75,17 +76,17 @@ pub(crate) async fn the_claim_number_of_a_deleted_thread_is_remembered(given: &G
     expect_claim_numbers_remembered(given, false).await
 }
 
-/// The highest claim number is still known after the store is closed and reopened. This holds for a thread that
-/// does not exist yet, for one that exists and for one that was deleted.
+/// The highest claim number is still known after the store is closed and reopened. This is true of a thread that does
+/// not exist yet, of one that exists, and of one that was deleted.
 pub(crate) async fn the_highest_claim_number_survives_a_reopen(given: &Given) -> Verdict {
     expect_claim_numbers_remembered(given, true).await
 }
 
 async fn expect_claim_numbers_remembered(given: &Given, reopened: bool) -> Verdict {
     given.expect_accepted(keyed_commit_with_message(&id("t"), "k", "a").fenced(fence_of_claim(1, 5))).await?;
-    given.expect_accepted(commit_with_only_fence("unmade", fence_of_claim(1, 5))).await?;
+    given.expect_accepted(commit_with_only_fence("absent", fence_of_claim(1, 5))).await?;
     reopen_if(given, reopened).await?;
-    for thread in ["t", "unmade"] {
+    for thread in ["t", "absent"] {
         expect_kind(
             given.commits()?.commit(commit_with_only_fence(thread, fence_of_claim(1, 4))).await,
             ErrorKind::StaleEpoch,
@@ -130,30 +131,32 @@ pub(crate) async fn no_lower_claim_writes_after_a_higher_one(given: &Given) -> V
             }
         })
         .await;
-        let accepted = results.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let accepted_by_task = results.into_iter().collect::<Result<Vec<_>, _>>()?;
         let log = given.read_log(&thread).await?;
         let claims: Vec<_> = log.iter().map(|entry| entry.id.as_str().split('-').next().map(str::to_owned)).collect();
         expect(claims.is_sorted(), format!("the entries are not in the order of their claims: {claims:?}"))?;
-        expect_eq((log.len(), accepted.last().copied()), (accepted.iter().sum(), Some(4)))?;
+        // The last task has the highest claim number, so all its commits are accepted.
+        expect_eq((log.len(), accepted_by_task.last().copied()), (accepted_by_task.iter().sum(), Some(4)))?;
     }
     Ok(())
 }
 
-/// After `reset_fence` a lower claim number can write again. Calling `reset_fence` for an unknown thread is not an
-/// error.
+/// After `reset_fence`, a caller can write under a lower claim number again. Calling `reset_fence` for an unknown
+/// thread is not an error.
 pub(crate) async fn a_fence_can_be_reset(given: &Given) -> Verdict {
     let writer = ThreadWriter::new(given, "t");
     given.expect_accepted(keyed_commit_with_message(&writer.thread, "k", "a").fenced(fence_of_claim(5, 5))).await?;
     let before = writer.load_thread().await?;
-    let lower_commit = || keyed_commit_with_message(&writer.thread, "l", "b").fenced(fence_of_claim(1, 1));
-    writer.expect_commit_refused(lower_commit(), ErrorKind::StaleEpoch).await?;
+    let commit_under_lower_claim = || keyed_commit_with_message(&writer.thread, "l", "b").fenced(fence_of_claim(1, 1));
+    writer.expect_commit_refused(commit_under_lower_claim(), ErrorKind::StaleEpoch).await?;
     given.threads()?.reset_fence(&id("other")).await?;
-    writer.expect_commit_refused(lower_commit(), ErrorKind::StaleEpoch).await?;
+    writer.expect_commit_refused(commit_under_lower_claim(), ErrorKind::StaleEpoch).await?;
     given.threads()?.reset_fence(&writer.thread).await?;
     expect_eq(writer.load_thread().await?, before)?;
-    given.expect_accepted(lower_commit()).await?;
-    let lower = keyed_commit_with_message(&writer.thread, "m", "c").fenced(fence_of_claim(1, 0));
-    writer.expect_commit_refused(lower, ErrorKind::StaleEpoch).await?;
+    given.expect_accepted(commit_under_lower_claim()).await?;
+    // Now the claim number 1 is the highest one.
+    let commit_under_lowest_claim = keyed_commit_with_message(&writer.thread, "m", "c").fenced(fence_of_claim(1, 0));
+    writer.expect_commit_refused(commit_under_lowest_claim, ErrorKind::StaleEpoch).await?;
     given.threads()?.reset_fence(&id("unknown")).await?;
     expect_eq(given.threads()?.load_thread(&id("unknown")).await?, None)
 }
@@ -200,8 +203,9 @@ pub(crate) async fn claim_numbers_of_commits_and_updates_survive_a_reopen(given:
     given.reopen().await?;
     for (thread, counter) in [("a", 5), ("b", 7), ("c", 7)] {
         let writer = ThreadWriter::new(given, thread);
-        let lower_commit = keyed_commit_with_message(&writer.thread, "l", "x").fenced(fence_of_claim(1, counter - 1));
-        writer.expect_commit_refused(lower_commit, ErrorKind::StaleEpoch).await?;
+        let commit_under_lower_claim =
+            keyed_commit_with_message(&writer.thread, "l", "x").fenced(fence_of_claim(1, counter - 1));
+        writer.expect_commit_refused(commit_under_lower_claim, ErrorKind::StaleEpoch).await?;
         given
             .expect_accepted(keyed_commit_with_message(&writer.thread, "m", "y").fenced(fence_of_claim(1, counter)))
             .await?;

@@ -12,17 +12,17 @@ use crate::{
     run::helpers::{done_run, running_run, write_run},
 };
 
-/// Checks that a commit is refused with a conflict, and that the conflict names the version that was found, or none if
-/// there is no thread.
-async fn expect_conflict(given: &Given, commit: Commit, found: Option<Version>) -> Verdict {
+/// Checks that a commit is refused with a conflict that names the actual version of the thread, or none if there is no
+/// thread.
+async fn expect_conflict(given: &Given, commit: Commit, expected: Option<Version>) -> Verdict {
     let error = expect_kind(given.commits()?.commit(commit).await, ErrorKind::Conflict)?;
     let Detail::Conflict { actual, .. } = error.detail() else { return Err(Failure::new(format!("{error:?}"))) };
-    expect_eq(*actual, found)
+    expect_eq(*actual, expected)
 }
 
 /// With `Absent` the thread must not exist, and the commit creates it. With `Version` the thread must exist at that
-/// version. `Any` checks nothing. A commit whose guard does not hold is refused with a conflict that says what was
-/// found.
+/// version. `Any` checks nothing. A commit whose guard does not match is refused with a conflict that names the actual
+/// version.
 pub(crate) async fn a_guard_is_checked_against_the_version(given: &Given) -> Verdict {
     let thread = id("t");
     let version_zero = Expect::Version(Version::new(0, 1, 0));
@@ -51,8 +51,8 @@ pub(crate) async fn version_zero_can_be_a_guard(given: &Given) -> Verdict {
     expect_eq(receipt.version, thread.version.plus(1))
 }
 
-/// A commit with `Any`, with or without entries, creates a thread that never existed. It never creates a deleted thread
-/// again; a commit with `Absent` does.
+/// A commit with `Any`, with or without entries, creates its thread if no thread ever had this id. It never creates a
+/// deleted thread again; a commit with `Absent` does.
 pub(crate) async fn the_guard_any_creates_a_thread_that_never_existed(given: &Given) -> Verdict {
     let (thread, threads) = (id("t"), given.threads()?);
     given.expect_accepted(keyed_commit_with_message(&thread, "k", "a")).await?;
@@ -62,20 +62,21 @@ pub(crate) async fn the_guard_any_creates_a_thread_that_never_existed(given: &Gi
     for name in ["by state", "by run"] {
         expect_eq(given.thread(&id(name)).await?.version.number(), 0)?;
     }
-    let old = given.thread(&thread).await?.version;
+    let deleted_version = given.thread(&thread).await?.version;
     threads.delete_thread(&thread, DeleteRequest::default()).await?;
     let creating_commit = Commit::new(thread.clone()).creating(ThreadFields::default());
     for commit in [
         keyed_commit_with_message(&thread, "l", "x"),
-        commit_with_message(&thread, Expect::Version(old), "x"),
+        commit_with_message(&thread, Expect::Version(deleted_version), "x"),
         creating_commit,
     ] {
         expect_kind(given.commits()?.commit(commit).await, ErrorKind::NotFound)?;
     }
     expect_eq(threads.load_thread(&thread).await?, None)?;
     let recreated = given.commit(commit_with_message(&thread, Expect::Absent, "b")).await?;
-    expect_eq((recreated.version.number(), recreated.version.generation()), (1, old.generation() + 1))?;
-    expect_conflict(given, commit_with_message(&thread, Expect::Version(old), "x"), Some(recreated.version)).await
+    expect_eq((recreated.version.number(), recreated.version.generation()), (1, deleted_version.generation() + 1))?;
+    expect_conflict(given, commit_with_message(&thread, Expect::Version(deleted_version), "x"), Some(recreated.version))
+        .await
 }
 
 /// A commit with entries needs a guard or a key. A commit with neither is refused, even if its only entry is a side
@@ -133,11 +134,11 @@ pub(crate) async fn a_commit_with_nothing_in_it_is_refused(given: &Given) -> Ver
     {
         writer.expect_commit_refused(commit, ErrorKind::Invalid).await?;
     }
-    let unmade = Commit::new(id("unmade")).expecting(Expect::Absent);
-    expect_kind(given.commits()?.commit(unmade).await, ErrorKind::Invalid)?;
-    expect_eq(given.threads()?.load_thread(&id("unmade")).await?, None)?;
-    given.expect_accepted(Commit::new(id("made")).creating(ThreadFields::default())).await?;
-    expect_eq(given.thread(&id("made")).await?.version.number(), 0)
+    let empty_commit_to_no_thread = Commit::new(id("absent")).expecting(Expect::Absent);
+    expect_kind(given.commits()?.commit(empty_commit_to_no_thread).await, ErrorKind::Invalid)?;
+    expect_eq(given.threads()?.load_thread(&id("absent")).await?, None)?;
+    given.expect_accepted(Commit::new(id("created")).creating(ThreadFields::default())).await?;
+    expect_eq(given.thread(&id("created")).await?.version.number(), 0)
 }
 
 /// The fields of `create` apply to a thread that the commit creates. A thread that exists keeps its own fields.
@@ -156,9 +157,9 @@ pub(crate) async fn create_fields_apply_only_to_a_new_thread(given: &Given) -> V
     let mut other = ThreadFields::default();
     (other.title, other.parent_thread_id) = (Some("other".to_owned()), Some(id("unknown")));
     given.expect_accepted(keyed_commit_with_message(&id("t"), "k", "b").creating(other.clone())).await?;
-    let kept = given.thread(&id("t")).await?;
-    expect_eq((kept.title, kept.revision), (created.title, created.revision))?;
-    expect_eq(kept.parent_thread_id, created.parent_thread_id)?;
+    let existing = given.thread(&id("t")).await?;
+    expect_eq((existing.title, existing.revision), (created.title, created.revision))?;
+    expect_eq(existing.parent_thread_id, created.parent_thread_id)?;
     let orphan = commit_with_message(&id("orphan"), Expect::Absent, "a").creating(other);
     let error = expect_kind(given.commits()?.commit(orphan).await, ErrorKind::NotFound)?;
     expect_eq(error.to_string().contains("unknown"), true)?;

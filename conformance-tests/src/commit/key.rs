@@ -18,8 +18,8 @@ use crate::{
     run::helpers::{done_run, running_run, write_run},
 };
 
-/// A commit that is repeated with the same key and content returns the first receipt and writes nothing. This also
-/// holds after other commits, and if the guard would no longer hold.
+/// A commit that is repeated with the same key and content returns the first receipt and writes nothing. This is also
+/// true after other commits, and if the guard of the commit no longer matches the thread.
 pub(crate) async fn a_repeat_gives_the_first_receipt(given: &Given) -> Verdict {
     expect_repeats_return_first_receipt(given, false).await
 }

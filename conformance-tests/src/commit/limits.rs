@@ -25,7 +25,7 @@ async fn expect_over_limit(writer: &ThreadWriter<'_>, commit: Commit, max: u64) 
     }
 }
 
-/// A commit may have as many entries as the limit allows, and not one more.
+/// A commit may have 1,000 entries, and not one more.
 pub(crate) async fn a_commit_has_a_thousand_entries_at_most(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", [user_entry("first")]).await?;
     let messages = |count| (0..count).map(|_| message_entry("text"));
@@ -35,8 +35,7 @@ pub(crate) async fn a_commit_has_a_thousand_entries_at_most(given: &Given) -> Ve
     expect_eq(given.read_log(&writer.thread).await?.len(), 1_001)
 }
 
-/// A commit may change as many state keys as the limit allows. The state of a thread may have as many keys in
-/// all.
+/// A commit may change 1,000 state keys, and not one more. The state of a thread may have 1,000 keys in all.
 pub(crate) async fn state_has_a_thousand_keys_at_most(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", [user_entry("a")]).await?;
     let keys =
@@ -52,13 +51,13 @@ pub(crate) async fn state_has_a_thousand_keys_at_most(given: &Given) -> Verdict 
     expect_over_limit(&writer, state_commit(keys(3_000, 3_001).remove("k0")), 1_000).await
 }
 
-/// The state of a thread may have as many bytes as the limit allows. Keys and values count together, whatever operation
-/// wrote them.
+/// The keys and values of a thread's state may have at most 1 MiB in all, whatever operation wrote them.
 pub(crate) async fn state_has_a_megabyte_at_most(given: &Given) -> Verdict {
     let limit = 1 << 20;
     let writer = ThreadWriter::with_entries(given, "t", [user_entry("a")]).await?;
     let state_commit = |change: StateChange| Commit::new(id("t")).with_state(change);
     let text = |bytes: usize| json(&format!("\"{}\"", "x".repeat(bytes - 2)));
+    // The key has three bytes.
     expect_over_limit(&writer, state_commit(StateChange::new().set("key", text(limit - 2))), limit as u64).await?;
     given.expect_accepted(state_commit(StateChange::new().set("key", text(limit - 3)))).await?;
     expect_over_limit(&writer, state_commit(StateChange::new().set("b", json("1"))), limit as u64).await?;
@@ -69,7 +68,7 @@ pub(crate) async fn state_has_a_megabyte_at_most(given: &Given) -> Verdict {
     expect_over_limit(&writer, state_commit(StateChange::new().with("key", StateOp::Append(items))), limit as u64).await
 }
 
-/// A thread may have as many open runs as the limit allows. Runs that are done do not count.
+/// A thread may have at most 64 open runs. Runs that are done do not count.
 pub(crate) async fn a_thread_has_64_open_runs_at_most(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", [user_entry("a")]).await?;
     for at in 0..64 {
@@ -85,14 +84,14 @@ pub(crate) async fn a_thread_has_64_open_runs_at_most(given: &Given) -> Verdict 
     expect_eq(writer.load_thread().await?.open_runs.len(), 64)
 }
 
-/// Labels and titles may have as many bytes as the limit allows, wherever they are given.
+/// A title, a label and the name of a checkpoint may each have at most 1,024 bytes, in every part of a commit.
 pub(crate) async fn a_text_has_a_kibibyte_at_most(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", [user_entry("a"), checkpoint("c", Some("x"))]).await?;
     let (longest_text, too_long_text) = (format!("{}é", "x".repeat(1_022)), format!("{}é", "x".repeat(1_023)));
     let drafts = |text: &str| {
         let rewinds = [RewindTo::Label(text.to_owned()), RewindTo::Snapshot(text.to_owned())].map(NewEntry::new);
-        let named = NewBody::Checkpoint { number: None, label: Some(text.to_owned()) };
-        [NewEntry::new(named), label("a", Some(text))].into_iter().chain(rewinds)
+        let named_checkpoint = NewBody::Checkpoint { number: None, label: Some(text.to_owned()) };
+        [NewEntry::new(named_checkpoint), label("a", Some(text))].into_iter().chain(rewinds)
     };
     for draft in drafts(&too_long_text) {
         expect_over_limit(&writer, writer.guarded_commit().await?.entry(draft), 1_024).await?;
@@ -109,7 +108,7 @@ pub(crate) async fn a_text_has_a_kibibyte_at_most(given: &Given) -> Verdict {
     given.expect_accepted(titled("fits", longest_text)).await
 }
 
-/// The metadata of a new thread may have as many bytes as the limit allows, counted as one JSON document.
+/// The metadata of a new thread may have at most 64 KiB, counted as one JSON document.
 pub(crate) async fn metadata_has_64_kibibytes_at_most(given: &Given) -> Verdict {
     let commit_with_metadata = |thread: &str, bytes: usize| {
         let mut fields = ThreadFields::default();
@@ -160,7 +159,7 @@ pub(crate) async fn a_state_value_has_a_limit(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// No operation on the state can produce a value that is nested deeper than a JSON value may be.
+/// A state value may be nested at most 128 levels deep, whatever operation would write it.
 pub(crate) async fn the_depth_of_a_state_value_is_limited(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", [user_entry("a")]).await?;
     let nested = |depth: usize| json(&format!("{}{}", "[".repeat(depth), "]".repeat(depth)));
@@ -192,8 +191,9 @@ pub(crate) async fn smaller_limits_are_enforced(given: &Given) -> Verdict {
     expect_over_limit(&writer, writer.guarded_commit().await?.with_state(state(&["c", "d"])), 3).await?;
     write_run(&small, "t", running_run("r")).await?;
     expect_over_limit(&writer, writer.guarded_commit().await?.with_run(running_run("s")), 1).await?;
-    let result_at_the_limit = small.commits()?.commit(writer.guarded_commit().await?.with_run(done_run("s"))).await;
-    expect_eq(result_at_the_limit.is_ok(), true)
+    // A run that is done does not count as open.
+    let done_run_at_the_limit = small.commits()?.commit(writer.guarded_commit().await?.with_run(done_run("s"))).await;
+    expect_eq(done_run_at_the_limit.is_ok(), true)
 }
 
 /// The limit on the bytes of a commit applies to its entries, run, state, events and outbox rows together. In this case

@@ -79,8 +79,8 @@ static CHECKS: &[Check] = &[
     },
 ];
 
-/// Creates a thread of version 3 and state revision 1, with as many state keys as a thread may have, a used
-/// key, a claim number and a run that is done.
+/// Creates a thread of version 3 and state revision 1, with the maximum number of state keys, a used commit key, a
+/// claim number and a run that is done.
 async fn create_thread_at_its_limits(given: &Given) -> Verdict {
     let state = (0..1_000).fold(StateChange::new(), |change, at| change.set(format!("k{at}"), json("1")));
     let first = Commit::new(id("t")).expecting(Expect::Absent).entries(user_entries(&["a", "b", "c"]));
@@ -112,6 +112,7 @@ pub(crate) async fn the_first_failing_check_determines_the_error(given: &Given) 
     let writer = ThreadWriter::new(given, "t");
     let (before, log) = (writer.load_thread().await?, given.read_log(&writer.thread).await?);
     for (at, first) in CHECKS.iter().enumerate() {
+        // A check is also paired with itself, which shows that its failure alone gives its error.
         for (second_at, second) in CHECKS.iter().enumerate().skip(at) {
             let mut commit = valid_commit(at * CHECKS.len() + second_at);
             (second.make_commit_fail)(&mut commit);

@@ -114,7 +114,7 @@ fn commit_to_refuse(thread: &ThreadId, task: usize) -> Commit {
     }
 }
 
-/// A refused commit does not affect what other callers write at the same time, and none of its parts is stored.
+/// A refused commit does not affect the concurrent commits of other callers, and none of its parts is stored.
 pub(crate) async fn a_refused_commit_does_not_affect_other_writers(given: &Given) -> Verdict {
     const TASKS: usize = 12;
     const ROUNDS: usize = 10;
@@ -141,7 +141,7 @@ pub(crate) async fn a_refused_commit_does_not_affect_other_writers(given: &Given
     let accepted = TASKS / 2 * ROUNDS;
     for (task, task_results) in results.into_iter().enumerate() {
         expect(
-            task_results.iter().all(|end| end.is_ok() == (task % 2 == 0)),
+            task_results.iter().all(|result| result.is_ok() == (task % 2 == 0)),
             format!("task {task}: {task_results:?}"),
         )?;
     }
@@ -195,7 +195,7 @@ pub(crate) async fn many_writers_leave_complete_logs_and_exact_counters(given: &
     Ok(())
 }
 
-/// Makes `rounds` commits to one of eight threads, which `task` chooses. Returns the receipts.
+/// Makes `rounds` commits of a task to its thread. The tasks share eight threads. Returns the receipts.
 async fn commit_rounds(
     commits: Arc<dyn CommitCoordinator>,
     task: usize,

@@ -14,8 +14,7 @@ use crate::{
     run::helpers::{load_run, run_change, running_run},
 };
 
-/// The next read returns the version, the head, the ids, the state revision, the run status and the time that are in
-/// the receipt.
+/// The next read returns the same version, head, ids, state revision, run status and time as the receipt.
 pub(crate) async fn a_receipt_says_what_the_next_read_gives(given: &Given) -> Verdict {
     let writer = ThreadWriter::new(given, "t");
     let state = |value: &str| StateChange::new().set("k", json(value));
@@ -49,7 +48,7 @@ pub(crate) async fn a_receipt_says_what_the_next_read_gives(given: &Given) -> Ve
 /// Neither the times of successive commits nor `updated_at` decrease, even if the clock is set back.
 pub(crate) async fn times_do_not_decrease(given: &Given) -> Verdict {
     let writer = ThreadWriter::new(given, "t");
-    let mut last = Timestamp::MIN;
+    let mut last_time = Timestamp::MIN;
     for round in 0..12 {
         match round % 4 {
             0 => given.advance(Duration::from_millis(500)).await,
@@ -57,13 +56,13 @@ pub(crate) async fn times_do_not_decrease(given: &Given) -> Verdict {
             _ => {}
         }
         let receipt = given.commit(keyed_commit_with_message(&writer.thread, &round.to_string(), "text")).await?;
-        expect(receipt.time >= last, format!("time {} follows {last}", receipt.time))?;
-        last = receipt.time;
+        expect(receipt.time >= last_time, format!("time {} follows {last_time}", receipt.time))?;
+        last_time = receipt.time;
         let thread = writer.load_thread().await?;
-        expect_eq(thread.updated_at, last)?;
+        expect_eq(thread.updated_at, last_time)?;
         expect(thread.created_at <= thread.updated_at, "the thread was updated before it was created")?;
         let entry = given.read_log(&writer.thread).await?.last().map(|entry| entry.timestamp);
-        expect_eq(entry, Some(last))?;
+        expect_eq(entry, Some(last_time))?;
     }
     Ok(())
 }
@@ -100,15 +99,17 @@ pub(crate) async fn versions_follow_the_order_of_commits(given: &Given) -> Verdi
     expect(all.windows(2).all(|pair| pair[0].state_revision < pair[1].state_revision), "state revisions do not grow")
 }
 
-/// The time `at` that a commit states becomes the time of the thread, and of each entry that has no time of its own.
+/// If a commit states a time `at`, this becomes the time of the thread, and of each entry that has no time of its own.
 /// `updated_at` never decreases.
 pub(crate) async fn a_commit_time_can_be_given(given: &Given) -> Verdict {
     let now = given.commit(keyed_commit_with_message(&id("clock"), "k", "text")).await?.time;
     let seconds_before_now = |seconds: u64| now.saturating_sub(Duration::from_secs(seconds));
     let writer = ThreadWriter::new(given, "t");
-    let own = user_entry("own").with_timestamp(Timestamp::MAX);
-    let first =
-        Commit::new(id("t")).expecting(Expect::Absent).entries([user_entry("a"), own]).at(seconds_before_now(900));
+    let entry_with_own_time = user_entry("own").with_timestamp(Timestamp::MAX);
+    let first = Commit::new(id("t"))
+        .expecting(Expect::Absent)
+        .entries([user_entry("a"), entry_with_own_time])
+        .at(seconds_before_now(900));
     let receipt = given.commit(first).await?;
     expect(receipt.time >= now, "the receipt does not give store time")?;
     let created = writer.load_thread().await?;

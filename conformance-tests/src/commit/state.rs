@@ -39,16 +39,16 @@ fn clearing_change() -> StateChange {
 /// A commit changes the state by key: keys that it does not name stay as they are. The revision increases by one with
 /// each commit that changes the state.
 pub(crate) async fn state_changes_by_key(given: &Given) -> Verdict {
-    let new = StateChange::new;
+    let change = StateChange::new;
     for (at, (step, pairs)) in [
         (
-            new().set("a", json("1")).set("b", json(r#"{"z":1.0,"z":-0.0}"#)),
+            change().set("a", json("1")).set("b", json(r#"{"z":1.0,"z":-0.0}"#)),
             &[("a", "1"), ("b", r#"{"z":1.0,"z":-0.0}"#)][..],
         ),
-        (new().set("a", json("null")).remove("b").set("c", json("3")), &[("a", "null"), ("c", "3")]),
-        (new().remove("unknown"), &[("a", "null"), ("c", "3")]),
+        (change().set("a", json("null")).remove("b").set("c", json("3")), &[("a", "null"), ("c", "3")]),
+        (change().remove("unknown"), &[("a", "null"), ("c", "3")]),
         (
-            new().set("", json("\"\"")).set("a.b\u{0}", json("2")),
+            change().set("", json("\"\"")).set("a.b\u{0}", json("2")),
             &[("", "\"\""), ("a", "null"), ("a.b\u{0}", "2"), ("c", "3")],
         ),
         (clearing_change().set("d", json("4")).with("a", StateOp::Add(1)), &[("a", "1"), ("d", "4")]),
@@ -120,8 +120,8 @@ fn refused_operations() -> Vec<(&'static str, StateOp)> {
     ]
 }
 
-/// An operation is refused if the stored value has another type or if the result would overflow. The other keys of the
-/// commit do not change either.
+/// An operation is refused if it does not fit the type of the stored value, or if the result would overflow. The other
+/// keys of the commit do not change either.
 pub(crate) async fn an_operation_on_a_value_of_another_type_is_refused(given: &Given) -> Verdict {
     for (stored, op) in refused_operations() {
         let about = format!("{op:?} of {stored}");

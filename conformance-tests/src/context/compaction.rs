@@ -77,8 +77,9 @@ pub(crate) async fn a_compaction_without_an_interval_comes_first(given: &Given) 
     writer.expect_accepted([compaction_without_interval("s2"), user_entry("d"), compaction("s3", "b", "c")]).await?;
     expect_context(&writer, "d", "[s2] a b c d").await?;
     expect_context(&writer, "s3", "[s2] a [s3] d").await?;
-    let first = ThreadWriter::with_entries(given, "first", [compaction_without_interval("s"), user_entry("a")]).await?;
-    expect_context(&first, "a", "[s] a").await
+    let other_writer =
+        ThreadWriter::with_entries(given, "first", [compaction_without_interval("s"), user_entry("a")]).await?;
+    expect_context(&other_writer, "a", "[s] a").await
 }
 
 /// Of several compactions whose intervals begin at the same entry, only the latest one appears, even if its interval is
@@ -132,10 +133,14 @@ pub(crate) async fn a_compaction_of_another_branch_has_no_effect(given: &Given) 
 pub(crate) async fn repeated_compaction_keeps_the_entries_after_the_interval(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", user_entries(&["0"])).await?;
     for round in 1..=40 {
-        let (name, last) = (round.to_string(), (round - 1).to_string());
+        let (name, previous) = (round.to_string(), (round - 1).to_string());
         let summary = format!("s{round}");
         writer
-            .expect_accepted([user_entry(&name), custom_entry(&format!("x{round}")), compaction(&summary, "0", &last)])
+            .expect_accepted([
+                user_entry(&name),
+                custom_entry(&format!("x{round}")),
+                compaction(&summary, "0", &previous),
+            ])
             .await?;
         expect_context(&writer, &summary, &format!("[{summary}] {round}")).await?;
     }
@@ -173,11 +178,13 @@ pub(crate) async fn a_split_keeps_calls_with_their_results(given: &Given) -> Ver
         ])
         .await?;
     let context = writer.head_context().await?.context;
-    for (keep, first_kept, older) in [(1, "g", 6), (2, "d", 3), (3, "c", 2), (4, "b", 1), (5, "a", 0), (9, "a", 0)] {
+    for (keep, first_kept, older_count) in
+        [(1, "g", 6), (2, "d", 3), (3, "c", 2), (4, "b", 1), (5, "a", 0), (9, "a", 0)]
+    {
         let split = split_for_compaction(&context, keep);
         let kept = expect_some(split.kept.first(), "kept message")?;
         expect_eq(kept.entry.as_str(), first_kept).map_err(|failure| failure.about(keep))?;
-        expect_eq(split.older.len(), older).map_err(|failure| failure.about(keep))?;
+        expect_eq(split.older.len(), older_count).map_err(|failure| failure.about(keep))?;
     }
     Ok(())
 }
@@ -207,6 +214,7 @@ pub(crate) async fn a_compaction_request_contains_the_older_messages(given: &Giv
     }
     expect(!format!("{request:?}").contains("secret thought"), "the request contains thinking")?;
     // The log still has the thinking.
-    let kept = matches!(&*writer.load_entry("b").await?.body, Body::Message(message) if message.blocks.len() == 2);
-    expect(kept, "the log no longer has the thinking")
+    let still_has_thinking =
+        matches!(&*writer.load_entry("b").await?.body, Body::Message(message) if message.blocks.len() == 2);
+    expect(still_has_thinking, "the log no longer has the thinking")
 }

@@ -15,8 +15,8 @@ use crate::{
     log::entry_drafts::{json, user_entry},
 };
 
-const ROUNDS: u64 = 100;
-const READS: u64 = 20;
+const MIN_ROUNDS: u64 = 100;
+const MIN_READS: u64 = 20;
 
 /// Commit number `round` writes an entry, the state and a run together. An even number starts a run, and an odd number
 /// ends it.
@@ -35,15 +35,15 @@ fn commit_of_round(thread: &ThreadId, round: u64) -> Commit {
 /// Checks that all parts of a context are from the same moment. The version of the thread tells which commit was the
 /// last one, and each part must be as this commit left it.
 fn expect_consistent(found: &ThreadContext) -> Verdict {
-    let last = found.thread.version.number() - 1;
-    let name = Some(id(&last.to_string()));
+    let last_round = found.thread.version.number() - 1;
+    let name = Some(id(&last_round.to_string()));
     expect_eq((&found.thread.head, &found.at), (&name, &name))?;
-    expect_eq(found.context.messages.len() as u64, last + 1)?;
+    expect_eq(found.context.messages.len() as u64, last_round + 1)?;
     expect_eq(found.context.messages.last().map(|message| &message.entry), name.as_ref())?;
-    expect_eq(found.state.get("round"), Some(&json(&last.to_string())))?;
+    expect_eq(found.state.get("round"), Some(&json(&last_round.to_string())))?;
     let run = expect_some(found.latest_run.as_ref(), "latest run")?;
-    expect_eq(u64::from(run.steps), last)?;
-    expect_eq(run.is_open(), last.is_multiple_of(2))?;
+    expect_eq(u64::from(run.steps), last_round)?;
+    expect_eq(run.is_open(), last_round.is_multiple_of(2))?;
     let open: Vec<_> = found.open_runs.iter().map(|run| run.id.clone()).collect();
     expect_eq(&open, &found.thread.open_runs)?;
     expect_eq(open.len(), usize::from(run.is_open()))
@@ -60,7 +60,9 @@ pub(crate) async fn a_context_is_a_consistent_snapshot(given: &Given) -> Verdict
         let mut next = 1;
         let mut result = Ok(());
         // The writer continues until the reader has read often enough, but not forever if the reader failed.
-        while result.is_ok() && (next < ROUNDS || (reads.load(Ordering::SeqCst) < READS && next < 20 * ROUNDS)) {
+        while result.is_ok()
+            && (next < MIN_ROUNDS || (reads.load(Ordering::SeqCst) < MIN_READS && next < 20 * MIN_ROUNDS))
+        {
             result = commits.commit(commit_of_round(&thread, next)).await.map(drop);
             next += 1;
             tokio::task::yield_now().await;
@@ -68,11 +70,11 @@ pub(crate) async fn a_context_is_a_consistent_snapshot(given: &Given) -> Verdict
         done.store(true, Ordering::SeqCst);
         result.map(|()| next)
     };
-    let (written, read) = run_two_concurrently(writing, reading).await;
+    let (commit_count, read) = run_two_concurrently(writing, reading).await;
     read?;
-    let last = given.threads()?.load_context(&id("t"), ContextRequest::head()).await?;
-    expect_eq(last.thread.version.number(), written?)?;
-    expect_consistent(&last)
+    let final_context = given.threads()?.load_context(&id("t"), ContextRequest::head()).await?;
+    expect_eq(final_context.thread.version.number(), commit_count?)?;
+    expect_consistent(&final_context)
 }
 
 /// Reads the context until `done` is set, counts the reads in `reads`, and checks each context.

@@ -36,15 +36,15 @@ pub(crate) async fn a_result_without_its_call_is_left_out(given: &Given) -> Verd
     let listed_repairs = "b:empty_message_dropped b:orphan_result_dropped:x d:orphan_result_dropped:y";
     expect_repaired(&writer, OpenCalls::Answer, ("a c!1 ?1=d e", listed_repairs)).await?;
     // A compaction covers the call, but not its result.
-    let other = ThreadWriter::with_entries(
+    let other_writer = ThreadWriter::with_entries(
         given,
         "other",
         [user_entry("a"), tool_calls_entry("b", &["1"]), tool_results_entry("c", &["1"])],
     )
     .await?;
-    other.expect_accepted([assistant_entry("d"), compaction("s", "a", "b")]).await?;
+    other_writer.expect_accepted([assistant_entry("d"), compaction("s", "a", "b")]).await?;
     let listed_repairs = "c:empty_message_dropped c:orphan_result_dropped:1";
-    expect_repaired(&other, OpenCalls::Answer, ("[s] d", listed_repairs)).await
+    expect_repaired(&other_writer, OpenCalls::Answer, ("[s] d", listed_repairs)).await
 }
 
 /// A result on another branch answers no call of this branch.
@@ -59,7 +59,8 @@ pub(crate) async fn a_result_on_another_branch_answers_no_call(given: &Given) ->
     expect_repaired(&writer, OpenCalls::Answer, ("a b!1 ?1=none d", "b:open_call_answered:1")).await
 }
 
-/// A call without a result gets a synthetic error as its result, stays open or is left out, as the request says.
+/// The request says what happens to a call without a result: it gets a synthetic error as its result, stays open, or is
+/// left out.
 pub(crate) async fn a_call_without_a_result_is_treated_as_requested(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(
         given,
@@ -84,7 +85,8 @@ pub(crate) async fn a_call_without_a_result_is_treated_as_requested(given: &Give
     Ok(())
 }
 
-/// Each call has one result, directly after it, whatever the order and the messages in which the results were recorded.
+/// Each call has one result, directly after it, no matter in which order and in which messages the results were
+/// recorded.
 pub(crate) async fn results_follow_their_calls(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(
         given,
@@ -135,7 +137,7 @@ pub(crate) async fn a_call_id_may_be_reused(given: &Given) -> Verdict {
     expect_repaired(&writer, OpenCalls::Answer, ("a b!1 ?1=c d!1 ?1=e f", "")).await
 }
 
-/// A message without blocks, or whose blocks were all left out, is left out itself. These repairs are listed.
+/// A message is left out if it has no blocks, or if all its blocks were left out. These repairs are listed.
 pub(crate) async fn an_empty_message_is_left_out(given: &Given) -> Verdict {
     let call = Block::tool_use("1", "tool", Json::null());
     let only_call = entry("b", Message::new(Role::Assistant, vec![call]));

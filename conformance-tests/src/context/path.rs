@@ -34,8 +34,8 @@ pub(crate) async fn a_context_is_made_of_the_path(given: &Given) -> Verdict {
     expect(head.context.messages.iter().all(|message| !message.synthetic), "a message of the log is synthetic")
 }
 
-/// Without a head the context is empty: in a thread without entries, in one with side
-/// entries only, and after a `clear`.
+/// Without a head the context is empty. A thread has no head if it has no entries, if it has side entries only, and
+/// after a rewind to its start (`clear`).
 pub(crate) async fn without_a_head_the_context_is_empty(given: &Given) -> Verdict {
     let thread = given.create_empty_thread("empty").await?;
     let empty = given.threads()?.load_context(&thread.id, ContextRequest::head()).await?;
@@ -112,12 +112,13 @@ pub(crate) async fn a_context_names_the_model_used_last(given: &Given) -> Verdic
     // The compaction covers the message of the model, but does not change which model was used last.
     writer.expect_accepted([compaction("g", "a", "c")]).await?;
     expect_eq(writer.head_context().await?.context.origin, origin("one"))?;
-    // A later compaction that names no model does not change it either, if an earlier compaction names a model.
-    let other = ThreadWriter::new(given, "other");
+    // A later compaction without a model does not change it either: a replacement message of the first compaction names
+    // the model.
+    let other_writer = ThreadWriter::new(given, "other");
     let mut compaction_with_replacement = Compaction::default();
     compaction_with_replacement.covers = Some(Interval::new(id("a"), id("b")));
     compaction_with_replacement.replacement = Some(vec![message_of_model("b", Some("one"))]);
-    other
+    other_writer
         .expect_accepted([
             user_entry("a"),
             user_entry("b"),
@@ -126,7 +127,7 @@ pub(crate) async fn a_context_names_the_model_used_last(given: &Given) -> Verdic
             compaction("e", "a", "d"),
         ])
         .await?;
-    expect_eq(other.head_context().await?.context.origin, origin("one"))
+    expect_eq(other_writer.head_context().await?.context.origin, origin("one"))
 }
 
 /// The context of an entry never changes, whatever is committed later: results, compactions, forks, labels, rewinds.
@@ -140,9 +141,9 @@ pub(crate) async fn a_context_never_changes(given: &Given) -> Verdict {
     writer
         .expect_accepted([user_entry("d"), compaction("e", "a", "d"), user_entry("f"), checkpoint("g", Some("x"))])
         .await?;
-    let mut before = Vec::new();
+    let mut contexts = Vec::new();
     for name in ["a", "b", "c", "d", "e", "f", "g"] {
-        before.push((name, context_at(&writer, name).await?));
+        contexts.push((name, context_at(&writer, name).await?));
     }
     writer
         .expect_accepted([
@@ -160,7 +161,7 @@ pub(crate) async fn a_context_never_changes(given: &Given) -> Verdict {
         ])
         .await?;
     writer.expect_accepted([rewind("f"), user_entry("n"), rewind_to_start(), user_entry("o")]).await?;
-    for (name, context) in before {
+    for (name, context) in contexts {
         expect_eq(context_at(&writer, name).await?, context).map_err(|failure| failure.about(name))?;
     }
     Ok(())

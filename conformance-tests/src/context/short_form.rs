@@ -1,12 +1,12 @@
-//! A context as one line of text. A case compares it with the context that it expects.
+//! A context as one line of text. Cases compare this line with the one that they expect.
 
 use store_core::{BlockKind, Context, ContextMessage, Message, Repair, Role, ToolResult, context::NO_RESULT};
 
 use crate::log::writer::join;
 
 /// The messages of a context, separated by spaces: `a` for the message of the entry `a`, `a!c` if that message has a
-/// call with the id `c`, `?c=a` for a result of that call with the text `a`, `?c=none` for a synthetic result, and
-/// `[a]` for a message that the compaction `a` put in place of its interval.
+/// call with the id `c`, `?c=a` for a result of that call if the text of the result is `a`, `?c=none` for a
+/// synthetic result, and `[a]` for a message that the compaction `a` put in place of its interval.
 pub(super) fn short_form(context: &Context) -> String {
     join(context.messages.iter().map(message_form).collect::<Vec<_>>().iter().map(String::as_str))
 }

@@ -1,5 +1,5 @@
-//! Tests that drop a call after 0 polls, after 1 poll, and so on, until it ends before it is dropped. Each time the
-//! call must take effect in full or not at all, and the next call must work.
+//! Tests that drop a call after 0 polls, then after 1 poll, and so on, up to the number of polls after which the call
+//! ends by itself. Each time the call must take effect in full or not at all, and the next call must work.
 
 mod thread_calls;
 
@@ -55,7 +55,7 @@ pub(crate) async fn poll_then_drop<T>(
         }
         remaining_polls -= 1;
         match call.as_mut().poll(context) {
-            Poll::Ready(ended) => Poll::Ready(ended.map(Some)),
+            Poll::Ready(answer) => Poll::Ready(answer.map(Some)),
             Poll::Pending if remaining_polls == 0 => Poll::Ready(Ok(None)),
             Poll::Pending => Poll::Pending,
         }
@@ -69,8 +69,8 @@ pub(crate) const DROPPED_CLAIM_COUNT: usize = 30;
 /// A claim that has not been polled yet. Its answer is `None` if there was nothing to claim.
 pub(crate) type ClaimCall<T> = Pin<Box<dyn Future<Output = store_core::Result<Option<T>>> + Send>>;
 
-/// Drops a claim after `polls` polls. If the caller has not received the claim before that, claims again until it gets
-/// the same work. Fails if the dropped claim is not released within 10 s.
+/// Makes a claim and drops the call after `polls` polls. Returns the claimed work if the call ended before that.
+/// Otherwise claims again until it gets the work. Fails if the claim of the dropped call is not released within 10 s.
 pub(crate) async fn claim_although_dropped<T>(
     claim: impl Fn() -> Result<ClaimCall<T>, Failure>,
     polls: usize,
@@ -96,13 +96,13 @@ pub(crate) trait DropPointTarget: Send + Sync + 'static {
     /// Prepares the records that the calls on a thread need.
     async fn prepare(&self, given: &Given, t: &ThreadId) -> Result<Self::Prepared, Failure>;
 
-    /// The calls on a thread that the test drops.
+    /// The calls that the test makes on the thread `t`.
     fn calls<'a>(&'a self, t: &'a ThreadId, prepared: &'a Self::Prepared) -> Calls<'a>;
 
     /// Describes the records of the thread. The text contains nothing that differs between threads, such as ids.
     async fn describe(&self, t: &ThreadId) -> Result<String, Failure>;
 
-    /// Makes calls on the same thread that are all refused. Meanwhile the test drops its own call, so that the dropped
+    /// Makes calls that are all refused, on the same thread. Meanwhile the test drops its own call, so that the dropped
     /// call meets locks that are taken and queues that are filled.
     async fn make_refused_calls(&self, t: &ThreadId);
 
@@ -110,21 +110,24 @@ pub(crate) trait DropPointTarget: Send + Sync + 'static {
     async fn check_nothing_locked(&self, t: &ThreadId) -> Verdict;
 }
 
-/// Drops each call on a target after every number of polls.
-pub(crate) struct DropPointTest<T>(Arc<T>);
+/// Drops each call on a target after each possible number of polls.
+pub(crate) struct DropPointTest<T> {
+    target: Arc<T>,
+}
 
 impl<T: DropPointTarget> DropPointTest<T> {
     pub(crate) fn new(target: T) -> Self {
-        Self(Arc::new(target))
+        Self { target: Arc::new(target) }
     }
 
-    /// Drops each call after every number of polls. The calls named in `changing_calls`, and no others, must change
-    /// something. With `AGENTSTORE_FIGURES=1` it prints at how many points calls were dropped.
+    /// Drops each call after each possible number of polls. The calls named in `changing_calls`, and no others, must
+    /// change something. If `AGENTSTORE_FIGURES` is set, it also prints the number of points at which calls were
+    /// dropped.
     pub(crate) async fn run(&self, given: &Given, changing_calls: &[&str]) -> Verdict {
-        let (mut changed, mut figures, mut at) = (BTreeSet::new(), DropPointCounts::default(), 0);
-        while let Some(call_test) = CallDropTest::observe_effect(&self.0, given, at).await? {
+        let (mut calls_that_changed, mut counts, mut index) = (BTreeSet::new(), DropPointCounts::default(), 0);
+        while let Some(call_test) = CallDropTest::observe_effect(&self.target, given, index).await? {
             if call_test.before_and_after[0] != call_test.before_and_after[1] {
-                changed.insert(call_test.name);
+                calls_that_changed.insert(call_test.name);
             }
             // Quick tests try a third of the numbers of polls: 0, 3, 6 … if no other call runs, and 2, 5, 8 … while
             // another task makes calls.
@@ -134,11 +137,11 @@ impl<T: DropPointTarget> DropPointTest<T> {
             for round in 0..TestLength::pick_by_env(1, 3, 3) {
                 points += call_test.drop_after_each((step - 1..MAX_POLLS).step_by(step), Some(round)).await?;
             }
-            figures.add(call_test.name, points)?;
-            at += 1;
+            counts.add(call_test.name, points)?;
+            index += 1;
         }
-        figures.print_and_check(given, at)?;
-        expect_eq(changed, changing_calls.iter().copied().collect())
+        counts.print_and_check(given, index)?;
+        expect_eq(calls_that_changed, changing_calls.iter().copied().collect())
     }
 }
 
@@ -172,27 +175,28 @@ impl DropPointCounts {
 struct CallDropTest<'a, T> {
     target: &'a Arc<T>,
     given: &'a Given,
-    at: usize,
+    /// The place of the call in the list of [`DropPointTarget::calls`].
+    index: usize,
     name: &'static str,
     /// What `describe` returns before the call, and after it.
     before_and_after: [String; 2],
 }
 
 impl<'a, T: DropPointTarget> CallDropTest<'a, T> {
-    /// Makes the call number `at` and waits until it ends. Returns `None` if there is no such call.
-    async fn observe_effect(target: &'a Arc<T>, given: &'a Given, at: usize) -> Result<Option<Self>, Failure> {
-        let t: ThreadId = id(&format!("t-{at}-whole"));
+    /// Makes the call at `index` in the list and waits until it ends. Returns `None` if there is no such call.
+    async fn observe_effect(target: &'a Arc<T>, given: &'a Given, index: usize) -> Result<Option<Self>, Failure> {
+        let t: ThreadId = id(&format!("t-{index}-whole"));
         let prepared = target.prepare(given, &t).await?;
         let before = describe(&**target, &t).await?;
         let mut calls = target.calls(&t, &prepared);
-        if at >= calls.len() {
+        if index >= calls.len() {
             return Ok(None);
         }
-        let (name, call) = calls.swap_remove(at);
+        let (name, call) = calls.swap_remove(index);
         // The test also makes calls that are refused, so the answer does not matter.
         let _ended = call.await;
         let after = describe(&**target, &t).await?;
-        Ok(Some(Self { target, given, at, name, before_and_after: [before, after] }))
+        Ok(Some(Self { target, given, index, name, before_and_after: [before, after] }))
     }
 
     /// Drops the call after each of these numbers of polls, each time on a new thread, until it ends before it is
@@ -203,7 +207,7 @@ impl<'a, T: DropPointTarget> CallDropTest<'a, T> {
         round: Option<usize>,
     ) -> Result<usize, Failure> {
         for (points, polls) in poll_counts.enumerate() {
-            let t: ThreadId = id(&format!("t-{}-{polls}-{round:?}", self.at));
+            let t: ThreadId = id(&format!("t-{}-{polls}-{round:?}", self.index));
             let circumstance = if round.is_some() { ", while another task made calls" } else { "" };
             let about = |failure: Failure| failure.about(format!("`{}` after {polls} polls{circumstance}", self.name));
             if self.drop_after(&t, polls, round.is_some()).await.map_err(about)? {
@@ -216,19 +220,20 @@ impl<'a, T: DropPointTarget> CallDropTest<'a, T> {
     /// Drops the call after this number of polls. Returns whether it ended before it was dropped.
     async fn drop_after(&self, t: &ThreadId, polls: usize, with_other_calls: bool) -> Result<bool, Failure> {
         let prepared = self.target.prepare(self.given, t).await?;
-        let others = with_other_calls.then(|| BackgroundCalls::begin(self.target, t));
-        let (_, call) = self.target.calls(t, &prepared).swap_remove(self.at);
+        let other_calls = with_other_calls.then(|| BackgroundCalls::begin(self.target, t));
+        let (_, call) = self.target.calls(t, &prepared).swap_remove(self.index);
         // A refusal counts as an end. Such a call was also refused when `observe_effect` made it.
-        let ended = poll_then_drop(call, polls).await.map_or(true, |ended| ended.is_some());
+        let has_ended = poll_then_drop(call, polls).await.map_or(true, |answer| answer.is_some());
         let mut first_read = describe(&**self.target, t).await?;
         tokio::time::sleep(LATE_EFFECT_DELAY).await;
         let later_read = describe(&**self.target, t).await?;
-        if !ended && REVERTED_WHEN_UNANSWERED.contains(&self.name) {
+        if !has_ended && REVERTED_WHEN_UNANSWERED.contains(&self.name) {
             self.expect_reverted(t).await?;
+            // The first read may show the claim before the store reverted it, so only the later read is checked below.
             first_read.clone_from(&later_read);
         }
-        if let Some(others) = others {
-            others.end().await?;
+        if let Some(other_calls) = other_calls {
+            other_calls.end().await?;
         }
         let describe_reads = || {
             format!("a read shows {first_read}, a later read {later_read}, expected one of {:?}", self.before_and_after)
@@ -236,17 +241,17 @@ impl<'a, T: DropPointTarget> CallDropTest<'a, T> {
         expect(first_read == later_read, format!("the dropped call took effect later: {}", describe_reads()))?;
         expect(self.before_and_after.contains(&later_read), describe_reads())?;
         expect(
-            !ended || first_read == self.before_and_after[1],
+            !has_ended || first_read == self.before_and_after[1],
             format!("the call ended without its effect: {}", describe_reads()),
         )?;
-        let (_, again) = self.target.calls(t, &prepared).swap_remove(self.at);
+        let (_, again) = self.target.calls(t, &prepared).swap_remove(self.index);
         let again = timeout(CALL_TIMEOUT, again).await;
         // The repeated call may be refused, because the dropped call may have taken effect.
         let _answer = again.map_err(|_| Failure::new("the repeated call does not return"))?;
         timeout(CALL_TIMEOUT, self.target.check_nothing_locked(t))
             .await
             .map_err(|_| Failure::new("a lock is still held"))??;
-        Ok(ended)
+        Ok(has_ended)
     }
 
     /// Checks that the effect of the call is reverted within 10 s.

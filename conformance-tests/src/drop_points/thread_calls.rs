@@ -34,7 +34,7 @@ pub(crate) struct Revisions {
     thread_revision: Version,
 }
 
-/// Makes the calls on a thread that are dropped.
+/// Makes the calls that are tested, on one thread.
 pub(crate) type MakeCalls = for<'a> fn(&'a ThreadStores, &'a ThreadId, Revisions) -> Calls<'a>;
 
 struct ThreadCalls {
@@ -42,7 +42,7 @@ struct ThreadCalls {
     make_calls: MakeCalls,
 }
 
-/// Drops each call after every number of polls. The calls named in `changing_calls`, and no others, must change
+/// Drops each call after each possible number of polls. The calls named in `changing_calls`, and no others, must change
 /// something.
 pub(crate) async fn test_dropped_calls_on_threads(
     given: &Given,
@@ -74,8 +74,8 @@ impl ThreadCalls {
 impl DropPointTarget for ThreadCalls {
     type Prepared = Revisions;
 
-    fn calls<'a>(&'a self, t: &'a ThreadId, before: &'a Revisions) -> Calls<'a> {
-        (self.make_calls)(&self.stores, t, *before)
+    fn calls<'a>(&'a self, t: &'a ThreadId, revisions: &'a Revisions) -> Calls<'a> {
+        (self.make_calls)(&self.stores, t, *revisions)
     }
 
     async fn prepare(&self, _given: &Given, t: &ThreadId) -> Result<Revisions, Failure> {
@@ -105,22 +105,24 @@ impl DropPointTarget for ThreadCalls {
 
 #[async_trait]
 impl ResolveOutcome for ThreadCalls {
-    async fn resolve_outcome(&self, call: &str, t: &ThreadId, before: &Revisions) -> Result<Resolution, Failure> {
+    async fn resolve_outcome(&self, call: &str, t: &ThreadId, revisions: &Revisions) -> Result<Resolution, Failure> {
         let ThreadStores { threads, commits, pending, events } = &self.stores;
         let loaded = threads.load_thread(t).await?;
         let inputs = pending.load_queue(t).await?.inputs;
-        let first = inputs.first().map(|input| (input.id.as_str(), input.revision));
+        let first_input = inputs.first().map(|input| (input.id.as_str(), input.revision));
         Ok(match call {
             "create_thread" => Resolution::ByRead(threads.load_thread(&id(&format!("{t} new"))).await?.is_some()),
-            "update_thread" => Resolution::ByRead(loaded.map(|thread| thread.revision) != Some(before.thread_revision)),
+            "update_thread" => {
+                Resolution::ByRead(loaded.map(|thread| thread.revision) != Some(revisions.thread_revision))
+            }
             "delete_thread" => Resolution::ByRead(loaded.is_none()),
             "commit" => Resolution::ByRepeat(commits.commit(keyed_commit(t)).await?.deduplicated),
             "append_pending" => {
                 Resolution::ByRepeat(pending.append_pending(append_pending_request(t)).await?.deduplicated)
             }
-            "update_pending" => Resolution::ByRead(first.is_some_and(|(_, revision)| revision > 1)),
+            "update_pending" => Resolution::ByRead(first_input.is_some_and(|(_, revision)| revision > 1)),
             "retract_pending" => Resolution::ByRead(inputs.iter().all(|input| input.id.as_str() != "a")),
-            "reorder_pending" => Resolution::ByRead(first.is_some_and(|(id, _)| id == "b")),
+            "reorder_pending" => Resolution::ByRead(first_input.is_some_and(|(id, _)| id == "b")),
             "append_events" => Resolution::ByRepeat(events.append_events(append_events_request(t)).await?.deduplicated),
             "trim_events" => {
                 events.trim_events(trim_request(t)).await?;
@@ -155,13 +157,13 @@ impl ThreadStores {
     async fn describe(&self, t: &ThreadId) -> Result<String, Failure> {
         let thread = self.threads.load_thread(t).await?;
         let child = self.threads.load_thread(&id(&format!("{t} child"))).await?;
-        let new = self.threads.load_thread(&id(&format!("{t} new"))).await?;
+        let created_thread = self.threads.load_thread(&id(&format!("{t} new"))).await?;
         let mut runs = RunFilter::default();
         runs.thread = Some(t.clone());
         let mut description = format!(
             "child {:?}, new {}, {} runs",
             child.map(|child| child.parent_thread_id.is_some()),
-            new.is_some(),
+            created_thread.is_some(),
             self.threads.count_runs(&runs).await?
         );
         if let Some(thread) = thread {

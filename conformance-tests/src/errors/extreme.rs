@@ -26,23 +26,23 @@ fn expect_success_or_refusal<T: std::fmt::Debug>(result: Result<T>, call: &str) 
     expect_kind::<()>(Err(error), kind).map(drop)
 }
 
-/// Filters with the earliest and the latest time in each field, and one with 2,000 metadata values.
+/// Filters with the earliest or the latest time in one of their fields, and one with 2,000 metadata values.
 fn extreme_filters() -> Vec<ThreadFilter> {
-    let bounds = [Timestamp::MIN, Timestamp::MAX].map(Some);
+    let times = [Timestamp::MIN, Timestamp::MAX].map(Some);
     let mut filters = vec![ThreadFilter::default(); 8];
-    for (at, end) in bounds.into_iter().enumerate() {
-        filters[at].created_before = end;
-        filters[2 + at].created_after = end;
-        filters[4 + at].active_before = end;
-        filters[6 + at].active_after = end;
+    for (index, time) in times.into_iter().enumerate() {
+        filters[index].created_before = time;
+        filters[2 + index].created_after = time;
+        filters[4 + index].active_before = time;
+        filters[6 + index].active_after = time;
     }
-    let mut many = ThreadFilter::default();
-    many.metadata = (0..2000).map(|at| (at.to_string(), Json::null())).collect();
-    filters.push(many);
+    let mut filter_by_metadata = ThreadFilter::default();
+    filter_by_metadata.metadata = (0..2000).map(|index| (index.to_string(), Json::null())).collect();
+    filters.push(filter_by_metadata);
     filters
 }
 
-/// Lists and counts of threads and runs succeed or are refused with every filter, order and limit.
+/// With every filter, order and limit, lists and counts of threads and runs succeed or are refused.
 pub(super) async fn lists_handle_every_filter(given: &Given) -> Verdict {
     given.create_thread_with_messages("t", &["x"]).await?;
     let threads = given.threads()?;
@@ -52,8 +52,8 @@ pub(super) async fn lists_handle_every_filter(given: &Given) -> Verdict {
             for direction in [Direction::Forward, Direction::Backward] {
                 let query = ThreadQuery::new(filter.clone()).ordered(order, direction);
                 expect_success_or_refusal(threads.list_threads(query.clone()).await, "list")?;
-                let most = query.with_page(PageRequest::first(u32::MAX));
-                expect_kind(threads.list_threads(most).await, ErrorKind::Invalid)?;
+                let too_large_page = query.with_page(PageRequest::first(u32::MAX));
+                expect_kind(threads.list_threads(too_large_page).await, ErrorKind::Invalid)?;
             }
         }
     }
@@ -66,7 +66,7 @@ pub(super) async fn lists_handle_every_filter(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Listing entries and loading contexts succeeds with every window, direction and budget.
+/// Entries can be listed with every window and direction, and contexts loaded with every budget.
 pub(super) async fn logs_handle_every_window(given: &Given) -> Verdict {
     given.create_thread_with_messages("t", &["a", "b", "c"]).await?;
     let (threads, t): (_, ThreadId) = (given.threads()?, id("t"));
@@ -118,26 +118,30 @@ fn extreme_entries() -> Vec<NewEntry> {
 }
 
 fn extreme_commits() -> Vec<Commit> {
-    let t = || Commit::new(id("t"));
+    let new_commit = || Commit::new(id("t"));
     let ops = [StateOp::Add(i64::MIN), StateOp::Add(i64::MAX), StateOp::Max(i64::MIN), StateOp::Append(vec![])];
     let claims = [(0, 0), (u64::MAX, u64::MAX), (u64::MAX, 0)];
     let mut run = RunChange::new(id("r"), RunStatus::Running).with_agent(id("agent"));
     (run.steps, run.usage) = (Some(u32::MAX), Some(TokenCounts::new(u64::MAX, 0)));
-    let mut outside = run.clone();
-    outside.output = vec![EntryRange { from: 0, to: u64::MAX }, EntryRange { from: u64::MAX, to: 0 }];
+    let mut run_with_wrong_ranges = run.clone();
+    run_with_wrong_ranges.output = vec![EntryRange { from: 0, to: u64::MAX }, EntryRange { from: u64::MAX, to: 0 }];
     let mut commits: Vec<_> = extreme_entries()
         .into_iter()
         .enumerate()
-        .map(|(at, entry)| t().with_key(id(&format!("k-{at}"))).entry(entry))
+        .map(|(at, entry)| new_commit().with_key(id(&format!("k-{at}"))).entry(entry))
         .collect();
-    commits.extend(ops.map(|op| t().with_state(StateChange::new().with("", op))));
+    commits.extend(ops.map(|op| new_commit().with_state(StateChange::new().with("", op))));
     commits.extend(claims.map(|(incarnation, counter)| {
-        t().fenced(Fence::new(id("d"), ClaimToken::new(""), u64::MAX, ClaimNumber { incarnation, counter }))
+        new_commit().fenced(Fence::new(id("d"), ClaimToken::new(""), u64::MAX, ClaimNumber { incarnation, counter }))
     }));
-    commits.extend([run, outside].map(|run| t().with_run(run)));
-    commits.extend([Timestamp::MIN, Timestamp::MAX].map(|at| t().with_state(StateChange::new().remove("k")).at(at)));
-    commits.push(t().with_state(StateChange::new().expecting(u64::MAX)));
-    commits.push(t().expecting(Expect::Version(Version::new(u64::MAX, u64::MAX, u64::MAX))).entry(message_entry("x")));
+    commits.extend([run, run_with_wrong_ranges].map(|run| new_commit().with_run(run)));
+    commits.extend(
+        [Timestamp::MIN, Timestamp::MAX].map(|at| new_commit().with_state(StateChange::new().remove("k")).at(at)),
+    );
+    commits.push(new_commit().with_state(StateChange::new().expecting(u64::MAX)));
+    commits.push(
+        new_commit().expecting(Expect::Version(Version::new(u64::MAX, u64::MAX, u64::MAX))).entry(message_entry("x")),
+    );
     commits
 }
 
@@ -166,9 +170,9 @@ pub(super) async fn thread_changes_handle_every_argument(given: &Given) -> Verdi
         let request = PruneRequest { idle, limit: 1000, dry_run: true };
         expect_success_or_refusal(threads.prune_threads(request).await, "prune")?;
     }
-    let mut first = NewThread::new(id("first"));
-    first.at = Some(Timestamp::MIN);
-    threads.create_thread(first).await?;
+    let mut draft = NewThread::new(id("first"));
+    draft.at = Some(Timestamp::MIN);
+    threads.create_thread(draft).await?;
     expect_success_or_refusal(threads.reset_fence(&id("unknown")).await, "reset_fence")?;
     tenant_as_text(&given.stores()?).await.map(drop)
 }
@@ -179,16 +183,17 @@ pub(super) async fn huge_arguments_are_refused(given: &Given) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
     let keys = 1_000_000;
     let huge = "x".repeat(1 << 20);
-    let mut new = NewThread::new(id("new"));
-    new.fields.title = Some(huge.clone());
-    expect_kind(threads.create_thread(new).await, ErrorKind::LimitExceeded)?;
-    let mut new = NewThread::new(id("new"));
-    new.fields.metadata = (0..keys).map(|at| (at.to_string(), Json::null())).collect();
-    expect_kind(threads.create_thread(new).await, ErrorKind::LimitExceeded)?;
-    let keys = (0..keys).fold(StateChange::new(), |change, at| change.set(at.to_string(), Json::null()));
-    expect_kind(commits.commit(Commit::new(id("new")).with_state(keys)).await, ErrorKind::LimitExceeded)?;
-    let many = Commit::new(id("new")).expecting(Expect::Absent).entries((0..10_000).map(|_| message_entry("x")));
-    expect_kind(commits.commit(many).await, ErrorKind::LimitExceeded)?;
+    let mut draft = NewThread::new(id("new"));
+    draft.fields.title = Some(huge.clone());
+    expect_kind(threads.create_thread(draft).await, ErrorKind::LimitExceeded)?;
+    let mut draft = NewThread::new(id("new"));
+    draft.fields.metadata = (0..keys).map(|at| (at.to_string(), Json::null())).collect();
+    expect_kind(threads.create_thread(draft).await, ErrorKind::LimitExceeded)?;
+    let state_change = (0..keys).fold(StateChange::new(), |change, at| change.set(at.to_string(), Json::null()));
+    expect_kind(commits.commit(Commit::new(id("new")).with_state(state_change)).await, ErrorKind::LimitExceeded)?;
+    let commit_of_many_entries =
+        Commit::new(id("new")).expecting(Expect::Absent).entries((0..10_000).map(|_| message_entry("x")));
+    expect_kind(commits.commit(commit_of_many_entries).await, ErrorKind::LimitExceeded)?;
     let deep = format!("{}{}", "[".repeat(1_000_000), "]".repeat(1_000_000));
     expect_kind(Json::parse(&deep), ErrorKind::LimitExceeded)?;
     let created = threads.load_thread(&id("new")).await.map_err(|error: Error| Failure::from(error))?;

@@ -8,15 +8,17 @@ use store_core::{
 
 use crate::{
     case::Contract,
+    check::Failure,
     given::{id, keyed_commit_with_message, message_entry},
 };
 
-/// Calls that are refused, each with `long` as the id or name that its error is about.
+/// Makes calls with `long` as an id or name, which are all refused, and returns their errors. Each error is about that
+/// id or name.
 pub(super) async fn refusals_with_long_ids(
     contract: Contract,
     stores: &TenantStores,
     long: &str,
-) -> Vec<(&'static str, Error)> {
+) -> Result<Vec<(&'static str, Error)>, Failure> {
     let results = match contract {
         Contract::ThreadRunStore => refused_thread_calls(stores, long).await,
         Contract::CommitCoordinator => refused_commit_calls(stores, long).await,
@@ -25,7 +27,11 @@ pub(super) async fn refusals_with_long_ids(
         Contract::MailboxStore | Contract::LiveChannel => refused_mailbox_calls(stores, long).await,
         Contract::OutboxStore => refused_outbox_calls(stores, long).await,
     };
-    results.into_iter().filter_map(|(call, result)| Some((call, result.err()?))).collect()
+    let error_of = |(call, result): (&'static str, store_core::Result<()>)| match result {
+        Ok(()) => Err(Failure::new(format!("{call}: the call is not refused"))),
+        Err(error) => Ok((call, error)),
+    };
+    results.into_iter().map(error_of).collect()
 }
 
 async fn refused_thread_calls(stores: &TenantStores, long: &str) -> Vec<(&'static str, store_core::Result<()>)> {
@@ -44,14 +50,14 @@ async fn refused_thread_calls(stores: &TenantStores, long: &str) -> Vec<(&'stati
 
 async fn refused_commit_calls(stores: &TenantStores, long: &str) -> Vec<(&'static str, store_core::Result<()>)> {
     let Some(commits) = &stores.commits else { return Vec::new() };
-    let name = long.repeat(100);
+    let long_key = long.repeat(100);
     let state = |change| Commit::new(id("long")).with_state(change);
-    let _kept = commits.commit(state(StateChange::new().set(&name, Json::null()))).await;
-    let _kept = commits.commit(keyed_commit_with_message(&id("long"), long, "x")).await;
+    let _prepared = commits.commit(state(StateChange::new().set(&long_key, Json::null()))).await;
+    let _prepared = commits.commit(keyed_commit_with_message(&id("long"), long, "x")).await;
     let mut results = Vec::new();
     for (call, commit) in [
-        ("long state key", state(StateChange::new().with(&name, StateOp::Add(1)))),
-        ("long state key twice", state(StateChange::new().set(&name, Json::null()).remove(&name))),
+        ("long state key", state(StateChange::new().with(&long_key, StateOp::Add(1)))),
+        ("long state key twice", state(StateChange::new().set(&long_key, Json::null()).remove(&long_key))),
         ("long commit key", keyed_commit_with_message(&id("long"), long, "y")),
         (
             "long entry parent",
@@ -66,13 +72,13 @@ async fn refused_commit_calls(stores: &TenantStores, long: &str) -> Vec<(&'stati
 async fn refused_pending_calls(stores: &TenantStores, long: &str) -> Vec<(&'static str, store_core::Result<()>)> {
     let (Some(pending), Some(commits)) = (&stores.pending, &stores.commits) else { return Vec::new() };
     let input = |text: &str| NewInput::message(Message::user(text)).with_id(id(long));
-    let _kept = pending.append_pending(AppendPending::new(id("long"), [input("x")])).await;
+    let _prepared = pending.append_pending(AppendPending::new(id("long"), [input("x")])).await;
     let append = AppendPending::new(id("long"), [input("y")]);
-    let stale = PendingUpdate::new(id("long"), id(long)).expecting(77).with_message(Message::user("y"));
+    let stale_update = PendingUpdate::new(id("long"), id(long)).expecting(77).with_message(Message::user("y"));
     let consume = Commit::new(id("long")).with_key(id("consume")).consuming([InputRef::new(id(long), 77)]);
     vec![
         ("long input", pending.append_pending(append).await.map(drop)),
-        ("long input: update", pending.update_pending(stale).await.map(drop)),
+        ("long input: update", pending.update_pending(stale_update).await.map(drop)),
         ("long input: retract", pending.retract_pending(&id("unknown"), &id(long)).await.map(drop)),
         ("long input: consume", commits.commit(consume).await.map(drop)),
     ]
@@ -82,18 +88,18 @@ async fn refused_event_calls(stores: &TenantStores, long: &str) -> Vec<(&'static
     let Some(events) = &stores.events else { return Vec::new() };
     let new_event = |kind: &str| NewEvent::new(id(kind), [Scope::Thread(id(long))]);
     let keyed = |kind: &str| AppendEvents::new([new_event(kind)]).with_key(id(long), id(long));
-    let _kept = events.append_events(keyed("x")).await;
-    let other = AppendEvents::new([new_event("x")]).expecting(Scope::Thread(id(long)), 77);
+    let _prepared = events.append_events(keyed("x")).await;
+    let append_with_wrong_count = AppendEvents::new([new_event("x")]).expecting(Scope::Thread(id(long)), 77);
     vec![
         ("long event key", events.append_events(keyed("y")).await.map(drop)),
-        ("long scope", events.append_events(other).await.map(drop)),
+        ("long scope", events.append_events(append_with_wrong_count).await.map(drop)),
     ]
 }
 
 async fn refused_mailbox_calls(stores: &TenantStores, long: &str) -> Vec<(&'static str, store_core::Result<()>)> {
     let Some(mailbox) = &stores.mailbox else { return Vec::new() };
     let new_dispatch = || NewDispatch::new(id(long), id(long)).with_id(id(long));
-    let _kept = mailbox.enqueue(vec![new_dispatch()]).await;
+    let _prepared = mailbox.enqueue(vec![new_dispatch()]).await;
     let again = mailbox.enqueue(vec![new_dispatch().with_priority(1)]).await;
     let claim = ClaimRef::new(id(long), ClaimToken::new(long));
     let settled = mailbox.settle(vec![(claim.clone(), Settlement::Release)]).await;
@@ -107,17 +113,17 @@ async fn refused_mailbox_calls(stores: &TenantStores, long: &str) -> Vec<(&'stat
 
 async fn refused_outbox_calls(stores: &TenantStores, long: &str) -> Vec<(&'static str, store_core::Result<()>)> {
     let (Some(outbox), Some(commits)) = (&stores.outbox, &stores.commits) else { return Vec::new() };
-    let keyed = |attempts| {
+    let commit_with_row = |max_attempts| {
         let row = NewOutboxRow::new(id(long), id(long), Json::null()).with_dedupe_key(id(long));
-        Commit::new(id(long)).with_outbox([row.with_max_attempts(attempts)])
+        Commit::new(id(long)).with_outbox([row.with_max_attempts(max_attempts)])
     };
-    let _kept = commits.commit(keyed(1)).await;
+    let _prepared = commits.commit(commit_with_row(1)).await;
     let settle = SettleOutbox::new(id(long), ClaimToken::new(long), OutboxSettlement::Delivered);
     let settled = outbox.settle_outbox(vec![settle]).await.and_then(|answers| answers.into_iter().collect());
     let requeued = outbox.requeue_outbox(RequeueOutbox::ids([id(long)])).await;
     let requeued = requeued.and_then(|answers| answers.into_iter().try_for_each(|answer| answer.outcome));
     vec![
-        ("long key of a row", commits.commit(keyed(2)).await.map(drop)),
+        ("long key of a row", commits.commit(commit_with_row(2)).await.map(drop)),
         ("long row: settle", settled.map(|_: Vec<_>| ())),
         ("long row: requeue", requeued),
     ]

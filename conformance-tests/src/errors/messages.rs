@@ -2,7 +2,10 @@
 
 use store_core::{Detail, Error, ErrorKind, Outcome, SchemaMend, Subject, Timestamp, UnavailableCause, Version};
 
-use super::refusals::{SECRET, prepare_and_make_refused_calls};
+use super::{
+    long_ids::refusals_with_long_ids,
+    refusals::{SECRET, prepare_and_make_refused_calls},
+};
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq},
@@ -71,10 +74,11 @@ pub(super) async fn errors_are_written_as_json(_given: &Given) -> Verdict {
         for (field, value) in wanted.as_object().into_iter().flatten() {
             expect_eq(document.get(field), Some(value)).map_err(|failure| failure.about(&text))?;
         }
-        let fields = document.as_object().map_or(0, serde_json::Map::len);
-        let has_no_fields = matches!(error.kind(), ErrorKind::Closed | ErrorKind::StorageFull);
+        // Five fields do not depend on the kind: those of `wanted`.
+        let field_count = document.as_object().map_or(0, serde_json::Map::len);
+        let kind_has_no_fields = matches!(error.kind(), ErrorKind::Closed | ErrorKind::StorageFull);
         expect(
-            (fields > 5) != has_no_fields,
+            (field_count > 5) != kind_has_no_fields,
             format!("the document lacks the fields of its kind, or has others: {text}"),
         )?;
         expect(std::error::Error::source(&error).is_some(), "the error lost its source")?;
@@ -82,7 +86,7 @@ pub(super) async fn errors_are_written_as_json(_given: &Given) -> Verdict {
     Ok(())
 }
 
-/// The part of a message that is outside of backticks, and the length of the longest value in backticks.
+/// The part of a message that is outside backticks, and the length of the longest value in backticks.
 fn split_message(message: &str) -> (String, usize) {
     let parts: Vec<&str> = message.split('`').collect();
     let outside = parts.iter().step_by(2).copied().collect();
@@ -97,7 +101,7 @@ fn expect_well_formed(call: &str, error: &Error) -> Verdict {
     expect(!message.is_empty() && !message.ends_with(['.', '!', '\n']), &name)?;
     expect(!message.starts_with(char::is_uppercase), &name)?;
     expect(longest <= 64, format!("a value of {longest} bytes in {name}"))?;
-    expect(outside.len() <= 256, format!("{} bytes outside of values in {name}", outside.len()))
+    expect(outside.len() <= 256, format!("{} bytes outside values in {name}", outside.len()))
 }
 
 /// Messages begin in lower case, end without a full stop, and show values in backticks, cut at 64 bytes.
@@ -108,8 +112,8 @@ pub(super) async fn messages_are_short_and_lower_case(given: &Given) -> Verdict 
     for (call, error) in prepare_and_make_refused_calls(given.contract(), &given.stores()?).await? {
         expect_well_formed(call, &error)?;
     }
-    let long = "é".repeat(128);
-    for (call, error) in super::long_ids::refusals_with_long_ids(given.contract(), &given.stores()?, &long).await {
+    let longest_id = "é".repeat(128);
+    for (call, error) in refusals_with_long_ids(given.contract(), &given.stores()?, &longest_id).await? {
         expect_well_formed(call, &error)?;
     }
     Ok(())
@@ -138,8 +142,9 @@ pub(super) async fn refusals_name_the_record_or_part_concerned(given: &Given) ->
             _ => true,
         };
         expect(is_named, format!("{call}: {error}"))?;
-        let in_list = ["message", "entry taken", "entry parent", "label target"].contains(&call);
-        expect(!in_list || error.part() == Some("entries[1]"), format!("{call}: {:?}", error.part()))?;
+        // In these calls the second entry is the one that is refused.
+        let refuses_second_entry = ["message", "entry taken", "entry parent", "label target"].contains(&call);
+        expect(!refuses_second_entry || error.part() == Some("entries[1]"), format!("{call}: {:?}", error.part()))?;
     }
     Ok(())
 }

@@ -14,37 +14,38 @@ use crate::{
     given::{commit_with_message, id, keyed_commit_with_message},
 };
 
-/// The threads, logs, contexts, runs and dispatches of a tenant, as lines of text. A case compares such lines.
+/// The threads, logs, contexts, runs and dispatches of a tenant, as lines of text, so that cases can compare
+/// them.
 pub(crate) async fn tenant_as_text(stores: &TenantStores) -> Result<Vec<String>, Failure> {
-    let mut all = match &stores.threads {
+    let mut lines = match &stores.threads {
         Some(threads) => threads_as_text(&**threads).await?,
         None => Vec::new(),
     };
     if let Some(mailbox) = &stores.mailbox {
-        all.extend(page_as_lines("dispatches", &mailbox.list_dispatches(DispatchQuery::default()).await?));
-        all.extend(page_as_lines("ready", &mailbox.list_ready_threads(PageRequest::default()).await?));
-        all.push(format!("{:?}", mailbox.count_dispatches(None).await?));
+        lines.extend(page_as_lines("dispatches", &mailbox.list_dispatches(DispatchQuery::default()).await?));
+        lines.extend(page_as_lines("ready", &mailbox.list_ready_threads(PageRequest::default()).await?));
+        lines.push(format!("{:?}", mailbox.count_dispatches(None).await?));
     }
-    Ok(all)
+    Ok(lines)
 }
 
 async fn threads_as_text(threads: &dyn ThreadRunStore) -> Result<Vec<String>, Failure> {
     let largest_page = PageRequest::first(1000);
     let listed = threads.list_threads(ThreadQuery::default().with_page(largest_page.clone())).await?;
-    let mut all = page_as_lines("threads", &listed);
+    let mut lines = page_as_lines("threads", &listed);
     for thread in &listed.items {
         let entries = EntryQuery::all().with_page(largest_page.clone());
-        all.extend(page_as_lines("entries", &threads.list_entries(&thread.id, entries).await?));
-        all.extend(page_as_lines("leaves", &threads.list_leaves(&thread.id, largest_page.clone()).await?));
-        all.extend(page_as_lines(
+        lines.extend(page_as_lines("entries", &threads.list_entries(&thread.id, entries).await?));
+        lines.extend(page_as_lines("leaves", &threads.list_leaves(&thread.id, largest_page.clone()).await?));
+        lines.extend(page_as_lines(
             "branch points",
             &threads.list_branch_points(&thread.id, largest_page.clone()).await?,
         ));
-        all.extend(page_as_lines("snapshots", &threads.list_snapshots(&thread.id, largest_page.clone()).await?));
-        all.push(format!("{:?}", threads.load_context(&thread.id, ContextRequest::head()).await?));
+        lines.extend(page_as_lines("snapshots", &threads.list_snapshots(&thread.id, largest_page.clone()).await?));
+        lines.push(format!("{:?}", threads.load_context(&thread.id, ContextRequest::head()).await?));
     }
-    all.extend(page_as_lines("runs", &threads.list_runs(RunQuery::default()).await?));
-    Ok(all)
+    lines.extend(page_as_lines("runs", &threads.list_runs(RunQuery::default()).await?));
+    Ok(lines)
 }
 
 fn page_as_lines<T: std::fmt::Debug>(what: &str, page: &Page<T>) -> Vec<String> {
@@ -83,14 +84,14 @@ pub(super) async fn refused_calls_are_refused_again(given: &Given) -> Verdict {
     prepare(&stores).await?;
     let first = make_refused_calls(given.contract(), &stores).await?;
     let again = make_refused_calls(given.contract(), &stores).await?;
-    for ((call, one), (_, two)) in first.into_iter().zip(again) {
-        expect_eq(one.detail(), two.detail()).map_err(|failure| failure.about(call))?;
+    for ((call, first_error), (_, second_error)) in first.into_iter().zip(again) {
+        expect_eq(first_error.detail(), second_error.detail()).map_err(|failure| failure.about(call))?;
     }
     Ok(())
 }
 
 /// If the answer to a call is lost, the caller resolves its outcome as the documentation of the method says, and
-/// repeats the call if it had no effect. Then there is exactly one effect, whether or not the first attempt had it.
+/// repeats the call if it had no effect. Then there is exactly one effect, whether or not the first call had it.
 pub(super) async fn an_unknown_outcome_can_be_resolved(given: &Given) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
     for applied in [true, false] {
@@ -137,18 +138,19 @@ pub(super) async fn an_unknown_outcome_of_maintenance_can_be_resolved(given: &Gi
         given.create_thread_with_messages("idle", &["x"]).await?;
         given.advance(IDLE + Duration::from_secs(1)).await;
         given.expect_accepted(commit_under_claim(9)).await?;
-        let repeats = 0..=usize::from(applied);
-        for _ in repeats.clone() {
+        // If the first call took effect, the repeated call is the second one. Otherwise it is the only one.
+        let calls = 0..=usize::from(applied);
+        for _ in calls.clone() {
             threads.prune_threads(PruneRequest { idle: IDLE, limit: 1_000, dry_run: false }).await?;
         }
         expect(threads.load_thread(&idle).await?.is_none(), "the idle thread was not pruned")?;
         expect_eq(given.read_log(&kept).await?.len(), if applied { 1 } else { 3 })?;
-        for _ in repeats.clone() {
+        for _ in calls.clone() {
             threads.purge_deleted(&IgnoreProgress).await?;
         }
         expect_eq(threads.purge_deleted(&IgnoreProgress).await?, 0)?;
         expect_kind(given.commits()?.commit(commit_under_claim(3)).await, ErrorKind::StaleEpoch)?;
-        for _ in repeats {
+        for _ in calls {
             threads.reset_fence(&kept).await?;
         }
         given.expect_accepted(commit_under_claim(3)).await?;

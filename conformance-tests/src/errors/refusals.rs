@@ -1,4 +1,4 @@
-//! Calls that are refused: one for each reason for which a contract refuses calls.
+//! Calls that are refused. Each contract has one call for each reason for a refusal.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::{
 pub(crate) type RefusedCall = (&'static str, Error);
 
 /// A secret that is part of the content of requests. No error may show it.
-pub(crate) const SECRET: &str = "Kanarienvogel-42";
+pub(crate) const SECRET: &str = "canary-secret-42";
 
 /// Prepares the records that the calls are about, then makes every call that must be refused. None of these calls
 /// changes anything.
@@ -44,7 +44,7 @@ pub(crate) async fn prepare(stores: &TenantStores) -> std::result::Result<(), Fa
         prepare_threads(&**threads, &**commits).await?;
         if stores.outbox.is_some() {
             let row = NewOutboxRow::new(id("lane"), id("target"), Json::of(SECRET)?).with_dedupe_key(id("taken"));
-            let _kept = commits.commit(Commit::new(id("t")).with_outbox([row])).await?;
+            let _receipt = commits.commit(Commit::new(id("t")).with_outbox([row])).await?;
         }
     }
     if let Some(mailbox) = &stores.mailbox {
@@ -126,13 +126,13 @@ async fn refused_thread_calls(stores: &TenantStores) -> Vec<(&'static str, Resul
     let Some(threads) = &stores.threads else { return Vec::new() };
     let mut future_thread = NewThread::new(id("new"));
     future_thread.at = Some(Timestamp::MAX);
-    let mut long = NewThread::new(id("new"));
-    long.fields.title = Some(SECRET.repeat(100));
-    let titled = || ThreadPatch::default().with_title(SECRET);
-    let stale = Expect::Version(Version::new(77, 1, 0));
+    let mut thread_with_long_title = NewThread::new(id("new"));
+    thread_with_long_title.fields.title = Some(SECRET.repeat(100));
+    let title_patch = || ThreadPatch::default().with_title(SECRET);
+    let stale_guard = Expect::Version(Version::new(77, 1, 0));
     let delete = |children, expect| DeleteRequest { children, expect };
     let reject = delete(ChildStrategy::Reject, Expect::Any);
-    let forged = PageRequest::first(2).after(Cursor::from_text("forged"));
+    let forged_cursor = PageRequest::first(2).after(Cursor::from_text("forged"));
     let patch_that_makes_a_cycle = ThreadPatch::default().with_parent(Some(id("child")));
     let prune = PruneRequest { idle: Duration::ZERO, limit: 0, dry_run: false };
     let t: ThreadId = id("t");
@@ -143,18 +143,18 @@ async fn refused_thread_calls(stores: &TenantStores) -> Vec<(&'static str, Resul
             threads.create_thread(NewThread::new(id("new")).with_fields(fields_with_parent("no"))).await.map(drop),
         ),
         ("create: time", threads.create_thread(future_thread).await.map(drop)),
-        ("create: title", threads.create_thread(long).await.map(drop)),
-        ("update: unknown", threads.update_thread(&id("unknown"), titled(), Expect::Any).await.map(drop)),
-        ("update: stale", threads.update_thread(&t, titled(), stale).await.map(drop)),
+        ("create: title", threads.create_thread(thread_with_long_title).await.map(drop)),
+        ("update: unknown", threads.update_thread(&id("unknown"), title_patch(), Expect::Any).await.map(drop)),
+        ("update: stale", threads.update_thread(&t, title_patch(), stale_guard).await.map(drop)),
         ("update: cycle", threads.update_thread(&id("parent"), patch_that_makes_a_cycle, Expect::Any).await.map(drop)),
         ("delete: unknown", threads.delete_thread(&id("unknown"), DeleteRequest::default()).await.map(drop)),
         ("delete: children", threads.delete_thread(&id("parent"), reject).await.map(drop)),
-        ("delete: stale", threads.delete_thread(&t, delete(ChildStrategy::Detach, stale)).await.map(drop)),
+        ("delete: stale", threads.delete_thread(&t, delete(ChildStrategy::Detach, stale_guard)).await.map(drop)),
         ("prune: limit", threads.prune_threads(prune).await.map(drop)),
         ("validate_parent", threads.validate_parent(&id("parent"), &id("child")).await),
-        ("list: cursor", threads.list_threads(ThreadQuery::default().with_page(forged.clone())).await.map(drop)),
+        ("list: cursor", threads.list_threads(ThreadQuery::default().with_page(forged_cursor.clone())).await.map(drop)),
         ("list: limit", threads.list_entries(&t, EntryQuery::all().with_page(PageRequest::first(0))).await.map(drop)),
-        ("entries: cursor", threads.list_entries(&t, EntryQuery::all().with_page(forged)).await.map(drop)),
+        ("entries: cursor", threads.list_entries(&t, EntryQuery::all().with_page(forged_cursor)).await.map(drop)),
         ("context: thread", threads.load_context(&id("unknown"), ContextRequest::head()).await.map(drop)),
         ("context: entry", threads.load_context(&t, ContextRequest::at(id("unknown"))).await.map(drop)),
     ]
@@ -176,11 +176,11 @@ async fn refused_pending_calls(stores: &TenantStores) -> Vec<(&'static str, Resu
     let update = |name: &str| PendingUpdate::new(id("t"), id(name)).with_message(Message::user("other"));
     let consume = |name: &str, revision| commits.commit(commit_consuming("k", name, revision));
     let decision = Decision::new(id("running"), SECRET, DecisionAction::Resume);
-    let misplaced = NewInput::message(Message::new(Role::Tool, vec![]));
-    let forged = PageRequest::first(2).after(Cursor::from_text("forged"));
+    let tool_message = NewInput::message(Message::new(Role::Tool, vec![]));
+    let forged_cursor = PageRequest::first(2).after(Cursor::from_text("forged"));
     vec![
         ("append: nothing", append(vec![]).await.map(drop)),
-        ("append: message", append(vec![misplaced]).await.map(drop)),
+        ("append: message", append(vec![tool_message]).await.map(drop)),
         ("append: pending", append(vec![NewInput::message(Message::user("other")).with_id(id("i"))]).await.map(drop)),
         ("append: consumed", append(vec![input_with_id("consumed")]).await.map(drop)),
         (
@@ -206,7 +206,7 @@ async fn refused_pending_calls(stores: &TenantStores) -> Vec<(&'static str, Resu
                 .await
                 .map(drop),
         ),
-        ("list: cursor", pending.list_threads_with_pending(forged).await.map(drop)),
+        ("list: cursor", pending.list_threads_with_pending(forged_cursor).await.map(drop)),
         ("list: limit", pending.list_threads_with_pending(PageRequest::first(0)).await.map(drop)),
     ]
 }
@@ -215,31 +215,37 @@ async fn refused_event_calls(stores: &TenantStores) -> Vec<(&'static str, Result
     let (Some(events), Some(commits)) = (&stores.events, &stores.commits) else { return Vec::new() };
     let scope = || Scope::Thread(id("t"));
     let new_event = || NewEvent::new(id("kind"), [scope()]);
-    let secret = |draft: NewEvent| Json::of(SECRET).map(|payload| draft.with_payload(payload));
-    let (Ok(hidden), Ok(unscoped)) = (secret(new_event()), secret(NewEvent::new(id("kind"), []))) else {
+    let with_secret = |draft: NewEvent| Json::of(SECRET).map(|payload| draft.with_payload(payload));
+    let (Ok(event_with_secret), Ok(event_without_scope)) =
+        (with_secret(new_event()), with_secret(NewEvent::new(id("kind"), [])))
+    else {
         return Vec::new();
     };
     let append_request = |drafts: Vec<NewEvent>| AppendEvents::new(drafts);
-    let mut fenced = append_request(vec![hidden.clone()]);
+    let mut fenced = append_request(vec![event_with_secret.clone()]);
     fenced.fence = Some(fence_of_claim(3));
-    let mut without_writer = append_request(vec![hidden.clone()]).with_key(id("w"), id("k"));
+    let mut without_writer = append_request(vec![event_with_secret.clone()]).with_key(id("w"), id("k"));
     without_writer.writer = None;
-    let forged = Cursor::from_text("forged");
+    let forged_cursor = Cursor::from_text("forged");
     let list = |page| EventQuery::new(scope()).with_page(page);
-    let trim = TrimRequest::new(scope(), TrimBefore::Cursor(forged.clone()));
-    let follow = Subscribe::new(scope(), SubscriptionStart::After(forged.clone()));
-    let foreign = NewEvent::new(id("kind"), [Scope::Thread(id("child"))]);
-    let commit = keyed_commit_with_message(&id("t"), "new-key", SECRET).with_events(append_request(vec![foreign]));
+    let trim = TrimRequest::new(scope(), TrimBefore::Cursor(forged_cursor.clone()));
+    let subscribe = Subscribe::new(scope(), SubscriptionStart::After(forged_cursor.clone()));
+    let event_of_another_thread = NewEvent::new(id("kind"), [Scope::Thread(id("child"))]);
+    let commit = keyed_commit_with_message(&id("t"), "new-key", SECRET)
+        .with_events(append_request(vec![event_of_another_thread]));
     vec![
         ("append: nothing", events.append_events(append_request(vec![])).await.map(drop)),
-        ("append: scope", events.append_events(append_request(vec![unscoped])).await.map(drop)),
+        ("append: scope", events.append_events(append_request(vec![event_without_scope])).await.map(drop)),
         ("append: writer", events.append_events(without_writer).await.map(drop)),
-        ("append: counter", events.append_events(append_request(vec![hidden]).expecting(scope(), 77)).await.map(drop)),
+        (
+            "append: counter",
+            events.append_events(append_request(vec![event_with_secret]).expecting(scope(), 77)).await.map(drop),
+        ),
         ("append: fence", events.append_events(fenced).await.map(drop)),
         ("list: limit", events.list_events(list(PageRequest::first(0))).await.map(drop)),
-        ("list: cursor", events.list_events(list(PageRequest::first(2).after(forged))).await.map(drop)),
+        ("list: cursor", events.list_events(list(PageRequest::first(2).after(forged_cursor))).await.map(drop)),
         ("trim: cursor", events.trim_events(trim).await.map(drop)),
-        ("subscribe: cursor", events.subscribe(follow).await.map(drop)),
+        ("subscribe: cursor", events.subscribe(subscribe).await.map(drop)),
         ("commit: scope", commits.commit(commit).await.map(drop)),
     ]
 }
@@ -247,12 +253,12 @@ async fn refused_event_calls(stores: &TenantStores) -> Vec<(&'static str, Result
 async fn refused_outbox_calls(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     let (Some(outbox), Some(commits)) = (&stores.outbox, &stores.commits) else { return Vec::new() };
     let row = |text: &str| Json::of(&text).map(|payload| NewOutboxRow::new(id("lane"), id("target"), payload));
-    let (Ok(hidden), Ok(other)) = (row(SECRET), row("other")) else { return Vec::new() };
+    let (Ok(row_with_secret), Ok(other_row)) = (row(SECRET), row("other")) else { return Vec::new() };
     let commit_with_row = |row: NewOutboxRow| keyed_commit_with_message(&id("t"), "new-key", SECRET).with_outbox([row]);
     let claim = |limit| ClaimOutbox::new(id("lane"), id("worker"), limit);
     let token = || ClaimToken::new(SECRET);
     let list = |page| OutboxQuery::default().with_page(page);
-    let forged = PageRequest::first(2).after(Cursor::from_text("forged"));
+    let forged_cursor = PageRequest::first(2).after(Cursor::from_text("forged"));
     let settle = SettleOutbox::new(id("unknown"), token(), OutboxSettlement::Delivered);
     let settled = outbox.settle_outbox(vec![settle]).await.and_then(|answers| answers.into_iter().collect());
     let extend = |lease| outbox.extend_outbox(ExtendOutbox::new(id("unknown"), token(), lease));
@@ -260,8 +266,11 @@ async fn refused_outbox_calls(stores: &TenantStores) -> Vec<(&'static str, Resul
     let requeued = requeued.and_then(|answers| answers.into_iter().try_for_each(|answer| answer.outcome));
     let purge = PurgeOutbox::new(Timestamp::MIN).with_limit(0);
     vec![
-        ("commit: row", commits.commit(commit_with_row(hidden.with_max_attempts(0))).await.map(drop)),
-        ("commit: key of a row", commits.commit(commit_with_row(other.with_dedupe_key(id("taken")))).await.map(drop)),
+        ("commit: row", commits.commit(commit_with_row(row_with_secret.with_max_attempts(0))).await.map(drop)),
+        (
+            "commit: key of a row",
+            commits.commit(commit_with_row(other_row.with_dedupe_key(id("taken")))).await.map(drop),
+        ),
         ("claim: limit", outbox.claim_outbox(claim(0)).await.map(drop)),
         ("claim: lease", outbox.claim_outbox(claim(1).with_lease(Duration::MAX)).await.map(drop)),
         ("settle: token", settled.map(|_: Vec<_>| ())),
@@ -270,41 +279,41 @@ async fn refused_outbox_calls(stores: &TenantStores) -> Vec<(&'static str, Resul
         ("requeue: unknown", requeued),
         ("purge: limit", outbox.purge_outbox(purge).await.map(drop)),
         ("list: limit", outbox.list_outbox(list(PageRequest::first(0))).await.map(drop)),
-        ("list: cursor", outbox.list_outbox(list(forged)).await.map(drop)),
+        ("list: cursor", outbox.list_outbox(list(forged_cursor)).await.map(drop)),
     ]
 }
 
-/// One commit for each reason for which commits are refused.
+/// One commit for each reason for a refusal.
 fn refused_commits() -> Vec<(&'static str, Commit)> {
     let t: ThreadId = id("t");
-    let keyed =
+    let commit_with_entry =
         |entry: NewEntry| Commit::new(id("t")).with_key(id("new-key")).entry(message_entry(SECRET)).entry(entry);
     let state = |op| Commit::new(id("t")).with_state(StateChange::new().set("other", Json::null()).with("text", op));
     let run = |name: &str| RunChange::new(id(name), RunStatus::Running);
-    let other = Expect::Version(Version::new(77, 1, 0));
+    let wrong_version = Expect::Version(Version::new(77, 1, 0));
     let repeated_key = StateChange::new().set(SECRET.repeat(20), Json::null()).remove(SECRET.repeat(20));
-    let mut outside = run("running");
-    outside.input = vec![store_core::EntryRange { from: 1, to: 99 }];
+    let mut run_with_wrong_range = run("running");
+    run_with_wrong_range.input = vec![store_core::EntryRange { from: 1, to: 99 }];
     vec![
         ("nothing", Commit::new(t.clone())),
         ("no guard", commit_with_message(&t, Expect::Any, SECRET)),
-        ("message", keyed(NewEntry::new(Message::new(Role::Tool, vec![])))),
+        ("message", commit_with_entry(NewEntry::new(Message::new(Role::Tool, vec![])))),
         ("state twice", Commit::new(t.clone()).with_state(repeated_key)),
         ("deleted", keyed_commit_with_message(&id("gone"), "k", SECRET)),
         ("key", keyed_commit_with_message(&t, "key", "other content")),
-        ("fence", keyed(message_entry("x")).fenced(fence_of_claim(3))),
-        ("version", commit_with_message(&t, other, SECRET)),
+        ("fence", commit_with_entry(message_entry("x")).fenced(fence_of_claim(3))),
+        ("version", commit_with_message(&t, wrong_version, SECRET)),
         ("absent", commit_with_message(&t, Expect::Absent, SECRET)),
         ("state revision", Commit::new(t.clone()).with_state(StateChange::new().set("k", Json::null()).expecting(99))),
-        ("run transition", keyed(message_entry("x")).with_run(run("done"))),
-        ("run agent", keyed(message_entry("x")).with_run(run("running").with_agent(id("another")))),
-        ("run range", keyed(message_entry("x")).with_run(outside)),
-        ("new run without agent", keyed(message_entry("x")).with_run(run("new"))),
+        ("run transition", commit_with_entry(message_entry("x")).with_run(run("done"))),
+        ("run agent", commit_with_entry(message_entry("x")).with_run(run("running").with_agent(id("another")))),
+        ("run range", commit_with_entry(message_entry("x")).with_run(run_with_wrong_range)),
+        ("new run without agent", commit_with_entry(message_entry("x")).with_run(run("new"))),
         ("run elsewhere", Commit::new(id("child")).with_run(run("running"))),
-        ("entry taken", keyed(message_entry("x").with_id(id("e")))),
-        ("entry parent", keyed(message_entry("x").below(id("unknown")))),
-        ("label target", keyed(NewEntry::new(Label::new(id("unknown"), Some(SECRET.to_owned()))))),
-        ("time", keyed(message_entry("x")).at(Timestamp::MAX)),
+        ("entry taken", commit_with_entry(message_entry("x").with_id(id("e")))),
+        ("entry parent", commit_with_entry(message_entry("x").below(id("unknown")))),
+        ("label target", commit_with_entry(NewEntry::new(Label::new(id("unknown"), Some(SECRET.to_owned()))))),
+        ("time", commit_with_entry(message_entry("x")).at(Timestamp::MAX)),
         ("state type", state(StateOp::Add(1))),
         (
             "parent",
@@ -313,7 +322,7 @@ fn refused_commits() -> Vec<(&'static str, Commit)> {
                 .entry(message_entry("x"))
                 .creating(fields_with_parent("unknown")),
         ),
-        ("unknown", commit_with_message(&id("new"), other, SECRET)),
+        ("unknown", commit_with_message(&id("new"), wrong_version, SECRET)),
     ]
 }
 
@@ -322,13 +331,13 @@ async fn refused_mailbox_calls(stores: &TenantStores) -> Vec<(&'static str, Resu
     let new_dispatch = |name: &str| NewDispatch::new(id("t"), id("r")).with_id(id(name)).with_payload(Json::null());
     let first_answer =
         |answers: Result<Vec<Result<Enqueued>>>| answers.and_then(|mut answers| answers.remove(0)).map(drop);
-    let forged = PageRequest::first(2).after(Cursor::from_text("forged"));
+    let forged_cursor = PageRequest::first(2).after(Cursor::from_text("forged"));
     let claim = ClaimRef::new(id("queued"), ClaimToken::new(SECRET));
     let lease = Duration::from_secs(1);
     let without_lease = ClaimRequest::new(id("w"), Duration::ZERO);
-    let by_claim = DispatchQuery::default().ordered(DispatchOrder::Claim, Direction::Forward);
-    let error = Settlement::DeadLetter { error: SECRET.to_owned() };
-    let settled = mailbox.settle(vec![(claim.clone(), error)]).await;
+    let in_claim_order = DispatchQuery::default().ordered(DispatchOrder::Claim, Direction::Forward);
+    let dead_letter = Settlement::DeadLetter { error: SECRET.to_owned() };
+    let settled = mailbox.settle(vec![(claim.clone(), dead_letter)]).await;
     let requeued = mailbox.requeue(Requeue::ids([id("queued")])).await;
     let mut purge_of_nothing = Purge::new(Timestamp::MAX);
     purge_of_nothing.limit = 0;
@@ -348,9 +357,12 @@ async fn refused_mailbox_calls(stores: &TenantStores) -> Vec<(&'static str, Resu
         ("extend: lease", mailbox.extend(&claim, Duration::ZERO).await.map(drop)),
         ("start: lost", mailbox.start(&claim, id("i")).await.map(drop)),
         ("settle: lost", settled.and_then(|mut answers| answers.remove(0)).map(drop)),
-        ("list: cursor", mailbox.list_dispatches(DispatchQuery::default().with_page(forged.clone())).await.map(drop)),
-        ("list: order", mailbox.list_dispatches(by_claim).await.map(drop)),
-        ("ready: cursor", mailbox.list_ready_threads(forged).await.map(drop)),
+        (
+            "list: cursor",
+            mailbox.list_dispatches(DispatchQuery::default().with_page(forged_cursor.clone())).await.map(drop),
+        ),
+        ("list: order", mailbox.list_dispatches(in_claim_order).await.map(drop)),
+        ("ready: cursor", mailbox.list_ready_threads(forged_cursor).await.map(drop)),
         ("ready: limit", mailbox.list_ready_threads(PageRequest::first(0)).await.map(drop)),
         ("reclaim: limit", mailbox.reclaim(0).await.map(drop)),
         ("purge: limit", mailbox.purge(purge_of_nothing).await.map(drop)),

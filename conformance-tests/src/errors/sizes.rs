@@ -35,8 +35,8 @@ pub(crate) enum WriteCall {
 }
 
 impl WriteCall {
-    /// Makes the call. The outer error says that the store lacks the contract, the inner result is the answer of the
-    /// store.
+    /// Makes the call. The outer error says that the store lacks the contract, and the inner result is the answer of
+    /// the store.
     pub(crate) async fn send(self, stores: &TenantStores) -> std::result::Result<Result<()>, Failure> {
         let missing_contract = || Failure::new("the store does not have the contract");
         Ok(match self {
@@ -149,8 +149,8 @@ impl RecordKind {
             }
             _ => {
                 let pending = expect_some(stores.pending.as_ref(), "pending input")?;
-                let last = pending.load_queue(&id(name)).await?.inputs.pop();
-                let Some(PendingBody::Message(message)) = last.map(|input| input.body) else { return Ok(None) };
+                let last_input = pending.load_queue(&id(name)).await?.inputs.pop();
+                let Some(PendingBody::Message(message)) = last_input.map(|input| input.body) else { return Ok(None) };
                 return Ok(first_text(&message));
             }
         };
@@ -194,10 +194,10 @@ impl RecordKind {
 /// large as the limit or one byte smaller. If the record would be one byte larger than the limit, the call is refused
 /// with `LimitExceeded` and writes nothing.
 pub(super) async fn texts_up_to_the_limit_are_kept(given: &Given) -> Verdict {
-    let small = given.open_another_store_with_limits(|limits| limits.record_bytes = 80 << 10).await?;
+    let small_store = given.open_another_store_with_limits(|limits| limits.record_bytes = 80 << 10).await?;
     for kind in RecordKind::of_contract(given.contract()) {
-        let kept = kind.expect_all_sizes(&small.stores()?, small.limits()).await;
-        kept.map_err(|failure| failure.about(format!("{kind:?}")))?;
+        let result = kind.expect_all_sizes(&small_store.stores()?, small_store.limits()).await;
+        result.map_err(|failure| failure.about(format!("{kind:?}")))?;
     }
     Ok(())
 }

@@ -11,34 +11,35 @@ use crate::{
 const RECORD_BYTES: u64 = 2000;
 
 /// If a store is opened with a smaller limit on records, its capabilities say so. It refuses larger entries, runs and
-/// state values with `LimitExceeded`, whatever operation would make them so large. Nothing is cut.
+/// state values with `LimitExceeded`, no matter which operation would make them so large. Nothing is cut.
 pub(super) async fn a_record_larger_than_declared_is_refused(given: &Given) -> Verdict {
     let given = &given.open_another_store_with_limits(|limits| limits.record_bytes = RECORD_BYTES).await?;
     expect_eq(given.store().capabilities().max_record_bytes, RECORD_BYTES)?;
-    let (commits, long) = (given.commits()?, "x".repeat(1500));
-    let text = Json::of(&long)?;
-    let t = || Commit::new(id("t"));
-    let set = |value: Json| t().with_state(StateChange::new().set("set", value));
-    let append = || t().with_state(StateChange::new().with("list", StateOp::Append(vec![text.clone()])));
+    let (commits, long_text) = (given.commits()?, "x".repeat(1500));
+    let text = Json::of(&long_text)?;
+    let new_commit = || Commit::new(id("t"));
+    let set = |value: Json| new_commit().with_state(StateChange::new().set("set", value));
+    let append = || new_commit().with_state(StateChange::new().with("list", StateOp::Append(vec![text.clone()])));
     let merge = |name: &str| {
         let fields = Json::parse(&format!("{{\"{name}\":{text}}}")).expect("json");
-        t().with_state(StateChange::new().with("map", StateOp::Merge(fields)))
+        new_commit().with_state(StateChange::new().with("map", StateOp::Merge(fields)))
     };
     let mut run = RunChange::new(id("r"), RunStatus::Running).with_agent(id("agent"));
     run.state.insert("k".to_owned(), Some(text.clone()));
-    for accepted_commit in [t().with_key(id("k")).entry(message_entry(&long)), set(text.clone()), append(), merge("a")]
+    for accepted_commit in
+        [new_commit().with_key(id("k")).entry(message_entry(&long_text)), set(text.clone()), append(), merge("a")]
     {
         given.expect_accepted(accepted_commit).await?;
     }
-    given.expect_accepted(t().with_run(run.clone())).await?;
+    given.expect_accepted(new_commit().with_run(run.clone())).await?;
     run.state.insert("more".to_owned(), Some(text.clone()));
     let refused_commits = [
-        t().with_key(id("l")).entry(message_entry(&long.repeat(2))),
-        set(Json::of(&long.repeat(2))?),
+        new_commit().with_key(id("l")).entry(message_entry(&long_text.repeat(2))),
+        set(Json::of(&long_text.repeat(2))?),
         append(),
         merge("b"),
     ];
-    for (at, commit) in refused_commits.into_iter().chain([t().with_run(run)]).enumerate() {
+    for (at, commit) in refused_commits.into_iter().chain([new_commit().with_run(run)]).enumerate() {
         let refused = expect_kind(commits.commit(commit).await, ErrorKind::LimitExceeded);
         refused.map_err(|failure| failure.about(format!("record {at}")))?;
     }
@@ -49,8 +50,12 @@ pub(super) async fn a_record_larger_than_declared_is_refused(given: &Given) -> V
 /// records is small enough.
 pub(super) async fn a_commit_larger_than_declared_is_refused(given: &Given) -> Verdict {
     let given = &given.open_another_store_with_limits(|limits| limits.commit_bytes = 10_000).await?;
-    let many = |count: usize| Commit::new(id("t")).entries((0..count).map(|_| message_entry(&"x".repeat(1500))));
-    expect_kind(given.commits()?.commit(many(7).expecting(Expect::Absent)).await, ErrorKind::LimitExceeded)?;
+    let commit_of_messages =
+        |count: usize| Commit::new(id("t")).entries((0..count).map(|_| message_entry(&"x".repeat(1500))));
+    expect_kind(
+        given.commits()?.commit(commit_of_messages(7).expecting(Expect::Absent)).await,
+        ErrorKind::LimitExceeded,
+    )?;
     expect(given.threads()?.load_thread(&id("t")).await?.is_none(), "a refused commit created the thread")?;
-    given.expect_accepted(many(5).expecting(Expect::Absent)).await
+    given.expect_accepted(commit_of_messages(5).expecting(Expect::Absent)).await
 }

@@ -27,8 +27,8 @@ use crate::{
     log::entry_drafts::json,
 };
 
-/// An event is in each of its scopes, and has a cursor for each of them. It can be loaded by its id, and has every
-/// field that the caller gave.
+/// An event is in each of its scopes, and has a cursor for each of them. It can be loaded by its id, with every
+/// field as the caller gave it.
 pub(super) async fn an_event_is_in_each_of_its_scopes(given: &Given) -> Verdict {
     let mut draft =
         thread_and_run_event("run.started").with_payload(json(r#"{"n":1.50}"#)).with_visibility(EventVisibility::Audit);
@@ -63,15 +63,15 @@ pub(super) async fn events_survive_a_reopen(given: &Given) -> Verdict {
 /// A draft must have the scope of one thread, of one run, or of one of each, and a schema version of at least 1.
 pub(super) async fn an_event_draft_needs_a_scope_and_a_version(given: &Given) -> Verdict {
     let event_in = |scopes: Vec<Scope>| NewEvent::new(id("x"), scopes);
-    let mut unversioned = thread_event("x");
-    unversioned.schema_version = 0;
+    let mut draft_without_version = thread_event("x");
+    draft_without_version.schema_version = 0;
     for draft in [
         event_in(vec![]),
         event_in(vec![thread_scope("t"), thread_scope("u")]),
         event_in(vec![run_scope("r"), run_scope("s")]),
         event_in(vec![thread_scope("t"), run_scope("r"), run_scope("s")]),
         event_in(vec![thread_scope("t"), thread_scope("t")]),
-        unversioned,
+        draft_without_version,
     ] {
         expect_append_refused(given, AppendEvents::new([thread_event("good"), draft]), ErrorKind::Invalid).await?;
     }
@@ -98,12 +98,17 @@ pub(super) async fn sequences_are_dense_in_each_scope(given: &Given) -> Verdict 
 /// An append appends all of its drafts or none of them. In each scope they follow each other directly, even if other
 /// callers append at the same time.
 pub(super) async fn an_append_is_all_or_none(given: &Given) -> Verdict {
-    let mut bad = thread_event("bad");
-    bad.schema_version = 0;
-    expect_append_refused(given, AppendEvents::new([thread_event("a"), thread_event("b"), bad]), ErrorKind::Invalid)
-        .await?;
-    let wrong = AppendEvents::new([thread_event("a"), thread_and_run_event("b")]).expecting(run_scope("r"), 7);
-    expect_append_refused(given, wrong, ErrorKind::Conflict).await?;
+    let mut invalid_draft = thread_event("bad");
+    invalid_draft.schema_version = 0;
+    expect_append_refused(
+        given,
+        AppendEvents::new([thread_event("a"), thread_event("b"), invalid_draft]),
+        ErrorKind::Invalid,
+    )
+    .await?;
+    let append_with_wrong_count =
+        AppendEvents::new([thread_event("a"), thread_and_run_event("b")]).expecting(run_scope("r"), 7);
+    expect_append_refused(given, append_with_wrong_count, ErrorKind::Conflict).await?;
     let store = events(given)?;
     run_concurrently(4, |task| {
         let store = Arc::clone(&store);
@@ -120,15 +125,15 @@ pub(super) async fn an_append_is_all_or_none(given: &Given) -> Verdict {
     .collect::<store_core::Result<Vec<()>>>()?;
     let found = all_events(given, &thread_scope("t")).await?;
     expect_eq(found.len(), 240)?;
-    for three in found.chunks(3) {
-        let stem = three[0].kind.as_str().trim_end_matches('0').to_owned();
-        expect_eq(super::helpers::joined_kinds(three), format!("{stem}0 {stem}1 {stem}2"))?;
+    for events_of_append in found.chunks(3) {
+        let prefix = events_of_append[0].kind.as_str().trim_end_matches('0').to_owned();
+        expect_eq(super::helpers::joined_kinds(events_of_append), format!("{prefix}0 {prefix}1 {prefix}2"))?;
     }
     Ok(())
 }
 
 /// A caller can state how many events it expects to have been appended to a scope so far, including trimmed ones. If
-/// the number is another one, the append is refused. It is also refused if none of its drafts is in that scope.
+/// the number differs, the append is refused. It is also refused if none of its drafts is in that scope.
 pub(super) async fn an_expectation_counts_all_events_ever_appended(given: &Given) -> Verdict {
     let store = events(given)?;
     let append_expecting =
@@ -152,8 +157,8 @@ pub(super) async fn one_of_several_appends_with_the_same_expectation_succeeds(gi
                 AppendEvents::new([thread_event(&format!("{round}.{task}"))]).expecting(thread_scope("t"), round);
             async move { store.append_events(request).await }
         });
-        let (_, lost) = expect_exactly_one(results.await)?;
-        for error in lost {
+        let (_, errors) = expect_exactly_one(results.await)?;
+        for error in errors {
             expect_kind::<()>(Err(error), ErrorKind::Conflict)?;
         }
     }
@@ -217,8 +222,8 @@ fn fence_with_claim_counter(counter: u64) -> Fence {
     Fence::new(id("dispatch"), ClaimToken::new("token"), 0, ClaimNumber { incarnation: 0, counter })
 }
 
-/// An append under a claim is refused if a higher claim number has already written to the thread of the events. An
-/// append without a thread cannot be made under a claim.
+/// An append under a claim is refused if a claim with a higher number has already written to the thread of the events.
+/// An append whose events belong to no thread cannot be made under a claim.
 pub(super) async fn the_fence_of_an_event_append_is_checked(given: &Given) -> Verdict {
     let store = events(given)?;
     let fenced = |drafts: Vec<NewEvent>, counter| {
@@ -236,23 +241,23 @@ pub(super) async fn the_fence_of_an_event_append_is_checked(given: &Given) -> Ve
 }
 
 /// If store time has gone back, a new event has the time of its append, or that of the latest event in its scopes if
-/// this is later. It may be earlier than the last commit to its thread. This holds for appends with and without a
+/// this is later. An event may be earlier than the last commit to its thread. This holds for appends with and without a
 /// claim.
 pub(super) async fn the_time_of_an_event_follows_earlier_events_of_its_scopes(given: &Given) -> Verdict {
     let hour = Duration::from_secs(3_600);
     let thread_time = given.commit(crate::given::keyed_commit_with_message(&id("t"), "k", "x")).await?.time;
     given.set_back(hour).await;
-    let mut last = Timestamp::MIN;
+    let mut last_time = Timestamp::MIN;
     for fence in [Some(fence_with_claim_counter(1)), None, Some(fence_with_claim_counter(2))] {
         let mut request = AppendEvents::new([thread_event("a")]);
         request.fence = fence;
         let appended = events(given)?.append_events(request).await?;
-        let at = appended.events.iter().map(|event| event.created_at).max().unwrap_or(Timestamp::MAX);
+        let event_time = appended.events.iter().map(|event| event.created_at).max().unwrap_or(Timestamp::MAX);
         expect(
-            last <= at && at < thread_time,
-            format!("event time {at} follows {last}, thread time is {thread_time}"),
+            last_time <= event_time && event_time < thread_time,
+            format!("event time {event_time} follows {last_time}, thread time is {thread_time}"),
         )?;
-        last = at;
+        last_time = event_time;
     }
     Ok(())
 }
@@ -279,9 +284,9 @@ pub(super) async fn the_claim_number_of_an_append_survives_a_reopen(given: &Give
 
 /// An append of 1,000 events is accepted. An append of more events is refused.
 pub(super) async fn an_append_has_a_thousand_events_at_most(given: &Given) -> Verdict {
-    let many = |count: usize| AppendEvents::new((0..count).map(|_| thread_event("x")));
-    expect_append_refused(given, many(1_001), ErrorKind::LimitExceeded).await?;
-    expect_eq(events(given)?.append_events(many(1_000)).await?.events.len(), 1_000)
+    let append_of_events = |count: usize| AppendEvents::new((0..count).map(|_| thread_event("x")));
+    expect_append_refused(given, append_of_events(1_001), ErrorKind::LimitExceeded).await?;
+    expect_eq(events(given)?.append_events(append_of_events(1_000)).await?.events.len(), 1_000)
 }
 
 /// A payload whose size is exactly the limit of a record is accepted. One byte more is refused.

@@ -20,7 +20,7 @@ fn keyed_append(writer: &str, drafts: Vec<NewEvent>) -> AppendEvents {
 }
 
 /// If an append is repeated with the same writer, key and drafts, it returns the first events and writes nothing, even
-/// if other events were appended since, and whatever number of events it expects.
+/// if other events were appended since. The number of events that it expects is not checked again.
 pub(super) async fn a_repeated_append_returns_the_first_events(given: &Given) -> Verdict {
     let store = events(given)?;
     let request =
@@ -70,16 +70,16 @@ pub(super) async fn a_key_belongs_to_its_writer(given: &Given) -> Verdict {
             "two writers share a key",
         )?;
     }
-    let mut unkeyed = AppendEvents::new([thread_event("c")]);
-    unkeyed.writer = Some(id("w"));
+    let mut append_without_key = AppendEvents::new([thread_event("c")]);
+    append_without_key.writer = Some(id("w"));
     for _ in 0..2 {
-        store.append_events(unkeyed.clone()).await?;
+        store.append_events(append_without_key.clone()).await?;
     }
     super::helpers::expect_event_kinds(given, &thread_scope("t"), "a b c c").await
 }
 
-/// A key is remembered for at least 30 days, even if its events are trimmed before. If they are trimmed later, the key
-/// is remembered until then.
+/// A key is remembered for at least 30 days, even if its events are trimmed before that. If they are trimmed later, the
+/// key is remembered until then.
 pub(super) async fn a_key_is_remembered_for_thirty_days(given: &Given) -> Verdict {
     const DAY: Duration = Duration::from_hours(24);
     let store = events(given)?;

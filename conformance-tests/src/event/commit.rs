@@ -79,14 +79,14 @@ pub(super) async fn a_refused_commit_appends_nothing(given: &Given) -> Verdict {
     given.create_thread_with_messages("t", &["x"]).await?;
     let commit = || keyed_commit_with_message(&id("t"), "k", "y").with_state(StateChange::new().set("a", json("1")));
     let drafts = || AppendEvents::new([thread_event("a"), thread_event("b")]);
-    let mut unversioned = thread_event("c");
-    unversioned.schema_version = 0;
+    let mut draft_without_version = thread_event("c");
+    draft_without_version.schema_version = 0;
     for (commit, kind) in [
         (commit().expecting(Expect::Absent).with_events(drafts()), ErrorKind::Conflict),
         (commit().entry(user_entry("e").below(id("unknown"))).with_events(drafts()), ErrorKind::Invalid),
         (commit().with_events(drafts().expecting(thread_scope("t"), 7)), ErrorKind::Conflict),
         (commit().with_events(drafts().with_key(id("w"), id("used"))), ErrorKind::IdempotencyMismatch),
-        (commit_with_events(commit(), [thread_event("a"), unversioned]), ErrorKind::Invalid),
+        (commit_with_events(commit(), [thread_event("a"), draft_without_version]), ErrorKind::Invalid),
         (commit_with_events(commit(), []), ErrorKind::Invalid),
     ] {
         expect_kind(given.commits()?.commit(commit).await, kind)?;

@@ -1,4 +1,4 @@
-//! Calls on events whose future is dropped, or whose outcome is unknown.
+//! Dropped calls on events, and calls whose outcome is unknown.
 
 use crate::{
     Given, Verdict,
@@ -8,7 +8,7 @@ use crate::{
 
 const CHANGING_CALLS: [&str; 2] = ["append_events", "trim_events"];
 
-/// A call on events that is dropped at any await takes effect in full or not at all, and leaves nothing locked.
+/// If a call on events is dropped at any await, it takes effect in full or not at all, and nothing stays locked.
 pub(super) async fn a_dropped_call_on_events_is_all_or_nothing(given: &Given) -> Verdict {
     test_dropped_calls_on_threads(given, |stores, t, _| event_calls(&*stores.events, t), &CHANGING_CALLS).await
 }

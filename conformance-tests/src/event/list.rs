@@ -24,8 +24,8 @@ fn filter_with(change: impl FnOnce(&mut EventFilter)) -> EventFilter {
     filter
 }
 
-/// In both directions a list begins with the event that is next to that of its cursor. The cursor of every event of the
-/// scope is accepted, and a cursor of another scope is refused.
+/// A list that continues from a cursor begins with the event after that of the cursor or, in the backward direction,
+/// with the event before it. The cursor of every event of the scope is accepted. A cursor of another scope is refused.
 pub(super) async fn a_list_continues_after_its_cursor(given: &Given) -> Verdict {
     let t = thread_scope("t");
     let appended = append_together(given, ["a", "b", "c", "d", "e"].map(thread_and_run_event)).await?;
@@ -103,8 +103,8 @@ pub(super) async fn a_scope_reports_its_counters_and_floor(given: &Given) -> Ver
     expect_eq(info.last.as_ref(), appended[2].cursors.thread.as_ref())?;
     expect_eq(store.count_events(&thread_scope("t"), &EventFilter::default()).await?, 3)?;
     expect_eq(store.count_events(&thread_scope("u"), &EventFilter::default()).await?, 0)?;
-    let bad = EventQuery::new(thread_scope("t")).with_page(PageRequest::first(0));
-    expect_kind(store.list_events(bad).await, ErrorKind::Invalid).map(drop)
+    let query_with_limit_zero = EventQuery::new(thread_scope("t")).with_page(PageRequest::first(0));
+    expect_kind(store.list_events(query_with_limit_zero).await, ErrorKind::Invalid).map(drop)
 }
 
 /// A caller that asks for public events gets no other event: not in a list, not in a count and not in a subscription.

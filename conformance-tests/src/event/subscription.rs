@@ -25,9 +25,9 @@ async fn append_numbered_events(store: Arc<dyn EventStore>, task: usize, count: 
 pub(super) async fn a_subscriber_gets_stored_events_and_then_new_ones(given: &Given) -> Verdict {
     let store = events(given)?;
     let appended = append_one_by_one(given, &["a", "b", "c"]).await?;
-    let second = appended[1].cursors.thread.clone().ok_or_else(|| Failure::new("the event has no cursor"))?;
+    let second_cursor = appended[1].cursors.thread.clone().ok_or_else(|| Failure::new("the event has no cursor"))?;
     let mut from_first = subscribe(given, thread_scope("t"), SubscriptionStart::First).await?;
-    let mut from_second = subscribe(given, thread_scope("t"), SubscriptionStart::After(second)).await?;
+    let mut from_second = subscribe(given, thread_scope("t"), SubscriptionStart::After(second_cursor)).await?;
     expect_eq(joined_kinds(&take_events(&mut from_first, 3).await?), "a b c")?;
     run_concurrently(4, |task| append_numbered_events(Arc::clone(&store), task, 25))
         .await
@@ -54,18 +54,18 @@ pub(super) async fn a_subscription_from_now_starts_after_all_existing_events(giv
 /// An event whose append races with a subscription is delivered once, or the subscription starts after it.
 pub(super) async fn an_append_that_races_with_a_subscription_is_not_lost(given: &Given) -> Verdict {
     for round in 0..30 {
-        let (one, other) = (events(given)?, events(given)?);
+        let (store, other_store) = (events(given)?, events(given)?);
         let request = AppendEvents::new([thread_and_run_event(&format!("{round}"))]);
         let (appended, subscription) =
-            run_two_concurrently(async move { one.append_events(request).await }, async move {
-                other.subscribe(Subscribe::new(run_scope("r"), SubscriptionStart::Now)).await
+            run_two_concurrently(async move { store.append_events(request).await }, async move {
+                other_store.subscribe(Subscribe::new(run_scope("r"), SubscriptionStart::Now)).await
             })
             .await;
         let (event, mut subscription) = (appended?.events.remove(0), subscription?);
-        let is_before = subscription.started_after == event.cursors.run;
-        let last =
+        let event_is_before_start = subscription.started_after == event.cursors.run;
+        let last_event =
             events(given)?.append_events(AppendEvents::new([thread_and_run_event("last")])).await?.events.remove(0);
-        let wanted = if is_before { vec![last] } else { vec![event, last] };
+        let wanted = if event_is_before_start { vec![last_event] } else { vec![event, last_event] };
         expect_eq(take_events(&mut subscription.events, wanted.len()).await?, wanted)?;
     }
     Ok(())
@@ -74,16 +74,16 @@ pub(super) async fn an_append_that_races_with_a_subscription_is_not_lost(given: 
 /// A slow subscriber receives every event, in order and once.
 pub(super) async fn a_slow_subscriber_misses_nothing(given: &Given) -> Verdict {
     let store = events(given)?;
-    let mut slow = subscribe(given, thread_scope("t"), SubscriptionStart::First).await?;
+    let mut slow_stream = subscribe(given, thread_scope("t"), SubscriptionStart::First).await?;
     let (mut seen, events_per_task) = (Vec::<Event>::new(), TestLength::pick_by_env(75, 150, 150));
     for round in 0..4 {
         run_concurrently(4, |task| append_numbered_events(Arc::clone(&store), round * 4 + task, events_per_task))
             .await
             .into_iter()
             .collect::<store_core::Result<Vec<()>>>()?;
-        seen.extend(take_events(&mut slow, 7).await?);
+        seen.extend(take_events(&mut slow_stream, 7).await?);
     }
-    seen.extend(take_events(&mut slow, 16 * events_per_task - 28).await?);
+    seen.extend(take_events(&mut slow_stream, 16 * events_per_task - 28).await?);
     let stored_events = all_events(given, &thread_scope("t")).await?;
     expect(
         seen == stored_events,
@@ -96,11 +96,11 @@ pub(super) async fn an_invalid_start_is_refused(given: &Given) -> Verdict {
     let appended = append_one_by_one(given, &["a"]).await?;
     let cursor = appended[0].cursors.thread.clone().ok_or_else(|| Failure::new("the event has no cursor"))?;
     let store = events(given)?;
-    let foreign = Subscribe::new(thread_scope("u"), SubscriptionStart::After(cursor));
-    expect_kind(store.subscribe(foreign).await.map(drop), ErrorKind::InvalidCursor)?;
-    let forged = SubscriptionStart::After(store_core::Cursor::from_text("forged"));
-    let forged = Subscribe::new(thread_scope("t"), forged);
-    expect_kind(store.subscribe(forged).await.map(drop), ErrorKind::InvalidCursor).map(drop)
+    let from_foreign_cursor = Subscribe::new(thread_scope("u"), SubscriptionStart::After(cursor));
+    expect_kind(store.subscribe(from_foreign_cursor).await.map(drop), ErrorKind::InvalidCursor)?;
+    let from_forged_cursor = SubscriptionStart::After(store_core::Cursor::from_text("forged"));
+    let from_forged_cursor = Subscribe::new(thread_scope("t"), from_forged_cursor);
+    expect_kind(store.subscribe(from_forged_cursor).await.map(drop), ErrorKind::InvalidCursor).map(drop)
 }
 
 /// If a trim removes events that a subscriber has not received, the subscriber gets the error `CursorExpired` and its
@@ -124,7 +124,7 @@ pub(super) async fn a_dropped_subscription_affects_nothing_else(given: &Given) -
     append_one_by_one(given, &["a"]).await?;
     for round in 0..50_usize {
         let mut stream = subscribe(given, thread_scope("t"), SubscriptionStart::First).await?;
-        let other = subscribe(given, thread_scope(&format!("nobody.{round}")), SubscriptionStart::Now).await?;
+        let other = subscribe(given, thread_scope(&format!("unused.{round}")), SubscriptionStart::Now).await?;
         drop(other);
         take_events(&mut stream, round % 2).await?;
         // The stream first begins to wait for the next event. It is dropped after that.

@@ -40,8 +40,8 @@ pub(super) async fn a_trim_removes_the_oldest_events(given: &Given) -> Verdict {
     let info = store.load_scope(&t).await?;
     expect_eq((info.appended, info.floor, info.events), (5, 2, 3))?;
     expect_eq(store.load_event(&appended[0].id).await?, None)?;
-    let last = append_one_by_one(given, &["f"]).await?;
-    expect_eq(store.trim_events(trim_request_up_to(&last[0], &t)?).await?.events, 4)?;
+    let last_events = append_one_by_one(given, &["f"]).await?;
+    expect_eq(store.trim_events(trim_request_up_to(&last_events[0], &t)?).await?.events, 4)?;
     expect_event_kinds(given, &t, "").await?;
     append_one_by_one(given, &["g"]).await?;
     expect_eq(store.load_scope(&t).await?.appended, 7)
@@ -74,14 +74,15 @@ pub(super) async fn a_cursor_below_the_floor_is_refused(given: &Given) -> Verdic
     let refused =
         expect_kind(list_from_cursor(given, &t, &cursors[0], Direction::Forward).await, ErrorKind::CursorExpired)?;
     expect_eq(refused.detail(), &Detail::CursorExpired { floor: 2 })?;
-    let behind = store_core::Subscribe::new(t.clone(), store_core::SubscriptionStart::After(cursors[0].clone()));
-    let refused = store.subscribe(behind).await.map(drop);
+    let subscribe_below_floor =
+        store_core::Subscribe::new(t.clone(), store_core::SubscriptionStart::After(cursors[0].clone()));
+    let refused = store.subscribe(subscribe_below_floor).await.map(drop);
     expect_kind(refused, ErrorKind::CursorExpired)?;
-    for (cursor, left) in [(&cursors[1], 1), (&cursors[2], 0)] {
-        expect_eq(list_from_cursor(given, &t, cursor, Direction::Forward).await?.len(), left)?;
+    for (cursor, remaining) in [(&cursors[1], 1), (&cursors[2], 0)] {
+        expect_eq(list_from_cursor(given, &t, cursor, Direction::Forward).await?.len(), remaining)?;
     }
-    let foreign = TrimRequest::new(thread_scope("u"), TrimBefore::Cursor(cursors[2].clone()));
-    expect_kind(store.trim_events(foreign).await, ErrorKind::InvalidCursor).map(drop)
+    let trim_with_foreign_cursor = TrimRequest::new(thread_scope("u"), TrimBefore::Cursor(cursors[2].clone()));
+    expect_kind(store.trim_events(trim_with_foreign_cursor).await, ErrorKind::InvalidCursor).map(drop)
 }
 
 /// An event that was trimmed from one of its scopes is still in the other. It can be loaded by its id until it was
@@ -117,6 +118,6 @@ pub(super) async fn events_survive_the_deletion_of_their_thread(given: &Given) -
     expect_event_kinds(given, &thread_scope("t"), "a b c d").await?;
     // A cursor that was made before the deletion is still valid.
     let query = EventQuery::new(thread_scope("t")).with_page(PageRequest { limit: None, cursor });
-    let behind = events(given)?.list_events(query).await?.items;
-    expect_eq(behind.iter().map(|event| event.kind.as_str()).collect::<Vec<_>>(), vec!["b", "c", "d"])
+    let later_events = events(given)?.list_events(query).await?.items;
+    expect_eq(later_events.iter().map(|event| event.kind.as_str()).collect::<Vec<_>>(), vec!["b", "c", "d"])
 }

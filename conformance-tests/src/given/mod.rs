@@ -27,7 +27,9 @@ pub struct Given {
     contract: Contract,
     fixture: Arc<dyn Fixture>,
     limits: Limits,
+    /// The store with its guard. It is locked while the fixture works with it.
     opened: RwLock<Option<OpenedStore>>,
+    /// Another handle of the same store, which `store()` can clone without waiting for the fixture.
     store: std::sync::RwLock<Option<Arc<dyn Store>>>,
 }
 
@@ -94,7 +96,7 @@ impl Given {
     /// The store.
     ///
     /// # Panics
-    /// If an earlier attempt to open the store again failed. The case then fails.
+    /// If an earlier call could not open the store again. The case then fails.
     #[must_use]
     pub fn store(&self) -> Arc<dyn Store> {
         self.store.read().expect("no panic while the lock is held").clone().expect("an open store")
@@ -138,9 +140,9 @@ impl Given {
     /// If it cannot be closed or opened.
     pub async fn reopen(&self) -> Result<(), Failure> {
         let mut opened = self.opened.write().await;
-        let before = self.take_opened(&mut opened)?;
-        before.store.close().await?;
-        self.set_opened(&mut opened, self.fixture.reopen(before).await?);
+        let opened_store = self.take_opened(&mut opened)?;
+        opened_store.store.close().await?;
+        self.set_opened(&mut opened, self.fixture.reopen(opened_store).await?);
         Ok(())
     }
 
@@ -151,16 +153,16 @@ impl Given {
     /// If it cannot be opened.
     pub async fn reopen_without_closing(&self) -> Result<(), Failure> {
         let mut opened = self.opened.write().await;
-        let mut before = self.take_opened(&mut opened)?;
-        before.store = Arc::new(ClosedStore::new());
-        self.set_opened(&mut opened, self.fixture.reopen(before).await?);
+        let mut opened_store = self.take_opened(&mut opened)?;
+        opened_store.store = Arc::new(ClosedStore::new());
+        self.set_opened(&mut opened, self.fixture.reopen(opened_store).await?);
         Ok(())
     }
 
     /// Drops the store without closing it, and puts a closed placeholder in its place. Handles of tenants still work.
     ///
     /// # Errors
-    /// If an earlier attempt to open the store again failed.
+    /// If an earlier call could not open the store again.
     pub async fn drop_store(&self) -> Result<(), Failure> {
         let mut opened = self.opened.write().await;
         let mut opened_store = self.take_opened(&mut opened)?;
@@ -176,12 +178,12 @@ impl Given {
     /// If the store cannot be closed, or if an earlier call left it closed.
     pub async fn damage(&self, seed: u64) -> Result<Result<(), Error>, Failure> {
         let mut opened = self.opened.write().await;
-        let before = self.take_opened(&mut opened)?;
-        before.store.close().await?;
-        Ok(self.fixture.damage(before, seed).await.map(|after| self.set_opened(&mut opened, after)))
+        let opened_store = self.take_opened(&mut opened)?;
+        opened_store.store.close().await?;
+        Ok(self.fixture.damage(opened_store, seed).await.map(|after| self.set_opened(&mut opened, after)))
     }
 
-    /// Takes the store out of `self`, so that the fixture gets its last handle.
+    /// Takes the store out of `self`, so that the fixture gets the last handle of the store.
     fn take_opened(&self, current: &mut Option<OpenedStore>) -> Result<OpenedStore, Failure> {
         *self.store.write().expect("no panic while the lock is held") = None;
         current.take().ok_or_else(|| Failure::new("the store is not open"))

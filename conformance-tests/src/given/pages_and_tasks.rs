@@ -66,13 +66,13 @@ where
     B: Future<Output: Send + 'static> + Send + 'static,
 {
     let barrier = Arc::new(Barrier::new(2));
-    let other = Arc::clone(&barrier);
+    let second_barrier = Arc::clone(&barrier);
     let first = tokio::spawn(async move {
         barrier.wait().await;
         one.await
     });
     let second = tokio::spawn(async move {
-        other.wait().await;
+        second_barrier.wait().await;
         two.await
     });
     (first.await.expect("the task does not panic"), second.await.expect("the task does not panic"))

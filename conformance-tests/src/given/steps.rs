@@ -16,7 +16,7 @@ impl Given {
         Ok(self.threads()?.create_thread(NewThread::new(id(name))).await?)
     }
 
-    /// Creates a thread by a commit of one user message for each text.
+    /// Creates a thread by one commit, which has a user message for each text.
     ///
     /// # Errors
     /// If the thread cannot be created.

@@ -64,8 +64,8 @@ pub struct AbandonedWork {
 }
 
 impl Default for AbandonedWork {
-    /// Returns a test of 16 workers with 200 dispatches (500 at lengths `full` and `long`) and a tenth as many
-    /// threads. The seed comes from `AGENTSTORE_HISTORY_SEED`: a number (1 if it is not set), or `random`.
+    /// Returns a test of 16 workers with 200 dispatches (500 at lengths `full` and `long`), ten for each thread. The
+    /// seed comes from `AGENTSTORE_HISTORY_SEED`: a number (1 if it is not set), or `random`.
     fn default() -> Self {
         let dispatches = TestLength::pick_by_env(200, 500, 500);
         Self { dispatches, threads: dispatches / 10, workers: 16, seed: seed_from_env("AGENTSTORE_HISTORY_SEED") }
@@ -74,7 +74,7 @@ impl Default for AbandonedWork {
 
 impl AbandonedWork {
     /// Returns a test for a fast store, of 64 workers with 300 dispatches (1,000 at length `full`, 10,000 at length
-    /// `long`) and a tenth as many threads.
+    /// `long`), ten for each thread.
     #[must_use]
     pub fn with_many_workers() -> Self {
         let dispatches = TestLength::pick_by_env(300, 1_000, 10_000);
@@ -93,7 +93,7 @@ pub struct AbandonedFigures {
     /// The number of dispatches that were acknowledged. The others were superseded by interrupts, or used up their
     /// attempts.
     pub acked: u64,
-    /// The number of calls that the bad workers dropped before they ended.
+    /// The number of calls that the bad workers dropped before the calls ended.
     pub dropped: u64,
     /// The number of claims that workers received.
     pub claims: u64,
@@ -119,9 +119,9 @@ impl fmt::Display for AbandonedFigures {
 struct ReceivedClaim {
     from: Timestamp,
     until: Timestamp,
-    /// Whether the holder has not tried to settle the claim yet. As long as this is true, no other claim may begin
-    /// before the lease has expired.
-    unsettled: bool,
+    /// Whether the holder has begun to settle the claim. Before that, no other claim may begin until the lease has
+    /// expired.
+    settling_began: bool,
 }
 
 /// The data that all workers share: the claims that they received and the acknowledgements that were accepted.
@@ -137,10 +137,10 @@ impl WorkerObservations {
     /// Notes that a worker received a claim. Fails if the claim was received before.
     fn note_claim(&self, held: &ClaimedDispatch) -> Verdict {
         let claim = expect_some(held.dispatch.claim.as_ref(), "claim")?;
-        let claim_record = ReceivedClaim { from: claim.claimed_at, until: claim.lease_until, unsettled: true };
+        let claim_record = ReceivedClaim { from: claim.claimed_at, until: claim.lease_until, settling_began: false };
         let mut received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = received.insert((held.dispatch.thread.clone(), held.number), claim_record);
-        expect(before.is_none(), format!("claim {} of {} was given twice", held.number, held.dispatch.thread))
+        let earlier_record = received.insert((held.dispatch.thread.clone(), held.number), claim_record);
+        expect(earlier_record.is_none(), format!("claim {} of {} was given twice", held.number, held.dispatch.thread))
     }
 
     /// Notes that the holder may settle its claim from now on.
@@ -148,7 +148,7 @@ impl WorkerObservations {
         let mut received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
         received
             .entry((held.dispatch.thread.clone(), held.number))
-            .and_modify(|claim_record| claim_record.unsettled = false);
+            .and_modify(|claim_record| claim_record.settling_began = true);
     }
 
     /// Notes that the acknowledgement of a dispatch was accepted.
@@ -156,25 +156,32 @@ impl WorkerObservations {
         *self.acked.lock().unwrap_or_else(PoisonError::into_inner).entry(id.clone()).or_default() += 1;
     }
 
-    fn count_if_dropped<T>(&self, ended: Option<T>) -> Option<T> {
-        self.dropped.fetch_add(u64::from(ended.is_none()), Ordering::SeqCst);
-        ended
+    /// Counts a call that was dropped, which therefore has no result. Returns the result.
+    fn count_if_dropped<T>(&self, result: Option<T>) -> Option<T> {
+        self.dropped.fetch_add(u64::from(result.is_none()), Ordering::SeqCst);
+        result
     }
 
     /// Checks that no claim began before the lease of the previous claim of the thread had expired, unless the previous
-    /// holder tried to settle its claim. Also checks that no dispatch was acknowledged twice. Returns the number of
-    /// claims that were received.
-    fn check(&self, acked: u64) -> Result<u64, Failure> {
+    /// holder had begun to settle. Also checks that no dispatch was acknowledged twice, and that no more
+    /// acknowledgements were accepted than there are acknowledged dispatches. Returns the number of claims that were
+    /// received.
+    fn check(&self, acked_dispatches: u64) -> Result<u64, Failure> {
         let received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
-        for (((thread, number), one), ((other, next), two)) in received.iter().zip(received.iter().skip(1)) {
-            let why = format!("{thread}: claim {next} began at {}, but {number} lasted until {}", two.from, one.until);
-            expect(thread != other || !one.unsettled || two.from >= one.until, why)?;
+        for (((thread, number), claim), ((next_thread, next_number), next_claim)) in
+            received.iter().zip(received.iter().skip(1))
+        {
+            let why = format!(
+                "{thread}: claim {next_number} began at {}, but {number} lasted until {}",
+                next_claim.from, claim.until
+            );
+            expect(thread != next_thread || claim.settling_began || next_claim.from >= claim.until, why)?;
         }
         let acknowledged = self.acked.lock().unwrap_or_else(PoisonError::into_inner);
         expect(acknowledged.values().all(|times| *times == 1), "a dispatch was acknowledged twice")?;
         expect(
-            acknowledged.len() as u64 <= acked,
-            format!("{} acks succeeded, but {acked} dispatches are acked", acknowledged.len()),
+            acknowledged.len() as u64 <= acked_dispatches,
+            format!("{} acks succeeded, but {acked_dispatches} dispatches are acked", acknowledged.len()),
         )?;
         Ok(received.len() as u64)
     }
@@ -184,8 +191,8 @@ impl AbandonedWork {
     /// Runs the test on a new store of `fixture`. The fixture must be able to set the store's clock.
     ///
     /// # Errors
-    /// If a call fails, if two holders get the same claim, or if a dispatch has not finished half a minute after the
-    /// last fault.
+    /// If a call fails, if two holders have claims of a thread at the same time, if a dispatch is acknowledged twice,
+    /// or if a dispatch has not finished half a minute after the bad workers stopped.
     pub async fn run(self, fixture: impl Fixture) -> Result<AbandonedFigures, Failure> {
         let given = Arc::new(Given::open(Contract::MailboxStore, Arc::new(fixture)).await?);
         let store = mailbox(&given)?;
@@ -217,8 +224,8 @@ impl AbandonedWork {
         Ok(AbandonedFigures { test: self, unfinished, acked: counts.acked, dropped, claims })
     }
 
-    /// Runs a bad worker. It stops when three quarters of the dispatches have finished, so that the good workers have
-    /// work.
+    /// Runs a bad worker. It stops when three quarters of the dispatches have finished, so that the good workers still
+    /// have work.
     async fn run_bad_worker(
         self,
         (given, observations): (Arc<Given>, Arc<WorkerObservations>),
@@ -246,6 +253,8 @@ impl AbandonedWork {
         Ok(())
     }
 
+    /// Settles a claim, interrupts its thread, extends its lease, or does nothing with it, by a random choice. Each of
+    /// these calls may be dropped.
     async fn settle_or_abandon(
         (store, observations): (&dyn MailboxStore, &WorkerObservations),
         held: &ClaimedDispatch,
@@ -261,23 +270,23 @@ impl AbandonedWork {
                 return Ok(());
             }
             4 => {
-                let _lost = poll_then_drop(store.extend(&held.claim(), LEASE), random.below(6)).await;
+                let _result = poll_then_drop(store.extend(&held.claim(), LEASE), random.below(6)).await;
                 return Ok(());
             }
             _ => return Ok(()),
         };
         let is_ack = settlement == ack();
         observations.note_settling(held);
-        let ended = observations
+        let answers = observations
             .count_if_dropped(poll_then_drop(store.settle(vec![(held.claim(), settlement)]), random.below(8)).await?);
-        if is_ack && ended.is_some_and(|answers| answers.iter().all(Result::is_ok)) {
+        if is_ack && answers.is_some_and(|answers| answers.iter().all(Result::is_ok)) {
             observations.note_ack(&held.dispatch.id);
         }
         Ok(())
     }
 
-    /// Runs a good worker, which acknowledges what it claims. If there is nothing to claim and no good worker holds a
-    /// claim, it advances the store's clock.
+    /// Runs a good worker, which acknowledges every dispatch that it claims. If there is nothing to claim and no good
+    /// worker holds a claim, it advances the store's clock.
     async fn run_good_worker(given: Arc<Given>, observations: Arc<WorkerObservations>) -> Verdict {
         let store = mailbox(&given)?;
         loop {
@@ -325,8 +334,8 @@ pub struct JumpingClock {
 }
 
 impl Default for JumpingClock {
-    /// Returns a test of 64 workers with 200 dispatches (500 at length `full`, 2,000 at length `long`) and a tenth as
-    /// many threads.
+    /// Returns a test of 64 workers with 200 dispatches (500 at length `full`, 2,000 at length `long`), ten for each
+    /// thread.
     fn default() -> Self {
         let dispatches = TestLength::pick_by_env(200, 500, 2_000);
         Self { dispatches, threads: dispatches / 10, workers: 64 }
@@ -359,7 +368,8 @@ struct JumpingClockState {
     mailbox: Arc<dyn MailboxStore>,
     commits: Option<Arc<dyn CommitCoordinator>>,
     test: JumpingClock,
-    done: Mutex<BTreeMap<DispatchId, u64>>,
+    /// How often each dispatch was acknowledged.
+    ack_counts: Mutex<BTreeMap<DispatchId, u64>>,
     refused: AtomicU64,
     is_done: AtomicBool,
 }
@@ -374,8 +384,15 @@ impl JumpingClock {
         let given = Given::open(Contract::MailboxStore, Arc::new(fixture)).await?;
         let (mailbox, commits) = (mailbox(&given)?, given.stores()?.commits);
         enqueue(&*mailbox, self.dispatches, self.threads).await?;
-        let (done, refused, is_done) = (Mutex::default(), AtomicU64::new(0), AtomicBool::new(false));
-        let shared = Arc::new(JumpingClockState { given, mailbox, commits, test: self, done, refused, is_done });
+        let shared = Arc::new(JumpingClockState {
+            given,
+            mailbox,
+            commits,
+            test: self,
+            ack_counts: Mutex::default(),
+            refused: AtomicU64::new(0),
+            is_done: AtomicBool::new(false),
+        });
         let jumps = Arc::new(AtomicU64::new(0));
         let results = run_concurrently(self.workers + 1, |task| {
             let (shared, jumps) = (Arc::clone(&shared), Arc::clone(&jumps));
@@ -420,8 +437,8 @@ impl JumpingClockState {
             let dispatch = &held.dispatch;
             match self.acknowledge(&held).await? {
                 Ok(()) => {
-                    let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-                    *done.entry(dispatch.id.clone()).or_default() += 1;
+                    let mut ack_counts = self.ack_counts.lock().unwrap_or_else(PoisonError::into_inner);
+                    *ack_counts.entry(dispatch.id.clone()).or_default() += 1;
                 }
                 Err(error) => {
                     let is_lost = matches!(error.kind(), ErrorKind::ClaimLost | ErrorKind::StaleEpoch);
@@ -450,9 +467,9 @@ impl JumpingClockState {
     /// Checks that each dispatch was acknowledged once, with one entry, or became a dead letter, with no entry.
     async fn check(&self) -> Verdict {
         let counts = self.mailbox.count_dispatches(None).await?;
-        let done = self.done.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        expect(done.values().all(|times| *times == 1), "a dispatch was settled twice")?;
-        expect_eq(done.len() as u64, counts.acked)?;
+        let ack_counts = self.ack_counts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        expect(ack_counts.values().all(|times| *times == 1), "a dispatch was settled twice")?;
+        expect_eq(ack_counts.len() as u64, counts.acked)?;
         expect_eq(counts.acked + counts.dead_letter, self.test.dispatches as u64)?;
         let Some(threads) = self.commits.as_ref().map(|commits| commits.threads()) else { return Ok(()) };
         let mut entries = 0;

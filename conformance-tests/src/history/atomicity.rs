@@ -34,7 +34,7 @@ pub struct CommitAtomicity {
     pub threads: usize,
     /// The number of tasks that read.
     pub readers: usize,
-    /// The seed of the random choices of what to read. The schedule of the tasks does not depend on it.
+    /// The seed of the random choices of the parts that are read. The schedule of the tasks does not depend on it.
     pub seed: u64,
 }
 
@@ -98,11 +98,11 @@ impl CommitAtomicity {
             let (shared, random) = (Arc::clone(&shared), task_randoms[task].clone());
             async move {
                 if task < self.threads {
-                    let written = shared.write(&thread_id(task), self.commits / self.threads as u64).await;
-                    if shared.active_writers.fetch_sub(1, Ordering::SeqCst) == 1 || written.is_err() {
+                    let result = shared.write(&thread_id(task), self.commits / self.threads as u64).await;
+                    if shared.active_writers.fetch_sub(1, Ordering::SeqCst) == 1 || result.is_err() {
                         shared.is_done.store(true, Ordering::SeqCst);
                     }
-                    written
+                    result
                 } else {
                     shared.read(self.threads, random).await
                 }
@@ -156,9 +156,11 @@ impl AtomicityState {
             let at = random.below(threads);
             let (thread, part) = (thread_id(at), random.below(6));
             let (number, part_name) = self.count_commits_in(&thread, part).await?;
-            let (before, earlier) = last_reads[at];
-            let why = || format!("{thread}: {part_name} show {number} commits after {earlier} showed {before}");
-            expect(number >= before, why())?;
+            let (earlier_number, earlier_part_name) = last_reads[at];
+            let why = || {
+                format!("{thread}: {part_name} show {number} commits after {earlier_part_name} showed {earlier_number}")
+            };
+            expect(number >= earlier_number, why())?;
             last_reads[at] = (number, part_name);
             self.reads.fetch_add(1, Ordering::SeqCst);
             tokio::task::yield_now().await;

@@ -40,8 +40,8 @@ pub trait Spec {
     /// If `op` has no effect in `state`, the result is `None` or the same state.
     fn state_after(&self, state: &Self::State, op: &Self::Op, answer: Option<&Self::Answer>) -> Option<Self::State>;
 
-    /// Returns whether `op` leaves every state unchanged in which it can return this answer. Reads and refused
-    /// operations do. The search places such an operation as early as possible, and tries no other position.
+    /// Returns whether `op` never changes the state if it returns this answer. This is true of reads and of refused
+    /// operations. The search places such an operation as early as possible, and tries no other position.
     fn has_no_effect(&self, op: &Self::Op, answer: &Self::Answer) -> bool;
 }
 
@@ -65,7 +65,7 @@ pub struct Violation {
     pub key: String,
     /// Why the search ended.
     pub reason: String,
-    /// Lines that show how far the search came: the state after it had placed the most operations, and the operations
+    /// Lines that show how far the search got: the state after it had placed the most operations, and the operations
     /// that it then tried to place next.
     pub furthest_lines: Vec<String>,
 }
@@ -127,12 +127,12 @@ impl UnplacedOperations {
         }
         times.sort_unstable();
         let mut list = Self { next: vec![head; head + 1], previous: vec![head; head + 1], head };
-        let mut last = head;
+        let mut last_node = head;
         for (_, node) in times {
-            (list.next[last], list.previous[node]) = (node, last);
-            last = node;
+            (list.next[last_node], list.previous[node]) = (node, last_node);
+            last_node = node;
         }
-        (list.next[last], list.previous[head]) = (head, last);
+        (list.next[last_node], list.previous[head]) = (head, last_node);
         list
     }
 
@@ -169,6 +169,7 @@ struct Search<'a, S: Spec> {
     /// The number of operations that returned and are not placed yet.
     unplaced_returned: usize,
     steps: u64,
+    /// The largest number of operations that were placed at a time, and the lines that describe this configuration.
     furthest: Option<(usize, Vec<String>)>,
 }
 

@@ -67,8 +67,8 @@ impl fmt::Display for ClaimFigures {
 }
 
 impl Default for RacingClaims {
-    /// Returns a test of 64 tasks with 400 dispatches (2,000 at length `full`, 10,000 at length `long`) and a tenth
-    /// as many threads. The seed comes from `AGENTSTORE_HISTORY_SEED`: a number (1 if it is not set), or `random`.
+    /// Returns a test of 64 tasks with 400 dispatches (2,000 at length `full`, 10,000 at length `long`), ten for each
+    /// thread. The seed comes from `AGENTSTORE_HISTORY_SEED`: a number (1 if it is not set), or `random`.
     fn default() -> Self {
         let dispatches = TestLength::pick_by_env(400, 2_000, 10_000);
         Self { dispatches, threads: dispatches / 10, workers: 64, seed: seed_from_env("AGENTSTORE_HISTORY_SEED") }
@@ -81,8 +81,10 @@ struct RaceState {
     test: RacingClaims,
     /// For each thread, the dispatch that is claimed now, if there is one, and the number of the last claim.
     holders: Mutex<HashMap<ThreadId, (Option<DispatchId>, ClaimNumber)>>,
-    done: AtomicUsize,
-    claims: AtomicU64,
+    /// The number of dispatches that are done. The workers end when all are done.
+    done_count: AtomicUsize,
+    /// The number of claims that the tasks received.
+    claim_count: AtomicU64,
 }
 
 impl RacingClaims {
@@ -96,8 +98,8 @@ impl RacingClaims {
             mailbox: mailbox(&given)?,
             test: self,
             holders: Mutex::default(),
-            done: AtomicUsize::new(0),
-            claims: AtomicU64::new(0),
+            done_count: AtomicUsize::new(0),
+            claim_count: AtomicU64::new(0),
         });
         let enqueued_later = self.dispatches / 10;
         for first in (enqueued_later..self.dispatches).step_by(BATCH_SIZE) {
@@ -108,17 +110,17 @@ impl RacingClaims {
         let results = run_concurrently(self.workers + 1, |task| {
             let (shared, random) = (Arc::clone(&shared), task_randoms[task].clone());
             async move {
-                let ended = if task == 0 {
+                let result = if task == 0 {
                     shared.enqueue_one_by_one(enqueued_later).await
                 } else {
                     shared.run_worker(random).await
                 };
-                if ended.is_err() {
-                    // The other tasks end when all dispatches are done. This task has failed, so some dispatches would
-                    // never be done.
-                    shared.done.store(self.dispatches, Ordering::SeqCst);
+                if result.is_err() {
+                    // This task has failed, so some dispatches will never be done. The other tasks would wait for them,
+                    // so this count makes the other tasks end.
+                    shared.done_count.store(self.dispatches, Ordering::SeqCst);
                 }
-                ended
+                result
             }
         });
         let with_seed = |failure: Failure| failure.about(format!("AGENTSTORE_HISTORY_SEED={}", self.seed));
@@ -128,7 +130,7 @@ impl RacingClaims {
         results.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(with_seed)?;
         shared.check().await.map_err(with_seed)?;
         given.store().close().await?;
-        Ok(ClaimFigures { test: self, claims: shared.claims.load(Ordering::SeqCst) })
+        Ok(ClaimFigures { test: self, claims: shared.claim_count.load(Ordering::SeqCst) })
     }
 }
 
@@ -155,7 +157,7 @@ impl RaceState {
     }
 
     async fn run_worker(&self, mut random: Random) -> Verdict {
-        while self.done.load(Ordering::SeqCst) < self.test.dispatches {
+        while self.done_count.load(Ordering::SeqCst) < self.test.dispatches {
             let limit = 1 + u32::try_from(random.below(4)).unwrap_or_default();
             let claims = self.mailbox.claim(ClaimRequest::new(id("w"), LEASE).up_to(limit)).await?;
             expect(claims.unreadable.is_empty(), "a claimed record cannot be read")?;
@@ -174,25 +176,37 @@ impl RaceState {
                 self.note_settling(&held)?;
                 let answer = self.mailbox.settle(vec![(held.claim(), settlement)]).await?.pop();
                 expect_some(answer, "answer")??;
-                self.done.fetch_add(usize::from(is_done), Ordering::SeqCst);
+                self.done_count.fetch_add(usize::from(is_done), Ordering::SeqCst);
             }
         }
         Ok(())
     }
 
+    /// Notes that a task received a claim. Fails if another dispatch of the thread is claimed, or if the claim number
+    /// is not higher than the last one.
     fn note_claim(&self, held: &ClaimedDispatch) -> Verdict {
-        self.claims.fetch_add(1, Ordering::SeqCst);
-        let mut threads = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
+        self.claim_count.fetch_add(1, Ordering::SeqCst);
+        let mut holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
         let this_claim = (Some(held.dispatch.id.clone()), held.number);
-        let Some((holder, last)) = threads.insert(held.dispatch.thread.clone(), this_claim) else { return Ok(()) };
-        expect(holder.is_none(), format!("{} was claimed while {holder:?} was claimed", held.dispatch.id))?;
-        expect(last < held.number, format!("claim {} of {} follows claim {last}", held.number, held.dispatch.id))
+        let Some((still_claimed, last_number)) = holders.insert(held.dispatch.thread.clone(), this_claim) else {
+            return Ok(());
+        };
+        expect(
+            still_claimed.is_none(),
+            format!("{} was claimed while {still_claimed:?} was claimed", held.dispatch.id),
+        )?;
+        expect(
+            last_number < held.number,
+            format!("claim {} of {} follows claim {last_number}", held.number, held.dispatch.id),
+        )
     }
 
+    /// Notes that the holder of a claim is about to settle it. Fails if another dispatch of the thread is noted as
+    /// claimed.
     fn note_settling(&self, held: &ClaimedDispatch) -> Verdict {
-        let mut threads = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
-        let claimed = expect_some(threads.get_mut(&held.dispatch.thread), "thread")?;
-        expect_eq(claimed.0.take(), Some(held.dispatch.id.clone()))
+        let mut holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
+        let (claimed_dispatch, _) = expect_some(holders.get_mut(&held.dispatch.thread), "thread")?;
+        expect_eq(claimed_dispatch.take(), Some(held.dispatch.id.clone()))
     }
 
     async fn check(&self) -> Verdict {
@@ -230,7 +244,7 @@ impl StaleHolders {
     /// Runs the test on a new store of `fixture`. The fixture must be able to set the store's clock.
     ///
     /// # Errors
-    /// If a write of a holder that lost its claim is accepted, or one of the next holder is refused.
+    /// If a write of a holder that lost its claim is accepted, or if a write of the next holder is refused.
     pub async fn run(self, fixture: impl Fixture) -> Result<Self, Failure> {
         let checks_commits = fixture.why_unmet(Need::Fenced).is_none() && fixture.capabilities().fenced;
         let given = Given::open(Contract::MailboxStore, Arc::new(fixture)).await?;
@@ -298,7 +312,7 @@ impl Default for LeaseExpiryRaces {
     }
 }
 
-/// The number of times that the holder succeeded, and the number of times that the other worker did.
+/// How often the holder succeeded, and how often the other worker did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct LeaseExpiryFigures {
@@ -324,23 +338,23 @@ impl LeaseExpiryRaces {
     ///
     /// # Errors
     /// If a dispatch is both settled and claimed again, or neither; if it is claimed before its lease has expired; or
-    /// if in all rounds the same one of the two succeeds.
+    /// if either the holder or the other worker succeeds in every round.
     pub async fn run(self, fixture: impl Fixture) -> Result<LeaseExpiryFigures, Failure> {
         let given = Given::open(Contract::MailboxStore, Arc::new(fixture)).await?;
-        let time_stands_still = given.fixture().why_unmet(Need::StoppedClock).is_none();
+        let clock_is_stopped = given.fixture().why_unmet(Need::StoppedClock).is_none();
         let (store, mut figures) = (mailbox(&given)?, LeaseExpiryFigures::default());
         for round in 0..self.rounds {
-            let dispatch_name: DispatchId = id(&format!("d-{round}"));
-            let new_dispatch = NewDispatch::new(id(&format!("t-{round}")), id("r")).with_id(dispatch_name.clone());
+            let dispatch_id: DispatchId = id(&format!("d-{round}"));
+            let new_dispatch = NewDispatch::new(id(&format!("t-{round}")), id("r")).with_id(dispatch_id.clone());
             store.enqueue(vec![new_dispatch]).await?.remove(0)?;
-            let request = || ClaimRequest::new(id("w"), LEASE).of_dispatch(dispatch_name.clone());
+            let request = || ClaimRequest::new(id("w"), LEASE).of_dispatch(dispatch_id.clone());
             let held = expect_some(store.claim(request()).await?.claimed.pop(), "dispatch")?;
             given.advance(LEASE - Duration::from_millis(1) + Duration::from_millis(round as u64 % 3)).await;
-            let (one, other) = (Arc::clone(&store), Arc::clone(&store));
-            let (claim, next) = (held.claim(), request());
+            let (holder_store, other_store) = (Arc::clone(&store), Arc::clone(&store));
+            let (claim, other_request) = (held.claim(), request());
             let (settled, claimed) =
-                run_two_concurrently(async move { one.settle(vec![(claim, ack())]).await }, async move {
-                    other.claim(next).await
+                run_two_concurrently(async move { holder_store.settle(vec![(claim, ack())]).await }, async move {
+                    other_store.claim(other_request).await
                 })
                 .await;
             let settled = expect_some(settled?.pop(), "answer")?;
@@ -348,17 +362,17 @@ impl LeaseExpiryRaces {
                 (Ok(_), None) => figures.settled += 1,
                 (Err(error), Some(next)) => {
                     expect_eq(error.kind(), ErrorKind::ClaimLost)?;
-                    let may_have_expired = !time_stands_still || round % 3 > 0;
-                    expect(may_have_expired, format!("{dispatch_name} was claimed again before its lease expired"))?;
+                    let may_have_expired = !clock_is_stopped || round % 3 > 0;
+                    expect(may_have_expired, format!("{dispatch_id} was claimed again before its lease expired"))?;
                     expect(held.number < next.number, format!("claim {} follows claim {}", next.number, held.number))?;
                     try_settle(&given, &next, ack()).await??;
                     figures.claimed += 1;
                 }
                 (Ok(_), Some(_)) => {
-                    return Err(Failure::new(format!("{dispatch_name} was both settled and claimed again")));
+                    return Err(Failure::new(format!("{dispatch_id} was both settled and claimed again")));
                 }
                 (Err(error), None) => {
-                    return Err(Failure::new(format!("{dispatch_name} was not settled or claimed: {error}")));
+                    return Err(Failure::new(format!("{dispatch_id} was not settled or claimed: {error}")));
                 }
             }
         }

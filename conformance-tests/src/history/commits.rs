@@ -29,8 +29,8 @@ use crate::{
     test_length::TestLength,
 };
 
-/// The number of unknown outcomes after which a new thread replaces a thread. Each commit of unknown outcome doubles
-/// the number of orders that the checker has to try.
+/// The number of unknown outcomes on a thread after which the test uses a new thread instead. Each commit of unknown
+/// outcome doubles the number of orders that the checker has to try.
 const MAX_UNKNOWN_OUTCOMES: usize = 8;
 
 /// A test in which many tasks make guarded commits, repeat them, and read threads at the same time. The history of
@@ -65,7 +65,7 @@ pub struct CommitFigures {
     pub repeated: usize,
     /// The number of commits that were refused.
     pub refused: usize,
-    /// The number of commits that are in a log and whose outcome no task learned.
+    /// The number of commits that are in a log although no task learned their outcome.
     pub unanswered: usize,
 }
 
@@ -92,7 +92,7 @@ impl Default for GuardedCommits {
     /// it is not set), or `random`.
     fn default() -> Self {
         let seed = seed_from_env("AGENTSTORE_HISTORY_SEED");
-        // Two operations of three are commits, so that one commit in 66 is about one operation in 100.
+        // Two of three operations are commits, so one commit in 66 is about one operation in 100.
         Self {
             operations: TestLength::pick_by_env(3_000, 20_000, 20_000),
             tasks: 64,
@@ -199,12 +199,12 @@ fn version_number(version: Option<Version>) -> u64 {
 struct Caller {
     shared: Arc<GuardedCommitsState>,
     random: Random,
-    /// The index that the task writes to, and the thread that is in use there.
+    /// The index of the threads that the task writes to, and the thread that is in use at this index.
     thread_index: usize,
     thread: ThreadId,
     /// The last version of the thread that the task knows.
     known_version: Option<Version>,
-    /// The commits that the task sent to this thread. Some of them are repeated.
+    /// The commits that the task sent to this thread, each with its number. Some of them are repeated.
     sent: Vec<(u64, Commit)>,
 }
 
@@ -235,6 +235,7 @@ impl Caller {
         Ok(())
     }
 
+    /// Returns the guard for the last version that the task knows.
     fn newest_guard(&self) -> Expect {
         self.known_version.map_or(Expect::Absent, Expect::Version)
     }
@@ -247,7 +248,7 @@ impl Caller {
         self.send(commit_number, commit.expecting(self.newest_guard())).await
     }
 
-    /// Repeats an earlier commit, whatever its outcome was, with its old guard or with the newest version as the guard.
+    /// Repeats an earlier commit, whatever its outcome was, with its last guard or with the newest one.
     async fn repeat(&mut self, uses_newest_guard: bool) -> Result<(), Failure> {
         if self.sent.is_empty() {
             return self.commit_new().await;
@@ -259,6 +260,7 @@ impl Caller {
         self.send(commit_number, commit).await
     }
 
+    /// Sends a commit, and records the call. Remembers the guard for later repeats.
     async fn send(&mut self, commit_number: u64, commit: Commit) -> Result<(), Failure> {
         if let Some((_, sent)) = self.sent.iter_mut().find(|(known, _)| *known == commit_number) {
             sent.expect = commit.expect;

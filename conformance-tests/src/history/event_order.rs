@@ -1,5 +1,5 @@
-//! Checks that all answers about a scope of events agree with one order of its events. The time to check an answer is
-//! proportional to the number of its events.
+//! Checks that all answers about a scope of events agree with one order of its events. The check of an answer takes
+//! time proportional to the number of events in the answer.
 
 use std::collections::{HashMap, HashSet};
 
@@ -64,7 +64,7 @@ struct ScopeOrder<'a> {
 /// Checks that every read of `scope` in `history` agrees with the order `names`, which the scope has at the end.
 ///
 /// # Errors
-/// Describes an event that is missing, is listed twice or is in another position.
+/// Describes an event that is missing, is listed twice or is in the wrong position.
 pub fn check_order(scope: &str, names: &[u64], history: &[Operation<EventOp, EventAnswer>]) -> Result<(), String> {
     let operations_of_scope =
         || history.iter().filter(|operation| operation.op.scopes.iter().any(|name| name == scope));
@@ -116,6 +116,8 @@ impl<'a> ScopeOrder<'a> {
         }
         order.check_append_times(&return_times)?;
         order.acknowledged.sort_unstable();
+        // The counter of a scope never decreases. So from each time on, the scope has at least as many events as after
+        // any append that returned before.
         let mut max_count = 0;
         for (_, min_count) in &mut order.acknowledged {
             max_count = max_count.max(*min_count);
@@ -124,15 +126,18 @@ impl<'a> ScopeOrder<'a> {
         Ok(order)
     }
 
-    /// Checks that if one append returned before another was invoked, its events come before those of the other.
+    /// Checks that if one append returned before a second one was invoked, the events of the first come before those of
+    /// the second.
     fn check_append_times(&self, return_times: &[u64]) -> Result<(), String> {
+        // Of the events after `position`: the earliest return of an append, and the position of its event.
         let mut earliest = (u64::MAX, 0);
-        for (position, end) in return_times.iter().enumerate().rev() {
-            if earliest.0 < self.invoked[position] {
-                let [early, late] = [self.names[earliest.1], self.names[position]];
+        for (position, return_time) in return_times.iter().enumerate().rev() {
+            let (earliest_return, earliest_position) = earliest;
+            if earliest_return < self.invoked[position] {
+                let [early, late] = [self.names[earliest_position], self.names[position]];
                 return Err(format!("event {early} was acknowledged before {late} was appended, but comes after it"));
             }
-            earliest = earliest.min((*end, position));
+            earliest = earliest.min((*return_time, position));
         }
         Ok(())
     }
@@ -166,17 +171,19 @@ impl<'a> ScopeOrder<'a> {
         Ok(())
     }
 
+    /// Checks that `names` are the newest events, the newest first. No event that was acknowledged before the call may
+    /// be missing, and the last page of a list must end with the first event of the scope.
     fn check_backward_read(&self, names: &[u64], is_end: bool, invoked: u64) -> Result<(), String> {
-        let after = names.first().map_or(Ok(0), |name| Ok::<_, String>(self.position(*name)? + 1))?;
+        let count = names.first().map_or(Ok(0), |name| Ok::<_, String>(self.position(*name)? + 1))?;
         let min_count = self.acknowledged_before(invoked);
-        if after < min_count || (is_end && names.len() != after) {
-            return Err(format!("{} events were read backward from event {after} of {min_count}", names.len()));
+        if count < min_count || (is_end && names.len() != count) {
+            return Err(format!("{} events were read backward from event {count} of {min_count}", names.len()));
         }
-        let wanted = self.names[after.saturating_sub(names.len())..after].iter().rev();
+        let wanted = self.names[count.saturating_sub(names.len())..count].iter().rev();
         if names.iter().eq(wanted) { Ok(()) } else { Err(format!("these are not the newest events: {names:?}")) }
     }
 
-    /// Checks that a subscription from now on starts after all events that were acknowledged before the call, and
+    /// Checks that a subscription that starts now begins after all events that were acknowledged before the call, and
     /// before all events whose append was invoked after the call had returned.
     fn check_start(&self, is_now: bool, after: Option<u64>, (invoked, returned): (u64, u64)) -> Result<(), String> {
         let first = self.position_after(after)?;

@@ -1,5 +1,5 @@
-//! Tests events that many tasks append while others list them and subscribe to them. All must see the same order,
-//! without gaps.
+//! Tests events that many tasks append while other tasks list them and subscribe to them. All tasks must see the same
+//! order, without gaps.
 
 use std::{
     collections::HashMap,
@@ -117,7 +117,7 @@ impl EventOrder {
     /// Runs the test on a new store of `fixture`.
     ///
     /// # Errors
-    /// If a call fails, or if a reader or a follower sees another order than the final one of the scope.
+    /// If a call fails, or if a reader or a follower sees an order that is not the final order of its scope.
     pub async fn run(self, fixture: impl Fixture) -> Result<EventFigures, Failure> {
         let given = Given::open(Contract::EventStore, Arc::new(fixture)).await?;
         let events = given.stores()?.events.ok_or_else(|| Failure::new("the store has no events"))?;
@@ -141,8 +141,8 @@ impl EventOrder {
         }
         join_all(writers).await?;
         for at in 0..self.threads {
-            let last = FIRST_FINAL_NAME + 2 * at as u64;
-            shared.append(scopes(at).to_vec(), vec![last, last + 1], false).await?;
+            let final_name = FIRST_FINAL_NAME + 2 * at as u64;
+            shared.append(scopes(at).to_vec(), vec![final_name, final_name + 1], false).await?;
         }
         shared.is_done.store(true, Ordering::SeqCst);
         join_all(readers).await?;
@@ -158,8 +158,8 @@ impl EventOrder {
 
 async fn join_all<T: 'static>(mut tasks: JoinSet<Result<T, Failure>>) -> Result<Vec<T>, Failure> {
     let mut results = Vec::new();
-    while let Some(ended) = tasks.join_next().await {
-        results.push(ended.map_err(|panic| Failure::new(panic.to_string()))??);
+    while let Some(result) = tasks.join_next().await {
+        results.push(result.map_err(|panic| Failure::new(panic.to_string()))??);
     }
     Ok(results)
 }
@@ -167,8 +167,11 @@ async fn join_all<T: 'static>(mut tasks: JoinSet<Result<T, Failure>>) -> Result<
 /// Where the subscription of a follower starts, and how the follower reads it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FollowMode {
+    /// From the first event.
     First,
+    /// From the last event on the first page of a list, after about a third of the events were appended.
     Middle,
+    /// From now on, after about a third of the events were appended.
     Now,
     /// From the first event. The follower often subscribes again, from the last event that it received.
     Restarts,
@@ -185,10 +188,13 @@ impl FollowMode {
 /// What a follower received.
 struct FollowerRecord {
     scope: Scope,
+    /// Whether the subscription started at [`SubscriptionStart::Now`].
     is_now: bool,
     /// The times at which the follower called `subscribe` and at which the call returned.
     times: (u64, u64),
+    /// The event after which the subscription started; `None` if it started at the beginning.
     after: Option<Cursor>,
+    /// The events that the follower received.
     names: Vec<u64>,
 }
 
@@ -198,8 +204,8 @@ impl EventOrderState {
         for name in &names {
             drafts.push(NewEvent::new(id("fact"), scopes.clone()).with_payload(Json::of(name)?));
         }
-        let (request, op) = (AppendEvents::new(drafts), scopes.iter().map(scope_id).collect());
-        let invocation = self.history.record_invocation(EventOp { scopes: op, act: EventAct::Append(names) });
+        let (request, scope_ids) = (AppendEvents::new(drafts), scopes.iter().map(scope_id).collect());
+        let invocation = self.history.record_invocation(EventOp { scopes: scope_ids, act: EventAct::Append(names) });
         match &scopes[..] {
             [Scope::Thread(thread)] if by_commit => {
                 self.commits.commit(Commit::new(thread.clone()).with_events(request)).await.map(drop)?;
@@ -228,7 +234,7 @@ impl EventOrderState {
     /// Lists a scope again and again: from the beginning, from the end, and page by page from the last event that it
     /// received.
     async fn read(self: Arc<Self>, scope: Scope, mut random: Random) -> Result<(), Failure> {
-        let mut last: Option<(u64, Cursor)> = None;
+        let mut last_read: Option<(u64, Cursor)> = None;
         loop {
             let is_done = self.is_done.load(Ordering::SeqCst);
             let all = EventQuery::new(scope.clone());
@@ -241,14 +247,14 @@ impl EventOrderState {
                 _ => {
                     let limit = 1 + u32::try_from(random.below(400)).unwrap_or(1);
                     let mut page = PageRequest::first(limit);
-                    if let Some((_, cursor)) = &last {
+                    if let Some((_, cursor)) = &last_read {
                         page = page.after(cursor.clone());
                     }
-                    let act = EventAct::ReadOn(last.as_ref().map(|(name, _)| *name));
+                    let act = EventAct::ReadOn(last_read.as_ref().map(|(name, _)| *name));
                     let (seen, is_end) = self.list(act, all.with_page(page)).await?;
                     if let Some(event) = seen.last() {
                         let cursor = event.cursor(&scope).cloned();
-                        last =
+                        last_read =
                             Some((event_name(event)?, cursor.ok_or_else(|| Failure::new("an event has no cursor"))?));
                     }
                     if is_end && is_done {
@@ -311,7 +317,7 @@ impl EventOrderState {
         Ok(followed)
     }
 
-    /// Checks that everything that readers and followers received agrees with the final order of each scope.
+    /// Checks that all events that readers and followers received are in the final order of their scope.
     async fn check(&self, followed: &[FollowerRecord]) -> Result<EventFigures, Failure> {
         let mut history = self.history.take();
         let is_append = |op: &EventOp| matches!(op.act, EventAct::Append(_));

@@ -57,7 +57,7 @@ impl<S> FaultyCoordinator<S> {
         self.inner
     }
 
-    /// Waits until all commits have ended that were sent after their caller got its answer.
+    /// Waits for the end of all commits that were sent after their caller had got an answer.
     pub async fn wait_for_late_commits(&self)
     where
         S: Sync,

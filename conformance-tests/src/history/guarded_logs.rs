@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check::Spec;
 
-/// Describes threads to which commits of one entry each are made, with a guard and a key (CM-3, CM-5, CM-10).
+/// Describes threads. Each commit to such a thread has one entry, a guard and a key (CM-3, CM-5, CM-10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GuardedLogs;
 
@@ -57,8 +57,8 @@ pub enum LogAnswer {
 }
 
 impl GuardedLogs {
-    /// Returns the answer of an operation on a thread whose log consists of these commits, and the commit that the
-    /// operation adds.
+    /// Returns the answer of an operation, and the commit that the operation adds to the log. Before the operation, the
+    /// log of the thread consists of the commits `log`.
     #[must_use]
     pub fn apply(log: &[u64], act: LogAct) -> (LogAnswer, Option<u64>) {
         let version = log.len() as u64;

@@ -74,7 +74,7 @@ impl LongLists {
     /// Runs the test on a new store of `fixture`.
     ///
     /// # Errors
-    /// If a call fails; or if a list or a subscription leaves out a record, repeats one or has events in another order.
+    /// If a call fails; or if a list or a subscription leaves out a record, repeats one, or has events out of order.
     pub async fn run(self, fixture: impl Fixture) -> Result<LongListFigures, Failure> {
         let given = Given::open(Contract::EventStore, Arc::new(fixture)).await?;
         self.check_events(&given).await.map_err(|failure| failure.about("events"))?;
@@ -128,7 +128,7 @@ impl LongLists {
 
     async fn check_threads(self, given: &Given) -> Verdict {
         let threads = given.threads()?;
-        let created = run_concurrently(usize::try_from(CREATOR_TASKS).unwrap_or(1), |task| {
+        let create_all = run_concurrently(usize::try_from(CREATOR_TASKS).unwrap_or(1), |task| {
             let threads = Arc::clone(&threads);
             async move {
                 for at in (task as u64..self.threads).step_by(usize::try_from(CREATOR_TASKS).unwrap_or(1)) {
@@ -137,7 +137,7 @@ impl LongLists {
                 Ok::<_, store_core::Error>(())
             }
         });
-        created.await.into_iter().collect::<Result<Vec<()>, _>>()?;
+        create_all.await.into_iter().collect::<Result<Vec<()>, _>>()?;
         expect_eq(threads.count_threads(&ThreadFilter::default()).await?, self.threads)?;
         let wanted: BTreeSet<_> = (0..self.threads).map(|at| format!("t-{at:05}")).collect();
         let orders = [ThreadOrder::Creation, ThreadOrder::LastActivity];

@@ -1,4 +1,4 @@
-//! Histories of many concurrent calls, the tests that record them, and the checks of what they recorded.
+//! Histories of many concurrent calls, the tests that record them, and the checks of these histories.
 //!
 //! - [`Recorder`], [`Operation`]: record when each call was made, when it returned, and its answer
 //! - [`Spec`], [`check()`]: describe what an object does when its operations are executed one after the other, and
@@ -8,7 +8,8 @@
 //!   may still write
 //! - [`CommitAtomicity`]: readers read the parts of a thread one after the other, and must never see only a part of a
 //!   commit
-//! - [`AbandonedWork`], [`JumpingClock`]: check dispatches whose workers abandon them, and a store clock that jumps
+//! - [`AbandonedWork`], [`JumpingClock`]: check that every dispatch finishes although workers abandon dispatches, or
+//!   although the store's clock jumps
 //! - [`LongLists`]: checks lists and subscriptions of many pages
 //! - [`OversizedArguments`], [`check_text_sizes`]: check arguments at the limits and above them
 //! - [`EventOrder`]: records which events readers and subscriptions receive; [`check_order`] checks their order
@@ -51,9 +52,9 @@ pub use self::{
 
 /// Turns each history into a test of a backend.
 ///
-/// The argument is an expression that makes a fixture, by a path from the crate root: `crate::fixture()`. The
-/// `default` of each history documents how large its test is, for example
-/// [`GuardedCommits::default`](crate::history::GuardedCommits::default) and
+/// The argument is an expression that makes a fixture, by a path from the crate root: `crate::fixture()`. The comment
+/// of each test begins with its id in docs/reliability.md, such as LC1. The `default` of each history documents how
+/// large its test is, for example [`GuardedCommits::default`](crate::history::GuardedCommits::default) and
 /// [`EventOrder::default`](crate::history::EventOrder::default).
 #[macro_export]
 macro_rules! histories {

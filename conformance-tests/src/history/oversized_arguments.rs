@@ -13,7 +13,7 @@ use crate::{
     test_length::TestLength,
 };
 
-/// By how many bytes the memory of the process may grow during a call that is refused.
+/// The maximum number of bytes by which the memory of the process may grow during a call that is refused.
 const MAX_MEMORY_GROWTH: u64 = 64 << 20;
 
 /// A test of calls with texts above the limits, with a million keys and with 100,000 entries. Each call must be
@@ -32,7 +32,7 @@ pub struct OversizedArguments {
 pub struct RefusalFigures {
     /// The test.
     pub test: OversizedArguments,
-    /// What was refused, and by how many bytes the resident memory grew at most during the call.
+    /// For each call, what was refused, and the maximum growth of the resident memory during the call, in bytes.
     pub growths: Vec<(String, u64)>,
 }
 
@@ -54,8 +54,8 @@ impl Default for OversizedArguments {
     }
 }
 
-/// Returns the value of a line of `/proc/self/status`, in bytes. The line `VmRSS` says how much memory is resident now.
-/// The line `VmHWM` says how much was resident at most since the last call of `reset_peak`.
+/// Returns the value of a line of `/proc/self/status`, in bytes. The line `VmRSS` is the memory that is resident now.
+/// The line `VmHWM` is the maximum since the last call of `reset_peak`.
 fn memory_figure(line_name: &str) -> std::result::Result<u64, Failure> {
     let status = fs::read_to_string("/proc/self/status").map_err(|error| Failure::new(error.to_string()))?;
     let value = status.lines().find_map(|line| line.strip_prefix(line_name)?.strip_prefix(':'));
@@ -90,9 +90,9 @@ impl OversizedArguments {
             growths.push(expect_refused(&stores, &format!("{kind:?}"), call).await?);
         }
         drop(text);
-        let mut new = NewThread::new(id("refused"));
-        new.fields.metadata = a_million_keys();
-        growths.push(expect_refused(&stores, "keys of metadata", WriteCall::Thread(new)).await?);
+        let mut new_thread = NewThread::new(id("refused"));
+        new_thread.fields.metadata = a_million_keys();
+        growths.push(expect_refused(&stores, "keys of metadata", WriteCall::Thread(new_thread)).await?);
         let keys = (0..1_000_000).fold(StateChange::new(), |change, at| change.set(at.to_string(), Json::null()));
         let commit = Commit::new(id("refused")).expecting(Expect::Absent).with_state(keys);
         growths.push(expect_refused(&stores, "keys of state", WriteCall::Commit(Box::new(commit))).await?);
@@ -105,7 +105,8 @@ impl OversizedArguments {
     }
 }
 
-/// Checks that a call is refused. Returns by how many bytes the resident memory grew at most during the call.
+/// Checks that a call is refused. Returns its description, and the maximum growth of the resident memory during the
+/// call, in bytes.
 async fn expect_refused(
     stores: &TenantStores,
     description: &str,

@@ -18,8 +18,8 @@ pub struct Operation<O, A> {
 
 /// Records the history of many concurrent tasks.
 ///
-/// One lock protects the clock and the record. So if a call returned before another one was invoked, its return has
-/// the smaller time.
+/// One lock protects the clock and the record. So if one call returned before another was invoked, the return of the
+/// first has a lower time than the invocation of the second.
 #[derive(Debug)]
 pub struct Recorder<O, A> {
     recorded_calls: Mutex<RecordedCalls<O, A>>,
@@ -61,7 +61,7 @@ impl<O, A> Recorder<O, A> {
         Invocation(recorded_calls.operations.len() - 1)
     }
 
-    /// Records the answer of an operation. An operation whose outcome is unknown gets no such call.
+    /// Records the answer of an operation. It is not called for an operation whose outcome is unknown.
     #[expect(clippy::needless_pass_by_value, reason = "an operation returns once")]
     pub fn record_return(&self, invocation: Invocation, answer: A) {
         let mut recorded_calls = self.recorded_calls();

@@ -1,10 +1,10 @@
-//! Describes registers, a simple object that the checker is tested with.
+//! Describes registers: simple objects for tests of the checker.
 
 use serde::{Deserialize, Serialize};
 
 use super::check::Spec;
 
-/// Describes registers that hold one number each, initially 0.
+/// Describes registers that contain one number each, initially 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Registers;
 
@@ -24,23 +24,24 @@ pub enum RegisterAct {
     Read,
     /// Writes a number into the register.
     Write(u8),
-    /// Writes the second number into the register if it holds the first.
+    /// Writes the second number into the register if it contains the first.
     CompareAndSet(u8, u8),
 }
 
 /// What an operation returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RegisterAnswer {
-    /// The number that the register holds.
+    /// The number that the register contains.
     Value(u8),
     /// The number was written.
     Written,
-    /// Whether the register held the expected number, and the new one was written.
+    /// Whether the register contained the expected number. Only then was the new one written.
     Set(bool),
 }
 
 impl Registers {
-    /// Returns what an operation answers on a register that holds `state`, and what the register holds afterwards.
+    /// Returns the answer of an operation on a register that contains `state`, and the number that the register
+    /// contains afterwards.
     #[must_use]
     pub const fn apply(state: u8, act: RegisterAct) -> (RegisterAnswer, u8) {
         match act {
@@ -72,8 +73,8 @@ impl Spec for Registers {
     }
 
     fn has_no_effect(&self, _op: &RegisterOp, answer: &RegisterAnswer) -> bool {
-        // A write of the number that the register already holds does not count as a read, because it has an effect at
-        // other positions in the order.
+        // A write of the number that the register already contains does not count as a read, because it has an effect
+        // at other positions in the order.
         matches!(answer, RegisterAnswer::Value(_) | RegisterAnswer::Set(false))
     }
 }

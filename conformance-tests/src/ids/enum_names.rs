@@ -41,8 +41,8 @@ pub(super) async fn stored_names_never_change(_given: &Given) -> Verdict {
     )
 }
 
-/// An unknown name is refused in an enum, which is a closed set. An unknown kind of body is kept, because that set is
-/// open.
+/// An enum is a closed set, so an unknown name is refused. The kinds of bodies are an open set, so an unknown kind is
+/// kept.
 pub(super) async fn unknown_names_of_closed_enums_are_refused(_given: &Given) -> Verdict {
     for text in ["\"Assistant\"", "\"robot\"", "\"\"", "1", "null", "{}"] {
         expect(Role::read(text).is_err() && Visibility::read(text).is_err(), text)?;
@@ -61,6 +61,6 @@ pub(super) async fn unknown_names_of_closed_enums_are_refused(_given: &Given) ->
     ] {
         expect(RunStatus::read(text).is_err(), text)?;
     }
-    let open = r#"{"seq":1,"id":"a","timestamp":5,"body":{"hologram":[1.50]}}"#;
-    expect_eq(Entry::read(open).map(|entry| entry.encode()), Ok(open.to_owned()))
+    let entry_of_unknown_kind = r#"{"seq":1,"id":"a","timestamp":5,"body":{"hologram":[1.50]}}"#;
+    expect_eq(Entry::read(entry_of_unknown_kind).map(|entry| entry.encode()), Ok(entry_of_unknown_kind.to_owned()))
 }

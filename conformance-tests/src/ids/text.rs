@@ -11,7 +11,7 @@ use crate::{
     given::{id, message_entry},
 };
 
-/// Texts that some stores cut, strip, normalise or re-encode.
+/// Texts that some stores cut, strip, normalize or re-encode.
 const UNUSUAL_TEXTS: [&str; 14] = [
     "",
     " ",

@@ -106,17 +106,17 @@ pub(super) async fn generated_ids_sort_in_order(given: &Given) -> Verdict {
 /// Ids are written as plain JSON strings, and times as whole milliseconds. A time before the epoch, after the
 /// year 9999 or in any other form is refused.
 pub(super) async fn ids_and_times_are_plain_json(_given: &Given) -> Verdict {
-    let text = |value: &ThreadId| serde_json::to_string(value).map_err(|error| Failure::new(error.to_string()));
-    expect_eq(text(&id("a\"é"))?, "\"a\\\"é\"")?;
+    let to_json = |value: &ThreadId| serde_json::to_string(value).map_err(|error| Failure::new(error.to_string()));
+    expect_eq(to_json(&id("a\"é"))?, "\"a\\\"é\"")?;
     for millis in [0, 1, 1_763_700_000_123, 253_402_300_799_999] {
         let time = Timestamp::from_millis(millis)?;
         expect_eq(serde_json::to_string(&time).unwrap_or_default(), millis.to_string())?;
         expect_eq(serde_json::from_str::<Timestamp>(&millis.to_string()).ok(), Some(time))?;
         expect_eq((time.encode(), Timestamp::read(&millis.to_string()).ok()), (millis.to_string(), Some(time)))?;
     }
-    for after in [253_402_300_800_000, u64::MAX] {
-        expect_kind(Timestamp::from_millis(after), ErrorKind::Invalid)?;
-        expect(serde_json::from_str::<Timestamp>(&after.to_string()).is_err(), "a time after the year 9999 is read")?;
+    for millis in [253_402_300_800_000, u64::MAX] {
+        expect_kind(Timestamp::from_millis(millis), ErrorKind::Invalid)?;
+        expect(serde_json::from_str::<Timestamp>(&millis.to_string()).is_err(), "a time after the year 9999 is read")?;
     }
     for text in ["-1", "1.0", "1e3", "\"1\"", "null", "99999999999999999999"] {
         let read = (serde_json::from_str::<Timestamp>(text).is_ok(), Timestamp::read(text).is_ok());
@@ -125,7 +125,7 @@ pub(super) async fn ids_and_times_are_plain_json(_given: &Given) -> Verdict {
     Ok(())
 }
 
-/// The syntax and the depth of a JSON value are checked when it is created. White space outside of strings is removed,
+/// The syntax and the depth of a JSON value are checked when it is created. White space outside strings is removed,
 /// and nothing else is changed.
 pub(super) async fn json_values_are_validated_when_created(_given: &Given) -> Verdict {
     for text in ["", "{", "nul", "[1,]", "1 2", "01", "NaN", "'a'", "\"\n\"", "{\"a\"}", "+1", "\u{feff}1"] {

@@ -23,28 +23,28 @@ pub(super) async fn live_channel_and_wake_ups_exist_if_and_only_if_declared(give
     )
 }
 
-/// Deletes the tenant `default` if `how` is 0. Otherwise closes the store.
-async fn close_store_or_delete_tenant(given: &Given, how: usize) -> Verdict {
-    match how {
-        0 => Ok(given.store().delete_tenant(&id("default")).await?),
-        _ => Ok(given.store().close().await?),
+/// Deletes the tenant `default` if `delete_tenant` is set. Otherwise closes the store.
+async fn close_store_or_delete_tenant(given: &Given, delete_tenant: bool) -> Verdict {
+    if delete_tenant {
+        return Ok(given.store().delete_tenant(&id("default")).await?);
     }
+    Ok(given.store().close().await?)
 }
 
 /// When the store is closed or the tenant is deleted, receivers end with `Closed`, and a running delivery ends, but not
 /// with `Delivered`. Later calls are refused.
 pub(super) async fn closing_ends_receivers(given: &Given) -> Verdict {
-    for how in 0..2 {
+    for delete_tenant in [true, false] {
         let (live, target) = (live_channel(given)?, live_target("t", 1));
         let mut receiver = live.open_live(target.clone()).await?;
-        let mut unread = live.open_live(live_target("u", 1)).await?;
+        let mut unread_receiver = live.open_live(live_target("u", 1)).await?;
         let receiving: CallTask<()> = tokio::spawn(async move { receiver.next().await.map(drop) });
-        let task = begin_delivery(&live, &live_target("u", 1), custom_command("a")).await;
-        close_store_or_delete_tenant(given, how).await?;
+        let delivery = begin_delivery(&live, &live_target("u", 1), custom_command("a")).await;
+        close_store_or_delete_tenant(given, delete_tenant).await?;
         expect_kind(join_task(receiving).await?, ErrorKind::Closed)?;
-        let ended = join_task(task).await?;
+        let ended = join_task(delivery).await?;
         expect(!matches!(ended, Ok(LiveDelivery::Delivered)), "the command was delivered, but not accepted")?;
-        expect_kind(unread.next().await.map(drop), ErrorKind::Closed)?;
+        expect_kind(unread_receiver.next().await.map(drop), ErrorKind::Closed)?;
         expect_kind(live.open_live(target.clone()).await.map(drop), ErrorKind::Closed)?;
         expect_kind(live.deliver(DeliverLive::new(target, custom_command("b"))).await, ErrorKind::Closed)?;
     }
@@ -53,9 +53,9 @@ pub(super) async fn closing_ends_receivers(given: &Given) -> Verdict {
 
 /// When the store is closed or the tenant is deleted, waits for work end with `Closed`.
 pub(super) async fn closing_ends_waits(given: &Given) -> Verdict {
-    for how in 0..2 {
+    for delete_tenant in [true, false] {
         let (wake_ups, task) = (wake_ups(given)?, begin_wait(given).await?);
-        close_store_or_delete_tenant(given, how).await?;
+        close_store_or_delete_tenant(given, delete_tenant).await?;
         expect_kind(join_task(task).await?, ErrorKind::Closed)?;
         expect_kind(wake_ups.wait(DEADLINE).await, ErrorKind::Closed)?;
     }

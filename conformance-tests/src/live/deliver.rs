@@ -40,21 +40,22 @@ pub(super) async fn commands_arrive_as_they_were_sent(given: &Given) -> Verdict 
 /// A receiver gets no command for a target that differs from its own in thread, run, dispatch or claim number.
 pub(super) async fn a_command_reaches_only_its_target(given: &Given) -> Verdict {
     let (live, target) = (live_channel(given)?, live_target("t", 1));
-    let other =
+    let target_of =
         |thread: &str, run: &str, dispatch: &str, claim| LiveTarget::new(id(thread), id(run), id(dispatch), claim);
-    let later = [(1, 2), (2, 1)].map(|(incarnation, counter)| ClaimNumber { incarnation, counter });
-    let others = [
-        other("u", "r", "d", target.claim),
-        other("t", "s", "d", target.claim),
-        other("t", "r", "e", target.claim),
-        other("t", "r", "d", later[0]),
-        other("t", "r", "d", later[1]),
+    let other_claims = [(1, 2), (2, 1)].map(|(incarnation, counter)| ClaimNumber { incarnation, counter });
+    let other_targets = [
+        target_of("u", "r", "d", target.claim),
+        target_of("t", "s", "d", target.claim),
+        target_of("t", "r", "e", target.claim),
+        target_of("t", "r", "d", other_claims[0]),
+        target_of("t", "r", "d", other_claims[1]),
     ];
     let mut receivers = Vec::new();
-    for other in others {
-        receivers.push(live.open_live(other).await?);
+    for other_target in other_targets {
+        receivers.push(live.open_live(other_target).await?);
     }
-    expect_delivery(begin_delivery(&live, &target, custom_command("nobody")).await, LiveDelivery::NoReceiver).await?;
+    expect_delivery(begin_delivery(&live, &target, custom_command("unreceived")).await, LiveDelivery::NoReceiver)
+        .await?;
     let mut own_receiver = live.open_live(target.clone()).await?;
     let task = begin_delivery(&live, &target, custom_command("own")).await;
     for receiver in &mut receivers {
@@ -110,20 +111,20 @@ pub(super) async fn a_delivery_without_a_timely_answer_is_unknown(given: &Given)
 /// to the new receiver.
 pub(super) async fn opening_again_ends_the_earlier_receiver(given: &Given) -> Verdict {
     let (live, target) = (live_channel(given)?, live_target("t", 1));
-    let mut earlier = live.open_live(target.clone()).await?;
+    let mut earlier_receiver = live.open_live(target.clone()).await?;
     let listening = tokio::spawn(async move {
-        let ended = next_command(&mut earlier).await;
-        (earlier, ended)
+        let ended = next_command(&mut earlier_receiver).await;
+        (earlier_receiver, ended)
     });
     tokio::time::sleep(SHORT_PAUSE).await;
     expect(!listening.is_finished(), "the receiver ended before another was opened")?;
-    let mut later = live.open_live(target.clone()).await?;
-    let (mut earlier, ended) = listening.await.map_err(|panic| Failure::new(panic.to_string()))?;
+    let mut later_receiver = live.open_live(target.clone()).await?;
+    let (mut earlier_receiver, ended) = listening.await.map_err(|panic| Failure::new(panic.to_string()))?;
     expect(ended?.is_none(), "the earlier receiver got a command")?;
     let task = begin_delivery(&live, &target, custom_command("a")).await;
-    expect(next_command(&mut earlier).await?.is_none(), "the earlier receiver got a command")?;
-    drop(earlier);
-    accept_command(&mut later, &custom_command("a")).await?;
+    expect(next_command(&mut earlier_receiver).await?.is_none(), "the earlier receiver got a command")?;
+    drop(earlier_receiver);
+    accept_command(&mut later_receiver, &custom_command("a")).await?;
     expect_delivery(task, LiveDelivery::Delivered).await
 }
 
@@ -147,8 +148,8 @@ pub(super) async fn commands_of_a_sender_arrive_in_order(given: &Given) -> Verdi
             };
             let (sent, received) = tokio::join!(sending, receiving);
             received?;
-            for ended in sent {
-                expect_eq(ended?, LiveDelivery::Delivered)?;
+            for delivery in sent {
+                expect_eq(delivery?, LiveDelivery::Delivered)?;
             }
             Ok::<_, Failure>(())
         }
@@ -160,17 +161,18 @@ pub(super) async fn commands_of_a_sender_arrive_in_order(given: &Given) -> Verdi
 /// receiver.
 pub(super) async fn an_earlier_attempt_gets_nothing(given: &Given) -> Verdict {
     let live = live_channel(given)?;
-    let first = enqueue_and_claim(given, "a").await?;
-    let mut earlier = live.open_live(LiveTarget::from(&first)).await?;
-    settle(given, &first, Settlement::Release).await?;
+    let first_claim = enqueue_and_claim(given, "a").await?;
+    let mut earlier_receiver = live.open_live(LiveTarget::from(&first_claim)).await?;
+    settle(given, &first_claim, Settlement::Release).await?;
     expect_eq(LiveTarget::of(&load_dispatch(given, "a").await?), None)?;
-    let second = expect_next_claim(given, "a").await?;
+    let second_claim = expect_next_claim(given, "a").await?;
     let target = expect_some(LiveTarget::of(&load_dispatch(given, "a").await?), "target")?;
-    expect_delivery(begin_delivery(&live, &target, custom_command("nobody")).await, LiveDelivery::NoReceiver).await?;
-    let mut current = live.open_live(LiveTarget::from(&second)).await?;
+    expect_delivery(begin_delivery(&live, &target, custom_command("unreceived")).await, LiveDelivery::NoReceiver)
+        .await?;
+    let mut current_receiver = live.open_live(LiveTarget::from(&second_claim)).await?;
     let task = begin_delivery(&live, &target, custom_command("a")).await;
-    expect_no_command(&mut earlier).await?;
-    accept_command(&mut current, &custom_command("a")).await?;
+    expect_no_command(&mut earlier_receiver).await?;
+    accept_command(&mut current_receiver, &custom_command("a")).await?;
     expect_delivery(task, LiveDelivery::Delivered).await
 }
 
@@ -179,24 +181,26 @@ pub(super) async fn an_earlier_attempt_gets_nothing(given: &Given) -> Verdict {
 pub(super) async fn an_unreadable_command_is_refused(given: &Given) -> Verdict {
     let (live, target) = (live_channel(given)?, live_target("t", 1));
     let mut receiver = live.open_live(target.clone()).await?;
-    let newer = LiveCommand::Unknown { kind: "pause".to_owned(), data: json("{}") };
-    let (refused, good) =
-        (begin_delivery(&live, &target, newer).await, begin_delivery(&live, &target, custom_command("a")).await);
+    let unknown_command = LiveCommand::Unknown { kind: "pause".to_owned(), data: json("{}") };
+    let (refused_delivery, next_delivery) = (
+        begin_delivery(&live, &target, unknown_command).await,
+        begin_delivery(&live, &target, custom_command("a")).await,
+    );
     accept_command(&mut receiver, &custom_command("a")).await?;
-    let error = expect_kind(join_task(refused).await?, ErrorKind::Invalid)?;
+    let error = expect_kind(join_task(refused_delivery).await?, ErrorKind::Invalid)?;
     expect(error.to_string().contains("pause"), "the error does not name the kind")?;
-    expect_delivery(good, LiveDelivery::Delivered).await
+    expect_delivery(next_delivery, LiveDelivery::Delivered).await
 }
 
 /// A command of one tenant never reaches a receiver of another tenant, even if their targets are equal.
 pub(super) async fn tenants_have_their_own_targets(given: &Given) -> Verdict {
-    let (one, two) = (live_channel_of(&given.tenant("acme")?)?, live_channel_of(&given.tenant("acm")?)?);
+    let (first_live, second_live) = (live_channel_of(&given.tenant("acme")?)?, live_channel_of(&given.tenant("acm")?)?);
     let target = live_target("t", 1);
-    let mut first = one.open_live(target.clone()).await?;
-    expect_delivery(begin_delivery(&two, &target, custom_command("a")).await, LiveDelivery::NoReceiver).await?;
-    let mut second = two.open_live(target.clone()).await?;
-    let task = begin_delivery(&one, &target, custom_command("b")).await;
-    expect_no_command(&mut second).await?;
-    accept_command(&mut first, &custom_command("b")).await?;
+    let mut first_receiver = first_live.open_live(target.clone()).await?;
+    expect_delivery(begin_delivery(&second_live, &target, custom_command("a")).await, LiveDelivery::NoReceiver).await?;
+    let mut second_receiver = second_live.open_live(target.clone()).await?;
+    let task = begin_delivery(&first_live, &target, custom_command("b")).await;
+    expect_no_command(&mut second_receiver).await?;
+    accept_command(&mut first_receiver, &custom_command("b")).await?;
     expect_delivery(task, LiveDelivery::Delivered).await
 }

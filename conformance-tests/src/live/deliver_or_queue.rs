@@ -25,24 +25,24 @@ async fn queued_ids(given: &Given) -> Result<Vec<EntryId>, Failure> {
 /// is no live channel or no target, they are put into the queue with the same ids. Input that the queue would refuse is
 /// always refused.
 pub(super) async fn input_is_delivered_live_or_queued(given: &Given) -> Verdict {
-    let (live, pending, to) = (live_channel(given)?, given.commits()?.pending(), live_target("t", 1));
-    let request_for = |name: &str| DeliverOrQueue::new(id("t"), [live_input(name)]).with_target(to.clone());
-    let routed = pending.deliver_or_queue(Some(&*live), request_for("a")).await?;
-    let DeliveredOrQueued::Queued(appended) = routed else { return Err(Failure::new("delivered without a receiver")) };
+    let (live, pending, target) = (live_channel(given)?, given.commits()?.pending(), live_target("t", 1));
+    let request_for = |name: &str| DeliverOrQueue::new(id("t"), [live_input(name)]).with_target(target.clone());
+    let answer = pending.deliver_or_queue(Some(&*live), request_for("a")).await?;
+    let DeliveredOrQueued::Queued(appended) = answer else { return Err(Failure::new("delivered without a receiver")) };
     expect_eq(appended.inputs.iter().map(|input| input.id.as_str()).collect::<Vec<_>>(), vec!["a"])?;
-    let mut receiver = live.open_live(to.clone()).await?;
-    let (routed, received) = tokio::join!(pending.deliver_or_queue(Some(&*live), request_for("b")), async {
+    let mut receiver = live.open_live(target.clone()).await?;
+    let (answer, received) = tokio::join!(pending.deliver_or_queue(Some(&*live), request_for("b")), async {
         Ok::<_, Failure>(expect_some(next_command(&mut receiver).await?, "command")?.accept())
     });
-    expect_eq((routed?, received?), (DeliveredOrQueued::Delivered, Some(LiveCommand::Input(vec![live_input("b")]))))?;
+    expect_eq((answer?, received?), (DeliveredOrQueued::Delivered, Some(LiveCommand::Input(vec![live_input("b")]))))?;
     for (channel, request) in [(None, request_for("c")), (Some(&*live), request_for("d").with_target(None))] {
-        let routed = pending.deliver_or_queue(channel, request).await?;
-        expect(matches!(routed, DeliveredOrQueued::Queued(_)), "delivered without a live channel or without a target")?;
+        let answer = pending.deliver_or_queue(channel, request).await?;
+        expect(matches!(answer, DeliveredOrQueued::Queued(_)), "delivered without a live channel or without a target")?;
     }
     expect_eq(queued_ids(given).await?, vec![id::<EntryId>("a"), id("c"), id("d")])?;
-    let to_wrong_thread = DeliverOrQueue::new(id("u"), [live_input("e")]).with_target(to.clone());
-    let same_id_twice = DeliverOrQueue::new(id("t"), [live_input("e"), live_input("e")]).with_target(to.clone());
-    let no_input = DeliverOrQueue::new(id("t"), []).with_target(to.clone());
+    let to_wrong_thread = DeliverOrQueue::new(id("u"), [live_input("e")]).with_target(target.clone());
+    let same_id_twice = DeliverOrQueue::new(id("t"), [live_input("e"), live_input("e")]).with_target(target.clone());
+    let no_input = DeliverOrQueue::new(id("t"), []).with_target(target.clone());
     expect_kind(pending.deliver_or_queue(Some(&*live), to_wrong_thread).await, ErrorKind::Invalid)?;
     expect_kind(pending.deliver_or_queue(Some(&*live), same_id_twice).await, ErrorKind::AlreadyExists)?;
     expect_kind(pending.deliver_or_queue(Some(&*live), no_input).await, ErrorKind::Invalid).map(drop)
@@ -54,7 +54,7 @@ pub(super) async fn input_is_delivered_live_or_queued(given: &Given) -> Verdict 
 async fn run_worker(
     live: Arc<dyn LiveChannel>,
     commits: Arc<dyn CommitCoordinator>,
-    (to, mut receiver): (LiveTarget, LiveReceiver),
+    (target, mut receiver): (LiveTarget, LiveReceiver),
 ) -> Verdict {
     for command_count in 0.. {
         let received = expect_some(receiver.next().await?, "command")?;
@@ -70,7 +70,7 @@ async fn run_worker(
                 commit_input(&*commits, received.accept()).await?;
             }
             _ => {
-                receiver = live.open_live(to.clone()).await?;
+                receiver = live.open_live(target.clone()).await?;
                 commit_input(&*commits, received.accept()).await?;
             }
         }
@@ -91,8 +91,8 @@ async fn commit_input(commits: &dyn CommitCoordinator, command: Option<LiveComma
 }
 
 /// Stops a worker. Sends a command that is not input, until the worker accepts it.
-async fn stop_worker(live: &dyn LiveChannel, to: &LiveTarget) -> Verdict {
-    let stop = DeliverLive::new(to.clone(), LiveCommand::Cancel).within(DEADLINE);
+async fn stop_worker(live: &dyn LiveChannel, target: &LiveTarget) -> Verdict {
+    let stop = DeliverLive::new(target.clone(), LiveCommand::Cancel).within(DEADLINE);
     while live.deliver(stop.clone()).await? != LiveDelivery::Delivered {
         sleep(SHORT_PAUSE).await;
     }
@@ -102,19 +102,19 @@ async fn stop_worker(live: &dyn LiveChannel, to: &LiveTarget) -> Verdict {
 /// However a worker handles its commands, each input gets into the log once, by a commit of the worker or from the
 /// queue. Input that is already in the log is refused when it is sent again.
 pub(super) async fn input_enters_the_log_once(given: &Given) -> Verdict {
-    let (live, commits, to) = (live_channel(given)?, given.commits()?, live_target("t", 1));
-    let receiver = live.open_live(to.clone()).await?;
-    let worker = tokio::spawn(run_worker(Arc::clone(&live), Arc::clone(&commits), (to.clone(), receiver)));
+    let (live, commits, target) = (live_channel(given)?, given.commits()?, live_target("t", 1));
+    let receiver = live.open_live(target.clone()).await?;
+    let worker = tokio::spawn(run_worker(Arc::clone(&live), Arc::clone(&commits), (target.clone(), receiver)));
     let pending = commits.pending();
     let two_inputs = |at: usize| [live_input(&format!("{at}a")), live_input(&format!("{at}b"))];
     for at in 0..24 {
         // The first deadline is long, so that at least one delivery succeeds on a slow store. Some of the other
         // deliveries end at their deadline.
         let within = if at == 0 { DEADLINE } else { SHORT_PAUSE };
-        let request = DeliverOrQueue::new(id("t"), two_inputs(at)).with_target(to.clone()).within(within);
-        let _either = pending.deliver_or_queue(Some(&*live), request).await?;
+        let request = DeliverOrQueue::new(id("t"), two_inputs(at)).with_target(target.clone()).within(within);
+        let _delivered_or_queued = pending.deliver_or_queue(Some(&*live), request).await?;
     }
-    stop_worker(&*live, &to).await?;
+    stop_worker(&*live, &target).await?;
     worker.await.map_err(|panic| Failure::new(panic.to_string()))??;
     let queue = pending.load_queue(&id("t")).await?;
     expect(!queue.inputs.is_empty(), "no input was queued")?;
@@ -127,6 +127,6 @@ pub(super) async fn input_enters_the_log_once(given: &Given) -> Verdict {
     found.sort();
     wanted.sort();
     expect_eq(found, wanted)?;
-    let again = DeliverOrQueue::new(id("t"), two_inputs(3)).with_target(to);
+    let again = DeliverOrQueue::new(id("t"), two_inputs(3)).with_target(target);
     expect_kind(pending.deliver_or_queue(Some(&*live), again).await, ErrorKind::AlreadyConsumed).map(drop)
 }

@@ -72,7 +72,7 @@ pub(super) async fn begin_delivery(
 /// Waits until a task ends, and returns its result. Fails if the task does not end in time.
 pub(super) async fn join_task<T>(task: CallTask<T>) -> Result<store_core::Result<T>, Failure> {
     match timeout(DEADLINE, task).await {
-        Ok(Ok(ended)) => Ok(ended),
+        Ok(Ok(answer)) => Ok(answer),
         Ok(Err(panic)) => Err(Failure::new(panic.to_string())),
         Err(_) => Err(Failure::new("the call does not return")),
     }

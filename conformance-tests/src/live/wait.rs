@@ -21,9 +21,9 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// if a dispatch can already be claimed.
 pub(super) async fn new_work_wakes_waiting_workers(given: &Given) -> Verdict {
     let store = mailbox(given)?;
-    let all = [begin_wait(given).await?, begin_wait(given).await?, begin_wait(given).await?];
+    let waits = [begin_wait(given).await?, begin_wait(given).await?, begin_wait(given).await?];
     enqueue_all(given, [new_dispatch("t", "a")]).await?;
-    for task in all {
+    for task in waits {
         expect_woken(task).await?;
     }
     expect_eq(wake_ups(given)?.wait(DEADLINE).await?, WaitResult::Woken)?;
@@ -37,7 +37,7 @@ pub(super) async fn new_work_wakes_waiting_workers(given: &Given) -> Verdict {
     expect_next_claim(given, "a").await.map(drop)
 }
 
-/// A waiting worker is woken when the claim of a thread with queued dispatches ends, however it ends.
+/// A waiting worker is woken when the claim of a thread with queued dispatches ends, no matter how it ends.
 pub(super) async fn a_freed_thread_wakes_waiting_workers(given: &Given) -> Verdict {
     for (name, settlement) in [
         ("a", Settlement::Release),
@@ -45,42 +45,44 @@ pub(super) async fn a_freed_thread_wakes_waiting_workers(given: &Given) -> Verdi
         ("c", ack()),
         ("d", Settlement::Cancel { reason: "no".to_owned() }),
     ] {
-        let held = enqueue_and_claim(given, name).await?;
+        let claimed = enqueue_and_claim(given, name).await?;
         enqueue_all(given, [new_dispatch("t", &format!("{name} then"))]).await?;
         let task = begin_wait(given).await?;
-        settle(given, &held, settlement).await?;
+        settle(given, &claimed, settlement).await?;
         expect_woken(task).await.map_err(|failure| failure.about(name))?;
         while let Some(next) = claim_next(given).await? {
             settle(given, &next, ack()).await?;
         }
     }
     // The first refused write after an interrupt supersedes the claimed dispatch, so that the next one can be claimed.
-    let stale = enqueue_and_claim(given, "e").await?;
+    let interrupted_claim = enqueue_and_claim(given, "e").await?;
     interrupt_thread_t(given).await?;
     enqueue_all(given, [new_dispatch("t", "f")]).await?;
     let task = begin_wait(given).await?;
-    expect(try_settle(given, &stale, ack()).await?.is_err(), "a stale claim was settled")?;
+    expect(try_settle(given, &interrupted_claim, ack()).await?.is_err(), "a stale claim was settled")?;
     expect_woken(task).await?;
-    let taken_over = expect_next_claim(given, "f").await?;
+    let taken_over_claim = expect_next_claim(given, "f").await?;
     let task = begin_wait(given).await?;
     mailbox(given)?.interrupt(Interrupt::new(id("t")).taking_over()).await?;
     enqueue_all(given, [new_dispatch("t", "g")]).await?;
     expect_woken(task).await?;
-    expect(try_settle(given, &taken_over, ack()).await?.is_err(), "a stale claim was settled")?;
+    expect(try_settle(given, &taken_over_claim, ack()).await?.is_err(), "a stale claim was settled")?;
     expect_next_claim(given, "g").await.map(drop)
 }
 
 /// A commit that settles its claim wakes waiting workers if the thread has another queued dispatch.
 pub(super) async fn a_settling_commit_wakes_waiting_workers(given: &Given) -> Verdict {
-    let held = enqueue_and_claim(given, "a").await?;
+    let claimed = enqueue_and_claim(given, "a").await?;
     enqueue_all(given, [new_dispatch("t", "b")]).await?;
     let task = begin_wait(given).await?;
-    given.expect_accepted(keyed_commit_with_message(&id("t"), "k", "x").fenced(held.fence()).settling(ack())).await?;
+    given
+        .expect_accepted(keyed_commit_with_message(&id("t"), "k", "x").fenced(claimed.fence()).settling(ack()))
+        .await?;
     expect_woken(task).await?;
     expect_next_claim(given, "b").await.map(drop)
 }
 
-/// If nothing can be claimed, a wait ends at its timeout, even if a dispatch becomes available later. With a timeout of
+/// If nothing can be claimed, a wait ends at its timeout, even if a dispatch becomes due later. With a timeout of
 /// zero a wait ends at once.
 pub(super) async fn a_wait_ends_at_its_timeout(given: &Given) -> Verdict {
     let wake_ups = wake_ups(given)?;
@@ -89,13 +91,13 @@ pub(super) async fn a_wait_ends_at_its_timeout(given: &Given) -> Verdict {
     }
     enqueue_all(given, [delayed_dispatch("t", "a", MINUTE), new_dispatch("u", "b")]).await?;
     expect_eq(wake_ups.wait(Duration::ZERO).await?, WaitResult::Woken)?;
-    let held = expect_next_claim(given, "b").await?;
+    let claimed = expect_next_claim(given, "b").await?;
     expect_eq(wake_ups.wait(SHORT_PAUSE).await?, WaitResult::TimedOut)?;
-    settle(given, &held, ack()).await?;
+    settle(given, &claimed, ack()).await?;
     expect_eq(wake_ups.wait(SHORT_PAUSE).await?, WaitResult::TimedOut)
 }
 
-/// A waiting worker is woken when a dispatch becomes available, and not before. The dispatch may have been enqueued
+/// A waiting worker is woken when a dispatch becomes due, and not before. The dispatch may have been enqueued
 /// before the wait or during it, or may have been retried during the wait.
 pub(super) async fn a_dispatch_that_becomes_due_wakes_waiting_workers(given: &Given) -> Verdict {
     enqueue_all(given, [delayed_dispatch("t", "a", MINUTE)]).await?;
@@ -105,17 +107,17 @@ pub(super) async fn a_dispatch_that_becomes_due_wakes_waiting_workers(given: &Gi
     expect(!task.is_finished(), "the worker was woken before the dispatch was due")?;
     given.advance(MILLISECOND).await;
     expect_woken(task).await?;
-    let held = expect_next_claim(given, "a").await?;
-    mailbox(given)?.extend(&held.claim(), MINUTE * 3).await?;
+    let claim_of_a = expect_next_claim(given, "a").await?;
+    mailbox(given)?.extend(&claim_of_a.claim(), MINUTE * 3).await?;
     enqueue_all(given, [delayed_dispatch("u", "b", MINUTE * 2)]).await?;
     let task = begin_wait(given).await?;
     enqueue_all(given, [delayed_dispatch("v", "c", MINUTE / 2)]).await?;
     given.advance(MINUTE / 2).await;
     expect_woken(task).await?;
-    let other = expect_next_claim(given, "c").await?;
-    settle(given, &other, ack()).await?;
+    let claim_of_c = expect_next_claim(given, "c").await?;
+    settle(given, &claim_of_c, ack()).await?;
     let task = begin_wait(given).await?;
-    settle(given, &held, retry(MINUTE / 4)).await?;
+    settle(given, &claim_of_a, retry(MINUTE / 4)).await?;
     given.advance(MINUTE / 4).await;
     expect_woken(task).await?;
     expect_next_claim(given, "a").await.map(drop)
@@ -127,8 +129,8 @@ pub(super) async fn an_expired_lease_wakes_waiting_workers(given: &Given) -> Ver
     let task = begin_wait(given).await?;
     given.advance(LEASE).await;
     expect_woken(task).await?;
-    let first = expect_next_claim(given, "a").await?;
-    mailbox(given)?.extend(&first.claim(), LEASE * 3).await?;
+    let new_claim = expect_next_claim(given, "a").await?;
+    mailbox(given)?.extend(&new_claim.claim(), LEASE * 3).await?;
     enqueue_all(given, [delayed_dispatch("u", "b", MINUTE * 10)]).await?;
     let task = begin_wait(given).await?;
     let claims = mailbox(given)?.claim(claim_request().of_dispatch(id("b"))).await?;

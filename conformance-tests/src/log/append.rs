@@ -17,14 +17,14 @@ use crate::{
 /// these numbers and the ids of all entries, both those that were given and those that the store generated.
 pub(crate) async fn entries_are_numbered_in_the_order_given(given: &Given) -> Verdict {
     let writer = ThreadWriter::new(given, "t");
-    let first = writer.append(user_entries(&["a", "b", "c"])).await?;
-    let second = writer.append([NewEntry::new(Message::user("generated")), side_entry("d")]).await?;
-    expect_eq((first.first_seq, first.version.number()), (Some(1), 3))?;
-    expect_eq((second.first_seq, second.version.number()), (Some(4), 5))?;
+    let first_receipt = writer.append(user_entries(&["a", "b", "c"])).await?;
+    let second_receipt = writer.append([NewEntry::new(Message::user("generated")), side_entry("d")]).await?;
+    expect_eq((first_receipt.first_seq, first_receipt.version.number()), (Some(1), 3))?;
+    expect_eq((second_receipt.first_seq, second_receipt.version.number()), (Some(4), 5))?;
     let log = given.read_log(&writer.thread).await?;
     expect_eq(log.iter().map(|entry| entry.seq).collect::<Vec<_>>(), vec![1, 2, 3, 4, 5])?;
     let ids: Vec<_> = log.iter().map(|entry| entry.id.clone()).collect();
-    expect_eq([first.entry_ids, second.entry_ids].concat(), ids.clone())?;
+    expect_eq([first_receipt.entry_ids, second_receipt.entry_ids].concat(), ids.clone())?;
     expect_eq(ids.iter().collect::<BTreeSet<_>>().len(), 5)
 }
 
@@ -48,9 +48,9 @@ pub(crate) async fn concurrent_writers_leave_no_gap(given: &Given) -> Verdict {
     expect_eq(receipts.len(), TASKS * ROUNDS)?;
     let mut ids_in_receipts = 0;
     for receipt in receipts {
-        let first = usize::try_from(receipt.first_seq.unwrap_or_default()).unwrap_or_default();
+        let first_seq = usize::try_from(receipt.first_seq.unwrap_or_default()).unwrap_or_default();
         for (at, entry) in receipt.entry_ids.iter().enumerate() {
-            expect_eq(log.get(first + at - 1).map(|entry| &entry.id), Some(entry))?;
+            expect_eq(log.get(first_seq + at - 1).map(|entry| &entry.id), Some(entry))?;
             ids_in_receipts += 1;
         }
     }
@@ -145,8 +145,8 @@ pub(crate) async fn an_entry_id_is_used_once(given: &Given) -> Verdict {
         .expect_refused([user_entry("new"), side_entry("x"), user_entry("new")], ErrorKind::AlreadyExists)
         .await?;
     expect_eq(error.part(), Some("entries[2]"))?;
-    let other = ThreadWriter::with_entries(given, "other", user_entries(&["a", "b"])).await?;
-    other.expect_log_ids("a b").await
+    let other_writer = ThreadWriter::with_entries(given, "other", user_entries(&["a", "b"])).await?;
+    other_writer.expect_log_ids("a b").await
 }
 
 /// Of several concurrent commits with the same entry id, exactly one succeeds.

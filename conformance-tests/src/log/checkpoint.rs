@@ -33,8 +33,8 @@ async fn checkpoint_number(writer: &ThreadWriter<'_>, name: &str) -> Result<u64,
     }
 }
 
-/// A checkpoint that is given no number gets the number that follows that of the nearest checkpoint above it, or 0 if
-/// there is none. A number that is given is kept.
+/// A checkpoint without a given number gets the number of the nearest checkpoint above it plus 1, or 0 if there is no
+/// checkpoint above it. A given number is kept.
 pub(crate) async fn checkpoints_are_numbered_along_their_path(given: &Given) -> Verdict {
     let writer =
         ThreadWriter::with_entries(given, "t", [user_entry("a"), checkpoint("zero", None), user_entry("b")]).await?;
@@ -68,7 +68,8 @@ pub(crate) async fn checkpoints_are_numbered_along_their_path(given: &Given) -> 
     Ok(())
 }
 
-/// A context, of the head or of any other entry, says which number the next checkpoint below that entry would get.
+/// A context says which number the next checkpoint below its entry would get. Its entry is the head unless the request
+/// names another one.
 pub(crate) async fn a_context_has_the_next_checkpoint_number(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a"])).await?;
     expect_eq(writer.head_context().await?.next_checkpoint, 0)?;
@@ -93,15 +94,15 @@ pub(crate) async fn a_context_has_the_next_checkpoint_number(given: &Given) -> V
 pub(crate) async fn a_message_that_announces_a_checkpoint_is_committed_with_it(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a"])).await?;
     let before = writer.load_thread().await?;
-    let new = NewCheckpoint::new().with_label("saved").announced_by(Message::user("checkpoint 0"));
-    let receipt = given.commits()?.checkpoint(Guard::from(&before), new).await?;
+    let new_checkpoint = NewCheckpoint::new().with_label("saved").announced_by(Message::user("checkpoint 0"));
+    let receipt = given.commits()?.checkpoint(Guard::from(&before), new_checkpoint).await?;
     expect_eq(receipt.version.number(), 3)?;
     let kinds: Vec<_> = given.read_log(&writer.thread).await?.iter().map(|entry| entry.kind()).collect();
     expect_eq(kinds.iter().filter(|kind| **kind == BodyKind::Checkpoint).count(), 1)?;
     let context = writer.head_context().await?;
     expect_eq(context.next_checkpoint, 1)?;
-    let last = context.context.messages.last().map(|message| &message.message);
-    expect_eq(last, Some(&Message::user("checkpoint 0")))?;
+    let last_message = context.context.messages.last().map(|message| &message.message);
+    expect_eq(last_message, Some(&Message::user("checkpoint 0")))?;
     // Without an announcement only the checkpoint is written. A stale guard is refused.
     let receipt = given.commits()?.checkpoint(Guard::from(&receipt), NewCheckpoint::new()).await?;
     expect_eq(receipt.version.number(), 4)?;
@@ -112,7 +113,7 @@ pub(crate) async fn a_message_that_announces_a_checkpoint_is_committed_with_it(g
 /// A rewind to a number finds the nearest checkpoint of this number on the path of the head. The entry before that
 /// checkpoint becomes the head.
 pub(crate) async fn a_rewind_by_number_finds_the_nearest_checkpoint(given: &Given) -> Verdict {
-    let first = [
+    let entries = [
         user_entry("a"),
         numbered_checkpoint("far", 5),
         user_entry("b"),
@@ -120,7 +121,7 @@ pub(crate) async fn a_rewind_by_number_finds_the_nearest_checkpoint(given: &Give
         user_entry("c"),
         numbered_checkpoint("six", 6),
     ];
-    let writer = ThreadWriter::with_entries(given, "t", first).await?;
+    let writer = ThreadWriter::with_entries(given, "t", entries).await?;
     writer.expect_accepted([numbered_checkpoint("elsewhere", 5).below(id("a")), rewind("six")]).await?;
     for (number, head) in [(6, "c"), (5, "b"), (5, "a")] {
         let receipt = writer.append([rewind_to_number(number)]).await?;
@@ -134,11 +135,11 @@ pub(crate) async fn a_rewind_by_number_finds_the_nearest_checkpoint(given: &Give
     expect_eq(writer.append([rewind_to_number(0)]).await?.head, None)
 }
 
-/// A rewind to a label finds the nearest checkpoint on the path of the head that currently has this name.
+/// Of the checkpoints that currently have a name, a rewind to this name finds the nearest one on the path of the head.
 pub(crate) async fn a_rewind_by_label_finds_the_nearest_checkpoint(given: &Given) -> Verdict {
-    let first =
+    let entries =
         [user_entry("a"), checkpoint("one", Some("x")), user_entry("b"), checkpoint("two", Some("x")), user_entry("c")];
-    let writer = ThreadWriter::with_entries(given, "t", first).await?;
+    let writer = ThreadWriter::with_entries(given, "t", entries).await?;
     writer.expect_accepted([user_entry("d").below(id("a")), checkpoint("three", Some("y")), rewind("c")]).await?;
     writer.expect_refused([rewind_to_label("y")], ErrorKind::NotFound).await?;
     expect_eq(writer.append([rewind_to_label("x")]).await?.head, Some(id("b")))?;
@@ -168,7 +169,7 @@ pub(crate) async fn a_checkpoint_number_is_reused_after_a_rewind(given: &Given) 
     expect_eq(writer.path_ids("two").await?, "a zero b one c two")
 }
 
-/// After a checkpoint with the largest possible number, a checkpoint that is given no number is refused. Nothing
+/// After a checkpoint with the largest possible number, a checkpoint without a given number is refused. Nothing
 /// panics, and the thread still accepts other entries.
 pub(crate) async fn no_checkpoint_number_follows_the_largest(given: &Given) -> Verdict {
     let writer =

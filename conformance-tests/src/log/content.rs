@@ -17,7 +17,7 @@ use crate::{
     given::{Given, id},
 };
 
-/// A text that a store might cut, strip, normalise or re-encode.
+/// A text that a store might cut, strip, normalize or re-encode.
 const UNUSUAL_TEXT: &str = "a\u{0}b \u{2028}\u{feff} \"\\ é e\u{301} 🦀 \u{202e}rtl\r\n";
 /// A JSON value that a store might rewrite: repeated keys, the spelling of numbers, escapes.
 const UNUSUAL_JSON: &str = r#"{"z":1.0,"a":12345678901234567890.10,"z":-0.0,"e":1E400,"s":"\ud800\u0041","n":null}"#;
@@ -112,14 +112,14 @@ pub(crate) async fn every_block_survives_a_reopen(given: &Given) -> Verdict {
     expect_blocks_unchanged(given, true).await
 }
 
-async fn expect_blocks_unchanged(given: &Given, reopened: bool) -> Verdict {
+async fn expect_blocks_unchanged(given: &Given, after_reopen: bool) -> Verdict {
     let messages = [
         message_with_all_fields(Role::Assistant, assistant_blocks()),
         message_with_all_fields(Role::Tool, tool_result_blocks()),
     ];
     let drafts = messages.iter().enumerate().map(|(at, message)| entry(&at.to_string(), message.clone()));
     let writer = ThreadWriter::with_entries(given, "t", drafts.collect::<Vec<_>>()).await?;
-    reopen_if(given, reopened).await?;
+    reopen_if(given, after_reopen).await?;
     for (at, message) in messages.iter().enumerate() {
         let found = writer.load_entry(&at.to_string()).await?;
         expect_eq(found.message(), Some(message))?;
@@ -139,7 +139,7 @@ fn drafts_and_bodies() -> Vec<(NewBody, Body)> {
     usage.model = Some(UNUSUAL_TEXT.to_owned());
     let (label, custom) =
         (Label::new(id("first"), Some(UNUSUAL_TEXT.to_owned())), Custom::new(UNUSUAL_TEXT, json(UNUSUAL_JSON)));
-    let unknown = || ("hologram".to_owned(), json(UNUSUAL_JSON));
+    let (unknown_kind, data) = (|| "hologram".to_owned(), || json(UNUSUAL_JSON));
     vec![
         (compaction.clone().into(), Body::Compaction(compaction)),
         (Compaction::default().into(), Body::Compaction(Compaction::default())),
@@ -147,10 +147,7 @@ fn drafts_and_bodies() -> Vec<(NewBody, Body)> {
         (UsageRecord::default().into(), Body::Usage(UsageRecord::default())),
         (label.clone().into(), Body::Label(label)),
         (custom.clone().into(), Body::Custom(custom)),
-        (
-            NewBody::Unknown { kind: unknown().0, data: unknown().1 },
-            Body::Unknown { kind: unknown().0, data: unknown().1 },
-        ),
+        (NewBody::Unknown { kind: unknown_kind(), data: data() }, Body::Unknown { kind: unknown_kind(), data: data() }),
     ]
 }
 
@@ -164,12 +161,12 @@ pub(crate) async fn every_body_survives_a_reopen(given: &Given) -> Verdict {
     expect_bodies_unchanged(given, true).await
 }
 
-async fn expect_bodies_unchanged(given: &Given, reopened: bool) -> Verdict {
+async fn expect_bodies_unchanged(given: &Given, after_reopen: bool) -> Verdict {
     let drafts = drafts_and_bodies().into_iter().enumerate().map(|(at, (body, _))| entry(&at.to_string(), body));
     let writer =
         ThreadWriter::with_entries(given, "t", [user_entry("first")].into_iter().chain(drafts).collect::<Vec<_>>())
             .await?;
-    reopen_if(given, reopened).await?;
+    reopen_if(given, after_reopen).await?;
     for (at, (_, body)) in drafts_and_bodies().into_iter().enumerate() {
         expect_eq(&*writer.load_entry(&at.to_string()).await?.body, &body)?;
     }
@@ -187,7 +184,7 @@ pub(crate) async fn large_contents_survive_a_reopen(given: &Given) -> Verdict {
     expect_large_contents_unchanged(given, true).await
 }
 
-async fn expect_large_contents_unchanged(given: &Given, reopened: bool) -> Verdict {
+async fn expect_large_contents_unchanged(given: &Given, after_reopen: bool) -> Verdict {
     let text: String = UNUSUAL_TEXT.chars().cycle().take(400_000).collect();
     let data = json(&format!("[{}1]", "1.50,".repeat(60_000)));
     let result = Block::tool_result("c", vec![Block::text(text.clone()), Block::text(text.clone())]);
@@ -198,7 +195,7 @@ async fn expect_large_contents_unchanged(given: &Given, reopened: bool) -> Verdi
     ];
     let bodies: Vec<_> = drafts.iter().map(|draft| draft.body.clone()).collect();
     let writer = ThreadWriter::with_entries(given, "t", drafts).await?;
-    reopen_if(given, reopened).await?;
+    reopen_if(given, after_reopen).await?;
     let after = given.read_log(&writer.thread).await?;
     expect_eq(after.len(), bodies.len())?;
     for (found, written) in after.iter().zip(&bodies) {

@@ -77,7 +77,7 @@ pub(crate) fn side_entry(name: &str) -> NewEntry {
     custom_entry(name).with_side(true)
 }
 
-/// Returns an entry with a custom body that is not a side entry.
+/// Returns an entry that has a custom body and is not a side entry.
 pub(crate) fn custom_entry(name: &str) -> NewEntry {
     entry(name, Custom::new("note", json("{}")))
 }

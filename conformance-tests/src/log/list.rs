@@ -53,8 +53,8 @@ pub(crate) async fn a_long_path_is_listed_in_one_page(given: &Given) -> Verdict 
     let page = threads.list_entries(&writer.thread, query.clone()).await?;
     expect_eq((joined_ids(&page.items), page.next), (all.join(" "), None))?;
     let page = threads.list_entries(&writer.thread, query.with_direction(Direction::Backward)).await?;
-    let back: Vec<_> = all.iter().rev().map(String::as_str).collect();
-    expect_eq((joined_ids(&page.items), page.next), (back.join(" "), None))
+    let reversed: Vec<_> = all.iter().rev().map(String::as_str).collect();
+    expect_eq((joined_ids(&page.items), page.next), (reversed.join(" "), None))
 }
 
 /// Whatever is committed between two pages, the list of a path continues along the same path.
@@ -62,17 +62,17 @@ pub(crate) async fn a_path_is_stable_while_it_is_listed(given: &Given) -> Verdic
     let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a", "b", "c", "d"])).await?;
     for direction in [Direction::Forward, Direction::Backward] {
         let query = EntryQuery::path_of(id("d")).with_direction(direction);
-        let first = PageRequest::first(2);
+        let first_request = PageRequest::first(2);
         let threads = given.threads()?;
-        let page = threads.list_entries(&writer.thread, query.clone().with_page(first.clone())).await?;
+        let first_page = threads.list_entries(&writer.thread, query.clone().with_page(first_request.clone())).await?;
         writer.expect_accepted([NewEntry::new(Message::user("new")).below(id("a")), rewind("b")]).await?;
-        let next = first.after(expect_some(page.next, "cursor")?);
-        let rest = threads.list_entries(&writer.thread, query.with_page(next)).await?;
-        let mut path = joined_ids(&page.items) + " " + &joined_ids(&rest.items);
+        let next_request = first_request.after(expect_some(first_page.next, "cursor")?);
+        let second_page = threads.list_entries(&writer.thread, query.with_page(next_request)).await?;
+        let mut path = joined_ids(&first_page.items) + " " + &joined_ids(&second_page.items);
         if direction == Direction::Backward {
             path = path.split(' ').rev().collect::<Vec<_>>().join(" ");
         }
-        expect_eq((path.as_str(), rest.next), ("a b c d", None))?;
+        expect_eq((path.as_str(), second_page.next), ("a b c d", None))?;
     }
     Ok(())
 }
@@ -225,12 +225,16 @@ pub(crate) async fn entries_stream_in_order(given: &Given) -> Verdict {
     for (direction, order) in
         [(Direction::Forward, all), (Direction::Backward, ["h", "g", "f", "e", "d", "c", "b", "a"])]
     {
+        for limit in [1, 8, 1000] {
+            let query = EntryQuery::path_of(id("h")).with_direction(direction).with_page(PageRequest::first(limit));
+            expect_eq(streamed_ids(&writer, query).await?, order.join(" "))?;
+        }
         let query = EntryQuery::path_of(id("h")).with_direction(direction).with_page(PageRequest::first(3));
         expect_eq(streamed_ids(&writer, query.clone()).await?, order.join(" "))?;
         for (at, name) in order.iter().enumerate() {
             let entry = log.iter().find(|entry| entry.id.as_str() == *name);
-            let rest = query.clone().after_entry(expect_some(entry, "entry")?);
-            expect_eq(streamed_ids(&writer, rest).await?, order[at + 1..].join(" "))?;
+            let query_after_entry = query.clone().after_entry(expect_some(entry, "entry")?);
+            expect_eq(streamed_ids(&writer, query_after_entry).await?, order[at + 1..].join(" "))?;
         }
     }
     Ok(())
@@ -252,13 +256,14 @@ pub(crate) async fn a_cursor_belongs_to_its_path(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a", "b", "c"])).await?;
     ThreadWriter::with_entries(given, "other", user_entries(&["a", "b", "c"])).await?;
     let threads = given.threads()?;
-    let first = PageRequest::first(1);
-    let page = threads.list_entries(&writer.thread, EntryQuery::path_of(id("c")).with_page(first.clone())).await?;
-    let next = first.after(expect_some(page.next, "cursor")?);
-    let query_of_path = |path: &str| EntryQuery::path_of(id(path)).with_page(next.clone());
+    let first_request = PageRequest::first(1);
+    let page =
+        threads.list_entries(&writer.thread, EntryQuery::path_of(id("c")).with_page(first_request.clone())).await?;
+    let next_request = first_request.after(expect_some(page.next, "cursor")?);
+    let query_of_path = |path: &str| EntryQuery::path_of(id(path)).with_page(next_request.clone());
     expect_kind(threads.list_entries(&writer.thread, query_of_path("b")).await, ErrorKind::InvalidCursor)?;
     expect_kind(threads.list_entries(&id("other"), query_of_path("c")).await, ErrorKind::InvalidCursor)?;
-    let leaves = threads.list_leaves(&writer.thread, next.clone()).await;
+    let leaves = threads.list_leaves(&writer.thread, next_request.clone()).await;
     expect_kind(leaves, ErrorKind::InvalidCursor)?;
     expect_eq(joined_ids(&threads.list_entries(&writer.thread, query_of_path("c")).await?.items), "b")
 }

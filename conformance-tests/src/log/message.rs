@@ -57,8 +57,9 @@ pub(crate) async fn tool_results_occur_only_in_tool_messages(given: &Given) -> V
     }
     let valid_message = Message::new(Role::Tool, vec![Block::text("x"), result_block("c"), result_block("c")]);
     writer.expect_accepted([NewEntry::new(valid_message)]).await?;
-    let empty = [Role::System, Role::User, Role::Assistant].map(|role| NewEntry::new(Message::new(role, vec![])));
-    writer.expect_accepted(empty).await
+    let messages_without_blocks =
+        [Role::System, Role::User, Role::Assistant].map(|role| NewEntry::new(Message::new(role, vec![])));
+    writer.expect_accepted(messages_without_blocks).await
 }
 
 async fn expect_message_refused(writer: &ThreadWriter<'_>, role: Role, blocks: Vec<Block>) -> Verdict {
@@ -103,13 +104,13 @@ pub(crate) async fn an_unknown_kind_with_a_known_name_is_refused(given: &Given) 
         let result_with_block = Block::tool_result("c", vec![block()]);
         expect_message_refused(&writer, Role::Assistant, vec![Block::text("x"), block()]).await?;
         expect_message_refused(&writer, Role::Tool, vec![result_with_block]).await?;
-        let mut summary = Compaction::default();
-        summary.summary = vec![block()];
+        let mut compaction = Compaction::default();
+        compaction.summary = vec![block()];
         writer
-            .expect_refused([NewEntry::new(summary)], ErrorKind::Invalid)
+            .expect_refused([NewEntry::new(compaction)], ErrorKind::Invalid)
             .await
             .map_err(|failure| failure.about(kind))?;
     }
-    let unknown = BlockKind::Unknown { kind: "unknown".to_owned(), data: json("1") };
-    writer.expect_accepted([NewEntry::new(Message::new(Role::User, vec![Block::new(unknown)]))]).await
+    let unknown_kind = BlockKind::Unknown { kind: "unknown".to_owned(), data: json("1") };
+    writer.expect_accepted([NewEntry::new(Message::new(Role::User, vec![Block::new(unknown_kind)]))]).await
 }

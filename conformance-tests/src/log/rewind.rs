@@ -129,9 +129,9 @@ pub(crate) async fn a_rewind_to_the_start_keeps_the_log(given: &Given) -> Verdic
 /// gives.
 pub(crate) async fn convenience_methods_make_single_commits(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a", "b"])).await?;
-    let (commits, first) = (given.commits()?, writer.load_thread().await?);
+    let (commits, thread_before) = (given.commits()?, writer.load_thread().await?);
     let fork = Fork::below(id("a")).entries(user_entries(&["c", "d"]));
-    let receipt = commits.fork(Guard::from(&first), fork.clone()).await?;
+    let receipt = commits.fork(Guard::from(&thread_before), fork.clone()).await?;
     expect_eq((writer.path_ids("d").await?.as_str(), writer.path_ids("b").await?.as_str()), ("a c d", "a b"))?;
     let receipt = commits.rewind(Guard::from(&receipt), RewindTo::Entry(id("c"))).await?;
     expect_eq((receipt.head.clone(), receipt.version.number()), (Some(id("c")), 5))?;
@@ -140,6 +140,6 @@ pub(crate) async fn convenience_methods_make_single_commits(given: &Given) -> Ve
     expect_eq((receipt.head.clone(), receipt.version.number()), (None, 7))?;
     let receipt = commits.fork(Guard::from(&receipt), Fork::root().entries(user_entries(&["e", "f"]))).await?;
     expect_eq((writer.path_ids("f").await?, receipt.version.number()), ("e f".to_owned(), 9))?;
-    expect_kind(commits.fork(Guard::from(&first), fork).await, ErrorKind::Conflict)?;
-    expect_kind(commits.clear(Guard::from(&first)).await, ErrorKind::Conflict).map(drop)
+    expect_kind(commits.fork(Guard::from(&thread_before), fork).await, ErrorKind::Conflict)?;
+    expect_kind(commits.clear(Guard::from(&thread_before)).await, ErrorKind::Conflict).map(drop)
 }

@@ -23,8 +23,8 @@ pub(crate) async fn a_parent_is_an_earlier_entry(given: &Given) -> Verdict {
         expect_eq(error.part(), Some("entries[1]"))?;
         expect(error.to_string().contains(parent), format!("the message does not name the parent: {error}"))?;
     }
-    let side = [side_entry("mine"), user_entry("x").below(id("mine"))];
-    writer.expect_refused(side, ErrorKind::Invalid).await?;
+    let child_of_side_entry = [side_entry("mine"), user_entry("x").below(id("mine"))];
+    writer.expect_refused(child_of_side_entry, ErrorKind::Invalid).await?;
     writer
         .expect_accepted([
             user_entry("c").below(id("a")),
@@ -145,8 +145,8 @@ pub(crate) async fn branch_points_are_listed_by_sequence(given: &Given) -> Verdi
     expect_eq(threads.list_branch_points(&id("unknown"), PageRequest::default()).await?.items, vec![])
 }
 
-/// In a large tree, the list of a path is the chain of parents, in either direction and in whatever order the tree
-/// grew.
+/// In a large tree, the list of a path is the chain of parents, in either direction, no matter in which order the
+/// tree grew.
 pub(crate) async fn paths_of_a_large_tree_follow_the_parents(given: &Given) -> Verdict {
     const SIZE: usize = 400;
     let writer = ThreadWriter::new(given, "t");
@@ -159,8 +159,8 @@ pub(crate) async fn paths_of_a_large_tree_follow_the_parents(given: &Given) -> V
         entries.push(user_entry(&at.to_string()).below(id(&parent.to_string())));
     }
     while !entries.is_empty() {
-        let more = entries.split_off(entries.len().min(90));
-        writer.expect_accepted(std::mem::replace(&mut entries, more)).await?;
+        let later_entries = entries.split_off(entries.len().min(90));
+        writer.expect_accepted(std::mem::replace(&mut entries, later_entries)).await?;
     }
     for leaf in (0..SIZE).step_by(29) {
         let mut path: Vec<_> = std::iter::successors(Some(leaf), |&at| parents[at]).map(|at| at.to_string()).collect();

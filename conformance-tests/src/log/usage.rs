@@ -36,26 +36,26 @@ pub(crate) async fn token_usage_is_summed(given: &Given) -> Verdict {
     let writer = ThreadWriter::new(given, "t");
     start_run(&writer, "one").await?;
     start_run(&writer, "two").await?;
-    let mut all = TokenCounts::new(1, 2);
-    (all.cache_read, all.cache_write, all.reasoning) = (4, 8, 16);
+    let mut tokens = TokenCounts::new(1, 2);
+    (tokens.cache_read, tokens.cache_write, tokens.reasoning) = (4, 8, 16);
     let in_run_one = |entry: NewEntry| entry.with_run(id::<RunId>("one"), Some(1));
     writer
         .expect_accepted([
             user_entry("a"),
-            in_run_one(assistant_with_usage("b", all.clone())),
+            in_run_one(assistant_with_usage("b", tokens.clone())),
             in_run_one(usage_entry(100, 200)),
         ])
         .await?;
     writer.expect_accepted([rewind("a"), usage_entry(1_000, 0).with_run(id("two"), None), usage_entry(0, 5)]).await?;
-    let done = RunChange::new(id("one"), RunStatus::done(RunOutcome::NaturalEnd));
-    let last = writer
+    let done_run = RunChange::new(id("one"), RunStatus::done(RunOutcome::NaturalEnd));
+    let last_commit = writer
         .guarded_commit()
         .await?
-        .with_run(done)
+        .with_run(done_run)
         .entry(in_run_one(assistant_with_usage("c", TokenCounts::new(7, 7))));
-    given.expect_accepted(last).await?;
+    given.expect_accepted(last_commit).await?;
     writer.expect_accepted([rewind_to_start()]).await?;
-    let mut sum = all.plus(&TokenCounts::new(107, 207));
+    let mut sum = tokens.plus(&TokenCounts::new(107, 207));
     expect_eq(&load_run(given, "one").await?.spent, &sum)?;
     expect_eq(load_run(given, "two").await?.spent, TokenCounts::new(1_000, 0))?;
     sum = sum.plus(&TokenCounts::new(1_000, 5));
@@ -138,12 +138,12 @@ pub(crate) async fn a_context_size_belongs_to_its_path(given: &Given) -> Verdict
     writer.expect_accepted([rewind_to_start()]).await?;
     expect_eq(writer.head_context().await?.context_size, None)?;
     // A usage record that is itself on the path says nothing about the size of the context at its parent.
-    let other = ThreadWriter::with_entries(
+    let other_writer = ThreadWriter::with_entries(
         given,
         "other",
         [user_entry("a"), usage_with_context_size("s", 10).with_side(false), user_entry("b")],
     )
     .await?;
-    let context_at = |name: &str| other.load_context(ContextRequest::at(id(name)));
+    let context_at = |name: &str| other_writer.load_context(ContextRequest::at(id(name)));
     expect_eq((context_at("a").await?.context_size, context_at("b").await?.context_size), (None, Some(10)))
 }

@@ -1,4 +1,4 @@
-//! Commits to one thread, one commit after the other, and reads the thread.
+//! A writer that makes commits to one thread, one after the other, and reads the thread.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Commits to one thread of the tenant `default`, and reads it. The guard of each commit is the version that was loaded
-/// just before.
+/// just before it.
 pub(crate) struct ThreadWriter<'a> {
     pub(crate) given: &'a Given,
     pub(crate) thread: ThreadId,

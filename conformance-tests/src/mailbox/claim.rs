@@ -17,18 +17,18 @@ use crate::{
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A claim returns at most as many dispatches as it asks for, each of a different thread and each with its own token.
+/// A claim returns no more dispatches than it asks for, each of a different thread and each with its own token.
 pub(super) async fn a_claim_returns_at_most_one_dispatch_per_thread(given: &Given) -> Verdict {
     let drafts = ["a1", "a2", "b1", "b2", "c1"].map(|name| new_dispatch(&name[..1], name));
     enqueue_all(given, drafts).await?;
     let store = mailbox(given)?;
     expect_kind(store.claim(claim_request().up_to(0)).await, ErrorKind::Invalid)?;
     expect_kind(store.claim(claim_request().up_to(1_001)).await, ErrorKind::Invalid)?;
-    let two = store.claim(claim_request().up_to(2)).await?;
-    expect_eq(claimed_ids(&two), "a1 b1")?;
-    let rest = store.claim(claim_request().up_to(100)).await?;
-    expect_eq(claimed_ids(&rest), "c1")?;
-    let claimed: Vec<_> = two.claimed.iter().chain(&rest.claimed).collect();
+    let first_claims = store.claim(claim_request().up_to(2)).await?;
+    expect_eq(claimed_ids(&first_claims), "a1 b1")?;
+    let later_claims = store.claim(claim_request().up_to(100)).await?;
+    expect_eq(claimed_ids(&later_claims), "c1")?;
+    let claimed: Vec<_> = first_claims.claimed.iter().chain(&later_claims.claimed).collect();
     let tokens: BTreeSet<_> = claimed.iter().map(|claimed| claimed.token.as_str()).collect();
     expect_eq(tokens.len(), 3)?;
     for claimed in &claimed {
@@ -122,7 +122,7 @@ pub(super) async fn priority_decides_among_threads(given: &Given) -> Verdict {
 }
 
 /// A thread waits as long as it has an available dispatch and no claim. After a dispatch of a thread was settled, the
-/// thread therefore comes after all threads that were ready before.
+/// thread therefore comes after all threads that were ready at that time.
 pub(super) async fn the_thread_that_waited_longest_comes_first(given: &Given) -> Verdict {
     enqueue_all(given, [new_dispatch("a", "a1"), new_dispatch("a", "a2"), new_dispatch("a", "a3")]).await?;
     given.advance(Duration::from_secs(2)).await;
@@ -155,7 +155,7 @@ pub(super) async fn a_claim_by_id_reports_why_it_returned_nothing(given: &Given)
     expect_eq(claim_by_id("a").await?.missed, Some(NotClaimedReason::Busy(id("b"))))?;
     expect_eq(claim_by_id("b").await?.missed, Some(NotClaimedReason::NotQueued(DispatchStatus::Claimed)))?;
     settle(given, &early_answer.claimed[0], Settlement::Release).await?;
-    // The released dispatch `b` is not due yet, as before its claim, so `a` is next.
+    // A release does not change when `b` is due, so `a` is next.
     let a = expect_next_claim(given, "a").await?;
     settle(given, &a, ack()).await?;
     expect_eq(claim_by_id("a").await?.missed, Some(NotClaimedReason::NotQueued(DispatchStatus::Acked)))?;
@@ -191,16 +191,19 @@ pub(super) async fn a_lease_has_the_requested_length(given: &Given) -> Verdict {
 /// The claim numbers of a thread increase with each claim, however the earlier claims ended, and even if the earlier
 /// dispatches were purged.
 pub(super) async fn claim_numbers_grow(given: &Given) -> Verdict {
-    let (store, mut last) = (mailbox(given)?, None);
+    let (store, mut last_number) = (mailbox(given)?, None);
     for round in 0..5 {
         let claimed = enqueue_and_claim(given, &format!("d{round}")).await?;
-        expect(last.is_none_or(|last| last < claimed.number), format!("claim {} follows {last:?}", claimed.number))?;
-        last = Some(claimed.number);
+        expect(
+            last_number.is_none_or(|last_number| last_number < claimed.number),
+            format!("claim {} follows {last_number:?}", claimed.number),
+        )?;
+        last_number = Some(claimed.number);
         let settlement = if round % 2 == 0 { ack() } else { Settlement::Cancel { reason: "no".to_owned() } };
         settle(given, &claimed, settlement).await?;
         given.advance(MILLISECOND).await;
-        let ended = load_dispatch(given, &format!("d{round}")).await?.finished_at;
-        let before = expect_some(ended, "end")?.saturating_add(MILLISECOND);
+        let finished_at = load_dispatch(given, &format!("d{round}")).await?.finished_at;
+        let before = expect_some(finished_at, "end")?.saturating_add(MILLISECOND);
         expect_eq(store.purge(store_core::Purge::new(before)).await?.removed, 1)?;
     }
     Ok(())

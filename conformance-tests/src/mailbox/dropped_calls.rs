@@ -1,4 +1,4 @@
-//! Cases about calls on a mailbox whose future is dropped, or whose outcome is unknown.
+//! Cases about calls on a mailbox. The future of a call is dropped, or the outcome of a call is unknown.
 
 use std::{sync::Arc, time::Duration};
 
@@ -50,11 +50,11 @@ const CHANGING_CALLS: [&str; 10] = [
     "requeue",
 ];
 
-/// A mailbox in which the thread `t` has a dead letter, a claimed dispatch and a queued one. For each `t` there is a
-/// second thread with a dispatch that can be claimed.
+/// The mailbox on which the calls are made. Each thread `t` of the test has a dead letter, a claimed dispatch and a
+/// queued one. For each `t` there is a second thread with a dispatch that can be claimed.
 struct MailboxCalls(Arc<dyn MailboxStore>);
 
-/// Returns the second thread for `t`, which has no claim.
+/// Returns the second thread for `t`. It has no claim before a call of the test makes one.
 fn second_thread(t: &ThreadId) -> ThreadId {
     id(&format!("{t} free"))
 }
@@ -81,9 +81,9 @@ impl DropPointTarget for MailboxCalls {
     type Prepared = ClaimedDispatch;
 
     async fn prepare(&self, _given: &Given, t: &ThreadId) -> Result<ClaimedDispatch, Failure> {
-        let (dead, end) =
+        let (claimed_to_fail, dead_letter) =
             (self.enqueue_and_claim("dead", t).await?, Settlement::DeadLetter { error: "gone".to_owned() });
-        self.0.settle(vec![(dead.claim(), end)]).await?.remove(0)?;
+        self.0.settle(vec![(claimed_to_fail.claim(), dead_letter)]).await?.remove(0)?;
         let claimed = self.enqueue_and_claim("held", t).await?;
         let free = new_dispatch(second_thread(t).as_str(), dispatch_id("free", t).as_str());
         for answer in self.0.enqueue(vec![new_dispatch(t.as_str(), dispatch_id("queued", t).as_str()), free]).await? {
@@ -120,8 +120,8 @@ impl DropPointTarget for MailboxCalls {
     async fn describe(&self, t: &ThreadId) -> Result<String, Failure> {
         let mut description = format!("epoch {}", self.0.load_epoch(t).await?);
         let list = |thread| self.0.list_dispatches(DispatchQuery::new(DispatchFilter::of_thread(thread)));
-        let (own, of_second_thread) = (list(t.clone()).await?.items, list(second_thread(t)).await?.items);
-        for found in own.into_iter().chain(of_second_thread) {
+        let (of_first_thread, of_second_thread) = (list(t.clone()).await?.items, list(second_thread(t)).await?.items);
+        for found in of_first_thread.into_iter().chain(of_second_thread) {
             let role = found.id.as_str().split(' ').next().unwrap_or_default().to_owned();
             description += &format!(", {role} {:?} {} of {}", found.status, found.attempts, found.epoch);
             if let Some(claim) = found.claim {
@@ -197,7 +197,7 @@ impl ResolveOutcome for MailboxCalls {
     }
 }
 
-/// A mailbox in which the thread `t` has a claimed dispatch whose lease has expired.
+/// The mailbox on which the calls are made. Each thread `t` of the test has a claimed dispatch whose lease has expired.
 struct ExpiredLeaseCalls(Arc<dyn MailboxStore>);
 
 #[async_trait]

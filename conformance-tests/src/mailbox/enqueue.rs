@@ -16,7 +16,9 @@ use crate::{
     log::entry_drafts::json,
 };
 
-/// Returns a dispatch in which every field is set that a caller can set.
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Returns a dispatch with a value in every field that a caller can set.
 fn dispatch_with_all_fields() -> NewDispatch {
     let at = Timestamp::from_millis(1_900_000_000_000).unwrap_or_default();
     keyed_dispatch("t", "full", "k")
@@ -41,12 +43,12 @@ pub(super) async fn an_enqueued_dispatch_has_the_given_fields(given: &Given) -> 
     expect_eq((plain.priority, plain.max_attempts, plain.payload), (128, 5, None))?;
     expect_eq((plain.available_at, plain.updated_at), (plain.created_at, plain.created_at))?;
     expect(plain.number > found.number, "the numbers of dispatches do not increase")?;
-    let unnamed = enqueue_all(given, [NewDispatch::new(id("t"), id("r"))]).await?;
-    load_dispatch(given, unnamed[0].id.as_str()).await.map(drop)
+    // The store generates an id if the caller gives none.
+    let answers = enqueue_all(given, [NewDispatch::new(id("t"), id("r"))]).await?;
+    load_dispatch(given, answers[0].id.as_str()).await.map(drop)
 }
 
-/// Each dispatch of an enqueue has its own answer, in the order given. Whether one is accepted does not affect the
-/// others.
+/// Each dispatch of an enqueue has its own answer, in the order given. The refusal of one does not affect the others.
 pub(super) async fn each_enqueued_dispatch_has_its_own_answer(given: &Given) -> Verdict {
     enqueue_all(given, [new_dispatch("t", "a")]).await?;
     let other = new_dispatch("t", "a").with_priority(1);
@@ -55,8 +57,8 @@ pub(super) async fn each_enqueued_dispatch_has_its_own_answer(given: &Given) -> 
     let drafts = drafts.into_iter().chain([keyed_dispatch("u", "e", "k"), new_dispatch("t", "b")]).collect();
     let answers = mailbox(given)?.enqueue(drafts).await?;
     let kinds: Vec<_> = answers.iter().map(error_kind).collect();
-    let taken = Some(ErrorKind::AlreadyExists);
-    expect_eq(kinds, vec![None, taken, Some(ErrorKind::Invalid), None, taken, None])?;
+    let already_exists = Some(ErrorKind::AlreadyExists);
+    expect_eq(kinds, vec![None, already_exists, Some(ErrorKind::Invalid), None, already_exists, None])?;
     let again = answers.into_iter().last().and_then(Result::ok);
     expect_eq(again.map(|again| (again.id.to_string(), again.deduplicated)), Some(("b".to_owned(), true)))?;
     expect_counts_in_status_order(given, [2, 0, 0, 0, 0, 0]).await?;
@@ -170,9 +172,7 @@ pub(super) async fn only_a_queued_dispatch_can_be_cancelled(given: &Given) -> Ve
     expect_counts_in_status_order(given, [0, 0, 1, 2, 0, 0]).await
 }
 
-const MINUTE: Duration = Duration::from_secs(60);
-
-/// One call can enqueue at most 1,000 dispatches, or settle at most 1,000 claims.
+/// One call can enqueue at most 1,000 dispatches. One call can settle at most 1,000 claims.
 pub(super) async fn a_call_has_a_thousand_dispatches_at_most(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     let dispatches = |count: usize| (0..count).map(|_| NewDispatch::new(id("t"), id("r"))).collect::<Vec<_>>();

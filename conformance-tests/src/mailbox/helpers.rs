@@ -58,8 +58,8 @@ pub(super) async fn try_enqueue(given: &Given, draft: NewDispatch) -> Result<sto
 /// Checks that an enqueue is refused because the dispatch `other` already has the id or the dedupe key of `draft`. The
 /// error must name that dispatch, and the key if the key is the cause.
 pub(super) async fn expect_id_or_key_taken_by(given: &Given, draft: NewDispatch, other: &str) -> Verdict {
-    let is_other = draft.id.as_ref().is_none_or(|id| id.as_str() != other);
-    let key = draft.dedupe_key.as_ref().filter(|_| is_other).map(|key| key.as_str().to_owned());
+    let id_differs = draft.id.as_ref().is_none_or(|id| id.as_str() != other);
+    let key = draft.dedupe_key.as_ref().filter(|_| id_differs).map(|key| key.as_str().to_owned());
     let error = expect_kind(try_enqueue(given, draft).await?, ErrorKind::AlreadyExists)?;
     expect_eq(error.detail(), &Detail::AlreadyExists { what: Subject::new("dispatch", other), key })
 }
@@ -97,8 +97,8 @@ pub(crate) async fn expect_nothing_to_claim(given: &Given) -> Verdict {
     expect_eq(claimed_ids(&mailbox(given)?.claim(claim_request().up_to(100)).await?), "")
 }
 
-/// Claims and acknowledges dispatches one by one until nothing can be claimed. Returns their ids in this order,
-/// separated by spaces.
+/// Claims and acknowledges dispatches one by one until nothing can be claimed. Returns their ids in the order of the
+/// claims, separated by spaces.
 pub(super) async fn claim_and_ack_all(given: &Given) -> Result<String, Failure> {
     let mut order = Vec::new();
     while let Some(claimed) = claim_next(given).await? {
@@ -137,8 +137,8 @@ pub(crate) async fn settle(
     Ok(try_settle(given, claimed, settlement).await??)
 }
 
-/// Checks that every write of a holder is refused, and changes nothing. The first refused write may supersede the
-/// dispatch (MB-33), so the dispatch is compared only after the settlements.
+/// Checks that every write of a holder is refused. Only the first write may change the dispatch, by superseding it
+/// (MB-33). So this function compares the dispatch only after several writes.
 pub(super) async fn expect_holder_refused(given: &Given, claimed: &ClaimedDispatch, kind: ErrorKind) -> Verdict {
     let (store, name) = (mailbox(given)?, claimed.dispatch.id.as_str());
     for settlement in [ack(), retry(Duration::ZERO), Settlement::Release, Settlement::Snooze { after: MILLISECOND }] {
@@ -189,8 +189,8 @@ pub(super) fn counts_in_status_order(counts: &DispatchCounts) -> [u64; 6] {
 /// Lists dispatches in small pages, and returns their ids, separated by spaces.
 pub(super) async fn list_ids(given: &Given, query: DispatchQuery) -> Result<String, Failure> {
     let store = &mailbox(given)?;
-    let page = |page| store.list_dispatches(query.clone().with_page(page));
-    let all = read_all_pages(PageRequest::first(2), page).await?;
+    let list = |page| store.list_dispatches(query.clone().with_page(page));
+    let all = read_all_pages(PageRequest::first(2), list).await?;
     Ok(join(all.iter().map(|dispatch| dispatch.id.as_str())))
 }
 

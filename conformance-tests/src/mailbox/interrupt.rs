@@ -102,9 +102,9 @@ pub(super) async fn epochs_never_decrease(given: &Given) -> Verdict {
     expect_eq(store.load_epoch(&id("t")).await?, 0)?;
     expect_eq(interrupt_thread_t(given).await?.epoch, 1)?;
     enqueue_all(given, [new_dispatch("t", "a")]).await?;
-    let last = interrupt_thread_t(given).await?;
+    let second = interrupt_thread_t(given).await?;
     given.advance(MILLISECOND).await;
-    let purge = store_core::Purge::new(last.at.saturating_add(MILLISECOND));
+    let purge = store_core::Purge::new(second.at.saturating_add(MILLISECOND));
     expect_eq(store.purge(purge).await?.removed, 1)?;
     expect_eq(store.load_epoch(&id("t")).await?, 2)?;
     expect_eq(enqueue_all(given, [new_dispatch("t", "b")]).await?[0].epoch, 2)
@@ -129,10 +129,10 @@ pub(super) async fn a_dispatch_enqueued_after_an_interrupt_can_be_claimed(given:
 pub(super) async fn an_enqueue_takes_effect_before_or_after_an_interrupt(given: &Given) -> Verdict {
     for round in 0..30 {
         let (thread, name) = (format!("t{round}"), format!("d{round}"));
-        let (one, two) = (mailbox(given)?, mailbox(given)?);
+        let (producer, interrupter) = (mailbox(given)?, mailbox(given)?);
         let (draft, thread_id) = (new_dispatch(&thread, &name), id::<ThreadId>(&thread));
-        let (_, interrupted) = run_two_concurrently(async move { one.enqueue(vec![draft]).await }, async move {
-            two.interrupt(Interrupt::new(thread_id)).await
+        let (_, interrupted) = run_two_concurrently(async move { producer.enqueue(vec![draft]).await }, async move {
+            interrupter.interrupt(Interrupt::new(thread_id)).await
         })
         .await;
         let (dispatch, superseded) = (load_dispatch(given, &name).await?, interrupted?.superseded);
@@ -221,7 +221,7 @@ pub(super) async fn a_take_over_fences_out_the_old_holder(given: &Given) -> Verd
     expect(refused.is_err_and(|error| error.kind() != ErrorKind::Unavailable), "a forged fence was accepted")?;
     let next = enqueue_and_claim(given, "b").await?;
     given.expect_accepted(commit("next", user_entry("d")).fenced(next.fence())).await?;
-    let refused = given.commits()?.commit(commit("over", user_entry("e")).fenced(fence)).await;
+    let refused = given.commits()?.commit(commit("too late", user_entry("e")).fenced(fence)).await;
     let error = refused.err().ok_or_else(|| crate::Failure::new("the old fence was accepted"))?;
     expect(matches!(error.kind(), ErrorKind::ClaimLost | ErrorKind::StaleEpoch), format!("{error:?}"))
 }

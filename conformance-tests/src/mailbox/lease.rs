@@ -15,8 +15,8 @@ use crate::{
     given::{id, run_concurrently},
 };
 
-/// At exactly `lease_until` a lease has expired. Reads still show the dispatch as claimed. The next claim takes the
-/// dispatch over and counts the lost attempt. After that the old token is invalid.
+/// At exactly `lease_until` a lease has expired. Until the next claim, reads still show the dispatch as claimed. The
+/// next claim takes the dispatch over and counts the lost attempt. After that the old token is invalid.
 pub(super) async fn an_expired_lease_can_be_claimed(given: &Given) -> Verdict {
     let first = enqueue_and_claim(given, "a").await?;
     given.advance(LEASE - MILLISECOND).await;
@@ -64,8 +64,8 @@ pub(super) async fn an_expired_claim_is_valid_until_another_caller_claims(given:
     expect_nothing_to_claim(given).await
 }
 
-/// `extend` sets the end of the lease to store time plus the extension, even if the old end was later. With any token
-/// but that of the claim, it is refused with `ClaimLost`.
+/// `extend` sets the end of the lease to store time plus the extension, even if the old end was later. With any other
+/// token, it is refused with `ClaimLost`.
 pub(super) async fn an_extension_counts_from_now(given: &Given) -> Verdict {
     let claimed = enqueue_and_claim(given, "a").await?;
     let store = mailbox(given)?;
@@ -85,7 +85,7 @@ pub(super) async fn an_extension_counts_from_now(given: &Given) -> Verdict {
 }
 
 /// After another caller has claimed the dispatch, every write of the old holder is refused and changes nothing, even
-/// when the new claim was released or settled.
+/// after the new claim was released or settled.
 pub(super) async fn an_old_holder_writes_nothing(given: &Given) -> Verdict {
     let first = enqueue_and_claim(given, "a").await?;
     given.advance(LEASE).await;
@@ -101,14 +101,14 @@ pub(super) async fn an_old_holder_writes_nothing(given: &Given) -> Verdict {
     expect_status(given, "a", DispatchStatus::Acked).await.map(drop)
 }
 
-/// If one call has a settlement of an old holder of a thread and one of the new holder, the former is refused and the
-/// latter is accepted, in either order.
+/// If one call settles the lost claim of an old holder and the claim of the new holder, in either order, the settlement
+/// of the old holder is refused and that of the new holder is accepted.
 pub(super) async fn an_old_holder_is_refused_in_the_same_call_as_the_new_one(given: &Given) -> Verdict {
-    for (old, new, is_reversed) in [("a", "b", false), ("c", "d", true)] {
-        enqueue_all(given, [new_dispatch("t", old).with_max_attempts(1), new_dispatch("t", new)]).await?;
-        let lost_claim = expect_next_claim(given, old).await?;
+    for (lost_name, held_name, is_reversed) in [("a", "b", false), ("c", "d", true)] {
+        enqueue_all(given, [new_dispatch("t", lost_name).with_max_attempts(1), new_dispatch("t", held_name)]).await?;
+        let lost_claim = expect_next_claim(given, lost_name).await?;
         given.advance(LEASE).await;
-        let held = expect_next_claim(given, new).await?;
+        let held = expect_next_claim(given, held_name).await?;
         let mut settlements = vec![(lost_claim.claim(), ack()), (held.claim(), ack())];
         if is_reversed {
             settlements.reverse();
@@ -120,8 +120,8 @@ pub(super) async fn an_old_holder_is_refused_in_the_same_call_as_the_new_one(giv
         expect_eq(answers.len(), 2)?;
         expect_eq(&answers.pop().transpose()?.map(|settled| settled.status), &Some(DispatchStatus::Acked))?;
         expect_kind(answers.remove(0), ErrorKind::ClaimLost)?;
-        expect_status(given, old, DispatchStatus::DeadLetter).await?;
-        expect_status(given, new, DispatchStatus::Acked).await?;
+        expect_status(given, lost_name, DispatchStatus::DeadLetter).await?;
+        expect_status(given, held_name, DispatchStatus::Acked).await?;
     }
     expect_counts_in_status_order(given, [0, 0, 2, 0, 0, 2]).await
 }
@@ -152,7 +152,7 @@ pub(super) async fn either_a_settlement_or_a_competing_claim_succeeds(given: &Gi
     Ok(())
 }
 
-/// The first `start` of a claim records the instance that works on the dispatch and the time. A repeat by the same
+/// The first `start` of a claim records the time, and the instance that works on the dispatch. A repeat by the same
 /// instance changes nothing, and a call by another instance is refused.
 pub(super) async fn only_one_instance_can_start_a_claim(given: &Given) -> Verdict {
     let claimed = enqueue_and_claim(given, "a").await?;
@@ -175,8 +175,8 @@ pub(super) async fn only_one_instance_can_start_a_claim(given: &Given) -> Verdic
     Ok(())
 }
 
-/// `reclaim` ends claims whose lease has expired, in the same way as a claim does. It ends at most the given number of
-/// claims, and reports which dispatches were requeued, dead-lettered or superseded.
+/// `reclaim` ends claims whose lease has expired, in the same way as the next claim would. It ends at most the given
+/// number of claims, and reports which dispatches were requeued, dead-lettered or superseded.
 pub(super) async fn a_reclaim_ends_expired_claims(given: &Given) -> Verdict {
     let drafts = [("a", "a1", 2), ("b", "b1", 1), ("t", "c1", 2), ("z", "d1", 2)];
     enqueue_all(given, drafts.map(|(thread, name, attempts)| new_dispatch(thread, name).with_max_attempts(attempts)))
@@ -189,9 +189,9 @@ pub(super) async fn a_reclaim_ends_expired_claims(given: &Given) -> Verdict {
     given.advance(LEASE - MILLISECOND).await;
     expect_kind(store.reclaim(0).await, ErrorKind::Invalid)?;
     expect_eq(store.reclaim(1).await?.requeued, dispatch_ids(["a1"]))?;
-    let rest = store.reclaim(1_000).await?;
+    let second_reclaim = store.reclaim(1_000).await?;
     expect_eq(
-        (rest.requeued, rest.dead_lettered, rest.superseded),
+        (second_reclaim.requeued, second_reclaim.dead_lettered, second_reclaim.superseded),
         (vec![], dispatch_ids(["b1"]), dispatch_ids(["c1"])),
     )?;
     expect_eq(store.reclaim(1_000).await?, store_core::Reclaimed::default())?;
@@ -200,7 +200,7 @@ pub(super) async fn a_reclaim_ends_expired_claims(given: &Given) -> Verdict {
     expect_status(given, "d1", DispatchStatus::Claimed).await.map(drop)
 }
 
-/// If several reclaims run at the same time, exactly one of them reports each ended claim.
+/// Each ended claim is reported by exactly one of several concurrent reclaims.
 pub(super) async fn concurrent_reclaims_count_each_claim_once(given: &Given) -> Verdict {
     enqueue_all(given, (0..40).map(|at| new_dispatch(&format!("t{at}"), &format!("d{at}")))).await?;
     let store = mailbox(given)?;
@@ -220,8 +220,8 @@ pub(super) async fn concurrent_reclaims_count_each_claim_once(given: &Given) -> 
     Ok(())
 }
 
-/// After an attempt was lost, and after a dead letter was requeued, only `history` and `last_error` show what happened
-/// before.
+/// After an attempt was lost, and after a dead letter was requeued, only `history` and `last_error` show the earlier
+/// attempts.
 pub(super) async fn earlier_attempts_show_only_in_history_and_last_error(given: &Given) -> Verdict {
     let first = enqueue_and_claim(given, "a").await?;
     let store = mailbox(given)?;
@@ -250,10 +250,10 @@ pub(super) async fn clock_jumps_never_give_a_dispatch_two_holders(given: &Given)
     let second = expect_next_claim(given, "a").await?;
     expect_kind(try_settle(given, &first, ack()).await?, ErrorKind::ClaimLost)?;
     given.set_back(Duration::from_hours(1)).await;
-    let third = mailbox(given)?.extend(&second.claim(), LEASE).await?;
-    expect(third.lease_until >= third.claimed_at, "the lease expires before the claim began")?;
+    let extended = mailbox(given)?.extend(&second.claim(), LEASE).await?;
+    expect(extended.lease_until >= extended.claimed_at, "the lease expires before the claim began")?;
     given.advance(Duration::from_hours(10)).await;
-    let last = expect_next_claim(given, "a").await?;
+    let third = expect_next_claim(given, "a").await?;
     expect_kind(try_settle(given, &second, ack()).await?, ErrorKind::ClaimLost)?;
-    settle(given, &last, ack()).await.map(drop)
+    settle(given, &third, ack()).await.map(drop)
 }

@@ -97,8 +97,8 @@ pub(super) async fn dispatches_that_ended_at_the_same_time_are_ordered_by_id(giv
     let store = &mailbox(given)?;
     enqueue_all(given, [new_dispatch("w", "b")]).await?;
     let held = expect_next_claim(given, "b").await?;
-    let ended = [("t", "c"), ("u", "a"), ("v", "g"), ("t", "h"), ("u", "i"), ("v", "d"), ("t", "e"), ("u", "f")];
-    enqueue_all(given, ended.map(|(thread, name)| new_dispatch(thread, name))).await?;
+    let queued = [("t", "c"), ("u", "a"), ("v", "g"), ("t", "h"), ("u", "i"), ("v", "d"), ("t", "e"), ("u", "f")];
+    enqueue_all(given, queued.map(|(thread, name)| new_dispatch(thread, name))).await?;
     settle(given, &held, ack()).await?;
     for thread in ["t", "u", "v"] {
         store.interrupt(store_core::Interrupt::new(id(thread))).await?;
@@ -113,8 +113,8 @@ pub(super) async fn dispatches_that_ended_at_the_same_time_are_ordered_by_id(giv
     expect_eq(list_ids(given, query).await?, names.iter().rev().copied().collect::<Vec<_>>().join(" "))
 }
 
-/// Only the dispatches of one thread can be listed in the order of claims. The list has the queued dispatches, due or
-/// not, ordered by priority and number.
+/// Only the dispatches of one thread can be listed in the order of claims. The list has all queued dispatches of the
+/// thread, whether they are due or not, ordered by priority and number.
 pub(super) async fn only_dispatches_of_one_thread_can_be_listed_in_claim_order(given: &Given) -> Verdict {
     enqueue_all(given, [new_dispatch("t", "old")]).await?;
     interrupt_thread_t(given).await?;
@@ -138,7 +138,7 @@ pub(super) async fn only_dispatches_of_one_thread_can_be_listed_in_claim_order(g
     expect_eq(store.load_dispatch(&id("unknown")).await?, None)
 }
 
-/// The counts by status of a thread and of a tenant are exact, even after an interrupt.
+/// The numbers of dispatches in each status are exact, for a thread and for a tenant, even after an interrupt.
 pub(super) async fn counts_are_exact(given: &Given) -> Verdict {
     create_one_of_each_status(given).await?;
     let store = mailbox(given)?;
@@ -154,8 +154,8 @@ pub(super) async fn counts_are_exact(given: &Given) -> Verdict {
 pub(super) async fn ready_threads_are_those_that_a_claim_takes(given: &Given) -> Verdict {
     let store = &mailbox(given)?;
     let ready_dispatch_ids = || async {
-        let page = |page| store.list_ready_threads(page);
-        let all = read_all_pages(PageRequest::first(1), page).await?;
+        let list = |page| store.list_ready_threads(page);
+        let all = read_all_pages(PageRequest::first(1), list).await?;
         Ok::<_, crate::Failure>(join(all.iter().map(|ready| ready.next.as_str())))
     };
     expect_eq(ready_dispatch_ids().await?, "")?;

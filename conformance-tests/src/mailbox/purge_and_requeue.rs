@@ -15,8 +15,8 @@ use crate::{
     given::id,
 };
 
-/// A purge removes dispatches that ended strictly before the given time, at most as many as its limit, and returns how
-/// many. A dry run changes nothing. Queued and claimed dispatches are not removed.
+/// A purge removes dispatches that ended strictly before the given time, up to its limit, and returns their number. A
+/// dry run changes nothing. Queued and claimed dispatches are not removed.
 pub(super) async fn a_purge_removes_records_that_ended_before_its_time(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     let mut end_times = Vec::new();
@@ -45,22 +45,22 @@ pub(super) async fn a_purge_removes_records_that_ended_before_its_time(given: &G
     enqueue_all(given, [new_dispatch("t", "a").with_priority(1)]).await.map(drop)
 }
 
-/// A superseded dispatch ended at the time of its interrupt, and a purge compares that time. Each superseded dispatch
-/// counts towards the limit of a purge.
+/// For a purge, a superseded dispatch ended at the time of its interrupt. Each superseded dispatch counts towards the
+/// limit of a purge.
 pub(super) async fn superseded_dispatches_are_purged_by_the_time_of_their_interrupt(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     enqueue_all(given, [keyed_dispatch("t", "a", "k"), new_dispatch("t", "b"), delayed_dispatch("t", "c", LEASE)])
         .await?;
     given.advance(LEASE).await;
-    let at = interrupt_thread_t(given).await?.at;
+    let interrupted_at = interrupt_thread_t(given).await?.at;
     enqueue_all(given, [keyed_dispatch("t", "new", "k")]).await?;
     given.advance(MILLISECOND).await;
-    expect_eq(store.purge(Purge::new(at)).await?.removed, 0)?;
-    let mut purge_of_two = Purge::new(at.saturating_add(MILLISECOND));
+    expect_eq(store.purge(Purge::new(interrupted_at)).await?.removed, 0)?;
+    let mut purge_of_two = Purge::new(interrupted_at.saturating_add(MILLISECOND));
     purge_of_two.limit = 2;
     expect_eq(store.purge(purge_of_two.clone()).await?.removed, 2)?;
     expect_counts_in_status_order(given, [1, 0, 0, 0, 1, 0]).await?;
-    expect_eq(expect_status(given, "c", DispatchStatus::Superseded).await?.finished_at, Some(at))?;
+    expect_eq(expect_status(given, "c", DispatchStatus::Superseded).await?.finished_at, Some(interrupted_at))?;
     expect_eq(store.purge(purge_of_two).await?.removed, 1)?;
     expect_counts_in_status_order(given, [1, 0, 0, 0, 0, 0]).await?;
     expect_id_or_key_taken_by(given, keyed_dispatch("t", "other", "k"), "new").await?;

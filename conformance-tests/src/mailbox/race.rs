@@ -22,8 +22,8 @@ pub(super) async fn one_of_several_enqueues_with_the_same_key_is_accepted(given:
             let (store, key) = (Arc::clone(&store), format!("k{round}"));
             async move { store.enqueue(vec![keyed_dispatch("t", &format!("{key}-{task}"), &key)]).await?.remove(0) }
         });
-        let (_, lost) = expect_exactly_one(results.await)?;
-        expect_kinds(lost, ErrorKind::AlreadyExists)?;
+        let (_, refused) = expect_exactly_one(results.await)?;
+        expect_kinds(refused, ErrorKind::AlreadyExists)?;
     }
     expect_counts_in_status_order(given, [20, 0, 0, 0, 0, 0]).await
 }
@@ -46,10 +46,10 @@ pub(super) async fn concurrent_enqueues_all_take_effect(given: &Given) -> Verdic
     })
     .await;
     let mut numbers = BTreeSet::new();
-    for end in results {
-        let (has_own_answers, found) = end?;
-        expect(has_own_answers && found.is_sorted(), "a call got the answers of another call")?;
-        numbers.extend(found);
+    for result in results {
+        let (has_own_answers, numbers_of_call) = result?;
+        expect(has_own_answers && numbers_of_call.is_sorted(), "a call got the answers of another call")?;
+        numbers.extend(numbers_of_call);
     }
     expect_eq(numbers.len(), 200)?;
     expect_counts_in_status_order(given, [200, 0, 0, 0, 0, 0]).await
@@ -66,9 +66,9 @@ pub(super) async fn concurrent_purges_remove_each_dispatch_once(given: &Given) -
             store.cancel(&id(name)).await?;
         }
         let results = run_concurrently(4, |task| {
-            let (store, own) = (Arc::clone(&store), new_dispatch("t", &format!("{round}-by-{task}")));
+            let (store, queued) = (Arc::clone(&store), new_dispatch("t", &format!("{round}-by-{task}")));
             async move {
-                store.enqueue(vec![own]).await?.remove(0)?;
+                store.enqueue(vec![queued]).await?.remove(0)?;
                 store.purge(Purge::new(Timestamp::MAX)).await
             }
         });
@@ -126,8 +126,8 @@ pub(super) async fn one_of_several_claims_gets_a_dispatch_after_its_lease(given:
             let store = Arc::clone(&store);
             async move { store.claim(claim_request()).await.map(|claims| claims.claimed.len()) }
         });
-        let taken: usize = results.await.into_iter().collect::<store_core::Result<Vec<_>>>()?.into_iter().sum();
-        expect_eq(taken, 1)?;
+        let claimed_count: usize = results.await.into_iter().collect::<store_core::Result<Vec<_>>>()?.into_iter().sum();
+        expect_eq(claimed_count, 1)?;
         expect_eq(super::helpers::load_dispatch(given, "a").await?.attempts, round)?;
         given.advance(LEASE).await;
     }

@@ -1,4 +1,4 @@
-//! Cases about reopening: what a mailbox has kept when its store is opened again.
+//! Cases about reopening: what a mailbox keeps when its store is closed and opened again.
 
 use std::time::Duration;
 
@@ -65,24 +65,25 @@ pub(super) async fn another_worker_can_claim_the_work_of_a_lost_one(given: &Give
 
 /// Returns a description of everything that can be read from the mailbox.
 async fn describe_mailbox(given: &Given) -> Result<Vec<String>, Failure> {
-    let (store, t): (_, &ThreadId) = (mailbox(given)?, &id("t"));
+    let (store, thread): (_, &ThreadId) = (mailbox(given)?, &id("t"));
     let mut all = tenant_as_text(&given.stores()?).await?;
     let query = |order| DispatchQuery::new(super::helpers::filter_of_thread_t()).ordered(order, Direction::Forward);
     for order in [DispatchOrder::End, DispatchOrder::Claim] {
         all.push(format!("{order:?}: {:?}", store.list_dispatches(query(order)).await?.items));
     }
-    all.push(format!("{:?}, epoch {}", store.count_dispatches(Some(t)).await?, store.load_epoch(t).await?));
+    all.push(format!("{:?}, epoch {}", store.count_dispatches(Some(thread)).await?, store.load_epoch(thread).await?));
     Ok(all)
 }
 
-/// Reopens the store, and checks that this did not change the mailbox. `last_change` names the last change before that.
+/// Reopens the store, and checks that this does not change the mailbox. A failure names `last_change`, the change that
+/// the case made before.
 async fn expect_unchanged_by_reopen(given: &Given, last_change: &str) -> Verdict {
     let before = describe_mailbox(given).await?;
     given.reopen().await?;
     expect_eq(describe_mailbox(given).await?, before).map_err(|failure| failure.about(last_change))
 }
 
-/// Every call that makes or changes a claim without ending its dispatch survives a reopen.
+/// The effect of every call that makes or changes a claim without ending its dispatch survives a reopen.
 pub(super) async fn every_step_of_a_claim_survives_a_reopen(given: &Given) -> Verdict {
     enqueue_all(given, [new_dispatch("t", "a"), keyed_dispatch("t", "b", "k"), delayed_dispatch("t", "c", LEASE)])
         .await?;
@@ -106,18 +107,18 @@ pub(super) async fn every_step_of_a_claim_survives_a_reopen(given: &Given) -> Ve
     expect_kind(try_settle(given, &lost_claim, ack()).await?, ErrorKind::ClaimLost).map(drop)
 }
 
-/// Every call that ends a dispatch survives a reopen, and so do a later requeue and purge.
+/// The effect of every call that ends a dispatch survives a reopen. So do the effects of a later requeue and a purge.
 pub(super) async fn every_end_of_a_dispatch_survives_a_reopen(given: &Given) -> Verdict {
-    let last = enqueue_and_claim(given, "a").await?;
-    settle(given, &last, Settlement::DeadLetter { error: "broken".to_owned() }).await?;
+    let claimed_a = enqueue_and_claim(given, "a").await?;
+    settle(given, &claimed_a, Settlement::DeadLetter { error: "broken".to_owned() }).await?;
     expect_unchanged_by_reopen(given, "dead letter").await?;
     let requeued = mailbox(given)?.requeue(Requeue::ids(dispatch_ids(["a"]))).await?;
     requeued.into_iter().try_for_each(|(_, requeued)| requeued.map(drop))?;
     expect_unchanged_by_reopen(given, "requeue").await?;
     mailbox(given)?.cancel(&id("a")).await?;
     expect_unchanged_by_reopen(given, "cancel").await?;
-    let done = enqueue_and_claim(given, "b").await?;
-    settle(given, &done, ack()).await?;
+    let claimed_b = enqueue_and_claim(given, "b").await?;
+    settle(given, &claimed_b, ack()).await?;
     expect_unchanged_by_reopen(given, "ack").await?;
     enqueue_all(given, [new_dispatch("t", "c")]).await?;
     interrupt_thread_t(given).await?;
@@ -151,14 +152,14 @@ pub(super) async fn the_keys_of_interrupts_survive_a_reopen(given: &Given) -> Ve
 
 /// No claim number is used twice, even if the tenant is deleted, the store is reopened, or both.
 pub(super) async fn claim_numbers_grow_across_tenant_deletion_and_reopen(given: &Given) -> Verdict {
-    let mut last: Option<ClaimedDispatch> = None;
+    let mut previous: Option<ClaimedDispatch> = None;
     for round in 0..6 {
         let claimed = enqueue_and_claim(given, &format!("d{round}")).await?;
-        if let Some(last) = &last {
-            expect(claimed.number > last.number, format!("claim {} follows {}", claimed.number, last.number))?;
+        if let Some(previous) = &previous {
+            expect(claimed.number > previous.number, format!("claim {} follows {}", claimed.number, previous.number))?;
         }
         settle(given, &claimed, ack()).await?;
-        last = Some(claimed);
+        previous = Some(claimed);
         if round % 3 != 0 {
             given.store().delete_tenant(&id("default")).await?;
         }

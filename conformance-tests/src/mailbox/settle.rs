@@ -17,7 +17,7 @@ use crate::{
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Each settlement changes a claimed dispatch as the table of dispatches in the contract says.
+/// Each kind of settlement changes a claimed dispatch as the contract's table of dispatches says.
 pub(super) async fn each_settlement_changes_the_dispatch_as_the_contract_says(given: &Given) -> Verdict {
     let text = || "why".to_owned();
     for (settlement, status, attempts, end) in [
@@ -70,7 +70,7 @@ pub(super) async fn a_snooze_or_release_uses_up_no_attempt(given: &Given) -> Ver
     expect_eq(expect_status(given, "a", DispatchStatus::Queued).await?.attempts, 0)
 }
 
-/// Each settlement of a call has its own answer, and may be refused without the others.
+/// Each settlement of a call has its own answer. The refusal of one does not affect the others.
 pub(super) async fn each_settlement_has_its_own_answer(given: &Given) -> Verdict {
     enqueue_all(given, ["a", "b", "c"].map(|name| new_dispatch(name, name))).await?;
     let store = mailbox(given)?;

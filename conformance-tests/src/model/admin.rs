@@ -1,4 +1,4 @@
-//! Creating, changing, deleting and pruning threads (TH).
+//! Creating, changing, deleting and pruning threads (promises TH of the contract).
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -17,7 +17,7 @@ use super::{
     shape,
 };
 
-/// How long a deleted id is remembered (TH-25).
+/// How long the id of a deleted thread is remembered (TH-25).
 const ID_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Creates a thread.
@@ -249,10 +249,10 @@ impl ThreadAdmin for TenantHandle {
     async fn delete_thread(&self, id: &ThreadId, request: DeleteRequest) -> Result<Deletion> {
         if self.shared.bug == Some(Bug::DetachBeforeDeletion) && request.children == ChildStrategy::Detach {
             self.write(|tenant, _| {
-                let all_thread_data = tenant.threads.values_mut().map(|thread_data| &mut thread_data.thread);
-                all_thread_data
-                    .filter(|t| t.parent_thread_id.as_ref() == Some(id))
-                    .for_each(|t| t.parent_thread_id = None);
+                let threads = tenant.threads.values_mut().map(|thread_data| &mut thread_data.thread);
+                threads
+                    .filter(|thread| thread.parent_thread_id.as_ref() == Some(id))
+                    .for_each(|thread| thread.parent_thread_id = None);
                 Ok(())
             })?;
             yield_to_others().await;

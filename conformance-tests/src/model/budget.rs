@@ -38,7 +38,7 @@ pub(super) fn fit_to_budget(pieces: Vec<Piece>, budget: Option<&Budget>) -> (Vec
     (kept.into_iter().map(|(_, piece)| piece).collect(), left_out_ids)
 }
 
-/// Returns for each message the number of its turn, from 0. Messages that are always kept have no number: system
+/// Returns the number of the turn of each message, counted from 0. Messages that are always kept have no number: system
 /// messages and the last summary.
 ///
 /// A turn begins with a user message that comes after a message of another role. A tool message belongs to the turn
@@ -59,10 +59,10 @@ fn turns(pieces: &[Piece]) -> Vec<Option<usize>> {
             turns.push(turns.last().copied().flatten());
             continue;
         }
-        let summary = |piece: &Piece| piece.is_summary().then(|| piece.entry.clone());
+        let summary_entry = |piece: &Piece| piece.is_summary().then(|| piece.entry.clone());
         let begins_turn = previous.is_some_and(|previous| {
             let is_new_request = piece.message.role == Role::User && previous.message.role != Role::User;
-            summary(previous) != summary(piece) || (is_new_request && !piece.is_summary())
+            summary_entry(previous) != summary_entry(piece) || (is_new_request && !piece.is_summary())
         });
         turn += usize::from(begins_turn);
         previous = Some(piece);

@@ -47,9 +47,9 @@ bugs! {
     StateWithoutEntries = "commit::no_part_of_a_refused_commit_is_stored",
     /// The entries of a refused commit that come before the invalid entry are written.
     EntriesBeforeTheBadOne = "log::a_parent_is_an_earlier_entry",
-    /// A refused commit restores the data from the beginning of the call, which undoes later writes of other callers.
+    /// A refused commit restores the data as it was when the call began, which undoes later writes of other callers.
     RefusalRollsBack = "commit::a_refused_commit_does_not_affect_other_writers",
-    /// A write is accepted although a claim with a higher number has written before.
+    /// A write is accepted although a caller has already written under a higher claim number.
     FenceIgnored = "commit::no_lower_claim_writes_after_a_higher_one",
     /// A late commit creates a deleted thread again.
     LateCommitRevives = "thread::a_late_write_does_not_restore_a_deleted_thread",
@@ -115,7 +115,7 @@ bugs! {
     DoneRunChanges = "run::a_done_run_never_changes",
     /// A run that is not done can change to any status.
     AnyTransition = "run::status_transitions_follow_the_table",
-    /// A commit can use the run id of another thread.
+    /// A commit can use the id of a run of another thread.
     RunIdOfAnotherThread = "run::a_run_belongs_to_one_thread",
     /// `add` sets the value instead of adding to it.
     AddReplacesValue = "commit::an_operation_applies_to_the_stored_value",
@@ -178,7 +178,7 @@ bugs! {
     /// Events get their numbers first, and become visible only when their append returns. Later events can become
     /// visible earlier.
     EventsVisibleLate = "event::no_event_becomes_visible_before_an_earlier_one",
-    /// An append does not check what it expects of a scope.
+    /// An append of events does not check the number of events that it expects in a scope.
     EventsUnguarded = "event::an_expectation_counts_all_events_ever_appended",
     /// A cursor below the floor is accepted.
     TrimmedCursorAccepted = "event::a_cursor_below_the_floor_is_refused",
@@ -188,7 +188,7 @@ bugs! {
     InternalEventsShown = "event::a_filter_for_public_events_returns_no_others",
     /// A subscription that starts at `Now` begins with the last stored event.
     NowStartsAtLastEvent = "event::a_subscription_from_now_starts_after_all_existing_events",
-    /// A subscription leaves out the event after every fifth one.
+    /// A subscription leaves out each event that follows an event whose number is divisible by five.
     SubscriberSkips = "event::a_subscriber_gets_stored_events_and_then_new_ones",
     /// The events of a refused commit are appended.
     RefusedEventsStay = "event::a_refused_commit_appends_nothing",
@@ -208,7 +208,7 @@ bugs! {
     LeaseExpiresEarly = "mailbox::an_extension_counts_from_now",
     /// A retried dispatch is available immediately, regardless of its delay.
     RetriedDispatchNotDelayed = "mailbox::a_retried_dispatch_waits_for_its_delay",
-    /// A dispatch whose lease expires does not count the attempt.
+    /// If the lease of a dispatch expires, the attempt is not counted.
     LostLeaseNotCounted = "mailbox::the_last_lost_lease_makes_a_dead_letter",
     /// The repeat of a settlement counts one more attempt.
     RepeatedSettlementCounted = "mailbox::a_repeated_settlement_returns_the_first_answer",
@@ -240,9 +240,9 @@ bugs! {
     RowClaimKept = "outbox::a_claim_that_was_not_received_is_released",
     /// The lease of a row expires one millisecond after its end.
     RowLeaseExpiresLate = "outbox::an_expired_lease_frees_its_row",
-    /// A row whose lease expires does not count the attempt.
+    /// If the lease of a row expires, the attempt is not counted.
     RowLostLeaseNotCounted = "outbox::lost_leases_use_up_attempts",
-    /// A row does not count failed attempts.
+    /// Failed attempts of a row are not counted.
     RowAttemptNotCounted = "outbox::a_row_without_remaining_attempts_becomes_a_dead_letter",
     /// A retried row is available immediately, regardless of its delay.
     RetriedRowNotDelayed = "outbox::a_retried_row_waits_for_its_delay",
@@ -276,9 +276,9 @@ bugs! {
     ReceiverOutlivesClosing = "live::closing_ends_receivers",
     /// An append checks whether its ids are in the log, and writes the inputs some time later.
     AppendChecksEarly = "live::input_enters_the_log_once",
-    /// No work ends a wait before its timeout.
+    /// A wait lasts until its timeout, even if there is work.
     NewWorkWakesNobody = "live::new_work_wakes_waiting_workers",
-    /// A wait does not end when work becomes available because time passes.
+    /// A wait does not end when a dispatch becomes due during the wait.
     DueWorkWakesNobody = "live::a_dispatch_that_becomes_due_wakes_waiting_workers",
     /// A wait ends immediately, even if there is no work.
     WaitEndsAtOnce = "live::a_wait_ends_at_its_timeout",

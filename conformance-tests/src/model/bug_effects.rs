@@ -1,5 +1,4 @@
-//! The wrong changes that a model with one of certain planted bugs makes after a commit, or after it refused one: see
-//! [`Bug`].
+//! The wrong changes that some planted bugs (see [`Bug`]) make after a commit, or after the refusal of a commit.
 
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use super::{
     tree::LogTree,
 };
 
-/// Writes the parts of a refused commit that a store with this bug writes.
+/// Makes the changes that a store with this bug makes after it has refused a commit.
 pub(super) fn apply_after_refusal(
     tenant: &mut TenantData,
     commit: &Commit,
@@ -38,9 +37,9 @@ pub(super) fn apply_after_refusal(
             let _written = check_and_write(tenant, &partial_commit, env);
         }
         Bug::EntriesBeforeTheBadOne => {
-            for kept in (1..commit.entries.len()).rev() {
+            for entry_count in (1..commit.entries.len()).rev() {
                 let mut partial_commit = commit.clone();
-                partial_commit.entries.truncate(kept);
+                partial_commit.entries.truncate(entry_count);
                 if check_and_write(tenant, &partial_commit, env).is_ok() {
                     break;
                 }
@@ -57,7 +56,7 @@ pub(super) fn apply_after_refusal(
     }
 }
 
-/// Makes the further changes that a store with this bug makes after a commit.
+/// Makes the changes that a store with this bug makes in addition to those of a commit.
 pub(super) fn apply_after_commit(
     thread_data: &mut ThreadData,
     commit: &Commit,
@@ -78,18 +77,18 @@ pub(super) fn apply_after_commit(
 fn delete_rewound(thread_data: &mut ThreadData, commit: &Commit) {
     for entry in &commit.entries {
         let NewBody::Rewind(to) = &entry.body else { continue };
-        let keep = match to {
+        let last_kept_seq = match to {
             RewindTo::Entry(id) => LogTree(&thread_data.entries).find(id).map_or(0, |entry| entry.seq),
             _ => 0,
         };
-        thread_data.entries.retain(|entry| entry.seq <= keep || matches!(*entry.body, Body::Rewind(_)));
+        thread_data.entries.retain(|entry| entry.seq <= last_kept_seq || matches!(*entry.body, Body::Rewind(_)));
     }
 }
 
 /// Makes a fork the parent of the earlier children of its parent.
 fn move_branch_below_fork(thread_data: &mut ThreadData, commit: &Commit, first_new_index: usize) {
-    let forked = commit.entries.iter().position(|entry| matches!(entry.parent, ParentRef::Entry(_)));
-    let Some(fork) = forked.and_then(|at| thread_data.entries.get(first_new_index + at)).cloned() else { return };
+    let fork_index = commit.entries.iter().position(|entry| matches!(entry.parent, ParentRef::Entry(_)));
+    let Some(fork) = fork_index.and_then(|at| thread_data.entries.get(first_new_index + at)).cloned() else { return };
     for entry in thread_data.entries.iter_mut().take(first_new_index).filter(|entry| entry.parent == fork.parent) {
         let mut moved = (**entry).clone();
         moved.parent = Some(fork.id.clone());

@@ -1,4 +1,5 @@
-//! The commit. Its steps have the order of CM-43. It changes a copy of the thread, which is stored at the end.
+//! Commits. The checks of a commit have the order of CM-43. A commit changes a copy of its thread, which is stored at
+//! the end.
 
 use std::sync::Arc;
 
@@ -59,6 +60,8 @@ pub(super) fn check_and_write(tenant: &mut TenantData, commit: &Commit, env: Env
     if env.bug == Some(Bug::SettledBeforeTheGuard) {
         settle(tenant, commit, &env)?;
     }
+    // The mailbox has its own time for each thread. So the settlement gets the store time of the call, and not the time
+    // of the thread that the rest of the commit uses.
     let env_at_call = env;
     check_guard(stored.as_ref(), commit, env.bug)?;
     let now = stored.as_ref().map_or(env.now, |thread_data| env.now.max(thread_data.last_time));
@@ -85,24 +88,24 @@ pub(super) fn check_and_write(tenant: &mut TenantData, commit: &Commit, env: Env
     };
     id_history = ThreadIdHistory { generation: thread_data.thread.generation(), deleted_at: None, ..id_history };
     let (mut thread_data, mut receipt) = apply_commit(tenant, thread_data, commit, &env)?;
-    let outbox = outbox::append(tenant, commit, &env);
+    let outbox_result = outbox::append(tenant, commit, &env);
     if let Some(request) = &commit.events {
         check_events(&thread_data, commit)?;
         // Errors of events are reported before errors of rows (CM-43). If the rows are refused, the events that were
         // appended here are removed again.
-        let before = outbox.is_err().then(|| (tenant.events.clone(), tenant.id_histories.clone()));
+        let before_append = outbox_result.is_err().then(|| (tenant.events.clone(), tenant.id_histories.clone()));
         let appended = events::append(tenant, request, &env, (commit.at, env.tenant_and_cursor_key))?;
-        if let Some(before) = before {
-            (tenant.events, tenant.id_histories) = before;
+        if let Some(before_append) = before_append {
+            (tenant.events, tenant.id_histories) = before_append;
         }
         receipt.events = appended.events.iter().map(EventRef::from).collect();
     }
-    let (rows, ids) = outbox?;
-    receipt.outbox = ids;
+    let (rows, row_ids) = outbox_result?;
+    receipt.outbox = row_ids;
     settle(tenant, commit, &env_at_call)?;
-    if let Some((_, stored)) = commit.key.as_ref().and_then(|key| thread_data.keyed_commits.get_mut(key)) {
-        stored.events.clone_from(&receipt.events);
-        stored.outbox.clone_from(&receipt.outbox);
+    if let Some((_, stored_receipt)) = commit.key.as_ref().and_then(|key| thread_data.keyed_commits.get_mut(key)) {
+        stored_receipt.events.clone_from(&receipt.events);
+        stored_receipt.outbox.clone_from(&receipt.outbox);
     }
     tenant.outbox = rows;
     tenant.store_thread(thread_data);
@@ -172,7 +175,8 @@ fn content(commit: &Commit) -> Commit {
     content
 }
 
-/// Refuses a claim number that is lower than the highest one that has written. Remembers a higher one (CM-32).
+/// Refuses a claim number that is lower than the highest one under which a caller has written. Remembers a higher one
+/// (CM-32).
 pub(super) fn check_fence(id_history: &mut ThreadIdHistory, fence: Option<&Fence>, bug: Option<Bug>) -> Result<()> {
     let Some(fence) = fence else { return Ok(()) };
     if let Some(highest) = id_history.fence.filter(|highest| *highest > fence.claim && bug != Some(Bug::FenceIgnored)) {
@@ -204,9 +208,10 @@ fn check_guard(stored: Option<&ThreadData>, commit: &Commit, bug: Option<Bug>) -
 
 /// Returns whether the entry at this version has the same time as the last entry.
 fn has_time_of_last_entry(thread_data: &ThreadData, version: Version) -> bool {
-    let at =
-        |number: usize| number.checked_sub(1).and_then(|at| thread_data.entries.get(at)).map(|entry| entry.timestamp);
-    usize::try_from(version.number()).ok().and_then(at) == at(thread_data.entries.len())
+    let time_of_entry = |number: usize| {
+        number.checked_sub(1).and_then(|index| thread_data.entries.get(index)).map(|entry| entry.timestamp)
+    };
+    usize::try_from(version.number()).ok().and_then(time_of_entry) == time_of_entry(thread_data.entries.len())
 }
 
 fn create_thread(
@@ -274,8 +279,8 @@ fn apply_commit(
     for (index, draft) in drafts.iter().enumerate() {
         log.append(draft, at, env).map_err(|e| e.in_part(format!("entries[{index}]")))?;
     }
-    let (first, entries) = (thread_data.entries.len(), log.entries);
-    check_runs_of_entries(&thread_data, run.as_ref(), entries.get(first..).unwrap_or_default())?;
+    let (first_new_index, entries) = (thread_data.entries.len(), log.entries);
+    check_runs_of_entries(&thread_data, run.as_ref(), entries.get(first_new_index..).unwrap_or_default())?;
     thread_data.entries = entries;
     if let Some(change) = change {
         thread_data.state = state::apply_change(&thread_data.state, change, (env.limits, env.bug))?;
@@ -284,21 +289,21 @@ fn apply_commit(
     }
     if let Some(run) = &run {
         thread_data.thread.latest_run = Some(run.id.clone());
-        match thread_data.runs.iter_mut().find(|known| known.id == run.id) {
-            Some(known) => *known = run.clone(),
+        match thread_data.runs.iter_mut().find(|stored_run| stored_run.id == run.id) {
+            Some(stored_run) => *stored_run = run.clone(),
             None => thread_data.runs.push(run.clone()),
         }
     }
-    check_totals(&thread_data, run.as_ref(), first, (commit, env.limits))?;
+    check_totals(&thread_data, run.as_ref(), first_new_index, (commit, env.limits))?;
     thread_data.last_time = env.now;
     thread_data.thread.updated_at = thread_data.thread.updated_at.max(at);
     if let Some(bug) = env.bug {
-        bug_effects::apply_after_commit(&mut thread_data, commit, first, (bug, env));
+        bug_effects::apply_after_commit(&mut thread_data, commit, first_new_index, (bug, env));
     }
     let mut receipt = receipt_for(&thread_data.to_thread(env.bug), env.now)?;
     let new_count = commit.consume.len() + commit.entries.len();
-    receipt.first_seq = (new_count > 0).then_some(first as u64 + 1);
-    receipt.entry_ids = thread_data.entries.iter().skip(first).map(|entry| entry.id.clone()).collect();
+    receipt.first_seq = (new_count > 0).then_some(first_new_index as u64 + 1);
+    receipt.entry_ids = thread_data.entries.iter().skip(first_new_index).map(|entry| entry.id.clone()).collect();
     receipt.consumed = commit.consume.iter().map(|input| input.id.clone()).collect();
     receipt.run_status = run.map(|run| run.status);
     if let Some(key) = &commit.key {
@@ -317,11 +322,15 @@ pub(super) fn receipt_for(thread: &Thread, now: Timestamp) -> Result<Receipt> {
     Ok(receipt)
 }
 
-/// Refuses entries that name a run which the thread does not have, and entries that add token counts to a run which was
-/// done before the commit.
-fn check_runs_of_entries(thread_data: &ThreadData, written: Option<&Run>, new: &[Arc<Entry>]) -> Result<()> {
-    for (index, entry) in new.iter().enumerate() {
-        let Some(id) = entry.run.as_ref().filter(|id| written.is_none_or(|run| run.id != **id)) else { continue };
+/// Refuses new entries that name a run which the thread does not have. Also refuses those that add token counts to a
+/// run which was done before the commit.
+fn check_runs_of_entries(
+    thread_data: &ThreadData,
+    written_run: Option<&Run>,
+    new_entries: &[Arc<Entry>],
+) -> Result<()> {
+    for (index, entry) in new_entries.iter().enumerate() {
+        let Some(id) = entry.run.as_ref().filter(|id| written_run.is_none_or(|run| run.id != **id)) else { continue };
         let part = format!("entries[{index}]");
         let Some(run) = thread_data.runs.iter().find(|run| run.id == *id) else {
             return Err(Error::not_found("run", id).in_part(part));
@@ -333,22 +342,23 @@ fn check_runs_of_entries(thread_data: &ThreadData, written: Option<&Run>, new: &
     Ok(())
 }
 
-/// Refuses a commit whose stored size or whose number of open runs exceeds a limit.
+/// Refuses a commit whose stored size exceeds the limit, or after which its thread has too many open runs.
 fn check_totals(
     thread_data: &ThreadData,
     run: Option<&Run>,
-    first: usize,
+    first_new_index: usize,
     commit_and_limits: (&Commit, &Limits),
 ) -> Result<()> {
     let (commit, limits) = commit_and_limits;
-    let entries: usize = thread_data.entries.iter().skip(first).map(|entry| entry.encode().len()).sum();
-    let changed = commit.state.iter().flat_map(|change| &change.changes);
-    let state: usize = changed.filter_map(|(key, _)| thread_data.state.get(key)).map(|json| json.as_str().len()).sum();
-    let run = run.map_or(0, |run| run.encode().len());
+    let entry_bytes: usize = thread_data.entries.iter().skip(first_new_index).map(|entry| entry.encode().len()).sum();
+    let changed_keys = commit.state.iter().flat_map(|change| &change.changes);
+    let state_bytes: usize =
+        changed_keys.filter_map(|(key, _)| thread_data.state.get(key)).map(|json| json.as_str().len()).sum();
+    let run_bytes = run.map_or(0, |run| run.encode().len());
     let events = commit.events.iter().flat_map(|request| &request.drafts).filter_map(|event| event.payload.as_ref());
     let rows = commit.outbox.iter().map(|row| &row.payload);
-    let payloads: usize = events.chain(rows).map(|payload| payload.as_str().len()).sum();
-    check_limit("commit bytes", (entries + run + state + payloads) as u64, limits.commit_bytes)?;
-    let open = thread_data.runs.iter().filter(|run| !matches!(run.status, RunStatus::Done(_))).count();
-    check_limit("open runs", open as u64, limits.open_runs)
+    let payload_bytes: usize = events.chain(rows).map(|payload| payload.as_str().len()).sum();
+    check_limit("commit bytes", (entry_bytes + run_bytes + state_bytes + payload_bytes) as u64, limits.commit_bytes)?;
+    let open_runs = thread_data.runs.iter().filter(|run| !matches!(run.status, RunStatus::Done(_))).count();
+    check_limit("open runs", open_runs as u64, limits.open_runs)
 }

@@ -25,7 +25,7 @@ impl Piece {
         Self { entry, synthetic, merged: Vec::new(), message }
     }
 
-    /// Returns whether the message replaces what a compaction covers. The only other synthetic messages are tool
+    /// Returns whether the message replaces the interval of a compaction. The only other synthetic messages are tool
     /// messages with results that were added for open calls.
     pub(super) fn is_summary(&self) -> bool {
         self.synthetic && self.message.role != Role::Tool
@@ -45,8 +45,8 @@ pub(super) fn context(
     let pieces = merge_messages(pieces, &mut repairs);
     let pieces = pair_results(&pieces, request.open_calls, bug, &mut repairs);
     let (kept, empty): (Vec<_>, Vec<_>) = pieces.into_iter().partition(|piece| !piece.message.blocks.is_empty());
-    let dropped_repair = |piece: &Piece| Repair::new(piece.entry.clone(), RepairKind::EmptyMessageDropped, None);
-    repairs.extend(empty.iter().map(dropped_repair));
+    let repair_for_empty = |piece: &Piece| Repair::new(piece.entry.clone(), RepairKind::EmptyMessageDropped, None);
+    repairs.extend(empty.iter().map(repair_for_empty));
     let mut context = Context::default();
     let (kept, left_out) = fit_to_budget(kept, request.budget.as_ref());
     context.left_out = left_out;
@@ -57,16 +57,16 @@ pub(super) fn context(
     context
 }
 
-/// Returns the provider and the model that the last message of the path names. If no message names them, returns those
-/// of the last replacement message of a compaction.
+/// Returns the provider and the model of the last message on the path that names them. If no message does, returns
+/// those of the last replacement message of a compaction that names them.
 fn origin(path: &[&Arc<Entry>]) -> Option<Origin> {
     let origin = |message: &Message| message.provenance.as_ref()?.origin.clone();
-    let replaced = |entry: &&Arc<Entry>| match &*entry.body {
+    let origin_of_replacement = |entry: &&Arc<Entry>| match &*entry.body {
         Body::Compaction(compaction) => compaction.replacement.iter().flatten().rev().find_map(origin),
         _ => None,
     };
     let from_message = path.iter().rev().find_map(|entry| origin(entry.message()?));
-    from_message.or_else(|| path.iter().rev().find_map(replaced))
+    from_message.or_else(|| path.iter().rev().find_map(origin_of_replacement))
 }
 
 /// Returns the messages of the path, with a summary in place of each covered interval (CX-2 to CX-5).
@@ -79,6 +79,8 @@ fn pieces(tree: LogTree<'_>, path: &[&Arc<Entry>], bug: Option<Bug>) -> Vec<Piec
         Some(Bug::ForeignCompaction) => tree.0.iter().filter_map(compaction_of).collect(),
         _ => path.iter().copied().filter_map(compaction_of).collect(),
     };
+    // For the first index of each interval: its last index, and the compaction that covers it. Of several compactions
+    // whose intervals begin at the same entry, the last one counts (CX-4).
     let mut outermost: BTreeMap<usize, (usize, &Arc<Entry>, &Compaction)> = BTreeMap::new();
     for (entry, compaction) in &compactions {
         if let Some((from, to)) = covered_range(path, compaction) {
@@ -87,8 +89,11 @@ fn pieces(tree: LogTree<'_>, path: &[&Arc<Entry>], bug: Option<Bug>) -> Vec<Piec
     }
     let intervals: Vec<_> = outermost.iter().map(|(from, (to, ..))| (*from, *to)).collect();
     let is_inside = |from: usize, to: usize| {
-        intervals.iter().any(|&(other, end)| (other, end) != (from, to) && other <= from && to <= end)
+        intervals
+            .iter()
+            .any(|&(other_from, other_to)| (other_from, other_to) != (from, to) && other_from <= from && to <= other_to)
     };
+    // An interval inside another one is covered by the summary of the other one.
     outermost.retain(|from, (to, ..)| !is_inside(*from, *to));
     let mut pieces = Vec::new();
     let root_interval_end = outermost.get(&0).map(|(to, ..)| *to);
@@ -117,11 +122,11 @@ fn pieces(tree: LogTree<'_>, path: &[&Arc<Entry>], bug: Option<Bug>) -> Vec<Piec
 fn compaction_at_start<'a>(
     path: &[&Arc<Entry>],
     compactions: &'a [(Arc<Entry>, Compaction)],
-    covered_to: Option<usize>,
+    root_interval_end: Option<usize>,
 ) -> Option<&'a (Arc<Entry>, Compaction)> {
     let found = compactions.iter().rev().find(|(_, compaction)| compaction.covers.is_none())?;
     let index = path.iter().position(|entry| entry.id == found.0.id)?;
-    covered_to.is_none_or(|to| to < index).then_some(found)
+    root_interval_end.is_none_or(|to| to < index).then_some(found)
 }
 
 /// Returns the messages that replace a covered interval.
@@ -139,12 +144,14 @@ fn summary_messages(entry: &Arc<Entry>, compaction: &Compaction) -> Vec<Piece> {
     messages.into_iter().map(piece).collect()
 }
 
-/// Merges assistant entries that are parts of one message of a provider, if only results lie between them (CX-17).
+/// Merges assistant entries that are parts of one message of a provider, if there are only results between them
+/// (CX-17).
 fn merge_messages(pieces: Vec<Piece>, repairs: &mut Vec<Repair>) -> Vec<Piece> {
     let mut merged_pieces: Vec<Piece> = Vec::new();
     for piece in pieces {
-        let last = merged_pieces.iter().rposition(|earlier| earlier.message.role != Role::Tool);
-        let target = last.and_then(|at| merged_pieces.get_mut(at)).filter(|earlier| is_same_message(earlier, &piece));
+        let last_index = merged_pieces.iter().rposition(|earlier| earlier.message.role != Role::Tool);
+        let target =
+            last_index.and_then(|at| merged_pieces.get_mut(at)).filter(|earlier| is_same_message(earlier, &piece));
         let Some(target) = target else {
             merged_pieces.push(piece);
             continue;

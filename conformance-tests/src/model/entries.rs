@@ -56,8 +56,8 @@ impl<'a> LogDraft<'a> {
         Ok(())
     }
 
-    /// Returns the entry with this id. Returns an error if there is no such entry or, with `on_path`, if it is a side
-    /// entry.
+    /// Returns the entry with this id. Returns an error if there is no such entry, or if `on_path` is set and it is a
+    /// side entry.
     fn find_entry(&self, what: &'static str, id: &EntryId, on_path: bool) -> Result<&Arc<Entry>> {
         match LogTree(&self.entries).find(id) {
             None => Err(Error::invalid(what, format!("entry {} does not exist", quoted(id)))),
@@ -144,7 +144,7 @@ impl<'a> LogDraft<'a> {
         }
     }
 
-    /// Refuses a compaction that covers entries outside of its own path. Also refuses one that overlaps an earlier
+    /// Refuses a compaction that covers entries outside its own path. Also refuses one that overlaps an earlier
     /// interval, unless one of the two intervals contains the other (EN-24).
     fn check_covered_interval(&self, compaction: &Compaction, parent: Option<&EntryId>) -> Result<()> {
         let Some(covers) = &compaction.covers else { return Ok(()) };
@@ -187,7 +187,7 @@ pub(super) fn covered_range(path: &[&Arc<Entry>], compaction: &Compaction) -> Op
     Some((index_of(&covers.from)?, index_of(&covers.to)?))
 }
 
-/// Returns the message as the store keeps it. Only some planted bugs change it.
+/// Returns the message as the store keeps it, which is unchanged unless a planted bug changes it.
 fn stored_message(message: &Message, bug: Option<Bug>) -> Message {
     let mut message = message.clone();
     let texts = message.blocks.iter_mut().filter_map(|Block { kind, .. }| match kind {

@@ -1,5 +1,5 @@
-//! Events (EV). Each scope has a list of its events. A trim only raises the floor of the scope: the events up to the
-//! floor count as trimmed, and remain in the list.
+//! Events (promises EV of the contract). Each scope has a list of its events. A trim only raises the floor of the
+//! scope: the events up to the floor count as trimmed, and remain in the list.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,10 +32,11 @@ pub(super) struct EventLog {
     events: BTreeMap<EventId, Arc<Event>>,
     /// The events of each scope in their order, including trimmed ones.
     scopes: BTreeMap<Scope, Vec<Arc<Event>>>,
-    /// How many events of each scope were trimmed.
+    /// The number of trimmed events of each scope.
     floors: BTreeMap<Scope, u64>,
     /// The time of the last append to each scope.
     last_append_times: BTreeMap<Scope, Timestamp>,
+    /// The appends that had a key.
     appends_by_key: BTreeMap<(WriterId, EventKey), RememberedAppend>,
     /// Events that are not listed yet. Only the planted bug `EventsVisibleLate` uses this.
     hidden: BTreeSet<EventId>,
@@ -53,7 +54,7 @@ impl EventLog {
 
     /// Returns the sequence number of an event in a scope.
     fn seq_of(&self, scope: &Scope, id: &EventId) -> Option<u64> {
-        self.numbered_events(scope).find(|(_, own)| own.id == *id).map(|(seq, _)| seq)
+        self.numbered_events(scope).find(|(_, event)| event.id == *id).map(|(seq, _)| seq)
     }
 
     fn appended_count(&self, scope: &Scope) -> u64 {
@@ -178,7 +179,7 @@ impl EventLog {
         }
     }
 
-    /// Returns the next event of a subscription after this sequence number, with its own sequence number.
+    /// Returns the first event of a subscription after the sequence number `after`, with its own sequence number.
     pub(super) fn next_event(
         &self,
         request: &Subscribe,
@@ -189,9 +190,9 @@ impl EventLog {
         if after < floor {
             return Err(Error::new(Detail::CursorExpired { floor }));
         }
-        let mut rest =
+        let mut later_events =
             self.numbered_events(&request.scope).filter(|(seq, event)| *seq > after && request.filter.admits(event));
-        Ok(rest.next().map(|(seq, event)| (seq, self.with_cursors(event, tenant_and_cursor_key))))
+        Ok(later_events.next().map(|(seq, event)| (seq, self.with_cursors(event, tenant_and_cursor_key))))
     }
 
     pub(super) fn trim(
@@ -218,8 +219,8 @@ impl EventLog {
             if bug == Some(Bug::TrimTakesBothScopes) {
                 let trimmed_events: Vec<_> =
                     self.numbered_events(&request.scope).filter(|(seq, _)| *seq <= floor).collect();
-                let others: Vec<_> = trimmed_events.iter().flat_map(|(_, event)| event.scopes()).collect();
-                for scope in others {
+                let scopes_of_trimmed: Vec<_> = trimmed_events.iter().flat_map(|(_, event)| event.scopes()).collect();
+                for scope in scopes_of_trimmed {
                     let all = self.appended_count(&scope);
                     self.floors.insert(scope, all);
                 }
@@ -228,8 +229,8 @@ impl EventLog {
                 let mut events_of_key = ids.iter().filter_map(|id| log.events.get(id));
                 !events_of_key.any(|event| log.is_untrimmed(event)) && at < now.saturating_sub(KEY_RETENTION)
             };
-            let kept = self.appends_by_key.iter().filter(|(_, (_, ids, at))| !is_forgotten(self, ids, *at));
-            self.appends_by_key = kept.map(|(key, value)| (key.clone(), value.clone())).collect();
+            let remembered = self.appends_by_key.iter().filter(|(_, (_, ids, at))| !is_forgotten(self, ids, *at));
+            self.appends_by_key = remembered.map(|(key, value)| (key.clone(), value.clone())).collect();
         }
         Ok(Trimmed::new(floor - old_floor, floor))
     }
@@ -282,8 +283,8 @@ pub(super) fn append(
         tenant.events.push(event);
     }
     if let (Some(writer), Some(key)) = (&request.writer, &request.key) {
-        let kept = (request.drafts.clone(), ids.clone(), append_time);
-        tenant.events.appends_by_key.insert((writer.clone(), key.clone()), kept);
+        let remembered = (request.drafts.clone(), ids.clone(), append_time);
+        tenant.events.appends_by_key.insert((writer.clone(), key.clone()), remembered);
     }
     tenant.events.last_append_times.extend(scopes.into_iter().map(|scope| (scope, append_time)));
     tenant.id_histories.extend(id_history);
@@ -291,7 +292,7 @@ pub(super) fn append(
     Ok(AppendedEvents::new(events, false))
 }
 
-/// Returns the drafts with sorted scopes, because two drafts may differ in the order of their scopes (EV-6).
+/// Returns the drafts with sorted scopes. Drafts that differ only in the order of their scopes count as equal (EV-6).
 fn with_sorted_scopes(drafts: &[NewEvent]) -> Vec<NewEvent> {
     let mut drafts = drafts.to_vec();
     drafts.iter_mut().for_each(|draft| draft.scopes.sort());
@@ -312,8 +313,8 @@ pub(super) fn check_request(request: &AppendEvents, limits: &Limits) -> Result<(
         let bytes = draft.payload.as_ref().map_or(0, |payload| payload.as_str().len());
         check_limit("record bytes", bytes as u64, limits.record_bytes)?;
     }
-    let named = |scope: &Scope| request.drafts.iter().any(|draft| draft.scopes.contains(scope));
-    if request.expect.iter().all(|(scope, _)| named(scope)) {
+    let has_event_in = |scope: &Scope| request.drafts.iter().any(|draft| draft.scopes.contains(scope));
+    if request.expect.iter().all(|(scope, _)| has_event_in(scope)) {
         fenced_thread(request).map(drop)
     } else {
         Err(Error::invalid("expect", "it names a scope that no event has"))

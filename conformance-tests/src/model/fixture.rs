@@ -29,9 +29,10 @@ impl ModelFixture {
     }
 
     fn to_opened(store: ModelStore) -> OpenedStore {
-        // The fixture uses this second handle to move the clock, and to open the store again after it was closed.
-        let guard = store.reopened();
-        OpenedStore::new(Arc::new(store), guard)
+        // The fixture uses this second store on the same data to move the clock, and to open the store again after it
+        // was closed.
+        let second_opening = store.reopened();
+        OpenedStore::new(Arc::new(store), second_opening)
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) struct TenantHandle {
     pub(super) shared: Arc<SharedModel>,
     pub(super) is_closed: Arc<AtomicBool>,
     pub(super) tenant: TenantId,
-    /// The number of times that the tenant had been deleted when the handle was made.
+    /// The number of times that the tenant had been deleted when this handle was made.
     pub(super) deletions: u64,
 }
 
@@ -47,8 +47,8 @@ impl TenantHandle {
     fn check_open(&self, model_data: &ModelData) -> Result<()> {
         let bug = self.shared.bug;
         let is_closed = self.is_closed.load(Ordering::SeqCst) && bug != Some(Bug::ClosedStoreUsable);
-        let deleted = model_data.deletions.get(&self.tenant).copied().unwrap_or_default() != self.deletions;
-        if is_closed || (deleted && bug != Some(Bug::DeletedTenantUsable)) { Err(Error::closed()) } else { Ok(()) }
+        let is_deleted = model_data.deletions.get(&self.tenant).copied().unwrap_or_default() != self.deletions;
+        if is_closed || (is_deleted && bug != Some(Bug::DeletedTenantUsable)) { Err(Error::closed()) } else { Ok(()) }
     }
 
     /// Refuses the call if the handle was closed or its tenant was deleted.
@@ -56,6 +56,7 @@ impl TenantHandle {
         self.check_open(&self.shared.model_data())
     }
 
+    /// Reads the data of the tenant in one step.
     pub(super) fn read<T>(&self, read: impl FnOnce(TenantView<'_>) -> Result<T>) -> Result<T> {
         let model_data = self.shared.model_data();
         self.check_open(&model_data)?;
@@ -71,6 +72,7 @@ impl TenantHandle {
         read(TenantView { tenant, name: &self.tenant, cursors: &self.shared.cursors, bug })
     }
 
+    /// Changes the data of the tenant in one step.
     pub(super) fn write<T>(&self, write: impl FnOnce(&mut TenantData, Environment<'_>) -> Result<T>) -> Result<T> {
         let SharedModel { clock, limits, id_source, bug, .. } = &*self.shared;
         let mut model_data = self.shared.model_data();
@@ -135,7 +137,7 @@ impl TenantHandle {
         })
     }
 
-    /// Commits. After a refusal, restores the tenant as it was before the call, which undoes what other calls wrote.
+    /// Commits. After a refusal, restores the tenant as it was before the call, which undoes writes of other calls.
     async fn commit_with_rollback(&self, commit: &Commit) -> Result<Receipt> {
         let before = self.shared.model_data().tenants.get(&self.tenant).cloned().unwrap_or_default();
         yield_to_others().await;
@@ -284,8 +286,8 @@ impl PendingStore for TenantHandle {
             let _written = self.write(|tenant, env| pending::append(tenant, &first, &env));
             yield_to_others().await;
             // The first input is already pending. An append that contained it again would be refused.
-            let rest = AppendPending::new(request.thread.clone(), request.inputs.iter().skip(1).cloned());
-            return self.write(|tenant, env| pending::append(tenant, &rest, &env));
+            let others = AppendPending::new(request.thread.clone(), request.inputs.iter().skip(1).cloned());
+            return self.write(|tenant, env| pending::append(tenant, &others, &env));
         }
         self.write(|tenant, env| pending::append(tenant, &request, &env))
     }
@@ -431,8 +433,9 @@ impl LogReader for TenantHandle {
                     .tenant
                     .threads
                     .values()
-                    .flat_map(|thread_data| thread_data.entries.iter().map(move |e| (thread_data, e)));
-                let mut found = all.filter(|(thread_data, e)| format!("{}.{}", thread_data.thread.id, e.id) == wanted);
+                    .flat_map(|thread_data| thread_data.entries.iter().map(move |entry| (thread_data, entry)));
+                let mut found =
+                    all.filter(|(thread_data, entry)| format!("{}.{}", thread_data.thread.id, entry.id) == wanted);
                 return Ok(found.next().map(|(_, entry)| Arc::clone(entry)));
             }
             Ok(view

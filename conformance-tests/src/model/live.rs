@@ -1,5 +1,5 @@
-//! The live channel and wake-ups (LV). A receiver polls the list of the commands that were sent. A caller that waits
-//! for work polls the mailbox.
+//! The live channel and wake-ups (promises LV of the contract). A receiver polls the list of the commands that were
+//! sent. A caller that waits for work polls the mailbox.
 
 use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
 
@@ -17,14 +17,14 @@ use super::{bug::Bug, handle::TenantHandle, store::SharedModel};
 /// The interval at which callers poll.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// A target, with its tenant and the number of times that the tenant had been deleted.
+/// A target, with its tenant, and with the number of times that the tenant was deleted before the handle was made.
 type TargetOfTenant = (TenantId, u64, LiveTarget);
 
 /// The receivers of a model, and the commands that were sent to them.
 #[derive(Debug, Default)]
 pub(super) struct LiveState {
     last_number: u64,
-    /// The number of times that a caller waited for work. Only the planted bug `ClaimNeedsEarlierWait` reads this.
+    /// How often a caller has waited for work. Only the planted bug `ClaimNeedsEarlierWait` reads this.
     pub(super) waits: u64,
     /// The number of the receiver of each target.
     receivers: BTreeMap<TargetOfTenant, u64>,
@@ -147,7 +147,7 @@ impl TenantHandle {
         }
     }
 
-    /// Waits for the answer of the receiver. A command whose receiver has ended counts as dropped.
+    /// Waits for the answer of the receiver. If the receiver has ended, the command counts as dropped.
     async fn wait_for_answer(&self, number: u64) -> Result<LiveAnswer> {
         poll_until_some(|| {
             self.check_usable()?;

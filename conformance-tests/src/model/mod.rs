@@ -1,5 +1,5 @@
 //! A model of the contract: the simplest store that keeps all promises. It is written from the text of the contract,
-//! and does not use core's rules. So a comparison of the two can find mistakes in both.
+//! and does not use the rules of `store-core`. So a comparison of the two can find mistakes in both.
 //!
 //! - [`ModelStore`]: maps and lists behind one lock; [`ModelFixture`] opens it for the suite
 //! - [`Bug`]: the planted bugs with which the model can be opened; the case that a bug names must fail on such a model

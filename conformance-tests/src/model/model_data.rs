@@ -54,7 +54,7 @@ pub(super) struct TenantData {
 pub(super) struct ThreadIdHistory {
     /// How many threads have had the id.
     pub(super) generation: u64,
-    /// The highest number of a claim that has written to the thread.
+    /// The highest claim number under which a caller has written to the thread.
     pub(super) fence: Option<ClaimNumber>,
     /// When the last thread with the id was deleted; `None` while there is a thread with the id.
     pub(super) deleted_at: Option<Timestamp>,
@@ -123,16 +123,16 @@ impl ThreadData {
         if bug == Some(Bug::TokensCountedTwice) {
             thread.usage = thread.usage.plus(&thread.usage);
         }
-        let open = |run: &&Run| !matches!(run.status, RunStatus::Done(_));
-        thread.open_runs = self.runs.iter().filter(open).map(|run| run.id.clone()).collect();
+        let is_open = |run: &&Run| !matches!(run.status, RunStatus::Done(_));
+        thread.open_runs = self.runs.iter().filter(is_open).map(|run| run.id.clone()).collect();
         thread
     }
 
     /// Returns a run with all derived values, as a read returns it.
     pub(super) fn to_run(&self, run: &Run) -> Run {
-        let produced = self.entries.iter().filter(|entry| entry.run.as_ref() == Some(&run.id));
+        let entries_of_run = self.entries.iter().filter(|entry| entry.run.as_ref() == Some(&run.id));
         let mut run = run.clone();
-        run.spent = sum_token_counts(produced.filter_map(|entry| token_counts_of(entry)));
+        run.spent = sum_token_counts(entries_of_run.filter_map(|entry| token_counts_of(entry)));
         run
     }
 }
@@ -156,9 +156,9 @@ impl TenantData {
         let mut subtree = BTreeSet::from([id.clone()]);
         loop {
             let children: Vec<_> = subtree.iter().flat_map(|member| self.children(member)).collect();
-            let before = subtree.len();
+            let old_len = subtree.len();
             subtree.extend(children);
-            if subtree.len() == before {
+            if subtree.len() == old_len {
                 return subtree;
             }
         }
@@ -173,7 +173,7 @@ impl TenantData {
     }
 }
 
-/// Makes a record of core from JSON, because these records have no public constructor.
+/// Makes a record of `store-core` from JSON, because these records have no public constructor.
 pub(super) fn record_from_json<T: DeserializeOwned>(document: &serde_json::Value) -> Result<T> {
     Json::of(document)?.to()
 }

@@ -1,4 +1,5 @@
-//! The outbox (OB): a list of rows for each tenant. Every call searches the list from its beginning.
+//! The outbox (promises OB of the contract): a list of rows for each tenant. Every call searches the list from its
+//! beginning.
 
 use async_trait::async_trait;
 use serde_json::json;
@@ -64,11 +65,11 @@ impl StoredRow {
 pub(super) fn check_rows(commit: &Commit, limits: &store_core::Limits) -> Result<()> {
     check_limit("outbox rows", commit.outbox.len() as u64, limits.commit_outbox)?;
     for (at, draft) in commit.outbox.iter().enumerate() {
-        let part = |e: Error| e.in_part(format!("outbox[{at}]"));
+        let in_part = |error: Error| error.in_part(format!("outbox[{at}]"));
         if draft.max_attempts == 0 {
-            return Err(part(Error::invalid("max_attempts", "it must be at least 1")));
+            return Err(in_part(Error::invalid("max_attempts", "it must be at least 1")));
         }
-        check_limit("record bytes", draft.payload.as_str().len() as u64, limits.record_bytes).map_err(part)?;
+        check_limit("record bytes", draft.payload.as_str().len() as u64, limits.record_bytes).map_err(in_part)?;
     }
     Ok(())
 }
@@ -81,37 +82,37 @@ pub(super) fn append(
 ) -> Result<(Vec<StoredRow>, Vec<OutboxId>)> {
     let (mut rows, mut ids) = (tenant.outbox.clone(), Vec::new());
     for (at, draft) in commit.outbox.iter().enumerate() {
-        let row_with_key = rows.iter().find(|row| has_dedupe_key_of(row, draft, env.bug)).cloned();
+        let row_with_key = rows.iter().find(|stored| has_dedupe_key_of(stored, draft, env.bug)).cloned();
         let row_with_key = row_with_key.filter(|_| env.bug != Some(Bug::RowKeyIgnored));
         match row_with_key {
-            Some(row) if row.draft != *draft && env.bug != Some(Bug::RowKeyContentIgnored) => {
+            Some(stored) if stored.draft != *draft && env.bug != Some(Bug::RowKeyContentIgnored) => {
                 let key = draft.dedupe_key.iter().map(ToString::to_string).collect();
                 return Err(Error::new(Detail::IdempotencyMismatch { key }).in_part(format!("outbox[{at}]")));
             }
-            Some(row) => ids.push(row.row.id),
+            Some(stored) => ids.push(stored.row.id),
             None => {
-                let mut row = new_row(commit, draft, env)?;
-                row.order_position = rows
+                let mut stored = new_row(commit, draft, env)?;
+                stored.order_position = rows
                     .iter()
-                    .filter(|other| other.shares_order_key_with(&row))
-                    .map(|row| row.order_position)
+                    .filter(|other| other.shares_order_key_with(&stored))
+                    .map(|other| other.order_position)
                     .max()
                     .unwrap_or(0)
                     + 1;
-                ids.push(row.row.id.clone());
-                rows.push(row);
+                ids.push(stored.row.id.clone());
+                rows.push(stored);
             }
         }
     }
     Ok((rows, ids))
 }
 
-fn has_dedupe_key_of(row: &StoredRow, draft: &NewOutboxRow, bug: Option<Bug>) -> bool {
-    let is_freed = row.row.finished_at.is_some() && bug == Some(Bug::RowKeyFreedEarly);
+fn has_dedupe_key_of(stored: &StoredRow, draft: &NewOutboxRow, bug: Option<Bug>) -> bool {
+    let is_freed = stored.row.finished_at.is_some() && bug == Some(Bug::RowKeyFreedEarly);
     draft.dedupe_key.is_some()
         && !is_freed
-        && (&row.draft.lane, &row.draft.target) == (&draft.lane, &draft.target)
-        && row.draft.dedupe_key == draft.dedupe_key
+        && (&stored.draft.lane, &stored.draft.target) == (&draft.lane, &draft.target)
+        && stored.draft.dedupe_key == draft.dedupe_key
 }
 
 fn new_row(commit: &Commit, draft: &NewOutboxRow, env: &Environment<'_>) -> Result<StoredRow> {
@@ -140,7 +141,7 @@ fn check_lease(lease: std::time::Duration) -> Result<()> {
     }
 }
 
-/// Claims rows for a consumer, after it has ended the claims whose leases have expired.
+/// Ends the claims whose leases have expired, and then claims rows.
 fn claim(tenant: &mut TenantData, request: &ClaimOutbox, env: &Environment<'_>) -> Result<ClaimedOutbox> {
     check_batch_limit(request.limit)?;
     check_lease(request.lease)?;
@@ -148,13 +149,13 @@ fn claim(tenant: &mut TenantData, request: &ClaimOutbox, env: &Environment<'_>) 
     let mut filter = OutboxFilter::default().of_lane(request.lane.clone());
     filter.target.clone_from(&request.target);
     let rows = &mut tenant.outbox;
-    for row in rows.iter_mut().filter(|row| row.matches(&filter)) {
+    for stored in rows.iter_mut().filter(|stored| stored.matches(&filter)) {
         let lateness = std::time::Duration::from_millis(u64::from(bug == Some(Bug::RowLeaseExpiresLate)));
         let is_expired = |until: Timestamp| until.saturating_add(lateness) <= env.now;
-        if row.row.claim.as_ref().is_some_and(|claim| is_expired(claim.lease_until)) {
-            row.advance_updated_at(env.now);
+        if stored.row.claim.as_ref().is_some_and(|claim| is_expired(claim.lease_until)) {
+            stored.advance_updated_at(env.now);
             let is_uncounted = bug == Some(Bug::RowLostLeaseNotCounted);
-            row.fail_attempt(
+            stored.fail_attempt(
                 "lease expired".to_owned(),
                 if is_uncounted { Some(Bug::RowAttemptNotCounted) } else { bug },
             );
@@ -162,37 +163,41 @@ fn claim(tenant: &mut TenantData, request: &ClaimOutbox, env: &Environment<'_>) 
     }
     let mut claimed = Vec::new();
     while claimed.len() < request.limit as usize {
-        let candidates = (0..rows.len())
-            .filter(|at| rows.get(*at).is_some_and(|row| row.matches(&filter) && is_ready(rows, row, (env.now, bug))));
-        let rank = |at: &usize| rows.get(*at).map(|it| (it.row.available_at, it.row.created_at, it.row.id.clone()));
-        let Some(row) = candidates.min_by_key(rank).and_then(|at| rows.get_mut(at)) else { break };
-        row.advance_updated_at(env.now);
-        row.row.status = OutboxStatus::Claimed;
-        let lease_until = row.row.updated_at.saturating_add(request.lease);
-        row.row.claim = Some(record_from_json(&json!({ "worker": request.worker, "lease_until": lease_until }))?);
+        let candidates = (0..rows.len()).filter(|at| {
+            rows.get(*at).is_some_and(|stored| stored.matches(&filter) && is_ready(rows, stored, (env.now, bug)))
+        });
+        let rank = |at: &usize| {
+            rows.get(*at).map(|stored| (stored.row.available_at, stored.row.created_at, stored.row.id.clone()))
+        };
+        let Some(stored) = candidates.min_by_key(rank).and_then(|at| rows.get_mut(at)) else { break };
+        stored.advance_updated_at(env.now);
+        stored.row.status = OutboxStatus::Claimed;
+        let lease_until = stored.row.updated_at.saturating_add(request.lease);
+        stored.row.claim = Some(record_from_json(&json!({ "worker": request.worker, "lease_until": lease_until }))?);
         let token = ClaimToken::new(env.id_source.next_id());
-        row.token = Some(token.clone());
-        claimed.push(ClaimedOutboxRow::new(row.row.clone(), token));
+        stored.token = Some(token.clone());
+        claimed.push(ClaimedOutboxRow::new(stored.row.clone(), token));
     }
     if claimed.is_empty() && bug == Some(Bug::ClaimedRowGivenAgain) {
-        let held = rows.iter().filter(|row| row.matches(&filter));
-        claimed.extend(held.filter_map(|row| Some(ClaimedOutboxRow::new(row.row.clone(), row.token.clone()?))));
+        let held = rows.iter().filter(|stored| stored.matches(&filter));
+        claimed
+            .extend(held.filter_map(|stored| Some(ClaimedOutboxRow::new(stored.row.clone(), stored.token.clone()?))));
     }
     Ok(ClaimedOutbox::new(claimed, Vec::new()))
 }
 
 /// Returns whether a claim may take a row now.
-fn is_ready(rows: &[StoredRow], row: &StoredRow, now_and_bug: (Timestamp, Option<Bug>)) -> bool {
+fn is_ready(rows: &[StoredRow], stored: &StoredRow, now_and_bug: (Timestamp, Option<Bug>)) -> bool {
     let (now, bug) = now_and_bug;
     let blocks = |other: &&StoredRow| {
         let waits = other.row.available_at > now && bug == Some(Bug::WaitingRowDoesNotBlock);
-        let is_earlier = other.order_position < row.order_position && !other.row.status.is_final() && !waits;
-        other.shares_order_key_with(row) && (is_earlier || other.row.status == OutboxStatus::Claimed)
+        let is_earlier = other.order_position < stored.order_position && !other.row.status.is_final() && !waits;
+        other.shares_order_key_with(stored) && (is_earlier || other.row.status == OutboxStatus::Claimed)
     };
-    let is_dead = row.row.status == OutboxStatus::DeadLetter && bug == Some(Bug::DeadLetterClaimed);
-    (row.row.status == OutboxStatus::Pending || is_dead)
-        && row.row.available_at <= now
-        && (row.draft.order_key.is_none()
+    let is_dead = stored.row.status == OutboxStatus::DeadLetter && bug == Some(Bug::DeadLetterClaimed);
+    (stored.row.status == OutboxStatus::Pending || is_dead)
+        && stored.row.available_at <= now
+        && (stored.draft.order_key.is_none()
             || bug == Some(Bug::OrderKeyIgnored)
             || !rows.iter().any(|other| blocks(&other)))
 }
@@ -203,19 +208,19 @@ fn find_held<'a>(
     token: &ClaimToken,
     bug: Option<Bug>,
 ) -> Result<&'a mut StoredRow> {
-    let is_held = |row: &StoredRow| {
-        row.row.claim.is_some() && (row.token.as_ref() == Some(token) || bug == Some(Bug::RowTokenIgnored))
+    let is_held = |stored: &StoredRow| {
+        stored.row.claim.is_some() && (stored.token.as_ref() == Some(token) || bug == Some(Bug::RowTokenIgnored))
     };
-    let found = tenant.outbox.iter_mut().find(|row| row.row.id == *id && is_held(row));
+    let found = tenant.outbox.iter_mut().find(|stored| stored.row.id == *id && is_held(stored));
     found.ok_or_else(|| Error::new(Detail::ClaimLost { what: "outbox row", id: id.to_string() }))
 }
 
 fn extend(tenant: &mut TenantData, request: &ExtendOutbox, env: &Environment<'_>) -> Result<Timestamp> {
     check_lease(request.lease)?;
-    let row = find_held(tenant, &request.id, &request.token, env.bug)?;
-    row.advance_updated_at(env.now);
-    let until = row.row.updated_at.saturating_add(request.lease);
-    row.row.claim.iter_mut().for_each(|claim| claim.lease_until = until);
+    let stored = find_held(tenant, &request.id, &request.token, env.bug)?;
+    stored.advance_updated_at(env.now);
+    let until = stored.row.updated_at.saturating_add(request.lease);
+    stored.row.claim.iter_mut().for_each(|claim| claim.lease_until = until);
     Ok(until)
 }
 
@@ -226,15 +231,15 @@ pub(super) fn settle(
 ) -> Result<Vec<Result<OutboxStatus>>> {
     check_limit("rows", requests.len() as u64, env.limits.commit_outbox)?;
     let settlements = requests.into_iter().map(|request| {
-        let row = find_held(tenant, &request.id, &request.token, env.bug)?;
-        row.advance_updated_at(env.now);
-        apply_settlement(row, request.settlement, env);
-        Ok(row.row.status)
+        let stored = find_held(tenant, &request.id, &request.token, env.bug)?;
+        stored.advance_updated_at(env.now);
+        apply_settlement(stored, request.settlement, env);
+        Ok(stored.row.status)
     });
     Ok(settlements.collect())
 }
 
-fn apply_settlement(row: &mut StoredRow, settlement: OutboxSettlement, env: &Environment<'_>) {
+fn apply_settlement(stored: &mut StoredRow, settlement: OutboxSettlement, env: &Environment<'_>) {
     let truncate_text = |mut text: String| {
         let max_bytes = usize::try_from(env.limits.text_bytes).unwrap_or(usize::MAX);
         if text.len() > max_bytes {
@@ -246,37 +251,38 @@ fn apply_settlement(row: &mut StoredRow, settlement: OutboxSettlement, env: &Env
         text
     };
     match settlement {
-        OutboxSettlement::Delivered => row.finish(OutboxStatus::Delivered),
+        OutboxSettlement::Delivered => stored.finish(OutboxStatus::Delivered),
         OutboxSettlement::Retry { after, error } => {
-            row.fail_attempt(truncate_text(error), env.bug);
-            if row.row.status == OutboxStatus::Pending && env.bug != Some(Bug::RetriedRowNotDelayed) {
-                row.row.available_at = row.row.updated_at.saturating_add(after);
+            stored.fail_attempt(truncate_text(error), env.bug);
+            if stored.row.status == OutboxStatus::Pending && env.bug != Some(Bug::RetriedRowNotDelayed) {
+                stored.row.available_at = stored.row.updated_at.saturating_add(after);
             }
         }
         OutboxSettlement::DeadLetter { error } => {
-            row.row.attempts += 1;
-            row.row.last_error = Some(truncate_text(error));
-            row.finish(OutboxStatus::DeadLetter);
+            stored.row.attempts += 1;
+            stored.row.last_error = Some(truncate_text(error));
+            stored.finish(OutboxStatus::DeadLetter);
         }
-        OutboxSettlement::Release => (row.row.status, row.row.claim) = (OutboxStatus::Pending, None),
+        OutboxSettlement::Release => (stored.row.status, stored.row.claim) = (OutboxStatus::Pending, None),
     }
 }
 
 fn load(tenant: &TenantData, id: &OutboxId) -> Option<OutboxRow> {
-    tenant.outbox.iter().find(|row| row.row.id == *id).map(|row| row.row.clone())
+    tenant.outbox.iter().find(|stored| stored.row.id == *id).map(|stored| stored.row.clone())
 }
 
 /// Returns a page of rows, ordered by creation.
 fn list(view: &TenantView<'_>, query: &OutboxQuery) -> Result<Page<OutboxRow>> {
     let page_reader = view.page_reader("list_outbox", &query.cursor_binding(), &query.page)?;
-    let rows = view.tenant.outbox.iter().filter(|row| row.matches(&query.filter)).map(|row| row.row.clone());
+    let rows =
+        view.tenant.outbox.iter().filter(|stored| stored.matches(&query.filter)).map(|stored| stored.row.clone());
     let keyed = rows.map(|row| ((row.created_at.as_millis(), row.id.to_string()), row));
     Ok(page_reader.page(keyed.collect(), query.direction == Direction::Backward, 0))
 }
 
 fn count(tenant: &TenantData, filter: &OutboxFilter) -> OutboxCounts {
     let mut counts = OutboxCounts::default();
-    tenant.outbox.iter().filter(|row| row.matches(filter)).for_each(|row| counts.add(row.row.status, 1));
+    tenant.outbox.iter().filter(|stored| stored.matches(filter)).for_each(|stored| counts.add(stored.row.status, 1));
     counts
 }
 
@@ -288,7 +294,7 @@ fn requeue(tenant: &mut TenantData, request: RequeueOutbox, env: &Environment<'_
             let mut filter = OutboxFilter::default().in_status([OutboxStatus::DeadLetter]);
             (filter.lane, filter.target) = (lane, target);
             let mut rows: Vec<_> =
-                tenant.outbox.iter().filter(|row| row.matches(&filter)).map(|row| &row.row).collect();
+                tenant.outbox.iter().filter(|stored| stored.matches(&filter)).map(|stored| &stored.row).collect();
             rows.sort_by_key(|row| (row.created_at, row.id.clone()));
             rows.into_iter().take(limit as usize).map(|row| row.id.clone()).collect()
         }
@@ -298,36 +304,36 @@ fn requeue(tenant: &mut TenantData, request: RequeueOutbox, env: &Environment<'_
 }
 
 fn requeue_one(tenant: &mut TenantData, id: &OutboxId, env: &Environment<'_>) -> Result<()> {
-    let last_position = tenant.outbox.iter().map(|row| row.order_position).max().unwrap_or(0);
-    let found = tenant.outbox.iter_mut().find(|row| row.row.id == *id);
-    let row = found.ok_or_else(|| Error::not_found("outbox row", id))?;
-    if row.row.status != OutboxStatus::DeadLetter {
-        return Err(Error::invalid_transition("outbox row", id, row.row.status.name(), "pending"));
+    let last_position = tenant.outbox.iter().map(|stored| stored.order_position).max().unwrap_or(0);
+    let found = tenant.outbox.iter_mut().find(|stored| stored.row.id == *id);
+    let stored = found.ok_or_else(|| Error::not_found("outbox row", id))?;
+    if stored.row.status != OutboxStatus::DeadLetter {
+        return Err(Error::invalid_transition("outbox row", id, stored.row.status.name(), "pending"));
     }
-    row.advance_updated_at(env.now);
-    row.row.available_at = row.row.updated_at;
-    (row.row.status, row.row.attempts, row.row.finished_at) = (OutboxStatus::Pending, 0, None);
+    stored.advance_updated_at(env.now);
+    stored.row.available_at = stored.row.updated_at;
+    (stored.row.status, stored.row.attempts, stored.row.finished_at) = (OutboxStatus::Pending, 0, None);
     if env.bug == Some(Bug::RequeuedComesLast) {
-        row.order_position = last_position + 1;
+        stored.order_position = last_position + 1;
     }
     Ok(())
 }
 
 fn purge(tenant: &mut TenantData, request: &PurgeOutbox, bug: Option<Bug>) -> Result<u64> {
     check_batch_limit(request.limit)?;
-    let is_old = |row: &&StoredRow| {
-        let time = row.row.finished_at;
+    let is_old = |stored: &&StoredRow| {
+        let time = stored.row.finished_at;
         time.is_some_and(|time| {
             time < request.finished_before
                 || (time == request.finished_before && bug == Some(Bug::RowPurgeIncludesItsTime))
         })
     };
     let mut rows: Vec<_> =
-        tenant.outbox.iter().filter(is_old).map(|row| (row.row.finished_at, row.row.id.clone())).collect();
+        tenant.outbox.iter().filter(is_old).map(|stored| (stored.row.finished_at, stored.row.id.clone())).collect();
     rows.sort();
     rows.truncate(request.limit as usize);
     if !request.dry_run {
-        tenant.outbox.retain(|row| !rows.iter().any(|(_, id)| *id == row.row.id));
+        tenant.outbox.retain(|stored| !rows.iter().any(|(_, id)| *id == stored.row.id));
     }
     Ok(rows.len() as u64)
 }

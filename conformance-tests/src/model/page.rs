@@ -31,9 +31,9 @@ impl CursorTable {
     }
 
     fn decode(&self, scope: &CursorScope, cursor: Option<&Cursor>) -> Result<Option<Position>> {
-        let Some(number) = Position::from_cursor(&self.key, scope, cursor)? else { return Ok(None) };
+        let Some(index_as_position) = Position::from_cursor(&self.key, scope, cursor)? else { return Ok(None) };
         let positions = self.positions.lock().unwrap_or_else(PoisonError::into_inner);
-        let position = usize::try_from(number.rank).ok().and_then(|number| positions.get(number));
+        let position = usize::try_from(index_as_position.rank).ok().and_then(|index| positions.get(index));
         position.cloned().map(Some).ok_or_else(|| Error::invalid_cursor("it is unknown"))
     }
 }
@@ -41,7 +41,7 @@ impl CursorTable {
 /// One page of a list while it is read.
 #[derive(Debug)]
 pub(super) struct PageReader<'a> {
-    /// What the cursors are bound to.
+    /// The tenant, the method and the query that the cursors are bound to.
     scope: CursorScope,
     cursors: &'a CursorTable,
     request: &'a PageRequest,
@@ -95,17 +95,17 @@ impl<'a> PageReader<'a> {
 
     fn is_after_cursor(&self, key: &(u64, String), backward: bool) -> bool {
         let Some(after) = &self.after else { return true };
-        let last = &(after.rank, after.id.clone());
+        let last_key = &(after.rank, after.id.clone());
         match self.bug {
-            Some(Bug::CursorSkipsTies) if key.0 == last.0 => false,
-            Some(Bug::CursorRepeats) if key == last => true,
-            _ if backward => key < last,
-            _ => key > last,
+            Some(Bug::CursorSkipsTies) if key.0 == after.rank => false,
+            Some(Bug::CursorRepeats) if key == last_key => true,
+            _ if backward => key < last_key,
+            _ => key > last_key,
         }
     }
 
-    fn cursor(&self, key: &(u64, String), bound: u64) -> Cursor {
-        let mut position = Position::new(key.0, key.1.clone());
+    fn cursor(&self, (rank, id): &(u64, String), bound: u64) -> Cursor {
+        let mut position = Position::new(*rank, id.clone());
         position.extra_number = bound;
         self.cursors.encode(&self.scope, position)
     }

@@ -1,4 +1,4 @@
-//! Pairs calls with results: every call gets one result, directly after the message of the call (CX-6 to CX-8).
+//! Pairs each call with at most one result, which comes directly after the message of the call (CX-6 to CX-8).
 
 use store_core::{
     Block, BlockKind, EntryId, Message, OpenCalls, Repair, RepairKind, Role, ToolResult, context::NO_RESULT,
@@ -7,7 +7,11 @@ use store_core::{
 use super::{bug::Bug, context::Piece};
 
 /// The position of a block: the index of its message, and its index in the message.
-type BlockPosition = (usize, usize);
+#[derive(Debug, Clone, Copy)]
+struct BlockPosition {
+    message: usize,
+    block: usize,
+}
 
 /// A call and the result that answers it.
 #[derive(Debug)]
@@ -30,19 +34,19 @@ pub(super) fn pair_results(
     for (at, piece) in pieces.iter().enumerate() {
         if piece.message.role == Role::Tool {
             if bug == Some(Bug::OrphanResultsKept)
-                && !calls.iter().any(|call| call.result.is_some_and(|(i, _)| i == at))
+                && !calls.iter().any(|call| call.result.is_some_and(|result| result.message == at))
             {
                 paired.push(piece.clone());
             }
             continue;
         }
-        let unanswered = calls.iter().filter(|call| call.position.0 == at && call.result.is_none());
+        let unanswered = calls.iter().filter(|call| call.position.message == at && call.result.is_none());
         let unanswered: Vec<_> = unanswered.map(|call| call.id.clone()).collect();
         let (piece, answer) = handle_open_calls(piece.clone(), &unanswered, open_calls, repairs);
         paired.push(piece);
         for tool in 0..pieces.len() {
-            let wanted = calls.iter().filter(|call| call.position.0 == at).filter_map(|call| call.result);
-            let wanted: Vec<_> = wanted.filter(|(i, _)| *i == tool).map(|(_, block)| block).collect();
+            let results = calls.iter().filter(|call| call.position.message == at).filter_map(|call| call.result);
+            let wanted: Vec<_> = results.filter(|result| result.message == tool).map(|result| result.block).collect();
             if let Some(source) = pieces.get(tool).filter(|_| !wanted.is_empty()) {
                 let is_first_part = !used_tool_messages.contains(&tool);
                 used_tool_messages.push(tool);
@@ -76,13 +80,13 @@ fn match_results(pieces: &[Piece], repairs: &mut Vec<Repair>) -> Vec<CallWithRes
     for (position, kind) in blocks(pieces) {
         let BlockKind::ToolResult(result) = kind else { continue };
         let id = &result.tool_use_id;
-        let before = calls.iter().rposition(|call| call.id == *id && call.position.0 < position.0);
-        let owner = before.or_else(|| calls.iter().position(|call| call.id == *id));
+        let nearest_earlier = calls.iter().rposition(|call| call.id == *id && call.position.message < position.message);
+        let owner = nearest_earlier.or_else(|| calls.iter().position(|call| call.id == *id));
         match owner.and_then(|at| calls.get_mut(at)) {
-            None => add_repair(entry(position.0), RepairKind::OrphanResultDropped, id),
+            None => add_repair(entry(position.message), RepairKind::OrphanResultDropped, id),
             Some(call) => {
-                if let Some((earlier, _)) = call.result.replace(position) {
-                    add_repair(entry(earlier), RepairKind::EarlierResultDropped, id);
+                if let Some(earlier) = call.result.replace(position) {
+                    add_repair(entry(earlier.message), RepairKind::EarlierResultDropped, id);
                 }
             }
         }
@@ -96,12 +100,14 @@ fn blocks(pieces: &[Piece]) -> impl Iterator<Item = (BlockPosition, &BlockKind)>
         .iter()
         .enumerate()
         .map(index_and_length)
-        .flat_map(|(at, blocks)| (0..blocks).map(move |block| (at, block)));
-    positions.filter_map(|position| Some((position, &pieces.get(position.0)?.message.blocks.get(position.1)?.kind)))
+        .flat_map(|(message, block_count)| (0..block_count).map(move |block| BlockPosition { message, block }));
+    positions.filter_map(|position| {
+        Some((position, &pieces.get(position.message)?.message.blocks.get(position.block)?.kind))
+    })
 }
 
-/// Adds a repair for each moved result. A result is not moved if only tool messages lie between its message and the
-/// message of its call.
+/// Adds a repair for each moved result. A result is not moved if there are only tool messages between its message and
+/// the message of its call.
 fn add_move_repairs(pieces: &[Piece], tool_and_call: (usize, usize), wanted: &[usize], repairs: &mut Vec<Repair>) {
     let (tool, call) = tool_and_call;
     let preceding = pieces.iter().take(tool).rposition(|piece| piece.message.role != Role::Tool);
@@ -114,8 +120,8 @@ fn add_move_repairs(pieces: &[Piece], tool_and_call: (usize, usize), wanted: &[u
     }
 }
 
-/// Returns a tool message with only the wanted results. Its blocks of other kinds are included if `is_first_part` is
-/// set (for the first results that are taken from the message).
+/// Returns a tool message with only the wanted results. If these are the first results that are taken from the message,
+/// `is_first_part` is set, and the blocks of other kinds are included.
 fn select_results(source: &Piece, wanted: &[usize], is_first_part: bool) -> Piece {
     let mut piece = source.clone();
     let is_result = |block: &Block| matches!(block.kind, BlockKind::ToolResult(_));
@@ -126,8 +132,8 @@ fn select_results(source: &Piece, wanted: &[usize], is_first_part: bool) -> Piec
     piece
 }
 
-/// Treats the calls of a message that have no result as `open_calls` says. Returns the message, and a message with the
-/// results that were added, if any.
+/// Treats the calls of a message that have no result as `open_calls` says. Returns the message and, if results were
+/// added, a message with these results.
 fn handle_open_calls(
     mut piece: Piece,
     unanswered: &[String],

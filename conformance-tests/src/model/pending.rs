@@ -1,4 +1,4 @@
-//! Pending input (PI): the queue of a thread, and the decisions on tickets.
+//! Pending input (promises PI of the contract): the queue of a thread, and the decisions on tickets.
 
 use serde_json::json;
 use store_core::{
@@ -41,6 +41,7 @@ pub(super) fn append(
     if repeated.len() == request.inputs.len() {
         return Ok(AppendedInputs::new(repeated, true));
     }
+    // Some inputs repeat earlier ones, and others are new. Such an append is refused.
     if let (Some(first), false) = (repeated.first(), env.bug == Some(Bug::AppendInPart)) {
         let is_pending = thread_data.queue.iter().any(|pending| pending.id == first.id);
         let consumed = || Error::new(Detail::AlreadyConsumed { id: first.id.to_string() });
@@ -77,8 +78,8 @@ pub(super) fn append(
     Ok(AppendedInputs::new(refs, false))
 }
 
-/// Refuses an input that could be too large as an entry, so that every input that was appended can be consumed. 8 KiB
-/// are reserved for the other fields of the entry.
+/// Refuses an input that could become an entry above the limit of a record. So every appended input can be consumed. 8
+/// KiB are reserved for the other fields of the entry.
 fn check_size(body: &PendingBody, delivery: &Delivery, env: &Environment<'_>) -> Result<()> {
     let bytes = body.encode().len() + delivery.encode().len() + (8 << 10);
     check_limit("record bytes", bytes as u64, env.limits.record_bytes)
@@ -89,8 +90,10 @@ fn check_append(request: &AppendPending, env: &Environment<'_>) -> Result<()> {
         return Err(Error::invalid("append", "it is empty"));
     }
     for (index, input) in request.inputs.iter().enumerate() {
-        let before = request.inputs.iter().take(index);
-        if let Some(id) = input.id.as_ref().filter(|id| before.clone().any(|other| other.id.as_ref() == Some(id))) {
+        let earlier_inputs = request.inputs.iter().take(index);
+        if let Some(id) =
+            input.id.as_ref().filter(|id| earlier_inputs.clone().any(|other| other.id.as_ref() == Some(id)))
+        {
             return Err(Error::already_exists("pending input", id));
         }
         match &input.body {
@@ -102,7 +105,7 @@ fn check_append(request: &AppendPending, env: &Environment<'_>) -> Result<()> {
                 };
                 let targets_other_run = input.delivery.target.as_ref().is_some_and(|target| target.run != decision.run);
                 let delivery = &input.delivery;
-                if before.clone().any(has_same_ticket)
+                if earlier_inputs.clone().any(has_same_ticket)
                     || targets_other_run
                     || delivery.barrier
                     || delivery.boundary != Boundary::ResumeInput
@@ -131,16 +134,20 @@ fn find_repeat(thread_data: &ThreadData, input: &NewInput, bug: Option<Bug>) -> 
     }
     let Some(id) = &input.id else { return Ok(None) };
     if let Some(pending) = thread_data.queue.iter().find(|pending| pending.id == *id) {
-        let equal = pending.body == input.body && pending.delivery == input.delivery;
-        return if equal { Ok(Some(pending.to_input_ref())) } else { Err(Error::already_exists("pending input", id)) };
+        let is_equal = pending.body == input.body && pending.delivery == input.delivery;
+        return if is_equal {
+            Ok(Some(pending.to_input_ref()))
+        } else {
+            Err(Error::already_exists("pending input", id))
+        };
     }
     already_consumed(thread_data, id, bug).map_or(Ok(None), Err)
 }
 
 /// Returns the error for an id that is in the log, or `None` if it is not in the log.
 fn already_consumed(thread_data: &ThreadData, id: &EntryId, bug: Option<Bug>) -> Option<Error> {
-    let found = LogTree(&thread_data.entries).find(id).is_some() && bug != Some(Bug::ConsumedIdIsFree);
-    found.then(|| Error::new(Detail::AlreadyConsumed { id: id.to_string() }))
+    let is_consumed = LogTree(&thread_data.entries).find(id).is_some() && bug != Some(Bug::ConsumedIdIsFree);
+    is_consumed.then(|| Error::new(Detail::AlreadyConsumed { id: id.to_string() }))
 }
 
 fn check_ticket(tenant: &TenantData, thread_data: &ThreadData, decision: &Decision) -> Result<()> {
@@ -241,8 +248,8 @@ pub(super) fn reorder(tenant: &mut TenantData, request: &Reorder, env: &Environm
         match unplaced.iter().position(|pending| pending.id == *id) {
             Some(position) => ordered.push(unplaced.remove(position)),
             None => {
-                let pending = thread_data.queue.iter().any(|pending| pending.id == *id);
-                let consumed = if pending { None } else { already_consumed(&thread_data, id, env.bug) };
+                let is_pending = thread_data.queue.iter().any(|pending| pending.id == *id);
+                let consumed = if is_pending { None } else { already_consumed(&thread_data, id, env.bug) };
                 return Err(consumed.unwrap_or_else(|| Error::invalid("order", "it names no input, or one twice")));
             }
         }
@@ -261,7 +268,7 @@ pub(super) fn reorder(tenant: &mut TenantData, request: &Reorder, env: &Environm
     Ok(revision)
 }
 
-/// Removes the inputs that a commit consumes from the queue, and returns them as entries (CM-27, CM-28).
+/// Removes from the queue the inputs that a commit consumes, and returns them as entries (CM-27, CM-28).
 pub(super) fn consume(thread_data: &mut ThreadData, commit: &Commit, bug: Option<Bug>) -> Result<Vec<NewEntry>> {
     let mut entries = Vec::new();
     for (index, input) in commit.consume.iter().enumerate() {
@@ -290,8 +297,8 @@ pub(super) fn consume(thread_data: &mut ThreadData, commit: &Commit, bug: Option
 
 /// Refuses a new entry with the id of a pending input (EN-16).
 pub(super) fn check_ids_unused(thread_data: &ThreadData, commit: &Commit, bug: Option<Bug>) -> Result<()> {
-    let taken = |id: &&EntryId| thread_data.queue.iter().any(|pending| pending.id == **id);
-    match commit.entries.iter().filter_map(|entry| entry.id.as_ref()).find(taken) {
+    let is_taken = |id: &&EntryId| thread_data.queue.iter().any(|pending| pending.id == **id);
+    match commit.entries.iter().filter_map(|entry| entry.id.as_ref()).find(is_taken) {
         Some(id) if bug != Some(Bug::PendingIdIsFree) => Err(Error::already_exists("entry", id)),
         _ => Ok(()),
     }

@@ -36,8 +36,8 @@ impl<'a> TenantView<'a> {
         PageReader::open(CursorScope::new(self.name, method, query), page, (self.cursors, self.bug))
     }
 
-    /// Returns a page of a list of a thread. If a thread is created again under a deleted id, it refuses the cursors of
-    /// the deleted thread (TH-24).
+    /// Returns a page of a list of a thread. Refuses a cursor of a deleted thread if a new thread has the same id
+    /// (TH-24).
     fn thread_page<T>(
         &self,
         thread: &ThreadId,
@@ -79,7 +79,7 @@ impl<'a> TenantView<'a> {
         if self.bug == Some(Bug::InsertionOrder) {
             all_thread_data.sort_by_key(|thread_data| thread_data.first_write);
         }
-        let views = all_thread_data
+        let threads = all_thread_data
             .into_iter()
             .map(|thread_data| thread_data.to_thread(self.bug))
             .filter(|thread| admits_thread(filter, thread));
@@ -87,7 +87,7 @@ impl<'a> TenantView<'a> {
             ThreadOrder::LastActivity => thread.updated_at.as_millis(),
             ThreadOrder::Creation => thread.created_at.as_millis(),
         };
-        let keyed = views.map(|thread| ((rank(&thread), thread.id.to_string()), thread)).collect();
+        let keyed = threads.map(|thread| ((rank(&thread), thread.id.to_string()), thread)).collect();
         Ok(page_reader.page(keyed, *direction == Direction::Backward, bound))
     }
 
@@ -106,8 +106,8 @@ impl<'a> TenantView<'a> {
     }
 
     pub(super) fn count_threads(&self, filter: &ThreadFilter) -> u64 {
-        let views = self.tenant.threads.values().map(|thread_data| thread_data.to_thread(self.bug));
-        views.filter(|thread| admits_thread(filter, thread)).count() as u64
+        let threads = self.tenant.threads.values().map(|thread_data| thread_data.to_thread(self.bug));
+        threads.filter(|thread| admits_thread(filter, thread)).count() as u64
     }
 
     pub(super) fn runs(&self, query: &'a RunQuery) -> Result<Page<Run>> {
@@ -132,8 +132,8 @@ impl<'a> TenantView<'a> {
     pub(super) fn entries(&self, thread: &ThreadId, query: &'a EntryQuery) -> Result<Page<Arc<Entry>>> {
         let mut unpaged = query.clone();
         unpaged.page = PageRequest::default();
-        let method = ("entries", format!("{unpaged:?}"));
-        self.thread_page(thread, (method.0, &method.1, query.direction), &query.page, |thread_data| {
+        let query_text = format!("{unpaged:?}");
+        self.thread_page(thread, ("entries", &query_text, query.direction), &query.page, |thread_data| {
             let tree = LogTree(&thread_data.entries);
             let path = query.path_of.as_ref().map(|entry| tree.path(Some(entry)));
             let on_path = |entry: &&Arc<Entry>| path.as_ref().is_none_or(|path| path.contains(entry));
@@ -177,10 +177,10 @@ impl<'a> TenantView<'a> {
         let mut thread_context = ThreadContext::empty(thread_data.to_thread(self.bug));
         thread_context.context = context(tree, at.as_ref(), request, self.bug);
         thread_context.state.clone_from(&thread_data.state);
-        let views: Vec<_> = thread_data.runs.iter().map(|run| thread_data.to_run(run)).collect();
+        let runs: Vec<_> = thread_data.runs.iter().map(|run| thread_data.to_run(run)).collect();
         thread_context.latest_run =
-            views.iter().find(|run| Some(&run.id) == thread_data.thread.latest_run.as_ref()).cloned();
-        thread_context.open_runs = views.into_iter().filter(|run| !matches!(run.status, RunStatus::Done(_))).collect();
+            runs.iter().find(|run| Some(&run.id) == thread_data.thread.latest_run.as_ref()).cloned();
+        thread_context.open_runs = runs.into_iter().filter(|run| !matches!(run.status, RunStatus::Done(_))).collect();
         thread_context.context_size = tree.context_size(at.as_ref());
         thread_context.next_checkpoint = tree.next_checkpoint(at.as_ref()).unwrap_or(u64::MAX);
         thread_context.at = at;

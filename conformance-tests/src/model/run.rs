@@ -102,8 +102,8 @@ fn check_transition(stored: &Run, change: &RunChange, bug: Option<Bug>) -> Resul
         RunPhase::Done if bug == Some(Bug::DoneRunChanges) => &[RunPhase::Done],
         RunPhase::Done => &[],
     };
-    let allowed = allowed.contains(&to) || bug == Some(Bug::AnyTransition) && from != RunPhase::Done;
-    if allowed { Ok(()) } else { Err(Error::invalid_transition("run", &stored.id, from.name(), to.name())) }
+    let is_allowed = allowed.contains(&to) || bug == Some(Bug::AnyTransition) && from != RunPhase::Done;
+    if is_allowed { Ok(()) } else { Err(Error::invalid_transition("run", &stored.id, from.name(), to.name())) }
 }
 
 fn check_fixed_fields(stored: &Run, change: &RunChange) -> Result<()> {
@@ -139,7 +139,7 @@ fn append_ranges(old: &[EntryRange], new: &[EntryRange]) -> Vec<EntryRange> {
     all
 }
 
-/// Cuts the error text of a failed run at its limit (ER-10).
+/// Truncates the error text of a failed run to the limit of texts (ER-10).
 fn truncate_error_text(status: &RunStatus, limits: &Limits) -> RunStatus {
     let mut status = status.clone();
     if let RunStatus::Done(completion) = &mut status

@@ -16,8 +16,8 @@ pub(super) fn apply_change(
     let (limits, bug) = limits_and_bug;
     let mut after = if change.clear { JsonMap::new() } else { state.clone() };
     for (key, op) in &change.changes {
-        let old = after.remove(key);
-        if let Some(value) = value_after(old.as_ref(), op, bug).map_err(|e| e.in_part("state"))? {
+        let old_value = after.remove(key);
+        if let Some(value) = value_after(old_value.as_ref(), op, bug).map_err(|e| e.in_part("state"))? {
             check_limit("record bytes", value.as_str().len() as u64, limits.record_bytes)?;
             after.insert(key.clone(), value);
         }
@@ -25,7 +25,7 @@ pub(super) fn apply_change(
     Ok(after)
 }
 
-/// Refuses a state that is too large, or that has a value that is too large.
+/// Refuses a state if it has too many keys or bytes, or if one of its values is too large.
 pub(super) fn check_totals(state: &JsonMap, limits: &Limits) -> Result<()> {
     let check = |value: &Json| check_limit("record bytes", value.as_str().len() as u64, limits.record_bytes);
     state.values().try_for_each(check)?;
@@ -64,16 +64,16 @@ fn parse_number(old: Option<&Json>) -> Result<Option<i64>> {
     old.map(parse).transpose()
 }
 
-/// Merges two objects one level deep. A field of `new` replaces the value of the old field with the same name, or is
-/// added at the end.
+/// Merges two objects one level deep. If `old` has a field with the same name as one of `new`, the field gets the new
+/// value. Other fields of `new` are added at the end.
 fn merge(old: Option<&Json>, new: &Json) -> Result<Json> {
     let mut merged: Vec<(String, Json)> = Vec::new();
     for object in old.into_iter().chain([new]) {
         let no_object = |_| Error::invalid("state", "the value is not an object");
         for (name, raw) in Fields::parse(object.as_str()).map_err(no_object)?.into_pairs() {
             let value = Json::parse(raw)?;
-            match merged.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, known)) => *known = value,
+            match merged.iter_mut().find(|(known_name, _)| *known_name == name) {
+                Some((_, known_value)) => *known_value = value,
                 None => merged.push((name, value)),
             }
         }

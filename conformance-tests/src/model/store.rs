@@ -22,7 +22,7 @@ use super::{
     page::{CursorTable, PageReader},
 };
 
-/// What all handles of a model share. A store that is opened again shares it with the earlier one.
+/// The data that all handles of a model share. A store that is opened again shares it with the earlier opening.
 pub(super) struct SharedModel {
     pub(super) clock: ManualClock,
     pub(super) limits: Limits,
@@ -72,8 +72,8 @@ impl ModelStore {
     #[must_use]
     pub fn new(limits: Limits, clock: ManualClock, bug: Option<Bug>) -> Self {
         let mut key = [0; 32];
-        for (byte, random) in key.iter_mut().zip(UuidSource.next_id().into_bytes().into_iter().rev()) {
-            *byte = random;
+        for (byte, random_byte) in key.iter_mut().zip(UuidSource.next_id().into_bytes().into_iter().rev()) {
+            *byte = random_byte;
         }
         let cursors = CursorTable::new(CursorKey::new(key));
         let (model_data, live_state) = (Mutex::default(), Mutex::default());

@@ -45,7 +45,8 @@ impl<'a> LogTree<'a> {
         path
     }
 
-    /// Returns the leaves: the entries on paths that have no child on a path, by sequence number (EN-11).
+    /// Returns the leaves, by sequence number (EN-11). A leaf is an entry that is not a side entry, and that has no
+    /// child except side entries.
     pub(super) fn leaves(self) -> Vec<&'a Arc<Entry>> {
         let on_paths = || self.0.iter().filter(|entry| !entry.side);
         let parents: BTreeSet<_> = on_paths().filter_map(|entry| entry.parent.as_ref()).collect();
@@ -65,8 +66,9 @@ impl<'a> LogTree<'a> {
             *children.entry(entry.parent.as_ref()).or_default() += 1;
         }
         let seq = |id: Option<&EntryId>| id.and_then(|id| self.find(id)).map_or(0, |entry| entry.seq);
-        let several = children.into_iter().filter(|(_, count)| *count > 1);
-        let mut points: Vec<_> = several.map(|(id, count)| (seq(id), BranchPoint::new(id.cloned(), count))).collect();
+        let parents_of_several = children.into_iter().filter(|(_, count)| *count > 1);
+        let mut points: Vec<_> =
+            parents_of_several.map(|(id, count)| (seq(id), BranchPoint::new(id.cloned(), count))).collect();
         points.sort_by_key(|(seq, _)| *seq);
         points
     }
@@ -83,13 +85,13 @@ impl<'a> LogTree<'a> {
 
     /// Returns the checkpoints that have a name, by name and then by sequence number (EN-30).
     pub(super) fn snapshots(self) -> Vec<Snapshot> {
-        let named = self.0.iter().filter_map(|entry| match &*entry.body {
+        let named_checkpoints = self.0.iter().filter_map(|entry| match &*entry.body {
             Body::Checkpoint(body) => {
                 Some(Snapshot::new(self.checkpoint_name(entry)?, body.number, self.to_leaf(entry)))
             }
             _ => None,
         });
-        let mut snapshots: Vec<_> = named.collect();
+        let mut snapshots: Vec<_> = named_checkpoints.collect();
         snapshots.sort_by(|a, b| (&a.name, a.seq).cmp(&(&b.name, b.seq)));
         snapshots
     }
@@ -103,10 +105,10 @@ impl<'a> LogTree<'a> {
         nearest.map_or(Some(0), |number| number.checked_add(1))
     }
 
-    /// Returns the newest context size of a path since its last compaction (EN-29).
+    /// Returns the newest context size on a path after the last compaction (EN-29).
     ///
-    /// A side entry with a size counts if it was committed before the next entry of the path. If `entry_id` is itself
-    /// a side entry, later side entries do not count.
+    /// The size in a side entry below an entry of the path counts if it was committed before the next entry of the
+    /// path. If `entry_id` is itself a side entry, later side entries do not count.
     pub(super) fn context_size(self, entry_id: Option<&EntryId>) -> Option<u64> {
         let side_entry = entry_id.and_then(|entry_id| self.find(entry_id)).filter(|entry| entry.side);
         if let Some(Body::Usage(usage)) = side_entry.map(|entry| &*entry.body)

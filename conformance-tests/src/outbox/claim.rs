@@ -17,19 +17,19 @@ use crate::{
 /// A claim takes rows of the lane that it names, and of the target if it names one. It takes the first of them, ordered
 /// by `available_at`, then by creation, then by id.
 pub(super) async fn a_claim_takes_the_first_rows_of_its_lane(given: &Given) -> Verdict {
-    let now = load_row(given, &commit_rows(given, [mail_row("due")]).await?[0]).await?.created_at;
-    let seconds_ago = |seconds| now.saturating_sub(Duration::from_secs(seconds));
+    let creation_time = load_row(given, &commit_rows(given, [mail_row("due")]).await?[0]).await?.created_at;
+    let seconds_ago = |seconds| creation_time.saturating_sub(Duration::from_secs(seconds));
     given.advance(Duration::from_secs(1)).await;
-    let late_rows = [
+    let more_rows = [
         mail_row("second").not_before(seconds_ago(5)),
         mail_row("first").not_before(seconds_ago(9)),
         new_row("hook", "ada", "other"),
     ];
-    commit_rows(given, late_rows).await?;
+    commit_rows(given, more_rows).await?;
     commit_rows(given, [new_row("mail", "bob", "third").not_before(seconds_ago(2))]).await?;
     let store = outbox(given)?;
-    let one = store.claim_outbox(mail_claim_request(1).for_target(id("bob"))).await?.rows;
-    expect_eq(claimed_payloads(&one), "third")?;
+    let rows_for_bob = store.claim_outbox(mail_claim_request(1).for_target(id("bob"))).await?.rows;
+    expect_eq(claimed_payloads(&rows_for_bob), "third")?;
     expect_eq(claimed_payloads(&claim_rows(given, 2).await?), "first second")?;
     expect_claimed_payloads(given, "due").await?;
     expect_claimed_payloads(given, "").await?;
@@ -81,7 +81,7 @@ pub(super) async fn the_size_and_lease_of_a_claim_are_bounded(given: &Given) -> 
     Ok(())
 }
 
-/// If several consumers claim at the same time, each row is returned to exactly one of them.
+/// If several callers claim at the same time, each row is returned to exactly one of them.
 pub(super) async fn a_row_has_one_holder(given: &Given) -> Verdict {
     commit_rows(given, (0..60).map(|at| mail_row(&format!("{at}")))).await?;
     let store = outbox(given)?;
@@ -111,14 +111,14 @@ pub(super) async fn an_expired_lease_frees_its_row(given: &Given) -> Verdict {
     expect_eq(claimed_payloads(&claim_rows(given, 1).await?), "b")?;
     given.advance(Duration::from_millis(1)).await;
     expect_eq(load_row(given, &lost_claim.row.id).await?.status, OutboxStatus::Claimed)?;
-    let again = claim_one_row(given).await?;
-    expect_eq((&again.row.id, again.row.attempts), (&lost_claim.row.id, 1))?;
-    expect_eq(again.row.last_error.as_deref(), Some("lease expired"))?;
+    let second_claim = claim_one_row(given).await?;
+    expect_eq((&second_claim.row.id, second_claim.row.attempts), (&lost_claim.row.id, 1))?;
+    expect_eq(second_claim.row.last_error.as_deref(), Some("lease expired"))?;
     expect_kind(try_settle(given, &lost_claim, OutboxSettlement::Delivered).await?, ErrorKind::ClaimLost)?;
-    try_settle(given, &again, OutboxSettlement::Delivered).await?.map(drop).map_err(Into::into)
+    try_settle(given, &second_claim, OutboxSettlement::Delivered).await?.map(drop).map_err(Into::into)
 }
 
-/// If every consumer of a row crashes, the row becomes a dead letter when its attempts are used up.
+/// If every worker that claims a row crashes, the row becomes a dead letter when its attempts are used up.
 pub(super) async fn lost_leases_use_up_attempts(given: &Given) -> Verdict {
     let row_id = commit_rows(given, [mail_row("a").with_max_attempts(3)]).await?.remove(0);
     for attempts in 0..3 {
@@ -135,9 +135,9 @@ pub(super) async fn lost_leases_use_up_attempts(given: &Given) -> Verdict {
 /// A row cannot be claimed before its `available_at`. From then on it can be claimed. A row that is not due yet does
 /// not block others.
 pub(super) async fn no_row_is_claimed_before_it_is_available(given: &Given) -> Verdict {
-    let now = load_row(given, &commit_rows(given, [mail_row("now")]).await?[0]).await?.created_at;
-    commit_rows(given, [mail_row("later").not_before(now.saturating_add(Duration::from_secs(60)))]).await?;
-    commit_rows(given, [mail_row("soon").not_before(now.saturating_add(Duration::from_secs(30)))]).await?;
+    let creation_time = load_row(given, &commit_rows(given, [mail_row("now")]).await?[0]).await?.created_at;
+    commit_rows(given, [mail_row("later").not_before(creation_time.saturating_add(Duration::from_secs(60)))]).await?;
+    commit_rows(given, [mail_row("soon").not_before(creation_time.saturating_add(Duration::from_secs(30)))]).await?;
     expect_claimed_payloads(given, "now").await?;
     given.advance(Duration::from_millis(29_999)).await;
     expect_claimed_payloads(given, "").await?;
@@ -151,9 +151,9 @@ pub(super) async fn no_row_is_claimed_before_it_is_available(given: &Given) -> V
 /// A row that was delivered or became a dead letter is never claimed again.
 pub(super) async fn final_rows_are_never_claimed(given: &Given) -> Verdict {
     commit_rows(given, ["a", "b"].map(mail_row)).await?;
-    let (first, second) = (claim_one_row(given).await?, claim_one_row(given).await?);
-    try_settle(given, &first, OutboxSettlement::Delivered).await??;
-    try_settle(given, &second, dead_letter()).await??;
+    let (first_claim, second_claim) = (claim_one_row(given).await?, claim_one_row(given).await?);
+    try_settle(given, &first_claim, OutboxSettlement::Delivered).await??;
+    try_settle(given, &second_claim, dead_letter()).await??;
     for _ in 0..3 {
         given.advance(LEASE * 10).await;
         expect_claimed_payloads(given, "").await?;

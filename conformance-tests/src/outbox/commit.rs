@@ -30,8 +30,8 @@ pub(super) async fn outbox_rows_are_written_with_their_commit(given: &Given) -> 
     expect_eq((found.status, found.attempts, found.max_attempts), (OutboxStatus::Pending, 0, 3))?;
     expect_eq((found.claim, found.last_error, found.finished_at), (None, None, None))?;
     expect_eq((found.created_at, found.available_at), (receipt.time, receipt.time))?;
-    let second = load_row(given, &receipt.outbox[1]).await?;
-    expect_eq((second.payload.as_str(), second.max_attempts), ("\"y\"", 5))?;
+    let second_row = load_row(given, &receipt.outbox[1]).await?;
+    expect_eq((second_row.payload.as_str(), second_row.max_attempts), ("\"y\"", 5))?;
     let rows_only = given.commit(Commit::new(id("t")).with_outbox([mail_row("z")])).await?;
     expect_eq((rows_only.version, rows_only.entry_ids.len(), rows_only.outbox.len()), (receipt.version, 0, 1))?;
     expect_eq(outbox(given)?.load_outbox(&id("unknown")).await?, None)
@@ -77,24 +77,25 @@ pub(super) async fn a_repeated_commit_returns_its_first_rows(given: &Given) -> V
 pub(super) async fn consumers_see_all_rows_of_a_commit_or_none(given: &Given) -> Verdict {
     const COMMITS: usize = 40;
     let commits = given.commits()?;
-    let rows = outbox(given)?;
-    let counted = run_concurrently(4, |task| {
-        let (commits, rows) = (Arc::clone(&commits), Arc::clone(&rows));
+    let store = outbox(given)?;
+    let results = run_concurrently(4, |task| {
+        let (commits, store) = (Arc::clone(&commits), Arc::clone(&store));
         async move {
             let mut rows_of_partial_commits = 0;
             for at in 0..COMMITS {
                 if task % 2 == 0 {
-                    let three = (0..3).map(|_| mail_row(&format!("{task}.{at}")));
-                    let _receipt = commits.commit(Commit::new(id(&format!("t-{task}"))).with_outbox(three)).await?;
+                    let three_rows = (0..3).map(|_| mail_row(&format!("{task}.{at}")));
+                    let _receipt =
+                        commits.commit(Commit::new(id(&format!("t-{task}"))).with_outbox(three_rows)).await?;
                 } else {
-                    rows_of_partial_commits += rows.count_outbox(&OutboxFilter::default()).await?.pending % 3;
+                    rows_of_partial_commits += store.count_outbox(&OutboxFilter::default()).await?.pending % 3;
                 }
             }
             Ok::<_, store_core::Error>(rows_of_partial_commits)
         }
     });
     let rows_of_partial_commits: u64 =
-        counted.await.into_iter().collect::<store_core::Result<Vec<_>>>()?.into_iter().sum();
+        results.await.into_iter().collect::<store_core::Result<Vec<_>>>()?.into_iter().sum();
     expect_eq(rows_of_partial_commits, 0)?;
     expect_eq(claim_rows(given, 1_000).await?.len(), 6 * COMMITS)
 }
@@ -102,12 +103,12 @@ pub(super) async fn consumers_see_all_rows_of_a_commit_or_none(given: &Given) ->
 /// Rows, claims and settlements survive a reopen. An earlier claim can still be settled, and no row is claimed twice.
 pub(super) async fn outbox_rows_survive_a_reopen(given: &Given) -> Verdict {
     commit_rows(given, ["a", "b", "c"].map(mail_row)).await?;
-    let (first, second) = (claim_one_row(given).await?, claim_one_row(given).await?);
-    try_settle(given, &first, OutboxSettlement::Delivered).await??;
+    let (first_claim, second_claim) = (claim_one_row(given).await?, claim_one_row(given).await?);
+    try_settle(given, &first_claim, OutboxSettlement::Delivered).await??;
     let before = all_rows(given).await?;
     given.reopen().await?;
     expect_eq(all_rows(given).await?, before)?;
-    try_settle(given, &second, OutboxSettlement::Delivered).await??;
+    try_settle(given, &second_claim, OutboxSettlement::Delivered).await??;
     expect_claimed_payloads(given, "c").await?;
     given.reopen().await?;
     expect_claimed_payloads(given, "").await
@@ -122,8 +123,8 @@ pub(super) async fn outbox_rows_survive_the_deletion_of_their_thread(given: &Giv
     threads.purge_deleted(&IgnoreProgress).await?;
     expect_eq(payloads(&all_rows(given).await?), "a b")?;
     try_settle(given, &claimed_row, OutboxSettlement::Delivered).await??;
-    let other = claim_one_row(given).await?;
-    expect_eq((other.row.payload.as_str(), other.row.thread), ("\"b\"", id("t")))
+    let other_claim = claim_one_row(given).await?;
+    expect_eq((other_claim.row.payload.as_str(), other_claim.row.thread), ("\"b\"", id("t")))
 }
 
 /// A commit is refused if one of its rows has a `max_attempts` of 0.

@@ -16,13 +16,13 @@ use crate::{
 /// final.
 pub(super) async fn the_same_key_gives_the_first_row(given: &Given) -> Verdict {
     let draft = || mail_row("x").with_dedupe_key(id("k"));
-    let first = commit_rows(given, [draft(), mail_row("other"), draft()]).await?;
-    expect_eq(&first[0], &first[2])?;
+    let first_ids = commit_rows(given, [draft(), mail_row("other"), draft()]).await?;
+    expect_eq(&first_ids[0], &first_ids[2])?;
     let in_other_thread = given.commit(Commit::new(id("u")).with_outbox([draft()])).await?;
-    expect_eq(&in_other_thread.outbox, &first[..1])?;
+    expect_eq(&in_other_thread.outbox, &first_ids[..1])?;
     let claimed_row = claim_one_row(given).await?;
     try_settle(given, &claimed_row, OutboxSettlement::Delivered).await??;
-    expect_eq(&commit_rows(given, [draft()]).await?, &first[..1])?;
+    expect_eq(&commit_rows(given, [draft()]).await?, &first_ids[..1])?;
     expect_eq(payloads(&all_rows(given).await?), "x other")
 }
 
@@ -32,13 +32,13 @@ pub(super) async fn a_key_with_other_content_refuses_the_commit(given: &Given) -
     let keyed_row = |text: &str| mail_row(text).with_dedupe_key(id("k"));
     commit_rows(given, [keyed_row("x")]).await?;
     let before = all_rows(given).await?;
-    for other in [
+    for changed_row in [
         keyed_row("y"),
         keyed_row("x").with_order_key(id("o")),
         keyed_row("x").not_before(Timestamp::MIN),
         keyed_row("x").with_max_attempts(4),
     ] {
-        let commit = Commit::new(id("t")).with_outbox([mail_row("z"), other]);
+        let commit = Commit::new(id("t")).with_outbox([mail_row("z"), changed_row]);
         let error = expect_kind(given.commits()?.commit(commit).await, ErrorKind::IdempotencyMismatch)?;
         expect_eq(error.part(), Some("outbox[1]"))?;
         expect_eq(all_rows(given).await?, before.clone())?;
@@ -61,17 +61,17 @@ pub(super) async fn a_key_is_scoped_to_its_lane_and_target(given: &Given) -> Ver
 /// A dedupe key stays taken until its row is purged. After that it can be used for a new row.
 pub(super) async fn a_key_is_taken_until_its_row_is_purged(given: &Given) -> Verdict {
     let draft = || mail_row("x").with_dedupe_key(id("k"));
-    let first = commit_rows(given, [draft()]).await?;
+    let first_ids = commit_rows(given, [draft()]).await?;
     let claimed_row = claim_one_row(given).await?;
     try_settle(given, &claimed_row, OutboxSettlement::Delivered).await??;
     given.advance(Duration::from_secs(1)).await;
-    expect_eq(&commit_rows(given, [draft()]).await?, &first)?;
+    expect_eq(&commit_rows(given, [draft()]).await?, &first_ids)?;
     let store = outbox(given)?;
     expect_eq(store.purge_outbox(PurgeOutbox::new(Timestamp::MAX)).await?, 1)?;
-    expect_eq(store.load_outbox(&first[0]).await?, None)?;
-    let next = commit_rows(given, [draft()]).await?;
-    expect(next != first, "the key still returns the purged row")?;
-    expect_eq(commit_rows(given, [draft()]).await?, next)
+    expect_eq(store.load_outbox(&first_ids[0]).await?, None)?;
+    let new_ids = commit_rows(given, [draft()]).await?;
+    expect(new_ids != first_ids, "the key still returns the purged row")?;
+    expect_eq(commit_rows(given, [draft()]).await?, new_ids)
 }
 
 /// Concurrent commits that use the same dedupe key write one row, and each of them returns its id.

@@ -1,4 +1,4 @@
-//! Calls on an outbox whose future is dropped, or whose outcome is unknown.
+//! Dropped calls on an outbox, and calls whose outcome is unknown.
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,9 +31,9 @@ pub(super) async fn a_claim_that_was_not_received_is_released(given: &Given) -> 
         Ok(Box::pin(async move { Ok(store.claim_outbox(mail_claim_request(1)).await?.rows.pop()) }))
     };
     for number in 0..DROPPED_CLAIM_COUNT {
-        let held = claim_although_dropped(claim, 1 + number % 3).await?;
-        expect_eq(held.row.attempts, 0)?;
-        try_settle(given, &held, OutboxSettlement::Release).await??;
+        let claimed_row = claim_although_dropped(claim, 1 + number % 3).await?;
+        expect_eq(claimed_row.row.attempts, 0)?;
+        try_settle(given, &claimed_row, OutboxSettlement::Release).await??;
     }
     Ok(())
 }
@@ -42,7 +42,8 @@ pub(super) async fn a_claim_that_was_not_received_is_released(given: &Given) -> 
 const CHANGING_CALLS: [&str; 6] =
     ["commit", "claim_outbox", "extend_outbox", "settle_outbox", "requeue_outbox", "purge_outbox"];
 
-/// An outbox in which the lane `t` has a dead letter, a claimed row and a pending row.
+/// The calls on an outbox. For each thread of the test, the lane with the same name has a dead letter, a claimed row
+/// and a pending row.
 struct OutboxCalls {
     commits: Arc<dyn CommitCoordinator>,
     outbox: Arc<dyn OutboxStore>,
@@ -120,13 +121,13 @@ impl DropPointTarget for OutboxCalls {
 
     async fn make_refused_calls(&self, t: &ThreadId) {
         let (unknown, token) = (|| id::<OutboxId>("unknown"), || ClaimToken::new("another"));
-        let other = || Commit::new(t.clone()).with_outbox([new_row("another", "b", "x")]);
+        let commit = || Commit::new(t.clone()).with_outbox([new_row("another", "b", "x")]);
         let wrong_version = store_core::Expect::Version(store_core::Version::new(1_000, 1, 0));
         let _refused = tokio::join!(
             self.outbox.settle_outbox(vec![SettleOutbox::new(unknown(), token(), OutboxSettlement::Delivered)]),
             self.outbox.extend_outbox(ExtendOutbox::new(unknown(), token(), LEASE)),
             self.outbox.requeue_outbox(RequeueOutbox::ids([unknown()])),
-            self.commits.commit(other().expecting(wrong_version))
+            self.commits.commit(commit().expecting(wrong_version))
         );
     }
 

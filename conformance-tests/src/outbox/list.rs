@@ -52,7 +52,7 @@ pub(super) async fn lists_filter_by_lane_target_and_status(given: &Given) -> Ver
     Ok(())
 }
 
-/// The counts by status are exact, whatever the filter.
+/// The counts by status are exact, whatever the filter is.
 pub(super) async fn counts_are_exact(given: &Given) -> Verdict {
     create_one_row_of_each_status(given).await?;
     let no_filter = OutboxFilter::default;
@@ -71,7 +71,8 @@ pub(super) async fn counts_are_exact(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Dead letters are requeued with all their attempts available again, by id or by lane. Each id has its own answer.
+/// Dead letters can be requeued by id or by lane. All their attempts are then available again. Each id has its own
+/// answer.
 pub(super) async fn dead_letters_are_requeued_with_all_their_attempts(given: &Given) -> Verdict {
     commit_rows(given, [mail_row("a").with_max_attempts(1), mail_row("b"), mail_row("c"), new_row("hook", "ada", "d")])
         .await?;
@@ -84,12 +85,15 @@ pub(super) async fn dead_letters_are_requeued_with_all_their_attempts(given: &Gi
     let answers = store.requeue_outbox(request).await?;
     let outcomes: Vec<_> = answers.into_iter().map(|answer| answer.outcome.map_err(|error| error.kind())).collect();
     expect_eq(outcomes, vec![Ok(()), Err(ErrorKind::InvalidTransition), Err(ErrorKind::NotFound)])?;
-    let first = load_row(given, &ids[0]).await?;
-    expect_eq((first.status, first.attempts, first.finished_at), (OutboxStatus::Pending, 0, None))?;
-    expect_eq(first.last_error.as_deref(), Some("gone"))?;
+    let requeued_row = load_row(given, &ids[0]).await?;
+    expect_eq(
+        (requeued_row.status, requeued_row.attempts, requeued_row.finished_at),
+        (OutboxStatus::Pending, 0, None),
+    )?;
+    expect_eq(requeued_row.last_error.as_deref(), Some("gone"))?;
     expect_eq(store.requeue_outbox(RequeueOutbox::of_lane(id("hook"), 10)).await?.len(), 0)?;
-    let rest = store.requeue_outbox(RequeueOutbox::oldest(10)).await?;
-    expect_eq(rest.into_iter().map(|answer| answer.id).collect::<Vec<_>>(), vec![ids[1].clone()])?;
+    let other_answers = store.requeue_outbox(RequeueOutbox::oldest(10)).await?;
+    expect_eq(other_answers.into_iter().map(|answer| answer.id).collect::<Vec<_>>(), vec![ids[1].clone()])?;
     expect_kind(store.requeue_outbox(RequeueOutbox::oldest(0)).await, ErrorKind::Invalid)?;
     expect_kind(store.requeue_outbox(RequeueOutbox::oldest(1_001)).await, ErrorKind::Invalid)?;
     let mut rows = claim_rows(given, 9).await?;
@@ -97,7 +101,7 @@ pub(super) async fn dead_letters_are_requeued_with_all_their_attempts(given: &Gi
     expect_eq(claimed_payloads(&rows), "a b c")
 }
 
-/// A requeue without ids requeues the oldest dead letters, at most as many as its limit.
+/// A requeue without ids requeues the oldest dead letters, up to its limit.
 pub(super) async fn the_oldest_dead_letters_are_requeued_up_to_the_limit(given: &Given) -> Verdict {
     commit_rows_one_by_one(given, &["a", "b", "c"]).await?;
     for claimed_row in claim_rows(given, 3).await? {
@@ -111,8 +115,8 @@ pub(super) async fn the_oldest_dead_letters_are_requeued_up_to_the_limit(given: 
     Ok(())
 }
 
-/// A purge removes final rows that ended strictly before the given time, at most as many as its limit, and no others. A
-/// dry run returns how many these are and changes nothing.
+/// A purge removes final rows that ended strictly before the given time, up to its limit, and no others. A dry run
+/// returns how many these are and changes nothing.
 pub(super) async fn a_purge_removes_records_that_ended_before_its_time(given: &Given) -> Verdict {
     commit_rows_one_by_one(given, &["a", "b", "c", "d"]).await?;
     for settlement in [OutboxSettlement::Delivered, dead_letter(), OutboxSettlement::Delivered] {
@@ -121,15 +125,15 @@ pub(super) async fn a_purge_removes_records_that_ended_before_its_time(given: &G
         given.advance(Duration::from_secs(10)).await;
     }
     let rows = all_rows(given).await?;
-    let third = rows[2].finished_at.unwrap_or(store_core::Timestamp::MIN);
+    let third_end = rows[2].finished_at.unwrap_or(store_core::Timestamp::MIN);
     let store = outbox(given)?;
-    expect_eq(store.purge_outbox(PurgeOutbox::new(third).dry()).await?, 2)?;
+    expect_eq(store.purge_outbox(PurgeOutbox::new(third_end).dry()).await?, 2)?;
     expect_eq(all_rows(given).await?, rows.clone())?;
-    expect_kind(store.purge_outbox(PurgeOutbox::new(third).with_limit(0)).await, ErrorKind::Invalid)?;
-    expect_eq(store.purge_outbox(PurgeOutbox::new(third).with_limit(1)).await?, 1)?;
+    expect_kind(store.purge_outbox(PurgeOutbox::new(third_end).with_limit(0)).await, ErrorKind::Invalid)?;
+    expect_eq(store.purge_outbox(PurgeOutbox::new(third_end).with_limit(1)).await?, 1)?;
     expect_eq(payloads(&all_rows(given).await?), "b c d")?;
-    expect_eq(store.purge_outbox(PurgeOutbox::new(third)).await?, 1)?;
-    expect_eq(store.purge_outbox(PurgeOutbox::new(third)).await?, 0)?;
+    expect_eq(store.purge_outbox(PurgeOutbox::new(third_end)).await?, 1)?;
+    expect_eq(store.purge_outbox(PurgeOutbox::new(third_end)).await?, 0)?;
     expect_eq(store.purge_outbox(PurgeOutbox::new(store_core::Timestamp::MAX)).await?, 1)?;
     expect_eq(payloads(&all_rows(given).await?), "d")?;
     expect_claimed_payloads(given, "d").await?;

@@ -30,30 +30,33 @@ pub(super) async fn rows_of_an_order_key_go_one_after_the_other(given: &Given) -
     expect_eq(claimed_payloads(&rows), "a1 b c d")?;
     expect_claimed_payloads(given, "").await?;
     try_settle(given, &rows[0], OutboxSettlement::Delivered).await??;
-    let second = claim_one_row(given).await?;
-    expect_eq(claimed_payloads(std::slice::from_ref(&second)), "a2")?;
-    try_settle(given, &second, OutboxSettlement::Release).await??;
-    let second = claim_one_row(given).await?;
-    expect_eq(claimed_payloads(std::slice::from_ref(&second)), "a2")?;
-    try_settle(given, &second, OutboxSettlement::Delivered).await??;
+    let second_claim = claim_one_row(given).await?;
+    expect_eq(claimed_payloads(std::slice::from_ref(&second_claim)), "a2")?;
+    try_settle(given, &second_claim, OutboxSettlement::Release).await??;
+    let second_claim = claim_one_row(given).await?;
+    expect_eq(claimed_payloads(std::slice::from_ref(&second_claim)), "a2")?;
+    try_settle(given, &second_claim, OutboxSettlement::Delivered).await??;
     expect_claimed_payloads(given, "a3").await
 }
 
 /// A row that is not yet due, or that waits for its next attempt, blocks later rows with the same order key.
 pub(super) async fn a_waiting_row_blocks_later_rows_of_its_order_key(given: &Given) -> Verdict {
-    let now = load_row(given, &commit_rows(given, [mail_row("x")]).await?[0]).await?.created_at;
+    let creation_time = load_row(given, &commit_rows(given, [mail_row("x")]).await?[0]).await?.created_at;
     commit_rows(
         given,
-        [row_with_order_key("a1").not_before(now.saturating_add(Duration::from_secs(60))), row_with_order_key("a2")],
+        [
+            row_with_order_key("a1").not_before(creation_time.saturating_add(Duration::from_secs(60))),
+            row_with_order_key("a2"),
+        ],
     )
     .await?;
     expect_claimed_payloads(given, "x").await?;
     given.advance(Duration::from_secs(60)).await;
     let rows = claim_rows(given, 9).await?;
-    let first = rows.iter().find(|claimed_row| claimed_row.row.payload.as_str() == "\"a1\"");
-    let first = first.ok_or_else(|| Failure::new("row `a1` was not claimed"))?;
+    let first_claim = rows.iter().find(|claimed_row| claimed_row.row.payload.as_str() == "\"a1\"");
+    let first_claim = first_claim.ok_or_else(|| Failure::new("row `a1` was not claimed"))?;
     expect(!claimed_payloads(&rows).contains("a2"), "a row was claimed before an earlier one")?;
-    try_settle(given, first, retry_after_seconds(100)).await??;
+    try_settle(given, first_claim, retry_after_seconds(100)).await??;
     given.advance(Duration::from_secs(99)).await;
     expect(!claimed_payloads(&claim_rows(given, 9).await?).contains('a'), "a row was claimed before a retried one")?;
     given.advance(Duration::from_secs(1)).await;
@@ -75,12 +78,12 @@ pub(super) async fn a_final_row_blocks_nothing(given: &Given) -> Verdict {
 /// requeued row waits.
 pub(super) async fn a_requeued_row_keeps_its_position(given: &Given) -> Verdict {
     commit_rows(given, ["a1", "a2", "a3"].map(row_with_order_key)).await?;
-    let first = claim_one_row(given).await?;
-    try_settle(given, &first, dead_letter()).await??;
-    let second = claim_one_row(given).await?;
-    outbox(given)?.requeue_outbox(RequeueOutbox::ids([first.row.id.clone()])).await?.remove(0).outcome?;
+    let first_claim = claim_one_row(given).await?;
+    try_settle(given, &first_claim, dead_letter()).await??;
+    let second_claim = claim_one_row(given).await?;
+    outbox(given)?.requeue_outbox(RequeueOutbox::ids([first_claim.row.id.clone()])).await?.remove(0).outcome?;
     expect_claimed_payloads(given, "").await?;
-    try_settle(given, &second, OutboxSettlement::Release).await??;
+    try_settle(given, &second_claim, OutboxSettlement::Release).await??;
     for wanted in ["a1", "a2", "a3"] {
         let claimed_row = claim_one_row(given).await?;
         expect_eq(claimed_payloads(std::slice::from_ref(&claimed_row)), wanted)?;
@@ -101,9 +104,9 @@ pub(super) async fn rows_keep_the_order_of_their_commits(given: &Given) -> Verdi
             let mut delivered = Vec::new();
             for at in 0..10 {
                 if task < 3 {
-                    let two =
+                    let two_rows =
                         [row_with_order_key(&format!("{task}.{at}.0")), row_with_order_key(&format!("{task}.{at}.1"))];
-                    let _receipt = commits.commit(Commit::new(id(&format!("t-{task}"))).with_outbox(two)).await?;
+                    let _receipt = commits.commit(Commit::new(id(&format!("t-{task}"))).with_outbox(two_rows)).await?;
                     continue;
                 }
                 for claimed_row in store.claim_outbox(mail_claim_request(9)).await?.rows {
@@ -114,16 +117,16 @@ pub(super) async fn rows_keep_the_order_of_their_commits(given: &Given) -> Verdi
             Ok::<_, store_core::Error>(delivered.len())
         }
     });
-    let taken: usize = results.await.into_iter().collect::<store_core::Result<Vec<_>>>()?.into_iter().sum();
-    let mut rest = Vec::new();
+    let delivered_count: usize = results.await.into_iter().collect::<store_core::Result<Vec<_>>>()?.into_iter().sum();
+    let mut remaining = Vec::new();
     while let Some(claimed_row) = claim_rows(given, 1).await?.pop() {
         try_settle(given, &claimed_row, OutboxSettlement::Delivered).await??;
-        rest.push(claimed_row.row.payload.as_str().to_owned());
+        remaining.push(claimed_row.row.payload.as_str().to_owned());
     }
-    expect_eq(taken + rest.len(), 60)?;
+    expect_eq(delivered_count + remaining.len(), 60)?;
     for task in 0..3 {
-        let own: Vec<_> = rest.iter().filter(|text| text.starts_with(&format!("\"{task}."))).collect();
-        expect(own.is_sorted(), "a row was claimed before an earlier one")?;
+        let rows_of_task: Vec<_> = remaining.iter().filter(|text| text.starts_with(&format!("\"{task}."))).collect();
+        expect(rows_of_task.is_sorted(), "a row was claimed before an earlier one")?;
     }
     expect(all_rows(given).await?.iter().all(|row| row.finished_at.is_some()), "a row is not finished")
 }

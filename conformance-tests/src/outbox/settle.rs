@@ -13,8 +13,8 @@ use crate::{
     check::{expect, expect_eq, expect_kind},
 };
 
-/// Each settlement gives the row the status, the attempts and the error that belong to it. Each settlement of a call
-/// has its own answer, in the order given.
+/// After a settlement, the row has the status, the number of attempts and the error that belong to this kind of
+/// settlement. Each settlement of a call has its own answer, in the order given.
 pub(super) async fn settlements_end_an_attempt(given: &Given) -> Verdict {
     commit_rows(given, ["a", "b", "c", "d"].map(mail_row)).await?;
     let rows = claim_rows(given, 4).await?;
@@ -32,8 +32,8 @@ pub(super) async fn settlements_end_an_attempt(given: &Given) -> Verdict {
     let found = all_rows(given).await?;
     let attempts_and_errors: Vec<_> = found.iter().map(|row| (row.attempts, row.last_error.as_deref())).collect();
     expect_eq(attempts_and_errors, vec![(0, None), (1, Some("refused")), (1, Some("gone")), (0, None)])?;
-    let ended: Vec<_> = found.iter().map(|row| row.finished_at.is_some()).collect();
-    expect_eq(ended, vec![true, false, true, false])?;
+    let have_end: Vec<_> = found.iter().map(|row| row.finished_at.is_some()).collect();
+    expect_eq(have_end, vec![true, false, true, false])?;
     expect(found.iter().all(|row| row.claim.is_none()), "a settled row still has a claim")
 }
 
@@ -41,17 +41,17 @@ pub(super) async fn settlements_end_an_attempt(given: &Given) -> Verdict {
 pub(super) async fn without_the_token_nothing_changes(given: &Given) -> Verdict {
     commit_rows_one_by_one(given, &["a"]).await?;
     let claimed_row = claim_one_row(given).await?;
-    let released = claimed_row.token.clone();
+    let released_token = claimed_row.token.clone();
     try_settle(given, &claimed_row, OutboxSettlement::Release).await??;
     let claimed_row = claim_one_row(given).await?;
     let store = outbox(given)?;
     let before = all_rows(given).await?;
-    let unknown = "unknown".parse()?;
+    let unknown_id = "unknown".parse()?;
     for (row, token) in [
         (&claimed_row.row.id, ClaimToken::new("forged")),
         (&claimed_row.row.id, ClaimToken::new("")),
-        (&claimed_row.row.id, released),
-        (&unknown, claimed_row.token.clone()),
+        (&claimed_row.row.id, released_token),
+        (&unknown_id, claimed_row.token.clone()),
     ] {
         for settlement in
             [OutboxSettlement::Delivered, retry_after_seconds(0), dead_letter(), OutboxSettlement::Release]
@@ -97,17 +97,17 @@ pub(super) async fn a_retried_row_waits_for_its_delay(given: &Given) -> Verdict 
     expect_claimed_payloads(given, "a").await
 }
 
-/// An extension sets the end of the lease to store time plus its length. It is also accepted after the lease has
-/// expired, until another consumer has claimed the row.
+/// An extension sets the end of the lease to store time plus the requested length. It is also accepted after the lease
+/// has expired, until another caller has claimed the row.
 pub(super) async fn an_extension_prolongs_a_claim(given: &Given) -> Verdict {
     commit_rows_one_by_one(given, &["a"]).await?;
     let claimed_row = claim_one_row(given).await?;
     let extend = claimed_row.extend(LEASE);
     given.advance(LEASE / 2).await;
-    let until = outbox(given)?.extend_outbox(extend.clone()).await?;
+    let lease_end = outbox(given)?.extend_outbox(extend.clone()).await?;
     let found = load_row(given, &claimed_row.row.id).await?;
-    expect_eq(found.claim.map(|claim| claim.lease_until), Some(until))?;
-    expect_eq(until, claimed_row.row.updated_at.saturating_add(LEASE + LEASE / 2))?;
+    expect_eq(found.claim.map(|claim| claim.lease_until), Some(lease_end))?;
+    expect_eq(lease_end, claimed_row.row.updated_at.saturating_add(LEASE + LEASE / 2))?;
     given.advance(LEASE.saturating_sub(Duration::from_millis(1))).await;
     expect_claimed_payloads(given, "").await?;
     given.advance(LEASE).await;

@@ -29,8 +29,8 @@ async fn cursor_after_two_records(
 pub(super) async fn a_cursor_has_at_most_a_kibibyte(given: &Given) -> Verdict {
     for records in record_lists(given.contract()) {
         let stores = given.tenant(&"é".repeat(128))?;
-        let long: Vec<_> = (1000..1005).map(|at| format!("{at}{}", "x".repeat(252))).collect();
-        records.write_all(&stores, &long).await?;
+        let long_ids: Vec<_> = (1000..1005).map(|at| format!("{at}{}", "x".repeat(252))).collect();
+        records.write_all(&stores, &long_ids).await?;
         for &direction in records.directions() {
             let cursor = cursor_after_two_records(&*records, &stores, direction).await?;
             expect(cursor.as_str().len() <= 1024, format!("{}: {} bytes", records.name(), cursor.as_str().len()))?;
@@ -64,25 +64,25 @@ pub(super) async fn the_limit_may_change_between_pages(given: &Given) -> Verdict
 pub(super) async fn a_cursor_is_bound_to_its_list(given: &Given) -> Verdict {
     let (stores, record_lists) = (given.stores()?, record_lists(given.contract()));
     for (at, records) in record_lists.iter().enumerate() {
-        let own: Vec<_> = ordered_ids(5).iter().map(|name| format!("{at}-{name}")).collect();
-        records.write_all(&stores, &own).await?;
+        let own_ids: Vec<_> = ordered_ids(5).iter().map(|name| format!("{at}-{name}")).collect();
+        records.write_all(&stores, &own_ids).await?;
     }
     let mut lists = Vec::new();
     for records in &record_lists {
         lists.extend(records.directions().iter().map(|direction| (records, *direction)));
     }
-    for &(cursor_probe, cursor_direction) in &lists {
-        let cursor = cursor_after_two_records(&**cursor_probe, &stores, cursor_direction).await?;
-        for &(list_probe, list_direction) in &lists {
+    for &(cursor_list, cursor_direction) in &lists {
+        let cursor = cursor_after_two_records(&**cursor_list, &stores, cursor_direction).await?;
+        for &(read_list, read_direction) in &lists {
             let request = PageRequest::first(2).after(cursor.clone());
-            let result = list_probe.list(&stores, list_direction, request).await;
+            let result = read_list.list(&stores, read_direction, request).await;
             let what = format!(
-                "a cursor of {} {cursor_direction:?} in {} {list_direction:?}",
-                cursor_probe.name(),
-                list_probe.name()
+                "a cursor of {} {cursor_direction:?} in {} {read_direction:?}",
+                cursor_list.name(),
+                read_list.name()
             );
-            if cursor_probe.name() == list_probe.name()
-                && (cursor_direction == list_direction || !cursor_probe.is_cursor_bound_to_direction())
+            if cursor_list.name() == read_list.name()
+                && (cursor_direction == read_direction || !cursor_list.is_cursor_bound_to_direction())
             {
                 result?;
             } else {
@@ -112,11 +112,11 @@ pub(super) async fn a_cursor_is_bound_to_its_tenant(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Invalid cursors: a valid one with single bits changed, the valid one cut at each length, and texts that are no
+/// Invalid cursors: a valid one with single bits changed, the valid one cut at each length, and texts that are not
 /// cursors at all.
 fn invalid_cursors(valid: &str) -> Vec<String> {
-    // Quick tests change only one bit of each byte, another bit in the next byte. They cut the cursor only at every
-    // third length.
+    // Quick tests change only one bit of each byte, and a different bit in the next byte. They cut the cursor only at
+    // every third length.
     let (bit_step, length_step) = TestLength::pick_by_env((8, 3), (1, 1), (1, 1));
     let mut invalid: Vec<_> = (0..valid.len()).step_by(length_step).map(|at| valid[..at].to_owned()).collect();
     for (at, bit) in (0..valid.len()).flat_map(|at| (at % bit_step..8).step_by(bit_step).map(move |bit| (at, bit))) {
@@ -129,12 +129,12 @@ fn invalid_cursors(valid: &str) -> Vec<String> {
     invalid
 }
 
-/// Checks that a list refuses a cursor with `InvalidCursor`, or returns only records from `own`.
-fn expect_only_own_records(result: store_core::Result<Page<ListedRecord>>, own: &[String]) -> Verdict {
+/// Checks that a list refuses a cursor with `InvalidCursor`, or returns only records from `own_ids`.
+fn expect_only_own_records(result: store_core::Result<Page<ListedRecord>>, own_ids: &[String]) -> Verdict {
     match result {
         Ok(page) => {
-            let foreign: Vec<_> = page.items.iter().filter(|item| !own.contains(&item.id)).collect();
-            expect(foreign.is_empty(), format!("the page has foreign records: {foreign:?}"))
+            let foreign_records: Vec<_> = page.items.iter().filter(|item| !own_ids.contains(&item.id)).collect();
+            expect(foreign_records.is_empty(), format!("the page has foreign records: {foreign_records:?}"))
         }
         refused => expect_kind(refused, ErrorKind::InvalidCursor).map(drop),
     }
@@ -153,10 +153,10 @@ pub(super) async fn a_forged_cursor_is_refused(given: &Given) -> Verdict {
                 let result = records.list(&stores, direction, request).await;
                 expect_only_own_records(result, &ordered_ids(5))
                     .map_err(|f| f.about(format!("{} {direction:?} {invalid:.99}", records.name())))?;
-                let Some(subscribed) = records.subscribe_after(&stores, Cursor::from_text(&invalid)).await else {
+                let Some(subscription) = records.subscribe_after(&stores, Cursor::from_text(&invalid)).await else {
                     continue;
                 };
-                expect_only_own_events(subscribed, &ordered_ids(5))
+                expect_only_own_events(subscription, &ordered_ids(5))
                     .await
                     .map_err(|f| f.about(format!("subscription after {invalid:.99}")))?;
             }
@@ -166,36 +166,42 @@ pub(super) async fn a_forged_cursor_is_refused(given: &Given) -> Verdict {
 }
 
 /// Checks that a subscription is refused with `InvalidCursor`, or that its first event, if there is one, has a kind
-/// from `own`.
-async fn expect_only_own_events(subscribed: store_core::Result<EventStream>, own: &[String]) -> Verdict {
-    let Ok(mut events) = subscribed else {
-        return expect_kind(subscribed.map(drop), ErrorKind::InvalidCursor).map(drop);
+/// from `own_kinds`.
+async fn expect_only_own_events(subscription: store_core::Result<EventStream>, own_kinds: &[String]) -> Verdict {
+    let Ok(mut events) = subscription else {
+        return expect_kind(subscription.map(drop), ErrorKind::InvalidCursor).map(drop);
     };
     let Ok(Some(event)) = timeout(Duration::from_millis(20), next_event(&mut events)).await else { return Ok(()) };
     let kind = event?.kind;
-    expect(own.iter().any(|own| own == kind.as_str()), format!("the subscription shows a foreign event `{kind}`"))
+    expect(
+        own_kinds.iter().any(|own_kind| own_kind == kind.as_str()),
+        format!("the subscription shows a foreign event `{kind}`"),
+    )
 }
 
 /// A cursor that was made before its tenant was deleted is refused with `InvalidCursor`, or leads only to data of the
 /// new tenant with that name.
 pub(super) async fn an_old_cursor_shows_nothing_of_a_deleted_tenant(given: &Given) -> Verdict {
     for records in record_lists(given.contract()) {
-        let old = given.tenant(records.name())?;
-        records.write_all(&old, &ordered_ids(5)).await?;
+        let old_stores = given.tenant(records.name())?;
+        records.write_all(&old_stores, &ordered_ids(5)).await?;
         let mut cursors = Vec::new();
         for &direction in records.directions() {
-            cursors.push((direction, cursor_after_two_records(&*records, &old, direction).await?));
+            cursors.push((direction, cursor_after_two_records(&*records, &old_stores, direction).await?));
         }
         given.store().delete_tenant(&id(records.name())).await?;
-        let (new, own) = (given.tenant(records.name())?, ["new-1", "new-2", "new-3", "new-4"].map(str::to_owned));
-        for written in [&own[..0], &own[..1], &own[1..]] {
-            records.write_all(&new, written).await?;
+        let (new_stores, own_ids) =
+            (given.tenant(records.name())?, ["new-1", "new-2", "new-3", "new-4"].map(str::to_owned));
+        for more_ids in [&own_ids[..0], &own_ids[..1], &own_ids[1..]] {
+            records.write_all(&new_stores, more_ids).await?;
             for (direction, cursor) in &cursors {
                 let request = PageRequest::first(10).after(cursor.clone());
-                let result = records.list(&new, *direction, request).await;
-                expect_only_own_records(result, &own).map_err(|failure| failure.about(records.name()))?;
-                let Some(subscribed) = records.subscribe_after(&new, cursor.clone()).await else { continue };
-                expect_only_own_events(subscribed, &own).await.map_err(|failure| failure.about(records.name()))?;
+                let result = records.list(&new_stores, *direction, request).await;
+                expect_only_own_records(result, &own_ids).map_err(|failure| failure.about(records.name()))?;
+                let Some(subscription) = records.subscribe_after(&new_stores, cursor.clone()).await else { continue };
+                expect_only_own_events(subscription, &own_ids)
+                    .await
+                    .map_err(|failure| failure.about(records.name()))?;
             }
         }
     }
@@ -204,9 +210,9 @@ pub(super) async fn an_old_cursor_shows_nothing_of_a_deleted_tenant(given: &Give
 
 /// A cursor of another store is refused with `InvalidCursor`.
 pub(super) async fn a_cursor_of_another_store_is_refused(given: &Given) -> Verdict {
-    let other = given.open_another_store().await?;
+    let other_store = given.open_another_store().await?;
     for records in record_lists(given.contract()) {
-        let (stores, other_stores) = (given.tenant(records.name())?, other.tenant(records.name())?);
+        let (stores, other_stores) = (given.tenant(records.name())?, other_store.tenant(records.name())?);
         records.write_all(&stores, &ordered_ids(5)).await?;
         records.write_all(&other_stores, &ordered_ids(5)).await?;
         for &direction in records.directions() {
@@ -239,8 +245,8 @@ pub(super) async fn a_cursor_stays_valid_after_a_reopen(given: &Given) -> Verdic
     for records in record_lists(given.contract()) {
         let stores = given.tenant(records.name())?;
         for (_, direction, cursor, all_records) in walks.iter().filter(|(name, ..)| *name == records.name()) {
-            let rest = records.list(&stores, *direction, PageRequest::first(1000).after(cursor.clone())).await?;
-            expect_eq(&rest.items, &all_records[2..].to_vec()).map_err(|failure| failure.about(records.name()))?;
+            let next_page = records.list(&stores, *direction, PageRequest::first(1000).after(cursor.clone())).await?;
+            expect_eq(&next_page.items, &all_records[2..].to_vec()).map_err(|failure| failure.about(records.name()))?;
         }
     }
     Ok(())

@@ -65,14 +65,14 @@ pub(super) async fn a_page_limit_out_of_range_is_refused(given: &Given) -> Verdi
             expect_eq(page.items.len(), 50)?;
             let cursor = page.next.ok_or_else(|| Failure::new("the page has no cursor").about(records.name()))?;
             for limit in [0, 1001, u32::MAX] {
-                let first = PageRequest::first(limit);
-                for request in [first.clone(), first.after(cursor.clone())] {
+                let first_request = PageRequest::first(limit);
+                for request in [first_request.clone(), first_request.after(cursor.clone())] {
                     expect_kind(records.list(&stores, direction, request).await, ErrorKind::Invalid)
                         .map_err(|failure| failure.about(records.name()))?;
                 }
             }
-            let rest = records.list(&stores, direction, PageRequest::default().after(cursor)).await?;
-            expect_eq((rest.items.len(), rest.next.is_none()), (1, true))?;
+            let second_page = records.list(&stores, direction, PageRequest::default().after(cursor)).await?;
+            expect_eq((second_page.items.len(), second_page.next.is_none()), (1, true))?;
         }
     }
     Ok(())

@@ -48,8 +48,8 @@ pub(super) async fn pending_inputs_round_trip(given: &Given) -> Verdict {
 /// pending and others are new.
 pub(super) async fn an_append_is_all_or_none(given: &Given) -> Verdict {
     let queue = ThreadQueue::with_inputs(given, "t", &["a"]).await?;
-    let bad = NewInput::message(Message::new(Role::Tool, vec![Block::text("x")])).with_id(id("bad"));
-    queue.expect_refused([input("b"), bad], ErrorKind::Invalid).await?;
+    let invalid_input = NewInput::message(Message::new(Role::Tool, vec![Block::text("x")])).with_id(id("bad"));
+    queue.expect_refused([input("b"), invalid_input], ErrorKind::Invalid).await?;
     queue.expect_refused([input("b"), input("b")], ErrorKind::AlreadyExists).await?;
     queue.expect_refused([input("a"), input("b")], ErrorKind::AlreadyExists).await?;
     queue.expect_refused([], ErrorKind::Invalid).await?;
@@ -72,8 +72,8 @@ pub(super) async fn a_repeated_append_returns_the_first_inputs(given: &Given) ->
 /// An input is refused if its id is that of a pending input with other content, or of an entry in the log.
 pub(super) async fn an_id_in_use_is_refused(given: &Given) -> Verdict {
     let queue = ThreadQueue::with_inputs(given, "t", &["a", "b"]).await?;
-    let other = NewInput::message(Message::user("other")).with_id(id("a"));
-    queue.expect_refused([other], ErrorKind::AlreadyExists).await?;
+    let input_with_other_content = NewInput::message(Message::user("other")).with_id(id("a"));
+    queue.expect_refused([input_with_other_content], ErrorKind::AlreadyExists).await?;
     queue
         .expect_refused([input_with_delivery("a", Delivery::at(Boundary::NextStep))], ErrorKind::AlreadyExists)
         .await?;
@@ -139,11 +139,11 @@ pub(super) async fn a_queue_has_ten_thousand_inputs_at_most(given: &Given) -> Ve
         queue.append(inputs(from, from + 1_000)).await?;
     }
     queue.append(inputs(9_000, 10_000)).await?;
-    let more = queue.append_request([input("more")]);
-    expect_kind(queue.store()?.append_pending(more).await, ErrorKind::LimitExceeded)?;
+    let one_more = queue.append_request([input("more")]);
+    expect_kind(queue.store()?.append_pending(one_more).await, ErrorKind::LimitExceeded)?;
     queue.store()?.retract_pending(&id("t"), &id("i-7")).await?;
-    let two = queue.append_request([input("more"), input("even more")]);
-    expect_kind(queue.store()?.append_pending(two).await, ErrorKind::LimitExceeded)?;
+    let two_more = queue.append_request([input("more"), input("even more")]);
+    expect_kind(queue.store()?.append_pending(two_more).await, ErrorKind::LimitExceeded)?;
     queue.append([input("more")]).await?;
     expect_eq(queue.load().await?.inputs.len(), 10_000)
 }

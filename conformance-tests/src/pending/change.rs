@@ -33,7 +33,7 @@ async fn find_input(queue: &ThreadQueue<'_>, name: &str) -> Result<PendingInput,
 pub(super) async fn an_update_keeps_the_position(given: &Given) -> Verdict {
     let queue = ThreadQueue::with_inputs(given, "t", &["a", "b", "c"]).await?;
     let before = find_input(&queue, "b").await?;
-    let other = find_input(&queue, "a").await?;
+    let input_a = find_input(&queue, "a").await?;
     let changed = queue.store()?.update_pending(message_update("b", "new")).await?;
     expect_eq(changed.position, None)?;
     expect_eq(&changed.body, &PendingBody::Message(Message::user("new")))?;
@@ -45,7 +45,7 @@ pub(super) async fn an_update_keeps_the_position(given: &Given) -> Verdict {
     let again = queue.store()?.update_pending(update_of("b").expecting(2).with_delivery(delivery.clone())).await?;
     expect_eq((&again.delivery, &again.body), (&delivery, &changed.body))?;
     queue.expect_inputs("a b c").await?;
-    expect_eq(find_input(&queue, "a").await?, other)?;
+    expect_eq(find_input(&queue, "a").await?, input_a)?;
     expect_eq(find_input(&queue, "b").await?.to_input_ref(), again.to_input_ref())
 }
 
@@ -66,8 +66,8 @@ pub(super) async fn an_update_of_a_stale_revision_is_refused(given: &Given) -> V
 pub(super) async fn an_input_update_without_effect_raises_no_revision(given: &Given) -> Verdict {
     let queue = ThreadQueue::with_inputs(given, "t", &["a"]).await?;
     let before = queue.load().await?;
-    for same in [update_of("a"), message_update("a", "a"), update_of("a").with_delivery(Delivery::default())] {
-        let found = queue.store()?.update_pending(same).await?;
+    for update in [update_of("a"), message_update("a", "a"), update_of("a").with_delivery(Delivery::default())] {
+        let found = queue.store()?.update_pending(update).await?;
         expect_eq(found.revision, 1)?;
     }
     expect_eq(queue.load().await?, before)
@@ -100,8 +100,9 @@ pub(super) async fn a_reorder_names_every_input(given: &Given) -> Verdict {
     queue.expect_inputs("c a b").await?;
     expect_eq(queue.load().await?.revision, 2)?;
     expect_eq(queue.input_ref("a").await?.revision, 1)?;
-    let same = queue.store()?.reorder_pending(Reorder::new(id("t"), 2, entry_ids(&["c", "a", "b"]))).await?;
-    expect_eq(same, 2)?;
+    let unchanged_revision =
+        queue.store()?.reorder_pending(Reorder::new(id("t"), 2, entry_ids(&["c", "a", "b"]))).await?;
+    expect_eq(unchanged_revision, 2)?;
     queue.append([input("d")]).await?;
     queue.expect_inputs("c a b d").await?;
     let stale = Reorder::new(id("t"), 2, entry_ids(&["a", "b", "c", "d"]));
@@ -148,6 +149,7 @@ pub(super) async fn consumed_input_can_no_longer_be_changed(given: &Given) -> Ve
 
 /// For an unknown input or an unknown thread, updates, retractions and reorders fail with `NotFound`.
 pub(super) async fn an_unknown_input_is_not_found(given: &Given) -> Verdict {
+    // In the first round the thread is unknown. In the second round it has another input.
     for _ in 0..2 {
         let store = ThreadQueue::of(given, "t").store()?;
         expect_kind(store.update_pending(message_update("a", "x")).await, ErrorKind::NotFound)?;
@@ -163,14 +165,14 @@ pub(super) async fn an_unknown_input_is_not_found(given: &Given) -> Verdict {
 /// in between.
 pub(super) async fn revisions_never_decrease(given: &Given) -> Verdict {
     let queue = ThreadQueue::with_inputs(given, "t", &["a"]).await?;
-    let mut last = queue.input_ref("a").await?.revision;
+    let mut last_revision = queue.input_ref("a").await?.revision;
     for round in 0..3 {
         queue.store()?.update_pending(message_update("a", &format!("{round}"))).await?;
         queue.store()?.retract_pending(&id("t"), &id("a")).await?;
         queue.append([input("a")]).await?;
-        let now = queue.input_ref("a").await?.revision;
-        expect(now > last, format!("revision {now} follows revision {last}"))?;
-        last = now;
+        let revision = queue.input_ref("a").await?.revision;
+        expect(revision > last_revision, format!("revision {revision} follows revision {last_revision}"))?;
+        last_revision = revision;
     }
     Ok(())
 }

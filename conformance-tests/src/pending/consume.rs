@@ -31,8 +31,9 @@ pub(super) async fn consumed_input_is_an_entry_and_no_longer_pending(given: &Giv
     queue.expect_inputs("b").await
 }
 
-/// In the log, consumed input comes before the other entries of the commit. The commit gives its order, which may
-/// differ from that of the queue. Consumed input can be a parent, and increases the version, as other entries do.
+/// In the log, consumed input comes before the other entries of the commit. The commit gives the order of the
+/// inputs, which may differ from that of the queue. Consumed input can be a parent, and increases the version, as other
+/// entries do.
 pub(super) async fn consumed_input_comes_first_in_the_order_given(given: &Given) -> Verdict {
     let queue = ThreadQueue::with_inputs(given, "t", &["a", "b", "c", "d"]).await?;
     let commit =
@@ -54,8 +55,8 @@ pub(super) async fn consumed_input_comes_first_in_the_order_given(given: &Given)
 pub(super) async fn only_pending_input_of_the_named_revision_is_consumed(given: &Given) -> Verdict {
     let queue = ThreadQueue::with_inputs(given, "t", &["a", "b"]).await?;
     let earlier_commit = queue.commit_consuming(&["a"]).await?;
-    let changed = store_core::PendingUpdate::new(id("t"), id("a")).with_message(Message::user("new"));
-    queue.store()?.update_pending(changed).await?;
+    let update = store_core::PendingUpdate::new(id("t"), id("a")).with_message(Message::user("new"));
+    queue.store()?.update_pending(update).await?;
     let before = queue.load().await?;
     let check_refused = |commit: Commit, kind| async move {
         let error = expect_kind(given.commits()?.commit(commit).await, kind)?;
@@ -119,11 +120,11 @@ pub(super) async fn consumed_input_needs_a_guard_or_a_key(given: &Given) -> Verd
 pub(super) async fn consumed_input_is_part_of_the_content_of_a_commit(given: &Given) -> Verdict {
     let queue = ThreadQueue::with_inputs(given, "t", &["a", "b"]).await?;
     let commit = queue.commit_consuming(&["a"]).await?.with_key(id("k"));
-    let other = queue.commit_consuming(&["b"]).await?.with_key(id("k"));
+    let commit_of_other_input = queue.commit_consuming(&["b"]).await?.with_key(id("k"));
     let first = given.commit(commit.clone()).await?;
     let again = given.commit(commit).await?;
     expect_eq((again.deduplicated, again.consumed, again.entry_ids), (true, first.consumed, first.entry_ids))?;
-    expect_kind(given.commits()?.commit(other).await, ErrorKind::IdempotencyMismatch)?;
+    expect_kind(given.commits()?.commit(commit_of_other_input).await, ErrorKind::IdempotencyMismatch)?;
     queue.expect_inputs("b").await
 }
 

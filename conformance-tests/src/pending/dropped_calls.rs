@@ -1,4 +1,4 @@
-//! Calls on pending input whose future is dropped, or whose outcome is unknown.
+//! Dropped calls on pending input, and calls whose outcome is unknown.
 
 use crate::{
     Given, Verdict,
@@ -8,11 +8,11 @@ use crate::{
 
 const CHANGING_CALLS: [&str; 4] = ["append_pending", "update_pending", "retract_pending", "reorder_pending"];
 
-/// A call on a queue that is dropped at any await takes effect in full or not at all, and leaves nothing locked.
+/// If a call on a queue is dropped at any await, it takes effect in full or not at all, and nothing stays locked.
 pub(super) async fn a_dropped_call_on_a_queue_is_all_or_nothing(given: &Given) -> Verdict {
     test_dropped_calls_on_threads(
         given,
-        |stores, t, before| pending_calls(&*stores.pending, t, before.queue_revision),
+        |stores, t, revisions| pending_calls(&*stores.pending, t, revisions.queue_revision),
         &CHANGING_CALLS,
     )
     .await
@@ -23,7 +23,7 @@ pub(super) async fn a_dropped_call_on_a_queue_is_all_or_nothing(given: &Given) -
 pub(super) async fn an_unknown_outcome_on_a_queue_can_be_resolved(given: &Given) -> Verdict {
     check_unknown_outcomes_on_threads(
         given,
-        |stores, t, before| pending_calls(&*stores.pending, t, before.queue_revision),
+        |stores, t, revisions| pending_calls(&*stores.pending, t, revisions.queue_revision),
         &CHANGING_CALLS,
     )
     .await

@@ -97,12 +97,12 @@ impl<'a> ThreadQueue<'a> {
     }
 }
 
-/// An input whose message is its own id.
+/// An input. `name` is both its id and the text of its message.
 pub(super) fn input(name: &str) -> NewInput {
     NewInput::message(Message::user(name)).with_id(id(name))
 }
 
-/// An input whose message is its own id, with this delivery.
+/// An input with this delivery. `name` is both its id and the text of its message.
 pub(super) fn input_with_delivery(name: &str, delivery: Delivery) -> NewInput {
     input(name).with_delivery(delivery)
 }

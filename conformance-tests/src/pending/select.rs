@@ -55,14 +55,14 @@ pub(super) async fn inputs_are_taken_at_their_boundary(given: &Given) -> Verdict
 /// An input with a target is taken by that run. If the target has ended and the input allows it, a new run takes the
 /// input. No other run takes it.
 pub(super) async fn a_targeted_input_is_taken_by_its_run(given: &Given) -> Verdict {
-    for run in [running_run("r"), running_run("busy"), done_run("over")] {
+    for run in [running_run("r"), running_run("busy"), done_run("ended")] {
         write_run(given, "t", run).await?;
     }
     let targets = [
         RunTarget::new(id("r")),
         RunTarget::new(id("busy")),
-        RunTarget::new(id("over")),
-        RunTarget::without_fallback(id("over")),
+        RunTarget::new(id("ended")),
+        RunTarget::without_fallback(id("ended")),
         RunTarget::new(id("unknown")),
     ];
     let deliveries = targets.map(|target| Delivery::at(NextStep).for_run(target)).to_vec();

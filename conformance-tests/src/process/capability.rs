@@ -33,11 +33,11 @@ pub(super) async fn capabilities_are_those_declared(given: &Given) -> Verdict {
 /// whose data survives nothing. If the data survives only the end of the process, both answers are right.
 pub(super) async fn sync_succeeds_or_is_unsupported(given: &Given) -> Verdict {
     first_record_list(given.contract()).write(&given.stores()?, "x").await?;
-    let ended = given.store().sync().await;
+    let answer = given.store().sync().await;
     match given.store().capabilities().survives {
-        Survives::Power => Ok(ended?),
-        Survives::Nothing => expect_kind(ended, ErrorKind::Unsupported).map(drop),
-        Survives::Process => match ended {
+        Survives::Power => Ok(answer?),
+        Survives::Nothing => expect_kind(answer, ErrorKind::Unsupported).map(drop),
+        Survives::Process => match answer {
             Ok(()) => Ok(()),
             refused => expect_kind(refused, ErrorKind::Unsupported).map(drop),
         },
@@ -52,15 +52,18 @@ pub(super) async fn times_come_from_the_clock_of_the_store(given: &Given) -> Ver
         let by = Duration::from_secs(days * 86_400);
         given.advance(by).await;
         let receipt = given.commit(keyed_commit_with_message(&thread.id, &format!("{days}"), "x")).await?;
-        let moved = Duration::from_millis(receipt.time.as_millis() - before.as_millis());
-        expect(moved >= by && moved < by + Duration::from_secs(60), format!("time moved {moved:?} instead of {by:?}"))?;
+        let elapsed = Duration::from_millis(receipt.time.as_millis() - before.as_millis());
+        expect(
+            elapsed >= by && elapsed < by + Duration::from_secs(60),
+            format!("{elapsed:?} passed instead of {by:?}"),
+        )?;
         let entry = given.threads()?.load_entry(&thread.id, &receipt.entry_ids[0]).await?;
         expect_eq(entry.map(|entry| entry.timestamp), Some(receipt.time))?;
         let created_at = given.create_empty_thread(&format!("t-{days}")).await?.created_at;
-        let moved = Duration::from_millis(created_at.as_millis().saturating_sub(receipt.time.as_millis()));
+        let elapsed = Duration::from_millis(created_at.as_millis().saturating_sub(receipt.time.as_millis()));
         expect(
-            created_at >= receipt.time && moved < Duration::from_secs(60),
-            format!("created {moved:?} after the commit"),
+            created_at >= receipt.time && elapsed < Duration::from_secs(60),
+            format!("created {elapsed:?} after the commit"),
         )?;
     }
     Ok(())
@@ -87,8 +90,8 @@ pub(super) async fn handles_are_shared_between_threads(given: &Given) -> Verdict
 pub(super) async fn a_coordinator_returns_its_own_thread_store(given: &Given) -> Verdict {
     let (commits, threads) = (given.commits()?, given.threads()?);
     let _receipt = commits.commit(keyed_commit_with_message(&id("t"), "k", "x")).await?;
-    let own = Arc::clone(&commits).threads();
-    expect_eq(own.load_thread(&id("t")).await?, threads.load_thread(&id("t")).await?)?;
+    let coordinator_threads = Arc::clone(&commits).threads();
+    expect_eq(coordinator_threads.load_thread(&id("t")).await?, threads.load_thread(&id("t")).await?)?;
     threads.create_thread(store_core::NewThread::new(id("u"))).await?;
-    expect(own.load_thread(&id("u")).await?.is_some(), "the coordinator has another thread store")
+    expect(coordinator_threads.load_thread(&id("u")).await?.is_some(), "the coordinator has another thread store")
 }

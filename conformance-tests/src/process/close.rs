@@ -49,8 +49,8 @@ async fn make_every_call(stores: &TenantStores) -> Vec<(&'static str, Result<()>
 async fn expect_every_call_refused(stores: &TenantStores) -> Verdict {
     let results = make_every_call(stores).await;
     expect(!results.is_empty(), "the store has no contract")?;
-    for (call, ended) in results {
-        expect_kind(ended, ErrorKind::Closed).map_err(|failure| failure.about(call))?;
+    for (call, result) in results {
+        expect_kind(result, ErrorKind::Closed).map_err(|failure| failure.about(call))?;
     }
     Ok(())
 }
@@ -60,12 +60,12 @@ async fn expect_every_call_refused(stores: &TenantStores) -> Verdict {
 pub(super) async fn a_closed_store_refuses_every_call(given: &Given) -> Verdict {
     write_record(given.contract(), &given.stores()?, "t").await?;
     let (store, stores) = (given.store(), given.stores()?);
-    let own = stores.commits.as_ref().map(|commits| commits.threads());
+    let coordinator_threads = stores.commits.as_ref().map(|commits| commits.threads());
     let before = store.capabilities().clone();
     store.close().await?;
     expect_every_call_refused(&stores).await?;
-    if let Some(own) = own {
-        expect_kind(own.load_thread(&id("t")).await, ErrorKind::Closed)?;
+    if let Some(coordinator_threads) = coordinator_threads {
+        expect_kind(coordinator_threads.load_thread(&id("t")).await, ErrorKind::Closed)?;
     }
     expect_kind(store.tenant(&id("default")), ErrorKind::Closed)?;
     expect_kind(store.list_tenants(PageRequest::default()).await, ErrorKind::Closed)?;
@@ -81,15 +81,15 @@ pub(super) async fn a_deleted_tenant_refuses_every_call(given: &Given) -> Verdic
     write_record(contract, &stores, "t").await?;
     given.store().delete_tenant(&id("default")).await?;
     expect_every_call_refused(&stores).await?;
-    let new = given.stores()?;
-    expect(!has_record(contract, &new, "t").await?, "a new handle shows deleted data")?;
-    write_record(contract, &new, "u").await?;
+    let new_stores = given.stores()?;
+    expect(!has_record(contract, &new_stores, "t").await?, "a new handle shows deleted data")?;
+    write_record(contract, &new_stores, "u").await?;
     expect_every_call_refused(&stores).await?;
-    expect(has_record(contract, &new, "u").await?, "a call through an old handle changed new data")
+    expect(has_record(contract, &new_stores, "u").await?, "a call through an old handle changed new data")
 }
 
-/// Writes from several tasks, one of which closes the store. Each write succeeds or is refused with `Closed`. Returns
-/// the names of the records that were written.
+/// Writes from several tasks. One of the tasks closes the store meanwhile. Each write succeeds or is refused with
+/// `Closed`. Returns the names of the records that were written.
 async fn write_until_closed(given: &Given) -> std::result::Result<Vec<String>, Failure> {
     let (store, contract, stores) = (given.store(), given.contract(), given.stores()?);
     let results = run_concurrently(8, |task| {
@@ -116,6 +116,7 @@ async fn write_until_closed(given: &Given) -> std::result::Result<Vec<String>, F
 /// A write that races with `close` succeeds or is refused with `Closed`.
 pub(super) async fn writes_racing_with_close_succeed_or_are_refused(given: &Given) -> Verdict {
     let written = write_until_closed(given).await?;
+    // The task that closes the store first writes 20 records.
     expect(written.len() >= 20, format!("only {} writes were done", written.len()))
 }
 
@@ -170,17 +171,17 @@ pub(super) async fn handles_keep_the_store_open(given: &Given) -> Verdict {
 pub(super) async fn opening_twice_returns_one_store_or_an_error(given: &Given) -> Verdict {
     let records = first_record_list(given.contract());
     records.write(&given.stores()?, "a").await?;
-    let other = match given.open_second_time().await? {
-        Ok(other) => other,
+    let second_store = match given.open_second_time().await? {
+        Ok(second_store) => second_store,
         Err(error) => {
             let kind = error.kind();
             expect_kind::<()>(Err(error), kind)?;
             return Ok(records.write(&given.stores()?, "b").await?);
         }
     };
-    let (one, two) = (given.stores()?, other.tenant(&id("default"))?);
-    records.write(&two, "b").await?;
-    records.write(&one, "c").await?;
-    expect_eq(records.ids(&one).await?, ["a", "b", "c"])?;
-    expect_eq(records.ids(&two).await?, ["a", "b", "c"])
+    let (first_stores, second_stores) = (given.stores()?, second_store.tenant(&id("default"))?);
+    records.write(&second_stores, "b").await?;
+    records.write(&first_stores, "c").await?;
+    expect_eq(records.ids(&first_stores).await?, ["a", "b", "c"])?;
+    expect_eq(records.ids(&second_stores).await?, ["a", "b", "c"])
 }

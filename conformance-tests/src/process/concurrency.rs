@@ -25,21 +25,23 @@ async fn make_one_call(
     task: usize,
     at: usize,
 ) -> Result<()> {
-    let (one, two) = (shared_thread_id(task + at), shared_thread_id(task * 5 + at * 3 + 1));
-    let parent_patch = ThreadPatch::default().with_parent(Some(two.clone()));
+    let (thread, other_thread) = (shared_thread_id(task + at), shared_thread_id(task * 5 + at * 3 + 1));
+    let parent_patch = ThreadPatch::default().with_parent(Some(other_thread.clone()));
     let run = |status| RunChange::new(id(&format!("r-{}", at % 5)), status).with_agent(id("agent"));
     match (task + at) % 7 {
-        0 => threads.update_thread(&one, parent_patch, Expect::Any).await.map(drop),
-        1 => threads.validate_parent(&one, &two).await,
-        2 => commits.commit(Commit::new(one).with_run(run(RunStatus::Running))).await.map(drop),
-        3 => commits.commit(Commit::new(one).with_run(run(RunStatus::done(RunOutcome::NaturalEnd)))).await.map(drop),
+        0 => threads.update_thread(&thread, parent_patch, Expect::Any).await.map(drop),
+        1 => threads.validate_parent(&thread, &other_thread).await,
+        2 => commits.commit(Commit::new(thread).with_run(run(RunStatus::Running))).await.map(drop),
+        3 => commits.commit(Commit::new(thread).with_run(run(RunStatus::done(RunOutcome::NaturalEnd)))).await.map(drop),
         4 if at.is_multiple_of(5) => {
             let request = DeleteRequest { children: ChildStrategy::Cascade, expect: Expect::Any };
-            threads.delete_thread(&one, request).await.map(drop)
+            threads.delete_thread(&thread, request).await.map(drop)
         }
-        5 if at.is_multiple_of(5) => threads.delete_thread(&two, DeleteRequest::default()).await.map(drop),
-        5 => commits.commit(keyed_commit_with_message(&one, "absent", "x").expecting(Expect::Absent)).await.map(drop),
-        _ => commits.commit(keyed_commit_with_message(&one, &format!("{task}-{at}"), "x")).await.map(drop),
+        5 if at.is_multiple_of(5) => threads.delete_thread(&other_thread, DeleteRequest::default()).await.map(drop),
+        5 => {
+            commits.commit(keyed_commit_with_message(&thread, "absent", "x").expecting(Expect::Absent)).await.map(drop)
+        }
+        _ => commits.commit(keyed_commit_with_message(&thread, &format!("{task}-{at}"), "x")).await.map(drop),
     }
 }
 

@@ -71,7 +71,8 @@ struct DroppedCall {
     has_thread: bool,
     /// How long the thread is idle before the call.
     idle: Duration,
-    /// The thread, as [`describe_thread`] describes it, without the effect of the call and with it.
+    /// Two descriptions of the thread, as [`describe_thread`] returns them: without the effect of the call, and with
+    /// this effect.
     before_and_after: [&'static str; 2],
 }
 
@@ -114,9 +115,9 @@ const PRUNE: DroppedCall = DroppedCall {
     before_and_after: [NEW_THREAD, ""],
 };
 
-/// Drops the call on a new thread after 0 polls, after 1 poll, and so on, until the call ends before it is dropped. A
-/// little later the thread must be in one of the two states `before_and_after`. If `effect_before_next_call` is set,
-/// the next call of the same handle must already find it in that state.
+/// Drops the call on a new thread after 0 polls, then after 1 poll, and so on, up to the number of polls after which
+/// the call ends by itself. A little later the thread must be in one of the two states `before_and_after`. If
+/// `effect_before_next_call` is set, the next call of the same handle must already find the thread in this state.
 async fn check_all_or_nothing(given: &Given, dropped_call: DroppedCall, effect_before_next_call: bool) -> Verdict {
     let given = &given.open_another_store().await?;
     let stores = given.stores()?;
@@ -169,7 +170,7 @@ async fn describe_thread(stores: &TenantStores, t: &ThreadId) -> Result<String, 
     }))
 }
 
-/// Checks that nothing is locked, by a commit to the thread, if it exists, and a commit to a new thread.
+/// Checks that nothing is locked. Commits to the thread, if it exists, and to a new thread.
 async fn check_nothing_locked(given: &Given, stores: &TenantStores, t: &ThreadId) -> Verdict {
     let commits = stores.commits.as_ref().ok_or_else(|| Failure::new("the store has no commits"))?;
     let existing = given.threads()?.load_thread(t).await?;
@@ -181,24 +182,24 @@ async fn check_nothing_locked(given: &Given, stores: &TenantStores, t: &ThreadId
     Ok(())
 }
 
-/// A creation that is dropped at any await takes effect or does not, and no later call waits for it.
+/// If a creation is dropped at any await, it takes effect or does not, and no later call waits for it.
 pub(super) async fn a_dropped_creation_is_all_or_nothing(given: &Given) -> Verdict {
     check_all_or_nothing(given, CREATION, false).await
 }
 
-/// A commit that is dropped at any await takes effect in full or not at all, and no later call waits for it.
+/// If a commit is dropped at any await, it takes effect in full or not at all, and no later call waits for it.
 pub(super) async fn a_dropped_commit_is_all_or_nothing(given: &Given) -> Verdict {
     check_all_or_nothing(given, FIRST_COMMIT, false).await?;
     check_all_or_nothing(given, COMMIT, false).await
 }
 
-/// An update that is dropped at any await takes effect or does not, and no later call waits for it.
+/// If an update is dropped at any await, it takes effect or does not, and no later call waits for it.
 pub(super) async fn a_dropped_update_is_all_or_nothing(given: &Given) -> Verdict {
     check_all_or_nothing(given, UPDATE, false).await
 }
 
-/// A deletion that is dropped at any await deletes the thread with its child, or neither of them. No later call waits
-/// for it.
+/// If a deletion is dropped at any await, it deletes both the thread and its child, or neither of them. No later call
+/// waits for it.
 pub(super) async fn a_dropped_deletion_is_all_or_nothing(given: &Given) -> Verdict {
     check_all_or_nothing(given, DELETION, false).await?;
     let given = given.open_another_store().await?;
@@ -208,13 +209,14 @@ pub(super) async fn a_dropped_deletion_is_all_or_nothing(given: &Given) -> Verdi
         poll_then_drop(deletion_call(&given.stores()?, t.clone()), polls).await?;
         tokio::time::sleep(LATE_EFFECT_DELAY).await;
         let threads = given.threads()?;
-        let existing = (threads.load_thread(&t).await?.is_some(), threads.load_thread(&id(&child)).await?.is_some());
-        expect_eq(existing.0, existing.1).map_err(|failure| failure.about(format!("after {polls} polls")))?;
+        let thread_exists = threads.load_thread(&t).await?.is_some();
+        let child_exists = threads.load_thread(&id(&child)).await?.is_some();
+        expect_eq(thread_exists, child_exists).map_err(|failure| failure.about(format!("after {polls} polls")))?;
     }
     Ok(())
 }
 
-/// A prune that is dropped at any await has removed a thread or has not changed it. No later call waits for it.
+/// If a prune is dropped at any await, each thread is removed or unchanged. No later call waits for the prune.
 pub(super) async fn a_dropped_prune_is_all_or_nothing(given: &Given) -> Verdict {
     check_all_or_nothing(given, PRUNE, true).await
 }
@@ -252,7 +254,8 @@ pub(super) async fn many_dropped_calls_leave_a_store_that_works(given: &Given) -
     results.await;
     for at in 0..4 {
         let t: ThreadId = id(&format!("t-{at}"));
-        let _gone = timeout(CALL_TIMEOUT, deletion_call(&stores, t.clone()))
+        // The thread may already be deleted.
+        let _answer = timeout(CALL_TIMEOUT, deletion_call(&stores, t.clone()))
             .await
             .map_err(|_| Failure::new("a lock is held"))?;
         let receipt = given.commit(keyed_commit_with_message(&t, "last", "x").expecting(Expect::Absent)).await?;

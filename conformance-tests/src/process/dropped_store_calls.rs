@@ -1,4 +1,4 @@
-//! Cases about calls of a [`Store`] that are dropped before they end, such as `delete_tenant`, `repair` and `close`.
+//! Cases about dropped calls of a [`Store`], such as `delete_tenant`, `repair` and `close`.
 
 use store_core::{ErrorKind, IgnoreProgress, PageRequest, Store, TenantId};
 use tokio::time::timeout;
@@ -27,29 +27,29 @@ fn store_calls<'a>(store: &'a dyn Store, tenant: &'a TenantId) -> Calls<'a> {
     calls
 }
 
-/// Drops the call number `at` after this number of polls, and makes it again. Returns whether it ended before it was
-/// dropped.
-async fn drop_and_repeat(given: &Given, at: usize, polls: usize) -> Result<bool, Failure> {
+/// Drops the call at `index` in the list of [`store_calls`] after this number of polls, and makes it again. Returns
+/// whether the first call ended before it was dropped.
+async fn drop_and_repeat(given: &Given, index: usize, polls: usize) -> Result<bool, Failure> {
     let (store, records) = (given.store(), first_record_list(given.contract()));
-    let tenant: TenantId = id(&format!("t-{at}-{polls}"));
+    let tenant: TenantId = id(&format!("t-{index}-{polls}"));
     records.write(&given.tenant(tenant.as_str())?, "a").await?;
-    let (name, dropped) = store_calls(&*store, &tenant).swap_remove(at);
+    let (name, first_call) = store_calls(&*store, &tenant).swap_remove(index);
     // A refusal counts as an end, because a store may not support `sync`.
-    let ended = poll_then_drop(dropped, polls).await.map_or(true, |ended| ended.is_some());
-    let (_, again) = store_calls(&*store, &tenant).swap_remove(at);
+    let ended = poll_then_drop(first_call, polls).await.map_or(true, |answer| answer.is_some());
+    let (_, again) = store_calls(&*store, &tenant).swap_remove(index);
     let again = timeout(CALL_TIMEOUT, again).await.map_err(|_| Failure::new("the repeated call hangs"))?;
     expect(again.is_ok() || name == "sync", format!("the repeated call failed: {again:?}"))?;
     let second_tenant = given.tenant(&format!("{tenant} beside"))?;
-    let next = async {
-        let new = given.tenant(tenant.as_str())?;
-        expect_eq(records.has(&new, "a").await?, name != "delete_tenant")?;
+    let later_calls = async {
+        let new_stores = given.tenant(tenant.as_str())?;
+        expect_eq(records.has(&new_stores, "a").await?, name != "delete_tenant")?;
         expect(records.has(&given.tenant("other")?, "kept").await?, "data of another tenant is gone")?;
-        records.write(&new, "b").await?;
+        records.write(&new_stores, "b").await?;
         records.write(&second_tenant, "c").await?;
         // The dropped call must not remove a record that was written after it.
-        expect(records.has(&new, "b").await?, "data written after the call is gone")
+        expect(records.has(&new_stores, "b").await?, "data written after the call is gone")
     };
-    timeout(CALL_TIMEOUT, next).await.map_err(|_| Failure::new("a lock is still held"))??;
+    timeout(CALL_TIMEOUT, later_calls).await.map_err(|_| Failure::new("a lock is still held"))??;
     // Without this deletion, the data would grow with each round. `verify` and `repair` need more polls for more data.
     // So the number of polls after which they end would grow as well.
     for used_tenant in [tenant.clone(), id(&format!("{tenant} beside"))] {
@@ -58,11 +58,11 @@ async fn drop_and_repeat(given: &Given, at: usize, polls: usize) -> Result<bool,
     Ok(ended)
 }
 
-/// A call on a store that is dropped at any await leaves nothing locked. When the call is made again, it succeeds. If
+/// If a call on a store is dropped at any await, nothing stays locked. When the call is made again, it succeeds. If
 /// the call is a deletion, it has then removed its tenant and changed no other tenant.
 pub(super) async fn a_dropped_call_on_a_store_leaves_nothing_locked(given: &Given) -> Verdict {
     first_record_list(given.contract()).write(&given.tenant("other")?, "kept").await?;
-    let (store, tenant, mut figures) = (given.store(), id("x"), DropPointCounts::default());
+    let (store, tenant, mut counts) = (given.store(), id("x"), DropPointCounts::default());
     let names: Vec<_> = store_calls(&*store, &tenant).into_iter().map(|(name, _)| name).collect();
     // This case runs for six contracts. In a quick test, it tries a sixth of the numbers of polls for each contract,
     // and all numbers for the six contracts together.
@@ -70,23 +70,23 @@ pub(super) async fn a_dropped_call_on_a_store_leaves_nothing_locked(given: &Give
     let share = Contract::ALL.iter().rev().position(|contract| *contract == given.contract());
     let is_own_share =
         |polls: &usize| *polls == 0 || share.is_some_and(|share| polls % share_count == share % share_count);
-    for (at, name) in names.iter().enumerate() {
+    for (index, name) in names.iter().enumerate() {
         for (points, polls) in (0..=MAX_POLLS).filter(is_own_share).enumerate() {
             expect(polls < MAX_POLLS - share_count, format!("`{name}` does not return"))?;
             let about = |failure: Failure| failure.about(format!("`{name}` after {polls} polls"));
-            if drop_and_repeat(given, at, polls).await.map_err(about)? {
-                figures.add(name, points)?;
+            if drop_and_repeat(given, index, polls).await.map_err(about)? {
+                counts.add(name, points)?;
                 break;
             }
         }
     }
-    figures.print_and_check(given, names.len())
+    counts.print_and_check(given, names.len())
 }
 
 /// If a `close` is dropped at any await, the next `close` completes it: after that every call is refused, and
 /// acknowledged data is kept.
 pub(super) async fn a_dropped_close_is_finished_by_the_next_one(given: &Given) -> Verdict {
-    let (records, mut figures) = (first_record_list(given.contract()), DropPointCounts::default());
+    let (records, mut counts) = (first_record_list(given.contract()), DropPointCounts::default());
     for polls in 0..MAX_POLLS {
         let given = given.open_another_store().await?;
         records.write(&given.stores()?, "a").await?;
@@ -100,8 +100,8 @@ pub(super) async fn a_dropped_close_is_finished_by_the_next_one(given: &Given) -
             expect(records.has(&given.stores()?, "a").await?, format!("the data is lost after {polls} polls"))?;
         }
         if ended {
-            figures.add("close", polls)?;
-            return figures.print_and_check(&given, 1);
+            counts.add("close", polls)?;
+            return counts.print_and_check(&given, 1);
         }
     }
     Err(Failure::new("`close` does not return"))

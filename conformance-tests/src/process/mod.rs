@@ -1,5 +1,5 @@
 //! Cases about opening, closing, time and durability (promises PR of the contract). They run for every contract, except
-//! those in braces, which would be the same for each contract and run only once, for threads.
+//! those in the inner braces. These do not depend on the contract, and run only once, for threads.
 
 mod capability;
 mod close;

@@ -48,8 +48,8 @@ async fn describe_missing_write(store: Arc<dyn Store>, contract: Contract, task:
 /// read.
 pub(super) async fn writes_are_read_back_through_every_handle(given: &Given) -> Verdict {
     let (store, contract) = (given.store(), given.contract());
-    for end in run_concurrently(8, |task| describe_missing_write(Arc::clone(&store), contract, task)).await {
-        expect_eq(end?, None)?;
+    for missing_write in run_concurrently(8, |task| describe_missing_write(Arc::clone(&store), contract, task)).await {
+        expect_eq(missing_write?, None)?;
     }
     Ok(())
 }
@@ -60,21 +60,21 @@ fn commit_of_two_entries(thread: &ThreadId, key: &str) -> Commit {
     keyed_commit_with_message(thread, key, "one").entry(message_entry("two")).with_state(state)
 }
 
-/// Reads a thread to which all commits are [`commit_of_two_entries`]. Returns a description if the reads show only a
-/// part of a commit.
+/// Reads a thread whose commits were all made by [`commit_of_two_entries`]. Returns a description if the reads show
+/// only a part of a commit.
 async fn describe_partial_commit(threads: &dyn ThreadRunStore, thread: &ThreadId) -> Result<Option<String>> {
     let context = threads.load_context(thread, ContextRequest::head()).await?;
     let version = context.thread.version.number();
     let count = context.state.get("count").map_or("0", Json::as_str).to_owned();
     let messages = context.context.messages.len() as u64;
     let listed = threads.list_entries(thread, EntryQuery::all().with_page(PageRequest::first(1000))).await?.items;
-    let head = listed.last().map(|entry| entry.seq);
+    let last_seq = listed.last().map(|entry| entry.seq);
     let is_consistent = version % 2 == 0
         && count == version.to_string()
         && messages == version
         && context.at == context.thread.head
         && listed.len() % 2 == 0
-        && head.unwrap_or_default() >= version;
+        && last_seq.unwrap_or_default() >= version;
     Ok((!is_consistent)
         .then(|| format!("version {version}, count {count}, {messages} messages, {} entries", listed.len())))
 }

@@ -96,7 +96,7 @@ impl RecordList for Leaves {
 }
 
 /// Branch points, ordered by sequence number. Each record is an entry with two children. The next record is a child of
-/// the second of them.
+/// the second child.
 pub(super) struct BranchPoints;
 
 #[async_trait]

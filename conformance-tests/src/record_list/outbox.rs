@@ -1,5 +1,5 @@
-//! Rows of the outbox, ordered by creation. The store generates the ids of rows, so a row has the id that a case gives
-//! as its target.
+//! Rows of the outbox, ordered by creation. The store generates the ids of rows. The id that a case gives to a record
+//! is therefore stored as the target of the row.
 
 use std::sync::{
     Arc,

@@ -54,14 +54,14 @@ pub(crate) async fn a_run_survives_a_reopen(given: &Given) -> Verdict {
     expect_run_unchanged(given, true).await
 }
 
-async fn expect_run_unchanged(given: &Given, reopened: bool) -> Verdict {
+async fn expect_run_unchanged(given: &Given, after_reopen: bool) -> Verdict {
     ThreadWriter::with_entries(given, "t", user_entries(&["a", "b", "c"])).await?;
     write_run(given, "t", running_run("parent")).await?;
     let mut wanted = run_with_all_fields("r");
     wanted.parent_run = Some(id("parent"));
     write_run(given, "t", wanted.clone()).await?;
     let before = load_run(given, "r").await?;
-    reopen_if(given, reopened).await?;
+    reopen_if(given, after_reopen).await?;
     let run = load_run(given, "r").await?;
     expect_eq(&run, &before)?;
     expect_eq((&run.status, &run.request, &run.manifest), (&wanted.status, &wanted.request, &wanted.manifest))?;
@@ -106,9 +106,9 @@ pub(crate) async fn fixed_fields_never_change(given: &Given) -> Verdict {
     for name in ["parent", "other"] {
         write_run(given, "t", running_run(name)).await?;
     }
-    let mut first = run_with_all_fields("r");
-    first.parent_run = Some(id("parent"));
-    write_run(given, "t", first).await?;
+    let mut full_run = run_with_all_fields("r");
+    full_run.parent_run = Some(id("parent"));
+    write_run(given, "t", full_run).await?;
     let fields: [(&str, SetField); 5] = [
         ("agent", |run| run.agent = Some(id("other"))),
         ("parent_run", |run| run.parent_run = Some(id("other"))),
@@ -117,10 +117,10 @@ pub(crate) async fn fixed_fields_never_change(given: &Given) -> Verdict {
         ("request", |run| run.request = Some(json(&UNUSUAL_JSON.replace("1.0", "1.00")))),
     ];
     for (field, set) in fields {
-        let mut next = running_run("r");
-        set(&mut next);
+        let mut change = running_run("r");
+        set(&mut change);
         let error =
-            expect_run_refused(given, "t", next, ErrorKind::Invalid).await.map_err(|failure| failure.about(field))?;
+            expect_run_refused(given, "t", change, ErrorKind::Invalid).await.map_err(|failure| failure.about(field))?;
         expect(error.to_string().contains(field), format!("the message does not name `{field}`: {error}"))?;
     }
     // A commit that repeats the fields, or leaves them out, changes nothing.
@@ -189,9 +189,9 @@ pub(crate) async fn ranges_lie_inside_the_log(given: &Given) -> Verdict {
         run
     };
     for (from, to) in [(0, 1), (0, 0), (3, 2), (1, 5), (5, 5), (1, u64::MAX), (u64::MAX, u64::MAX)] {
-        let (mut input, mut output) = (running_run("r"), running_run("r"));
-        (input.input, output.output) = (vec![EntryRange { from, to }], vec![EntryRange { from, to }]);
-        for change in [input, output] {
+        let (mut with_input, mut with_output) = (running_run("r"), running_run("r"));
+        (with_input.input, with_output.output) = (vec![EntryRange { from, to }], vec![EntryRange { from, to }]);
+        for change in [with_input, with_output] {
             // Without the commit the log has three entries, and with it four.
             expect_run_refused(given, "t", change, ErrorKind::Invalid)
                 .await
@@ -204,8 +204,8 @@ pub(crate) async fn ranges_lie_inside_the_log(given: &Given) -> Verdict {
             writer.guarded_commit().await?.entries(user_entries(&["d", "e"])).with_run(run_with_input(1, 5)),
         )
         .await?;
-    let covered = load_run(given, "r").await?.input;
-    expect_eq(covered, vec![EntryRange { from: 3, to: 3 }, EntryRange { from: 1, to: 5 }])
+    let input_ranges = load_run(given, "r").await?.input;
+    expect_eq(input_ranges, vec![EntryRange { from: 3, to: 3 }, EntryRange { from: 1, to: 5 }])
 }
 
 /// The state of a run changes by key. Keys that a commit does not name stay as they are, even when a run that was
@@ -269,8 +269,8 @@ pub(crate) async fn deleting_a_thread_deletes_its_runs(given: &Given) -> Verdict
     for name in ["r1", "r2"] {
         expect_eq(threads.load_run(&id(name)).await?, None)?;
     }
-    let all = threads.list_runs(RunQuery::default()).await?.items;
-    expect_eq(all.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), vec!["r3"])?;
+    let remaining_runs = threads.list_runs(RunQuery::default()).await?.items;
+    expect_eq(remaining_runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), vec!["r3"])?;
     expect_eq(threads.count_runs(&RunFilter::default()).await?, 1)?;
     given.expect_accepted(Commit::new(id("other")).with_run(running_run("r1"))).await?;
     expect_eq(load_run(given, "r1").await?.thread, id("other"))

@@ -69,10 +69,10 @@ pub(crate) async fn runs_are_filtered(given: &Given) -> Verdict {
     expect_found_runs(given, |filter| filter.thread = Some(id("unknown")), "").await?;
     let phases = |phases: &[RunPhase]| Some(phases.to_vec());
     expect_found_runs(given, |filter| filter.statuses = phases(&[RunPhase::Running]), "a c").await?;
-    let two = [RunPhase::Done, RunPhase::Waiting, RunPhase::Done];
-    expect_found_runs(given, |filter| filter.statuses = phases(&two), "b d").await?;
-    let mixed = [RunPhase::Done, RunPhase::Running];
-    expect_found_runs(given, |filter| filter.statuses = phases(&mixed), "a b c").await?;
+    let done_or_waiting = [RunPhase::Done, RunPhase::Waiting, RunPhase::Done];
+    expect_found_runs(given, |filter| filter.statuses = phases(&done_or_waiting), "b d").await?;
+    let done_or_running = [RunPhase::Done, RunPhase::Running];
+    expect_found_runs(given, |filter| filter.statuses = phases(&done_or_running), "a b c").await?;
     expect_found_runs(given, |filter| filter.statuses = phases(&[RunPhase::Created]), "e").await?;
     expect_found_runs(given, |filter| filter.statuses = phases(&[]), "").await?;
     expect_found_runs(given, |filter| filter.agent = Some(id("helper")), "b c").await?;

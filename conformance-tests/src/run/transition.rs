@@ -20,6 +20,7 @@ use crate::{
 /// A run can change only to the statuses that the table allows. Any other change is refused, together with everything
 /// else in its commit.
 pub(crate) async fn status_transitions_follow_the_table(given: &Given) -> Verdict {
+    // There is a row for each status before the change, and a column for each status after it.
     let allowed = [
         [false, true, false, true],
         [false, true, true, true],
@@ -57,12 +58,12 @@ async fn create_run_with_status(given: &Given, name: &str, status: &RunStatus) -
     Ok(())
 }
 
-/// Every write to a run that is done is refused, unless the write repeats an earlier commit with its key.
+/// Every write to a run that is done is refused, unless the write repeats an earlier commit with its commit key.
 pub(crate) async fn a_done_run_never_changes(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", [user_entry("a")]).await?;
     write_run(given, "t", running_run("r")).await?;
-    let last = Commit::new(id("t")).with_run(done_run("r")).with_key(id("last"));
-    let receipt = given.commit(last.clone()).await?;
+    let last_commit = Commit::new(id("t")).with_run(done_run("r")).with_key(id("last"));
+    let receipt = given.commit(last_commit.clone()).await?;
     let run = load_run(given, "r").await?;
     let failed = RunStatus::done(RunOutcome::Failed { error: "late".to_owned() });
     for status in one_status_of_each_kind().into_iter().chain([failed]) {
@@ -71,13 +72,13 @@ pub(crate) async fn a_done_run_never_changes(given: &Given) -> Verdict {
         later_change.state = [("k".to_owned(), Some(json("1")))].into();
         expect_run_refused(given, "t", later_change, ErrorKind::InvalidTransition).await?;
     }
-    let mut repeated = given.commit(last).await?;
+    let mut repeated = given.commit(last_commit).await?;
     expect_eq(repeated.deduplicated, true)?;
     repeated.deduplicated = false;
     expect_eq(repeated, receipt)?;
     // An entry that names the run does not change it either, whether the entry is accepted or not.
-    let entry = writer.guarded_commit().await?.entry(usage_entry(5, 5).with_run(id("r"), None));
-    drop(given.commits()?.commit(entry).await);
+    let commit_with_entry = writer.guarded_commit().await?.entry(usage_entry(5, 5).with_run(id("r"), None));
+    drop(given.commits()?.commit(commit_with_entry).await);
     expect_eq(load_run(given, "r").await?, run)
 }
 
@@ -89,10 +90,10 @@ pub(crate) async fn a_run_ends_once(given: &Given) -> Verdict {
         let commits = given.commits()?;
         let results = run_concurrently(4, |task| {
             let failed = RunOutcome::Failed { error: task.to_string() };
-            let end = Commit::new(id("t")).with_run(run_change(&name, RunStatus::done(failed)));
-            let end = end.with_state(StateChange::new().set(&name, json(&task.to_string())));
+            let ending_commit = Commit::new(id("t")).with_run(run_change(&name, RunStatus::done(failed)));
+            let ending_commit = ending_commit.with_state(StateChange::new().set(&name, json(&task.to_string())));
             let commits = Arc::clone(&commits);
-            async move { commits.commit(end).await }
+            async move { commits.commit(ending_commit).await }
         })
         .await;
         let (succeeded, refused) = expect_exactly_one(results)?;

@@ -21,14 +21,14 @@ use crate::{
 /// equal ids in several tenants have no effect on each other.
 pub(super) async fn tenants_see_only_their_own_records(given: &Given) -> Verdict {
     for records in &record_lists(given.contract()) {
-        let own = |at: usize| [format!("own-{at:02} {}", records.name()), format!("same {}", records.name())];
-        let write = async |at: usize| records.write_all(&given.tenant(SIMILAR_TENANT_NAMES[at])?, &own(at)).await;
+        let own_ids = |at: usize| [format!("own-{at:02} {}", records.name()), format!("same {}", records.name())];
+        let write = async |at: usize| records.write_all(&given.tenant(SIMILAR_TENANT_NAMES[at])?, &own_ids(at)).await;
         try_join_all((0..SIMILAR_TENANT_NAMES.len()).map(write)).await?;
         for (at, tenant) in SIMILAR_TENANT_NAMES.iter().enumerate() {
             let mut found = records.ids(&given.tenant(tenant)?).await?;
             // This list may also contain the records that were written for another list.
             found.retain(|id| id.ends_with(records.name()));
-            expect_eq(found, own(at)).map_err(|f| f.about(format!("{tenant}: {}", records.name())))?;
+            expect_eq(found, own_ids(at)).map_err(|f| f.about(format!("{tenant}: {}", records.name())))?;
         }
     }
     Ok(())
@@ -65,11 +65,11 @@ async fn write_record_of_each_type(given: &Given, tenant: &str) -> Verdict {
 pub(super) async fn equal_ids_in_two_tenants_are_independent(given: &Given) -> Verdict {
     write_record_of_each_type(given, "acme").await?;
     write_record_of_each_type(given, "acme-corp").await?;
-    let (one, two) = (given.tenant("acme")?, given.tenant("acme-corp")?);
-    if let (Some(first), Some(second)) = (&one.commits, &two.commits) {
+    let (first_tenant, second_tenant) = (given.tenant("acme")?, given.tenant("acme-corp")?);
+    if let (Some(first), Some(second)) = (&first_tenant.commits, &second_tenant.commits) {
         check_threads_are_separate(&**first, &**second).await?;
     }
-    if let (Some(first), Some(second)) = (&one.mailbox, &two.mailbox) {
+    if let (Some(first), Some(second)) = (&first_tenant.mailbox, &second_tenant.mailbox) {
         check_dispatches_are_separate(&**first, &**second).await?;
     }
     Ok(())
@@ -77,7 +77,7 @@ pub(super) async fn equal_ids_in_two_tenants_are_independent(given: &Given) -> V
 
 /// Checks that changes to a dispatch of one tenant do not change the dispatch with the same id in the other tenant.
 async fn check_dispatches_are_separate(first: &dyn MailboxStore, second: &dyn MailboxStore) -> Verdict {
-    let (work, before) = (id("work"), second.load_dispatch(&id("work")).await?);
+    let (dispatch_id, before) = (id("work"), second.load_dispatch(&id("work")).await?);
     let claim = ClaimRequest::new(id("w"), Duration::from_secs(1)).of_dispatch(id("work"));
     let claimed = expect_some(first.claim(claim).await?.claimed.pop(), "dispatch")?;
     let ack = || vec![(claimed.claim(), Settlement::Ack { result: None })];
@@ -85,10 +85,11 @@ async fn check_dispatches_are_separate(first: &dyn MailboxStore, second: &dyn Ma
     first.settle(ack()).await?.remove(0)?;
     expect_eq(first.purge(Purge::new(Timestamp::MAX)).await?.removed, 1)?;
     first.interrupt(Interrupt::new(id("thread"))).await?;
-    let again = NewDispatch::new(id("thread"), id("run")).with_id(id("again")).with_dedupe_key(id("dedupe"));
-    first.enqueue(vec![again.clone()]).await?.remove(0)?;
-    expect_kind(second.enqueue(vec![again]).await?.remove(0), ErrorKind::AlreadyExists)?;
-    expect_eq(second.load_dispatch(&work).await?, before)
+    let dispatch_with_same_key =
+        NewDispatch::new(id("thread"), id("run")).with_id(id("again")).with_dedupe_key(id("dedupe"));
+    first.enqueue(vec![dispatch_with_same_key.clone()]).await?.remove(0)?;
+    expect_kind(second.enqueue(vec![dispatch_with_same_key]).await?.remove(0), ErrorKind::AlreadyExists)?;
+    expect_eq(second.load_dispatch(&dispatch_id).await?, before)
 }
 
 /// Checks that changes to a thread of one tenant do not change the thread with the same id in the other tenant.

@@ -51,22 +51,22 @@ pub(super) async fn tenants_are_listed_by_name(given: &Given) -> Verdict {
 pub(super) async fn deleting_a_tenant_removes_all_its_records(given: &Given) -> Verdict {
     let name: TenantId = id("acme");
     for records in record_lists(given.contract()) {
-        let (old, other) = (given.tenant("acme")?, given.tenant("acme-corp")?);
-        for stores in [&old, &other] {
+        let (old_stores, other_stores) = (given.tenant("acme")?, given.tenant("acme-corp")?);
+        for stores in [&old_stores, &other_stores] {
             records.write_all(stores, &["a", "b", "c"].map(|id| format!("{id} {}", records.name()))).await?;
         }
-        let before = records.ids(&other).await?;
+        let before = records.ids(&other_stores).await?;
         given.store().delete_tenant(&name).await?;
-        expect_kind(records.has(&old, "a").await, ErrorKind::Closed)?;
-        expect_kind(records.write(&old, "d").await, ErrorKind::Closed)?;
+        expect_kind(records.has(&old_stores, "a").await, ErrorKind::Closed)?;
+        expect_kind(records.write(&old_stores, "d").await, ErrorKind::Closed)?;
         for &direction in records.directions() {
-            expect_kind(records.list(&old, direction, PageRequest::default()).await, ErrorKind::Closed)?;
+            expect_kind(records.list(&old_stores, direction, PageRequest::default()).await, ErrorKind::Closed)?;
         }
-        expect_eq(records.ids(&other).await?, before)?;
+        expect_eq(records.ids(&other_stores).await?, before)?;
         expect_eq(list_tenant_names(given, 10).await?, ["acme-corp"])?;
-        let new = given.tenant("acme")?;
-        expect_eq(records.ids(&new).await?, [""; 0])?;
-        records.write(&new, "a").await?;
+        let new_stores = given.tenant("acme")?;
+        expect_eq(records.ids(&new_stores).await?, [""; 0])?;
+        records.write(&new_stores, "a").await?;
         given.store().delete_tenant(&name).await?;
         given.store().delete_tenant(&name).await?;
         given.store().delete_tenant(&id("never")).await?;
@@ -87,20 +87,20 @@ pub(super) async fn a_deleted_tenant_stays_deleted_after_a_reopen(given: &Given)
     expect(records.has(&given.tenant("acme-corp")?, "x").await?, "the other tenant's record is gone")
 }
 
-/// A write that races with the deletion of its tenant is deleted with the tenant or refused with `Closed`. No record is
-/// left.
+/// A record whose write races with the deletion of its tenant is deleted with the tenant, or the write is refused with
+/// `Closed`. No record is left.
 pub(super) async fn writes_racing_with_a_tenant_deletion_leave_nothing(given: &Given) -> Verdict {
     let contract = given.contract();
     for round in 0..20 {
-        let (store, old) = (given.store(), given.tenant("acme")?);
+        let (store, old_stores) = (given.store(), given.tenant("acme")?);
         let writing = async move {
             for at in 0..50 {
-                match &old.commits {
+                match &old_stores.commits {
                     Some(commits) => {
                         let thread = id(&format!("t-{}", at % 5));
                         commits.commit(keyed_commit_with_message(&thread, &format!("{at}"), "x")).await.map(drop)?;
                     }
-                    None => first_record_list(contract).write(&old, &format!("{at}")).await?,
+                    None => first_record_list(contract).write(&old_stores, &format!("{at}")).await?,
                 }
                 tokio::task::yield_now().await;
             }
@@ -115,12 +115,12 @@ pub(super) async fn writes_racing_with_a_tenant_deletion_leave_nothing(given: &G
         if written.is_err() {
             expect_kind(written, ErrorKind::Closed)?;
         }
-        let new = given.tenant("acme")?;
-        if let Some(threads) = &new.threads {
+        let new_stores = given.tenant("acme")?;
+        if let Some(threads) = &new_stores.threads {
             expect_eq(threads.count_threads(&ThreadFilter::default()).await?, 0)?;
         }
         expect_eq(
-            (first_record_list(contract).ids(&new).await?.len(), list_tenant_names(given, 10).await?.len()),
+            (first_record_list(contract).ids(&new_stores).await?.len(), list_tenant_names(given, 10).await?.len()),
             (0, 0),
         )?;
     }
@@ -139,8 +139,8 @@ pub(super) async fn maintenance_changes_only_its_own_tenant(given: &Given) -> Ve
         }
         if let Some(mailbox) = &stores.mailbox {
             let new_dispatch = |name| NewDispatch::new(id(name), id("r")).with_id(id(name));
-            mailbox.enqueue(vec![new_dispatch("over"), new_dispatch("held")]).await?;
-            mailbox.cancel(&id("over")).await?;
+            mailbox.enqueue(vec![new_dispatch("cancelled"), new_dispatch("claimed")]).await?;
+            mailbox.cancel(&id("cancelled")).await?;
             expect_eq(mailbox.claim(ClaimRequest::new(id("w"), Duration::from_secs(1))).await?.claimed.len(), 1)?;
         }
     }
@@ -157,7 +157,7 @@ pub(super) async fn maintenance_changes_only_its_own_tenant(given: &Given) -> Ve
 
 async fn check_mailbox_maintenance(own: &dyn MailboxStore, other: &dyn MailboxStore) -> Verdict {
     let before = other.list_dispatches(DispatchQuery::default()).await?;
-    expect_eq(own.reclaim(10).await?.requeued, vec![id("held")])?;
+    expect_eq(own.reclaim(10).await?.requeued, vec![id("claimed")])?;
     expect_eq(own.purge(Purge::new(Timestamp::MAX)).await?.removed, 1)?;
     expect_eq(other.list_dispatches(DispatchQuery::default()).await?, before)
 }

@@ -7,7 +7,7 @@ use crate::{
     Failure, Given, Verdict, check::expect, errors::prepare_and_make_refused_calls, record_list::record_lists,
 };
 
-const SECRET_TENANT: &str = "Gesundheitsamt-7f3e";
+const SECRET_TENANT: &str = "health-office-7f3e";
 
 /// Every text of an error: its message, its debug text, its JSON form, and the texts of the errors that caused it.
 pub(crate) fn all_error_texts(error: &Error) -> Vec<String> {
@@ -23,10 +23,10 @@ pub(crate) fn all_error_texts(error: &Error) -> Vec<String> {
 /// Errors never contain the name of the tenant, nor an id of another tenant.
 pub(super) async fn errors_never_name_a_tenant(given: &Given) -> Verdict {
     let records = crate::record_list::first_record_list(given.contract());
-    records.write(&given.tenant("other")?, "Fremde-Akte-11c9").await?;
+    records.write(&given.tenant("other")?, "foreign-record-11c9").await?;
     for (call, error) in prepare_and_make_refused_calls(given.contract(), &given.tenant(SECRET_TENANT)?).await? {
         for text in all_error_texts(&error) {
-            expect(!text.contains(SECRET_TENANT) && !text.contains("Fremde-Akte"), format!("{call}: {text}"))?;
+            expect(!text.contains(SECRET_TENANT) && !text.contains("foreign-record"), format!("{call}: {text}"))?;
         }
     }
     Ok(())

@@ -18,14 +18,14 @@ use crate::{
 async fn expect_stays_deleted(given: &Given, name: &ThreadId, old_version: Version) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
     let state_commit = || Commit::new(name.clone()).with_state(StateChange::new().set("k", Json::null()));
-    for late in [
+    for late_commit in [
         keyed_commit_with_message(name, "late", "x"),
         keyed_commit_with_message(name, "key", "x"),
         commit_with_message(name, Expect::Version(old_version), "x"),
         state_commit(),
         state_commit().creating(ThreadFields::default()),
     ] {
-        expect_kind(commits.commit(late).await, ErrorKind::NotFound)?;
+        expect_kind(commits.commit(late_commit).await, ErrorKind::NotFound)?;
     }
     expect_eq(threads.load_thread(name).await?, None)
 }
@@ -56,11 +56,11 @@ pub(super) async fn a_write_racing_with_a_deletion_does_not_restore_the_thread(g
     for round in 0..40 {
         let name: ThreadId = id(&format!("t-{round}"));
         given.expect_accepted(keyed_commit_with_message(&name, "first", "x")).await?;
-        let (threads, commits, late) =
+        let (threads, commits, late_commit) =
             (given.threads()?, given.commits()?, keyed_commit_with_message(&name, "late", "x"));
         let thread_to_delete = name.clone();
         let (written, deleted) =
-            crate::given::run_two_concurrently(async move { commits.commit(late).await }, async move {
+            crate::given::run_two_concurrently(async move { commits.commit(late_commit).await }, async move {
                 threads.delete_thread(&thread_to_delete, DeleteRequest::default()).await
             })
             .await;
@@ -77,7 +77,7 @@ pub(super) async fn a_write_racing_with_a_deletion_does_not_restore_the_thread(g
 /// is one higher than that of the old thread. Guards and cursors of the old thread do not work on the new one.
 pub(super) async fn a_recreated_thread_is_a_different_thread(given: &Given) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
-    let old = given.create_thread_with_messages("t", &["a", "b", "c"]).await?;
+    let old_thread = given.create_thread_with_messages("t", &["a", "b", "c"]).await?;
     let page = PageRequest::first(1);
     let entries = threads.list_entries(&id("t"), EntryQuery::all().with_page(page.clone())).await?;
     let second_page = page.after(entries.next.ok_or_else(|| Failure::new("the page has no cursor"))?);
@@ -97,10 +97,10 @@ pub(super) async fn a_recreated_thread_is_a_different_thread(given: &Given) -> V
     let recreated = given.create_thread_with_messages("t", &["A", "B", "C"]).await?;
     expect_eq((recreated.version.number(), recreated.generation(), recreated.revision.number()), (3, 2, 1))?;
     expect_kind(
-        commits.commit(commit_with_message(&id("t"), Expect::Version(old.version), "x")).await,
+        commits.commit(commit_with_message(&id("t"), Expect::Version(old_thread.version), "x")).await,
         ErrorKind::Conflict,
     )?;
-    let stale = DeleteRequest { expect: Expect::Version(old.version), ..DeleteRequest::default() };
+    let stale = DeleteRequest { expect: Expect::Version(old_thread.version), ..DeleteRequest::default() };
     expect_kind(threads.delete_thread(&id("t"), stale).await, ErrorKind::Conflict)?;
     let listed = threads.list_entries(&id("t"), EntryQuery::all().with_page(second_page)).await;
     expect_kind(listed, ErrorKind::InvalidCursor)?;

@@ -14,28 +14,28 @@ use crate::{
 fn draft_with_all_fields(name: &str) -> NewThread {
     let mut fields = ThreadFields::default();
     fields.resource_id = Some(id("user-7"));
-    fields.title = Some("Ein \u{2028} Titel\u{0}".to_owned());
+    fields.title = Some("a \u{2028} title\u{0}".to_owned());
     fields.metadata.insert("k".to_owned(), Json::parse(r#"{"b":1.0,"a":[1e2]}"#).expect("json"));
     NewThread::new(id(name)).with_fields(fields)
 }
 
 /// Checks that a thread has the fields of its draft, and that its counters and lists are those of a new thread.
-fn expect_new_thread(thread: &Thread, new: &NewThread) -> Verdict {
+fn expect_new_thread(thread: &Thread, draft: &NewThread) -> Verdict {
     expect_eq((thread.version.number(), thread.revision.number(), thread.generation()), (0, 1, 1))?;
     expect_eq((&thread.head, &thread.latest_run, thread.open_runs.len(), thread.leaves), (&None, &None, 0, 0))?;
     let found = (&thread.id, &thread.resource_id, &thread.title, &thread.metadata);
-    let fields = &new.fields;
-    expect_eq(found, (&new.id, &fields.resource_id, &fields.title, &fields.metadata))?;
+    let fields = &draft.fields;
+    expect_eq(found, (&draft.id, &fields.resource_id, &fields.title, &fields.metadata))?;
     expect_eq(thread.created_at, thread.updated_at)
 }
 
-/// A new thread has version 0, revision 1, generation 1, no head, and the fields that were given.
-/// `load_thread` returns an equal thread.
+/// A new thread has version 0, revision 1, generation 1, no head, and the fields that were given. `load_thread` returns
+/// an equal thread.
 pub(super) async fn a_new_thread_is_loaded_as_it_was_created(given: &Given) -> Verdict {
-    let new = draft_with_all_fields("t");
-    let created = given.threads()?.create_thread(new.clone()).await?;
-    expect_new_thread(&created, &new)?;
-    expect_eq(given.thread(&new.id).await?, created)
+    let draft = draft_with_all_fields("t");
+    let created = given.threads()?.create_thread(draft.clone()).await?;
+    expect_new_thread(&created, &draft)?;
+    expect_eq(given.thread(&draft.id).await?, created)
 }
 
 /// After the store is closed and reopened, a thread is loaded with all its fields unchanged.
@@ -50,8 +50,8 @@ pub(super) async fn a_new_thread_survives_a_reopen(given: &Given) -> Verdict {
 pub(super) async fn an_id_in_use_is_refused(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let created = given.create_empty_thread("t").await?;
-    for again in [NewThread::new(id("t")), draft_with_all_fields("t")] {
-        expect_kind(threads.create_thread(again).await, ErrorKind::AlreadyExists)?;
+    for draft in [NewThread::new(id("t")), draft_with_all_fields("t")] {
+        expect_kind(threads.create_thread(draft).await, ErrorKind::AlreadyExists)?;
     }
     expect_eq(given.thread(&created.id).await?, created)?;
     given.create_thread_with_messages("u", &["x"]).await?;
@@ -64,9 +64,9 @@ pub(super) async fn one_of_several_concurrent_creations_succeeds(given: &Given) 
     for round in 0..20 {
         let (threads, name): (_, ThreadId) = (given.threads()?, id(&format!("t-{round}")));
         let created = run_concurrently(8, |at| {
-            let (threads, mut new) = (Arc::clone(&threads), NewThread::new(name.clone()));
-            new.fields.title = Some(format!("title {at}"));
-            async move { threads.create_thread(new).await }
+            let (threads, mut draft) = (Arc::clone(&threads), NewThread::new(name.clone()));
+            draft.fields.title = Some(format!("title {at}"));
+            async move { threads.create_thread(draft).await }
         });
         let (succeeded, refused) = expect_exactly_one(created.await)?;
         expect_kinds(refused, ErrorKind::AlreadyExists)?;
@@ -91,17 +91,17 @@ pub(super) async fn loading_an_unknown_thread_returns_none(given: &Given) -> Ver
 pub(super) async fn a_creation_time_can_be_given(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let now = given.create_empty_thread("now").await?.created_at;
-    for (name, at) in [("past", now.saturating_sub(Duration::from_secs(86_400))), ("first", Timestamp::MIN)] {
-        let mut new = NewThread::new(id(name));
-        new.at = Some(at);
-        let created = threads.create_thread(new).await?;
-        expect_eq((created.created_at, created.updated_at), (at, at))?;
+    for (name, past_time) in [("past", now.saturating_sub(Duration::from_secs(86_400))), ("first", Timestamp::MIN)] {
+        let mut draft = NewThread::new(id(name));
+        draft.at = Some(past_time);
+        let created = threads.create_thread(draft).await?;
+        expect_eq((created.created_at, created.updated_at), (past_time, past_time))?;
         expect_eq(given.thread(&created.id).await?, created)?;
     }
-    for after in [now.saturating_add(Duration::from_secs(3600)), Timestamp::MAX] {
-        let mut new = NewThread::new(id("future"));
-        new.at = Some(after);
-        expect_kind(threads.create_thread(new).await, ErrorKind::Invalid)?;
+    for future_time in [now.saturating_add(Duration::from_secs(3600)), Timestamp::MAX] {
+        let mut draft = NewThread::new(id("future"));
+        draft.at = Some(future_time);
+        expect_kind(threads.create_thread(draft).await, ErrorKind::Invalid)?;
     }
     expect(threads.load_thread(&id("future")).await?.is_none(), "a refused call created the thread")
 }

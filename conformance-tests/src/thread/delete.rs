@@ -56,8 +56,8 @@ pub(super) async fn reject_refuses_a_thread_with_children(given: &Given) -> Verd
     expect_eq(thread_ids(given).await?, ["right", "top"])
 }
 
-/// With `Detach`, the default, the children stay. They lose their parent, and their revision increases by
-/// one. Grandchildren do not change.
+/// With `Detach`, the default, the children stay. They lose their parent, and their revision increases by one.
+/// Grandchildren do not change.
 pub(super) async fn detach_leaves_children_without_a_parent(given: &Given) -> Verdict {
     create_family(given).await?;
     let before = [given.thread(&id("left")).await?, given.thread(&id("right")).await?];
@@ -91,10 +91,11 @@ pub(super) async fn cascade_deletes_all_descendants(given: &Given) -> Verdict {
 }
 
 /// A deletion that would change more threads than the limit allows is refused with `LimitExceeded` and changes nothing.
-/// A deletion that changes exactly as many threads as the limit is accepted.
+/// A deletion that changes exactly the allowed number of threads is accepted.
 pub(super) async fn a_deletion_of_too_many_threads_is_refused(given: &Given) -> Verdict {
-    for (limit, strategy, changed_threads) in [(3, ChildStrategy::Cascade, 4), (2, ChildStrategy::Detach, 3)] {
-        for (limit, is_accepted) in [(limit, false), (changed_threads, true)] {
+    for (too_small_limit, strategy, changed_threads) in [(3, ChildStrategy::Cascade, 4), (2, ChildStrategy::Detach, 3)]
+    {
+        for (limit, is_accepted) in [(too_small_limit, false), (changed_threads, true)] {
             let given = &given.open_another_store_with_limits(|limits| limits.deletion_threads = limit).await?;
             create_family(given).await?;
             let result = given.threads()?.delete_thread(&id("top"), delete_request(strategy)).await;

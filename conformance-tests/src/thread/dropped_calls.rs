@@ -1,4 +1,4 @@
-//! Calls on threads, logs and runs whose futures are dropped before the calls end.
+//! Dropped calls on threads, logs and runs, and calls whose outcome is unknown.
 
 use crate::{
     Given, Verdict,
@@ -9,12 +9,12 @@ use crate::{
 /// The names of the calls that must change something. All other calls must change nothing.
 const CALLS_THAT_CHANGE_SOMETHING: [&str; 4] = ["create_thread", "update_thread", "delete_thread", "commit"];
 
-/// A read whose future is dropped at any await changes nothing and leaves nothing locked.
+/// If a read is dropped at any await, it changes nothing, and nothing stays locked.
 pub(super) async fn a_dropped_read_leaves_nothing_locked(given: &Given) -> Verdict {
     test_dropped_calls_on_threads(given, |stores, t, _| read_calls(&*stores.threads, t), &[]).await
 }
 
-/// A write whose future is dropped at any await takes effect in full or not at all, and leaves nothing locked.
+/// If a write is dropped at any await, it takes effect in full or not at all, and nothing stays locked.
 pub(super) async fn a_dropped_write_is_all_or_nothing(given: &Given) -> Verdict {
     test_dropped_calls_on_threads(
         given,

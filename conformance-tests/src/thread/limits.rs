@@ -50,9 +50,9 @@ async fn check_whether_accepted(given: &Given, name: &str, fields: ThreadFields,
 pub(super) async fn a_title_has_at_most_a_kibibyte(given: &Given) -> Verdict {
     check_whether_accepted(given, "at", fields_with_title(1024), true).await?;
     check_whether_accepted(given, "above", fields_with_title(1025), false).await?;
-    let mut wide = ThreadFields::default();
-    wide.title = Some("é".repeat(513));
-    check_whether_accepted(given, "wide", wide, false).await
+    let mut fields_with_wide_title = ThreadFields::default();
+    fields_with_wide_title.title = Some("é".repeat(513));
+    check_whether_accepted(given, "wide", fields_with_wide_title, false).await
 }
 
 /// Metadata of 64 KiB in all is accepted. More is refused, even if an update adds only the last key.
@@ -61,17 +61,17 @@ pub(super) async fn metadata_has_at_most_64_kibibytes(given: &Given) -> Verdict 
     check_whether_accepted(given, "above", fields_with_metadata((64 << 10) + 1), false).await?;
     let threads = given.threads()?;
     let before = given.thread(&id("at")).await?;
-    let grown = ThreadPatch::default().with_metadata("more", Json::null());
-    expect_kind(threads.update_thread(&id("at"), grown, Expect::Any).await, ErrorKind::LimitExceeded)?;
+    let patch = ThreadPatch::default().with_metadata("more", Json::null());
+    expect_kind(threads.update_thread(&id("at"), patch, Expect::Any).await, ErrorKind::LimitExceeded)?;
     expect_eq(given.thread(&id("at")).await?, before)
 }
 
 /// A store that was opened with smaller limits enforces them in the same way.
 pub(super) async fn smaller_limits_are_enforced_in_the_same_way(given: &Given) -> Verdict {
-    let small =
+    let small_store =
         &given.open_another_store_with_limits(|limits| (limits.text_bytes, limits.metadata_bytes) = (10, 20)).await?;
-    check_whether_accepted(small, "at", fields_with_title(10), true).await?;
-    check_whether_accepted(small, "above", fields_with_title(11), false).await?;
-    check_whether_accepted(small, "full", fields_with_metadata(20), true).await?;
-    check_whether_accepted(small, "over", fields_with_metadata(21), false).await
+    check_whether_accepted(small_store, "at", fields_with_title(10), true).await?;
+    check_whether_accepted(small_store, "above", fields_with_title(11), false).await?;
+    check_whether_accepted(small_store, "full", fields_with_metadata(20), true).await?;
+    check_whether_accepted(small_store, "too full", fields_with_metadata(21), false).await
 }

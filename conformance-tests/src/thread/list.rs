@@ -35,9 +35,9 @@ async fn create_thread_at(given: &Given, name: &str, at: u64, value: &str) -> Re
     let mut fields = ThreadFields::default();
     fields.resource_id = Some(id(if at.is_multiple_of(2) { "even" } else { "odd" }));
     fields.metadata.insert("k".to_owned(), Json::parse(value)?);
-    let mut new = NewThread::new(id(name)).with_fields(fields);
-    new.at = Some(Timestamp::from_millis(at)?);
-    Ok(given.threads()?.create_thread(new).await?)
+    let mut draft = NewThread::new(id(name)).with_fields(fields);
+    draft.at = Some(Timestamp::from_millis(at)?);
+    Ok(given.threads()?.create_thread(draft).await?)
 }
 
 /// Creates the threads `a` to `e`. The times of their creation are given, from 1,000 to 5,001 milliseconds after the
@@ -147,13 +147,13 @@ pub(super) async fn threads_are_filtered_by_activity(given: &Given) -> Verdict {
 pub(super) async fn threads_are_ordered_by_activity_or_creation(given: &Given) -> Verdict {
     create_five_threads(given).await?;
     given.threads()?.update_thread(&id("b"), ThreadPatch::default().with_title("x"), Expect::Any).await?;
-    let all = ThreadQuery::default;
+    let default_query = ThreadQuery::default;
     for (wanted, query) in [
-        ("bedca", all()),
-        ("bedca", all().ordered(ThreadOrder::LastActivity, Direction::Backward)),
-        ("acdeb", all().ordered(ThreadOrder::LastActivity, Direction::Forward)),
-        ("abcde", all().ordered(ThreadOrder::Creation, Direction::Forward)),
-        ("edcba", all().ordered(ThreadOrder::Creation, Direction::Backward)),
+        ("bedca", default_query()),
+        ("bedca", default_query().ordered(ThreadOrder::LastActivity, Direction::Backward)),
+        ("acdeb", default_query().ordered(ThreadOrder::LastActivity, Direction::Forward)),
+        ("abcde", default_query().ordered(ThreadOrder::Creation, Direction::Forward)),
+        ("edcba", default_query().ordered(ThreadOrder::Creation, Direction::Backward)),
     ] {
         let found: String = find_threads(given, query.clone()).await?.iter().map(|thread| thread.id.as_str()).collect();
         expect_eq(found, wanted).map_err(|failure| failure.about(format!("{query:?}")))?;

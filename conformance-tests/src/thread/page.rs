@@ -25,16 +25,20 @@ async fn create_threads(given: &Given, count: usize) -> Verdict {
     Ok(())
 }
 
-/// Returns the next page of a query, and changes `page` to the request for the page after it. After the last page,
-/// `page.limit` is `None`, which tells the caller that the list has ended.
-async fn next_page(given: &Given, query: &ThreadQuery, page: &mut PageRequest) -> Result<Option<Vec<Thread>>, Failure> {
-    let found = given.threads()?.list_threads(query.clone().with_page(page.clone())).await?;
+/// Returns the page that `request` asks for, and changes `request` to ask for the page after it. After the last page,
+/// `request.limit` is `None`, which tells the caller that the list has ended.
+async fn next_page(
+    given: &Given,
+    query: &ThreadQuery,
+    request: &mut PageRequest,
+) -> Result<Option<Vec<Thread>>, Failure> {
+    let found = given.threads()?.list_threads(query.clone().with_page(request.clone())).await?;
     if found.items.is_empty() && found.next.is_none() {
         return Ok(None);
     }
     match found.next {
-        Some(cursor) => *page = page.after(cursor),
-        None => page.limit = None,
+        Some(cursor) => *request = request.after(cursor),
+        None => request.limit = None,
     }
     Ok(Some(found.items))
 }
@@ -46,14 +50,14 @@ pub(super) async fn a_walk_with_deletions_between_pages_skips_nothing(given: &Gi
         for direction in [Direction::Forward, Direction::Backward] {
             create_threads(given, 12).await?;
             let query = ThreadQuery::default().ordered(order, direction);
-            let (mut found, mut page) = (Vec::new(), PageRequest::first(3));
-            while let Some(items) = next_page(given, &query, &mut page).await? {
-                let last = items.last().map(|thread| thread.id.clone());
+            let (mut found, mut request) = (Vec::new(), PageRequest::first(3));
+            while let Some(items) = next_page(given, &query, &mut request).await? {
+                let last_id = items.last().map(|thread| thread.id.clone());
                 found.extend(items.into_iter().map(|thread| thread.id));
-                if let Some(last) = last {
-                    given.threads()?.delete_thread(&last, store_core::DeleteRequest::default()).await?;
+                if let Some(last_id) = last_id {
+                    given.threads()?.delete_thread(&last_id, store_core::DeleteRequest::default()).await?;
                 }
-                if page.limit.is_none() {
+                if request.limit.is_none() {
                     break;
                 }
             }
@@ -74,21 +78,21 @@ pub(super) async fn a_walk_by_activity_gives_each_thread_once(given: &Given) -> 
     create_threads(given, 12).await?;
     for (round, direction) in [Direction::Backward, Direction::Forward].into_iter().enumerate() {
         let query = ThreadQuery::default().ordered(ThreadOrder::LastActivity, direction);
-        let written = [thread_name(0), thread_name(5), thread_name(11)];
-        let (mut found, mut page) = (Vec::new(), PageRequest::first(2));
+        let written_names = [thread_name(0), thread_name(5), thread_name(11)];
+        let (mut found, mut request) = (Vec::new(), PageRequest::first(2));
         for pages_read in 0..40 {
-            let Some(items) = next_page(given, &query, &mut page).await? else { break };
+            let Some(items) = next_page(given, &query, &mut request).await? else { break };
             found.extend(items.into_iter().map(|thread| thread.id.to_string()));
-            if page.limit.is_none() {
+            if request.limit.is_none() {
                 break;
             }
             let key = format!("{round}-{pages_read}");
-            given.expect_accepted(keyed_commit_with_message(&id(&written[pages_read % 3]), &key, "x")).await?;
+            given.expect_accepted(keyed_commit_with_message(&id(&written_names[pages_read % 3]), &key, "x")).await?;
         }
         let distinct: BTreeSet<_> = found.iter().cloned().collect();
         expect_eq(found.len(), distinct.len()).map_err(|failure| failure.about(format!("{direction:?} {found:?}")))?;
         let all_found =
-            (0..12).map(thread_name).filter(|name| !written.contains(name)).all(|name| distinct.contains(&name));
+            (0..12).map(thread_name).filter(|name| !written_names.contains(name)).all(|name| distinct.contains(&name));
         expect(all_found, format!("{direction:?}: a thread without writes is missing: {found:?}"))?;
     }
     Ok(())
@@ -99,15 +103,15 @@ pub(super) async fn a_walk_by_activity_gives_each_thread_once(given: &Given) -> 
 pub(super) async fn an_ascending_walk_by_activity_ends(given: &Given) -> Verdict {
     create_threads(given, 6).await?;
     let query = ThreadQuery::default().ordered(ThreadOrder::LastActivity, Direction::Forward);
-    let (mut found, mut page) = (Vec::new(), PageRequest::first(1));
+    let (mut found, mut request) = (Vec::new(), PageRequest::first(1));
     for pages_read in 0..30 {
-        let Some(items) = next_page(given, &query, &mut page).await? else { break };
+        let Some(items) = next_page(given, &query, &mut request).await? else { break };
         found.extend(items.into_iter().map(|thread| thread.id.to_string()));
-        if page.limit.is_none() {
+        if request.limit.is_none() {
             break;
         }
-        let title = ThreadPatch::default().with_title(format!("{pages_read}"));
-        given.threads()?.update_thread(&id(&thread_name(0)), title, Expect::Any).await?;
+        let patch = ThreadPatch::default().with_title(format!("{pages_read}"));
+        given.threads()?.update_thread(&id(&thread_name(0)), patch, Expect::Any).await?;
         // If store time does not advance, this thread comes after all others in the order.
         given.create_empty_thread(&format!("u-{pages_read}")).await?;
     }
@@ -118,10 +122,10 @@ pub(super) async fn an_ascending_walk_by_activity_ends(given: &Given) -> Verdict
 /// order.
 pub(super) async fn filters_apply_before_the_limit(given: &Given) -> Verdict {
     for at in 0..40 {
-        let new = given.create_empty_thread(&thread_name(at)).await?;
+        let thread = given.create_empty_thread(&thread_name(at)).await?;
         if at % 13 == 0 {
             let patch = ThreadPatch::default().with_metadata("k", store_core::Json::null());
-            given.threads()?.update_thread(&new.id, patch, Expect::Any).await?;
+            given.threads()?.update_thread(&thread.id, patch, Expect::Any).await?;
         }
         given.advance(Duration::from_millis(1)).await;
     }
@@ -140,11 +144,11 @@ pub(super) async fn filters_apply_before_the_limit(given: &Given) -> Verdict {
 /// missing cursor means that the list has ended.
 pub(super) async fn rare_entries_are_found_among_thousands(given: &Given) -> Verdict {
     for batch in 0..12 {
-        let rare = NewEntry::new(Message::assistant("rare")).with_id(id(&format!("rare-{batch}")));
-        let many = (0..999).map(|_| message_entry("x"));
-        let commit = Commit::new(id("t")).with_key(id(&format!("{batch}"))).entries(many);
+        let rare_entry = NewEntry::new(Message::assistant("rare")).with_id(id(&format!("rare-{batch}")));
+        let other_entries = (0..999).map(|_| message_entry("x"));
+        let commit = Commit::new(id("t")).with_key(id(&format!("{batch}"))).entries(other_entries);
         given
-            .expect_accepted(if batch % 5 == 0 { commit.entry(rare) } else { commit.entry(message_entry("x")) })
+            .expect_accepted(if batch % 5 == 0 { commit.entry(rare_entry) } else { commit.entry(message_entry("x")) })
             .await?;
     }
     let threads = &given.threads()?;
@@ -170,16 +174,16 @@ pub(super) async fn an_empty_filter_list_matches_nothing(given: &Given) -> Verdi
     let run = store_core::RunChange::new(id("r"), store_core::RunStatus::Running).with_agent(id("agent"));
     given.expect_accepted(Commit::new(id("t")).with_run(run)).await?;
     let threads = given.threads()?;
-    let mut entries = EntryQuery::all();
+    let mut entry_query = EntryQuery::all();
     for (kinds, wanted) in [(Some(vec![]), 0), (Some(vec![BodyKind::Message]), 1), (None, 1)] {
-        entries.kinds = kinds;
-        expect_eq(threads.list_entries(&id("t"), entries.clone()).await?.items.len(), wanted)?;
+        entry_query.kinds = kinds;
+        expect_eq(threads.list_entries(&id("t"), entry_query.clone()).await?.items.len(), wanted)?;
     }
-    let mut runs = RunFilter::default();
+    let mut run_filter = RunFilter::default();
     for (statuses, wanted) in [(Some(vec![]), 0), (None, 1)] {
-        runs.statuses = statuses;
-        expect_eq(threads.list_runs(RunQuery::new(runs.clone())).await?.items.len(), wanted)?;
-        expect_eq(threads.count_runs(&runs).await?, wanted as u64)?;
+        run_filter.statuses = statuses;
+        expect_eq(threads.list_runs(RunQuery::new(run_filter.clone())).await?.items.len(), wanted)?;
+        expect_eq(threads.count_runs(&run_filter).await?, wanted as u64)?;
     }
     Ok(())
 }
@@ -187,20 +191,21 @@ pub(super) async fn an_empty_filter_list_matches_nothing(given: &Given) -> Verdi
 /// A cursor is bound to the filters of its list: with other filters it is refused with `InvalidCursor`.
 pub(super) async fn a_cursor_is_bound_to_its_filters(given: &Given) -> Verdict {
     create_threads(given, 5).await?;
-    let first = given.threads()?.list_threads(ThreadQuery::default().with_page(PageRequest::first(2))).await?;
-    let page = PageRequest::first(2).after(first.next.ok_or_else(|| Failure::new("the page has no cursor"))?);
-    let now = given.thread(&id(&thread_name(0))).await?.created_at;
+    let first_page = given.threads()?.list_threads(ThreadQuery::default().with_page(PageRequest::first(2))).await?;
+    let next_request =
+        PageRequest::first(2).after(first_page.next.ok_or_else(|| Failure::new("the page has no cursor"))?);
+    let creation_time = given.thread(&id(&thread_name(0))).await?.created_at;
     let mut filters = vec![ThreadFilter::default(); 5];
     filters[0].resource_id = Some(id("r"));
     filters[1].has_open_runs = Some(false);
-    filters[2].created_after = Some(now);
-    filters[3].active_after = Some(now);
+    filters[2].created_after = Some(creation_time);
+    filters[3].active_after = Some(creation_time);
     filters[4].metadata.push(("k".to_owned(), store_core::Json::null()));
     for filter in filters {
-        let query = ThreadQuery::new(filter).with_page(page.clone());
+        let query = ThreadQuery::new(filter).with_page(next_request.clone());
         expect_kind(given.threads()?.list_threads(query).await, ErrorKind::InvalidCursor)?;
     }
-    given.threads()?.list_threads(ThreadQuery::default().with_page(page)).await?;
+    given.threads()?.list_threads(ThreadQuery::default().with_page(next_request)).await?;
     Ok(())
 }
 

@@ -53,8 +53,8 @@ pub(super) async fn a_parent_must_exist(given: &Given) -> Verdict {
         &expect_kind(threads.create_thread(new_child("c", "gone")).await, ErrorKind::NotFound)?,
         "gone",
     )?;
-    let moved = threads.update_thread(&thread.id, patch_with_parent("gone"), Expect::Any).await;
-    expect_names_parent(&expect_kind(moved, ErrorKind::NotFound)?, "gone")?;
+    let refused_update = threads.update_thread(&thread.id, patch_with_parent("gone"), Expect::Any).await;
+    expect_names_parent(&expect_kind(refused_update, ErrorKind::NotFound)?, "gone")?;
     let commit = || Commit::new(id("c")).expecting(Expect::Absent).entry(message_entry("x"));
     let refused = commits.commit(commit().creating(fields_with_parent("gone"))).await;
     expect_names_parent(&expect_kind(refused, ErrorKind::NotFound)?, "gone")?;
@@ -101,8 +101,8 @@ pub(super) async fn two_concurrent_updates_create_no_cycle(given: &Given) -> Ver
             let (threads, child, patch) = (Arc::clone(&threads), id::<ThreadId>(child), patch_with_parent(parent));
             async move { threads.update_thread(&child, patch, Expect::Any).await }
         };
-        let (one, two) = run_two_concurrently(update(&a, &b), update(&b, &a)).await;
-        let (_created, refused) = expect_exactly_one(vec![one, two])?;
+        let (first_result, second_result) = run_two_concurrently(update(&a, &b), update(&b, &a)).await;
+        let (_updated, refused) = expect_exactly_one(vec![first_result, second_result])?;
         for error in refused {
             expect_kind::<()>(Err(error), ErrorKind::Invalid)?;
         }
@@ -142,9 +142,9 @@ pub(super) async fn a_child_created_during_a_deletion_is_never_orphaned(given: &
         let (parent, name) = (format!("p-{round}"), format!("c-{round}"));
         given.create_empty_thread(&parent).await?;
         let request = DeleteRequest { children: strategies[round % 3], ..DeleteRequest::default() };
-        let (new, parent_id) = (new_child(&name, &parent), id::<ThreadId>(&parent));
+        let (child_draft, parent_id) = (new_child(&name, &parent), id::<ThreadId>(&parent));
         let (first_handle, second_handle) = (Arc::clone(&threads), Arc::clone(&threads));
-        let created = async move { first_handle.create_thread(new).await };
+        let created = async move { first_handle.create_thread(child_draft).await };
         let deleted = async move { second_handle.delete_thread(&parent_id, request).await };
         let (created, deleted) = run_two_concurrently(created, deleted).await;
         let child = threads.load_thread(&id(&name)).await?;
@@ -193,17 +193,16 @@ pub(super) async fn a_detached_child_is_not_deleted_with_its_parent(given: &Give
 pub(super) async fn validate_parent_answers_as_an_update_would(given: &Given) -> Verdict {
     let threads = given.threads()?;
     create_chain(given, 4).await?;
-    let all = ["t-0", "t-1", "t-2", "t-3", "gone"];
-    for (thread, parent) in all.iter().flat_map(|a| all.map(|b| (*a, b))) {
+    let names = ["t-0", "t-1", "t-2", "t-3", "gone"];
+    for (thread, parent) in names.iter().flat_map(|a| names.map(|b| (*a, b))) {
         let before = threads.load_thread(&id(thread)).await?;
         let validated = threads.validate_parent(&id(thread), &id(parent)).await;
         expect_eq(threads.load_thread(&id(thread)).await?, before.clone())?;
         let updated = threads.update_thread(&id(thread), patch_with_parent(parent), Expect::Any).await;
-        let kinds = (
-            validated.as_ref().err().map(store_core::Error::kind),
-            updated.as_ref().err().map(store_core::Error::kind),
-        );
-        expect_eq(kinds.0, kinds.1).map_err(|failure| failure.about(format!("{thread} below {parent}")))?;
+        let validation_error = validated.as_ref().err().map(store_core::Error::kind);
+        let update_error = updated.as_ref().err().map(store_core::Error::kind);
+        expect_eq(validation_error, update_error)
+            .map_err(|failure| failure.about(format!("{thread} below {parent}")))?;
         if let (Ok(_), Some(before)) = (updated, before) {
             let restored_parent = ThreadPatch::default().with_parent(before.parent_thread_id);
             threads.update_thread(&id(thread), restored_parent, Expect::Any).await?;

@@ -62,8 +62,8 @@ pub(super) async fn idle_threads_are_pruned(given: &Given) -> Verdict {
 
 /// Resetting the fence of a thread does not count as a write, so that an idle thread is still pruned afterwards.
 pub(super) async fn a_fence_reset_does_not_count_as_a_write(given: &Given) -> Verdict {
-    let claim = Fence::new(id("dispatch"), ClaimToken::new("token"), 1, ClaimNumber { incarnation: 1, counter: 1 });
-    given.expect_accepted(keyed_commit_with_message(&id("t"), "k", "x").fenced(claim)).await?;
+    let fence = Fence::new(id("dispatch"), ClaimToken::new("token"), 1, ClaimNumber { incarnation: 1, counter: 1 });
+    given.expect_accepted(keyed_commit_with_message(&id("t"), "k", "x").fenced(fence)).await?;
     given.advance(2 * HOUR).await;
     given.threads()?.reset_fence(&id("t")).await?;
     expect_eq(prune(given, prune_request(HOUR)).await?.0, ["t"])
@@ -110,11 +110,11 @@ pub(super) async fn a_dry_run_gives_the_same_list(given: &Given) -> Verdict {
     given.create_empty_thread("new").await?;
     given.expect_accepted(keyed_commit_with_message(&id("f"), "k", "x")).await?;
     let before = remaining_threads(given).await?;
-    let dry_run_result = prune(given, PruneRequest { dry_run: true, ..prune_request(HOUR) }).await?;
+    let (ids, has_more) = prune(given, PruneRequest { dry_run: true, ..prune_request(HOUR) }).await?;
     expect_eq(remaining_threads(given).await?, before)?;
     expect_eq(given.read_log(&id("a")).await?.len(), 1)?;
-    expect_eq(&dry_run_result.0, &["a", "c", "d", "e"].map(str::to_owned))?;
-    expect_eq(prune(given, prune_request(HOUR)).await?, dry_run_result)
+    expect_eq(&ids, &["a", "c", "d", "e"].map(str::to_owned))?;
+    expect_eq(prune(given, prune_request(HOUR)).await?, (ids, has_more))
 }
 
 /// A thread that is written to after `prune_threads` chose it, but before its deletion, is not pruned: no acknowledged
@@ -146,9 +146,9 @@ pub(super) async fn a_thread_written_meanwhile_is_not_pruned(given: &Given) -> V
 /// were just imported are therefore not pruned.
 pub(super) async fn an_import_counts_as_a_write(given: &Given) -> Verdict {
     let now = given.create_thread_with_messages("now", &["x"]).await?.updated_at;
-    let mut new = NewThread::new(id("made"));
-    new.at = Some(now.saturating_sub(48 * HOUR));
-    given.threads()?.create_thread(new).await?;
+    let mut draft = NewThread::new(id("made"));
+    draft.at = Some(now.saturating_sub(48 * HOUR));
+    given.threads()?.create_thread(draft).await?;
     given
         .expect_accepted(keyed_commit_with_message(&id("committed"), "k", "x").at(now.saturating_sub(48 * HOUR)))
         .await?;
@@ -165,16 +165,16 @@ pub(super) async fn an_import_does_not_protect_idle_threads(given: &Given) -> Ve
     given.advance(48 * HOUR).await;
     let now = given.create_empty_thread("now").await?.created_at;
     for (name, hours) in [("older", 100), ("between", 48)] {
-        let mut new = NewThread::new(id(name));
-        new.at = Some(now.saturating_sub(hours * HOUR));
-        given.threads()?.create_thread(new).await?;
+        let mut draft = NewThread::new(id(name));
+        draft.at = Some(now.saturating_sub(hours * HOUR));
+        given.threads()?.create_thread(draft).await?;
     }
     expect_eq(prune(given, PruneRequest { limit: 2, ..prune_request(24 * HOUR) }).await?.0, ["a", "b"])?;
     expect_eq(remaining_threads(given).await?, ["between", "now", "older"])
 }
 
-/// A call prunes at most `limit` threads, and says whether there are more. A limit outside of 1 to 1,000 is refused
-/// with `Invalid`.
+/// A call prunes at most `limit` threads, and says whether there are more. A limit outside 1 to 1,000 is refused with
+/// `Invalid`.
 pub(super) async fn at_most_limit_threads_are_pruned(given: &Given) -> Verdict {
     for at in 0..5 {
         given.create_empty_thread(&format!("t-{at}")).await?;

@@ -37,9 +37,9 @@ pub(super) async fn an_update_keeps_fields_that_it_does_not_name(given: &Given) 
     let threads = given.threads()?;
     let before = create_thread_with_all_fields(given).await?;
     let mut wanted = before.clone();
-    let mut cleared = ThreadPatch::default();
-    (cleared.resource_id, cleared.title) = (Some(None), Some(None));
-    for patch in [patch_with_title("after"), ThreadPatch::default().with_parent(None), cleared] {
+    let mut clearing_patch = ThreadPatch::default();
+    (clearing_patch.resource_id, clearing_patch.title) = (Some(None), Some(None));
+    for patch in [patch_with_title("after"), ThreadPatch::default().with_parent(None), clearing_patch] {
         let updated = threads.update_thread(&before.id, patch.clone(), Expect::Any).await?;
         if let Some(title) = patch.title {
             wanted.title = title;
@@ -77,10 +77,11 @@ pub(super) async fn metadata_is_patched_key_by_key(given: &Given) -> Verdict {
 pub(super) async fn an_update_without_effect_keeps_the_revision(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let before = create_thread_with_all_fields(given).await?;
-    let mut unchanged_patch = patch_with_title("before").with_parent(Some(id("parent"))).with_metadata("a", json("1"));
-    unchanged_patch.resource_id = Some(Some(id("r")));
-    unchanged_patch.metadata.insert("missing".to_owned(), None);
-    for patch in [ThreadPatch::default(), unchanged_patch] {
+    let mut patch_without_effect =
+        patch_with_title("before").with_parent(Some(id("parent"))).with_metadata("a", json("1"));
+    patch_without_effect.resource_id = Some(Some(id("r")));
+    patch_without_effect.metadata.insert("missing".to_owned(), None);
+    for patch in [ThreadPatch::default(), patch_without_effect] {
         let after = threads.update_thread(&before.id, patch, Expect::Version(before.revision)).await?;
         expect_eq(&after, &before)?;
         expect_eq(given.thread(&before.id).await?, before.clone())?;
@@ -103,43 +104,43 @@ pub(super) async fn an_update_renews_the_time(given: &Given) -> Verdict {
     expect_eq(given.thread(&before.id).await?, after)
 }
 
-/// An update can state its time, which moves the last activity to this time and never back. A time after store time is
-/// refused, and changes nothing.
+/// An update can state its time. The last activity of the thread moves to this time, but never back. A time after store
+/// time is refused, and changes nothing.
 pub(super) async fn an_update_can_state_its_time(given: &Given) -> Verdict {
     let threads = given.threads()?;
     let now = given.create_empty_thread("now").await?.created_at;
     let (start, later) = (now.saturating_sub(Duration::from_secs(7200)), now.saturating_sub(Duration::from_secs(3600)));
-    let mut new = NewThread::new(id("t"));
-    new.at = Some(start);
-    let created = threads.create_thread(new).await?;
-    let moved = threads.update_thread(&created.id, patch_with_title("x").at(later), Expect::Any).await?;
-    expect_eq((moved.created_at, moved.updated_at), (start, later))?;
-    let back = threads.update_thread(&created.id, patch_with_title("y").at(start), Expect::Any).await?;
-    expect_eq((back.title.as_deref(), back.updated_at), (Some("y"), later))?;
-    for after in [now.saturating_add(Duration::from_secs(3600)), Timestamp::MAX] {
-        let refused = threads.update_thread(&created.id, patch_with_title("z").at(after), Expect::Any).await;
+    let mut draft = NewThread::new(id("t"));
+    draft.at = Some(start);
+    let created = threads.create_thread(draft).await?;
+    let updated = threads.update_thread(&created.id, patch_with_title("x").at(later), Expect::Any).await?;
+    expect_eq((updated.created_at, updated.updated_at), (start, later))?;
+    let updated_again = threads.update_thread(&created.id, patch_with_title("y").at(start), Expect::Any).await?;
+    expect_eq((updated_again.title.as_deref(), updated_again.updated_at), (Some("y"), later))?;
+    for future_time in [now.saturating_add(Duration::from_secs(3600)), Timestamp::MAX] {
+        let refused = threads.update_thread(&created.id, patch_with_title("z").at(future_time), Expect::Any).await;
         expect_kind(refused, ErrorKind::Invalid)?;
     }
-    expect_eq(given.thread(&created.id).await?, back)
+    expect_eq(given.thread(&created.id).await?, updated_again)
 }
 
 /// An update is refused with `Conflict` if it expects another revision, or if it expects that the thread does not
 /// exist.
 pub(super) async fn a_stale_update_is_refused(given: &Given) -> Verdict {
     let threads = given.threads()?;
-    let first = given.create_empty_thread("t").await?;
-    let second = threads.update_thread(&first.id, patch_with_title("x"), Expect::Version(first.revision)).await?;
-    let (number, generation) = (second.revision.number(), second.generation());
-    let others = [number - 1, number + 1, 0, u64::MAX].map(|number| Version::new(number, generation, 0));
-    let foreign = [Version::new(number, generation + 1, 0), Version::new(number, generation, 1)];
-    for stale in others.into_iter().chain(foreign) {
+    let created = given.create_empty_thread("t").await?;
+    let updated = threads.update_thread(&created.id, patch_with_title("x"), Expect::Version(created.revision)).await?;
+    let (number, generation) = (updated.revision.number(), updated.generation());
+    let other_revisions = [number - 1, number + 1, 0, u64::MAX].map(|number| Version::new(number, generation, 0));
+    let other_generations = [Version::new(number, generation + 1, 0), Version::new(number, generation, 1)];
+    for stale in other_revisions.into_iter().chain(other_generations) {
         for patch in [patch_with_title("y"), ThreadPatch::default()] {
-            let refused = threads.update_thread(&first.id, patch, Expect::Version(stale)).await;
+            let refused = threads.update_thread(&created.id, patch, Expect::Version(stale)).await;
             expect_kind(refused, ErrorKind::Conflict)?;
         }
     }
-    expect_kind(threads.update_thread(&first.id, patch_with_title("y"), Expect::Absent).await, ErrorKind::Conflict)?;
-    expect_eq(given.thread(&first.id).await?, second)
+    expect_kind(threads.update_thread(&created.id, patch_with_title("y"), Expect::Absent).await, ErrorKind::Conflict)?;
+    expect_eq(given.thread(&created.id).await?, updated)
 }
 
 /// Of several concurrent updates that expect the same revision, exactly one succeeds. The others are refused with

@@ -44,7 +44,7 @@ fn histories_of_the_model_pass() {
     println!("{}", run(COMMIT_ATOMICITY.run(crate::fixture())));
 }
 
-/// Bugs of claims are visible in which worker holds which dispatch.
+/// Bugs of claims are visible in histories that record which worker holds which dispatch.
 #[test]
 fn histories_of_claims_find_broken_stores() {
     expect_rejected(Bug::BusyThreadClaimed, |store| RACING_CLAIMS.run(store));

@@ -23,7 +23,7 @@ fn every_planted_bug_is_found_by_its_case() {
         while let Some(&bug) = Bug::ALL.get(next_bug.fetch_add(1, Ordering::SeqCst)) {
             match runtime.block_on(run_named_case(bug.finding_case(), Some(bug))) {
                 Some(Status::Failed(_)) => {}
-                ended => missed.lock().unwrap().push(format!("{bug:?} by {}: {ended:?}", bug.finding_case())),
+                status => missed.lock().unwrap().push(format!("{bug:?} by {}: {status:?}", bug.finding_case())),
             }
         }
     };
@@ -32,7 +32,7 @@ fn every_planted_bug_is_found_by_its_case() {
     assert!(missed.is_empty(), "{} of {} planted bugs missed:\n{}", missed.len(), Bug::ALL.len(), missed.join("\n"));
 }
 
-/// Prints the table of all cases and all bugs, with `AGENTSTORE_BUG_TABLE=1` and `--nocapture`.
+/// Prints the bugs that each case finds, if `AGENTSTORE_BUG_TABLE` is set. The output is visible with `--nocapture`.
 #[test]
 fn table_of_cases_and_bugs() {
     if std::env::var_os("AGENTSTORE_BUG_TABLE").is_none() {

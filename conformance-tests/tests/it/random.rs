@@ -9,8 +9,8 @@ conformance_tests::model!(crate::fixture());
 
 /// Bugs that random histories do not find. Most of them need several tasks, a call that is dropped while it waits,
 /// several tenants, closed handles, unusual ids, long texts, a cursor of another list or from before a trim, a
-/// subscription that begins between two events, or a call at an exact millisecond. The last two need larger families of
-/// threads than these histories create.
+/// subscription that begins between two events, or a call at an exact millisecond. The last two bugs need larger
+/// families of threads than these histories create.
 const NOT_FOUND_AT_RANDOM: [Bug; 28] = [
     Bug::GuardOutsideTheLock,
     Bug::EventsVisibleLate,

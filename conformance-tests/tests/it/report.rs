@@ -1,4 +1,4 @@
-//! Tests of the report of a run, as text and as JSON.
+//! Tests of the report of the suite, as text and as JSON.
 
 use conformance_tests::{CaseResult, Contract, Report, Status, StoreSupport};
 use store_core::{Capabilities, Survives};
@@ -31,7 +31,7 @@ fn the_table_counts_cases_per_area_and_lists_those_that_did_not_pass() {
 }
 
 #[test]
-fn the_document_names_status_and_reason() {
+fn a_case_result_as_json_has_its_status_and_reason() {
     let row = serde_json::to_string(&report().rows[2]).unwrap();
     assert_eq!(
         row,

@@ -14,18 +14,20 @@ use ureq::Agent;
 
 use crate::event;
 
-/// How much of the body of a refused request is read.
+/// The maximum number of bytes that are read from the body of a refusal.
 const MAX_REFUSAL_BYTES: u64 = 64 * 1024;
 
 /// Where an API is, and what it needs besides the body of a request.
 pub(crate) struct Endpoint {
     provider: &'static str,
-    /// The environment variable for the URL of the server, and its default.
-    url: (&'static str, &'static str),
+    /// The environment variable for the URL of the server.
+    url_variable: &'static str,
+    /// The URL of the server if the variable is not set.
+    default_url: &'static str,
     /// The path below that URL. `{model}` stands for the model.
     path: &'static str,
     /// The environment variable for the key.
-    key: &'static str,
+    key_variable: &'static str,
     /// The headers. `{key}` stands for the key.
     headers: &'static [(&'static str, &'static str)],
     /// The fields of each request that do not belong to the history.
@@ -35,65 +37,69 @@ pub(crate) struct Endpoint {
 static ENDPOINTS: [Endpoint; 4] = [
     Endpoint {
         provider: "anthropic",
-        url: ("ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
+        url_variable: "ANTHROPIC_BASE_URL",
+        default_url: "https://api.anthropic.com",
         path: "/v1/messages",
-        key: "ANTHROPIC_API_KEY",
+        key_variable: "ANTHROPIC_API_KEY",
         headers: &[("x-api-key", "{key}"), ("anthropic-version", "2023-06-01")],
         settings: r#"{"stream":true}"#,
     },
     Endpoint {
         provider: "openai-chat",
-        url: ("OPENAI_BASE_URL", "https://api.openai.com/v1"),
+        url_variable: "OPENAI_BASE_URL",
+        default_url: "https://api.openai.com/v1",
         path: "/chat/completions",
-        key: "OPENAI_API_KEY",
+        key_variable: "OPENAI_API_KEY",
         headers: &[("authorization", "Bearer {key}")],
         settings: r#"{"stream":true,"stream_options":{"include_usage":true}}"#,
     },
     Endpoint {
         provider: "openai-responses",
-        url: ("OPENAI_BASE_URL", "https://api.openai.com/v1"),
+        url_variable: "OPENAI_BASE_URL",
+        default_url: "https://api.openai.com/v1",
         path: "/responses",
-        key: "OPENAI_API_KEY",
+        key_variable: "OPENAI_API_KEY",
         headers: &[("authorization", "Bearer {key}")],
         settings: r#"{"stream":true}"#,
     },
     Endpoint {
         provider: "google",
-        url: ("GEMINI_BASE_URL", "https://generativelanguage.googleapis.com"),
+        url_variable: "GEMINI_BASE_URL",
+        default_url: "https://generativelanguage.googleapis.com",
         path: "/v1beta/models/{model}:streamGenerateContent?alt=sse",
-        key: "GEMINI_API_KEY",
+        key_variable: "GEMINI_API_KEY",
         headers: &[("x-goog-api-key", "{key}")],
         settings: "{}",
     },
 ];
 
-/// Makes the client.
-pub(crate) fn agent() -> Agent {
+/// Makes the client for all requests.
+pub(crate) fn client() -> Agent {
     let config = Agent::config_builder()
         .timeout_connect(Some(Duration::from_secs(20)))
-        // The body of a refusal says why, so a status must not become an error before it is read.
+        // The body of a refusal says why the server refused. So no status may become an error before the body is read.
         .http_status_as_error(false)
-        // The headers have a key, which must not be sent to another server.
+        // The headers contain the key, which must not be sent to another server.
         .max_redirects(0);
     Agent::new_with_config(config.build())
 }
 
-/// Sends the body of a request, passes on each piece of the text of the answer, and returns the list of all events once
-/// the answer is complete. It blocks until then.
+/// Sends a request with this body, passes each piece of the text of the answer to `show`, and returns the list of all
+/// events once the answer is complete. It blocks until then.
 ///
 /// # Errors
-/// What the server or the connection said. The text does not have the key, even if the server repeats it.
+/// An error of the server or of the connection. Its text never contains the key, even if the server repeats the key.
 pub(crate) fn stream(
-    agent: &Agent,
+    client: &Agent,
     target: &Target,
     body: &Json,
     show: impl FnMut(&str) -> Result<()>,
 ) -> Result<Json> {
     let endpoint = Endpoint::of(target.provider.name())?;
-    let key = env::var(endpoint.key).unwrap_or_default();
+    let key = env::var(endpoint.key_variable).unwrap_or_default();
     let key = key.trim();
-    ensure!(!key.is_empty(), "set {} to your key", endpoint.key);
-    let events = endpoint.post(agent, &target.model, key, body).and_then(|answer| endpoint.read(answer, show));
+    ensure!(!key.is_empty(), "set {} to your key", endpoint.key_variable);
+    let events = endpoint.post(client, &target.model, key, body).and_then(|answer| endpoint.read(answer, show));
     events.map_err(|error| anyhow!("{}: {}", endpoint.provider, format!("{error:#}").replace(key, "[key]")))
 }
 
@@ -105,10 +111,10 @@ impl Endpoint {
         found.with_context(|| format!("the chat does not know where `{provider}` is"))
     }
 
-    fn post(&self, agent: &Agent, model: &str, key: &str, body: &Json) -> Result<impl BufRead + use<>> {
-        let server = env::var(self.url.0).unwrap_or_else(|_| self.url.1.to_owned());
+    fn post(&self, client: &Agent, model: &str, key: &str, body: &Json) -> Result<impl BufRead + use<>> {
+        let server = env::var(self.url_variable).unwrap_or_else(|_| self.default_url.to_owned());
         let path = self.path.replace("{model}", model);
-        let mut request = agent.post(format!("{}{path}", server.trim_end_matches('/')));
+        let mut request = client.post(format!("{}{path}", server.trim_end_matches('/')));
         request = request.header("content-type", "application/json");
         for (name, value) in self.headers {
             request = request.header(*name, value.replace("{key}", key));

@@ -1,7 +1,7 @@
 //! The conversation: what is committed when, and how it continues after a crash.
 //!
 //! Each step of an answer begins with what is stored and ends with one commit. So a crash loses at most one step, and
-//! no step needs to know whether there was one.
+//! no step needs to know whether the program crashed before it.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -21,25 +21,26 @@ use crate::{
     tool,
 };
 
-/// The name of the agent whose runs the answers are.
+/// The name of the agent. Each answer is one of its runs.
 const AGENT: &str = "chat";
 /// The key of the state under which the model is stored.
-const MODEL: &str = "chat_model";
-/// How many steps an answer may have: requests to the model, and runs of its tools.
+const MODEL_KEY: &str = "chat_model";
+/// The maximum number of steps of an answer. A step asks the model, or executes the tools that the model called.
 const MAX_STEPS: u32 = 20;
-/// The words of the APIs for an answer that ended as it should.
+/// The stop reasons of the APIs for an answer that ended as it should.
 const NATURAL_STOPS: [&str; 6] = ["end_turn", "tool_use", "stop", "tool_calls", "completed", "STOP"];
 
 pub(crate) struct Chat {
     commits: Arc<dyn CommitCoordinator>,
     threads: Arc<dyn ThreadRunStore>,
     thread: ThreadId,
-    agent: Agent,
+    client: Agent,
     model: Option<Model>,
 }
 
 impl Chat {
-    /// Opens a conversation, or begins one. An answer during which the program was killed is ended as interrupted.
+    /// Opens a conversation, or begins one. If the program was killed during an answer, the run of that answer ends as
+    /// interrupted.
     ///
     /// # Errors
     /// Any error of the store.
@@ -48,14 +49,14 @@ impl Chat {
         if threads.load_thread(&thread).await?.is_none() {
             threads.create_thread(NewThread::new(thread.clone())).await?;
         }
-        let mut chat = Self { commits, threads, thread, agent: api::agent(), model: None };
+        let mut chat = Self { commits, threads, thread, client: api::client(), model: None };
         let seen = chat.load().await?;
-        chat.model = seen.state.get(MODEL).map(Json::to).transpose()?;
+        chat.model = seen.state.get(MODEL_KEY).map(Json::to).transpose()?;
         for run in seen.open_runs.iter().filter(|run| run.agent.as_str() == AGENT) {
             let outcome = RunOutcome::Stopped { code: "interrupted".to_owned(), detail: None };
             // The guard refuses this if another program has continued the answer since it was read.
-            let ended = Guard::from(&seen.thread).with_key(key(&run.id, "interrupted")?).commit();
-            chat.commit(ended.with_run(RunChange::new(run.id.clone(), RunStatus::done(outcome)))).await?;
+            let commit = Guard::from(&seen.thread).with_key(key(&run.id, "interrupted")?).commit();
+            chat.commit(commit.with_run(RunChange::new(run.id.clone(), RunStatus::done(outcome)))).await?;
             print_line("The last answer was interrupted.")?;
         }
         Ok(chat)
@@ -69,7 +70,7 @@ impl Chat {
         &self.thread
     }
 
-    /// Prints which model answers, and what it does not get of the conversation.
+    /// Prints which model answers, and which parts of the conversation it does not get.
     ///
     /// # Errors
     /// Any error of the store.
@@ -105,7 +106,7 @@ impl Chat {
     /// # Errors
     /// Any error of the store.
     pub(crate) async fn set_model(&mut self, model: Model) -> Result<()> {
-        let state = StateChange::new().set(MODEL, Json::of(&model)?);
+        let state = StateChange::new().set(MODEL_KEY, Json::of(&model)?);
         self.commit(Commit::new(self.thread.clone()).with_state(state)).await?;
         self.model = Some(model);
         Ok(())
@@ -119,7 +120,7 @@ impl Chat {
         self.ask_below(ParentRef::Head, text).await
     }
 
-    /// Asks another question in place of the last one. The branch of the last one stays.
+    /// Asks another question in place of the last one. The last question stays, on a branch of its own.
     ///
     /// # Errors
     /// As [`ask`](Self::ask); also if there is no question yet.
@@ -150,7 +151,7 @@ impl Chat {
         self.answer(Guard::from(&seen.thread), Vec::new(), new_run()?).await
     }
 
-    /// Moves the head to the entry with this sequence number. What is asked next begins a branch there.
+    /// Moves the head to the entry with this sequence number. The next question begins a branch there.
     ///
     /// # Errors
     /// There is no such entry, or it is on no branch; any error of the store.
@@ -196,7 +197,7 @@ impl Chat {
             change.steps = Some(step);
             let entries = messages.into_iter().map(|message| NewEntry::new(message).with_run(run.clone(), Some(step)));
             // The guard is the version that the model saw. If another program has written to the thread since, the
-            // answer is refused.
+            // commit is refused.
             let commit = Guard::from(&seen.thread).with_key(key(run, &format!("step-{step}"))?).commit();
             self.commit(commit.entries(entries).with_run(change)).await?;
             if is_end {
@@ -211,10 +212,10 @@ impl Chat {
         let model = self.model.as_ref().context("choose a model: /provider API MODEL")?;
         let target = model.target()?;
         let body = compile(&seen.context, &target, &model.options()?)?.body;
-        let (agent, asked) = (self.agent.clone(), target.clone());
+        let (client, asked) = (self.client.clone(), target.clone());
         // The client blocks, so it must not run on an OS thread of the runtime.
         let request =
-            tokio::task::spawn_blocking(move || api::stream(&agent, &asked, &body, |text| Ok(print_piece(text)?)));
+            tokio::task::spawn_blocking(move || api::stream(&client, &asked, &body, |text| Ok(print_piece(text)?)));
         let messages = normalize(&target, &request.await??)?.messages;
         for stop in messages.iter().filter_map(|message| message.stop.as_deref()) {
             if !NATURAL_STOPS.contains(&stop) {

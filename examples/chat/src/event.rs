@@ -1,4 +1,4 @@
-//! What the events of a streamed reply say to a program that shows them. `providers::normalize` reads everything else.
+//! Reads from the events of a streamed reply what the chat shows at once. `providers::normalize` reads everything else.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ pub(crate) fn text(provider: &str, event: &Value) -> String {
     }
 }
 
-/// Returns whether an answer with this event is complete. Without such an event the connection broke.
+/// Returns whether this event completes the answer. If no event of an answer does, the connection broke.
 pub(crate) fn completes_answer(provider: &str, event: &Value) -> bool {
     let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
     let is_set = |pointer: &str| event.pointer(pointer).is_some_and(|value| !value.is_null());

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Result;
 
-/// Whether the last line has no end yet.
+/// Whether the last printed line has not ended yet.
 static IS_LINE_OPEN: AtomicBool = AtomicBool::new(false);
 
 /// Prints a line of its own.
@@ -34,7 +34,7 @@ fn end_line() -> io::Result<()> {
     if IS_LINE_OPEN.load(Ordering::Relaxed) { print_piece("\n") } else { Ok(()) }
 }
 
-/// Asks for a line. Returns none at the end of the input.
+/// Asks for a line. Returns `None` at the end of the input.
 pub(crate) async fn read_line() -> Result<Option<String>> {
     end_line()?;
     print_piece("> ")?;

@@ -8,8 +8,8 @@ use futures_util::TryStreamExt;
 
 use crate::{terminal::print_line, tool};
 
-/// Prints a line for each entry. Entries of the current branch have a `*`. An entry that does not continue the line
-/// before it names the entry that it follows.
+/// Prints a line for each entry. Entries of the current branch have a `*`. If the parent of an entry is not the entry
+/// of the previous line, the line says which entry is the parent.
 pub(crate) async fn print(threads: &dyn ThreadRunStore, thread: &ThreadId) -> Result<()> {
     let head = threads.load_thread(thread).await?.and_then(|thread| thread.head);
     let mut branch = HashSet::new();
@@ -22,7 +22,7 @@ pub(crate) async fn print(threads: &dyn ThreadRunStore, thread: &ThreadId) -> Re
     let mut query = EntryQuery::all();
     query.side = Some(false);
     let mut entries = threads.stream_entries(thread, query);
-    // Only ids and numbers are kept, for the parents of later entries.
+    // The number of each entry that was printed, by its id. A later line may name the entry as a parent.
     let mut numbers = HashMap::new();
     let mut previous = None;
     while let Some(entry) = entries.try_next().await? {

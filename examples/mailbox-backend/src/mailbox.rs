@@ -143,11 +143,11 @@ impl MailboxMaintenance for MapMailbox {
     async fn purge(&self, request: Purge) -> Result<Purged> {
         request.check()?;
         self.with_data(|data, decision_context| {
-            let ended = data.list_dispatches(&DispatchFilter::default(), DispatchOrder::End)?.into_values();
-            let before = ended.take_while(|ended| ended.finished_at.is_some_and(|end| end < request.before));
+            let finished = data.list_dispatches(&DispatchFilter::default(), DispatchOrder::End)?.into_values();
+            let old = finished.take_while(|dispatch| dispatch.finished_at.is_some_and(|end| end < request.before));
             let mut removed = 0;
-            for ended in before.take(request.limit as usize) {
-                let purge = |view: &TenantData| mailbox::purge(view, &ended.id, request.before, decision_context);
+            for dispatch in old.take(request.limit as usize) {
+                let purge = |view: &TenantData| mailbox::purge(view, &dispatch.id, request.before, decision_context);
                 removed += u64::from(request.dry_run || data.apply_decision(purge)?);
             }
             Ok(Purged::new(removed))
@@ -160,9 +160,9 @@ impl MailboxMaintenance for MapMailbox {
             let ids = match request.choice {
                 RequeueChoice::Ids(ids) => ids,
                 RequeueChoice::Filter { filter, limit } => {
-                    let dead = filter.in_status([DispatchStatus::DeadLetter]);
-                    let dead = data.list_dispatches(&dead, DispatchOrder::Creation)?.into_values();
-                    dead.take(limit as usize).map(|dispatch| dispatch.id).collect()
+                    let filter = filter.in_status([DispatchStatus::DeadLetter]);
+                    let dead_letters = data.list_dispatches(&filter, DispatchOrder::Creation)?.into_values();
+                    dead_letters.take(limit as usize).map(|dispatch| dispatch.id).collect()
                 }
             };
             let requeue_one = |id: DispatchId| {

@@ -14,7 +14,8 @@ pub(crate) struct ListRequest {
 }
 
 impl ListRequest {
-    /// Returns the page from all records in the order of the list, each with its sort key and its size in bytes.
+    /// Builds the page. `records` are all records in the order of the list, each with its sort key and its size in
+    /// bytes.
     pub(crate) fn build_page<T>(
         self,
         key: &CursorKey,

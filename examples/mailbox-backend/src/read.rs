@@ -8,9 +8,9 @@ use store_core::{
 
 use crate::{mailbox::MapMailbox, page::ListRequest};
 
-/// The rank of threads whose lease has expired. It is greater than that of every priority, so that these threads are
-/// listed after the free ones.
-const EXPIRED_LEASE_RANK: u64 = 256;
+/// The first part of the sort key of a thread whose lease has expired. For a free thread it is the priority. This
+/// number is greater than every priority, so that threads with an expired lease are listed after the free ones.
+const AFTER_ALL_PRIORITIES: u64 = 256;
 
 #[async_trait]
 impl MailboxReader for MapMailbox {
@@ -43,11 +43,11 @@ impl MailboxReader for MapMailbox {
             let expired_threads = data
                 .expired_leases(decision_context.now)
                 .into_iter()
-                .map(|(end, thread)| (EXPIRED_LEASE_RANK, end, thread));
+                .map(|(end, thread)| (AFTER_ALL_PRIORITIES, end, thread));
             let mut found = Vec::new();
-            for (bound, rank, thread) in ready_threads.chain(expired_threads) {
+            for (first, time, thread) in ready_threads.chain(expired_threads) {
                 if let Some(ready) = mailbox::ready_thread(data, &thread, decision_context)? {
-                    found.push(((bound, rank.as_millis(), thread.to_string()), 0, ready));
+                    found.push(((first, time.as_millis(), thread.to_string()), 0, ready));
                 }
             }
             ListRequest { scope, direction: Direction::Forward, page }

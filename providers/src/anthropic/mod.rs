@@ -16,15 +16,15 @@ use crate::{
     value::{Object, Value, base64_of, text_of_base64},
 };
 
-/// The message has its content as a list, although it is one plain text.
+/// The content of the message is a list, although it is one plain text.
 const LIST: &str = "list";
-/// The message has its content as one text, although by default it is a list.
+/// The content of the message is one text, although by default it is a list.
 const TEXT: &str = "text";
 /// The system message stands inside the conversation.
 const INSIDE: &str = "inside";
 /// The message follows a message of the same role, and is not merged with it.
 const SEPARATE: &str = "separate";
-/// The result has its content as a list, although it is one plain text.
+/// The content of the result is a list, although it is one plain text.
 const RESULT_LIST: &str = "list";
 /// The result has no content.
 const NO_CONTENT: &str = "no content";
@@ -90,17 +90,19 @@ impl Api for Anthropic {
     }
 }
 
-/// Returns whether the last messages are results, and before them a turn with calls that does not begin with thinking.
-/// The API takes messages of the assistant in a row as one turn.
+/// Returns whether the last message has results, and the turn before it has calls but does not begin with thinking. The
+/// API takes messages of the assistant in a row as one turn.
 fn lacks_thinking(body: &Object) -> bool {
     let messages = body.list("messages").unwrap_or_default();
-    let is_of =
+    let has_role =
         |message: &Value, role: &str| message.as_object().and_then(|message| message.text("role")) == Some(role);
     let content =
         |message: &Value| message.as_object().and_then(|message| message.list("content").map(<[Value]>::to_vec));
-    let Some((results, before)) = messages.split_last().filter(|(last, _)| is_of(last, "user")) else { return false };
-    let turn_length = before.iter().rev().take_while(|message| is_of(message, "assistant")).count();
-    let turn = before.get(before.len() - turn_length..).unwrap_or_default();
+    let Some((results, earlier)) = messages.split_last().filter(|(last, _)| has_role(last, "user")) else {
+        return false;
+    };
+    let turn_length = earlier.iter().rev().take_while(|message| has_role(message, "assistant")).count();
+    let turn = earlier.get(earlier.len() - turn_length..).unwrap_or_default();
     let has = |message: &Value, is_kind: fn(&Value) -> bool| {
         content(message).is_some_and(|blocks| blocks.iter().any(is_kind))
     };
@@ -153,7 +155,7 @@ fn base64_source(media_type: &str, data: &str) -> Object {
     Object::of_type("base64").with_text("media_type", media_type).with_text("data", data)
 }
 
-/// Reads the source of an image or a document. Files that only the provider has are `None`.
+/// Reads the source of an image or a document. Returns `None` for a file that only the provider has.
 fn media_of(block: &Object) -> Option<Media> {
     let source = block.object("source")?;
     let media_type = source.text("media_type").map(str::to_owned);

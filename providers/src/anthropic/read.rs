@@ -47,16 +47,16 @@ fn read_request(body: &Object, messages: &[Value], reader: &mut Reader) -> Resul
         let (blocks, marks) = read_content(&message, Role::System, reader)?;
         reader.push(Role::System, blocks, Some(Form { marks, ..Form::default() }))?;
     }
-    let mut role_before = None;
+    let mut previous_role = None;
     for message in messages {
         let message = message.as_object().ok_or_else(|| Error::invalid("messages", "a message is not an object"))?;
-        read_message(message, role_before, reader)?;
-        role_before = message.text("role");
+        read_message(message, previous_role, reader)?;
+        previous_role = message.text("role");
     }
     Ok(())
 }
 
-fn read_message(message: &Object, role_before: Option<&str>, reader: &mut Reader) -> Result<()> {
+fn read_message(message: &Object, previous_role: Option<&str>, reader: &mut Reader) -> Result<()> {
     let role = message.text("role").unwrap_or_default();
     let hub_role = match role {
         "user" => Role::User,
@@ -65,7 +65,7 @@ fn read_message(message: &Object, role_before: Option<&str>, reader: &mut Reader
         _ => return Err(Error::invalid("messages", format!("the role `{role}` is not known"))),
     };
     let (blocks, mut marks) = read_content(message, hub_role, reader)?;
-    if role_before == Some(role) {
+    if previous_role == Some(role) {
         marks.push(SEPARATE.to_owned());
     }
     if hub_role == Role::System {
@@ -96,7 +96,7 @@ fn split_results(role: Role, blocks: Vec<Block>) -> Vec<(Role, Vec<Block>)> {
     out
 }
 
-/// Reads the content of a message, and returns how its form differs from the default.
+/// Reads the content of a message. Returns its blocks, and marks that say how its form differs from the default.
 fn read_content(message: &Object, role: Role, reader: &Reader) -> Result<(Vec<Block>, Vec<String>)> {
     match message.get("content") {
         Some(Value::Text(text)) => {

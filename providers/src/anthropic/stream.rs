@@ -67,7 +67,7 @@ impl StreamedBlock {
             match (name, self.block.get_mut(name), value) {
                 ("partial_json", _, Value::Text(json)) => self.input.push_str(json),
                 ("citation", _, citation) => self.add_citation(citation),
-                (_, Some(before), text) if before.is_string() && text.is_string() => before.append_text(text),
+                (_, Some(existing), text) if existing.is_string() && text.is_string() => existing.append_text(text),
                 _ => self.block.set(name, value.clone()),
             }
         }

@@ -17,17 +17,17 @@ use crate::{
     value::{Object, Value},
 };
 
-/// No limit of the length is known. The limit here keeps ids readable.
-const IDS: IdRule = IdRule { max: 512, is_plain: true };
+/// No limit on the length is known. The limit here keeps ids readable.
+const IDS: IdRule = IdRule { max_length: 512, is_plain: true };
 /// The limit of output tokens if the settings contain none. The API requires one.
 const MAX_TOKENS: &str = "4096";
 /// The text of the user message before a history that begins with the assistant, which the API refuses.
 const BEGINNING: &str = "(The conversation begins with the assistant.)";
 /// The content of a failed result without content, which the API refuses (jlevy/markform#153).
 const NO_OUTPUT: &str = "(no output)";
-/// How a mark for the cache is written.
+/// The beginning of a mark for the cache in JSON.
 const CACHE_MARK: &str = r#""cache_control":{"#;
-/// How many blocks may have a mark for the cache.
+/// The maximum number of blocks that have a mark for the cache.
 const MAX_CACHE_MARKS: usize = 4;
 
 pub(super) fn write(compiler: &mut Compiler<'_>) -> Result<Object> {
@@ -40,12 +40,12 @@ pub(super) fn write(compiler: &mut Compiler<'_>) -> Result<Object> {
     writer.finish(compiler)
 }
 
-/// A message with content.
+/// A message of the request.
 struct Draft {
     role: &'static str,
     form: Form,
     content: Vec<Content>,
-    /// A whole message as it came.
+    /// The whole message as it was read. If it is set, `content` is empty.
     raw: Option<Object>,
 }
 
@@ -106,8 +106,8 @@ impl Writer {
         }
     }
 
-    /// Adds a block to the last message, or begins a new one. Messages of one role in a row are merged, unless they
-    /// came separately.
+    /// Adds a block to the last message, or begins a new one. Consecutive messages of one role are merged, unless they
+    /// were separate when they were read.
     fn push(&mut self, part: &Part<'_>, role: &'static str, block: Object, compiler: &mut Compiler<'_>) {
         let is_merged = part.begins_message
             && part.native.message.is_none()
@@ -192,7 +192,7 @@ impl Writer {
         Ok(body.with("messages", Value::List(messages)))
     }
 
-    /// Leaves out thinking at the end of a message, which the API refuses, and all thinking where it is switched off.
+    /// Leaves out thinking at the end of a message, which the API refuses, and all thinking if it is switched off.
     fn drop_bare_thinking(&mut self, compiler: &mut Compiler<'_>) {
         let is_off =
             compiler.settings.object("thinking").and_then(|thinking| thinking.text("type")) == Some("disabled");
@@ -217,9 +217,9 @@ impl Writer {
         self.messages.retain(|message| message.raw.is_some() || !message.content.is_empty());
     }
 
-    /// Moves the thinking with which a message of the context begins to the beginning of the last turn with calls, if
-    /// the message was merged into the turn. With thinking switched on, the API refuses a turn that begins with
-    /// anything else.
+    /// Moves thinking to the beginning of the last turn with calls, if it is the beginning of a message of the context
+    /// that was merged into this turn. With thinking switched on, the API refuses a turn that begins with anything
+    /// else.
     fn move_thinking_first(&mut self, compiler: &mut Compiler<'_>) {
         if !has_thinking_enabled(&compiler.settings) {
             return;
@@ -240,8 +240,8 @@ impl Writer {
         }
     }
 
-    /// Removes white space from the end of a last text of the assistant, which the API refuses. A text of the model
-    /// itself stays as it is: it is followed by a message before it is sent.
+    /// Removes white space from the end of a last text of the assistant, which the API refuses. A text that the model
+    /// of the target made stays as it is, because the history gets another message before it is sent.
     fn trim_last_text(&mut self, compiler: &mut Compiler<'_>) {
         let last = self.messages.last_mut().filter(|message| message.role == "assistant");
         let last = last.and_then(|last| last.content.last_mut()).filter(|last| !last.is_own);
@@ -253,7 +253,7 @@ impl Writer {
         compiler.losses.add(&position.below("/text"), LossKind::Empty, Action::Replaced, reason);
     }
 
-    /// Keeps the last marks for the cache, as many as the API accepts.
+    /// Removes the first marks for the cache if there are more than the API accepts.
     fn limit_cache_marks(&mut self, compiler: &mut Compiler<'_>) {
         let messages = self.messages.iter_mut().rev().flat_map(|message| message.content.iter_mut().rev());
         let in_settings = Value::from(compiler.settings.clone()).encode().matches(CACHE_MARK).count();
@@ -281,7 +281,7 @@ impl Draft {
             return raw.into();
         }
         let mut content = self.content;
-        // Results come first in their message.
+        // The API requires that results come first in their message.
         content.sort_by_key(|content| !is_result(&content.block));
         let (as_list, as_text) = (self.form.has(LIST) || self.role == "assistant", self.form.has(TEXT));
         let content = content.into_iter().map(|content| content.block).collect();

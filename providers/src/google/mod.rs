@@ -68,7 +68,7 @@ impl Api for Google {
     }
 
     fn read_foreign_data(&self, data: &Value, native: &mut Native) -> bool {
-        // Other tools keep the signature alone.
+        // Other tools store only the signature, as a text.
         if data.as_text().is_some() {
             native.part.diff.set.push(("/thoughtSignature".to_owned(), data.clone()));
         }

@@ -27,7 +27,8 @@ pub(super) fn read(body: &Object, reader: &mut Reader) -> Result<()> {
     Ok(())
 }
 
-/// Reads usage, in which the input includes what was read from the cache, and the output excludes thoughts.
+/// Reads the usage. The provider's number of input tokens includes those read from the cache, and its number of output
+/// tokens excludes thoughts. The result counts the tokens from the cache separately, and thoughts as output.
 fn read_usage(raw: &Object) -> Result<Usage> {
     let number = |name| raw.number(name).unwrap_or_default();
     let (cached, thoughts) = (number("cachedContentTokenCount"), number("thoughtsTokenCount"));
@@ -51,20 +52,22 @@ fn read_request(body: &Object, contents: &Value, reader: &mut Reader) -> Result<
     }
     let contents = contents.as_list().ok_or_else(|| Error::invalid("contents", "they are not a list"))?;
     let mut calls = Calls::new("");
-    let mut role_before = None;
+    let mut previous_role = None;
     for content in contents {
         let content = content.as_object().ok_or_else(|| Error::invalid("contents", "a content is not an object"))?;
-        read_content(content, content.text("role"), role_before, &mut calls, reader)?;
-        role_before = content.text("role");
+        read_content(content, content.text("role"), previous_role, &mut calls, reader)?;
+        previous_role = content.text("role");
     }
     Ok(())
 }
 
-/// The calls of the last content of the model, which results without an id answer in order.
+/// The calls of the last contents of the model that have no result yet. Results without an id answer them in order.
 struct Calls {
-    /// The id of the reply, for ids of calls that have none.
+    /// The id of the reply. Made ids depend on it.
     reply: String,
+    /// The number of ids that were made so far.
     made: usize,
+    /// The id and the name of each call.
     open: Vec<(String, String)>,
 }
 
@@ -82,7 +85,7 @@ impl Calls {
 
     fn answer(&mut self, id: Option<&str>, name: &str) -> Option<String> {
         let by_id = id.and_then(|id| self.open.iter().position(|(call, _)| call == id));
-        let at = by_id.or_else(|| self.open.iter().position(|(_, of)| of == name))?;
+        let at = by_id.or_else(|| self.open.iter().position(|(_, called)| called == name))?;
         Some(self.open.remove(at).0)
     }
 }
@@ -90,7 +93,7 @@ impl Calls {
 fn read_content(
     raw: &Object,
     role: Option<&str>,
-    role_before: Option<&str>,
+    previous_role: Option<&str>,
     calls: &mut Calls,
     reader: &mut Reader,
 ) -> Result<()> {
@@ -99,7 +102,7 @@ fn read_content(
         Some("user" | "function") | None => false,
         Some(other) => return Err(Error::invalid("contents", format!("the role `{other}` is not known"))),
     };
-    if is_model && role_before != Some("model") {
+    if is_model && previous_role != Some("model") {
         calls.open.clear();
     }
     let parts = raw.list("parts").unwrap_or_default();
@@ -108,7 +111,7 @@ fn read_content(
     if raw.get("parts").is_some() {
         default.set("parts", Value::List(parts.to_vec()));
     }
-    let marks = if role_before == Some(name) { vec![SEPARATE.to_owned()] } else { Vec::new() };
+    let marks = if previous_role == Some(name) { vec![SEPARATE.to_owned()] } else { Vec::new() };
     let mut form = Some(Form { marks, diff: Diff::between(&default, raw) });
     let role = if is_model { Role::Assistant } else { Role::User };
     if parts.is_empty() {
@@ -131,8 +134,8 @@ fn read_content(
             None => messages.push((role, vec![block])),
         }
     }
-    if let ([(role, blocks)], Some(only)) = (messages.as_slice(), &form)
-        && Reader::cannot_keep(blocks, only)
+    if let ([(role, blocks)], Some(content_form)) = (messages.as_slice(), &form)
+        && Reader::cannot_keep(blocks, content_form)
     {
         return reader.push(*role, vec![reader.opaque_message(raw)?], form);
     }
@@ -165,11 +168,11 @@ fn read_call(raw: &Object, calls: &mut Calls, reader: &Reader) -> Result<Option<
     let Some(call) = raw.object("functionCall") else { return Ok(None) };
     let Some(name) = call.text("name").filter(|name| !name.trim().is_empty()) else { return Ok(None) };
     let args = call.get("args").cloned().unwrap_or_else(|| Object::new().into());
-    let given = call.text("id").filter(|id| !id.trim().is_empty());
-    let id = given.map_or_else(|| calls.make_id(name, &args), str::to_owned);
+    let given_id = call.text("id").filter(|id| !id.trim().is_empty());
+    let id = given_id.map_or_else(|| calls.make_id(name, &args), str::to_owned);
     calls.open.push((id.clone(), name.to_owned()));
-    let diff = Diff::between(&call_part(given, name, args.clone()), raw);
-    let marks = if given.is_none() { vec![NO_ID.to_owned()] } else { Vec::new() };
+    let diff = Diff::between(&call_part(given_id, name, args.clone()), raw);
+    let marks = if given_id.is_none() { vec![NO_ID.to_owned()] } else { Vec::new() };
     let call = BlockKind::ToolUse(ToolUse::new(id, name, args.to_json()?));
     reader.block_of_form(call, Form { marks, diff }).map(Some)
 }

@@ -43,13 +43,13 @@ fn add(parts: &mut Vec<Value>, part: &Value) {
         let is_plain = object.iter().all(|(name, _)| matches!(name, "text" | "thought"));
         Some((object.text("text").filter(|_| is_plain)?.to_owned(), object.get("thought").cloned()))
     };
-    let (before, next) = (parts.last().and_then(plain_text), plain_text(part));
-    if let (Some((_, thought)), Some((next, next_thought))) = (before, next)
+    let (previous, next) = (parts.last().and_then(plain_text), plain_text(part));
+    if let (Some((_, thought)), Some((next, next_thought))) = (previous, next)
         && thought == next_thought
         && let Some(Value::Object(last)) = parts.last_mut()
-        && let Some(before) = last.get_mut("text")
+        && let Some(last_text) = last.get_mut("text")
     {
-        before.append_text(&Value::Text(next));
+        last_text.append_text(&Value::Text(next));
         return;
     }
     parts.push(part.clone());

@@ -17,12 +17,12 @@ use crate::{
 };
 
 /// No limit is known. The limit here keeps ids readable.
-const IDS: IdRule = IdRule { max: 512, is_plain: false };
+const IDS: IdRule = IdRule { max_length: 512, is_plain: false };
 /// The text of the content before a history that begins with the model, which the API refuses.
 const BEGINNING: &str = "(The conversation begins with the model.)";
 /// The output of a result without content.
 const NO_OUTPUT: &str = "(no output)";
-/// The documented value for calls that another model made, where a signature is required.
+/// The signature that the documentation gives for calls of another model, if the API requires one.
 const ANY_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Why ids of calls are lost.
@@ -31,7 +31,7 @@ const BY_POSITION: &str = "the API pairs calls and results by position";
 pub(super) fn write(compiler: &mut Compiler<'_>) -> Result<Object> {
     let mut writer = Writer::default();
     compiler.drop_texts(|part, text| {
-        // An empty text with a signature has to come back.
+        // Later requests have to repeat an empty text with a signature.
         is_blank(text) && part.in_native_form(text_part(text)).get("thoughtSignature").is_none()
     });
     for mut part in std::mem::take(&mut compiler.parts) {
@@ -48,17 +48,18 @@ struct Draft {
     role: &'static str,
     form: Form,
     parts: Vec<DraftPart>,
-    /// A whole content as it came.
+    /// The whole content as it was read. If it is set, `parts` is empty.
     raw: Option<Object>,
 }
 
+/// A part of a content that is being written.
 struct DraftPart {
     value: Value,
     position: Position,
-    /// For a result: the id of its call, as the context has it.
-    answers: Option<String>,
-    /// For a call: its id, as the context has it.
-    calls: Option<String>,
+    /// For a result: the id of its call in the context.
+    answered_id: Option<String>,
+    /// For a call: its id in the context.
+    call_id: Option<String>,
 }
 
 #[derive(Default)]
@@ -85,7 +86,7 @@ impl Writer {
                 if part.is_own {
                     self.own_calls.insert(id);
                 }
-                self.push(part, role, value, compiler).calls = Some(call.id.clone());
+                self.push(part, role, value, compiler).call_id = Some(call.id.clone());
             }
             BlockKind::ToolResult(result) => self.add_result(part, result, compiler)?,
             BlockKind::Thinking(thinking) if compiler.accepts_thinking(part, thinking) => {
@@ -113,7 +114,7 @@ impl Writer {
 
     fn add_opaque(&mut self, part: &Part<'_>, role: &'static str, data: Value, compiler: &mut Compiler<'_>) {
         if let Some(raw) = opaque_message(&data) {
-            // A content that has no field for its parts was a whole reply, and the API takes it back.
+            // A content without the field `parts` was a whole reply. The API accepts it in a request.
             let has_no_parts = match raw.get("parts") {
                 Some(parts) => parts.as_list().is_none_or(<[Value]>::is_empty),
                 None => raw.get("role").is_none(),
@@ -147,8 +148,8 @@ impl Writer {
         self.push_part(part, "user", text_part(&format!("<system>{text}</system>")).into());
     }
 
-    /// Adds a part to the last content, or begins a new one. Contents of one role in a row are merged, unless they came
-    /// separately.
+    /// Adds a part to the last content, or begins a new one. Consecutive contents of one role are merged, unless they
+    /// were separate when they were read.
     fn push(
         &mut self,
         part: &Part<'_>,
@@ -157,7 +158,7 @@ impl Writer {
         compiler: &mut Compiler<'_>,
     ) -> &mut DraftPart {
         let last = self.contents.last().filter(|last| last.role == role && last.raw.is_none());
-        let is_after_result = last.and_then(|last| last.parts.last()).is_some_and(|part| part.answers.is_some());
+        let is_after_result = last.and_then(|last| last.parts.last()).is_some_and(|part| part.answered_id.is_some());
         let is_merged = part.begins_message && part.native.message.is_none() && last.is_some();
         if is_merged && part.role != Role::Tool && !is_after_result {
             let reason = "neighbours of one role become one content";
@@ -167,7 +168,7 @@ impl Writer {
     }
 
     fn push_part(&mut self, part: &Part<'_>, role: &'static str, value: Value) -> &mut DraftPart {
-        let new = DraftPart { value, position: part.position.clone(), answers: None, calls: None };
+        let new = DraftPart { value, position: part.position.clone(), answered_id: None, call_id: None };
         let joins = |last: &Draft| last.role == role && last.raw.is_none() && part.native.message.is_none();
         if !self.contents.last().is_some_and(joins) {
             let form = part.native.message.clone().unwrap_or_default();
@@ -217,7 +218,7 @@ impl Writer {
         let parts: Vec<Value> = inside.into_iter().map(|(_, value)| value).collect();
         let parts = (!parts.is_empty()).then_some(parts);
         let value = part.in_native_form(result_part(&call.name, response, parts));
-        self.push(part, "user", value, compiler).answers = Some(result.tool_use_id.clone());
+        self.push(part, "user", value, compiler).answered_id = Some(result.tool_use_id.clone());
         for (media, value) in beside {
             let reason = "the model takes no media in results; they follow the results";
             compiler.losses.add(&media.position, LossKind::MediaInResult, Action::Moved, reason);
@@ -255,12 +256,12 @@ impl Writer {
         let mut order: Vec<String> = Vec::new();
         for content in &mut self.contents {
             if content.role == "model" {
-                order = content.parts.iter().filter_map(|part| part.calls.clone()).collect();
+                order = content.parts.iter().filter_map(|part| part.call_id.clone()).collect();
                 continue;
             }
             content.parts.sort_by_key(|part| {
-                let answers = part.answers.as_ref();
-                answers.map_or(usize::MAX, |id| order.iter().position(|call| call == id).unwrap_or(usize::MAX - 1))
+                let answered_id = part.answered_id.as_ref();
+                answered_id.map_or(usize::MAX, |id| order.iter().position(|call| call == id).unwrap_or(usize::MAX - 1))
             });
         }
     }
@@ -269,10 +270,10 @@ impl Writer {
     /// signature. The current turn begins at the last user content that is not a result.
     fn sign_calls(&mut self, compiler: &mut Compiler<'_>) {
         let is_question =
-            |content: &Draft| content.role == "user" && content.parts.iter().any(|part| part.answers.is_none());
+            |content: &Draft| content.role == "user" && content.parts.iter().any(|part| part.answered_id.is_none());
         let begin = self.contents.iter().rposition(is_question).unwrap_or_default();
         for content in self.contents.iter_mut().skip(begin).filter(|content| content.role == "model") {
-            let first = content.parts.iter_mut().find(|part| part.calls.is_some());
+            let first = content.parts.iter_mut().find(|part| part.call_id.is_some());
             let Some(DraftPart { value: Value::Object(call), position, .. }) = first else { continue };
             if call.get("thoughtSignature").is_none() {
                 call.set("thoughtSignature", Value::text(ANY_SIGNATURE));

@@ -16,11 +16,11 @@ use crate::{
     value::{Object, Value, split_data_url},
 };
 
-/// The message has its content as a list, although it is one plain text.
+/// The content of the message is a list, although it is one plain text.
 const LIST: &str = "list";
 /// The text is a refusal.
 const REFUSAL: &str = "refusal";
-/// The call is one of a tool that takes text.
+/// The tool that is called takes a text instead of JSON.
 const CUSTOM: &str = "custom";
 /// The fields in which vendors of compatible APIs put thinking. The mark of a thinking block is the name of its field.
 const THINKING_FIELDS: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"];
@@ -61,7 +61,7 @@ impl Api for OpenAiChat {
     }
 
     fn read_foreign_data(&self, data: &Value, native: &mut Native) -> bool {
-        // Other tools keep the name of the field as the signature of thinking.
+        // Other tools store the name of the field as the signature of thinking.
         let field = data.as_text().filter(|text| THINKING_FIELDS.contains(text));
         native.part.marks.extend(field.map(str::to_owned));
         field.is_some()
@@ -120,7 +120,7 @@ fn media_part(kind: &BlockKind) -> Option<Object> {
     }
 }
 
-/// Reads media of a user message. Files that only the provider has are `None`.
+/// Reads media of a user message. Returns `None` for a file that only the provider has.
 fn media_of(part: &Object) -> Option<BlockKind> {
     match part.text("type")? {
         "image_url" => {

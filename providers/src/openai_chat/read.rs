@@ -33,7 +33,8 @@ pub(super) fn read(body: &Object, reader: &mut Reader) -> Result<()> {
     Ok(())
 }
 
-/// Reads usage, in which the input includes what was read from the cache and what was written to it.
+/// Reads the usage. The provider's number of input tokens includes those read from and written to the cache. The result
+/// counts these separately.
 fn read_usage(raw: &Object) -> Result<Usage> {
     let detail = |object: &str, name: &str| raw.object(object).and_then(|raw| raw.number(name)).unwrap_or_default();
     let cached = detail("prompt_tokens_details", "cached_tokens");

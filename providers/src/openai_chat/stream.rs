@@ -15,8 +15,8 @@ pub(super) fn join(events: &[Value]) -> Result<Object> {
                 reply.set(name, value.clone());
             }
         }
-        let first = |choice: &&Object| choice.number("index").unwrap_or_default() == 0;
-        for part in chunk.list("choices").unwrap_or_default().iter().filter_map(Value::as_object).filter(first) {
+        let is_first = |choice: &&Object| choice.number("index").unwrap_or_default() == 0;
+        for part in chunk.list("choices").unwrap_or_default().iter().filter_map(Value::as_object).filter(is_first) {
             if let Some(reason) = part.get("finish_reason").filter(|reason| **reason != Value::Null) {
                 choice.set("finish_reason", reason.clone());
             }
@@ -33,17 +33,17 @@ pub(super) fn join(events: &[Value]) -> Result<Object> {
     Ok(reply)
 }
 
-/// Adds a delta: texts are joined, the items of lists by their `index`, and other values are replaced.
+/// Adds a delta: texts are joined, items of lists are joined by their `index`, and other values are replaced.
 fn add(message: &mut Object, delta: &Object) {
     for (name, value) in delta.iter() {
         match (message.get_mut(name), value) {
-            (Some(before), text)
-                if before.is_string() && text.is_string() && !matches!(name, "role" | "id" | "type") =>
+            (Some(existing), text)
+                if existing.is_string() && text.is_string() && !matches!(name, "role" | "id" | "type") =>
             {
-                before.append_text(text);
+                existing.append_text(text);
             }
-            (Some(Value::Object(before)), Value::Object(change)) => add(before, change),
-            (Some(Value::List(before)), Value::List(changes)) => add_items(before, changes),
+            (Some(Value::Object(existing)), Value::Object(change)) => add(existing, change),
+            (Some(Value::List(existing)), Value::List(changes)) => add_items(existing, changes),
             (None, Value::List(changes)) => {
                 let mut items = Vec::new();
                 add_items(&mut items, changes);
@@ -55,7 +55,7 @@ fn add(message: &mut Object, delta: &Object) {
     }
 }
 
-/// Adds the items of a delta to the item with the same `index`.
+/// Adds each item of a delta to the item with the same `index`.
 fn add_items(items: &mut Vec<Value>, changes: &[Value]) {
     for change in changes {
         let index = change.as_object().and_then(|change| change.number("index"));

@@ -14,10 +14,10 @@ use crate::{
 };
 
 /// The API refuses longer ids (agno-agi/agno#5382).
-const IDS: IdRule = IdRule { max: 40, is_plain: false };
+const IDS: IdRule = IdRule { max_length: 40, is_plain: false };
 /// The content of a result without content, which the API refuses.
 const NO_OUTPUT: &str = "(no output)";
-/// What is put before the text of a failed result, as the API has no field for it.
+/// The beginning of the text of a failed result. The API has no field for failures.
 const ERROR_PREFIX: &str = "[error] ";
 
 pub(super) fn write(compiler: &mut Compiler<'_>) -> Result<Object> {
@@ -48,7 +48,7 @@ struct Draft {
 struct Writer {
     messages: Vec<Value>,
     draft: Option<Draft>,
-    /// What the results of a turn contain beside text. It goes to a user message after all results of the turn.
+    /// The content of the results of a turn that is not text. It goes to a user message after all results of the turn.
     after_results: Vec<Value>,
 }
 
@@ -136,8 +136,8 @@ impl Writer {
         match field.filter(|_| compiler.accepts_thinking(part, thinking)) {
             Some(field) => {
                 let fields = &mut self.draft(part).fields;
-                let before = fields.text(field).unwrap_or_default();
-                let joined = format!("{before}{}", thinking.text);
+                let existing = fields.text(field).unwrap_or_default();
+                let joined = format!("{existing}{}", thinking.text);
                 fields.set(field, Value::Text(joined));
             }
             None => {
@@ -218,7 +218,7 @@ impl Draft {
     }
 }
 
-/// Returns whether the signature of thinking is the name of the field that it came in, as some tools store it.
+/// Returns whether the signature of thinking is the name of this field. Some tools store the name of the field there.
 fn is_name_of(field: &str, thinking: &Thinking) -> bool {
     thinking.signature.as_deref() == Some(field)
 }

@@ -30,7 +30,7 @@ pub struct ItemWriter {
 pub struct WrittenItems {
     /// The items, in order.
     pub items: Vec<Json>,
-    /// What the items do not hold of the message. Each path is relative to the message.
+    /// The parts of the message that the items do not hold. Each path is relative to the message.
     pub losses: Vec<Loss>,
 }
 
@@ -41,15 +41,15 @@ impl ItemWriter {
         Self::default()
     }
 
-    /// Makes the call with this id known, so that a result that answers it is written.
+    /// Declares that the file already has the call with this id, so that its result is written.
     pub fn expect_call(&mut self, id: &str) {
         if !self.calls.by_stored_id.contains_key(id) {
             self.calls.add(&ToolUse::new(id, "", Json::null()), IDS);
         }
     }
 
-    /// Returns the items of the next message. Blocks that `target` made are items as the API had them. System messages
-    /// are items, too. A result without an earlier call is left out.
+    /// Returns the items of the next message. Blocks that came from `target` become the items that they were read from.
+    /// System messages are items, too. A result without an earlier call is left out.
     ///
     /// # Errors
     /// `Invalid` if the API of the target is another one.

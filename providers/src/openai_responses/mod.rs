@@ -18,17 +18,17 @@ use crate::{
     value::{Object, Value, split_data_url},
 };
 
-/// The message has its content as a list, although it is one plain text.
+/// The content of the message is a list, although it is one plain text.
 const LIST: &str = "list";
-/// The message has its content as one text, although by default it is a list.
+/// The content of the message is one text, although by default it is a list.
 const TEXT: &str = "text";
 /// The system message is an item of the input.
 const INPUT: &str = "input";
 /// The text is a refusal.
 const REFUSAL: &str = "refusal";
-/// The call is one of a tool that takes text, or the result answers one.
+/// The tool that is called takes a text instead of JSON. The results of its calls have this mark, too.
 const CUSTOM: &str = "custom";
-/// The result has its content as a list, although it is one plain text.
+/// The content of the result is a list, although it is one plain text.
 const RESULT_LIST: &str = "list";
 /// The reasoning has its text in the field `content`.
 const CONTENT: &str = "content";
@@ -69,7 +69,7 @@ impl Api for OpenAiResponses {
     }
 
     fn read_foreign_data(&self, data: &Value, native: &mut Native) -> bool {
-        // Other tools keep the id of the message item as the signature of a text.
+        // Other tools store the id of the message item as the signature of a text.
         let Some(text) = data.as_text() else { return false };
         let parsed = Value::parse(text).ok();
         let fields = parsed.as_ref().filter(|_| text.starts_with('{')).and_then(Value::as_object);
@@ -111,12 +111,12 @@ const LOCAL_SHELL: &str = "local_shell";
 /// The name under which other models get a search for tools that the caller runs.
 const TOOL_SEARCH: &str = "tool_search";
 
-/// Returns the result of a call by default.
+/// Returns the item that is written for a result by default.
 fn output_item(call_id: &str, output: impl Into<Value>) -> Object {
     Object::of_type("function_call_output").with_text("call_id", call_id).with("output", output)
 }
 
-/// Returns reasoning by default: the text as its summary, unless `in_content`.
+/// Returns the item that is written for reasoning by default. Its text is the summary, or the content if `in_content`.
 fn reasoning_item(thinking: &Thinking, in_content: bool) -> Object {
     let part = |kind| Value::from(Object::of_type(kind).with_text("text", &thinking.text));
     let is_empty = thinking.text.is_empty();
@@ -161,7 +161,7 @@ fn media_part(kind: &BlockKind) -> Option<Object> {
     }
 }
 
-/// Reads an image or a file. Files that only the provider has are `None`.
+/// Reads an image or a file. Returns `None` for a file that only the provider has.
 fn media_of(part: &Object) -> Option<BlockKind> {
     let media_of_url = |url: &str| match split_data_url(url) {
         Some((media_type, data)) => Media::new(Some(media_type), MediaSource::Base64(data.to_owned())),

@@ -135,32 +135,30 @@ impl Items {
 /// Reads the content of a message item, and how the item differs from the default.
 fn read_content(raw: &Object, role: Role, reader: &Reader) -> Result<(Vec<Block>, Form)> {
     let content = raw.get("content").cloned().unwrap_or(Value::Null);
-    let (blocks, mark) = match &content {
-        Value::Text(text) => (vec![Block::text(text)], None),
-        Value::HalfSurrogate(json) => (vec![reader.half_surrogate_text(json)?], None),
+    let (blocks, is_list) = match &content {
+        Value::Text(text) => (vec![Block::text(text)], false),
+        Value::HalfSurrogate(json) => (vec![reader.half_surrogate_text(json)?], false),
         Value::List(parts) => {
             let blocks = parts.iter().map(|part| read_part(part, role, reader)).collect::<Result<Vec<_>>>()?;
-            (blocks, Some(LIST))
+            (blocks, true)
         }
-        _ => (Vec::new(), None),
+        _ => (Vec::new(), false),
     };
     let name = match role {
         Role::System => "system",
         Role::User | Role::Tool => "user",
         Role::Assistant => "assistant",
     };
-    let mut default = Object::new().with_text("role", name).with("content", content.clone());
-    if mark.is_some() {
+    let mut default = Object::new().with_text("role", name).with("content", content);
+    if is_list {
         default.set("type", Value::text("message"));
     }
-    let is_default = match role {
-        Role::Assistant => mark.is_some() || content.as_text().is_some(),
-        _ => mark.is_none() || blocks.len() != 1 || !matches!(blocks.as_slice(), [block] if is_plain_text(block)),
-    };
+    // By default, a writer writes one plain text as a text and not as a list.
+    let needs_list_mark = is_list && matches!(blocks.as_slice(), [block] if is_plain_text(block));
     let mut marks = Vec::new();
     if role == Role::Assistant {
-        marks.push(if mark.is_some() { LIST } else { TEXT }.to_owned());
-    } else if !is_default {
+        marks.push(if is_list { LIST } else { TEXT }.to_owned());
+    } else if needs_list_mark {
         marks.push(LIST.to_owned());
     }
     if role == Role::System {
@@ -206,7 +204,7 @@ fn read_reasoning(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
 }
 
 fn read_call(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
-    if let Some(call) = own_tool_call(raw) {
+    if let Some(call) = provider_tool_call(raw) {
         return reader
             .block(BlockKind::ToolUse(call_of_text(call.id, call.name, &call.arguments)?), &call.item(), raw)
             .map(Some);
@@ -226,26 +224,26 @@ fn read_call(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
 }
 
 /// A call of a tool that the provider defines and the caller runs.
-struct OwnToolCall<'a> {
+struct ProviderToolCall<'a> {
     id: &'a str,
     name: &'static str,
     arguments: String,
 }
 
-impl OwnToolCall<'_> {
+impl ProviderToolCall<'_> {
     fn item(&self) -> Object {
         call_item(self.id, self.name, &self.arguments)
     }
 }
 
-fn own_tool_call(raw: &Object) -> Option<OwnToolCall<'_>> {
+fn provider_tool_call(raw: &Object) -> Option<ProviderToolCall<'_>> {
     let (name, arguments) = match raw.text("type")? {
         "local_shell_call" => (LOCAL_SHELL, raw.get("action")?.encode()),
         "tool_search_call" => (TOOL_SEARCH, raw.get("arguments")?.encode()),
         _ => return None,
     };
     let id = raw.text("call_id").filter(|id| !id.trim().is_empty())?;
-    Some(OwnToolCall { id, name, arguments })
+    Some(ProviderToolCall { id, name, arguments })
 }
 
 fn read_result(raw: &Object, reader: &Reader) -> Result<Option<Block>> {

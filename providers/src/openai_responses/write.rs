@@ -18,10 +18,10 @@ use crate::{
 };
 
 /// The API refuses longer ids of calls (NousResearch/hermes-agent#72006).
-pub(super) const IDS: IdRule = IdRule { max: 64, is_plain: false };
+pub(super) const IDS: IdRule = IdRule { max_length: 64, is_plain: false };
 /// The output of a result without content.
 const NO_OUTPUT: &str = "(no output)";
-/// What is put before the text of a failed result, as the API has no field for it.
+/// The beginning of the text of a failed result. The API has no field for failures.
 const ERROR_PREFIX: &str = "[error] ";
 
 pub(super) fn write(compiler: &mut Compiler<'_>) -> Result<Object> {
@@ -44,7 +44,7 @@ pub(super) struct Item {
     position: Position,
     /// For a message: the position of each part of its content.
     parts: Vec<Position>,
-    /// Whether the model made it.
+    /// Whether the item is of the assistant.
     is_output: bool,
 }
 
@@ -73,8 +73,8 @@ pub(super) struct Writer {
     pub(super) custom_calls: BTreeSet<String>,
     /// Whether the provider stores replies, so that it can look up items by their id.
     is_stored: bool,
-    /// Whether reasoning was left out since the last message that the model did not make. What it made after the
-    /// reasoning must not have an id.
+    /// Whether reasoning was left out since the last message that is not of the assistant. Items that the model made
+    /// after this reasoning must not have an id.
     pub(super) has_dropped_reasoning: bool,
 }
 
@@ -148,11 +148,11 @@ impl Writer {
     }
 
     fn add_content(&mut self, part: &Part<'_>, content: Value, compiler: &mut Compiler<'_>) {
-        let is_same = |draft: &&mut Draft| {
+        let takes_content = |draft: &&mut Draft| {
             let joins = part.role != Role::Assistant || draft.form.has(LIST);
             draft.role == part.role && !part.begins_message && joins
         };
-        if let Some(draft) = self.draft.as_mut().filter(is_same) {
+        if let Some(draft) = self.draft.as_mut().filter(takes_content) {
             draft.content.push(content);
             draft.positions.push(part.position.clone());
             return;
@@ -160,9 +160,9 @@ impl Writer {
         self.flush();
         let mut form = part.native.message.clone().unwrap_or_default();
         if self.has_dropped_reasoning {
-            let fields = form.diff.set.len();
+            let field_count = form.diff.set.len();
             form.diff.set.retain(|(pointer, _)| pointer != "/id");
-            if form.diff.set.len() < fields {
+            if form.diff.set.len() < field_count {
                 let reason = "the reasoning that it belongs to is left out";
                 compiler.losses.add(&part.position.below("/opaque"), LossKind::ItemId, Action::Dropped, reason);
             }
@@ -352,7 +352,7 @@ fn content_value(content: Vec<Value>, as_list: bool) -> Value {
     Value::List(content)
 }
 
-/// Returns the reasoning item that other tools keep as a whole, as the signature of the thinking.
+/// Returns the whole reasoning item, if another tool stored it as the signature of the thinking.
 fn whole_item(thinking: &Thinking) -> Option<Object> {
     let item = Value::parse(thinking.signature.as_deref().filter(|text| text.starts_with('{'))?).ok()?;
     item.as_object().filter(|item| item.text("type") == Some("reasoning")).cloned()

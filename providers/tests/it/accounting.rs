@@ -16,22 +16,26 @@ pub(crate) fn unreported_losses(messages: &[Message], compiled: &Compiled) -> Ve
     let mut lost = Vec::new();
     for (at, message) in messages.iter().enumerate() {
         let blocks = serde_json::to_value(&message.blocks).unwrap();
-        leaves(&blocks, &format!("/messages/{at}/blocks"), &mut |pointer, value| {
+        visit_innermost(&blocks, &format!("/messages/{at}/blocks"), &mut |pointer, value| {
             let is_listed = compiled.losses.iter().any(|loss| {
                 pointer.strip_prefix(loss.path.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             });
             // Gemini says with the name of a field that a tool failed.
-            let is_name = pointer.ends_with("/is_error") && compiled.body.as_str().contains(r#""response":{"error":"#);
-            // Chat Completions has the type of audio as the name of a format.
-            let is_name =
-                is_name || pointer.ends_with("/audio/media_type") && compiled.body.as_str().contains(r#""format":"#);
+            let is_error_field =
+                pointer.ends_with("/is_error") && compiled.body.as_str().contains(r#""response":{"error":"#);
+            // Chat Completions has the name of a format instead of the media type of audio.
+            let is_audio_format =
+                pointer.ends_with("/audio/media_type") && compiled.body.as_str().contains(r#""format":"#);
             // Plain text is sent as text, not as base64.
             let decoded =
                 value.as_str().filter(|_| pointer.ends_with("/base64")).and_then(|text| STANDARD.decode(text).ok());
             let decoded = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
             let is_decoded = decoded.is_some_and(|text| sent.has(&Value::String(text)));
-            let is_made = is_name || is_decoded || value.as_str().is_some_and(|text| made_ids.contains(text));
-            if !is_listed && !is_made && !is_about_form(pointer) && !sent.has(value) {
+            let is_in_other_form = is_error_field
+                || is_audio_format
+                || is_decoded
+                || value.as_str().is_some_and(|text| made_ids.contains(text));
+            if !is_listed && !is_in_other_form && !is_about_form(pointer) && !sent.has(value) {
                 lost.push(format!("{pointer}: {value}"));
             }
         });
@@ -39,7 +43,7 @@ pub(crate) fn unreported_losses(messages: &[Message], compiled: &Compiled) -> Ve
     lost
 }
 
-/// Returns the ids of calls to which the provider gave none.
+/// Returns the ids that were made for calls to which the provider gave none.
 fn made_ids(messages: &[Message]) -> BTreeSet<String> {
     let blocks = messages.iter().flat_map(|message| &message.blocks);
     let without_id =
@@ -65,14 +69,14 @@ struct Sent {
 
 impl Sent {
     fn add(&mut self, value: &Value) {
-        leaves(value, "", &mut |_, value| match value {
+        visit_innermost(value, "", &mut |_, value| match value {
             Value::String(text) => self.texts.push(text.clone()),
             other => self.others.push(other.to_string()),
         });
         // Arguments and outputs are JSON in a text.
         let inner: Vec<Value> = self.texts.iter().filter_map(|text| parse(text)).collect();
         for value in inner {
-            leaves(&value, "", &mut |_, value| match value {
+            visit_innermost(&value, "", &mut |_, value| match value {
                 Value::String(text) => self.texts.push(text.clone()),
                 other => self.others.push(other.to_string()),
             });
@@ -96,7 +100,7 @@ impl Sent {
 
     fn has_all(&self, json: &Value) -> bool {
         let mut all = true;
-        leaves(json, "", &mut |_, value| all &= self.has(value));
+        visit_innermost(json, "", &mut |_, value| all &= self.has(value));
         all
     }
 }
@@ -105,18 +109,18 @@ fn parse(text: &str) -> Option<Value> {
     serde_json::from_str(text).ok().filter(|value: &Value| value.is_object() || value.is_array())
 }
 
-/// Calls `visit` with the JSON pointer and the value of each leaf.
-fn leaves(value: &Value, pointer: &str, visit: &mut impl FnMut(&str, &Value)) {
+/// Calls `visit` with the JSON pointer and the value of each part that contains no other value.
+fn visit_innermost(value: &Value, pointer: &str, visit: &mut impl FnMut(&str, &Value)) {
     match value {
         Value::Object(fields) if !fields.is_empty() => {
             for (name, value) in fields {
                 let name = name.replace('~', "~0").replace('/', "~1");
-                leaves(value, &format!("{pointer}/{name}"), visit);
+                visit_innermost(value, &format!("{pointer}/{name}"), visit);
             }
         }
         Value::Array(items) if !items.is_empty() => {
             for (at, value) in items.iter().enumerate() {
-                leaves(value, &format!("{pointer}/{at}"), visit);
+                visit_innermost(value, &format!("{pointer}/{at}"), visit);
             }
         }
         _ => visit(pointer, value),

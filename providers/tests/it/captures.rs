@@ -1,4 +1,4 @@
-//! Bodies that were captured from the real APIs (SE-7, SE-8).
+//! Tests with bodies that were captured from the real APIs (SE-7, SE-8).
 //!
 //! The captures are not part of this repository. Set `AGENTSTORE_ORACLES` to the folder that contains `providers/`.
 
@@ -17,9 +17,9 @@ use crate::{accounting::unreported_losses, rules};
 
 /// The folder of the captures, or `None` if it does not exist.
 static FOLDER: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
-    let given = std::env::var_os("AGENTSTORE_ORACLES").map(PathBuf::from);
+    let from_variable = std::env::var_os("AGENTSTORE_ORACLES").map(PathBuf::from);
     let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/oracles");
-    let folder = given.unwrap_or_else(default).join("providers");
+    let folder = from_variable.unwrap_or_else(default).join("providers");
     folder.join("index.json").is_file().then_some(folder)
 });
 
@@ -88,7 +88,8 @@ fn history(request: &Value, field: &str) -> (Vec<Value>, Value) {
 struct Capture {
     name: String,
     folder: PathBuf,
-    index: Value,
+    /// The entry of the capture in `index.json`.
+    index_entry: Value,
 }
 
 impl Capture {
@@ -100,18 +101,18 @@ impl Capture {
             let (case, provider) = (entry["case"].as_str().unwrap(), entry["provider"].as_str().unwrap());
             let sub = if case == "thinkingSignatureRequest" { "extra" } else { "snapshots" };
             let name = format!("{case}/{provider}");
-            Self { folder: folder.join(sub).join(&name), name, index: entry.clone() }
+            Self { folder: folder.join(sub).join(&name), name, index_entry: entry.clone() }
         };
         entries.map(capture).collect()
     }
 
     fn provider(&self) -> &str {
-        let provider = self.index["provider"].as_str().unwrap();
+        let provider = self.index_entry["provider"].as_str().unwrap();
         if provider == "vertex-anthropic" { "anthropic" } else { provider }
     }
 
     fn target(&self) -> Target {
-        target(self.provider(), self.index["model"].as_str().unwrap())
+        target(self.provider(), self.index_entry["model"].as_str().unwrap())
     }
 
     fn file(&self, name: &str) -> Option<Value> {
@@ -160,9 +161,9 @@ fn captured_follow_ups_are_reproduced() {
                 wrong.push(format!("{} (streamed): {} instead of {joined}", capture.name, again.body.as_str()));
             }
         }
-        if capture.index["continuation"] != "exact" {
+        if capture.index_entry["continuation"] != "exact" {
             let text = difference(&messages, &target, field, &history(&request, field));
-            if let Some(text) = text.filter(|_| capture.index["request_accepted"] == true) {
+            if let Some(text) = text.filter(|_| capture.index_entry["request_accepted"] == true) {
                 wrong.push(format!("{} (request): {text}", capture.name));
             }
             continue;
@@ -188,7 +189,7 @@ fn captured_follow_ups_are_reproduced() {
     assert!(wrong.is_empty(), "{}\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// A model of each API, to which histories of the others are sent.
+/// Models of each API, to which histories of the other APIs are sent.
 const MODELS: [(&str, &str); 6] = [
     ("anthropic", "claude-sonnet-4-5-20250929"),
     ("anthropic", "claude-opus-4-8"),
@@ -303,12 +304,12 @@ const REFUSED: [(&str, &str); 5] = [
 fn the_report_states_why_an_api_refuses_a_request() {
     let Some(folder) = folder() else { return };
     for (name, cause) in REFUSED {
-        let (of, to) = name.split_once('/').unwrap();
+        let (first, second) = name.split_once('/').unwrap();
         let captured = read(&folder.join(format!("snapshots/{name}/request.json")));
         let translated =
             || read(&folder.join(format!("transforms/{name}/refused.json"))).map(|file| file["request"].clone());
         let Some(request) = captured.or_else(translated) else { continue };
-        let provider = of.split_once("_to_").map_or(to, |(_, to)| to);
+        let provider = first.split_once("_to_").map_or(second, |(_, target)| target);
         let model = match name {
             "anthropicMidConversationSystemMessage/anthropic" => "claude-sonnet-4-5-20250929",
             _ => "gemini-2.5-flash",

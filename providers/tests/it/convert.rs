@@ -1,4 +1,5 @@
-//! Threads as new threads for another provider (SE-4), and contexts that two models share (SE-3, SE-8).
+//! Tests of conversions of a thread into a new thread for another provider (SE-4), and of contexts that two models
+//! share (SE-3, SE-8).
 
 use std::sync::Arc;
 
@@ -162,7 +163,7 @@ fn thinking_comes_first_in_a_turn_that_is_continued() {
         check(&context(messages), &claude(), options).unwrap().warnings
     };
     assert_eq!(warnings(&messages, &options), [""; 0]);
-    // A turn of another model, without thinking.
+    // The turn of another model has no thinking.
     let gpt = target("openai-chat", "gpt-5-nano");
     let call = json!({"role": "assistant", "content": null, "tool_calls": [
         {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}]});
@@ -171,7 +172,8 @@ fn thinking_comes_first_in_a_turn_that_is_continued() {
     let foreign = read(&gpt, &foreign);
     assert!(warnings(&foreign, &options)[0].contains("begin with thinking"));
     assert_eq!(warnings(&foreign, &CompileOptions::default()), [""; 0]);
-    // A text without the form of a provider is merged with the turn that follows. The thinking is moved to its front.
+    // A text without the form of a provider is merged with the turn that follows. The thinking is moved to the
+    // beginning of the turn.
     let turn = messages.iter().position(|message| message.role == store_core::Role::Assistant).unwrap();
     messages[turn].blocks.iter_mut().for_each(|block| block.opaque = None);
     messages.insert(turn, Message::assistant("Let me see."));

@@ -1,4 +1,5 @@
-//! Histories with empty, missing or unexpected parts, which the APIs refuse: what each API gets instead (SE-2).
+//! Tests of histories with empty, missing or unexpected parts, which the APIs refuse, and of what each API gets instead
+//! (SE-2).
 
 use providers::{CompileOptions, Compiled, Target, check, compile, normalize};
 use serde_json::{Value, json};
@@ -59,7 +60,7 @@ fn streamed_call() -> Vec<Message> {
 
 #[test]
 fn the_empty_text_of_a_streamed_call_goes_only_to_the_api_that_made_it() {
-    for (name, expected) in [
+    for (target_names, expected) in [
         (
             TARGETS[0],
             json!({"role": "assistant", "content": [{"type": "tool_use", "id": "call_1", "name": "weather", "input": {}}]}),
@@ -72,10 +73,10 @@ fn the_empty_text_of_a_streamed_call_goes_only_to_the_api_that_made_it() {
         (TARGETS[2], json!({"type": "function_call", "call_id": "call_1", "name": "weather", "arguments": "{}"})),
         (TARGETS[3], json!({"role": "model", "parts": [{"functionCall": {"name": "weather", "args": {}}}]})),
     ] {
-        let (history, losses) = compiled(name, streamed_call());
-        assert_eq!((&history[1], history.as_array().unwrap().len()), (&expected, 3), "{name:?}");
+        let (history, losses) = compiled(target_names, streamed_call());
+        assert_eq!((&history[1], history.as_array().unwrap().len()), (&expected, 3), "{target_names:?}");
         let is_dropped = losses.iter().any(|loss| loss == "/messages/1/blocks/0 empty");
-        assert_eq!(is_dropped, name.0 != "openai-chat", "{losses:?}");
+        assert_eq!(is_dropped, target_names.0 != "openai-chat", "{losses:?}");
     }
 }
 
@@ -83,18 +84,18 @@ fn the_empty_text_of_a_streamed_call_goes_only_to_the_api_that_made_it() {
 fn a_text_after_an_empty_one_still_begins_its_message() {
     let history = json!([
         {"role": "user", "blocks": [{"text": "a"}]}, {"role": "user", "blocks": [{"text": " "}, {"text": "b"}]}]);
-    for (name, expected) in [
+    for (target_names, expected) in [
         (
             TARGETS[0],
             json!([{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]),
         ),
         (TARGETS[3], json!([{"role": "user", "parts": [{"text": "a"}, {"text": "b"}]}])),
     ] {
-        let (found, losses) = compiled(name, messages(&history));
+        let (found, losses) = compiled(target_names, messages(&history));
         assert_eq!(
             (found, losses),
             (expected, vec!["/messages/1/blocks/0 empty".to_owned(), "/messages/1/blocks/1 merged".to_owned()]),
-            "{name:?}"
+            "{target_names:?}"
         );
     }
     let history = json!([
@@ -109,55 +110,58 @@ fn a_turn_that_is_empty_is_left_out() {
     let history = json!([
         {"role": "user", "blocks": [{"text": "q"}]}, {"role": "assistant", "blocks": [{"text": ""}]},
         {"role": "user", "blocks": [{"text": "r"}]}]);
-    for name in [TARGETS[0], TARGETS[2], TARGETS[3]] {
-        let (found, losses) = compiled(name, messages(&history));
-        assert!(!found.to_string().contains("\"\""), "{name:?}: {found}");
-        assert_eq!(losses[0], "/messages/1/blocks/0 empty", "{name:?}");
+    for target_names in [TARGETS[0], TARGETS[2], TARGETS[3]] {
+        let (found, losses) = compiled(target_names, messages(&history));
+        assert!(!found.to_string().contains("\"\""), "{target_names:?}: {found}");
+        assert_eq!(losses[0], "/messages/1/blocks/0 empty", "{target_names:?}");
     }
 }
 
 #[test]
 fn a_message_without_content_is_left_out_and_reported() {
-    for (name, field, empty) in [
+    for (target_names, field, empty) in [
         (TARGETS[0], "messages", json!({"role": "assistant", "content": []})),
         (TARGETS[1], "messages", json!({"role": "assistant", "content": []})),
         (TARGETS[1], "messages", json!({"role": "assistant", "content": null})),
         (TARGETS[3], "contents", json!({"role": "model", "parts": []})),
     ] {
-        let question = match name.0 {
+        let question = match target_names.0 {
             "google" => json!({"role": "user", "parts": [{"text": "q"}]}),
             _ => json!({"role": "user", "content": "q"}),
         };
         let request = json!({field: [question, empty, question]});
-        let read = normalize(&target(name), &Json::of(&request).unwrap()).unwrap().messages;
-        let (found, losses) = compiled(name, read);
-        assert!(!found.to_string().contains("[]") && !found.to_string().contains("null"), "{name:?}: {found}");
-        assert_eq!(losses[0], "/messages/1/blocks/0 empty", "{name:?}");
+        let read = normalize(&target(target_names), &Json::of(&request).unwrap()).unwrap().messages;
+        let (found, losses) = compiled(target_names, read);
+        assert!(!found.to_string().contains("[]") && !found.to_string().contains("null"), "{target_names:?}: {found}");
+        assert_eq!(losses[0], "/messages/1/blocks/0 empty", "{target_names:?}");
     }
 }
 
 #[test]
-fn a_failed_result_without_content_says_so() {
+fn a_failed_result_without_content_gets_a_text() {
     for blocks in [json!([]), json!([{"text": ""}])] {
         let history = json!([
             {"role": "user", "blocks": [{"text": "q"}]},
             {"role": "assistant", "blocks": [{"tool_use": {"id": "c", "name": "n", "input": {}}}]},
             {"role": "tool", "blocks": [{"tool_result": {"tool_use_id": "c", "blocks": blocks, "is_error": true}}]}]);
-        for name in TARGETS {
-            let (found, losses) = compiled(name, messages(&history));
-            let has_text = match name.0 {
+        for target_names in TARGETS {
+            let (found, losses) = compiled(target_names, messages(&history));
+            let has_text = match target_names.0 {
                 "anthropic" => found[2]["content"][0]["content"] == "(no output)",
                 "google" => found[2]["parts"][0]["functionResponse"]["response"]["error"].is_string(),
                 _ => found.to_string().contains("[error]"),
             };
-            assert!(has_text, "{name:?}: {found}");
-            assert!(name.0 != "anthropic" || losses.contains(&"/messages/2/blocks/0 empty".to_owned()), "{losses:?}");
+            assert!(has_text, "{target_names:?}: {found}");
+            assert!(
+                target_names.0 != "anthropic" || losses.contains(&"/messages/2/blocks/0 empty".to_owned()),
+                "{losses:?}"
+            );
         }
     }
 }
 
 #[test]
-fn odd_orders_of_roles_are_valid_everywhere() {
+fn histories_with_odd_orders_of_roles_are_valid_for_every_api() {
     let history = json!([
         {"role": "assistant", "blocks": [{"text": "first"}]},
         {"role": "assistant", "blocks": [{"text": "second"}, {"tool_use": {"id": "c", "name": "n", "input": {}}}]},
@@ -165,14 +169,14 @@ fn odd_orders_of_roles_are_valid_everywhere() {
         {"role": "tool", "blocks": [{"tool_result": {"tool_use_id": "c", "blocks": [{"text": "y"}]}}]},
         {"role": "user", "blocks": [{"text": "third"}]},
         {"role": "user", "blocks": [{"text": "fourth"}]}]);
-    for name in TARGETS {
-        let (found, losses) = compiled(name, messages(&history));
+    for target_names in TARGETS {
+        let (found, losses) = compiled(target_names, messages(&history));
         for text in ["first", "second", "third", "fourth", "y"] {
-            assert!(found.to_string().contains(text), "{name:?}: {found}");
+            assert!(found.to_string().contains(text), "{target_names:?}: {found}");
         }
         assert!(losses.contains(&"/messages/2/blocks/0 orphan_result".to_owned()), "{losses:?}");
         let begins_with_user = found[0]["role"] == "user";
-        assert_eq!(begins_with_user, matches!(name.0, "anthropic" | "google"), "{found}");
+        assert_eq!(begins_with_user, matches!(target_names.0, "anthropic" | "google"), "{found}");
     }
 }
 
@@ -181,14 +185,14 @@ fn a_call_without_a_result_is_a_warning_for_every_api() {
     let history = json!([
         {"role": "user", "blocks": [{"text": "q"}]},
         {"role": "assistant", "blocks": [{"tool_use": {"id": "open", "name": "n", "input": {}}}]}]);
-    for name in TARGETS {
-        let open = check(&context(messages(&history)), &target(name), &CompileOptions::default()).unwrap();
+    for target_names in TARGETS {
+        let open = check(&context(messages(&history)), &target(target_names), &CompileOptions::default()).unwrap();
         let is_named = open.warnings.iter().any(|warning| warning.contains("the call `open` has no result"));
-        assert!(is_named && !open.compatible, "{name:?}: {:?}", open.warnings);
+        assert!(is_named && !open.compatible, "{target_names:?}: {:?}", open.warnings);
         let mut answered = messages(&history);
         answered.extend(messages(&json!([
             {"role": "tool", "blocks": [{"tool_result": {"tool_use_id": "open", "blocks": [{"text": "x"}]}}]}])));
-        let answered = check(&context(answered), &target(name), &CompileOptions::default()).unwrap();
-        assert_eq!(answered.warnings, Vec::<String>::new(), "{name:?}");
+        let answered = check(&context(answered), &target(target_names), &CompileOptions::default()).unwrap();
+        assert_eq!(answered.warnings, Vec::<String>::new(), "{target_names:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Generated histories: they are valid for every API, and every loss is reported (SE-2, SE-7).
+//! Tests that generated histories are valid for every API, and that every loss is reported (SE-2, SE-7).
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -69,7 +69,7 @@ fn media() -> impl Strategy<Value = Media> {
     })
 }
 
-/// Opaque data of a text, of each API of `MODELS`: of the form that this crate writes, and of other tools.
+/// Opaque data of a text from each API of `MODELS`, in the form of this crate or of another tool.
 fn opaque() -> impl Strategy<Value = Opaque> {
     const DATA: [&[&str]; 5] = [
         &[
@@ -88,7 +88,7 @@ fn opaque() -> impl Strategy<Value = Opaque> {
     })
 }
 
-/// Content of messages or of results. `apis` are the indexes of the APIs that have an opaque block there.
+/// Content of messages or of results. `apis` are the indexes in `MODELS` of the APIs whose opaque blocks can be there.
 fn content(apis: &'static [usize]) -> impl Strategy<Value = BlockKind> {
     let raw = [
         r#"{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{"query":"weather"}}"#,
@@ -191,12 +191,12 @@ fn history() -> impl Strategy<Value = Vec<Message>> {
     })
 }
 
-/// How many histories are generated.
+/// The number of histories that are generated.
 fn cases() -> u32 {
     TestLength::pick_by_env(2_000, 100_000, 1_000_000)
 }
 
-/// The schemas of the APIs by their names here. Empty where there are no captures.
+/// The schemas of the APIs by their names in this crate. There are none if there are no captures.
 static SCHEMAS: LazyLock<BTreeMap<&str, Validator>> =
     LazyLock::new(|| APIS.iter().filter_map(|(capture_name, name, _)| Some((*name, schema(capture_name)?))).collect());
 

@@ -1,4 +1,4 @@
-//! What becomes of a stored history for each API, and what is lost (SE-2).
+//! Tests of the bodies that the APIs get for a stored history, and of the losses (SE-2).
 
 use providers::{CompileOptions, Target, compile};
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ fn two_calls() -> Value {
 }
 
 #[test]
-fn parallel_calls_and_thinking() {
+fn parallel_calls_and_thinking_are_written_for_each_api() {
     let question = "Weather in Oslo and Rome?";
     check(
         "anthropic/claude-sonnet-4-5",
@@ -108,7 +108,7 @@ fn parallel_calls_and_thinking() {
 }
 
 #[test]
-fn thinking_is_text_only_on_request() {
+fn thinking_becomes_text_only_on_request() {
     let mut options = CompileOptions::default();
     options.thinking_as_text = true;
     let (body, losses) = compiled("openai-chat/gpt-5-nano", &two_calls(), &options);
@@ -120,7 +120,7 @@ fn thinking_is_text_only_on_request() {
 }
 
 #[test]
-fn an_image_in_a_result() {
+fn an_image_in_a_result_is_written_where_the_api_takes_it() {
     let history = json!([
         {"role": "user", "blocks": [{"text": "Look."}]},
         {"role": "assistant", "blocks": [{"tool_use": {"id": "c", "name": "shot", "input": {}}}]},
@@ -283,7 +283,7 @@ fn settings_do_not_change_the_history_or_the_model() {
 }
 
 #[test]
-fn what_only_another_model_of_the_api_accepts_is_left_out() {
+fn data_that_only_another_model_of_the_api_accepts_is_left_out() {
     let google = json!({"provider": "google", "api": "google-generative-ai", "model": "gemini-3-pro"});
     let openai = json!({"provider": "openai", "api": "openai-responses", "model": "gpt-5"});
     let history = json!([{"role": "user", "blocks": [{"text": "x"}]}, {"role": "assistant", "blocks": [

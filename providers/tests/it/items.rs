@@ -1,4 +1,4 @@
-//! Messages of OpenAI Responses, written one by one as items.
+//! Tests of messages that are written one by one as items of OpenAI Responses.
 
 use providers::{ItemWriter, Target, normalize};
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ fn written_again(items: &[Value]) -> Vec<Value> {
 }
 
 #[test]
-fn items_that_the_target_made_come_back_one_by_one() {
+fn items_of_the_target_are_written_unchanged() {
     let items = [
         json!({"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Be brief."}]}),
         json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}),

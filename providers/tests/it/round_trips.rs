@@ -1,4 +1,5 @@
-//! Requests and replies of each API, read and written again for the same model (SE-8).
+//! Tests that requests and replies of each API are the same after they were read and written again for the same model
+//! (SE-8).
 
 use providers::{CompileOptions, Target, compile, normalize};
 use serde_json::{Value, json};
@@ -34,7 +35,7 @@ fn check_round_trip(provider: &str, body: &Value) {
 }
 
 #[test]
-fn requests_of_anthropic_come_back() {
+fn requests_of_anthropic_are_written_unchanged() {
     check_round_trip(
         "anthropic",
         &json!({"system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}], "messages": [
@@ -57,7 +58,7 @@ fn requests_of_anthropic_come_back() {
 }
 
 #[test]
-fn requests_of_openai_chat_come_back() {
+fn requests_of_openai_chat_are_written_unchanged() {
     check_round_trip(
         "openai-chat",
         &json!({"messages": [
@@ -78,7 +79,7 @@ fn requests_of_openai_chat_come_back() {
 }
 
 #[test]
-fn requests_of_openai_responses_come_back() {
+fn requests_of_openai_responses_are_written_unchanged() {
     check_round_trip(
         "openai-responses",
         &json!({"instructions": "Be brief.", "input": [
@@ -101,7 +102,7 @@ fn requests_of_openai_responses_come_back() {
 }
 
 #[test]
-fn requests_of_google_come_back() {
+fn requests_of_google_are_written_unchanged() {
     check_round_trip(
         "google",
         &json!({"systemInstruction": {"parts": [{"text": "Be brief."}]}, "contents": [

@@ -1,4 +1,5 @@
-//! Rules of the APIs that their schemas do not express. The names are those of the captures' documentation.
+//! Rules of the APIs that their schemas do not express. The documentation of the captures lists them by the same names,
+//! such as A1.
 
 use std::collections::BTreeSet;
 
@@ -46,11 +47,11 @@ fn anthropic(body: &Value) -> Vec<String> {
     let ids_of = |blocks: &[&Value], kind: &str, field: &str| -> Vec<String> {
         of_type(blocks, kind).iter().map(|block| text(&block[field]).to_owned()).collect()
     };
-    let mut open: Vec<String> = Vec::new();
+    let mut open_calls: Vec<String> = Vec::new();
     for (at, (role, blocks)) in turns.iter().enumerate() {
         let results = ids_of(blocks, "tool_result", "tool_use_id");
-        if results.iter().collect::<BTreeSet<_>>() != open.iter().collect() || results.len() != open.len() {
-            broken.push(format!("A1, A2: results {results:?} for calls {open:?}"));
+        if results.iter().collect::<BTreeSet<_>>() != open_calls.iter().collect() || results.len() != open_calls.len() {
+            broken.push(format!("A1, A2: results {results:?} for calls {open_calls:?}"));
         }
         if let Some(first) = blocks.iter().position(|block| block["type"] != "tool_result") {
             // Text between results of separate messages of one turn is accepted.
@@ -64,8 +65,8 @@ fn anthropic(body: &Value) -> Vec<String> {
         if failed.into_iter().any(|result| is_empty(&result["content"])) {
             broken.push("a failed result without content".to_owned());
         }
-        open = ids_of(blocks, "tool_use", "id");
-        for id in &open {
+        open_calls = ids_of(blocks, "tool_use", "id");
+        for id in &open_calls {
             if !ids.insert(id.clone()) {
                 broken.push(format!("A5: the id {id} twice"));
             }
@@ -91,22 +92,22 @@ fn anthropic(body: &Value) -> Vec<String> {
 
 fn openai_chat(body: &Value) -> Vec<String> {
     let mut broken = Vec::new();
-    let mut open: BTreeSet<&str> = BTreeSet::new();
+    let mut open_calls: BTreeSet<&str> = BTreeSet::new();
     for message in items(&body["messages"]) {
         if message["role"] == "tool" {
-            if !open.remove(text(&message["tool_call_id"])) {
+            if !open_calls.remove(text(&message["tool_call_id"])) {
                 broken.push(format!("C2: a result without a call: {message}"));
             }
             continue;
         }
-        if !open.is_empty() {
-            broken.push(format!("C1: no results for {open:?}"));
+        if !open_calls.is_empty() {
+            broken.push(format!("C1: no results for {open_calls:?}"));
         }
-        open = items(&message["tool_calls"]).iter().map(|call| text(&call["id"])).collect();
-        if open.iter().any(|id| id.chars().count() > 40) {
+        open_calls = items(&message["tool_calls"]).iter().map(|call| text(&call["id"])).collect();
+        if open_calls.iter().any(|id| id.chars().count() > 40) {
             broken.push("C3: a long id".to_owned());
         }
-        let may_be_null = message["role"] == "assistant" && (!open.is_empty() || message["refusal"].is_string());
+        let may_be_null = message["role"] == "assistant" && (!open_calls.is_empty() || message["refusal"].is_string());
         if message.get("content").is_none_or(Value::is_null) && !may_be_null {
             broken.push("C4: no content".to_owned());
         }
@@ -161,17 +162,17 @@ fn openai_responses(body: &Value) -> Vec<String> {
 
 fn google(body: &Value) -> Vec<String> {
     let mut broken = Vec::new();
-    let mut open: Vec<&str> = Vec::new();
+    let mut open_calls: Vec<&str> = Vec::new();
     for (at, (role, parts)) in turns(&body["contents"], "parts").into_iter().enumerate() {
         let names = |field: &str| -> Vec<&str> {
             parts.iter().filter(|part| part[field].is_object()).map(|part| text(&part[field]["name"])).collect()
         };
         let results = names("functionResponse");
-        if results != open {
-            broken.push(format!("G1: results of {results:?} for calls of {open:?}"));
+        if results != open_calls {
+            broken.push(format!("G1: results of {results:?} for calls of {open_calls:?}"));
         }
-        open = names("functionCall");
-        if !open.is_empty() && at == 0 {
+        open_calls = names("functionCall");
+        if !open_calls.is_empty() && at == 0 {
             broken.push("G2: a call at the beginning".to_owned());
         }
         for part in &parts {

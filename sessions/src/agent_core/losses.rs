@@ -7,21 +7,21 @@ use crate::export::{Loss, Losses, NO_FIELD, note_metadata, note_parent};
 /// Notes what is lost of the thread itself.
 pub(super) fn note_thread(thread: &Thread, list: &mut Vec<Loss>) {
     if thread.title.is_some() {
-        Losses::of_thread(list).add_without_field("/title", "title");
+        Losses::of_thread(list).add_no_field_for("/title", "title");
     }
     note_parent(thread, NO_FIELD, list);
     note_metadata(thread, |_| false, list);
 }
 
-/// Notes what is lost of an entry. `is_own` says whether it was imported from this format, so that its line holds all
-/// of its message.
+/// Notes what is lost of an entry. `is_own` says whether it was imported from this format. Its line then contains the
+/// whole message.
 pub(super) fn note_entry(entry: &Entry, is_own: bool, list: &mut Vec<Loss>) {
     let mut losses = Losses::new(&entry.id, list);
     if entry.run.is_some() {
-        losses.add_without_field("/run", "run");
+        losses.add_no_field_for("/run", "run");
     }
     if !entry.extra.is_empty() {
-        losses.add_without_field("", "unknown_field");
+        losses.add_no_field_for("", "unknown_field");
     }
     // The body of a side entry is written as it is, so nothing of it is lost.
     let Some(message) = entry.message().filter(|_| !entry.side && !is_own) else { return };
@@ -54,7 +54,7 @@ fn note_message(losses: &mut Losses<'_>, message: &Message) {
         (provenance.is_some_and(|found| found.origin.is_some()), "/provenance/origin", "origin"),
     ] {
         if is_lost {
-            losses.add_without_field(path, kind);
+            losses.add_no_field_for(path, kind);
         }
     }
     let mut order = BlockOrder::default();
@@ -65,7 +65,7 @@ fn note_message(losses: &mut Losses<'_>, message: &Message) {
 
 fn note_block(losses: &mut Losses<'_>, (path, block): (&str, &Block), order: &mut BlockOrder) {
     if block.opaque.is_some() {
-        losses.add_without_field(format!("{path}/opaque"), "signature");
+        losses.add_no_field_for(format!("{path}/opaque"), "signature");
     }
     let inner = match &block.kind {
         BlockKind::Thinking(thinking) => Some(&thinking.extra),
@@ -74,7 +74,7 @@ fn note_block(losses: &mut Losses<'_>, (path, block): (&str, &Block), order: &mu
         _ => None,
     };
     if !block.extra.is_empty() || inner.is_some_and(|extra| !extra.is_empty()) {
-        losses.add_without_field(path, "unknown_field");
+        losses.add_no_field_for(path, "unknown_field");
     }
     match &block.kind {
         BlockKind::Text(_) => {
@@ -85,11 +85,11 @@ fn note_block(losses: &mut Losses<'_>, (path, block): (&str, &Block), order: &mu
             order.note_if_moved(losses, path, 1);
         }
         BlockKind::Thinking(thinking) if thinking.redacted => {
-            losses.add_without_field(path, "redacted");
+            losses.add_no_field_for(path, "redacted");
         }
         BlockKind::Thinking(thinking) => {
             if thinking.signature.is_some() {
-                losses.add_without_field(format!("{path}/signature"), "signature");
+                losses.add_no_field_for(format!("{path}/signature"), "signature");
             }
             if order.thoughts > 0 {
                 losses.add(path, ("merged", "the format has one thinking text in a message", "moved"));
@@ -107,7 +107,7 @@ fn note_block(losses: &mut Losses<'_>, (path, block): (&str, &Block), order: &mu
                 note_block(losses, (&format!("{path}/blocks/{at}"), block), &mut inner);
             }
         }
-        _ => losses.add_without_field(path, "unknown_block"),
+        _ => losses.add_no_field_for(path, "unknown_block"),
     }
 }
 

@@ -114,7 +114,7 @@ pub(crate) struct LineData {
 /// How a line is related to calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum CallRole {
-    /// In no way, or as a list of calls or a result that names its call.
+    /// The line contains a list of calls, is a result that names its call, or is not related to calls.
     #[default]
     Other,
     /// A `tool` line. It is a note that a declared call ran, or it is the call itself.
@@ -133,7 +133,7 @@ impl LineFormat for AgentCore {
         NAME.name()
     }
 
-    fn family(&self) -> &'static str {
+    fn kind_prefix(&self) -> &'static str {
         "agent-core"
     }
 

@@ -1,4 +1,5 @@
-//! The field `agentstore` of a line: what an entry has and the format has no field for. Claude Code ignores the field.
+//! The field `agentstore` of a line: the parts of an entry for which the format has no field. Claude Code ignores the
+//! field.
 //!
 //! - On every line of the tree: whether it begins a branch.
 //! - On a line with a message: the provenance, the metadata and the usage of the message.
@@ -22,7 +23,8 @@ pub(super) const SIDE_TYPE: &str = "agentstore";
 /// The subtype of a `system` line with a body. Claude Code shows its `content`, and does not send it to the model.
 pub(super) const BODY_SUBTYPE: &str = "informational";
 
-/// The name of the field in it that says that a line begins a branch. The importer then leaves the line where it is.
+/// The name of the field inside `agentstore` that says that a line begins a branch. The import then keeps the parent
+/// that the line names.
 pub(super) const FORK: &str = "fork";
 
 /// Whether an export of this crate wrote that a line begins a branch.
@@ -59,7 +61,7 @@ impl MessageFields {
 /// The body in a line, if an export of this crate wrote one.
 pub(super) fn body_of(line: &Object<'_>, position: &LinePosition<'_, LineData>) -> Option<Result<NewBody, String>> {
     let body = Body::read(line.object(FIELD)?.raw("body")?).ok()?;
-    // A message among the `system` lines is one that the tool must not send.
+    // A message in a `system` line must not be sent to the model.
     let body = match body {
         Body::Message(message) if line.text("type").as_deref() == Some("system") => {
             Body::Message(message.with_visibility(Visibility::Aside))
@@ -69,7 +71,7 @@ pub(super) fn body_of(line: &Object<'_>, position: &LinePosition<'_, LineData>) 
     Some(draft_body(body, position))
 }
 
-/// The id of the line that a side entry hangs below: what its body is about, or else its own parent.
+/// The id of the line below which a side entry stands: the target of its body, or, without one, its own parent.
 pub(super) fn side_parent(line: &Object<'_>) -> Option<String> {
     let field = line.object(FIELD)?;
     let target = match Body::read(field.raw("body")?).ok()? {

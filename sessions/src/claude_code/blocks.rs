@@ -9,7 +9,7 @@ use crate::{
     json::{Object, parse_json_array, parse_json_string},
 };
 
-/// What a message may contain.
+/// Where content stands. This decides which blocks it may contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     User,
@@ -101,8 +101,8 @@ fn push(blocks: &mut MessageBlocks<'_>, kind: BlockKind, item: &Object<'_>, read
     attach_others(blocks, item, read);
 }
 
-/// Attaches the fields of a block that were not read to the last block, in the form in which the crate `providers`
-/// restores them: `{"part":{"set":{POINTER:VALUE}}}`.
+/// Attaches fields to the last block: those of its item that were not read. They have the form in which the crate
+/// `providers` restores them: `{"part":{"set":{POINTER:VALUE}}}`.
 fn attach_others(blocks: &mut MessageBlocks<'_>, item: &Object<'_>, read: &[&str]) {
     let others: Vec<_> = item.iter().filter(|(name, _)| *name != "type" && !read.contains(name)).collect();
     let origin = blocks.origin.clone();

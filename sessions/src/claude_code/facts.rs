@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::preserved::PreservedSegment;
 use crate::{
-    compact::{Bits, Names, push, small},
+    compact::{Bits, Names, push, to_u32},
     error::Result,
     issue::Issues,
     json::{Object, parse_json_string},
@@ -16,17 +16,17 @@ use crate::{
 /// What must be known of a file before its lines become nodes.
 #[derive(Debug, Default)]
 pub(super) struct FileFacts {
-    /// Whether a line has a uuid. If none has, the order of the lines is the chain.
+    /// Whether any line has a uuid. If none has, each line follows the line before it.
     pub(super) has_uuids: bool,
-    /// The subagents whose lines are in this file, in the order of their first lines. There are none in the file of a
-    /// subagent, which has no other lines.
+    /// The subagents whose lines are in this file, in the order of their first lines. The list is empty if all messages
+    /// of the file are those of subagents, as in a file of a subagent.
     pub(super) sidechains: Vec<Sidechain>,
     /// The lines of subagents, each with the position of its subagent in `sidechains`.
     sidechain_lines: Vec<(u32, u32)>,
     ids: SidechainIds,
-    /// The uuids of other lines that lines name as what comes before a compaction.
+    /// The uuids that lines with compactions name as the line before them.
     logical_parents: HashSet<String>,
-    /// The session that the last line that names one is part of.
+    /// The session that is named by the last line that names one.
     pub(super) session: Option<String>,
     /// The subagent of the file, if all of its messages are those of subagents.
     pub(super) only_agent: OnlyAgent,
@@ -45,7 +45,7 @@ pub(super) enum OnlyAgent {
     None,
     /// Its messages are those of one subagent, which they name.
     Named(String),
-    /// Its messages do not name one subagent.
+    /// Its messages name no subagent, or several.
     Unknown,
 }
 
@@ -65,11 +65,11 @@ pub(super) struct Sidechain {
 #[derive(Debug, Default)]
 struct SidechainIds {
     uuids: Names,
-    /// The uuids of lines that belong to no subagent.
+    /// The lines that belong to no subagent, by the numbers of their uuids.
     of_main: Bits,
-    /// The uuids of the lines of subagents, each with its subagent.
+    /// The lines of subagents, by the numbers of their uuids, each with its subagent.
     of_sidechains: HashSet<(u32, u32)>,
-    /// The parents of the lines of subagents.
+    /// The parents of the lines of subagents. Both are numbers of uuids.
     parents: HashMap<u32, Option<u32>>,
 }
 
@@ -83,7 +83,7 @@ impl SidechainIds {
     }
 
     fn is_of_sidechain(&self, number: u32, at: usize) -> bool {
-        self.of_sidechains.contains(&(number, small(at)))
+        self.of_sidechains.contains(&(number, to_u32(at)))
     }
 }
 
@@ -141,7 +141,7 @@ impl FileFacts {
 
     /// The subagent that a line of the main file belongs to.
     pub(super) fn sidechain_of(&self, line: u64) -> Option<usize> {
-        let at = self.sidechain_lines.binary_search_by_key(&small(line), |(line, _)| *line).ok()?;
+        let at = self.sidechain_lines.binary_search_by_key(&to_u32(line), |(line, _)| *line).ok()?;
         self.sidechain_lines.get(at).map(|(_, sidechain)| *sidechain as usize)
     }
 
@@ -150,8 +150,8 @@ impl FileFacts {
         self.prompt.as_deref()
     }
 
-    /// The call that started a subagent: the call whose result names it, or else the call that is named elsewhere, or
-    /// else the last one with the same prompt.
+    /// The call that started a subagent: the call whose result names the subagent, or else the call `named`, or else
+    /// the last call with the same prompt.
     pub(super) fn call_of(&self, agent: &str, (named, prompt): (Option<String>, Option<&str>)) -> Option<AgentCall> {
         let with_prompt = || self.calls.iter().rev().find(|call| Some(call.prompt.as_str()) == prompt).cloned();
         let Some(id) = self.call_of_agent.get(agent).cloned().or(named) else { return with_prompt() };
@@ -159,7 +159,8 @@ impl FileFacts {
         Some(known.unwrap_or_else(|| AgentCall { id: id.clone(), line: None, prompt: String::new() }))
     }
 
-    /// What the parent that a line names means in a thread: that of the subagent at this position, or the main thread.
+    /// The parent that a line gets in its thread. `name` is the parent that the line names in the file. The thread is
+    /// that of the subagent at the position `sidechain`, or the main thread if there is none.
     pub(super) fn parent(&self, name: String, sidechain: Option<usize>) -> ParentField {
         let ids = &self.ids;
         let number = ids.uuids.find(&name);
@@ -168,7 +169,8 @@ impl FileFacts {
             let is_known = |number: u32| ids.is_of_main(number) || ids.parents.contains_key(&number);
             return if number.is_some_and(is_known) && !is_own { ParentField::Root } else { ParentField::Named(name) };
         }
-        // The line of a main thread may hang below that of a subagent. It then follows what the subagent follows.
+        // A line of the main thread may name a line of a subagent as its parent. Its parent in the thread is then the
+        // nearest line above that is part of the main thread.
         let (mut above, mut visited) = (number, HashSet::new());
         while let Some(here) = above.filter(|here| !ids.is_of_main(*here)) {
             match ids.parents.get(&here) {
@@ -181,7 +183,8 @@ impl FileFacts {
         ParentField::Named(changed.unwrap_or(name))
     }
 
-    /// Whether a line of the main thread has this uuid, which a line names as what comes before a compaction.
+    /// Whether a line of the main thread has this uuid. This is known only of uuids that a line with a compaction names
+    /// as the line before it.
     pub(super) fn has_main_id(&self, id: &str) -> bool {
         self.logical_parents.contains(id)
     }
@@ -193,7 +196,7 @@ impl FileFacts {
 
     fn add_sidechain_line(&mut self, line: FactLine, object: &Object<'_>) {
         let at = self.sidechain_at(&line);
-        push(&mut self.sidechain_lines, (small(line.number), small(at)));
+        push(&mut self.sidechain_lines, (to_u32(line.number), to_u32(at)));
         if let Some(sidechain) = self.sidechains.get_mut(at)
             && sidechain.prompt.is_none()
             && line.kind == "user"
@@ -202,7 +205,7 @@ impl FileFacts {
         }
         if let Some(number) = line.uuid.and_then(|uuid| self.ids.number(&uuid)) {
             let parent = line.parent.and_then(|parent| self.ids.number(&parent));
-            self.ids.of_sidechains.insert((number, small(at)));
+            self.ids.of_sidechains.insert((number, to_u32(at)));
             self.ids.parents.insert(number, parent);
         }
     }
@@ -254,7 +257,7 @@ impl FileFacts {
         }
     }
 
-    /// Makes the lines of the only subagent of a file ordinary lines.
+    /// Makes the lines of subagents ordinary lines, in a file that contains no other messages.
     fn forget_sidechains(&mut self) {
         self.only_agent = match self.sidechains.as_slice() {
             [] => OnlyAgent::None,
@@ -304,8 +307,8 @@ impl FactLine {
 
 /// The session that a line names. Texts that cannot be the id of a session are left out.
 fn session_of(object: &Object<'_>) -> Option<String> {
-    let is_of_id = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    object.text("sessionId").filter(|id| !id.is_empty() && id.len() <= 128 && id.chars().all(is_of_id))
+    let is_id_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    object.text("sessionId").filter(|id| !id.is_empty() && id.len() <= 128 && id.chars().all(is_id_char))
 }
 
 /// The text of the message of a user line.

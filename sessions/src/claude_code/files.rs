@@ -22,13 +22,13 @@ const SUBAGENTS_FOLDER: &str = "subagents";
 /// The folder with the results that are too large for a line.
 pub(super) const RESULTS_FOLDER: &str = "tool-results";
 
-/// A longer description of a subagent is left out.
+/// The largest description of a subagent, in bytes. A larger one is left out.
 const MAX_DESCRIPTION: u64 = 64 << 10;
 
-/// A first line that is longer than this is not looked at to find the session of a subagent.
+/// The longest first line, in bytes, in which the session of a subagent is looked for.
 const MAX_FIRST_LINE: u64 = 16 << 20;
 
-/// How much of the beginning and of the end of a file is looked at to find the summaries of other sessions.
+/// How many bytes at the beginning and at the end of a file are searched for the summaries of other sessions.
 const SUMMARY_BYTES: u64 = 16 << 10;
 
 /// The file of a subagent.
@@ -42,8 +42,8 @@ pub(super) struct SubagentFile {
 }
 
 impl SubagentFile {
-    /// What the file `agent-NAME.meta.json` beside the file says about the subagent, if there is one. It is an error if
-    /// the file cannot be read, or contains something else than an object.
+    /// What the file `agent-NAME.meta.json` says about the subagent, if it exists beside this file. It is an error if
+    /// that file cannot be read, or does not contain an object.
     pub(super) fn description(&self) -> Option<std::result::Result<Json, String>> {
         let path = self.path.with_extension("meta.json");
         let name = path.file_name()?.to_string_lossy().into_owned();
@@ -60,7 +60,8 @@ pub(super) fn results_folder(main: &Path) -> PathBuf {
     main.with_file_name(file_stem(main)).join(RESULTS_FOLDER)
 }
 
-/// The main file of the session that a file of a subagent, or with a large result, belongs to, if both exist.
+/// The main file of the session to which `path` belongs, if `path` is the file of a subagent or of a large result, and
+/// both files exist.
 pub(super) fn main_file_of(path: &Path) -> Result<Option<PathBuf>> {
     let Some(folder) = path.parent() else { return Ok(None) };
     let is_in = |name: &str| folder.file_name().is_some_and(|found| found == name);
@@ -111,7 +112,7 @@ pub(super) fn subagent_files(main: &Path) -> Result<Vec<SubagentFile>> {
     Ok(found)
 }
 
-/// The files of subagents in a folder that are not empty, with the names of the subagents.
+/// The names of the subagents that have a file in a folder, and these files. Empty files are left out.
 fn agent_files(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(Error::io(folder))? {
@@ -132,26 +133,26 @@ fn agent_of(path: &Path) -> Option<String> {
     (!agent.is_empty()).then(|| agent.to_owned())
 }
 
-/// The summary of a conversation that another file of its folder contains. Claude Code writes it at the beginning or
-/// the end of the file of a later session. `is_leaf` says whether a uuid is that of a line of the conversation.
-pub(super) fn summary_beside(main: &Path, is_leaf: &dyn Fn(&str) -> bool) -> Option<String> {
+/// Finds the summary of a conversation in the other files of its folder. Claude Code writes it at the beginning or the
+/// end of the file of a later session. `is_own_line` says whether a uuid is that of a line of the conversation.
+pub(super) fn summary_beside(main: &Path, is_own_line: &dyn Fn(&str) -> bool) -> Option<String> {
     let folder = main.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut files: Vec<_> = fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path())).collect();
     files.retain(|path| path.extension().is_some_and(|end| end == "jsonl") && path.file_name() != main.file_name());
     files.retain(|path| path.is_file());
     files.sort();
     // A file that cannot be read gets a report of its own.
-    let summaries = files.iter().rev().filter_map(|path| last_summary(&ends_of(path).ok()?, is_leaf));
+    let summaries = files.iter().rev().filter_map(|path| last_summary(&ends_of(path).ok()?, is_own_line));
     summaries.into_iter().next()
 }
 
-/// The last summary of a conversation among some lines.
-fn last_summary(lines: &[u8], is_leaf: &dyn Fn(&str) -> bool) -> Option<String> {
+/// The last summary of a conversation in these lines.
+fn last_summary(lines: &[u8], is_own_line: &dyn Fn(&str) -> bool) -> Option<String> {
     lines.split(|byte| *byte == b'\n').rev().find_map(|line| {
         let text = std::str::from_utf8(line).ok().filter(|text| text.contains("\"leafUuid\""))?;
         let object = Object::parse(text)?;
         let is_summary = object.text("type").as_deref() == Some("summary");
-        let leaf = object.text("leafUuid").filter(|leaf| is_summary && is_leaf(leaf));
+        let leaf = object.text("leafUuid").filter(|leaf| is_summary && is_own_line(leaf));
         leaf.and(object.text("summary")).map(|summary| cut_to_1_kib(&summary))
     })
 }

@@ -30,7 +30,7 @@ pub(crate) struct ClaudeCode {
     facts: Arc<FileFacts>,
     /// The subagent whose lines in the main file become the thread. If it is absent, the thread gets all lines.
     sidechain: Option<usize>,
-    /// The subagent that the thread is of, and the call that started it.
+    /// If this is the thread of a subagent: the subagent, and the call that started it.
     agent: Option<(String, Option<AgentCall>)>,
     thread: ThreadInfo,
     session: Option<String>,
@@ -40,14 +40,14 @@ pub(crate) struct ClaudeCode {
     messages: u64,
 }
 
-/// The titles that lines give the session, the preferred one first.
+/// The titles that lines give the session, in order of preference.
 #[derive(Debug, Default)]
 struct Titles {
     custom: Option<String>,
     ai: Option<String>,
     agent: Option<String>,
-    /// The summaries of conversations, with the uuids of the lines with which these end. Once all lines are read: of
-    /// conversations in this file.
+    /// The uuids of the last lines of conversations, each with the summary of its conversation. Once all lines are
+    /// read, only conversations in this file are left.
     summaries: Vec<(String, String)>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct LineData {
     pub(super) place: LinePlace,
     /// Whether the usage of the message counts at this line, because it is the last line of the message.
     pub(super) carries_usage: bool,
-    /// The number of the provider's id of the message.
+    /// The number that stands for the provider's id of the message.
     pub(super) message_id: Option<NonZeroU32>,
     /// For a compaction, and for the line of its summary: what is known of it.
     pub(super) compaction: Option<Box<CompactionData>>,
@@ -69,12 +69,12 @@ pub(crate) struct LineData {
 /// How a line continues the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum LinePlace {
-    /// Below the line that it names.
+    /// It follows the line that it names as its parent.
     #[default]
     Ordinary,
-    /// The same, and the tool added it by itself.
+    /// Like `Ordinary`, but the tool itself added the line.
     Added,
-    /// The line says that it begins a branch.
+    /// It says that it begins a branch.
     Branch,
 }
 
@@ -110,7 +110,7 @@ impl ClaudeCode {
         format
     }
 
-    /// The format for all lines of a file that are not those of subagents in it.
+    /// The format for all lines of a file except those of subagents in it.
     fn of(facts: Arc<FileFacts>) -> Self {
         Self {
             facts,
@@ -213,7 +213,8 @@ impl ClaudeCode {
         before.map_or(ParentField::Root, ParentField::Named)
     }
 
-    /// Notes a message in the middle of a file that names no parent: its context contains nothing of what comes before.
+    /// Notes an issue for a message that names no parent although other messages come before it in the file: its
+    /// context contains none of these.
     fn note_new_root(&mut self, line: &ObjectLine<'_>, data: &LineData, parent: &ParentField, issues: &mut Issues) {
         if !matches!(data.kind, NodeKind::User | NodeKind::Assistant) || data.place == LinePlace::Added {
             return;
@@ -261,7 +262,7 @@ impl ClaudeCode {
     }
 }
 
-/// The session that a file names, and its subagent if the file contains no other messages.
+/// The session that a file names, and the subagent if all messages of the file are those of one subagent.
 #[derive(Debug)]
 pub(super) struct MainId {
     pub(super) session: String,
@@ -302,7 +303,7 @@ fn child_id(session: &str, agent: &str) -> String {
     format!("{session}.agent-{agent}")
 }
 
-/// A line without an id, calls and results.
+/// A line without an id, calls or results.
 const fn other_line(kind: LineKind<LineData>) -> ParsedLine<LineData> {
     ParsedLine { id: None, parent: ParentField::Root, kind, calls: Vec::new(), results: Vec::new() }
 }
@@ -314,7 +315,7 @@ impl LineFormat for ClaudeCode {
         NAME.name()
     }
 
-    fn family(&self) -> &'static str {
+    fn kind_prefix(&self) -> &'static str {
         NAME.name()
     }
 
@@ -356,7 +357,8 @@ impl LineFormat for ClaudeCode {
         preserved::mark_contained_summaries(tree, &|_| false);
     }
 
-    /// A message whose usage is stored does not count again when more of its lines are in the file.
+    /// If the usage of a message is already stored, it does not count again when the file contains more lines of this
+    /// message.
     fn adopt_stored(&mut self, tree: &mut Tree<LineData>, is_stored: &dyn Fn(usize) -> bool) {
         preserved::mark_contained_summaries(tree, is_stored);
         let counted = tree.iter().filter(|(at, data)| data.kind == NodeKind::Assistant && is_stored(*at));

@@ -4,12 +4,12 @@
 //! ID.jsonl                         the session; in old files also the lines of its subagents
 //! ID/subagents/agent-NAME.jsonl    a subagent of the session
 //! agent-NAME.jsonl                 the same in older versions; its lines name the session
-//! agent-NAME.meta.json             beside it: what the subagent is, and which call started it
+//! agent-NAME.meta.json             beside either: what the subagent is, and which call started it
 //! ID/tool-results/                 results that are too large for a line
 //! ```
 //!
-//! Each subagent becomes a child thread. The main thread contains lines of subagents in the main file, too, as side
-//! entries with their bytes, so that it can be written without the child thread.
+//! Each subagent becomes a child thread. If its lines are in the main file, they also become side entries of the main
+//! thread, with their bytes. So the main file can be written again without the child thread.
 
 mod agentstore;
 mod blocks;
@@ -60,7 +60,7 @@ const CALL_KEY: &str = "tool_use_id";
 /// The key in the metadata of a child thread with what the tool says about the subagent in a file of its own.
 const DESCRIPTION_KEY: &str = "agent_meta";
 
-/// What the name of a file in the provenance begins with if the lines of the thread are in the main file.
+/// The beginning of the name of a file in the provenance, if the lines of the thread are in the main file.
 const SIDECHAIN_PREFIX: &str = "sidechain:";
 
 /// The format, as the import and the export use it.
@@ -133,7 +133,7 @@ fn is_line(line: &Object<'_>) -> bool {
     }
 }
 
-/// Runs the first pass over a main file, the lines of its subagents and the files of its subagents. If a file is
+/// Runs the first pass over a main file, the lines of subagents in it, and the files of subagents. If a file is
 /// refused, the result is the issues that say why.
 fn survey_session(path: &Path, options: &ImportOptions) -> Result<Result<Vec<SurveyedSession>, Issues>> {
     let stem = file_stem(path);

@@ -13,7 +13,7 @@ use std::num::NonZeroU32;
 
 use super::line_format::{LineData, LinePlace, NodeKind};
 use crate::{
-    compact::{Names, digest, push, small},
+    compact::{Names, digest, push, to_u32},
     source::hex,
     tree::{Parents, Tree},
 };
@@ -30,12 +30,12 @@ pub(super) struct MessageLinks {
 }
 
 impl MessageLinks {
-    /// Notes the calls and the results in the line that is read.
+    /// Notes the calls and the results in the current line.
     pub(super) fn note(&mut self, line: u64, calls: &[String], results: &[String]) {
         for (ids, links) in [(calls, &mut self.calls), (results, &mut self.results)] {
             for id in ids {
                 if let Some(number) = number_of(&mut self.call_ids, id) {
-                    push(links, (small(line), number));
+                    push(links, (to_u32(line), number));
                 }
             }
         }
@@ -59,7 +59,7 @@ fn of_line(links: &[(u32, u32)], line: u64) -> impl Iterator<Item = u32> {
     same.map(|(_, number)| *number)
 }
 
-/// A message of the model.
+/// The lines of a message of the model, as positions in the tree.
 struct MessageLines {
     /// Its first line.
     first: u32,
@@ -71,9 +71,9 @@ struct MessageLines {
     is_closed: bool,
 }
 
-/// Returns the parents of all nodes. Each line of a message after its first, and each result of its calls, hangs below
-/// the line of the message or the result that comes before it in the file. So does what follows any of them. As soon as
-/// the conversation goes on after a message, nothing is added to it: what comes later is on a branch of its own.
+/// Returns the parents of all nodes. The lines of a message and the results of its calls become a chain, in the order
+/// of the file. A line that follows any of them follows the last of them. As soon as the conversation goes on after a
+/// message, nothing is added to it: what comes later is on a branch of its own.
 pub(super) fn adjust_parents(tree: &mut Tree<LineData>, links: &MessageLinks) -> Parents {
     let mut adjuster = Adjuster::new(links);
     for at in 0..tree.len() {
@@ -89,7 +89,7 @@ pub(super) fn adjust_parents(tree: &mut Tree<LineData>, links: &MessageLinks) ->
     adjuster.parents
 }
 
-/// The newest message with each number, or the greatest number for none.
+/// The newest message for each number. `u32::MAX` stands for none.
 struct Numbered(Vec<u32>);
 
 impl Numbered {
@@ -99,7 +99,7 @@ impl Numbered {
 
     fn set(&mut self, number: u32, message: usize) {
         if let Some(newest) = self.0.get_mut(number as usize) {
-            *newest = small(message);
+            *newest = to_u32(message);
         }
     }
 }
@@ -140,7 +140,7 @@ impl<'a> Adjuster<'a> {
         if tree.repeats_id(at) {
             return named;
         }
-        // A line whose parent comes later in the file hangs below what follows.
+        // A line whose parent comes later in the file keeps it, like a line that begins a branch.
         let is_branch = node.data.place == LinePlace::Branch || named.is_some_and(|named| named > at);
         if let Some(message) = self.message_of(tree, at, node.data).filter(|_| !is_branch) {
             return self.add_to_message(message, named, (at, node.line, node.data));
@@ -153,7 +153,7 @@ impl<'a> Adjuster<'a> {
         if is_branch { named } else { self.after_message(named, at) }
     }
 
-    /// Closes the messages that a node hangs below.
+    /// Closes the messages on the path of a node.
     fn close_messages_above(&mut self, tree: &Tree<LineData>, at: usize) {
         let messages = &mut self.messages;
         self.open.retain(|message| {
@@ -163,7 +163,8 @@ impl<'a> Adjuster<'a> {
         });
     }
 
-    /// The message that a line is a part of or has a result for. The line must be below the first line of the message.
+    /// The open message of which a line is a part, or for whose call it has a result. The line must be below the first
+    /// line of the message.
     fn message_of(&self, tree: &Tree<LineData>, at: usize, data: &LineData) -> Option<usize> {
         let message = match data.kind {
             NodeKind::Assistant => self.by_id.get(data.message_id?.get() - 1),
@@ -185,21 +186,21 @@ impl<'a> Adjuster<'a> {
         named: Option<usize>,
         (at, line, data): (usize, u64, &LineData),
     ) -> Option<usize> {
-        push(&mut self.of_node, (small(at), small(message)));
+        push(&mut self.of_node, (to_u32(at), to_u32(message)));
         let before = self.messages.get(message).map(|lines| lines.last as usize)?;
         if let Some(lines) = self.messages.get_mut(message) {
-            lines.last = small(at);
+            lines.last = to_u32(at);
             if data.kind == NodeKind::Assistant {
-                lines.last_line = small(at);
+                lines.last_line = to_u32(at);
             }
         }
         of_line(&self.links.calls, line).for_each(|call| self.by_call.set(call, message));
-        // Lines of other kinds may stand between the two.
+        // Lines of other kinds may stand between the last line of the message and this one.
         if named.is_some_and(|named| self.is_below(named, before)) { named } else { Some(before) }
     }
 
-    /// Whether a node is another node or below it. In this tree a parent has a lower position, or the named parent
-    /// stays.
+    /// Whether a node is the node `above` or below it. A parent is followed only if its position is lower than that of
+    /// its child.
     fn is_below(&self, at: usize, above: usize) -> bool {
         let mut next = Some(at);
         while let Some(here) = next.filter(|here| *here > above) {
@@ -212,7 +213,7 @@ impl<'a> Adjuster<'a> {
         if data.kind != NodeKind::Assistant {
             return;
         }
-        let position = small(at);
+        let position = to_u32(at);
         let Some(id) = data.message_id else {
             self.single_lines.push(position);
             return;
@@ -223,13 +224,14 @@ impl<'a> Adjuster<'a> {
         self.open.push(message);
         self.by_id.set(id.get() - 1, message);
         of_line(&self.links.calls, line).for_each(|call| self.by_call.set(call, message));
-        push(&mut self.of_node, (position, small(message)));
+        push(&mut self.of_node, (position, to_u32(message)));
     }
 
-    /// The parent of a line that is not part of a message: what follows one line of a message follows the message.
+    /// The parent of a line that is not part of a message. A line that follows any line of a message follows the last
+    /// one.
     fn after_message(&self, named: Option<usize>, at: usize) -> Option<usize> {
         let named = named?;
-        let node = self.of_node.binary_search_by_key(&small(named), |(node, _)| *node).ok();
+        let node = self.of_node.binary_search_by_key(&to_u32(named), |(node, _)| *node).ok();
         let message = node.and_then(|node| self.messages.get(self.of_node.get(node)?.1 as usize));
         let last = message.map(|lines| lines.last as usize).filter(|last| *last < at);
         Some(last.unwrap_or(named))

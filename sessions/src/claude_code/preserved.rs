@@ -9,8 +9,8 @@
 //! ```
 //!
 //! When it loads the file, Claude Code moves the kept lines behind the line that the boundary names. In the thread they
-//! stay before the boundary, as stored entries cannot move. The compaction covers only what it does not keep, and
-//! contains the summary, and the line of the summary is not sent once more.
+//! stay before the boundary, as stored entries cannot move. The compaction covers only the lines that it does not keep.
+//! It contains the summary, so the line of the summary is not sent again.
 
 use super::{
     line_format::{LineData, NodeKind},
@@ -30,7 +30,8 @@ pub(super) struct PreservedSegment {
 }
 
 impl PreservedSegment {
-    /// Reads the segment of a boundary. It is an error if the boundary keeps lines in a form that is not known.
+    /// Reads the segment of a boundary. It is an error if the boundary names the lines that it keeps in an unknown
+    /// form.
     pub(super) fn of(boundary: &Object<'_>) -> Result<Option<Self>, &'static str> {
         let Some(metadata) = boundary.object("compactMetadata") else { return Ok(None) };
         let Some(segment) = metadata.object("preservedSegment") else {
@@ -46,7 +47,7 @@ impl PreservedSegment {
         }
     }
 
-    /// The last kept line, below which the boundary hangs if it does not say where.
+    /// The last kept line. It is the parent of a boundary that names no other parent.
     pub(super) fn tail(&self) -> &str {
         &self.tail
     }
@@ -83,7 +84,7 @@ pub(super) enum Coverage {
     Nothing,
     /// The interval from the first to the second position.
     Covers(usize, usize),
-    /// The same. The lines that it keeps are not on its path, so that it covers everything before it.
+    /// Such an interval, too. The lines that it keeps are not on its path, so it covers everything before it.
     KeptLinesMissing(usize, usize),
 }
 
@@ -97,7 +98,7 @@ fn boundaries(tree: &Tree<LineData>) -> Vec<usize> {
     tree.iter().filter(|(_, data)| data.kind == NodeKind::Boundary).map(|(at, _)| at).collect()
 }
 
-/// The last node with this id that is on the path of a node and above it.
+/// The last node with this id among the ancestors of a node.
 fn on_path(tree: &Tree<LineData>, id: &str, below: usize) -> Option<usize> {
     tree.nodes_with_id(id).into_iter().rev().find(|at| *at != below && tree.is_on_path(below, *at))
 }
@@ -110,8 +111,8 @@ fn summary_after(tree: &Tree<LineData>, boundary: usize) -> Option<usize> {
     is_summary.then_some(at)
 }
 
-/// Hangs what follows the last kept line after a compaction below the summary. Returns the parents of all nodes, or
-/// `None` if no parent changes.
+/// After a compaction, lines may name the last kept line as their parent. They get the summary as their parent instead.
+/// Returns the parents of all nodes, or `None` if no parent changes.
 pub(super) fn adjust_parents(tree: &Tree<LineData>) -> Option<Parents> {
     let moves = boundaries(tree).into_iter().filter_map(|boundary| {
         let segment = preserved(tree.data(boundary)?)?;

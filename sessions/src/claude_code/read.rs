@@ -18,10 +18,10 @@ use crate::{
     time,
 };
 
-/// The format in the provenance of a message that Claude Code made of an attachment.
+/// The format in the provenance of a message that Claude Code made from an attachment.
 pub(super) const ATTACHMENT_FORMAT: &str = "claude-code.attachment";
 
-/// The key of a side entry with a line of a subagent. Its value is the name of the subagent.
+/// The key of the subagent's name in a side entry with a line of a subagent.
 pub(super) const SIDECHAIN_KEY: &str = "subagent";
 
 /// The types of lines that are not messages.
@@ -48,8 +48,8 @@ pub(super) const OTHER_TYPES: &[&str] = &[
     "worktree-state",
 ];
 
-/// The second pass: returns the body and the time of a line. `sidechain` is the subagent that the line belongs to, if
-/// it is not one of this thread.
+/// The second pass: returns the body and the time of a line. `sidechain` is the subagent to which the line belongs, if
+/// this is not the thread of that subagent.
 pub(super) fn read_body_and_time(
     line: &ObjectLine<'_>,
     sidechain: Option<&Sidechain>,
@@ -116,8 +116,8 @@ fn body(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issues: &m
     }
 }
 
-/// A compaction covers everything before it, or what it does not keep. Its summary is the message after it, unless it
-/// keeps messages, which the summary must come before.
+/// A compaction covers everything before it except the messages that it keeps. Its summary is the message after it. But
+/// if it keeps messages that must follow the summary, it contains the summary itself.
 fn compaction(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issues: &mut Issues) -> NewBody {
     let mut compaction = Compaction::default();
     let Some(data) = position.data().and_then(|data| data.compaction.as_deref()) else { return compaction.into() };
@@ -140,7 +140,8 @@ fn compaction(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issu
     compaction.into()
 }
 
-/// A summary names the conversation that ends with a line. Often that line is in another file.
+/// A summary names the conversation that ends with a given line. Often that line is in another file. The summary then
+/// becomes a custom entry.
 fn label(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>) -> Result<NewBody, String> {
     let summary = line.object.text("summary").ok_or("`summary` is not a string")?;
     let leaf = line.object.text("leafUuid").ok_or("`leafUuid` is not a string")?;

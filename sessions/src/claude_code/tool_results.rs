@@ -54,7 +54,7 @@ fn result_files(folder: &Path, max_bytes: u64, issues: &mut Issues) -> Result<Ve
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let metadata = fs::metadata(&path).ok().filter(fs::Metadata::is_file);
         let Some(metadata) = metadata.filter(|metadata| metadata.len() <= max_bytes) else {
-            let detail = format!("`{RESULTS_FOLDER}/{name}` is no file, or has more than {max_bytes} bytes");
+            let detail = format!("`{RESULTS_FOLDER}/{name}` is not a file, or has more than {max_bytes} bytes");
             issues.add_for_file(IssueCode::UnknownType, detail, "left out");
             continue;
         };
@@ -67,7 +67,7 @@ fn result_files(folder: &Path, max_bytes: u64, issues: &mut Issues) -> Result<Ve
     Ok(found.into_iter().map(|(_, file)| file).collect())
 }
 
-/// A session with files of results.
+/// A session that has files with results.
 struct SessionWithResults {
     inner: Box<dyn Session>,
     files: Vec<ResultFile>,
@@ -97,7 +97,7 @@ impl Session for SessionWithResults {
     fn drafts<'a>(&'a self, stored: &'a StoredEntries) -> Result<Box<dyn Drafts + 'a>> {
         let inner = self.inner.drafts(stored)?;
         let files = self.files.iter();
-        Ok(Box::new(DraftsWithResults { inner, files, all: &self.files, owners: HashMap::new(), time: None }))
+        Ok(Box::new(DraftsWithResults { inner, files, all_files: &self.files, owners: HashMap::new(), time: None }))
     }
 
     fn head(&self, stored: &StoredEntries) -> Option<EntryId> {
@@ -114,7 +114,7 @@ struct DraftsWithResults<'a> {
     inner: Box<dyn Drafts + 'a>,
     /// The files that are still to come.
     files: std::slice::Iter<'a, ResultFile>,
-    all: &'a [ResultFile],
+    all_files: &'a [ResultFile],
     /// The entries of the results that files belong to, by the names of the files.
     owners: HashMap<&'a str, EntryId>,
     /// The time of the last draft.
@@ -139,7 +139,7 @@ impl DraftsWithResults<'_> {
         let (NewBody::Message(message), Some(id)) = (&entry.body, &entry.id) else { return };
         for block in &message.blocks {
             let BlockKind::ToolResult(result) = &block.kind else { continue };
-            for file in self.all.iter().filter(|file| belongs_to(file, result)) {
+            for file in self.all_files.iter().filter(|file| belongs_to(file, result)) {
                 self.owners.entry(&file.name).or_insert_with(|| id.clone());
             }
         }
@@ -168,7 +168,7 @@ impl DraftsWithResults<'_> {
     }
 }
 
-/// Whether a file contains the whole of a result: it has the name of the call, or the result names it.
+/// Whether a file contains the whole of a result: its name is the id of the call, or the result names the file.
 fn belongs_to(file: &ResultFile, result: &ToolResult) -> bool {
     let stem = file.name.split('.').next().unwrap_or_default();
     let names_file = |block: &Block| match &block.kind {

@@ -1,4 +1,4 @@
-//! Brings items into the form of the API: versions of Codex wrote some fields in other forms.
+//! Brings items into the form of the API: some versions of Codex wrote some fields in other forms.
 
 use store_core::{Json, codec::ObjectWriter as Writer};
 
@@ -12,7 +12,7 @@ pub(super) struct CanonicalItem {
     pub(super) success: Option<bool>,
 }
 
-/// The id of the call that an item makes or answers. An old command of the local shell has it as its own id.
+/// The id of the call that an item makes or answers. In an old `local_shell_call`, it is the id of the item.
 pub(super) fn call_id(item: &Object<'_>) -> Option<String> {
     let is_local_shell = item.text("type").as_deref() == Some("local_shell_call");
     let id = item.text("call_id").or_else(|| item.text("id").filter(|_| is_local_shell));

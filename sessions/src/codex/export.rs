@@ -24,7 +24,7 @@ use crate::{
     provenance::Provenance,
 };
 
-/// The model that a rollout names if no model of OpenAI made anything of the thread. Codex needs one to continue.
+/// The model that a rollout names if no model of OpenAI made a message of the thread. Codex needs one to continue.
 const DEFAULT_MODEL: &str = "gpt-5";
 
 /// Writes the thread, and returns what was lost.
@@ -117,7 +117,7 @@ fn is_of_codex(entry: &Entry) -> bool {
 struct Path {
     ids: HashSet<EntryId>,
     root: Option<EntryId>,
-    /// The first model of OpenAI that made something of the path.
+    /// The first model of OpenAI that made a message of the path.
     model: Option<String>,
     /// The time of the last entry.
     end: Option<Timestamp>,
@@ -155,7 +155,7 @@ impl Path {
     }
 }
 
-/// The model of OpenAI that made a message, on whichever of its APIs.
+/// The model of OpenAI that made a message, through any of OpenAI's APIs.
 fn model_of_openai(message: &Message) -> Option<String> {
     let origin = message.provenance.as_ref()?.origin.as_ref()?;
     origin.model.clone().filter(|_| origin.provider == "openai")
@@ -168,9 +168,9 @@ struct BranchWriter<'a, 'b> {
     losses: &'a mut LossList,
     path: &'a Path,
     items: ItemWriter,
-    /// The model that the last settings of a turn name.
+    /// The model in the last settings of a turn that were written.
     model: Option<String>,
-    /// The title that the last line with one gives.
+    /// The title in the last imported line that gives one.
     title: Option<String>,
     format: Codex,
 }
@@ -243,6 +243,7 @@ impl BranchWriter<'_, '_> {
         }
     }
 
+    /// Gives a message that is already written to `items`, which must know all messages of the path.
     fn follow_message(&mut self, entry: &Entry, message: &Message) -> Result<()> {
         let _items = written::write(&mut self.items, (&entry.id, message), "")?;
         Ok(())

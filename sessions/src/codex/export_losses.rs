@@ -6,12 +6,13 @@ use store_core::{BlockKind, Body, Entry, EntryId, Message, Role, Thread, Visibil
 
 use super::{turns, written};
 use crate::{
-    export::{Loss, Losses, NO_FIELD, What, loss_of_foreign_line, note_metadata},
+    export::{Loss, LossDescription, Losses, NO_FIELD, loss_of_foreign_line, note_metadata},
     provenance::IMPORT_LINE,
 };
 
 /// What is lost of a turn that failed or was aborted.
-pub(super) const FAILED_TURN: What = ("failed_turn", "Codex would send a turn that failed or was aborted", "dropped");
+pub(super) const FAILED_TURN: LossDescription =
+    ("failed_turn", "Codex would send a turn that failed or was aborted", "dropped");
 
 /// The losses of an export. Several branches can contain the same entry, whose losses are listed once.
 #[derive(Debug, Default)]
@@ -23,13 +24,13 @@ pub(super) struct LossList {
 }
 
 impl LossList {
-    /// Begins with the next entry.
+    /// Makes an entry the current one.
     pub(super) fn visit(&mut self, entry: &EntryId) {
         self.is_repeated = !self.visited.insert(entry.clone());
     }
 
     /// Adds a loss of the current entry.
-    pub(super) fn add(&mut self, entry: &EntryId, path: impl Into<String>, what: What) {
+    pub(super) fn add(&mut self, entry: &EntryId, path: impl Into<String>, what: LossDescription) {
         if !self.is_repeated {
             Losses::new(entry, &mut self.list).add(path, what);
         }
@@ -108,7 +109,7 @@ pub(super) fn is_failed_turn(message: &Message) -> bool {
     message.role == Role::Assistant && matches!(message.stop.as_deref(), Some("error" | "aborted"))
 }
 
-/// Whether a reader of the rollout knows by the text that the message is not from the user.
+/// Whether the text of a message shows a reader of the rollout that it is not from the user.
 fn is_added_by_codex(message: &Message) -> bool {
     let first = message.blocks.first().map(|block| &block.kind);
     message.role == Role::User && matches!(first, Some(BlockKind::Text(text)) if turns::is_added_by_codex(text))

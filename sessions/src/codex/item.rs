@@ -1,4 +1,4 @@
-//! Reads the items of a rollout as messages. An item is one of the API OpenAI Responses, so `providers` reads it.
+//! Reads the items of a rollout as messages. An item has the form of the API OpenAI Responses, so `providers` reads it.
 
 use providers::{Target, normalize};
 use store_core::{BlockKind, Json, Message, Role, ToolResult, Visibility};
@@ -22,10 +22,11 @@ const OTHER_TYPES: &[&str] = &[
     "agent_message",
     "additional_tools",
 ];
+
 /// The types of parts that may stand in a message or a result.
 const PART_TYPES: &[&str] = &["input_text", "output_text", "text", "input_image", "input_file", "refusal"];
 
-/// The only field of the opaque block that stands for a message without parts that are known.
+/// The only field of the opaque block that stands for a message without known parts.
 const WHOLE_MESSAGE: &str = "message_without_content";
 
 /// The model that made an item, and the platform that served it.
@@ -35,7 +36,7 @@ pub(super) struct ItemOrigin<'a> {
     pub(super) platform: Option<&'a str>,
 }
 
-/// The ids of the calls and of the results in an item. Tools that the provider itself runs need no result.
+/// The ids of the calls and of the results in an item. Calls of tools that the provider itself runs need no result.
 pub(super) fn call_and_result_ids(item: &Object<'_>) -> (Vec<String>, Vec<String>) {
     let id = || canonical::call_id(item).into_iter().collect();
     match item.text("type").as_deref() {

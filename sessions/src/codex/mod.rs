@@ -1,5 +1,5 @@
 //! The format of Codex: rollouts, with a record in each line. The lines form a chain, and a rollback continues it at an
-//! earlier line. The old shape has items in the lines by themselves.
+//! earlier line. In the old shape, a line is an item without a record around it.
 
 mod canonical;
 mod export;
@@ -27,7 +27,7 @@ use self::{
 };
 use crate::{
     blocks::cut_to_1_kib,
-    compact::small,
+    compact::to_u32,
     detect::{Detected, Sample},
     error::Result,
     export::{ExportFiles, ExportSource, Written, file_name_part, shell_word, uuid_of, write_unchanged},
@@ -134,8 +134,8 @@ pub(crate) struct Codex {
     path: TurnPath,
     side_lines: SideLines,
     /// The total of the last token counts.
-    counted: Option<String>,
-    /// The first line of the items that the model made without anything between them.
+    last_token_total: Option<String>,
+    /// The first line of the current answer: of the items that the model made with nothing else in between.
     first_of_answer: Option<NonZeroU32>,
 }
 
@@ -182,10 +182,10 @@ impl Codex {
             }
             (EVENT_MSG, Some("token_count")) => {
                 let total = fields.object("info").and_then(|info| info.raw("total_token_usage").map(str::to_owned));
-                if total.is_some() && self.counted == total {
+                if total.is_some() && self.last_token_total == total {
                     self.side_lines.repeated_counts.push(line.number);
                 }
-                self.counted = total.or(self.counted.take());
+                self.last_token_total = total.or(self.last_token_total.take());
             }
             _ => {}
         }
@@ -199,7 +199,7 @@ impl Codex {
             self.models.push(model);
             self.models.len() - 1
         });
-        self.model = NonZeroU32::new(small(at + 1));
+        self.model = NonZeroU32::new(to_u32(at + 1));
     }
 
     fn model_of(&self, data: &LineData) -> Option<&str> {
@@ -223,7 +223,7 @@ impl LineFormat for Codex {
         NAME.name()
     }
 
-    fn family(&self) -> &'static str {
+    fn kind_prefix(&self) -> &'static str {
         "codex"
     }
 
@@ -252,7 +252,7 @@ impl LineFormat for Codex {
                 let role = fields.as_ref().map_or(TurnRole::Other, TurnRole::of_item);
                 let (calls, results) = fields.as_ref().map(item::call_and_result_ids).unwrap_or_default();
                 let is_of_model = fields.as_ref().is_some_and(item::is_of_model);
-                let first = || self.first_of_answer.or_else(|| NonZeroU32::new(small(line.number)));
+                let first = || self.first_of_answer.or_else(|| NonZeroU32::new(to_u32(line.number)));
                 self.first_of_answer = if is_of_model { first() } else { None };
                 let (parent, kind) = self.add_node(role);
                 ParsedLine { id: None, parent, kind, calls, results }

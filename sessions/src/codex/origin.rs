@@ -26,7 +26,7 @@ fn says_only_layout(data: &Object<'_>) -> bool {
         .all(|(name, raw)| matches!(name, "message" | "part") && Object::parse(raw).is_some_and(is_form_of_layout))
 }
 
-/// Removes the model from every origin in a message, for a message of which the model is not known.
+/// Removes the model from every origin in a message whose model is not known.
 pub(super) fn forget_models(message: &mut Message) {
     if let Some(origin) = message.provenance.as_mut().and_then(|provenance| provenance.origin.as_mut()) {
         origin.model = None;

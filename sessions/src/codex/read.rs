@@ -30,7 +30,7 @@ const PLAIN_TYPES: &[&str] = &[
 /// What the first pass found out about lines that are not nodes.
 #[derive(Debug, Default)]
 pub(super) struct SideLines {
-    /// The lines that take back turns, and where they move the head to.
+    /// The lines that take back turns, and the place to which they move the head.
     pub(super) rewinds: HashMap<u64, RewindTarget>,
     /// The lines with token counts that repeat those of an earlier line. Nothing was spent since then.
     pub(super) repeated_counts: LineRanges,
@@ -84,8 +84,8 @@ pub(super) struct BodyReader<'a, 'b> {
 }
 
 impl BodyReader<'_, '_> {
-    /// Reads an item. The items of one answer get the same message id, so that the context has them as one message: the
-    /// results of calls that a model made at once follow all of these calls.
+    /// Reads an item. The items of one answer get the same message id, so that the context has them as one message. If
+    /// a model made several calls at once, their results then follow all of these calls.
     fn item(&self, line: &ObjectLine<'_>, record: &Record, issues: &mut Issues) -> Result<NewBody, String> {
         let mut message = item::read(line.number, record.payload.as_str(), self.origin, issues)?;
         let answer = self.position.data().and_then(|data| data.answer);

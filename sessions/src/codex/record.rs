@@ -6,7 +6,7 @@ use crate::json::Object;
 
 /// The type of the first line in the new shape.
 pub(super) const SESSION_META: &str = "session_meta";
-/// The type of lines with a setting of the turns that follow.
+/// The type of lines with the settings of the turns that follow.
 pub(super) const TURN_CONTEXT: &str = "turn_context";
 /// The type of lines with an item of the conversation.
 pub(super) const RESPONSE_ITEM: &str = "response_item";
@@ -19,7 +19,7 @@ pub(super) const WORLD_STATE: &str = "world_state";
 
 /// The types that show that a file is a rollout.
 const NAMING_TYPES: &[&str] = &[SESSION_META, TURN_CONTEXT, RESPONSE_ITEM, COMPACTED, EVENT_MSG, WORLD_STATE];
-/// The types of items of the old shape, in which items stand in the lines by themselves.
+/// The types of items of the old shape, in which a line is an item without a record around it.
 const OLD_ITEM_TYPES: &[&str] = &["message", "reasoning", "function_call", "function_call_output", "local_shell_call"];
 
 /// A record: its type and its content.
@@ -30,7 +30,8 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Reads a line. Returns `None` if the line is in neither shape.
+    /// Reads a line. Returns `None` if it is not a record. `is_old` says whether the file has the old shape: its lines
+    /// can have either shape.
     pub(super) fn of(line: &Object<'_>, is_old: bool) -> Option<Self> {
         if let (Some(kind), Some(payload)) = (line.text("type"), line.json("payload")) {
             return Some(Self { kind, payload });
@@ -63,7 +64,7 @@ pub(super) fn is_old_header(line: &Object<'_>) -> bool {
     line.text("id").is_some() && line.has("timestamp") && is_described && !line.has("type")
 }
 
-/// Whether a line is one of the lines after the first in a rollout of the old shape.
+/// Whether a line can stand after the first line in a rollout of the old shape.
 pub(super) fn is_old_line(line: &Object<'_>) -> bool {
     let is_item = line.text("type").is_some_and(|kind| OLD_ITEM_TYPES.contains(&kind.as_str()));
     line.text("record_type").is_some() || is_item && !line.has("payload")

@@ -16,7 +16,7 @@ pub(super) struct Session {
     pub(super) id: String,
     pub(super) forked_from: Option<String>,
     pub(super) cwd: String,
-    /// The fields of the header that the thread was imported with.
+    /// The fields of the header of the rollout that the thread was imported from.
     imported: Vec<(String, String)>,
 }
 
@@ -32,8 +32,7 @@ impl Session {
         self
     }
 
-    /// Writes the record. Its fields are those that the thread was imported with, with the id and the folder of this
-    /// session.
+    /// Writes the record. Its fields are those of the imported header, but with the id and the folder of this session.
     pub(super) fn record(&self, source: &ExportSource<'_>) -> String {
         let created_at = time::to_iso(source.thread.created_at);
         let mut fields: Vec<(String, String)> = Vec::new();
@@ -81,7 +80,7 @@ impl Session {
     }
 }
 
-/// The id in the header that the thread was imported with. `first` is the first entry of the thread.
+/// The id in the header of the rollout that the thread was imported from. `first` is the first entry of the thread.
 pub(super) fn imported_id(first: &Entry) -> Option<String> {
     let header = imported_header(first);
     let (_, raw) = header.iter().rev().find(|(name, _)| name == "id")?;
@@ -95,7 +94,7 @@ fn imported_header(first: &Entry) -> Vec<(String, String)> {
     let text = raw.map(|raw| crate::lenient::read(raw).text.into_owned()).unwrap_or_default();
     let Some(object) = Object::parse(&text) else { return Vec::new() };
     let header = object.object("payload").unwrap_or(object);
-    // In a rollout that is read page by page, each record has a number. New records have none.
+    // In a paginated rollout, each record has a number. New records have none, so the new rollout is not paginated.
     let is_kept = |(name, raw): &(&str, &str)| *name != "history_mode" || *raw != "\"paginated\"";
     header.iter().filter(is_kept).map(|(name, raw)| (name.to_owned(), raw.to_owned())).collect()
 }

@@ -3,7 +3,8 @@
 
 use crate::{json::Object, lines::RewindTarget, tree::ParentField};
 
-/// How user messages begin that Codex itself adds to the conversation. They are for the model and not from the user.
+/// The beginnings of user messages that Codex itself adds to the conversation. These messages are for the model and not
+/// from the user.
 const ADDED_BY_CODEX: &[&str] = &[
     "<environment_context>",
     "<user_instructions>",
@@ -51,7 +52,7 @@ fn first_text(item: &Object<'_>) -> Option<String> {
     item.list("content")?.into_iter().find_map(|part| Object::parse(part)?.text("text"))
 }
 
-/// The nodes that are on the path of the line that is read.
+/// The nodes on the path of the current line.
 #[derive(Debug, Default)]
 pub(super) struct TurnPath {
     nodes: Vec<(u32, TurnRole)>,

@@ -1,5 +1,5 @@
-//! Messages as items, as Codex writes them. The crate `providers` makes the items. Here they get the layout that Codex
-//! reads.
+//! Messages as items, in the form in which Codex writes them. The crate `providers` makes the items. Here they get the
+//! layout that Codex reads.
 
 use providers::{ItemWriter, Target};
 use store_core::{Block, BlockKind, ContextMessage, EntryId, Media, Message, Timestamp, codec::ObjectWriter as Writer};
@@ -21,7 +21,7 @@ const FIELD_ORDER: &[(&str, &[&str])] = &[
 /// A loss of a message: its path in the message, its kind, its reason and its action.
 pub(super) type MessageLoss = (String, &'static str, &'static str, &'static str);
 
-/// The items of a message, and what they do not hold of it.
+/// The items of a message, and what is lost of it.
 #[derive(Debug, Default)]
 pub(super) struct Items {
     pub(super) list: Vec<String>,
@@ -55,7 +55,7 @@ pub(super) fn only_item(message: &Message) -> Option<String> {
     items.list.pop().filter(|_| items.list.is_empty() && items.losses.is_empty())
 }
 
-/// Writes the next message of a history. `model` is the one that applies if no model of OpenAI Responses made it.
+/// Writes the next message of a history. `model` applies if no model of OpenAI Responses made the message.
 pub(super) fn write(
     writer: &mut ItemWriter,
     (entry, message): (&EntryId, &Message),
@@ -98,7 +98,7 @@ impl Items {
             set(&mut fields, "content", &content);
             if item.text("role").as_deref() == Some("system") {
                 set(&mut fields, "role", json_string("developer").as_str());
-                self.lose("/role", ("role", "Codex leaves out the messages of other roles", "replaced"));
+                self.add_loss("/role", ("role", "Codex leaves out the messages of other roles", "replaced"));
             }
         }
         let order = FIELD_ORDER.iter().find(|(known, _)| *known == kind).map_or(&[][..], |(_, order)| order);
@@ -113,7 +113,7 @@ impl Items {
         self.list.push(out);
     }
 
-    fn lose(&mut self, path: &str, (kind, reason, action): (&'static str, &'static str, &'static str)) {
+    fn add_loss(&mut self, path: &str, (kind, reason, action): (&'static str, &'static str, &'static str)) {
         self.losses.push((path.to_owned(), kind, reason, action));
     }
 
@@ -136,11 +136,11 @@ impl Items {
             Some("input_text" | "output_text" | "text") => Some(without_empty_annotations(&part)),
             Some("input_image") if part.text("image_url").is_some() => Some(raw.to_owned()),
             Some("refusal") => {
-                self.lose("/blocks", ("refusal", "Codex has no mark for refusals", "replaced"));
+                self.add_loss("/blocks", ("refusal", "Codex has no mark for refusals", "replaced"));
                 Some(text_part(text_type, &part.text("refusal").unwrap_or_default()))
             }
             _ => {
-                self.lose("/blocks", ("unknown_block", "Codex cannot read a file with such a part", "dropped"));
+                self.add_loss("/blocks", ("unknown_block", "Codex cannot read a file with such a part", "dropped"));
                 None
             }
         }
@@ -162,7 +162,8 @@ fn text_part(kind: &str, text: &str) -> String {
     out
 }
 
-/// The part without the empty list that the API requires in some requests, and that Codex never writes.
+/// Removes an empty list of annotations from a part. The API requires the list in some requests, but Codex never writes
+/// it.
 fn without_empty_annotations(part: &Object<'_>) -> String {
     let is_empty = part.raw("annotations") == Some("[]");
     part.without(if is_empty { &["annotations"] } else { &[] }).as_str().to_owned()
@@ -184,7 +185,7 @@ fn without_documents(message: &Message, items: &mut Items) -> Message {
 
 fn replace_document(block: &mut Block, path: &str, items: &mut Items) {
     if let BlockKind::Document(media) = &block.kind {
-        items.lose(path, ("unsupported_media", "a rollout has texts and images only", "replaced"));
+        items.add_loss(path, ("unsupported_media", "a rollout has texts and images only", "replaced"));
         *block = Block::text(document_text(media));
     }
 }

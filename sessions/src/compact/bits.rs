@@ -1,16 +1,16 @@
 //! A set of positions.
 
-/// A set of positions below a limit, in one bit for each.
+/// A set of positions. It takes one bit for each position up to the greatest one.
 #[derive(Debug, Default)]
 pub(crate) struct Bits(Vec<u64>);
 
 impl Bits {
-    /// An empty set of positions below `limit`.
+    /// An empty set with room for the positions below `limit`.
     pub(crate) fn new(limit: usize) -> Self {
         Self(vec![0; limit.div_ceil(64)])
     }
 
-    /// Adds a position. A set without a limit grows.
+    /// Adds a position. If there is no room for it, the set grows.
     pub(crate) fn insert(&mut self, at: usize) {
         if at / 64 >= self.0.len() {
             let missing = at / 64 + 1 - self.0.len();

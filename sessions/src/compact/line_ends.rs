@@ -7,19 +7,20 @@ const LINES_PER_MARK: usize = 64;
 pub(crate) struct LineEnds {
     /// The distance from the end of the line before, seven bits in a byte, the lowest first.
     distances: Vec<u8>,
-    /// For every 64th line: the end of the line before it, and where its distance begins.
+    /// For the first of every 64 lines: the end of the line before it, and the place of its distance in `distances`.
     marks: Vec<(u64, usize)>,
     count: usize,
-    last: u64,
+    /// The end of the last line.
+    last_end: u64,
 }
 
 impl LineEnds {
     /// Adds the end of the next line. No line ends before an earlier one.
     pub(crate) fn push(&mut self, end: u64) {
         if self.count.is_multiple_of(LINES_PER_MARK) {
-            super::push(&mut self.marks, (self.last, self.distances.len()));
+            super::push(&mut self.marks, (self.last_end, self.distances.len()));
         }
-        let mut left = end.saturating_sub(self.last);
+        let mut left = end.saturating_sub(self.last_end);
         loop {
             let low = u8::try_from(left & 0x7f).unwrap_or_default();
             left >>= 7;
@@ -29,7 +30,7 @@ impl LineEnds {
             }
         }
         self.count += 1;
-        self.last = end;
+        self.last_end = end;
     }
 
     /// The end of a line. Lines are counted from 1.

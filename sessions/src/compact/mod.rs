@@ -1,16 +1,18 @@
-//! How the import keeps what it needs of each line of a file in few bytes. A file may have millions of lines.
+//! Lists and tables with which the import keeps what it needs of each line in few bytes. A file may have millions of
+//! lines.
 
 mod bits;
 mod line_ends;
 mod names;
-mod runs;
+mod range_map;
 
 use sha2::{Digest, Sha256};
 
-pub(crate) use self::{bits::Bits, line_ends::LineEnds, names::Names, runs::Runs};
+pub(crate) use self::{bits::Bits, line_ends::LineEnds, names::Names, range_map::RangeMap};
 
-/// A number as it is kept. Files with more lines than such a number can count are refused (`scan`).
-pub(crate) fn small<T: TryInto<u32>>(number: T) -> u32 {
+/// Converts a number to the 32 bits in which it is kept. Larger numbers do not occur, because files with so many lines
+/// are refused (`scan`).
+pub(crate) fn to_u32<T: TryInto<u32>>(number: T) -> u32 {
     number.try_into().unwrap_or(u32::MAX)
 }
 
@@ -27,7 +29,7 @@ pub(crate) fn push<T>(list: &mut Vec<T>, item: T) {
     list.push(item);
 }
 
-/// Half of the SHA-256 of an id. Two ids do not have it in common.
+/// Half of the SHA-256 of an id. In practice, two different ids never share it.
 pub(crate) fn digest(id: &str) -> [u8; 16] {
     let whole: [u8; 32] = Sha256::digest(id).into();
     let mut half = [0; 16];

@@ -9,7 +9,7 @@ const NAMES_PER_MARK: u32 = 16;
 /// The first byte of a text of at most this many bytes is its length.
 const MAX_SHORT: usize = 127;
 
-/// The first byte of a text of hexadecimal digits is this number and the number of pairs of digits.
+/// The first byte of a text of hexadecimal digits is this number plus the number of pairs of digits.
 const HEX: u8 = 127;
 
 const MAX_HEX_BYTES: usize = 126;
@@ -25,15 +25,15 @@ const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 
 const EMPTY_SLOT: u32 = u32::MAX;
 
-/// A table of texts. A UUID takes about 24 bytes, and another text that long takes about 44.
+/// A table of texts. A UUID takes about 24 bytes, and any other text of the same length about 44.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     /// The texts one after the other, in the form that `encode` returns.
     bytes: Vec<u8>,
-    /// Where every 16th text begins.
+    /// Where the first of every 16 texts begins.
     marks: Vec<usize>,
     count: u32,
-    /// The numbers of the texts. Each is in the first free slot from the one that its hash names.
+    /// The numbers of the texts. Each went into the first free slot, beginning with the one that its hash names.
     slots: Vec<u32>,
     hasher: RandomState,
 }
@@ -121,7 +121,7 @@ impl Names {
         }
     }
 
-    /// Makes a larger list of slots. The old one is freed before.
+    /// Makes a larger list of slots. The smaller one is freed first, so that both are never in memory together.
     fn rebuild_slots(&mut self) {
         let slots = (self.slots.len() / 2 * 3).max(64);
         self.slots = Vec::new();
@@ -141,7 +141,7 @@ fn to_u64(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-/// The bytes of a text, with a first byte from which their number follows. Each text has one form only.
+/// The bytes of a text, after a first byte that says how they are encoded. Each text has exactly one encoding.
 fn encode(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
     let is_uuid = bytes.len() == 36 && HYPHENS.iter().all(|at| bytes.get(*at) == Some(&b'-'));
@@ -173,7 +173,7 @@ fn pack(digits: &[u8]) -> Option<Vec<u8>> {
     pairs.iter().map(|[high, low]| Some(value(*high)? << 4 | value(*low)?)).collect()
 }
 
-/// The length of the first text, with its first byte.
+/// The number of bytes that the first text in `bytes` takes, including its first byte.
 fn encoded_len(bytes: &[u8]) -> usize {
     match bytes.first() {
         None => 0,

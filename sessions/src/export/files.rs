@@ -142,7 +142,7 @@ impl<'a> ExportFiles<'a> {
 }
 
 impl Drop for ExportFiles<'_> {
-    /// Removes the files of an export that did not end: a part of a session would look like a session.
+    /// Removes the files of an export that did not finish: a part of a session would look like a whole one.
     fn drop(&mut self) {
         let open = self.file.take().map(|(path, _)| path);
         for path in self.written.drain(..).chain(open) {

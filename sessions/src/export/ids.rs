@@ -15,7 +15,7 @@ pub(crate) fn file_name_part(id: &str) -> String {
     id.replace(|c: char| c.is_control() || "/\\:*?\"<>|".contains(c), "-")
 }
 
-/// The text as one word of a shell.
+/// The text as one word of a shell command.
 pub(crate) fn shell_word(text: &str) -> String {
     let is_plain = !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+@,=".contains(c));
     if is_plain { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
@@ -33,7 +33,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_is_a_uuid_is_kept_and_any_other_always_gets_the_same() {
+    fn a_uuid_is_kept_and_any_other_id_always_gets_the_same_uuid() {
         let own = "019b9b00-0000-7000-8000-0000000000C0";
         assert_eq!(uuid_of(own), own);
         assert_eq!(uuid_of("work"), uuid_of("work"));

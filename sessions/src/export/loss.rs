@@ -17,8 +17,8 @@ pub struct Loss {
     /// The entry; absent for the thread as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entry: Option<EntryId>,
-    /// A JSON pointer to what was lost: within the thread or the entry for one of its fields, else within the message.
-    /// It is empty for the whole thread or entry.
+    /// A JSON pointer to what was lost. For a part of a message it begins at the message, for any other part at the
+    /// entry or the thread. It is empty for the whole thread or entry.
     pub path: String,
     /// The kind of what was lost, such as `signature`.
     pub kind: &'static str,
@@ -58,13 +58,13 @@ pub(super) fn by_kind(losses: &[Loss]) -> Vec<LossesOfKind<'_>> {
 }
 
 /// The kind, the reason and the action of a loss.
-pub(crate) type What = (&'static str, &'static str, &'static str);
+pub(crate) type LossDescription = (&'static str, &'static str, &'static str);
 
-/// The reason of a loss for which a format has no place.
+/// The reason of the loss of something for which the format has no field.
 pub(crate) const NO_FIELD: &str = "the format has no field for it";
 
 /// What is lost of an entry that is written as a part of another one.
-pub(crate) const MERGED: What = ("merged", "the entries of one message are one line", "replaced");
+pub(crate) const MERGED: LossDescription = ("merged", "the entries of one message are one line", "replaced");
 
 /// Collects the losses of one entry, or of the thread as a whole.
 pub(crate) struct Losses<'a> {
@@ -83,19 +83,19 @@ impl<'a> Losses<'a> {
     }
 
     /// Adds a loss with its kind, its reason and the action of the export.
-    pub(crate) fn add(&mut self, path: impl Into<String>, what: What) {
+    pub(crate) fn add(&mut self, path: impl Into<String>, what: LossDescription) {
         let (kind, reason, action) = what;
         let loss = Loss { thread: None, entry: self.entry.cloned(), path: path.into(), kind, reason, action };
         self.list.push(loss);
     }
 
-    /// Adds something that the format has no field for.
-    pub(crate) fn add_without_field(&mut self, path: impl Into<String>, kind: &'static str) {
+    /// Adds the loss of something for which the format has no field.
+    pub(crate) fn add_no_field_for(&mut self, path: impl Into<String>, kind: &'static str) {
         self.add(path, (kind, NO_FIELD, "dropped"));
     }
 }
 
-/// The losses of a child thread among those of the exported thread.
+/// The losses of a child thread, as they are listed among those of the exported thread.
 pub(crate) fn of_child(child: &ThreadId, losses: Vec<Loss>) -> impl Iterator<Item = Loss> {
     losses.into_iter().map(|mut loss| {
         loss.thread.get_or_insert_with(|| child.clone());
@@ -103,9 +103,9 @@ pub(crate) fn of_child(child: &ThreadId, losses: Vec<Loss>) -> impl Iterator<Ite
     })
 }
 
-/// What is lost of the line that an entry was imported from, if it is a line of another format: its bytes. An entry
-/// with the provenance of the file contains nothing else.
-pub(crate) fn loss_of_foreign_line(entry: &Entry) -> Option<(&'static str, What)> {
+/// What is lost of the line that an entry was imported from, if it is a line of another format: its bytes. If the entry
+/// contains the provenance of a file, the header and the line ends of that file are lost.
+pub(crate) fn loss_of_foreign_line(entry: &Entry) -> Option<(&'static str, LossDescription)> {
     if Provenance::read(entry).is_some() {
         return Some(("", ("raw", "the header and the line ends of a file of another format", "dropped")));
     }

@@ -17,7 +17,7 @@ use store_core::{ThreadId, ThreadRunStore};
 pub(crate) use self::{
     files::ExportFiles,
     ids::{file_name_part, shell_word, uuid_of},
-    loss::{Losses, MERGED, NO_FIELD, What, loss_of_foreign_line, of_child},
+    loss::{LossDescription, Losses, MERGED, NO_FIELD, loss_of_foreign_line, of_child},
     source::ExportSource,
     thread_losses::{note_metadata, note_parent, pointer},
     unchanged::{FileRestorer, line_of, write_unchanged},
@@ -56,8 +56,8 @@ pub struct Exported {
 }
 
 impl Exported {
-    /// The losses by their kinds, in the order of the names of the kinds. Each message can have several losses of a
-    /// kind, and a thread the same ones in each message.
+    /// The losses by their kinds, in the order of the names of the kinds. A message can have several losses of one
+    /// kind, and every message of a thread can have the same losses.
     #[must_use]
     pub fn losses_by_kind(&self) -> Vec<LossesOfKind<'_>> {
         loss::by_kind(&self.losses)

@@ -39,8 +39,8 @@ impl ExportSource<'_> {
         }
     }
 
-    /// The newest provenance of the thread, or `None` if an entry of the thread was not imported from this format, so
-    /// that the thread has changed.
+    /// The newest provenance of the thread. The result is `None` if the thread has changed: an entry of it was not
+    /// imported from this format.
     pub(crate) async fn unchanged_provenance(&self) -> Result<Option<Provenance>> {
         let format = self.options.format.name();
         let mut provenance = None;
@@ -65,7 +65,7 @@ impl ExportSource<'_> {
         named.unwrap_or_else(|| "/".to_owned())
     }
 
-    /// The non-side children of an entry, as far as the first page of the store has them.
+    /// The children of an entry that are not side entries. Only those on the first page of the store are returned.
     pub(crate) async fn first_children_of(&self, entry: &EntryId) -> Result<Vec<Arc<Entry>>> {
         let mut query = EntryQuery::all();
         (query.children_of, query.side) = (Some(entry.clone()), Some(false));

@@ -8,7 +8,8 @@ use super::{
 };
 use crate::{activity, error::Result, parents::parent_of};
 
-/// Notes what no format can represent of a thread: its child threads that were not written, its runs and its state.
+/// Notes the parts of a thread that no format can represent: its child threads that were not written, its runs and its
+/// state.
 pub(super) async fn note_thread(source: &ExportSource<'_>, written: &mut Written) -> Result<()> {
     note_children(source, &written.children, &mut written.losses).await?;
     note_own_data(source, written.agent_of_imported_runs, &mut written.losses).await?;
@@ -22,7 +23,8 @@ pub(super) async fn note_thread(source: &ExportSource<'_>, written: &mut Written
     Ok(())
 }
 
-/// Notes the runs, the state and the other fields of one thread. The files contain the imported runs of this agent.
+/// Notes the runs, the state and the other fields of one thread. `imported_agent` is the agent of those imported runs
+/// that the files contain.
 async fn note_own_data(source: &ExportSource<'_>, imported_agent: Option<&str>, list: &mut Vec<Loss>) -> Result<()> {
     note_runs(source, imported_agent, list).await?;
     let thread = source.thread;
@@ -30,19 +32,19 @@ async fn note_own_data(source: &ExportSource<'_>, imported_agent: Option<&str>, 
     if thread.state_revision > 0 {
         let found = source.threads.load_context(&thread.id, ContextRequest::head()).await?;
         for key in found.state.keys() {
-            losses.add_without_field(pointer("/state", key), "state");
+            losses.add_no_field_for(pointer("/state", key), "state");
         }
     }
     if thread.resource_id.is_some() {
-        losses.add_without_field("/resource_id", "resource");
+        losses.add_no_field_for("/resource_id", "resource");
     }
     if !thread.extra.is_empty() {
-        losses.add_without_field("", "unknown_field");
+        losses.add_no_field_for("", "unknown_field");
     }
     Ok(())
 }
 
-/// Notes the child threads, and the children of these, that are not in the written session.
+/// Notes the descendants of the thread that are not in the written session.
 async fn note_children(source: &ExportSource<'_>, written: &[ThreadId], list: &mut Vec<Loss>) -> Result<()> {
     let mut parents = vec![source.thread.id.clone()];
     while let Some(parent) = parents.pop() {

@@ -16,7 +16,7 @@ use crate::{
     provenance::{FileProvenance, LastLine, Provenance},
 };
 
-/// The keys of the metadata of a thread that an import makes of the lines of its file.
+/// The keys of the metadata that an import gives to a thread.
 const IMPORTED_METADATA: &[&str] = &["session_id", "cwd", "version", "agent_id", "tool_use_id", AWAITED_PARENT_KEY];
 
 /// Writes a thread that has not changed since its import from a file whose lines form a tree. Returns `None` if the

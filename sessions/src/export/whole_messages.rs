@@ -1,14 +1,14 @@
-//! Messages that were logged as several entries, as those of Claude Code, which has a line for each block. An export to
-//! a format whose tool does not merge lines writes each of them as one message. Which entries are one message, and what
-//! they are together, is decided by the context (CX-17).
+//! Messages that were logged as several entries, such as those of Claude Code, which has a line for each block. An
+//! export to a format whose tool does not merge lines writes each of them as one message. The entries of one message,
+//! and the message that they form, are those of the context (CX-17).
 //!
 //! ```text
 //! as logged                        as written
 //! call 1 ── result 1 ── call 2     calls 1 and 2 ── result 1
 //! ```
 //!
-//! If branches leave such a message at different entries, it becomes the message that the path of the head has. A
-//! message that a compaction covers only in part stays as it is.
+//! If branches leave such a message at different entries, it becomes the message on the path of the head. A message
+//! that a compaction covers only in part stays as it is.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,33 +22,33 @@ use store_core::{
 
 use super::{
     ExportSource, Loss, Losses,
-    loss::{MERGED, What},
+    loss::{LossDescription, MERGED},
 };
 use crate::error::Result;
 
-const SEPARATE: What = ("separate", "the message that it continues has another end in the file", "replaced");
-const INSIDE: What = ("inside", "it follows a part of a message that the file has as a whole", "moved");
+const SEPARATE: LossDescription = ("separate", "the message that it continues has another end in the file", "replaced");
+const INSIDE: LossDescription = ("inside", "it follows a part of a message that the file has as a whole", "moved");
 
 /// The messages of a thread that were logged as several entries.
 #[derive(Debug, Default)]
 pub(crate) struct WholeMessages {
-    /// The entries that are merged into another one, by that entry, in order.
+    /// For each entry into which others are merged: these other entries, in order.
     parts: HashMap<EntryId, Vec<EntryId>>,
     /// The entries that are merged into another one.
     merged: HashMap<EntryId, MergedEntry>,
     /// The entries from the first to the last one of each message, and whether the message ends with the entry.
-    inside: HashMap<EntryId, bool>,
+    message_entries: HashMap<EntryId, bool>,
     /// Entries that continue a message, and are not merged into it.
-    separate: HashSet<EntryId>,
+    separate_continuations: HashSet<EntryId>,
 }
 
 /// An entry that is merged into another one.
 #[derive(Debug)]
 struct MergedEntry {
     /// The entry with the whole message.
-    into: EntryId,
+    merged_into: EntryId,
     /// The entry before it that has a line of its own. What follows the merged entry hangs below that line.
-    before: EntryId,
+    line_before: EntryId,
 }
 
 impl WholeMessages {
@@ -79,21 +79,21 @@ impl WholeMessages {
         self.merged.contains_key(entry)
     }
 
-    /// The entry whose line takes the place of an entry among the parents of other lines.
+    /// The entry that other lines name as their parent instead of `entry`.
     pub(crate) fn line_of<'a>(&'a self, entry: &'a EntryId) -> &'a EntryId {
-        self.merged.get(entry).map_or(entry, |merged| &merged.before)
+        self.merged.get(entry).map_or(entry, |merged| &merged.line_before)
     }
 
-    /// What is lost of an entry because messages become whole.
-    pub(crate) fn loss(&self, entry: &Entry) -> Option<What> {
+    /// What is lost of an entry because entries are merged.
+    pub(crate) fn loss(&self, entry: &Entry) -> Option<LossDescription> {
         if self.is_merged(&entry.id) {
             return Some(MERGED);
         }
-        if self.separate.contains(&entry.id) {
+        if self.separate_continuations.contains(&entry.id) {
             return Some(SEPARATE);
         }
-        let parent = entry.parent.as_ref().filter(|_| !entry.side && !self.inside.contains_key(&entry.id));
-        let is_in_the_middle = parent.and_then(|parent| self.inside.get(parent)).is_some_and(|is_end| !is_end);
+        let parent = entry.parent.as_ref().filter(|_| !entry.side && !self.message_entries.contains_key(&entry.id));
+        let is_in_the_middle = parent.and_then(|parent| self.message_entries.get(parent)).is_some_and(|is_end| !is_end);
         is_in_the_middle.then_some(INSIDE)
     }
 
@@ -131,17 +131,18 @@ impl WholeMessages {
         Ok(Some(Arc::new(written)))
     }
 
-    /// A body that names merged entries, with the entries that have lines instead.
+    /// Changes a body that names merged entries, so that it names entries that have lines. Returns `None` if it names
+    /// no merged entry.
     fn body_with_lines(&self, body: &Body) -> Option<Body> {
         let merged = |id: &EntryId| self.merged.get(id);
         match body {
             Body::Label(label) => {
                 let mut label = label.clone();
-                label.target = merged(&label.target)?.into.clone();
+                label.target = merged(&label.target)?.merged_into.clone();
                 Some(Body::Label(label))
             }
             Body::Rewind(rewind) => {
-                let before = merged(rewind.to.as_ref()?)?.before.clone();
+                let before = merged(rewind.to.as_ref()?)?.line_before.clone();
                 let mut rewind = rewind.clone();
                 rewind.to = Some(before);
                 Some(Body::Rewind(rewind))
@@ -151,8 +152,8 @@ impl WholeMessages {
                 let (from, to) = (merged(&covers.from), merged(&covers.to));
                 from.or(to)?;
                 let mut covers = covers.clone();
-                covers.from = from.map_or(covers.from, |merged| merged.into.clone());
-                covers.to = to.map_or(covers.to, |merged| merged.before.clone());
+                covers.from = from.map_or(covers.from, |merged| merged.merged_into.clone());
+                covers.to = to.map_or(covers.to, |merged| merged.line_before.clone());
                 let mut compaction = compaction.clone();
                 compaction.covers = Some(covers);
                 Some(Body::Compaction(compaction))
@@ -162,7 +163,7 @@ impl WholeMessages {
     }
 }
 
-/// The message that an entry and its parts are together.
+/// The message that an entry and its parts form.
 async fn whole_body(source: &ExportSource<'_>, first: &Arc<Entry>, parts: &[EntryId]) -> Result<Body> {
     let thread = &source.thread.id;
     let mut entries = vec![Arc::clone(first)];
@@ -188,12 +189,14 @@ fn merged_messages(entries: Vec<Arc<Entry>>) -> Vec<Message> {
 struct Finder {
     /// The entries at which a message can go on.
     open: HashMap<EntryId, OpenEntry>,
-    /// The first entry of each message, with a short block instead of its own.
+    /// The first entry of each message, with a short block instead of its own blocks.
     first: HashMap<EntryId, Arc<Entry>>,
     /// The entries that continue a message, in the order of the log.
     continuations: Vec<EntryId>,
-    /// The first and the last entries that compactions cover.
-    covered: (HashSet<EntryId>, HashSet<EntryId>),
+    /// The first entries that compactions cover.
+    first_covered: HashSet<EntryId>,
+    /// The last entries that compactions cover.
+    last_covered: HashSet<EntryId>,
 }
 
 struct OpenEntry {
@@ -207,14 +210,14 @@ impl Finder {
         let above = entry.parent.as_ref().and_then(|parent| self.open.get(parent)).map(|above| above.first.clone());
         let message = entry.message().filter(|message| message.visibility != Visibility::Aside);
         if let Body::Compaction(Compaction { covers: Some(covers), .. }) = &*entry.body {
-            self.covered.0.insert(covers.from.clone());
-            self.covered.1.insert(covers.to.clone());
+            self.first_covered.insert(covers.from.clone());
+            self.last_covered.insert(covers.to.clone());
         }
         let first = match (&*entry.body, message) {
             (Body::Compaction(_), _) => None,
             (_, Some(message)) if message.role == Role::Assistant => self.first_of(entry, message, above, is_own),
             (_, Some(message)) if message.role != Role::Tool => None,
-            // Results, and what a model does not get, do not end a message.
+            // Results, and entries that a model does not get, do not end a message.
             _ => above,
         };
         if let Some(first) = first {
@@ -222,7 +225,7 @@ impl Finder {
         }
     }
 
-    /// The first entry of the message that an entry is a part of, if it can have several.
+    /// The first entry of the message that an entry is a part of, if the message can have several entries.
     fn first_of(&mut self, entry: &Entry, message: &Message, above: Option<EntryId>, is_own: bool) -> Option<EntryId> {
         message.provenance.as_ref()?.message_id.as_ref().filter(|_| !is_own)?;
         let mut short = message.clone();
@@ -239,7 +242,7 @@ impl Finder {
         Some(entry.id.clone())
     }
 
-    /// Decides which entries are merged. `path` has the entries of the path whose messages count.
+    /// Decides which entries are merged. `path` contains the entries on the path of the leaf.
     fn finish(self, path: &HashSet<EntryId>) -> WholeMessages {
         let mut last: HashMap<&EntryId, &EntryId> = HashMap::new();
         for id in &self.continuations {
@@ -253,13 +256,13 @@ impl Finder {
         let mut whole = WholeMessages::default();
         for (first, last) in last {
             let path = self.path_between(first, last);
-            let ends_inside = |end: &EntryId| end != last && self.covered.1.contains(end);
-            if !ends_inside(first) && !path.iter().any(|id| ends_inside(id) || self.covered.0.contains(*id)) {
+            let ends_inside = |end: &EntryId| end != last && self.last_covered.contains(end);
+            if !ends_inside(first) && !path.iter().any(|id| ends_inside(id) || self.first_covered.contains(*id)) {
                 whole.add(first, &path, &continuations);
             }
         }
         let separate = self.continuations.iter().filter(|id| !whole.is_merged(id));
-        whole.separate = separate.cloned().collect();
+        whole.separate_continuations = separate.cloned().collect();
         whole
     }
 
@@ -277,12 +280,13 @@ impl WholeMessages {
     fn add(&mut self, first: &EntryId, path: &[&EntryId], continuations: &HashSet<&EntryId>) {
         let mut before = first;
         let mut parts = Vec::new();
-        self.inside.insert(first.clone(), false);
+        self.message_entries.insert(first.clone(), false);
         for (at, id) in path.iter().enumerate() {
-            self.inside.insert((*id).clone(), at + 1 == path.len());
+            self.message_entries.insert((*id).clone(), at + 1 == path.len());
             if continuations.contains(id) {
                 parts.push((*id).clone());
-                self.merged.insert((*id).clone(), MergedEntry { into: first.clone(), before: before.clone() });
+                self.merged
+                    .insert((*id).clone(), MergedEntry { merged_into: first.clone(), line_before: before.clone() });
             } else {
                 before = id;
             }

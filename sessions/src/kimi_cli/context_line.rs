@@ -9,7 +9,7 @@ use super::{
     message::{COMPACTION_MARKER, SYSTEM_PROMPT_ROLE, comparable_form, first_text, is_injected, plain_text},
 };
 use crate::{
-    compact::{self, Names, small},
+    compact::{self, Names, to_u32},
     json::Object,
     source::Line,
 };
@@ -59,20 +59,20 @@ impl ContextLines {
 
     /// For a user message with plain text: the hash of this text.
     pub(super) fn text_hash(&self, row: usize) -> Option<u64> {
-        let at = self.text_hashes.binary_search_by_key(&small(row), |(row, _)| *row).ok()?;
+        let at = self.text_hashes.binary_search_by_key(&to_u32(row), |(row, _)| *row).ok()?;
         Some(self.text_hashes.get(at)?.1)
     }
 
     /// The numbers of the ids of the calls in a line.
     pub(super) fn calls(&self, row: usize) -> impl Iterator<Item = u32> {
-        let row = small(row);
+        let row = to_u32(row);
         let first = self.calls.partition_point(|(at, _)| *at < row);
         self.calls.iter().skip(first).take_while(move |(at, _)| *at == row).map(|(_, call)| *call)
     }
 
     /// The number of the id of the call that a line answers.
     pub(super) fn answered_call(&self, row: usize) -> Option<u32> {
-        let at = self.answers.binary_search_by_key(&small(row), |(row, _)| *row).ok()?;
+        let at = self.answers.binary_search_by_key(&to_u32(row), |(row, _)| *row).ok()?;
         Some(self.answers.get(at)?.1)
     }
 
@@ -129,17 +129,17 @@ impl ContextLines {
 
     /// Adds the hash of the text of the line that is added next.
     pub(super) fn push_text_hash(&mut self, text_hash: u64) {
-        compact::push(&mut self.text_hashes, (small(self.kinds.len()), text_hash));
+        compact::push(&mut self.text_hashes, (to_u32(self.kinds.len()), text_hash));
     }
 
     /// Adds a call of the line that is added next.
     pub(super) fn push_call(&mut self, call: u32) {
-        compact::push(&mut self.calls, (small(self.kinds.len()), call));
+        compact::push(&mut self.calls, (to_u32(self.kinds.len()), call));
     }
 
     /// Adds the call that the line that is added next answers. Of several, the last one counts.
     pub(super) fn push_answer(&mut self, call: u32) {
-        let row = small(self.kinds.len());
+        let row = to_u32(self.kinds.len());
         self.answers.pop_if(|(last, _)| *last == row);
         compact::push(&mut self.answers, (row, call));
     }
@@ -200,7 +200,7 @@ impl ContextLineKind {
         matches!(self, Self::Message(_) | Self::Injected | Self::Summary)
     }
 
-    /// Whether it is one of the messages of which a compaction keeps the last two.
+    /// Whether it is a message of the user or the assistant. A compaction keeps the last two of these messages.
     pub(super) const fn is_user_or_assistant(self) -> bool {
         matches!(self, Self::Message(Role::User | Role::Assistant) | Self::Injected | Self::Summary)
     }

@@ -44,6 +44,7 @@ pub(super) struct ContextDrafts<'a> {
     /// The draft of the summary, held until the references to the lines that it keeps are drafted. An interrupted
     /// import then never stores a summary with only some of its references.
     held_summary: Option<Draft>,
+    /// Whether the entry that rewinds the thread was added.
     rewound: bool,
 }
 
@@ -197,8 +198,9 @@ impl<'a> ContextDrafts<'a> {
     fn compaction_body(&self, found: &continuation::Compaction, message: &Message) -> Result<Compaction> {
         let mut compaction = Compaction::default();
         compaction.summary = message.blocks.iter().skip(1).cloned().collect();
-        let ends = (self.layout().node_id(Some(found.covers.0))?, self.layout().node_id(Some(found.covers.1))?);
-        compaction.covers = ends.0.zip(ends.1).map(|(from, to)| Interval::new(from, to));
+        let (from, to) = found.covers;
+        let ends = self.layout().node_id(Some(from))?.zip(self.layout().node_id(Some(to))?);
+        compaction.covers = ends.map(|(from, to)| Interval::new(from, to));
         if found.has_new_instructions {
             let mut messages = self.instructions.clone();
             if !compaction.summary.is_empty() {

@@ -33,8 +33,9 @@ pub(super) struct Compaction {
     pub(super) has_new_instructions: bool,
 }
 
-/// Decides how a file continues the previous file. The first rule that fits decides: a summary, lines in common, else
-/// a clear. A decision that an earlier import has stored stays as it is.
+/// Decides how a file continues the previous file. The first rule that fits decides: a summary means a compaction,
+/// lines in common mean a revert, and anything else means a clear. A decision that an earlier import has stored stays
+/// as it is.
 pub(super) fn decide_continuation(
     history: &History,
     previous: &ContextLines,
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn changed_instructions_are_repeated() {
+    fn changed_instructions_become_new_entries() {
         check(&["aBcD", "s0=cD"], &[], "a1 B1 c1 D1 s2 02 =2(a1-02) c2 D2");
         check(&["aBcD", "s0=cD", "s0#cD"], &[], "a1 B1 c1 D1 s2 02 =2(a1-02) c2 D2 s3 03 #3(a1-03) c3 D3");
     }

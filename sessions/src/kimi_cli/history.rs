@@ -9,7 +9,7 @@ use super::{
     context_line::ContextLines,
     continuation::{self, Compaction, Continuation},
 };
-use crate::compact::{push, small};
+use crate::compact::{push, to_u32};
 
 /// An entry of the tree.
 #[derive(Debug, Clone, Copy)]
@@ -179,7 +179,7 @@ impl History {
     fn last_node(&self, (file, row): (usize, usize)) -> Option<(usize, usize)> {
         let first = self.files.get(file)?.first_node;
         let end = self.files.get(file + 1).map_or(self.rows.len(), |next| next.first_node);
-        let up_to = self.rows.get(first..end)?.partition_point(|at| *at <= small(row));
+        let up_to = self.rows.get(first..end)?.partition_point(|at| *at <= to_u32(row));
         let at = first + up_to.checked_sub(1)?;
         Some((at, usize::try_from(*self.rows.get(at)?).ok()?))
     }
@@ -239,7 +239,7 @@ impl History {
             let depth = self.depth(parent) + 1;
             self.chains.push(Chain { first: at, parent, depth });
         }
-        push(&mut self.rows, small(row));
+        push(&mut self.rows, to_u32(row));
         at
     }
 }

@@ -1,7 +1,7 @@
 //! Entry ids. Lines have no ids of their own, so an id names the file of the history and the line.
 //!
-//! A file is identified by its position in the order in which the files were written, because a rotation changes
-//! names.
+//! A file is identified by its position in the order in which the files were written, because kimi-cli renames a
+//! context file when it begins the next one.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -20,7 +20,7 @@ pub(super) const WIRE_PREFIX: &str = "wire.";
 pub(super) struct FileLineIds {
     prefix: String,
     ids_in_use: Arc<HashSet<String>>,
-    /// How often a line was imported before it was complete.
+    /// For each line, how often it was imported before it was complete.
     reimport_counts: HashMap<u64, usize>,
 }
 

@@ -117,7 +117,7 @@ pub(super) fn first_text(blocks: &[Block]) -> Option<&str> {
     }
 }
 
-/// A text that is equal for messages that say the same. Content that is a string equals a list with this text as its
+/// A text that is the same for all spellings of a message. Content that is a string equals a list with this text as its
 /// only part, null fields are left out, and the order of fields does not matter.
 pub(super) fn comparable_form(object: &Object<'_>) -> String {
     let mut fields: Vec<_> = object.iter().filter(|(_, raw)| *raw != "null").collect();

@@ -25,7 +25,7 @@ const FOLDER_NAME: &str = ".kimi";
 /// The file in which kimi-cli lists the working folders that it knows.
 const KNOWN_FOLDERS_FILE: &str = "kimi.json";
 
-/// Where kimi-cli looks for the session of a thread, and how it continues it.
+/// Where kimi-cli looks for the session of a thread, and the command that continues the session.
 ///
 /// kimi-cli only looks in working folders in which it was started before. In any other folder it would replace the
 /// session by an empty one with the same id. For such a folder, the command first starts kimi-cli once without a

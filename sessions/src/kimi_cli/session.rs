@@ -129,20 +129,20 @@ impl Session for KimiSession {
         &mut self.info
     }
 
-    /// Compares contexts by their position, because a rotation renames them. The state is not compared, because
-    /// kimi-cli rewrites it at every change.
+    /// Compares contexts by their position, because kimi-cli renames a context when it begins the next one. The state
+    /// is not compared, because kimi-cli rewrites it at every change.
     fn continues(&self, known: &Provenance) -> Result<bool> {
         let contexts: Vec<_> = contexts_of(known).collect();
         if contexts.len() > self.contexts.len() {
             return Ok(false);
         }
-        for (known, now) in contexts.into_iter().zip(&self.contexts) {
-            if !begins_with(now, known)? {
+        for (known, context) in contexts.into_iter().zip(&self.contexts) {
+            if !begins_with(context, known)? {
                 return Ok(false);
             }
         }
         match (known.file_named(WIRE_FILE_NAME), &self.wire) {
-            (Some(known), Some(now)) => begins_with(now, known),
+            (Some(known), Some(wire)) => begins_with(wire, known),
             (Some(known), None) => Ok(known.bytes == 0),
             (None, _) => Ok(true),
         }
@@ -167,18 +167,19 @@ impl Session for KimiSession {
 
 /// The provenance of the contexts that are not empty, the oldest first.
 fn contexts_of(provenance: &Provenance) -> impl Iterator<Item = &FileProvenance> {
-    provenance.0.iter().filter(|file| is_context(file.name.as_deref()) && file.bytes > 0)
+    provenance.files.iter().filter(|file| is_context(file.name.as_deref()) && file.bytes > 0)
 }
 
-fn begins_with<T>(now: &LineFile<T>, known: &FileProvenance) -> Result<bool> {
-    if known.bytes == now.provenance.bytes {
-        return Ok(known.sha256 == now.provenance.sha256);
+/// Whether a file begins with the bytes that an earlier import has read.
+fn begins_with<T>(file: &LineFile<T>, known: &FileProvenance) -> Result<bool> {
+    if known.bytes == file.provenance.bytes {
+        return Ok(known.sha256 == file.provenance.sha256);
     }
-    Ok(known.bytes < now.provenance.bytes && now.source.hash_of_first(known.bytes)?.as_ref() == Some(&known.sha256))
+    Ok(known.bytes < file.provenance.bytes && file.source.hash_of_first(known.bytes)?.as_ref() == Some(&known.sha256))
 }
 
 fn set_reimported(provenance: &mut Provenance, file: &FileProvenance, reimported: Vec<ReimportedLine>) {
-    if let Some(noted) = provenance.0.iter_mut().find(|noted| noted.name == file.name) {
+    if let Some(noted) = provenance.files.iter_mut().find(|noted| noted.name == file.name) {
         noted.reimported = reimported;
     }
 }

@@ -25,7 +25,7 @@ use crate::{
     source::{Line, Source},
 };
 
-/// The field in the metadata of a thread that names the folder of a subagent, below that of the first session.
+/// The key in the metadata of a thread for the folder of a subagent, as a path relative to the imported folder.
 pub(super) const SUBAGENT_FOLDER: &str = "subagent_folder";
 
 /// Runs the first pass over a session folder or a single context file.
@@ -39,7 +39,7 @@ pub(super) fn survey(path: &Path, options: &ImportOptions) -> Result<SurveyOutco
         }
         let mut reader = SessionReader::new(options);
         if !reader.read(&session.folder)? {
-            // The report names the first session of the source, so the issues of a subagent name its folder.
+            // The report names the imported folder, so the issues of a subagent name the folder of the subagent.
             if let Some(subfolder) = &session.subfolder {
                 reader.issues.set_folder(subfolder);
             }
@@ -55,7 +55,7 @@ struct OpenSession {
     path: PathBuf,
     /// The name of the session. It becomes the id of the thread.
     name: String,
-    /// For a subagent: its folder below that of the first session.
+    /// For a subagent: its folder, as a path relative to the imported folder.
     subfolder: Option<String>,
     folder: SessionFolder,
 }
@@ -236,7 +236,7 @@ impl<'a> SessionReader<'a> {
             is_child: subfolder.is_some(),
             fields,
             created_at: first_record.or_else(|| contexts.first()?.modified),
-            provenance: Provenance(provenance),
+            provenance: Provenance { files: provenance },
         };
         let is_cleared = contexts.last().is_some_and(|context| context.provenance.bytes == 0);
         let contexts = contexts.into_iter().filter(|context| context.provenance.bytes > 0).collect();

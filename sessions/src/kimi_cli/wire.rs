@@ -5,7 +5,7 @@ use store_core::{Custom, NewBody, Timestamp};
 
 use super::{context_line::hash, message::plain_text};
 use crate::{
-    compact::{self, Names, small},
+    compact::{self, Names, to_u32},
     issue::{IssueCode, Issues},
     json::Object,
     lines::note_bad_field,
@@ -106,7 +106,7 @@ impl WireRecords {
 
     /// Adds a record with which a turn begins, and the hash of what the user said.
     pub(super) fn push_turn(&mut self, time: Option<Timestamp>, said: Option<u64>) {
-        compact::push(&mut self.turns, (small(self.events.len()), said));
+        compact::push(&mut self.turns, (to_u32(self.events.len()), said));
         self.push(time, WireEvent::Turn);
     }
 

@@ -8,7 +8,7 @@ use super::{
     history::History,
     wire::{WireEvent, WireRecords},
 };
-use crate::compact::{Bits, push, small};
+use crate::compact::{Bits, push, to_u32};
 
 /// A line of the history: the number of the file and the number of the line, both from 0.
 pub(super) type HistoryLine = (usize, usize);
@@ -35,7 +35,7 @@ impl WireMatches {
     /// The line that a record matches. A record without a match has the line of the last record before it that has a
     /// match.
     pub(super) fn line_of_record(&self, record: usize) -> Option<HistoryLine> {
-        let record = small(record);
+        let record = to_u32(record);
         let up_to = self.records.partition_point(|(at, _)| *at <= record);
         let (file, row) = self.records.get(up_to.checked_sub(1)?)?.1;
         Some((usize::try_from(file).ok()?, usize::try_from(row).ok()?))
@@ -73,7 +73,7 @@ pub(super) fn match_lines(history: &History, contexts: &[&ContextLines], records
 }
 
 fn small_line((file, row): HistoryLine) -> SmallLine {
-    (small(file), small(row))
+    (to_u32(file), to_u32(row))
 }
 
 /// The lines of all contexts that repeat no earlier line.
@@ -98,7 +98,7 @@ impl RecordsOfCalls {
     fn of(records: &WireRecords, call_of: fn(WireEvent) -> Option<u32>) -> Self {
         let mut all = Vec::new();
         for (record, event) in records.events().iter().enumerate() {
-            call_of(*event).into_iter().for_each(|call| push(&mut all, (call, small(record))));
+            call_of(*event).into_iter().for_each(|call| push(&mut all, (call, to_u32(record))));
         }
         all.sort_unstable();
         Self(all)
@@ -106,7 +106,7 @@ impl RecordsOfCalls {
 
     /// The records about a call from the record `from` on, in order.
     fn of_call(&self, call: u32, from: usize) -> impl Iterator<Item = usize> {
-        let first = self.0.partition_point(|known| *known < (call, small(from)));
+        let first = self.0.partition_point(|known| *known < (call, to_u32(from)));
         let records = self.0.iter().skip(first).take_while(move |(known, _)| *known == call);
         records.filter_map(|(_, record)| usize::try_from(*record).ok())
     }
@@ -158,12 +158,12 @@ impl Matcher<'_> {
 
     fn record_match(&mut self, record: usize, at: SmallLine) {
         self.matched_records.insert(record);
-        push(&mut self.wire_matches.records, (small(record), at));
+        push(&mut self.wire_matches.records, (to_u32(record), at));
         let lines = &mut self.wire_matches.lines;
         match lines.last_mut().filter(|(line, _)| *line == at) {
-            None => push(lines, (at, small(record))),
+            None => push(lines, (at, to_u32(record))),
             // Of several records, the last one that has a time counts.
-            Some((_, last)) if self.records.time(record).is_some() => *last = small(record),
+            Some((_, last)) if self.records.time(record).is_some() => *last = to_u32(record),
             Some(_) => {}
         }
     }
@@ -233,22 +233,22 @@ fn match_turns(lines: &NewLines<'_>, records: &WireRecords) -> Vec<Turn> {
     let mut texts: Vec<_> = texts.collect();
     texts.sort_unstable();
     let mut pairs = Vec::new();
-    let mut next_turn = 0;
+    let mut first_free = 0;
     for (message, (_, rows, row)) in messages.iter().enumerate() {
         let Some(text) = rows.text_hash(*row) else { continue };
-        let found = texts.get(texts.partition_point(|known| *known < (text, next_turn)));
+        let found = texts.get(texts.partition_point(|known| *known < (text, first_free)));
         if let Some((_, turn)) = found.filter(|(known, _)| *known == text) {
             pairs.push((message, *turn));
-            next_turn = turn + 1;
+            first_free = turn + 1;
         }
     }
     let mut all = pairs.clone();
-    let mut start = (0, 0);
+    let (mut next_message, mut next_turn) = (0, 0);
     for (message, turn) in pairs.into_iter().chain([(messages.len(), turns.len())]) {
-        if message - start.0 == turn - start.1 {
-            all.extend((start.0..message).zip(start.1..turn));
+        if message - next_message == turn - next_turn {
+            all.extend((next_message..message).zip(next_turn..turn));
         }
-        start = (message + 1, turn + 1);
+        (next_message, next_turn) = (message + 1, turn + 1);
     }
     all.sort_unstable();
     let turn = |(message, turn): (usize, usize)| {

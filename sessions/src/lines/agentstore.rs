@@ -1,4 +1,5 @@
-//! What the exports of this crate write for an entry for which a format has no line, and how it is read back.
+//! The field that an export of this crate writes for an entry if the format has no line for it, and how an import reads
+//! the field.
 
 use store_core::{
     Body, EntryId, NewBody, Rewind,
@@ -8,10 +9,10 @@ use store_core::{
 use super::{LineKind, LinePosition, RewindTarget, draft_body};
 use crate::json::Object;
 
-/// The name of the field or the beginning of the type under which a format contains it.
+/// The name of the field. If lines with the field have a type of their own, the type begins with this name.
 pub(crate) const AGENTSTORE: &str = "agentstore";
 
-/// What an export wrote for an entry for which the format has no line.
+/// The content of the field.
 pub(crate) enum AgentstoreField {
     /// The parent of the line is the head.
     Head,

@@ -1,4 +1,4 @@
-//! Bodies that an export of this crate wrote into a line as they are, and that an import turns back.
+//! Reads bodies that an export of this crate wrote into lines as they are.
 
 use store_core::{Body, Compaction, Custom, Interval, Json, Label, NewBody, RewindTo, codec::Codec};
 
@@ -24,7 +24,7 @@ pub(crate) fn draft_body<D>(body: Body, position: &LinePosition<'_, D>) -> Resul
             None => RewindTo::Start.into(),
         },
         Body::Custom(custom) => custom.into(),
-        // The run that it answers is not a part of the source.
+        // The run that the decision answers is not a part of the source.
         Body::Decision(decision) => {
             let data = Json::parse(&decision.encode()).unwrap_or_else(|_| Json::null());
             Custom::new(format!("{AGENTSTORE}.decision"), data).into()

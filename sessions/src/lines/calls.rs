@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    compact::{digest, push, small},
+    compact::{digest, push, to_u32},
     issue::{IssueCode, Issues},
 };
 
@@ -17,41 +17,23 @@ pub(super) struct CallPairs {
     open: HashMap<String, u64>,
     /// The results without a call so far, and the lines that contain them first.
     orphans: HashMap<String, u64>,
-    /// Hashes of the ids of calls that have a result.
-    paired: HashSet<u64>,
-    hasher: RandomState,
+    paired: PairedIds,
     /// Digests of the ids of the calls in nodes, and the positions of these nodes.
     positions: Vec<([u8; 16], u32)>,
 }
 
 impl CallPairs {
     pub(super) fn add_call(&mut self, id: String, line: u64) {
-        let hash = self.hasher.hash_one(&id);
-        if self.paired.contains(&hash) {
-            return;
-        }
-        if self.orphans.remove(&id).is_some() {
-            self.paired.insert(hash);
-        } else {
-            self.open.entry(id).or_insert(line);
-        }
+        self.paired.add((id, line), &mut self.open, &mut self.orphans);
     }
 
     pub(super) fn add_result(&mut self, id: String, line: u64) {
-        let hash = self.hasher.hash_one(&id);
-        if self.paired.contains(&hash) {
-            return;
-        }
-        if self.open.remove(&id).is_some() {
-            self.paired.insert(hash);
-        } else {
-            self.orphans.entry(id).or_insert(line);
-        }
+        self.paired.add((id, line), &mut self.orphans, &mut self.open);
     }
 
     /// Remembers the node of a call, because lines may name the call as their parent.
     pub(super) fn add_position(&mut self, id: &str, at: usize) {
-        push(&mut self.positions, (digest(id), small(at)));
+        push(&mut self.positions, (digest(id), to_u32(at)));
     }
 
     /// The positions of the calls with these ids.
@@ -82,6 +64,35 @@ impl CallPairs {
     }
 }
 
+/// Hashes of the ids of calls that have a result.
+#[derive(Debug, Default)]
+struct PairedIds {
+    hashes: HashSet<u64>,
+    hasher: RandomState,
+}
+
+impl PairedIds {
+    /// Adds a call or a result, and the line that contains it. If there is a counterpart with the same id in
+    /// `counterparts`, the two are a pair. Otherwise the id is added to `unpaired`.
+    fn add(
+        &mut self,
+        (id, line): (String, u64),
+        unpaired: &mut HashMap<String, u64>,
+        counterparts: &mut HashMap<String, u64>,
+    ) {
+        let hash = self.hasher.hash_one(&id);
+        if self.hashes.contains(&hash) {
+            return;
+        }
+        if counterparts.remove(&id).is_some() {
+            self.hashes.insert(hash);
+        } else {
+            unpaired.entry(id).or_insert(line);
+        }
+    }
+}
+
+/// The ids, in the order of their lines.
 fn by_line(ids: &HashMap<String, u64>) -> Vec<(u64, &str)> {
     let mut ids: Vec<_> = ids.iter().map(|(id, line)| (*line, id.as_str())).collect();
     ids.sort_unstable();

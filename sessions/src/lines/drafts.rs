@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     blocks::cut_to_1_kib,
-    compact::{Bits, small},
+    compact::{Bits, to_u32},
     error::{Error, Result},
     issue::{IssueCode, Issues},
     json::Object,
@@ -43,7 +43,7 @@ pub(super) struct LineDrafts<'a, F: LineFormat> {
     /// Whether the header is still to come.
     expects_header: bool,
     implied_labels: Vec<ImpliedLabel>,
-    /// The tokens that the line that was read last counts beside its body.
+    /// The tokens that the current line counts beside its body.
     usage_beside: Option<UsageRecord>,
 }
 
@@ -117,7 +117,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
     fn push_label(&mut self, label: ImpliedLabel, issues: &mut Issues) -> Result<()> {
         let ImpliedLabel { key, line, target, text } = label;
         let Some(at) = self.earlier.nearest(&self.session.tree, &target) else {
-            super::note_bad_field(issues, line, format!("`{target}` is no line of the tree"));
+            super::note_bad_field(issues, line, format!("`{target}` is not a line of the tree"));
             return Ok(());
         };
         let ParentRef::Entry(entry) = self.parent_ref_to(at) else { return Ok(()) };
@@ -144,7 +144,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
     }
 
     fn add_line(&mut self, line: Line, issues: &mut Issues) {
-        match self.session.tree.source_ids().kind(small(line.number)) {
+        match self.session.tree.source_ids().kind(to_u32(line.number)) {
             SourceLine::Blank => {}
             SourceLine::HeaderOrBroken => self.push_header_or_broken(line),
             SourceLine::Content => match self.session.tree.position(line.number) {
@@ -271,7 +271,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
         let Some(error) = refused else { return Some(body) };
         super::note_bad_field(issues, line.number, error.to_string());
         let kind = line.object.text("type").unwrap_or_else(|| "line".to_owned());
-        Some(Custom::new(format!("{}.{kind}", self.session.format.family()), line.object.without(&[])).into())
+        Some(Custom::new(format!("{}.{kind}", self.session.format.kind_prefix()), line.object.without(&[])).into())
     }
 
     fn push(&mut self, line: Line, body: NewBody, entry_position: EntryPosition) {

@@ -1,11 +1,12 @@
-//! Entry ids of lines. If possible, an id is taken from the source. It is the same in every import of the same bytes.
+//! Entry ids of lines. If possible, an id is taken from the source. A line gets the same id in every import of the same
+//! bytes.
 
 use std::collections::{HashMap, HashSet};
 
 use store_core::EntryId;
 
 use super::source_ids::{SourceIds, generated_line};
-use crate::{compact::small, provenance::ReimportedLine, session::StoredEntries};
+use crate::{compact::to_u32, provenance::ReimportedLine, session::StoredEntries};
 
 /// The entry ids of all lines.
 #[derive(Debug)]
@@ -16,13 +17,13 @@ pub(crate) struct LineIds<'a> {
 }
 
 impl<'a> LineIds<'a> {
-    /// Assigns an id to every line that is not blank. No other line and no entry that the import did not write has
-    /// this id.
+    /// Assigns an id to every line that is not blank. The ids differ from each other, and from those of entries that
+    /// the import did not write.
     pub(crate) fn assign(source_ids: &'a SourceIds, stored: &StoredEntries, reimported: &[ReimportedLine]) -> Self {
         let mut ids = Self { source_ids, others: HashMap::new() };
         let foreign: HashSet<_> = stored.foreign.iter().map(EntryId::as_str).collect();
         let mut unusual = source_ids.unusual_lines();
-        unusual.extend(reimported.iter().map(|reimported| small(reimported.line)));
+        unusual.extend(reimported.iter().map(|reimported| to_u32(reimported.line)));
         unusual.extend(foreign.iter().flat_map(|id| usual_lines(source_ids, id)));
         unusual.sort_unstable();
         unusual.dedup();

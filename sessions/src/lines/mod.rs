@@ -37,15 +37,15 @@ use crate::{
 /// parents, keeps the raw bytes if [`encode`](Self::encode) does not reproduce the line, and gives a line without a
 /// time that of the line before it. The format says what a line is.
 pub(crate) trait LineFormat: Send + Sync {
-    /// What the import keeps of each line of the tree between the two passes. A file may have millions of lines, so it
-    /// is a few bytes, and what few lines have is kept by the format.
+    /// What the import keeps of each line of the tree between the two passes. A file may have millions of lines, so
+    /// this is only a few bytes. The format itself keeps data that only a few lines have.
     type LineData: Send + Sync;
 
     /// The name of the format, as in `ImportOrigin`.
     fn name(&self) -> &'static str;
 
     /// The name with which the kinds of entries begin, such as `pi` in `pi.custom`.
-    fn family(&self) -> &'static str;
+    fn kind_prefix(&self) -> &'static str;
 
     /// In the first pass: says what a line is, and what it refers to.
     fn parse_line(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> ParsedLine<Self::LineData>;
@@ -70,7 +70,7 @@ pub(crate) trait LineFormat: Send + Sync {
         None
     }
 
-    /// Whether the program that writes the source would continue after such a line.
+    /// Whether the program that writes the source would continue after a line with this data.
     fn can_be_head(&self, _data: &Self::LineData) -> bool {
         true
     }
@@ -90,7 +90,8 @@ pub(crate) trait LineFormat: Send + Sync {
     /// What is known of the thread after the first pass.
     fn thread_info(&self) -> ThreadInfo;
 
-    /// The id that the line of a side entry names as its parent. If that line comes later, so does the side entry.
+    /// The id that the line of a side entry names as its parent. If the parent comes later in the file, the side entry
+    /// is stored after it.
     fn side_parent(&self, _line: &ObjectLine<'_>) -> Option<String> {
         None
     }
@@ -166,13 +167,13 @@ pub(crate) enum LineKind<D> {
     Node(D),
     /// A side entry. Its parent is the node that it names, or else the node before it.
     Side,
-    /// A line of another thread, which becomes no entry.
+    /// A line of another thread. It becomes no entry of this one.
     Elsewhere,
     /// A side entry that moves the head of the source.
     Rewind(RewindTarget),
 }
 
-/// Where a line moves the head of the source to.
+/// The place to which a line moves the head of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RewindTarget {
     /// Before the first line.
@@ -183,12 +184,12 @@ pub(crate) enum RewindTarget {
     Node(usize),
 }
 
-/// A label that several lines imply.
+/// A label that no line contains, but that some lines imply together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ImpliedLabel {
     /// A text that is the same in every import of the same lines, and that no other implied label has.
     pub(crate) key: String,
-    /// The line that implies it.
+    /// The last of the lines that imply it.
     pub(crate) line: u64,
     /// The id of the line that gets the label.
     pub(crate) target: String,

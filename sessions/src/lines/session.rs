@@ -35,13 +35,13 @@ impl<F: LineFormat> LineSession<F> {
         LineIds::assign(self.tree.source_ids(), stored, &self.reimported(stored))
     }
 
-    /// Whether a file may be the beginning of this one, as far as the number and the ends of its lines show it. If not,
-    /// nothing needs to be read.
+    /// Whether a file may be the beginning of this one, judged by the number and the ends of its lines. If not, no
+    /// bytes need to be read.
     fn may_begin_with(&self, known: &FileProvenance) -> bool {
         let Some(end) = self.line_ends.of(known.lines) else { return known.lines == 0 };
         match known.last {
             LastLine::Ended => (1..=2).contains(&known.bytes.saturating_sub(end)),
-            // A CR at the end may be half of a CR LF, which is no part of the line.
+            // A CR at the end may be half of a CR LF, which is not part of the line.
             LastLine::Unterminated | LastLine::Torn => known.bytes.saturating_sub(1) <= end,
         }
     }
@@ -49,7 +49,7 @@ impl<F: LineFormat> LineSession<F> {
     /// The provenance as this import writes it.
     pub(super) fn provenance(&self, stored: &StoredEntries) -> Provenance {
         let mut provenance = self.info.provenance.clone();
-        if let Some(file) = provenance.0.first_mut() {
+        if let Some(file) = provenance.files.first_mut() {
             file.reimported = self.reimported(stored);
         }
         provenance
@@ -66,12 +66,12 @@ impl<F: LineFormat> Session for LineSession<F> {
     }
 
     fn continues(&self, known: &Provenance) -> Result<bool> {
-        let [known] = known.0.as_slice() else { return Ok(false) };
-        let Some(now) = self.info.provenance.first_file() else { return Ok(false) };
-        if known.bytes == now.bytes {
-            return Ok(known.sha256 == now.sha256);
+        let [known] = known.files.as_slice() else { return Ok(false) };
+        let Some(file) = self.info.provenance.first_file() else { return Ok(false) };
+        if known.bytes == file.bytes {
+            return Ok(known.sha256 == file.sha256);
         }
-        Ok(known.bytes < now.bytes
+        Ok(known.bytes < file.bytes
             && self.may_begin_with(known)
             && self.source.hash_of_first(known.bytes)?.as_ref() == Some(&known.sha256))
     }

@@ -8,7 +8,7 @@ use std::{
 use store_core::EntryId;
 
 use crate::{
-    compact::{Names, Runs, push, small},
+    compact::{Names, RangeMap, push, to_u32},
     provenance::LineRanges,
 };
 
@@ -17,15 +17,15 @@ use crate::{
 pub(crate) struct SourceIds {
     names: Names,
     /// The first line with each id, and the number of the id.
-    first_lines: Runs,
-    /// A hash of the first line with each id, by the number of the id.
+    first_lines: RangeMap,
+    /// A hash of the bytes of the first line with each id, by the number of the id.
     hashes: Vec<u32>,
     hasher: RandomState,
     /// The lines whose id an earlier line contains, with the number of the id.
     repeats: BTreeMap<u32, u32>,
     /// For each id that is repeated: the lines that repeat it, with hashes of these lines.
     repeating_lines: HashMap<u32, Vec<(u32, u32)>>,
-    /// Lines with ids that may be ids which an import makes for other lines.
+    /// Lines whose ids an import may also generate for other lines.
     generated_form: Vec<u32>,
     /// Lines with ids that no entry can have.
     invalid: Vec<u32>,
@@ -58,10 +58,10 @@ pub(crate) enum Repeat {
 }
 
 impl SourceIds {
-    /// Notes the id of the line that is read. Returns what it repeats.
+    /// Notes the id of the current line. Returns what it repeats, if it repeats anything.
     pub(crate) fn add(&mut self, line: u64, id: &str, bytes: &[u8]) -> Option<Repeat> {
-        let line = small(line);
-        let hash = small(self.hasher.hash_one(bytes) >> 32);
+        let line = to_u32(line);
+        let hash = to_u32(self.hasher.hash_one(bytes) >> 32);
         if id.contains('#') || generated_line(id).is_some() {
             push(&mut self.generated_form, line);
         }
@@ -84,7 +84,7 @@ impl SourceIds {
 
     /// Notes what the line that was read is.
     pub(crate) fn add_line(&mut self, line: u64, source_line: SourceLine) {
-        self.count = small(line);
+        self.count = to_u32(line);
         match source_line {
             SourceLine::Blank => self.blank.push(line),
             SourceLine::HeaderOrBroken => self.header_or_broken.push(line),
@@ -129,7 +129,7 @@ impl SourceIds {
     }
 
     /// The number of the id of a line, if an earlier line contains it.
-    pub(crate) fn repeated_by(&self, line: u32) -> Option<u32> {
+    pub(crate) fn repeated_id(&self, line: u32) -> Option<u32> {
         self.repeats.get(&line).copied()
     }
 
@@ -149,7 +149,7 @@ impl SourceIds {
         self.first_line(number).into_iter().chain(others)
     }
 
-    /// The lines whose entries may need ids other than those that lines have in general.
+    /// The lines whose entries may need other ids than the usual ones.
     pub(super) fn unusual_lines(&self) -> Vec<u32> {
         let mut lines: Vec<_> = self.repeats.keys().copied().collect();
         lines.extend_from_slice(&self.invalid);
@@ -161,7 +161,7 @@ impl SourceIds {
     }
 }
 
-/// The line in an id that an import makes for a line without an id.
+/// The line for which an import generates this id, if the id has the form of a generated one.
 pub(super) fn generated_line(id: &str) -> Option<u32> {
     let line = id.strip_prefix('L')?.parse().ok()?;
     (format!("L{line}") == id).then_some(line)

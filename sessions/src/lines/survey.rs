@@ -49,6 +49,7 @@ pub(crate) fn survey_file<F: LineFormat + 'static>(
 ) -> Result<Result<SurveyedSession, Issues>> {
     let owns_file = format.owns_file();
     let mut survey = Survey::new(format);
+    // If another thread owns the file, the issues of the file are in the report of that thread.
     let (mut issues, mut issues_of_owner) = (Issues::default(), Issues::default());
     issues.set_file(name.clone());
     let scan = if owns_file {
@@ -71,7 +72,7 @@ struct Survey<F: LineFormat> {
     tree: Tree<F::LineData>,
     has_header: bool,
     calls: CallPairs,
-    /// Where the head was moved to after the last node, if it was moved.
+    /// The place to which the head was moved after the last node, if it was moved.
     rewound: Option<RewindTarget>,
 }
 
@@ -175,7 +176,7 @@ impl<F: LineFormat> Survey<F> {
             Some(RewindTarget::Named(to)) => {
                 let target = self.tree.nodes_with_id(to).last().copied();
                 if target.is_none() {
-                    let detail = format!("the head `{to}` is no line of the tree");
+                    let detail = format!("the head `{to}` is not a line of the tree");
                     issues.add_for_file(IssueCode::BadField, detail, "the last line is the head");
                 }
                 target.or(last)

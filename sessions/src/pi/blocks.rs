@@ -9,7 +9,7 @@ use crate::{
     json::{Object, json_string, parse_json_array, parse_json_string},
 };
 
-/// The fields that some blocks have, and that are read.
+/// The optional fields of blocks that are read.
 const OPTIONAL_FIELDS: &[(&str, FieldType)] = &[
     ("textSignature", FieldType::Text),
     ("thinkingSignature", FieldType::Text),
@@ -77,7 +77,7 @@ fn read_block(raw: &str, call_ids: &mut Option<std::vec::IntoIter<String>>, bloc
     }
 }
 
-/// Reads a call. It gets the id `id`, which differs from the id in the file if that is empty or occurs twice.
+/// Reads a call, and gives it the id `id`. This differs from the id in the file if that one is empty or occurs twice.
 fn read_call<'a>(item: &Object<'a>, id: Option<String>, line: u64, issues: &mut Issues) -> SourceCall<'a> {
     let given = item.text("id").unwrap_or_default();
     if let Some(id) = id.as_ref().filter(|id| **id != given) {

@@ -29,25 +29,25 @@ fn normalized(id: &str) -> String {
     if id.trim().is_empty() { String::new() } else { id.to_owned() }
 }
 
-/// The ids that the calls of a message get. A repeated id gets a suffix, and an empty one is made of `label`, a text
-/// that names the message.
-pub(super) fn unique_call_ids(source_ids: &[String], label: &str) -> Vec<String> {
+/// The ids that the calls of a message get. A repeated id gets a suffix. An empty id is replaced by one that begins
+/// with `message_name`.
+pub(super) fn unique_call_ids(source_ids: &[String], message_name: &str) -> Vec<String> {
     let given: HashSet<&str> = source_ids.iter().map(String::as_str).collect();
     let mut taken = HashSet::new();
     let mut unique = Vec::with_capacity(source_ids.len());
     for (at, source_id) in source_ids.iter().enumerate() {
-        let base = if source_id.is_empty() { format!("{label}.{at}") } else { source_id.clone() };
-        let is_first = |id: &String| *id == *source_id || !given.contains(id.as_str());
+        let base = if source_id.is_empty() { format!("{message_name}.{at}") } else { source_id.clone() };
+        let is_allowed = |id: &String| *id == *source_id || !given.contains(id.as_str());
         let mut candidates = std::iter::once(base.clone()).chain((2..).map(|n| format!("{base}#{n}")));
-        let id = candidates.find(|id| is_first(id) && !taken.contains(id)).unwrap_or(base);
+        let id = candidates.find(|id| is_allowed(id) && !taken.contains(id)).unwrap_or(base);
         taken.insert(id.clone());
         unique.push(id);
     }
     unique
 }
 
-/// A text that names a line: its id, or else its number.
-pub(super) fn label_of(source_id: Option<&str>, line: u64) -> String {
+/// A text that names the message of a line: the id of the line, or else its number.
+pub(super) fn name_of_message(source_id: Option<&str>, line: u64) -> String {
     source_id.filter(|id| !id.trim().is_empty()).map_or_else(|| format!("L{line}"), str::to_owned)
 }
 
@@ -61,14 +61,14 @@ pub(super) struct Answer {
 }
 
 /// The calls and results whose ids do not tell which call a result answers, by their lines: several calls of one
-/// message have the id, or it is missing. Lines before the first such message are not among them.
+/// message have the id, or it is missing. They are kept only from the first such message on.
 #[derive(Debug, Default)]
 pub(super) struct RepeatedCalls {
     /// The ids that several calls of one message have.
     ids: HashSet<String>,
-    /// All ids of the calls of messages that have a call with such an id.
+    /// For each message that has a call with such an id: the ids of all its calls.
     calls: HashMap<u64, Vec<String>>,
-    /// The ids that results name.
+    /// For each result with such an id: the id.
     results: HashMap<u64, String>,
     /// For each result, the id of its call in the thread.
     answers: HashMap<u64, String>,
@@ -107,7 +107,7 @@ impl RepeatedCalls {
         }
     }
 
-    /// The id of the call that a result answers, if it is not the one that the file names.
+    /// For a result: the id of its call in the thread. If it is absent, it is the same as the id in the file.
     pub(super) fn answered_by(&self, line: u64) -> Option<&str> {
         self.answers.get(&line).map(String::as_str)
     }
@@ -138,7 +138,7 @@ impl RepeatedCalls {
     fn answered_id(&self, tree: &Tree<LineData>, id: &str, answer: Answer) -> Option<String> {
         let line = tree.line(answer.message)?;
         let source_ids = self.calls.get(&line)?;
-        let unique = unique_call_ids(source_ids, &label_of(tree.source_id(answer.message).as_deref(), line));
+        let unique = unique_call_ids(source_ids, &name_of_message(tree.source_id(answer.message).as_deref(), line));
         let mut same =
             source_ids.iter().zip(unique).filter(|(source_id, _)| *source_id == id).map(|(_, unique)| unique);
         let count = source_ids.iter().filter(|source_id| *source_id == id).count();
@@ -152,9 +152,9 @@ pub(super) struct CallsSoFar(HashMap<String, Vec<String>>);
 
 impl CallsSoFar {
     /// Remembers the calls of a message.
-    pub(super) fn add(&mut self, source_ids: &[String], label: &str) {
+    pub(super) fn add(&mut self, source_ids: &[String], message_name: &str) {
         let mut calls: HashMap<String, Vec<String>> = HashMap::new();
-        for (source_id, unique) in source_ids.iter().zip(unique_call_ids(source_ids, label)) {
+        for (source_id, unique) in source_ids.iter().zip(unique_call_ids(source_ids, message_name)) {
             calls.entry(source_id.clone()).or_default().insert(0, unique);
         }
         self.0.extend(calls);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn results_answer_calls_with_one_id_in_order() {
+    fn results_answer_calls_with_the_same_id_in_order() {
         let mut calls = CallsSoFar::default();
         calls.add(&["a".to_owned(), "a".to_owned()], "m");
         let answers: Vec<_> = (0..3).map(|_| calls.answer("a").unwrap()).collect();

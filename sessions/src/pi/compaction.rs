@@ -7,7 +7,7 @@ use store_core::{Block, Compaction, Interval, Message, NewBody, Role, Visibility
 
 use super::{
     LineData, RareData,
-    calls::{CallsSoFar, label_of, source_call_ids, source_result_id},
+    calls::{CallsSoFar, name_of_message, source_call_ids, source_result_id},
     edits::{self, Edits},
     message::{self, MessageSource},
 };
@@ -99,7 +99,7 @@ struct Above {
     covered_to: Option<usize>,
 }
 
-/// The nodes that a compaction may mean by the first entry that it keeps.
+/// The nodes that may be the first entry that a compaction keeps.
 fn nodes_of_first_kept(tree: &Tree<LineData>, rare: &RareData, first_kept: &FirstKept) -> Vec<usize> {
     match first_kept {
         FirstKept::Id(id) => tree.nodes_with_id(id),
@@ -146,7 +146,7 @@ pub(super) fn resolve_coverage(tree: &Tree<LineData>, order: &PathOrder, rare: &
     rare.edits.set_targets(targets);
 }
 
-/// What a compaction at `at` covers. `kept` are the nodes that it may mean by the first entry that it keeps.
+/// What a compaction at `at` covers. `kept` are the nodes that may be the first entry that it keeps.
 fn coverage_of(
     tree: &Tree<LineData>,
     first_kept: &FirstKept,
@@ -226,7 +226,7 @@ fn replacement(
 
 /// Reads the messages that the compaction itself contains.
 fn read_tail(line: &ObjectLine<'_>, tail: &[&str], issues: &mut Issues) -> Vec<Message> {
-    let own_label = label_of(line.object.text("id").as_deref(), line.number);
+    let compaction_name = name_of_message(line.object.text("id").as_deref(), line.number);
     let mut calls = CallsSoFar::default();
     let mut messages = Vec::new();
     for (at, raw) in tail.iter().enumerate() {
@@ -234,11 +234,11 @@ fn read_tail(line: &ObjectLine<'_>, tail: &[&str], issues: &mut Issues) -> Vec<M
             note_bad_field(issues, line.number, "a kept message that is not an object");
             continue;
         };
-        let label = format!("{own_label}.{at}");
-        calls.add(&source_call_ids(&object), &label);
+        let name = format!("{compaction_name}.{at}");
+        calls.add(&source_call_ids(&object), &name);
         let answers = source_result_id(&object).and_then(|id| calls.answer(&id));
         let source =
-            MessageSource { line: line.number, label: &label, answers: answers.as_deref(), ..MessageSource::default() };
+            MessageSource { line: line.number, name: &name, answers: answers.as_deref(), ..MessageSource::default() };
         match message::read(source, &object, issues) {
             Ok(message) => messages.push(message),
             Err(detail) => note_bad_field(issues, line.number, detail),

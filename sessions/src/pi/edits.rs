@@ -7,7 +7,7 @@ use store_core::{BlockKind, Compaction, Interval, Message, NewBody, Role};
 
 use super::{
     LineData, blocks,
-    calls::{label_of, source_call_ids, unique_call_ids},
+    calls::{name_of_message, source_call_ids, unique_call_ids},
 };
 use crate::{
     blocks::MessageBlocks,
@@ -22,7 +22,7 @@ use crate::{
 pub(super) enum EditTarget {
     /// The node at this position.
     Message(usize),
-    /// A compaction replaced the message before the edit, so that it is not in the context.
+    /// A compaction before the edit covers the message, so the message is not in the context.
     Covered,
 }
 
@@ -46,7 +46,7 @@ impl Edits {
         self.names.keys().copied()
     }
 
-    /// The nodes that an edit may mean. `None` if the line is no edit.
+    /// The nodes that an edit may mean. `None` if the line is not an edit.
     pub(super) fn candidates(&self, tree: &Tree<LineData>, line: u64) -> Option<Vec<usize>> {
         self.names.get(&line).map(|name| tree.nodes_with_id(name))
     }
@@ -75,13 +75,14 @@ pub(super) fn find_target(
 ) -> Option<EditTarget> {
     let parent = tree.parent(at)?;
     let target = candidates.iter().rev().copied().find(|target| tree.is_on_path(parent, *target))?;
-    // A compaction covers the root. An edit of the root would hide it, because it would be the newer one of two with
-    // the same beginning. An edit of another covered message lies inside of it and has no effect.
+    // An edit becomes a compaction of one message. If an earlier compaction begins at the root, an edit of the root
+    // would hide that compaction: of those that begin at the root, only the newest applies. An edit of any other
+    // covered message lies inside the earlier compaction and has no effect.
     let is_covered = tree.parent(target).is_none() && covered_to.is_some_and(|to| tree.is_on_path(to, target));
     Some(if is_covered { EditTarget::Covered } else { EditTarget::Message(target) })
 }
 
-/// The newest edit on the path of a node for each message that is edited.
+/// For each edited message: the newest edit of it on the path of a node.
 pub(super) fn newest_edits(edits: &Edits, tree: &Tree<LineData>, at: usize) -> HashMap<usize, usize> {
     let mut newest = HashMap::new();
     if edits.targets.is_empty() {
@@ -116,8 +117,8 @@ pub(super) fn read_body(
         Some("null") => Vec::new(),
         Some(raw) => {
             let target_line = position.tree.line(target).unwrap_or_default();
-            let label = label_of(position.tree.source_id(target).as_deref(), target_line);
-            vec![edited(message, raw, (line.number, &label, issues))?]
+            let name = name_of_message(position.tree.source_id(target).as_deref(), target_line);
+            vec![edited(message, raw, (line.number, &name, issues))?]
         }
     };
     let mut compaction = Compaction::default();
@@ -130,7 +131,7 @@ pub(super) fn read_body(
 fn edited(
     message: &Message,
     replacement: &str,
-    (line, label, issues): (u64, &str, &mut Issues),
+    (line, message_name, issues): (u64, &str, &mut Issues),
 ) -> Result<Message, String> {
     let wrapped;
     let object = match Object::parse(replacement) {
@@ -143,7 +144,7 @@ fn edited(
     let origin = message.provenance.as_ref().and_then(|provenance| provenance.origin.clone());
     let mut list = MessageBlocks::new(line, origin.unwrap_or_else(|| store_core::Origin::new("pi")), issues);
     let is_assistant = message.role == Role::Assistant;
-    let call_ids = unique_call_ids(&source_call_ids(&object), label);
+    let call_ids = unique_call_ids(&source_call_ids(&object), message_name);
     blocks::read_content(&object, is_assistant.then_some(call_ids), &mut list)?;
     let mut message = message.clone();
     let content = list.list;

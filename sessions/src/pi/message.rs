@@ -1,4 +1,4 @@
-//! Reads the messages of pi: roles, usage, and the texts that pi makes of lines that are not plain messages.
+//! Reads the messages of pi: roles, usage, and the texts that pi makes from lines that are not plain messages.
 
 use store_core::{
     Block, BlockKind, Json, JsonMap, Message, Origin, Role, TokenCounts, ToolResult, Usage, UsageRecord, Visibility,
@@ -24,7 +24,7 @@ pub(super) const NO_PROVIDER: &str = "agentstore";
 pub(super) const BRANCH_SUMMARY_MARKERS: (&str, &str) =
     ("The following is a summary of a branch that this conversation came back from:\n\n<summary>\n", "</summary>");
 
-/// The fields that some messages have, and that are read.
+/// The optional fields of messages that are read.
 const MESSAGE_FIELDS: &[(&str, FieldType)] = &[
     ("api", FieldType::Text),
     ("provider", FieldType::Text),
@@ -44,10 +44,10 @@ pub(super) struct MessageSource<'a> {
     /// The number of its line.
     pub(super) line: u64,
     /// A text that names the message, for calls without ids.
-    pub(super) label: &'a str,
+    pub(super) name: &'a str,
     /// The provider and model that apply to the line.
     pub(super) origin: Option<&'a Origin>,
-    /// For a result: the id of the call that it answers, if it is not the one that the file names.
+    /// For a result: the id of its call in the thread. If it is absent, it is the same as the id in the file.
     pub(super) answers: Option<&'a str>,
 }
 
@@ -80,7 +80,7 @@ pub(super) fn is_known_role(role: &str) -> bool {
     ["user", "assistant", "toolResult", "bashExecution", "custom", "hookMessage", "system"].contains(&role)
 }
 
-/// Whether the context contains a message of this role, unless it failed or is excluded.
+/// Whether the context contains a message: pi sends messages of its role, and it has neither failed nor been excluded.
 pub(super) fn is_sent(object: &Object<'_>) -> bool {
     let is_excluded = object.bool("excludeFromContext") == Some(true);
     let has_failed = matches!(object.text("stopReason").as_deref(), Some("error" | "aborted"));
@@ -96,7 +96,7 @@ struct MessageReader<'a, 'b> {
 
 impl MessageReader<'_, '_> {
     fn read_blocks(&mut self, origin: Origin, may_call: bool) -> Result<Vec<Block>, String> {
-        let call_ids = unique_call_ids(&source_call_ids(self.object), self.source.label);
+        let call_ids = unique_call_ids(&source_call_ids(self.object), self.source.name);
         let mut list = MessageBlocks::new(self.source.line, origin, self.issues);
         blocks::read_content(self.object, may_call.then_some(call_ids), &mut list)?;
         Ok(list.list)

@@ -25,7 +25,7 @@ use self::{
 use crate::{
     activity::Activity,
     blocks::cut_to_1_kib,
-    compact::{Runs, small},
+    compact::{RangeMap, to_u32},
     detect::{Detected, Sample},
     error::{Error, Result},
     export::{ExportFiles, ExportSource, Written, write_unchanged},
@@ -49,7 +49,7 @@ const V2: FormatName = FormatName::new("pi-v2");
 const V3: FormatName = FormatName::new("pi-v3");
 const V4: FormatName = FormatName::new("pi-v4");
 
-/// The types of lines that have no id in version 1, and that are nodes of the tree without one.
+/// The types of lines that are nodes of the tree even without an id. In version 1, no line has an id.
 const NODE_TYPES: &[&str] =
     &["message", "compaction", "model_change", "thinking_level_change", "branch_summary", "custom", "custom_message"];
 
@@ -61,7 +61,7 @@ pub(crate) struct PiFormat;
 
 #[async_trait]
 impl Format for PiFormat {
-    fn family(&self) -> &'static str {
+    fn unversioned_name(&self) -> &'static str {
         "pi"
     }
 
@@ -133,8 +133,8 @@ pub(crate) struct Pi {
     /// The number of JSON objects so far, including the header. Version 1 refers to a line by this number.
     object_count: usize,
     title: Option<String>,
-    /// Whether the lines so far have no header, and this was noted.
-    has_noted_header: bool,
+    /// Whether it was noted that the header is missing.
+    has_noted_missing_header: bool,
     rare: RareData,
     /// The provider and model that apply to each line.
     origins: Inherited<Arc<Origin>>,
@@ -160,17 +160,17 @@ struct Header {
 pub(crate) struct LineData {
     /// Whether it is a message of the context.
     is_message: bool,
-    /// Whether it counts tokens.
+    /// Whether it contains token counts.
     has_usage: bool,
 }
 
-/// What the import keeps of few lines between the two passes, by their numbers.
+/// What the import keeps of only a few lines between the two passes, by their numbers.
 #[derive(Debug, Default)]
 pub(crate) struct RareData {
     /// The provider and model that a line sets for itself and the lines below it.
     new_origins: HashMap<u64, Arc<Origin>>,
     /// The lines of the JSON objects, by the numbers of the objects, where the header is 0.
-    objects: Runs,
+    objects: RangeMap,
     compactions: Compactions,
     edits: Edits,
     calls: RepeatedCalls,
@@ -183,7 +183,7 @@ impl Pi {
             header: None,
             object_count: 0,
             title: None,
-            has_noted_header: false,
+            has_noted_missing_header: false,
             rare: RareData::default(),
             origins: Inherited::default(),
             lanes: v4::Lanes::default(),
@@ -260,7 +260,7 @@ impl Pi {
 
     /// Notes once that there is no header.
     fn note_missing_header(&mut self, line: u64, issues: &mut Issues) {
-        if self.header.is_none() && !std::mem::replace(&mut self.has_noted_header, true) {
+        if self.header.is_none() && !std::mem::replace(&mut self.has_noted_missing_header, true) {
             issues.add(
                 line,
                 IssueCode::MissingHeader,
@@ -314,14 +314,14 @@ impl LineFormat for Pi {
         self.version.name()
     }
 
-    fn family(&self) -> &'static str {
+    fn kind_prefix(&self) -> &'static str {
         "pi"
     }
 
     fn parse_line(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> ParsedLine<LineData> {
         let object = &line.object;
         let is_header = self.is_header(object);
-        self.rare.objects.push(small(self.object_count), small(line.number));
+        self.rare.objects.push(to_u32(self.object_count), to_u32(line.number));
         self.object_count += 1;
         if is_header {
             self.read_header(line, issues);
@@ -342,7 +342,7 @@ impl LineFormat for Pi {
     }
 
     fn has_parents_by_call(&self) -> bool {
-        // OpenClaw writes such lines.
+        // OpenClaw writes lines that name a call as their parent.
         true
     }
 

@@ -91,7 +91,7 @@ impl Operations {
         let mut end = Completion::new(match outcome.as_deref() {
             Some("completed") => RunOutcome::NaturalEnd,
             Some("aborted") => RunOutcome::Cancelled,
-            // Something in front of the operation did not allow it.
+            // The operation was not allowed to begin.
             Some("declined") => RunOutcome::Blocked,
             Some("failed") => RunOutcome::Failed { error: error_text().unwrap_or_default() },
             other => RunOutcome::Stopped { code: cut_to_1_kib(other.unwrap_or("unknown")), detail: error_text() },
@@ -117,7 +117,7 @@ impl Operations {
         Ok(())
     }
 
-    /// Counts the tokens of an operation. Whether the record is whole is checked when its entry is made.
+    /// Counts the tokens of an operation. A record with a wrong field is noted later, when its entry is made.
     fn count_usage(&mut self, record: &Object<'_>) -> Result<(), String> {
         let spent = message::usage_record(record).and_then(|usage| usage.spent);
         if let Some(spent) = spent.filter(|_| record.has("runId")) {
@@ -147,7 +147,7 @@ impl Operations {
             None => return Err("`queue` is not a string".to_owned()),
         };
         let fields = target.object("message").ok_or("the queued item is not a message")?;
-        let source = MessageSource { line: line.number, label: id.as_str(), ..MessageSource::default() };
+        let source = MessageSource { line: line.number, name: id.as_str(), ..MessageSource::default() };
         let message = message::read(source, &fields, issues)?;
         check_message(&message).map_err(|e| e.to_string())?;
         let run = record.text("runId").filter(|run| boundary != Boundary::NewRun && self.by_id.contains_key(run));
@@ -166,14 +166,15 @@ impl Operations {
         Ok(())
     }
 
-    /// The runs, and what is still queued at the end of the file: what has no entry and was not given up.
+    /// The runs, and the messages that are still queued at the end of the file: those that have no entry and were not
+    /// given up.
     pub(super) fn take_activity(&mut self, tree: &Tree<LineData>) -> Activity {
         let Self { runs, aborted, queued, cancelled, .. } = std::mem::take(self);
-        let (queued, settled): (Vec<_>, Vec<_>) = queued.into_iter().partition(|queued| {
+        let (queued, dequeued): (Vec<_>, Vec<_>) = queued.into_iter().partition(|queued| {
             let id = queued.id.as_str();
             let is_given_up = cancelled.contains(id) || queued.run.as_ref().is_some_and(|run| aborted.contains(run));
             !is_given_up && tree.nodes_with_id(id).is_empty()
         });
-        Activity { runs, queued, settled: settled.into_iter().map(|settled| settled.id).collect() }
+        Activity { runs, queued, dequeued: dequeued.into_iter().map(|dequeued| dequeued.id).collect() }
     }
 }

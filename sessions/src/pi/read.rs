@@ -4,7 +4,7 @@ use store_core::{Custom, Label, NewBody};
 
 use super::{
     LineData, Pi, V4, agentstore_field,
-    calls::label_of,
+    calls::name_of_message,
     compaction, edits,
     message::{self, MessageSource},
     v4,
@@ -74,10 +74,10 @@ fn body(
     if let Some(field) = agentstore_field(object) {
         return field.body(object.text("parentId").as_deref(), position);
     }
-    let label = label_of(object.text("id").as_deref(), line.number);
+    let name = name_of_message(object.text("id").as_deref(), line.number);
     let source = MessageSource {
         line: line.number,
-        label: &label,
+        name: &name,
         origin: position.at.and_then(|at| pi.origins.get(at)).map(|origin| &**origin),
         answers: pi.rare.calls.answered_by(line.number),
     };

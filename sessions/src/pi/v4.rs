@@ -51,7 +51,7 @@ impl Lanes {
         let is_main = lane == MAIN_LANE;
         let moves = self.0.entry(lane).or_default();
         if is_main {
-            // Only its newest leaf is asked for.
+            // Only the newest leaf of the main lane is needed.
             moves.clear();
         }
         moves.push(Move { line: line.number, leaf });
@@ -91,7 +91,7 @@ impl Lanes {
     }
 }
 
-/// A short text that these texts determine.
+/// A short text that is always the same for the same texts.
 fn key(texts: &[&str]) -> String {
     use sha2::{Digest, Sha256};
     let mut digest = hex(&Sha256::digest(texts.join("\n")));
@@ -102,19 +102,19 @@ fn key(texts: &[&str]) -> String {
 /// Checks that the numbers of the lines have no gaps.
 #[derive(Debug, Default)]
 pub(super) struct Sequence {
-    last: u64,
+    last_number: u64,
 }
 
 impl Sequence {
     pub(super) fn check(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) {
-        let expected = self.last.saturating_add(1);
+        let expected = self.last_number.saturating_add(1);
         let found = line.object.number("seq").filter(|seq| *seq > 0);
         if found != Some(expected) {
             let found_text = found.map_or_else(|| "no number".to_owned(), |seq| format!("number {seq}"));
             let detail = format!("{found_text}; expected {expected}");
             issues.add(line.number, IssueCode::SequenceGap, detail, "read in the order of the file");
         }
-        self.last = found.unwrap_or(expected);
+        self.last_number = found.unwrap_or(expected);
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::slice::Iter;
 
-use super::{Link, ParentNames, Said, Tree, shape::to_position};
+use super::{Link, PackedParent, ParentNames, Tree, shape::to_position};
 use crate::issue::{IssueCode, Issues};
 
 /// A line that has no parent in the file although another line comes before it.
-pub(super) struct Gap {
+pub(super) struct MissingParent {
     pub(super) at: usize,
     pub(super) code: IssueCode,
     pub(super) detail: String,
@@ -18,39 +18,39 @@ pub(super) struct ParentFinder<'a, D> {
     links: Iter<'a, Link>,
     names: &'a ParentNames,
     issues: &'a mut Issues,
-    gaps: Vec<Gap>,
+    missing_parents: Vec<MissingParent>,
 }
 
 impl<'a, D> ParentFinder<'a, D> {
     pub(super) fn new(tree: &'a Tree<D>, names: &'a ParentNames, issues: &'a mut Issues) -> Self {
-        Self { tree, links: tree.links.iter(), names, issues, gaps: Vec::new() }
+        Self { tree, links: tree.links.iter(), names, issues, missing_parents: Vec::new() }
     }
 
-    pub(super) fn into_gaps(self) -> Vec<Gap> {
-        self.gaps
+    pub(super) fn into_missing_parents(self) -> Vec<MissingParent> {
+        self.missing_parents
     }
 
     /// The parent of the next line.
     pub(super) fn parent(&mut self, at: usize) -> Option<usize> {
         let before = at.checked_sub(1);
         let has_new_root = at > 0 && self.names.notes_new_roots;
-        match self.tree.said.get(at)? {
-            Said::Before => before,
-            Said::Root if has_new_root => {
+        match self.tree.packed_parents.get(at)? {
+            PackedParent::Before => before,
+            PackedParent::Root if has_new_root => {
                 let detail = "the line says that it has no parent, although lines come before it".to_owned();
-                self.gap(Gap { at, code: IssueCode::NewRoot, detail })
+                self.note_missing(MissingParent { at, code: IssueCode::NewRoot, detail })
             }
-            Said::Missing if has_new_root && !self.names.chain => {
+            PackedParent::Missing if has_new_root && !self.names.chain => {
                 let detail = "the line names no parent, although other lines do".to_owned();
-                self.gap(Gap { at, code: IssueCode::NewRoot, detail })
+                self.note_missing(MissingParent { at, code: IssueCode::NewRoot, detail })
             }
-            Said::Invalid => {
+            PackedParent::Invalid => {
                 let detail = "the parent is neither an id nor null".to_owned();
-                self.gap(Gap { at, code: IssueCode::BadField, detail })
+                self.note_missing(MissingParent { at, code: IssueCode::BadField, detail })
             }
-            Said::Root => before.filter(|_| self.names.nearest),
-            Said::Missing => before.filter(|_| self.names.chain || self.names.nearest),
-            Said::Link => match *self.links.next()? {
+            PackedParent::Root => before.filter(|_| self.names.nearest),
+            PackedParent::Missing => before.filter(|_| self.names.chain || self.names.nearest),
+            PackedParent::Link => match *self.links.next()? {
                 Link::Node(parent) => Some(to_position(parent)).filter(|parent| *parent < at),
                 Link::Id(id) => {
                     let found = self.with_id(at, &self.tree.nodes_with_number(id), id);
@@ -84,7 +84,7 @@ impl<'a, D> ParentFinder<'a, D> {
         Some(Some(found))
     }
 
-    /// The parent that a name means which is not the id of a node.
+    /// The parent that a line gets if it names a parent that is not the id of a node.
     fn with_other_name(&mut self, at: usize, name: Option<String>) -> Option<usize> {
         if name.is_some() && self.names.root == name {
             return None;
@@ -94,13 +94,17 @@ impl<'a, D> ParentFinder<'a, D> {
         if let Some(call) = calls.last() {
             return Some(*call);
         }
-        self.gap(Gap { at, code: IssueCode::DanglingParent, detail: format!("no line has the id `{name}`") })
+        self.note_missing(MissingParent {
+            at,
+            code: IssueCode::DanglingParent,
+            detail: format!("no line has the id `{name}`"),
+        })
     }
 
     /// Notes that a line has no parent in the file. Returns the parent that it gets.
-    fn gap(&mut self, gap: Gap) -> Option<usize> {
-        let before = gap.at.checked_sub(1);
-        self.gaps.push(gap);
+    fn note_missing(&mut self, missing: MissingParent) -> Option<usize> {
+        let before = missing.at.checked_sub(1);
+        self.missing_parents.push(missing);
         before.filter(|_| self.names.nearest)
     }
 }

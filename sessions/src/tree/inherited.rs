@@ -1,10 +1,10 @@
-//! Values that a node has from the node above it, unless it has a value of its own.
+//! Values that a node takes from the node above it, unless it has a value of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{PathOrder, Tree};
 
-/// The values of nodes. Nodes of one segment that follow each other and have one value take the memory of one.
+/// The values of nodes. Consecutive nodes of one segment that have the same value take the memory of one value.
 #[derive(Debug)]
 pub(crate) struct Inherited<T>(BTreeMap<usize, Option<T>>);
 

@@ -7,7 +7,7 @@ mod shape;
 use std::collections::HashMap;
 
 use self::{
-    finder::{Gap, ParentFinder},
+    finder::{MissingParent, ParentFinder},
     shape::{Shape, to_position},
 };
 pub(crate) use self::{
@@ -15,7 +15,7 @@ pub(crate) use self::{
     shape::{Parents, PathOrder},
 };
 use crate::{
-    compact::{Names, Runs, push, small},
+    compact::{Names, RangeMap, push, to_u32},
     issue::{IssueCode, Issues},
     json::Object,
     lines::SourceIds,
@@ -47,24 +47,25 @@ impl ParentField {
     }
 }
 
-/// What a line says about its parent, as it is kept until all lines are read.
+/// What a line says about its parent, in the form in which it is kept until all lines are read: one byte. Parents that
+/// need more are in a list of links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Said {
+enum PackedParent {
     /// The parent is the node before the line.
     Before,
     Root,
     Missing,
     Invalid,
-    /// The next of the links.
+    /// The parent is the next of the links.
     Link,
 }
 
-/// A parent that is not the node before.
+/// A parent that is not the node before the line.
 #[derive(Debug, Clone, Copy)]
 enum Link {
-    /// A line with this id.
+    /// A line whose id has this number among the ids of lines.
     Id(u32),
-    /// A line with this name, which no line before had as its id.
+    /// A line whose id has this number in `unknown`. No line before had this id.
     Unknown(u32),
     /// The node at this position.
     Node(u32),
@@ -103,10 +104,10 @@ pub(crate) struct ParentNames {
 pub(crate) struct Tree<D> {
     source_ids: SourceIds,
     /// The line of each node.
-    lines: Runs,
+    lines: RangeMap,
     data: Vec<D>,
-    /// What each line says about its parent. It is empty when all parents are found.
-    said: Vec<Said>,
+    /// What each line says about its parent. The list is empty when all parents are found.
+    packed_parents: Vec<PackedParent>,
     links: Vec<Link>,
     /// The names of parents that no line before had as its id.
     unknown: Names,
@@ -117,9 +118,9 @@ impl<D> Default for Tree<D> {
     fn default() -> Self {
         Self {
             source_ids: SourceIds::default(),
-            lines: Runs::default(),
+            lines: RangeMap::default(),
             data: Vec::new(),
-            said: Vec::new(),
+            packed_parents: Vec::new(),
             links: Vec::new(),
             unknown: Names::default(),
             shape: Shape::default(),
@@ -131,14 +132,14 @@ impl<D> Tree<D> {
     /// Adds a node. The id of its line is in [`Self::source_ids_mut`] already.
     pub(crate) fn push(&mut self, line: u64, parent: ParentField, data: D) -> usize {
         let at = self.data.len();
-        let said = match parent {
-            ParentField::Root => Said::Root,
-            ParentField::Missing => Said::Missing,
-            ParentField::Invalid => Said::Invalid,
-            ParentField::Node(parent) if Some(parent) == at.checked_sub(1) => Said::Before,
-            ParentField::Node(parent) => self.push_link(Link::Node(small(parent))),
+        let packed = match parent {
+            ParentField::Root => PackedParent::Root,
+            ParentField::Missing => PackedParent::Missing,
+            ParentField::Invalid => PackedParent::Invalid,
+            ParentField::Node(parent) if Some(parent) == at.checked_sub(1) => PackedParent::Before,
+            ParentField::Node(parent) => self.push_link(Link::Node(to_u32(parent))),
             ParentField::Named(name) => match self.source_ids.find(&name) {
-                Some(id) if Some(id) == self.number_of(at.checked_sub(1)) => Said::Before,
+                Some(id) if Some(id) == self.number_of(at.checked_sub(1)) => PackedParent::Before,
                 Some(id) => self.push_link(Link::Id(id)),
                 None => {
                     let name = self.unknown.add(&name).map_or(u32::MAX, |(number, _)| number);
@@ -146,15 +147,15 @@ impl<D> Tree<D> {
                 }
             },
         };
-        push(&mut self.said, said);
+        push(&mut self.packed_parents, packed);
         push(&mut self.data, data);
-        self.lines.push(small(line), small(at));
+        self.lines.push(to_u32(line), to_u32(at));
         at
     }
 
-    fn push_link(&mut self, link: Link) -> Said {
+    fn push_link(&mut self, link: Link) -> PackedParent {
         push(&mut self.links, link);
-        Said::Link
+        PackedParent::Link
     }
 
     /// The ids of all lines, also of those that are not in the tree.
@@ -183,19 +184,19 @@ impl<D> Tree<D> {
 
     /// The id that the line of a node contains.
     pub(crate) fn source_id(&self, at: usize) -> Option<String> {
-        self.source_ids.of_line(small(self.line(at)?))
+        self.source_ids.of_line(to_u32(self.line(at)?))
     }
 
     /// Whether an earlier node has the same id.
     pub(crate) fn repeats_id(&self, at: usize) -> bool {
-        let line = self.line(at).map(small);
-        let number = line.and_then(|line| self.source_ids.repeated_by(line));
+        let line = self.line(at).map(to_u32);
+        let number = line.and_then(|line| self.source_ids.repeated_id(line));
         number.is_some_and(|number| self.nodes_with_number(number).first().is_some_and(|first| *first < at))
     }
 
-    /// The number of that id.
+    /// The number of the id that the line of a node contains.
     fn number_of(&self, at: Option<usize>) -> Option<u32> {
-        self.source_ids.number_of_line(small(self.line(at?)?))
+        self.source_ids.number_of_line(to_u32(self.line(at?)?))
     }
 
     /// The nodes whose lines contain an id, in file order.
@@ -265,12 +266,12 @@ impl<D> Tree<D> {
         let mut finder = ParentFinder::new(self, names, issues);
         let mut parents = Parents::default();
         (0..self.data.len()).for_each(|at| parents.push(finder.parent(at)));
-        let gaps = finder.into_gaps();
-        (self.said, self.links, self.unknown) = (Vec::new(), Vec::new(), Names::default());
+        let missing_parents = finder.into_missing_parents();
+        (self.packed_parents, self.links, self.unknown) = (Vec::new(), Vec::new(), Names::default());
         self.cut_cycles(&mut parents, issues);
         let order = self.set_parents(parents);
-        if !gaps.is_empty() {
-            self.note_gaps(gaps, &self.messages_on_paths(&order, is_message), issues);
+        if !missing_parents.is_empty() {
+            self.note_missing_parents(missing_parents, &self.messages_on_paths(&order, is_message), issues);
         }
         order
     }
@@ -289,8 +290,8 @@ impl<D> Tree<D> {
     }
 
     /// Notes the lines that have no parent in the file, with the number of messages that are lost to their contexts.
-    fn note_gaps(&self, gaps: Vec<Gap>, messages: &[u32], issues: &mut Issues) {
-        for Gap { at, code, detail } in gaps {
+    fn note_missing_parents(&self, missing_parents: Vec<MissingParent>, messages: &[u32], issues: &mut Issues) {
+        for MissingParent { at, code, detail } in missing_parents {
             let Some(node) = self.get(at) else { continue };
             let before = at.checked_sub(1).filter(|before| !self.is_on_path(*before, at));
             let lost = before.and_then(|before| messages.get(before)).copied().unwrap_or_default();
@@ -315,7 +316,7 @@ impl<D> Tree<D> {
         // 0 for a segment that was not visited, else the number of the walk that visited it first.
         let mut seen = vec![0_u32; parents.segments().len()];
         for start in 0..seen.len() {
-            let walk = small(start + 1);
+            let walk = to_u32(start + 1);
             let mut at = Some(start);
             while let Some(here) = at {
                 match seen.get_mut(here) {

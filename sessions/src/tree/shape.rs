@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::compact::{push, small};
+use crate::compact::{push, to_u32};
 
 /// The parents of all nodes. A parent is found in logarithmic time.
 #[derive(Debug, Default)]
@@ -14,7 +14,7 @@ pub(crate) struct Parents {
     len: u32,
 }
 
-/// Nodes of which each but the first is the child of the node before it.
+/// A sequence of nodes. Each node but the first is the child of the node before it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Segment {
     /// The position of its first node.
@@ -26,7 +26,7 @@ pub(super) struct Segment {
 impl Parents {
     /// Adds the next node.
     pub(crate) fn push(&mut self, parent: Option<usize>) {
-        let parent = parent.map(small);
+        let parent = parent.map(to_u32);
         if parent.is_none() || parent != self.len.checked_sub(1) {
             push(&mut self.segments, Segment { start: self.len, parent });
         }
@@ -65,7 +65,7 @@ impl Parents {
         self.segments.partition_point(|segment| segment.start <= at).checked_sub(1)
     }
 
-    /// The segment that the parent of a segment lies in, and the position of that parent.
+    /// The segment that contains the parent of a segment, and the position of that parent.
     pub(super) fn above(&self, segment: usize) -> Option<(usize, u32)> {
         let parent = self.segments.get(segment)?.parent?;
         Some((self.segment_of(parent)?, parent))
@@ -89,8 +89,8 @@ pub(crate) struct Shape {
     places: Vec<(u32, u32)>,
     /// For each segment, the end of its part of `children`.
     child_ends: Vec<u32>,
-    /// For each segment, the segments that hang below its nodes: the position of the parent and the segment, those with
-    /// the last parents first.
+    /// For each segment, the segments below its nodes, each after the position of its parent. Those with the last
+    /// parents come first.
     children: Vec<(u32, u32)>,
     /// The segments in the order.
     order: Vec<u32>,
@@ -104,7 +104,7 @@ impl Shape {
         let mut open = Vec::new();
         for segment in 0..count {
             match parents.above(segment) {
-                Some((above, parent)) => push(&mut children, (above, parent, small(segment))),
+                Some((above, parent)) => push(&mut children, (above, parent, to_u32(segment))),
                 None => open.push(segment),
             }
         }
@@ -112,7 +112,7 @@ impl Shape {
         let mut child_ends = vec![0; count];
         for (at, (above, ..)) in children.iter().enumerate() {
             if let Some(end) = child_ends.get_mut(*above) {
-                *end = small(at + 1);
+                *end = to_u32(at + 1);
             }
         }
         for segment in 1..count {
@@ -137,7 +137,7 @@ impl Shape {
             if let Some(place) = self.places.get_mut(segment) {
                 *place = (first, next.saturating_sub(1));
             }
-            push(&mut self.order, small(segment));
+            push(&mut self.order, to_u32(segment));
             let below = self.children_of(segment).iter().rev().map(|(_, child)| to_position(*child));
             open.extend(below);
         }
@@ -224,7 +224,7 @@ impl PathOrder {
 mod tests {
     use super::{Parents, Shape};
 
-    /// A small generator of numbers.
+    /// A small generator of pseudorandom numbers.
     struct Numbers(u64);
 
     impl Numbers {

@@ -21,12 +21,12 @@ const OTHER_TREES: &[&str] = &["v2-small"];
 
 /// The main files and the files of subagents that have an expectation.
 pub(crate) fn session_files(root: &Path) -> Vec<PathBuf> {
-    let (mut open, mut found) = (vec![root.join("claude-code")], Vec::new());
-    while let Some(folder) = open.pop() {
+    let (mut folders, mut found) = (vec![root.join("claude-code")], Vec::new());
+    while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                open.push(path);
+                folders.push(path);
             } else if path.extension().is_some_and(|end| end == "jsonl") && path.with_extension("expect.json").exists()
             {
                 found.push(path);
@@ -47,10 +47,10 @@ fn reports_of(path: &Path, reports: Vec<ImportReport>) -> Vec<ImportReport> {
     reports.into_iter().filter(|report| stem(&report.file) == stem(path)).collect()
 }
 
-/// The report of a whole file: that of its main thread, with what was found in the threads of subagents.
+/// The report of a whole file: that of its main thread, plus the messages and some of the issues of its subagents.
 fn report_of_file(reports: &[ImportReport]) -> ImportReport {
     let mut whole = reports[0].clone();
-    let of_threads = [
+    let codes_of_threads = [
         IssueCode::OpenCall,
         IssueCode::OrphanResult,
         IssueCode::DanglingParent,
@@ -59,7 +59,7 @@ fn report_of_file(reports: &[ImportReport]) -> ImportReport {
     ];
     for report in &reports[1..] {
         whole.messages += report.messages;
-        for code in of_threads {
+        for code in codes_of_threads {
             *whole.issue_counts.entry(code).or_default() += report.count(code);
             whole.issues.extend(report.issues.iter().filter(|issue| issue.code == code).cloned());
         }
@@ -78,7 +78,7 @@ async fn check_thread(path: &Path, expect: &Value, commits: &dyn CommitCoordinat
     let (pieces, hash) = text_hash(&path_entries);
     assert_eq!(Some(pieces as u64), number("main_path_text_pieces"), "{name}");
     assert_eq!(hash, expect["main_path_text_sha256"].as_str().unwrap(), "{name}");
-    // A file without ids is a chain.
+    // Without ids, the lines of a file form a chain. Its entries, head, leaves and roots need no comparison.
     if expect["linear"].as_bool() != Some(true) {
         assert_eq!(Some(path_entries.len() as u64), number("main_path_entries"), "{name}");
         // The id of a line that repeats an id has a suffix.
@@ -90,9 +90,9 @@ async fn check_thread(path: &Path, expect: &Value, commits: &dyn CommitCoordinat
             assert_eq!(tree, (number("leaves"), number("roots")), "{name}");
         }
     }
-    let of_lines = found.iter().filter(|entry| entry.origin.as_ref().unwrap().line > 0).count();
+    let line_entries = found.iter().filter(|entry| entry.origin.as_ref().unwrap().line > 0).count();
     let blank = expect["blank_lines"].as_array().map_or(0, Vec::len);
-    assert_eq!(of_lines as u64, report.lines - blank as u64, "{name}");
+    assert_eq!(line_entries as u64, report.lines - blank as u64, "{name}");
 }
 
 /// Imports a file with its session, and compares the result with what is expected. Then exports the thread of the file
@@ -112,17 +112,18 @@ pub(crate) async fn check_session_file(path: &Path) {
     check_report(path, &expect, &whole);
     let roles: u64 = expect["messages_by_role"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
     // The import also makes a message from each attachment, but none from a line whose message has a wrong shape.
-    let (mut attachments, mut wrong) = (0, 0);
+    let (mut attachments, mut wrong_shapes) = (0, 0);
     for report in &reports {
         for entry in entries(&*commits, report.thread.as_ref().unwrap()).await {
             let provenance = entry.message().and_then(|message| message.provenance.as_ref());
             let format = provenance.and_then(|provenance| provenance.format.as_deref());
             attachments += u64::from(format == Some("claude-code.attachment"));
             let is_message = matches!(custom_kind(&entry), "claude-code.user" | "claude-code.assistant");
-            wrong += u64::from(is_message && serde_json::to_string(&*entry.body).unwrap().contains("\"message\":{"));
+            wrong_shapes +=
+                u64::from(is_message && serde_json::to_string(&*entry.body).unwrap().contains("\"message\":{"));
         }
     }
-    assert_eq!(whole.messages + wrong, roles + attachments, "{name}");
+    assert_eq!(whole.messages + wrong_shapes, roles + attachments, "{name}");
     check_thread(path, &expect, &*commits, &reports[0]).await;
     let (bytes, exact) = export_bytes(&*commits, reports[0].thread.as_ref().unwrap(), format("claude-code")).await;
     assert!(exact && bytes == std::fs::read(path).unwrap(), "{name}");
@@ -156,7 +157,7 @@ async fn every_file_matches_its_expectation() {
 }
 
 #[tokio::test]
-async fn the_same_session_again_changes_nothing() {
+async fn a_second_import_changes_nothing() {
     for path in session_files(&fixtures()) {
         let commits = new_store();
         let first = import_any(&*commits, &path).await;

@@ -32,7 +32,7 @@ fn boundary(uuid: &str, logical: &str, metadata: &str) -> String {
     line(uuid, "", &fields)
 }
 
-fn kept(head: &str, tail: &str, anchor: &str) -> String {
+fn preserved_segment(head: &str, tail: &str, anchor: &str) -> String {
     format!(r#""preservedSegment":{{"headUuid":"{head}","tailUuid":"{tail}","anchorUuid":"{anchor}"}}"#)
 }
 
@@ -47,8 +47,8 @@ fn attachment(uuid: &str, parent: &str) -> String {
     line(uuid, parent, &format!(r#""type":"attachment","attachment":{{"type":"file","content":"{uuid}"}}"#))
 }
 
-/// Four messages before a compaction.
-fn before() -> String {
+/// The lines of four messages, which come before a compaction.
+fn four_messages() -> String {
     user("m1", "") + &assistant("m2", "m1") + &user("m3", "m2") + &assistant("m4", "m3")
 }
 
@@ -63,7 +63,7 @@ async fn context(commits: &dyn CommitCoordinator, report: &ImportReport) -> Vec<
     texts.collect()
 }
 
-/// The context of a file, which is the same if the file is imported line by line.
+/// The context of a file. Checks that it has the same messages if the file grows by 1, 2 or 3 lines between imports.
 async fn context_of(text: &str) -> (Vec<String>, ImportReport) {
     let folder = tempdir().unwrap();
     let path = folder.path().join(format!("{SESSION}.jsonl"));
@@ -81,27 +81,31 @@ async fn context_of(text: &str) -> (Vec<String>, ImportReport) {
             write_file(folder.path(), &format!("{SESSION}.jsonl"), &text[..*end]);
             last = Some(import_one(&*grown, &path).await);
         }
-        let (mut one, mut two) = (found.clone(), context(&*grown, &last.unwrap()).await);
+        let (mut at_once, mut in_steps) = (found.clone(), context(&*grown, &last.unwrap()).await);
         let mut cuts = ends.iter().skip(step - 1).step_by(step).map(|end| &text[..*end]);
+        // If an import ends between a compaction and its summary, the order of the messages may differ.
         if cuts.any(|cut| cut.lines().last().is_some_and(|line| line.contains("compact_boundary"))) {
-            one.sort();
-            two.sort();
+            at_once.sort();
+            in_steps.sort();
         }
-        assert_eq!(one, two, "steps of {step}");
+        assert_eq!(in_steps, at_once, "steps of {step}");
     }
     (found, report)
 }
 
 #[tokio::test]
 async fn the_end_of_the_conversation_is_kept_after_the_summary() {
-    let start = before() + &boundary("b", "m4", &kept("m3", "m4", "s")) + &summary("s", "b");
+    let start = four_messages() + &boundary("b", "m4", &preserved_segment("m3", "m4", "s")) + &summary("s", "b");
     let (found, report) = context_of(&(start.clone() + &user("m5", "m4") + &assistant("m6", "m5"))).await;
     assert_eq!(found, ["s", "m3", "m4", "m5", "m6"]);
     assert_eq!((report.issues.len(), report.leaves), (0, 1), "{:?}", report.issues);
     let text = start.clone() + &attachment("x", "s") + &user("m5", "x") + &assistant("m6", "m5");
     assert_eq!(context_of(&text).await.0, ["s", "m3", "m4", "x", "m5", "m6"]);
-    // Everything is kept.
-    let text = before() + &boundary("b", "m4", &kept("m1", "m4", "s")) + &summary("s", "b") + &user("m5", "m4");
+    // If all messages are kept, the summary is still in the context.
+    let text = four_messages()
+        + &boundary("b", "m4", &preserved_segment("m1", "m4", "s"))
+        + &summary("s", "b")
+        + &user("m5", "m4");
     let (mut found, _) = context_of(&text).await;
     found.sort();
     assert_eq!(found.last().unwrap(), "s");
@@ -109,8 +113,11 @@ async fn the_end_of_the_conversation_is_kept_after_the_summary() {
 
 #[tokio::test]
 async fn a_second_compaction_covers_the_first() {
-    let start = before() + &boundary("b", "m4", &kept("m3", "m4", "s")) + &summary("s", "b") + &user("m5", "m4");
-    let second = assistant("m6", "m5") + &boundary("c", "m6", &kept("m6", "m6", "t")) + &summary("t", "c");
+    let start = four_messages()
+        + &boundary("b", "m4", &preserved_segment("m3", "m4", "s"))
+        + &summary("s", "b")
+        + &user("m5", "m4");
+    let second = assistant("m6", "m5") + &boundary("c", "m6", &preserved_segment("m6", "m6", "t")) + &summary("t", "c");
     let text = start.clone() + &second + &user("m7", "m6");
     assert_eq!(context_of(&text).await.0, ["t", "m6", "m7"]);
     let text = start + &boundary("c", "m5", r#""preCompactDiscoveredTools":[]"#) + &summary("t", "c");
@@ -119,22 +126,25 @@ async fn a_second_compaction_covers_the_first() {
 
 #[tokio::test]
 async fn the_beginning_of_the_conversation_may_be_kept() {
-    let text = before() + &boundary("b", "m4", &kept("m1", "m2", "b")) + &summary("s", "b") + &user("m5", "s");
+    let text = four_messages()
+        + &boundary("b", "m4", &preserved_segment("m1", "m2", "b"))
+        + &summary("s", "b")
+        + &user("m5", "s");
     let (found, report) = context_of(&text).await;
     assert_eq!((found, report.issues.len()), (["m1", "m2", "s", "m5"].map(str::to_owned).to_vec(), 0));
 }
 
 #[tokio::test]
-async fn kept_lines_that_are_not_there_are_reported() {
+async fn a_wrong_description_of_kept_lines_is_reported() {
     for metadata in [
-        kept("m3", "nobody", "s"),
-        kept("m4", "m3", "s"),
-        kept("nobody", "m4", "s"),
+        preserved_segment("m3", "nobody", "s"),
+        preserved_segment("m4", "m3", "s"),
+        preserved_segment("nobody", "m4", "s"),
         r#""preservedSegment":{"headUuid":"m3"}"#.to_owned(),
         r#""preservedSegment":7"#.to_owned(),
         r#""preservedMessages":{"anchorUuid":"s","uuids":["m3"],"allUuids":["m3"]}"#.to_owned(),
     ] {
-        let text = before() + &boundary("b", "m4", &metadata) + &summary("s", "b") + &user("m5", "s");
+        let text = four_messages() + &boundary("b", "m4", &metadata) + &summary("s", "b") + &user("m5", "s");
         let (found, report) = context_of(&text).await;
         assert_eq!(found, ["s", "m5"], "{metadata}");
         assert_eq!(report.count(IssueCode::BadField), 1, "{metadata}: {:?}", report.issues);

@@ -36,7 +36,7 @@ fn origin(provider: &str) -> Origin {
     Origin::new(provider).with_api("anthropic-messages").with_model("claude-sonnet-4-5")
 }
 
-fn signed(provider: &str, redacted: bool) -> Block {
+fn signed_thinking(provider: &str, redacted: bool) -> Block {
     let mut thinking = Thinking::new(if redacted { "" } else { "hm" });
     (thinking.signature, thinking.redacted) = (Some("sig".to_owned()), redacted);
     thinking.origin = Some(origin(provider));
@@ -70,7 +70,7 @@ fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The losses: the entry, the path and the kind of each.
+/// The entry, the path and the kind of each loss.
 fn losses(exported: &Exported) -> Vec<(&str, &str, &str)> {
     exported.losses.iter().map(|loss| (entry_of(loss), loss.path.as_str(), loss.kind)).collect()
 }
@@ -88,7 +88,8 @@ pub(crate) async fn reimport(text: &str) -> (std::sync::Arc<dyn CommitCoordinato
     let folder = tempdir().unwrap();
     let other = new_store();
     let report = import_one(&*other, &write_file(folder.path(), "copy.jsonl", text)).await;
-    // The head comes last, so what hangs below it comes before it. A thread may have several roots.
+    // The export writes the head last, so entries below the head come before their parent. A thread may have several
+    // roots.
     let expected = ["open_call", "orphan_result", "unknown_type", "forward_parent", "new_root"];
     let codes: Vec<_> =
         report.issue_counts.keys().map(|code| code.name()).filter(|code| !expected.contains(code)).collect();
@@ -97,7 +98,7 @@ pub(crate) async fn reimport(text: &str) -> (std::sync::Arc<dyn CommitCoordinato
 }
 
 #[tokio::test]
-async fn a_thread_with_everything_has_the_same_context_again() {
+async fn a_thread_with_everything_has_the_same_context_after_export_and_import() {
     let commits = new_store();
     let thread = thread_of_everything(&*commits).await;
     let (exported, text) = export_text(&*commits, &thread).await;
@@ -130,7 +131,7 @@ async fn lines_have_the_fields_that_claude_code_writes() {
     let commits = new_store();
     let session = "0198c0de-0000-7000-8000-00000000000a";
     let own = "0198c0de-0000-7000-8000-00000000000b";
-    let mut answer = Message::new(Role::Assistant, vec![signed("anthropic", false), Block::text("Hi.")]);
+    let mut answer = Message::new(Role::Assistant, vec![signed_thinking("anthropic", false), Block::text("Hi.")]);
     let mut provenance = Provenance::default();
     provenance.origin = Some(origin("anthropic"));
     provenance.message_id = Some("msg_1".to_owned());
@@ -151,8 +152,8 @@ async fn lines_have_the_fields_that_claude_code_writes() {
     assert_eq!(kinds, ["user", "assistant", "assistant"]);
     assert_eq!((lines[0]["uuid"].as_str().unwrap(), &lines[0]["parentUuid"]), (own, &Value::Null));
     assert_eq!(lines[0]["message"], serde_json::json!({"role": "user", "content": "Hello."}));
-    for (line, before) in lines[1..].iter().zip(&lines) {
-        assert_eq!((&line["parentUuid"], &line["sessionId"]), (&before["uuid"], &Value::from(session)));
+    for (line, previous) in lines[1..].iter().zip(&lines) {
+        assert_eq!((&line["parentUuid"], &line["sessionId"]), (&previous["uuid"], &Value::from(session)));
         assert_eq!((&line["cwd"], &line["isSidechain"]), (&Value::from("/work/app"), &Value::Bool(false)));
         assert_eq!((&line["userType"], &line["message"]["id"]), (&Value::from("external"), &Value::from("msg_1")));
         assert_eq!(line["message"]["usage"]["service_tier"], "standard");
@@ -192,9 +193,9 @@ pub(crate) async fn thread_of_all_blocks(commits: &dyn CommitCoordinator) -> Thr
     let mut foreign = Block::text("said");
     foreign.opaque = Some(Opaque::new(origin("openai"), json("\"item\"")));
     let assistant = vec![
-        signed("anthropic", false),
-        signed("anthropic", true),
-        signed("google", false),
+        signed_thinking("anthropic", false),
+        signed_thinking("anthropic", true),
+        signed_thinking("google", false),
         foreign,
         opaque("anthropic", r#"{"type":"server_tool_use","id":"s"}"#),
         opaque("openai", "{}"),
@@ -207,14 +208,14 @@ pub(crate) async fn thread_of_all_blocks(commits: &dyn CommitCoordinator) -> Thr
         entry("a", Message::new(Role::Assistant, assistant)),
         entry("t", result.with_visibility(Visibility::Internal)),
         entry("n", Message::user("not sent").with_visibility(Visibility::Aside)),
-        entry("e", Message::new(Role::Assistant, vec![signed("google", false)])),
+        entry("e", Message::new(Role::Assistant, vec![signed_thinking("google", false)])),
         entry("z", Message::user("end")),
     ];
     commit(commits, "blocks", entries).await
 }
 
 #[tokio::test]
-async fn what_no_line_can_hold_is_listed() {
+async fn blocks_that_no_line_can_hold_are_listed_as_losses() {
     let commits = new_store();
     let thread = thread_of_all_blocks(&*commits).await;
     let (exported, text) = export_text(&*commits, &thread).await;
@@ -239,7 +240,7 @@ async fn what_no_line_can_hold_is_listed() {
     let (other, copy) = reimport(&text).await;
     let before = context_blocks(&*commits, &thread).await;
     let after = context_blocks(&*other, &copy).await;
-    // Every block without a loss is there again.
+    // Every block that is not listed is the same after the import.
     let is_changed = |block: &str| {
         ["image/tiff", "https://a/b", "audio", "video", "hologram", "\" \"", "google", "openai", "Shell:0", "Be brief."]
             .iter()
@@ -347,12 +348,12 @@ async fn a_subagent_that_was_continued_gets_a_file_of_its_own() {
         let other = new_store();
         let copies = import(&*other, folder.path(), &ImportOptions::default()).await.unwrap();
         assert_eq!(copies.len(), reports.len(), "{file}: {:?}", exported.files);
-        let contexts = |copy: &sessions::ImportReport| copy.thread.clone().unwrap();
-        let main_copy = contexts(&copies[0]);
+        let thread_of = |report: &sessions::ImportReport| report.thread.clone().unwrap();
+        let main_copy = thread_of(&copies[0]);
         assert_eq!(context_blocks(&*other, &main_copy).await, context_blocks(&*commits, &main).await, "{file}");
         let mut found = Vec::new();
         for copy in &copies[1..] {
-            found.push(context_blocks(&*other, &contexts(copy)).await);
+            found.push(context_blocks(&*other, &thread_of(copy)).await);
         }
         assert!(found.contains(&context_blocks(&*commits, &child).await), "{file}");
     }
@@ -398,7 +399,7 @@ async fn every_import_can_be_written_as_claude_code() {
 }
 
 #[tokio::test]
-async fn the_title_and_the_place_are_those_of_the_tool() {
+async fn the_title_is_exported_and_the_place_is_where_claude_code_looks() {
     let commits = new_store();
     let mut fields = ThreadFields::default();
     fields.title = Some("A title".to_owned());

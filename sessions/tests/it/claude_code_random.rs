@@ -145,7 +145,7 @@ pub(crate) async fn random_thread(seed: u64) -> (Arc<dyn CommitCoordinator>, Thr
 }
 
 #[tokio::test]
-async fn random_threads_have_the_same_context_again() {
+async fn random_threads_have_the_same_context_after_export_and_import() {
     let mut compactions = 0;
     for seed in 0..300 {
         let (commits, id) = random_thread(seed).await;

@@ -1,4 +1,4 @@
-//! Tests of what the lines of Claude Code become.
+//! Tests of the entries that an import makes from the lines of Claude Code.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ fn context_texts(context: &store_core::Context) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn parallel_calls_and_their_results_are_one_message_and_its_results() {
+async fn parallel_calls_on_several_lines_are_one_message_in_the_context() {
     let commits = new_store();
     let (thread, report) = import_main(&*commits, "parallel-calls").await;
     assert_eq!(report.issues, []);
@@ -163,19 +163,20 @@ async fn a_session_that_grows_keeps_its_threads() {
             end = (end + 311).min(whole.len());
             let path = write_file(folder.path(), &format!("{id}.jsonl"), &whole[..end]);
             let report = import(&*commits, &path, &ImportOptions::default()).await.unwrap().remove(0);
-            // The first line of a session need not show that it is one.
+            // The first line of a session does not always show that the file is a session.
             let Some(thread) = report.thread else { continue };
             assert_eq!(thread, id);
             let (bytes, exact) = export_bytes(&*commits, &thread, format("claude-code")).await;
             assert!(exact && bytes == whole[..end], "{name}, {end} bytes");
         }
         let thread = id;
-        let (one, two) = (commits.threads(), fresh.threads());
-        let grown = one.load_context(&thread, ContextRequest::head()).await.unwrap().context;
-        let whole = two.load_context(&thread, ContextRequest::head()).await.unwrap().context;
+        let (in_steps, at_once) = (commits.threads(), fresh.threads());
+        let grown = in_steps.load_context(&thread, ContextRequest::head()).await.unwrap().context;
+        let whole = at_once.load_context(&thread, ContextRequest::head()).await.unwrap().context;
         assert_eq!(context_texts(&grown), context_texts(&whole), "{name}");
         let usage = |threads: Option<store_core::Thread>| threads.unwrap().usage.input;
-        let (grown, whole) = (one.load_thread(&thread).await.unwrap(), two.load_thread(&thread).await.unwrap());
+        let (grown, whole) =
+            (in_steps.load_thread(&thread).await.unwrap(), at_once.load_thread(&thread).await.unwrap());
         assert_eq!(usage(grown), usage(whole), "{name}: a message counts once");
     }
 }

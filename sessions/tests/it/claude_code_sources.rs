@@ -1,4 +1,4 @@
-//! Tests of which files are sessions of Claude Code, and of the ids and titles of their threads.
+//! Tests of the detection of sessions of Claude Code, and of the ids and titles of their threads.
 
 use std::path::Path;
 
@@ -82,7 +82,7 @@ async fn a_copy_has_the_id_of_its_session() {
         assert_eq!(thread_of(name, &user(FIRST, "a", "")).await, FIRST, "{name}");
         assert_eq!(thread_of(name, &resumed).await, SECOND, "{name}");
     }
-    // The tool names a file by its session, also if all of its lines are copies from another one.
+    // Claude Code names a file after its session, even if all lines of the file are copies from another session.
     assert_eq!(thread_of(&format!("{SECOND}.jsonl"), &user(FIRST, "a", "")).await, SECOND);
     assert_eq!(thread_of(&format!("{FIRST}.jsonl"), &resumed).await, FIRST);
     assert_eq!(thread_of("work.jsonl", &user("[left out]", "a", "")).await, "work");
@@ -188,7 +188,7 @@ fn result(uuid: &str, parent: &str, (id, text): (&str, &str)) -> String {
 }
 
 #[tokio::test]
-async fn large_results_beside_a_session_are_kept_below_their_results() {
+async fn files_with_large_results_become_entries_below_the_results() {
     let folder = tempdir().unwrap();
     let results = folder.path().join(FIRST).join("tool-results");
     std::fs::create_dir_all(&results).unwrap();
@@ -251,8 +251,9 @@ async fn a_description_names_the_call_of_a_subagent() {
     write_file(&subagents, "agent-y.meta.json", "{");
     let commits = new_store();
     let reports = import_any(&*commits, folder.path()).await;
-    let of_child = |report: &sessions::ImportReport| report.issues.iter().map(|issue| issue.code).collect::<Vec<_>>();
-    assert_eq!((of_child(&reports[1]), of_child(&reports[2])), (vec![], vec![IssueCode::BadField]));
+    let issue_codes =
+        |report: &sessions::ImportReport| report.issues.iter().map(|issue| issue.code).collect::<Vec<_>>();
+    assert_eq!((issue_codes(&reports[1]), issue_codes(&reports[2])), (vec![], vec![IssueCode::BadField]));
     let child = load(&*commits, &format!("{FIRST}.agent-x")).await;
     assert_eq!(child.metadata["tool_use_id"].as_str(), "\"toolu_1\"");
     assert_eq!(child.metadata["agent_meta"].as_str(), description);
@@ -264,7 +265,7 @@ async fn a_message_in_the_middle_that_names_no_parent_is_reported() {
     let folder = tempdir().unwrap();
     let lines = user(FIRST, "a", "") + &user(FIRST, "b", "a") + &user(FIRST, "c", "") + &user(FIRST, "d", "c");
     let path = write_file(folder.path(), "s.jsonl", &lines);
-    for (parents, texts) in [(sessions::ParentChoice::AsGiven, 2), (sessions::ParentChoice::Nearest, 4)] {
+    for (parents, message_count) in [(sessions::ParentChoice::AsGiven, 2), (sessions::ParentChoice::Nearest, 4)] {
         let commits = new_store();
         let options = ImportOptions::default().with_parents(parents);
         let report = import(&*commits, &path, &options).await.unwrap().remove(0);
@@ -274,7 +275,7 @@ async fn a_message_in_the_middle_that_names_no_parent_is_reported() {
         let thread = report.thread.unwrap();
         let context =
             commits.threads().load_context(&thread, store_core::ContextRequest::head()).await.unwrap().context;
-        assert_eq!(context.messages.len(), texts);
+        assert_eq!(context.messages.len(), message_count);
     }
     let missing = lines.replace("\"uuid\":\"c\",\"parentUuid\":null,", "\"uuid\":\"c\",");
     let report = import_one(&*new_store(), &write_file(folder.path(), "s.jsonl", missing)).await;

@@ -16,23 +16,23 @@ use crate::helpers::{
     write_file,
 };
 
-/// The calls of an expectation that are counted as calls without a result although they need none: the provider runs
-/// their tools.
-pub(crate) fn calls_without_need_of_result(expect: &Value) -> u64 {
+/// The number of calls that an expectation counts as calls without a result, although they need none because the
+/// provider runs their tools.
+pub(crate) fn calls_that_need_no_result(expect: &Value) -> u64 {
     u64::from(expect["entries_by_type"]["response_item/web_search_call"].is_u64())
 }
 
-/// Compares the thread of a rollout with its expectation. The texts are compared in the order of the file, with those
-/// that a rollback took back.
+/// Compares the thread of a rollout with its expectation. The texts are compared in the order of the file, and include
+/// those that a rollback removed from the path of the head.
 pub(crate) async fn check_thread(path: &Path, expect: &Value, commits: &dyn CommitCoordinator, report: &ImportReport) {
     let name = path.display();
     let id = report.thread.as_ref().unwrap();
     let thread = commits.threads().load_thread(id).await.unwrap().unwrap();
     let found = entries(commits, id).await;
-    let nodes: Vec<_> = found.iter().filter(|entry| !entry.side).cloned().collect();
+    let conversation: Vec<_> = found.iter().filter(|entry| !entry.side).cloned().collect();
     assert_eq!(u64::from(thread.leaves), report.leaves, "{name}");
-    assert_eq!(report.leaves == 0, nodes.is_empty(), "{name}");
-    let (pieces, hash) = text_hash(&nodes);
+    assert_eq!(report.leaves == 0, conversation.is_empty(), "{name}");
+    let (pieces, hash) = text_hash(&conversation);
     assert_eq!(pieces as u64, expect["main_path_text_pieces"].as_u64().unwrap(), "{name}");
     assert_eq!(hash, expect["main_path_text_sha256"].as_str().unwrap(), "{name}");
     let items: u64 = expect["entries_by_type"]
@@ -44,7 +44,7 @@ pub(crate) async fn check_thread(path: &Path, expect: &Value, commits: &dyn Comm
         .sum();
     assert_eq!(report.messages, items, "{name}");
     let count = |is_counted: fn(&BlockKind) -> bool| {
-        let messages = nodes.iter().filter_map(|entry| entry.message());
+        let messages = conversation.iter().filter_map(|entry| entry.message());
         messages.flat_map(|message| &message.blocks).filter(|block| is_counted(&block.kind)).count() as u64
     };
     let run_by_provider: u64 = ["response_item/web_search_call", "response_item/image_generation_call"]
@@ -55,24 +55,24 @@ pub(crate) async fn check_thread(path: &Path, expect: &Value, commits: &dyn Comm
     assert_eq!(calls, expect["tool_calls"].as_u64().unwrap() - run_by_provider, "{name}");
     let results = count(|kind| matches!(kind, BlockKind::ToolResult(_)));
     assert_eq!(results, expect["tool_results"].as_u64().unwrap(), "{name}");
-    let roles = |role: Role| {
+    let count_messages = |role: Role| {
         let is_text = |block: &Block| matches!(block.kind, BlockKind::Text(_));
-        let messages = nodes.iter().filter_map(|entry| entry.message());
+        let messages = conversation.iter().filter_map(|entry| entry.message());
         messages.filter(|message| message.role == role && message.blocks.iter().any(is_text)).count() as u64
     };
     let expected = |names: &[&str]| -> u64 {
         names.iter().map(|name| expect["messages_by_role"][name].as_u64().unwrap_or_default()).sum()
     };
-    assert_eq!(roles(Role::User), expected(&["user"]), "{name}");
-    assert_eq!(roles(Role::Assistant), expected(&["assistant"]), "{name}");
-    assert_eq!(roles(Role::System), expected(&["developer", "system"]), "{name}");
+    assert_eq!(count_messages(Role::User), expected(&["user"]), "{name}");
+    assert_eq!(count_messages(Role::Assistant), expected(&["assistant"]), "{name}");
+    assert_eq!(count_messages(Role::System), expected(&["developer", "system"]), "{name}");
     let blank = expect["blank_lines"].as_array().unwrap().len() as u64;
-    let of_lines = found.iter().filter(|entry| entry.origin.as_ref().unwrap().line > 0).count() as u64;
-    assert_eq!(of_lines, report.lines - blank, "{name}");
+    let line_entries = found.iter().filter(|entry| entry.origin.as_ref().unwrap().line > 0).count() as u64;
+    assert_eq!(line_entries, report.lines - blank, "{name}");
 }
 
-/// A context as short texts: one for each block, with the role of its message.
-pub(crate) fn short(context: &Context) -> Vec<String> {
+/// A short text for each block of a context, with the role of its message.
+pub(crate) fn short_texts(context: &Context) -> Vec<String> {
     let blocks = context.messages.iter().flat_map(|found| {
         let role = found.message.role;
         found.message.blocks.iter().map(move |block| format!("{role}: {}", short_block(block)))
@@ -163,7 +163,7 @@ async fn repeated_token_counts_are_not_spent_twice() {
 }
 
 #[tokio::test]
-async fn the_model_of_a_rollout_gets_its_items_back() {
+async fn the_model_of_a_rollout_gets_the_items_unchanged() {
     let (commits, report) = import_fixture("turns.jsonl").await;
     let context = context_of(&*commits, &report.thread.unwrap()).await;
     let mut options = CompileOptions::default();
@@ -179,7 +179,7 @@ async fn the_model_of_a_rollout_gets_its_items_back() {
     assert_eq!(input.len(), items.len(), "{body:#}");
     for (sent, item) in input.iter().zip(&items) {
         match item["type"].as_str().unwrap() {
-            // The text of an item may also be sent as one string. The failure of a command is part of its text.
+            // The text of an item may also be sent as one string. A failed command is sent as a text that says so.
             "message" => assert_eq!(texts(sent), texts(item)),
             "function_call_output" if item["output"].is_object() => {
                 assert_eq!(sent["output"], json!("[error] no such file"));
@@ -197,7 +197,7 @@ fn texts(item: &Value) -> (Value, Vec<Value>) {
 }
 
 #[tokio::test]
-async fn results_of_calls_made_at_once_follow_all_of_them() {
+async fn results_of_parallel_calls_follow_all_calls() {
     let folder = tempdir().unwrap();
     let header = r#"{"timestamp":1,"type":"session_meta","payload":{"id":"s","timestamp":1}}"#;
     let item = |fields: &str| format!(r#"{{"timestamp":1,"type":"response_item","payload":{{{fields}}}}}"#);
@@ -209,17 +209,17 @@ async fn results_of_calls_made_at_once_follow_all_of_them() {
     let context = context_of(&*commits, &report.thread.unwrap()).await;
     let calls = |id: &str| format!("assistant: call {id} n {{}}");
     let results = |id: &str| format!("tool: result {id} {id}");
-    assert_eq!(short(&context), [calls("a"), calls("b"), results("a"), results("b"), calls("c"), results("c")]);
+    assert_eq!(short_texts(&context), [calls("a"), calls("b"), results("a"), results("b"), calls("c"), results("c")]);
     assert_eq!(context.messages.iter().filter(|found| found.message.role == Role::Assistant).count(), 2);
 }
 
 #[tokio::test]
-async fn the_context_continues_with_what_replaces_the_history() {
+async fn after_a_compaction_the_context_begins_with_its_replacement() {
     let (commits, report) = import_fixture("compacted.jsonl").await;
     assert_eq!(report.issues, []);
     let id = report.thread.unwrap();
     let expected = ["user: [summary of the earlier conversation]", "user: Counted to four.", "user: Stop."];
-    assert_eq!(short(&context_of(&*commits, &id).await), expected);
+    assert_eq!(short_texts(&context_of(&*commits, &id).await), expected);
     let at = ContextRequest::at(store_core::EntryId::new("L8").unwrap());
     let earlier = commits.threads().load_context(&id, at).await.unwrap().context;
     let expected = [
@@ -228,7 +228,7 @@ async fn the_context_continues_with_what_replaces_the_history() {
         "user: And on?",
         "assistant: Four.",
     ];
-    assert_eq!(short(&earlier), expected);
+    assert_eq!(short_texts(&earlier), expected);
     let found = entries(&*commits, &id).await;
     let Body::Compaction(compaction) = &*found.iter().find(|entry| entry.id.as_str() == "L9").unwrap().body else {
         panic!()
@@ -238,7 +238,7 @@ async fn the_context_continues_with_what_replaces_the_history() {
 }
 
 #[tokio::test]
-async fn a_rollback_takes_back_turns_of_the_user() {
+async fn a_rollback_rewinds_turns_of_the_user() {
     let (commits, report) = import_fixture("rolled-back.jsonl").await;
     assert_eq!((report.issues.len(), report.leaves), (0, 2));
     let id = report.thread.unwrap();
@@ -246,7 +246,7 @@ async fn a_rollback_takes_back_turns_of_the_user() {
     let third = ContextRequest::at(store_core::EntryId::new("L10").unwrap());
     let third = commits.threads().load_context(&id, third).await.unwrap().context;
     let expected = ["user: First.", "assistant: One.", "user: Third.", "assistant: Three."];
-    assert_eq!(short(&third), expected);
+    assert_eq!(short_texts(&third), expected);
     let found = entries(&*commits, &id).await;
     let rewinds: Vec<_> = found
         .iter()
@@ -278,7 +278,7 @@ async fn a_fork_is_a_child_of_the_session_that_it_was_made_from() {
 }
 
 #[tokio::test]
-async fn the_old_shape_is_read_as_the_new_one() {
+async fn a_rollout_in_the_old_shape_is_read_like_a_new_one() {
     let (commits, report) = import_fixture("old-shape.jsonl").await;
     assert_eq!((report.issues.len(), report.messages, report.leaves), (0, 5, 1), "{:?}", report.issues);
     let id = report.thread.unwrap();
@@ -290,7 +290,7 @@ async fn the_old_shape_is_read_as_the_new_one() {
         "tool: result call_1 ok",
         "assistant: Green.",
     ];
-    assert_eq!(short(&context_of(&*commits, &id).await), expected);
+    assert_eq!(short_texts(&context_of(&*commits, &id).await), expected);
     let found = entries(&*commits, &id).await;
     assert_eq!((custom_kind(&found[2]), found[2].side), ("codex.state", true));
     assert_eq!(message_of(&found, 7).provenance.as_ref().unwrap().origin.as_ref().unwrap().model, None);
@@ -320,20 +320,21 @@ async fn a_rollout_may_grow_after_a_rollback() {
     let bytes = std::fs::read(fixtures().join("codex/rolled-back.jsonl")).unwrap();
     let commits = new_store();
     for end in bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1) {
-        // A part of the next line is torn, and completed by the next import.
+        // The second import reads only a part of the next line. The import after it reads that line whole.
         for end in [end, (end + 30).min(bytes.len())] {
             let path = write_file(folder.path(), "grown.jsonl", &bytes[..end]);
             let report = import_one(&*commits, &path).await;
             if has_no_message(&report) {
                 continue;
             }
-            let (back, exact) = export_bytes(&*commits, report.thread.as_ref().unwrap(), format("codex")).await;
-            assert!(exact && back == bytes[..end], "{end} bytes");
+            let (exported_bytes, exact) =
+                export_bytes(&*commits, report.thread.as_ref().unwrap(), format("codex")).await;
+            assert!(exact && exported_bytes == bytes[..end], "{end} bytes");
         }
     }
     let whole = new_store();
     let id = import_one(&*whole, &fixtures().join("codex/rolled-back.jsonl")).await.thread.unwrap();
-    let one = commits.threads().load_thread(&id).await.unwrap().unwrap();
-    let two = whole.threads().load_thread(&id).await.unwrap().unwrap();
-    assert_eq!((one.head, one.leaves), (two.head, two.leaves));
+    let grown = commits.threads().load_thread(&id).await.unwrap().unwrap();
+    let at_once = whole.threads().load_thread(&id).await.unwrap().unwrap();
+    assert_eq!((grown.head, grown.leaves), (at_once.head, at_once.leaves));
 }

@@ -16,16 +16,16 @@ fn user(text: &str) -> String {
     )
 }
 
-/// Imports these bytes, checks that they are exported as they are and imported only once, and returns the codes of the
-/// issues and the entries.
+/// Imports these bytes. Checks that they are exported unchanged, and that a second import adds nothing. Returns the
+/// line and the code of each issue, and the entries.
 async fn import_bytes(bytes: &[u8]) -> (Vec<(Option<u64>, &'static str)>, Vec<Arc<Entry>>) {
     let folder = tempdir().unwrap();
     let path = write_file(folder.path(), "file.jsonl", bytes);
     let commits = new_store();
     let report = import_one(&*commits, &path).await;
     let thread = report.thread.clone().unwrap();
-    let (back, exact) = export_bytes(&*commits, &thread, format("codex")).await;
-    assert!(exact && back == bytes, "{}", String::from_utf8_lossy(&back));
+    let (exported_bytes, exact) = export_bytes(&*commits, &thread, format("codex")).await;
+    assert!(exact && exported_bytes == bytes, "{}", String::from_utf8_lossy(&exported_bytes));
     assert_eq!(import_one(&*commits, &path).await.added, 0);
     let codes = report.issues.iter().map(|issue| (issue.line, issue.code.name())).collect();
     (codes, entries(&*commits, &thread).await)
@@ -85,17 +85,17 @@ async fn wrong_fields_are_kept_as_they_are() {
         (Some(11), "bad_field"),
     ];
     assert_eq!(codes, expected);
-    let of_line = |line: u64| found.iter().find(|entry| entry.origin.as_ref().unwrap().line == line).unwrap();
+    let entry_of_line = |line: u64| found.iter().find(|entry| entry.origin.as_ref().unwrap().line == line).unwrap();
     for line in [2, 3, 5] {
-        assert_eq!((custom_kind(of_line(line)), of_line(line).side), ("codex.response_item", false));
+        assert_eq!((custom_kind(entry_of_line(line)), entry_of_line(line).side), ("codex.response_item", false));
     }
-    let blocks = &of_line(4).message().unwrap().blocks;
+    let blocks = &entry_of_line(4).message().unwrap().blocks;
     assert!(matches!(blocks[1].kind, BlockKind::Opaque(_)) && matches!(blocks[2].kind, BlockKind::Opaque(_)));
-    assert_eq!(of_line(4).timestamp, of_line(3).timestamp);
-    assert_eq!((custom_kind(of_line(6)), custom_kind(of_line(8))), ("codex.event_msg", "codex.compacted"));
-    let Body::Compaction(compaction) = &*of_line(9).body else { panic!() };
+    assert_eq!(entry_of_line(4).timestamp, entry_of_line(3).timestamp);
+    assert_eq!((custom_kind(entry_of_line(6)), custom_kind(entry_of_line(8))), ("codex.event_msg", "codex.compacted"));
+    let Body::Compaction(compaction) = &*entry_of_line(9).body else { panic!() };
     assert_eq!(compaction.replacement.as_ref().unwrap().len(), 1);
-    assert_eq!(custom_kind(of_line(10)), "codex.turn_context");
+    assert_eq!(custom_kind(entry_of_line(10)), "codex.turn_context");
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use store_core::{
 use tempfile::tempdir;
 
 use crate::{
-    codex::{context_of, short},
+    codex::{context_of, short_texts},
     helpers::{entry_of, export_bytes, fixtures, format, has_no_message, import_one, new_store, write_file},
 };
 
@@ -28,7 +28,7 @@ fn json_of(text: &str) -> Json {
     Json::parse(text).unwrap()
 }
 
-fn of_origin(mut message: Message, provider: &str, api: &str, model: &str) -> Message {
+fn with_origin(mut message: Message, provider: &str, api: &str, model: &str) -> Message {
     let mut provenance = Provenance::default();
     provenance.origin = Some(Origin::new(provider).with_api(api).with_model(model));
     message.provenance = Some(provenance);
@@ -54,8 +54,8 @@ pub(crate) fn every_kind_of_entry() -> Vec<NewEntry> {
     let mut pdf = Media::new(Some("application/pdf".to_owned()), MediaSource::Base64("AAAA".to_owned()));
     pdf.title = Some("plan".to_owned());
     let claude =
-        |blocks| of_origin(Message::new(Role::Assistant, blocks), "anthropic", "anthropic-messages", "claude-x");
-    let gpt = |blocks| of_origin(Message::new(Role::Assistant, blocks), "openai", "openai-responses", "gpt-5.1");
+        |blocks| with_origin(Message::new(Role::Assistant, blocks), "anthropic", "anthropic-messages", "claude-x");
+    let gpt = |blocks| with_origin(Message::new(Role::Assistant, blocks), "openai", "openai-responses", "gpt-5.1");
     let mut failed = ToolResult::new("c2", vec![Block::text("no such file")]);
     failed.is_error = Some(true);
     let broken = {
@@ -138,14 +138,14 @@ async fn import_again(bytes: &[u8]) -> (std::sync::Arc<dyn CommitCoordinator>, T
     let folder = tempdir().unwrap();
     let commits = new_store();
     let report = import_one(&*commits, &write_file(folder.path(), "again.jsonl", bytes)).await;
-    let is_new = |issue: &&sessions::Issue| issue.code != IssueCode::BadArguments;
-    let issues: Vec<_> = report.issues.iter().filter(is_new).collect();
+    let is_unexpected = |issue: &&sessions::Issue| issue.code != IssueCode::BadArguments;
+    let issues: Vec<_> = report.issues.iter().filter(is_unexpected).collect();
     assert!(issues.is_empty(), "{issues:?}: {}", String::from_utf8_lossy(bytes));
     (commits, report.thread.unwrap())
 }
 
 #[tokio::test]
-async fn any_thread_becomes_a_rollout_with_the_same_context_but_for_the_losses() {
+async fn any_thread_becomes_a_rollout_with_the_same_context_except_for_the_losses() {
     let commits = new_store();
     let thread = thread_of(&*commits, "all", every_kind_of_entry()).await;
     let (exported, lines, bytes) = export_stream(&*commits, &thread).await;
@@ -180,7 +180,7 @@ async fn any_thread_becomes_a_rollout_with_the_same_context_but_for_the_losses()
         "assistant: call c3 read {}",
         "tool: result c3 (no output)",
     ];
-    assert_eq!(short(&context_of(&*other, &copy).await), expected);
+    assert_eq!(short_texts(&context_of(&*other, &copy).await), expected);
 }
 
 #[tokio::test]
@@ -253,10 +253,10 @@ async fn a_compaction_replaces_everything_before_it() {
     let losses: Vec<_> = exported.losses.iter().map(|loss| (entry_of(loss), loss.kind)).collect();
     assert_eq!(losses, [("z1", "compaction")]);
     let (other, copy) = import_again(&bytes).await;
-    assert_eq!(short(&context_of(&*other, &copy).await), short(&context_of(&*commits, &thread).await));
+    assert_eq!(short_texts(&context_of(&*other, &copy).await), short_texts(&context_of(&*commits, &thread).await));
 }
 
-/// A thread with two leaves, of which the first is the head.
+/// A thread with two leaves. The first one is the head.
 async fn branched_thread(commits: &dyn CommitCoordinator) -> ThreadId {
     let below = |name: &str, parent: &str, message| entry(name, message).with_parent(ParentRef::Entry(id(parent)));
     let entries = vec![
@@ -296,7 +296,7 @@ async fn other_branches_are_losses_or_files_of_their_own() {
     let reports = sessions::import(&*other, folder.path(), &sessions::ImportOptions::default()).await.unwrap();
     let mut contexts = Vec::new();
     for report in &reports {
-        contexts.push(short(&context_of(&*other, report.thread.as_ref().unwrap()).await).concat());
+        contexts.push(short_texts(&context_of(&*other, report.thread.as_ref().unwrap()).await).concat());
     }
     contexts.sort();
     let start = "user: firstassistant: answer";
@@ -314,11 +314,11 @@ async fn a_continued_rollout_keeps_its_lines() {
     let _receipt = commits.commit(commit).await.unwrap();
     let (bytes, exact) = export_bytes(&*commits, &thread, format("codex")).await;
     assert!(!exact);
-    let (text, old) = (String::from_utf8(bytes).unwrap(), std::fs::read_to_string(&source).unwrap());
+    let (text, original) = (String::from_utf8(bytes).unwrap(), std::fs::read_to_string(&source).unwrap());
     let lines: Vec<_> = text.lines().collect();
-    let old: Vec<_> = old.lines().collect();
-    assert_eq!(lines[1..old.len()], old[1..]);
-    let added: Vec<Value> = lines[old.len()..].iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let original: Vec<_> = original.lines().collect();
+    assert_eq!(lines[1..original.len()], original[1..]);
+    let added: Vec<Value> = lines[original.len()..].iter().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(types(&added), ["message", "user_message"]);
     let header: Value = serde_json::from_str(lines[0]).unwrap();
     assert_eq!(
@@ -327,11 +327,11 @@ async fn a_continued_rollout_keeps_its_lines() {
     );
     let (other, copy) = import_again(text.as_bytes()).await;
     assert_eq!(copy, thread);
-    assert_eq!(short(&context_of(&*other, &copy).await), short(&context_of(&*commits, &thread).await));
+    assert_eq!(short_texts(&context_of(&*other, &copy).await), short_texts(&context_of(&*commits, &thread).await));
 }
 
-/// Adds a message to an imported thread, exports it as a rollout and imports that. Checks that the context is the same,
-/// and returns the codes of the issues of the second import.
+/// Adds a message to an imported thread, exports the thread as a rollout, and imports the rollout. Checks that the
+/// context is the same, and returns the codes of the issues of the second import.
 pub(crate) async fn check_continued(path: &Path) -> Vec<&'static str> {
     let commits = new_store();
     let report = import_one(&*commits, path).await;
@@ -347,19 +347,19 @@ pub(crate) async fn check_continued(path: &Path) -> Vec<&'static str> {
     let folder = tempdir().unwrap();
     let other = new_store();
     let again = import_one(&*other, &write_file(folder.path(), "again.jsonl", &bytes)).await;
-    // Reasoning and data of other providers are losses.
+    // A rollout cannot hold reasoning and data of other providers, so they are not compared.
     let is_foreign = |line: &String| line.contains(": thinking ") || line.contains(": opaque ");
     let is_kept = |line: &String| report.format == Some("codex") || !is_foreign(line);
-    let mut one = short(&context_of(&*commits, &thread).await);
-    let mut two = short(&context_of(&*other, &again.thread.unwrap()).await);
-    one.retain(is_kept);
-    two.retain(is_kept);
-    assert_eq!(two, one, "{}", path.display());
+    let mut before = short_texts(&context_of(&*commits, &thread).await);
+    let mut after = short_texts(&context_of(&*other, &again.thread.unwrap()).await);
+    before.retain(is_kept);
+    after.retain(is_kept);
+    assert_eq!(after, before, "{}", path.display());
     again.issue_counts.keys().map(|code| code.name()).collect()
 }
 
 #[tokio::test]
-async fn every_changed_import_keeps_its_context() {
+async fn every_import_with_a_new_message_keeps_its_context() {
     for name in [
         "codex/turns",
         "codex/compacted",

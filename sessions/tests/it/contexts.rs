@@ -47,7 +47,7 @@ pub(crate) async fn check_thread(commits: &dyn CommitCoordinator, thread: &Threa
 }
 
 #[tokio::test]
-async fn a_branched_pi_file_sends_the_path_of_its_last_line() {
+async fn the_context_of_a_branched_pi_file_is_the_path_of_its_last_line() {
     check_context("pi/v2-branches.jsonl", None, "pi-v2-branches.context.json").await;
     check_context("pi/v3-tree.jsonl", None, "pi-v3-tree.context.json").await;
     check_context("pi/v3-tree.jsonl", Some("b000000c"), "pi-v3-tree.b000000c.context.json").await;

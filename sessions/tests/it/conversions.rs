@@ -1,6 +1,8 @@
-//! Tests that any session can be exported to any format, and that what a reader of the export does not find is listed
-//! as a loss (SE-6): texts, calls and results of the context of the head in their number, and every value of every
-//! entry of the thread and its child threads.
+//! Tests that any session can be exported to any format, and that everything that is missing in the export is listed as
+//! a loss (SE-6).
+//!
+//! Texts, calls and results in the context of the head are counted. Every value of every entry of the thread and its
+//! child threads is searched for.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +21,7 @@ use crate::{
 /// The formats that any thread can be exported to.
 pub(crate) const TARGETS: &[&str] = &["agent-core", "claude-code", "codex", "kimi-cli", "pi-v3", "pi-v4"];
 
-/// A text, a call or a result of a context, in words that every format has.
+/// A text, a call or a result of a context, without details that differ between formats.
 type Fact = String;
 
 fn facts_of(message: &Message) -> Vec<Fact> {
@@ -69,9 +71,9 @@ pub(crate) async fn check_conversion(source: &Path, target: &str) -> Option<(usi
     let options = ExportOptions::new(format(target));
     let exported = export(&*commits.threads(), &thread, &options, ExportTarget::Folder(folder.path())).await.unwrap();
     check_values(&*commits, &thread, (&exported, folder.path()), &format!("{} as {target}", source.display())).await;
-    // What the line of an entry has beyond its message is not about the message.
+    // A loss of the kind `raw` is about other fields of a line, and not about its message.
     let losses = exported.losses.iter().filter(|loss| loss.thread.is_none() && loss.kind != "raw");
-    let lossy: BTreeSet<_> = losses.filter_map(|loss| loss.entry.clone()).collect();
+    let entries_with_losses: BTreeSet<_> = losses.filter_map(|loss| loss.entry.clone()).collect();
     let again = new_store();
     let options = ImportOptions::default().with_format(format(target));
     let path = if target == "kimi-cli" { folder.path() } else { exported.files.first()? };
@@ -81,9 +83,9 @@ pub(crate) async fn check_conversion(source: &Path, target: &str) -> Option<(usi
         return Some((0, 0));
     }
     assert!(reports[0].is_imported(), "{name}: the export cannot be read: {:?}", reports[0].issues);
-    let read = reports[0].thread.clone()?;
+    let copy = reports[0].thread.clone()?;
     let mut found: BTreeMap<Fact, usize> = BTreeMap::new();
-    for (_, fact) in facts(&*again, &read, true).await {
+    for (_, fact) in facts(&*again, &copy, true).await {
         *found.entry(fact).or_default() += 1;
     }
     let mut listed = 0;
@@ -91,7 +93,10 @@ pub(crate) async fn check_conversion(source: &Path, target: &str) -> Option<(usi
         match found.get_mut(fact).filter(|count| **count > 0) {
             Some(count) => *count -= 1,
             None => {
-                assert!(lossy.contains(entry), "{name}: lost in silence, of entry {entry}: {fact}\nfound: {found:#?}");
+                assert!(
+                    entries_with_losses.contains(entry),
+                    "{name}: lost and not listed, of entry {entry}: {fact}\nfound: {found:#?}"
+                );
                 listed += 1;
             }
         }

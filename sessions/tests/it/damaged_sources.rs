@@ -19,20 +19,20 @@ use crate::{
 /// Session folders of kimi-cli.
 const FOLDERS: [&str; 4] = ["tool-calls", "rotated", "parallel-calls", "media"];
 
-/// Copies a folder, and returns the paths of its files with lines.
-fn copy_folder(from: &Path, to: &Path, lines: &mut Vec<PathBuf>) {
+/// Copies a folder, and adds the paths of the copied `.jsonl` files to `line_files`.
+fn copy_folder(from: &Path, to: &Path, line_files: &mut Vec<PathBuf>) {
     fs::create_dir_all(to).unwrap();
-    let mut below: Vec<_> = fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()).collect();
-    below.sort();
-    for path in below {
+    let mut paths: Vec<_> = fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    for path in paths {
         let copy = to.join(path.file_name().unwrap());
         if path.is_dir() {
-            copy_folder(&path, &copy, lines);
+            copy_folder(&path, &copy, line_files);
             continue;
         }
         fs::copy(&path, &copy).unwrap();
         if copy.extension().is_some_and(|end| end == "jsonl") {
-            lines.push(copy);
+            line_files.push(copy);
         }
     }
 }
@@ -44,9 +44,9 @@ fn a_session_folder_with_a_changed_file_round_trips() {
     run_cases(40, &strategy, |(at, which, mutations)| {
         let root = tempdir().unwrap();
         let folder = root.path().join("session");
-        let mut lines = Vec::new();
-        copy_folder(&fixtures().join("kimi-cli").join(FOLDERS[at]), &folder, &mut lines);
-        let changed = &lines[which.index(lines.len())];
+        let mut line_files = Vec::new();
+        copy_folder(&fixtures().join("kimi-cli").join(FOLDERS[at]), &folder, &mut line_files);
+        let changed = &line_files[which.index(line_files.len())];
         let mut file = File::read(changed);
         mutations.iter().for_each(|mutation| file.apply(mutation));
         fs::write(changed, file.bytes()).unwrap();
@@ -72,7 +72,7 @@ fn a_session_folder_with_a_changed_file_round_trips() {
 /// A compressed file that is cut off, or in which a bit is flipped.
 fn damaged(packed: &[u8], at: Index, bit: Option<u8>) -> Vec<u8> {
     let mut bytes = packed.to_vec();
-    // The first four bytes say how the file is compressed.
+    // The first four bytes say how the file is compressed. They stay as they are.
     let at = 4 + at.index(packed.len() - 4);
     match bit {
         Some(bit) => bytes[at] ^= 1 << bit,
@@ -82,7 +82,7 @@ fn damaged(packed: &[u8], at: Index, bit: Option<u8>) -> Vec<u8> {
 }
 
 #[test]
-fn a_damaged_compressed_file_is_never_read_in_part_without_an_issue() {
+fn a_damaged_compressed_file_is_read_whole_or_has_an_issue() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let plain: Vec<_> = ["pi/v3-tree", "codex/turns"]
         .map(|name| fs::read(fixtures().join(name).with_extension("jsonl")).unwrap())

@@ -1,4 +1,4 @@
-//! Tests of which formats are recognised, and of files that are refused with the name of their format.
+//! Tests of the detection of formats, and of files that are refused with the name of their format.
 
 use sessions::{ImportOptions, IssueCode, import};
 
@@ -41,7 +41,7 @@ async fn similar_files_are_not_taken_for_claude_code() {
 }
 
 #[tokio::test]
-async fn an_unknown_format_is_quoted_and_refused() {
+async fn files_of_unknown_formats_and_empty_files_are_refused() {
     check_refused("other/copilot-cli.jsonl", IssueCode::UnknownFormat, "Copilot CLI").await;
     check_refused("bad/unknown-format.jsonl", IssueCode::UnknownFormat, "hello").await;
     check_refused("bad/empty.jsonl", IssueCode::EmptyFile, "").await;
@@ -49,7 +49,7 @@ async fn an_unknown_format_is_quoted_and_refused() {
 }
 
 #[tokio::test]
-async fn a_folder_imports_every_file_below_it() {
+async fn the_import_of_a_folder_includes_every_file_below_it() {
     let commits = new_store();
     let reports = import(&*commits, &fixtures().join("pi"), &ImportOptions::default()).await.unwrap();
     let formats: Vec<_> = reports.iter().map(|report| (report.format.unwrap(), report.is_imported())).collect();
@@ -102,9 +102,9 @@ async fn a_source_read_as_another_format_is_refused_or_has_issues() {
     }
     sources.push(fixtures().join("kimi-cli/archived/context.jsonl"));
     for source in sources {
-        let own = import_any(&*new_store(), &source).await[0].format.unwrap();
+        let own_format = import_any(&*new_store(), &source).await[0].format.unwrap();
         for name in ["agent-core", "claude-code", "codex", "kimi-cli", "pi"] {
-            if own.starts_with(name) {
+            if own_format.starts_with(name) {
                 continue;
             }
             let options = ImportOptions::default().with_format(format(name));

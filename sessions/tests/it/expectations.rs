@@ -10,8 +10,8 @@ use crate::helpers::{
     entries, export_bytes, fixtures, has_no_message, head_path, import_one, new_store, read_json, text_hash,
 };
 
-/// The `.jsonl` files with an expectation below a folder with the layout of `fixtures`, without the sessions of
-/// kimi-cli and Claude Code, which may have several files.
+/// The `.jsonl` files that have an expectation, below a folder with the layout of `fixtures`. Sessions of kimi-cli and
+/// Claude Code are left out, because they may have several files.
 pub(crate) fn files_with_expectation(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for folder in ["agent-core", "codex", "pi", "bad"] {
@@ -65,9 +65,13 @@ pub(crate) fn check_report(path: &Path, expect: &Value, report: &ImportReport) {
     repeated_ids.extend(issue_lines(report, IssueCode::DuplicateLine));
     repeated_ids.sort_unstable();
     assert_eq!(repeated_ids, numbers(expect, "duplicate_id_lines"), "{name}");
-    let open = expect["calls_without_result"].as_u64().unwrap() - codex::calls_without_need_of_result(expect);
+    let open_calls = expect["calls_without_result"].as_u64().unwrap() - codex::calls_that_need_no_result(expect);
     let orphans = expect["results_without_call"].as_u64().unwrap();
-    assert_eq!((report.count(IssueCode::OpenCall), report.count(IssueCode::OrphanResult)), (open, orphans), "{name}");
+    assert_eq!(
+        (report.count(IssueCode::OpenCall), report.count(IssueCode::OrphanResult)),
+        (open_calls, orphans),
+        "{name}"
+    );
     for (code, field) in [(IssueCode::Bom, "bom"), (IssueCode::Crlf, "crlf")] {
         assert_eq!(report.count(code) > 0, expect[field].as_bool().unwrap_or_default(), "{name}: {field}");
     }
@@ -90,13 +94,13 @@ async fn check_thread(path: &Path, expect: &Value, commits: &dyn store_core::Com
     assert_eq!(hash, expect["main_path_text_sha256"].as_str().unwrap(), "{name}");
     let roots = entries(commits, id).await.iter().filter(|entry| !entry.side && entry.parent.is_none()).count();
     assert_eq!(roots as u64, expect["roots"].as_u64().unwrap_or(1), "{name}");
-    // Every line with a message becomes a message. Lines of other types that become messages are added.
+    // Every line with a message becomes a message. Lines of some other types become messages, too.
     let roles: u64 = expect["messages_by_role"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
     let other_messages: u64 = ["branch_summary", "custom_message", "entry:branch_summary"]
         .iter()
         .map(|kind| expect["entries_by_type"][kind].as_u64().unwrap_or_default())
         .sum();
-    // A `tool` line whose call no other line declares is the call itself.
+    // If no other line declares the call of a `tool` line, the line becomes the message with the call.
     let calls_of_tool_lines = expect["calls_made_of_tool_entries"].as_u64().unwrap_or_default();
     assert_eq!(report.messages, roles + other_messages + calls_of_tool_lines, "{name}");
     let blank = numbers(expect, "blank_lines").len() as u64;
@@ -168,7 +172,7 @@ async fn raw_bytes_are_kept_only_where_typed_data_cannot_reproduce_them() {
 }
 
 #[tokio::test]
-async fn the_same_file_again_changes_nothing() {
+async fn a_second_import_changes_nothing() {
     for path in files_with_expectation(&fixtures()) {
         let commits = new_store();
         let first = import_one(&*commits, &path).await;
@@ -183,7 +187,7 @@ async fn the_same_file_again_changes_nothing() {
 }
 
 #[tokio::test]
-async fn agent_cores_own_loader_takes_the_first_leaf() {
+async fn with_the_first_leaf_as_head_the_path_is_that_of_agent_core_itself() {
     for name in ["agent-core/branches", "agent-core/linear-tools"] {
         let path = fixtures().join(name).with_extension("jsonl");
         let expect = read_json(&path.with_extension("expect.json"));

@@ -20,8 +20,8 @@ use crate::{
     pi_exports::odd_thread,
 };
 
-/// Values that have another form in each format, and that other tests check: roles, ids of entries, times, and what a
-/// message or a block is.
+/// Fields whose values have another form in each format: roles, ids of entries, times, and the types of messages and
+/// blocks. Other tests check them.
 const OTHER_FORMS: &[&str] = &[
     "role",
     "visibility",
@@ -37,25 +37,27 @@ const OTHER_FORMS: &[&str] = &[
     "firstKeptEntryIndex",
 ];
 
-/// The texts and the numbers of JSON values. Texts that are JSON count with their values, too.
+/// The texts and the numbers in JSON values. A text may itself be JSON: then the values in it are added, too.
 #[derive(Debug, Default)]
-struct Values(BTreeSet<String>);
+struct Values {
+    known: BTreeSet<String>,
+}
 
 impl Values {
     fn add(&mut self, value: &Value) {
         match value {
             Value::String(text) => {
-                self.0.insert(text.trim().to_owned());
+                self.known.insert(text.trim().to_owned());
                 if let Some((media_type, data)) = text.strip_prefix("data:").and_then(|url| url.split_once(";base64,"))
                 {
-                    self.0.extend([media_type.to_owned(), data.to_owned()]);
+                    self.known.extend([media_type.to_owned(), data.to_owned()]);
                 }
                 if let Ok(inner @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str(text) {
                     self.add(&inner);
                 }
             }
             Value::Number(number) => {
-                self.0.insert(number.to_string());
+                self.known.insert(number.to_string());
             }
             Value::Array(items) => items.iter().for_each(|item| self.add(item)),
             Value::Object(fields) => fields.values().for_each(|value| self.add(value)),
@@ -63,15 +65,15 @@ impl Values {
         }
     }
 
-    /// Whether a text or a number is among the values, or else all values of the JSON in it.
+    /// Whether a text or a number is among the values. A text that is JSON also counts if all values in it are there.
     fn has(&self, value: &Value) -> bool {
         match value {
-            Value::String(text) if self.0.contains(text.trim()) => true,
+            Value::String(text) if self.known.contains(text.trim()) => true,
             Value::String(text) => match serde_json::from_str(text) {
                 Ok(inner @ (Value::Object(_) | Value::Array(_))) => self.missing(&inner, String::new()).is_empty(),
                 _ => text.trim().is_empty(),
             },
-            Value::Number(number) => self.0.contains(&number.to_string()),
+            Value::Number(number) => self.known.contains(&number.to_string()),
             _ => true,
         }
     }
@@ -115,7 +117,7 @@ fn values_of_files(folder: &Path) -> Values {
     values
 }
 
-/// Checks a thread and its child threads, after an export to this folder.
+/// Checks that each value of a thread and its child threads is in this folder after the export, or listed as a loss.
 pub(crate) async fn check_values(
     commits: &dyn CommitCoordinator,
     thread: &ThreadId,
@@ -126,13 +128,13 @@ pub(crate) async fn check_values(
         return;
     }
     let mut values = values_of_files(folder);
-    // The format itself says which API the messages of a model are of.
+    // The format itself implies the provider and the API of the messages of a model.
     let implied: &[&str] = match exported.format {
         "claude-code" => &["anthropic", "anthropic-messages"],
         "codex" => &["openai", "openai-responses"],
         _ => &[],
     };
-    values.0.extend(implied.iter().map(|value| (*value).to_owned()));
+    values.known.extend(implied.iter().map(|value| (*value).to_owned()));
     let mut losses: BTreeMap<(Option<&str>, Option<&str>), Vec<&Loss>> = BTreeMap::new();
     for loss in &exported.losses {
         let key = (loss.thread.as_ref().map(ThreadId::as_str), loss.entry.as_ref().map(|entry| entry.as_str()));
@@ -140,49 +142,51 @@ pub(crate) async fn check_values(
     }
     let mut threads = vec![thread.clone()];
     threads.extend(descendants(commits, thread).await);
-    let mut silent = Vec::new();
+    let mut unlisted = Vec::new();
     for found in &threads {
+        // A loss names its thread only if this is a child thread.
         let key = Some(found).filter(|found| *found != thread).map(ThreadId::as_str);
-        let of_thread = losses.get(&(key, None)).map_or(&[][..], Vec::as_slice);
-        if of_thread.iter().any(|loss| loss.kind == "child_thread") {
+        let thread_losses = losses.get(&(key, None)).map_or(&[][..], Vec::as_slice);
+        if thread_losses.iter().any(|loss| loss.kind == "child_thread") {
             continue;
         }
         let record = commits.threads().load_thread(found).await.unwrap().unwrap();
         if let Some(title) = &record.title
             && !values.has(&Value::String(title.clone()))
-            && of_thread.iter().all(|loss| loss.kind != "title")
+            && thread_losses.iter().all(|loss| loss.kind != "title")
         {
-            silent.push(format!("the title of {found}: {title}"));
+            unlisted.push(format!("the title of {found}: {title}"));
         }
         for entry in entries(commits, found).await {
-            let of_entry = losses.get(&(key, Some(entry.id.as_str()))).map_or(&[][..], Vec::as_slice);
-            silent.extend(silent_values(&entry, &values, (of_entry, family(exported.format))));
+            let entry_losses = losses.get(&(key, Some(entry.id.as_str()))).map_or(&[][..], Vec::as_slice);
+            unlisted.extend(unlisted_values(&entry, &values, (entry_losses, name_without_version(exported.format))));
         }
     }
-    assert!(silent.is_empty(), "{name}: lost in silence:\n{}", silent.join("\n"));
+    assert!(unlisted.is_empty(), "{name}: lost and not listed:\n{}", unlisted.join("\n"));
 }
 
-/// The values of an entry that are neither in the files nor listed.
-fn silent_values(entry: &Entry, values: &Values, (losses, target): (&[&Loss], &str)) -> Vec<String> {
-    let mut silent = Vec::new();
+/// The values of an entry that are neither in the files nor listed as a loss.
+fn unlisted_values(entry: &Entry, values: &Values, (losses, target): (&[&Loss], &str)) -> Vec<String> {
+    let mut unlisted = Vec::new();
     let origin = entry.origin.as_ref();
-    let shown =
+    let describe =
         |path: &str, value: &Value| format!("{} of entry {} ({}): {value}", path, entry.id, entry.kind().name());
     let body = serde_json::to_value(&*entry.body).unwrap();
     let body = match &*entry.body {
         Body::Message(message) => serde_json::to_value(message).unwrap(),
         _ => body,
     };
-    // A line of another version of the format says the same in its own fields.
-    let is_own = origin.is_some_and(|origin| family(&origin.format) == target && origin.raw.is_some());
+    // If the raw line is of the target format, perhaps in another version, its values are compared below, and not those
+    // of the body.
+    let is_own = origin.is_some_and(|origin| name_without_version(&origin.format) == target && origin.raw.is_some());
     for (path, value) in if is_own { Vec::new() } else { values.missing(&body, String::new()) } {
         let is_listed = losses.iter().any(|loss| {
-            let is_near = entry.message().is_none() || begins_like(&path, &loss.path);
-            // A text that is joined with others is a part of a longer text.
+            let is_near = entry.message().is_none() || is_in_same_part(&path, &loss.path);
+            // A text that was merged with others is a part of a longer text, and is not found alone.
             loss.path.is_empty() || loss.kind == "merged" || (loss.kind != "raw" && is_near)
         });
         if !is_listed {
-            silent.push(shown(&path, &value));
+            unlisted.push(describe(&path, &value));
         }
     }
     if let Some(raw) = origin.and_then(|origin| origin.raw.as_ref())
@@ -190,25 +194,25 @@ fn silent_values(entry: &Entry, values: &Values, (losses, target): (&[&Loss], &s
         && let Some((path, value)) = values.missing(&line, String::new()).into_iter().next()
         && losses.is_empty()
     {
-        silent.push(shown(&format!("the line's {path}"), &value));
+        unlisted.push(describe(&format!("the line's {path}"), &value));
     }
-    silent
+    unlisted
 }
 
 /// The name of a format without its version.
-fn family(format: &str) -> &str {
-    format.split_once("-v").map_or(format, |(family, _)| family)
+fn name_without_version(format: &str) -> &str {
+    format.split_once("-v").map_or(format, |(name, _)| name)
 }
 
-/// Whether a loss is about a field of a message, or about the block, in which a value is.
-fn begins_like(value: &str, loss: &str) -> bool {
+/// Whether the path of a value and the path of a loss lead to the same block, or else to the same field of a message.
+fn is_in_same_part(value_path: &str, loss_path: &str) -> bool {
     let begin = |path: &str| -> Vec<String> { path.split('/').skip(1).take(2).map(str::to_owned).collect() };
-    let (value, loss) = (begin(value), begin(loss));
+    let (value, loss) = (begin(value_path), begin(loss_path));
     let is_block = loss.first().is_some_and(|first| first == "blocks");
     if is_block { value.starts_with(&loss) } else { value.first() == loss.first() }
 }
 
-/// The child threads of a thread, and theirs.
+/// The child threads of a thread, their child threads, and so on.
 async fn descendants(commits: &dyn CommitCoordinator, thread: &ThreadId) -> Vec<ThreadId> {
     let mut found = vec![thread.clone()];
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! Tests of exports: any thread as Agent Core JSONL, and what is refused.
+//! Tests of exports as Agent Core JSONL, and of exports that are refused.
 
 use sessions::{Error, ExportOptions, ExportTarget, Loss, export};
 use store_core::{
@@ -86,11 +86,11 @@ async fn any_thread_round_trips_through_agent_core() {
     let texts = |context: store_core::Context| -> Vec<String> {
         context.messages.iter().map(|found| serde_json::to_string(&found.message.blocks).unwrap()).collect()
     };
-    let one = commits.threads().load_context(&thread, ContextRequest::head()).await.unwrap();
-    let two = other.threads().load_context(&copy, ContextRequest::head()).await.unwrap();
+    let before = commits.threads().load_context(&thread, ContextRequest::head()).await.unwrap();
+    let after = other.threads().load_context(&copy, ContextRequest::head()).await.unwrap();
     assert_eq!(
-        texts(one.context).concat().replace("},{\"tool_result", "}][{\"tool_result"),
-        texts(two.context).concat()
+        texts(before.context).concat().replace("},{\"tool_result", "}][{\"tool_result"),
+        texts(after.context).concat()
     );
 }
 
@@ -155,15 +155,15 @@ async fn every_import_can_be_exported_as_agent_core() {
             .collect();
         assert!(codes.is_empty(), "{name}: {:?}", again.issues);
         let copy = again.thread.unwrap();
-        let (one, two) = (commits.threads(), other.threads());
-        let one = one.load_context(&thread, ContextRequest::head()).await.unwrap();
-        let two = two.load_context(&copy, ContextRequest::head()).await.unwrap();
+        let (source, target) = (commits.threads(), other.threads());
+        let before = source.load_context(&thread, ContextRequest::head()).await.unwrap();
+        let after = target.load_context(&copy, ContextRequest::head()).await.unwrap();
         let roles =
             |context: &store_core::Context| -> Vec<Role> { context.messages.iter().map(|m| m.message.role).collect() };
-        assert_eq!(one.at, two.at, "{name}");
-        // A failed turn loses its visibility, and the report says so. Its message is then part of the context.
+        assert_eq!(before.at, after.at, "{name}");
+        // A failed turn loses its visibility, which is listed as a loss. Its message is then part of the context.
         if !name.contains("tree") && !name.contains("turns") {
-            assert_eq!(roles(&one.context), roles(&two.context), "{name}");
+            assert_eq!(roles(&before.context), roles(&after.context), "{name}");
         }
     }
 }
@@ -195,8 +195,8 @@ async fn a_thread_that_cannot_be_exported_is_refused() {
     let pi = ExportOptions::new(format("pi-v2"));
     let error = export(&*commits.threads(), &thread, &pi, ExportTarget::Stream(&mut Vec::new())).await.unwrap_err();
     assert!(matches!(error, Error::NotExportable { .. }), "{error}");
-    let nobody = ThreadId::new("nobody").unwrap();
+    let missing = ThreadId::new("missing").unwrap();
     let error =
-        export(&*commits.threads(), &nobody, &agent_core(), ExportTarget::Stream(&mut Vec::new())).await.unwrap_err();
+        export(&*commits.threads(), &missing, &agent_core(), ExportTarget::Stream(&mut Vec::new())).await.unwrap_err();
     assert!(matches!(error, Error::Store(e) if e.kind() == store_core::ErrorKind::NotFound));
 }

@@ -30,23 +30,23 @@ async fn a_grown_file_adds_its_new_lines() {
         let folder = tempdir().unwrap();
         let commits = new_store();
         // The first lines do not always show the format.
-        let family = name.split(['/', '-']).find(|part| ["pi", "codex"].contains(part)).unwrap_or("agent-core");
-        let options = ImportOptions::default().with_format(format(family));
-        let mut known = 0;
+        let format_name = name.split(['/', '-']).find(|part| ["pi", "codex"].contains(part)).unwrap_or("agent-core");
+        let options = ImportOptions::default().with_format(format(format_name));
+        let mut known_line_entries = 0;
         for (lines, end) in ends.iter().enumerate().skip(1) {
             let path = write_file(folder.path(), "grown.jsonl", &bytes[..*end]);
             let report = import(&*commits, &path, &options).await.unwrap().remove(0);
             assert_eq!(report.lines as usize, lines + 1);
             if has_no_message(&report) {
-                assert_eq!(known, 0, "{name}: line {}", lines + 1);
+                assert_eq!(known_line_entries, 0, "{name}: line {}", lines + 1);
                 continue;
             }
             assert!(report.added > 0 && report.count(IssueCode::ChangedFile) == 0, "{name}: line {}", lines + 1);
             check_export(&*commits, &report, &bytes[..*end]).await;
-            let sourced = entries(&*commits, report.thread.as_ref().unwrap()).await;
-            let sourced = sourced.iter().filter(|entry| entry.origin.as_ref().unwrap().line > 0).count();
-            assert!(sourced > known);
-            known = sourced;
+            let line_entries = entries(&*commits, report.thread.as_ref().unwrap()).await;
+            let line_entries = line_entries.iter().filter(|entry| entry.origin.as_ref().unwrap().line > 0).count();
+            assert!(line_entries > known_line_entries);
+            known_line_entries = line_entries;
         }
         let report = import_one(&*commits, &fixtures().join(name)).await;
         assert!(report.is_imported(), "{name}");
@@ -54,7 +54,7 @@ async fn a_grown_file_adds_its_new_lines() {
 }
 
 #[tokio::test]
-async fn files_with_one_name_keep_their_threads() {
+async fn files_with_the_same_name_keep_their_threads() {
     let folder = tempdir().unwrap();
     let commits = new_store();
     let line = |id: usize, text: &str| {
@@ -205,7 +205,7 @@ async fn a_killed_import_can_be_continued() {
     let killed = crate::helpers::FailingCoordinator::after(&*commits, 2);
     assert!(import(&killed, &path, &ImportOptions::default()).await.is_err());
     let half = commits.threads().load_thread(&ThreadId::new("long").unwrap()).await.unwrap().unwrap();
-    // The first entry is committed alone, at the time of the session's creation.
+    // The first entry is committed alone, with the time at which the session was created.
     assert_eq!(half.version.number(), 1001);
     let report = import_one(&*commits, &path).await;
     assert_eq!((report.entries, report.added), (2501, 1500));
@@ -217,7 +217,7 @@ async fn a_killed_import_may_have_missed_the_last_line() {
     let line = |n: u32| format!("{{\"id\":\"m{n}\",\"type\":\"user\",\"content\":\"{n}\",\"timestamp\":{n}}}");
     let whole: String = (1..=1202).map(|n| format!("{}{} \n", if n == 1201 { " " } else { "" }, line(n))).collect();
     let start = whole.find("{\"id\":\"m1201\"").unwrap();
-    // The last line is empty so far, torn, or complete without its line end.
+    // The killed import reads a last line that is empty so far, torn, or complete without its line end.
     for cut in [0, 20, line(1201).len()] {
         let folder = tempdir().unwrap();
         let commits = new_store();
@@ -275,7 +275,7 @@ async fn the_head_that_a_user_set_stays_until_the_user_moves_it() {
     let head = async || commits.threads().load_thread(&thread).await.unwrap().unwrap().head.unwrap();
     let mine = store_core::EntryId::new("mine").unwrap();
     let _receipt = append(NewEntry::new(store_core::Message::user("mine")).with_id(mine.clone())).await;
-    // Lines that add nothing to the conversation do not move it.
+    // An import that adds nothing does not move the head.
     let same = import_one(&*commits, &file(2)).await;
     assert_eq!((same.added, same.issues.len(), head().await), (0, 0, mine.clone()));
     let strict = import(&*commits, &file(3), &ImportOptions::default().strict()).await.unwrap().remove(0);
@@ -285,8 +285,8 @@ async fn the_head_that_a_user_set_stays_until_the_user_moves_it() {
         assert_eq!((report.count(IssueCode::HeadKept), head().await), (1, mine.clone()), "{lines}");
         assert_eq!(import_one(&*commits, &file(lines)).await.added, 0, "{lines}");
     }
-    let back = store_core::RewindTo::Entry(store_core::EntryId::new("m2500").unwrap());
-    let _receipt = append(NewEntry::new(back)).await;
+    let rewind = store_core::RewindTo::Entry(store_core::EntryId::new("m2500").unwrap());
+    let _receipt = append(NewEntry::new(rewind)).await;
     let report = import_one(&*commits, &file(2_501)).await;
     assert_eq!((report.issues.len(), head().await.as_str()), (0, "m2501"));
 }

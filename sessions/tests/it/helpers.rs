@@ -13,7 +13,7 @@ use store_core::{
 };
 use store_memory::{MemoryConfig, MemoryStore};
 
-/// The session files of this project.
+/// The folder with the session files of this project.
 pub(crate) fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
 }
@@ -24,19 +24,19 @@ pub(crate) fn new_store() -> Arc<dyn CommitCoordinator> {
     store.tenant(&TenantId::default_tenant()).unwrap().commits.unwrap()
 }
 
-/// Imports one file.
+/// Imports a path that has exactly one source.
 pub(crate) async fn import_one(commits: &dyn CommitCoordinator, path: &Path) -> ImportReport {
     let mut reports = import_any(commits, path).await;
     assert_eq!(reports.len(), 1, "{}", path.display());
     reports.remove(0)
 }
 
-/// Imports a source.
+/// Imports a file or a folder.
 pub(crate) async fn import_any(commits: &dyn CommitCoordinator, path: &Path) -> Vec<ImportReport> {
     import(commits, path, &ImportOptions::default()).await.unwrap()
 }
 
-/// Whether a source was refused because none of its lines is a message, which is so until a session has begun.
+/// Whether a source was refused because none of its lines is a message. A session may begin with such lines.
 pub(crate) fn has_no_message(report: &ImportReport) -> bool {
     let has_issue = report.count(IssueCode::NoMessage) > 0;
     assert!(!has_issue || report.thread.is_none() && report.has_no_conversation());
@@ -57,19 +57,19 @@ pub(crate) fn write_file(folder: &Path, name: &str, bytes: impl AsRef<[u8]>) -> 
 
 /// Every entry of a thread.
 pub(crate) async fn entries(commits: &dyn CommitCoordinator, thread: &ThreadId) -> Vec<Arc<Entry>> {
-    all(commits, thread, EntryQuery::all()).await
+    list_all(commits, thread, EntryQuery::all()).await
 }
 
 /// The entries of the head's path.
 pub(crate) async fn head_path(commits: &dyn CommitCoordinator, thread: &ThreadId) -> Vec<Arc<Entry>> {
     let head = commits.threads().load_thread(thread).await.unwrap().unwrap().head;
     match head {
-        Some(head) => all(commits, thread, EntryQuery::path_of(head)).await,
+        Some(head) => list_all(commits, thread, EntryQuery::path_of(head)).await,
         None => Vec::new(),
     }
 }
 
-async fn all(commits: &dyn CommitCoordinator, thread: &ThreadId, query: EntryQuery) -> Vec<Arc<Entry>> {
+async fn list_all(commits: &dyn CommitCoordinator, thread: &ThreadId, query: EntryQuery) -> Vec<Arc<Entry>> {
     let mut query = query.with_page(PageRequest::first(500));
     let mut found = Vec::new();
     loop {
@@ -80,7 +80,7 @@ async fn all(commits: &dyn CommitCoordinator, thread: &ThreadId, query: EntryQue
     }
 }
 
-/// Exports a thread. Returns the bytes, and whether the export says that they are the imported ones.
+/// Exports a thread. Returns the bytes, and whether the export reports that they are equal to the imported bytes.
 pub(crate) async fn export_bytes(
     commits: &dyn CommitCoordinator,
     thread: &ThreadId,
@@ -141,20 +141,20 @@ pub(crate) fn read_json(path: &Path) -> Value {
 /// A coordinator that fails after some commits, as if its process had been killed.
 pub(crate) struct FailingCoordinator<'a> {
     inner: &'a dyn CommitCoordinator,
-    left: std::sync::atomic::AtomicI64,
+    remaining_commits: std::sync::atomic::AtomicI64,
 }
 
 impl<'a> FailingCoordinator<'a> {
     /// Creates a coordinator that fails after `commits` commits.
     pub(crate) fn after(inner: &'a dyn CommitCoordinator, commits: i64) -> Self {
-        Self { inner, left: commits.into() }
+        Self { inner, remaining_commits: commits.into() }
     }
 }
 
 #[async_trait::async_trait]
 impl CommitCoordinator for FailingCoordinator<'_> {
     async fn commit(&self, commit: store_core::Commit) -> store_core::Result<store_core::Receipt> {
-        if self.left.fetch_sub(1, std::sync::atomic::Ordering::SeqCst) <= 0 {
+        if self.remaining_commits.fetch_sub(1, std::sync::atomic::Ordering::SeqCst) <= 0 {
             return Err(store_core::Error::unavailable("it was killed"));
         }
         self.inner.commit(commit).await

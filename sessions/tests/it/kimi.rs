@@ -13,18 +13,18 @@ use store_core::{Block, BlockKind, Body, CommitCoordinator, Entry};
 
 use crate::helpers::{custom_kind, entries, fixtures, new_store, read_json};
 
-/// The text before a summary.
+/// The text that kimi-cli writes before a summary.
 const COMPACTION_MARKER: &str = "<system>Previous context has been compacted. Here is the compaction output:</system>";
 
 /// The session folders below a folder with the layout of `fixtures`. A session folder has an expectation beside it.
 pub(crate) fn session_folders(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut open = vec![root.join("kimi-cli"), root.join("bad")];
-    while let Some(folder) = open.pop() {
+    let mut open_folders = vec![root.join("kimi-cli"), root.join("bad")];
+    while let Some(folder) = open_folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                if expectation_path(&path).exists() { found.push(path) } else { open.push(path) }
+                if expectation_path(&path).exists() { found.push(path) } else { open_folders.push(path) }
             }
         }
     }
@@ -82,6 +82,7 @@ impl FileEntries {
         counts
     }
 
+    /// The number and the SHA-256 of the texts, without the instructions.
     fn texts(&self) -> (u64, String) {
         let mut pieces = Vec::new();
         for entry in self.lines.values() {
@@ -100,9 +101,9 @@ impl FileEntries {
         (pieces.len() as u64, hash.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    fn count(&self, counts: impl Fn(&BlockKind) -> bool) -> u64 {
+    fn count(&self, is_counted: impl Fn(&BlockKind) -> bool) -> u64 {
         let blocks = self.lines.values().filter_map(|entry| entry.message()).flat_map(|message| &message.blocks);
-        blocks.filter(|block| counts(&block.kind)).count() as u64
+        blocks.filter(|block| is_counted(&block.kind)).count() as u64
     }
 }
 
@@ -239,7 +240,7 @@ async fn every_session_matches_its_expectation() {
 }
 
 #[tokio::test]
-async fn the_same_session_again_changes_nothing() {
+async fn a_second_import_changes_nothing() {
     for folder in session_folders(&fixtures()) {
         let commits = new_store();
         let first = import_session(&*commits, &folder).await;

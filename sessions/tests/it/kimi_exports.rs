@@ -34,12 +34,12 @@ pub(crate) async fn export_session(commits: &dyn CommitCoordinator, thread: &Thr
 /// The bytes of all files below a folder, by their paths.
 fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
-    let mut open = vec![folder.to_owned()];
-    while let Some(path) = open.pop() {
+    let mut open_folders = vec![folder.to_owned()];
+    while let Some(path) = open_folders.pop() {
         for entry in std::fs::read_dir(path).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                open.push(path);
+                open_folders.push(path);
             } else {
                 found.insert(path.strip_prefix(folder).unwrap().to_owned(), std::fs::read(&path).unwrap());
             }
@@ -76,14 +76,16 @@ pub(crate) async fn import_copy(folder: &Path) -> (Arc<dyn CommitCoordinator>, I
     (commits, report)
 }
 
-/// Imports an exported session into another store, and checks that it has no faults. Returns that store and the thread.
+/// Imports an exported session into another store, and checks that there are no issues. Returns that store and the
+/// thread.
 pub(crate) async fn import_again(folder: &Path) -> (Arc<dyn CommitCoordinator>, ThreadId) {
     let (commits, report) = import_copy(folder).await;
     assert_eq!(report.issues, []);
     (commits, report.thread.unwrap())
 }
 
-/// A context without what is not part of it: the text of arguments besides their value.
+/// A context without the raw texts of arguments, which an export may write in another form. The values of the arguments
+/// are compared.
 pub(crate) async fn comparable_context(commits: &dyn CommitCoordinator, thread: &ThreadId) -> Value {
     let mut context = context_json(commits, thread).await;
     for message in context.as_array_mut().unwrap() {
@@ -206,10 +208,10 @@ async fn a_single_context_is_exported_to_a_stream() {
 }
 
 #[tokio::test]
-async fn a_thread_of_an_earlier_import_counts_as_changed() {
+async fn a_thread_whose_provenance_may_be_incomplete_counts_as_changed() {
     let commits = new_store();
     let origin = |line| ImportOrigin::new("kimi-cli", line);
-    // The provenance does not say that it names everything in the folder.
+    // The provenance does not say that it names all files of the folder.
     let files = r#"{"files":[{"name":"context.jsonl","bytes":30,"sha256":"00","lines":1}]}"#;
     let provenance = Custom::new("import.line", Json::parse(files).unwrap());
     let thread = create(
@@ -227,7 +229,7 @@ async fn a_thread_of_an_earlier_import_counts_as_changed() {
 }
 
 #[tokio::test]
-async fn a_new_title_changes_only_the_state() {
+async fn a_new_title_changes_only_the_state_file() {
     let commits = new_store();
     let folder = fixtures().join("kimi-cli/rotated");
     let thread = import_session(&*commits, &folder).await.remove(0).thread.unwrap();
@@ -262,7 +264,8 @@ async fn a_continued_session_keeps_its_lines() {
         let (other, report) = import_copy(copy.path()).await;
         let again = report.thread.unwrap();
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
-        // Lines that kimi-cli does not read, and calls without a result, are listed losses.
+        // Lines that kimi-cli does not read, and calls without a result, are listed as losses. Sessions with them are
+        // not compared.
         if !["kimi-context", "parts", "broken-state"].contains(&name.as_str()) && exported.losses.is_empty() {
             assert_eq!(
                 comparable_context(&*other, &again).await,
@@ -273,7 +276,7 @@ async fn a_continued_session_keeps_its_lines() {
             let after = std::fs::read_to_string(copy.path().join("context.jsonl")).unwrap();
             assert!(after.starts_with(&before), "{name}: {after}");
             let mut added: Vec<_> = after[before.len()..].lines().collect();
-            // The session ends with a checkpoint, or else it gets one.
+            // If the session does not end with a checkpoint, the export adds one.
             if added.len() == 3 {
                 let checkpoint = added.remove(0);
                 assert!(checkpoint.starts_with(r#"{"role": "_checkpoint", "id": "#), "{name}: {checkpoint}");
@@ -295,8 +298,8 @@ async fn a_changed_subagent_is_written_again_and_a_missing_one_is_a_loss() {
     append(&*commits, child, vec![entry("u2", Message::user("and now?"))]).await;
     let (copy, exported) = export_session(&*commits, thread).await;
     assert!(!exported.exact);
-    let below = lines(&copy, "subagents/a1b2c3/context.jsonl");
-    assert_eq!(below.last().unwrap(), r#"{"role":"user","content":"and now?"}"#);
+    let child_lines = lines(&copy, "subagents/a1b2c3/context.jsonl");
+    assert_eq!(child_lines.last().unwrap(), r#"{"role":"user","content":"and now?"}"#);
     assert_eq!(
         std::fs::read(copy.path().join("context.jsonl")).unwrap(),
         std::fs::read(folder.join("context.jsonl")).unwrap()
@@ -319,7 +322,7 @@ async fn the_first_leaf_can_become_the_head() {
 }
 
 #[tokio::test]
-async fn a_refused_subagent_is_named() {
+async fn a_refused_subagent_is_named_in_the_issue() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("session");
     std::fs::create_dir_all(folder.join("subagents/a")).unwrap();

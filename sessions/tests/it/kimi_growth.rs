@@ -70,7 +70,7 @@ async fn a_new_state_changes_title_and_metadata() {
     let thread = commits.threads().load_thread(&first.thread.unwrap()).await.unwrap().unwrap();
     assert_eq!(thread.title.as_deref(), Some("Other"));
     assert_eq!(thread.metadata["state"].as_str(), r#"{"version":1,"custom_title":"Other","archived":false}"#);
-    // The thread keeps a title that is gone, and its export does not have it again.
+    // The newest state has no title. The thread keeps its title, and its export does not write it to the state.
     write_file(&folder, "state.json", r#"{"version":1,"custom_title":null}"#);
     let _third = import_one(&*commits, &folder).await;
     check_exact(&*commits, &thread.id, &folder).await;
@@ -179,7 +179,7 @@ async fn a_context_is_imported_with_its_folder_only_if_it_is_a_session() {
 }
 
 #[tokio::test]
-async fn an_empty_session_is_refused_and_an_emptied_one_is_not() {
+async fn a_session_without_lines_is_refused_and_one_with_only_earlier_lines_is_not() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("empty");
     fs::create_dir(&folder).unwrap();
@@ -235,8 +235,8 @@ async fn a_killed_import_may_have_missed_the_last_line_of_a_file() {
         let report = import_one(&*commits, &folder).await;
         check_exact(&*commits, report.thread.as_ref().unwrap(), &folder).await;
         let all = entries(&*commits, &report.thread.unwrap()).await;
-        let again: Vec<_> = all.iter().filter(|entry| entry.id.as_str().contains("#2")).collect();
-        assert!(again.is_empty(), "{cut}: {again:?}");
+        let repeated: Vec<_> = all.iter().filter(|entry| entry.id.as_str().contains("#2")).collect();
+        assert!(repeated.is_empty(), "{cut}: {repeated:?}");
         assert_eq!(all.len() as u64, report.entries, "{cut}");
     }
 }

@@ -1,5 +1,5 @@
-//! Tests of kimi-cli sessions with random histories that are imported at any step. The context must be what kimi-cli
-//! would send.
+//! Tests of kimi-cli sessions with random histories. They are imported at random steps. The context must be what
+//! kimi-cli would send.
 
 use std::{fs, path::Path};
 
@@ -23,8 +23,8 @@ pub(crate) async fn context_json(commits: &dyn CommitCoordinator, thread: &Threa
     messages.collect()
 }
 
-/// What kimi-cli sends for a context file in which all messages are text. It contains kimi-cli's own marker of a
-/// compaction, which `with_our_marker` replaces by ours.
+/// What kimi-cli sends for a context file in which all messages are text. The result contains kimi-cli's own marker of
+/// a compaction, which `with_our_marker` replaces by ours.
 fn expected_context(path: &Path) -> Value {
     let text = fs::read_to_string(path).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -51,6 +51,7 @@ fn with_our_marker(context: &Value) -> String {
 struct SessionSimulator<'a> {
     folder: &'a Path,
     rotations: u32,
+    /// The number of the next checkpoint.
     checkpoint: u64,
     message_count: u64,
     random: u64,
@@ -95,7 +96,8 @@ impl SessionSimulator<'_> {
         lines
     }
 
-    /// Chooses and begins the next action. Returns the lines that it still appends: an import may run before each.
+    /// Chooses and begins the next action. Returns the lines that the action still has to append. An import may run
+    /// before each of them.
     fn next_action(&mut self) -> Vec<String> {
         let prompt = r#"{"role":"_system_prompt","content":"be brief"}"#.to_owned();
         let first = r#"{"role": "_checkpoint", "id": 0}"#.to_owned();
@@ -116,8 +118,9 @@ impl SessionSimulator<'_> {
                 let lines = self.rotate();
                 self.checkpoint = 1;
                 let messages: Vec<_> = lines.into_iter().filter(|line| line.starts_with(r#"{"role":""#)).collect();
-                let spoken: Vec<_> = messages.into_iter().filter(|line| !line.contains("_system_prompt")).collect();
-                let kept = spoken.iter().skip(spoken.len().saturating_sub(2)).cloned();
+                let conversation: Vec<_> =
+                    messages.into_iter().filter(|line| !line.contains("_system_prompt")).collect();
+                let kept = conversation.iter().skip(conversation.len().saturating_sub(2)).cloned();
                 let summary = r#"{"role":"user","content":[{"type":"text","text":"<system>Previous context has been compacted. Here is the compaction output:</system>"},{"type":"text","text":"in short"}]}"#;
                 [prompt, first, summary.to_owned()].into_iter().chain(kept).collect()
             }
@@ -179,15 +182,15 @@ async fn the_context_matches_the_tool_whatever_happens_between_imports() {
         writer.checkpoint();
         let commits = new_store();
         // Depending on the seed, an import runs at every step, at some steps, or almost only at the end.
-        let pause = [1, 3, 20, 1000][usize::try_from(seed % 4).unwrap()];
+        let import_interval = [1, 3, 20, 1000][usize::try_from(seed % 4).unwrap()];
         for _ in 0..60 {
             let steps = writer.next_action();
-            if writer.random(pause) == 0 {
+            if writer.random(import_interval) == 0 {
                 check_session_context(&*commits, &folder).await;
             }
             for step in steps {
                 writer.append(&step);
-                if writer.random(pause) == 0 {
+                if writer.random(import_interval) == 0 {
                     check_session_context(&*commits, &folder).await;
                 }
             }

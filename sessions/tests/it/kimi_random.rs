@@ -11,7 +11,7 @@ use crate::{
     kimi_exports::{append, check_exact, comparable_context, export_session, import_copy},
 };
 
-/// Writes to a thread at random.
+/// Appends random entries to a thread.
 struct RandomThread<'a> {
     commits: &'a dyn CommitCoordinator,
     thread: ThreadId,
@@ -31,7 +31,7 @@ impl RandomThread<'_> {
         append(self.commits, &self.thread, vec![entry]).await;
     }
 
-    /// A text of which some are equal.
+    /// A text. Some texts are repeated.
     fn text(&mut self) -> String {
         if self.random(4) == 0 { "again".to_owned() } else { format!("text {}", self.count) }
     }
@@ -45,14 +45,14 @@ impl RandomThread<'_> {
         self.add(Message::new(Role::Tool, vec![Block::new(store_core::BlockKind::ToolResult(result))])).await;
     }
 
-    /// Adds a summary of the beginning of the path, after the instructions.
+    /// Adds a compaction of the messages that follow the instructions at the beginning of the path.
     async fn add_compaction(&mut self) {
         let path = head_path(self.commits, &self.thread).await;
         let from = path.iter().position(|entry| entry.message().is_some_and(|message| message.role != Role::System));
         let Some(from) = from.filter(|from| from + 2 < path.len()) else { return };
         let to = from + self.random(path.len() - from);
         let is_compaction = |at: usize| matches!(&*path[at].body, store_core::Body::Compaction(_));
-        // A summary covers earlier summaries as a whole.
+        // The interval must contain every earlier compaction on the path.
         if (to + 1..path.len()).any(is_compaction) {
             return;
         }
@@ -64,8 +64,8 @@ impl RandomThread<'_> {
 
     async fn rewind(&mut self) {
         let all = entries(self.commits, &self.thread).await;
-        let nodes: Vec<_> = all.iter().filter(|entry| !entry.side).collect();
-        let to = nodes[self.random(nodes.len())].id.clone();
+        let targets: Vec<_> = all.iter().filter(|entry| !entry.side).collect();
+        let to = targets[self.random(targets.len())].id.clone();
         self.add(RewindTo::Entry(to)).await;
     }
 
@@ -97,7 +97,7 @@ impl RandomThread<'_> {
     }
 }
 
-/// A context in which the text of a failed result is not marked.
+/// The context of a thread without the marks that an export adds to the texts of failed results.
 async fn unmarked_context(commits: &dyn CommitCoordinator, thread: &ThreadId) -> String {
     let context = comparable_context(commits, thread).await.to_string();
     context.replace("<system>ERROR: no result was recorded</system>", "no result was recorded")
@@ -116,9 +116,9 @@ async fn the_import_of_an_export_has_the_same_context() {
             commit = commit.entry(NewEntry::new(prompt));
         }
         let thread = commits.commit(commit).await.unwrap().thread;
-        let mut random = RandomThread { commits: &*commits, thread: thread.clone(), random: seed, count: 0 };
+        let mut writer = RandomThread { commits: &*commits, thread: thread.clone(), random: seed, count: 0 };
         for _ in 0..40 {
-            random.step().await;
+            writer.step().await;
         }
         let expected = unmarked_context(&*commits, &thread).await;
         summaries += expected.matches("\"summary ").count();
@@ -131,9 +131,9 @@ async fn the_import_of_an_export_has_the_same_context() {
         let copy = report.thread.unwrap();
         assert_eq!(unmarked_context(&*other, &copy).await, expected, "seed {seed}");
         check_exact(&*other, &copy, folder.path()).await;
-        // Every entry that is not in the session has a loss.
-        let kinds = ["custom", "label", "usage", "open_call", "orphan_result", "compaction", "checkpoint"];
-        assert!(exported.losses.iter().all(|loss| kinds.contains(&loss.kind)), "{:?}", exported.losses);
+        // The export lists only losses of these kinds.
+        let expected_kinds = ["custom", "label", "usage", "open_call", "orphan_result", "compaction", "checkpoint"];
+        assert!(exported.losses.iter().all(|loss| expected_kinds.contains(&loss.kind)), "{:?}", exported.losses);
     }
     assert!(summaries > 10, "{summaries}");
 }

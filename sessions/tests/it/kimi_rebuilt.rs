@@ -112,7 +112,7 @@ async fn a_conversation_is_written_as_kimi_cli_writes_it() {
     let mut expected = comparable_context(&*commits, &thread).await;
     expected[7][1][0]["tool_result"]["blocks"] = json!([{"text": "<system>ERROR: no such file</system>"}]);
     assert_eq!(comparable_context(&*other, &copy).await, expected);
-    // Every message that the wire file records has its time again.
+    // After the import, every message that the wire file records has the same time as before the export.
     let (before, after) = (entries(&*commits, &thread).await, entries(&*other, &copy).await);
     let times = |all: &[Arc<Entry>]| -> Vec<u64> {
         let messages = all.iter().filter(|entry| entry.message().is_some_and(|message| message.role != Role::System));
@@ -178,15 +178,15 @@ fn results_of_everything() -> Message {
 
 /// The entries of a thread with every kind of body.
 fn entries_of_everything() -> Vec<NewEntry> {
-    let mut spent = UsageRecord::default();
-    spent.spent = Some(TokenCounts::new(3, 4));
-    spent.context_size = Some(50);
+    let mut usage = UsageRecord::default();
+    usage.spent = Some(TokenCounts::new(3, 4));
+    usage.context_size = Some(50);
     vec![
         entry("u1", user_of_everything()),
         entry("k1", NewBody::Checkpoint { number: None, label: Some("start".to_owned()) }),
         entry("a1", assistant_of_everything(&Origin::new("p"))),
         entry("t1", results_of_everything()),
-        entry("n1", spent),
+        entry("n1", usage),
         entry("i1", Message::user("internal").with_visibility(Visibility::Internal)),
         entry("x1", Message::user("aside").with_visibility(Visibility::Aside)),
         entry("a2", call("c9")),
@@ -200,7 +200,7 @@ fn entries_of_everything() -> Vec<NewEntry> {
     ]
 }
 
-/// The losses of that thread, sorted by entry.
+/// The losses of a thread with `entries_of_everything`, sorted by entry.
 const LOSSES_OF_EVERYTHING: &[(&str, &str)] = &[
     ("a1", "item_id"),
     ("a1", "metadata"),
@@ -265,7 +265,7 @@ async fn everything_that_the_format_cannot_hold_is_a_listed_loss() {
 }
 
 #[tokio::test]
-async fn every_leaf_is_a_rotation_and_the_head_is_the_context() {
+async fn other_leaves_become_earlier_context_files_and_the_head_the_current_one() {
     let commits = new_store();
     let thread = create(
         &*commits,
@@ -352,16 +352,16 @@ async fn a_compaction_starts_a_new_context_with_the_kept_messages() {
     let (other, copy) = import_again(folder.path()).await;
     let all = entries(&*other, &copy).await;
     let summaries: Vec<_> = all.iter().filter(|entry| matches!(&*entry.body, Body::Compaction(_))).collect();
-    let [one, _] = summaries.as_slice() else { panic!("{summaries:?}") };
+    let [first_summary, _] = summaries.as_slice() else { panic!("{summaries:?}") };
     // After the import, the first summary covers the same messages as before the export. So the import does not add the
     // kept messages again.
-    let Body::Compaction(found) = &*one.body else { panic!() };
+    let Body::Compaction(found) = &*first_summary.body else { panic!() };
     assert_eq!(found.covers.as_ref().map(|covers| covers.to.as_str()), Some("L5"));
     assert_eq!(all.iter().filter(|entry| entry.message() == Some(&Message::user("second"))).count(), 1);
 }
 
 #[tokio::test]
-async fn a_branch_after_a_compaction_is_a_rotation_with_its_summary() {
+async fn a_branch_after_a_compaction_becomes_an_earlier_context_file_with_its_summary() {
     let commits = new_store();
     let thread = create(
         &*commits,

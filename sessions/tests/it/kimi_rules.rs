@@ -1,4 +1,5 @@
-//! Tests of what kimi-cli files become: rotations, damage, media, times, failures, state.
+//! Tests of the entries that an import makes from kimi-cli files: from rotated and damaged files, media, times,
+//! failures and state.
 
 use std::{path::Path, sync::Arc};
 
@@ -58,7 +59,7 @@ async fn damaged_lines_are_stored_and_reported() {
 }
 
 #[tokio::test]
-async fn media_and_thinking_are_typed() {
+async fn media_and_thinking_become_blocks_of_their_types() {
     let (_, all) = import_first_thread(&fixtures().join("kimi-cli/parts")).await;
     let message = serde_json::to_value(find(&all, "L2").message().unwrap()).unwrap();
     let opaque = |id: &str| json!({"origin": {"provider": "kimi-cli"}, "data": {"id": id}});
@@ -92,7 +93,8 @@ async fn times_and_failures_come_from_the_wire_file() {
         ["L3", "L7", "L7", "L9"].map(|id| Some(id.into()))
     );
     let (_, all) = import_first_thread(&fixtures().join("kimi-cli/media")).await;
-    // The text differs from that of the turn, but the order shows which turn it is.
+    // The text of the message is not that of the turn in the wire file, but the order shows which turn the message
+    // began.
     assert_eq!(find(&all, "L10").timestamp.as_millis(), 1_767_690_212_125);
     let (_, all) = import_first_thread(&fixtures().join("kimi-cli/rotated")).await;
     assert_eq!((is_error(find(&all, "L8")), is_error(find(&all, "2.L8"))), (Some(true), Some(false)));

@@ -1,4 +1,5 @@
-//! Tests of files in which a line or a field was changed: nothing is lost without an issue, and the bytes come back.
+//! Tests of files in which a line or a field was changed: nothing is lost without an issue, and the export has the same
+//! bytes.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -36,7 +37,7 @@ const FILES: [(&str, &str); 17] = [
     ("kimi-cli/parts/context", "kimi-cli"),
 ];
 
-/// JSON that takes the place of a field.
+/// JSON that replaces the value of a field.
 const VALUES: [&str; 14] = [
     "null",
     "true",
@@ -54,7 +55,7 @@ const VALUES: [&str; 14] = [
     "{\"type\":7}",
 ];
 
-/// What is done to a file.
+/// A change of a file. Each `Index` chooses a line, a field, or a byte.
 #[derive(Debug, Clone)]
 pub(crate) enum Mutation {
     Delete(Index),
@@ -82,7 +83,7 @@ pub(crate) fn mutation() -> impl Strategy<Value = Mutation> {
     ]
 }
 
-/// A file, and for each of its lines the line of the valid file that it comes from.
+/// A file. Each line has the index of the line of the valid file that it comes from, unless it was inserted.
 #[derive(Debug, Clone)]
 pub(crate) struct File {
     lines: Vec<(Vec<u8>, Option<usize>)>,
@@ -92,7 +93,7 @@ impl File {
     pub(crate) fn read(path: &Path) -> Self {
         let bytes = std::fs::read(path).unwrap();
         let mut lines: Vec<_> = bytes.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
-        // After the last line end there is nothing.
+        // Each file ends with a line end.
         assert_eq!(lines.pop().as_deref(), Some(&b""[..]), "{}", path.display());
         Self { lines: lines.into_iter().enumerate().map(|(at, line)| (line, Some(at))).collect() }
     }
@@ -150,9 +151,9 @@ fn pointers(value: &Value, pointer: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Sets or removes a field of a line, wherever it is in the line.
+/// Sets or removes a field of a line, at any depth.
 fn change_field(line: &mut Vec<u8>, field: Index, new: Option<&str>) {
-    const PLACE: &str = "the place of the new value";
+    const PLACEHOLDER: &str = "the place of the new value";
     let Ok(mut value) = serde_json::from_slice::<Value>(line) else { return };
     let mut found = Vec::new();
     pointers(&value, "", &mut found);
@@ -161,10 +162,10 @@ fn change_field(line: &mut Vec<u8>, field: Index, new: Option<&str>) {
     }
     let pointer = &found[field.index(found.len())];
     match new {
-        Some(_) => *value.pointer_mut(pointer).unwrap() = Value::String(PLACE.to_owned()),
+        Some(_) => *value.pointer_mut(pointer).unwrap() = Value::String(PLACEHOLDER.to_owned()),
         None => {
-            let (above, name) = pointer.rsplit_once('/').unwrap();
-            match value.pointer_mut(above).unwrap() {
+            let (parent, name) = pointer.rsplit_once('/').unwrap();
+            match value.pointer_mut(parent).unwrap() {
                 Value::Object(fields) => drop(fields.remove(&name.replace("~1", "/").replace("~0", "~"))),
                 Value::Array(items) => drop(items.remove(name.parse().unwrap())),
                 _ => {}
@@ -172,10 +173,10 @@ fn change_field(line: &mut Vec<u8>, field: Index, new: Option<&str>) {
         }
     }
     let text = serde_json::to_string(&value).unwrap();
-    *line = text.replace(&format!("\"{PLACE}\""), new.unwrap_or_default()).into_bytes();
+    *line = text.replace(&format!("\"{PLACEHOLDER}\""), new.unwrap_or_default()).into_bytes();
 }
 
-/// What a store has of a file.
+/// What an import stored of a file, and what it reported.
 #[derive(Debug, PartialEq)]
 struct Found {
     /// For each line with an entry: whether the entry is a message or a compaction.
@@ -184,6 +185,7 @@ struct Found {
     sent: usize,
     /// The line, the code and the detail of each issue.
     issues: Vec<(Option<u64>, &'static str, String)>,
+    /// The number of messages in the report.
     messages: u64,
 }
 
@@ -206,8 +208,8 @@ async fn import_and_check(bytes: &[u8], name: &str) -> Result<Option<Found>, Str
     let folder = tempdir().unwrap();
     let path = write_file(folder.path(), "file.jsonl", bytes);
     let by_content = import(&*new_store(), &path, &ImportOptions::default()).await.map_err(|e| e.to_string())?;
-    if let Some(silent) = by_content.iter().find(|report| !report.is_imported() && report.issues.is_empty()) {
-        return Err(format!("refused without an issue: {silent:?}"));
+    if let Some(refused) = by_content.iter().find(|report| !report.is_imported() && report.issues.is_empty()) {
+        return Err(format!("refused without an issue: {refused:?}"));
     }
     let commits: Arc<dyn CommitCoordinator> = new_store();
     let options = ImportOptions::default().with_format(format(name));
@@ -218,9 +220,9 @@ async fn import_and_check(bytes: &[u8], name: &str) -> Result<Option<Found>, Str
     if report.messages == 0 && report.issues.is_empty() {
         return Err("an empty thread without an issue".to_owned());
     }
-    let (back, exact) = export_bytes(&*commits, thread, report.format.unwrap().parse().unwrap()).await;
-    if !exact || back != bytes {
-        return Err(format!("the export differs:\n{}", String::from_utf8_lossy(&back)));
+    let (exported_bytes, exact) = export_bytes(&*commits, thread, report.format.unwrap().parse().unwrap()).await;
+    if !exact || exported_bytes != bytes {
+        return Err(format!("the export differs:\n{}", String::from_utf8_lossy(&exported_bytes)));
     }
     let queued = commits.pending().load_queue(thread).await.unwrap();
     let again = import(&*commits, &path, &options).await.map_err(|e| e.to_string())?.remove(0);
@@ -233,29 +235,29 @@ async fn import_and_check(bytes: &[u8], name: &str) -> Result<Option<Found>, Str
     Ok(Some(found(&*commits, thread, &report).await))
 }
 
-/// Checks that each line that gave a message before, and gives none now, is named in an issue.
-fn check_lines(valid: &Found, file: &File, now: &Found) -> Result<(), String> {
+/// Checks that an issue names each line that is a message in the valid file and is none in the changed file.
+fn check_lines(valid: &Found, file: &File, changed: &Found) -> Result<(), String> {
     for (at, (line, from)) in file.lines.iter().enumerate() {
         let number = at as u64 + 1;
         let was_content = from.is_some_and(|from| valid.lines.get(&(from as u64 + 1)) == Some(&true));
-        let is_content = now.lines.get(&number) == Some(&true);
+        let is_content = changed.lines.get(&number) == Some(&true);
         let is_blank = line.iter().all(u8::is_ascii_whitespace);
-        if was_content && !is_content && !is_blank && !now.issues.iter().any(|(line, ..)| *line == Some(number)) {
-            return Err(format!("line {number} is no message any more, and no issue says so: {:?}", now.issues));
+        if was_content && !is_content && !is_blank && !changed.issues.iter().any(|(line, ..)| *line == Some(number)) {
+            return Err(format!("line {number} is no message any more, and no issue says so: {:?}", changed.issues));
         }
     }
     Ok(())
 }
 
-/// Checks that a path that lost messages, or got some, has an issue that the valid file does not have.
-fn check_path(valid: &Found, now: &Found) -> Result<(), String> {
-    if now.sent != valid.sent && now.issues.iter().all(|issue| valid.issues.contains(issue)) {
-        return Err(format!("{} of {} messages are on the path", now.sent, valid.sent));
+/// Checks that the changed file has a new issue if its path has more or fewer messages than that of the valid file.
+fn check_path(valid: &Found, changed: &Found) -> Result<(), String> {
+    if changed.sent != valid.sent && changed.issues.iter().all(|issue| valid.issues.contains(issue)) {
+        return Err(format!("{} of {} messages are on the path", changed.sent, valid.sent));
     }
     Ok(())
 }
 
-/// The valid files, and what the store has of them.
+/// The valid files, each with the result of its import.
 fn valid_files(runtime: &Runtime) -> Vec<(File, Found)> {
     let read = |(name, format_name): &(&str, &str)| {
         let file = File::read(&fixtures().join(name).with_extension("jsonl"));
@@ -267,25 +269,25 @@ fn valid_files(runtime: &Runtime) -> Vec<(File, Found)> {
 
 /// Changes a file, and checks what the import makes of it.
 fn check(runtime: &Runtime, at: usize, valid: &(File, Found), mutations: &[Mutation]) -> Result<(), String> {
-    let ((name, format_name), (file, before)) = (FILES[at], valid);
+    let ((name, format_name), (file, valid)) = (FILES[at], valid);
     let mut file = file.clone();
     mutations.iter().for_each(|mutation| file.apply(mutation));
-    let checked = runtime.block_on(import_and_check(&file.bytes(), format_name)).and_then(|now| {
+    let checked = runtime.block_on(import_and_check(&file.bytes(), format_name)).and_then(|changed| {
         // In a file of Claude Code, a changed field can move a line to the thread of a subagent. This thread then lacks
         // the message, and no issue is needed. So the checks are skipped.
-        let Some(now) = now.filter(|_| format_name != "claude-code") else { return Ok(()) };
-        check_lines(before, &file, &now)?;
+        let Some(changed) = changed.filter(|_| format_name != "claude-code") else { return Ok(()) };
+        check_lines(valid, &file, &changed)?;
         match mutations {
             // An empty list is a valid value of `content` and of a list of calls. So it can remove messages from the
             // path without an issue.
-            [Mutation::SetField(_, _, value)] if *value != "[]" => check_path(before, &now),
+            [Mutation::SetField(_, _, value)] if *value != "[]" => check_path(valid, &changed),
             _ => Ok(()),
         }
     });
     checked.map_err(|error| format!("{name}: {error}\n{}", String::from_utf8_lossy(&file.bytes())))
 }
 
-/// Runs a test with generated values, the same in each run. `PROPTEST_CASES` sets how many.
+/// Runs a test with generated values, the same in each run. `PROPTEST_CASES` sets the number of values.
 pub(crate) fn run_cases<S: Strategy>(cases: u32, strategy: &S, test: impl Fn(S::Value) -> Result<(), String>) {
     let cases = std::env::var("PROPTEST_CASES").ok().map_or(cases, |cases| cases.parse().unwrap());
     let config = Config { cases, failure_persistence: None, ..Config::default() };

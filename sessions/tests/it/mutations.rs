@@ -1,4 +1,4 @@
-//! Tests of randomly damaged files. What is imported is exported byte for byte, and it is never imported twice.
+//! Tests of randomly damaged files. An imported file is exported byte for byte, and a second import of it adds nothing.
 
 use sessions::{ImportOptions, import};
 use tempfile::tempdir;
@@ -15,7 +15,7 @@ impl Random {
     }
 }
 
-/// Damages some bytes: changes, removes, repeats or cuts them, and inserts what parsers often handle wrongly.
+/// Damages some bytes: changes, removes, repeats or cuts them, and inserts texts that parsers often handle wrongly.
 fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
     const ODD: &[&[u8]] = &[
         b"\n",
@@ -98,8 +98,8 @@ async fn damaged_files_round_trip_byte_for_byte() {
             let Some(thread) = &report.thread else { continue };
             // The header decides the version of pi, so the format may differ from the given one.
             let found = report.format.unwrap().parse().unwrap();
-            let (back, exact) = export_bytes(&*commits, thread, found).await;
-            assert!(exact && back == bytes, "{name}, round {round}:\n{}", String::from_utf8_lossy(&bytes));
+            let (exported_bytes, exact) = export_bytes(&*commits, thread, found).await;
+            assert!(exact && exported_bytes == bytes, "{name}, round {round}:\n{}", String::from_utf8_lossy(&bytes));
             let again = import(&*commits, &path, &options).await.unwrap().remove(0);
             assert_eq!((again.added, again.thread), (0, report.thread.clone()), "{name}, round {round}");
         }
@@ -120,16 +120,16 @@ async fn files_that_grow_piece_by_piece_round_trip() {
         "codex/rolled-back",
         "codex/old-shape",
     ] {
-        let good = std::fs::read(fixtures().join(name).with_extension("jsonl")).unwrap();
-        // The first line shows the format, so it is whole.
-        let start = good.iter().position(|byte| *byte == b'\n').unwrap().max(199) + 1;
+        let valid = std::fs::read(fixtures().join(name).with_extension("jsonl")).unwrap();
+        // The first line shows the format, so the first import reads at least this line.
+        let start = valid.iter().position(|byte| *byte == b'\n').unwrap().max(199) + 1;
         for round in 0..40 {
-            let mut whole = good.clone();
-            let mut rest = whole.split_off(start);
+            let mut whole = valid.clone();
+            let mut end_of_file = whole.split_off(start);
             if round % 2 == 1 {
-                damage(&mut rest, &mut random);
+                damage(&mut end_of_file, &mut random);
             }
-            whole.extend(rest);
+            whole.extend(end_of_file);
             let commits = new_store();
             let mut end = start;
             let mut thread = None;
@@ -141,14 +141,14 @@ async fn files_that_grow_piece_by_piece_round_trip() {
                 if has_no_message(&report) {
                     continue;
                 }
-                let (back, _) =
+                let (exported_bytes, _) =
                     export_bytes(&*commits, report.thread.as_ref().unwrap(), report.format.unwrap().parse().unwrap())
                         .await;
                 let expected = &whole[..end];
                 assert!(
-                    back == expected,
+                    exported_bytes == expected,
                     "{name}, round {round}, {end} bytes:\n{}\nis not\n{}",
-                    String::from_utf8_lossy(&back),
+                    String::from_utf8_lossy(&exported_bytes),
                     String::from_utf8_lossy(expected)
                 );
                 thread = report.thread;

@@ -18,13 +18,13 @@ use crate::{
 
 /// The folder of the session files of other projects, if it exists.
 fn other_projects_folder() -> Option<PathBuf> {
-    let named = std::env::var_os("AGENTSTORE_FIXTURES").map(PathBuf::from);
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures");
-    let folder = named.clone().unwrap_or(beside).join("sessions");
+    let chosen = std::env::var_os("AGENTSTORE_FIXTURES").map(PathBuf::from);
+    let default_folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures");
+    let folder = chosen.clone().unwrap_or(default_folder).join("sessions");
     if folder.is_dir() {
         return Some(folder);
     }
-    assert!(named.is_none(), "AGENTSTORE_FIXTURES: no folder {}", folder.display());
+    assert!(chosen.is_none(), "AGENTSTORE_FIXTURES: no folder {}", folder.display());
     println!("not run: session files of other projects, as there is no folder {}", folder.display());
     None
 }
@@ -39,8 +39,8 @@ async fn check_refused(root: &Path, path: &Path) {
     let commits = new_store();
     let report = import_one(&*commits, path).await;
     let codes: Vec<_> = report.issues.iter().map(|issue| issue.code).collect();
-    let known = [IssueCode::UnsupportedFormat, IssueCode::UnknownFormat, IssueCode::EmptyFile];
-    assert!(!report.is_imported() && codes.iter().all(|code| known.contains(code)), "{}: {codes:?}", path.display());
+    let expected = [IssueCode::UnsupportedFormat, IssueCode::UnknownFormat, IssueCode::EmptyFile];
+    assert!(!report.is_imported() && codes.iter().all(|code| expected.contains(code)), "{}: {codes:?}", path.display());
     println!("{}: refused, {}", relative_path(root, path), codes[0].name());
 }
 

@@ -89,7 +89,7 @@ async fn parents_are_set_once_after_several_paths() {
 }
 
 #[tokio::test]
-async fn an_error_of_the_parents_does_not_hide_that_of_the_import() {
+async fn an_error_while_parents_are_set_does_not_hide_the_error_of_the_import() {
     let folder = tempdir().unwrap();
     for name in ["a", "b"] {
         write_session(folder.path(), name, "c");
@@ -99,9 +99,9 @@ async fn an_error_of_the_parents_does_not_hide_that_of_the_import() {
     let killed = FailingCoordinator::after(&*commits, 2);
     let options = ImportOptions::default();
     let mut importer = Importer::new(&killed, &options);
-    let done = importer.import(folder.path()).await;
+    let result = importer.import(folder.path()).await;
     store.close().await.unwrap();
-    let error = importer.finish(done).await.unwrap_err();
+    let error = importer.finish(result).await.unwrap_err();
     assert!(matches!(error, Error::ParentsNotSet { .. }), "{error}");
     let text = error.to_string();
     assert!(text.contains("it was killed") && text.contains("closed"), "{text}");

@@ -1,4 +1,4 @@
-//! Tests of pi files that went wrong: parents that are lost, calls with one id, damaged lines, titles before headers,
+//! Tests of unusual and damaged pi files: lost parents, calls with the same id, damaged lines, titles before headers,
 //! and tokens outside of messages. The last tests use the files of `reported_files`.
 
 use std::{path::Path, sync::Arc};
@@ -26,7 +26,7 @@ pub(crate) fn user(id: &str, parent: &str) -> String {
     message(id, parent, &format!(r#"{{"role":"user","content":"text of {id}"}}"#))
 }
 
-/// A store with the thread of a file, and the report.
+/// A store with the thread that was imported from a file, and the report of the import.
 pub(crate) struct Imported {
     pub(crate) commits: Arc<dyn CommitCoordinator>,
     pub(crate) report: ImportReport,
@@ -59,8 +59,8 @@ async fn import_bytes(bytes: &[u8], options: &ImportOptions) -> Imported {
     let commits = new_store();
     let report = import(&*commits, &path, options).await.unwrap().remove(0);
     let thread = report.thread.clone().unwrap();
-    let (back, exact) = export_bytes(&*commits, &thread, report.format.unwrap().parse().unwrap()).await;
-    assert!(exact && back == bytes, "{}", String::from_utf8_lossy(&back));
+    let (exported_bytes, exact) = export_bytes(&*commits, &thread, report.format.unwrap().parse().unwrap()).await;
+    assert!(exact && exported_bytes == bytes, "{}", String::from_utf8_lossy(&exported_bytes));
     let again = import(&*commits, &path, options).await.unwrap().remove(0);
     assert_eq!((again.added, again.entries), (0, report.entries));
     Imported { commits, report, thread }
@@ -76,32 +76,32 @@ fn issue_of(report: &ImportReport, code: IssueCode) -> &str {
 }
 
 #[tokio::test]
-async fn a_lost_parent_is_reported_with_the_messages_that_the_context_loses() {
+async fn a_lost_parent_is_reported_with_the_number_of_messages_that_the_context_loses() {
     let lines = [HEADER.to_owned(), user("a", "null"), user("b", "\"a\""), user("c", "\"lost\""), user("d", "\"c\"")];
     let found = import_lines(&lines, &ImportOptions::default()).await;
     assert_eq!(found.context_entries().await, ["c", "d"]);
     assert_eq!(found.report.count(IssueCode::DanglingParent), 1);
     let detail = issue_of(&found.report, IssueCode::DanglingParent);
     assert!(detail.ends_with("messages that its context loses: 2"), "{detail}");
-    let healed = import_lines(&lines, &nearest()).await;
-    assert_eq!(healed.context_entries().await, ["a", "b", "c", "d"]);
-    assert_eq!(healed.report.count(IssueCode::DanglingParent), 1);
+    let with_nearest_parents = import_lines(&lines, &nearest()).await;
+    assert_eq!(with_nearest_parents.context_entries().await, ["a", "b", "c", "d"]);
+    assert_eq!(with_nearest_parents.report.count(IssueCode::DanglingParent), 1);
 }
 
 #[tokio::test]
-async fn a_root_in_the_middle_is_reported_and_can_be_healed() {
+async fn a_root_in_the_middle_is_reported_and_can_get_a_parent() {
     let lines = [HEADER.to_owned(), user("a", "null"), user("b", "\"a\""), user("c", "null"), user("d", "\"c\"")];
     let found = import_lines(&lines, &ImportOptions::default()).await;
     assert_eq!(found.context_entries().await, ["c", "d"]);
     let detail = issue_of(&found.report, IssueCode::NewRoot);
     assert!(detail.ends_with("messages that its context loses: 2"), "{detail}");
-    let healed = import_lines(&lines, &nearest()).await;
-    assert_eq!(healed.context_entries().await, ["a", "b", "c", "d"]);
-    assert_eq!((healed.report.count(IssueCode::NewRoot), healed.report.leaves), (1, 1));
+    let with_nearest_parents = import_lines(&lines, &nearest()).await;
+    assert_eq!(with_nearest_parents.context_entries().await, ["a", "b", "c", "d"]);
+    assert_eq!((with_nearest_parents.report.count(IssueCode::NewRoot), with_nearest_parents.report.leaves), (1, 1));
 }
 
 #[tokio::test]
-async fn a_line_that_says_nothing_about_its_parent_hangs_below_the_line_before() {
+async fn a_line_without_the_parent_field_is_a_child_of_the_line_before() {
     let without = |id: &str| user(id, "null").replace("\"parentId\":null,", "");
     for lines in [
         [HEADER.to_owned(), without("a"), without("b"), without("c")],
@@ -132,7 +132,7 @@ fn result(id: &str, parent: &str, call: &str) -> String {
 }
 
 /// The calls and results of a context: `+id` for a call, `id=text` for a result.
-fn pairs(context: &Context) -> Vec<String> {
+fn calls_and_results(context: &Context) -> Vec<String> {
     let blocks = context.messages.iter().flat_map(|message| &message.message.blocks);
     let pair = |block: &store_core::Block| match &block.kind {
         BlockKind::ToolUse(call) => Some(format!("+{}", call.id)),
@@ -146,7 +146,7 @@ fn pairs(context: &Context) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn calls_of_one_message_with_one_id_are_answered_in_order() {
+async fn calls_of_one_message_with_the_same_id_are_answered_in_order() {
     let calls = format!("[{},{},{}]", call("c"), call("c"), call("d"));
     let lines = [
         HEADER.to_owned(),
@@ -160,13 +160,13 @@ async fn calls_of_one_message_with_one_id_are_answered_in_order() {
     ];
     let found = import_lines(&lines, &ImportOptions::default()).await;
     let context = found.context().await;
-    assert_eq!(pairs(&context), ["+c", "+c#2", "+d", "c=r1", "d=r2", "c#2=r3", "+c", "c=r4"]);
+    assert_eq!(calls_and_results(&context), ["+c", "+c#2", "+d", "c=r1", "d=r2", "c#2=r3", "+c", "c=r4"]);
     assert_eq!(context.repairs, []);
     assert_eq!(found.report.count(IssueCode::BadField), 1);
 }
 
 #[tokio::test]
-async fn each_branch_pairs_its_own_results() {
+async fn results_are_paired_with_calls_on_each_branch() {
     let calls = format!("[{},{}]", call("c"), call("c"));
     let lines = [
         HEADER.to_owned(),
@@ -177,8 +177,8 @@ async fn each_branch_pairs_its_own_results() {
         result("r4", "\"r3\"", "c"),
     ];
     let found = import_lines(&lines, &ImportOptions::default()).await;
-    // A third result for two calls answers the last of them again, and the context keeps the later one.
-    assert_eq!(pairs(&found.context().await), ["+c", "+c#2", "c=r1", "c#2=r4"]);
+    // A third result for two calls answers the second call again. The context keeps the later of its results.
+    assert_eq!(calls_and_results(&found.context().await), ["+c", "+c#2", "c=r1", "c#2=r4"]);
 }
 
 #[tokio::test]
@@ -194,7 +194,7 @@ async fn calls_without_ids_names_or_arguments_stay_calls() {
     ];
     let found = import_lines(&lines, &ImportOptions::default()).await;
     let context = found.context().await;
-    assert_eq!(pairs(&context), ["+a.0", "+x", "a.0=r1", "x=r3"]);
+    assert_eq!(calls_and_results(&context), ["+a.0", "+x", "a.0=r1", "x=r3"]);
     let BlockKind::ToolUse(second) = &context.messages[0].message.blocks[1].kind else { panic!() };
     assert_eq!((second.name.as_str(), second.input.as_str()), ("unknown", "{}"));
     assert_eq!(found.entry("n").await.message().unwrap().blocks, []);
@@ -233,7 +233,7 @@ async fn the_complete_record_of_a_damaged_line_is_read() {
 }
 
 #[tokio::test]
-async fn damaged_lines_that_grow_byte_by_byte_round_trip() {
+async fn files_with_damaged_lines_that_grow_piece_by_piece_round_trip() {
     let (a, b, c, d) = (user("a", "null"), user("b", "\"a\""), user("c", "\"b\""), user("d", "\"c\""));
     let (part, tail) = (&b[..70], &d[60..]);
     let lines = format!("{HEADER}\n{a}\n{part}{b}\n{c}{part}\n\0\0{d}\0\n{tail}{d}\r\n{a}{b}\n");
@@ -248,8 +248,13 @@ async fn damaged_lines_that_grow_byte_by_byte_round_trip() {
             if has_no_message(&report) {
                 continue;
             }
-            let (back, exact) = export_bytes(&*commits, report.thread.as_ref().unwrap(), "pi".parse().unwrap()).await;
-            assert!(exact && back == lines.as_bytes()[..end], "{end} bytes:\n{}", String::from_utf8_lossy(&back));
+            let (exported_bytes, exact) =
+                export_bytes(&*commits, report.thread.as_ref().unwrap(), "pi".parse().unwrap()).await;
+            assert!(
+                exact && exported_bytes == lines.as_bytes()[..end],
+                "{end} bytes:\n{}",
+                String::from_utf8_lossy(&exported_bytes)
+            );
             thread = report.thread;
         }
         let context = commits.threads().load_context(&thread.unwrap(), ContextRequest::head()).await.unwrap().context;
@@ -297,8 +302,8 @@ async fn tokens_outside_of_messages_are_counted_once() {
     assert_eq!(found.context_entries().await, ["k", "a", "x"]);
 }
 
-/// The bytes of the file whose name ends like this.
-fn case(root: &Path, ending: &str) -> Vec<u8> {
+/// The bytes of the file whose name, without its extension, ends with `ending`.
+fn bytes_of_file(root: &Path, ending: &str) -> Vec<u8> {
     let paths = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
     let mut named = paths.filter(|path| path.to_str().unwrap().ends_with(&format!("{ending}.jsonl")));
     std::fs::read(named.next().unwrap()).unwrap()
@@ -320,7 +325,7 @@ async fn reported_files_give_the_right_context() {
         ("pi-nul-middle", &options, "a b c", "malformed_line"),
         ("-system", &options, "K c d e", "unknown_type"),
     ] {
-        let bytes = case(&root, name);
+        let bytes = bytes_of_file(&root, name);
         let found = import_bytes(&bytes, options).await;
         assert_eq!(found.context_entries().await.join(" "), context, "{name}");
         let found_codes: Vec<_> = found.report.issue_counts.keys().map(|code| code.name()).collect();
@@ -335,7 +340,7 @@ async fn reported_files_give_the_right_context() {
 #[tokio::test]
 async fn reported_tool_ids_and_tokens_are_right() {
     let Some(root) = cases_folder() else { return };
-    let found = import_bytes(&case(&root, "pi-tool-ids"), &ImportOptions::default()).await;
+    let found = import_bytes(&bytes_of_file(&root, "pi-tool-ids"), &ImportOptions::default()).await;
     let context = found.context().await;
     let expected = [
         "+call_1",
@@ -351,9 +356,9 @@ async fn reported_tool_ids_and_tokens_are_right() {
         "+call_1",
         "call_1=third",
     ];
-    assert_eq!(pairs(&context), expected);
-    println!("pi-tool-ids: {}", pairs(&context).join(", "));
-    let found = import_bytes(&case(&root, "-system"), &ImportOptions::default()).await;
+    assert_eq!(calls_and_results(&context), expected);
+    println!("pi-tool-ids: {}", calls_and_results(&context).join(", "));
+    let found = import_bytes(&bytes_of_file(&root, "-system"), &ImportOptions::default()).await;
     let usage = found.commits.threads().load_thread(&found.thread).await.unwrap().unwrap().usage;
     assert_eq!((usage.input, usage.output, usage.cache_read), (109, 25, 50_000));
     println!("system messages: {} tokens in, {} out, {} from the cache", usage.input, usage.output, usage.cache_read);

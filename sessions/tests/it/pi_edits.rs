@@ -1,4 +1,5 @@
-//! Tests of lines that edit the context of pi. The newest edit on the path counts, and the log keeps everything.
+//! Tests of lines of pi that edit a message in the context. The newest edit on the path counts. The log keeps the
+//! original message.
 
 use sessions::{ImportOptions, IssueCode};
 use store_core::{Block, BlockKind};
@@ -68,7 +69,7 @@ async fn the_result_of_a_call_can_be_edited() {
 }
 
 #[tokio::test]
-async fn an_edit_of_what_a_compaction_covers_changes_nothing() {
+async fn an_edit_of_a_message_that_a_compaction_covers_changes_nothing() {
     for target in ["a", "b"] {
         let lines = [
             HEADER.to_owned(),
@@ -93,8 +94,8 @@ async fn a_compaction_after_an_edit_keeps_the_edited_message() {
     let found = import_lines(&[&start[..], &[keeps("b")]].concat(), &ImportOptions::default()).await;
     assert_eq!(texts(&found).await, ["[summary of the earlier conversation]|S", "x"]);
     // The second compaction keeps everything, so its replacement contains the edited message.
-    let all = line("compaction", "l", "k", r#""summary":"T","firstKeptEntryId":"a","tokensBefore":1"#);
-    let found = import_lines(&[&start[..], &[keeps("b"), all]].concat(), &ImportOptions::default()).await;
+    let keeps_everything = line("compaction", "l", "k", r#""summary":"T","firstKeptEntryId":"a","tokensBefore":1"#);
+    let found = import_lines(&[&start[..], &[keeps("b"), keeps_everything]].concat(), &ImportOptions::default()).await;
     assert_eq!(texts(&found).await, ["[summary of the earlier conversation]|T", "text of a", "x"]);
 }
 

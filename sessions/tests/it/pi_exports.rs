@@ -44,15 +44,15 @@ async fn commit(commits: &dyn CommitCoordinator, thread: &str, list: Vec<NewEntr
     commits.commit(commit).await.unwrap().thread
 }
 
-/// An exported thread, and the thread that the import of the export makes.
-pub(crate) struct Copy {
+/// The export of a thread, and the thread that the import of this export makes.
+pub(crate) struct Reimport {
     pub(crate) report: Exported,
     pub(crate) text: String,
     pub(crate) commits: Arc<dyn CommitCoordinator>,
     pub(crate) thread: ThreadId,
 }
 
-impl Copy {
+impl Reimport {
     fn lines(&self) -> Vec<Value> {
         self.text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
@@ -66,8 +66,9 @@ impl Copy {
     }
 }
 
-/// Exports a thread and imports the result, which must be read without an issue.
-async fn copy(commits: &dyn CommitCoordinator, thread: &ThreadId, version: &str) -> Copy {
+/// Exports a thread and imports the result. The import may report new roots, NUL characters and open calls, but no
+/// other issues.
+async fn export_and_import(commits: &dyn CommitCoordinator, thread: &ThreadId, version: &str) -> Reimport {
     let mut out = Vec::new();
     let options = ExportOptions::new(format(version));
     let report = export(&*commits.threads(), thread, &options, ExportTarget::Stream(&mut out)).await.unwrap();
@@ -76,10 +77,10 @@ async fn copy(commits: &dyn CommitCoordinator, thread: &ThreadId, version: &str)
     let other = new_store();
     let again = import_one(&*other, &write_file(folder.path(), "copy.jsonl", &text)).await;
     let codes: Vec<_> = again.issue_counts.keys().map(|code| code.name()).collect();
-    let harmless = |code: &&&str| !matches!(**code, "new_root" | "nul" | "open_call");
-    assert_eq!(codes.iter().filter(harmless).count(), 0, "{:?}\n{text}", again.issues);
+    let is_unexpected = |code: &&&str| !matches!(**code, "new_root" | "nul" | "open_call");
+    assert_eq!(codes.iter().filter(is_unexpected).count(), 0, "{:?}\n{text}", again.issues);
     assert_eq!(again.format, Some(format(version).name()));
-    Copy { report, text, commits: other, thread: again.thread.unwrap() }
+    Reimport { report, text, commits: other, thread: again.thread.unwrap() }
 }
 
 /// The messages of a context, as roles with blocks. A message with several results counts as several messages.
@@ -87,7 +88,7 @@ pub(crate) async fn context(commits: &dyn CommitCoordinator, thread: &ThreadId) 
     let context = commits.threads().load_context(thread, ContextRequest::head()).await.unwrap().context;
     let mut messages = Vec::new();
     for mut message in context.messages.into_iter().map(|found| found.message) {
-        // The text of arguments that is equal to their JSON says nothing more.
+        // A raw text of arguments that is equal to their JSON adds nothing, so it is not compared.
         for block in &mut message.blocks {
             if let BlockKind::ToolUse(call) = &mut block.kind {
                 call.raw.take_if(|raw| raw == call.input.as_str());
@@ -145,14 +146,14 @@ async fn a_plain_thread_loses_nothing() {
     ];
     let thread = commit(&*commits, "plain", list).await;
     for version in VERSIONS {
-        let copy = copy(&*commits, &thread, version).await;
+        let copy = export_and_import(&*commits, &thread, version).await;
         assert_eq!(copy.losses(), [""; 0], "{version}");
         assert_eq!(context(&*commits, &thread).await, context(&*copy.commits, &copy.thread).await);
         let found = copy.entries().await;
         let message = |id: &str| found.iter().find(|entry| entry.id.as_str() == id).unwrap().message().unwrap();
-        let (one, two) = (&entries(&*commits, &thread).await[1], message("second"));
-        assert_eq!(one.message().unwrap().provenance, two.provenance);
-        assert_eq!(one.message().unwrap().usage.as_ref().unwrap().tokens, two.usage.as_ref().unwrap().tokens);
+        let (original, copied) = (&entries(&*commits, &thread).await[1], message("second"));
+        assert_eq!(original.message().unwrap().provenance, copied.provenance);
+        assert_eq!(original.message().unwrap().usage.as_ref().unwrap().tokens, copied.usage.as_ref().unwrap().tokens);
         assert_eq!(
             (message("note").visibility, message("hidden").visibility),
             (Visibility::Internal, Visibility::Aside)
@@ -164,7 +165,7 @@ async fn a_plain_thread_loses_nothing() {
 }
 
 #[tokio::test]
-async fn entries_without_a_line_of_pi_are_read_back() {
+async fn entries_that_pi_has_no_line_for_survive_export_and_import() {
     let mut usage = UsageRecord::default();
     usage.spent = Some(TokenCounts::new(3, 4));
     let commits = new_store();
@@ -185,7 +186,7 @@ async fn entries_without_a_line_of_pi_are_read_back() {
     ];
     let thread = commit(&*commits, "all", list).await;
     for version in VERSIONS {
-        let copy = copy(&*commits, &thread, version).await;
+        let copy = export_and_import(&*commits, &thread, version).await;
         assert_eq!(copy.losses(), [""; 0], "{version}");
         assert_eq!(context(&*commits, &thread).await, context(&*copy.commits, &copy.thread).await, "{version}");
         let found = copy.entries().await;
@@ -210,7 +211,7 @@ async fn entries_without_a_line_of_pi_are_read_back() {
     }
 }
 
-/// A thread with what pi cannot represent.
+/// A thread with content that pi cannot represent.
 pub(crate) async fn odd_thread(commits: &dyn CommitCoordinator) -> ThreadId {
     let foreign = Origin::new("google").with_model("g");
     let mut redacted = Thinking::new("");
@@ -278,7 +279,7 @@ async fn everything_that_pi_cannot_represent_is_listed() {
         "t1 /blocks merged",
     ];
     for version in VERSIONS {
-        let copy = copy(&*commits, &thread, version).await;
+        let copy = export_and_import(&*commits, &thread, version).await;
         let mut losses = copy.losses();
         if version == "pi-v3" {
             assert_eq!(losses.remove(0), " /metadata/owner metadata");
@@ -294,7 +295,7 @@ async fn everything_that_pi_cannot_represent_is_listed() {
             r#"user [{"text":"[document: application/pdf]"},{"text":"[image: image/png, https://x.test/a.png]"}]"#
         );
         assert_eq!(texts.last().unwrap(), r#"user [{"text":"beside"}]"#);
-        // Blocks that are no part of the messages are still in the file.
+        // Blocks that the messages of pi cannot hold are still in the file.
         for lost in ["AA==", "hologram", "be brief", "{\\\"type\\\":\\\"search\\\"}"] {
             assert!(copy.text.contains(&lost.replace("\\\"", "\"")), "{version}: {lost}");
         }
@@ -326,7 +327,7 @@ async fn signatures_have_the_form_that_pi_sends() {
     let commits = new_store();
     let list = vec![entry("g1", answer(gemini, vec![called])), entry("o1", answer(openai, vec![thought]))];
     let thread = commit(&*commits, "signed", list).await;
-    let copy = copy(&*commits, &thread, "pi-v3").await;
+    let copy = export_and_import(&*commits, &thread, "pi-v3").await;
     let expected =
         ["g1 /blocks/0/opaque signature", "o1 /blocks/0/opaque signature", "o1 /blocks/0/signature signature"];
     assert_eq!(copy.losses(), expected);
@@ -357,7 +358,7 @@ async fn compactions_keep_the_context() {
     ];
     let thread = commit(&*commits, "compacted", list).await;
     for version in VERSIONS {
-        let copy = copy(&*commits, &thread, version).await;
+        let copy = export_and_import(&*commits, &thread, version).await;
         assert_eq!(copy.losses(), [""; 0], "{version}");
         let at = |commits: Arc<dyn CommitCoordinator>, thread: ThreadId, name: &'static str| async move {
             let request = ContextRequest::at(id(name));
@@ -366,9 +367,9 @@ async fn compactions_keep_the_context() {
             blocks.collect::<Vec<_>>()
         };
         for name in ["u2", "e1", "u3", "z1", "u4", "z2", "u5", "z3", "u6"] {
-            let one = at(Arc::clone(&commits), thread.clone(), name).await;
-            let two = at(Arc::clone(&copy.commits), copy.thread.clone(), name).await;
-            assert_eq!(one, two, "{version}: {name}\n{}", copy.text);
+            let before = at(Arc::clone(&commits), thread.clone(), name).await;
+            let after = at(Arc::clone(&copy.commits), copy.thread.clone(), name).await;
+            assert_eq!(before, after, "{version}: {name}\n{}", copy.text);
         }
         let lines = copy.lines();
         let first_kept = |name: &str| {
@@ -403,15 +404,15 @@ async fn results_become_lines_of_their_own() {
     ];
     let thread = commit(&*commits, "results", list).await;
     for version in VERSIONS {
-        let copy = copy(&*commits, &thread, version).await;
+        let copy = export_and_import(&*commits, &thread, version).await;
         assert_eq!(copy.losses(), ["t1 /blocks merged"], "{version}");
         assert_eq!(context(&*commits, &thread).await, context(&*copy.commits, &copy.thread).await);
         let names: Vec<_> =
             copy.lines().iter().filter_map(|line| line["message"]["toolName"].as_str().map(str::to_owned)).collect();
         assert_eq!(names, ["read", "write"]);
         let second = &copy.lines()[3];
-        let made = second["id"].as_str().unwrap();
-        assert!(made.len() == 8 && made.bytes().all(|byte| byte.is_ascii_hexdigit()), "{made}");
+        let new_id = second["id"].as_str().unwrap();
+        assert!(new_id.len() == 8 && new_id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{new_id}");
     }
 }
 

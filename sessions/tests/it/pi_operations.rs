@@ -1,4 +1,5 @@
-//! Tests of the operations and queues of version 4 of pi: operations become runs, and queued messages pending input.
+//! Tests of the operations and queues of version 4 of pi. Operations become runs, and queued messages become pending
+//! input.
 
 use sessions::{ImportOptions, import};
 use store_core::{
@@ -14,7 +15,7 @@ use crate::{
 
 const HEADER: &str = r#"{"kind":"header","version":4,"id":"four","createdAt":1767607200000,"cwd":"/x"}"#;
 
-/// The lines of a session. Each gets its number.
+/// The lines of a session. `add` gives each line its number.
 #[derive(Clone)]
 struct Lines(Vec<String>);
 
@@ -114,7 +115,7 @@ async fn every_operation_is_a_run_with_its_outcome() {
     let RunStatus::Done(completion) = &failed.status else { panic!() };
     assert_eq!(completion.error.as_ref().unwrap().as_str(), r#"{"code":"overloaded","message":"try later"}"#);
     assert!(failed.request.as_ref().unwrap().as_str().contains(r#""intent":{"kind":"run""#));
-    // Runs are no activity of their own.
+    // The runs do not change the time of the last activity of the thread.
     let thread = found.commits.threads().load_thread(&found.thread).await.unwrap().unwrap();
     assert_eq!(thread.updated_at, entries(&*found.commits, &found.thread).await.last().unwrap().timestamp);
 }
@@ -156,13 +157,13 @@ async fn queued_messages_are_pending_input_and_not_in_the_context() {
     assert_eq!(queue[0].delivery.target.as_ref().unwrap().run.as_str(), "four/op");
     assert_eq!(queue[2].delivery.target, None);
     let PendingBody::Message(message) = &queue[0].body else { panic!() };
-    assert_eq!(sessions_text(message), "text of steer");
+    assert_eq!(text_of(message), "text of steer");
     let runs = runs(&*found.commits, &found.thread).await;
     let outcomes: Vec<_> = runs.iter().map(outcome).collect();
     assert_eq!(outcomes, ["interrupted: ", "interrupted: it was asked to stop"]);
 }
 
-fn sessions_text(message: &store_core::Message) -> &str {
+fn text_of(message: &store_core::Message) -> &str {
     match &message.blocks[0].kind {
         store_core::BlockKind::Text(text) => text,
         _ => "",
@@ -210,22 +211,22 @@ async fn a_session_that_goes_on_ends_its_runs_and_uses_its_queue() {
     let lines = Lines::new().user("a", "null").started("op").queued("q", r#""queue":"steer","runId":"op""#);
     let lines = lines.user("q", "\"a\"").finished("op", r#""outcome":"completed""#).user("b", "\"q\"");
     let mut thread = None;
-    for (known, ids, outcomes) in [
+    for (line_count, ids, outcomes) in [
         (4, vec!["q"], vec!["interrupted: "]),
         (5, vec![], vec!["interrupted: "]),
         (6, vec![], vec!["interrupted: ", "completed"]),
         (7, vec![], vec!["interrupted: ", "completed"]),
     ] {
-        let path = write_file(folder.path(), "four.jsonl", lines.text(known));
+        let path = write_file(folder.path(), "four.jsonl", lines.text(line_count));
         let report = import_one(&*commits, &path).await;
         assert!(report.issues.is_empty() && (thread.is_none() || thread == report.thread), "{:?}", report.issues);
         let id = report.thread.as_ref().unwrap();
-        assert_eq!(queued_ids(&*commits, id).await, ids, "{known} lines");
+        assert_eq!(queued_ids(&*commits, id).await, ids, "{line_count} lines");
         let runs = runs(&*commits, id).await;
-        assert_eq!(runs.iter().map(outcome).collect::<Vec<_>>(), outcomes, "{known} lines");
-        assert!(runs.get(1).is_none_or(|rest| rest.parent_run.as_ref() == Some(&runs[0].id)));
+        assert_eq!(runs.iter().map(outcome).collect::<Vec<_>>(), outcomes, "{line_count} lines");
+        assert!(runs.get(1).is_none_or(|second| second.parent_run.as_ref() == Some(&runs[0].id)));
         let (bytes, exact) = export_bytes(&*commits, id, format("pi-v4")).await;
-        assert!(exact && bytes == lines.text(known).as_bytes());
+        assert!(exact && bytes == lines.text(line_count).as_bytes());
         thread = report.thread;
     }
 }
@@ -235,16 +236,16 @@ async fn an_import_that_was_killed_anywhere_is_continued() {
     let folder = tempdir().unwrap();
     let lines = Lines::new().user("a", "null").started("op").queued("q", r#""queue":"nextRun""#).started("op2");
     let path = write_file(folder.path(), "four.jsonl", lines.user("b", "\"a\"").text(6));
-    for after in 0..8 {
+    for commits_before_kill in 0..8 {
         let commits = new_store();
-        let failing = FailingCoordinator::after(&*commits, after);
+        let failing = FailingCoordinator::after(&*commits, commits_before_kill);
         let result = import(&failing, &path, &ImportOptions::default()).await;
         let was_killed = result.is_err();
-        assert!(was_killed || after > 3, "{after}");
+        assert!(was_killed || commits_before_kill > 3, "{commits_before_kill}");
         let thread = import_one(&*commits, &path).await.thread.unwrap();
-        assert_eq!(queued_ids(&*commits, &thread).await, ["q"], "{after}");
-        assert_eq!(runs(&*commits, &thread).await.len(), 2, "{after}");
-        assert_eq!(entries(&*commits, &thread).await.len(), 6, "{after}");
+        assert_eq!(queued_ids(&*commits, &thread).await, ["q"], "{commits_before_kill}");
+        assert_eq!(runs(&*commits, &thread).await.len(), 2, "{commits_before_kill}");
+        assert_eq!(entries(&*commits, &thread).await.len(), 6, "{commits_before_kill}");
     }
 }
 

@@ -6,7 +6,7 @@ use tempfile::tempdir;
 
 use crate::{
     helpers::{fixtures, format, import_one, new_store, write_file},
-    pi_exports::{Copy, VERSIONS, context, entry},
+    pi_exports::{Reimport, VERSIONS, context, entry},
 };
 
 #[tokio::test]
@@ -38,12 +38,12 @@ async fn every_import_can_be_exported_as_pi() {
             let text = String::from_utf8_lossy(&out);
             let copied = again.thread.unwrap_or_else(|| panic!("{name} {version}: {:?}\n{text}", again.issues));
             let title = |thread: Option<store_core::Thread>| thread.unwrap().title;
-            let (one, two) = (
+            let (before, after) = (
                 title(commits.threads().load_thread(&thread).await.unwrap()),
                 title(other.threads().load_thread(&copied).await.unwrap()),
             );
-            assert_eq!(one, two, "{name} {version}\n{text}");
-            let (one, two) = (context(&*commits, &thread).await, context(&*other, &copied).await);
+            assert_eq!(before, after, "{name} {version}\n{text}");
+            let (before, after) = (context(&*commits, &thread).await, context(&*other, &copied).await);
             let is_error_lost = exported.losses.iter().any(|loss| loss.kind == "is_error");
             let blocks = |list: Vec<(Role, String)>| -> Vec<String> {
                 list.into_iter()
@@ -51,9 +51,9 @@ async fn every_import_can_be_exported_as_pi() {
                     .collect()
             };
             if is_error_lost {
-                assert_eq!(blocks(one), blocks(two), "{name} {version}\n{text}");
+                assert_eq!(blocks(before), blocks(after), "{name} {version}\n{text}");
             } else {
-                assert_eq!(one, two, "{name} {version}\n{text}");
+                assert_eq!(before, after, "{name} {version}\n{text}");
             }
         }
     }
@@ -65,13 +65,13 @@ async fn a_continued_import_keeps_its_lines() {
         let commits = new_store();
         let path = fixtures().join(name).with_extension("jsonl");
         let thread = import_one(&*commits, &path).await.thread.unwrap();
-        let stored = commits.threads().load_thread(&thread).await.unwrap().unwrap().version;
+        let thread_version = commits.threads().load_thread(&thread).await.unwrap().unwrap().version;
         let more = Commit::new(thread.clone())
-            .expecting(Expect::Version(stored))
+            .expecting(Expect::Version(thread_version))
             .entry(entry("new1", Message::user("and now?")))
             .entry(entry("new2", Message::assistant("done")));
         let _receipt = commits.commit(more).await.unwrap();
-        let copy = copy_of(&*commits, &thread, version).await;
+        let copy = export_and_import(&*commits, &thread, version).await;
         let original = std::fs::read_to_string(&path).unwrap();
         assert!(copy.text.starts_with(&original), "{name}\n{}", copy.text);
         assert_eq!(copy.losses(), [""; 0], "{name}");
@@ -80,7 +80,7 @@ async fn a_continued_import_keeps_its_lines() {
 }
 
 #[tokio::test]
-async fn a_continued_import_gets_its_damaged_lines_mended() {
+async fn the_export_of_a_continued_import_mends_damaged_lines() {
     let line = |id: &str, parent: &str| {
         format!(
             r#"{{"type":"message","id":"{id}","parentId":{parent},"timestamp":"2026-01-05T10:00:01.000Z","message":{{"role":"user","content":"{id}"}}}}"#
@@ -88,29 +88,34 @@ async fn a_continued_import_gets_its_damaged_lines_mended() {
     };
     let header = r#"{"type":"session","version":3,"id":"s","timestamp":"2026-01-05T10:00:00.000Z","cwd":"/x"}"#;
     let (a, b) = (line("a", "null"), line("b", "\"a\""));
-    let twice = line("b", "\"b\"").replace("\"content\":\"b\"", "\"content\":\"again\"");
-    let text = format!("{header}\n{a}\n{}{b}\nnonsense\n{twice}\n", &b[..60]);
+    let line_with_same_id = line("b", "\"b\"").replace("\"content\":\"b\"", "\"content\":\"again\"");
+    let text = format!("{header}\n{a}\n{}{b}\nnonsense\n{line_with_same_id}\n", &b[..60]);
     let folder = tempdir().unwrap();
     let commits = new_store();
     let path = write_file(folder.path(), "damaged.jsonl", &text);
     let thread = import_one(&*commits, &path).await.thread.unwrap();
-    let stored = commits.threads().load_thread(&thread).await.unwrap().unwrap().version;
-    let more = Commit::new(thread.clone()).expecting(Expect::Version(stored)).entry(entry("c", Message::user("c")));
+    let thread_version = commits.threads().load_thread(&thread).await.unwrap().unwrap().version;
+    let more =
+        Commit::new(thread.clone()).expecting(Expect::Version(thread_version)).entry(entry("c", Message::user("c")));
     let _receipt = commits.commit(more).await.unwrap();
-    let copy = copy_of(&*commits, &thread, "pi-v3").await;
+    let copy = export_and_import(&*commits, &thread, "pi-v3").await;
     let lines: Vec<_> = copy.text.lines().collect();
-    // A line that pi cannot read stays as it is, because pi leaves it out.
+    // A line that pi cannot read stays as it is, because pi ignores it.
     assert_eq!(lines[..4], [header, a.as_str(), b.as_str(), "nonsense"]);
-    assert_eq!(lines[4], twice.replace("\"id\":\"b\"", "\"id\":\"b#L5\""));
+    assert_eq!(lines[4], line_with_same_id.replace("\"id\":\"b\"", "\"id\":\"b#L5\""));
     assert!(lines[5].contains("\"parentId\":\"b#L5\""), "{}", lines[5]);
     assert_eq!(context(&*commits, &thread).await, context(&*copy.commits, &copy.thread).await);
-    let v4 = copy_of(&*commits, &thread, "pi-v4").await;
+    let v4 = export_and_import(&*commits, &thread, "pi-v4").await;
     assert!(v4.losses().contains(&"L4 /origin/raw raw".to_owned()), "{:?}", v4.losses());
     assert_eq!(context(&*commits, &thread).await, context(&*v4.commits, &v4.thread).await);
 }
 
 /// Exports a thread and imports the result.
-async fn copy_of(commits: &dyn store_core::CommitCoordinator, thread: &store_core::ThreadId, version: &str) -> Copy {
+async fn export_and_import(
+    commits: &dyn store_core::CommitCoordinator,
+    thread: &store_core::ThreadId,
+    version: &str,
+) -> Reimport {
     let mut out = Vec::new();
     let options = ExportOptions::new(format(version));
     let report = export(&*commits.threads(), thread, &options, ExportTarget::Stream(&mut out)).await.unwrap();
@@ -118,5 +123,5 @@ async fn copy_of(commits: &dyn store_core::CommitCoordinator, thread: &store_cor
     let folder = tempdir().unwrap();
     let other = new_store();
     let again = import_one(&*other, &write_file(folder.path(), "copy.jsonl", &out)).await;
-    Copy { report, text: String::from_utf8(out).unwrap(), commits: other, thread: again.thread.unwrap() }
+    Reimport { report, text: String::from_utf8(out).unwrap(), commits: other, thread: again.thread.unwrap() }
 }

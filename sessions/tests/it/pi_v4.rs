@@ -60,7 +60,7 @@ async fn the_main_lane_is_the_head_and_other_lanes_are_labels() {
 }
 
 #[tokio::test]
-async fn a_lane_that_moved_takes_its_label_with_it() {
+async fn the_label_of_a_lane_moves_with_the_lane() {
     let folder = tempdir().unwrap();
     let commits = new_store();
     let lines = [
@@ -71,20 +71,20 @@ async fn a_lane_that_moved_takes_its_label_with_it() {
         lane("review", "\"b\"", 4),
     ];
     let mut thread = None;
-    for (known, at) in [(3, "b"), (4, "c"), (5, "b")] {
-        let path = write_file(folder.path(), "grown.jsonl", lines[..known].join("\n") + "\n");
+    for (line_count, at) in [(3, "b"), (4, "c"), (5, "b")] {
+        let path = write_file(folder.path(), "grown.jsonl", lines[..line_count].join("\n") + "\n");
         let report = import_one(&*commits, &path).await;
         assert!(thread.is_none() || thread == report.thread);
         for name in ["b", "c"] {
             let found = label(&*commits, report.thread.as_ref().unwrap(), name).await;
-            assert_eq!(found.as_deref(), (name == at).then_some("lane:review"), "{known} lines: {name}");
+            assert_eq!(found.as_deref(), (name == at).then_some("lane:review"), "{line_count} lines: {name}");
         }
         thread = report.thread;
     }
 }
 
 #[tokio::test]
-async fn records_are_beside_the_conversation_and_tokens_count_once() {
+async fn records_become_side_entries_and_tokens_count_once() {
     let commits = new_store();
     let report = import_one(&*commits, &fixtures().join("pi/v4-lanes.jsonl")).await;
     let id = report.thread.as_ref().unwrap();

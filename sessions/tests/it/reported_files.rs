@@ -1,6 +1,6 @@
-//! Tests with files that went wrong for users of other tools. `AGENTSTORE_CASES` names a folder with such files;
-//! without this variable, the tests look for it beside the repository. The rules are those of `sync` and `pi_cases`,
-//! which have files of their own.
+//! Tests with files that caused problems for users of other tools. `AGENTSTORE_CASES` names a folder with such files.
+//! Without this variable, the tests look for it beside the repository. `sync` and `pi_cases` test the same rules with
+//! files that they write themselves.
 
 use std::path::{Path, PathBuf};
 
@@ -12,18 +12,18 @@ use crate::helpers::{export_bytes, format, import_one, new_store};
 
 /// The folder of the files, if it exists.
 pub(crate) fn cases_folder() -> Option<PathBuf> {
-    let named = std::env::var_os("AGENTSTORE_CASES").map(PathBuf::from);
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/cases");
-    let folder = named.clone().unwrap_or(beside).join("import");
+    let chosen = std::env::var_os("AGENTSTORE_CASES").map(PathBuf::from);
+    let default_folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/cases");
+    let folder = chosen.clone().unwrap_or(default_folder).join("import");
     if folder.is_dir() {
         return Some(folder);
     }
-    assert!(named.is_none(), "AGENTSTORE_CASES: no folder {}", folder.display());
+    assert!(chosen.is_none(), "AGENTSTORE_CASES: no folder {}", folder.display());
     println!("not run: reported files, as there is no folder {}", folder.display());
     None
 }
 
-/// The session files in a folder, not those below it.
+/// The session files in a folder, without those in its subfolders.
 fn files_in(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect();
@@ -58,7 +58,7 @@ async fn no_reported_file_gives_an_empty_thread() {
         assert!(exact && bytes == std::fs::read(&path).unwrap(), "{name}");
         let updated_at = commits.threads().load_thread(thread).await.unwrap().unwrap().updated_at;
         let newest = newest_line_time(&path);
-        // The times of records in damaged lines are not known here.
+        // The test cannot read the times of records in damaged lines.
         let is_damaged = report.count(IssueCode::MalformedLine) > 0;
         assert!(is_damaged || newest.is_none_or(|newest| newest == updated_at), "{name}: {newest:?}, {updated_at:?}");
     }
@@ -78,7 +78,7 @@ fn newest_line_time(path: &Path) -> Option<Timestamp> {
 }
 
 #[tokio::test]
-async fn files_of_other_tools_are_not_taken_for_a_format() {
+async fn files_of_unsupported_tools_are_refused() {
     let Some(root) = cases_folder() else { return };
     for path in files_in(&root.join("foreign")) {
         let report = import_one(&*new_store(), &path).await;
@@ -102,7 +102,7 @@ async fn every_file_of_a_folder_with_a_damaged_one_has_a_report() {
 }
 
 #[tokio::test]
-async fn a_reported_migration_is_recognised() {
+async fn a_migrated_file_is_reported_as_changed() {
     let Some(root) = cases_folder() else { return };
     let folder = tempdir().unwrap();
     let path = folder.path().join("mig.jsonl");

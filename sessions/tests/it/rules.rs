@@ -278,7 +278,7 @@ async fn failed_turns_and_notes_get_the_visibility_aside() {
 }
 
 #[tokio::test]
-async fn strict_refuses_before_anything_is_written() {
+async fn a_strict_import_refuses_a_file_before_anything_is_written() {
     let folder = tempdir().unwrap();
     let path =
         write_file(folder.path(), "odd.jsonl", format!("{PI_HEADER}\n{}\n", message("a", r#"{"role":"martian"}"#)));
@@ -295,7 +295,7 @@ async fn strict_refuses_before_anything_is_written() {
 }
 
 #[tokio::test]
-async fn long_lines_and_deep_json_are_not_lost_silently() {
+async fn long_lines_and_deep_json_are_reported() {
     let folder = tempdir().unwrap();
     let long =
         format!("{PI_HEADER}\n{}\n", message("a", &format!(r#"{{"role":"user","content":"{}"}}"#, "x".repeat(2000))));
@@ -363,8 +363,8 @@ async fn a_line_of_agent_core_without_a_usable_parent_or_call_is_reported() {
     let commits = new_store();
     let options = ImportOptions::default().with_parents(ParentChoice::Nearest);
     let thread = import(&*commits, &path, &options).await.unwrap().remove(0).thread.unwrap();
-    let healed = entries(&*commits, &thread).await;
-    let parent = |id: &str| find(&healed, id).parent.clone().unwrap().as_str().to_owned();
+    let with_nearest_parents = entries(&*commits, &thread).await;
+    let parent = |id: &str| find(&with_nearest_parents, id).parent.clone().unwrap().as_str().to_owned();
     assert_eq!((parent("3"), parent("4"), parent("5")), ("2".to_owned(), "3".to_owned(), "4".to_owned()));
 }
 

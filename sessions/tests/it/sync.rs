@@ -1,4 +1,4 @@
-//! Tests of imports of many files, of the same session again, and of paths that are not files.
+//! Tests of imports of many files, of repeated imports of a session, and of paths that are not files.
 
 use std::{
     io::Write,
@@ -50,7 +50,7 @@ async fn the_last_activity_is_the_newest_time_in_the_file() {
     let thread = load(&*commits, &import_one(&*commits, &path).await).await;
     assert_eq!(thread.created_at, time(1_735_689_600_000));
     assert_eq!(thread.updated_at, time(1_748_736_000_000));
-    // More than one batch, and a title that an update sets.
+    // The file grows by more than one batch of lines. The import sets the new title with an update of the thread.
     for n in 0..2_500 {
         text += &user_line(&format!("c{n}"), "2025-07-01T00:00:00.000Z", "more");
     }
@@ -98,7 +98,7 @@ async fn a_path_that_does_not_exist_has_a_report() {
 }
 
 #[tokio::test]
-async fn a_folder_without_a_session_says_so() {
+async fn a_folder_without_a_session_is_reported() {
     let folder = tempdir().unwrap();
     write_file(folder.path(), "notes.txt", "hello");
     let report = import_one(&*new_store(), folder.path()).await;
@@ -174,7 +174,7 @@ async fn an_older_copy_or_a_refused_session_never_replaces_a_thread() {
     let first = import_one(&*commits, &path).await;
     let thread = first.thread.unwrap();
     let replace = ImportOptions::default().replacing();
-    // An older copy has nothing that the thread does not have.
+    // An older copy contains nothing that the thread lacks, so it does not replace the thread.
     write_file(folder.path(), "s.jsonl", session("s", "one"));
     let older = import(&*commits, &path, &replace).await.unwrap().remove(0);
     assert_eq!((&older.thread, older.count(IssueCode::ChangedFile)), (&None, 1));
@@ -252,18 +252,18 @@ async fn an_export_never_leaves_its_folder() {
     }
 }
 
-/// Notes what is told, and stops after `left` calls.
+/// Records each call of `advance`. Stops the import when there are more than `allowed_calls`.
 #[derive(Debug)]
-struct Notes {
-    told: Mutex<Vec<(u64, Option<u64>)>>,
-    left: usize,
+struct ProgressLog {
+    calls: Mutex<Vec<(u64, Option<u64>)>>,
+    allowed_calls: usize,
 }
 
-impl Progress for Notes {
+impl Progress for ProgressLog {
     fn advance(&self, done: u64, total: Option<u64>) -> bool {
-        let mut told = self.told.lock().unwrap();
-        told.push((done, total));
-        told.len() <= self.left
+        let mut calls = self.calls.lock().unwrap();
+        calls.push((done, total));
+        calls.len() <= self.allowed_calls
     }
 }
 
@@ -278,16 +278,16 @@ async fn the_progress_counts_bytes_and_can_stop_the_import() {
     let path = write_file(folder.path(), "long.jsonl", &text);
     let total = text.len() as u64 + session("a", "one").len() as u64;
     let commits = new_store();
-    let stopping = Arc::new(Notes { told: Mutex::default(), left: 2 });
+    let stopping = Arc::new(ProgressLog { calls: Mutex::default(), allowed_calls: 2 });
     let options = ImportOptions::default().with_progress(stopping);
     let stopped = import(&*commits, folder.path(), &options).await.unwrap_err();
     assert!(matches!(&stopped, Error::Stopped { path: stopped } if *stopped == path), "{stopped}");
-    let notes = Arc::new(Notes { told: Mutex::default(), left: usize::MAX });
-    let options = ImportOptions::default().with_progress(Arc::clone(&notes) as Arc<dyn Progress>);
+    let log = Arc::new(ProgressLog { calls: Mutex::default(), allowed_calls: usize::MAX });
+    let options = ImportOptions::default().with_progress(Arc::clone(&log) as Arc<dyn Progress>);
     let reports = import(&*commits, folder.path(), &options).await.unwrap();
     assert_eq!((reports[1].messages, reports[1].issues.len()), (120, 0));
     assert!(reports[1].added > 0 && reports[1].added < 121, "{}", reports[1].added);
-    let told = notes.told.lock().unwrap();
-    assert!(told.is_sorted() && told.len() > 4, "{told:?}");
-    assert_eq!(told.last(), Some(&(total, Some(total))));
+    let calls = log.calls.lock().unwrap();
+    assert!(calls.is_sorted() && calls.len() > 4, "{calls:?}");
+    assert_eq!(calls.last(), Some(&(total, Some(total))));
 }

@@ -24,15 +24,15 @@ fn json_of(text: &str) -> Json {
     Json::parse(text).unwrap()
 }
 
-/// Exports a thread to a folder that is removed.
-async fn exported(commits: &dyn CommitCoordinator, thread: &ThreadId, target: &str) -> Exported {
+/// Exports a thread to a temporary folder, and returns the report of the export.
+async fn export_to_folder(commits: &dyn CommitCoordinator, thread: &ThreadId, target: &str) -> Exported {
     let folder = tempdir().unwrap();
     let options = ExportOptions::new(format(target));
     export(&*commits.threads(), thread, &options, ExportTarget::Folder(folder.path())).await.unwrap()
 }
 
 /// The paths of the losses of the thread itself, with their kinds.
-fn of_thread(exported: &Exported) -> Vec<(&str, &str)> {
+fn losses_of_thread(exported: &Exported) -> Vec<(&str, &str)> {
     let losses = exported.losses.iter().filter(|loss| loss.thread.is_none() && loss.entry.is_none());
     losses.map(|loss| (loss.path.as_str(), loss.kind)).collect()
 }
@@ -46,7 +46,7 @@ fn left_out(exported: &Exported) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn fields_state_and_runs_of_a_thread_are_listed_also_without_a_head() {
+async fn fields_state_and_runs_of_a_thread_are_listed_even_without_a_head() {
     for has_entries in [false, true] {
         let commits = new_store();
         let mut fields = ThreadFields::default();
@@ -64,8 +64,8 @@ async fn fields_state_and_runs_of_a_thread_are_listed_also_without_a_head() {
         }
         let thread = commits.commit(commit).await.unwrap().thread;
         for target in TARGETS {
-            let exported = exported(&*commits, &thread, target).await;
-            let found = of_thread(&exported);
+            let exported = export_to_folder(&*commits, &thread, target).await;
+            let found = losses_of_thread(&exported);
             for loss in [("/runs/run-1", "run"), ("/state/plan", "state"), ("/resource_id", "resource")] {
                 assert!(found.contains(&loss), "{target}: {loss:?} is not in {found:?}");
             }
@@ -82,15 +82,15 @@ async fn a_title_and_metadata_that_are_new_since_the_import_are_listed() {
         let path = fixtures().join(source).with_extension("jsonl");
         let report = import_one(&*commits, &path).await;
         let (thread, name) = (report.thread.unwrap(), report.format.unwrap());
-        let unchanged = exported(&*commits, &thread, name).await;
-        assert_eq!((unchanged.exact, of_thread(&unchanged)), (true, vec![]), "{source}");
+        let unchanged = export_to_folder(&*commits, &thread, name).await;
+        assert_eq!((unchanged.exact, losses_of_thread(&unchanged)), (true, vec![]), "{source}");
         let mut patch = ThreadPatch::default();
         patch.title = Some(Some("Another title".to_owned()));
         patch.metadata.insert("colour".to_owned(), Some(json_of("1")));
         let _thread = commits.threads().update_thread(&thread, patch, Expect::Any).await.unwrap();
-        let changed = exported(&*commits, &thread, name).await;
+        let changed = export_to_folder(&*commits, &thread, name).await;
         let expected = vec![("/metadata/colour", "metadata"), ("/title", "title")];
-        assert_eq!((changed.exact, of_thread(&changed)), (true, expected), "{source}");
+        assert_eq!((changed.exact, losses_of_thread(&changed)), (true, expected), "{source}");
     }
 }
 
@@ -104,15 +104,15 @@ async fn child_threads_that_are_not_written_are_listed() {
     assert!(!children.is_empty());
     let mut fields = ThreadFields::default();
     fields.parent_thread_id = Some(children[0].clone());
-    let below = NewThread::new(thread_id("zz-below")).with_fields(fields);
-    let _below = commits.threads().create_thread(below).await.unwrap();
+    let grandchild = NewThread::new(thread_id("zz-below")).with_fields(fields);
+    let _below = commits.threads().create_thread(grandchild).await.unwrap();
     children.sort();
     let mut all: Vec<_> = children.iter().map(ThreadId::as_str).collect();
     all.push("zz-below");
     for target in ["agent-core", "codex", "kimi-cli", "pi-v3", "pi-v4"] {
-        assert_eq!(left_out(&exported(&*commits, &main, target).await), all, "{target}");
+        assert_eq!(left_out(&export_to_folder(&*commits, &main, target).await), all, "{target}");
     }
-    assert_eq!(left_out(&exported(&*commits, &main, "claude-code").await), ["zz-below"]);
+    assert_eq!(left_out(&export_to_folder(&*commits, &main, "claude-code").await), ["zz-below"]);
     let mut out = Vec::new();
     let options = ExportOptions::new(format("claude-code"));
     let stream = export(&*commits.threads(), &main, &options, ExportTarget::Stream(&mut out)).await.unwrap();
@@ -135,7 +135,7 @@ async fn a_stream_contains_the_subagents_of_the_main_file_and_no_others() {
     let _receipt = commits.commit(commit.entry(NewEntry::new(Message::user("More.")))).await.unwrap();
     let found = export(&*commits.threads(), &main, &options, ExportTarget::Stream(&mut out)).await.unwrap();
     assert_eq!((found.exact, left_out(&found)), (true, vec![child.as_str()]));
-    let folder = exported(&*commits, &main, "claude-code").await;
+    let folder = export_to_folder(&*commits, &main, "claude-code").await;
     assert_eq!((folder.exact, left_out(&folder)), (false, vec![]));
 }
 
@@ -152,17 +152,17 @@ async fn losses_of_a_child_thread_name_the_thread() {
         .with_run(run.with_agent(AgentId::new("agent").unwrap()))
         .entry(NewEntry::new(Message::user("More.")));
     let _receipt = commits.commit(commit).await.unwrap();
-    let found = exported(&*commits, &main, "claude-code").await;
-    let of_child: Vec<_> = found
+    let found = export_to_folder(&*commits, &main, "claude-code").await;
+    let paths_of_child: Vec<_> = found
         .losses
         .iter()
         .filter(|loss| loss.thread.as_ref() == Some(&child))
         .map(|loss| loss.path.as_str())
         .collect();
-    assert!(of_child.contains(&"/runs/run-1"), "{:?}", found.losses);
+    assert!(paths_of_child.contains(&"/runs/run-1"), "{:?}", found.losses);
 }
 
-/// A session of Claude Code with a compaction, whose summary is the line after it.
+/// A session of Claude Code with a compaction. The summary is the line after the compaction.
 fn compacted_session() -> String {
     let mut session = ClaudeSession::default();
     session.user(&json!("Rename the function."));
@@ -193,19 +193,19 @@ async fn a_compaction_of_claude_code_has_its_summary_in_pi() {
         assert_eq!(compaction["summary"], "So far: a function was renamed.", "{target}");
         assert_eq!(text.matches("So far:").count(), 1, "{target}: {text}");
         let again = new_store();
-        let read = import_one(&*again, &write_file(folder.path(), "copy.jsonl", &text)).await.thread.unwrap();
-        let context = again.threads().load_context(&read, ContextRequest::head()).await.unwrap().context;
+        let copy = import_one(&*again, &write_file(folder.path(), "copy.jsonl", &text)).await.thread.unwrap();
+        let context = again.threads().load_context(&copy, ContextRequest::head()).await.unwrap().context;
         let texts: Vec<_> = context.messages.iter().map(|found| format!("{:?}", found.message.blocks)).collect();
         assert_eq!(texts.len(), 2, "{target}: {texts:?}");
         assert!(texts[0].contains("So far: a function was renamed.") && texts[1].contains("Go on."), "{texts:?}");
-        let found = exported(&*commits, &thread, target).await;
+        let found = export_to_folder(&*commits, &thread, target).await;
         assert_eq!(found.losses.iter().filter(|loss| loss.kind == "summary").count(), 1, "{target}");
     }
 }
 
 #[tokio::test]
 async fn codex_resumes_an_unchanged_thread_by_the_id_in_its_file() {
-    // The file of the second session has the same id, so that its thread gets another one, which is no UUID.
+    // Another thread already has the id of the session. So the imported thread gets another id, which is no UUID.
     let folder = tempdir().unwrap();
     let text = std::fs::read_to_string(fixtures().join("codex/turns.jsonl")).unwrap();
     let own_id = "019b9b10-0000-7000-8000-000000000001";
@@ -238,7 +238,7 @@ async fn codex_resumes_an_unchanged_thread_by_the_id_in_its_file() {
 }
 
 #[tokio::test]
-async fn a_rewind_to_the_start_is_kept_without_its_bytes() {
+async fn a_rewind_to_the_start_is_imported_without_raw_bytes() {
     let commits = new_store();
     let commit = Commit::new(thread_id("rewound"))
         .expecting(Expect::Absent)
@@ -249,9 +249,9 @@ async fn a_rewind_to_the_start_is_kept_without_its_bytes() {
     let (bytes, _) = export_bytes(&*commits, &thread, format("agent-core")).await;
     let folder = tempdir().unwrap();
     let again = new_store();
-    let read = import_one(&*again, &write_file(folder.path(), "copy.jsonl", &bytes)).await.thread.unwrap();
-    let found = entries(&*again, &read).await;
+    let copy = import_one(&*again, &write_file(folder.path(), "copy.jsonl", &bytes)).await.thread.unwrap();
+    let found = entries(&*again, &copy).await;
     let rewind = found.iter().find(|entry| matches!(&*entry.body, Body::Rewind(_))).unwrap();
     assert!(rewind.origin.as_ref().unwrap().raw.is_none(), "{rewind:?}");
-    assert_eq!(export_bytes(&*again, &read, format("agent-core")).await, (bytes, true));
+    assert_eq!(export_bytes(&*again, &copy, format("agent-core")).await, (bytes, true));
 }

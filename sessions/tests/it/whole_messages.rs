@@ -17,7 +17,7 @@ use crate::{
     helpers::{entries, entry_of, fixtures, format, import_one, new_store, write_file},
 };
 
-/// A session of Claude Code while its lines are written. Each line is the parent of the next.
+/// Builds a session of Claude Code. Each line is the parent of the next.
 #[derive(Default)]
 pub(crate) struct ClaudeSession {
     lines: Vec<String>,
@@ -25,7 +25,7 @@ pub(crate) struct ClaudeSession {
 }
 
 impl ClaudeSession {
-    /// Adds a line with these fields. The uuid of a line ends with its number.
+    /// Adds a line with these fields. Returns its uuid, which ends with the number of the line.
     pub(crate) fn add(&mut self, fields: &Value) -> String {
         let at = self.lines.len() + 1;
         let uuid = format!("0c0de000-0000-4000-8000-{at:012}");
@@ -94,7 +94,7 @@ async fn context_of(commits: &dyn CommitCoordinator, thread: &ThreadId) -> Conte
 }
 
 /// Exports a thread, and imports the export.
-async fn copy(
+async fn export_and_import(
     commits: &dyn CommitCoordinator,
     thread: &ThreadId,
     target: &str,
@@ -109,16 +109,16 @@ async fn copy(
     (exported, again, report.thread.unwrap())
 }
 
-/// The request that a provider would get. That a tool has not failed is left out: some formats always say it, and
-/// others never.
-fn body(context: &Context, provider: &str) -> Value {
+/// The request that a provider would get. `is_error: false` is left out, because some formats always write it and
+/// others never do.
+fn request_body(context: &Context, provider: &str) -> Value {
     let target = Target::new(provider.parse().unwrap(), "model");
     let compiled = compile(context, &target, &CompileOptions::default()).unwrap();
     serde_json::from_str(&compiled.body.as_str().replace("\"is_error\":false,", "").replace(",\"is_error\":false", ""))
         .unwrap()
 }
 
-/// What a message is about: its role, texts, calls and results. A message with several results counts as several.
+/// The role, the texts and the calls of each message of a context. Each result is an item of its own.
 fn shapes(context: &Context) -> Vec<String> {
     let mut shapes = Vec::new();
     for message in context.messages.iter().map(|found| &found.message) {
@@ -146,7 +146,7 @@ fn texts_of(message: &Message) -> String {
         BlockKind::Text(text) => Some(text.as_str()),
         _ => None,
     });
-    // kimi-cli marks a failure in the text.
+    // A session of kimi-cli marks a failure in the text. The mark is removed here.
     texts.collect::<Vec<_>>().join("\n").replace("<system>ERROR: ", "").replace("</system>", "")
 }
 
@@ -156,26 +156,26 @@ async fn parallel_calls_in_separate_lines_stay_parallel_in_every_format() {
     let before = context_of(&*commits, &thread).await;
     assert_eq!(before.messages.iter().filter(|found| found.message.role == Role::Assistant).count(), 2);
     for target in TARGETS {
-        let (_, again, read) = copy(&*commits, &thread, target).await;
-        let after = context_of(&*again, &read).await;
+        let (_, again, copy) = export_and_import(&*commits, &thread, target).await;
+        let after = context_of(&*again, &copy).await;
         assert_eq!(shapes(&after), shapes(&before), "{target}");
         for provider in ["anthropic", "openai-chat", "openai-responses", "google"] {
-            assert_eq!(body(&after, provider), body(&before, provider), "{target}, {provider}");
+            assert_eq!(request_body(&after, provider), request_body(&before, provider), "{target}, {provider}");
         }
     }
 }
 
 #[tokio::test]
-async fn entries_of_one_message_are_listed_and_the_first_has_the_line() {
+async fn the_later_entries_of_a_message_are_listed_as_merged_into_the_first() {
     let (commits, thread) = import_text(&parallel_session()).await;
     let lines: Vec<_> = entries(&*commits, &thread).await.iter().filter(|entry| !entry.side).cloned().collect();
     for target in ["agent-core", "codex", "kimi-cli", "pi-v3", "pi-v4"] {
-        let (exported, again, read) = copy(&*commits, &thread, target).await;
+        let (exported, again, copy) = export_and_import(&*commits, &thread, target).await;
         let merged: Vec<_> =
             exported.losses.iter().filter(|loss| loss.kind == "merged" && loss.path.is_empty()).map(entry_of).collect();
         assert_eq!(merged, [lines[2].id.as_str(), lines[4].id.as_str(), lines[5].id.as_str()], "{target}");
         if !matches!(target, "codex" | "kimi-cli") {
-            let found = entries(&*again, &read).await;
+            let found = entries(&*again, &copy).await;
             let message = found.iter().find(|entry| entry.id == lines[1].id).unwrap().message().unwrap();
             assert_eq!(message.blocks.len(), 4, "{target}");
         }
@@ -194,8 +194,8 @@ async fn answers_of_codex_are_one_message_in_every_format() {
         roles
     };
     for target in ["agent-core", "claude-code", "pi-v3", "pi-v4"] {
-        let (_, again, read) = copy(&*commits, &thread, target).await;
-        assert_eq!(roles(&context_of(&*again, &read).await), roles(&before), "{target}");
+        let (_, again, copy) = export_and_import(&*commits, &thread, target).await;
+        assert_eq!(roles(&context_of(&*again, &copy).await), roles(&before), "{target}");
     }
 }
 
@@ -205,7 +205,7 @@ async fn nth(commits: &dyn CommitCoordinator, thread: &ThreadId, number: usize) 
 }
 
 #[tokio::test]
-async fn a_head_inside_a_message_has_the_message_up_to_it() {
+async fn a_head_inside_a_message_has_the_message_up_to_the_head_in_its_context() {
     for inside in 2..=7 {
         let (commits, thread) = import_text(&parallel_session()).await;
         let to = nth(&*commits, &thread, inside).await;
@@ -216,12 +216,12 @@ async fn a_head_inside_a_message_has_the_message_up_to_it() {
         let _receipt = commits.commit(commit).await.unwrap();
         let before = shapes(&context_of(&*commits, &thread).await);
         for target in TARGETS {
-            let (exported, again, read) = copy(&*commits, &thread, target).await;
-            assert_eq!(shapes(&context_of(&*again, &read).await), before, "{target}, entry {inside}");
+            let (exported, again, copy) = export_and_import(&*commits, &thread, target).await;
+            assert_eq!(shapes(&context_of(&*again, &copy).await), before, "{target}, entry {inside}");
             if *target == "claude-code" {
                 continue;
             }
-            // What of the message is on the other branch only is listed.
+            // The parts of the message that are only on the other branch are listed as losses.
             let is_listed = |number: &EntryId| exported.losses.iter().any(|loss| entry_of(loss) == number.as_str());
             assert!(is_listed(&nth(&*commits, &thread, 6).await), "{target}, entry {inside}: {:?}", exported.losses);
         }
@@ -238,12 +238,12 @@ async fn a_branch_that_leaves_a_message_in_the_middle_is_listed() {
     let commit = commit.entry(NewEntry::new(RewindTo::Entry(head)));
     let _receipt = commits.commit(commit).await.unwrap();
     for target in ["agent-core", "pi-v3", "pi-v4"] {
-        let (exported, again, read) = copy(&*commits, &thread, target).await;
+        let (exported, again, copy) = export_and_import(&*commits, &thread, target).await;
         let kinds: Vec<_> =
             exported.losses.iter().filter(|loss| entry_of(loss) == "stop").map(|loss| loss.kind).collect();
         assert_eq!(kinds, ["inside"], "{target}");
         assert_eq!(
-            shapes(&context_of(&*again, &read).await),
+            shapes(&context_of(&*again, &copy).await),
             shapes(&context_of(&*commits, &thread).await),
             "{target}"
         );
@@ -251,7 +251,7 @@ async fn a_branch_that_leaves_a_message_in_the_middle_is_listed() {
 }
 
 #[tokio::test]
-async fn a_message_that_a_compaction_covers_in_part_stays_in_parts() {
+async fn a_message_that_a_compaction_covers_in_part_stays_split() {
     let part = |name: &str, call: &str| {
         let mut provenance = Provenance::default();
         provenance.message_id = Some("msg_1".to_owned());
@@ -276,8 +276,8 @@ async fn a_message_that_a_compaction_covers_in_part_stays_in_parts() {
         let commits = new_store();
         let thread = commits.commit(commit).await.unwrap().thread;
         for target in ["agent-core", "codex", "pi-v3", "pi-v4"] {
-            let (_, again, read) = copy(&*commits, &thread, target).await;
-            let (before, after) = (context_of(&*commits, &thread).await, context_of(&*again, &read).await);
+            let (_, again, copy) = export_and_import(&*commits, &thread, target).await;
+            let (before, after) = (context_of(&*commits, &thread).await, context_of(&*again, &copy).await);
             assert_eq!(shapes(&after), shapes(&before), "{target}, {from} to {to}");
         }
     }
@@ -293,13 +293,13 @@ async fn random_threads_with_split_messages_keep_the_context_of_their_head() {
             continue;
         }
         for target in ["agent-core", "pi-v4"] {
-            let (exported, again, read) = copy(&*commits, &thread, target).await;
+            let (exported, again, copy) = export_and_import(&*commits, &thread, target).await;
             merged += exported.losses.iter().filter(|loss| loss.kind == "merged" && loss.path.is_empty()).count();
             let is_kept = |shape: &String| !shape.contains("beside");
-            let (mut one, mut two) = (shapes(&before), shapes(&context_of(&*again, &read).await));
-            one.retain(is_kept);
-            two.retain(is_kept);
-            assert_eq!(two, one, "seed {seed}, {target}");
+            let (mut expected, mut found) = (shapes(&before), shapes(&context_of(&*again, &copy).await));
+            expected.retain(is_kept);
+            found.retain(is_kept);
+            assert_eq!(found, expected, "seed {seed}, {target}");
         }
     }
     assert!(merged > 20, "{merged}");

@@ -153,7 +153,8 @@ impl Compactor {
     /// - An earlier summary is one of the messages to be summarised (CX-22).
     ///
     /// # Errors
-    /// As [`plan_if_due`](Self::plan_if_due) and [`write`](Self::write). An error of `summarize` is an outcome.
+    /// As [`plan_if_due`](Self::plan_if_due) and [`write`](Self::write). An error of `summarize` is not returned as an
+    /// error, but as the outcome [`Failed`](CompactionOutcome::Failed).
     pub async fn compact_if_due<F, R, S, E>(&self, thread: &ThreadId, summarize: F) -> Result<CompactionOutcome>
     where
         F: FnOnce(Arc<PlannedCompaction>) -> R,
@@ -219,7 +220,7 @@ impl Compactor {
                 }
                 Err(error) if error.kind() == ErrorKind::Conflict && writes < MAX_WRITES => {
                     match self.version_if_still_valid(planned).await? {
-                        Some(now) => version = now,
+                        Some(current) => version = current,
                         None => return Ok(CompactionOutcome::Late),
                     }
                 }
@@ -228,10 +229,10 @@ impl Compactor {
         }
     }
 
-    /// Returns the version of a thread that was written after a compaction was planned, if the compaction still fits.
+    /// Returns the current version of the thread, or none if the planned compaction no longer fits.
     async fn version_if_still_valid(&self, planned: &PlannedCompaction) -> Result<Option<Version>> {
-        let now = self.load(&planned.thread().id).await?;
-        Ok(planned.still_holds(&now).then_some(now.thread.version))
+        let current = self.load(&planned.thread().id).await?;
+        Ok(planned.still_fits(&current).then_some(current.thread.version))
     }
 
     async fn load(&self, thread: &ThreadId) -> Result<ThreadContext> {

@@ -91,15 +91,16 @@ impl PlannedCompaction {
             .entry(NewEntry::new(compaction))
     }
 
-    /// Returns whether the context still begins with the summarised messages, and whether enough messages follow them.
-    pub(super) fn still_holds(&self, now: &ThreadContext) -> bool {
-        let kept_from = self.boundary.kept_from;
-        let (before, now_before) = (self.context.messages.get(..kept_from), now.context.messages.get(..kept_from));
-        let (first_kept, now_kept) = (self.kept().first(), now.context.messages.get(kept_from..).unwrap_or_default());
+    /// Returns whether the context still begins with the messages to be summarised, and whether enough messages follow
+    /// them.
+    pub(super) fn still_fits(&self, current: &ThreadContext) -> bool {
+        let (kept_from, current_messages) = (self.boundary.kept_from, &current.context.messages);
+        let (older, current_older) = (self.context.messages.get(..kept_from), current_messages.get(..kept_from));
+        let (first_kept, current_kept) = (self.kept().first(), current_messages.get(kept_from..).unwrap_or_default());
         let is_counted = |message: &&ContextMessage| matches!(message.message.role, Role::User | Role::Assistant);
-        now.thread.version.generation() == self.thread.version.generation()
-            && before == now_before
-            && first_kept.map(|message| &message.entry) == now_kept.first().map(|message| &message.entry)
-            && now_kept.iter().filter(is_counted).count() >= self.keep
+        current.thread.version.generation() == self.thread.version.generation()
+            && older == current_older
+            && first_kept.map(|message| &message.entry) == current_kept.first().map(|message| &message.entry)
+            && current_kept.iter().filter(is_counted).count() >= self.keep
     }
 }

@@ -1,4 +1,4 @@
-//! Where a context is split, so that no call is separated from its result, neither in the context nor in the log.
+//! Where a context is split, so that each call stays together with its result, in the context and in the log.
 
 use store_core::{
     BlockKind, Context, ContextMessage, EntryId, Error, Interval, LogReaderExt, RepairKind, Result, Role,
@@ -96,7 +96,7 @@ async fn load_late_results(threads: &dyn ThreadRunStore, found: &ThreadContext, 
     Ok(late_results)
 }
 
-/// Returns the index of the message that has the call of a result which was moved to it.
+/// Returns the index of the message with the call to which a result was moved.
 fn call_of_moved_result(messages: &[ContextMessage], entry: &EntryId, id: &str) -> Option<usize> {
     let has_result = |message: &ContextMessage| {
         message.entry == *entry

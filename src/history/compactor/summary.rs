@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 
 use store_core::{Block, BlockKind, Message};
 
-/// The error with which a summary could not be made.
+/// Why a summary could not be made.
 pub type SummaryError = Box<dyn StdError + Send + Sync>;
 
 /// A summary: the blocks that the context contains in place of the summarised messages.
@@ -20,7 +20,7 @@ impl Summary {
         &self.blocks
     }
 
-    /// Returns whether the summary says nothing: it has no text that is not blank, and no image or other media.
+    /// Returns whether the summary says nothing: all of its text is blank, and it has no image or other media.
     #[must_use]
     pub fn is_blank(&self) -> bool {
         self.blocks.iter().all(|block| match &block.kind {

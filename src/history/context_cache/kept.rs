@@ -9,19 +9,21 @@ use store_core::{
 /// The bytes that are counted for each kept context in addition to its content: an estimate for its keys and maps.
 const BYTES_OF_CONTEXT: usize = 512;
 
-/// Distinguishes a thread from earlier and later threads with the same id. After a deletion the thread has another
-/// generation, in a restored store another incarnation, and after its tenant was deleted another time of creation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct ThreadIdentity {
+/// The id of a thread, and what distinguishes it from earlier and later threads with the same id: after a deletion the
+/// thread has another generation, in a restored store another incarnation, and after its tenant was deleted another
+/// time of creation.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ThreadKey {
+    pub(super) id: ThreadId,
     generation: u64,
     incarnation: u64,
     created_at: Timestamp,
 }
 
-impl ThreadIdentity {
-    pub(super) const fn of(thread: &Thread) -> Self {
-        let version = thread.version;
-        Self { generation: version.generation(), incarnation: version.incarnation(), created_at: thread.created_at }
+impl ThreadKey {
+    pub(super) fn of(thread: &Thread) -> Self {
+        let (generation, incarnation) = (thread.version.generation(), thread.version.incarnation());
+        Self { id: thread.id.clone(), generation, incarnation, created_at: thread.created_at }
     }
 }
 
@@ -45,9 +47,6 @@ impl From<OpenCalls> for Form {
         }
     }
 }
-
-/// A thread, and what distinguishes it from others with its id.
-pub(super) type ThreadKey = (ThreadId, ThreadIdentity);
 
 /// The key of a kept context. It needs no version, because the context of an entry never changes (CX-11).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,7 +83,7 @@ pub(super) struct KeptContexts {
 
 /// Which kinds of contexts of a thread are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct KeptOfThread {
+pub(super) struct KeptKinds {
     /// Whether there is a context that can be extended.
     pub(super) has_base: bool,
     /// Whether there is a plain context with repairs.
@@ -146,15 +145,15 @@ impl KeptContexts {
 
     /// Forgets all contexts of threads that have or had this id.
     pub(super) fn forget(&mut self, thread: &ThreadId) {
-        let keys: Vec<_> = self.by_use.values().filter(|key| key.thread.0 == *thread).cloned().collect();
+        let keys: Vec<_> = self.by_use.values().filter(|key| key.thread.id == *thread).cloned().collect();
         for key in keys {
             self.remove(&key);
         }
     }
 
     /// Returns which kinds of contexts of a thread are kept.
-    pub(super) fn of_thread(&self, thread: &ThreadKey) -> KeptOfThread {
-        let mut found = KeptOfThread::default();
+    pub(super) fn kinds_of_thread(&self, thread: &ThreadKey) -> KeptKinds {
+        let mut found = KeptKinds::default();
         for ((_, form), kept) in self.threads.get(thread).into_iter().flatten() {
             let has_repairs = !kept.context.repairs.is_empty();
             found.has_base |= *form == Form::Plain && !has_repairs;

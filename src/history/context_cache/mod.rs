@@ -15,9 +15,7 @@ use store_core::{
     Thread, ThreadId, ThreadRunStore, context::extend,
 };
 
-use self::kept::{
-    Form, Kept, KeptContexts, Key, ThreadIdentity, ThreadKey, bytes_of_context, bytes_of_messages, has_open_calls,
-};
+use self::kept::{Form, Kept, KeptContexts, Key, ThreadKey, bytes_of_context, bytes_of_messages, has_open_calls};
 
 /// How many entries before the requested one are searched for a context that can be extended. The first step is small,
 /// because the next request is mostly about one of the next entries.
@@ -26,8 +24,8 @@ const SEARCHED_ENTRIES: [u32; 3] = [4, 16, 236];
 /// Keeps the contexts of one tenant's threads, so that they are not computed again (SE-5).
 ///
 /// The context of an entry never changes (CX-11). A kept context therefore answers each later request for its entry,
-/// and the context of an entry further down the path is made from it and the entries in between. The bytes are those
-/// of the messages as JSON, and of the structures that hold them.
+/// and the context of an entry further down the path is made from it and the entries in between. The bound on
+/// bytes counts the messages as JSON, and the structures that hold them.
 ///
 /// Stores of this workspace do not keep contexts. The cache saves most where entries are read from files or from a
 /// server, and nothing with `memory:`.
@@ -59,6 +57,7 @@ const SEARCHED_ENTRIES: [u32; 3] = [4, 16, 236];
 pub struct ContextCache {
     threads: Arc<dyn ThreadRunStore>,
     kept: Mutex<KeptContexts>,
+    /// How many contexts were returned as they were kept, were extended, and were computed by the store.
     answers: [AtomicU64; 3],
 }
 
@@ -115,7 +114,7 @@ impl ContextCache {
     /// request. It does not return the state, the runs and the size of the context, because these can change while the
     /// entry stays the same.
     ///
-    /// A budget in tokens is applied by its counter to each answer.
+    /// If the request has a budget in tokens, its counter is called again for each answer.
     ///
     /// # Errors
     /// `NotFound` for an unknown thread or entry; any error of the reads.
@@ -124,11 +123,11 @@ impl ContextCache {
         let Some(at) = request.at.clone().or_else(|| found.head.clone()) else {
             return Ok(self.answer(found, None, Arc::default(), ContextSource::Kept));
         };
-        let key = (found.id.clone(), ThreadIdentity::of(&found));
+        let key = ThreadKey::of(&found);
         if let Some(context) = self.find_kept(&key, &at, request) {
             return Ok(self.answer(found, Some(at), context, ContextSource::Kept));
         }
-        let has_base = self.lock().of_thread(&key).has_base;
+        let has_base = self.lock().kinds_of_thread(&key).has_base;
         if has_base && let Some(context) = self.extend_kept(&key, &at, request).await? {
             return Ok(self.answer(found, Some(at), context, ContextSource::Extended));
         }
@@ -192,8 +191,8 @@ impl ContextCache {
         let plain_request = ContextRequest::head().with_open_calls(OpenCalls::Keep);
         let Some(plain) = extend(&base.context, &later, &plain_request) else { return Ok(None) };
         // If the thread was deleted and made anew in the meantime, the entries are not those of the kept context.
-        let now = self.threads.load_thread(&thread.0).await?;
-        if now.is_none_or(|now| ThreadIdentity::of(&now) != thread.1) {
+        let current = self.threads.load_thread(&thread.id).await?;
+        if current.is_none_or(|current| ThreadKey::of(&current) != *thread) {
             return Ok(None);
         }
         // A side entry has the context of its parent. That context stays kept, because the next entries will be below
@@ -218,8 +217,8 @@ impl ContextCache {
         Ok(requested_form(&plain, request))
     }
 
-    /// Returns the nearest earlier entry of the path of `at` with a kept context that can be extended, this context,
-    /// and the entries after it up to `at`.
+    /// Searches the path of `at` backwards for an entry whose kept context can be extended. Returns the entry, its
+    /// context, and the entries after it up to `at`.
     async fn find_base(&self, thread: &ThreadKey, at: &EntryId) -> Result<Option<(EntryId, Kept, Vec<Arc<Entry>>)>> {
         let mut later: Vec<Arc<Entry>> = Vec::new();
         for limit in SEARCHED_ENTRIES {
@@ -227,7 +226,7 @@ impl ContextCache {
             if let Some(last) = later.last() {
                 query = query.after_entry(last);
             }
-            let page = self.threads.list_entries(&thread.0, query.with_page(PageRequest::first(limit))).await?;
+            let page = self.threads.list_entries(&thread.id, query.with_page(PageRequest::first(limit))).await?;
             for entry in page.items {
                 let kept = self.lock().get(&Key::new(thread, &entry.id, Form::Plain));
                 if let Some(base) = kept.filter(|kept| kept.context.repairs.is_empty()) {
@@ -248,13 +247,13 @@ impl ContextCache {
 
     /// Lets the store compute the context, and keeps it.
     async fn load_from_store(&self, thread: &ThreadKey, request: &ContextRequest) -> Result<CachedContext> {
-        // Where the last context needed repairs, the next one will most likely need them, too. Other forms cannot be
-        // made from it, so the requested one is asked for at once.
-        if !self.lock().of_thread(thread).has_repairs {
+        // Where the last context needed repairs, the next one will most likely need them, too. From a plain context
+        // with repairs no other form can be made. So in this case the requested form is loaded at once.
+        if !self.lock().kinds_of_thread(thread).has_repairs {
             let mut plain_request = ContextRequest::head().with_open_calls(OpenCalls::Keep);
             plain_request.at.clone_from(&request.at);
-            let found = self.threads.load_context(&thread.0, plain_request).await?;
-            let key = (found.thread.id.clone(), ThreadIdentity::of(&found.thread));
+            let found = self.threads.load_context(&thread.id, plain_request).await?;
+            let key = ThreadKey::of(&found.thread);
             let Some(at) = found.at else {
                 return Ok(self.answer(found.thread, None, Arc::new(found.context), ContextSource::Store));
             };
@@ -264,8 +263,8 @@ impl ContextCache {
                 return Ok(self.answer(found.thread, Some(at), context, ContextSource::Store));
             }
         }
-        let found = self.threads.load_context(&thread.0, request.clone()).await?;
-        let key = (found.thread.id.clone(), ThreadIdentity::of(&found.thread));
+        let found = self.threads.load_context(&thread.id, request.clone()).await?;
+        let key = ThreadKey::of(&found.thread);
         if let Some(at) = &found.at {
             self.keep_form(&key, at, request, &found.context);
         }
@@ -282,7 +281,8 @@ impl ContextCache {
     }
 
     fn keep(&self, key: Key, context: &Arc<Context>) {
-        let bytes = bytes_of_context(context, &key.entry.0);
+        let (entry, _) = &key.entry;
+        let bytes = bytes_of_context(context, entry);
         self.lock().insert(key, Arc::clone(context), bytes);
     }
 }

@@ -13,7 +13,7 @@ use store_core::{
 use super::{call, commit, context_ids, id, memory, new_commit, result, thread};
 use crate::{CompactionOutcome, CompactionPlan, Compactor, PlannedCompaction, SummaryError, estimate_tokens};
 
-/// A compactor that counts one token for each message, with a window of 10 tokens of which none are reserved.
+/// A compactor with a window of 10 tokens, none of which are reserved. It counts one token for each message.
 fn compactor(commits: &Arc<dyn CommitCoordinator>) -> Compactor {
     Compactor::new(Arc::clone(commits), 10).with_reserved_tokens(0).with_token_counter(|_| 1)
 }
@@ -82,7 +82,7 @@ async fn a_compaction_is_due_when_the_context_and_the_reserved_tokens_reach_the_
     assert_eq!(due(compactor(&commits).with_token_counter(|_| 2)).await, (true, 16));
     let outcome = compactor(&commits).compact_if_due(&thread(), async |_| Err::<String, _>("not asked for")).await;
     assert!(matches!(outcome, Ok(CompactionOutcome::NotDue(tokens)) if tokens.size() == 8));
-    // A size that the provider reported counts, too. A compaction makes it void.
+    // A size that the provider reported counts, too, but no longer after a compaction.
     let reported = Message::assistant("a").with_usage(Usage::from(TokenCounts::new(9, 1)));
     commit(&*commits, vec![("reported", reported)]).await;
     assert_eq!(due(compactor(&commits)).await, (true, 10));
@@ -104,18 +104,18 @@ fn tokens_are_estimated_from_the_text() {
 #[tokio::test]
 async fn nothing_is_compacted_if_everything_stays() {
     let (_stores, commits) = memory().await;
-    let nothing = async |keep| {
+    let nothing_to_compact = async |keep| {
         let compactor = compactor(&commits).with_kept_messages(keep);
         matches!(compact(&compactor, "s").await, CompactionOutcome::NothingToCompact(_))
     };
     commits.threads().create_thread(NewThread::new(thread())).await.unwrap();
-    assert!(nothing(2).await);
+    assert!(nothing_to_compact(2).await);
     talk(&*commits, "1", "2").await;
-    assert!(nothing(2).await && nothing(0).await && nothing(9).await);
+    assert!(nothing_to_compact(2).await && nothing_to_compact(0).await && nothing_to_compact(9).await);
     talk(&*commits, "3", "4").await;
-    assert!(nothing(0).await && !nothing(2).await);
+    assert!(nothing_to_compact(0).await && !nothing_to_compact(2).await);
     // Now only a summary comes before the kept messages.
-    assert!(nothing(2).await);
+    assert!(nothing_to_compact(2).await);
     let unknown = ThreadId::new("unknown").unwrap();
     assert_eq!(compactor(&commits).plan_now(&unknown).await.unwrap_err().kind(), ErrorKind::NotFound);
 }
@@ -351,7 +351,8 @@ async fn a_compaction_can_run_in_a_task_of_its_own() {
     assert!(matches!(task.await.unwrap().unwrap(), CompactionOutcome::Compacted(_)));
 }
 
-/// Tests CX-21: compactions and other writers at the same time, of which each sees only complete summaries.
+/// Tests CX-21: several tasks write to a thread and compact it at the same time. Each summary is written completely or
+/// not at all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_compactions_leave_one_summary_at_the_beginning() {
     let (_stores, commits) = memory().await;

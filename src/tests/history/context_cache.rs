@@ -27,15 +27,18 @@ async fn expect_source(cache: &ContextCache, request: &ContextRequest, source: C
 
 /// Checks that the answer of the cache is the answer of the store.
 async fn expect_equal(cache: &ContextCache, commits: &dyn CommitCoordinator, request: &ContextRequest) {
-    let (kept, new) =
+    let (cached, stored) =
         (cache.load(&thread(), request).await, commits.threads().load_context(&thread(), request.clone()).await);
-    match (kept, new) {
-        (Ok(kept), Ok(new)) => {
-            assert_eq!((&*kept.context, &kept.at), (&new.context, &new.at), "{request:?}, {:?}", kept.source);
-            assert_eq!(kept.thread, new.thread);
+    match (cached, stored) {
+        (Ok(cached), Ok(stored)) => {
+            let source = cached.source;
+            assert_eq!((&*cached.context, &cached.at), (&stored.context, &stored.at), "{request:?}, {source:?}");
+            assert_eq!(cached.thread, stored.thread);
         }
-        (Err(kept), Err(new)) => assert_eq!((kept.kind(), kept.to_string()), (new.kind(), new.to_string())),
-        (kept, new) => panic!("{request:?}: {kept:?} and {new:?}"),
+        (Err(cached), Err(stored)) => {
+            assert_eq!((cached.kind(), cached.to_string()), (stored.kind(), stored.to_string()));
+        }
+        (cached, stored) => panic!("{request:?}: {cached:?} and {stored:?}"),
     }
 }
 
@@ -153,9 +156,9 @@ fn compaction(from: &str, to: &str, text: &str) -> NewBody {
 struct RandomHistory {
     random: Random,
     commits: Arc<dyn CommitCoordinator>,
-    /// The entries of the present thread that are on paths.
+    /// The entries of the current thread, without side entries.
     entries: Vec<EntryId>,
-    sides: Vec<EntryId>,
+    side_entries: Vec<EntryId>,
     length: usize,
 }
 
@@ -206,7 +209,7 @@ impl RandomHistory {
         if self.random.below(60) == 0 && self.length > 0 {
             self.commits.threads().delete_thread(&thread(), DeleteRequest::default()).await.unwrap();
             self.commits.threads().create_thread(NewThread::new(thread())).await.unwrap();
-            (self.entries, self.sides, self.length) = (Vec::new(), Vec::new(), 0);
+            (self.entries, self.side_entries, self.length) = (Vec::new(), Vec::new(), 0);
         }
         // The ids occur again after a deletion, with other bodies.
         let name = id(&format!("e{}", self.length));
@@ -218,13 +221,13 @@ impl RandomHistory {
         // A random compaction is often refused. Then nothing changes.
         if self.commits.commit(new_commit().entry(entry)).await.is_ok() {
             self.length += 1;
-            if is_side { &mut self.sides } else { &mut self.entries }.push(name);
+            if is_side { &mut self.side_entries } else { &mut self.entries }.push(name);
         }
     }
 
     fn request(&mut self) -> ContextRequest {
         let request = match self.random.below(9) {
-            0 if !self.sides.is_empty() => ContextRequest::at(self.random.pick(&self.sides).clone()),
+            0 if !self.side_entries.is_empty() => ContextRequest::at(self.random.pick(&self.side_entries).clone()),
             1..=3 if !self.entries.is_empty() => ContextRequest::at(self.random.pick(&self.entries).clone()),
             _ => ContextRequest::head(),
         };
@@ -248,8 +251,8 @@ async fn a_kept_context_equals_a_new_one_for_random_histories() {
         let bound = [LARGE, 20_000, 6_000][seed % 3];
         let cache = ContextCache::new(commits.threads(), bound);
         let random = Random(seed as u64);
-        let (entries, sides) = (Vec::new(), Vec::new());
-        let mut history = RandomHistory { random, commits: Arc::clone(&commits), entries, sides, length: 0 };
+        let (entries, side_entries) = (Vec::new(), Vec::new());
+        let mut history = RandomHistory { random, commits: Arc::clone(&commits), entries, side_entries, length: 0 };
         for _ in 0..120 {
             history.step().await;
             for _ in 0..history.random.below(3) {
@@ -340,7 +343,7 @@ impl LogReader for CountingThreads {
     }
 }
 
-/// An agent that loads its context before each of 200 steps reads each entry once, and not the whole history each time.
+/// An agent that loads its context after each of 200 steps reads each entry once, and not the whole history each time.
 #[tokio::test]
 async fn an_agent_that_continues_reads_only_new_entries() {
     let folder = tempfile::tempdir().unwrap();

@@ -26,15 +26,15 @@ const LEASE: Duration = Duration::from_millis(300);
 struct AttemptCounts {
     /// For each thread, the number of attempts that run now.
     running: BTreeMap<String, u32>,
-    /// The largest value that `at_once` had.
-    max_at_once: u32,
     /// The number of attempts of all threads that run now.
     at_once: u32,
+    /// The largest value that `at_once` had.
+    max_at_once: u32,
     /// The dispatches whose attempts have ended.
     done: Vec<String>,
 }
 
-/// Tests WK-1.
+/// Tests WK-1: a worker runs several attempts at once, but never two of one thread.
 pub(super) async fn each_thread_has_one_attempt_at_a_time(bed: &TestBed) {
     let work = (0..12).map(|at| new_dispatch(&format!("t-{}", at % 4), &format!("d-{at:02}")));
     bed.enqueue(work).await;
@@ -120,13 +120,13 @@ async fn try_late_writes(work: &Work) -> LateWrites {
 /// Starts a worker whose handler calls `try_late_writes`. The first receiver returns the work of the handler. The
 /// second one returns why the handler was cancelled, and how its writes were refused.
 fn start_late_writer(bed: &TestBed) -> (LoopHandle, mpsc::UnboundedReceiver<Work>, oneshot::Receiver<LateWrites>) {
-    let (began, running) = mpsc::unbounded_channel();
-    let (sender, ended) = oneshot::channel();
+    let (work_sender, started_work) = mpsc::unbounded_channel();
+    let (sender, late_writes) = oneshot::channel();
     let sender = Arc::new(Mutex::new(Some(sender)));
     let handler = move |work: Work| {
-        let (began, sender) = (began.clone(), Arc::clone(&sender));
+        let (work_sender, sender) = (work_sender.clone(), Arc::clone(&sender));
         async move {
-            began.send(work.clone()).unwrap();
+            work_sender.send(work.clone()).unwrap();
             let written = try_late_writes(&work).await;
             sender.lock().unwrap().take().unwrap().send(written).unwrap();
             Ok::<_, Failure>(Done::ack())
@@ -135,17 +135,18 @@ fn start_late_writer(bed: &TestBed) -> (LoopHandle, mpsc::UnboundedReceiver<Work
     // With one attempt at a time, the worker cannot claim the lost dispatch again.
     let options = options_without_delays().with_lease(LEASE).with_concurrency(1);
     let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options).unwrap();
-    (worker.start().unwrap(), running, ended)
+    (worker.start().unwrap(), started_work, late_writes)
 }
 
-/// Tests WK-2.
+/// Tests WK-2: another worker claims the dispatch after its lease has expired. The handler is told, and can write
+/// nothing.
 pub(super) async fn a_handler_is_notified_of_a_lost_claim_and_writes_nothing(bed: &TestBed) {
     let _thread = bed.commits().commit(message_commit(&"t".parse().unwrap(), "first")).await.unwrap();
     bed.enqueue([new_dispatch("t", "d")]).await;
-    let (worker, mut running, ended) = start_late_writer(bed);
-    let work = running.recv().await.unwrap();
+    let (worker, mut started_work, late_writes) = start_late_writer(bed);
+    let work = started_work.recv().await.unwrap();
     let new_claim = bed.take_over_expired(LEASE).await;
-    let (reason, refused) = ended.await.unwrap();
+    let (reason, refused) = late_writes.await.unwrap();
     assert_eq!(reason, CancelReason::Lost);
     assert!(refused.iter().all(|kind| matches!(kind, ErrorKind::ClaimLost | ErrorKind::StaleEpoch)), "{refused:?}");
     // The store itself refuses the write, too, if it is made through another handle.
@@ -159,14 +160,14 @@ pub(super) async fn a_handler_is_notified_of_a_lost_claim_and_writes_nothing(bed
     assert_eq!(status_summary(&found), ("claimed", 1, vec!["lease_expired"]));
 }
 
-/// Tests WK-2.
+/// Tests WK-2: the thread is interrupted. The handler is told, and can write nothing.
 pub(super) async fn a_handler_is_notified_of_an_interrupt_and_writes_nothing(bed: &TestBed) {
     let _thread = bed.commits().commit(message_commit(&"t".parse().unwrap(), "first")).await.unwrap();
     bed.enqueue([new_dispatch("t", "d")]).await;
-    let (worker, mut running, ended) = start_late_writer(bed);
-    running.recv().await.unwrap();
+    let (worker, mut started_work, late_writes) = start_late_writer(bed);
+    started_work.recv().await.unwrap();
     bed.mailbox().interrupt(Interrupt::new("t".parse().unwrap()).because("changed")).await.unwrap();
-    let (reason, refused) = ended.await.unwrap();
+    let (reason, refused) = late_writes.await.unwrap();
     assert_eq!(reason, CancelReason::Superseded);
     assert!(refused.iter().all(|kind| matches!(kind, ErrorKind::ClaimLost | ErrorKind::StaleEpoch)), "{refused:?}");
     assert_eq!(worker.stop().await.unwrap().lost, 1);
@@ -277,7 +278,7 @@ pub(super) async fn a_write_that_cannot_carry_the_claim_is_refused(bed: &TestBed
 /// Tests WK-2: a task that a handler left running is told that the attempt has ended, and writes nothing more.
 pub(super) async fn a_task_left_running_by_a_handler_writes_nothing(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d")]).await;
-    let (sender, ended) = oneshot::channel();
+    let (sender, late_writes) = oneshot::channel();
     let sender = Arc::new(Mutex::new(Some(sender)));
     let handler = move |work: Work| {
         let sender = sender.lock().unwrap().take().unwrap();
@@ -289,7 +290,7 @@ pub(super) async fn a_task_left_running_by_a_handler_writes_nothing(bed: &TestBe
     };
     let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options_without_delays()).unwrap();
     assert_eq!(worker.run_until_idle().await.unwrap().acked, 1);
-    let (reason, refused) = ended.await.unwrap();
+    let (reason, refused) = late_writes.await.unwrap();
     assert_eq!((reason, refused), (CancelReason::Ended, vec![ErrorKind::ClaimLost; 3]));
     assert_eq!(bed.entry_count("t").await, 1);
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{Done, Failure, Work, Worker};
 
-/// Tests CP-2 and CM-33.
+/// Tests CP-2 and CM-33: in one store a commit can settle the dispatch. In a composition such a commit is refused.
 pub(super) async fn a_commit_can_settle_its_attempt_only_within_one_store(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d")]).await;
     let is_one_store = bed.stores.backend() == bed.stores.mailbox_backend();
@@ -43,7 +43,8 @@ async fn fill_tenant(bed: &TestBed, tenant: &TenantId, parts: &str) {
     }
 }
 
-/// Tests CP-2 and TN-8.
+/// Tests CP-2 and TN-8: a deletion removes the tenant from both stores, closes its handles, and leaves other tenants as
+/// they were.
 pub(super) async fn a_tenant_is_deleted_from_both_stores(bed: &TestBed) {
     let (gone, kept) = (TenantId::new("gone").unwrap(), TenantId::new("kept").unwrap());
     for tenant in [&gone, &kept] {
@@ -51,7 +52,7 @@ pub(super) async fn a_tenant_is_deleted_from_both_stores(bed: &TestBed) {
     }
     let handles = bed.stores.tenant(&gone).unwrap();
     let store = bed.stores.store();
-    // A repeated deletion finishes one that was interrupted.
+    // A deletion can be repeated, because the second call finishes a first one that was interrupted.
     store.delete_tenant(&gone).await.unwrap();
     store.delete_tenant(&gone).await.unwrap();
     assert_eq!(store.list_tenants(PageRequest::default()).await.unwrap().items, std::slice::from_ref(&kept));
@@ -89,7 +90,7 @@ pub(super) async fn tenants_of_both_stores_are_listed_together(bed: &TestBed) {
     for text in ["x", "3.c", "1.bb", "9.bb", "1.ee", "2.cxcy"] {
         let page = PageRequest::first(5).after(store_core::Cursor::from_text(text));
         let answer = store.list_tenants(page).await;
-        // A cursor with both lists at their beginning is a valid cursor of a composition.
+        // In a composition, `1.bb` is a valid cursor: both lists are at their beginning.
         if text != "1.bb" || bed.stores.capabilities().fenced {
             assert_eq!(answer.unwrap_err().kind(), ErrorKind::InvalidCursor, "{text}");
         }
@@ -98,7 +99,7 @@ pub(super) async fn tenants_of_both_stores_are_listed_together(bed: &TestBed) {
     assert_eq!(kind, ErrorKind::Invalid);
 }
 
-/// Tests CP-2 and PR-8.
+/// Tests CP-2 and PR-8: after `close` the handles of both stores are closed. `close` can be repeated.
 pub(super) async fn closing_closes_both_stores(bed: &TestBed) {
     let (mailbox, threads) = (bed.mailbox(), bed.commits().threads());
     let other_handles = bed.handles_for_other_runtime().await;

@@ -16,7 +16,7 @@ async fn run_until_idle(bed: &TestBed, options: WorkerOptions, handler: impl cra
     worker.run_until_idle().await.unwrap()
 }
 
-/// Tests WK-3.
+/// Tests WK-3: a dispatch that fails is retried until it has used up its attempts, and becomes a dead letter.
 pub(super) async fn failures_are_tried_again_and_then_given_up(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d").with_max_attempts(3)]).await;
     let attempts = Arc::new(Mutex::new(Vec::new()));
@@ -33,7 +33,7 @@ pub(super) async fn failures_are_tried_again_and_then_given_up(bed: &TestBed) {
     assert_eq!(found.last_error.as_deref(), Some("no network"));
 }
 
-/// Tests WK-3.
+/// Tests WK-3: after a panic the dispatch is retried. The message of the panic is its last error.
 pub(super) async fn a_panic_is_a_failure(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d"), new_dispatch("u", "e")]).await;
     let handler = |work: Work| async move {
@@ -64,7 +64,7 @@ pub(super) async fn retry_delays_grow_and_use_store_time(bed: &TestBed) {
     }
 }
 
-/// Tests WK-3.
+/// Tests WK-3: the verdict of a failure, or what a handler returns, decides how the dispatch is settled.
 pub(super) async fn a_failure_decides_how_its_dispatch_is_settled(bed: &TestBed) {
     let kinds = ["later", "snooze", "dead", "cancel", "put-off", "give-back", "refuse"];
     bed.enqueue(kinds.map(|kind| new_dispatch(kind, kind).with_max_attempts(2))).await;
@@ -122,7 +122,7 @@ impl Policy for DeadLetterIfNotFound {
     }
 }
 
-/// Tests WK-3.
+/// Tests WK-3: if a failure has no verdict, the policy gives it one.
 pub(super) async fn a_policy_judges_errors(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d"), new_dispatch("u", "e")]).await;
     let handler = |work: Work| async move {

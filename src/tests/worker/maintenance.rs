@@ -47,22 +47,22 @@ pub(super) async fn any_number_of_nodes_can_remove_finished_records(bed: &TestBe
     bed.enqueue([new_dispatch("t", "waits")]).await;
     // After exactly a day no record is older than a day.
     bed.advance(HOUR * 12).await;
-    let (one, other) = (maintenance(bed), maintenance(bed));
-    let done = one.run_once().await.unwrap();
+    let (first, second) = (maintenance(bed), maintenance(bed));
+    let done = first.run_once().await.unwrap();
     assert_eq!((done.dispatches, done.outbox), (0, 0), "{done:?}");
     bed.advance(Duration::from_millis(1)).await;
     let dry = maintenance(bed).dry().run_once().await.unwrap();
     assert_eq!((dry.dispatches, dry.outbox, dry.failed), (6, 6, 0), "{dry:?}");
-    let (one, other) = futures_util::future::join(one.run_once(), other.run_once()).await;
-    let (one, other) = (one.unwrap(), other.unwrap());
+    let (first, second) = futures_util::future::join(first.run_once(), second.run_once()).await;
+    let (first, second) = (first.unwrap(), second.unwrap());
     let counts = bed.mailbox().count_dispatches(None).await.unwrap();
     assert_eq!((counts.acked, counts.queued), (1, 1));
-    assert_eq!((one.dispatches + other.dispatches, one.outbox + other.outbox), (6, 6), "{one:?} {other:?}");
+    assert_eq!((first.dispatches + second.dispatches, first.outbox + second.outbox), (6, 6), "{first:?} {second:?}");
     assert_eq!(bed.commits().outbox().count_outbox(&OutboxFilter::default()).await.unwrap().delivered, 1);
     assert_eq!(bed.commits().threads().count_threads(&ThreadFilter::default()).await.unwrap(), 7);
 }
 
-/// Tests WK-9 and MB-36.
+/// Tests WK-9 and MB-36: two nodes end expired claims at the same time, and each claim is counted by one of them.
 pub(super) async fn lost_claims_are_ended_and_counted_once(bed: &TestBed) {
     let work = (0..4).map(|at| new_dispatch(&format!("t-{at}"), &format!("d-{at}")).with_max_attempts(1 + at % 2));
     bed.enqueue(work).await;
@@ -74,9 +74,9 @@ pub(super) async fn lost_claims_are_ended_and_counted_once(bed: &TestBed) {
         let dry = maintenance(bed).dry().run_once().await.unwrap();
         assert_eq!((dry.reclaimed, dry.dispatches, dry.more), (4, 0, false), "{dry:?}");
     }
-    let (one, other) = (maintenance(bed), maintenance(bed));
-    let (one, other) = futures_util::future::join(one.run_once(), other.run_once()).await;
-    assert_eq!(one.unwrap().reclaimed + other.unwrap().reclaimed, 4);
+    let (first, second) = (maintenance(bed), maintenance(bed));
+    let (first, second) = futures_util::future::join(first.run_once(), second.run_once()).await;
+    assert_eq!(first.unwrap().reclaimed + second.unwrap().reclaimed, 4);
     for at in 0..4 {
         let status = if at % 2 == 0 { "dead_letter" } else { "queued" };
         assert_eq!(status_summary(&bed.load_dispatch(&format!("d-{at}")).await), (status, 1, vec!["lease_expired"]));
@@ -110,7 +110,7 @@ pub(super) async fn events_and_threads_are_removed_only_on_request(bed: &TestBed
     assert!(threads.load_thread(&"kept".parse().unwrap()).await.unwrap().is_some());
 }
 
-/// Tests WK-9.
+/// Tests WK-9: each round is reported, and the result at the end is the sum of all rounds.
 pub(super) async fn maintenance_runs_until_it_is_stopped(bed: &TestBed) {
     let reported = Arc::new(AtomicU64::new(0));
     let reported_sum = Arc::clone(&reported);

@@ -55,7 +55,8 @@ fn relay(bed: &TestBed, deliver: impl crate::Deliver) -> Relay {
     Relay::new(&bed.stores, &bed.tenant, "hooks".parse().unwrap(), deliver).unwrap()
 }
 
-/// Tests WK-10 and OB-11.
+/// Tests WK-10 and OB-11: rows with one order key are delivered in order, even if one fails. A relay delivers no rows
+/// of other lanes.
 pub(super) async fn rows_are_delivered_one_after_the_other(bed: &TestBed) {
     let ordered = (0..5).map(|at| new_row(&at.to_string()).with_order_key("o".parse().unwrap()));
     let other = NewOutboxRow::new("mails".parse().unwrap(), "there".parse().unwrap(), Json::parse("9").unwrap());
@@ -118,6 +119,7 @@ pub(super) async fn a_delivery_is_notified_when_its_claim_is_lost(bed: &TestBed)
     let deliver = move |delivery: OutboxDelivery| {
         let sender = sender.clone();
         async move {
+            // `None` says that the delivery has begun.
             sender.send(None).unwrap();
             sender.send(Some(delivery.cancellation().cancelled().await)).unwrap();
             Ok(())
@@ -146,7 +148,7 @@ pub(super) async fn a_delivery_is_notified_when_its_claim_is_lost(bed: &TestBed)
     assert_eq!(found.claim.unwrap().worker, other.row.claim.unwrap().worker);
 }
 
-/// Tests WK-10.
+/// Tests WK-10: a delivery that does not end in time is aborted, and its row is released without a failure.
 pub(super) async fn deliveries_are_released_when_a_relay_stops(bed: &TestBed) {
     let ids = commit_rows(bed, [new_row("1")]).await;
     let (sender, mut began) = mpsc::unbounded_channel();

@@ -8,7 +8,7 @@ use tokio::sync::{Notify, mpsc};
 use super::{new_dispatch, options_without_delays, status_summary, test_bed::TestBed};
 use crate::{CancelReason, Done, Failure, Work, Worker};
 
-/// Tests WK-4.
+/// Tests WK-4: a worker that is asked to stop claims nothing more, and lets its handler finish.
 pub(super) async fn handlers_finish_when_a_worker_stops(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d"), new_dispatch("t", "after")]).await;
     let (began, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -41,6 +41,7 @@ pub(super) async fn the_dispatch_of_a_handler_that_does_not_stop_is_released(bed
     let handler = move |work: Work| {
         let sender = sender.clone();
         async move {
+            // `None` says that the handler has begun.
             sender.send(None).unwrap();
             if work.dispatch().id.as_str() == "sleeps" {
                 std::future::pending::<()>().await;
@@ -61,7 +62,7 @@ pub(super) async fn the_dispatch_of_a_handler_that_does_not_stop_is_released(bed
     }
 }
 
-/// Tests WK-4.
+/// Tests WK-4: after its handle is dropped, a worker claims nothing more, and lets its handler finish.
 pub(super) async fn a_worker_that_is_dropped_stops_claiming(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d")]).await;
     let (began, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -81,6 +82,6 @@ pub(super) async fn a_worker_that_is_dropped_stops_claiming(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "after")]).await;
     release.notify_one();
     bed.wait_until("d", |found| found.status == DispatchStatus::Acked).await;
-    // A claim that was in progress may have taken it, but then it was released.
+    // A claim that was in progress may have taken this dispatch, but then the worker has released it.
     bed.wait_until("after", |found| found.status == DispatchStatus::Queued && found.attempts == 0).await;
 }

@@ -195,8 +195,8 @@ impl TestBed {
         self.stores.commits(&self.tenant).unwrap()
     }
 
-    pub(super) async fn enqueue(&self, new: impl IntoIterator<Item = NewDispatch>) {
-        let answers = self.mailbox().enqueue(new.into_iter().collect()).await.unwrap();
+    pub(super) async fn enqueue(&self, dispatches: impl IntoIterator<Item = NewDispatch>) {
+        let answers = self.mailbox().enqueue(dispatches.into_iter().collect()).await.unwrap();
         answers.into_iter().for_each(|answer| drop(answer.unwrap()));
     }
 

@@ -26,13 +26,13 @@ async fn expect_new_work_is_found(bed: &TestBed, stores: &Stores) {
     assert_eq!(worker.stop().await.unwrap().acked, 7);
 }
 
-/// Tests WK-5.
+/// Tests WK-5: a worker waits for wake-ups, and finds new work and work that becomes due.
 pub(super) async fn new_work_is_found_by_waiting(bed: &TestBed) {
     assert!(bed.stores.tenant(&bed.tenant).unwrap().wake_ups().is_some());
     expect_new_work_is_found(bed, &bed.stores).await;
 }
 
-/// Tests WK-5.
+/// Tests WK-5: if the store has no wake-ups, a worker finds such work by repeating its claims.
 pub(super) async fn new_work_is_found_by_polling(bed: &TestBed) {
     expect_new_work_is_found(bed, &FaultyStore::without_wake_ups(bed)).await;
 }

@@ -37,10 +37,10 @@ pub(super) async fn run<S: JobSource>(shared: Arc<LoopState<S>>, job: S::Job, pe
 
 async fn run_and_settle<S: JobSource>(shared: &Arc<LoopState<S>>, job: S::Job, permit: OwnedSemaphorePermit) {
     let cancellation = Cancellation::default();
-    let began = Instant::now();
+    let started_at = Instant::now();
     // The permit is held until the job is settled, so that the loop does not count as idle before that.
     let mut held_permit = Some(permit);
-    let returned = match prepare_with_retries(shared, &job).await {
+    let handler_outcome = match prepare_with_retries(shared, &job).await {
         Ok(()) => handle(shared, &job, &cancellation, &mut held_permit).await,
         Err(error) => match error.kind() {
             ErrorKind::ClaimLost if error.part().is_none() => {
@@ -51,7 +51,7 @@ async fn run_and_settle<S: JobSource>(shared: &Arc<LoopState<S>>, job: S::Job, p
                 let _outcome = ending::count_lost_claim(shared, CancelReason::Superseded);
                 return;
             }
-            // The store is unavailable. This is not a failure of the work, so the attempt must not count.
+            // The store is unavailable. This is not a failure of the work, so it must not use up an attempt.
             _ if error.is_retryable() => {
                 let snooze = Verdict::Snooze(shared.options.idle);
                 HandlerOutcome::Answer(Err(Failure::new(error).with_verdict(snooze)))
@@ -59,12 +59,13 @@ async fn run_and_settle<S: JobSource>(shared: &Arc<LoopState<S>>, job: S::Job, p
             _ => HandlerOutcome::Answer(Err(Failure::new(error))),
         },
     };
-    let run_time = began.elapsed();
-    let ending = AttemptOutcome { returned, reason: cancellation.reason(), settling: cancellation.settling() };
+    let run_time = started_at.elapsed();
+    let (cancel_reason, settling) = (cancellation.reason(), cancellation.settling());
+    let attempt_outcome = AttemptOutcome { handler_outcome, cancel_reason, settling };
     // From here on, writes of tasks that the handler left running are refused. With two stores, the store of the
     // threads would accept them until a later claim takes the thread over.
     cancellation.end();
-    let outcome = ending::end_attempt(shared, &job, ending).await;
+    let outcome = ending::end_attempt(shared, &job, attempt_outcome).await;
     shared.source.telemetry().record_end(outcome, run_time);
     drop(held_permit);
 }
@@ -108,9 +109,9 @@ async fn handle<S: JobSource>(
         async move { shared.source.handle(&job, &cancellation).await }
     };
     let mut task = HandlerTask(Some(tokio::spawn(work.in_current_span())));
-    let returned = supervise(shared, job, cancellation, &mut task).await;
+    let outcome = supervise(shared, job, cancellation, &mut task).await;
     // A handler that reaches no `await` cannot be aborted. Its permit is held until it ends.
-    if let (HandlerOutcome::Aborted, Some(handle)) = (&returned, task.0.take()) {
+    if let (HandlerOutcome::Aborted, Some(handle)) = (&outcome, task.0.take()) {
         handle.abort();
         let held_permit = held_permit.take();
         tokio::spawn(async move {
@@ -118,7 +119,7 @@ async fn handle<S: JobSource>(
             drop(held_permit);
         });
     }
-    returned
+    outcome
 }
 
 /// Waits until the handler has ended. The handler is told to stop when its claim is lost, when its deadline has passed,
@@ -141,7 +142,7 @@ async fn supervise<S: JobSource>(
         let is_cancelled_already = cancellation.is_cancelled();
         let reason = tokio::select! {
             biased;
-            ended = &mut *handler => return handler_outcome(ended),
+            task_result = &mut *handler => return outcome_of_task(task_result),
             reason = &mut claim_loss, if heartbeat_runs => {
                 heartbeat_runs = false;
                 reason
@@ -155,8 +156,8 @@ async fn supervise<S: JobSource>(
     }
 }
 
-fn handler_outcome(ended: Result<Result<Done, Failure>, JoinError>) -> HandlerOutcome {
-    match ended {
+fn outcome_of_task(task_result: Result<Result<Done, Failure>, JoinError>) -> HandlerOutcome {
+    match task_result {
         Ok(answer) => HandlerOutcome::Answer(answer),
         Err(error) => match error.try_into_panic() {
             Ok(panic) => HandlerOutcome::Panic(panic_message(&*panic)),

@@ -104,7 +104,8 @@ mod tests {
         assert_eq!((failures.logged["unavailable"], failures.was_logged), ((begun + LOG_INTERVAL, 0), true));
     }
 
-    /// Tests WK-11.
+    /// Tests WK-11: an error that waiting cannot resolve ends the worker after its patience. A server that is
+    /// unavailable never does.
     #[tokio::test]
     async fn lasting_errors_end_a_worker_unless_waiting_can_resolve_them() {
         let (mut failures, mut now) = (ClaimFailures::default(), Instant::now());

@@ -15,8 +15,8 @@ const STOP_SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How the attempt ended in this process.
 pub(super) struct AttemptOutcome {
-    pub(super) returned: HandlerOutcome,
-    pub(super) reason: Option<CancelReason>,
+    pub(super) handler_outcome: HandlerOutcome,
+    pub(super) cancel_reason: Option<CancelReason>,
     pub(super) settling: SettlingCommit,
 }
 
@@ -24,9 +24,9 @@ pub(super) struct AttemptOutcome {
 pub(super) async fn end_attempt<S: JobSource>(
     shared: &LoopState<S>,
     job: &S::Job,
-    ending: AttemptOutcome,
+    attempt_outcome: AttemptOutcome,
 ) -> &'static str {
-    let AttemptOutcome { returned, reason, settling } = ending;
+    let AttemptOutcome { handler_outcome, cancel_reason, settling } = attempt_outcome;
     if settling == SettlingCommit::Acked {
         return count_settled(shared, "acked");
     }
@@ -40,11 +40,11 @@ pub(super) async fn end_attempt<S: JobSource>(
             AttemptState::Held => {}
         }
     }
-    if let Some(reason) = reason.filter(|reason| reason.is_lost()) {
+    if let Some(reason) = cancel_reason.filter(|reason| reason.is_lost()) {
         return count_lost_claim(shared, reason);
     }
     let failures = shared.source.failures(job).saturating_add(1);
-    let settlement = match (returned, reason) {
+    let settlement = match (handler_outcome, cancel_reason) {
         (HandlerOutcome::Answer(Ok(done)), _) => done.settlement().unwrap_or_else(|| {
             let failure = Failure::new("the handler returned `Committed`, but no commit settled its dispatch");
             settlement_of_failure(shared, &failure, failures)
@@ -85,7 +85,7 @@ pub(super) async fn settle<S: JobSource>(
     job: &S::Job,
     mut settlement: Settlement,
 ) -> &'static str {
-    let began = Instant::now();
+    let started_at = Instant::now();
     let (mut may_have_settled, mut tries) = (false, 0);
     loop {
         let error = match shared.source.settle(job, &settlement).await {
@@ -120,7 +120,7 @@ pub(super) async fn settle<S: JobSource>(
         }
         tries += 1;
         let timeout = if shared.aborting_attempts.is_cancelled() { STOP_SETTLE_TIMEOUT } else { shared.options.lease };
-        if began.elapsed() >= timeout {
+        if started_at.elapsed() >= timeout {
             return if may_have_settled { count_unknown(shared) } else { count_unsettled(shared, &error) };
         }
         sleep(RETRY_BACKOFF.delay(tries)).await;
@@ -129,12 +129,12 @@ pub(super) async fn settle<S: JobSource>(
 
 /// Returns what became of a commit that was to settle the claim.
 async fn outcome_of_settling_commit<S: JobSource>(shared: &LoopState<S>, job: &S::Job) -> AttemptState {
-    let began = Instant::now();
+    let started_at = Instant::now();
     let mut tries = 0;
     loop {
         match shared.source.attempt_state(job).await {
             Ok(attempt_state) => return attempt_state,
-            Err(error) if is_temporary(&error) && began.elapsed() < shared.options.lease => tries += 1,
+            Err(error) if is_temporary(&error) && started_at.elapsed() < shared.options.lease => tries += 1,
             Err(_) => return AttemptState::Forgotten,
         }
         sleep(RETRY_BACKOFF.delay(tries)).await;

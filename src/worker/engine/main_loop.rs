@@ -143,7 +143,7 @@ async fn wait_for_work<S: JobSource>(shared: &LoopState<S>, empty_claims: &mut u
             *empty_claims = 0;
             Ok(())
         }
-        woken = woken => woken,
+        result = woken => result,
     }
 }
 

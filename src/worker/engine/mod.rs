@@ -30,8 +30,8 @@ struct LoopState<S: JobSource> {
     ends_when_idle: bool,
     /// Cancelled when nothing more is to be claimed.
     stopping: CancellationToken,
-    /// Cancelled when the time that handlers get after a request to stop has passed. Handlers that still run are then
-    /// told to stop, and aborted after the grace. Their work is released.
+    /// Cancelled when handlers still run at the stop deadline, or when a caller asks for it. The handlers are then told
+    /// to stop, and aborted after the grace. Their work is released.
     aborting_attempts: CancellationToken,
     /// Notified when an attempt ends: its thread may have more work.
     attempt_ended: Notify,

@@ -34,7 +34,7 @@ impl FencedCommits {
     /// the claim for its loss.
     async fn commit_and_settle(&self, commit: Commit) -> Result<Receipt> {
         let cancellation = &self.claim.cancellation;
-        let (before, acks) = (cancellation.settling(), matches!(commit.settle, Some(Settlement::Ack { .. })));
+        let (earlier_commit, acks) = (cancellation.settling(), matches!(commit.settle, Some(Settlement::Ack { .. })));
         // If this future is dropped here, the outcome of the commit stays unknown.
         cancellation.set_settling(SettlingCommit::Unknown);
         let committed = self.inner.commit(commit).await;
@@ -43,7 +43,7 @@ impl FencedCommits {
             Ok(_) => SettlingCommit::Ended,
             Err(error) if error.outcome() == Outcome::Unknown => SettlingCommit::Unknown,
             // This commit was refused, but an earlier one may have been applied.
-            Err(_) => before,
+            Err(_) => earlier_commit,
         });
         committed
     }

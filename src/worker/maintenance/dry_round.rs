@@ -9,7 +9,7 @@ use store_core::{
 
 use super::{
     MaintenanceSummary,
-    steps::{MAX_PER_CALL, NOTHING_DONE, RoundFailures, StepResult, Steps},
+    steps::{MAX_PER_CALL, RoundFailures, StepResult, Steps},
 };
 
 impl Steps {
@@ -17,7 +17,7 @@ impl Steps {
     /// step until nothing is left. A dry round makes it only once.
     pub(super) async fn dry_round(&self, done: &mut MaintenanceSummary) -> Option<Error> {
         let mut failures = RoundFailures::default();
-        let mut idle = HashSet::new();
+        let mut idle_threads = HashSet::new();
         failures.add_step("reclaim", &mut done.reclaimed, Self::step_result(self.count_expired_claims().await));
         let mut is_limit_reached = failures.add_step(
             "purge dispatches",
@@ -26,9 +26,9 @@ impl Steps {
         );
         is_limit_reached |=
             failures.add_step("purge outbox", &mut done.outbox, Self::step_result(self.count_finished_rows().await));
-        let pruned = self.find_idle_threads(&mut idle).await;
+        let pruned = self.find_idle_threads(&mut idle_threads).await;
         is_limit_reached |= failures.add_step("prune threads", &mut done.threads, Self::step_result(pruned));
-        failures.add_step("trim events", &mut done.events, self.trim_or_count_events(&idle).await);
+        failures.add_step("trim events", &mut done.events, self.trim_or_count_events(&idle_threads).await);
         done.more |= is_limit_reached;
         failures.finish(done)
     }
@@ -36,7 +36,7 @@ impl Steps {
     fn step_result(counted: Result<u64>) -> StepResult {
         match counted {
             Ok(count) => (count, None),
-            Err(error) => (NOTHING_DONE.0, Some(error)),
+            Err(error) => (0, Some(error)),
         }
     }
 

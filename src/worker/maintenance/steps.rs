@@ -31,7 +31,7 @@ pub(super) struct Steps {
 /// The number of records that a step ended or removed, and the error that ended the step early.
 pub(super) type StepResult = (u64, Option<Error>);
 
-pub(super) const NOTHING_DONE: StepResult = (0, None);
+const NOTHING_DONE: StepResult = (0, None);
 
 /// The failures of a round.
 #[derive(Default)]
@@ -89,19 +89,19 @@ impl Steps {
     where
         F: Future<Output = Result<(u64, bool)>>,
     {
-        let mut done = 0;
+        let mut count = 0;
         while !self.stopping.is_cancelled() {
             match step().await {
                 Ok((did, more)) => {
-                    done += did;
+                    count += did;
                     if !more {
                         break;
                     }
                 }
-                Err(error) => return (done, Some(error)),
+                Err(error) => return (count, Some(error)),
             }
         }
-        (done, None)
+        (count, None)
     }
 
     async fn reclaim(&self) -> StepResult {
@@ -159,28 +159,28 @@ impl Steps {
         let (Some(commits), Some(age)) = (self.commits(), self.retention.events) else { return NOTHING_DONE };
         let (threads, events) = (commits.threads(), commits.events());
         let before = self.clock.now().saturating_sub(age);
-        let mut done = 0;
+        let mut count = 0;
         let mut page = PageRequest::first(MAX_PAGE);
         while !self.stopping.is_cancelled() {
             let query =
                 ThreadQuery::default().ordered(ThreadOrder::Creation, Direction::Forward).with_page(page.clone());
             let listed = match threads.list_threads(query).await {
                 Ok(listed) => listed,
-                Err(error) => return (done, Some(error)),
+                Err(error) => return (count, Some(error)),
             };
             for thread in listed.items.into_iter().filter(|thread| !excluded.contains(&thread.id)) {
                 if self.stopping.is_cancelled() {
-                    return (done, None);
+                    return (count, None);
                 }
                 match self.trim_or_count_events_of((&*threads, &*events), &thread.id, before).await {
-                    Ok(trimmed) => done += trimmed,
-                    Err(error) => return (done, Some(error)),
+                    Ok(trimmed) => count += trimmed,
+                    Err(error) => return (count, Some(error)),
                 }
             }
             let Some(next) = listed.next else { break };
             page = page.after(next);
         }
-        (done, None)
+        (count, None)
     }
 
     /// Trims the scopes of one thread and of its runs, or in a dry run counts their events.
@@ -195,7 +195,7 @@ impl Steps {
             request.dry_run = self.is_dry_run;
             events.trim_events(request).await.map(|trimmed| trimmed.events)
         };
-        let mut done = trim(Scope::Thread(thread.clone())).await?;
+        let mut count = trim(Scope::Thread(thread.clone())).await?;
         let mut page = PageRequest::first(MAX_PAGE);
         loop {
             let mut filter = RunFilter::default();
@@ -204,9 +204,9 @@ impl Steps {
             query.page = page.clone();
             let listed = threads.list_runs(query).await?;
             for run in listed.items {
-                done += trim(Scope::Run(run.id.clone())).await?;
+                count += trim(Scope::Run(run.id.clone())).await?;
             }
-            let Some(next) = listed.next else { return Ok(done) };
+            let Some(next) = listed.next else { return Ok(count) };
             page = page.after(next);
         }
     }

@@ -140,24 +140,24 @@ impl<'a> Fields<'a> {
         self.take_raw(name).map(T::read).transpose().map_err(|e| e.within(name))
     }
 
-    /// Returns the name and raw value of the first field that is left. For an externally tagged value these are its
-    /// kind and its data.
+    /// Returns the name and raw value of the first field that has not been taken. For an externally tagged value these
+    /// are its kind and its data.
     #[must_use]
     pub fn first(&self) -> Option<(&str, &'a str)> {
         self.0.first().map(|(name, value)| (name.as_ref(), value.get()))
     }
 
-    /// Returns the names of the fields that are left, in order.
+    /// Returns the names of the fields that have not been taken, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(name, _)| name.as_ref())
     }
 
-    /// Returns all fields that are left, in order.
+    /// Returns all fields that have not been taken, in order.
     pub fn into_pairs(self) -> impl Iterator<Item = (String, &'a str)> {
         self.0.into_iter().map(|(name, value)| (name.into_owned(), value.get()))
     }
 
-    /// Returns the fields that were not taken.
+    /// Returns the fields that have not been taken, to be kept in a record.
     ///
     /// # Errors
     /// [`DecodeError`] if a value is nested too deeply.
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn extra_fields_report_whether_they_are_empty() {
+    fn an_extra_is_empty_if_it_has_no_fields() {
         assert!(Extra::default().is_empty());
         let extra = Extra(vec![("a".to_owned(), Json::null())]);
         assert!(!extra.is_empty());

@@ -2,7 +2,7 @@
 //! (ID-11).
 //!
 //! serde's `flatten`, `untagged` and internally tagged enums lose unknown fields or the spelling of numbers. Records
-//! are therefore written and read by [`Codec`], which never converts a number to a type that the record does not have.
+//! are therefore written and read by [`Codec`], which never converts a number to a type other than that of its field.
 
 mod fields;
 #[macro_use]

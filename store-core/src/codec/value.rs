@@ -64,13 +64,13 @@ impl Codec for Json {
 fn write_number(out: &mut String, number: u64) {
     // `u64::MAX` has 20 digits.
     const MAX_DIGITS: usize = 20;
-    let (mut digits, mut digit_count, mut left) = ([0; MAX_DIGITS], 0, number);
+    let (mut digits, mut digit_count, mut remaining) = ([0; MAX_DIGITS], 0, number);
     for digit in digits.iter_mut().rev() {
         // The remainder is below ten, so the conversion cannot fail.
-        *digit = b'0' + u8::try_from(left % 10).unwrap_or_default();
+        *digit = b'0' + u8::try_from(remaining % 10).unwrap_or_default();
         digit_count += 1;
-        left /= 10;
-        if left == 0 {
+        remaining /= 10;
+        if remaining == 0 {
             break;
         }
     }
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn text_has_the_short_escapes() {
+    fn text_is_written_with_the_short_escapes() {
         assert_eq!("\u{0}\u{1f}\n\r\t\"\\/".to_owned().encode(), r#""\u0000\u001f\n\r\t\"\\/""#);
     }
 

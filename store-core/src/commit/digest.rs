@@ -190,8 +190,8 @@ fn write_run(out: &mut String, run: &RunChange) {
     object.close();
 }
 
-/// Writes a value as a list with one element, and no value as an empty list, so that a removed key and a key set to
-/// `null` differ.
+/// Writes a value as a list with one element, and a missing value as an empty list, so that a removed key and a key set
+/// to `null` differ.
 fn write_optional(out: &mut String, value: Option<&Json>) {
     value.into_iter().cloned().collect::<Vec<_>>().write(out);
 }
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rewind_run_change_and_thread_field_changes_the_digest() {
+    fn rewinds_run_changes_and_thread_fields_are_part_of_the_digest() {
         let rewind = |to: RewindTo| sample_commit().entry(NewEntry::new(to));
         let running = || RunChange::new(RunId::new("r").unwrap(), RunStatus::Running);
         let with_run = |change: &dyn Fn(&mut RunChange)| {

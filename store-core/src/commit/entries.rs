@@ -1,4 +1,5 @@
-//! Plans the new entries of a commit: finds the entries that they name, and derives the data that is stored with them.
+//! Plans the new entries of a commit: finds the earlier entries that they refer to, and derives the data that is stored
+//! with each new entry.
 
 use std::collections::BTreeMap;
 
@@ -209,8 +210,7 @@ impl<'a, V: LogView + ?Sized> PlannedLog<'a, V> {
         }
     }
 
-    /// Returns the nearest checkpoint for which `is_wanted` is true, on the path of the thread's head before the
-    /// commit.
+    /// Returns the last checkpoint on the path of `stored_head` for which `is_wanted` is true.
     fn nearest_checkpoint(&self, is_wanted: impl Fn(&Node) -> Result<bool>) -> Result<Option<Node>> {
         let mut next = self.stored_head.as_ref().and_then(|head| head.checkpoint);
         while let Some(seq) = next {
@@ -316,7 +316,7 @@ impl<'a, V: LogView + ?Sized> PlannedLog<'a, V> {
     }
 }
 
-/// Returns the number of a new checkpoint below `parent` whose draft has no number (EN-21).
+/// Returns the number that a new checkpoint below `parent` gets if its draft has none (EN-21).
 fn next_checkpoint_number(parent: Option<&Node>) -> Result<u64> {
     let next = parent.and_then(|node| node.checkpoint_number).map_or(Some(0), |number| number.checked_add(1));
     next.ok_or_else(|| Error::invalid("checkpoint", "the previous checkpoint has the highest possible number"))

@@ -73,7 +73,7 @@ pub struct Plan {
     pub queue: QueueWrite,
     /// The events, with their scopes. None if the commit has no events, or if all of them repeat earlier ones.
     pub events: Option<EventPlan>,
-    /// The plan that settles the dispatch whose claim the commit names, if the commit settles it.
+    /// If the commit settles the claim that it names: the plan of that settlement.
     pub mailbox: Option<Box<MailboxPlan>>,
     /// New rows of the outbox.
     pub outbox: OutboxPlan,
@@ -222,7 +222,7 @@ fn plan_without_thread(
     }
 }
 
-/// The thread before the commit is applied to it, and the decisions that were made before its writes are planned.
+/// The thread before the commit is applied to it, and the decisions that were made before the writes are planned.
 struct ThreadBefore {
     thread: StoredThread,
     creates_thread: bool,
@@ -305,29 +305,29 @@ fn plan_writes(
     Ok(CommitDecision::Write(Box::new(plan)))
 }
 
-/// Plans the events of the commit, which belong to its thread or to runs of the thread (CM-21).
+/// Plans the events of the commit. They must belong to the thread of the commit or to runs of that thread (CM-21).
 fn plan_events(
     view: &(impl CommitView + ?Sized),
     commit: &Commit,
-    written: &[Run],
+    written_runs: &[Run],
     decision_context: DecisionContext<'_>,
 ) -> Result<Option<EventDecision>> {
     let Some(request) = &commit.events else { return Ok(None) };
     for (index, draft) in request.drafts.iter().enumerate() {
         for scope in &draft.scopes {
             let Scope::Run(id) = scope else { continue };
-            let belongs_to_thread =
-                written.iter().any(|run| run.id == *id) || view.run(id)?.is_some_and(|run| run.thread == commit.thread);
+            let belongs_to_thread = written_runs.iter().any(|run| run.id == *id)
+                || view.run(id)?.is_some_and(|run| run.thread == commit.thread);
             if !belongs_to_thread {
                 let error = Error::invalid("scopes", "it names a run that does not belong to the thread of the commit");
                 return Err(error.in_part(format!("events[{index}]")));
             }
         }
     }
-    let part = |e: Error| if e.part().is_some() { e } else { e.in_part("events") };
+    let name_part = |e: Error| if e.part().is_some() { e } else { e.in_part("events") };
     event::append(view, request, decision_context, AppendOptions { at: commit.at, ..AppendOptions::default() })
         .map(Some)
-        .map_err(part)
+        .map_err(name_part)
 }
 
 /// Refuses new entries that have the id of a pending input (EN-16), even if the commit consumes that input.
@@ -389,13 +389,13 @@ fn add_spent_tokens(
     entries: &[PlannedEntry],
     run: Option<Run>,
 ) -> Result<Vec<Run>> {
-    let mut written = run;
+    let mut commit_run = run;
     let mut other_runs: BTreeMap<RunId, (Run, bool)> = BTreeMap::new();
     // The entries of consumed inputs come first. They belong to no run.
     for (index, planned) in entries.iter().skip(commit.consume.len()).enumerate() {
         let Some(id) = &planned.entry.run else { continue };
         let tokens = spent_tokens(&planned.entry);
-        if let Some(run) = written.as_mut().filter(|run| run.id == *id) {
+        if let Some(run) = commit_run.as_mut().filter(|run| run.id == *id) {
             run.spent = tokens.map_or_else(|| run.spent.clone(), |tokens| run.spent.plus(tokens));
             continue;
         }
@@ -414,5 +414,5 @@ fn add_spent_tokens(
         }
     }
     let changed = other_runs.into_values().filter_map(|(run, changed)| changed.then_some(run));
-    Ok(changed.chain(written).collect())
+    Ok(changed.chain(commit_run).collect())
 }

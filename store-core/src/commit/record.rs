@@ -45,7 +45,7 @@ pub struct Commit {
     pub fence: Option<Fence>,
     /// How that claim is settled, in the same atomic step (CM-33).
     pub settle: Option<Settlement>,
-    /// The time of the commit that the caller states, for imports and copies. It must not be later than store time
+    /// The time that the caller states for the commit, for imports and copies. It must not be later than store time
     /// (CM-41).
     pub at: Option<Timestamp>,
     /// New entries for the log.
@@ -56,7 +56,7 @@ pub struct Commit {
     pub state: Option<StateChange>,
     /// Pending inputs that become entries, in this order and before those of `entries` (CM-27).
     pub consume: Vec<InputRef>,
-    /// Events to append, in the scope of the thread, of its run, or of another run of the thread (CM-21).
+    /// Events to append, in the scope of the thread or of runs of the thread (CM-21).
     pub events: Option<AppendEvents>,
     /// New rows of the outbox, to be delivered to other systems.
     pub outbox: Vec<NewOutboxRow>,
@@ -167,7 +167,7 @@ impl Commit {
         self
     }
 
-    /// Sets the time of the commit that the caller states.
+    /// Sets the time that the caller states for the commit.
     #[must_use]
     pub const fn at(mut self, at: Timestamp) -> Self {
         self.at = Some(at);
@@ -371,7 +371,7 @@ mod tests {
     use crate::codec::Codec;
 
     #[test]
-    fn an_incarnation_is_written_if_it_is_not_the_first() {
+    fn an_incarnation_is_written_unless_it_is_0() {
         for incarnation in ["", r#","incarnation":7"#] {
             let text = format!(
                 r#"{{"thread":"t","version":1,"generation":1{incarnation},"entry_ids":[],"state_revision":0,"time":5,"deduplicated":false}}"#

@@ -137,12 +137,12 @@ mod tests {
     use super::apply_operation;
     use crate::{Json, Limits, StateOp};
 
-    fn expect_result(stored: Option<&str>, op: &StateOp, after: Result<&str, ()>) {
+    fn expect_result(stored: Option<&str>, op: &StateOp, expected: Result<&str, ()>) {
         let stored = stored.map(|text| Json::parse(text).unwrap());
         let found = apply_operation(stored.as_ref(), op, &Limits::default())
             .map_err(|_| ())
             .map(|json| json.unwrap().as_str().to_owned());
-        assert_eq!(found, after.map(str::to_owned), "{stored:?} {op:?}");
+        assert_eq!(found, expected.map(str::to_owned), "{stored:?} {op:?}");
     }
 
     #[test]

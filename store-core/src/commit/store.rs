@@ -34,8 +34,9 @@ pub trait CommitCoordinator: Send + Sync {
     /// - `InvalidTransition`, `Invalid`, `NotFound` and `AlreadyExists` for the run.
     /// - `NotFound`, `AlreadyConsumed` and `Conflict` for the consumed inputs (CM-28).
     /// - `AlreadyExists` for an entry id in use (EN-16), `Invalid` for a parent or target that is not allowed.
-    /// - `IdempotencyMismatch` for an event key that was used with other content, `Conflict` for the expectation about
-    ///   a scope, and `IdempotencyMismatch` for a dedupe key of the outbox in use with other content (CM-22).
+    /// - `IdempotencyMismatch` for an event key that was used with other content, `Conflict` if an expectation about a
+    ///   scope does not hold, and `IdempotencyMismatch` for a dedupe key of the outbox that is in use with other
+    ///   content (CM-22).
     ///
     /// After an `Unknown` outcome, repeat the commit with its key (CM-17). Without a key, load the thread and compare
     /// its version. A commit without entries does not change the version (CM-8), so only a key shows whether it was

@@ -95,6 +95,6 @@ fn turns(drafts: &[MessageDraft]) -> Vec<Option<usize>> {
 /// Returns whether a turn begins between two messages. The messages of one summary stay together.
 fn begins_turn(previous: &MessageDraft, draft: &MessageDraft) -> bool {
     let summary_entry = |draft: &MessageDraft| (draft.kind == MessageKind::Summary).then(|| draft.entry.clone());
-    let asks_again = draft.role() == Role::User && previous.role() != Role::User;
-    summary_entry(previous) != summary_entry(draft) || (draft.kind != MessageKind::Summary && asks_again)
+    let user_follows_assistant = draft.role() == Role::User && previous.role() != Role::User;
+    summary_entry(previous) != summary_entry(draft) || (draft.kind != MessageKind::Summary && user_follows_assistant)
 }

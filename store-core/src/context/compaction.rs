@@ -56,7 +56,7 @@ impl<'a> ContextSplit<'a> {
 /// Splits a context so that the last `keep` user or assistant messages stay, together with their results. No call is
 /// separated from its result (CX-15).
 ///
-/// If there are fewer such messages, or if `keep` is 0, everything is kept.
+/// If there are fewer than `keep` such messages, or if `keep` is 0, everything is kept.
 /// [`LogReaderExt::load_compaction_interval`](crate::LogReaderExt::load_compaction_interval) returns the
 /// entries that the compaction covers.
 #[must_use]
@@ -106,8 +106,8 @@ fn portable_blocks(block: &Block) -> Vec<Block> {
         }
         BlockKind::ToolResult(result) => {
             let what = if result.is_error == Some(true) { "error" } else { "result" };
-            let head = Block::text(format!("[{what} of call `{}`]", result.tool_use_id));
-            std::iter::once(head).chain(result.blocks.iter().flat_map(portable_blocks)).collect()
+            let heading = Block::text(format!("[{what} of call `{}`]", result.tool_use_id));
+            std::iter::once(heading).chain(result.blocks.iter().flat_map(portable_blocks)).collect()
         }
         BlockKind::Thinking(_) | BlockKind::Opaque(_) | BlockKind::Unknown { .. } => Vec::new(),
     }

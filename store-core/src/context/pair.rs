@@ -174,8 +174,8 @@ fn separate_tool_messages(drafts: Vec<MessageDraft>) -> (Vec<(usize, MessageDraf
 }
 
 impl ToolMessage {
-    /// Returns a tool message with the `wanted` results for the calls in message `call`. Blocks that are not results
-    /// are added to the first message that is taken.
+    /// Returns a tool message with the `wanted` results for the calls in message `call`. The first message that is
+    /// returned also has the blocks that are not results.
     fn take_results(&mut self, call: usize, wanted: &BTreeSet<usize>, repairs: &mut Vec<Repair>) -> MessageDraft {
         let mut draft = self.draft.clone();
         for (at, block) in self.blocks.iter_mut().enumerate() {

@@ -165,7 +165,7 @@ pub enum RepairKind {
     EarlierResultDropped,
     /// A message was left out, because it had no blocks left (CX-9).
     EmptyMessageDropped,
-    /// Several entries that are one message of a provider were merged (CX-17).
+    /// Several entries that form one message of a provider were merged (CX-17).
     MessagesMerged,
 }
 
@@ -185,7 +185,7 @@ pub struct ThreadContext {
     pub latest_run: Option<Run>,
     /// Runs that are not done, oldest first.
     pub open_runs: Vec<Run>,
-    /// The newest context size of the path since its last compaction (EN-29).
+    /// The newest context size that was recorded on the path after the last compaction (EN-29).
     pub context_size: Option<u64>,
     /// The number that the next checkpoint on this path gets (EN-33).
     pub next_checkpoint: u64,

@@ -35,7 +35,7 @@ impl ContextPart {
 /// Returns the parts of the context of `leaf`, from its beginning: the entries of its path, with summaries in place of
 /// covered intervals (CX-3 to CX-5).
 ///
-/// The cost grows with the path after the last compaction whose interval begins at a root (CX-12).
+/// The cost grows with the length of the path after the last compaction whose interval begins at a root (CX-12).
 ///
 /// # Errors
 /// Any error of [`NodeSource::node`].
@@ -58,7 +58,7 @@ pub fn parts(nodes: &(impl NodeSource + ?Sized), leaf: &Node) -> Result<Vec<Cont
         };
     }
     // The summary of a compaction that covers nothing comes before the first message. Only the newest such compaction
-    // counts. If a newer compaction covers both it and the root, it is not in `compactions`.
+    // counts. It is not in `compactions` if a still newer compaction covers both it and the root.
     if let Some(first) = compactions.iter().find(|node| node.covers.as_ref().is_some_and(|cover| cover.to == 0)) {
         parts.push(ContextPart::Summary(first.seq));
     }
@@ -86,8 +86,8 @@ fn outermost_compactions(compactions: &[Node]) -> Vec<VisibleCompaction> {
             by_start.entry(cover.from).or_insert(VisibleCompaction { seq: node.seq, from: cover.from, to: cover.to });
         }
     }
-    // Intervals never overlap partially (EN-24). An interval therefore lies inside an earlier one if it begins before
-    // the end of that one.
+    // Intervals never overlap partially (EN-24). An interval therefore lies inside another one if it begins between the
+    // beginning and the end of that one.
     let mut covered_to = 0;
     let mut visible: Vec<_> = by_start.into_values().collect();
     visible.retain(|shown| {
@@ -98,7 +98,7 @@ fn outermost_compactions(compactions: &[Node]) -> Vec<VisibleCompaction> {
     visible
 }
 
-/// Returns the newest context size on the path of an entry since its last compaction (EN-29), for
+/// Returns the newest context size that was recorded on the path of an entry after the last compaction (EN-29), for
 /// [`ThreadContext::context_size`](super::ThreadContext::context_size).
 #[must_use]
 pub fn context_size(node: &Node, marks: &EntryMarks) -> Option<u64> {

@@ -109,6 +109,7 @@ impl SchemaMend {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            // The variant was once called `Make`. Programs read the JSON, so this name stays.
             Self::Create => "make",
             Self::Migrate => "migrate",
             Self::Release => "release",

@@ -255,9 +255,9 @@ mod tests {
     #[test]
     fn an_error_has_fields_for_everything_that_advice_depends_on() {
         let document = |error: &Error| serde_json::to_value(error).unwrap();
-        let taken = Error::key_taken("k", "dispatch", "d");
-        assert_eq!(taken.to_string(), "key `k` is already used by dispatch `d`");
-        assert_eq!([&document(&taken)["key"], &document(&taken)["id"]], ["k", "d"]);
+        let key_taken = Error::key_taken("k", "dispatch", "d");
+        assert_eq!(key_taken.to_string(), "key `k` is already used by dispatch `d`");
+        assert_eq!([&document(&key_taken)["key"], &document(&key_taken)["id"]], ["k", "d"]);
         assert!(document(&Error::already_exists("dispatch", "d")).get("key").is_none());
         let causes = [Error::store_in_use("x"), Error::server_unavailable("x"), Error::unavailable("x")];
         assert_eq!(causes.map(|error| document(&error)["cause"].clone()), ["held", "server", "other"]);

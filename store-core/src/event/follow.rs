@@ -68,14 +68,14 @@ impl Signal {
 }
 
 impl<K: Hash + Eq + Clone> Followers<K> {
-    fn followed(&self) -> MutexGuard<'_, FollowedKeys<K>> {
+    fn followed_keys(&self) -> MutexGuard<'_, FollowedKeys<K>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a follower of `key`. It is told of changes from now on, until it is ended.
     #[must_use]
     pub fn follow(&self, key: &K) -> ChangeFollower {
-        let FollowedKeys { signals, cleanup_threshold } = &mut *self.followed();
+        let FollowedKeys { signals, cleanup_threshold } = &mut *self.followed_keys();
         if signals.len() >= *cleanup_threshold {
             signals.retain(|_, signal| Arc::strong_count(signal) > 1);
             *cleanup_threshold = 2 * signals.len() + 16;
@@ -93,18 +93,18 @@ impl<K: Hash + Eq + Clone> Followers<K> {
         if changed.peek().is_none() {
             return;
         }
-        let followed = self.followed();
-        changed.filter_map(|key| followed.signals.get(key)).for_each(|signal| signal.change());
+        let followed_keys = self.followed_keys();
+        changed.filter_map(|key| followed_keys.signals.get(key)).for_each(|signal| signal.change());
     }
 
     /// Tells all followers that there was a change. A backend calls this if it does not know what changed.
     pub fn notify_all(&self) {
-        self.followed().signals.values().for_each(|signal| signal.change());
+        self.followed_keys().signals.values().for_each(|signal| signal.change());
     }
 
     /// Ends the followers of those keys for which `should_end` returns true.
     pub fn end(&self, should_end: impl Fn(&K) -> bool) {
-        self.followed().signals.retain(|key, signal| {
+        self.followed_keys().signals.retain(|key, signal| {
             let is_ended = should_end(key);
             if is_ended {
                 signal.end();
@@ -122,8 +122,8 @@ impl<K> Default for Followers<K> {
 
 impl<K> fmt::Debug for Followers<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let followed = self.0.lock().unwrap_or_else(PoisonError::into_inner).signals.len();
-        f.debug_tuple("Followers").field(&followed).finish()
+        let signal_count = self.0.lock().unwrap_or_else(PoisonError::into_inner).signals.len();
+        f.debug_tuple("Followers").field(&signal_count).finish()
     }
 }
 
@@ -165,11 +165,11 @@ impl ChangeFollower {
 pub trait EventSource: Send + 'static {
     /// Reads the next events after the sequence number `after`.
     ///
-    /// Returns the sequence number of the last event that was read, and those of the events that pass the filter. If
-    /// there are no more events, the returned number is `after`.
+    /// Returns the sequence number of the last event that was read, and the events that pass the filter. If there are
+    /// no more events, the returned number is `after`.
     ///
     /// # Errors
-    /// `CursorExpired` if the next events were trimmed (EV-24); those of reading.
+    /// `CursorExpired` if the next events were trimmed (EV-24); any error of reading.
     async fn read_next(&mut self, after: u64) -> Result<(u64, VecDeque<Event>)>;
 
     /// Waits until there may be more events.
@@ -185,7 +185,7 @@ pub trait EventSource: Send + 'static {
 ///
 /// The stream ends after an error.
 pub fn event_stream(source: impl EventSource, after: u64, changes: ChangeFollower) -> EventStream {
-    let state = StreamState { source, after, unread: VecDeque::new(), changes };
+    let state = StreamState { source, last_read_seq: after, unread: VecDeque::new(), changes };
     Box::pin(stream::unfold(Some(state), async |state| {
         let mut state = state?;
         match state.next().await {
@@ -199,7 +199,7 @@ pub fn event_stream(source: impl EventSource, after: u64, changes: ChangeFollowe
 struct StreamState<S> {
     source: S,
     /// The sequence number of the last event that was read from the source.
-    after: u64,
+    last_read_seq: u64,
     /// Events that were read from the source and not returned yet.
     unread: VecDeque<Event>,
     changes: ChangeFollower,
@@ -212,11 +212,11 @@ impl<S: EventSource> StreamState<S> {
                 return Ok(event);
             }
             self.changes.mark_seen();
-            let (last, unread) = self.source.read_next(self.after).await?;
-            if last == self.after {
+            let (last_read_seq, unread) = self.source.read_next(self.last_read_seq).await?;
+            if last_read_seq == self.last_read_seq {
                 self.source.wait(&mut self.changes).await?;
             }
-            (self.after, self.unread) = (last, unread);
+            (self.last_read_seq, self.unread) = (last_read_seq, unread);
         }
     }
 }
@@ -260,8 +260,8 @@ mod tests {
         for key in 100..10_000 {
             let _dropped_at_once = followers.follow(&key);
         }
-        // Signals are removed once there are twice as many as needed, and 16 more.
-        let signals = followers.followed().signals.len();
+        // The number of signals stays below twice the number that is needed, plus 16.
+        let signals = followers.followed_keys().signals.len();
         assert!((100..=216).contains(&signals), "{signals}");
         followers.notify([&0]);
         assert!(kept.into_iter().next().unwrap().next().now_or_never().is_some());

@@ -150,7 +150,7 @@ impl Subscribe {
 pub enum TrimBefore {
     /// Trims the event that the cursor belongs to, and all older events. The cursor stays valid.
     Cursor(Cursor),
-    /// Trims the longest initial part of the scope whose events are all older than this time.
+    /// Trims from the oldest event on, and stops before the first event that is not older than this time.
     Time(Timestamp),
 }
 

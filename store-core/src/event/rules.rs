@@ -51,8 +51,8 @@ pub trait EventView {
 pub struct AppendOptions<'a> {
     /// The time of the events, if the commit that appends them sets one (CM-41).
     pub at: Option<Timestamp>,
-    /// The record of the id of the thread whose claim the fence names (CM-44). Absent in a commit, which checks its own
-    /// fence.
+    /// For an append under a claim: the record of the id of the claimed thread (CM-44). Absent in a commit, which
+    /// checks its own fence.
     pub id_record: Option<&'a mut ThreadIdRecord>,
     /// The mailbox in the same store, if the append names a claim.
     pub claims: Option<&'a dyn MailboxView>,
@@ -106,6 +106,7 @@ pub(crate) fn check_request(request: &AppendEvents, limits: &Limits) -> Result<(
             return Err(Error::invalid("expect", "it names a scope that no event of the call has"));
         }
     }
+    // Refuses a fence if the events belong to several threads. Which thread it is does not matter here.
     fenced_thread(request).map(drop)
 }
 
@@ -230,13 +231,13 @@ fn thread_and_run(draft: &NewEvent) -> (Option<ThreadId>, Option<RunId>) {
 /// Makes the event of a draft, and gives it the next number in each of its scopes.
 fn number_event(draft: &NewEvent, id: EventId, at: Timestamp, scopes: &mut BTreeMap<Scope, ScopeState>) -> StoredEvent {
     let (thread, run) = thread_and_run(draft);
-    let mut next = |scope: Option<Scope>| {
+    let mut take_next_number = |scope: Option<Scope>| {
         let state = scopes.entry(scope?).or_default();
         state.count += 1;
         Some(state.count)
     };
-    let thread_seq = next(thread.clone().map(Scope::Thread));
-    let run_seq = next(run.clone().map(Scope::Run));
+    let thread_seq = take_next_number(thread.clone().map(Scope::Thread));
+    let run_seq = take_next_number(run.clone().map(Scope::Run));
     let event = Event {
         id,
         created_at: at,
@@ -281,8 +282,7 @@ pub fn cursor_after(scope: &Scope, seq: u64, tenant_and_cursor_key: (&TenantId, 
     Position::new(seq, "").to_cursor(cursor_key, &cursor_scope(scope, tenant))
 }
 
-/// Returns the sequence number of the event after which reading continues with the cursor `at`, or none without a
-/// cursor.
+/// Returns the sequence number of the event after which the cursor `at` continues, or none if there is no cursor.
 ///
 /// # Errors
 /// `InvalidCursor` if the cursor belongs to another list.

@@ -64,8 +64,7 @@ pub trait CommitCoordinatorExt: CommitCoordinator {
         self.rewind(guard, RewindTo::Start).await
     }
 
-    /// Gives a name to an entry, or removes its name (EN-25). If the entry is a checkpoint, this names the snapshot
-    /// (EN-30).
+    /// Gives a name to an entry, or removes its name (EN-25). A checkpoint that gets a name becomes a snapshot (EN-30).
     ///
     /// # Errors
     /// `Invalid` for an entry that does not exist.

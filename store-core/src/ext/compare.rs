@@ -10,7 +10,8 @@ use crate::{
     page::PageRequest,
 };
 
-/// The comparison of two leaves. The rest of a path can be long, so it is returned as a query that lists it.
+/// The comparison of two leaves. The part of a path after the shared entry can be long, so it is returned as a query
+/// that lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeafComparison {
@@ -43,7 +44,8 @@ pub(super) async fn compare_leaves<R: LogReader + ?Sized>(
         if left_last.as_ref().map(|entry| entry.seq) == right_last.as_ref().map(|entry| entry.seq) {
             (agrees_to, shared) = (at, left_last);
         } else {
-            // Neither path has an entry between the later of these two entries and `at`.
+            // Neither path has an entry between the later of these two entries and `at`. So the paths differ from that
+            // entry on.
             differs_from = left_last.into_iter().chain(right_last).map(|entry| entry.seq).fold(1, u64::max);
             step *= 2;
         }

@@ -36,7 +36,8 @@ pub trait LogReaderExt: LogReader {
         EntryStream::new(self, thread.clone(), query)
     }
 
-    /// Finds where the paths of two leaves separate (CX-16). The time grows with the logarithm of the distance.
+    /// Finds where the paths of two leaves separate (CX-16). The time grows with the logarithm of the distance from the
+    /// leaves to that place.
     ///
     /// # Errors
     /// `NotFound` for an unknown entry, which the error names.

@@ -55,10 +55,10 @@ pub trait PendingStoreExt: PendingStore {
         if target.as_ref().is_some_and(|target| target.thread != thread) {
             return Err(Error::invalid("target", "it belongs to another thread"));
         }
-        let queued = |input: &LiveInput| {
+        let queued_input = |input: &LiveInput| {
             NewInput::message(input.message.clone()).with_id(input.id.clone()).with_delivery(delivery.clone())
         };
-        let append = AppendPending::new(thread, inputs.iter().map(queued));
+        let append = AppendPending::new(thread, inputs.iter().map(queued_input));
         check_append(&append, &Limits::default())?;
         let mut may_have_arrived = false;
         if let (Some(live), Some(target)) = (live, target) {

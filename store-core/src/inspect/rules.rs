@@ -91,15 +91,19 @@ impl Replay<'_> {
     /// Compares the thread's head, counters and sums with those of the replay.
     fn check_thread(&mut self) {
         let (stored, expected) = (self.records.thread.clone(), self.thread.clone());
-        let (old, new) = (&stored.thread, &expected.thread);
-        self.compare(FindingKind::SequenceGap, "version", &old.version, &new.version);
-        let heads = ((&old.head, stored.head_seq), (&new.head, expected.head_seq));
-        self.compare(FindingKind::WrongHead, "head", &heads.0, &heads.1);
-        self.compare(FindingKind::WrongSum, "entry times", &old.entry_times, &new.entry_times);
-        self.compare(FindingKind::WrongSum, "leaves", &(old.leaves, stored.roots), &(new.leaves, expected.roots));
-        self.compare(FindingKind::WrongSum, "usage", &old.usage, &new.usage);
-        let sizes = ((stored.state_keys, stored.state_bytes), (expected.state_keys, expected.state_bytes));
-        self.compare(FindingKind::WrongSum, "state", &sizes.0, &sizes.1);
+        let (stored_thread, expected_thread) = (&stored.thread, &expected.thread);
+        self.compare(FindingKind::SequenceGap, "version", &stored_thread.version, &expected_thread.version);
+        let stored_head = (&stored_thread.head, stored.head_seq);
+        let expected_head = (&expected_thread.head, expected.head_seq);
+        self.compare(FindingKind::WrongHead, "head", &stored_head, &expected_head);
+        self.compare(FindingKind::WrongSum, "entry times", &stored_thread.entry_times, &expected_thread.entry_times);
+        let stored_leaves = (stored_thread.leaves, stored.roots);
+        let expected_leaves = (expected_thread.leaves, expected.roots);
+        self.compare(FindingKind::WrongSum, "leaves", &stored_leaves, &expected_leaves);
+        self.compare(FindingKind::WrongSum, "usage", &stored_thread.usage, &expected_thread.usage);
+        let stored_size = (stored.state_keys, stored.state_bytes);
+        let expected_size = (expected.state_keys, expected.state_bytes);
+        self.compare(FindingKind::WrongSum, "state", &stored_size, &expected_size);
         self.compare(FindingKind::WrongSum, "pending inputs", &stored.queue.count, &expected.queue.count);
         if !self.records.has_parent {
             self.report(FindingKind::DanglingReference, "parent thread", "it does not exist");
@@ -118,7 +122,7 @@ impl Replay<'_> {
 
     fn check_runs(&mut self) {
         let thread = self.records.thread.thread.clone();
-        let last = length(self.nodes.len());
+        let log_length = length(self.nodes.len());
         for (id, run) in self.records.runs {
             let place = format!("run `{id}`");
             if run.thread != thread.id {
@@ -126,19 +130,20 @@ impl Replay<'_> {
             }
             let spent = self.spent.remove(id).unwrap_or_default();
             self.compare(FindingKind::Damaged, &place, &run.spent, &spent);
-            if run.input.iter().chain(&run.output).any(|range| range.to > last) {
+            if run.input.iter().chain(&run.output).any(|range| range.to > log_length) {
                 self.report(FindingKind::DanglingReference, &place, "a range is not within the log");
             }
         }
-        let mut open: Vec<_> = self.records.runs.values().filter(|run| run.is_open()).collect();
-        open.sort_by_key(|run| (run.created_at, &run.id));
-        let open: Vec<_> = open.into_iter().map(|run| run.id.clone()).collect();
+        let mut open_runs: Vec<_> = self.records.runs.values().filter(|run| run.is_open()).collect();
+        open_runs.sort_by_key(|run| (run.created_at, &run.id));
+        let open_runs: Vec<_> = open_runs.into_iter().map(|run| run.id.clone()).collect();
         // Runs created in the same millisecond are ordered by their commits. Only the thread knows that order, so sets
         // are compared.
-        let (stored, expected): (BTreeSet<_>, BTreeSet<_>) = (thread.open_runs.iter().collect(), open.iter().collect());
+        let stored: BTreeSet<_> = thread.open_runs.iter().collect();
+        let expected: BTreeSet<_> = open_runs.iter().collect();
         if stored != expected {
             self.compare(FindingKind::WrongSum, "open runs", &stored, &expected);
-            self.thread.thread.open_runs = open;
+            self.thread.thread.open_runs = open_runs;
         }
         let has_runs = !self.records.runs.is_empty();
         if thread.latest_run.as_ref().map_or(has_runs, |latest| !self.records.runs.contains_key(latest)) {

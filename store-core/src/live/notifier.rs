@@ -30,8 +30,8 @@ impl Notifier {
     /// Waits until there is something to claim, or until `timeout` has passed (LV-8, LV-10).
     ///
     /// `next_claim_time` returns the earliest time at which a claim can find something. That is a past time if there is
-    /// something now. Otherwise it is the next time at which a delay or a lease ends, or none if only a change can
-    /// make something claimable.
+    /// something to claim now. Otherwise it is the next time at which a delay or a lease ends, or none if only a change
+    /// can make something claimable.
     ///
     /// # Errors
     /// Those of `next_claim_time`, such as `Closed`.
@@ -91,14 +91,14 @@ mod tests {
         notifier: Arc<Notifier>,
         clock: ManualClock,
         due: Arc<std::sync::Mutex<Result<Option<Timestamp>, ErrorKind>>>,
-        looks: Arc<AtomicUsize>,
+        look_count: Arc<AtomicUsize>,
     }
 
     impl NotifierTest {
         fn new(due: Option<u64>) -> Self {
             let clock = ManualClock::new(time(100));
             let due = Arc::new(std::sync::Mutex::new(Ok(due.map(time))));
-            Self { notifier: Arc::default(), clock, due, looks: Arc::default() }
+            Self { notifier: Arc::default(), clock, due, look_count: Arc::default() }
         }
 
         fn set_due(&self, due: u64) {
@@ -107,9 +107,9 @@ mod tests {
 
         async fn start_wait(&self, timeout: Duration) -> JoinHandle<Result<WaitResult>> {
             let (notifier, clock) = (Arc::clone(&self.notifier), self.clock.clone());
-            let (due, looks) = (Arc::clone(&self.due), Arc::clone(&self.looks));
+            let (due, look_count) = (Arc::clone(&self.due), Arc::clone(&self.look_count));
             let next_claim_time = move || {
-                looks.fetch_add(1, Ordering::SeqCst);
+                look_count.fetch_add(1, Ordering::SeqCst);
                 std::future::ready(due.lock().unwrap().as_ref().map_err(|_| Error::closed()).copied())
             };
             let task = tokio::spawn(async move { notifier.wait(&clock, timeout, next_claim_time).await });
@@ -117,8 +117,8 @@ mod tests {
             task
         }
 
-        fn looks(&self) -> usize {
-            self.looks.load(Ordering::SeqCst)
+        fn look_count(&self) -> usize {
+            self.look_count.load(Ordering::SeqCst)
         }
     }
 
@@ -132,7 +132,7 @@ mod tests {
     async fn a_wait_ends_at_once_if_there_is_work() {
         let test = NotifierTest::new(Some(100));
         assert_eq!(test.start_wait(LONG_TIMEOUT).await.await.unwrap().unwrap(), WaitResult::Woken);
-        assert_eq!(test.looks(), 1);
+        assert_eq!(test.look_count(), 1);
     }
 
     #[tokio::test]
@@ -150,7 +150,7 @@ mod tests {
         let task = test.start_wait(LONG_TIMEOUT).await;
         test.notifier.notify(Timestamp::MIN);
         let_tasks_run().await;
-        assert_eq!((task.is_finished(), test.looks()), (false, 2));
+        assert_eq!((task.is_finished(), test.look_count()), (false, 2));
         test.set_due(100);
         test.notifier.notify(Timestamp::MIN);
         assert_eq!(task.await.unwrap().unwrap(), WaitResult::Woken);
@@ -175,11 +175,11 @@ mod tests {
             test.notifier.notify(time(from));
         }
         let_tasks_run().await;
-        assert_eq!(test.looks(), 1);
+        assert_eq!(test.look_count(), 1);
         test.set_due(150);
         test.notifier.notify(time(150));
         let_tasks_run().await;
-        assert_eq!((task.is_finished(), test.looks()), (false, 2));
+        assert_eq!((task.is_finished(), test.look_count()), (false, 2));
         test.clock.set(time(150));
         assert_eq!(task.await.unwrap().unwrap(), WaitResult::Woken);
     }

@@ -50,7 +50,8 @@ pub struct LiveMessage {
 impl LiveMessage {
     /// Makes a message with this text.
     ///
-    /// `answer` passes the answer to the sender. It returns false only if the sender certainly does not receive it.
+    /// `answer` passes the answer to the sender. It returns false only if the answer certainly does not reach the
+    /// sender.
     #[must_use]
     pub fn new(text: String, answer: impl FnOnce(LiveAnswer) -> bool + Send + 'static) -> Self {
         Self { text, answer: Some(Box::new(answer)) }

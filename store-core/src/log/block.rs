@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duplicate_field_is_read_once() {
+    fn only_the_last_of_duplicate_fields_is_kept() {
         let block = Block::read(r#"{"tool_use":{"id":"a","name":"n","id":"b","input":1}}"#).unwrap();
         let written = block.encode();
         assert_eq!(written, r#"{"tool_use":{"id":"b","name":"n","input":1}}"#);

@@ -234,7 +234,9 @@ pub enum RewindTo {
     ///
     /// Only checkpoints on the path of the head before the commit are considered.
     Checkpoint(u64),
-    /// The entry before the nearest checkpoint with this name, on the path of the head before the commit (EN-22).
+    /// The entry before the nearest checkpoint with this name (EN-22).
+    ///
+    /// Only checkpoints on the path of the head before the commit are considered.
     Label(String),
     /// The entry before the newest checkpoint with this name, on any branch (EN-30).
     Snapshot(String),

@@ -288,7 +288,7 @@ impl Interval {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Compaction {
-    /// The interval that the summary replaces. If absent, it replaces nothing, and the context contains the summary
+    /// The interval that the summary replaces. If absent, the summary replaces nothing, and the context contains it
     /// before the first message.
     pub covers: Option<Interval>,
     /// The summary.

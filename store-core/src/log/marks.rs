@@ -18,7 +18,7 @@ use crate::{
 pub struct EntryMarks {
     /// The number of children that are not side entries.
     pub children: u32,
-    /// The newest context size that a side entry with this entry as its parent recorded (EN-29).
+    /// The newest context size that was recorded by a side entry whose parent is this entry (EN-29).
     pub context_size: Option<u64>,
     /// The current name: that of the newest label, or the checkpoint's own name if there is no label (EN-25, EN-30).
     pub label: Option<String>,
@@ -37,7 +37,7 @@ pub trait MarkSource {
     fn marks(&self, seq: u64) -> Result<EntryMarks>;
 }
 
-/// The marks that appended entries changed, by sequence number. It does not contain the marks of other entries.
+/// The marks that appended entries changed, by sequence number. Unchanged marks are not included.
 #[derive(Debug, Clone, Default)]
 pub struct ChangedMarks(BTreeMap<u64, EntryMarks>);
 

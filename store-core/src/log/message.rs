@@ -151,7 +151,7 @@ record!(Provenance { agent: opt, origin: opt, message_id: opt, format: opt });
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct TokenCounts {
-    /// Input tokens that were not read from a cache.
+    /// Input tokens that were neither read from a cache nor written to one.
     pub input: u64,
     /// Output tokens, reasoning included.
     pub output: u64,

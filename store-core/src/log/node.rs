@@ -31,7 +31,7 @@ pub struct Node {
     pub checkpoint: Option<u64>,
     /// The number of that checkpoint.
     pub checkpoint_number: Option<u64>,
-    /// The sequence number of the nearest message on the path, this entry included, that names its provider and model.
+    /// The sequence number of the nearest message on the path that names its provider and model. It can be this entry.
     ///
     /// If no message names them, this is the nearest compaction whose replacement names them (CX-1).
     pub origin: Option<u64>,
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn only_partially_overlapping_covers_conflict() {
+    fn separate_and_nested_intervals_do_not_overlap_partially() {
         let cover = CoveredDepths::new(3, 6);
         for (from, to, overlaps_partially) in
             [(3, 6, false), (4, 5, false), (1, 9, false), (1, 2, false), (7, 9, false), (5, 8, true), (1, 3, true)]

@@ -83,8 +83,8 @@ impl EntryQuery {
         match self.direction {
             Direction::Forward => self.from_seq = self.from_seq.max(Some(entry.seq.saturating_add(1))),
             Direction::Backward => {
-                let before = entry.seq.saturating_sub(1);
-                self.to_seq = Some(self.to_seq.map_or(before, |to| to.min(before)));
+                let next_seq = entry.seq.saturating_sub(1);
+                self.to_seq = Some(self.to_seq.map_or(next_seq, |to| to.min(next_seq)));
             }
         }
         self.page.cursor = None;

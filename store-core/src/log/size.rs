@@ -1,6 +1,6 @@
 //! A lower bound for the size of an encoded body. It is the sum of the sizes of the body's texts and values.
 //!
-//! With it a body that is far too large is refused before memory is spent on encoding it (ER-9).
+//! With it, a body that is far too large is refused before memory is spent on encoding it (ER-9).
 
 use super::{Block, BlockKind, Compaction, Media, MediaSource, Message, NewBody};
 use crate::{json::Json, limits::length};
@@ -100,9 +100,9 @@ mod tests {
     #[test]
     fn a_body_is_never_smaller_than_its_lower_bound() {
         let message = message_with_every_block_kind();
-        let written = PendingBody::Message(message.clone()).encode().len() as u64;
+        let encoded_bytes = PendingBody::Message(message.clone()).encode().len() as u64;
         assert_eq!(message.min_encoded_bytes(), 9_000);
-        assert!(written > 9_000, "{written}");
+        assert!(encoded_bytes > 9_000, "{encoded_bytes}");
         let custom = Custom::new("kind", Json::parse("[1,2,3]").unwrap());
         assert_eq!(NewBody::from(custom).min_encoded_bytes(), 11);
         let (summary, replacement) = (vec![Block::text("summary")], Some(vec![message]));

@@ -46,7 +46,7 @@ impl DispatchAct {
         Self::Requeue,
     ];
 
-    /// Returns the word that a refusal uses for the status that the act would lead to.
+    /// Returns the word for the status that the act would lead to. The message of a refusal contains this word.
     pub(super) const fn target_word(self) -> &'static str {
         match self {
             Self::Enqueue | Self::Retry | Self::Snooze | Self::Release | Self::Requeue => "queued",

@@ -39,7 +39,8 @@ pub enum DispatchListKey<'a> {
     All,
     /// The dispatches of a thread.
     Thread(&'a ThreadId),
-    /// The dispatches that were stored with a status. Those that an interrupt superseded were stored as queued.
+    /// The dispatches that are stored with a status. Those that an interrupt superseded while they were queued are
+    /// stored as queued.
     Status(DispatchStatus),
 }
 
@@ -69,8 +70,8 @@ impl DispatchFilter {
             && (self.dedupe_key.is_none() || self.dedupe_key == dispatch.dedupe_key)
     }
 
-    /// Returns the shortest lists that together contain every dispatch that passes the filter. Each dispatch is in
-    /// exactly one of them.
+    /// Returns the keys of the shortest lists that together contain every dispatch that passes the filter. Each
+    /// dispatch is in exactly one of these lists.
     #[must_use]
     pub fn list_keys(&self) -> Vec<DispatchListKey<'_>> {
         match (&self.thread, &self.statuses) {

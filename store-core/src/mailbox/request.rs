@@ -224,7 +224,7 @@ pub struct Reclaimed {
     pub requeued: Vec<DispatchId>,
     /// Dispatches that have used up their attempts.
     pub dead_lettered: Vec<DispatchId>,
-    /// Dispatches of an older epoch than that of their thread.
+    /// Dispatches whose epoch is older than that of their thread.
     pub superseded: Vec<DispatchId>,
 }
 

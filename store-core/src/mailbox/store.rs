@@ -20,9 +20,8 @@ pub trait MailboxProducer: Send + Sync {
     /// Adds dispatches to the queues of their threads. Each has its own answer, in the order given (MB-2).
     ///
     /// # Guarantees
-    /// - If an enqueue with an id repeats the first one with that id in everything that was given, it returns the first
-    ///   answer again (MB-3).
-    /// - Of several dispatches that take one dedupe key of a thread, one is accepted. The key stays taken until that
+    /// - An enqueue that repeats the id and the content of an earlier one returns the first answer again (MB-3).
+    /// - Of several dispatches of a thread with the same dedupe key, one is accepted. The key stays taken until that
     ///   dispatch has finished (MB-4 to MB-6).
     ///
     /// # Errors
@@ -109,7 +108,7 @@ pub trait MailboxReader: Send + Sync {
     /// Lists dispatches in pages (MB-45).
     ///
     /// A list of superseded dispatches in the order of creation also reads all queued dispatches, because dispatches
-    /// that were superseded in the queue are stored as queued.
+    /// that were superseded while they were queued are stored as queued.
     ///
     /// # Errors
     /// `Invalid` for a limit out of range, and for the order of claims without a thread; `InvalidCursor`.

@@ -370,7 +370,7 @@ record!(InterruptRef { key: req, epoch: req });
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TakeOver {
-    /// The dispatch that the interrupt ended. If there was none, a new id.
+    /// The id of the dispatch that the interrupt ended, or a new id if there was none.
     pub dispatch: DispatchId,
     /// The proof of the claim.
     pub token: ClaimToken,

@@ -198,11 +198,12 @@ fn update_positions(
     old: Option<&StoredOutboxRow>,
     new: Option<&StoredOutboxRow>,
 ) {
-    let (before, after) = (old.map(positions).unwrap_or_default(), new.map(positions).unwrap_or_default());
-    for (list, position) in before.difference(&after) {
+    let (old_positions, new_positions) =
+        (old.map(positions).unwrap_or_default(), new.map(positions).unwrap_or_default());
+    for (list, position) in old_positions.difference(&new_positions) {
         table.set_position(list, position, false);
     }
-    for (list, position) in after.difference(&before) {
+    for (list, position) in new_positions.difference(&old_positions) {
         table.set_position(list, position, true);
     }
 }

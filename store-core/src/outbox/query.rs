@@ -62,18 +62,21 @@ impl OutboxFilter {
     /// Returns the statuses that the filter accepts.
     #[must_use]
     pub fn accepted_statuses(&self) -> Vec<OutboxStatus> {
-        let is_wanted = |status: &&OutboxStatus| self.statuses.as_ref().is_none_or(|given| given.contains(status));
+        let is_wanted =
+            |status: &&OutboxStatus| self.statuses.as_ref().is_none_or(|statuses| statuses.contains(status));
         OutboxStatus::ALL.iter().filter(is_wanted).copied().collect()
     }
 
-    /// Returns whether the lists that [`list_keys`](Self::list_keys) returns contain only rows that pass the filter.
+    /// Returns whether the lists whose keys [`list_keys`](Self::list_keys) returns contain only rows that pass the
+    /// filter.
     #[must_use]
     pub const fn lists_match_exactly(&self) -> bool {
         self.lane.is_some() || self.target.is_none()
     }
 
-    /// Returns the shortest lists of a store that together contain every row that passes the filter. Each row is in
-    /// exactly one of the lists.
+    /// Returns the keys of the shortest lists of a store that together contain every row that passes the filter: a
+    /// subset, and the statuses of its lists (`None` for the list of all statuses). Each row is in exactly one of the
+    /// lists.
     #[must_use]
     pub fn list_keys(&self) -> (OutboxSubset, Vec<Option<OutboxStatus>>) {
         let subset = match (&self.lane, &self.target) {
@@ -119,7 +122,8 @@ impl OutboxQuery {
     #[must_use]
     pub fn cursor_binding(&self) -> String {
         let OutboxFilter { lane, target, statuses } = &self.filter;
-        let names = |given: &Vec<OutboxStatus>| given.iter().map(|it| it.name()).collect::<Vec<_>>().join(",");
+        let names =
+            |statuses: &Vec<OutboxStatus>| statuses.iter().map(|status| status.name()).collect::<Vec<_>>().join(",");
         encode_query_parts(&[
             ("lane", lane.as_ref().map(ToString::to_string)),
             ("target", target.as_ref().map(ToString::to_string)),

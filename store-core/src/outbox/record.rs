@@ -60,7 +60,8 @@ record!(OutboxClaim { worker: req, lease_until: req });
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutboxRow {
-    /// The id, unique in the tenant; set by the store. It tells a receiver which rows it already has (OB-10).
+    /// The id, unique in the tenant; set by the store. Receivers use it to recognise rows that they already have
+    /// (OB-10).
     pub id: OutboxId,
     /// The thread whose commit wrote the row.
     pub thread: ThreadId,

@@ -32,18 +32,18 @@ pub struct OutboxPlan {
 pub(crate) fn check_drafts(drafts: &[NewOutboxRow], limits: &Limits) -> Result<()> {
     check_limit("outbox rows of a commit", length(drafts.len()), limits.commit_outbox)?;
     for (index, draft) in drafts.iter().enumerate() {
-        let part = |e: Error| e.in_part(format!("outbox[{index}]"));
+        let name_part = |e: Error| e.in_part(format!("outbox[{index}]"));
         if draft.max_attempts == 0 {
-            return Err(part(Error::invalid("max_attempts", "it must be 1 or more")));
+            return Err(name_part(Error::invalid("max_attempts", "it must be 1 or more")));
         }
-        check_limit("record bytes", draft.payload_bytes(), limits.record_bytes).map_err(part)?;
+        check_limit("record bytes", draft.payload_bytes(), limits.record_bytes).map_err(name_part)?;
     }
     Ok(())
 }
 
 /// Returns the rows that a commit of `thread` writes, and an id for each draft.
 ///
-/// If an earlier row has the dedupe key of the draft, its id is returned (OB-2).
+/// If an earlier row has the dedupe key of a draft, the id for that draft is the id of the earlier row (OB-2).
 pub(crate) fn plan_rows(
     view: &(impl OutboxView + ?Sized),
     drafts: &[NewOutboxRow],

@@ -10,10 +10,11 @@ use crate::{error::Result, id::OutboxId, page::Page, time::Timestamp};
 
 /// Rows that commits wrote and that are to be delivered to other systems.
 ///
-/// A row is delivered at least once (OB-10). Its id tells a receiver which rows it already has.
+/// A row is delivered at least once (OB-10). Receivers use its id to recognise rows that they already have.
 #[async_trait]
 pub trait OutboxStore: Send + Sync {
-    /// Claims rows for a consumer, by `available_at`, `created_at` and id, each with its own token and lease (OB-4).
+    /// Claims rows for a consumer, in the order of `available_at`, `created_at` and id. Each row has its own token and
+    /// lease (OB-4).
     ///
     /// # Guarantees
     /// - A row has one holder at a time. When the lease of a row has ended, the next consumer that claims gets it, and
@@ -66,7 +67,7 @@ pub trait OutboxStore: Send + Sync {
     ///
     /// # Errors
     /// `LimitExceeded` for more than 1,000 in one call, `Invalid` for a limit outside of 1 to 1,000. After an `Unknown`
-    /// outcome, repeat the call: a row that is pending then was requeued.
+    /// outcome, repeat the call. If a row is then refused because it is already pending, the first call requeued it.
     async fn requeue_outbox(&self, request: RequeueOutbox) -> Result<Vec<Requeued>>;
 
     /// Removes final rows that ended before a given time, at most `limit`, and returns how many. Their dedupe keys can

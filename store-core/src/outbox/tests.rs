@@ -20,7 +20,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// The tables of an outbox in memory.
+/// The table of an outbox in memory.
 #[derive(Default)]
 struct Table {
     rows: BTreeMap<OutboxId, StoredOutboxRow>,
@@ -113,9 +113,9 @@ impl TestOutbox {
         claim(&mut self.table, &request.with_lease(Duration::from_millis(100)), decision_context)
     }
 
-    fn settle(&mut self, held: &ClaimedOutboxRow, settlement: OutboxSettlement) -> Result<OutboxStatus> {
+    fn settle(&mut self, claimed_row: &ClaimedOutboxRow, settlement: OutboxSettlement) -> Result<OutboxStatus> {
         let decision_context = DecisionContext::new(Timestamp::from_millis(self.now).unwrap(), &self.limits, &self.ids);
-        settle(&mut self.table, vec![held.settle(settlement)], decision_context).unwrap().remove(0)
+        settle(&mut self.table, vec![claimed_row.settle(settlement)], decision_context).unwrap().remove(0)
     }
 
     fn requeue(&mut self, id: &OutboxId) -> Result<()> {
@@ -149,25 +149,25 @@ impl TestOutbox {
     }
 }
 
-fn draft_row(order: Option<&str>, attempts: u32) -> NewOutboxRow {
+fn draft_row(order_key: Option<&str>, max_attempts: u32) -> NewOutboxRow {
     let mut row = NewOutboxRow::new("lane".parse().unwrap(), "target".parse().unwrap(), Json::null());
-    row.order_key = order.map(|key| key.parse().unwrap());
-    row.with_max_attempts(attempts)
+    row.order_key = order_key.map(|key| key.parse().unwrap());
+    row.with_max_attempts(max_attempts)
 }
 
 fn retry() -> OutboxSettlement {
     OutboxSettlement::Retry { after: Duration::from_millis(50), error: "no".to_owned() }
 }
 
-/// Settles the only attempt of a row. Returns the status of the row, its attempts, whether it is due later, and whether
-/// it has finished.
-fn settle_only_attempt(settlement: OutboxSettlement, attempts: u32) -> (OutboxStatus, u32, bool, bool) {
+/// Settles the first attempt of a row. Returns the status of the row, its attempts, whether it is due later, and
+/// whether it has finished.
+fn settle_first_attempt(settlement: OutboxSettlement, max_attempts: u32) -> (OutboxStatus, u32, bool, bool) {
     let mut outbox = TestOutbox::new();
-    outbox.add_rows(&[draft_row(None, attempts)]);
-    let held = outbox.claim().unwrap();
-    outbox.settle(&held, settlement).unwrap();
+    outbox.add_rows(&[draft_row(None, max_attempts)]);
+    let claimed_row = outbox.claim().unwrap();
+    outbox.settle(&claimed_row, settlement).unwrap();
     outbox.check_positions();
-    let row = &outbox.table.rows[&held.row.id];
+    let row = &outbox.table.rows[&claimed_row.row.id];
     assert!(row.claim.is_none() && row.token.is_none() && row.revision == 3);
     (row.status, row.attempts, row.available_at.as_millis() > outbox.now, row.finished_at.is_some())
 }
@@ -176,11 +176,11 @@ fn settle_only_attempt(settlement: OutboxSettlement, attempts: u32) -> (OutboxSt
 fn a_settlement_ends_an_attempt() {
     use OutboxStatus::{DeadLetter, Delivered, Pending};
     let dead = OutboxSettlement::DeadLetter { error: "no".to_owned() };
-    assert_eq!(settle_only_attempt(OutboxSettlement::Delivered, 1), (Delivered, 0, false, true));
-    assert_eq!(settle_only_attempt(retry(), 2), (Pending, 1, true, false));
-    assert_eq!(settle_only_attempt(retry(), 1), (DeadLetter, 1, false, true));
-    assert_eq!(settle_only_attempt(dead, 5), (DeadLetter, 1, false, true));
-    assert_eq!(settle_only_attempt(OutboxSettlement::Release, 1), (Pending, 0, false, false));
+    assert_eq!(settle_first_attempt(OutboxSettlement::Delivered, 1), (Delivered, 0, false, true));
+    assert_eq!(settle_first_attempt(retry(), 2), (Pending, 1, true, false));
+    assert_eq!(settle_first_attempt(retry(), 1), (DeadLetter, 1, false, true));
+    assert_eq!(settle_first_attempt(dead, 5), (DeadLetter, 1, false, true));
+    assert_eq!(settle_first_attempt(OutboxSettlement::Release, 1), (Pending, 0, false, false));
 }
 
 #[test]
@@ -201,11 +201,11 @@ fn a_lease_expires_exactly_at_its_end() {
 fn a_token_of_an_earlier_incarnation_proves_nothing() {
     let mut outbox = TestOutbox::new();
     outbox.add_rows(&[draft_row(None, 2)]);
-    let held = outbox.claim().unwrap();
+    let claimed_row = outbox.claim().unwrap();
     outbox.table.incarnation = 1;
-    outbox.settle(&held, OutboxSettlement::Delivered).unwrap_err();
+    outbox.settle(&claimed_row, OutboxSettlement::Delivered).unwrap_err();
     outbox.table.incarnation = 0;
-    outbox.settle(&held, OutboxSettlement::Delivered).unwrap();
+    outbox.settle(&claimed_row, OutboxSettlement::Delivered).unwrap();
 }
 
 #[test]
@@ -213,11 +213,11 @@ fn an_older_record_changes_nothing() {
     let mut outbox = TestOutbox::new();
     outbox.add_rows(&[draft_row(Some("o"), 2)]);
     let id = outbox.table.rows.keys().next().unwrap().clone();
-    let before = outbox.table.rows[&id].clone();
+    let older_record = outbox.table.rows[&id].clone();
     outbox.claim().unwrap();
-    let after = outbox.table.rows[&id].clone();
-    put_row(&mut outbox.table, before).unwrap();
-    assert_eq!(outbox.table.rows[&id], after);
+    let newer_record = outbox.table.rows[&id].clone();
+    put_row(&mut outbox.table, older_record).unwrap();
+    assert_eq!(outbox.table.rows[&id], newer_record);
     outbox.check_positions();
 }
 
@@ -226,35 +226,37 @@ fn an_older_record_changes_nothing() {
 fn every_row_has_exactly_its_positions() {
     for seed in 0..200_u64 {
         let mut outbox = TestOutbox::new();
-        let mut held: Vec<ClaimedOutboxRow> = Vec::new();
+        let mut claimed_rows: Vec<ClaimedOutboxRow> = Vec::new();
         let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut next = |below: usize| {
+        let mut random_below = |below: usize| {
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
             usize::try_from(random % below as u64).unwrap()
         };
         for _ in 0..60 {
-            match next(7) {
-                0 | 1 => outbox.add_rows(&[draft_row([None, Some("o"), Some("p")][next(3)], [1, 2][next(2)])]),
-                2 | 3 => held.extend(outbox.claim()),
-                4 if !held.is_empty() => {
-                    let claimed_row = held.swap_remove(next(held.len()));
-                    let settlement = [OutboxSettlement::Delivered, retry(), OutboxSettlement::Release][next(3)].clone();
+            match random_below(7) {
+                0 | 1 => outbox
+                    .add_rows(&[draft_row([None, Some("o"), Some("p")][random_below(3)], [1, 2][random_below(2)])]),
+                2 | 3 => claimed_rows.extend(outbox.claim()),
+                4 if !claimed_rows.is_empty() => {
+                    let claimed_row = claimed_rows.swap_remove(random_below(claimed_rows.len()));
+                    let settlement =
+                        [OutboxSettlement::Delivered, retry(), OutboxSettlement::Release][random_below(3)].clone();
                     let _result = outbox.settle(&claimed_row, settlement);
                 }
                 5 => {
                     let ids: Vec<_> = outbox.table.rows.keys().cloned().collect();
-                    if let Some(id) = ids.get(next(1 + ids.len())) {
+                    if let Some(id) = ids.get(random_below(1 + ids.len())) {
                         let is_final = outbox.table.rows[id].status.is_final();
-                        if is_final && next(2) == 0 {
+                        if is_final && random_below(2) == 0 {
                             remove_row(&mut outbox.table, id).unwrap();
                         } else {
                             let _result = outbox.requeue(id);
                         }
                     }
                 }
-                _ => outbox.now += next(120) as u64,
+                _ => outbox.now += random_below(120) as u64,
             }
             outbox.check_positions();
         }
@@ -269,19 +271,19 @@ fn rows_are_numbered_within_lane_target_and_key() {
         change(&mut row);
         row
     };
-    let others = [
+    let rows_of_other_groups = [
         changed_row(&|row| row.lane = "other".parse().unwrap()),
         changed_row(&|row| row.target = "other".parse().unwrap()),
         draft_row(Some("p"), 1),
         draft_row(None, 1),
     ];
     let mut numbers = |drafts: &[NewOutboxRow]| {
-        let before: BTreeSet<_> = outbox.table.rows.keys().cloned().collect();
+        let earlier_ids: BTreeSet<_> = outbox.table.rows.keys().cloned().collect();
         outbox.add_rows(drafts);
-        let rows = outbox.table.rows.iter().filter(|(id, _)| !before.contains(*id));
+        let rows = outbox.table.rows.iter().filter(|(id, _)| !earlier_ids.contains(*id));
         rows.map(|(_, row)| row.order).collect::<Vec<_>>()
     };
-    let [lane, target, key, none] = others;
+    let [lane, target, key, none] = rows_of_other_groups;
     assert_eq!(
         numbers(&[draft_row(Some("o"), 1), lane.clone(), target, key, none, draft_row(Some("o"), 1), lane]),
         [1, 1, 1, 1, 0, 2, 2]
@@ -318,9 +320,13 @@ fn a_stale_position_yields_no_row() {
     let mut outbox = TestOutbox::new();
     outbox.add_rows(&[draft_row(None, 2)]);
     let ready = outbox.table.lists[&OutboxList::Ready(OutboxSubset::Lane("lane".parse().unwrap()))].clone();
-    let held = outbox.claim().unwrap();
-    assert!(positions(&outbox.table.rows[&held.row.id]).iter().all(|(list, _)| !matches!(list, OutboxList::Ready(_))));
-    outbox.settle(&held, OutboxSettlement::Delivered).unwrap();
+    let claimed_row = outbox.claim().unwrap();
+    assert!(
+        positions(&outbox.table.rows[&claimed_row.row.id])
+            .iter()
+            .all(|(list, _)| !matches!(list, OutboxList::Ready(_)))
+    );
+    outbox.settle(&claimed_row, OutboxSettlement::Delivered).unwrap();
     let lane = OutboxList::Ready(OutboxSubset::Lane("lane".parse().unwrap()));
     outbox.table.set_position(&lane, ready.first().unwrap(), true);
     assert!(outbox.claim().is_none());
@@ -330,10 +336,10 @@ fn a_stale_position_yields_no_row() {
 fn a_store_that_was_closed_settles_nothing() {
     let mut outbox = TestOutbox::new();
     outbox.add_rows(&[draft_row(None, 2)]);
-    let held = outbox.claim().unwrap();
+    let claimed_row = outbox.claim().unwrap();
     outbox.table.is_closed = true;
     let decision_context =
         DecisionContext::new(Timestamp::from_millis(outbox.now).unwrap(), &outbox.limits, &outbox.ids);
-    let refused = settle(&mut outbox.table, vec![held.settle(OutboxSettlement::Delivered)], decision_context);
+    let refused = settle(&mut outbox.table, vec![claimed_row.settle(OutboxSettlement::Delivered)], decision_context);
     assert_eq!(refused.map(|answers| answers.len()).unwrap_err().kind(), ErrorKind::Closed);
 }

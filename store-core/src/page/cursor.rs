@@ -78,8 +78,8 @@ impl CursorScope {
 /// stay valid (PG-12).
 #[must_use]
 pub(crate) fn encode_query_parts(parts: &[(&str, Option<String>)]) -> String {
-    let set = parts.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
-    set.map(|(name, value)| format!("{name}={}:{value};", value.len())).collect()
+    let set_parts = parts.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+    set_parts.map(|(name, value)| format!("{name}={}:{value};", value.len())).collect()
 }
 
 /// The secret with which a store authenticates its cursors. It lets the store detect forged and changed cursors, and
@@ -210,7 +210,7 @@ mod tests {
     fn the_length_of_a_cursor_is_limited() {
         let (key, scope) = (CursorKey::new([7; 32]), scope("a", "threads", "q"));
         let cursor = |length: usize| key.make_cursor(&scope, &vec![b'x'; length]);
-        let longest = (0..MAX_CURSOR_BYTES).rfind(|&it| cursor(it).as_str().len() <= MAX_CURSOR_BYTES).unwrap();
+        let longest = (0..MAX_CURSOR_BYTES).rfind(|&length| cursor(length).as_str().len() <= MAX_CURSOR_BYTES).unwrap();
         assert_eq!(cursor(longest).as_str().len(), MAX_CURSOR_BYTES);
         assert!(key.decode_cursor(&scope, &cursor(longest)).is_ok());
         assert_eq!(key.decode_cursor(&scope, &cursor(longest + 1)).unwrap_err().kind(), ErrorKind::InvalidCursor);

@@ -138,7 +138,7 @@ pub struct PageBuilder<T> {
     limit: usize,
     records_read: usize,
     bytes_read: u64,
-    last: Option<Position>,
+    last_position: Option<Position>,
     more_follow: bool,
 }
 
@@ -146,7 +146,7 @@ impl<T> PageBuilder<T> {
     /// Makes an empty page of at most `limit` records.
     #[must_use]
     pub const fn new(limit: usize) -> Self {
-        Self { items: Vec::new(), limit, records_read: 0, bytes_read: 0, last: None, more_follow: false }
+        Self { items: Vec::new(), limit, records_read: 0, bytes_read: 0, last_position: None, more_follow: false }
     }
 
     /// Returns whether the page is full. The caller then need not load the content of the next record: it offers that
@@ -170,7 +170,7 @@ impl<T> PageBuilder<T> {
         self.records_read += 1;
         self.bytes_read = self.bytes_read.saturating_add(bytes);
         if self.items.len() < self.limit {
-            self.last = Some(position);
+            self.last_position = Some(position);
         }
         self.items.extend(item);
         true
@@ -178,7 +178,7 @@ impl<T> PageBuilder<T> {
 
     /// Returns the page. `make_cursor` makes its cursor.
     pub fn finish(self, make_cursor: impl FnOnce(&Position) -> Cursor) -> Page<T> {
-        let next = self.last.filter(|_| self.more_follow).map(|last| make_cursor(&last));
+        let next = self.last_position.filter(|_| self.more_follow).map(|position| make_cursor(&position));
         Page { items: self.items, next }
     }
 }

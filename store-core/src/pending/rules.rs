@@ -79,12 +79,12 @@ impl QueueEditor {
         Ok(Some(Self { thread, creates_thread: false, id_record: view.id_record()? }))
     }
 
-    fn next_revision(&mut self) -> u64 {
+    fn raise_revision(&mut self) -> u64 {
         self.thread.queue.revision += 1;
         self.thread.queue.revision
     }
 
-    fn into_change<T>(self, write: QueueWrite, answer: T) -> QueueDecision<T> {
+    fn into_decision<T>(self, write: QueueWrite, answer: T) -> QueueDecision<T> {
         let Self { thread, creates_thread, id_record } = self;
         QueueDecision { plan: Some(Box::new(QueuePlan { thread, creates_thread, id_record, write })), answer }
     }
@@ -105,19 +105,20 @@ pub fn append(
         Some(editor) => editor,
         None => create_thread(view, &request.thread, decision_context)?,
     };
-    let mut identical = Vec::new();
+    let mut already_appended = Vec::new();
     for (index, input) in request.inputs.iter().enumerate() {
-        identical.extend(find_identical(view, &editor, input).map_err(|e| e.in_part(format!("inputs[{index}]")))?);
+        already_appended
+            .extend(find_identical(view, &editor, input).map_err(|e| e.in_part(format!("inputs[{index}]")))?);
     }
-    if identical.len() == request.inputs.len() {
-        return Ok(QueueDecision { plan: None, answer: AppendedInputs::new(identical, true) });
+    if already_appended.len() == request.inputs.len() {
+        return Ok(QueueDecision { plan: None, answer: AppendedInputs::new(already_appended, true) });
     }
-    if let Some(identical) = identical.first() {
-        let is_consumed = view.pending(&identical.id)?.is_none();
+    if let Some(first) = already_appended.first() {
+        let is_consumed = view.pending(&first.id)?.is_none();
         return Err(if is_consumed {
-            already_consumed(&identical.id)
+            already_consumed(&first.id)
         } else {
-            Error::already_exists("pending input", &identical.id)
+            Error::already_exists("pending input", &first.id)
         });
     }
     append_new(view, editor, request, decision_context)
@@ -218,7 +219,7 @@ fn append_new(
     request: &AppendPending,
     decision_context: DecisionContext<'_>,
 ) -> Result<QueueDecision<AppendedInputs>> {
-    let revision = editor.next_revision();
+    let revision = editor.raise_revision();
     let now = editor.thread.last_time;
     let mut write = QueueWrite::default();
     for (index, input) in request.inputs.iter().enumerate() {
@@ -254,7 +255,7 @@ fn append_new(
     }
     check_limit("pending inputs", editor.thread.queue.count, decision_context.limits.pending_inputs)?;
     let inputs = write.put.iter().map(|stored| stored.input.to_input_ref()).collect();
-    Ok(editor.into_change(write, AppendedInputs::new(inputs, false)))
+    Ok(editor.into_decision(write, AppendedInputs::new(inputs, false)))
 }
 
 /// Checks that a decision names a waiting run of the thread and one of its tickets (PI-22).
@@ -289,21 +290,21 @@ pub fn update(
     if let Some(expected) = request.expect_revision {
         check_revision("the input's revision", &editor.thread, expected, stored.input.revision)?;
     }
-    let before = stored.input.clone();
+    let old_input = stored.input.clone();
     if let Some(message) = &request.message {
         stored.input.body = PendingBody::Message(message.clone());
     }
     if let Some(delivery) = &request.delivery {
         stored.input.delivery = delivery.clone();
     }
-    if stored.input == before {
-        return Ok(QueueDecision { plan: None, answer: before });
+    if stored.input == old_input {
+        return Ok(QueueDecision { plan: None, answer: old_input });
     }
     check_size(stored.input.body.encode().len() + stored.input.delivery.encode().len(), decision_context.limits)?;
-    stored.input.revision = editor.next_revision();
+    stored.input.revision = editor.raise_revision();
     stored.input.updated_at = editor.thread.last_time;
     let answer = stored.input.clone();
-    Ok(editor.into_change(QueueWrite { put: vec![stored], ..QueueWrite::default() }, answer))
+    Ok(editor.into_decision(QueueWrite { put: vec![stored], ..QueueWrite::default() }, answer))
 }
 
 /// Decides a retraction. The answer is the removed input (PI-7, PI-9).
@@ -321,10 +322,10 @@ pub fn retract(
     {
         return Err(Error::invalid("decision", "it cannot be retracted while its run is open"));
     }
-    let _ = editor.next_revision();
+    let _ = editor.raise_revision();
     editor.thread.queue.count = editor.thread.queue.count.saturating_sub(1);
     let write = QueueWrite { removed: vec![id.clone()], ..QueueWrite::default() };
-    Ok(editor.into_change(write, stored.input))
+    Ok(editor.into_decision(write, stored.input))
 }
 
 /// Returns an input that is pending, and its thread.
@@ -375,8 +376,8 @@ pub fn reorder(
     if request.order == stored {
         return Ok(QueueDecision { plan: None, answer: request.expect_revision });
     }
-    let revision = editor.next_revision();
-    Ok(editor.into_change(write, revision))
+    let revision = editor.raise_revision();
+    Ok(editor.into_decision(write, revision))
 }
 
 /// Takes inputs out of the queue and returns them as entries of a commit (CM-27, CM-28).
@@ -387,13 +388,13 @@ pub(crate) fn consume(
 ) -> Result<(Vec<NewEntry>, QueueWrite)> {
     let (mut entries, mut write) = (Vec::new(), QueueWrite::default());
     for (index, input) in inputs.iter().enumerate() {
-        let part = |error: Error| error.in_part(format!("consume[{index}]"));
+        let name_part = |error: Error| error.in_part(format!("consume[{index}]"));
         let stored = match view.pending(&input.id)? {
             Some(stored) => stored,
-            None if view.entry(&input.id)?.is_some() => return Err(part(already_consumed(&input.id))),
-            None => return Err(part(unknown_input(&input.id))),
+            None if view.entry(&input.id)?.is_some() => return Err(name_part(already_consumed(&input.id))),
+            None => return Err(name_part(unknown_input(&input.id))),
         };
-        check_revision("the input's revision", thread, input.revision, stored.input.revision).map_err(part)?;
+        check_revision("the input's revision", thread, input.revision, stored.input.revision).map_err(name_part)?;
         entries.push(NewEntry::new(stored.input.body).with_id(input.id.clone()));
         write.removed.push(input.id.clone());
     }

@@ -65,8 +65,8 @@ pub trait PendingStore: Send + Sync {
     ///
     /// # Errors
     /// `NotFound` for an unknown thread; `Conflict` if the queue has another revision; `AlreadyConsumed` for an input
-    /// that is in the log (PI-9); `Invalid` if an input is missing, foreign or named twice. After an `Unknown` outcome,
-    /// load the queue.
+    /// that is in the log (PI-9); `Invalid` if the order leaves out an input, names one twice, or names one that is not
+    /// in the queue. After an `Unknown` outcome, load the queue.
     async fn reorder_pending(&self, request: Reorder) -> Result<u64>;
 
     /// Lists the threads that have pending input, ordered by id, in pages (PI-10).

@@ -30,7 +30,7 @@ pub struct RunFilter {
     pub created_after: Option<Timestamp>,
 }
 
-/// A list of runs that a store maintains.
+/// Names a list of runs that a store maintains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunListKey<'a> {
     /// All runs of the tenant.
@@ -44,7 +44,7 @@ pub enum RunListKey<'a> {
 }
 
 impl RunFilter {
-    /// Returns the shortest lists that together contain every run that passes the filter (PR-15).
+    /// Returns the keys of the shortest lists that together contain every run that passes the filter (PR-15).
     ///
     /// Each of these runs is in exactly one of the lists.
     #[must_use]

@@ -138,7 +138,7 @@ fn apply_change(run: &Run, change: &RunChange, context: RunContext<'_>) -> Resul
     Ok(run)
 }
 
-/// Checks that a run may change from one status to the other, by the table of the contract.
+/// Checks that a run may change from one status to another, by the table of the contract.
 fn check_transition(id: &RunId, from: RunPhase, to: RunPhase) -> Result<()> {
     use RunPhase::{Created, Done, Running, Waiting};
     let allowed = match from {
@@ -198,7 +198,8 @@ impl RunQuery {
     #[must_use]
     pub fn cursor_binding(&self) -> String {
         let filter = &self.filter;
-        let statuses = |statuses: &Vec<RunPhase>| statuses.iter().map(|it| it.name()).collect::<Vec<_>>().join(",");
+        let statuses =
+            |statuses: &Vec<RunPhase>| statuses.iter().map(|status| status.name()).collect::<Vec<_>>().join(",");
         encode_query_parts(&[
             ("thread", filter.thread.as_ref().map(ToString::to_string)),
             ("statuses", filter.statuses.as_ref().map(statuses)),

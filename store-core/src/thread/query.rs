@@ -61,7 +61,7 @@ pub enum ThreadListKey<'a> {
 }
 
 impl<'a> ThreadListKey<'a> {
-    /// Returns the lists that a thread is in.
+    /// Returns the keys of the lists that contain a thread.
     pub fn of(thread: &'a Thread) -> impl Iterator<Item = Self> {
         let parent = thread.parent_thread_id.as_ref().map_or(Self::Roots, Self::Of);
         [Self::All, parent].into_iter().chain(thread.resource_id.as_ref().map(Self::Resource))
@@ -69,7 +69,7 @@ impl<'a> ThreadListKey<'a> {
 }
 
 impl ThreadFilter {
-    /// Returns the shortest list that contains every thread that passes the filter (PR-15).
+    /// Returns the key of the shortest list that contains every thread that passes the filter (PR-15).
     #[must_use]
     pub fn list_key(&self) -> ThreadListKey<'_> {
         match (&self.parent, &self.resource_id) {
@@ -183,7 +183,7 @@ impl Deletion {
 /// A request to prune threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PruneRequest {
-    /// The time for which a thread must not have been written.
+    /// The time that must have passed since the last write to a thread.
     pub idle: Duration,
     /// The maximum number of threads, from 1 to 1,000.
     pub limit: u32,
@@ -197,7 +197,7 @@ pub struct PruneRequest {
 pub struct Pruned {
     /// The threads that were deleted, or would be.
     pub threads: Vec<ThreadId>,
-    /// Whether more remain.
+    /// Whether more threads remain to be pruned.
     pub more: bool,
 }
 

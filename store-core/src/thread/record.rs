@@ -12,7 +12,7 @@ use crate::{
     version::Version,
 };
 
-/// A conversation: its own fields, and values that every commit derives from its log.
+/// A conversation: its own fields, and values that every commit derives from the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Thread {
@@ -70,7 +70,7 @@ pub struct NewThread {
     pub id: ThreadId,
     /// The thread's own fields.
     pub fields: ThreadFields,
-    /// The time of creation that the caller states, for imports and copies. It must not be later than store time
+    /// The time that the caller states for the creation, for imports and copies. It must not be later than store time
     /// (TH-29).
     pub at: Option<Timestamp>,
 }
@@ -122,7 +122,7 @@ pub struct ThreadPatch {
     pub metadata: BTreeMap<String, Option<Json>>,
     /// The claim under which the update is written (CM-44).
     pub fence: Option<Fence>,
-    /// The time of the update that the caller states, for imports and copies. It must not be later than store time
+    /// The time that the caller states for the update, for imports and copies. It must not be later than store time
     /// (TH-29).
     pub at: Option<Timestamp>,
 }
@@ -149,7 +149,7 @@ impl ThreadPatch {
         self
     }
 
-    /// Sets the time of the update that the caller states.
+    /// Sets the time that the caller states for the update.
     #[must_use]
     pub const fn at(mut self, at: Timestamp) -> Self {
         self.at = Some(at);

@@ -151,7 +151,7 @@ impl PruneSelection {
         self.now.saturating_sub(self.request.idle)
     }
 
-    /// Returns whether a thread is unused: it was not written for the given time and has no open run and no pending
+    /// Returns whether a thread is unused: it was not written to for the given time, and has no open run and no pending
     /// input. Its children are not considered.
     #[must_use]
     pub fn is_unused(&self, stored: &StoredThread) -> bool {
@@ -177,8 +177,10 @@ impl PruneSelection {
     /// Counts one more chosen child of `parent`. Returns whether all of its children are now chosen.
     ///
     /// If they are, the caller offers the parent next. A parent is therefore chosen directly after the last of its
-    /// children, whether it was active before that child or after it. `children` is the number of children of `parent`.
-    /// It is used only if that number is not known yet ([`has_child_count`](Self::has_child_count)).
+    /// children, whether it was active before that child or after it.
+    ///
+    /// `children` is the number of children of `parent`. Only the first call for a parent uses it
+    /// ([`has_child_count`](Self::has_child_count)).
     pub fn count_chosen_child(&mut self, parent: &ThreadId, children: u64) -> bool {
         let remaining = self.remaining_children.entry(parent.clone()).or_insert(children);
         *remaining = remaining.saturating_sub(1);

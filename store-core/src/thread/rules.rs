@@ -93,26 +93,25 @@ pub enum ThreadChange {
 ///
 /// The claim is checked first, the parent last.
 ///
-/// `before` holds the stored thread and the record of its id, in which the number of the claim is noted. `claims` is
-/// the mailbox of the same store. `lineage` returns a thread and all its ancestors, in the form that [`check_parent`]
-/// expects.
+/// The number of the claim is noted in the record of the thread's id. `claims` is the mailbox of the same store.
+/// `lineage` returns a thread and all its ancestors, in the form that [`check_parent`] expects.
 ///
 /// # Errors
 /// `NotFound` for the thread or the parent, `ClaimLost`, `StaleEpoch`, `Conflict`, `LimitExceeded`, `Invalid`; any
 /// error of the read.
 pub fn update(
     request: (&ThreadId, &ThreadPatch, Expect),
-    before: (Option<StoredThread>, &mut ThreadIdRecord),
+    thread_and_id_record: (Option<StoredThread>, &mut ThreadIdRecord),
     claims: Option<&dyn MailboxView>,
     lineage: impl FnOnce(&ThreadId) -> Result<Vec<ThreadId>>,
     limits_and_time: (&Limits, Timestamp),
 ) -> Result<ThreadChange> {
-    let ((id, patch, expect), (stored, record)) = (request, before);
+    let ((id, patch, expect), (stored, id_record)) = (request, thread_and_id_record);
     let stored = stored.ok_or_else(|| Error::not_found("thread", id))?;
     if let (Some(claims), Some(fence)) = (claims, &patch.fence) {
         mailbox::check_claim(claims, id, fence)?;
     }
-    record.check_and_record_claim(patch.fence.as_ref())?;
+    id_record.check_and_record_claim(patch.fence.as_ref())?;
     expect.check("revision", Some(stored.thread.revision))?;
     let change = apply_patch(stored, patch, limits_and_time)?;
     if let Some(parent) = patch.new_parent() {
@@ -255,8 +254,8 @@ pub fn detach(mut child: StoredThread, now: Timestamp) -> StoredThread {
     child
 }
 
-/// Returns whether a thread was not written for the given time and has no open run and no pending input (TH-26). Its
-/// children are not considered.
+/// Returns whether a thread was not written to for the given time, and has no open run and no pending input (TH-26).
+/// Its children are not considered.
 ///
 /// Idle time is measured from the store time of the last write, not from the time that an import gives to a thread.
 #[must_use]
@@ -372,9 +371,10 @@ mod tests {
     }
 
     fn try_update(patch: &ThreadPatch, expect: Expect) -> Result<ThreadChange, ErrorKind> {
-        let (request, mut record) = ((&id("t"), patch, expect), ThreadIdRecord::default());
-        let before = (Some(new_thread(0)), &mut record);
-        update(request, before, None, |_| Ok(Vec::new()), (&Limits::default(), at(5))).map_err(|e| e.kind())
+        let (request, mut id_record) = ((&id("t"), patch, expect), ThreadIdRecord::default());
+        let thread_and_id_record = (Some(new_thread(0)), &mut id_record);
+        update(request, thread_and_id_record, None, |_| Ok(Vec::new()), (&Limits::default(), at(5)))
+            .map_err(|e| e.kind())
     }
 
     #[test]
@@ -404,12 +404,15 @@ mod tests {
     fn an_update_checks_its_claim_first_and_its_parent_last() {
         let refusal_kind = |claim, expect| {
             let number = |counter| ClaimNumber { incarnation: 1, counter };
-            let mut record = ThreadIdRecord { fence: Some(number(7)), ..ThreadIdRecord::default() };
+            let mut id_record = ThreadIdRecord { fence: Some(number(7)), ..ThreadIdRecord::default() };
             let dispatch = DispatchId::new("d").unwrap();
             let fence = Fence::new(dispatch, ClaimToken::new("token"), 0, number(claim));
             let patch = ThreadPatch { fence: Some(fence), ..ThreadPatch::default().with_parent(Some(id("p"))) };
-            let (request, before) = ((&id("t"), &patch, expect), (Some(new_thread(0)), &mut record));
-            update(request, before, None, |_| Ok(Vec::new()), (&Limits::default(), at(5))).unwrap_err().kind()
+            let request = (&id("t"), &patch, expect);
+            let thread_and_id_record = (Some(new_thread(0)), &mut id_record);
+            update(request, thread_and_id_record, None, |_| Ok(Vec::new()), (&Limits::default(), at(5)))
+                .unwrap_err()
+                .kind()
         };
         assert_eq!(refusal_kind(6, Expect::Absent), ErrorKind::StaleEpoch);
         assert_eq!(refusal_kind(7, Expect::Absent), ErrorKind::Conflict);
@@ -455,11 +458,11 @@ mod tests {
         assert!(admits(&|_| {}));
         assert!(admits(&|filter| filter.resource_id = ResourceId::new("r").ok()));
         assert!(!admits(&|filter| filter.resource_id = ResourceId::new("s").ok()));
-        for (before, passes) in [(at(10), false), (at(11), true)] {
-            assert_eq!(admits(&|filter| filter.created_before = Some(before)), passes);
-            assert_eq!(admits(&|filter| filter.active_before = Some(before)), passes);
-            assert_eq!(admits(&|filter| filter.created_after = Some(before)), !passes);
-            assert_eq!(admits(&|filter| filter.active_after = Some(before)), !passes);
+        for (time, is_later) in [(at(10), false), (at(11), true)] {
+            assert_eq!(admits(&|filter| filter.created_before = Some(time)), is_later);
+            assert_eq!(admits(&|filter| filter.active_before = Some(time)), is_later);
+            assert_eq!(admits(&|filter| filter.created_after = Some(time)), !is_later);
+            assert_eq!(admits(&|filter| filter.active_after = Some(time)), !is_later);
         }
         assert!(admits(&|filter| filter.parent = Some(ParentFilter::Root)));
         assert!(!admits(&|filter| filter.parent = Some(ParentFilter::Of(id("p")))));

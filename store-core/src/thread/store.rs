@@ -23,7 +23,7 @@ pub trait ThreadReader: Send + Sync {
     /// # Guarantees
     /// - The filters and orders are described in TH-13 to TH-15. Threads with equal times are ordered by id (PG-8).
     /// - By last activity, reading all pages returns every thread at most once, and every thread that was not written
-    ///   meanwhile exactly once (PG-5). By creation, it returns every thread exactly once (PG-4).
+    ///   to meanwhile exactly once (PG-5). By creation, it returns every thread exactly once (PG-4).
     ///
     /// # Errors
     /// `Invalid` for an invalid limit; `InvalidCursor` for a cursor of another query.
@@ -31,7 +31,7 @@ pub trait ThreadReader: Send + Sync {
 
     /// Counts threads exactly.
     ///
-    /// This may cost as much as reading those threads (TH-31).
+    /// This may cost as much as reading the counted threads (TH-31).
     ///
     /// # Errors
     /// Any error of the read.
@@ -42,7 +42,8 @@ pub trait ThreadReader: Send + Sync {
     /// The result is exactly that of an update (TH-30).
     ///
     /// # Errors
-    /// `NotFound` if either does not exist (TH-8, TH-10); `Invalid` if `thread` would become its own ancestor (TH-11).
+    /// `NotFound` if one of the two does not exist (TH-8, TH-10); `Invalid` if `thread` would become its own ancestor
+    /// (TH-11).
     async fn validate_parent(&self, thread: &ThreadId, parent: &ThreadId) -> Result<()>;
 }
 
@@ -93,13 +94,13 @@ pub trait ThreadAdmin: Send + Sync {
     /// After an `Unknown` outcome, load the thread.
     async fn delete_thread(&self, id: &ThreadId, request: DeleteRequest) -> Result<Deletion>;
 
-    /// Deletes threads that were not written for a given time, that have no open runs and no pending input, and whose
-    /// children are all deleted by the same call (TH-26).
+    /// Deletes threads that were not written to for a given time, that have no open runs and no pending input, and
+    /// whose children are all deleted by the same call (TH-26).
     ///
     /// It also forgets deleted ids that are older than 30 days (TH-25).
     ///
     /// # Guarantees
-    /// - A thread that is written after it was chosen and before it is deleted is not pruned (TH-27).
+    /// - A thread that is written to after it was chosen and before it is deleted is not pruned (TH-27).
     /// - A call deletes at most `limit` threads. Its result says whether more remain (TH-28).
     ///
     /// # Errors

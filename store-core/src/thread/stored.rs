@@ -146,7 +146,7 @@ mod tests {
     };
 
     #[test]
-    fn an_incarnation_is_written_if_it_is_not_the_first() {
+    fn an_incarnation_is_written_unless_it_is_0() {
         for incarnation in [0, 7] {
             let new = NewThread::new(ThreadId::new("t").unwrap());
             let time_and_incarnation = (Timestamp::MIN, incarnation);

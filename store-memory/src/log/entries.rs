@@ -102,8 +102,8 @@ fn path_seqs(contents: &ThreadContents, leaf: Node, window: Window) -> Result<Se
         let start = node::ancestor(contents, &leaf, last)?.filter(|_| first <= last);
         return Ok(Box::new(ancestor_seqs(contents, start, first)));
     }
-    let strides = (first..=last).step_by(usize::try_from(PATH_CHUNK).unwrap_or(usize::MAX));
-    Ok(Box::new(strides.flat_map(move |depth| {
+    let chunk_starts = (first..=last).step_by(usize::try_from(PATH_CHUNK).unwrap_or(usize::MAX));
+    Ok(Box::new(chunk_starts.flat_map(move |depth| {
         let end = depth.saturating_add(PATH_CHUNK - 1).min(last);
         let mut seqs: Vec<_> = match node::ancestor(contents, &leaf, end) {
             Ok(start) => ancestor_seqs(contents, start, depth).collect(),
@@ -118,11 +118,11 @@ fn path_seqs(contents: &ThreadContents, leaf: Node, window: Window) -> Result<Se
 fn ancestor_seqs(contents: &ThreadContents, start: Option<Node>, top_depth: u64) -> impl Iterator<Item = Result<u64>> {
     let mut next = start.map(Ok);
     std::iter::from_fn(move || {
-        let at = match next.take()? {
-            Ok(at) => at,
+        let node = match next.take()? {
+            Ok(node) => node,
             Err(e) => return Some(Err(e)),
         };
-        next = at.parent.filter(|_| at.depth > top_depth).map(|parent| contents.node(parent));
-        Some(Ok(at.seq))
+        next = node.parent.filter(|_| node.depth > top_depth).map(|parent| contents.node(parent));
+        Some(Ok(node.seq))
     })
 }

@@ -23,7 +23,7 @@ struct EventRow {
     stored: StoredEvent,
     key: Option<WriterKey>,
     /// The number of scopes that still contain the event.
-    scopes: usize,
+    scope_count: usize,
 }
 
 /// A scope, and the ids of its events that are not trimmed.
@@ -92,11 +92,11 @@ impl Events {
         });
         for stored in plan.events {
             let id = stored.event.id.clone();
-            let scopes = stored.scope_numbers().count();
+            let scope_count = stored.scope_numbers().count();
             for (scope, _) in stored.scope_numbers() {
                 self.scopes.entry(scope).or_default().ids.push_back(id.clone());
             }
-            self.rows.insert(id, EventRow { stored, key: key.clone(), scopes });
+            self.rows.insert(id, EventRow { stored, key: key.clone(), scope_count });
         }
         for (scope, state) in plan.scopes {
             self.followers.notify([&scope]);
@@ -118,16 +118,16 @@ impl Events {
     /// Records that an event was removed from one of its scopes. An event that no scope contains any more is dropped.
     fn remove_from_one_scope(&mut self, id: &EventId, now: Timestamp) {
         let Some(row) = self.rows.get_mut(id) else { return };
-        row.scopes -= 1;
-        if row.scopes > 0 {
+        row.scope_count -= 1;
+        if row.scope_count > 0 {
             return;
         }
         let Some(key) = self.rows.remove(id).and_then(|row| row.key) else { return };
         let rows = &self.rows;
-        let forgotten = self.keys.get(&key).is_some_and(|record| {
+        let can_be_forgotten = self.keys.get(&key).is_some_and(|record| {
             !must_keep_event_key(record, record.events.iter().rev().any(|id| rows.contains_key(id)), now)
         });
-        if forgotten {
+        if can_be_forgotten {
             self.keys.remove(&key);
         }
     }

@@ -66,18 +66,18 @@ pub(crate) struct Index {
     pub(crate) outbox: Outbox,
 }
 
-fn thread_scopes(thread: &Thread) -> impl Iterator<Item = ThreadListKey> {
+fn thread_list_keys(thread: &Thread) -> impl Iterator<Item = ThreadListKey> {
     thread::ThreadListKey::of(thread).map(ThreadListKey::from)
 }
 
-fn run_scopes(run: &Run) -> impl Iterator<Item = RunListKey> {
-    let scopes = [RunListKey::All, RunListKey::Thread(run.thread.clone()), RunListKey::Status(run.status.phase())];
-    scopes.into_iter().chain(run.parent_run.clone().map(RunListKey::Parent))
+fn run_list_keys(run: &Run) -> impl Iterator<Item = RunListKey> {
+    let keys = [RunListKey::All, RunListKey::Thread(run.thread.clone()), RunListKey::Status(run.status.phase())];
+    keys.into_iter().chain(run.parent_run.clone().map(RunListKey::Parent))
 }
 
 impl From<thread::ThreadListKey<'_>> for ThreadListKey {
-    fn from(scope: thread::ThreadListKey<'_>) -> Self {
-        match scope {
+    fn from(key: thread::ThreadListKey<'_>) -> Self {
+        match key {
             thread::ThreadListKey::All => Self::All,
             thread::ThreadListKey::Roots => Self::Roots,
             thread::ThreadListKey::Of(parent) => Self::Of(parent.clone()),
@@ -87,8 +87,8 @@ impl From<thread::ThreadListKey<'_>> for ThreadListKey {
 }
 
 impl From<run::RunListKey<'_>> for RunListKey {
-    fn from(scope: run::RunListKey<'_>) -> Self {
-        match scope {
+    fn from(key: run::RunListKey<'_>) -> Self {
+        match key {
             run::RunListKey::All => Self::All,
             run::RunListKey::Thread(thread) => Self::Thread(thread.clone()),
             run::RunListKey::Parent(parent) => Self::Parent(parent.clone()),
@@ -131,27 +131,27 @@ impl Index {
             self.threads_with_pending.remove(&new.id);
         }
         let Some(old) = self.threads.insert(new.id.clone(), row) else {
-            self.by_activity.insert(thread_scopes(new), new.updated_at, &new.id);
-            self.by_creation.insert(thread_scopes(new), new.created_at, &new.id);
+            self.by_activity.insert(thread_list_keys(new), new.updated_at, &new.id);
+            self.by_creation.insert(thread_list_keys(new), new.created_at, &new.id);
             return;
         };
         let old = &old.thread.thread;
-        let scopes_differ = old.parent_thread_id != new.parent_thread_id || old.resource_id != new.resource_id;
-        if scopes_differ || old.updated_at != new.updated_at {
-            self.by_activity.remove(thread_scopes(old), old.updated_at, &new.id);
-            self.by_activity.insert(thread_scopes(new), new.updated_at, &new.id);
+        let list_keys_differ = old.parent_thread_id != new.parent_thread_id || old.resource_id != new.resource_id;
+        if list_keys_differ || old.updated_at != new.updated_at {
+            self.by_activity.remove(thread_list_keys(old), old.updated_at, &new.id);
+            self.by_activity.insert(thread_list_keys(new), new.updated_at, &new.id);
         }
-        if scopes_differ || old.created_at != new.created_at {
-            self.by_creation.remove(thread_scopes(old), old.created_at, &new.id);
-            self.by_creation.insert(thread_scopes(new), new.created_at, &new.id);
+        if list_keys_differ || old.created_at != new.created_at {
+            self.by_creation.remove(thread_list_keys(old), old.created_at, &new.id);
+            self.by_creation.insert(thread_list_keys(new), new.created_at, &new.id);
         }
     }
 
     pub(crate) fn remove_thread(&mut self, id: &ThreadId) {
         if let Some(row) = self.threads.remove(id) {
             let old = &row.thread.thread;
-            self.by_activity.remove(thread_scopes(old), old.updated_at, id);
-            self.by_creation.remove(thread_scopes(old), old.created_at, id);
+            self.by_activity.remove(thread_list_keys(old), old.updated_at, id);
+            self.by_creation.remove(thread_list_keys(old), old.created_at, id);
             self.threads_with_pending.remove(id);
         }
     }
@@ -169,14 +169,14 @@ impl Index {
             if old.status.phase() == run.status.phase() {
                 return;
             }
-            self.run_order.remove(run_scopes(&old), old.created_at, &old.id);
+            self.run_order.remove(run_list_keys(&old), old.created_at, &old.id);
         }
-        self.run_order.insert(run_scopes(run), run.created_at, &run.id);
+        self.run_order.insert(run_list_keys(run), run.created_at, &run.id);
     }
 
     pub(crate) fn remove_run(&mut self, id: &RunId) {
         if let Some(old) = self.runs.remove(id) {
-            self.run_order.remove(run_scopes(&old), old.created_at, id);
+            self.run_order.remove(run_list_keys(&old), old.created_at, id);
         }
     }
 
@@ -235,7 +235,7 @@ impl Index {
 
     pub(crate) fn walk_threads(
         &self,
-        scope: &ThreadListKey,
+        key: &ThreadListKey,
         order: ThreadOrder,
         walk: &TimeWalk<ThreadId>,
     ) -> impl Iterator<Item = (Timestamp, &ThreadRow)> {
@@ -243,7 +243,7 @@ impl Index {
             ThreadOrder::LastActivity => &self.by_activity,
             ThreadOrder::Creation => &self.by_creation,
         };
-        order.walk(scope, walk).filter_map(|(time, id)| Some((time, self.threads.get(id)?)))
+        order.walk(key, walk).filter_map(|(time, id)| Some((time, self.threads.get(id)?)))
     }
 
     pub(crate) fn walk_runs(
@@ -252,14 +252,13 @@ impl Index {
         walk: &TimeWalk<RunId>,
     ) -> impl Iterator<Item = (Timestamp, &Arc<Run>)> {
         let backward = walk.direction == Direction::Backward;
-        let lists: Vec<_> =
-            filter.list_keys().into_iter().map(|scope| self.run_order.walk(&scope.into(), walk)).collect();
+        let lists: Vec<_> = filter.list_keys().into_iter().map(|key| self.run_order.walk(&key.into(), walk)).collect();
         let positions = merge_ordered(lists, move |a, b| if backward { a > b } else { a < b });
         positions.filter_map(|(time, id)| Some((time, self.runs.get(id)?)))
     }
 
-    pub(crate) fn count_threads(&self, scope: &ThreadListKey) -> usize {
-        self.by_creation.len(scope)
+    pub(crate) fn count_threads(&self, key: &ThreadListKey) -> usize {
+        self.by_creation.len(key)
     }
 
     pub(crate) fn count_runs(&self) -> usize {

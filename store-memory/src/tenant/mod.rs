@@ -123,7 +123,7 @@ impl Tenant {
 
     /// Removes all data of the tenant.
     pub(crate) fn clear(&self) {
-        let _family = self.family_lock.lock();
+        let _family_guard = self.family_lock.lock();
         self.slots.clear();
         let mailbox = std::mem::take(&mut *self.mailbox.write());
         drop(mailbox);

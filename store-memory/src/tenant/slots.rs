@@ -13,6 +13,7 @@ use crate::{
     slot::ThreadSlot,
 };
 
+/// The number of maps that contain the slots.
 const SHARDS: usize = 16;
 
 type Shard = ReadWriteLock<HashMap<ThreadId, Arc<ReadWriteLock<ThreadSlot>>>>;

@@ -21,13 +21,13 @@ use crate::{
 impl ThreadAdmin for MemoryThreads {
     async fn create_thread(&self, new: NewThread) -> Result<Thread> {
         let tenant = self.tenant()?;
-        let _family = new.fields.parent_thread_id.is_some().then(|| tenant.family_lock.lock());
+        let _family_guard = new.fields.parent_thread_id.is_some().then(|| tenant.family_lock.lock());
         tenant.slots.write(&new.id, |slot| create(tenant, slot, &new))
     }
 
     async fn update_thread(&self, id: &ThreadId, patch: ThreadPatch, expect: Expect) -> Result<Thread> {
         let tenant = self.tenant()?;
-        let _family = patch.parent_thread_id.is_some().then(|| tenant.family_lock.lock());
+        let _family_guard = patch.parent_thread_id.is_some().then(|| tenant.family_lock.lock());
         tenant.slots.write(id, |slot| update(tenant, slot, (id, &patch, expect)))
     }
 

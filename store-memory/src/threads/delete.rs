@@ -28,7 +28,7 @@ fn deletion_set(index: &Index, id: &ThreadId, strategy: ChildStrategy, max_threa
 
 pub(super) fn delete_thread(tenant: &Tenant, id: &ThreadId, request: DeleteRequest) -> Result<Deletion> {
     let limits = &tenant.shared.config.limits;
-    let _family = tenant.family_lock.lock();
+    let _family_guard = tenant.family_lock.lock();
     let deletion_set = deletion_set(&tenant.index.read(), id, request.children, limits.deletion_threads);
     let check = |slot: &ThreadSlot| {
         let stored = slot.contents.as_ref().map(|contents| &*contents.thread);

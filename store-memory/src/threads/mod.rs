@@ -54,13 +54,17 @@ impl ThreadReader for MemoryThreads {
         // A list that ascends by activity would return a thread a second time if the thread is written while the list
         // is read. So the list leaves out threads that have changed since its first page. It compares change numbers
         // and not times, because a commit may state an earlier time.
-        let ascends = (query.order, query.direction) == (ThreadOrder::LastActivity, Direction::Forward);
-        let bound =
-            if ascends { after.map_or_else(|| index.change_count(), |after| after.extra_number) } else { u64::MAX };
+        let ascends_by_activity = (query.order, query.direction) == (ThreadOrder::LastActivity, Direction::Forward);
+        let max_change_number = if ascends_by_activity {
+            after.map_or_else(|| index.change_count(), |after| after.extra_number)
+        } else {
+            u64::MAX
+        };
         for (time, row) in index.walk_threads(&query.filter.list_key().into(), query.order, &walk) {
             let thread = &row.thread.thread;
-            let item = row.change_number <= bound && query.filter.admits(thread);
-            let position = Position { extra_number: bound, ..Position::new(time.as_millis(), thread.id.as_str()) };
+            let item = row.change_number <= max_change_number && query.filter.admits(thread);
+            let position =
+                Position { extra_number: max_change_number, ..Position::new(time.as_millis(), thread.id.as_str()) };
             if !page.offer(position, approximate_bytes(thread), item.then(|| Arc::clone(&row.thread))) {
                 break;
             }
@@ -71,12 +75,12 @@ impl ThreadReader for MemoryThreads {
 
     async fn count_threads(&self, filter: &ThreadFilter) -> Result<u64> {
         let index = self.tenant()?.index.read();
-        let scope = ThreadListKey::from(filter.list_key());
+        let key = ThreadListKey::from(filter.list_key());
         if *filter == ThreadFilter::default() {
-            return Ok(length(index.count_threads(&scope)));
+            return Ok(length(index.count_threads(&key)));
         }
         let walk = TimeWalk::between(filter.created_after, filter.created_before);
-        let threads = index.walk_threads(&scope, ThreadOrder::Creation, &walk);
+        let threads = index.walk_threads(&key, ThreadOrder::Creation, &walk);
         Ok(length(threads.filter(|(_, row)| filter.admits(&row.thread.thread)).count()))
     }
 

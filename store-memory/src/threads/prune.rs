@@ -15,7 +15,7 @@ const BATCH_IDS: usize = 1_000;
 
 pub(super) fn prune_threads(tenant: &Tenant, request: PruneRequest) -> Result<Pruned> {
     // While the `family_lock` is held, no thread gains or loses a child.
-    let _family = tenant.family_lock.lock();
+    let _family_guard = tenant.family_lock.lock();
     let mut selection = PruneSelection::new(request, tenant.now())?;
     choose_idle_threads(&tenant.index.read(), &mut selection);
     let mut chosen = selection.chosen().to_vec();

@@ -56,12 +56,12 @@ pub(crate) fn check_all_schedules<F>(
     F: Future<Output = ()> + 'static,
 {
     let (seed, tally) = (seed(), Tally::default());
-    let counting = tally.clone();
+    let schedule_tally = tally.clone();
     match run_schedules(PctScheduler::new_from_seed(seed, PCT_DEPTH, schedule_count()), move || {
-        scenario(counting.clone())
+        scenario(schedule_tally.clone())
     }) {
-        Ok(ran) => {
-            println!("{SEED_VARIABLE}={seed}: {name}: {ran} schedules, none failed{}", tally.checked_text(wanted))
+        Ok(count) => {
+            println!("{SEED_VARIABLE}={seed}: {name}: {count} schedules, none failed{}", tally.checked_text(wanted))
         }
         Err((at, panic)) => {
             eprintln!("{SEED_VARIABLE}={seed}: {name}: schedule {at} failed");
@@ -118,9 +118,9 @@ where
         config.failure_persistence = FailurePersistence::None;
     }
     let started_schedules = Arc::new(AtomicUsize::new(0));
-    let counting = Arc::clone(&started_schedules);
+    let started = Arc::clone(&started_schedules);
     let run = move || {
-        counting.fetch_add(1, Ordering::Relaxed);
+        started.fetch_add(1, Ordering::Relaxed);
         block_on(scenario());
     };
     catch_unwind(AssertUnwindSafe(|| Runner::new(scheduler, config).run(run)))

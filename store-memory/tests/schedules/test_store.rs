@@ -81,8 +81,8 @@ impl TestStore {
     }
 }
 
-/// A source of ids that are the same in each run of a schedule. The counter is not an atomic of the checker, so no
-/// other task runs at this point.
+/// A source of ids that are the same each time a schedule is repeated. The counter is not an atomic of the checker, so
+/// no other task runs at this point.
 #[derive(Debug, Default)]
 struct CountingIds(AtomicU64);
 
@@ -114,7 +114,7 @@ pub(crate) const fn ack() -> Settlement {
     Settlement::Ack { result: None }
 }
 
-/// Returns a random number below `bound`. It is the same in each run of a schedule.
+/// Returns a random number below `bound`. It is the same each time a schedule is repeated.
 pub(crate) fn random_below(bound: usize) -> usize {
     thread_rng().gen_range(0..bound)
 }

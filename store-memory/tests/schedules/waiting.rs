@@ -53,29 +53,28 @@ async fn subscription_scenario(tally: Tally) {
             })
         })
         .collect();
-    let [first, dropped] = [Arc::clone(&test_store), Arc::clone(&test_store)].map(|test_store| async move {
-        let mut begun =
+    let [first, droppable] = [Arc::clone(&test_store), Arc::clone(&test_store)].map(|test_store| async move {
+        let mut events =
             test_store.events.subscribe(Subscribe::new(scope(), SubscriptionStart::First)).await.unwrap().events;
         let mut names = Vec::new();
         while names.len() < EVENTS {
-            names.push(next_event_name(&mut begun).await);
+            names.push(next_event_name(&mut events).await);
         }
         names
     });
     let max_polls = random_below(2 * EVENTS);
-    let (first, dropped) = (spawn(first), spawn(poll_at_most(dropped, max_polls)));
+    let (first, droppable) = (spawn(first), spawn(poll_at_most(droppable, max_polls)));
     let (subscribed_sender, subscribed_receiver) = channel();
     let late_subscriber = spawn(follow_from_now(Arc::clone(&test_store), subscribed_sender));
-    // So far no event follows the last one of the writers. So nothing else would wake a subscriber that missed
-    // that event.
+    // So far no event follows the last event of the writers, so nothing would wake a subscriber that missed it.
     let received = first.await.unwrap();
     subscribed_receiver.recv().unwrap();
     commit_event(&test_store, LAST_EVENT).await;
     let (after, late_subscriber) = late_subscriber.await.unwrap();
-    let all = event_names_after(&test_store, None).await;
-    assert_eq!(received, all[..EVENTS]);
-    if let Some(dropped) = dropped.await.unwrap() {
-        assert_eq!(dropped, received);
+    let all_names = event_names_after(&test_store, None).await;
+    assert_eq!(received, all_names[..EVENTS]);
+    if let Some(names) = droppable.await.unwrap() {
+        assert_eq!(names, received);
     } else {
         tally.count("subscriber dropped");
     }
@@ -141,7 +140,7 @@ async fn worker_scenario(tally: Tally) {
     let workers: Vec<_> =
         (0..WORKERS).map(|_| spawn(serve(Arc::clone(&test_store), done_sender.clone(), tally.clone()))).collect();
     let max_polls = random_below(4);
-    let dropped = {
+    let droppable_wait = {
         let test_store = Arc::clone(&test_store);
         spawn(async move { poll_at_most(test_store.wake_ups.wait(LONG_TIMEOUT), max_polls).await.is_none() })
     };
@@ -159,7 +158,7 @@ async fn worker_scenario(tally: Tally) {
     for worker in workers {
         worker.await.unwrap();
     }
-    if dropped.await.unwrap() {
+    if droppable_wait.await.unwrap() {
         tally.count("worker dropped");
     }
     assert_eq!(test_store.mailbox.count_dispatches(None).await.unwrap().acked, 3 + WORKERS as u64);
@@ -184,7 +183,7 @@ async fn serve(test_store: Arc<TestStore>, done_sender: Sender<()>, tally: Tally
 #[test]
 fn a_sender_learns_the_outcome_of_a_command() {
     check_all_schedules(
-        "a sender learns what became of a command",
+        "a sender learns the outcome of a command",
         &["accepted", "dropped", "receiver closed"],
         command_scenario,
     );
@@ -200,7 +199,7 @@ async fn command_scenario(tally: Tally) {
     };
     let max_polls = random_below(4);
     let received = poll_at_most(receiver.next(), max_polls).await.map(|received| received.unwrap().unwrap());
-    let (what, expected) = match received {
+    let (outcome, expected) = match received {
         Some(command) if random_below(2) == 0 => {
             assert_eq!(command.accept(), Some(LiveCommand::Cancel));
             ("accepted", LiveDelivery::Delivered)
@@ -212,7 +211,7 @@ async fn command_scenario(tally: Tally) {
         None => ("receiver closed", LiveDelivery::NoReceiver),
     };
     drop(receiver);
-    tally.count(what);
+    tally.count(outcome);
     assert_eq!(sender.await.unwrap(), expected);
 }
 

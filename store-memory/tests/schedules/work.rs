@@ -55,17 +55,17 @@ async fn dispatch_scenario(tally: Tally) {
     }
     let workers: Vec<_> = (0..WORKERS).map(|_| spawn(Arc::clone(&scenario).serve())).collect();
     let interrupter = spawn(Arc::clone(&scenario).interrupt_or_cancel());
-    let (max_polls, scenario_of_dropped) = (random_below(6), Arc::clone(&scenario));
-    let dropped = spawn(async move {
+    let (max_polls, droppable_scenario) = (random_below(6), Arc::clone(&scenario));
+    let droppable_worker = spawn(async move {
         let serving = async {
-            let _woken = scenario_of_dropped.test_store.wake_ups.wait(LONG_TIMEOUT).await.unwrap();
-            scenario_of_dropped.serve_once().await
+            let _woken = droppable_scenario.test_store.wake_ups.wait(LONG_TIMEOUT).await.unwrap();
+            droppable_scenario.serve_once().await
         };
         if poll_at_most(serving, max_polls).await.is_none() {
-            scenario_of_dropped.tally.count("worker dropped");
+            droppable_scenario.tally.count("worker dropped");
         }
     });
-    dropped.await.unwrap();
+    droppable_worker.await.unwrap();
     // From now on the dispatch that the dropped worker held can be claimed again. Workers that hold a claim may lose it
     // as well.
     scenario.test_store.clock.advance(LEASE);

@@ -285,7 +285,8 @@ impl Connection {
 /// request is sent again.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Refuses a server whose messages are too small for a record of useful size and the other content of a message.
+/// Refuses a server whose maximum message size is too small for a record of useful size and the other content of a
+/// message.
 fn check_max_payload(bytes: u64) -> Result<()> {
     let least = RESERVED_BYTES + MIN_RECORD_BYTES;
     if bytes >= least {

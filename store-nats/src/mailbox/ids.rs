@@ -56,7 +56,7 @@ enum ReservationStep {
 }
 
 fn next_step(tenant_state: &TenantState, id: &DispatchId, thread: &ThreadId) -> ReservationStep {
-    if tenant_state.mailbox.map.get(id).is_some() {
+    if tenant_state.mailbox.in_memory.get(id).is_some() {
         // The rule decides whether it is the same dispatch.
         return ReservationStep::Nothing;
     }
@@ -92,7 +92,7 @@ fn next_step(tenant_state: &TenantState, id: &DispatchId, thread: &ThreadId) -> 
 pub(super) struct ReserveIds;
 
 impl Preparation<NewDispatch> for ReserveIds {
-    fn before_attempt<'a>(&'a self, tenant: &'a Tenant, items: &'a [NewDispatch]) -> BoxFuture<'a, Result<()>> {
+    fn prepare<'a>(&'a self, tenant: &'a Tenant, items: &'a [NewDispatch]) -> BoxFuture<'a, Result<()>> {
         reserve_ids(tenant, items).boxed()
     }
 
@@ -146,7 +146,7 @@ async fn reserve_ids(tenant: &Tenant, dispatches: &[NewDispatch]) -> Result<()> 
         if begun.elapsed() > tenant.shared.config.answer_timeout {
             return Err(Error::unavailable("other callers kept using the same ids"));
         }
-        let execute = |(id, next_step)| execute(tenant.log(), (&tenant.name, incarnation), id, next_step);
+        let execute = |(id, step)| execute(tenant.log(), (&tenant.name, incarnation), id, step);
         for executed in stream::iter(steps).map(execute).buffer_unordered(MAX_CONCURRENCY).collect::<Vec<_>>().await {
             match executed {
                 // The log shows whether it was written.
@@ -168,7 +168,7 @@ fn needed_steps(tenant: &Tenant, wanted: &[(DispatchId, ThreadId)]) -> Result<Op
     let steps = wanted.iter().map(|(id, thread)| (id.clone(), next_step(tenant_state, id, thread)));
     Ok(Some((
         tenant_state.record.incarnation,
-        steps.filter(|(_, next_step)| !matches!(next_step, ReservationStep::Nothing)).collect(),
+        steps.filter(|(_, step)| !matches!(step, ReservationStep::Nothing)).collect(),
     )))
 }
 
@@ -177,9 +177,9 @@ async fn execute(
     log: &Log,
     (tenant, incarnation): (&TenantId, u64),
     id: DispatchId,
-    next_step: ReservationStep,
+    step: ReservationStep,
 ) -> Result<()> {
-    match next_step {
+    match step {
         ReservationStep::Nothing => Ok(()),
         ReservationStep::WriteEmptyMessage(thread, last) => {
             write_empty_message(log, &LogSubject::Thread(tenant.clone(), incarnation, thread), last).await.map(drop)
@@ -212,7 +212,7 @@ pub(crate) async fn free_ids(
     log.catch_up().await?;
     let freeing_step = |tenant_state: &TenantState, id: &DispatchId| {
         let (record, sequence) =
-            tenant_state.reservations.get(id).filter(|_| tenant_state.mailbox.map.get(id).is_none())?;
+            tenant_state.reservations.get(id).filter(|_| tenant_state.mailbox.in_memory.get(id).is_none())?;
         let previous_thread = Some(record.thread.clone());
         let is_takeover_complete = record
             .previous_thread
@@ -238,7 +238,7 @@ pub(crate) async fn free_ids(
         let Some(tenant_state) = view.tenant_state(tenant, incarnation) else { return Ok(()) };
         let unused = ids.iter().filter_map(|id| {
             let (record, sequence) =
-                tenant_state.reservations.get(id).filter(|_| tenant_state.mailbox.map.get(id).is_none())?;
+                tenant_state.reservations.get(id).filter(|_| tenant_state.mailbox.in_memory.get(id).is_none())?;
             let has_later_message =
                 record.is_being_freed() && tenant_state.mailbox.last_message(&record.thread) > *sequence;
             has_later_message.then(|| (id.clone(), *sequence))
@@ -260,17 +260,17 @@ async fn execute_each(
     log: &Log,
     tenant_and_incarnation: (&TenantId, u64),
     ids: &[DispatchId],
-    next_step: impl Fn(&TenantState, &DispatchId) -> Option<ReservationStep> + Send,
+    step_for: impl Fn(&TenantState, &DispatchId) -> Option<ReservationStep> + Send,
 ) -> Result<()> {
     let steps: Steps = {
         let view = log.view();
         let Some(tenant_state) = view.tenant_state(tenant_and_incarnation.0, tenant_and_incarnation.1) else {
             return Ok(());
         };
-        ids.iter().filter_map(|id| Some((id.clone(), next_step(tenant_state, id)?))).collect()
+        ids.iter().filter_map(|id| Some((id.clone(), step_for(tenant_state, id)?))).collect()
     };
     let executed = stream::iter(steps)
-        .map(|(id, next_step)| execute(log, tenant_and_incarnation, id, next_step))
+        .map(|(id, step)| execute(log, tenant_and_incarnation, id, step))
         .buffer_unordered(MAX_CONCURRENCY);
     executed.collect::<Vec<_>>().await.into_iter().collect()
 }

@@ -109,7 +109,7 @@ async fn decide_by_dispatch<I: Clone + Send + Sync, T: Answer>(
         let view = tenant.log().view();
         let tenant_state = tenant.tenant_state(&view)?;
         let rows = items.iter().map(&id_of).filter_map(|id| {
-            let thread = tenant_state?.mailbox.map.get(&id)?.body.thread.clone();
+            let thread = tenant_state?.mailbox.in_memory.get(&id)?.body.thread.clone();
             Some((id, thread))
         });
         rows.collect()
@@ -160,13 +160,14 @@ impl MailboxProducer for NatsMailbox {
 #[async_trait]
 impl MailboxConsumer for NatsMailbox {
     async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
+        // This only checks the request. The call below makes the claims.
         SingleClaim::of(&request)?;
         let call = |tenant: Arc<Tenant>| async move { claim(&tenant, &request).await };
         let release = |tenant: Arc<Tenant>, claims: Claims| async move {
             let releases: Vec<_> =
                 claims.claimed.iter().map(|claimed| (claimed.claim(), Settlement::Release)).collect();
             if !releases.is_empty() {
-                let _given = settle(&tenant, &releases).await;
+                let _released = settle(&tenant, &releases).await;
             }
         };
         self.tenant.claim(call, release).await
@@ -195,18 +196,18 @@ impl MailboxConsumer for NatsMailbox {
 }
 
 async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
-    let named = match (&request.thread, &request.dispatch) {
+    let named_thread = match (&request.thread, &request.dispatch) {
         (Some(thread), _) => Some(thread.clone()),
         (None, Some(id)) => {
             tenant.log().catch_up().await?;
             let view = tenant.log().view();
-            let thread = tenant.tenant_state(&view)?.and_then(|tenant_state| tenant_state.mailbox.map.get(id));
-            let Some(stored) = thread else { return Ok(Claims::none(Some(NotClaimedReason::Unknown))) };
+            let stored = tenant.tenant_state(&view)?.and_then(|tenant_state| tenant_state.mailbox.in_memory.get(id));
+            let Some(stored) = stored else { return Ok(Claims::none(Some(NotClaimedReason::Unknown))) };
             Some(stored.body.thread.clone())
         }
         (None, None) => None,
     };
-    let Some(thread) = named else { return claim_any(tenant, request).await };
+    let Some(thread) = named_thread else { return claim_any(tenant, request).await };
     let rule = |view: &MailboxDraft<'_>, request: &ClaimRequest, decision_context: DecisionContext<'_>| {
         mailbox::claim(view, &thread, SingleClaim::of(request)?, decision_context)
     };
@@ -260,9 +261,9 @@ async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
         }
     }
     let view = tenant.log().view();
-    claims
-        .unreadable
-        .extend(tenant.tenant_state(&view)?.iter().flat_map(|tenant_state| tenant_state.mailbox.map.unreadable()));
+    claims.unreadable.extend(
+        tenant.tenant_state(&view)?.iter().flat_map(|tenant_state| tenant_state.mailbox.in_memory.unreadable()),
+    );
     Ok(claims)
 }
 
@@ -276,8 +277,8 @@ fn ready_threads(tenant: &Tenant, wanted: usize, is_wanted: impl Fn(&ThreadId) -
     };
     let mut view = tenant.log().view_mut();
     let Some(tenant_state) = view.tenant_state_mut(&tenant.name, incarnation) else { return Err(Error::closed()) };
-    tenant_state.mailbox.map.promote_due(now);
-    let threads = tenant_state.mailbox.map.ready_threads(None).map(|(_, _, thread)| thread);
+    tenant_state.mailbox.in_memory.promote_due(now);
+    let threads = tenant_state.mailbox.in_memory.ready_threads(None).map(|(_, _, thread)| thread);
     Ok(threads.filter(|thread| is_wanted(thread)).take(wanted).cloned().collect())
 }
 
@@ -288,9 +289,9 @@ async fn claim_from_each(
     request: &ClaimRequest,
     threads: Vec<ThreadId>,
 ) -> Vec<(ThreadId, Result<Option<Claims>>)> {
-    let one = |thread: ThreadId| async move {
+    let claim_one = |thread: ThreadId| async move {
         let lock = tenant.decision_lock(&thread);
-        let Ok(_alone) = lock.try_lock() else { return (thread, Ok(None)) };
+        let Ok(_guard) = lock.try_lock() else { return (thread, Ok(None)) };
         let rule = |view: &MailboxDraft<'_>, request: &ClaimRequest, decision_context: DecisionContext<'_>| {
             mailbox::claim(view, &thread, SingleClaim::of(request)?, decision_context)
         };
@@ -299,7 +300,7 @@ async fn claim_from_each(
             DecisionCall { tenant, thread: Some(&thread), items, rule, preparation: &CatchUpOnly }.decide_once().await;
         (thread, found)
     };
-    stream::iter(threads).map(one).buffered(MAX_CONCURRENCY).collect().await
+    stream::iter(threads).map(claim_one).buffered(MAX_CONCURRENCY).collect().await
 }
 
 /// Ends expired leases. If another caller ends a lease at the same time, the result of this call does not contain it.
@@ -309,23 +310,23 @@ async fn end_expired_leases(tenant: &Tenant, limit: usize) -> Result<Reclaimed> 
         let view = tenant.log().view();
         tenant
             .tenant_state(&view)?
-            .map(|tenant_state| tenant_state.mailbox.map.threads_with_expired_lease(now, limit))
+            .map(|tenant_state| tenant_state.mailbox.in_memory.threads_with_expired_lease(now, limit))
             .unwrap_or_default()
     };
-    let one = |thread: ThreadId| async move {
+    let end_one = |thread: ThreadId| async move {
         let lock = tenant.decision_lock(&thread);
-        let _alone = lock.lock().await;
+        let _guard = lock.lock().await;
         let rule = |view: &MailboxDraft<'_>, thread: &ThreadId, decision_context: DecisionContext<'_>| {
             mailbox::end_expired_claim(view, thread, decision_context)
         };
         let items = std::slice::from_ref(&thread);
         DecisionCall { tenant, thread: Some(&thread), items, rule, preparation: &CatchUpOnly }.decide_once().await
     };
-    let ended = stream::iter(expired_threads).map(one).buffered(MAX_CONCURRENCY).collect::<Vec<_>>().await;
+    let ended = stream::iter(expired_threads).map(end_one).buffered(MAX_CONCURRENCY).collect::<Vec<_>>().await;
     let mut reclaimed = Reclaimed::default();
     let mut failed = None;
-    for ended in ended {
-        match ended {
+    for result in ended {
+        match result {
             Ok(ended) => reclaimed.extend(ended.unwrap_or_default()),
             // An unreadable thread does not prevent the others from being reclaimed.
             Err(error) if error.kind() == ErrorKind::Corrupt => {}
@@ -363,9 +364,9 @@ impl MailboxMaintenance for NatsMailbox {
                 mailbox::purge(view, id, before, decision_context)
             };
             let (mut removed, mut failed) = (0, None);
-            for gone in decide_by_dispatch(&tenant, &ids, DispatchId::clone, rule).await? {
-                match gone {
-                    Ok(gone) => removed += u64::from(gone),
+            for purged in decide_by_dispatch(&tenant, &ids, DispatchId::clone, rule).await? {
+                match purged {
+                    Ok(is_removed) => removed += u64::from(is_removed),
                     Err(error) => failed = Some(error),
                 }
             }

@@ -25,9 +25,11 @@ impl MailboxReader for NatsMailbox {
         let id = id.clone();
         let call = |tenant: Arc<Tenant>| async move {
             let found = read_mailbox(&tenant, |mailbox| {
-                let stored = mailbox.map.get(&id);
+                let stored = mailbox.in_memory.get(&id);
                 stored
-                    .map(|stored| Ok((mailbox::visible_dispatch(&mailbox.map, stored)?, mailbox.large_parts(&id))))
+                    .map(|stored| {
+                        Ok((mailbox::visible_dispatch(&mailbox.in_memory, stored)?, mailbox.large_parts(&id)))
+                    })
                     .transpose()
             });
             let Some((mut dispatch, large_parts)) = found.await? else { return Ok(None) };
@@ -44,7 +46,7 @@ impl MailboxReader for NatsMailbox {
     async fn count_dispatches(&self, thread: Option<&ThreadId>) -> Result<DispatchCounts> {
         let thread = thread.cloned();
         let call = |tenant: Arc<Tenant>| async move {
-            read_mailbox(&tenant, |mailbox| Ok(mailbox.map.counts(thread.as_ref()))).await
+            read_mailbox(&tenant, |mailbox| Ok(mailbox.in_memory.counts(thread.as_ref()))).await
         };
         self.tenant.read(call).await
     }
@@ -56,7 +58,9 @@ impl MailboxReader for NatsMailbox {
     async fn load_epoch(&self, thread: &ThreadId) -> Result<u64> {
         let thread = thread.clone();
         self.tenant
-            .read(|tenant: Arc<Tenant>| async move { read_mailbox(&tenant, |mailbox| Ok(mailbox.map.epoch(&thread))).await })
+            .read(|tenant: Arc<Tenant>| async move {
+                read_mailbox(&tenant, |mailbox| Ok(mailbox.in_memory.epoch(&thread))).await
+            })
             .await
     }
 }
@@ -72,7 +76,7 @@ async fn list(tenant: &Tenant, query: &DispatchQuery) -> Result<Page<Dispatch>> 
             let large_parts = mailbox.large_parts(&dispatch.id);
             ((dispatch, large_parts), large_parts.data().map(|data_ref| data_ref.bytes).sum())
         };
-        mailbox.map.list(query, after.as_ref(), &mut page, item)?;
+        mailbox.in_memory.list(query, after.as_ref(), &mut page, item)?;
         Ok(Some(page.finish(|at| at.to_cursor(&tenant.shared.cursor_key, &scope))))
     });
     let Page { items: found, next } = listed.await?.unwrap_or_else(Page::empty);
@@ -98,7 +102,7 @@ async fn list_ready(tenant: &Tenant, request: &PageRequest) -> Result<Page<Ready
     let mut view = tenant.log().view_mut();
     let tenant_state = view.tenant_state_mut(&tenant.name, incarnation).ok_or_else(Error::closed)?;
     let config = &tenant.shared.config;
-    tenant_state.mailbox.map.list_ready(
+    tenant_state.mailbox.in_memory.list_ready(
         after.as_ref(),
         &mut page,
         DecisionContext::new(now, &config.limits, &*config.ids),
@@ -111,6 +115,6 @@ pub(super) fn dispatches_to_purge(tenant: &Tenant, request: &Purge) -> Result<Ve
     let view = tenant.log().view();
     Ok(tenant
         .tenant_state(&view)?
-        .map(|tenant_state| tenant_state.mailbox.map.dispatches_to_purge(request))
+        .map(|tenant_state| tenant_state.mailbox.in_memory.dispatches_to_purge(request))
         .unwrap_or_default())
 }

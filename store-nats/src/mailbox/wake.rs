@@ -40,14 +40,14 @@ async fn next_claim_time(tenant: &Tenant) -> Result<Option<Timestamp>> {
     };
     let mut view = tenant.log().view_mut();
     let tenant_state = view.tenant_state_mut(&tenant.name, incarnation).ok_or_else(Error::closed)?;
-    Ok(Some(tenant_state.mailbox.map.next_claim(now).map_or(next_poll, |next| next.min(next_poll))))
+    Ok(Some(tenant_state.mailbox.in_memory.next_claim(now).map_or(next_poll, |next| next.min(next_poll))))
 }
 
 #[async_trait]
 impl WakeUps for NatsMailbox {
     async fn wait(&self, timeout: Duration) -> Result<WaitResult> {
         let clock = ServerClock(self.tenant.log());
-        let look = || self.tenant.read(|tenant: Arc<Tenant>| async move { next_claim_time(&tenant).await });
-        self.tenant.notifier.wait(&clock, timeout, look).await
+        let read_next_claim = || self.tenant.read(|tenant: Arc<Tenant>| async move { next_claim_time(&tenant).await });
+        self.tenant.notifier.wait(&clock, timeout, read_next_claim).await
     }
 }

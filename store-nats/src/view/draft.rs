@@ -13,7 +13,7 @@ use store_core::{
 use super::Mailbox;
 use crate::codec::{DecisionMessage, DispatchRecord, LargeParts, RemovedDispatch};
 
-/// A mailbox, with decisions about one of its threads that are not written yet.
+/// A mailbox as it is after decisions about one of its threads. These decisions are not written yet.
 pub(crate) struct MailboxDraft<'a> {
     base: &'a Mailbox,
     record: Option<(ThreadId, StoredMailboxThread)>,
@@ -62,7 +62,7 @@ impl<'a> MailboxDraft<'a> {
             }
         }
         if let Some(id) = plan.purged {
-            let known = self.rows.remove(&id).or_else(|| self.base.map.get(&id).cloned());
+            let known = self.rows.remove(&id).or_else(|| self.base.in_memory.get(&id).cloned());
             self.removed.extend(known.map(|stored| (id, stored.body.number)));
             self.message_bytes += 512;
         }
@@ -81,7 +81,7 @@ impl<'a> MailboxDraft<'a> {
         let (_, mailbox) = self.record?;
         let row = |id: &DispatchId| {
             let stored = self.rows.remove(id)?;
-            let old = self.base.map.get(id).filter(|old| old.body.number == stored.body.number);
+            let old = self.base.in_memory.get(id).filter(|old| old.body.number == stored.body.number);
             let large_parts = old.map(|_| self.base.large_parts(id)).unwrap_or_default();
             let result = large_parts.result.filter(|_| old.is_some_and(|old| old.state.status == stored.state.status));
             Some(DispatchRecord { stored, large_parts: LargeParts { result, ..large_parts } })
@@ -98,19 +98,19 @@ impl<'a> MailboxDraft<'a> {
     }
 
     fn is_about(&self, thread: &ThreadId) -> bool {
-        self.record.as_ref().is_some_and(|(about, _)| about == thread)
+        self.record.as_ref().is_some_and(|(changed_thread, _)| changed_thread == thread)
     }
 }
 
 impl MailboxView for MailboxDraft<'_> {
     fn claim_incarnation(&self) -> u64 {
-        self.base.map.claim_incarnation()
+        self.base.in_memory.claim_incarnation()
     }
 
     fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailboxThread>> {
         match &self.record {
-            Some((about, record)) if about == thread => Ok(Some(record.clone())),
-            _ => self.base.map.mailbox(thread),
+            Some((changed_thread, record)) if changed_thread == thread => Ok(Some(record.clone())),
+            _ => self.base.in_memory.mailbox(thread),
         }
     }
 
@@ -118,26 +118,26 @@ impl MailboxView for MailboxDraft<'_> {
         match self.rows.get(id) {
             Some(stored) => Ok(Some(stored.clone())),
             None if self.removed.contains_key(id) => Ok(None),
-            None => self.base.map.dispatch(id),
+            None => self.base.in_memory.dispatch(id),
         }
     }
 
     fn last_dispatch_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
         match self.keys.get(key).filter(|_| self.is_about(thread)) {
             Some(id) => Ok(Some(id.clone())),
-            None => self.base.map.last_dispatch_with_key(thread, key),
+            None => self.base.in_memory.last_dispatch_with_key(thread, key),
         }
     }
 
     // Only a claim asks for this, and no call claims twice from one thread. So the draft has not changed the queue yet.
     fn first_available(&self, thread: &ThreadId, epoch: u64, now: Timestamp) -> Result<Option<DispatchId>> {
-        self.base.map.first_available(thread, epoch, now)
+        self.base.in_memory.first_available(thread, epoch, now)
     }
 
     fn interrupt(&self, thread: &ThreadId, epoch: u64) -> Result<Option<StoredInterrupt>> {
         match self.interrupts.get(&epoch).filter(|_| self.is_about(thread)) {
             Some(interrupt) => Ok(interrupt.clone()),
-            None => self.base.map.interrupt(thread, epoch),
+            None => self.base.in_memory.interrupt(thread, epoch),
         }
     }
 }

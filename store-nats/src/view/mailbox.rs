@@ -18,7 +18,7 @@ use crate::codec::{DecisionMessage, LargeParts};
 /// The dispatches of a tenant, and the messages about them.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
-    pub(crate) map: InMemoryMailbox,
+    pub(crate) in_memory: InMemoryMailbox,
     /// Where the large parts of dispatches are stored.
     large_parts: HashMap<DispatchId, LargeParts>,
     messages: HashMap<ThreadId, ThreadMessages>,
@@ -29,7 +29,7 @@ pub(crate) struct Mailbox {
 impl Mailbox {
     /// Returns an empty mailbox of this incarnation.
     pub(super) fn new(incarnation: u64) -> Self {
-        Self { map: InMemoryMailbox::new(incarnation), ..Self::default() }
+        Self { in_memory: InMemoryMailbox::new(incarnation), ..Self::default() }
     }
 
     /// Returns where the large parts of a dispatch are stored.
@@ -55,13 +55,13 @@ impl Mailbox {
             Err(why) => {
                 change.garbage.extend(messages.add(sequence, vec![(PartKey::Unreadable(sequence), false)]));
                 self.unreadable.entry(thread.clone()).or_default().push(sequence);
-                return self.map.mark_unreadable(thread, format!("a decision in message {sequence}: {why}"));
+                return self.in_memory.mark_unreadable(thread, format!("a decision in message {sequence}: {why}"));
             }
         };
         change.garbage.extend(messages.add(sequence, part_keys(&decision)));
         self.continue_without(thread, &decision.skipped_messages);
         for removed in decision.removed {
-            self.map.remove(thread, &removed.id);
+            self.in_memory.remove(thread, &removed.id);
             change.data.extend(self.large_parts.remove(&removed.id).unwrap_or_default().data());
             change.ids.push(removed.id);
         }
@@ -76,8 +76,8 @@ impl Mailbox {
             plan.dispatches.push(row.stored);
         }
         plan.interrupts = decision.interrupts;
-        self.map.apply(plan);
-        change.claimable_from = self.map.take_claimable_from();
+        self.in_memory.apply(plan);
+        change.claimable_from = self.in_memory.take_claimable_from();
     }
 
     /// Returns the message to be written so that a damaged thread continues without its unreadable messages, or `None`
@@ -89,7 +89,7 @@ impl Mailbox {
         now: Timestamp,
     ) -> Option<DecisionMessage> {
         let skipped_messages = self.unreadable.get(thread)?.clone();
-        let mailbox = Some(self.map.recovered_record(thread, length(skipped_messages.len()), now));
+        let mailbox = Some(self.in_memory.recovered_record(thread, length(skipped_messages.len()), now));
         Some(DecisionMessage {
             decision_name: decision_name.to_owned(),
             mailbox,
@@ -103,7 +103,7 @@ impl Mailbox {
             left.retain(|message| !skipped_messages.contains(message));
             if left.is_empty() {
                 self.unreadable.remove(thread);
-                self.map.mark_readable(thread);
+                self.in_memory.mark_readable(thread);
             }
         }
     }

@@ -85,8 +85,8 @@ async fn a_user_needs_no_more_than_is_documented() {
 /// Writes a certificate for this machine and its key to files, and returns the paths of the files.
 fn write_certificate(folder: &Path, name: &str) -> [String; 2] {
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
-    [("cert", cert.pem()), ("key", signing_key.serialize_pem())].map(|(of, pem)| {
-        let file = folder.join(format!("{name}-{of}.pem"));
+    [("cert", cert.pem()), ("key", signing_key.serialize_pem())].map(|(kind, pem)| {
+        let file = folder.join(format!("{name}-{kind}.pem"));
         fs::write(&file, pem).unwrap();
         file.display().to_string()
     })

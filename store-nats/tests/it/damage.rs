@@ -8,31 +8,32 @@ use store_core::{
 };
 
 use crate::{
-    fixture::{TempPrefix, server_url},
+    fixture::{TempStore, server_url},
     helpers::{claim, claim_request, enqueue, mailbox, new_dispatch},
 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unreadable_thread_does_not_block_claims_of_other_threads() {
-    let temp_prefix = TempPrefix::new(Limits::default()).await.unwrap();
-    let store = temp_prefix.open_store().await.unwrap();
+    let temp_store = TempStore::new(Limits::default()).await.unwrap();
+    let store = temp_store.open_store().await.unwrap();
     let mailbox = mailbox(&*store);
     for thread in ["first", "damaged", "other"] {
         enqueue(&*mailbox, new_dispatch(thread)).await.unwrap();
     }
     let first = claim_request().of_thread("first".parse().unwrap());
     let held = mailbox.claim(first).await.unwrap().claimed.remove(0);
-    let (prefix, incarnation) = (temp_prefix.0.config().prefix(), held.number.incarnation);
+    let (prefix, incarnation) = (temp_store.config().prefix(), held.number.incarnation);
     let subject = format!("{prefix}.log.thread.tdefault.{incarnation}.tdamaged");
     let client = async_nats::connect(server_url()).await.unwrap();
-    client.request(subject, r#"{"v":1,"by":"somebody","rows":[7]}"#.into()).await.unwrap();
+    client.request(subject, r#"{"v":1,"by":"other","rows":[7]}"#.into()).await.unwrap();
     let claims = mailbox.claim(claim_request().up_to(5)).await.unwrap();
     let claimed: Vec<_> = claims.claimed.iter().map(|held| held.dispatch.thread.as_str()).collect();
     assert_eq!(claimed, ["other"]);
-    let unreadable: Vec<_> = claims.unreadable.iter().map(|of| (of.thread.as_str(), of.error.kind())).collect();
+    let unreadable: Vec<_> =
+        claims.unreadable.iter().map(|unreadable| (unreadable.thread.as_str(), unreadable.error.kind())).collect();
     assert_eq!(unreadable, [("damaged", ErrorKind::Corrupt)]);
     // Calls about the thread are refused, by the store that was open and by one that is opened now.
-    let other_store = temp_prefix.open_store().await.unwrap();
+    let other_store = temp_store.open_store().await.unwrap();
     for store in [&store, &other_store] {
         let refused = enqueue(&*crate::helpers::mailbox(&**store), new_dispatch("damaged")).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
@@ -43,8 +44,8 @@ async fn an_unreadable_thread_does_not_block_claims_of_other_threads() {
         async |dry_run| store.inspector().unwrap().repair(dry_run, &IgnoreProgress).await.unwrap().findings.len();
     assert_eq!((repair(true).await, repair(false).await, repair(false).await), (1, 1, 0));
     enqueue(&*crate::helpers::mailbox(&*other_store), new_dispatch("damaged")).await.unwrap();
-    let after = temp_prefix.open_store().await.unwrap();
-    let claims = crate::helpers::mailbox(&*after).claim(claim_request().up_to(5)).await.unwrap();
+    let new_store = temp_store.open_store().await.unwrap();
+    let claims = crate::helpers::mailbox(&*new_store).claim(claim_request().up_to(5)).await.unwrap();
     let claimed: Vec<_> =
         claims.claimed.iter().map(|held| (held.dispatch.thread.as_str(), held.number.counter)).collect();
     assert_eq!((claimed.as_slice(), claims.unreadable.len()), ([("damaged", 2)].as_slice(), 0));
@@ -53,8 +54,8 @@ async fn an_unreadable_thread_does_not_block_claims_of_other_threads() {
 /// Tests VF-1: `verify` names what cannot be read and what is missing.
 #[tokio::test(flavor = "multi_thread")]
 async fn data_lost_by_the_servers_is_found() {
-    let temp_prefix = TempPrefix::new(Limits::default()).await.unwrap();
-    let store = temp_prefix.open_store().await.unwrap();
+    let temp_store = TempStore::new(Limits::default()).await.unwrap();
+    let store = temp_store.open_store().await.unwrap();
     let mailbox = mailbox(&*store);
     let large = Json::parse(&format!("\"{}\"", "x".repeat(10_000))).unwrap();
     for id in ["whole", "gone", "changed"] {
@@ -66,7 +67,7 @@ async fn data_lost_by_the_servers_is_found() {
     let inspect = async || store.inspector().unwrap().verify(&IgnoreProgress).await.unwrap();
     let clean = inspect().await;
     assert_eq!((clean.tenants, clean.threads, clean.findings.len()), (1, 3, 0));
-    let (client, prefix) = (async_nats::connect(server_url()).await.unwrap(), temp_prefix.0.config().prefix());
+    let (client, prefix) = (async_nats::connect(server_url()).await.unwrap(), temp_store.config().prefix());
     // The payloads were written in the order above. The second one is removed.
     let delete = format!("$JS.API.STREAM.MSG.DELETE.{prefix}-data");
     client.request(delete, r#"{"seq":2}"#.into()).await.unwrap();
@@ -83,7 +84,8 @@ async fn data_lost_by_the_servers_is_found() {
     // A missing payload blocks no claim of other threads, and it is reported until its dispatch is cancelled (MB-55).
     let claims = mailbox.claim(claim_request().up_to(5)).await.unwrap();
     let claimed: Vec<_> = claims.claimed.iter().map(|held| held.dispatch.id.as_str()).collect();
-    let unreadable: Vec<_> = claims.unreadable.iter().map(|of| (of.thread.as_str(), of.error.kind())).collect();
+    let unreadable: Vec<_> =
+        claims.unreadable.iter().map(|unreadable| (unreadable.thread.as_str(), unreadable.error.kind())).collect();
     assert_eq!(
         (claimed.as_slice(), unreadable.as_slice()),
         (["whole"].as_slice(), [("gone", ErrorKind::Corrupt)].as_slice())

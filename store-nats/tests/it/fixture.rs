@@ -1,6 +1,6 @@
 //! How the suite opens a store on NATS, and what the suite may do to the store.
 
-use std::{env, sync::Arc, time::Duration};
+use std::{env, ops::Deref, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use conformance_tests::{Fixture, Gap, Need, OpenedStore, UnmetReason};
@@ -41,10 +41,21 @@ fn config_for(url: &str, replicas: u32) -> NatsConfig {
     config
 }
 
-/// A prefix whose data is removed when this value is dropped.
-pub(crate) struct TempPrefix(pub(crate) TestPrefix);
+/// The data of a store under a prefix of its own, with a clock that a test moves. The data is removed when this value
+/// is dropped.
+pub(crate) struct TempStore {
+    prefix: TestPrefix,
+}
 
-impl TempPrefix {
+impl Deref for TempStore {
+    type Target = TestPrefix;
+
+    fn deref(&self) -> &TestPrefix {
+        &self.prefix
+    }
+}
+
+impl TempStore {
     pub(crate) async fn new(limits: Limits) -> Result<Self> {
         let mut config = config();
         config.limits = limits;
@@ -52,17 +63,17 @@ impl TempPrefix {
     }
 
     pub(crate) async fn with_config(config: NatsConfig) -> Result<Self> {
-        TestPrefix::create(config).await.map(Self)
+        Ok(Self { prefix: TestPrefix::create(config).await? })
     }
 
     pub(crate) async fn open_store(&self) -> Result<Arc<dyn Store>> {
-        Ok(Arc::new(self.0.open().await?))
+        Ok(Arc::new(self.prefix.open().await?))
     }
 }
 
-impl Drop for TempPrefix {
+impl Drop for TempStore {
     fn drop(&mut self) {
-        let prefix = self.0.clone();
+        let prefix = self.prefix.clone();
         let removal = std::thread::spawn(move || {
             tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(prefix.remove())
         });
@@ -70,9 +81,8 @@ impl Drop for TempPrefix {
     }
 }
 
-fn test_prefix(opened: &OpenedStore) -> &TestPrefix {
-    let temp_prefix: &TempPrefix = opened.guard().unwrap();
-    &temp_prefix.0
+fn temp_store(opened: &OpenedStore) -> &TempStore {
+    opened.guard().unwrap()
 }
 
 /// The largest record, in bytes: the default limit of a message, 1 MiB, minus the space for its other content.
@@ -110,27 +120,27 @@ impl Fixture for NatsFixture {
             Self::InCluster => config_for(&required_variable(NATS_CLUSTER_URL_VARIABLE), 3),
         };
         config.limits = limits;
-        let temp_prefix = TempPrefix::with_config(config).await?;
-        Ok(OpenedStore::new(temp_prefix.open_store().await?, temp_prefix))
+        let temp_store = TempStore::with_config(config).await?;
+        Ok(OpenedStore::new(temp_store.open_store().await?, temp_store))
     }
 
     async fn reopen(&self, opened: OpenedStore) -> Result<OpenedStore> {
         opened.store.close().await?;
         drop(opened.store);
-        let temp_prefix = *opened.guard.downcast::<TempPrefix>().unwrap();
-        Ok(OpenedStore::new(temp_prefix.open_store().await?, temp_prefix))
+        let temp_store = *opened.guard.downcast::<TempStore>().unwrap();
+        Ok(OpenedStore::new(temp_store.open_store().await?, temp_store))
     }
 
     async fn open_second_time(&self, opened: &OpenedStore) -> Result<Arc<dyn Store>> {
-        Ok(Arc::new(test_prefix(opened).open().await?))
+        Ok(Arc::new(temp_store(opened).open().await?))
     }
 
     async fn advance(&self, opened: &OpenedStore, by: Duration) {
-        test_prefix(opened).advance(by).await.unwrap();
+        temp_store(opened).advance(by).await.unwrap();
     }
 
     async fn set_back(&self, opened: &OpenedStore, by: Duration) {
-        test_prefix(opened).set_back(by).await.unwrap();
+        temp_store(opened).set_back(by).await.unwrap();
     }
 
     async fn damage(&self, _opened: OpenedStore, _seed: u64) -> Result<OpenedStore> {

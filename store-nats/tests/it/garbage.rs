@@ -7,7 +7,7 @@ use store_core::{Dispatch, ErrorKind, Interrupt, Json, MailboxStore, Purge, Requ
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    fixture::{TempPrefix, config},
+    fixture::{TempStore, config},
     helpers::{MINUTE, all_dispatches, claim, enqueue, mailbox, new_dispatch, stream_info},
 };
 
@@ -17,25 +17,25 @@ use crate::{
 async fn a_dedupe_key_stays_taken_after_its_message_was_removed() {
     let mut config = config();
     config.garbage_retention = Duration::from_millis(30);
-    let temp_prefix = TempPrefix::with_config(config).await.unwrap();
-    let store = temp_prefix.open_store().await.unwrap();
+    let temp_store = TempStore::with_config(config).await.unwrap();
+    let store = temp_store.open_store().await.unwrap();
     let new = || new_dispatch("t").with_dedupe_key("key".parse().unwrap());
     enqueue(&*mailbox(&*store), new()).await.unwrap();
     claim(&*mailbox(&*store)).await.unwrap().unwrap();
     let begun = Instant::now();
-    while count_thread_messages(&temp_prefix).await > 1 {
+    while count_thread_messages(&temp_store).await > 1 {
         assert!(begun.elapsed() < Duration::from_secs(20), "the first message was not removed");
         sleep(Duration::from_millis(50)).await;
     }
-    let again = temp_prefix.open_store().await.unwrap();
-    let refused = enqueue(&*mailbox(&*again), new()).await.unwrap_err();
+    let new_store = temp_store.open_store().await.unwrap();
+    let refused = enqueue(&*mailbox(&*new_store), new()).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::AlreadyExists, "{refused}");
 }
 
 /// Returns the number of messages about the threads of a store.
-async fn count_thread_messages(temp_prefix: &TempPrefix) -> u64 {
+async fn count_thread_messages(temp_store: &TempStore) -> u64 {
     let client = async_nats::connect(crate::fixture::server_url()).await.unwrap();
-    let prefix = temp_prefix.0.config().prefix();
+    let prefix = temp_store.config().prefix();
     let request = format!(r#"{{"subjects_filter":"{prefix}.log.thread.>"}}"#);
     let answer = client.request(format!("$JS.API.STREAM.INFO.{prefix}"), request.into()).await.unwrap();
     let info: serde_json::Value = serde_json::from_slice(&answer.payload).unwrap();
@@ -54,7 +54,7 @@ impl RandomNumbers {
 
 /// Executes one random operation. `at` is the number of the operation.
 async fn execute_random_operation(
-    temp_prefix: &TempPrefix,
+    temp_store: &TempStore,
     mailbox: &dyn MailboxStore,
     numbers: &mut RandomNumbers,
     at: u64,
@@ -87,7 +87,7 @@ async fn execute_random_operation(
             }
         }
         8 => drop(mailbox.interrupt(Interrupt::new(thread.parse()?).because("enough")).await?),
-        9 => temp_prefix.0.advance(MINUTE).await?,
+        9 => temp_store.advance(MINUTE).await?,
         10 => drop(mailbox.requeue(Requeue::matching(Default::default(), 2)).await?),
         _ => {
             let before = all_dispatches(mailbox).await.iter().map(|found| found.updated_at).max();
@@ -120,9 +120,9 @@ async fn expect_snapshot(store: &dyn Store, expected: &(BTreeMap<String, Dispatc
 }
 
 /// Returns the number of messages in a stream of a store. The suffix is the end of the name of the stream.
-async fn count_messages(temp_prefix: &TempPrefix, suffix: &str) -> u64 {
+async fn count_messages(temp_store: &TempStore, suffix: &str) -> u64 {
     let client = async_nats::connect(crate::fixture::server_url()).await.unwrap();
-    let name = format!("{}{suffix}", temp_prefix.0.config().prefix());
+    let name = format!("{}{suffix}", temp_store.config().prefix());
     stream_info(&client, &name).await["state"]["messages"].as_u64().unwrap()
 }
 
@@ -130,34 +130,34 @@ async fn count_messages(temp_prefix: &TempPrefix, suffix: &str) -> u64 {
 async fn removing_garbage_does_not_change_what_a_store_shows() {
     let mut config = config();
     config.garbage_retention = Duration::from_millis(30);
-    let temp_prefix = TempPrefix::with_config(config).await.unwrap();
+    let temp_store = TempStore::with_config(config).await.unwrap();
     let mut numbers = RandomNumbers(7);
-    let mut store: Arc<dyn Store> = temp_prefix.open_store().await.unwrap();
+    let mut store: Arc<dyn Store> = temp_store.open_store().await.unwrap();
     for round in 0..8 {
         let mailbox = mailbox(&*store);
         for at in 0..80 {
-            execute_random_operation(&temp_prefix, &*mailbox, &mut numbers, round * 1_000 + at).await.unwrap();
+            execute_random_operation(&temp_store, &*mailbox, &mut numbers, round * 1_000 + at).await.unwrap();
         }
         let expected = snapshot(&*store).await;
         // A store that reads the log while garbage is removed must show the same data as the store that wrote the log.
         // So must a store that reads the log after the removal.
-        let other_store = temp_prefix.open_store().await.unwrap();
+        let other_store = temp_store.open_store().await.unwrap();
         expect_snapshot(&*other_store, &expected, format!("round {round}, during the removal")).await;
         other_store.close().await.unwrap();
         sleep(Duration::from_millis(200)).await;
         expect_snapshot(&*store, &expected, format!("round {round}")).await;
         store.close().await.unwrap();
-        store = temp_prefix.open_store().await.unwrap();
+        store = temp_store.open_store().await.unwrap();
         expect_snapshot(&*store, &expected, format!("round {round}, after reopening")).await;
     }
     let dispatch_count = all_dispatches(&*mailbox(&*store)).await.len() as u64;
     let begun = Instant::now();
     // Besides a message for each dispatch, the log may contain the last message and an interrupt of each of the four
     // threads, the messages about the tenant and the clock, and messages about ids.
-    while count_messages(&temp_prefix, "").await > dispatch_count + 40
-        || count_messages(&temp_prefix, "-data").await > dispatch_count
+    while count_messages(&temp_store, "").await > dispatch_count + 40
+        || count_messages(&temp_store, "-data").await > dispatch_count
     {
-        let (log, data) = (count_messages(&temp_prefix, "").await, count_messages(&temp_prefix, "-data").await);
+        let (log, data) = (count_messages(&temp_store, "").await, count_messages(&temp_store, "-data").await);
         assert!(
             begun.elapsed() < Duration::from_secs(20),
             "{log} log and {data} data messages for {dispatch_count} dispatches"

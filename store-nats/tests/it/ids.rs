@@ -4,7 +4,7 @@
 use store_core::{ErrorKind, Limits, TenantId};
 
 use crate::{
-    fixture::TempPrefix,
+    fixture::TempStore,
     helpers::{ack, all_dispatches, claim, enqueue, mailbox, new_dispatch, stream_info},
 };
 
@@ -35,8 +35,8 @@ const IDS: &[&str] = &[
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ids_of_any_kind_do_not_collide() {
-    let temp_prefix = TempPrefix::new(Limits::default()).await.unwrap();
-    let store = temp_prefix.open_store().await.unwrap();
+    let temp_store = TempStore::new(Limits::default()).await.unwrap();
+    let store = temp_store.open_store().await.unwrap();
     let longest = "\u{e9}".repeat(128);
     let ids: Vec<&str> = IDS.iter().copied().chain([longest.as_str()]).collect();
     for tenant in ["a", "a.b", "*", ">", &longest] {
@@ -57,14 +57,14 @@ async fn ids_of_any_kind_do_not_collide() {
     }
     // Only the process that has the store open has a consumer, however many tenants and threads there are (NA-3).
     let client = async_nats::connect(crate::fixture::server_url()).await.unwrap();
-    let info = stream_info(&client, temp_prefix.0.config().prefix()).await;
+    let info = stream_info(&client, temp_store.config().prefix()).await;
     assert_eq!(info["state"]["consumer_count"], 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_id_wanted_by_several_threads_goes_to_one_of_them() {
-    let temp_prefix = TempPrefix::new(Limits::default()).await.unwrap();
-    let (one, other) = (temp_prefix.open_store().await.unwrap(), temp_prefix.open_store().await.unwrap());
+    let temp_store = TempStore::new(Limits::default()).await.unwrap();
+    let (one, other) = (temp_store.open_store().await.unwrap(), temp_store.open_store().await.unwrap());
     let mailboxes = [mailbox(&*one), mailbox(&*other)];
     for round in 0..30 {
         let id = format!("d-{round}");
@@ -89,13 +89,13 @@ async fn an_id_wanted_by_several_threads_goes_to_one_of_them() {
 /// If a process reserved an id for a thread and died before it enqueued, another thread can use the id.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_id_reserved_without_an_enqueue_can_be_used() {
-    let temp_prefix = TempPrefix::new(Limits::default()).await.unwrap();
-    let store = temp_prefix.open_store().await.unwrap();
+    let temp_store = TempStore::new(Limits::default()).await.unwrap();
+    let store = temp_store.open_store().await.unwrap();
     let mailbox = mailbox(&*store);
     enqueue(&*mailbox, new_dispatch("t").with_id("first".parse().unwrap())).await.unwrap();
     let incarnation = claim(&*mailbox).await.unwrap().unwrap().number.incarnation;
     let client = async_nats::connect(crate::fixture::server_url()).await.unwrap();
-    let subject = format!("{}.log.id.tdefault.{incarnation}.tlost", temp_prefix.0.config().prefix());
+    let subject = format!("{}.log.id.tdefault.{incarnation}.tlost", temp_store.config().prefix());
     client.request(subject, r#"{"v":1,"thread":"dead"}"#.into()).await.unwrap();
     let new = new_dispatch("alive").with_id("lost".parse().unwrap());
     assert!(!enqueue(&*mailbox, new.clone()).await.unwrap().deduplicated);

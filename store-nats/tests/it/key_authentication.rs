@@ -1,5 +1,5 @@
-//! Clients that prove who they are by signing the server's challenge (NA-8). They sign with an NKey, or with the key of
-//! a user for whom an account has signed a JWT.
+//! Clients that prove their identity by signing the server's challenge (NA-8). They sign with an NKey, or with the key
+//! of a user for whom an account has signed a JWT.
 
 use std::path::PathBuf;
 
@@ -81,7 +81,7 @@ async fn a_file_of_credentials_is_used_for_every_connection() {
     let account_jwt = |account: &KeyPair, limits: Value| {
         jwt(&operator, account, &json!({ "type": "account", "version": 2, "limits": limits }))
     };
-    let about_user = json!({ "type": "user", "version": 2, "subs": -1, "data": -1, "payload": -1 });
+    let user_statements = json!({ "type": "user", "version": 2, "subs": -1, "data": -1, "payload": -1 });
     // The system account must have no JetStream.
     let mut no_streams = unlimited_account_limits();
     for name in ["mem_storage", "disk_storage", "streams", "consumer"] {
@@ -99,7 +99,7 @@ async fn a_file_of_credentials_is_used_for_every_connection() {
     let mut server = Nats::start(&settings).unwrap();
     let (host, folder) = (server.url(), Folder::new("creds"));
     let credentials_file = |name: &str, issuer: &KeyPair| {
-        let (jwt, seed) = (jwt(issuer, &user, &about_user), user.seed().unwrap());
+        let (jwt, seed) = (jwt(issuer, &user, &user_statements), user.seed().unwrap());
         let text = format!(
             "-----BEGIN NATS USER JWT-----\n{jwt}\n------END NATS USER JWT------\n\n\
              -----BEGIN USER NKEY SEED-----\n{seed}\n------END USER NKEY SEED------\n"

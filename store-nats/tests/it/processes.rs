@@ -194,12 +194,12 @@ async fn commands_reach_receivers_of_another_process() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_is_deleted_for_every_process() {
     let (one, other, config) = open_twice().await;
-    let (old, new) = (mailbox(&*one), mailbox(&*other));
-    enqueue(&*old, new_dispatch("t")).await.unwrap();
-    assert_eq!(new.count_dispatches(None).await.unwrap().queued, 1);
+    let (first, second) = (mailbox(&*one), mailbox(&*other));
+    enqueue(&*first, new_dispatch("t")).await.unwrap();
+    assert_eq!(second.count_dispatches(None).await.unwrap().queued, 1);
     other.delete_tenant(&"default".parse().unwrap()).await.unwrap();
-    assert_eq!(enqueue(&*old, new_dispatch("t")).await.unwrap_err().kind(), ErrorKind::Closed);
-    assert_eq!(new.count_dispatches(None).await.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(enqueue(&*first, new_dispatch("t")).await.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(second.count_dispatches(None).await.unwrap_err().kind(), ErrorKind::Closed);
     for store in [&one, &other] {
         assert_eq!(mailbox(&**store).count_dispatches(None).await.unwrap().queued, 0);
     }

@@ -56,28 +56,28 @@ fn lookup_arguments(cache: &RecordCache, lookup: &Lookup) -> Result<PgArguments>
         items.into_iter().map(|number| signed(*number)).collect()
     }
     let mut arguments = PgArguments::default();
-    let all = &mut arguments;
-    add(all, cache.constants.tenant.as_str())?;
-    add(all, cache.id.as_ref().map(store_core::ThreadId::as_str))?;
-    add(all, lookup.head)?;
-    add(all, texts(&lookup.threads))?;
-    add(all, texts(&lookup.lineage))?;
-    add(all, texts(&lookup.runs))?;
-    add(all, texts(&lookup.keys))?;
-    add(all, texts(&lookup.entries))?;
-    add(all, numbers(&lookup.paths)?)?;
-    add(all, numbers(&lookup.marks)?)?;
-    add(all, lookup.names.iter().map(|name| name.as_bytes()).collect::<Vec<_>>())?;
-    add(all, lookup.states.iter().map(|key| key.as_bytes()).collect::<Vec<_>>())?;
-    add(all, texts(&lookup.inputs))?;
-    add(all, lookup.queue)?;
-    add(all, texts(lookup.decisions.iter().map(|(run, _)| run)))?;
-    add(all, lookup.decisions.iter().map(|(_, ticket)| ticket.as_bytes()).collect::<Vec<_>>())?;
-    add(all, lookup.scopes.iter().map(|scope| scope_kind_and_id(scope).0).collect::<Vec<_>>())?;
-    add(all, lookup.scopes.iter().map(|scope| scope_kind_and_id(scope).1).collect::<Vec<_>>())?;
-    add(all, texts(&lookup.events))?;
-    add(all, texts(lookup.event_keys.iter().map(|(writer, _)| writer)))?;
-    add(all, texts(lookup.event_keys.iter().map(|(_, key)| key)))?;
+    let to = &mut arguments;
+    add(to, cache.constants.tenant.as_str())?;
+    add(to, cache.id.as_ref().map(store_core::ThreadId::as_str))?;
+    add(to, lookup.head)?;
+    add(to, texts(&lookup.threads))?;
+    add(to, texts(&lookup.lineage))?;
+    add(to, texts(&lookup.runs))?;
+    add(to, texts(&lookup.keys))?;
+    add(to, texts(&lookup.entries))?;
+    add(to, numbers(&lookup.paths)?)?;
+    add(to, numbers(&lookup.marks)?)?;
+    add(to, lookup.names.iter().map(|name| name.as_bytes()).collect::<Vec<_>>())?;
+    add(to, lookup.states.iter().map(|key| key.as_bytes()).collect::<Vec<_>>())?;
+    add(to, texts(&lookup.inputs))?;
+    add(to, lookup.queue)?;
+    add(to, texts(lookup.decisions.iter().map(|(run, _)| run)))?;
+    add(to, lookup.decisions.iter().map(|(_, ticket)| ticket.as_bytes()).collect::<Vec<_>>())?;
+    add(to, lookup.scopes.iter().map(|scope| scope_kind_and_id(scope).0).collect::<Vec<_>>())?;
+    add(to, lookup.scopes.iter().map(|scope| scope_kind_and_id(scope).1).collect::<Vec<_>>())?;
+    add(to, texts(&lookup.events))?;
+    add(to, texts(lookup.event_keys.iter().map(|(writer, _)| writer)))?;
+    add(to, texts(lookup.event_keys.iter().map(|(_, key)| key)))?;
     Ok(arguments)
 }
 
@@ -115,8 +115,8 @@ fn mark_absent(cache: &mut RecordCache, lookup: &Lookup) {
 }
 
 /// Loads the nodes that a search for an ancestor visits on the way from an entry up to a depth or a sequence number.
-/// Also loads some of the nodes before the last of these. The rules of core do the search, and ask for nodes that are
-/// still missing.
+/// Also loads some nodes that are just before the earliest of these in the log. The rules of core do the search, and
+/// ask for nodes that are still missing.
 pub(crate) async fn load_ancestors(
     connection: &mut Connection<'_>,
     cache: &mut RecordCache,
@@ -173,7 +173,7 @@ impl AnswerRow {
         let second_text = self.second_text.as_deref().unwrap_or_default();
         let seq = unsigned(self.first_number.unwrap_or_default())?;
         // For records without an id, the second number is the index of the record in the request, counted from 1.
-        let at = self.second_number.and_then(|at| usize::try_from(at - 1).ok()).unwrap_or(usize::MAX);
+        let index = self.second_number.and_then(|index| usize::try_from(index - 1).ok()).unwrap_or(usize::MAX);
         match self.kind.as_str() {
             "exists" => _ = cache.threads.insert(first_text.parse()?, true),
             "lineage" => cache.lineages.entry(first_text.parse()?).or_default().push(second_text.parse()?),
@@ -193,11 +193,11 @@ impl AnswerRow {
             }
             "name" => cache
                 .names
-                .extend(lookup.names.iter().nth(at).map(|name| (name.clone(), self.first_number.map(|_| seq)))),
+                .extend(lookup.names.iter().nth(index).map(|name| (name.clone(), self.first_number.map(|_| seq)))),
             "state" => {
                 let value = Json::parse(first_text)
                     .map_err(|error| corrupt("a value of a thread's state").with_source(error))?;
-                cache.states.extend(lookup.states.iter().nth(at).map(|key| (key.clone(), Some(value))));
+                cache.states.extend(lookup.states.iter().nth(index).map(|key| (key.clone(), Some(value))));
             }
             "input" => {
                 let input = StoredInput::new(decode::<PendingInput>("pending input", second_text)?, seq);
@@ -206,11 +206,11 @@ impl AnswerRow {
             "queued" => cache.queue.get_or_insert_default().push(first_text.parse()?),
             "decision" => {
                 let record = decode::<DecisionRecord>("decision", first_text)?;
-                cache.decisions.extend(lookup.decisions.iter().nth(at).map(|key| (key.clone(), Some(record))));
+                cache.decisions.extend(lookup.decisions.iter().nth(index).map(|key| (key.clone(), Some(record))));
             }
             "scope" => {
                 let state = decode::<ScopeState>("scope", first_text)?;
-                cache.scopes.extend(lookup.scopes.iter().nth(at).map(|scope| (scope.clone(), Some(state))));
+                cache.scopes.extend(lookup.scopes.iter().nth(index).map(|scope| (scope.clone(), Some(state))));
             }
             "event" => {
                 let stored = decode_event(
@@ -222,7 +222,7 @@ impl AnswerRow {
             }
             "event key" => {
                 let record = decode::<EventKeyRecord>("event key", first_text)?;
-                cache.event_keys.extend(lookup.event_keys.iter().nth(at).map(|key| (key.clone(), Some(record))));
+                cache.event_keys.extend(lookup.event_keys.iter().nth(index).map(|key| (key.clone(), Some(record))));
             }
             _ => {}
         }

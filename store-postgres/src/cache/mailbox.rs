@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// The maximum number of threads with due dispatches that a claim makes ready at once.
-const MAX_PROMOTED: i64 = 1_000;
+const MAX_THREADS_MADE_READY: i64 = 1_000;
 
 /// The records of the mailbox that a decision needs, and the threads to search for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -104,7 +104,7 @@ impl MailboxCache {
             return Ok(());
         }
         if kind == "turned" {
-            self.update_search(lookup, |search| search.limit_reached.due = at >= MAX_PROMOTED);
+            self.update_search(lookup, |search| search.limit_reached.due = at >= MAX_THREADS_MADE_READY);
             return Ok(());
         }
         let id = read_text(row, 2)?;

@@ -1,4 +1,5 @@
-//! The cache: the records of a thread, and those that it refers to. The rules of core decide by these records.
+//! The cache of the records of a thread, and of the records that the thread refers to. The rules of core decide by
+//! these records.
 //!
 //! A rule asks for records one by one. If a record is not in the cache, it is noted as missing and the rule ends. The
 //! missing records are loaded in one statement, and the rule runs again. Records that no other call has changed are
@@ -170,13 +171,13 @@ impl RecordCache {
         (missing != Lookup::default()).then_some(missing)
     }
 
-    /// Notes these records as missing. The rule then runs again. Records that this run misses are loaded together with
-    /// them.
+    /// Notes these records as missing before the rule runs again. If the rule then misses other records, all are loaded
+    /// together.
     pub(crate) fn note_lookup(&mut self, lookup: Lookup) {
         self.missing = RefCell::new(lookup);
     }
 
-    /// Prepares the cache for the next run of the rule.
+    /// Prepares the cache for the next execution of the rule.
     pub(crate) fn begin_rule(&self) {
         self.generated.restart();
         self.assumed_absence.set(false);
@@ -385,7 +386,7 @@ impl RecordCache {
     }
 }
 
-/// The ids that are generated for a decision. Each run of its rule gets the same ids again.
+/// The ids that are generated for a decision. Each execution of its rule gets the same ids again.
 #[derive(Debug, Default)]
 pub(crate) struct GeneratedIds(Mutex<GeneratedIdList>);
 
@@ -394,7 +395,7 @@ struct GeneratedIdList {
     ids: Vec<String>,
     /// The same ids, for lookups.
     id_set: HashSet<String>,
-    /// The number of ids that the current run of the rule has used.
+    /// The number of ids that the current execution of the rule has used.
     used: usize,
 }
 

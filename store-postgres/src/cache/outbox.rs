@@ -226,7 +226,7 @@ impl OutboxView for RecordCache {
 
     fn last(&self, list: &OutboxList) -> Result<Option<OutboxPosition>> {
         let OutboxList::AllOfGroup(group) = list else {
-            return Err(corrupt("a rule asked for the last position of a list that is not kept for this"));
+            return Err(corrupt("a rule asked for the last position of a list that does not have all rows of a group"));
         };
         self.group_stamp(group)?;
         self.find(&self.outbox.last_positions, group, |lookup| _ = lookup.outbox.last_positions.insert(group.clone()))

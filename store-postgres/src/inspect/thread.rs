@@ -178,9 +178,9 @@ async fn load_entries(connection: &mut Connection<'_>, log: i64) -> Result<Vec<R
         let Some(last) = rows.last() else { return Ok(entries) };
         after = read_i64(last, 0)?;
         let read = |row: &PgRow| {
-            let (node, body) =
+            let (node, entry) =
                 (decode::<Node>("node", &read_text(row, 1)?)?, decode::<Entry>("entry", &read_text(row, 2)?)?);
-            Ok((Arc::new(body), node))
+            Ok((Arc::new(entry), node))
         };
         entries.extend(rows.iter().map(read));
     }
@@ -267,7 +267,7 @@ async fn rebuild(tenant: &Tenant, id: &ThreadId, contents: &ThreadContents, chec
         batch.repair_name(thread_number, seq, names.get(&seq))?;
     }
     let decision_time = tenant.db().clock.decision_time()?;
-    // The repair has a transaction of its own, so that dropping it has no effect on the writes of other calls.
+    // The repair has a transaction of its own. If the call is dropped, the writes of other calls are not affected.
     let mut connection = tenant.db().begin_transaction().await?;
     match Arc::new(batch).write(&mut connection, tenant, decision_time).await.map_err(|failed| failed.error)? {
         WriteResult::Done(_) => connection.finish(true).await,

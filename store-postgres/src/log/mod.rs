@@ -65,7 +65,7 @@ impl LogReader for PostgresThreads {
         let id = thread.clone();
         let call = |tenant: Arc<Tenant>| async move {
             match LogSnapshot::open(&tenant, &id, ("list_branch_points", ""), &page).await? {
-                Some(reader) => reader.branches().await,
+                Some(reader) => reader.branch_points().await,
                 None => Ok(Page::empty()),
             }
         };
@@ -95,7 +95,7 @@ impl LogReader for PostgresThreads {
     }
 }
 
-/// A reader of a log. All its reads see one snapshot, and it caches the records that it has loaded.
+/// A reader of a log. All its reads see one snapshot of the database. It caches the records that it has loaded.
 struct LogSnapshot<'a> {
     tenant: &'a Tenant,
     connection: Connection<'a>,
@@ -145,8 +145,8 @@ impl<'a> LogSnapshot<'a> {
         }
     }
 
-    /// Loads the nodes that lead from an entry up to its ancestor at a depth, or to its last ancestor up to a sequence
-    /// number.
+    /// Loads the nodes that lead from an entry up to its ancestor at a depth, or to its nearest ancestor with at most a
+    /// certain sequence number.
     async fn load_up_to(&mut self, from: u64, to: (u64, u64)) -> Result<()> {
         cache::load_ancestors(&mut self.connection, &mut self.cache, (self.log, from), to).await
     }
@@ -183,13 +183,13 @@ impl<'a> LogSnapshot<'a> {
     async fn leaves(mut self) -> Result<Page<Leaf>> {
         let mut page = PageBuilder::new(self.limit);
         let head = self.stored.head_seq;
-        let is_leaf = match head {
+        let is_head_leaf = match head {
             Some(head) => self.run_rule(|cache| Ok(cache.marks(head)?.children == 0)).await?,
             None => false,
         };
         let mut arguments = self.log_arguments()?;
         add(&mut arguments, self.after_seq()?)?;
-        add(&mut arguments, head.filter(|_| is_leaf).map(signed).transpose()?)?;
+        add(&mut arguments, head.filter(|_| is_head_leaf).map(signed).transpose()?)?;
         add(&mut arguments, self.limit_plus_one()?)?;
         for row in self.connection.read(|sql| &sql.list_leaves, arguments).await? {
             let leaf = decode_leaf(read_u64(&row, 0)?, &read_text(&row, 1)?, &read_text(&row, 2)?)?.0;
@@ -200,7 +200,7 @@ impl<'a> LogSnapshot<'a> {
         self.finish(page).await
     }
 
-    async fn branches(mut self) -> Result<Page<BranchPoint>> {
+    async fn branch_points(mut self) -> Result<Page<BranchPoint>> {
         let mut page = PageBuilder::new(self.limit);
         // Position 0 stands for the point before the first entry.
         if self.after.is_none() && self.stored.roots > 1 {
@@ -239,10 +239,10 @@ impl<'a> LogSnapshot<'a> {
         add(&mut arguments, after.1)?;
         add(&mut arguments, self.limit_plus_one()?)?;
         for row in self.connection.read(|sql| &sql.list_snapshots, arguments).await? {
-            let (name, seq, bound) = (read_name(&row, 0)?, read_u64(&row, 1)?, read_u64(&row, 2)?);
+            let (name, seq, naming_seq) = (read_name(&row, 0)?, read_u64(&row, 1)?, read_u64(&row, 2)?);
             let (leaf, node) = decode_leaf(seq, &read_text(&row, 3)?, &read_text(&row, 4)?)?;
             let snapshot = Snapshot::new(name, node.checkpoint_number.unwrap_or_default(), leaf);
-            if !page.offer(Position { extra_number: bound, ..Position::new(seq, "") }, 64, Some(snapshot)) {
+            if !page.offer(Position { extra_number: naming_seq, ..Position::new(seq, "") }, 64, Some(snapshot)) {
                 break;
             }
         }

@@ -28,8 +28,8 @@ impl ClaimCache {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds claims. If there are too many, removes the earlier ones, most of which have probably ended in other
-    /// processes.
+    /// Adds claims. If there would be too many, first removes all earlier ones, because most of them have probably
+    /// ended in other processes.
     pub(crate) fn put(&self, claims: Vec<CachedClaim>) {
         let mut cached = self.cached();
         if cached.len() + claims.len() > MAX_CLAIMS {

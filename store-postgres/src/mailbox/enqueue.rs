@@ -52,24 +52,24 @@ async fn decide_group(tenant: &Tenant, mut group: EnqueueGroup) -> Result<Answer
     drop(group);
     match decided {
         Ok(mut all) => {
-            let rest = all.split_off(call.dispatches.len());
-            let mut rest = rest.into_iter();
+            let other_answers = all.split_off(call.dispatches.len());
+            let mut other_answers = other_answers.into_iter();
             for other in others {
-                let answers = rest.by_ref().take(other.call.dispatches.len()).collect();
+                let answers = other_answers.by_ref().take(other.call.dispatches.len()).collect();
                 other.send_reply(EnqueueReply::Done(answers));
             }
             Ok(all)
         }
         Err(error) if error.outcome() == Outcome::Unknown => {
-            send_reply(others, || EnqueueReply::Unknown);
+            send_replies(others, || EnqueueReply::Unknown);
             Err(error)
         }
         Err(error) if error.kind() == ErrorKind::Unavailable || others.is_empty() => {
-            send_reply(others, || EnqueueReply::Unavailable);
+            send_replies(others, || EnqueueReply::Unavailable);
             Err(error)
         }
         Err(_) => {
-            send_reply(others, || EnqueueReply::DecideAlone);
+            send_replies(others, || EnqueueReply::DecideAlone);
             decide_alone(tenant, &call).await
         }
     }
@@ -123,7 +123,7 @@ impl EnqueueCall {
     }
 }
 
-/// The running calls of a tenant, and those that wait for them.
+/// The enqueueing calls of a tenant: those that are running, and those that wait for them.
 #[derive(Default)]
 pub(crate) struct Enqueues(Mutex<EnqueueState>);
 
@@ -145,7 +145,7 @@ impl WaitingCall {
     }
 }
 
-fn send_reply(all: Vec<WaitingCall>, reply: impl Fn() -> EnqueueReply) {
+fn send_replies(all: Vec<WaitingCall>, reply: impl Fn() -> EnqueueReply) {
     all.into_iter().for_each(|one| one.send_reply(reply()));
 }
 
@@ -258,7 +258,7 @@ impl EnqueueGroup {
 impl Drop for EnqueueGroup {
     fn drop(&mut self) {
         // The calls that are still in the group were not decided with it.
-        send_reply(std::mem::take(&mut self.others), || EnqueueReply::DecideAlone);
+        send_replies(std::mem::take(&mut self.others), || EnqueueReply::DecideAlone);
         for (reply, group) in self.enqueues.start_waiting_calls(&self.call.threads) {
             let _gone = reply.send(EnqueueReply::DecideGroup(group));
         }

@@ -184,13 +184,14 @@ impl MailboxProducer for PostgresMailbox {
 #[async_trait]
 impl MailboxConsumer for PostgresMailbox {
     async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
+        // This only checks the request. The call below makes the claims.
         SingleClaim::of(&request)?;
         let call = |tenant: Arc<Tenant>| async move { claim(&tenant, &request).await };
         let release = |tenant: Arc<Tenant>, claims: Claims| async move {
             let releases: Vec<_> =
                 claims.claimed.iter().map(|claimed| (claimed.claim(), Settlement::Release)).collect();
             if !releases.is_empty() {
-                let _given = settle(&tenant, &releases).await;
+                let _released = settle(&tenant, &releases).await;
             }
         };
         self.tenant.run_claim(call, release).await

@@ -109,7 +109,7 @@ impl MailboxReader for PostgresMailbox {
     }
 }
 
-/// A reader of the mailbox. All its reads see one snapshot.
+/// A reader of the mailbox. All its reads see one snapshot of the database.
 struct MailboxSnapshot<'a> {
     tenant: &'a Tenant,
     connection: Connection<'a>,
@@ -129,18 +129,18 @@ impl<'a> MailboxSnapshot<'a> {
 
     /// Makes all due dispatches available, then returns a reader. In a store that is opened for reading only, this
     /// change is rolled back in the end.
-    async fn with_due_promoted(tenant: &'a Tenant) -> Result<Self> {
+    async fn with_due_dispatches_available(tenant: &'a Tenant) -> Result<Self> {
         let mut arguments = PgArguments::default();
         add(&mut arguments, tenant.constants.tenant.as_str())?;
         let db = tenant.db();
         let mut trial_transaction =
             if tenant.shared.config.read_only { Some(db.begin_transaction().await?) } else { None };
-        let promoted = trial_transaction
+        let made_available = trial_transaction
             .as_mut()
             .unwrap_or(&mut db.any_connection())
-            .write(|sql| &sql.promote_all_due, arguments)
+            .write(|sql| &sql.make_due_available, arguments)
             .await;
-        promoted.map_err(|failed| failed.error)?;
+        made_available.map_err(|failed| failed.error)?;
         match trial_transaction {
             Some(trial_transaction) => Ok(Self::with_connection(tenant, trial_transaction)),
             None => Self::open(tenant).await,
@@ -218,8 +218,8 @@ async fn load_rows(
 ) -> Result<Vec<(Position, StoredDispatch)>> {
     let is_forward = query.direction == Direction::Forward;
     let (mut statuses, mut thread) = (Vec::new(), query.filter.thread.as_ref().map(ThreadId::as_str));
-    for scope in query.filter.list_keys() {
-        if let DispatchListKey::Status(status) = scope {
+    for key in query.filter.list_keys() {
+        if let DispatchListKey::Status(status) = key {
             statuses.push(status.name());
         }
     }
@@ -231,7 +231,8 @@ async fn load_rows(
         DispatchOrder::End => 3,
         DispatchOrder::Claim => 4,
     };
-    if list_index == 3 {
+    if query.order == DispatchOrder::End {
+        // The statement lists the dispatches of all threads. The filter of the caller is applied to the rows later.
         thread = None;
     }
     let start = if is_forward { -1 } else { i64::MAX };
@@ -240,8 +241,8 @@ async fn load_rows(
     add(&mut arguments, thread)?;
     add(&mut arguments, statuses)?;
     // In the order of claims, the priority comes first.
-    let of_claims = query.order == DispatchOrder::Claim;
-    let first = after.map_or(Ok(start), |at| signed(if of_claims { at.extra_number } else { at.rank }))?;
+    let in_claim_order = query.order == DispatchOrder::Claim;
+    let first = after.map_or(Ok(start), |at| signed(if in_claim_order { at.extra_number } else { at.rank }))?;
     add(&mut arguments, first)?;
     add(&mut arguments, after.map_or(Ok(start), |at| signed(at.rank))?)?;
     add(&mut arguments, after.map_or("", |at| at.id.as_str()))?;
@@ -249,7 +250,7 @@ async fn load_rows(
     let rows = connection.read(|sql| sql.lists.dispatches(list_index, is_forward), arguments).await?;
     let read = |row: &PgRow| {
         let stored = decode_dispatch(row, 2)?;
-        let position = if of_claims {
+        let position = if in_claim_order {
             Position { extra_number: unsigned(read_i64(row, 0)?)?, ..Position::new(unsigned(read_i64(row, 1)?)?, "") }
         } else {
             Position::new(unsigned(read_i64(row, 0)?)?, stored.id().as_str())
@@ -279,7 +280,7 @@ async fn list_ready(tenant: &Tenant, request: &PageRequest) -> Result<Page<Ready
         ThreadId::new(&after.id).map_err(malformed)?;
         Timestamp::from_millis(after.rank).map_err(malformed)?;
     }
-    let mut reader = MailboxSnapshot::with_due_promoted(tenant).await?;
+    let mut reader = MailboxSnapshot::with_due_dispatches_available(tenant).await?;
     'all: loop {
         let found = reader.next_ready(after.as_ref(), limit + 1).await?;
         let is_last = found.len() <= limit;

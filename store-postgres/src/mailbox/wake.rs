@@ -42,9 +42,9 @@ async fn next_claim_time(tenant: &Tenant) -> Result<Option<Timestamp>> {
     let Some(row) = rows.first() else { return Ok(None) };
     let clock = read_optional::<i64>(row, 0)?.unwrap_or_default();
     tenant.db().clock.set_server_time(Duration::from_millis(unsigned(clock)?));
-    let soon = tenant.db().clock.now()?.saturating_add(POLL_INTERVAL);
+    let next_poll = tenant.db().clock.now()?.saturating_add(POLL_INTERVAL);
     let next = read_optional::<i64>(row, 1)?.map(|at| Timestamp::from_millis(unsigned(at)?)).transpose()?;
-    Ok(Some(next.map_or(soon, |next| next.min(soon))))
+    Ok(Some(next.map_or(next_poll, |next| next.min(next_poll))))
 }
 
 #[async_trait]

@@ -4,8 +4,8 @@
 //!
 //! If a writer adds a row to a part that claims may already skip, it sets the column `is_passed` of the row. A writer
 //! cannot know this if it wrote the row shortly before a search and the search could not see the row yet. So claims
-//! never skip the last moments before a search. A row that searches cannot see for longer, for example because a
-//! transaction was suspended or rolled back, is found when all parts are searched, which happens from time to time.
+//! never skip the last moments before a search. A row may stay invisible for longer, for example because a transaction
+//! was suspended or rolled back. Such a row is found when all parts are searched, which happens from time to time.
 
 #![expect(clippy::disallowed_methods, reason = "the interval between full searches is real time")]
 
@@ -52,7 +52,7 @@ impl Watermarks {
     }
 }
 
-/// The kinds of threads of which a search found as many as its limit allows, so that more may exist.
+/// For each kind of thread, whether a search found as many threads as its limit allows. If so, more may exist.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LimitReached {
     pub(crate) due: bool,
@@ -112,9 +112,9 @@ impl Search {
         // The last priority that was found and the priorities after it were not searched completely.
         let last = self.limit_reached.ready.then(|| self.ready.last().map_or(0, |(last, _)| *last));
         for (priority, since) in &mut watermarks.ready {
-            let first = self.ready.iter().find(|(found, _)| found == priority).map(|(_, since)| *since);
-            let nothing = if last.is_some_and(|last| *priority >= last) { *since } else { visible_before };
-            *since = first.map_or(nothing, |first| first.min(visible_before));
+            let first_found = self.ready.iter().find(|(found, _)| found == priority).map(|(_, since)| *since);
+            let if_none_found = if last.is_some_and(|last| *priority >= last) { *since } else { visible_before };
+            *since = first_found.map_or(if_none_found, |first| first.min(visible_before));
         }
         watermarks
     }
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_watermark_stays_below_places_that_may_be_unseen() {
+    fn the_watermark_stays_below_positions_that_a_search_may_not_have_seen() {
         let watermarks = search(&[(1, NOW - 1), (2, NOW - 5_000)], COMPLETE).watermarks(&Watermarks::default());
         let visible_before = NOW - VISIBILITY_LAG_MS;
         assert_eq!((watermarks.at, watermarks.due, watermarks.lease), (NOW, visible_before, visible_before));
@@ -183,12 +183,12 @@ mod tests {
     }
 
     #[test]
-    fn the_watermark_of_an_empty_priority_advances_to_now() {
+    fn the_watermark_of_an_empty_priority_advances_to_the_visible_time() {
         assert_eq!(search(&[], COMPLETE).watermarks(&known(&[(3, 7)])).ready, [(3, NOW - VISIBILITY_LAG_MS)].into());
     }
 
     #[test]
-    fn the_watermark_does_not_pass_unsearched_places() {
+    fn the_watermark_does_not_pass_positions_that_were_not_searched() {
         let watermarks = search(&[(2, 100), (2, 200)], LIMITED).watermarks(&known(&[(1, 7), (2, 8), (4, 9)]));
         assert_eq!(watermarks.ready, [(1, NOW - VISIBILITY_LAG_MS), (2, 100), (4, 9)].into());
         assert_eq!((watermarks.due, watermarks.lease), (5, 6));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_claim_and_periodic_ones_search_everything() {
+    fn the_first_claim_and_one_after_each_interval_search_all_parts() {
         let scan_state = ScanState::default();
         assert_eq!(scan_state.watermarks_for_claim(), Watermarks::default());
         scan_state.record(&search(&[], COMPLETE));

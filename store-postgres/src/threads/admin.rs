@@ -128,8 +128,8 @@ impl PostgresThreads {
                 let row = rows.first().ok_or_else(|| Error::server_unavailable("the server gave no answer"))?;
                 Ok((read_u64(row, 0)?, read_u64(row, 1)?))
             };
-            let (ended, left) = self.tenant.run_write(None, call).await?;
-            removed += ended;
+            let (removed_now, left) = self.tenant.run_write(None, call).await?;
+            removed += removed_now;
             if left == 0 || !progress.advance(removed, None) {
                 return Ok(removed);
             }

@@ -58,12 +58,12 @@ impl ThreadReader for PostgresThreads {
             let scope = CursorScope::new(&tenant.constants.tenant, "list_threads", &query.cursor_binding());
             let after = Position::from_cursor(&tenant.constants.cursor_key, &scope, query.page.cursor.as_ref())?;
             let mut connection = tenant.db().begin_snapshot().await?;
-            let ascends = (query.order, query.direction) == (ThreadOrder::LastActivity, Direction::Forward);
+            let ascends_by_activity = (query.order, query.direction) == (ThreadOrder::LastActivity, Direction::Forward);
             // A list that ascends by activity would return a thread a second time if the thread is written in the
-            // meantime. So the list leaves out threads that were written by transactions that began after its first
-            // page was read.
-            let bound = match &after {
-                _ if !ascends => u64::MAX,
+            // meantime. So the list leaves out threads that were written by transactions that began after the first
+            // page of the list was read.
+            let stamp_bound = match &after {
+                _ if !ascends_by_activity => u64::MAX,
                 Some(after) => after.extra_number,
                 None => next_transaction(&mut connection).await?,
             };
@@ -77,9 +77,9 @@ impl ThreadReader for PostgresThreads {
                     let time = walk.sort_time(&thread);
                     walk.after = Some((time, thread.id.clone()));
                     let position =
-                        Position { extra_number: bound, ..Position::new(time.as_millis(), thread.id.as_str()) };
+                        Position { extra_number: stamp_bound, ..Position::new(time.as_millis(), thread.id.as_str()) };
                     let approximate_bytes = approximate_bytes(&thread);
-                    let item = (stamp < bound && query.filter.admits(&thread)).then_some(thread);
+                    let item = (stamp < stamp_bound && query.filter.admits(&thread)).then_some(thread);
                     if !page.offer(position, approximate_bytes, item) {
                         break 'all;
                     }
@@ -173,12 +173,12 @@ impl<'a> ThreadWalk<'a> {
             ThreadOrder::Creation => (filter.created_after, filter.created_before),
         };
         let by_creation = query.order == ThreadOrder::Creation;
-        let (scope_index, scope_id) = match filter.list_key() {
+        let (list_index, scope_id) = match filter.list_key() {
             ThreadListKey::Of(parent) => (1, Some(parent.to_string())),
             ThreadListKey::Resource(resource) => (2, Some(resource.to_string())),
             ThreadListKey::All | ThreadListKey::Roots => (0, None),
         };
-        let list = ThreadList { scope_index, by_creation, is_forward: query.direction == Direction::Forward };
+        let list = ThreadList { list_index, by_creation, is_forward: query.direction == Direction::Forward };
         let window = (bound(from)?.unwrap_or(i64::MIN), bound(before)?.unwrap_or(i64::MAX));
         Ok(Self { tenant, query, list, scope_id, window, after, chunk: CHUNK })
     }

@@ -1,5 +1,5 @@
-//! Parameters that libpq knows and the driver does not know. A parameter is accepted if the driver can behave as it
-//! asks. Otherwise it is refused, and the error names it.
+//! Parameters that libpq knows and the driver does not know. A parameter is accepted if the driver can do what the
+//! parameter asks for. Otherwise the parameter is refused, and the error names it.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(super) enum ParameterRequest {
     /// Something that the driver does in any case.
     Nothing,
     /// A limit on the time for connecting.
-    ConnectWithin(Duration),
+    ConnectTimeout(Duration),
     /// Settings of the session.
     Settings(Vec<(String, String)>),
     /// A server with this property.
@@ -96,7 +96,7 @@ fn refusal(key: &str, why: &str) -> Result<ParameterRequest> {
 /// Reads a number of whole seconds. In libpq, 0 means no limit. It is refused, because a call could then wait forever.
 fn parse_connect_timeout(value: &str) -> Result<ParameterRequest> {
     match value.parse() {
-        Ok(seconds @ 1..=3_600) => Ok(ParameterRequest::ConnectWithin(Duration::from_secs(seconds))),
+        Ok(seconds @ 1..=3_600) => Ok(ParameterRequest::ConnectTimeout(Duration::from_secs(seconds))),
         _ => refusal("connect_timeout", "it must be a number of seconds from 1 to 3600"),
     }
 }
@@ -148,17 +148,18 @@ mod tests {
 
     #[test]
     fn libpq_parameters_are_applied_or_refused_by_name() {
-        let pairs = |pairs: &[(&str, &str)]| {
+        let settings = |pairs: &[(&str, &str)]| {
             ParameterRequest::Settings(
                 pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
             )
         };
+        // A parameter that is refused has no request: `Nothing` only fills the place.
         for (key, value, expected) in [
-            ("connect_timeout", "10", ParameterRequest::ConnectWithin(Duration::from_secs(10))),
-            ("options", "-c statement_timeout=5s", pairs(&[("statement_timeout", "5s")])),
-            ("options", "-cgeqo=off --work-mem=4MB", pairs(&[("geqo", "off"), ("work_mem", "4MB")])),
+            ("connect_timeout", "10", ParameterRequest::ConnectTimeout(Duration::from_secs(10))),
+            ("options", "-c statement_timeout=5s", settings(&[("statement_timeout", "5s")])),
+            ("options", "-cgeqo=off --work-mem=4MB", settings(&[("geqo", "off"), ("work_mem", "4MB")])),
             ("options", r"-c\ no", ParameterRequest::Nothing),
-            ("options", "", pairs(&[])),
+            ("options", "", settings(&[])),
             ("channel_binding", "prefer", ParameterRequest::Nothing),
             ("channel_binding", "require", ParameterRequest::Nothing),
             ("gssencmode", "disable", ParameterRequest::Nothing),

@@ -28,7 +28,7 @@ pub(crate) struct UrlParts {
     pub(crate) connections: Option<u32>,
     pub(crate) is_pooled: bool,
     pub(crate) allow_unsafe: bool,
-    pub(crate) connect_within: Option<Duration>,
+    pub(crate) connect_timeout: Option<Duration>,
     pub(crate) server_requirement: ServerRequirement,
     ssl: Option<PgSslMode>,
 }
@@ -52,7 +52,7 @@ pub(crate) fn parse(text: &str) -> Result<UrlParts> {
         connections: None,
         is_pooled: false,
         allow_unsafe: false,
-        connect_within: None,
+        connect_timeout: None,
         server_requirement: ServerRequirement::Any,
         ssl: None,
     };
@@ -123,7 +123,7 @@ impl UrlParts {
 
     const fn apply_request(&mut self, request: &ParameterRequest) {
         match request {
-            ParameterRequest::ConnectWithin(time) => self.connect_within = Some(*time),
+            ParameterRequest::ConnectTimeout(time) => self.connect_timeout = Some(*time),
             ParameterRequest::ServerRequirement(server_requirement) => self.server_requirement = *server_requirement,
             ParameterRequest::Nothing | ParameterRequest::Settings(_) => {}
         }
@@ -226,9 +226,9 @@ mod tests {
         assert_eq!(server.get_socket().map(|path| path.to_str().unwrap()), Some("/run/postgresql"));
         assert_eq!((schema.as_str(), is_pooled, allow_unsafe), ("agentstore", true, true));
         let url = "postgres://ada:secret@/work?host=/run/postgresql&connect_timeout=7&target_session_attrs=read-write";
-        let UrlParts { server, connect_within, .. } = parse(url).unwrap();
+        let UrlParts { server, connect_timeout, .. } = parse(url).unwrap();
         assert_eq!(server.get_socket().map(|path| path.to_str().unwrap()), Some("/run/postgresql"));
-        assert_eq!((server.get_username(), connect_within), ("ada", Some(Duration::from_secs(7))));
+        assert_eq!((server.get_username(), connect_timeout), ("ada", Some(Duration::from_secs(7))));
         for url in ["postgres://ada@:5433/work?host=/run/x", "postgres://:5433/work?host=/run/x&user=ada"] {
             let UrlParts { server, .. } = parse(url).unwrap();
             let at = (server.get_socket().unwrap().to_str(), server.get_port(), server.get_username());

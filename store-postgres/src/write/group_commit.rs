@@ -1,6 +1,6 @@
 //! Writes to several threads in one statement. Batches that arrive while other statements are running are written
-//! together as soon as one of these has its answer. Each batch gets its own answer, and no caller learns the result of
-//! another batch.
+//! together as soon as one of these statements has its answer. Each batch gets its own answer, and no caller learns the
+//! result of another batch.
 
 #![expect(clippy::disallowed_methods, reason = "measures how long a call has waited")]
 
@@ -149,15 +149,15 @@ impl GroupCommit {
     }
 }
 
-/// Starts the next statement when it is dropped: tells the first waiting batch to write itself together with others. It
-/// is dropped as soon as a statement has its answer, whatever the answer is.
+/// Starts the next statement when it is dropped: tells the caller of the first waiting batch to write this batch
+/// together with others. It is dropped as soon as a statement has its answer, whatever the answer is.
 struct StartNextOnDrop<'a>(&'a GroupCommit);
 
 impl Drop for StartNextOnDrop<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
         while !state.waiting.is_empty() {
-            // If the caller of a batch no longer waits, that batch cannot write others, so the next one is told.
+            // A caller that no longer waits cannot write its batch, so the caller of the next one is told.
             if state.waiting.remove(0).reply.send(GroupReply::WriteGroup).is_ok() {
                 return;
             }

@@ -175,7 +175,7 @@ impl Batch {
                 self.queued_removed.extend(old);
                 self.queued.extend(new.map(|row| {
                     let mailbox = after.as_ref().and_then(|stored| changes.threads.get(&stored.body.thread));
-                    // A dispatch that returns to the queue of an old epoch is never available.
+                    // A dispatch that returns to the queue of an earlier epoch is never available.
                     let is_available = |mailbox: &StoredMailboxThread| {
                         row.at.epoch == mailbox.epoch && row.at.due <= mailbox.last_time
                     };
@@ -219,8 +219,8 @@ impl Batch {
     }
 
     /// Makes the batch take effect only if the claims of the tenant are still numbered above this number.
-    pub(crate) const fn require_claims_numbered_above(&mut self, first: Option<u64>) {
-        self.claims_numbered_above = first;
+    pub(crate) const fn require_claims_numbered_above(&mut self, number: Option<u64>) {
+        self.claims_numbered_above = number;
     }
 
     /// Makes the batch take effect only if the claims of a thread do not change until it is written.
@@ -312,11 +312,10 @@ impl Batch {
     fn add_leaf_changes(
         &mut self,
         thread_number: i32,
-        heads: (Option<u64>, Option<u64>),
+        (head_before, head): (Option<u64>, Option<u64>),
         cache: &RecordCache,
         plan: &Plan,
     ) -> Result<()> {
-        let (old, new) = heads;
         let children = |seq: u64| match plan.marks.get(&seq) {
             Some(marks) => Ok(marks.children),
             None => cache.marks(seq).map(|marks| marks.children),
@@ -331,13 +330,13 @@ impl Batch {
         for (seq, marks) in plan.marks.iter().filter(|(seq, _)| cache.is_side(**seq) == Some(false)) {
             changed.insert(*seq, marks.children == 0);
         }
-        for seq in old.into_iter().chain(new).filter(|seq| old != new && !is_new(*seq)) {
+        for seq in head_before.into_iter().chain(head).filter(|seq| head_before != head && !is_new(*seq)) {
             changed.insert(seq, children(seq)? == 0);
         }
         for (seq, is_leaf) in changed {
-            let is_listed = is_leaf && new != Some(seq);
+            let is_listed = is_leaf && head != Some(seq);
             // New entries and the previous head are not in the list, so they need not be removed.
-            if is_listed || !(is_new(seq) || old == Some(seq)) {
+            if is_listed || !(is_new(seq) || head_before == Some(seq)) {
                 self.leaves.push((thread_number, signed(seq)?, is_listed));
             }
         }
@@ -396,14 +395,14 @@ impl Batch {
         Ok(())
     }
 
-    /// Returns whether the batch contains rows of the log of a kind that few commits have.
+    /// Returns whether the batch contains log rows of kinds that few commits have.
     fn has_rare_log_rows(&self) -> bool {
         let of_log = !(self.marks.is_empty() && self.leaves.is_empty() && self.names.is_empty());
         let of_state = !(self.cleared_states.is_empty() && self.state_values.is_empty());
         of_log || of_state || !(self.inputs.is_empty() && self.decisions.is_empty())
     }
 
-    /// Returns whether the batch contains anything that belongs to no log of a thread.
+    /// Returns whether the batch contains rows outside of the logs of threads.
     fn writes_outside_log(&self) -> bool {
         let of_events = !self.scopes.is_empty();
         let of_outbox = !(self.outbox.is_empty() && self.outbox_ready.is_empty() && self.outbox_removed.is_empty());
@@ -470,10 +469,10 @@ async fn write_alone(
     }
     // The SQL function `write` also reports why nothing was written.
     let mut arguments = arguments::arguments(batch, tenant)?;
-    let sent = || {
+    let late_arguments = || {
         add(&mut arguments, signed(decision_time.current_time().as_millis())?)?;
         Ok(arguments)
     };
-    let rows = connection.write_with_late_arguments(|sql| &sql.write, sent).await?;
+    let rows = connection.write_with_late_arguments(|sql| &sql.write, late_arguments).await?;
     answer::write_result(connection, batch, &rows).map_err(StatementFailure::after_answer)
 }

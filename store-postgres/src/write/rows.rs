@@ -168,7 +168,7 @@ pub(super) struct InterruptRow {
     pub(super) record: Option<String>,
 }
 
-/// A row of the outbox of which only `ready` changes: whether a claim may take the row.
+/// A row of the outbox in which only `ready` changes: whether a claim may take the row.
 #[derive(Debug, Serialize)]
 pub(super) struct OutboxReady {
     pub(super) id: String,

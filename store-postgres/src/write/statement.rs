@@ -43,8 +43,8 @@ impl Statement {
     /// Returns the text of the statement and its arguments. `$sent$` stands for one more argument, which the caller
     /// must add. The first answer is returned only if every part changed the expected number of rows. Otherwise the
     /// statement fails and has no effect.
-    pub(super) fn end(mut self, first: &str) -> (String, PgArguments) {
-        _ = write!(self.text, " {first}");
+    pub(super) fn end(mut self, first_answer: &str) -> (String, PgArguments) {
+        _ = write!(self.text, " {first_answer}");
         if !self.checks.is_empty() {
             let all = self.checks.join(" AND ");
             _ = write!(self.text, " WHERE CASE WHEN {all} THEN true ELSE $schema$.clash() END");
@@ -132,21 +132,22 @@ impl<'s, 'q, R> StatementRows<'s, 'q, R> {
     fn count_expression(&self) -> String {
         match (self.arrays.first(), self.logs) {
             (None, _) => "1".to_owned(),
-            (Some(of), None) => format!("(SELECT count(*) FROM unnest({of}), updated)"),
-            (Some(of), Some(_)) => format!(
-                "(SELECT count(*) FROM unnest({of}) written (n), updated_numbers \
+            (Some(numbers), None) => format!("(SELECT count(*) FROM unnest({numbers}), updated)"),
+            (Some(numbers), Some(_)) => format!(
+                "(SELECT count(*) FROM unnest({numbers}) written (n), updated_numbers \
                  WHERE written.n = ANY (updated_numbers.n))"
             ),
         }
     }
 
-    /// Returns a statement that updates or deletes, for each row of `from`, the row of a table with the same key if it
-    /// is unchanged. Each row is looked up by its key, whatever statistics the planner has of the table. The condition
-    /// that a row is unchanged is part of the update or the deletion itself: if another transaction changes the row in
-    /// the meantime, the server checks this condition again on the new version of the row.
+    /// Returns a statement that finds, for each row of `from`, the row of a table with the same key, and updates or
+    /// deletes it if it is unchanged. Each row is looked up by its key, whatever statistics the planner has of the
+    /// table. The condition that a row is unchanged is part of the update or the deletion itself: if another
+    /// transaction changes the row in the meantime, the server checks this condition again on the new version of the
+    /// row.
     pub(super) fn update_or_delete_each(
         &self,
-        (verb, table, rest): (&str, &str, &str),
+        (verb, table, clause): (&str, &str, &str),
         from: &str,
         key: &str,
         unchanged_columns: &[(&str, &str)],
@@ -156,10 +157,10 @@ impl<'s, 'q, R> StatementRows<'s, 'q, R> {
             .map(|(column, before)| format!(" AND x.{column} = {}", self.value_expression(before)));
         let condition: String = condition.collect();
         if self.is_single_row() {
-            return format!("{verb} $schema$.{table} x {rest} {from} WHERE {key}{condition}");
+            return format!("{verb} $schema$.{table} x {clause} {from} WHERE {key}{condition}");
         }
         format!(
-            "{verb} $schema$.{table} x {rest} (SELECT written.*, x.place FROM {from} CROSS JOIN LATERAL \
+            "{verb} $schema$.{table} x {clause} (SELECT written.*, x.place FROM {from} CROSS JOIN LATERAL \
              (SELECT x.ctid AS place FROM $schema$.{table} x WHERE {key} LIMIT 1) x) written \
              WHERE x.ctid = written.place{condition}"
         )
@@ -179,24 +180,24 @@ impl<'s, 'q, R> StatementRows<'s, 'q, R> {
             .join(" AND ")
     }
 
-    /// Adds a part that inserts the rows into a table. `first` has the names and the values of the columns in front of
-    /// those of the rows.
-    pub(super) fn insert(self, part: &str, table: &str, first: (&str, &str), end: &str) {
-        let insert = self.insert_sql(table, first, end);
+    /// Adds a part that inserts the rows into a table. `leading_column` has the name and the value of a column that
+    /// comes before those of the rows, or of several such columns.
+    pub(super) fn insert(self, part: &str, table: &str, leading_column: (&str, &str), end: &str) {
+        let insert = self.insert_sql(table, leading_column, end);
         self.part(part, &insert);
     }
 
     /// Does the same as `insert`, and requires that each row is inserted.
-    pub(super) fn insert_all(self, part: &str, table: &str, first: (&str, &str), end: &str) {
-        let insert = self.insert_sql(table, first, end);
+    pub(super) fn insert_all(self, part: &str, table: &str, leading_column: (&str, &str), end: &str) {
+        let insert = self.insert_sql(table, leading_column, end);
         self.part_all(part, &insert);
     }
 
-    fn insert_sql(&self, table: &str, first: (&str, &str), end: &str) -> String {
+    fn insert_sql(&self, table: &str, leading_column: (&str, &str), end: &str) -> String {
         let (names, values, from) = (self.names.join(", "), self.values.join(", "), self.written_rows());
         format!(
             "INSERT INTO $schema$.{table} AS x ({}, {names}) SELECT {}, {values} FROM {from} {end}",
-            first.0, first.1
+            leading_column.0, leading_column.1
         )
     }
 

@@ -27,9 +27,9 @@ fn commit_with_message(text: &str) -> Commit {
 impl Caller {
     async fn new() -> Self {
         let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
-        let store = test_schema.0.open().await.unwrap();
+        let store = test_schema.open().await.unwrap();
         let mut connection = PgConnection::connect(&server_url()).await.unwrap();
-        let table = format!("CREATE TABLE {}.orders (id bigint PRIMARY KEY)", test_schema.0.config().schema());
+        let table = format!("CREATE TABLE {}.orders (id bigint PRIMARY KEY)", test_schema.config().schema());
         sqlx::raw_sql(AssertSqlSafe(table)).execute(&mut connection).await.unwrap();
         Self { test_schema, store, connection }
     }
@@ -38,7 +38,7 @@ impl Caller {
     /// Returns the answers of the commits.
     async fn write(&mut self, order: i64, commits: &[Commit], should_commit: bool) -> Vec<Result<Receipt>> {
         let mut transaction = self.connection.begin().await.unwrap();
-        let insert = format!("INSERT INTO {}.orders VALUES ({order})", self.test_schema.0.config().schema());
+        let insert = format!("INSERT INTO {}.orders VALUES ({order})", self.test_schema.config().schema());
         sqlx::raw_sql(AssertSqlSafe(insert)).execute(&mut *transaction).await.unwrap();
         let mut answers = Vec::new();
         for commit in commits {
@@ -53,7 +53,7 @@ impl Caller {
     }
 
     async fn orders(&mut self) -> i64 {
-        let count = format!("SELECT count(*) FROM {}.orders", self.test_schema.0.config().schema());
+        let count = format!("SELECT count(*) FROM {}.orders", self.test_schema.config().schema());
         sqlx::query_scalar(AssertSqlSafe(count)).fetch_one(&mut self.connection).await.unwrap()
     }
 
@@ -83,6 +83,8 @@ async fn a_rolled_back_commit_leaves_nothing() {
     assert!(repeated.as_ref().unwrap().deduplicated);
 }
 
+/// Each transaction of the caller contains two commits, and another commit to the same thread follows it. The second
+/// transaction is rolled back.
 #[tokio::test]
 async fn several_commits_and_other_writers_agree() {
     let mut caller = Caller::new().await;

@@ -44,45 +44,45 @@ impl MailboxUnderTest {
 
     /// Advances the time by a minute, and checks that a claim then finds nothing.
     async fn expect_nothing_after_a_minute(&self) {
-        self.test_schema.0.advance(MINUTE).await.unwrap();
+        self.test_schema.advance(MINUTE).await.unwrap();
         assert_eq!(self.claim_and_settle().await, None);
     }
 }
 
 #[tokio::test]
 async fn a_thread_that_becomes_urgent_is_found_below_the_watermark() {
-    let given = MailboxUnderTest::new().await;
+    let setup = MailboxUnderTest::new().await;
     for priority in [10, 90] {
-        given.enqueue("first", priority).await;
-        assert_eq!(given.claim_and_settle().await.as_deref(), Some("first"));
+        setup.enqueue("first", priority).await;
+        assert_eq!(setup.claim_and_settle().await.as_deref(), Some("first"));
     }
-    given.enqueue("patient", 90).await;
-    given.enqueue("waiting", 90).await;
-    given.test_schema.0.advance(MINUTE).await.unwrap();
-    given.enqueue("new", 10).await;
-    assert_eq!(given.claim_and_settle().await.as_deref(), Some("new"));
+    setup.enqueue("patient", 90).await;
+    setup.enqueue("waiting", 90).await;
+    setup.test_schema.advance(MINUTE).await.unwrap();
+    setup.enqueue("new", 10).await;
+    assert_eq!(setup.claim_and_settle().await.as_deref(), Some("new"));
     // The thread has been ready for a minute. The watermark of the more urgent priority is already later than that.
-    given.enqueue("waiting", 10).await;
-    given.enqueue("newer", 10).await;
+    setup.enqueue("waiting", 10).await;
+    setup.enqueue("newer", 10).await;
     for thread in ["waiting", "newer", "patient", "waiting"] {
-        assert_eq!(given.claim_and_settle().await.as_deref(), Some(thread));
+        assert_eq!(setup.claim_and_settle().await.as_deref(), Some(thread));
     }
-    given.expect_nothing_after_a_minute().await;
+    setup.expect_nothing_after_a_minute().await;
 }
 
 #[tokio::test]
 async fn a_thread_locked_by_another_transaction_is_found_within_a_second() {
-    let given = MailboxUnderTest::new().await;
-    given.enqueue("held", 50).await;
+    let setup = MailboxUnderTest::new().await;
+    setup.enqueue("held", 50).await;
     let mut other_connection = PgConnection::connect(&server_url()).await.unwrap();
-    let mut holding = other_connection.begin().await.unwrap();
-    let lock = format!("SELECT FROM {}.mailbox FOR UPDATE", given.test_schema.0.config().schema());
-    sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *holding).await.unwrap();
-    given.expect_nothing_after_a_minute().await;
-    given.expect_nothing_after_a_minute().await;
-    holding.rollback().await.unwrap();
+    let mut locking_transaction = other_connection.begin().await.unwrap();
+    let lock = format!("SELECT FROM {}.mailbox FOR UPDATE", setup.test_schema.config().schema());
+    sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *locking_transaction).await.unwrap();
+    setup.expect_nothing_after_a_minute().await;
+    setup.expect_nothing_after_a_minute().await;
+    locking_transaction.rollback().await.unwrap();
     let since = Instant::now();
-    while given.claim_and_settle().await.as_deref() != Some("held") {
+    while setup.claim_and_settle().await.as_deref() != Some("held") {
         assert!(since.elapsed() < Duration::from_secs(1), "the dispatch was not found");
         sleep(Duration::from_millis(10)).await;
     }

@@ -23,7 +23,7 @@ const SECRET: &str = "birthday of the queen";
 
 /// Returns the tables that contain the secret, each with the number of rows that contain it.
 async fn tables_with_secret(test_schema: &SchemaGuard) -> Vec<(String, i64)> {
-    let schema = test_schema.0.config().schema();
+    let schema = test_schema.config().schema();
     let mut connection = PgConnection::connect(&server_url()).await.unwrap();
     let tables = "SELECT tablename::text FROM pg_tables WHERE schemaname = $1 ORDER BY 1";
     let tables: Vec<String> = sqlx::query_scalar(tables).bind(schema).fetch_all(&mut connection).await.unwrap();
@@ -52,7 +52,7 @@ async fn commit_secret(stores: &TenantStores, thread: &ThreadId, key: &str, entr
 #[tokio::test]
 async fn a_deletion_leaves_no_message_text_behind() {
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
-    let store = test_schema.0.open().await.unwrap();
+    let store = test_schema.open().await.unwrap();
     let stores = store.tenant(&TenantId::default_tenant()).unwrap();
     let threads = stores.threads.as_ref().unwrap();
     let (long, short): (ThreadId, ThreadId) = ("long".parse().unwrap(), "short".parse().unwrap());
@@ -71,7 +71,7 @@ async fn a_deletion_leaves_no_message_text_behind() {
     assert_eq!(threads.delete_thread(&long, cascade).await.unwrap().deleted.len(), 2);
     assert_eq!(tables_with_secret(&test_schema).await, []);
     commit_secret(&stores, &short, "a", 1).await;
-    test_schema.0.advance(Duration::from_secs(60)).await.unwrap();
+    test_schema.advance(Duration::from_secs(60)).await.unwrap();
     let idle = PruneRequest { idle: Duration::from_secs(1), limit: 10, dry_run: false };
     assert_eq!(threads.prune_threads(idle).await.unwrap().threads, [short]);
     assert_eq!(tables_with_secret(&test_schema).await, []);
@@ -80,7 +80,7 @@ async fn a_deletion_leaves_no_message_text_behind() {
 
 /// Opens the store with connections of its own, as another process does.
 async fn open_as_process(test_schema: &SchemaGuard) -> (PostgresStore, Arc<dyn ThreadAdmin>, TenantStores) {
-    let store = test_schema.0.open().await.unwrap();
+    let store = test_schema.open().await.unwrap();
     let stores = store.tenant(&TenantId::default_tenant()).unwrap();
     (store, stores.threads.clone().unwrap(), stores)
 }
@@ -88,7 +88,7 @@ async fn open_as_process(test_schema: &SchemaGuard) -> (PostgresStore, Arc<dyn T
 /// Prevents all processes from removing entries until the returned connection is closed.
 async fn block_removal_of_entries(test_schema: &SchemaGuard) -> PgConnection {
     let mut connection = PgConnection::connect(&server_url()).await.unwrap();
-    let locked = format!("BEGIN; LOCK TABLE {}.entry IN SHARE MODE", test_schema.0.config().schema());
+    let locked = format!("BEGIN; LOCK TABLE {}.entry IN SHARE MODE", test_schema.config().schema());
     let _locked = sqlx::raw_sql(AssertSqlSafe(locked)).execute(&mut connection).await.unwrap();
     connection
 }
@@ -101,7 +101,7 @@ async fn wait_for_blocked_removals(test_schema: &SchemaGuard, count: i64) {
     let mut connection = PgConnection::connect(&server_url()).await.unwrap();
     let waiting = format!(
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{}.purge_step(%'",
-        test_schema.0.config().schema()
+        test_schema.config().schema()
     );
     let all_wait = async {
         while sqlx::query_scalar::<_, i64>(AssertSqlSafe(waiting.clone())).fetch_one(&mut connection).await.unwrap()

@@ -13,8 +13,8 @@ const CALLS: usize = 64;
 const HANG_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Enqueues dispatches in one call. For each dispatch, the task returns its thread, or the error if it was refused.
-fn enqueue(given: &MailboxUnderTest, dispatches: Vec<NewDispatch>) -> JoinHandle<Vec<Result<ThreadId>>> {
-    let mailbox = Arc::clone(&given.mailbox);
+fn enqueue(setup: &MailboxUnderTest, dispatches: Vec<NewDispatch>) -> JoinHandle<Vec<Result<ThreadId>>> {
+    let mailbox = Arc::clone(&setup.mailbox);
     tokio::spawn(async move {
         let answers = mailbox.enqueue(dispatches).await.unwrap();
         answers.into_iter().map(|answer| answer.map(|queued| queued.thread)).collect()
@@ -22,9 +22,9 @@ fn enqueue(given: &MailboxUnderTest, dispatches: Vec<NewDispatch>) -> JoinHandle
 }
 
 /// Returns the number of transactions that wrote the existing dispatches.
-async fn count_transactions(given: &MailboxUnderTest) -> i64 {
+async fn count_transactions(setup: &MailboxUnderTest) -> i64 {
     let mut server = PgConnection::connect(&server_url()).await.unwrap();
-    let count = format!("SELECT count(DISTINCT xmin::text) FROM {}.dispatch", given.test_schema.0.config().schema());
+    let count = format!("SELECT count(DISTINCT xmin::text) FROM {}.dispatch", setup.test_schema.config().schema());
     sqlx::query(AssertSqlSafe(count)).fetch_one(&mut server).await.unwrap().get(0)
 }
 
@@ -42,8 +42,8 @@ fn dispatch_with_payload(thread_name: &str, name: &str, payload: &str) -> NewDis
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_calls_share_a_transaction_and_get_their_own_answers() {
-    let given = MailboxUnderTest::new().await;
-    enqueue(&given, vec![dispatch_with_payload("t", "taken", "1")]).await.unwrap().remove(0).unwrap();
+    let setup = MailboxUnderTest::new().await;
+    enqueue(&setup, vec![dispatch_with_payload("t", "taken", "1")]).await.unwrap().remove(0).unwrap();
     let calls: Vec<_> = (0..CALLS)
         .map(|at| {
             // One dispatch of every fourth call is refused, because its id belongs to other work.
@@ -52,7 +52,7 @@ async fn concurrent_calls_share_a_transaction_and_get_their_own_answers() {
             } else {
                 dispatch_with_payload("t", &format!("d-{at}"), "2")
             };
-            enqueue(&given, vec![new_dispatch("s"), second])
+            enqueue(&setup, vec![new_dispatch("s"), second])
         })
         .collect();
     for (at, call) in calls.into_iter().enumerate() {
@@ -60,34 +60,33 @@ async fn concurrent_calls_share_a_transaction_and_get_their_own_answers() {
         let second = if at % 4 == 0 { Err(ErrorKind::AlreadyExists) } else { Ok(thread("t")) };
         assert_eq!(answers, [Ok(thread("s")), second], "{at}");
     }
-    let transactions = count_transactions(&given).await;
+    let transactions = count_transactions(&setup).await;
     println!("{CALLS} calls at once took {transactions} transactions");
     assert!(transactions < CALLS as i64 / 2, "{transactions} transactions");
-    let queued = given.mailbox.count_dispatches(Some(&thread("t"))).await.unwrap().queued;
+    let queued = setup.mailbox.count_dispatches(Some(&thread("t"))).await.unwrap().queued;
     assert_eq!(queued, CALLS as u64 * 3 / 4 + 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_waits_for_a_thread_does_not_block_other_threads() {
-    let given = MailboxUnderTest::new().await;
+    let setup = MailboxUnderTest::new().await;
     for thread_name in ["held", "free", "other"] {
-        enqueue(&given, vec![new_dispatch(thread_name)]).await.unwrap().remove(0).unwrap();
+        enqueue(&setup, vec![new_dispatch(thread_name)]).await.unwrap().remove(0).unwrap();
     }
     let mut other_connection = PgConnection::connect(&server_url()).await.unwrap();
-    let mut holding = other_connection.begin().await.unwrap();
-    let lock =
-        format!("SELECT FROM {}.mailbox WHERE thread = 'held' FOR UPDATE", given.test_schema.0.config().schema());
-    sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *holding).await.unwrap();
-    let waiting: Vec<_> = (0..8).map(|_| enqueue(&given, vec![new_dispatch("held"), new_dispatch("new")])).collect();
+    let mut locking_transaction = other_connection.begin().await.unwrap();
+    let lock = format!("SELECT FROM {}.mailbox WHERE thread = 'held' FOR UPDATE", setup.test_schema.config().schema());
+    sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *locking_transaction).await.unwrap();
+    let waiting: Vec<_> = (0..8).map(|_| enqueue(&setup, vec![new_dispatch("held"), new_dispatch("new")])).collect();
     let others = (0..8)
-        .map(|at| enqueue(&given, vec![new_dispatch(if at % 2 == 0 { "free" } else { "new" }), new_dispatch("other")]));
+        .map(|at| enqueue(&setup, vec![new_dispatch(if at % 2 == 0 { "free" } else { "new" }), new_dispatch("other")]));
     for other in others.collect::<Vec<_>>() {
         for answer in timeout(HANG_TIMEOUT, other).await.unwrap().unwrap() {
             answer.unwrap();
         }
     }
     assert!(waiting.iter().all(|call| !call.is_finished()));
-    holding.rollback().await.unwrap();
+    locking_transaction.rollback().await.unwrap();
     for call in waiting {
         for answer in timeout(HANG_TIMEOUT, call).await.unwrap().unwrap() {
             answer.unwrap();

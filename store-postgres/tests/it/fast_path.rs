@@ -55,7 +55,8 @@ async fn commit_concurrently(commits: &Arc<dyn CommitCoordinator>, requested: Ve
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_lost_in_another_process_refuses_only_its_own_commits() {
     let two_stores = TwoStores::new().await;
-    let (first_store, mailbox) = (commits(&*two_stores.first_store), stores(&*two_stores.first_store).mailbox.unwrap());
+    let (first_commits, mailbox) =
+        (commits(&*two_stores.first_store), stores(&*two_stores.first_store).mailbox.unwrap());
     let work = two_stores.ids.iter().map(|id| NewDispatch::new(id.clone(), "r".parse().unwrap())).collect();
     mailbox.enqueue(work).await.unwrap().into_iter().for_each(|queued| drop(queued.unwrap()));
     let request = ClaimRequest::new("w".parse().unwrap(), Duration::from_mins(10)).up_to(100);
@@ -68,7 +69,7 @@ async fn a_claim_lost_in_another_process_refuses_only_its_own_commits() {
         }
         let fenced =
             two_stores.ids.iter().map(|id| commit_with_message(id, &format!("round-{round}")).fenced(fence(id)));
-        for (at, answer) in commit_concurrently(&first_store, fenced.collect()).await.into_iter().enumerate() {
+        for (at, answer) in commit_concurrently(&first_commits, fenced.collect()).await.into_iter().enumerate() {
             let refused = answer.err().map(|error| error.kind());
             let expected = (at == 5 && round >= 3).then_some(ErrorKind::StaleEpoch);
             assert_eq!(refused, expected, "round {round}, thread {at}");
@@ -86,7 +87,7 @@ async fn a_claim_lost_in_another_process_refuses_only_its_own_commits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_deleted_by_another_process_stays_deleted() {
     let two_stores = TwoStores::new().await;
-    let first_store = commits(&*two_stores.first_store);
+    let first_commits = commits(&*two_stores.first_store);
     let threads = stores(&*two_stores.first_store).threads.unwrap();
     let mut requested = Vec::new();
     for id in &two_stores.ids {
@@ -94,7 +95,7 @@ async fn a_tenant_deleted_by_another_process_stays_deleted() {
         requested.push(commit_with_message(id, "late").expecting(Expect::Version(version)));
     }
     two_stores.second_store.delete_tenant(&TenantId::default_tenant()).await.unwrap();
-    for answer in commit_concurrently(&first_store, requested).await {
+    for answer in commit_concurrently(&first_commits, requested).await {
         assert_eq!(answer.unwrap_err().kind(), ErrorKind::Conflict);
     }
     assert_eq!(threads.count_threads(&ThreadFilter::default()).await.unwrap(), 0);
@@ -105,7 +106,7 @@ async fn a_tenant_deleted_by_another_process_stays_deleted() {
 async fn writes_of_others_while_commits_wait_are_not_overwritten() {
     const ROUNDS: u64 = 5;
     let two_stores = TwoStores::new().await;
-    let second_store = two_stores.test_schema.0.open().await.unwrap();
+    let second_store = two_stores.test_schema.open().await.unwrap();
     let mut connection = PgConnection::connect(&server_url()).await.unwrap();
     let shared = two_stores.ids.last().unwrap();
     for round in 0..ROUNDS {
@@ -113,8 +114,9 @@ async fn writes_of_others_while_commits_wait_are_not_overwritten() {
         let commit = commit_with_message(shared, &format!("round-{round}"));
         let _receipt = second_store.commit_in(&TenantId::default_tenant(), &mut transaction, commit).await.unwrap();
         let state = |id: &ThreadId| Commit::new(id.clone()).with_state(StateChange::new().set("n", Json::null()));
-        let (first_store, requested) = (commits(&*two_stores.first_store), two_stores.ids.iter().map(state).collect());
-        let waiting = tokio::spawn(async move { commit_concurrently(&first_store, requested).await });
+        let (first_commits, requested) =
+            (commits(&*two_stores.first_store), two_stores.ids.iter().map(state).collect());
+        let waiting = tokio::spawn(async move { commit_concurrently(&first_commits, requested).await });
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert!(!waiting.is_finished());
         transaction.commit().await.unwrap();
@@ -157,7 +159,7 @@ async fn a_group_commit_reads_only_the_rows_that_it_changes() {
     const CONCURRENT_COMMITS: usize = 200;
     const ROUNDS: usize = 8;
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
-    let mut read = Vec::new();
+    let mut total_rows_read = Vec::new();
     for rounds in [1, ROUNDS] {
         let store = test_schema.store().await.unwrap();
         let commits = commits(&*store);
@@ -175,9 +177,9 @@ async fn a_group_commit_reads_only_the_rows_that_it_changes() {
             }
         }
         store.close().await.unwrap();
-        read.push(rows_read(&test_schema).await);
+        total_rows_read.push(rows_read(&test_schema).await);
     }
-    let rows_per_commit = (read[1] - read[0]) / i64::try_from(ROUNDS * THREADS).unwrap();
+    let rows_per_commit = (total_rows_read[1] - total_rows_read[0]) / i64::try_from(ROUNDS * THREADS).unwrap();
     assert!(rows_per_commit < 20, "each commit read {rows_per_commit} rows");
 }
 
@@ -189,7 +191,7 @@ async fn rows_read(test_schema: &SchemaGuard) -> i64 {
     const ROWS_READ_SQL: &str = "SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes \
         WHERE schemaname = $1 AND relname IN ('thread', 'run', 'scope')";
     let mut connection = PgConnection::connect(&server_url()).await.unwrap();
-    let schema = test_schema.0.config().schema();
+    let schema = test_schema.config().schema();
     while sqlx::query_scalar(HAS_SESSIONS_SQL).bind(schema).fetch_one(&mut connection).await.unwrap() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

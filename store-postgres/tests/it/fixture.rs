@@ -2,6 +2,7 @@
 
 use std::{
     env,
+    ops::Deref,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -63,7 +64,15 @@ fn config(url: &str) -> PostgresConfig {
 }
 
 /// A schema that is removed when this value is dropped. One from `reuse_or_create` is kept for the next test instead.
-pub(crate) struct SchemaGuard(pub(crate) TestSchema);
+pub(crate) struct SchemaGuard(TestSchema);
+
+impl Deref for SchemaGuard {
+    type Target = TestSchema;
+
+    fn deref(&self) -> &TestSchema {
+        &self.0
+    }
+}
 
 impl SchemaGuard {
     pub(crate) async fn new(limits: Limits) -> Result<Self> {
@@ -94,9 +103,8 @@ impl Drop for SchemaGuard {
     }
 }
 
-fn test_schema(opened: &OpenedStore) -> &TestSchema {
-    let test_schema: &SchemaGuard = opened.guard().unwrap();
-    &test_schema.0
+fn test_schema(opened: &OpenedStore) -> &SchemaGuard {
+    opened.guard().unwrap()
 }
 
 #[async_trait]

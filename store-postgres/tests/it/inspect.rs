@@ -15,7 +15,7 @@ use crate::fixture::{SchemaGuard, server_url};
 /// Returns a store with a claimed dispatch, and with a thread that has branches, a label and a run.
 async fn store_with_claim() -> (SchemaGuard, PostgresStore) {
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
-    let store = test_schema.0.open().await.unwrap();
+    let store = test_schema.open().await.unwrap();
     let stores = store.tenant(&TenantId::default_tenant()).unwrap();
     let run = RunId::new("r").unwrap();
     let change = RunChange::new(run.clone(), RunStatus::Running).with_agent(AgentId::new("a").unwrap());
@@ -45,7 +45,7 @@ fn finding_kinds(inspection: &Inspection) -> Vec<FindingKind> {
 async fn findings_after(sql: &str) -> (SchemaGuard, PostgresStore, Vec<FindingKind>) {
     let (test_schema, store) = store_with_claim().await;
     let mut connection = PgConnection::connect(&server_url()).await.unwrap();
-    let sql = format!("SET search_path = {}; {sql}", test_schema.0.config().schema());
+    let sql = format!("SET search_path = {}; {sql}", test_schema.config().schema());
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
     let found = finding_kinds(&store.verify(&IgnoreProgress).await.unwrap());
     (test_schema, store, found)

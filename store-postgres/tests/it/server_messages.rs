@@ -24,7 +24,7 @@ use crate::{
 async fn a_commit_is_one_round_trip() {
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
     let proxy = Proxy::start(server_socket()).await;
-    let (store, other) = (open_through(&proxy, &test_schema, 1).await, test_schema.0.open().await.unwrap());
+    let (store, other) = (open_through(&proxy, &test_schema, 1).await, test_schema.open().await.unwrap());
     let (own, other_process, id) = (commits(&store), commits(&other), thread("t"));
     let mut version = own.commit(commit_with_all_parts(&id, 1)).await.unwrap().version;
     let (mut commits, mut conflicts) = (Vec::new(), Vec::new());
@@ -54,7 +54,7 @@ async fn concurrent_commits_share_statements() {
     const ROUNDS: usize = 10;
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
     let proxy = Proxy::start(server_socket()).await;
-    let (store, other) = (open_through(&proxy, &test_schema, 4).await, test_schema.0.open().await.unwrap());
+    let (store, other) = (open_through(&proxy, &test_schema, 4).await, test_schema.open().await.unwrap());
     let (own, other_process) = (commits(&store), commits(&other));
     let ids: Vec<_> = (0..THREADS).map(|at| thread(format!("t-{at}"))).collect();
     for id in &ids {
@@ -130,7 +130,7 @@ async fn each_call_of_a_claim_holder_is_one_round_trip() {
     const MINUTE: Duration = Duration::from_secs(60);
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
     let proxy = Proxy::start(server_socket()).await;
-    let (store, other) = (open_through(&proxy, &test_schema, 1).await, test_schema.0.open().await.unwrap());
+    let (store, other) = (open_through(&proxy, &test_schema, 1).await, test_schema.open().await.unwrap());
     let (own, other_process) = (stores(&store).mailbox.unwrap(), stores(&other).mailbox.unwrap());
     let mut round_trips = Vec::new();
     for round in 0..20 {
@@ -166,7 +166,7 @@ async fn each_call_of_a_claim_holder_is_one_round_trip() {
 async fn a_claim_does_not_outlive_its_tenant() {
     const MINUTE: Duration = Duration::from_secs(60);
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
-    let (store, other) = (test_schema.0.open().await.unwrap(), test_schema.0.open().await.unwrap());
+    let (store, other) = (test_schema.open().await.unwrap(), test_schema.open().await.unwrap());
     let (own, id) = (stores(&store).mailbox.unwrap(), thread("t"));
     let claim_new_dispatch = |mailbox: Arc<dyn MailboxStore>| async move {
         let work = NewDispatch::new(thread("t"), "r".parse().unwrap()).with_id("same".parse().unwrap());
@@ -186,7 +186,7 @@ async fn a_claim_does_not_outlive_its_tenant() {
 
 /// Opens a store in this schema, with this many connections, all of them through the proxy.
 async fn open_through(proxy: &Proxy, test_schema: &SchemaGuard, connections: u32) -> PostgresStore {
-    let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(test_schema.0.config().schema()).unwrap();
+    let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(test_schema.config().schema()).unwrap();
     (config.connections, config.uses_test_clock) = (connections, true);
     PostgresStore::open(config).await.unwrap()
 }
@@ -218,7 +218,7 @@ async fn nothing_outside_of_the_schema_is_touched() {
     let before: String =
         sqlx::query_scalar(AssertSqlSafe(OUTSIDE_OBJECTS_SQL)).fetch_one(&mut connection).await.unwrap();
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
-    let store = test_schema.0.open().await.unwrap();
+    let store = test_schema.open().await.unwrap();
     let (commits, stores) = (commits(&store), stores(&store));
     for number in 1..5 {
         let _receipt = commits.commit(commit_with_all_parts(&thread("t"), number)).await.unwrap();

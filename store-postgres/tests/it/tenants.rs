@@ -25,14 +25,14 @@ async fn write_thread(stores: &TenantStores) -> store_core::Result<()> {
 #[tokio::test]
 async fn writes_after_a_dropped_tenant_deletion_are_kept() {
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
-    let store = test_schema.0.open().await.unwrap();
+    let store = test_schema.open().await.unwrap();
     let tenant = TenantId::default_tenant();
     write_thread(&store.tenant(&tenant).unwrap()).await.unwrap();
 
     // Another connection writes to the tenant and has not finished, so the deletion waits on the server.
     let mut writer = PgConnection::connect(&server_url()).await.unwrap();
     let mut writing = writer.begin().await.unwrap();
-    let schema = test_schema.0.config().schema();
+    let schema = test_schema.config().schema();
     let hold = format!("SELECT pg_advisory_xact_lock(hashtext('agentstore.{schema}'), hashtext('tenant {tenant}'))");
     sqlx::raw_sql(AssertSqlSafe(hold)).execute(&mut *writing).await.unwrap();
     {

@@ -1,5 +1,5 @@
-//! The places of threads in the lists of the mailbox. The SQL functions, which make due dispatches available, and the
-//! rule of core must compute the same places (MB-22).
+//! The positions of threads in the lists of the mailbox. The SQL functions that make due dispatches available and the
+//! rule of core must compute the same positions (MB-22).
 
 use conformance_tests::{Random, seed_from_env};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
@@ -36,7 +36,7 @@ struct TestDatabase {
 
 impl TestDatabase {
     async fn run(&mut self, sql: String) -> Vec<sqlx::postgres::PgRow> {
-        let sql = sql.replace("$schema$", self.test_schema.0.config().schema());
+        let sql = sql.replace("$schema$", self.test_schema.config().schema());
         sqlx::query(AssertSqlSafe(sql)).fetch_all(&mut self.connection).await.unwrap()
     }
 
@@ -71,11 +71,11 @@ impl TestDatabase {
                 "SELECT ready_priority, ready_since, due_at, lease_until FROM $schema$.mailbox WHERE thread = '{thread}'"
             ))
             .await;
-        let number = |at: usize| rows[0].get::<Option<i64>, _>(at).map(|at| time(usize::try_from(at).unwrap()));
+        let read_time = |at: usize| rows[0].get::<Option<i64>, _>(at).map(|at| time(usize::try_from(at).unwrap()));
         let priority = rows[0].get::<Option<i16>, _>(0).map(|it| u8::try_from(it).unwrap());
         let mut found = ThreadPositions::default();
-        (found.ready, found.due, found.lease) = (priority.zip(number(1)), number(2), number(3));
-        assert_eq!(priority.is_some(), number(1).is_some());
+        (found.ready, found.due, found.lease) = (priority.zip(read_time(1)), read_time(2), read_time(3));
+        assert_eq!(priority.is_some(), read_time(1).is_some());
         found
     }
 }

@@ -30,9 +30,9 @@ async fn url_parameters_of_hosting_providers_are_applied() {
     let test_schema = TestSchema::create(config(&parameters)).await.unwrap();
     let store = test_schema.open().await.unwrap();
     let mut connection = PgConnection::connect(&server_url()).await.unwrap();
-    let named = sqlx::query_scalar("SELECT count(*) FROM pg_stat_activity WHERE application_name = $1");
-    let named: i64 = named.bind(&name).fetch_one(&mut connection).await.unwrap();
-    assert!(named > 0);
+    let count_sessions = sqlx::query_scalar("SELECT count(*) FROM pg_stat_activity WHERE application_name = $1");
+    let sessions: i64 = count_sessions.bind(&name).fetch_one(&mut connection).await.unwrap();
+    assert!(sessions > 0);
     drop(store);
     test_schema.remove().await.unwrap();
 }

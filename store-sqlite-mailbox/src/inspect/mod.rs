@@ -80,11 +80,12 @@ impl SqliteMailbox {
     /// Checks a thread, batch by batch, and repairs its derived data.
     async fn inspect_thread(
         &self,
-        of: (&TenantId, TenantRow),
+        tenant_with_row: (&TenantId, TenantRow),
         thread_row: &ThreadRow,
         repairs: bool,
     ) -> Result<Vec<Finding>> {
-        let ((tenant, tenant_row), mut findings, mut check_progress) = (of, Vec::new(), CheckProgress::default());
+        let ((tenant, tenant_row), mut findings, mut check_progress) =
+            (tenant_with_row, Vec::new(), CheckProgress::default());
         loop {
             let (name, thread_row, from) = (tenant.clone(), thread_row.clone(), check_progress.clone());
             let read = move |conn: &Connection| {
@@ -93,9 +94,9 @@ impl SqliteMailbox {
                     .check_batch(&Rows::new(conn, &name, Some(tenant_row), &RowCache::default()), &thread_row)?;
                 Ok((check_progress, found))
             };
-            let (then, found) = self.read(read).await?;
+            let (new_progress, found) = self.read(read).await?;
             findings.extend(found);
-            check_progress = then;
+            check_progress = new_progress;
             if check_progress.has_ended {
                 break;
             }
@@ -104,17 +105,17 @@ impl SqliteMailbox {
         let is_unreadable_dispatch =
             |finding: &Finding| finding.kind == FindingKind::Damaged && check_progress.has_unreadable_dispatch;
         if repairs && findings.iter().any(|finding| can_be_rebuilt(finding) || is_unreadable_dispatch(finding)) {
-            self.correct_thread(of, thread_row).await?;
+            self.correct_thread(tenant_with_row, thread_row).await?;
             findings
                 .iter_mut()
                 .filter(|finding| can_be_rebuilt(finding))
                 .for_each(|f| f.repair = RepairStatus::Rebuilt);
         }
-        let named = |finding: Finding| match thread_row.thread.parse() {
+        let with_thread = |finding: Finding| match thread_row.thread.parse() {
             Ok(thread) => finding.of_thread(tenant, &thread),
             Err(_) => finding,
         };
-        Ok(findings.into_iter().map(named).collect())
+        Ok(findings.into_iter().map(with_thread).collect())
     }
 
     async fn correct_thread(&self, (tenant, tenant_row): (&TenantId, TenantRow), thread_row: &ThreadRow) -> Result<()> {

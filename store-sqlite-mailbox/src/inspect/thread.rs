@@ -164,17 +164,17 @@ pub(super) fn correct_batch(
 }
 
 impl Rows<'_> {
-    fn ids_of(&self, mailbox: i64, (created, id): &CheckPosition) -> Result<Vec<CheckPosition>> {
+    fn ids_of(&self, row_number: i64, (created, id): &CheckPosition) -> Result<Vec<CheckPosition>> {
         let max_count = i64::try_from(CHUNK).unwrap_or(i64::MAX);
-        let parameters = params![mailbox, created, id, max_count];
+        let parameters = params![row_number, created, id, max_count];
         query_all(self.conn(), sql::IDS_OF_MAILBOX, parameters, |row| Ok((get(row, 0)?, get(row, 1)?)))
     }
 
-    fn interrupts_of(&self, mailbox: i64) -> Result<Vec<i64>> {
-        query_all(self.conn(), sql::INTERRUPT_EPOCHS, [mailbox], |row| get(row, 0))
+    fn interrupts_of(&self, row_number: i64) -> Result<Vec<i64>> {
+        query_all(self.conn(), sql::INTERRUPT_EPOCHS, [row_number], |row| get(row, 0))
     }
 
-    fn by_status_and_epoch(&self, mailbox: i64) -> Result<Vec<(DispatchStatus, u64, u64)>> {
+    fn by_status_and_epoch(&self, row_number: i64) -> Result<Vec<(DispatchStatus, u64, u64)>> {
         let read = |row: &Row<'_>| {
             let number: i64 = get(row, 0)?;
             let status =
@@ -182,6 +182,6 @@ impl Rows<'_> {
             let status = status.ok_or_else(|| crate::error::corrupt("the status of a dispatch"))?;
             Ok((status, unsigned(get(row, 1)?)?, unsigned(get(row, 2)?)?))
         };
-        query_all(self.conn(), sql::COUNT_BY_STATUS, [mailbox], read)
+        query_all(self.conn(), sql::COUNT_BY_STATUS, [row_number], read)
     }
 }

@@ -54,7 +54,9 @@ fn settle(
     settlements: &[PreparedSettlement],
     decision_context: DecisionContext<'_>,
 ) -> NestedResult<Vec<Result<Settled>>> {
-    decide_each(settlements, |one| rows.decide(|view| mailbox::settle_prepared(view, one, decision_context)))
+    decide_each(settlements, |settlement| {
+        rows.decide(|view| mailbox::settle_prepared(view, settlement, decision_context))
+    })
 }
 
 #[async_trait]
@@ -67,7 +69,9 @@ impl MailboxProducer for TenantMailbox {
         };
         let dispatches: Vec<_> = dispatches.into_iter().map(PreparedEnqueue::of).collect();
         let call = move |rows: &Rows<'_>, decision_context: DecisionContext<'_>| {
-            decide_each(&dispatches, |one| rows.decide(|view| mailbox::enqueue_prepared(view, one, decision_context)))
+            decide_each(&dispatches, |dispatch| {
+                rows.decide(|view| mailbox::enqueue_prepared(view, dispatch, decision_context))
+            })
         };
         self.tenant.write(call_scope, call).await
     }
@@ -95,6 +99,7 @@ impl MailboxProducer for TenantMailbox {
 #[async_trait]
 impl MailboxConsumer for TenantMailbox {
     async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
+        // This only checks the request. The call below makes the claims.
         SingleClaim::of(&request)?;
         let tenant = Arc::clone(&self.tenant);
         let call = move |rows: &Rows<'_>, decision_context: DecisionContext<'_>| {

@@ -158,9 +158,9 @@ impl<'c> Rows<'c> {
         self.tenant_row.get().map_or(-1, |tenant_row| tenant_row.row_number)
     }
 
-    /// Returns the owner of a stored text of the tenant.
-    fn text_owner<'a>(&self, part: &'static str, name: &'a str) -> TextOwner<'a> {
-        TextOwner { part, tenant: self.tenant_row_number(), name }
+    /// Returns the name of a record of the tenant.
+    fn record_name<'a>(&self, kind: &'static str, name: &'a str) -> RecordName<'a> {
+        RecordName { kind, tenant_number: self.tenant_row_number(), name }
     }
 
     fn query_one<T>(
@@ -257,24 +257,25 @@ pub(crate) fn get<T: rusqlite::types::FromSql>(row: &Row<'_>, at: usize) -> Resu
     row.get(at).map_err(sql_error)
 }
 
-/// The record that a stored text belongs to. The checksum of a text also covers its owner. So a text that was moved to
-/// another record is detected in the same way as a changed text.
+/// The name of a record. It encodes and decodes the stored text of the record, because the checksum of a text also
+/// covers the name. So a text that was moved to another record is detected in the same way as a changed text.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct TextOwner<'a> {
-    part: &'static str,
-    tenant: i64,
+pub(super) struct RecordName<'a> {
+    kind: &'static str,
+    tenant_number: i64,
     name: &'a str,
 }
 
-impl TextOwner<'_> {
+impl RecordName<'_> {
     fn checksum(self, text: &str) -> i64 {
-        let parts = [&self.tenant.to_be_bytes()[..], self.part.as_bytes(), &[0xff], self.name.as_bytes(), &[0xff]];
+        let parts =
+            [&self.tenant_number.to_be_bytes()[..], self.kind.as_bytes(), &[0xff], self.name.as_bytes(), &[0xff]];
         let before = parts.into_iter().fold(0, crc32c::crc32c_append);
         i64::from(crc32c::crc32c_append(before, text.as_bytes()))
     }
 
     fn damaged(self) -> Error {
-        corrupt(format_args!("{} `{}`", self.part, self.name))
+        corrupt(format_args!("{} `{}`", self.kind, self.name))
     }
 
     /// Encodes a record, and returns it with its checksum.

@@ -58,7 +58,7 @@ impl MailboxView for Rows<'_> {
         let Some(found) = self.mailbox_row(thread)? else { return Ok(None) };
         self.query_one(sql::INTERRUPT, (found.row_number, signed(epoch)?), |row| {
             let name = format!("{epoch} of {thread}");
-            self.text_owner(INTERRUPT, &name).decode(&get::<String>(row, 0)?, get(row, 1)?)
+            self.record_name(INTERRUPT, &name).decode(&get::<String>(row, 0)?, get(row, 1)?)
         })
     }
 }
@@ -75,7 +75,7 @@ impl Rows<'_> {
     /// Decodes a dispatch from its columns.
     fn decode_dispatch(&self, row: &Row<'_>, id: &DispatchId) -> Result<StoredDispatch> {
         let name = id.as_str();
-        let mut body: DispatchBody = self.text_owner(BODY, name).decode(&get::<String>(row, 0)?, get(row, 1)?)?;
+        let mut body: DispatchBody = self.record_name(BODY, name).decode(&get::<String>(row, 0)?, get(row, 1)?)?;
         let payload = get::<Option<i64>>(row, 4)?;
         let is_complete = payload.is_none() || self.with_payloads.get();
         if let Some(row_number) = payload.filter(|_| is_complete) {
@@ -84,7 +84,7 @@ impl Rows<'_> {
         let body = Arc::new(body);
         let stored = match get::<Option<String>>(row, 2)? {
             Some(state) => {
-                let state: DispatchState = self.text_owner(STATE, name).decode(&state, get(row, 3)?)?;
+                let state: DispatchState = self.record_name(STATE, name).decode(&state, get(row, 3)?)?;
                 StoredDispatch::new(body, state)
             }
             None => StoredDispatch::enqueued(body),
@@ -100,8 +100,8 @@ impl Rows<'_> {
             return Ok(known);
         }
         let read = |row: &Row<'_>| {
-            let text_owner = self.text_owner(MAILBOX, thread.as_str());
-            let record = text_owner.decode(&get::<String>(row, 1)?, get(row, 2)?)?;
+            let record_name = self.record_name(MAILBOX, thread.as_str());
+            let record = record_name.decode(&get::<String>(row, 1)?, get(row, 2)?)?;
             let columns = [get(row, 3)?, get(row, 4)?, get(row, 5)?, get(row, 6)?];
             Ok(MailboxRow { row_number: get(row, 0)?, record, columns })
         };
@@ -111,10 +111,10 @@ impl Rows<'_> {
     }
 
     fn payload(&self, row_number: i64, id: &DispatchId) -> Result<Json> {
-        let text_owner = self.text_owner(PAYLOAD, id.as_str());
-        let found =
-            self.query_one(sql::PAYLOAD, [row_number], |row| text_owner.decode(&get::<String>(row, 0)?, get(row, 1)?))?;
-        found.ok_or_else(|| text_owner.damaged())
+        let record_name = self.record_name(PAYLOAD, id.as_str());
+        let found = self
+            .query_one(sql::PAYLOAD, [row_number], |row| record_name.decode(&get::<String>(row, 0)?, get(row, 1)?))?;
+        found.ok_or_else(|| record_name.damaged())
     }
 
     /// Returns a dispatch as callers see it, with its payload.
@@ -148,7 +148,7 @@ impl Rows<'_> {
             let records = self.query_all(sql::MAILBOX_RECORDS, (self.tenant_row_number(), after.as_str()), |row| {
                 let thread: String = get(row, 2)?;
                 let record: StoredMailboxThread =
-                    self.text_owner(MAILBOX, &thread).decode(&get::<String>(row, 0)?, get(row, 1)?)?;
+                    self.record_name(MAILBOX, &thread).decode(&get::<String>(row, 0)?, get(row, 1)?)?;
                 Ok((thread, record.counts))
             })?;
             let Some((last, _)) = records.last() else { return Ok(sum) };
@@ -158,7 +158,7 @@ impl Rows<'_> {
     }
 
     /// Summarises the queue of a thread in one epoch.
-    pub(super) fn queue_summary(&self, mailbox: i64, epoch: u64) -> Result<QueueSummary> {
+    pub(super) fn queue_summary(&self, row_number: i64, epoch: u64) -> Result<QueueSummary> {
         let read = |row: &Row<'_>| {
             let first = get::<Option<u8>>(row, 0)?;
             Ok(QueueSummary {
@@ -167,7 +167,7 @@ impl Rows<'_> {
                 next_due: maybe_time(get(row, 2)?)?,
             })
         };
-        Ok(self.query_one(sql::QUEUE_SUMMARY, (mailbox, signed(epoch)?), read)?.unwrap_or_default())
+        Ok(self.query_one(sql::QUEUE_SUMMARY, (row_number, signed(epoch)?), read)?.unwrap_or_default())
     }
 
     /// Returns threads that are not claimed and have an available dispatch, after a position in the list of ready

@@ -10,8 +10,8 @@ use store_core::{
 
 use super::MailboxRow;
 
-/// The largest number of threads in the cache, and the largest number of dispatches. When one more
-/// thread is added, the cache first removes all threads. The same is done for dispatches.
+/// The largest number of threads in the cache, and the largest number of dispatches. When one more thread is added, the
+/// cache first removes all threads. The same is done for dispatches.
 const MAX_ROWS: usize = 4_096;
 /// The largest payload in the cache, in bytes.
 const MAX_PAYLOAD_BYTES: usize = 4_096;
@@ -35,8 +35,8 @@ struct CachedDispatch {
 
 impl CachedDispatch {
     /// Returns the dispatch, or `None` if its payload is requested but not cached.
-    fn if_complete(&self, payload: bool) -> Option<StoredDispatch> {
-        (self.is_complete || !payload).then(|| self.stored.clone())
+    fn if_complete(&self, with_payload: bool) -> Option<StoredDispatch> {
+        (self.is_complete || !with_payload).then(|| self.stored.clone())
     }
 }
 
@@ -63,17 +63,17 @@ impl RowCache {
     }
 
     /// Returns the row of a thread. `Some(None)` means that the row is known not to exist.
-    pub(super) fn thread(&self, tenant: i64, thread: &ThreadId) -> Option<Option<MailboxRow>> {
-        self.threads.borrow().get(&(tenant, thread.clone())).cloned()
+    pub(super) fn thread(&self, tenant_number: i64, thread: &ThreadId) -> Option<Option<MailboxRow>> {
+        self.threads.borrow().get(&(tenant_number, thread.clone())).cloned()
     }
 
-    pub(super) fn put_thread(&self, tenant: i64, thread: &ThreadId, row: Option<MailboxRow>) {
-        put_bounded(&self.threads, (tenant, thread.clone()), row);
+    pub(super) fn put_thread(&self, tenant_number: i64, thread: &ThreadId, row: Option<MailboxRow>) {
+        put_bounded(&self.threads, (tenant_number, thread.clone()), row);
     }
 
     /// Returns a dispatch, with its payload if that is requested.
-    pub(super) fn dispatch(&self, tenant: i64, id: &DispatchId, with_payload: bool) -> Option<StoredDispatch> {
-        let key = (tenant, id.clone());
+    pub(super) fn dispatch(&self, tenant_number: i64, id: &DispatchId, with_payload: bool) -> Option<StoredDispatch> {
+        let key = (tenant_number, id.clone());
         match &*self.last_read.borrow() {
             Some((last_read, known)) if *last_read == key => known.if_complete(with_payload),
             _ => self.dispatches.borrow().get(&key)?.if_complete(with_payload),
@@ -82,8 +82,9 @@ impl RowCache {
 
     /// Caches a dispatch that was read, with or without its payload. A finished dispatch is not cached, because it is
     /// rarely read again.
-    pub(super) fn put_read(&self, tenant: i64, stored: &StoredDispatch, is_complete: bool) {
-        let (key, known) = ((tenant, stored.id().clone()), CachedDispatch { stored: stored.clone(), is_complete });
+    pub(super) fn put_read(&self, tenant_number: i64, stored: &StoredDispatch, is_complete: bool) {
+        let (key, known) =
+            ((tenant_number, stored.id().clone()), CachedDispatch { stored: stored.clone(), is_complete });
         let length = stored.body.payload.as_ref().map_or(0, |payload| payload.as_str().len());
         if length > MAX_PAYLOAD_BYTES || stored.state.finished_at.is_some() {
             self.dispatches.borrow_mut().remove(&key);
@@ -95,25 +96,25 @@ impl RowCache {
     }
 
     /// Caches a dispatch that is written. Returns its previous state, if that was cached.
-    pub(super) fn put_written(&self, tenant: i64, stored: &StoredDispatch) -> Option<DispatchState> {
+    pub(super) fn put_written(&self, tenant_number: i64, stored: &StoredDispatch) -> Option<DispatchState> {
         self.forget_last();
         if stored.state.finished_at.is_some() {
-            return self.remove(tenant, stored.id());
+            return self.remove(tenant_number, stored.id());
         }
         if stored.is_new() {
-            self.put_read(tenant, stored, true);
+            self.put_read(tenant_number, stored, true);
             return None;
         }
         let mut kept = self.dispatches.borrow_mut();
         // The decision may have been made without the payload, so only the state is replaced.
-        let known = kept.get_mut(&(tenant, stored.id().clone()))?;
+        let known = kept.get_mut(&(tenant_number, stored.id().clone()))?;
         Some(std::mem::replace(&mut known.stored.state, stored.state.clone()))
     }
 
     /// Removes a dispatch from the cache, and returns its state if it was cached.
-    pub(super) fn remove(&self, tenant: i64, id: &DispatchId) -> Option<DispatchState> {
+    pub(super) fn remove(&self, tenant_number: i64, id: &DispatchId) -> Option<DispatchState> {
         self.forget_last();
-        let known = self.dispatches.borrow_mut().remove(&(tenant, id.clone()));
+        let known = self.dispatches.borrow_mut().remove(&(tenant_number, id.clone()));
         known.map(|known| known.stored.state)
     }
 }

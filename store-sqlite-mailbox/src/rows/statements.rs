@@ -38,12 +38,12 @@ impl<'c> StatementCache<'c> {
     }
 
     fn statement(&self, text: &'static str) -> Result<Rc<RefCell<CachedStatement<'c>>>, SqlError> {
-        let at = text.as_ptr().addr();
-        if let Some(known) = self.statements.borrow().get(&at) {
+        let address = text.as_ptr().addr();
+        if let Some(known) = self.statements.borrow().get(&address) {
             return Ok(Rc::clone(known));
         }
         let new = Rc::new(RefCell::new(self.conn.prepare_cached(text)?));
-        self.statements.borrow_mut().insert(at, Rc::clone(&new));
+        self.statements.borrow_mut().insert(address, Rc::clone(&new));
         Ok(new)
     }
 }

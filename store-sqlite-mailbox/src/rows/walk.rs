@@ -31,7 +31,7 @@ impl ListedDispatch {
     }
 }
 
-/// Compares two positions. Only lists in claim order use `bound`.
+/// Compares two positions. Only lists in claim order use `extra_number`.
 fn compare(one: &Position, other: &Position) -> Ordering {
     (one.extra_number, one.rank, &one.id).cmp(&(other.extra_number, other.rank, &other.id))
 }
@@ -93,13 +93,13 @@ impl<'r> DispatchWalk<'r> {
                 self.chunk = CHUNK;
             }
         }
-        let towards = |ordering: Ordering| match self.direction {
+        let in_direction = |ordering: Ordering| match self.direction {
             Direction::Forward => ordering,
             Direction::Backward => ordering.reverse(),
         };
         let waiting = self.sources.iter_mut().filter(|source| !source.ahead.is_empty());
         let first = waiting.min_by(|one, other| match (one.ahead.front(), other.ahead.front()) {
-            (Some(one), Some(other)) => towards(compare(&one.position, &other.position)),
+            (Some(one), Some(other)) => in_direction(compare(&one.position, &other.position)),
             _ => Ordering::Equal,
         });
         Ok(first.and_then(|source| source.ahead.pop_front()))
@@ -110,8 +110,8 @@ fn parts_by_creation(rows: &Rows<'_>, filter: &DispatchFilter) -> Result<Vec<Par
     let of_status =
         |status: DispatchStatus| Part::Index(&sql::BY_STATUS, vec![rows.tenant_row_number(), status_number(status)]);
     let mut parts = Vec::new();
-    for scope in filter.list_keys() {
-        match scope {
+    for key in filter.list_keys() {
+        match key {
             DispatchListKey::All => parts.extend(DispatchStatus::ALL.iter().copied().map(of_status)),
             DispatchListKey::Status(status) => parts.push(of_status(status)),
             DispatchListKey::Thread(thread) => {
@@ -136,8 +136,8 @@ impl PartReader {
     /// Reads the next positions.
     fn read(&mut self, rows: &Rows<'_>, direction: Direction, chunk: i64) -> Result<()> {
         let found = match &self.part {
-            Part::Index(both, list_parameters) => {
-                read_index(rows, (both, direction), self.after.as_ref(), (chunk, list_parameters))?
+            Part::Index(list_statement, list_parameters) => {
+                read_index(rows, (list_statement, direction), self.after.as_ref(), (chunk, list_parameters))?
             }
             Part::ClaimOrder(list_parameters) => {
                 read_claims(rows, direction, self.after.as_ref(), (chunk, list_parameters))?
@@ -159,7 +159,7 @@ fn beginning(is_forward: bool) -> (i64, Value) {
 
 fn read_index(
     rows: &Rows<'_>,
-    (both, direction): (&ListStatement, Direction),
+    (list_statement, direction): (&ListStatement, Direction),
     after: Option<&Position>,
     (chunk, list_parameters): (i64, &[i64]),
 ) -> Result<Vec<ListedDispatch>> {
@@ -170,7 +170,7 @@ fn read_index(
     };
     let mut parameters = vec![Value::Integer(chunk), Value::Integer(rank), id];
     parameters.extend(list_parameters.iter().copied().map(Value::Integer));
-    rows.query_all(both.in_direction(direction), rusqlite::params_from_iter(parameters), |row| {
+    rows.query_all(list_statement.in_direction(direction), rusqlite::params_from_iter(parameters), |row| {
         let id: String = get(row, 1)?;
         Ok(ListedDispatch { position: Position::new(unsigned(get(row, 0)?)?, &id), id })
     })
@@ -215,11 +215,11 @@ fn read_superseded(
         let batches: Vec<(i64, i64, i64)> =
             rows.query_all(sql::SUPERSEDED_BATCHES.in_direction(direction), (rows.tenant_row_number(), from), read)?;
         let Some(at) = batches.first().map(|batch| batch.0) else { break };
-        let behind = after.filter(|after| signed(after.rank).is_ok_and(|rank| rank == at));
-        let start = behind.map_or_else(|| beginning(is_forward).1, |behind| Value::Text(behind.id.clone()));
+        let same_time = after.filter(|after| signed(after.rank).is_ok_and(|rank| rank == at));
+        let start = same_time.map_or_else(|| beginning(is_forward).1, |same_time| Value::Text(same_time.id.clone()));
         let mut ids_of_time = Vec::new();
-        for (_, mailbox, epoch) in batches {
-            let parameters = rusqlite::params![chunk, start, mailbox, epoch];
+        for (_, row_number, epoch) in batches {
+            let parameters = rusqlite::params![chunk, start, row_number, epoch];
             ids_of_time.extend(
                 rows.query_all(sql::SUPERSEDED_BATCH.in_direction(direction), parameters, |row| get::<String>(row, 0))?,
             );

@@ -51,7 +51,7 @@ impl<'a> DispatchColumns<'a> {
         let (text, crc) = if stored.is_new() {
             (None, None)
         } else {
-            Some(rows.text_owner(STATE, stored.id().as_str()).encode(state)).unzip()
+            Some(rows.record_name(STATE, stored.id().as_str()).encode(state)).unzip()
         };
         Ok(Self {
             status: status_number(state.status),
@@ -66,7 +66,7 @@ impl<'a> DispatchColumns<'a> {
 }
 
 /// Summarises the queue of a thread, if the plan contains all its queued dispatches. That is common, because most
-/// threads have few.
+/// threads have few queued dispatches.
 fn planned_queue_summary(plan: &MailboxPlan) -> Option<QueueSummary> {
     let (epoch, now) = (plan.mailbox.epoch, plan.mailbox.last_time);
     let written: Vec<_> = plan.dispatches.iter().filter_map(queue_position).filter(|at| at.epoch == epoch).collect();
@@ -147,9 +147,9 @@ impl Rows<'_> {
             return Ok(tenant_row.row_number);
         }
         let incarnation = self.next_incarnation.get();
-        let kept = signed(incarnation)?;
-        self.execute(sql::SET_INCARNATION, [kept])?;
-        self.execute(sql::ADD_TENANT, (self.tenant.as_str(), kept))?;
+        let incarnation_number = signed(incarnation)?;
+        self.execute(sql::SET_INCARNATION, [incarnation_number])?;
+        self.execute(sql::ADD_TENANT, (self.tenant.as_str(), incarnation_number))?;
         let row_number = self.conn.last_insert_rowid();
         self.tenant_row.set(Some(TenantRow { row_number, incarnation }));
         Ok(row_number)
@@ -157,7 +157,7 @@ impl Rows<'_> {
 
     fn add_mailbox(&self, thread: &ThreadId, record: &StoredMailboxThread, columns: PositionColumns) -> Result<i64> {
         let tenant = self.ensure_tenant_row()?;
-        let (text, crc) = self.text_owner(MAILBOX, thread.as_str()).encode(record);
+        let (text, crc) = self.record_name(MAILBOX, thread.as_str()).encode(record);
         let [priority, since, due, lease] = columns;
         self.execute(sql::ADD_MAILBOX, params![tenant, thread.as_str(), text, crc, priority, since, due, lease])?;
         Ok(self.conn.last_insert_rowid())
@@ -171,7 +171,7 @@ impl Rows<'_> {
         record: &StoredMailboxThread,
         (before, columns): (Option<PositionColumns>, PositionColumns),
     ) -> Result<()> {
-        let (text, crc) = self.text_owner(MAILBOX, thread.as_str()).encode(record);
+        let (text, crc) = self.record_name(MAILBOX, thread.as_str()).encode(record);
         let [priority, since, due, lease] = columns;
         let written = match before {
             Some(before) if before == columns => self.execute(sql::SET_RECORD, params![row_number, text, crc]),
@@ -189,7 +189,7 @@ impl Rows<'_> {
     /// Writes a dispatch. `before` is its previous state, if that is known.
     fn write_dispatch(
         &self,
-        mailbox: i64,
+        row_number: i64,
         stored: &StoredDispatch,
         (before, now): (Option<&DispatchState>, Timestamp),
     ) -> Result<()> {
@@ -212,26 +212,26 @@ impl Rows<'_> {
         }
         if let Some(key) = key {
             // The rule has found that no other dispatch uses this key any more. A row may still contain it.
-            self.execute(sql::FREE_KEY, (mailbox, key, body.id.as_str()))?;
+            self.execute(sql::FREE_KEY, (row_number, key, body.id.as_str()))?;
         }
         if !stored.is_new() {
             let parameters = params![tenant, id, status, epoch, available, due, ended, key, state, crc];
             return self.execute(sql::SET_DISPATCH, parameters).map(drop);
         }
         let payload = self.add_payload(body)?;
-        let (text, body_crc) = self.text_owner(BODY, id).encode(&without_payload(body));
+        let (text, body_crc) = self.record_name(BODY, id).encode(&without_payload(body));
         let (created, number) = (signed(body.created_at.as_millis())?, signed(body.number)?);
         let priority = body.priority;
         let parameters = params![
-            tenant, id, mailbox, created, status, epoch, available, priority, number, due, ended, key, payload, text,
-            body_crc, state, crc
+            tenant, id, row_number, created, status, epoch, available, priority, number, due, ended, key, payload,
+            text, body_crc, state, crc
         ];
         self.execute(sql::ADD_DISPATCH, parameters).map(drop)
     }
 
     fn add_payload(&self, body: &DispatchBody) -> Result<Option<i64>> {
         let Some(payload) = &body.payload else { return Ok(None) };
-        let crc = self.text_owner(PAYLOAD, body.id.as_str()).checksum(payload.as_str());
+        let crc = self.record_name(PAYLOAD, body.id.as_str()).checksum(payload.as_str());
         self.execute(sql::ADD_PAYLOAD, (payload.as_str(), crc))?;
         Ok(Some(self.conn.last_insert_rowid()))
     }
@@ -248,19 +248,26 @@ impl Rows<'_> {
 
     fn put_interrupt(
         &self,
-        (thread, mailbox): (&ThreadId, i64),
+        (thread, row_number): (&ThreadId, i64),
         epoch: u64,
         interrupt: Option<&StoredInterrupt>,
     ) -> Result<()> {
-        let kept = signed(epoch)?;
+        let epoch_number = signed(epoch)?;
         let Some(interrupt) = interrupt else {
-            return self.execute(sql::REMOVE_INTERRUPT, (mailbox, kept)).map(drop);
+            return self.execute(sql::REMOVE_INTERRUPT, (row_number, epoch_number)).map(drop);
         };
         let (batch, name) = (mailbox::superseded_batch(interrupt), format!("{epoch} of {thread}"));
-        let (text, crc) = self.text_owner(INTERRUPT, &name).encode(interrupt);
+        let (text, crc) = self.record_name(INTERRUPT, &name).encode(interrupt);
         let batch_epoch = (interrupt.holds > 0).then(|| signed(batch.epoch)).transpose()?;
-        let parameters =
-            params![mailbox, kept, self.tenant_row_number(), signed(batch.at.as_millis())?, batch_epoch, text, crc];
+        let parameters = params![
+            row_number,
+            epoch_number,
+            self.tenant_row_number(),
+            signed(batch.at.as_millis())?,
+            batch_epoch,
+            text,
+            crc
+        ];
         self.execute(sql::SET_INTERRUPT, parameters).map(drop)
     }
 
@@ -317,14 +324,14 @@ impl Rows<'_> {
     }
 
     /// Corrects the columns of a dispatch.
-    pub(crate) fn correct_columns(&self, mailbox: i64, stored: &StoredDispatch, now: Timestamp) -> Result<()> {
+    pub(crate) fn correct_columns(&self, row_number: i64, stored: &StoredDispatch, now: Timestamp) -> Result<()> {
         if self.columns_match(stored)? {
             return Ok(());
         }
         let DispatchColumns { status, epoch, available, due, ended, key, state: (state, crc) } =
             DispatchColumns::of(self, stored, now)?;
         if let Some(key) = key {
-            self.execute(sql::FREE_KEY, (mailbox, key, stored.id().as_str()))?;
+            self.execute(sql::FREE_KEY, (row_number, key, stored.id().as_str()))?;
         }
         let id = stored.id().as_str();
         let parameters = params![self.tenant_row_number(), id, status, epoch, available, due, ended, key, state, crc];

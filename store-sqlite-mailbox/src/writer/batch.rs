@@ -30,7 +30,7 @@ const MAX_CALLS: usize = 512;
 /// The longest time for which a batch waits for the callers that the previous batch answered, because they probably
 /// call again.
 const MAX_GATHER_TIME: Duration = Duration::from_micros(400);
-/// The length of one such wait.
+/// The length of one step of this wait.
 const GATHER_STEP: Duration = Duration::from_micros(40);
 /// Other processes are notified of a dispatch if it becomes claimable within this time. They find later ones by
 /// polling.
@@ -290,19 +290,19 @@ impl<'c> WriterLoop<'c> {
 
     /// Commits a batch and answers its calls. If it cannot be committed as a whole, each call is tried alone.
     fn commit_and_answer(&mut self, batch: &mut Batch, waiting: &mut mpsc::UnboundedReceiver<Message>) {
-        let tried = self.attempt(batch, Some(waiting));
+        let tried = self.try_commit(batch, Some(waiting));
         batch.ran.extend(batch.next.drain(..));
         self.last_batch_size = batch.ran.len();
-        let goes_alone = match tried {
+        let runs_each_alone = match tried {
             Err(Failure::PartiallyWritten) => true,
             Err(Failure::Full | Failure::RolledBack) => batch.ran.len() > 1,
             _ => false,
         };
         let mut claimable_from = None;
-        if goes_alone {
+        if runs_each_alone {
             for job in std::mem::take(&mut batch.ran) {
                 let mut alone = Batch { next: VecDeque::from([job]), ..Batch::default() };
-                let tried = self.attempt(&mut alone, None);
+                let tried = self.try_commit(&mut alone, None);
                 alone.ran.extend(alone.next);
                 batch.ran.extend(alone.ran);
                 claimable_from = earlier(claimable_from, batch.ran.last_mut().and_then(|job| job.finish(tried)));
@@ -321,7 +321,7 @@ impl<'c> WriterLoop<'c> {
     }
 
     /// Runs a batch in a transaction, which other waiting calls may join.
-    fn attempt(
+    fn try_commit(
         &mut self,
         batch: &mut Batch,
         mut joining: Option<&mut mpsc::UnboundedReceiver<Message>>,
@@ -379,8 +379,8 @@ impl<'c> WriterLoop<'c> {
 
     /// Clears the cache of rows if another connection has written since the last batch.
     fn check_for_other_writers(&mut self) -> std::result::Result<(), SqlError> {
-        let now = self.conn.prepare_cached(sql::DATA_VERSION)?.query_row([], |row| row.get(0))?;
-        if std::mem::replace(&mut self.data_version, now) != now {
+        let current = self.conn.prepare_cached(sql::DATA_VERSION)?.query_row([], |row| row.get(0))?;
+        if std::mem::replace(&mut self.data_version, current) != current {
             self.row_cache.clear();
         }
         Ok(())

@@ -36,11 +36,11 @@ pub(crate) struct TenantCall<T, F> {
     /// When this guard is dropped, calls that wait for this one continue.
     pub(crate) _work: WorkGuard,
     pub(crate) _room: Option<OwnedSemaphorePermit>,
-    pub(crate) done: Option<RunResult<T>>,
+    pub(crate) done: Option<CallResult<T>>,
 }
 
-/// The result of a run.
-pub(crate) struct RunResult<T> {
+/// What one execution of a call returned.
+pub(crate) struct CallResult<T> {
     answer: Result<T>,
     tenant_row: Option<TenantRow>,
     claimable_from: Option<Timestamp>,
@@ -51,8 +51,8 @@ where
     T: Send,
     F: FnMut(&Rows<'_>, DecisionContext<'_>) -> NestedResult<T> + Send,
 {
-    fn work(&mut self, context: &BatchContext<'_>) -> std::result::Result<RunResult<T>, Failure> {
-        let failed = |error| RunResult { answer: Err(error), tenant_row: None, claimable_from: None };
+    fn work(&mut self, context: &BatchContext<'_>) -> std::result::Result<CallResult<T>, Failure> {
+        let failed = |error| CallResult { answer: Err(error), tenant_row: None, claimable_from: None };
         // The time is read after the lock is taken, so that a later call has no earlier time (PR-22).
         let now = context.now();
         let tenant_row = match context.tenant_row(&self.tenant) {
@@ -74,7 +74,7 @@ where
         match decided {
             Ok(answer) => {
                 context.remember_tenant_row(&self.tenant, rows.tenant_row());
-                Ok(RunResult { answer, tenant_row: rows.tenant_row(), claimable_from: rows.claimable_from() })
+                Ok(CallResult { answer, tenant_row: rows.tenant_row(), claimable_from: rows.claimable_from() })
             }
             Err(error) => context.classify_error(error, rows.has_written()).map(failed),
         }

@@ -9,7 +9,7 @@ use crate::{error, schema, tenant::StoreConstants};
 
 /// The number of pages of 4 KiB after which the WAL is moved into the database: 16 MiB.
 const CHECKPOINT_PAGES: i32 = 4_096;
-/// The number of pages by which the WAL grows before the next attempt, if a read prevented the last one.
+/// The number of pages by which the WAL grows before the next checkpoint is tried, if a read prevented the last one.
 const RETRY_PAGES: i32 = 1_024;
 /// The number of pages of 4 KiB after which the WAL is restarted: 24 MiB. No new read begins until the running reads
 /// have ended, so the WAL grows only by what is written in the meantime (SQ-5).

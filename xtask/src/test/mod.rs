@@ -107,13 +107,13 @@ const FAULT_TEST_FILTERS: [&str; 11] = [
 
 /// Runs the long form of the tests of faults, one after the other, and shows what each of them prints.
 pub(crate) fn run_faults(root: &Path) -> Result<()> {
-    let run =
+    let command =
         ["test", "--release", "--workspace", "--tests", "--no-fail-fast", "--", "--nocapture", "--test-threads=1"];
     with_servers(|urls| {
         cargo_with(
             root,
             "faults",
-            &[&run[..], &FAULT_TEST_FILTERS].concat(),
+            &[&command[..], &FAULT_TEST_FILTERS].concat(),
             urls.chain([(LENGTH_VARIABLE, "long".to_owned())]),
         )
     })?;
@@ -124,8 +124,8 @@ pub(crate) fn run_faults(root: &Path) -> Result<()> {
 
 /// Writes docs/backends.md, the page about what the backends can do.
 pub(crate) fn write_matrix(root: &Path) -> Result<()> {
-    let run = ["test", "--package", "cli", "--test", "it", "--quiet", "--", "matrix::"];
-    cargo_with(root, "matrix", &run, [("AGENTSTORE_WRITE_MATRIX", "1".to_owned())])
+    let command = ["test", "--package", "cli", "--test", "it", "--quiet", "--", "matrix::"];
+    cargo_with(root, "matrix", &command, [("AGENTSTORE_WRITE_MATRIX", "1".to_owned())])
 }
 
 /// Checks that the benchmarks of other queues compile. They have their own lock file, which must agree with their
@@ -148,7 +148,7 @@ fn run_tests(root: &Path, package_arguments: &[&str], is_full: bool) -> Result<(
     let profile = if is_full { "full" } else { "default" };
     // Most tests spend about half of their time waiting for a server, a disk or a lease.
     let test_threads = (2 * thread::available_parallelism().map_or(1, usize::from)).to_string();
-    let run = if has_nextest(root) {
+    let command = if has_nextest(root) {
         let arguments = ["nextest", "run", "--no-fail-fast", "--no-tests", "pass", "--status-level", "slow"];
         let arguments = [&arguments[..], &["--profile", profile, "--test-threads", &test_threads]].concat();
         [&arguments[..], package_arguments].concat()
@@ -158,7 +158,7 @@ fn run_tests(root: &Path, package_arguments: &[&str], is_full: bool) -> Result<(
         [&arguments[..], package_arguments, skip].concat()
     };
     let length = if is_full { "full" } else { "quick" };
-    with_servers(|urls| cargo_with(root, "tests", &run, urls.chain([(LENGTH_VARIABLE, length.to_owned())])))
+    with_servers(|urls| cargo_with(root, "tests", &command, urls.chain([(LENGTH_VARIABLE, length.to_owned())])))
 }
 
 fn run_doc_tests(root: &Path, packages: &[String]) -> Result<()> {
@@ -189,11 +189,11 @@ fn has_library(root: &Path, package: &str) -> Result<bool> {
 /// needs another build of the store and its dependencies. That build has a folder of its own, so that it does not
 /// replace the usual build.
 fn run_schedules(root: &Path, arguments: &[&str], length: Option<&str>) -> Result<()> {
-    let run = ["test", "--package", "store-memory", "--test", "schedules", "--target-dir", "target/schedules"];
+    let command = ["test", "--package", "store-memory", "--test", "schedules", "--target-dir", "target/schedules"];
     let flags = env::var("RUSTFLAGS").unwrap_or_default();
     let flags = ("RUSTFLAGS", format!("{flags} --cfg shuttle").trim_start().to_owned());
     let length = length.map(|length| (LENGTH_VARIABLE, length.to_owned()));
-    cargo_with(root, "schedules", &[&run[..], arguments].concat(), length.into_iter().chain([flags]))
+    cargo_with(root, "schedules", &[&command[..], arguments].concat(), length.into_iter().chain([flags]))
 }
 
 /// Runs the conformance suite and other tests of `store-postgres` again on the newest PostgreSQL, unless an environment
@@ -203,7 +203,7 @@ fn test_on_newest_postgres(root: &Path) -> Result<()> {
         return Ok(());
     }
     let server = Postgres::start_newest(&TEST_SERVER_SETTINGS)?;
-    let run = [
+    let command = [
         "test",
         "--package",
         "store-postgres",
@@ -214,7 +214,7 @@ fn test_on_newest_postgres(root: &Path) -> Result<()> {
         "caller::",
         "notifications::",
     ];
-    let passed = cargo_with(root, "tests on the newest PostgreSQL", &run, [(POSTGRES_URL_VARIABLE, server.url())]);
+    let passed = cargo_with(root, "tests on the newest PostgreSQL", &command, [(POSTGRES_URL_VARIABLE, server.url())]);
     server.stop().and(passed)
 }
 

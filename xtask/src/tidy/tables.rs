@@ -69,7 +69,7 @@ impl TableRow {
             Some(both) => both.split_once(", or ")?,
             None => (to, to),
         };
-        // A queued dispatch of a thread that was interrupted since is read as superseded.
+        // After an interrupt of its thread, a queued dispatch is read as superseded. So a queued one is never stale.
         let is_stale = if from == Some(DispatchStatus::Queued) { Some(false) } else { is_stale };
         Some(Self { from, is_stale, acts, to: status(to)?, last_attempt_status: status(last_attempt_status)? })
     }

@@ -50,10 +50,10 @@ pub(super) async fn run(
     let until = start + duration;
     let count = match target {
         BenchTarget::Memory => run_in_threads(loops, |_| Ok(run_pushes(bytes, until))),
-        BenchTarget::FileStore(folder) | BenchTarget::SqliteMailbox(folder) => {
-            run_in_threads(loops, |number| run_appends(folder.path(), number, bytes, until))
-                .map_err(|error| Error::unavailable("a loop of the limit cannot write its file").with_source(error))
-        }
+        BenchTarget::FileStore(folder) | BenchTarget::SqliteMailbox(folder) => run_in_threads(loops, |number| {
+            run_appends(folder.path(), number, bytes, until)
+        })
+        .map_err(|error| Error::unavailable("a loop that measures the limit cannot write its file").with_source(error)),
         BenchTarget::PostgresSchema(_) => {
             run_in_tasks(inserts.into_iter().map(|one| run_inserts(one, bytes, until))).await
         }

@@ -81,7 +81,7 @@ async fn measure(
 ) -> Result<Vec<ScenarioResult>> {
     let duration = duration / ROUNDS;
     let mut results = Vec::new();
-    let (all, mut done) = (wanted.len() as u64 * u64::from(ROUNDS + 1), 0);
+    let (total_rounds, mut finished_rounds) = (wanted.len() as u64 * u64::from(ROUNDS + 1), 0);
     for scenario in wanted {
         let (loops, iteration) = (scenario.limit_loops(target.is_on_server()), scenario.limit_iteration());
         let (mut store, mut scenario_total, mut limit_total) =
@@ -95,8 +95,8 @@ async fn measure(
                 limit_total.add(limit_part);
                 scenario_total.add(part);
             }
-            done += 1;
-            let _goes_on = bar.advance(done, Some(all));
+            finished_rounds += 1;
+            let _goes_on = bar.advance(finished_rounds, Some(total_rounds));
         }
         store.close().await?;
         let (value, limit) =

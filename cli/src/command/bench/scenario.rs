@@ -160,9 +160,9 @@ impl Scenario {
         }
         let mut all = Measurement::default();
         for caller in running {
-            let done = caller.await.map_err(|e| Error::unavailable("a caller ended early").with_source(e))??;
-            all.count += done.count;
-            all.call_durations.extend(done.call_durations);
+            let measured = caller.await.map_err(|e| Error::unavailable("a caller ended early").with_source(e))??;
+            all.count += measured.count;
+            all.call_durations.extend(measured.call_durations);
         }
         all.took = start.elapsed();
         Ok(all)
@@ -175,24 +175,24 @@ impl Scenario {
         name: String,
         until: Instant,
     ) -> Result<Measurement> {
-        let (mut done, mut expect) = (Measurement::default(), Expect::Absent);
+        let (mut measured, mut expect) = (Measurement::default(), Expect::Absent);
         while Instant::now() < until {
             let commit = self.build_commit(&thread)?;
             // A caller of `WorkKind::Entry` is the only writer of its thread and knows the version of the thread. The
             // commits of the other scenarios have a key.
             let commit = match self.work {
                 WorkKind::Entry => commit.expecting(expect),
-                _ => commit.with_key(CommitKey::new(format!("{name}-{}", done.count))?),
+                _ => commit.with_key(CommitKey::new(format!("{name}-{}", measured.count))?),
             };
             let began = Instant::now();
             let receipt = commits.commit(commit).await?;
-            done.call_durations.push(began.elapsed());
-            done.count += 1;
+            measured.call_durations.push(began.elapsed());
+            measured.count += 1;
             expect = Expect::Version(receipt.version);
             // A store that never waits would not let the tasks of other callers run.
             tokio::task::yield_now().await;
         }
-        Ok(done)
+        Ok(measured)
     }
 
     fn build_commit(self, thread: &ThreadId) -> Result<Commit> {
@@ -220,7 +220,7 @@ async fn run_dispatches(
     let payload = Json::parse(&format!("\"{}\"", "x".repeat(bytes)))?;
     let threads =
         (0..DISPATCHES_PER_CALL).map(|at| ThreadId::new(format!("{name}-{at}"))).collect::<Result<Vec<_>>>()?;
-    let mut done = Measurement::default();
+    let mut measured = Measurement::default();
     while Instant::now() < until {
         let batch =
             threads.iter().map(|thread| NewDispatch::new(thread.clone(), run.clone()).with_payload(payload.clone()));
@@ -229,18 +229,18 @@ async fn run_dispatches(
         for enqueued in mailbox.enqueue(batch).await? {
             let _enqueued = enqueued?;
         }
-        done.call_durations.push(began.elapsed());
+        measured.call_durations.push(began.elapsed());
         let batch_size = u32::try_from(DISPATCHES_PER_CALL).unwrap_or(u32::MAX);
         let began = Instant::now();
         let claimed = mailbox.claim(ClaimRequest::new(worker.clone(), LEASE).up_to(batch_size)).await?.claimed;
-        done.call_durations.push(began.elapsed());
+        measured.call_durations.push(began.elapsed());
         let settlements = claimed.iter().map(|held| (held.claim(), Settlement::Ack { result: None })).collect();
         let began = Instant::now();
         for settled in mailbox.settle(settlements).await? {
             let _settled = settled?;
         }
-        done.call_durations.push(began.elapsed());
-        done.count += claimed.len() as u64;
+        measured.call_durations.push(began.elapsed());
+        measured.count += claimed.len() as u64;
     }
-    Ok(done)
+    Ok(measured)
 }

@@ -31,7 +31,7 @@ pub(super) fn start_and_kill(demo: &Demo, thread: &ThreadId, first_turn: u64) ->
     let mut child = start(demo, thread, first_turn)?;
     let pid = child.id();
     let killed = read_output_and_kill(&mut child, first_turn);
-    // These calls may fail because the child has ended. `watch` returns an error if it ended by itself.
+    // These calls may fail because the child has ended. If it ended by itself, `killed` is an error.
     let _ = child.kill();
     let _ = child.wait();
     let (last_acknowledged, last_begun) = killed?;
@@ -50,8 +50,8 @@ fn start(demo: &Demo, thread: &ThreadId, first_turn: u64) -> Result<Child> {
     command.spawn().map_err(|error| Failure::io("the writer cannot be started", error))
 }
 
-/// Reads what the writer prints, kills it when it begins the chosen turn, and reads the rest. Returns the last turn
-/// that it acknowledged and the last turn that it began.
+/// Reads what the writer prints, kills it when it begins the turn after the first `TURNS_BEFORE_KILL`, and reads the
+/// rest of its output. Returns the last turn that it acknowledged and the last turn that it began.
 fn read_output_and_kill(child: &mut Child, first_turn: u64) -> Result<(u64, u64)> {
     let stdout: ChildStdout = child.stdout.take().ok_or_else(|| Error::unavailable("the writer has no output"))?;
     let (mut last_acknowledged, mut last_begun) = (None, None);

@@ -22,7 +22,7 @@ pub(super) async fn deliver_input(
     id: &ThreadId,
     report: &mut DemoReport<'_>,
 ) -> Result<()> {
-    let began = now();
+    let started_at = now();
     let commits = session.commits()?;
     let (pending, events) = (commits.pending(), commits.events());
     let name = format!("{}-delivered", demo.id_prefix);
@@ -67,7 +67,7 @@ pub(super) async fn deliver_input(
         failed_checks,
         figures: json!({ "inputs": receipt.consumed.len(), "events": receipt.events.len() }),
     };
-    report.add_step("deliver", began, step_result)
+    report.add_step("deliver", started_at, step_result)
 }
 
 async fn next_event(events: &mut EventStream) -> Result<Event> {

@@ -43,10 +43,10 @@ pub(crate) struct Args {
 /// What the steps of the demo work on.
 struct Demo {
     url: StoreUrl,
-    /// The URL of the mailbox's store, if it is another store.
+    /// The URL of the mailbox's store, if the mailbox is in another store than the threads.
     mailbox: Option<StoreUrl>,
     tenant: TenantId,
-    /// The beginning of the ids and keys of this run of the demo. Another run on the same store has another beginning.
+    /// The beginning of the ids and keys that this demo uses. Each demo on the same store has another beginning.
     id_prefix: String,
     /// The folder with the session file.
     folder: PathBuf,

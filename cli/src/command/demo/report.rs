@@ -16,7 +16,7 @@ use crate::{
 pub(super) struct DemoReport<'a> {
     out: &'a mut Output,
     header: StoreHeader,
-    began: Instant,
+    started_at: Instant,
     steps: Vec<Step>,
 }
 
@@ -71,7 +71,7 @@ impl<'a> DemoReport<'a> {
             out.print_line(out.style(header.line()).dim())?;
             out.flush()?;
         }
-        Ok(Self { out, header, began: now(), steps: Vec::new() })
+        Ok(Self { out, header, started_at: now(), steps: Vec::new() })
     }
 
     /// Returns the output, to print further text.
@@ -79,14 +79,14 @@ impl<'a> DemoReport<'a> {
         self.out
     }
 
-    /// Adds a step that began at `began`, and prints it.
-    pub(super) fn add_step(&mut self, step: &'static str, began: Instant, step_result: StepResult) -> Result<()> {
+    /// Adds a step, and prints it with the time since `started_at`.
+    pub(super) fn add_step(&mut self, step: &'static str, started_at: Instant, step_result: StepResult) -> Result<()> {
         let StepResult { did, proved, failed_checks, figures } = step_result;
         let (outcome, proved) = match failed_checks.as_slice() {
             [] => (StepOutcome::Proved, proved.to_owned()),
             failed_checks => (StepOutcome::Failed, failed_checks.join("; ")),
         };
-        let step = Step { step, outcome, did, proved, millis: millis(began), figures };
+        let step = Step { step, outcome, did, proved, millis: millis(started_at), figures };
         self.record_step(step)
     }
 
@@ -135,7 +135,7 @@ impl<'a> DemoReport<'a> {
             proved: count(StepOutcome::Proved),
             failed: count(StepOutcome::Failed),
             skipped: count(StepOutcome::Skipped),
-            millis: millis(self.began),
+            millis: millis(self.started_at),
             kept,
             steps: &self.steps,
         };

@@ -29,7 +29,7 @@ enum TurnState {
 
 /// Kills a writer in the middle of a turn, opens the store again, and repeats the turn whose outcome is unknown.
 pub(super) async fn crash_and_resume(demo: &Demo, thread: &ThreadId, report: &mut DemoReport<'_>) -> Result<Session> {
-    let began = now();
+    let started_at = now();
     let killed = crash::start_and_kill(demo, thread, FIRST_TURN)?;
     let opening = now();
     let session = demo.open(Access::Write).await?;
@@ -52,7 +52,7 @@ pub(super) async fn crash_and_resume(demo: &Demo, thread: &ThreadId, report: &mu
         "reopened_in_micros": u64::try_from(opening_time.as_micros()).unwrap_or(u64::MAX),
     });
     let proved = "every acknowledged turn is in the store, and no turn is only partly visible";
-    report.add_step("crash", began, StepResult { did, proved, failed_checks, figures })?;
+    report.add_step("crash", started_at, StepResult { did, proved, failed_checks, figures })?;
     resume(demo, &session, thread, killed, report).await?;
     Ok(session)
 }
@@ -66,7 +66,7 @@ async fn resume(
     killed: KilledWriter,
     report: &mut DemoReport<'_>,
 ) -> Result<()> {
-    let began = now();
+    let started_at = now();
     let commit: Commit = Turn::new(thread, &demo.id_prefix, killed.last_begun).to_commit()?;
     let receipt = session.commits()?.commit(commit.clone()).await?;
     let again = session.commits()?.commit(commit).await?;
@@ -97,7 +97,7 @@ async fn resume(
         failed_checks,
         figures: json!({ "deduplicated": receipt.deduplicated, "version": receipt.version.number(), "turns": turns }),
     };
-    report.add_step("resume", began, step_result)
+    report.add_step("resume", started_at, step_result)
 }
 
 /// Returns, for each turn that the writer began, how much of the turn is in the store.

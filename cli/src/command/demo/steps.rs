@@ -51,7 +51,7 @@ pub(super) async fn run_all(demo: &Demo, report: &mut DemoReport<'_>) -> Result<
 
 /// Imports a session of another tool, exports it, and checks that the bytes are the same.
 async fn import_session(demo: &Demo, session: &Session, report: &mut DemoReport<'_>) -> Result<ThreadId> {
-    let began = now();
+    let started_at = now();
     let file = demo.folder.join("units.jsonl");
     let text = session_file::generate();
     fs::write(&file, &text).map_err(|error| Failure::io("the session file cannot be written", error))?;
@@ -83,13 +83,13 @@ async fn import_session(demo: &Demo, session: &Session, report: &mut DemoReport<
     let did = format!("imported a session file of the tool pi: {sizes}, as thread {thread}");
     let figures = json!({ "thread": thread, "lines": imported.lines, "entries": imported.entries,
         "added": imported.added, "messages": imported.messages, "bytes": imported.bytes });
-    report.add_step("import", began, StepResult { did, proved, failed_checks, figures })?;
+    report.add_step("import", started_at, StepResult { did, proved, failed_checks, figures })?;
     Ok(thread)
 }
 
 /// Commits a turn as one atomic step. Its key makes it safe to repeat, and its guard refuses a second writer.
 async fn commit_turn(demo: &Demo, session: &Session, id: &ThreadId, report: &mut DemoReport<'_>) -> Result<()> {
-    let began = now();
+    let started_at = now();
     let before = session.require_thread(id).await?;
     let turn = Turn::new(id, &demo.id_prefix, 1);
     let commits = session.commits()?;
@@ -122,12 +122,12 @@ async fn commit_turn(demo: &Demo, session: &Session, id: &ThreadId, report: &mut
         failed_checks,
         figures: json!({ "version": receipt.version.number(), "deduplicated": again.deduplicated }),
     };
-    report.add_step("commit", began, step_result)
+    report.add_step("commit", started_at, step_result)
 }
 
 /// Begins a new branch below an earlier entry.
 async fn fork(demo: &Demo, session: &Session, id: &ThreadId, report: &mut DemoReport<'_>) -> Result<()> {
-    let began = now();
+    let started_at = now();
     let before = session.require_thread(id).await?;
     let question = first_entry_id(&Turn::new(id, &demo.id_prefix, 1))?;
     let answer = NewEntry::new(Message::assistant("Another answer, without reading the file."));
@@ -137,26 +137,27 @@ async fn fork(demo: &Demo, session: &Session, id: &ThreadId, report: &mut DemoRe
         .label(Guard::from(&receipt), agentstore::Label::new(question, Some("where two answers begin".to_owned())))
         .await?;
     let threads = session.threads()?;
-    let old = before.head.clone().map_or_else(ContextRequest::head, ContextRequest::at);
-    let old = threads.load_context(id, old).await?.context.messages.len();
-    let new = threads.load_context(id, ContextRequest::head()).await?.context.messages.len();
+    let old_branch = before.head.clone().map_or_else(ContextRequest::head, ContextRequest::at);
+    let old_count = threads.load_context(id, old_branch).await?.context.messages.len();
+    let new_count = threads.load_context(id, ContextRequest::head()).await?.context.messages.len();
     let after = session.require_thread(id).await?;
     let mut failed_checks = Vec::new();
     check(&mut failed_checks, after.leaves == before.leaves + 1, "there is no new leaf");
     check(&mut failed_checks, after.head == receipt.head && named.head == receipt.head, "the head is at another entry");
-    check(&mut failed_checks, old > 0 && new > 0 && old != new, "the branches do not differ");
+    check(&mut failed_checks, old_count > 0 && new_count > 0 && old_count != new_count, "the branches do not differ");
     let step_result = StepResult {
         did: format!("forked below an earlier question: now {}", with_noun(u64::from(after.leaves), "leaf")),
         proved: "both branches are in one log: the old branch is still there, and each has its own context",
         failed_checks,
-        figures: json!({ "leaves": after.leaves, "messages_of_old_branch": old, "messages_of_new_branch": new }),
+        figures: json!({ "leaves": after.leaves, "messages_of_old_branch": old_count,
+            "messages_of_new_branch": new_count }),
     };
-    report.add_step("fork", began, step_result)
+    report.add_step("fork", started_at, step_result)
 }
 
 /// Sets a checkpoint, appends an entry, and rewinds to the checkpoint.
 async fn rewind(session: &Session, id: &ThreadId, report: &mut DemoReport<'_>) -> Result<()> {
-    let began = now();
+    let started_at = now();
     let before = session.require_thread(id).await?;
     let commits = session.commits()?;
     let saved = commits
@@ -175,12 +176,12 @@ async fn rewind(session: &Session, id: &ThreadId, report: &mut DemoReport<'_>) -
         failed_checks,
         figures: json!({ "version": rewound.version.number() }),
     };
-    report.add_step("rewind", began, step_result)
+    report.add_step("rewind", started_at, step_result)
 }
 
 /// Reads and checks the whole store.
 async fn verify(session: &Session, report: &mut DemoReport<'_>) -> Result<()> {
-    let began = now();
+    let started_at = now();
     let Some(inspector) = session.stores().store().inspector() else {
         return report.add_skipped_step("verify", "the store cannot be verified");
     };
@@ -194,7 +195,7 @@ async fn verify(session: &Session, report: &mut DemoReport<'_>) -> Result<()> {
         failed_checks,
         figures: json!({ "threads": inspection.threads, "entries": inspection.entries, "runs": inspection.runs }),
     };
-    report.add_step("verify", began, step_result)
+    report.add_step("verify", started_at, step_result)
 }
 
 /// Prints the tree and the end of the context, unless the output is JSON.

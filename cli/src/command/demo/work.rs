@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{failure::Result, session::Session};
 
-/// Claims a dispatch and interrupts the thread, after which the holder of the claim can write nothing. The next
+/// Claims a dispatch and interrupts the thread. After that, the holder of the claim can write nothing. A second
 /// dispatch is settled by the commit that adds its answer and an outbox row. If the mailbox is in another store than
 /// the threads, a call after the commit settles it.
 pub(super) async fn interrupt_and_complete(
@@ -24,7 +24,7 @@ pub(super) async fn interrupt_and_complete(
     id: &ThreadId,
     report: &mut DemoReport<'_>,
 ) -> Result<()> {
-    let began = now();
+    let started_at = now();
     let (mailbox, commits) = (session.mailbox()?, session.commits()?);
     let name = |what: &str| format!("{}-{what}", demo.id_prefix);
     let message_commit = |key: &str, text: &str| {
@@ -39,7 +39,7 @@ pub(super) async fn interrupt_and_complete(
     let first = claim(&*mailbox, id).await?;
     let _interrupted = mailbox.interrupt(Interrupt::new(id.clone()).because("the user changed their mind")).await?;
     let settles_in_commit = session.stores().capabilities().fenced;
-    let late = message_commit("late", "Nobody wants this any more.")?.fenced(first.fence());
+    let late = message_commit("late", "This is not wanted any more.")?.fenced(first.fence());
     let mut refused = Vec::new();
     if settles_in_commit {
         refused.push(commits.commit(late.clone()).await.err());
@@ -72,7 +72,7 @@ pub(super) async fn interrupt_and_complete(
     check(&mut failed, second == Some((DispatchStatus::Acked, result)), "the second dispatch is not acknowledged");
     let rows = receipt.outbox.len();
     check(&mut failed, rows == 1, "the outbox row is missing");
-    let (ended, proved) = if settles_in_commit {
+    let (how_settled, proved) = if settles_in_commit {
         let proved = "after the interrupt the first worker could write nothing; one step wrote the entry and the \
                       outbox row, and acknowledged the dispatch";
         ("and acknowledged it in the commit of its answer", proved)
@@ -82,12 +82,14 @@ pub(super) async fn interrupt_and_complete(
         ("committed its answer, then acknowledged it in the other store", proved)
     };
     let step_result = StepResult {
-        did: format!("queued a dispatch, claimed it and interrupted it; queued and claimed a second one, {ended}"),
+        did: format!(
+            "queued a dispatch, claimed it and interrupted it; queued and claimed a second one, {how_settled}"
+        ),
         proved,
         failed_checks: failed,
         figures: json!({ "refused": refused.len(), "outbox_rows": rows }),
     };
-    report.add_step("work", began, step_result)
+    report.add_step("work", started_at, step_result)
 }
 
 async fn settle(mailbox: &dyn MailboxStore, claimed: &ClaimedDispatch, result: Option<Json>) -> agentstore::Result<()> {

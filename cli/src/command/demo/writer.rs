@@ -12,7 +12,7 @@ use crate::{command::Ending, failure::Result, output::Output, session::Session};
 pub(crate) struct Args {
     /// The id of the thread
     thread: ThreadId,
-    /// The prefix of the ids that this run of the demo uses
+    /// The prefix of the ids that this demo uses
     id_prefix: String,
     /// The number of the first turn
     first: u64,

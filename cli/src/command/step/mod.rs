@@ -21,7 +21,7 @@ use crate::{
     text::{self, terminal_safe, with_noun},
 };
 
-/// The bytes of the contexts that are kept while a path is walked, so that each is made from the one before it.
+/// How many bytes of contexts are kept while a path is walked. Each context is made from the one before it.
 const KEPT_BYTES: usize = 64 << 20;
 
 /// Walk along a path from its root: each entry, what it changes in the context, and what failed
@@ -29,12 +29,12 @@ const KEPT_BYTES: usize = 64 << 20;
 #[command(after_help = "Examples:\n  agentstore step t-42\n  agentstore step t-42 --at @16 --context\n  \
     agentstore step t-42 --json | jq 'select(.failed)'\n  agentstore step t-42 --at @16 --fork t-43\n\n\
     In a terminal the command waits after each step: Enter goes on, and `e` goes on to the next entry that failed (a \
-    failed tool result, a message that stopped with an error, or an error that an application recorded). Elsewhere it \
-    prints all steps. With --json each step is a document on a line of its own.\n\n\
+    failed tool result, a message that stopped with an error, or an error that an application recorded). Without a \
+    terminal it prints all steps. With --json each step is a document on a line of its own.\n\n\
     With --fork it does not walk. It makes a new thread with a copy of the path, to go on from there; the old thread \
     stays as it is.\n\n\
-    Exit codes: 0 shown or copied, whatever failed in the thread, 1 the thread cannot be read or copied, 2 invalid \
-    command line.")]
+    Exit codes: 0 shown or copied, even if something failed in the thread, 1 the thread cannot be read or copied, 2 \
+    invalid command line.")]
 pub(crate) struct Args {
     /// The id of the thread
     thread: ThreadId,
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     /// Print the whole context of each step, not only what changed
     #[arg(long)]
     context: bool,
-    /// Make a new thread with a copy of the path, with this id or else a new one
+    /// Make a new thread with a copy of the path; it gets this id, or a new one if none is given
     #[arg(long, value_name = "ID", num_args = 0..=1, conflicts_with = "context")]
     fork: Option<Option<ThreadId>>,
 }
@@ -90,7 +90,7 @@ impl Path {
         Ok(Self { thread: thread.clone(), entries, contexts: ContextCache::new(threads, KEPT_BYTES) })
     }
 
-    /// Returns the context after a step. Before the first step it is empty.
+    /// Returns the context after a step. `None` is the time before the first step: the context is empty.
     async fn context_after(&self, step: Option<usize>) -> Result<Arc<Context>> {
         let Some(entry) = step.and_then(|step| self.entries.get(step)) else { return Ok(Arc::default()) };
         let request = ContextRequest::at(entry.id.clone());
@@ -104,8 +104,8 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         Some(at) => Some(at.resolve(session, &args.thread).await?),
         None => thread.head,
     };
-    if let Some(new) = args.fork {
-        return fork(&args.thread, leaf, new, session, out).await;
+    if let Some(copy_id) = args.fork {
+        return fork(&args.thread, leaf, copy_id, session, out).await;
     }
     let path = Path::load(session, &args.thread, leaf).await?;
     if path.entries.is_empty() && !out.is_json() {
@@ -122,15 +122,15 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
 async fn fork(
     thread: &ThreadId,
     leaf: Option<EntryId>,
-    new: Option<ThreadId>,
+    copy_id: Option<ThreadId>,
     session: &Session,
     out: &mut Output,
 ) -> Result<Ending> {
     let leaf = leaf.ok_or_else(|| {
         Failure::Usage(format!("thread `{thread}` has no head to go on from: name an entry with `--at`"))
     })?;
-    let new = new.map_or_else(|| ThreadId::new(UuidSource.next_id()), Ok)?;
-    let ThreadCopy { thread, head, entries, .. } = copy_thread(&*session.commits()?, thread, &leaf, new).await?;
+    let copy_id = copy_id.map_or_else(|| ThreadId::new(UuidSource.next_id()), Ok)?;
+    let ThreadCopy { thread, head, entries, .. } = copy_thread(&*session.commits()?, thread, &leaf, copy_id).await?;
     if out.is_json() {
         out.print_document(&serde_json::json!({ "thread": thread, "head": head, "entries": entries }))?;
     } else {
@@ -265,15 +265,15 @@ mod tests {
     async fn failed_results_and_errors_are_found() {
         let mut stopped = Message::assistant("half");
         stopped.stop = Some("error".to_owned());
-        let mut ended = Message::assistant("all");
-        ended.stop = Some("end_turn".to_owned());
+        let mut complete = Message::assistant("all");
+        complete.stop = Some("end_turn".to_owned());
         let custom = |kind: &str| NewBody::from(Custom::new(kind, Json::parse("{\"code\":7}").unwrap()));
         for (body, expected) in [
             (NewBody::from(result(Some(true))), Some("the result of call c-1")),
             (NewBody::from(result(Some(false))), None),
             (NewBody::from(result(None)), None),
             (NewBody::from(stopped), Some("the message stopped with `error`")),
-            (NewBody::from(ended), None),
+            (NewBody::from(complete), None),
             (custom("tool.error"), Some("tool.error {\"code\":7}")),
             (custom("terror"), None),
         ] {

@@ -49,11 +49,11 @@ async fn show(path: &Path, step: usize, with_context: bool, out: &mut Output) ->
     print_step(path, step, (&before, &after), with_context || has_failed, out)
 }
 
-/// Asks the user until the answer is another step, which is returned, or the end.
+/// Asks the user until the answer names another step or ends the walk. Returns the step, or `None` at the end.
 async fn next_step(path: &Path, step: usize, last: usize, out: &mut Output) -> Result<Option<usize>> {
     loop {
         out.flush()?;
-        let Some(answer) = prompt::ask_unless_ended("[Enter] next, [e] next error, [?] help: ")? else {
+        let Some(answer) = prompt::ask_unless_input_ended("[Enter] next, [e] next error, [?] help: ")? else {
             return Ok(None);
         };
         match Request::parse(&answer) {

@@ -50,9 +50,9 @@ pub(super) async fn expect_found_by_each_id(store: &dyn EventStore, text: &str) 
         expect_eq(store.load_scope(&scope).await?.appended, 2)?;
         expect_eq(store.count_events(&scope, &filter).await?, 2)?;
         expect_eq(&store.list_events(EventQuery::new(scope.clone())).await?.items, &events)?;
-        let mut followed = store.subscribe(Subscribe::new(scope, SubscriptionStart::First)).await?.events;
+        let mut stream = store.subscribe(Subscribe::new(scope, SubscriptionStart::First)).await?.events;
         for event in &events {
-            expect_eq(next_event(&mut followed).await.transpose()?.as_ref(), Some(event))?;
+            expect_eq(next_event(&mut stream).await.transpose()?.as_ref(), Some(event))?;
         }
     }
     for event in events {

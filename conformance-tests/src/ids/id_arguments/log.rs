@@ -73,11 +73,12 @@ pub(super) async fn expect_shared_records(commits: &dyn CommitCoordinator, texts
         let children = threads.list_threads(ThreadQuery::new(filter)).await?.items;
         let children: Vec<_> = children.iter().map(|thread| thread.id.as_str()).collect();
         expect_eq(children, ["child"]).map_err(|failure| failure.about(text))?;
-        let one = Commit::new(id("one log")).with_key(id(text)).entry(message_entry(text).with_id(id(text)));
-        let receipt = commits.commit(one.with_state(StateChange::new().set(text, Json::of(text)?))).await?;
+        let commit = Commit::new(id("one log")).with_key(id(text)).entry(message_entry(text).with_id(id(text)));
+        let receipt = commits.commit(commit.with_state(StateChange::new().set(text, Json::of(text)?))).await?;
         expect(!receipt.deduplicated, format!("the first commit with the key {text:?} was deduplicated"))?;
     }
     let context = threads.load_context(&id("one log"), ContextRequest::head()).await?;
     expect_eq(context.state.len(), texts.len())?;
+    // Besides the threads of the texts there are `child` and `one log`.
     expect_eq(threads.count_threads(&ThreadFilter::default()).await?, texts.len() as u64 + 2)
 }

@@ -27,7 +27,7 @@ pub(super) async fn write_records(mailbox: &dyn MailboxStore, text: &str) -> Ver
     Ok(())
 }
 
-/// Returns the dispatch `text`. Checks that this filter finds no other dispatch.
+/// Returns the dispatch `text`. Checks that `filter` finds this dispatch and no other.
 async fn expect_single_match(
     mailbox: &dyn MailboxStore,
     text: &str,
@@ -70,8 +70,9 @@ pub(super) async fn expect_shared_records(mailbox: &dyn MailboxStore, texts: &[S
     let shared: ThreadId = id("shared");
     // Each interrupt is repeated at once, because only the last 20 keys of a thread are remembered.
     for (text, is_repeat) in texts.iter().flat_map(|text| [(text, false), (text, true)]) {
-        let keyed = Interrupt::new(id("interrupted")).with_key(id(text));
-        expect_eq(mailbox.interrupt(keyed).await?.deduplicated, is_repeat).map_err(|failure| failure.about(text))?;
+        let interrupt = Interrupt::new(id("interrupted")).with_key(id(text));
+        expect_eq(mailbox.interrupt(interrupt).await?.deduplicated, is_repeat)
+            .map_err(|failure| failure.about(text))?;
     }
     expect_eq(mailbox.load_epoch(&id("interrupted")).await?, count)?;
     expect_eq(mailbox.count_dispatches(Some(&shared)).await?.queued, count)?;

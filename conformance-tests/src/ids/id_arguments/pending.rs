@@ -29,7 +29,7 @@ pub(super) async fn write_records(store: &dyn PendingStore, text: &str) -> Verdi
     Ok(())
 }
 
-/// Checks that the input in the thread `text` is found, and that the append to the shared thread is recognised as a
+/// Checks that the input in the thread `text` is found, and that the append to the shared thread is recognized as a
 /// repeat.
 pub(super) async fn expect_found_by_each_id(store: &dyn PendingStore, text: &str) -> Verdict {
     let queue = store.load_queue(&id(text)).await?;
@@ -48,9 +48,9 @@ pub(super) async fn expect_shared_records(store: &dyn PendingStore, texts: &[Str
         read_all_pages(store_core::PageRequest::first(100), |page| store.list_threads_with_pending(page)).await?;
     let wanted = sorted(texts.iter().map(String::as_str).chain(["shared"]));
     expect_eq(threads.iter().map(ThreadId::as_str).collect::<Vec<_>>(), wanted)?;
-    for (left, text) in (0..texts.len()).rev().zip(texts) {
+    for (remaining, text) in (0..texts.len()).rev().zip(texts) {
         expect_eq(store.retract_pending(&shared_thread(), &id(text)).await?.id.as_str(), text)?;
-        expect_eq(store.load_queue(&shared_thread()).await?.inputs.len(), left)?;
+        expect_eq(store.load_queue(&shared_thread()).await?.inputs.len(), remaining)?;
     }
     Ok(())
 }

@@ -24,8 +24,8 @@ impl TenantMailbox {
         let mut claims = Claims::default();
         if let Some(id) = &request.dispatch {
             let found = self.index_of(id).and_then(|at| Some((at, self.stored_dispatches.get(at)?)));
-            let matching =
-                found.filter(|(_, stored)| request.thread.as_ref().is_none_or(|of| *of == stored.dispatch.thread));
+            let matching = found
+                .filter(|(_, stored)| request.thread.as_ref().is_none_or(|thread| *thread == stored.dispatch.thread));
             let Some((at, stored)) = matching else {
                 claims.missed = Some(NotClaimedReason::Unknown);
                 return Ok(claims);
@@ -43,8 +43,8 @@ impl TenantMailbox {
             None => self.threads.keys().cloned().collect(),
         };
         for thread in &threads {
-            // A claim from any thread compares a lease with store time, because stores find expired leases in an index.
-            // A claim from a named thread uses the time of the thread, which can be later.
+            // A claim that names no thread compares leases with store time, because stores find expired leases in an
+            // index. A claim that names a thread uses the time of the thread, which can be later.
             if request.thread.is_some() || self.lease_end_of(thread).is_some_and(|end| self.has_passed(end, env)) {
                 self.end_claim_if_expired(thread, env)?;
             }
@@ -57,12 +57,13 @@ impl TenantMailbox {
         Ok(claims)
     }
 
-    /// Returns the time at which the lease of a thread ends.
+    /// Returns the end of the lease of a thread's claim, or `None` if it has no claim.
     fn lease_end_of(&self, thread: &ThreadId) -> Option<Timestamp> {
         let stored = self.stored_dispatches.get(self.claimed_index(thread)?)?;
         stored.dispatch.claim.as_ref().map(|claim| claim.lease_until)
     }
 
+    /// Returns whether store time has reached the end of a lease.
     fn has_passed(&self, end: Timestamp, env: &Environment<'_>) -> bool {
         let early_millis = u64::from(env.bug == Some(Bug::LeaseExpiresEarly));
         end.as_millis() <= env.now.as_millis() + early_millis
@@ -111,10 +112,10 @@ impl TenantMailbox {
             _ => stored.dispatch.priority,
         };
         let (at, first) = available.iter().min_by_key(|(_, stored)| (priority(stored), stored.dispatch.number))?;
-        let since = |stored: &StoredDispatch| stored.dispatch.available_at.max(stored.dispatch.created_at);
-        let earliest = available.iter().map(|(_, stored)| since(stored)).min()?;
-        let since = earliest.max(self.threads.get(thread)?.free_since);
-        Some((first.dispatch.priority, since, thread.clone(), *at))
+        let available_since = |stored: &StoredDispatch| stored.dispatch.available_at.max(stored.dispatch.created_at);
+        let earliest = available.iter().map(|(_, stored)| available_since(stored)).min()?;
+        let waiting_since = earliest.max(self.threads.get(thread)?.free_since);
+        Some((first.dispatch.priority, waiting_since, thread.clone(), *at))
     }
 
     fn claim_one(&mut self, at: usize, request: &ClaimRequest, env: &Environment<'_>) -> Result<ClaimedDispatch> {
@@ -169,20 +170,21 @@ impl TenantMailbox {
         Ok(reclaimed)
     }
 
-    /// Returns the threads from which a claim would get a dispatch now, each with its key in the list.
+    /// Returns the threads from which a claim would get a dispatch now, each with its sort key.
     pub(super) fn ready_threads_with_keys(&self, env: &Environment<'_>) -> Result<Vec<((u64, String), ReadyThread)>> {
         let mut ready = Vec::new();
         for thread in self.threads.keys() {
             let mut copy = self.clone();
-            let lease = copy.lease_end_of(thread);
-            if lease.is_some_and(|end| !copy.has_passed(end, env)) {
+            let lease_end = copy.lease_end_of(thread);
+            if lease_end.is_some_and(|end| !copy.has_passed(end, env)) {
                 continue;
             }
             copy.end_claim_if_expired(thread, env)?;
-            let Some((priority, since, _, at)) = copy.claim_order_key(thread, env) else { continue };
+            let Some((priority, waiting_since, _, at)) = copy.claim_order_key(thread, env) else { continue };
             let Some(stored) = copy.stored_dispatches.get(at) else { continue };
-            let (first, order_time) = lease.map_or((u64::from(priority), since), |end| (256, end));
-            let key = ((first << 48) + order_time.as_millis(), thread.to_string());
+            // Threads with an expired claim come after all others, in the order in which their leases ended.
+            let (rank, order_time) = lease_end.map_or((u64::from(priority), waiting_since), |end| (256, end));
+            let key = ((rank << 48) + order_time.as_millis(), thread.to_string());
             ready.push((key, ReadyThread::new(thread.clone(), stored.dispatch.id.clone(), stored.dispatch.priority)));
         }
         Ok(ready)

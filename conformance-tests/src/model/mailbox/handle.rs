@@ -1,4 +1,4 @@
-//! The contracts of the mailbox, for the handle of a tenant.
+//! Implements the contracts of the mailbox for the handle of a tenant.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::model::{
 };
 
 impl TenantHandle {
-    /// Returns what the rules depend on, for a read of the mailbox at this time.
+    /// Returns the environment of a read of the mailbox at this time.
     fn environment_at(&self, now: Timestamp) -> Environment<'_> {
         let SharedModel { limits, id_source, bug, .. } = &*self.shared;
         Environment {
@@ -83,9 +83,9 @@ impl MailboxConsumer for TenantHandle {
     async fn settle(&self, settlements: Vec<(ClaimRef, Settlement)>) -> Result<Vec<Result<Settled>>> {
         self.write(|tenant, env| {
             check_limit("settlements", settlements.len() as u64, env.limits.call_dispatches)?;
-            let one =
+            let settle_one =
                 |(claim, settlement): &(ClaimRef, Settlement)| settle(&mut tenant.mailbox, claim, settlement, &env);
-            Ok(settlements.iter().map(one).collect())
+            Ok(settlements.iter().map(settle_one).collect())
         })
     }
 }
@@ -134,11 +134,11 @@ impl MailboxMaintenance for TenantHandle {
     async fn requeue(&self, request: Requeue) -> Result<Vec<(DispatchId, Result<Dispatch>)>> {
         self.write(|tenant, env| {
             let requeue_targets = tenant.mailbox.requeue_targets(&request)?;
-            let one = |id: DispatchId| {
+            let requeue_one = |id: DispatchId| {
                 let requeued = tenant.mailbox.requeue(&id, env.now);
                 (id, requeued)
             };
-            Ok(requeue_targets.into_iter().map(one).collect())
+            Ok(requeue_targets.into_iter().map(requeue_one).collect())
         })
     }
 }

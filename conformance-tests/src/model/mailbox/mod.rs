@@ -1,5 +1,5 @@
-//! The mailbox (MB): a list of the dispatches of a tenant, and a record for each thread. An interrupt immediately
-//! changes every queued dispatch that it supersedes.
+//! The mailbox (promises MB of the contract): a list of the dispatches of a tenant, and a record for each thread. An
+//! interrupt immediately changes every queued dispatch that it supersedes.
 
 mod claim;
 mod handle;
@@ -27,15 +27,18 @@ pub(super) struct TenantMailbox {
     stored_dispatches: Vec<StoredDispatch>,
 }
 
-/// The data of a mailbox about a thread.
+/// The data that a mailbox stores for one thread, besides its dispatches.
 #[derive(Debug, Clone, Default)]
 struct ThreadMailbox {
     epoch: u64,
     /// The last 20 interrupts that had a key, each with its answer. The oldest is first.
     interrupt_answers: Vec<(InterruptKey, Interrupted)>,
+    /// The number of claims, and of interrupts that took over. It is the counter of the last claim number.
     claim_count: u64,
     last_dispatch_number: u64,
+    /// The time since which the thread has had no claimed dispatch.
     free_since: Timestamp,
+    /// The time of the last write.
     last_time: Timestamp,
     /// The fence of an interrupt that took over. It is valid until the next claim or interrupt.
     takeover_fence: Option<Fence>,
@@ -128,10 +131,10 @@ impl TenantMailbox {
 
     /// Returns the index of the claimed dispatch of a thread.
     fn claimed_index(&self, thread: &ThreadId) -> Option<usize> {
-        let claimed = |stored: &StoredDispatch| {
+        let is_claimed = |stored: &StoredDispatch| {
             stored.dispatch.status == DispatchStatus::Claimed && stored.dispatch.thread == *thread
         };
-        self.stored_dispatches.iter().position(claimed)
+        self.stored_dispatches.iter().position(is_claimed)
     }
 
     /// Records a write to the thread. If `frees_thread` is set, also records that the thread has no claimed dispatch
@@ -144,7 +147,7 @@ impl TenantMailbox {
         }
     }
 
-    /// Ends the claim of a dispatch whose lease has expired, as the table of the contract says.
+    /// Ends the claim of a dispatch whose lease has expired, as the contract's table of dispatches says.
     fn end_expired_claim(&mut self, at: usize, now: Timestamp, bug: Option<Bug>) -> Result<()> {
         let Some(epoch) = self.stored_dispatches.get(at).map(|stored| self.epoch(&stored.dispatch.thread)) else {
             return Ok(());

@@ -58,8 +58,8 @@ impl TenantMailbox {
         answer
     }
 
-    /// Returns the dispatch that has the dedupe key of a new dispatch. If the lease of the dispatch has expired and the
-    /// dispatch would not be queued again, its claim is ended, and the key is free.
+    /// Returns the dispatch that has the dedupe key of `new`. If the lease of that dispatch has expired and it would
+    /// not be queued again, ends its claim, which frees the key.
     fn key_holder(&mut self, new: &NewDispatch, now: Timestamp, bug: Option<Bug>) -> Result<Option<DispatchId>> {
         let Some(key) = &new.dedupe_key else { return Ok(None) };
         let holds = |stored: &StoredDispatch| match bug {
@@ -67,13 +67,13 @@ impl TenantMailbox {
             Some(Bug::KeyNeverFreed) => true,
             _ => stored.is_open(),
         };
-        let is_key = |other: &DedupeKey| match bug {
+        let is_same_key = |other: &DedupeKey| match bug {
             Some(Bug::DedupeKeysTrimmed) => other.as_str().trim() == key.as_str().trim(),
             _ => other == key,
         };
         let found = self.stored_dispatches.iter().position(|stored| {
             stored.dispatch.thread == new.thread
-                && stored.dispatch.dedupe_key.as_ref().is_some_and(is_key)
+                && stored.dispatch.dedupe_key.as_ref().is_some_and(is_same_key)
                 && holds(stored)
         });
         let Some((at, stored)) = found.and_then(|at| Some((at, self.stored_dispatches.get(at)?))) else {
@@ -151,7 +151,7 @@ impl TenantMailbox {
         Ok(interrupted)
     }
 
-    /// Uses up a claim number, and returns the fence with this number (MB-53).
+    /// Uses up the next claim number, and returns the fence with this number (MB-53).
     fn take_over(&mut self, thread: &ThreadId, claimed: Option<DispatchId>, env: &Environment<'_>) -> Result<Fence> {
         let dispatch = match claimed {
             Some(id) => id,
@@ -210,22 +210,22 @@ impl TenantMailbox {
         check_batch_limit(request.limit)?;
         let includes_bound = env.bug == Some(Bug::PurgeIncludesItsTime);
         let is_old = |end: Timestamp| end < request.before || (includes_bound && end == request.before);
-        let ended = self
+        let finished = self
             .stored_dispatches
             .iter()
             .filter_map(|stored| Some((stored.dispatch.finished_at?, stored.dispatch.id.clone())));
-        let mut ended: Vec<_> = ended.filter(|(end, _)| is_old(*end)).collect();
-        ended.sort();
-        ended.truncate(request.limit as usize);
+        let mut to_remove: Vec<_> = finished.filter(|(end, _)| is_old(*end)).collect();
+        to_remove.sort();
+        to_remove.truncate(request.limit as usize);
         if !request.dry_run {
-            for (_, id) in &ended {
+            for (_, id) in &to_remove {
                 let Some(at) = self.index_of(id) else { continue };
                 let thread = self.stored_dispatches.remove(at).dispatch.thread;
                 let now = self.thread_time(&thread, env.now);
                 self.record_write(&thread, now, false);
             }
         }
-        Ok(ended.len() as u64)
+        Ok(to_remove.len() as u64)
     }
 }
 

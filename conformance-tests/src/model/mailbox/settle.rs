@@ -42,12 +42,12 @@ impl TenantMailbox {
             let is_stale = stored.dispatch.epoch < self.epoch(&stored.dispatch.thread);
             return if is_stale { Err(Some(at)) } else { Ok(at) };
         }
-        let ended = stored.ended_claims.iter().rev().find(|(token, ..)| *token == claim.token);
-        let by_interrupt = ended.is_some_and(|(_, end, _)| *end == AttemptEnd::Superseded);
+        let ended_claim = stored.ended_claims.iter().rev().find(|(token, ..)| *token == claim.token);
+        let by_interrupt = ended_claim.is_some_and(|(_, end, _)| *end == AttemptEnd::Superseded);
         if by_interrupt { Err(Some(at)) } else { Err(None) }
     }
 
-    /// Returns the index of the dispatch that a holder writes to, and store time for its thread. If the thread was
+    /// Returns the index of the dispatch that a holder writes to, and the time of the write. If the thread was
     /// interrupted after the claim, the write is refused and supersedes the dispatch (MB-33).
     fn find_for_write(&mut self, claim: &ClaimRef, env: &Environment<'_>) -> Result<(usize, Timestamp)> {
         let time = |mailbox: &Self, at: usize| {
@@ -115,12 +115,12 @@ impl TenantMailbox {
         Ok(current_claim)
     }
 
-    /// Returns the first answer to an equal settlement with the same token (MB-39).
+    /// Returns the answer to an earlier, equal settlement with the same token (MB-39).
     fn find_first_answer(&self, claim: &ClaimRef, settlement: &Settlement) -> Option<Settled> {
         let stored = self.stored_dispatches.get(self.index_of(&claim.dispatch)?)?;
-        let ended = stored.ended_claims.iter().rev().filter(|(token, ..)| *token == claim.token);
-        let mut answers = ended.filter_map(|(.., settled)| settled.as_ref());
-        let (_, first) = answers.find(|(given, _)| given == settlement)?;
+        let ended_claims = stored.ended_claims.iter().rev().filter(|(token, ..)| *token == claim.token);
+        let mut answers = ended_claims.filter_map(|(.., settled)| settled.as_ref());
+        let (_, first) = answers.find(|(earlier, _)| earlier == settlement)?;
         let mut again = first.clone();
         again.deduplicated = true;
         Some(again)
@@ -228,10 +228,12 @@ pub(in crate::model) fn check_fence(
         return Ok(());
     }
     let Some(stored) = mailbox.index_of(&fence.dispatch).and_then(|at| mailbox.stored_dispatches.get(at)) else {
-        let last = thread_mailbox
+        // This mailbox has given out all claim numbers up to its last one. So a claim with such a number is one of its
+        // own, and the dispatch was purged.
+        let last_claim = thread_mailbox
             .map(|thread_mailbox| (mailbox.incarnation, thread_mailbox.claim_count))
             .filter(|(_, claims)| *claims > 0);
-        let is_of_this_mailbox = last >= Some((fence.claim.incarnation, fence.claim.counter));
+        let is_of_this_mailbox = last_claim >= Some((fence.claim.incarnation, fence.claim.counter));
         return if is_of_this_mailbox { Err(claim_lost(&claim)) } else { Ok(()) };
     };
     let is_other_claim = |current_claim: &DispatchClaim| {

@@ -10,8 +10,8 @@ use super::{
     ops::{BodyOp, RewindTarget},
 };
 
-/// Makes a body. An operation refers to entries by numbers, which are indexes into `log`. In most cases, the numbers of
-/// a compaction are scaled to the length of `path` instead.
+/// Makes a body. An operation refers to entries by numbers. These are indexes into `log`, but those of most compactions
+/// are scaled to the length of `path`, so that the compaction covers entries of its own path.
 pub(super) fn new_body(op: &BodyOp, log: &[EntryId], path: &[EntryId]) -> NewBody {
     match op {
         BodyOp::User(number) => Message::user(numbered_text(*number)).into(),
@@ -68,18 +68,18 @@ fn token_counts(number: u8) -> TokenCounts {
     TokenCounts::new(u64::from(number) * 10, u64::from(number))
 }
 
-fn assistant_message(said: Option<u8>, calls: &[u8], message: Option<u8>, spent: Option<u8>) -> Message {
-    let mut blocks: Vec<_> = said.map(|number| Block::text(numbered_text(number))).into_iter().collect();
+fn assistant_message(text: Option<u8>, calls: &[u8], message_number: Option<u8>, tokens: Option<u8>) -> Message {
+    let mut blocks: Vec<_> = text.map(|number| Block::text(numbered_text(number))).into_iter().collect();
     blocks.extend(calls.iter().map(|call| Block::tool_use(format!("c{call}"), "tool", json_value(*call))));
-    let mut made = Message::new(Role::Assistant, blocks);
-    made.usage = spent.map(|number| Usage::from(token_counts(number)));
-    made.provenance = message.map(|number| {
+    let mut message = Message::new(Role::Assistant, blocks);
+    message.usage = tokens.map(|number| Usage::from(token_counts(number)));
+    message.provenance = message_number.map(|number| {
         let mut provenance = Provenance::default();
         provenance.origin = Some(Origin::new("provider").with_model(format!("model {number}")));
         provenance.message_id = Some(format!("message {number}"));
         provenance
     });
-    made
+    message
 }
 
 fn rewind_target(to: RewindTarget, log: &[EntryId]) -> RewindTo {

@@ -1,4 +1,5 @@
-//! Texts of results, for the comparison of a store with the model. A text leaves out what a store may choose freely.
+//! Texts of results, for the comparison of a store with the model. A text leaves out everything that a store may choose
+//! freely.
 
 use std::fmt::Debug;
 
@@ -22,8 +23,8 @@ impl<T: Comparable> Comparable for Result<T> {
     }
 }
 
-/// Returns the kind and the outcome of an error. The rest may differ, because a store chooses which of several reasons
-/// it names.
+/// Returns the kind and the outcome of an error. The other parts may differ, because a store chooses which of several
+/// reasons it names.
 fn refusal_text(error: &Error) -> String {
     format!("refused: {:?}, {:?}", error.kind(), error.outcome())
 }

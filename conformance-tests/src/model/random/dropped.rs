@@ -37,10 +37,10 @@ impl StoreModelPair {
         }
         let real_data = readable_data(&self.real, &thread).await?;
         let model_with_commit = self.model_store.independent_copy();
-        let model = StoreHandles::new(&model_with_commit)?;
-        let model_answer = model.commits.commit(model_commit).await;
+        let handles_with_commit = StoreHandles::new(&model_with_commit)?;
+        let model_answer = handles_with_commit.commits.commit(model_commit).await;
         let (data_with_commit, data_without_commit) =
-            (readable_data(&model, &thread).await?, readable_data(&self.model, &thread).await?);
+            (readable_data(&handles_with_commit, &thread).await?, readable_data(&self.model, &thread).await?);
         if real_data == data_without_commit {
             return Ok(());
         }
@@ -53,7 +53,7 @@ impl StoreModelPair {
     }
 }
 
-/// Returns what a caller can read of a thread and of the outbox, as text.
+/// Returns the data that a caller can read of a thread and of the outbox, as text.
 async fn readable_data(handles: &StoreHandles, thread: &ThreadId) -> StepResult<String> {
     let entries = EntryQuery::all().with_page(PageRequest::first(1_000));
     let events = EventQuery::new(Scope::Thread(thread.clone())).with_page(PageRequest::first(1_000));

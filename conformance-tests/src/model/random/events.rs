@@ -18,7 +18,7 @@ use crate::{Failure, event::next_event, given::id};
 /// How long a subscription may take to deliver a stored event.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Makes an append of events. Events that name no thread belong to `thread`.
+/// Makes an append of events. Events that are in a thread but name none belong to `thread`.
 pub(super) fn new_append(op: &[EventOp], thread: u8) -> AppendEvents {
     AppendEvents::new(op.iter().map(|event| new_event(event, thread)))
 }
@@ -80,16 +80,16 @@ impl StoreModelPair {
                         (trim.clone(), trim)
                     }
                     None => {
-                        let cursors = (
+                        let events = (
                             nth_newest_event(&*real, &event_scope, *index).await?,
                             nth_newest_event(&*model, &event_scope, *index).await?,
                         );
-                        let (Some(store_request), Some(model_request)) = cursors else { return Ok(()) };
-                        let at = |event: &Event| {
+                        let (Some(store_event), Some(model_event)) = events else { return Ok(()) };
+                        let cursor_of = |event: &Event| {
                             event.cursor(&event_scope).cloned().ok_or_else(|| Failure::new("an event has no cursor"))
                         };
-                        let trim = |at| TrimRequest::new(event_scope.clone(), TrimBefore::Cursor(at));
-                        (trim(at(&store_request)?), trim(at(&model_request)?))
+                        let trim = |cursor| TrimRequest::new(event_scope.clone(), TrimBefore::Cursor(cursor));
+                        (trim(cursor_of(&store_event)?), trim(cursor_of(&model_event)?))
                     }
                 };
                 store_request.dry_run = *dry_run;
@@ -103,12 +103,12 @@ impl StoreModelPair {
                     &real.count_events(&event_scope, &filter).await,
                     &model.count_events(&event_scope, &filter).await,
                 )?;
-                let (store_request, model_request) = (
+                let events = (
                     nth_newest_event(&*real, &event_scope, *index).await?,
                     nth_newest_event(&*model, &event_scope, *index).await?,
                 );
-                let (Some(store_request), Some(model_request)) = (store_request, model_request) else { return Ok(()) };
-                expect_same(&real.load_event(&store_request.id).await, &model.load_event(&model_request.id).await)
+                let (Some(store_event), Some(model_event)) = events else { return Ok(()) };
+                expect_same(&real.load_event(&store_event.id).await, &model.load_event(&model_event.id).await)
             }
             _ => Ok(()),
         }

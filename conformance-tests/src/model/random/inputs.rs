@@ -59,8 +59,8 @@ impl StoreModelPair {
     /// Sets the model's time to that of the last input, after inputs were appended.
     async fn set_model_time_from_queue(&self, thread: &ThreadId, appended: bool) -> StepResult {
         if appended {
-            let last = self.real.pending.load_queue(thread).await?.inputs.pop();
-            self.set_model_time(last.map(|input| input.created_at));
+            let last_input = self.real.pending.load_queue(thread).await?.inputs.pop();
+            self.set_model_time(last_input.map(|input| input.created_at));
         }
         Ok(())
     }

@@ -32,7 +32,8 @@ fn settlement(op: SettleOp) -> Settlement {
     }
 }
 
-/// Runs an operation that refers to no claim on the store or on the model, and returns its answer as text.
+/// Runs an operation on the store or on the model, and returns its answer as text. The operation must not refer to a
+/// claim.
 async fn run_to_text(mailbox: &dyn MailboxStore, op: &MailboxOp, now: store_core::Timestamp) -> String {
     match op {
         MailboxOp::Enqueue { dispatch, thread, priority, key, delay, attempts } => {
@@ -62,14 +63,15 @@ async fn run_to_text(mailbox: &dyn MailboxStore, op: &MailboxOp, now: store_core
         }
         MailboxOp::ReadCounts { thread, dispatch } => {
             let thread: ThreadId = numbered_id("t", *thread);
-            let counts = (mailbox.count_dispatches(Some(&thread)).await, mailbox.count_dispatches(None).await);
-            let one = mailbox.load_dispatch(&numbered_id("d", *dispatch)).await;
+            let counts_of_thread = mailbox.count_dispatches(Some(&thread)).await;
+            let counts_of_tenant = mailbox.count_dispatches(None).await;
+            let loaded_dispatch = mailbox.load_dispatch(&numbered_id("d", *dispatch)).await;
             format!(
                 "{} {} {:?} {}",
-                counts.0.comparable_text(),
-                counts.1.comparable_text(),
+                counts_of_thread.comparable_text(),
+                counts_of_tenant.comparable_text(),
                 mailbox.load_epoch(&thread).await.ok(),
-                one.comparable_text()
+                loaded_dispatch.comparable_text()
             )
         }
         _ => String::new(),
@@ -128,13 +130,13 @@ impl StoreModelPair {
         }
     }
 
-    /// Returns one of all claims so far, as the store and as the model returned it. The last three are chosen more
-    /// often.
+    /// Returns one of the claims so far, as the store and as the model returned it. The last three claims are chosen
+    /// more often.
     fn nth_claim(&self, which: u8) -> Option<(ClaimedDispatch, ClaimedDispatch)> {
-        let recent = if which < 160 { 3 } else { usize::MAX };
-        let from = self.claimed_dispatches.len().saturating_sub(recent);
-        let claimed_dispatches = self.claimed_dispatches.get(from..)?;
-        claimed_dispatches.get(usize::from(which) % claimed_dispatches.len().max(1)).cloned()
+        let max_candidates = if which < 160 { 3 } else { usize::MAX };
+        let first_candidate = self.claimed_dispatches.len().saturating_sub(max_candidates);
+        let candidates = self.claimed_dispatches.get(first_candidate..)?;
+        candidates.get(usize::from(which) % candidates.len().max(1)).cloned()
     }
 }
 
@@ -175,6 +177,7 @@ impl Comparable for Interrupted {
     }
 }
 
+/// Implements [`Comparable`] for types that are compared by their debug text.
 macro_rules! compare_debug_text {
     ($($type:ty),*) => {$(
         impl Comparable for $type {

@@ -1,4 +1,4 @@
-//! Runs random operations on a store and on the model. The results must be equal, and the errors of the same kind.
+//! Runs random operations on a store and on the model. The results must be equal, and errors must be of the same kind.
 
 mod body;
 mod comparable;
@@ -62,10 +62,11 @@ impl ModelTest {
     pub fn from_env() -> Self {
         let number = |name: &str| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
         let number_or =
-            |name: &str, default: u32| number(name).map_or(default, |n| u32::try_from(n).unwrap_or(u32::MAX));
+            |name: &str, default: u32| number(name).map_or(default, |value| u32::try_from(value).unwrap_or(u32::MAX));
         let steps = number_or("AGENTSTORE_MODEL_STEPS", 50) as usize;
-        let random = Self::new(number_or("AGENTSTORE_MODEL_CASES", TestLength::pick_by_env(10, 150, 1_000)), steps);
-        Self { seed: seed_from_env("AGENTSTORE_MODEL_SEED"), ..random }
+        let with_random_seed =
+            Self::new(number_or("AGENTSTORE_MODEL_CASES", TestLength::pick_by_env(10, 150, 1_000)), steps);
+        Self { seed: seed_from_env("AGENTSTORE_MODEL_SEED"), ..with_random_seed }
     }
 
     /// Returns the test with at least `histories` histories if the environment asks for the length `long`.
@@ -77,7 +78,7 @@ impl ModelTest {
         self
     }
 
-    /// Runs the histories on new stores of `fixture`, until one shows a difference, and then shortens that history.
+    /// Runs each history on a new store of `fixture` until one shows a difference. Then shortens that history.
     ///
     /// # Errors
     /// The shortest history found that shows a difference.
@@ -180,7 +181,7 @@ macro_rules! model {
     };
 }
 
-/// Runs a history on a store and on the model. At its end, compares all data.
+/// Runs a history on a store and on the model. Then compares all data.
 async fn run_history(fixture: &Arc<dyn Fixture>, history: &[Op]) -> StepResult {
     let mut pair = StoreModelPair::open(Arc::clone(fixture)).await?;
     for (at, op) in history.iter().enumerate() {

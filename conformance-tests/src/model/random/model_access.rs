@@ -24,7 +24,7 @@ impl ModelStore {
         self.read_thread_data(thread, |thread_data| thread_data.entries.iter().map(|entry| entry.id.clone()).collect())
     }
 
-    /// Returns the ids of the path of the thread's head.
+    /// Returns the ids of the entries on the path of the thread's head.
     pub(super) fn path(&self, thread: &ThreadId) -> Vec<EntryId> {
         self.read_thread_data(thread, |thread_data| {
             let tree = LogTree(&thread_data.entries);

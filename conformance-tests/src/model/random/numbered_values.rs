@@ -5,8 +5,8 @@ use store_core::{AgentId, EntryId, Error, Json};
 use crate::given::id;
 
 /// Returns the id that consists of this prefix and this number.
-pub(super) fn numbered_id<T: std::str::FromStr<Err = Error>>(kind: &str, number: u8) -> T {
-    id(&format!("{kind}{number}"))
+pub(super) fn numbered_id<T: std::str::FromStr<Err = Error>>(prefix: &str, number: u8) -> T {
+    id(&format!("{prefix}{number}"))
 }
 
 /// Returns the usual agent, or another one.
@@ -14,13 +14,13 @@ pub(super) fn agent(other: bool) -> AgentId {
     id(if other { "other agent" } else { "agent" })
 }
 
-/// Returns the name of a checkpoint.
+/// Returns the text of a label, or the name of a checkpoint.
 pub(super) fn label_text(number: u8) -> String {
     format!("name {number}")
 }
 
-/// Returns the entry with this index in a log, modulo the length of the log. From 248 on, a number stands for an entry
-/// that does not exist.
+/// Returns the id of the entry with this index in a log, modulo the length of the log. An index from 248 on stands for
+/// an entry that does not exist.
 pub(super) fn entry_id_at(log: &[EntryId], index: u8) -> EntryId {
     let found = if index < 248 { log.get(usize::from(index) % log.len().max(1)) } else { None };
     found.cloned().unwrap_or_else(|| id("nowhere"))

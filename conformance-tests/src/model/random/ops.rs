@@ -33,8 +33,8 @@ pub(super) enum Op {
         thread: u8,
         inputs: Vec<InputOp>,
     },
-    /// Changes the input with this `index` in the queue. `behind` is the number by which the expected revision is
-    /// too low.
+    /// Changes the input with this `index` in the queue. With `behind`, the change expects the current revision minus
+    /// this number.
     ChangeInput {
         thread: u8,
         index: u8,
@@ -46,8 +46,8 @@ pub(super) enum Op {
         thread: u8,
         index: u8,
     },
-    /// Rotates the queue by `rotation` positions. With `wrong`, the new order names an input twice (`true`) or leaves
-    /// one out (`false`).
+    /// Rotates the queue by `rotation` positions, and expects its current revision minus `behind`. With `wrong`, the
+    /// new order names an input twice (`true`) or leaves one out (`false`).
     Reorder {
         thread: u8,
         rotation: u8,
@@ -60,7 +60,8 @@ pub(super) enum Op {
     RepeatAppendEvents {
         which: u8,
     },
-    /// Trims a scope: either up to one of its newest events, or all events from more than `older_millis` ms ago.
+    /// Trims a scope. With `older_millis`, all events from more than this number of milliseconds ago are trimmed.
+    /// Without it, all events up to one of the ten newest are trimmed.
     Trim {
         scope: ScopeOp,
         index: u8,
@@ -218,7 +219,9 @@ pub(super) enum GuardOp {
     Absent,
     /// The current one minus this number.
     Behind(u8),
+    /// The current one plus 1.
     Ahead,
+    /// The current one, with the next generation.
     OtherGeneration,
 }
 
@@ -229,7 +232,7 @@ pub(super) struct CommitOp {
     pub(super) guard: GuardOp,
     pub(super) key: Option<u8>,
     pub(super) fence: Option<u8>,
-    /// How many milliseconds ago the commit is stated to have happened.
+    /// The commit is stated to be this many milliseconds old.
     pub(super) at: Option<u16>,
     pub(super) create: Option<ThreadFieldsOp>,
     pub(super) entries: Vec<EntryOp>,
@@ -249,7 +252,7 @@ pub(super) struct RowOp {
     pub(super) payload: u8,
     pub(super) key: Option<u8>,
     pub(super) order: Option<u8>,
-    /// After how many milliseconds the row is available.
+    /// The row is available after this many milliseconds.
     pub(super) delay_millis: Option<u16>,
     pub(super) attempts: u8,
 }
@@ -307,7 +310,9 @@ pub(super) struct AppendEventsOp {
 pub(super) struct EventFilterOp {
     pub(super) public: bool,
     pub(super) kind: Option<u8>,
+    /// The event was appended more than this many milliseconds ago.
     pub(super) before: Option<u16>,
+    /// The event was appended at most this many milliseconds ago.
     pub(super) after: Option<u16>,
 }
 
@@ -318,7 +323,7 @@ pub(super) struct InputOp {
     pub(super) id_of_entry: Option<u8>,
     /// The index of a pending input whose id the input gets.
     pub(super) pending: Option<u8>,
-    /// Whether all other parts of the input are equal to those of this pending input as well.
+    /// Whether the input is equal to this pending input in all other parts, too.
     pub(super) equals_pending: bool,
     pub(super) text: u8,
     pub(super) boundary: Boundary,
@@ -337,6 +342,7 @@ pub(super) struct EntryOp {
     pub(super) pending: Option<u8>,
     pub(super) parent: ParentOp,
     pub(super) side: Option<bool>,
+    /// The entry is stated to be this many milliseconds old.
     pub(super) timestamp: Option<u16>,
     pub(super) run: Option<u8>,
     pub(super) body: BodyOp,
@@ -363,6 +369,7 @@ pub(super) enum BodyOp {
     Assistant {
         text: Option<u8>,
         calls: Vec<u8>,
+        /// The number of the provider's message that the entry is a part of.
         message: Option<u8>,
         tokens: Option<u8>,
     },
@@ -402,13 +409,17 @@ pub(super) enum RewindTarget {
 #[derive(Debug, Clone)]
 pub(super) struct RunOp {
     pub(super) run: u8,
+    /// Whether the agent is not the usual one.
     pub(super) agent: Option<bool>,
     pub(super) parent: Option<u8>,
     pub(super) status: RunPhase,
+    /// Which of two manifests the run names.
     pub(super) manifest: Option<bool>,
+    /// Which of two dispatches the run names.
     pub(super) dispatch: Option<bool>,
     pub(super) steps: Option<u8>,
     pub(super) tokens: Option<u8>,
+    /// The first entry of the output, and the number of entries after it.
     pub(super) output: Option<(u8, u8)>,
     pub(super) state: Vec<(u8, Option<u8>)>,
 }

@@ -66,9 +66,13 @@ impl StoreModelPair {
             }
             OutboxOp::Settle { which, settlement_kind, millis } => {
                 let Some((store_row, model_row)) = self.nth_claimed(*which) else { return Ok(()) };
-                let twice =
+                // The second settlement repeats the first one, so that the answers to repeats are compared, too.
+                let settle_twice =
                     |claimed_row: &ClaimedOutboxRow| vec![claimed_row.settle(settlement(*settlement_kind, *millis)); 2];
-                expect_same(&real.settle_outbox(twice(&store_row)).await, &model.settle_outbox(twice(&model_row)).await)
+                expect_same(
+                    &real.settle_outbox(settle_twice(&store_row)).await,
+                    &model.settle_outbox(settle_twice(&model_row)).await,
+                )
             }
             OutboxOp::Extend { which, lease } => {
                 let Some((store_row, model_row)) = self.nth_claimed(*which) else { return Ok(()) };

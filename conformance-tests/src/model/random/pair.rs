@@ -1,4 +1,4 @@
-//! A store and the model as a pair. Every step runs on both, and what they return is compared.
+//! A store and the model as a pair. Every step runs on both, and their results are compared.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -55,7 +55,7 @@ impl StoreHandles {
     }
 }
 
-/// The store, the model, and what later steps refer to.
+/// The store, the model, and the records that later steps refer to.
 pub(super) struct StoreModelPair {
     fixture: Arc<dyn Fixture>,
     opened: Option<OpenedStore>,
@@ -65,7 +65,7 @@ pub(super) struct StoreModelPair {
     pub(super) model_store: ModelStore,
     /// The handles of the model.
     pub(super) model: StoreHandles,
-    /// How many entries and inputs were made so far.
+    /// The number of entries and inputs that were made so far.
     draft_count: u64,
     /// Commits with a key, as the store and as the model received them.
     keyed_commits: Vec<(Commit, Commit)>,
@@ -224,12 +224,12 @@ impl StoreModelPair {
         let (store_thread, model_thread) = self.load_both(&numbered_id("t", op.thread)).await?;
         let commit = self.request_context(op.thread, model_thread.as_ref()).commit(op);
         let guard = |thread: Option<&Thread>| expectation(op.guard, thread, |thread| thread.version);
-        let pair =
-            (commit.clone().expecting(guard(store_thread.as_ref())), commit.expecting(guard(model_thread.as_ref())));
-        if pair.0.key.is_some() {
-            self.keyed_commits.push(pair.clone());
+        let store_commit = commit.clone().expecting(guard(store_thread.as_ref()));
+        let model_commit = commit.expecting(guard(model_thread.as_ref()));
+        if store_commit.key.is_some() {
+            self.keyed_commits.push((store_commit.clone(), model_commit.clone()));
         }
-        Ok(pair)
+        Ok((store_commit, model_commit))
     }
 
     pub(super) async fn run_commit(&mut self, op: &CommitOp) -> StepResult {
@@ -264,8 +264,8 @@ impl StoreModelPair {
         Ok(())
     }
 
-    /// Begins a new millisecond, in which nothing has been written yet. Some lists leave out what is written after
-    /// their first page was read. This is called after that page, so that later writes have later times.
+    /// Begins a new millisecond, in which nothing has been written yet. Some lists leave out everything that is written
+    /// after their first page was read. This function is called after that page, so that later writes have later times.
     pub(super) async fn next_millisecond(&mut self) -> StepResult {
         self.advance(Duration::from_millis(1)).await?;
         self.earliest_time = self.now();

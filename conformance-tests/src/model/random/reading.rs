@@ -16,7 +16,7 @@ use super::{
 };
 use crate::check::Failure;
 
-/// The maximum number of pages. No list is expected to have as many.
+/// A list with more pages than this counts as endless.
 const MAX_PAGES: usize = 2_000;
 
 impl StoreModelPair {
@@ -47,6 +47,7 @@ impl StoreModelPair {
         }
     }
 
+    /// Compares a thread, an entry, the queue of the thread, and a run.
     pub(super) async fn compare_records(&self, thread: &ThreadId, entry: &EntryId, run: &RunId) -> StepResult {
         let (real, model) = (&self.real.threads, &self.model.threads);
         expect_same(&real.load_thread(thread).await, &model.load_thread(thread).await)?;
@@ -175,6 +176,8 @@ impl StoreModelPair {
         }
     }
 
+    /// Reads a list page by page from the store and from the model, and compares the pages. If `starts_new_millisecond`
+    /// is set, begins a new millisecond after the first page.
     async fn compare_pages<T: Comparable>(
         &mut self,
         list: impl AsyncFn(StoreHandles, PageRequest) -> Result<Page<T>>,
@@ -209,7 +212,7 @@ fn thread_filter(op: &ThreadFilterOp, pair: &StoreModelPair) -> ThreadFilter {
     let mut filter = ThreadFilter::default();
     filter.resource_id = op.resource.map(|resource| numbered_id("u", resource));
     filter.parent =
-        op.parent.map(|parent| parent.map_or(ParentFilter::Root, |of| ParentFilter::Of(numbered_id("t", of))));
+        op.parent.map(|parent| parent.map_or(ParentFilter::Root, |number| ParentFilter::Of(numbered_id("t", number))));
     filter.has_open_runs = op.open_runs;
     filter.active_after = op.active_after.map(ago);
     filter.created_before = op.created_before.map(ago);

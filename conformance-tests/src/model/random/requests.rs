@@ -20,7 +20,8 @@ use super::{
 };
 use crate::given::id;
 
-/// Makes the guard of a caller that has read `thread`. `counter` returns the version or revision that is guarded.
+/// Makes the guard of a caller that has read `thread`. `counter` returns the version or the revision of the thread that
+/// the guard names.
 pub(super) fn expectation(guard: GuardOp, thread: Option<&Thread>, counter: fn(&Thread) -> Version) -> Expect {
     let Some(known_version) = thread.map(counter) else { return guard_without_thread(guard) };
     let expect_version =
@@ -88,15 +89,15 @@ pub(super) fn thread_patch(op: &ThreadPatchOp) -> ThreadPatch {
 /// The data of a thread that requests are made from.
 #[derive(Debug)]
 pub(super) struct RequestContext<'a> {
-    /// The ids of the thread's log.
+    /// The ids of the entries in the thread's log.
     pub(super) log: Vec<EntryId>,
-    /// The ids of the path of its head.
+    /// The ids of the entries on the path of its head.
     pub(super) path: Vec<EntryId>,
     /// The pending inputs of the thread.
     pub(super) queue: Vec<PendingInput>,
     /// The ids of the thread's runs.
     pub(super) runs: Vec<RunId>,
-    /// How many entries and inputs were made so far. Each gets a new id.
+    /// The number of entries and inputs that were made so far. It makes the ids of new ones unique.
     pub(super) draft_count: &'a mut u64,
     /// The revision of the thread's state.
     pub(super) state_revision: u64,

@@ -38,14 +38,14 @@ async fn list_events(tenant: &TenantUnderTest, scope: Scope) -> Result<Vec<Event
 impl TenantActions for EventActions {
     async fn write_records(&self, tenant: &TenantUnderTest) -> Verdict {
         let before = events(tenant)?.load_scope(&own_run_scope(tenant)).await?.appended;
-        let mut followed =
+        let mut stream =
             events(tenant)?.subscribe(Subscribe::new(shared_thread_scope(), SubscriptionStart::Now)).await?.events;
         let draft = NewEvent::new(id(&tenant.own_id), [shared_thread_scope(), own_run_scope(tenant)]);
-        let guarded = AppendEvents::new([draft.clone()]).expecting(shared_thread_scope(), before);
-        let keyed = AppendEvents::new([draft]).with_key(id("writer"), id(&format!("key {before}")));
-        for request in [guarded, keyed] {
+        let guarded_append = AppendEvents::new([draft.clone()]).expecting(shared_thread_scope(), before);
+        let keyed_append = AppendEvents::new([draft]).with_key(id("writer"), id(&format!("key {before}")));
+        for request in [guarded_append, keyed_append] {
             expect(!events(tenant)?.append_events(request).await?.deduplicated, "the append was deduplicated")?;
-            let event = expect_some(next_event(&mut followed).await.transpose()?, "event")?;
+            let event = expect_some(next_event(&mut stream).await.transpose()?, "event")?;
             expect_eq(event.kind.as_str(), &tenant.own_id)?;
         }
         Ok(())
@@ -59,9 +59,9 @@ impl TenantActions for EventActions {
                 [&tenant.own_id, &tenant.own_id],
             )?;
             expect_eq(events(tenant)?.count_events(&scope, &EventFilter::default()).await?, 2)?;
-            let mut followed = events(tenant)?.subscribe(Subscribe::new(scope, SubscriptionStart::First)).await?.events;
+            let mut stream = events(tenant)?.subscribe(Subscribe::new(scope, SubscriptionStart::First)).await?.events;
             for event in found {
-                expect_eq(next_event(&mut followed).await.transpose()?, Some(event))?;
+                expect_eq(next_event(&mut stream).await.transpose()?, Some(event))?;
             }
         }
         Ok(())
@@ -71,8 +71,8 @@ impl TenantActions for EventActions {
         let scope = own_run_scope(foreign);
         expect_eq(events(tenant)?.load_scope(&scope).await?.appended, 0)?;
         expect_eq(list_events(tenant, scope.clone()).await?, [])?;
-        let trimmed = TrimRequest::new(scope, TrimBefore::Time(store_core::Timestamp::MAX));
-        expect_eq(events(tenant)?.trim_events(trimmed).await?.events, 0)
+        let trim = TrimRequest::new(scope, TrimBefore::Time(store_core::Timestamp::MAX));
+        expect_eq(events(tenant)?.trim_events(trim).await?.events, 0)
     }
 
     async fn change_and_remove(&self, tenant: &TenantUnderTest) -> Verdict {

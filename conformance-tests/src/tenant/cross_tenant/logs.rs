@@ -38,12 +38,12 @@ impl TenantActions for LogActions {
     }
 
     async fn expect_own_records(&self, tenant: &TenantUnderTest) -> Verdict {
-        let (threads, same): (_, ThreadId) = (threads(tenant)?, id("same"));
-        let log = threads.list_entries(&same, EntryQuery::all()).await?.items;
+        let (threads, thread): (_, ThreadId) = (threads(tenant)?, id("same"));
+        let log = threads.list_entries(&thread, EntryQuery::all()).await?.items;
         expect_eq((log.len(), log[0].id.as_str()), (2, tenant.own_id.as_str()))?;
-        let snapshots = threads.list_snapshots(&same, PageRequest::default()).await?.items;
+        let snapshots = threads.list_snapshots(&thread, PageRequest::default()).await?.items;
         expect_eq(snapshots.iter().map(|found| found.name.as_str()).collect::<Vec<_>>(), [&tenant.own_id])?;
-        expect_eq(threads.list_leaves(&same, PageRequest::default()).await?.items.len(), 1)?;
+        expect_eq(threads.list_leaves(&thread, PageRequest::default()).await?.items.len(), 1)?;
         let (mut by_agent, all) = (RunFilter::default(), RunFilter::default());
         by_agent.agent = Some(id("agent"));
         for filter in [all, by_agent] {
@@ -51,7 +51,7 @@ impl TenantActions for LogActions {
             let runs = threads.list_runs(RunQuery::new(filter)).await?.items;
             expect_eq(runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), [&tenant.own_id])?;
         }
-        let context = threads.load_context(&same, ContextRequest::head()).await?;
+        let context = threads.load_context(&thread, ContextRequest::head()).await?;
         expect_eq(context.state.get("own"), Some(&Json::of(&tenant.own_id)?))
     }
 
@@ -63,14 +63,15 @@ impl TenantActions for LogActions {
         let commit = Commit::new(id("same")).with_key(id("reach")).with_run(change);
         // The change names no agent, so it cannot create a run. It would only be valid for a run that exists.
         expect_kind(commits(tenant)?.commit(commit).await, ErrorKind::Invalid)?;
-        let below = Commit::new(id("same")).with_key(id("reach")).entry(message_entry("x").below(id(&foreign.own_id)));
-        expect_kind(commits(tenant)?.commit(below).await, ErrorKind::Invalid).map(drop)
+        let commit_below_foreign_entry =
+            Commit::new(id("same")).with_key(id("reach")).entry(message_entry("x").below(id(&foreign.own_id)));
+        expect_kind(commits(tenant)?.commit(commit_below_foreign_entry).await, ErrorKind::Invalid).map(drop)
     }
 
     async fn change_and_remove(&self, tenant: &TenantUnderTest) -> Verdict {
         let change = RunChange::new(id(&tenant.own_id), RunStatus::done(RunOutcome::NaturalEnd));
-        let more = keyed_commit_with_message(&id("same"), "more", "x").with_run(change);
-        let receipt = commits(tenant)?.commit(more).await?;
+        let later_commit = keyed_commit_with_message(&id("same"), "more", "x").with_run(change);
+        let receipt = commits(tenant)?.commit(later_commit).await?;
         expect_eq((receipt.version.number(), receipt.deduplicated), (3, false))?;
         let run = expect_some(threads(tenant)?.load_run(&id(&tenant.own_id)).await?, "run")?;
         expect_eq(run.status, RunStatus::done(RunOutcome::NaturalEnd))?;

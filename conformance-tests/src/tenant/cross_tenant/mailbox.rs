@@ -23,8 +23,11 @@ fn mailbox(tenant: &TenantUnderTest) -> Result<&dyn MailboxStore, Failure> {
 #[async_trait]
 impl TenantActions for DispatchActions {
     async fn write_records(&self, tenant: &TenantUnderTest) -> Verdict {
-        let work = |thread| NewDispatch::new(id(thread), id("run")).with_dedupe_key(id("dedupe"));
-        for answer in mailbox(tenant)?.enqueue(vec![work("same").with_id(id(&tenant.own_id)), work("stopped")]).await? {
+        let new_dispatch = |thread| NewDispatch::new(id(thread), id("run")).with_dedupe_key(id("dedupe"));
+        for answer in mailbox(tenant)?
+            .enqueue(vec![new_dispatch("same").with_id(id(&tenant.own_id)), new_dispatch("stopped")])
+            .await?
+        {
             answer?;
         }
         Ok(())
@@ -56,12 +59,15 @@ impl TenantActions for DispatchActions {
     async fn change_and_remove(&self, tenant: &TenantUnderTest) -> Verdict {
         let mailbox = mailbox(tenant)?;
         let epoch = mailbox.load_epoch(&id("stopped")).await?;
-        let stopped = mailbox.interrupt(Interrupt::new(id("stopped"))).await?;
-        expect_eq((stopped.superseded, stopped.epoch), (1, epoch + 1))?;
-        let mut claimed = mailbox.claim(ClaimRequest::new(id("w"), LEASE).up_to(100)).await?.claimed;
-        expect_eq(claimed.iter().map(|held| held.dispatch.id.as_str()).collect::<Vec<_>>(), [&tenant.own_id])?;
-        let held = claimed.remove(0);
-        mailbox.settle(vec![(held.claim(), ack())]).await?.remove(0)?;
+        let interrupted = mailbox.interrupt(Interrupt::new(id("stopped"))).await?;
+        expect_eq((interrupted.superseded, interrupted.epoch), (1, epoch + 1))?;
+        let mut claims = mailbox.claim(ClaimRequest::new(id("w"), LEASE).up_to(100)).await?.claimed;
+        expect_eq(
+            claims.iter().map(|claimed_dispatch| claimed_dispatch.dispatch.id.as_str()).collect::<Vec<_>>(),
+            [&tenant.own_id],
+        )?;
+        let claimed_dispatch = claims.remove(0);
+        mailbox.settle(vec![(claimed_dispatch.claim(), ack())]).await?.remove(0)?;
         expect_eq(mailbox.purge(Purge::new(Timestamp::MAX)).await?.removed, 2)?;
         expect_eq(mailbox.count_dispatches(None).await?.total(), 0)
     }

@@ -1,4 +1,5 @@
-//! For each contract: fifty tenants have records with similar and equal ids, and no tenant reaches those of another.
+//! For each contract: fifty tenants have records with similar and equal ids, and no tenant reaches the records of
+//! another.
 
 mod events;
 mod logs;
@@ -62,17 +63,17 @@ async fn for_all_tenants<'a, F: Future<Output = Verdict>>(
     tenants: &'a [TenantUnderTest],
     act: impl Fn(&'a TenantUnderTest) -> F,
 ) -> Verdict {
-    let acts = tenants.iter().zip(SIMILAR_TENANT_NAMES).map(|(tenant, name)| {
+    let futures = tenants.iter().zip(SIMILAR_TENANT_NAMES).map(|(tenant, name)| {
         let act = act(tenant);
         async move { act.await.map_err(|failure| failure.about(format!("tenant {name:?}"))) }
     });
-    try_join_all(acts).await.map(drop)
+    try_join_all(futures).await.map(drop)
 }
 
 /// Each of fifty tenants with similar names sees only its own records in every list, count, claim and subscription.
 /// Calls with ids of records of the 49 others are answered as if these records did not exist. After that, the tenants
-/// change and remove their records, one tenant after the other, first in one order and then in reverse. Before a tenant
-/// does this, it checks that its records are unchanged.
+/// change and remove their records, one tenant after the other. They write the records again, and then change and
+/// remove them in the reverse order. Before a tenant changes its records, it checks that they are as it wrote them.
 pub(super) async fn no_data_of_another_tenant_can_be_reached(given: &Given) -> Verdict {
     let actions = &*actions_for(given.contract());
     let mut tenants = Vec::new();
@@ -82,10 +83,14 @@ pub(super) async fn no_data_of_another_tenant_can_be_reached(given: &Given) -> V
     for_all_tenants(&tenants, |tenant| actions.write_records(tenant)).await?;
     for_all_tenants(&tenants, |tenant| actions.expect_own_records(tenant)).await?;
     // Quick tests try only every 16th of the other tenants, beginning with the one after `tenant`.
-    let (all, step) = (&tenants, TestLength::pick_by_env(16, 1, 1));
+    let (all_tenants, step) = (&tenants, TestLength::pick_by_env(16, 1, 1));
     for_all_tenants(&tenants, |tenant| async move {
-        let others =
-            all.iter().chain(all).skip_while(|other| other.own_id != tenant.own_id).skip(1).take(all.len() - 1);
+        let others = all_tenants
+            .iter()
+            .chain(all_tenants)
+            .skip_while(|other| other.own_id != tenant.own_id)
+            .skip(1)
+            .take(all_tenants.len() - 1);
         for foreign in others.step_by(step) {
             actions
                 .expect_foreign_unreachable(tenant, foreign)

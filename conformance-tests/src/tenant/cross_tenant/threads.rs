@@ -65,14 +65,14 @@ impl TenantActions for ThreadActions {
         let patch = ThreadPatch::default().with_title("x");
         expect_kind(threads.update_thread(&foreign_id, patch, Expect::Any).await, ErrorKind::NotFound)?;
         expect_kind(threads.delete_thread(&foreign_id, DeleteRequest::default()).await, ErrorKind::NotFound)?;
-        let below = ThreadPatch::default().with_parent(Some(foreign_id.clone()));
-        expect_kind(threads.update_thread(&id("same"), below, Expect::Any).await, ErrorKind::NotFound)?;
+        let child_patch = ThreadPatch::default().with_parent(Some(foreign_id.clone()));
+        expect_kind(threads.update_thread(&id("same"), child_patch, Expect::Any).await, ErrorKind::NotFound)?;
         expect_kind(threads.validate_parent(&id("same"), &foreign_id).await, ErrorKind::NotFound).map(drop)
     }
 
     async fn change_and_remove(&self, tenant: &TenantUnderTest) -> Verdict {
-        let title = ThreadPatch::default().with_title("x");
-        expect_eq(threads(tenant)?.update_thread(&id("same"), title, Expect::Any).await?.revision.number(), 2)?;
+        let patch = ThreadPatch::default().with_title("x");
+        expect_eq(threads(tenant)?.update_thread(&id("same"), patch, Expect::Any).await?.revision.number(), 2)?;
         let cascade = DeleteRequest { children: ChildStrategy::Cascade, ..DeleteRequest::default() };
         expect_eq(threads(tenant)?.delete_thread(&id(&tenant.own_id), cascade).await?.deleted.len(), 2)?;
         expect_threads(tenant, ThreadFilter::default(), &[]).await

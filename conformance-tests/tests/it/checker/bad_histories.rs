@@ -10,21 +10,21 @@ use self::RegisterAct::{CompareAndSet, Read, Write};
 type Call<A, B> = (A, u64, Option<(u64, B)>);
 
 fn accepts_registers(calls: &[Call<RegisterAct, RegisterAnswer>]) -> bool {
-    let call = |(act, invoked, returned): &Call<_, _>| Operation {
+    let operation = |(act, invoked, returned): &Call<_, _>| Operation {
         op: RegisterOp { register: 1, act: *act },
         invoked: *invoked,
         returned: *returned,
     };
-    check(&Registers, &calls.iter().map(call).collect::<Vec<_>>()).is_ok()
+    check(&Registers, &calls.iter().map(operation).collect::<Vec<_>>()).is_ok()
 }
 
 fn accepts_logs(calls: &[Call<LogAct, LogAnswer>]) -> bool {
-    let call = |(act, invoked, returned): &Call<_, _>| Operation {
+    let operation = |(act, invoked, returned): &Call<_, _>| Operation {
         op: LogOp { thread: "t".to_owned(), act: *act },
         invoked: *invoked,
         returned: *returned,
     };
-    check(&GuardedLogs, &calls.iter().map(call).collect::<Vec<_>>()).is_ok()
+    check(&GuardedLogs, &calls.iter().map(operation).collect::<Vec<_>>()).is_ok()
 }
 
 const fn value_answer(time: u64, value: u8) -> Option<(u64, RegisterAnswer)> {
@@ -42,7 +42,7 @@ const fn comparison_answer(time: u64, is_set: bool) -> Option<(u64, RegisterAnsw
 /// Six histories of a register. Each is rejected, and accepted without its last call.
 #[test]
 fn bad_histories_of_a_register_are_rejected() {
-    let bad: [(&str, &[Call<RegisterAct, RegisterAnswer>]); 6] = [
+    let bad_histories: [(&str, &[Call<RegisterAct, RegisterAnswer>]); 6] = [
         ("a read after a write does not see it", &[(Write(1), 1, written_answer(2)), (Read, 3, value_answer(4, 0))]),
         ("a value is read that was never written", &[(Write(1), 1, None), (Read, 2, value_answer(3, 2))]),
         ("a value is read before its write began", &[(Write(1), 5, written_answer(6)), (Read, 1, value_answer(4, 1))]),
@@ -62,7 +62,7 @@ fn bad_histories_of_a_register_are_rejected() {
             &[(Write(1), 1, None), (Read, 2, value_answer(3, 1)), (Read, 4, value_answer(5, 0))],
         ),
     ];
-    for (mistake, calls) in bad {
+    for (mistake, calls) in bad_histories {
         assert!(!accepts_registers(calls), "{mistake}");
         assert!(accepts_registers(&calls[..calls.len() - 1]), "{mistake}, without its last call");
     }
@@ -91,7 +91,7 @@ const fn read_answer(time: u64, version: u64, head: Option<u64>) -> Option<(u64,
 /// Six histories of a log. Each is rejected, and accepted without its last call.
 #[test]
 fn bad_histories_of_a_log_are_rejected() {
-    let bad: [(&str, &[Call<LogAct, LogAnswer>]); 6] = [
+    let bad_histories: [(&str, &[Call<LogAct, LogAnswer>]); 6] = [
         (
             "two commits make the same version",
             &[(commit_act(0, 7), 1, committed_answer(4, 1)), (commit_act(0, 8), 2, committed_answer(3, 1))],
@@ -130,7 +130,7 @@ fn bad_histories_of_a_log_are_rejected() {
             &[(commit_act(0, 7), 1, committed_answer(2, 1)), (commit_act(1, 8), 3, conflict_answer(4, 0))],
         ),
     ];
-    for (mistake, calls) in bad {
+    for (mistake, calls) in bad_histories {
         assert!(!accepts_logs(calls), "{mistake}");
         assert!(accepts_logs(&calls[..calls.len() - 1]), "{mistake}, without its last call");
     }

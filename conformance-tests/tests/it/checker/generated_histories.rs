@@ -104,6 +104,7 @@ pub(crate) fn correct_history<S: ExecutableSpec>(
                 ClientState::Invoked(history.len() - 1)
             }
             ClientState::Invoked(operation) if random.once_in(10) => {
+                // The answer is lost. The operation takes effect later, now, or never.
                 match random.below(3) {
                     0 => late_operations.push(operation),
                     1 => drop(take_effect::<S>(&mut states, &history[operation].op)),
@@ -124,34 +125,36 @@ pub(crate) fn correct_history<S: ExecutableSpec>(
 }
 
 fn take_effect<S: ExecutableSpec>(states: &mut Vec<(S::Key, S::State)>, op: &S::Op) -> S::Answer {
-    let object = S::default();
-    let key = object.key(op);
-    let at = states.iter().position(|(known, _)| *known == key).unwrap_or_else(|| {
-        states.push((key, object.initial()));
+    let spec = S::default();
+    let key = spec.key(op);
+    let index = states.iter().position(|(known, _)| *known == key).unwrap_or_else(|| {
+        states.push((key, spec.initial()));
         states.len() - 1
     });
-    let (answer, after) = S::execute(&states[at].1, op);
-    states[at].1 = after;
+    let (answer, after) = S::execute(&states[index].1, op);
+    states[index].1 = after;
     answer
 }
 
 /// Changes an answer, exchanges two, drops one, or moves an invocation or a return to another time.
 pub(crate) fn mutate<S: ExecutableSpec>(random: &mut Random, history: &mut [Operation<S::Op, S::Answer>]) {
-    let at = random.below(history.len());
+    let index = random.below(history.len());
     match random.below(5) {
         0 => {
-            if let Some((_, answer)) = &mut history[at].returned {
+            if let Some((_, answer)) = &mut history[index].returned {
                 *answer = S::random_answer(random);
             }
         }
         1 => {
-            let other = random.below(history.len());
-            if let (Some((_, one)), Some((_, two))) = (history[at].returned, history[other].returned) {
-                history[at].returned = history[at].returned.map(|(time, _)| (time, two));
-                history[other].returned = history[other].returned.map(|(time, _)| (time, one));
+            let other_index = random.below(history.len());
+            if let (Some((_, answer)), Some((_, other_answer))) =
+                (history[index].returned, history[other_index].returned)
+            {
+                history[index].returned = history[index].returned.map(|(time, _)| (time, other_answer));
+                history[other_index].returned = history[other_index].returned.map(|(time, _)| (time, answer));
             }
         }
-        2 => history[at].returned = None,
+        2 => history[index].returned = None,
         _ => move_one_moment(random, history),
     }
 }

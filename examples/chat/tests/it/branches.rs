@@ -19,17 +19,17 @@ async fn a_conversation_goes_on_from_any_entry() {
 ";
     assert_eq!(program.ask("/tree"), expected);
 
-    // Back to the first branch.
+    // The conversation returns to the first branch.
     assert_eq!(program.ask("/rewind 4"), "");
     assert_eq!(program.ask("three"), "You said: three\n");
     assert_eq!(fake.last_texts(), ["one", "You said: one", "two", "You said: two", "three"]);
 
-    // Another answer to the same question. The entry of a rewind has a number, too.
+    // The same question gets another answer. It is entry 11, because the entries of the two rewinds have numbers, too.
     program.ask("/rewind 3");
     assert_eq!(program.ask("/retry"), "You said: two\n");
     assert!(program.ask("/tree").ends_with("*  11 assistant  You said: two  (after 3)\n"), "{}", program.unread);
 
-    // A branch may begin before the first entry, and be the first question again.
+    // A branch may begin before the first entry. `/branch` may also replace its first question.
     program.ask("/rewind 0");
     assert_eq!(program.ask("four"), "You said: four\n");
     assert_eq!(fake.last_texts(), ["four"]);
@@ -48,7 +48,7 @@ async fn a_conversation_goes_on_from_any_entry() {
     assert_eq!(fake.last_texts(), ["five", "You said: five", "six"]);
 }
 
-/// A branch below a call without its result: the model is told that there is none.
+/// A branch begins at a call whose result is on another branch. The model is told that the call has no result.
 #[tokio::test]
 async fn a_branch_may_begin_at_a_call() {
     for model in MODELS {

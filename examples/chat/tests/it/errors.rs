@@ -29,7 +29,7 @@ async fn after_an_error_only_the_question_is_stored_and_it_can_be_asked_again() 
     }
 }
 
-/// Servers repeat a wrong key in their refusal.
+/// Servers repeat a wrong key in their refusals. The chat replaces it in what it prints and stores.
 #[tokio::test]
 async fn a_key_reaches_neither_the_terminal_nor_the_store() {
     const WRONG_KEY: &str = "wrong-key-3141592653";
@@ -51,7 +51,7 @@ async fn a_key_reaches_neither_the_terminal_nor_the_store() {
     }
 }
 
-/// A server that cannot be reached, and one that sends the request elsewhere with its key.
+/// A server answers with a redirect. The chat does not follow it, because the request contains the key.
 #[tokio::test]
 async fn a_request_is_not_sent_to_another_server() {
     let (folder, fake) = (tempfile::tempdir().unwrap(), Fake::start());

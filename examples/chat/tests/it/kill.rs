@@ -1,4 +1,4 @@
-//! A program that is killed, and started again.
+//! Kills the program, and starts it again.
 
 use agentstore::{
     AgentId, Block, Commit, Expect, Json, Message, NewEntry, Role, RunChange, RunId, RunStatus, TenantId,
@@ -8,7 +8,7 @@ use crate::{Fake, MODELS, Mode, Program, store};
 
 const INTERRUPTED: &str = r#"Stopped { code: "interrupted", detail: None }"#;
 
-/// The question, the call and its result were acknowledged, the answer was not.
+/// Before the kill, the question, the call and its result were committed, and the answer was not.
 #[tokio::test]
 async fn a_chat_that_was_killed_during_an_answer_goes_on() {
     for model in MODELS {

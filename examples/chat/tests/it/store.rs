@@ -1,4 +1,4 @@
-//! What the program has stored, read after it has ended.
+//! Reads what the program has stored, after the program has ended.
 
 use std::{fs, path::Path};
 

@@ -40,7 +40,7 @@ async fn two_turns_with_a_tool_call_are_answered_by_each_provider() {
     }
 }
 
-/// The first provider gets what it signed again, and never anything that another provider signed.
+/// The first provider gets back what it signed, and nothing that another provider signed.
 #[tokio::test]
 async fn the_first_provider_gets_its_signed_blocks_back_after_another_one_answered() {
     for (at, model) in MODELS.into_iter().enumerate() {
@@ -68,7 +68,8 @@ async fn the_first_provider_gets_its_signed_blocks_back_after_another_one_answer
     }
 }
 
-/// Returns whether a value has an equal value inside of it, or the elements of a list next to each other.
+/// Returns whether `haystack` is equal to `needle` or contains it. A list is also contained in a longer list that has
+/// its elements next to each other.
 fn contains(haystack: &Value, needle: &Value) -> bool {
     if haystack == needle {
         return true;

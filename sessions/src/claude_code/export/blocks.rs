@@ -1,4 +1,4 @@
-//! Writes blocks as Anthropic's API has them.
+//! Writes blocks in the form of Anthropic's API.
 
 use store_core::{
     Block, BlockKind, Media, MediaSource, Opaque, Origin, Role, Thinking, ToolResult, ToolUse,
@@ -37,7 +37,7 @@ impl BlockEncoder<'_, '_> {
     /// Encodes a block. Returns `None` if the format cannot hold it. `path` is the JSON pointer to the block.
     pub(super) fn encode(&mut self, path: &str, block: &Block) -> Option<String> {
         if !block.extra.is_empty() {
-            self.losses.add_without_field(path, "unknown_field");
+            self.losses.add_no_field_for(path, "unknown_field");
         }
         match &block.kind {
             BlockKind::Text(text) => self.text(path, block, text),
@@ -68,7 +68,7 @@ impl BlockEncoder<'_, '_> {
 
     fn thinking(&mut self, path: &str, block: &Block, thinking: &Thinking) -> Option<String> {
         if !thinking.extra.is_empty() {
-            self.losses.add_without_field(path, "unknown_field");
+            self.losses.add_no_field_for(path, "unknown_field");
         }
         let is_own = thinking.origin.as_ref().is_some_and(|origin| origin.provider == PROVIDER);
         let signature = thinking.signature.as_ref().filter(|_| is_own && self.role == Role::Assistant);
@@ -92,7 +92,7 @@ impl BlockEncoder<'_, '_> {
 
     fn media(&mut self, (path, kind): (&str, &str), block: &Block, media: &Media) -> Option<String> {
         if !media.extra.is_empty() {
-            self.losses.add_without_field(path, "unknown_field");
+            self.losses.add_no_field_for(path, "unknown_field");
         }
         let source = source_of(kind, media).filter(|_| self.role != Role::Assistant);
         let Some(source) = source else {
@@ -116,7 +116,7 @@ impl BlockEncoder<'_, '_> {
 
     fn call(&mut self, path: &str, block: &Block, call: &ToolUse) -> Option<String> {
         if !call.extra.is_empty() {
-            self.losses.add_without_field(path, "unknown_field");
+            self.losses.add_no_field_for(path, "unknown_field");
         }
         let id = self.call_id(path, &call.id);
         let input = arguments(call);
@@ -139,7 +139,7 @@ impl BlockEncoder<'_, '_> {
 
     fn result(&mut self, path: &str, block: &Block, result: &ToolResult) -> Option<String> {
         if !result.extra.is_empty() {
-            self.losses.add_without_field(path, "unknown_field");
+            self.losses.add_no_field_for(path, "unknown_field");
         }
         let id = self.call_id(path, &result.tool_use_id);
         let content: Vec<_> = result
@@ -166,7 +166,7 @@ impl BlockEncoder<'_, '_> {
         None
     }
 
-    /// Notes that a reader takes the origin of the line for that of the block.
+    /// Notes a loss if the origin of a block differs from that of its line, because an import takes that of the line.
     fn note_origin(&mut self, path: &str, origin: &Origin) {
         if *origin != self.origin {
             self.losses.add(format!("{path}/origin"), ("origin", "a line names only the model", "replaced"));

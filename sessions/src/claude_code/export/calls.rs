@@ -5,11 +5,11 @@ use store_core::ToolUse;
 
 use crate::{json::Object, source::hex};
 
-/// The longest id of a call.
+/// The length of the longest id of a call.
 const MAX_ID: usize = 64;
 
-/// The id of a call and its results. The API accepts letters, digits, `_` and `-`. Any other id is replaced by one that
-/// is always the same for it.
+/// The id of a call and its results. The API accepts letters, digits, `_` and `-`. Any other id is replaced, and the
+/// same id always gets the same replacement.
 pub(super) fn call_id(id: &str) -> String {
     let is_accepted = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if !id.is_empty() && id.len() <= MAX_ID && id.chars().all(is_accepted) {
@@ -25,12 +25,12 @@ pub(super) fn call_id(id: &str) -> String {
 pub(super) struct Arguments {
     /// A JSON object.
     pub(super) json: String,
-    /// Whether they are not what the call contains.
+    /// Whether they differ from those in the call.
     pub(super) is_replaced: bool,
 }
 
-/// Returns the arguments of a call: an object as it is, any other value in an object, and an empty object for text that
-/// is not JSON.
+/// Returns the arguments of a call: an object as it is, any other JSON value inside an object, and an empty object for
+/// text that is not JSON.
 pub(super) fn arguments(call: &ToolUse) -> Arguments {
     let raw = call.raw.as_deref().filter(|raw| !raw.is_empty()).unwrap_or(call.input.as_str());
     let unchanged = |json: &str| Arguments { json: json.to_owned(), is_replaced: false };

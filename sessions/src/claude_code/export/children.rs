@@ -23,7 +23,7 @@ pub(super) struct Child {
 pub(super) enum ChildState {
     /// Not at all. Its lines are in the main file.
     InMainFile,
-    /// Not at all. It has this file, whose name is that of the provenance.
+    /// Not at all. It has a file of its own, which has this name in the provenance.
     Unchanged(String),
     /// It has new entries.
     Changed {

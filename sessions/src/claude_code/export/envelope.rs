@@ -21,7 +21,7 @@ pub(super) struct LineHead<'a> {
     pub(super) kind: &'static str,
     pub(super) uuid: &'a str,
     pub(super) parent: Option<&'a str>,
-    /// The line before a compaction. Such a line names no parent.
+    /// For a line with a compaction, which names no parent: the line before it.
     pub(super) logical_parent: Option<&'a str>,
     pub(super) time: Timestamp,
 }
@@ -58,7 +58,7 @@ impl Envelope {
     }
 }
 
-/// Returns a line with other values for some fields. Fields that it does not have come first.
+/// Returns a line with other values for some fields. Fields that the line does not have yet come first.
 pub(super) fn with_fields(line: &Object<'_>, fields: &[(&str, String)]) -> String {
     let mut out = String::new();
     let mut object = Writer::open(&mut out);

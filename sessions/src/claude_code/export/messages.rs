@@ -1,4 +1,5 @@
-//! Writes messages: one line for each block of the model and for each result, and one line for any other message.
+//! Writes messages: one line for each block of a message of the model, one line for each result, and one line for any
+//! other message.
 
 use store_core::{Block, BlockKind, Json, Message, Provenance, Role, Usage, Visibility, codec::ObjectWriter as Writer};
 
@@ -21,8 +22,8 @@ pub(super) struct MessagePart {
     model: Option<String>,
 }
 
-/// The model that the line of a block names: that of the data that a provider attached to it, or else that of the
-/// message.
+/// The model that the line of a block names. If a provider attached data to the block, it is the model of this data,
+/// else that of the message.
 fn model_of(message: &Message, block: &Block) -> Option<String> {
     let of_message = || message.provenance.as_ref()?.origin.as_ref();
     origin_of_block(block).filter(|_| message.role == Role::Assistant).or_else(of_message)?.model.clone()
@@ -31,10 +32,10 @@ fn model_of(message: &Message, block: &Block) -> Option<String> {
 /// Splits a message into the contents of lines, and notes what is lost. There are no lines if nothing is left.
 pub(super) fn parts_of(message: &Message, losses: &mut Losses<'_>) -> Vec<MessagePart> {
     if !message.extra.is_empty() {
-        losses.add_without_field("", "unknown_field");
+        losses.add_no_field_for("", "unknown_field");
     }
     if message.stop.is_some() && message.role != Role::Assistant {
-        losses.add_without_field("/stop", "stop");
+        losses.add_no_field_for("/stop", "stop");
     }
     if message.role == Role::System {
         return system_part(message, losses).into_iter().collect();
@@ -179,7 +180,7 @@ impl MessageLines<'_> {
         message.close();
     }
 
-    /// Writes what the fields of Claude Code do not contain.
+    /// Writes the parts of the message that the fields of Claude Code do not contain.
     fn write_other_fields(&self, is_last: bool, part: &MessagePart, line: &mut Writer<'_>) {
         let mut out = String::new();
         let mut field = Writer::open(&mut out);
@@ -206,13 +207,14 @@ impl MessageLines<'_> {
         native.message_id = Some(self.id.clone());
         native.origin = part.model.as_deref().map(|model| message::origin_of_model(Some(model)));
         let mut wanted = self.message.provenance.clone().unwrap_or_default();
-        // The lines of one message become one message again by this id.
+        // An import knows by this id which lines belong to one message.
         if self.count > 1 && wanted.message_id.is_none() {
             wanted.message_id = Some(self.id.clone());
         }
         (wanted != native).then_some(wanted)
     }
 
+    /// Whether an import reads this usage from the field `usage` of the line.
     fn is_native(&self, usage: &Usage) -> bool {
         let raw = native_usage(usage);
         let mut native = Usage::from(message::token_counts(&raw).unwrap_or_default());
@@ -221,7 +223,7 @@ impl MessageLines<'_> {
     }
 }
 
-/// The usage as Anthropic's API has it.
+/// The usage in the form of Anthropic's API.
 fn native_usage(usage: &Usage) -> Json {
     let raw = usage.raw.as_ref().filter(|raw| message::token_counts(raw).as_ref() == Some(&usage.tokens));
     raw.cloned().unwrap_or_else(|| {

@@ -1,5 +1,5 @@
-//! Writes threads: a session that has not changed since its import as the bytes that were imported, and any other
-//! thread as lines that Claude Code continues.
+//! Writes threads. A session that has not changed since its import is written as the bytes that were imported. Any
+//! other thread is written as lines from which Claude Code can continue.
 
 mod blocks;
 mod calls;

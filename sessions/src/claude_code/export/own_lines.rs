@@ -22,11 +22,11 @@ pub(super) struct OwnLine {
     pub(super) is_replaced: bool,
 }
 
-/// What a line needs that was imported.
+/// What is needed to write an imported line again, besides its entry.
 pub(super) struct OwnLineContext<'a> {
     /// The uuid that the line gets if it has none.
     pub(super) uuid: String,
-    /// The parent that it then gets.
+    /// The parent that it gets together with this uuid.
     pub(super) parent: Option<&'a str>,
     /// Whether the lines of a subagent become a session of their own.
     pub(super) is_promoted: bool,
@@ -47,7 +47,7 @@ pub(super) fn own_line(entry: &Entry, context: OwnLineContext<'_>) -> Option<Own
     Some(OwnLine { bytes: new_bytes.unwrap_or(bytes), uuid, title, is_replaced })
 }
 
-/// What differs between a line and the imported one.
+/// An imported line after its changes. `bytes` is absent if nothing changes.
 #[derive(Default)]
 struct ChangedLine {
     bytes: Option<Vec<u8>>,
@@ -87,7 +87,7 @@ pub(crate) fn is_summary_line(entry: &Entry) -> bool {
     Object::parse(&lenient::read(raw).text).is_some_and(|line| line.bool("isCompactSummary") == Some(true))
 }
 
-/// The subagent that a side entry has a line of.
+/// The subagent whose line a side entry contains.
 pub(super) fn sidechain_of(entry: &Entry) -> Option<String> {
     match &*entry.body {
         Body::Custom(Custom { kind, data, .. }) if kind == IMPORT_LINE => {

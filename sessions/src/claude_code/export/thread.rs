@@ -35,7 +35,7 @@ pub(super) struct ThreadWriter<'a, 'b> {
     losses: Vec<Loss>,
     /// The uuid that children of an entry name as their parent: that of its last line.
     line_of_entry: HashMap<EntryId, Option<String>>,
-    /// The entries with a child whose lines are written.
+    /// The entries with at least one child that was written.
     parents: HashSet<EntryId>,
     /// Subagents whose lines are left out.
     left_out: Vec<String>,
@@ -45,7 +45,7 @@ pub(super) struct ThreadWriter<'a, 'b> {
     ending: HashSet<EntryId>,
     /// Whether the head is a message or follows one.
     head_follows_message: bool,
-    /// Whether there is a message anywhere.
+    /// Whether an entry so far is a message at which the tool can continue.
     has_message: bool,
     held_lines: Vec<HeldLine>,
     /// The latest time of the lines of the tree that were written.
@@ -62,7 +62,7 @@ struct HeldLine {
 }
 
 impl<'a, 'b> ThreadWriter<'a, 'b> {
-    /// Writes to the file that was started. `agent` is the subagent that the file is of.
+    /// Writes to the file that was started. `agent` is the subagent, if the file is that of one.
     pub(super) fn new(
         source: &'a ExportSource<'a>,
         out: &'a mut ExportFiles<'b>,
@@ -171,13 +171,13 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
     fn note_losses(&mut self, entry: &Entry) {
         let mut losses = Losses::new(&entry.id, &mut self.losses);
         if entry.run.is_some() {
-            losses.add_without_field("/run", "run");
+            losses.add_no_field_for("/run", "run");
         }
         if !entry.extra.is_empty() {
-            losses.add_without_field("", "unknown_field");
+            losses.add_no_field_for("", "unknown_field");
         }
         if matches!(&*entry.body, Body::Decision(_)) {
-            losses.add("", ("decision", "no thread can be made with decisions", "replaced"));
+            losses.add("", ("decision", "a new thread cannot contain decisions", "replaced"));
         }
     }
 
@@ -194,7 +194,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             Losses::new(&entry.id, &mut self.losses).add("/origin/raw", what);
         }
         self.titles.extend(line.title);
-        let _is_fork = self.is_fork(entry);
+        let _is_fork = self.note_child(entry);
         self.line_of_entry.insert(entry.id.clone(), line.uuid.or(parent));
         self.emit(entry, line.bytes, (!entry.side).then_some(entry.timestamp))
     }
@@ -211,7 +211,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             id: id.unwrap_or_else(|| made_message_id(&prefix)),
             count: parts.len(),
             is_summary: false,
-            is_fork: self.is_fork(entry),
+            is_fork: self.note_child(entry),
         };
         let mut parent = self.parent_line(entry);
         for (at, part) in parts.iter().enumerate() {
@@ -227,8 +227,8 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         Ok(())
     }
 
-    /// Writes a compaction as a line that ends everything before it, and the messages that the context has at this
-    /// point: the summary, and what the compaction does not cover.
+    /// Writes a compaction: first a line that removes everything before it from the context, then the messages of the
+    /// context at this point. These are the summary, and the messages that the compaction does not cover.
     async fn write_compaction(&mut self, entry: &Entry) -> Result<()> {
         let request = ContextRequest::at(entry.id.clone()).with_open_calls(OpenCalls::Keep);
         let context = self.source.threads.load_context(&self.source.thread.id, request).await?.context;
@@ -245,7 +245,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         let prefix = self.prefix(entry);
         let count: usize = messages.iter().map(|(_, parts)| parts.len()).sum();
         let uuid_at = |at: usize, own: String| if at == count { own } else { uuid_of(&format!("{prefix}.{at}")) };
-        let (before, is_fork) = (self.parent_line(entry), self.is_fork(entry));
+        let (before, is_fork) = (self.parent_line(entry), self.note_child(entry));
         let mut parent = uuid_at(0, self.uuid_of(entry));
         let mut head = LineHead {
             kind: "system",
@@ -289,20 +289,20 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         if keeps_messages {
             losses.add(
                 "/covers",
-                ("compaction", "the tool compacts everything before; the rest is repeated", "replaced"),
+                ("compaction", "a compaction covers all before it; kept messages are repeated", "replaced"),
             );
         }
         if compaction.replacement.is_some() && !compaction.summary.is_empty() {
             losses.add("/summary", ("compaction", "the context has other messages instead", "dropped"));
         }
         if !compaction.extra.is_empty() {
-            losses.add_without_field("", "unknown_field");
+            losses.add_no_field_for("", "unknown_field");
         }
     }
 
-    /// Writes an entry that the model does not get as a line that the tool shows and does not send.
+    /// Writes an entry that is not for the model, as a line that the tool shows but does not send.
     fn write_body(&mut self, entry: &Entry) -> Result<()> {
-        let (parent, uuid, is_fork) = (self.parent_line(entry), self.uuid_of(entry), self.is_fork(entry));
+        let (parent, uuid, is_fork) = (self.parent_line(entry), self.uuid_of(entry), self.note_child(entry));
         let body = self.with_line_ids(&entry.body);
         let head = LineHead {
             kind: "system",
@@ -366,29 +366,30 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         body
     }
 
-    /// The uuid of the line that an entry hangs below.
+    /// The uuid of the line that the first line of an entry names as its parent.
     fn parent_line(&self, entry: &Entry) -> Option<String> {
         self.line_of_entry.get(entry.parent.as_ref()?).cloned().flatten()
     }
 
-    /// Whether an entry begins a branch: its parent has another child before it.
-    fn is_fork(&mut self, entry: &Entry) -> bool {
+    /// Notes that the parent of an entry has a child. Returns whether the entry begins a branch: an earlier child of
+    /// the same parent was already noted.
+    fn note_child(&mut self, entry: &Entry) -> bool {
         let parent = entry.parent.as_ref().filter(|_| !entry.side);
         parent.is_some_and(|parent| !self.parents.insert(parent.clone()))
     }
 
-    /// What the ids that are made for an entry are made of.
+    /// The beginning of the texts from which ids for the lines of an entry are made.
     fn prefix(&self, entry: &Entry) -> String {
         format!("{}/{}", self.source.thread.id, entry.id)
     }
 
-    /// The uuid of the last line of an entry: its id if that is a UUID.
+    /// The uuid of the last line of an entry: the id of the entry if that is a UUID, else one made from the id.
     fn uuid_of(&self, entry: &Entry) -> String {
         let own = uuid_of(entry.id.as_str());
         if own == entry.id.as_str() { own } else { uuid_of(&self.prefix(entry)) }
     }
 
-    /// Writes a line, or keeps it for the end. A line of the tree has a time.
+    /// Writes a line, or keeps it for the end. `time` is that of the line if it is part of the tree.
     fn emit(&mut self, entry: &Entry, text: Vec<u8>, time: Option<Timestamp>) -> Result<()> {
         if self.ending.contains(&entry.id) {
             self.held_lines.push(HeldLine { entry: entry.id.clone(), text, time });
@@ -407,8 +408,8 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         self.out.write_line(text.as_bytes(), b"\n")
     }
 
-    /// Writes the lines of the head. The tool continues at the line with the latest time, so the last line gets a later
-    /// time if it does not have one.
+    /// Writes the lines of the head. The tool continues at the line with the latest time. So the last line gets a later
+    /// time if its own is not the latest.
     fn write_ending(&mut self) -> Result<()> {
         let lines = std::mem::take(&mut self.held_lines);
         let count = lines.len();
@@ -435,7 +436,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
     }
 }
 
-/// Whether the last line of an entry is one after which the tool continues.
+/// Whether the tool can continue after the last line of an entry.
 fn is_head_line(entry: &Entry) -> bool {
     let is_own = entry.origin.as_ref().is_some_and(|origin| origin.format == NAME.name());
     match &*entry.body {

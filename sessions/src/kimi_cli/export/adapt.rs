@@ -1,4 +1,4 @@
-//! Turns the messages of a thread into messages as kimi-cli has them, and notes what is lost.
+//! Turns the messages of a thread into messages in the form of kimi-cli, and notes what is lost.
 
 use store_core::{
     Block, BlockKind, Media, MediaSource, Message, Opaque, Origin, Role, Thinking, ToolResult, ToolUse, Visibility,
@@ -61,7 +61,7 @@ pub(super) fn adapt_parts(blocks: &[Block], path: &str, losses: &mut Losses<'_>)
     blocks.iter().enumerate().filter_map(adapt).collect()
 }
 
-/// Notes what of the fields of a message is lost.
+/// Notes which fields of a message are lost.
 fn note_fields(message: &Message, losses: &mut Losses<'_>) {
     if message.visibility != Visibility::All {
         losses.add("/visibility", ("visibility", NO_FIELD, "dropped"));
@@ -88,7 +88,7 @@ fn note_fields(message: &Message, losses: &mut Losses<'_>) {
     }
 }
 
-/// Notes the data that is attached to a block and that the format cannot attach to it.
+/// Notes the data attached to a block, which the format cannot hold.
 fn note_attached(block: &Block, path: &str, losses: &mut Losses<'_>) {
     if block.opaque.is_some() {
         losses.add(format!("{path}/opaque"), ("signature", ONE_PROVIDER, "dropped"));

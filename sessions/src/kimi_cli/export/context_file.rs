@@ -92,7 +92,7 @@ struct ContextFile<'a, 'b> {
     /// The position of the next entry whose checkpoint or sizes have not been added.
     next: usize,
     lines: FileLines,
-    /// Whether a reader also takes the messages that the compaction keeps for copies.
+    /// Whether a reader takes the messages that the compaction keeps for copies, too.
     keeps_copies: bool,
     /// The entries that the file contains, and what their lines have lost.
     written: Vec<EntryId>,
@@ -282,8 +282,8 @@ impl<'a, 'b> ContextFile<'a, 'b> {
     }
 
     /// Adds the records of a message whose line was added, unless a reader takes the line for a copy, or there are
-    /// imported records for it. A reader finds the records of a call by its id and by their order, so that a missing
-    /// record would let it take the one of another call.
+    /// imported records for it. A reader finds the records of a call by its id and by their order. So if a record were
+    /// missing, the reader would take that of another call.
     fn add_record(&mut self, entry: &Entry, message: &Message) {
         let has_record = is_own(entry) && !self.writer.written.ids.contains(&entry.id);
         if !has_record && !self.is_copy_of(entry) {
@@ -291,7 +291,7 @@ impl<'a, 'b> ContextFile<'a, 'b> {
         }
     }
 
-    /// Whether a reader takes the last line, which is that of an entry, for a copy.
+    /// Whether a reader takes the line of this entry, which is the last one so far, for a copy.
     fn is_copy_of(&self, entry: &Entry) -> bool {
         self.lines.is_copy || (self.keeps_copies && !self.is_new(entry))
     }

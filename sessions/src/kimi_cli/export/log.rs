@@ -56,7 +56,7 @@ impl ThreadLog {
         path
     }
 
-    /// The usage records after these entries that name the size of the context.
+    /// The usage records after an entry that name the size of the context, each with this size.
     pub(super) fn context_sizes(&self, entry: &EntryId) -> impl Iterator<Item = (&Arc<Entry>, u64)> {
         self.usages.get(entry).into_iter().flatten().filter_map(|entry| match &*entry.body {
             Body::Usage(usage) => Some((entry, usage.context_size?)),

@@ -1,33 +1,33 @@
-//! Notes what of a thread is in no file of its session.
+//! Notes the parts of a thread that are in no file of its session.
 
 use store_core::{Body, Entry, Role, Thread, UsageRecord, Visibility};
 
 use super::{is_own, log::WrittenEntries};
 use crate::{
-    export::{Loss, Losses, NO_FIELD, What, loss_of_foreign_line, note_metadata, note_parent},
+    export::{Loss, LossDescription, Losses, NO_FIELD, loss_of_foreign_line, note_metadata, note_parent},
     kimi_cli::{contexts::REFERENCE_KIND, ids::WIRE_PREFIX, survey::SUBAGENT_FOLDER},
     provenance::IMPORT_LINE,
 };
 
 /// What is lost of a result that the context leaves out.
-const ORPHAN_RESULT: What = ("orphan_result", "its call is missing, or has a later result", "dropped");
+const ORPHAN_RESULT: LossDescription = ("orphan_result", "its call is missing, or has a later result", "dropped");
 
 const NO_LINE: &str = "the format has no such line";
 
 /// The metadata of a thread that its files contain.
 pub(super) const WRITTEN_METADATA: &[&str] = &["session_id", "version", "state", SUBAGENT_FOLDER];
 
-/// Notes what of an entry is in no file.
+/// Notes the parts of an entry that are in no file.
 pub(super) fn note_entry(entry: &Entry, written: &WrittenEntries, list: &mut Vec<Loss>) {
     let mut losses = Losses::new(&entry.id, list);
     if let Some((path, what)) = loss_of_foreign_line(entry).filter(|_| !is_own(entry)) {
         losses.add(path, what);
     }
     if entry.run.is_some() {
-        losses.add_without_field("/run", "run");
+        losses.add_no_field_for("/run", "run");
     }
     if !entry.extra.is_empty() {
-        losses.add_without_field("", "unknown_field");
+        losses.add_no_field_for("", "unknown_field");
     }
     let is_written = written.ids.contains(&entry.id);
     if let Body::Usage(usage) = &*entry.body {
@@ -46,7 +46,7 @@ pub(super) fn note_entry(entry: &Entry, written: &WrittenEntries, list: &mut Vec
             Some(what) => what,
             None => return,
         },
-        // Such an entry has nothing but its line.
+        // Such an entry contains nothing but its line.
         Body::Custom(custom) if custom.kind == IMPORT_LINE && custom.data.as_str() == "null" => return,
         Body::Message(_) if entry.side => ("side_entry", NO_LINE, "dropped"),
         Body::Message(message) if message.visibility == Visibility::Aside => {

@@ -61,12 +61,12 @@ pub(super) async fn write(source: &ExportSource<'_>, out: &mut ExportFiles<'_>) 
 
 /// The folders of the subagents of a session, as paths relative to the folder of the exported session.
 fn subfolders_of(provenance: Option<&Provenance>, prefix: &str) -> BTreeSet<String> {
-    let files = provenance.into_iter().flat_map(|provenance| &provenance.0);
+    let files = provenance.into_iter().flat_map(|provenance| &provenance.files);
     let names = files.filter(|file| file.stored == StoredAs::Thread).filter_map(|file| file.name.as_ref());
     names.map(|name| format!("{prefix}{name}")).collect()
 }
 
-/// Writes a thread without its subagents. Returns also the provenance of the thread.
+/// Writes a thread without its subagents. Also returns the provenance of the thread.
 async fn write_session(
     source: &ExportSource<'_>,
     files: &mut SessionFiles<'_, '_>,

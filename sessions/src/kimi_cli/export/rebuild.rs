@@ -22,7 +22,7 @@ use crate::{
     provenance::{FileProvenance, Provenance, StoredAs},
 };
 
-/// Writes the session. Returns also the newest provenance, if the thread was imported from kimi-cli.
+/// Writes the session. Also returns the newest provenance, if the thread was imported from kimi-cli.
 pub(super) async fn write(
     source: &ExportSource<'_>,
     files: &mut SessionFiles<'_, '_>,
@@ -31,9 +31,9 @@ pub(super) async fn write(
     let head = source.thread.head.as_ref();
     let targets = plan::contexts(&log, &source.leaves().await?, head);
     let mut contexts = ContextsWriter::new(source, &log);
-    let rotations = targets.len().saturating_sub(usize::from(head.is_some()));
+    let earlier_files = targets.len().saturating_sub(usize::from(head.is_some()));
     for (at, target) in targets.iter().enumerate() {
-        let name = if at < rotations { format!("context_{}.jsonl", at + 1) } else { CONTEXT_FILE_NAME.to_owned() };
+        let name = if at < earlier_files { format!("context_{}.jsonl", at + 1) } else { CONTEXT_FILE_NAME.to_owned() };
         files.start(&name)?;
         for line in contexts.lines_at(target).await? {
             files.out.write_line(line, b"\n")?;
@@ -59,7 +59,7 @@ pub(super) async fn write(
 /// Writes the wire file: the records that were imported, and then those of the other messages.
 async fn write_wire(
     source: &ExportSource<'_>,
-    made: &[String],
+    made_records: &[String],
     (files, losses): (&mut SessionFiles<'_, '_>, &mut Vec<Loss>),
 ) -> Result<()> {
     let mut imported = BTreeMap::new();
@@ -82,7 +82,7 @@ async fn write_wire(
         }
         files.out.write_line(&bytes, b"\n")?;
     }
-    made.iter().try_for_each(|line| files.out.write_line(line.as_bytes(), b"\n"))
+    made_records.iter().try_for_each(|line| files.out.write_line(line.as_bytes(), b"\n"))
 }
 
 /// Writes the state with the title of the thread, and the other files that were imported.
@@ -96,7 +96,7 @@ async fn write_whole_files(
         let name = file.name.as_deref();
         file.stored == StoredAs::Entries && !is_context(name) && name != Some(WIRE_FILE_NAME)
     };
-    for file in provenance.iter().flat_map(|provenance| &provenance.0).filter(is_whole) {
+    for file in provenance.iter().flat_map(|provenance| &provenance.files).filter(is_whole) {
         let bytes = whole_file(source, file).await?;
         match file.name.as_deref() {
             Some(STATE_FILE_NAME) => state = Some(bytes),

@@ -23,12 +23,12 @@ pub(super) async fn write(
     provenance: &Provenance,
     files: &mut SessionFiles<'_, '_>,
 ) -> Result<Written> {
-    if provenance.0.iter().any(|file| file.name.is_some()) {
+    if provenance.files.iter().any(|file| file.name.is_some()) {
         files.out.require_folder("its session has several files: export it to a folder")?;
     }
     let mut written = Written::exact();
     let mut position = 0;
-    for file in provenance.0.iter().filter(|file| file.stored == StoredAs::Entries) {
+    for file in provenance.files.iter().filter(|file| file.stored == StoredAs::Entries) {
         let name = file.name.as_deref().unwrap_or(CONTEXT_FILE_NAME);
         if name == STATE_FILE_NAME {
             continue;
@@ -53,7 +53,7 @@ pub(super) async fn write(
     Ok(written)
 }
 
-/// Writes the state. If the thread has got another title since the import, the state gets it too.
+/// Writes the state. If the title of the thread was changed after the import, the state gets the new title.
 async fn write_state(
     source: &ExportSource<'_>,
     provenance: &Provenance,
@@ -72,7 +72,7 @@ async fn write_state(
         return files.out.write_raw(&bytes);
     }
     let is_left_out = file.is_none() && provenance.file_named(STATE_FILE_NAME).is_some();
-    if provenance.0.iter().all(|file| file.name.is_none()) || is_left_out {
+    if provenance.files.iter().all(|file| file.name.is_none()) || is_left_out {
         let what = ("title", "the session has no file for it", "dropped");
         Losses::of_thread(&mut written.losses).add("/title", what);
         return Ok(());
@@ -98,7 +98,7 @@ async fn is_earlier_title(source: &ExportSource<'_>) -> Result<bool> {
 
 /// Notes the files that the import left out.
 pub(super) fn note_left_out(provenance: &Provenance, losses: &mut Vec<Loss>) {
-    for _file in provenance.0.iter().filter(|file| file.stored == StoredAs::LeftOut) {
+    for _file in provenance.files.iter().filter(|file| file.stored == StoredAs::LeftOut) {
         let what = ("file", "the import left out a link, or a file of more than 1 MiB", "dropped");
         Losses::of_thread(losses).add("", what);
     }

@@ -18,7 +18,7 @@ pub(super) const METADATA_LINE: &str = r#"{"type": "metadata", "protocol_version
 pub(super) struct WireRecords {
     pub(super) lines: Vec<String>,
     /// The number of the last step, if a turn has begun.
-    turn: Option<u64>,
+    last_step: Option<u64>,
     time: Timestamp,
 }
 
@@ -32,7 +32,7 @@ impl WireRecords {
         self.time = time;
         match message.role {
             Role::User if begins_turn => {
-                self.turn = Some(0);
+                self.last_step = Some(0);
                 self.push("TurnBegin", |payload| {
                     encode::write_content(payload.key("user_input"), message.blocks.iter())
                 });
@@ -50,8 +50,8 @@ impl WireRecords {
     }
 
     fn add_step(&mut self, message: &Message) {
-        let step = self.turn.unwrap_or_default() + 1;
-        self.turn = Some(step);
+        let step = self.last_step.unwrap_or_default() + 1;
+        self.last_step = Some(step);
         self.push("StepBegin", |payload| {
             payload.field("n", &step);
             Some(())
@@ -76,7 +76,7 @@ impl WireRecords {
 
     /// Ends the turn, if one has begun.
     pub(super) fn end_turn(&mut self) {
-        if self.turn.take().is_some() {
+        if self.last_step.take().is_some() {
             self.push_record("TurnEnd", "{}");
         }
     }

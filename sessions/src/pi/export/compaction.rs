@@ -1,5 +1,5 @@
-//! Writes compactions. Of several compactions on a path, pi applies only the last one, so each is written with all that
-//! the context contains at it.
+//! Writes compactions. Of several compactions on a path, pi applies only the last one. So each of them is written with
+//! everything that the context contains at this point.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{
     json::json_string,
 };
 
-/// The fields of a compaction, apart from those that the source of the entry has.
+/// The fields of a compaction that follow from the context at this compaction.
 pub(super) struct Fields {
     pub(super) summary: String,
     /// The id of the first entry that the context still contains, or that of the compaction.
@@ -40,8 +40,8 @@ impl Fields {
     }
 }
 
-/// What the fields of a compaction depend on.
-pub(super) struct Place<'a> {
+/// The values from which the fields of a compaction are derived.
+pub(super) struct Input<'a> {
     pub(super) source: &'a ExportSource<'a>,
     pub(super) whole: &'a WholeMessages,
     /// Whether the version can name the first entry that is kept.
@@ -49,8 +49,8 @@ pub(super) struct Place<'a> {
     pub(super) context: MessageContext<'a>,
 }
 
-/// The message that is the summary of a compaction without one: in Claude Code, it is the line after the compaction.
-/// There is none if branches begin between the two.
+/// For a compaction without a summary: the message below it that is its summary. Claude Code writes the summary as the
+/// line after the compaction. The result is `None` if branches begin between the two.
 pub(super) async fn summary_below(
     source: &ExportSource<'_>,
     entry: &Entry,
@@ -73,32 +73,33 @@ pub(super) async fn summary_below(
 
 /// Finds the fields of a compaction. `summary` is the message with its summary, if another entry has it.
 pub(super) async fn fields(
-    place: &Place<'_>,
+    input: &Input<'_>,
     (entry, compaction): (&Entry, &Compaction),
     summary: Option<&Entry>,
     losses: &mut Losses<'_>,
 ) -> Result<Fields> {
-    let source = place.source;
+    let source = input.source;
     let request = ContextRequest::at(entry.id.clone()).with_open_calls(OpenCalls::Keep);
     let messages = source.threads.load_context(&source.thread.id, request).await?.context.messages;
     let own = messages.first().and_then(|first| summary_of(first, &entry.id));
     let rest = if own.is_some() { messages.get(1..).unwrap_or_default() } else { &messages };
-    let lead = own.or_else(|| Some(joined_text(&summary?.message()?.blocks)));
+    let summary_text = own.or_else(|| Some(joined_text(&summary?.message()?.blocks)));
     let is_shown = messages.iter().any(|found| found.synthetic && found.entry == entry.id);
-    note_summary(compaction, lead.is_some() || is_shown && compaction.replacement.is_none(), losses);
-    let summary = lead.clone().unwrap_or_default();
-    let is_suffix = lead.is_some() && compaction.replacement.is_none() && rest.iter().all(|found| !found.synthetic);
+    note_summary(compaction, summary_text.is_some() || is_shown && compaction.replacement.is_none(), losses);
+    let has_summary = summary_text.is_some();
+    let summary = summary_text.unwrap_or_default();
+    let is_suffix = has_summary && compaction.replacement.is_none() && rest.iter().all(|found| !found.synthetic);
     if is_suffix
-        && place.may_name_first
+        && input.may_name_first
         && let Some(first_kept) = first_kept(source, entry, compaction).await?
-        && !place.whole.is_merged(&first_kept)
+        && !input.whole.is_merged(&first_kept)
     {
         return Ok(Fields { summary, first_kept: Some(first_kept), tail: None });
     }
-    Ok(Fields { summary, first_kept: None, tail: Some(encode_tail(rest, place.context, losses)) })
+    Ok(Fields { summary, first_kept: None, tail: Some(encode_tail(rest, input.context, losses)) })
 }
 
-/// The text of a message that is the summary of this compaction.
+/// The text of a message, if the message is the summary of this compaction.
 fn summary_of(first: &ContextMessage, entry: &EntryId) -> Option<String> {
     let is_own = first.synthetic && first.entry == *entry && first.message.role == Role::User;
     let (marker, summary) = first.message.blocks.split_first().filter(|_| is_own)?;

@@ -76,8 +76,8 @@ impl ThreadWriter<'_, '_> {
             }
             let parent = self.parent_line(entry);
             let given = object.text("parentId");
-            // A parent that is not in the file, or that means the root in other words, stays.
-            let is_root = parent.is_none() && given.as_ref().is_none_or(|given| !self.ids.0.contains(given));
+            // If the entry is a root, a named parent that is not in the file stays: with it, the line is a root, too.
+            let is_root = parent.is_none() && given.as_ref().is_none_or(|given| !self.ids.used.contains(given));
             if given != parent && !is_root || object.raw("parentId").is_none() {
                 changes.push(("parentId", parent.map_or_else(|| "null".to_owned(), |parent| quoted(&parent))));
             }

@@ -95,15 +95,17 @@ pub(super) fn with_fields(object: &Object<'_>, fields: &[(&str, String)]) -> Str
 
 /// The ids of the lines.
 #[derive(Debug, Default)]
-pub(super) struct LineIds(pub(super) HashSet<String>);
+pub(super) struct LineIds {
+    pub(super) used: HashSet<String>,
+}
 
 impl LineIds {
-    /// An id that no other line has: the first digits of a hash, at least 8.
+    /// Makes an id that no other line has: the first digits of a hash of `text`, at least 8.
     pub(super) fn made_of(&mut self, text: &str) -> String {
         let digits = hex(&Sha256::digest(text));
         let shortest = (8..=digits.len()).filter_map(|length| digits.get(..length));
-        let free = shortest.into_iter().find(|id| !self.0.contains(*id)).unwrap_or(&digits).to_owned();
-        self.0.insert(free.clone());
+        let free = shortest.into_iter().find(|id| !self.used.contains(*id)).unwrap_or(&digits).to_owned();
+        self.used.insert(free.clone());
         free
     }
 }

@@ -47,7 +47,7 @@ impl ThreadWriter<'_, '_> {
         let mut pages = self.source.entries();
         while let Some(page) = pages.next().await? {
             for entry in &page {
-                self.ids.0.insert(entry.id.as_str().to_owned());
+                self.ids.used.insert(entry.id.as_str().to_owned());
                 if self.header.is_none() {
                     self.header = ImportedHeader::read(entry);
                 }

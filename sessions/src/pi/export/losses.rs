@@ -10,7 +10,7 @@ use crate::{
 /// The losses of one message of an entry.
 pub(super) struct MessageLosses<'a, 'b> {
     losses: &'a mut Losses<'b>,
-    /// The path of the message in the entry, if it is not the entry's own.
+    /// The path of the message in the entry. It is empty for the message that is the body of the entry.
     prefix: String,
 }
 

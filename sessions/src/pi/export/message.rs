@@ -12,7 +12,7 @@ use crate::{
     pi::message::NO_PROVIDER,
 };
 
-/// What a message of pi needs that the message itself does not contain.
+/// What a message of pi contains, but the message of the entry does not.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MessageContext<'a> {
     /// The time of the entry.
@@ -21,7 +21,7 @@ pub(super) struct MessageContext<'a> {
     pub(super) tool_names: &'a std::collections::HashMap<String, String>,
 }
 
-/// The messages of pi that a message becomes, and the blocks for which pi has none.
+/// The messages of pi that a message becomes, and the blocks that no message of pi can contain.
 #[derive(Debug, Default)]
 pub(super) struct PiMessages {
     /// Messages, as JSON.
@@ -142,7 +142,7 @@ impl Encoder<'_, '_, '_, '_> {
         });
     }
 
-    /// Writes one message for each result, and a message of the user for what is not a result.
+    /// Writes one message for each result, and one message of the user for all other blocks.
     fn results(&mut self) {
         let is_result = |block: &&Block| matches!(block.kind, BlockKind::ToolResult(_));
         for (at, block) in self.message.blocks.iter().enumerate() {
@@ -379,7 +379,7 @@ fn write_metadata(object: &mut Writer<'_>, metadata: &JsonMap, timestamp: Timest
     }
 }
 
-/// The custom data of the blocks of an entry for which pi has none.
+/// The data of a custom line with the blocks of an entry that no message of pi can contain.
 pub(super) fn moved_blocks(entry: &str, moved: &[(String, Block)]) -> String {
     let mut out = String::new();
     let mut object = Writer::open(&mut out);

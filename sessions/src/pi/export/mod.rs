@@ -47,7 +47,7 @@ pub(super) fn file_name(thread: &Thread) -> String {
     format!("{time}_{}.jsonl", file_name_part(thread.id.as_str()))
 }
 
-/// Where pi looks for the sessions of a working folder, and how it continues this one.
+/// Where pi looks for the sessions of a working folder, and the command that continues this session.
 pub(super) fn place(source: &ExportSource<'_>, folders: &ToolFolders) -> ToolPlace {
     let named = |variable: &str| folders.variables.get(variable).filter(|value| !value.is_empty());
     let folder = match named("PI_CODING_AGENT_SESSION_DIR") {

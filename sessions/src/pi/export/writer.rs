@@ -82,7 +82,8 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         if Provenance::read(entry).is_some() {
             return Ok(());
         }
-        // Entries that an import made follow from the lines. Version 3 has no lanes whose labels could be made again.
+        // Entries that an import made without a line are made again by an import of the exported lines. But labels of
+        // lanes must be written, because version 3 has no lanes.
         let is_made = origin.is_some_and(|origin| origin.line == 0);
         if is_made && (is_same || !matches!(&*entry.body, Body::Label(_))) {
             return Ok(());
@@ -101,7 +102,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         }
     }
 
-    /// Writes an entry by its body.
+    /// Writes an entry as a line that is made from its body.
     pub(super) async fn write_body(&mut self, entry: &Entry) -> Result<()> {
         match &*entry.body {
             Body::Message(message) if !entry.side && has_message(message) => self.write_message(entry, message),
@@ -129,7 +130,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         self.last_lines.get(entry).cloned().unwrap_or_else(|| Some(entry.as_str().to_owned()))
     }
 
-    /// Makes the line of its parent the line of an entry that has no line of the tree.
+    /// Notes that an entry has no line of the tree. Its children then hang below the line of its parent.
     pub(super) fn leave_out_of_tree(&mut self, entry: &Entry) {
         let parent = self.parent_line(entry);
         self.last_lines.insert(entry.id.clone(), parent);
@@ -191,8 +192,8 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         let may_name_first = !self.frame.is_v4;
         let mut losses = Losses::new(&entry.id, &mut self.losses);
         let summary = compaction::summary_below(self.source, entry, compaction).await?;
-        let place = compaction::Place { source: self.source, whole: self.whole, may_name_first, context };
-        let found = compaction::fields(&place, (entry, compaction), summary.as_deref(), &mut losses).await?;
+        let input = compaction::Input { source: self.source, whole: self.whole, may_name_first, context };
+        let found = compaction::fields(&input, (entry, compaction), summary.as_deref(), &mut losses).await?;
         self.summaries.extend(summary.map(|summary| summary.id.clone()));
         let first_kept = found.first_kept.as_ref().unwrap_or(&entry.id).as_str();
         let raw = found.raw(first_kept);
@@ -225,7 +226,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         let parent = self.parent_line(entry);
         let place = Place { id: entry.id.as_str(), parent: parent.as_deref(), timestamp: entry.timestamp };
         self.write_tree_line(place, "label", &fields)?;
-        // In this version a label is a line of the tree, so what follows its parent hangs below the label.
+        // In version 3 a label is a line of the tree, so the children of its parent hang below the label.
         if let Some(parent) = entry.parent.as_ref().filter(|_| entry.side) {
             self.labels.insert(parent.clone(), entry.id.as_str().to_owned());
         }
@@ -292,7 +293,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
     fn note_losses(&mut self, entry: &Entry) {
         let mut losses = Losses::new(&entry.id, &mut self.losses);
         if entry.run.is_some() {
-            losses.add_without_field("/run", "run");
+            losses.add_no_field_for("/run", "run");
         }
         let is_label_of_newer_release = matches!(&*entry.body, Body::Label(label) if !label.extra.is_empty());
         if !entry.extra.is_empty() || is_label_of_newer_release {

@@ -1,4 +1,4 @@
-//! When to compact, and what (CX-15, CX-18).
+//! When a context is compacted, and which of its messages (CX-15, CX-18).
 
 use super::{parse_path, render, render_block};
 use crate::{

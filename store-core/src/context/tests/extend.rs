@@ -8,17 +8,17 @@ use crate::{
     log::Entry,
 };
 
-/// Extends the context of the first `known` entries of a path by the other entries of the path.
-fn extended(path: &str, known: usize, request: &ContextRequest) -> Option<Context> {
+/// Extends the context of the first `base_length` entries of a path by the other entries of the path.
+fn extended(path: &str, base_length: usize, request: &ContextRequest) -> Option<Context> {
     let mut parts = parse_path(path);
-    let entries: Vec<Arc<Entry>> = parts.split_off(known).into_iter().map(|(_, entry)| entry).collect();
+    let entries: Vec<Arc<Entry>> = parts.split_off(base_length).into_iter().map(|(_, entry)| entry).collect();
     let base = build(parts, &ContextRequest::head().with_open_calls(OpenCalls::Keep));
     extend(&base, &entries, request)
 }
 
 #[track_caller]
-fn expect_extended(path: &str, known: usize, request: &ContextRequest, messages: &str) {
-    let found = extended(path, known, request).unwrap();
+fn expect_extended(path: &str, base_length: usize, request: &ContextRequest, messages: &str) {
+    let found = extended(path, base_length, request).unwrap();
     assert_eq!(found, build(parse_path(path), request), "of {path}");
     assert_eq!(render(&found.messages), messages, "of {path}");
 }
@@ -51,12 +51,12 @@ fn a_budget_applies_to_the_whole_path() {
 
 #[test]
 fn a_context_is_not_extended_after_repairs_or_by_a_compaction() {
-    for (path, known) in [
+    for (path, base_length) in [
         ("u 1 | C old | a 3", 1),
         ("t x=1 | u 2", 1),
         ("a@m 1 | a@m 2 | u 3", 2),
         ("u 1 | a +x | u 3 | t x=1 | a 5", 4),
     ] {
-        assert_eq!(extended(path, known, &ContextRequest::head()), None, "of {path}");
+        assert_eq!(extended(path, base_length, &ContextRequest::head()), None, "of {path}");
     }
 }

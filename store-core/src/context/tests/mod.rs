@@ -6,8 +6,8 @@
 //! compaction with replacement messages separated by ` / `, `X` a checkpoint. A block is `+x` (a call), `x=1` (its
 //! result) or text.
 //!
-//! A context is written in the same way. Each message follows the number of its entry and `:`, or `~` if the message is
-//! not in the log. `[]` is the marker of a summary, and `x=!` a synthetic result.
+//! A context is written in the same way. In front of each message stand the number of its entry and `:`, or `~` in
+//! place of `:` if the message is not in the log. `[]` is the marker of a summary, and `x=!` a synthetic result.
 
 mod budget;
 mod compaction;
@@ -30,7 +30,7 @@ use crate::{
     },
 };
 
-/// Checks that the messages of the context of `path`, in this notation, and its repairs are the expected ones.
+/// Checks the messages and the repairs of the context of `path`.
 #[track_caller]
 fn expect_context(path: &str, expected: &str, repairs: &str) {
     expect_context_for(&ContextRequest::head(), path, expected, repairs);
@@ -48,15 +48,15 @@ fn parse_path(path: &str) -> Vec<(ContextPart, Arc<Entry>)> {
 }
 
 fn parse_path_entry(text: &str, seq: u64) -> (ContextPart, Arc<Entry>) {
-    let (head, rest) = text.split_once(' ').unwrap_or((text, ""));
-    let (part, body) = match head {
+    let (kind, content) = text.split_once(' ').unwrap_or((text, ""));
+    let (part, body) = match kind {
         "X" => (ContextPart::Entry(seq), Body::Checkpoint(Checkpoint::new(0, None))),
         "C" => {
-            let summary = Compaction { summary: parse_blocks(rest), ..Compaction::default() };
+            let summary = Compaction { summary: parse_blocks(content), ..Compaction::default() };
             (ContextPart::Summary(seq), Body::Compaction(summary))
         }
         "R" => {
-            let replacement = Some(rest.split(" / ").map(parse_message).collect());
+            let replacement = Some(content.split(" / ").map(parse_message).collect());
             (ContextPart::Summary(seq), Body::Compaction(Compaction { replacement, ..Compaction::default() }))
         }
         _ => (ContextPart::Entry(seq), Body::Message(parse_message(text))),
@@ -80,21 +80,21 @@ fn entry(seq: u64, body: Body) -> Entry {
 }
 
 fn parse_message(text: &str) -> Message {
-    let (head, rest) = text.split_once(' ').unwrap_or((text, ""));
-    let (head, id) = head.split_once('@').map_or((head, None), |(head, id)| (head, Some(id)));
-    let visibility = match head.chars().next() {
+    let (kind, content) = text.split_once(' ').unwrap_or((text, ""));
+    let (kind, id) = kind.split_once('@').map_or((kind, None), |(kind, id)| (kind, Some(id)));
+    let visibility = match kind.chars().next() {
         Some('-') => Visibility::Aside,
         Some('^') => Visibility::Internal,
         _ => Visibility::All,
     };
-    let role = match head.trim_start_matches(['-', '^']) {
+    let role = match kind.trim_start_matches(['-', '^']) {
         "s" => Role::System,
         "u" => Role::User,
         "a" => Role::Assistant,
         "t" => Role::Tool,
         other => panic!("`{other}` is not a role"),
     };
-    let message = Message::new(role, parse_blocks(rest)).with_visibility(visibility);
+    let message = Message::new(role, parse_blocks(content)).with_visibility(visibility);
     match id {
         None => message,
         Some(id) => message.with_provenance(Provenance {

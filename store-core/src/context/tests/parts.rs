@@ -63,7 +63,7 @@ fn expect_parts(text: &str, leaf: u64, expected: &str) {
 }
 
 #[test]
-fn a_path_goes_from_its_root() {
+fn the_parts_are_the_entries_from_the_root_to_the_leaf() {
     expect_parts("- 1 2", 3, "1 2 3");
     expect_parts("- 1 2", 2, "1 2");
     expect_parts("- 1 1 3", 4, "1 3 4");
@@ -109,8 +109,8 @@ fn only_a_compaction_inside_another_is_hidden() {
     expect_parts("- 1 2 3c1-3 4c2-2 5", 6, "C4 6");
     expect_parts("- 1 2 3c1-1 4c3-3 5", 6, "C4 2 C5 6");
     expect_parts("- 1 2 3c2-3 4 5c4-5 6", 7, "1 C4 C6 7");
-    // A compaction appears although it lies inside another one, if a newer and shorter compaction that begins at the
-    // same entry replaces that other one.
+    // A newer compaction replaces an older one that begins at the same entry. If the newer one is shorter, a compaction
+    // inside the older one can appear again.
     expect_parts("- 1 2 3c2-2 4c1-3 5c1-1 6", 7, "C6 C4 3 7");
     expect_parts("- 1 2 3 4c3-3 5c2-4 6c2-2 7", 8, "1 C7 C5 4 8");
     expect_parts("- 1 2 3c2-2 4c1-4 5c1-1 6", 7, "C6 C4 3 7");

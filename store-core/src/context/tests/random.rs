@@ -1,4 +1,4 @@
-//! Random logs: whatever a log contains, its context is one that a model accepts.
+//! Random logs: whatever a log contains, a model accepts its context.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ fn arbitrary_entry() -> impl Strategy<Value = String> {
         2 => Just("u go".to_owned()),
         1 => "[-^]?[sua]",
         1 => "C( old)?|X|R u old / a \\+v",
-        4 => ("a(@[mn])?", arbitrary_calls()).prop_map(|(head, calls)| format!("{head} {calls}")),
+        4 => ("a(@[mn])?", arbitrary_calls()).prop_map(|(kind, calls)| format!("{kind} {calls}")),
         4 => vec("( see)? [v-z]=[12]", 1..4).prop_map(|results| format!("t{}", results.concat())),
     ]
 }
@@ -88,7 +88,7 @@ proptest! {
     }
 
     #[test]
-    fn a_budget_removes_messages_only_from_the_front(path in vec(arbitrary_entry(), 1..14), max in 0..12_u64) {
+    fn a_budget_keeps_the_order_and_all_system_messages(path in vec(arbitrary_entry(), 1..14), max in 0..12_u64) {
         let path = path.join(" | ");
         let full = build(parse_path(&path), &ContextRequest::head());
         let reduced = build(parse_path(&path), &ContextRequest::head().within(Budget::Messages(max)));
@@ -104,13 +104,13 @@ proptest! {
 
     #[test]
     fn an_extended_context_equals_a_new_one(
-        path in vec(arbitrary_entry(), 1..14), known in 0..14_usize, request in arbitrary_request(),
+        path in vec(arbitrary_entry(), 1..14), base_length in 0..14_usize, request in arbitrary_request(),
         base_request in arbitrary_request(),
     ) {
         let path = path.join(" | ");
         let mut parts = parse_path(&path);
-        let later = parts.split_off(known.min(parts.len()));
-        let entries: Vec<_> = later.into_iter().map(|(_, entry)| entry).collect();
+        let later_parts = parts.split_off(base_length.min(parts.len()));
+        let entries: Vec<_> = later_parts.into_iter().map(|(_, entry)| entry).collect();
         if let Some(extended) = extend(&build(parts, &base_request), &entries, &request) {
             prop_assert_eq!(extended, build(parse_path(&path), &request));
         }

@@ -1,4 +1,4 @@
-//! The extension traits over a log in a vector, and over a queue and a channel with fixed answers.
+//! Tests of the extension traits, with a log in a vector, and with a queue and a channel that give fixed answers.
 
 mod compare;
 mod interval;

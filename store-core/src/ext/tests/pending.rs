@@ -88,8 +88,8 @@ fn already_consumed() -> Result<AppendedInputs> {
     Err(Error::new(Detail::AlreadyConsumed { id: "a".to_owned() }))
 }
 
-/// Routes messages between a channel and a queue with these answers. Returns the result, and the number of requests to
-/// each.
+/// Delivers or queues messages with a channel and a queue that give these answers. Returns the result, and the number
+/// of requests to each.
 async fn deliver_or_queue_with(
     live: fn() -> Result<LiveDelivery>,
     queue: fn() -> Result<AppendedInputs>,

@@ -7,7 +7,7 @@ use futures_core::Stream;
 use super::{VecLog, id, thread};
 use crate::{Cursor, EntryQuery, ErrorKind, LogReader, LogReaderExt, PageRequest, Result, log::Direction};
 
-/// Returns the sequence numbers of a query, read through a trait object.
+/// Returns the sequence numbers of the entries of a query, read through a trait object.
 async fn stream_seqs(log: &dyn LogReader, query: EntryQuery) -> Vec<Result<u64>> {
     let mut entries = pin!(log.stream_entries(&thread(), query));
     let mut found = Vec::new();
@@ -29,7 +29,7 @@ fn with_page_limit(limit: u32, query: EntryQuery) -> EntryQuery {
 }
 
 #[test]
-fn a_stream_gives_every_page() {
+fn a_stream_returns_the_entries_of_all_pages() {
     expect_entries("", EntryQuery::all(), &[]);
     expect_entries("- 1 2 2 4", EntryQuery::all(), &[1, 2, 3, 4, 5]);
     expect_entries("- 1 2 2 4", with_page_limit(2, EntryQuery::all()), &[1, 2, 3, 4, 5]);

@@ -87,9 +87,9 @@ async fn a_command_reported_as_dropped_is_not_accepted_later_lv_2() {
 }
 
 #[tokio::test]
-async fn a_command_that_is_not_accepted_has_no_receiver_lv_2() {
+async fn a_delivery_that_is_not_accepted_ends_with_no_receiver_lv_2() {
     let hub = Arc::new(LiveHub::default());
-    assert_eq!(result_of(start_delivery(&hub, custom_command("nobody")).await).await, LiveDelivery::NoReceiver);
+    assert_eq!(result_of(start_delivery(&hub, custom_command("no receiver")).await).await, LiveDelivery::NoReceiver);
     let mut receiver = open_receiver(&hub, 1).await;
     let task = start_delivery(&hub, custom_command("dropped")).await;
     drop(receiver.next().await.unwrap());

@@ -1,4 +1,4 @@
-//! Lists of dispatches and threads, in the orders in which lists, claims and purges read them.
+//! Dispatches and threads in the orders in which lists, claims and purges read them.
 
 use std::ops::Bound;
 
@@ -27,7 +27,7 @@ type ClaimablePosition = (u16, Timestamp, ThreadId);
 const EXPIRED_LEASE_PRIORITY: u16 = 256;
 
 impl InMemoryMailbox {
-    /// Offers the dispatches of a query to a page, after a position.
+    /// Offers a page the dispatches that a query lists after a position.
     ///
     /// `item` makes the item of the page from a dispatch. It also returns how many bytes were read for the item besides
     /// the payload that the dispatch shows.
@@ -77,7 +77,7 @@ impl InMemoryMailbox {
         Ok(())
     }
 
-    /// Offers the threads from which a claim would get something now to a page, after a position (MB-47).
+    /// Offers a page the threads, after a position, from which a claim would get a dispatch now (MB-47).
     ///
     /// # Errors
     /// `InvalidCursor` for a position that is not of this list.
@@ -110,21 +110,22 @@ impl InMemoryMailbox {
         self.by_creation(&DispatchFilter::default(), &walk)
     }
 
-    /// Returns the dispatches that a purge removes: the first ones that ended before the given time, by their end
-    /// (MB-46).
+    /// Returns the dispatches that a purge removes: of those that ended before the given time, the ones that ended
+    /// first, up to the limit (MB-46).
     #[must_use]
     pub fn dispatches_to_purge(&self, request: &Purge) -> Vec<DispatchId> {
-        let ended = self.by_end(None, Direction::Forward).take_while(|(end, _)| *end < request.before);
-        ended.take(request.limit as usize).map(|(_, stored)| stored.id().clone()).collect()
+        let ended_dispatches = self.by_end(None, Direction::Forward).take_while(|(end, _)| *end < request.before);
+        ended_dispatches.take(request.limit as usize).map(|(_, stored)| stored.id().clone()).collect()
     }
 
     /// Returns the first dead letters that pass a filter, in order of creation, up to `limit` of them.
     #[must_use]
     pub fn dead_letters(&self, filter: DispatchFilter, limit: u32) -> Vec<DispatchId> {
         let filter = filter.in_status([DispatchStatus::DeadLetter]);
-        let dead = self.by_creation(&filter, &TimeWalk::between(None, None));
-        let dead = dead.filter(|(_, stored)| visible_dispatch(self, stored).is_ok_and(|seen| filter.admits(&seen)));
-        dead.take(limit as usize).map(|(_, stored)| stored.id().clone()).collect()
+        let dead_letters = self.by_creation(&filter, &TimeWalk::between(None, None));
+        let matching =
+            dead_letters.filter(|(_, stored)| visible_dispatch(self, stored).is_ok_and(|seen| filter.admits(&seen)));
+        matching.take(limit as usize).map(|(_, stored)| stored.id().clone()).collect()
     }
 
     /// Returns the free threads that have a dispatch available, as of the last [`promote_due`](Self::promote_due), in
@@ -149,7 +150,7 @@ impl InMemoryMailbox {
     ) -> impl Iterator<Item = (Timestamp, &StoredDispatch)> + use<'_> {
         let backward = walk.direction == Direction::Backward;
         let lists: Vec<_> =
-            filter.list_keys().into_iter().map(|scope| self.by_creation.walk(&scope.into(), walk)).collect();
+            filter.list_keys().into_iter().map(|key| self.by_creation.walk(&key.into(), walk)).collect();
         let positions = merge_ordered(lists, move |a, b| if backward { a > b } else { a < b });
         positions.filter_map(|(time, id)| Some((time, self.rows.get(id)?)))
     }
@@ -189,7 +190,7 @@ impl InMemoryMailbox {
         }
     }
 
-    /// Returns the dispatches that interrupts superseded in queues, by their end and then by id.
+    /// Returns the dispatches that interrupts superseded while they were queued, by their end and then by id.
     fn ended_in_batches(&self, after: Option<(Timestamp, DispatchId)>, direction: Direction) -> EndedDispatches<'_> {
         let backward = direction == Direction::Backward;
         let bound = after.as_ref().map_or(Bound::Unbounded, |(at, _)| Bound::Included(*at));
@@ -214,20 +215,20 @@ impl InMemoryMailbox {
         after: Option<&ClaimablePosition>,
         now: Timestamp,
     ) -> impl Iterator<Item = ClaimablePosition> + use<'_> {
-        let free = match after {
+        let free_from = match after {
             None => Some(Bound::Unbounded),
             Some((priority, since, thread)) => {
                 u8::try_from(*priority).ok().map(|priority| Bound::Excluded((priority, *since, thread.clone())))
             }
         };
-        let leased = match after {
+        let leased_from = match after {
             Some((EXPIRED_LEASE_PRIORITY, end, thread)) => Bound::Excluded((*end, thread.clone())),
             _ => Bound::Unbounded,
         };
-        let free = free.into_iter().flat_map(|bound| self.ready_threads.range((bound, Bound::Unbounded)));
-        let leased = self.leases.range((leased, Bound::Unbounded)).take_while(move |(end, _)| *end <= now);
-        let free = free.map(|(priority, since, thread)| (u16::from(*priority), *since, thread.clone()));
-        free.chain(leased.map(|(end, thread)| (EXPIRED_LEASE_PRIORITY, *end, thread.clone())))
+        let free = free_from.into_iter().flat_map(|bound| self.ready_threads.range((bound, Bound::Unbounded)));
+        let leased = self.leases.range((leased_from, Bound::Unbounded)).take_while(move |(end, _)| *end <= now);
+        let free_positions = free.map(|(priority, since, thread)| (u16::from(*priority), *since, thread.clone()));
+        free_positions.chain(leased.map(|(end, thread)| (EXPIRED_LEASE_PRIORITY, *end, thread.clone())))
     }
 }
 

@@ -28,8 +28,8 @@ enum ListKey {
 }
 
 impl From<DispatchListKey<'_>> for ListKey {
-    fn from(scope: DispatchListKey<'_>) -> Self {
-        match scope {
+    fn from(key: DispatchListKey<'_>) -> Self {
+        match key {
             DispatchListKey::All => Self::All,
             DispatchListKey::Thread(thread) => Self::Thread(thread.clone()),
             DispatchListKey::Status(status) => Self::Status(status),
@@ -45,7 +45,7 @@ fn list_keys_of(stored: &StoredDispatch) -> [ListKey; 3] {
 /// ready, and the thread.
 pub type ReadyThreadPosition = (u8, Timestamp, ThreadId);
 
-/// The mailbox of a thread.
+/// The part of the mailbox that belongs to one thread.
 #[derive(Debug, Default)]
 struct ThreadMailbox {
     record: StoredMailboxThread,
@@ -76,11 +76,11 @@ impl ThreadMailbox {
 ///
 /// let (limits, now) = (Limits::default(), Timestamp::from_millis(1)?);
 /// let decision_context = DecisionContext::new(now, &limits, &UuidSource);
-/// let mut map = InMemoryMailbox::new(1);
+/// let mut in_memory = InMemoryMailbox::new(1);
 /// let work = NewDispatch::new(ThreadId::new("t-1")?, RunId::new("r-1")?);
-/// map.apply_decision(|view| mailbox::enqueue(view, &work, decision_context))?;
-/// map.promote_due(now);
-/// assert_eq!(map.ready_threads(None).count(), 1);
+/// in_memory.apply_decision(|view| mailbox::enqueue(view, &work, decision_context))?;
+/// in_memory.promote_due(now);
+/// assert_eq!(in_memory.ready_threads(None).count(), 1);
 /// # Ok::<(), store_core::Error>(())
 /// ```
 #[derive(Debug, Default)]
@@ -91,9 +91,11 @@ pub struct InMemoryMailbox {
     /// For each dedupe key, the dispatch that holds it or held it last.
     keys: HashMap<(ThreadId, DedupeKey), DispatchId>,
     by_creation: TimeOrderedSets<ListKey, DispatchId>,
-    /// Dispatches that ended individually. Those that an interrupt superseded in the queue are in `superseded_batches`.
+    /// Dispatches that ended individually. Those that an interrupt superseded while they were queued are in
+    /// `superseded_batches`.
     by_end: BTreeSet<(Timestamp, DispatchId)>,
-    /// Dispatches that interrupts superseded in queues: their threads and epochs, by the time of the interrupt.
+    /// Dispatches that interrupts superseded while they were queued: their threads and epochs, by the time of the
+    /// interrupt.
     superseded_batches: BTreeMap<Timestamp, BTreeSet<(ThreadId, u64)>>,
     /// The threads that are ready, in the order of claims.
     ready_threads: BTreeSet<ReadyThreadPosition>,
@@ -148,11 +150,11 @@ impl InMemoryMailbox {
     /// # Errors
     /// The refusal that the decision contains. Its plan is applied nevertheless.
     pub fn apply_decision<T>(&mut self, decide: impl FnOnce(&Self) -> Result<MailboxDecision<T>>) -> Result<T> {
-        let change = decide(self)?;
-        if let Some(plan) = change.plan {
+        let decision = decide(self)?;
+        if let Some(plan) = decision.plan {
             self.apply(*plan);
         }
-        change.answer
+        decision.answer
     }
 
     /// Applies a plan.
@@ -189,7 +191,8 @@ impl InMemoryMailbox {
         if let Some(at) = queue_position(&stored) {
             queue.insert(at, &id);
         }
-        // This also applies to a claimed dispatch: a backend that reads a log may not have read its enqueue.
+        // This also applies to a claimed dispatch: a backend that reads a log may have read the claim only, and not the
+        // enqueue.
         if let Some(key) = stored.body.dedupe_key.as_ref().filter(|_| !stored.state.status.is_final()) {
             self.keys.insert((thread.clone(), key.clone()), id.clone());
         }
@@ -234,7 +237,7 @@ impl InMemoryMailbox {
         found.interrupts.insert(epoch, new);
     }
 
-    /// Records that a record of a thread cannot be read, and where it is.
+    /// Marks a thread as unreadable, because one of its records cannot be read. `location` says where that record is.
     ///
     /// The state of the thread is then unknown. Claims do not find the thread, and every decision about it is refused
     /// with `Corrupt` (MB-55).
@@ -253,15 +256,16 @@ impl InMemoryMailbox {
         self.promote_due_of(thread, self.promoted_until);
     }
 
-    /// Returns a record with which a thread can continue at `now` although `lost` decisions about it cannot be read.
+    /// Returns a record with which a thread can continue at `now` although some decisions about it cannot be read.
+    /// `lost_decisions` is their number.
     ///
-    /// Each of these decisions may have made a claim, so the last claim number is raised by `lost` (MB-25).
+    /// Each of these decisions may have made a claim, so the last claim number is raised by this number (MB-25).
     #[must_use]
-    pub fn recovered_record(&self, thread: &ThreadId, lost: u64, now: Timestamp) -> StoredMailboxThread {
+    pub fn recovered_record(&self, thread: &ThreadId, lost_decisions: u64, now: Timestamp) -> StoredMailboxThread {
         let mut record = self.threads.get(thread).map(|found| found.record.clone()).unwrap_or_default();
         let first = ClaimNumber { incarnation: self.incarnation, counter: 0 };
         let last = record.last_claim.map_or(first, |last| last.max(first));
-        record.last_claim = Some(ClaimNumber { counter: last.counter.saturating_add(lost), ..last });
+        record.last_claim = Some(ClaimNumber { counter: last.counter.saturating_add(lost_decisions), ..last });
         let rows = || self.by_creation.ids(&ListKey::Thread(thread.clone())).filter_map(|id| self.rows.get(id));
         let counts = record.count(rows().map(|stored| (stored.state.status, stored.state.epoch, 1)));
         let running = record.running.as_ref().and_then(|running| self.rows.get(&running.dispatch));
@@ -278,7 +282,7 @@ impl InMemoryMailbox {
             .collect()
     }
 
-    /// Makes exactly those dispatches of a thread available that are due at `now`, and moves the thread to its
+    /// Makes available exactly those dispatches of a thread that are due at `now`, and moves the thread to its
     /// positions at that time.
     pub fn promote_due_of(&mut self, thread: &ThreadId, now: Timestamp) {
         let Some(found) = self.threads.get_mut(thread) else { return };

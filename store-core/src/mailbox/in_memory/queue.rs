@@ -17,7 +17,8 @@ type QueueKey = (u64, u8, u64);
 
 /// The queue of a thread.
 ///
-/// Dispatches of an older epoch than that of the thread stay in the queue until they are purged. No claim finds them.
+/// Dispatches whose epoch is older than that of the thread stay in the queue until they are purged. No claim finds
+/// them.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     /// The ids of all dispatches, in the order of claims.
@@ -58,7 +59,7 @@ impl Queue {
         }
     }
 
-    /// Makes the dispatches of an epoch available that are due at `now`, and no others. Each dispatch is moved once,
+    /// Makes available the dispatches of an epoch that are due at `now`, and no others. Each dispatch is moved once,
     /// unless time goes back.
     pub(super) fn promote_due(&mut self, epoch: u64, now: Timestamp) {
         let (from, to) = (self.promoted_until.min(now), self.promoted_until.max(now));

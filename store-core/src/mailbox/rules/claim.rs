@@ -52,7 +52,7 @@ pub fn check_call_limit(limit: u32) -> Result<()> {
 
 /// Claims a dispatch of a thread, if the thread is free and a dispatch is available (MB-17 to MB-29).
 ///
-/// A claim whose lease has expired is ended first. The answer has one claimed dispatch at most.
+/// A claim whose lease has expired is ended first. The answer has at most one claimed dispatch.
 ///
 /// # Errors
 /// Any error of the view.
@@ -68,7 +68,7 @@ pub fn claim(
     {
         return Ok(MailboxDecision::unchanged(Ok(Claims::none(Some(NotClaimedReason::Unknown)))));
     }
-    let mut ended = None;
+    let mut reclaimed_dispatch = None;
     if let Some(running) = builder.mailbox().running.clone() {
         if !builder.is_lease_expired() {
             let missed = request.dispatch.map(|id| match *id == running.dispatch {
@@ -77,9 +77,9 @@ pub fn claim(
             });
             return Ok(MailboxDecision::unchanged(Ok(Claims::none(missed))));
         }
-        ended = end_running_claim(&mut builder)?;
+        reclaimed_dispatch = end_running_claim(&mut builder)?;
     }
-    let chosen = select_dispatch(&builder, request, ended)?;
+    let chosen = select_dispatch(&builder, request, reclaimed_dispatch)?;
     let stored = match chosen {
         Ok(Some(stored)) => stored,
         Ok(None) => return Ok(builder.finish(Ok(Claims::default()))),
@@ -91,17 +91,18 @@ pub fn claim(
 
 /// Chooses the dispatch to claim on a free thread.
 ///
-/// `ended` is the dispatch whose expired claim this decision has ended. The view still shows it as claimed. The outer
-/// error is one of the view. The inner result is the dispatch, none if no dispatch is available, or the reason why the
-/// dispatch that the request asks for by id cannot be claimed.
+/// `reclaimed_dispatch` is the dispatch whose expired claim this decision has ended. The view still shows it as
+/// claimed. The outer error is one of the view. The inner result is the dispatch, none if no dispatch is available, or
+/// the reason why the dispatch that the request asks for by id cannot be claimed.
 fn select_dispatch<V: MailboxView + ?Sized>(
     builder: &PlanBuilder<'_, V>,
     request: SingleClaim<'_>,
-    ended: Option<StoredDispatch>,
+    reclaimed_dispatch: Option<StoredDispatch>,
 ) -> Result<std::result::Result<Option<StoredDispatch>, NotClaimedReason>> {
     if let Some(id) = request.dispatch {
-        let Some(stored) =
-            ended.filter(|ended| ended.id() == id).map_or_else(|| builder.view.dispatch(id), |e| Ok(Some(e)))?
+        let Some(stored) = reclaimed_dispatch
+            .filter(|reclaimed_dispatch| reclaimed_dispatch.id() == id)
+            .map_or_else(|| builder.view.dispatch(id), |e| Ok(Some(e)))?
         else {
             return Ok(Err(NotClaimedReason::Unknown));
         };
@@ -110,21 +111,23 @@ fn select_dispatch<V: MailboxView + ?Sized>(
             status => Err(NotClaimedReason::NotQueued(status)),
         });
     }
-    first_claimable(builder, ended).map(Ok)
+    first_claimable(builder, reclaimed_dispatch).map(Ok)
 }
 
-/// Returns the first available dispatch.
+/// Returns the first available dispatch. `reclaimed_dispatch`, whose expired claim this decision has ended, counts too
+/// if it is queued again.
 fn first_claimable<V: MailboxView + ?Sized>(
     builder: &PlanBuilder<'_, V>,
-    ended: Option<StoredDispatch>,
+    reclaimed_dispatch: Option<StoredDispatch>,
 ) -> Result<Option<StoredDispatch>> {
-    let ended = ended.filter(|ended| ended.state.status == DispatchStatus::Queued);
+    let reclaimed_dispatch =
+        reclaimed_dispatch.filter(|reclaimed_dispatch| reclaimed_dispatch.state.status == DispatchStatus::Queued);
     let first_queued = match builder.view.first_available(builder.thread(), builder.mailbox().epoch, builder.now)? {
         Some(id) => builder.view.dispatch(&id)?,
         None => None,
     };
     let order = |stored: &StoredDispatch| (stored.body.priority, stored.body.number);
-    Ok([ended, first_queued].into_iter().flatten().min_by_key(order))
+    Ok([reclaimed_dispatch, first_queued].into_iter().flatten().min_by_key(order))
 }
 
 fn grant_claim<V: MailboxView + ?Sized>(
@@ -168,9 +171,9 @@ pub fn end_expired_claim(
     decision_context: DecisionContext<'_>,
 ) -> Result<MailboxDecision<Reclaimed>> {
     let mut builder = PlanBuilder::open(view, thread, decision_context.now)?;
-    let ended = if builder.is_lease_expired() { end_running_claim(&mut builder)? } else { None };
+    let reclaimed_dispatch = if builder.is_lease_expired() { end_running_claim(&mut builder)? } else { None };
     let mut reclaimed = Reclaimed::default();
-    if let Some(stored) = ended {
+    if let Some(stored) = reclaimed_dispatch {
         let list = match stored.state.status {
             DispatchStatus::Queued => &mut reclaimed.requeued,
             DispatchStatus::Superseded => &mut reclaimed.superseded,
@@ -188,7 +191,7 @@ fn end_running_claim<V: MailboxView + ?Sized>(builder: &mut PlanBuilder<'_, V>) 
     end_lease(builder, stored).map(Some)
 }
 
-/// Ends an attempt whose lease has expired. Returns the dispatch after that.
+/// Ends an attempt whose lease has expired. Returns the dispatch as it is afterwards.
 pub(super) fn end_lease<V: MailboxView + ?Sized>(
     builder: &mut PlanBuilder<'_, V>,
     mut stored: StoredDispatch,
@@ -217,13 +220,13 @@ pub fn ready_thread(
     decision_context: DecisionContext<'_>,
 ) -> Result<Option<ReadyThread>> {
     let mut builder = PlanBuilder::open(view, thread, decision_context.now)?;
-    let mut ended = None;
+    let mut reclaimed_dispatch = None;
     if builder.mailbox().running.is_some() {
         if !builder.is_lease_expired() {
             return Ok(None);
         }
-        ended = end_running_claim(&mut builder)?;
+        reclaimed_dispatch = end_running_claim(&mut builder)?;
     }
-    let found = first_claimable(&builder, ended)?;
+    let found = first_claimable(&builder, reclaimed_dispatch)?;
     Ok(found.map(|stored| ReadyThread::new(thread.clone(), stored.id().clone(), stored.body.priority)))
 }

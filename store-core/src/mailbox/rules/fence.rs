@@ -65,8 +65,8 @@ pub fn settle_in_commit(
     decision_context: DecisionContext<'_>,
 ) -> Result<Box<MailboxPlan>> {
     let claim = ClaimRef::from(fence);
-    let change = settle(view, &claim, settlement, decision_context)?;
-    change.answer?;
+    let decision = settle(view, &claim, settlement, decision_context)?;
+    decision.answer?;
     // If there is no plan, the same settlement was made before, so the claim is lost.
-    change.plan.ok_or_else(|| lost_error(&claim)).map_err(|error: Error| error.in_part("settle"))
+    decision.plan.ok_or_else(|| lost_error(&claim)).map_err(|error: Error| error.in_part("settle"))
 }

@@ -71,11 +71,11 @@ pub fn requeue(
     id: &DispatchId,
     decision_context: DecisionContext<'_>,
 ) -> Result<MailboxDecision<Dispatch>> {
-    let refused = |error| Ok(MailboxDecision::unchanged(Err(error)));
-    let Some(mut stored) = view.dispatch(id)? else { return refused(Error::not_found("dispatch", id)) };
+    let refuse = |error| Ok(MailboxDecision::unchanged(Err(error)));
+    let Some(mut stored) = view.dispatch(id)? else { return refuse(Error::not_found("dispatch", id)) };
     let mut builder = PlanBuilder::open(view, &stored.body.thread, decision_context.now)?;
     if let Err(error) = builder.apply_act(&mut stored, DispatchAct::Requeue) {
-        return refused(error);
+        return refuse(error);
     }
     if let Some(key) = &stored.body.dedupe_key
         && let Some(holder) = view.last_dispatch_with_key(&stored.body.thread, key)?.filter(|holder| holder != id)
@@ -85,7 +85,7 @@ pub fn requeue(
             Some(DispatchStatus::Queued | DispatchStatus::Claimed)
         )
     {
-        return refused(Error::key_taken(key, "dispatch", holder));
+        return refuse(Error::key_taken(key, "dispatch", holder));
     }
     let (now, epoch) = (builder.now, builder.mailbox().epoch);
     let state = &mut stored.state;

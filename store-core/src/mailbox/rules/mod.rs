@@ -47,7 +47,7 @@ pub trait MailboxView {
     /// Any error of reading.
     fn dispatch(&self, id: &DispatchId) -> Result<Option<StoredDispatch>>;
 
-    /// Returns the dispatch of a thread that holds a dedupe key or held it last, if that dispatch still exists.
+    /// Returns the dispatch that holds a dedupe key of a thread or held it last, if that dispatch still exists.
     ///
     /// # Errors
     /// Any error of reading.
@@ -81,7 +81,7 @@ pub struct MailboxPlan {
     pub dispatches: Vec<StoredDispatch>,
     /// A dispatch that is removed.
     pub purged: Option<DispatchId>,
-    /// Interrupts by the epoch that they began: `Some` is written, `None` is removed.
+    /// Interrupts to write (`Some`) or to remove (`None`), by the epoch that they began.
     pub interrupts: BTreeMap<u64, Option<StoredInterrupt>>,
 }
 

@@ -84,8 +84,8 @@ impl<'a, V: MailboxView + ?Sized> PlanBuilder<'a, V> {
         }
     }
 
-    /// Returns whether the lease of the claimed dispatch of the thread has expired. A lease has expired from exactly
-    /// its end on (MB-30).
+    /// Returns whether the lease of the claimed dispatch of the thread has expired. Exactly at its end, a lease has
+    /// already expired (MB-30).
     pub(super) fn is_lease_expired(&self) -> bool {
         self.plan.mailbox.running.as_ref().is_some_and(|running| running.lease_until <= self.now)
     }
@@ -128,7 +128,7 @@ impl<'a, V: MailboxView + ?Sized> PlanBuilder<'a, V> {
         Ok(to)
     }
 
-    /// Ends the attempt of a dispatch that was claimed. Its status must already be the one after the attempt.
+    /// Ends the attempt of a dispatch that was claimed. The caller must already have set the status after the attempt.
     pub(super) fn end_attempt(&self, stored: &mut StoredDispatch, end: AttemptEnd, settlement: Option<String>) {
         let state = &mut stored.state;
         let Some(held) = state.claim.take() else { return };
@@ -172,7 +172,7 @@ impl<'a, V: MailboxView + ?Sized> PlanBuilder<'a, V> {
         }
     }
 
-    /// Adds an interrupt to the plan: `Some` is written, `None` means that the interrupt is removed.
+    /// Adds an interrupt to the plan, to be written (`Some`) or removed (`None`).
     pub(super) fn put_interrupt(&mut self, epoch: u64, interrupt: Option<StoredInterrupt>) {
         self.has_changes = true;
         self.plan.interrupts.insert(epoch, interrupt);
@@ -182,8 +182,8 @@ impl<'a, V: MailboxView + ?Sized> PlanBuilder<'a, V> {
     pub(super) fn release_interrupt(&mut self, epoch: u64) -> Result<()> {
         let Some(mut interrupt) = self.interrupt(epoch)? else { return Ok(()) };
         interrupt.holds = interrupt.holds.saturating_sub(1);
-        let kept = self.is_interrupt_needed(&interrupt)?;
-        self.put_interrupt(epoch, kept.then_some(interrupt));
+        let is_needed = self.is_interrupt_needed(&interrupt)?;
+        self.put_interrupt(epoch, is_needed.then_some(interrupt));
         Ok(())
     }
 

@@ -63,21 +63,21 @@ pub fn enqueue_prepared(
     decision_context: DecisionContext<'_>,
 ) -> Result<MailboxDecision<Enqueued>> {
     let PreparedEnqueue { new, digest } = prepared;
-    let refused = |error| Ok(MailboxDecision::unchanged(Err(error)));
+    let refuse = |error| Ok(MailboxDecision::unchanged(Err(error)));
     if let Err(error) = check_new_dispatch(new, decision_context.limits) {
-        return refused(error);
+        return refuse(error);
     }
     if let Some(id) = &new.id
         && let Some(stored) = view.dispatch(id)?
     {
         return match stored.body.digest == *digest {
             true => Ok(MailboxDecision::unchanged(Ok(enqueued_answer(&stored.body, true)))),
-            false => refused(Error::already_exists("dispatch", id)),
+            false => refuse(Error::already_exists("dispatch", id)),
         };
     }
     let mut builder = PlanBuilder::open(view, &new.thread, decision_context.now)?;
     if let (Some(key), Some(holder)) = (&new.dedupe_key, key_holder(&mut builder, new)?) {
-        return refused(Error::key_taken(key, "dispatch", holder));
+        return refuse(Error::key_taken(key, "dispatch", holder));
     }
     let id = match &new.id {
         Some(id) => id.clone(),
@@ -145,8 +145,8 @@ fn new_dispatch_digest(new: &NewDispatch) -> String {
     format!("1:{}", sha256_hex(&text))
 }
 
-/// Returns the dispatch that holds the dedupe key of a new one. If the lease of that dispatch has expired, its claim is
-/// ended first, in the same way as by a claim (MB-29).
+/// Returns the dispatch that holds the dedupe key of a new one. If the lease of that dispatch has expired, its attempt
+/// is ended first, as it would be by a new claim (MB-29).
 fn key_holder<V: MailboxView + ?Sized>(
     builder: &mut PlanBuilder<'_, V>,
     new: &NewDispatch,

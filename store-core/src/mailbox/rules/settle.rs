@@ -37,9 +37,9 @@ pub(super) fn token_status<V: MailboxView + ?Sized>(
     if stored.state.claim.as_ref().is_some_and(|claim| claim.token == token_digest) {
         return if builder.machine_state(stored).is_stale { TokenStatus::Stale } else { TokenStatus::Live };
     }
-    let ended = stored.state.history.iter().rev().find(|ended| ended.token == token_digest);
-    match ended {
-        Some(ended) if ended.attempt.end == AttemptEnd::Superseded => TokenStatus::Superseded,
+    let stored_attempt = stored.state.history.iter().rev().find(|stored_attempt| stored_attempt.token == token_digest);
+    match stored_attempt {
+        Some(stored_attempt) if stored_attempt.attempt.end == AttemptEnd::Superseded => TokenStatus::Superseded,
         _ => TokenStatus::Lost,
     }
 }
@@ -67,7 +67,8 @@ fn act_under_claim<V: MailboxView + ?Sized, T>(
     }
 }
 
-/// Does the same as [`act_under_claim`], for a dispatch that was already read and with the digest of the token.
+/// Does the same as [`act_under_claim`], for a dispatch that was already read and a token whose digest was already
+/// computed.
 fn act_on_dispatch<V: MailboxView + ?Sized, T>(
     view: &V,
     mut stored: StoredDispatch,
@@ -237,25 +238,32 @@ pub fn settle_prepared(
     act_on_dispatch(view, stored, (claim, token_digest), decision_context, |stored, builder| {
         let end = apply_settlement(builder, stored, settlement, decision_context.limits)?;
         builder.end_attempt(stored, end, Some(settlement_digest.clone()));
-        let settled = stored.state.history.last().map(|ended| settled_answer(claim, ended, false));
+        let settled = stored.state.history.last().map(|stored_attempt| settled_answer(claim, stored_attempt, false));
         settled.ok_or_else(|| Error::corrupt("a claimed dispatch has no claim"))
     })
 }
 
 /// Returns the answer to an earlier, equal settlement of the same attempt (MB-39).
 fn answer_of_repeat(stored: &StoredDispatch, prepared: &PreparedSettlement) -> Option<Settled> {
-    let is_same_settlement = |ended: &&StoredAttempt| {
-        ended.token == prepared.token_digest && ended.settlement.as_deref() == Some(&*prepared.settlement_digest)
+    let is_same_settlement = |stored_attempt: &&StoredAttempt| {
+        stored_attempt.token == prepared.token_digest
+            && stored_attempt.settlement.as_deref() == Some(&*prepared.settlement_digest)
     };
-    stored.state.history.iter().rev().find(is_same_settlement).map(|ended| settled_answer(&prepared.claim, ended, true))
+    stored
+        .state
+        .history
+        .iter()
+        .rev()
+        .find(is_same_settlement)
+        .map(|stored_attempt| settled_answer(&prepared.claim, stored_attempt, true))
 }
 
-fn settled_answer(claim: &ClaimRef, ended: &StoredAttempt, deduplicated: bool) -> Settled {
+fn settled_answer(claim: &ClaimRef, stored_attempt: &StoredAttempt, deduplicated: bool) -> Settled {
     Settled {
         dispatch: claim.dispatch.clone(),
-        status: ended.status,
-        attempts: ended.attempts,
-        available_at: ended.available_at,
+        status: stored_attempt.status,
+        attempts: stored_attempt.attempts,
+        available_at: stored_attempt.available_at,
         deduplicated,
     }
 }

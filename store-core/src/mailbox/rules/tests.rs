@@ -66,8 +66,8 @@ impl SingleThreadView {
         decide: impl FnOnce(&Self, DecisionContext<'_>) -> Result<MailboxDecision<T>>,
     ) -> (T, Option<u64>) {
         let (limits, ids) = (Limits::default(), UuidSource);
-        let change = decide(self, DecisionContext::new(time(now), &limits, &ids)).unwrap();
-        let plan = change.plan.expect("a plan");
+        let decision = decide(self, DecisionContext::new(time(now), &limits, &ids)).unwrap();
+        let plan = decision.plan.expect("a plan");
         let from = plan.claimable_from().map(Timestamp::as_millis);
         self.record = Some(plan.mailbox);
         self.rows.extend(plan.dispatches.into_iter().map(|row| (row.id().clone(), row)));
@@ -78,7 +78,7 @@ impl SingleThreadView {
                 None => drop(self.interrupts.remove(&epoch)),
             }
         }
-        (change.answer.unwrap(), from)
+        (decision.answer.unwrap(), from)
     }
 
     fn enqueue(&mut self, now: u64, id: &str, delay: u64) -> Option<u64> {
@@ -95,8 +95,8 @@ impl SingleThreadView {
         (found.claimed.first().expect("something to claim").claim(), from)
     }
 
-    fn settle(&mut self, now: u64, held: &ClaimRef, settlement: &Settlement) -> Option<u64> {
-        self.decide_at(now, |view, decision_context| settle(view, held, settlement, decision_context)).1
+    fn settle(&mut self, now: u64, claim_ref: &ClaimRef, settlement: &Settlement) -> Option<u64> {
+        self.decide_at(now, |view, decision_context| settle(view, claim_ref, settlement, decision_context)).1
     }
 
     fn interrupt_at(&mut self, now: u64, request: &Interrupt) -> Interrupted {
@@ -110,12 +110,12 @@ impl SingleThreadView {
         .0
     }
 
-    /// Returns whether a purge with this time does not remove the dispatch.
+    /// Returns whether a purge with this time keeps the dispatch.
     fn is_kept_by_purge(&self, id: &str, before: u64) -> bool {
         let (limits, ids) = (Limits::default(), UuidSource);
         let decision_context = DecisionContext::new(time(before), &limits, &ids);
-        let change = purge(self, &DispatchId::new(id).unwrap(), time(before), decision_context).unwrap();
-        change.plan.is_none() && !change.answer.unwrap()
+        let decision = purge(self, &DispatchId::new(id).unwrap(), time(before), decision_context).unwrap();
+        decision.plan.is_none() && !decision.answer.unwrap()
     }
 
     /// Returns the epochs whose interrupts are kept, each with the number of dispatches that need the interrupt.
@@ -132,14 +132,14 @@ fn new_interrupt() -> Interrupt {
 fn a_thread_is_claimable_when_a_dispatch_is_due_or_a_lease_expired() {
     let mut mailbox = SingleThreadView::default();
     assert_eq!(mailbox.enqueue(10, "a", 0), Some(10));
-    let (held, from) = mailbox.claim(20, 100);
+    let (claim_ref, from) = mailbox.claim(20, 100);
     assert_eq!(from, Some(120));
     assert_eq!(mailbox.enqueue(30, "b", 1_000), Some(120), "the thread is busy until then");
     let retry = Settlement::Retry { after: Duration::from_millis(500), error: "failed".to_owned() };
-    assert_eq!(mailbox.settle(40, &held, &retry), Some(40), "the decision did not read when `b` is due");
-    let (held, _) = mailbox.claim(540, 100);
+    assert_eq!(mailbox.settle(40, &claim_ref, &retry), Some(40), "the decision did not read when `b` is due");
+    let (claim_ref, _) = mailbox.claim(540, 100);
     let ack = Settlement::Ack { result: None };
-    assert_eq!(mailbox.settle(600, &held, &ack), Some(600));
+    assert_eq!(mailbox.settle(600, &claim_ref, &ack), Some(600));
     assert_eq!(mailbox.enqueue(600, "c", 50), Some(600));
     for (id, from) in [("c", Some(600)), ("b", None)] {
         let id = DispatchId::new(id).unwrap();
@@ -173,13 +173,13 @@ fn an_interrupt_is_kept_as_long_as_something_needs_it() {
     assert!(mailbox.purge("b", 100) && mailbox.purge("c", 100));
     assert_eq!(mailbox.kept_interrupts(), [(2, 0)], "the newest one stays");
     mailbox.enqueue(110, "d", 0);
-    let (held, _) = mailbox.claim(120, 1_000);
+    let (claim_ref, _) = mailbox.claim(120, 1_000);
     mailbox.interrupt_at(130, &new_interrupt());
     assert_eq!(mailbox.kept_interrupts(), [(3, 1)], "the claimed dispatch needs it");
     mailbox.interrupt_at(140, &new_interrupt().with_key("k".parse().unwrap()));
     assert_eq!(mailbox.kept_interrupts(), [(3, 1), (4, 0)]);
     let refused = mailbox.decide_at(150, |view, decision_context| {
-        let settled = settle(view, &held, &Settlement::Ack { result: None }, decision_context)?;
+        let settled = settle(view, &claim_ref, &Settlement::Ack { result: None }, decision_context)?;
         let refusal = settled.answer.map(drop).map_err(|error| error.kind());
         Ok(MailboxDecision { plan: settled.plan, answer: Ok(refusal) })
     });
@@ -189,13 +189,13 @@ fn an_interrupt_is_kept_as_long_as_something_needs_it() {
 }
 
 #[test]
-fn only_dispatches_that_ended_before_are_purged_mb_49() {
+fn only_dispatches_that_ended_before_the_given_time_are_purged_mb_49() {
     let mut mailbox = SingleThreadView::default();
     mailbox.enqueue(10, "a", 0);
     assert!(mailbox.is_kept_by_purge("a", 100));
-    let (held, _) = mailbox.claim(20, 1_000);
+    let (claim_ref, _) = mailbox.claim(20, 1_000);
     assert!(mailbox.is_kept_by_purge("a", 100));
-    mailbox.settle(30, &held, &Settlement::Ack { result: None });
+    mailbox.settle(30, &claim_ref, &Settlement::Ack { result: None });
     assert!(mailbox.is_kept_by_purge("a", 30));
     assert!(mailbox.purge("a", 31));
     assert!(mailbox.is_kept_by_purge("a", 31));
@@ -235,9 +235,9 @@ fn every_change_raises_the_revisions() {
     };
     mailbox.enqueue(10, "a", 0);
     let (row, record) = revisions(&mailbox);
-    let (held, _) = mailbox.claim(20, 1_000);
+    let (claim_ref, _) = mailbox.claim(20, 1_000);
     assert_eq!(revisions(&mailbox), (row + 1, record + 1));
-    mailbox.settle(30, &held, &Settlement::Ack { result: None });
+    mailbox.settle(30, &claim_ref, &Settlement::Ack { result: None });
     assert_eq!(revisions(&mailbox), (row + 2, record + 2));
 }
 
@@ -248,9 +248,9 @@ fn claim_numbers_restart_in_a_later_incarnation_mb_25() {
     let number = |incarnation, counter| ClaimNumber { incarnation, counter };
     for (last, next) in [(number(0, 7), number(1, 1)), (number(1, 7), number(1, 8)), (number(2, 7), number(2, 8))] {
         mailbox.record.as_mut().unwrap().last_claim = Some(last);
-        let (held, _) = mailbox.claim(20, 1_000);
+        let (claim_ref, _) = mailbox.claim(20, 1_000);
         assert_eq!(mailbox.record.as_ref().unwrap().last_claim, Some(next));
-        mailbox.settle(30, &held, &Settlement::Release);
+        mailbox.settle(30, &claim_ref, &Settlement::Release);
     }
 }
 
@@ -291,10 +291,10 @@ fn the_claim_number_of_a_take_over_proves_nothing_without_its_token_mb_53() {
 fn a_token_proves_nothing_under_another_claim_number_cm_31() {
     let mut mailbox = SingleThreadView::default();
     mailbox.enqueue(10, "a", 0);
-    let (held, _) = mailbox.claim(20, 1_000);
+    let (claim_ref, _) = mailbox.claim(20, 1_000);
     let number = mailbox.record.as_ref().unwrap().last_claim.unwrap();
     let check = |number| {
-        let fence = Fence::new(held.dispatch.clone(), held.token.clone(), 0, number);
+        let fence = Fence::new(claim_ref.dispatch.clone(), claim_ref.token.clone(), 0, number);
         check_claim(&mailbox, &ThreadId::new("t").unwrap(), &fence).map_err(|error| error.kind())
     };
     assert_eq!(check(number), Ok(()));

@@ -94,8 +94,8 @@ async fn the_outcome_of_a_lost_answer_is_looked_up() {
     let (mut outcomes, rounds) = (EnqueueOutcomes::default(), TestLength::pick_by_env(40, 150, 1_500));
     for round in 0..rounds {
         if round % 3 == 0 {
-            // The connection breaks after another number of sent bytes in each round, so that each request of the call
-            // is hit in some round.
+            // The connection breaks after a different number of sent bytes each time, so that each request of the call
+            // is hit at some time.
             proxy.bytes_until_break.store(1 + (round as u64 * 97) % 1_500, Ordering::SeqCst);
         }
         let run = format!("run-{round}");

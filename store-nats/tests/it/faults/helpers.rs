@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::helpers::{ack, all_dispatches, claim, enqueue, mailbox, new_dispatch};
 
-/// How enqueues ended.
+/// The outcomes of enqueues: the ids of the dispatches, and the number of unknown outcomes.
 #[derive(Default)]
 pub(super) struct EnqueueOutcomes {
     pub(super) accepted: Vec<String>,

@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use crate::{
-    fixture::{TempPrefix, server_url},
+    fixture::{TempStore, server_url},
     helpers::{MINUTE, ack, all_dispatches, claim, enqueue, mailbox, new_dispatch, stream_info},
     processes::remove_streams,
 };
@@ -23,14 +23,14 @@ use crate::{
 /// its own claim.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_that_is_late_is_refused() {
-    let temp_prefix = TempPrefix::new(Default::default()).await.unwrap();
-    let (one, other) = (temp_prefix.open_store().await.unwrap(), temp_prefix.open_store().await.unwrap());
+    let temp_store = TempStore::new(Default::default()).await.unwrap();
+    let (one, other) = (temp_store.open_store().await.unwrap(), temp_store.open_store().await.unwrap());
     let (late_holder, next_holder) = (mailbox(&*one), mailbox(&*other));
     let (rounds, mut refused) = (TestLength::pick_by_env(10, 40, 200), 0);
     for round in 0..rounds {
         enqueue(&*late_holder, new_dispatch(&format!("t-{round}"))).await.unwrap();
         let claimed = claim(&*late_holder).await.unwrap().unwrap();
-        temp_prefix.0.advance(2 * MINUTE).await.unwrap();
+        temp_store.advance(2 * MINUTE).await.unwrap();
         let next_claim = claim(&*next_holder).await.unwrap().unwrap();
         assert!(next_claim.number > claimed.number);
         let answer = match round % 3 {
@@ -51,11 +51,11 @@ enum ProxyMode {
     Forwarding,
     /// The proxy forwards this many pieces of data. It keeps the next one, and its mode becomes `Holding`.
     HoldAfter(usize),
-    /// The proxy keeps the data until it forwards data again. Meanwhile it closes its connections to clients.
+    /// The proxy keeps the data until its mode becomes `Forwarding`. Meanwhile it closes its connections to clients.
     Holding,
 }
 
-/// A proxy that can hold back data on its way to the server. The data reaches the server when the proxy forwards data
+/// A proxy that can hold back data on its way to the server. The data reaches the server when the mode is `Forwarding`
 /// again.
 struct HoldingProxy {
     port: u16,

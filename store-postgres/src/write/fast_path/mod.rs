@@ -26,8 +26,8 @@ const LOG_COLUMN: (&str, &str) = ("log", "written.log");
 const TENANT_COLUMN: (&str, &str) = ("tenant", "$1");
 
 /// Writes batches for which [`Batch::fits_fast_path`] holds. The answer has the same rows as that of the SQL function
-/// `write`: one for each batch that was written. For a single batch whose thread has changed, it has the current row.
-/// If there is no row for a batch, only the SQL function `write` can say why.
+/// `write`: one for each batch that was written. If there is only one batch and its thread has changed, the answer has
+/// the current row of the thread. If there is no row for a batch, only the SQL function `write` can say why.
 pub(super) async fn write(
     connection: &mut Connection<'_>,
     batches: &[&Batch],
@@ -35,11 +35,11 @@ pub(super) async fn write(
     decision_time: DecisionTime,
 ) -> Result<Vec<PgRow>, StatementFailure> {
     let (text, mut arguments) = statement(batches, tenant)?;
-    let sent = || {
+    let late_arguments = || {
         add(&mut arguments, signed(decision_time.current_time().as_millis())?)?;
         Ok(arguments)
     };
-    connection.write_text(&text, sent).await
+    connection.write_text(&text, late_arguments).await
 }
 
 /// Batches with their numbers.
@@ -71,7 +71,8 @@ impl<'q> NumberedBatches<'q> {
 
 fn statement(batches: &[&Batch], tenant: &TenantId) -> Result<(String, PgArguments)> {
     let mut statement = Statement::default();
-    let _first = statement.add_argument(tenant.as_str())?;
+    // The parts refer to the tenant as `$1`.
+    let _placeholder = statement.add_argument(tenant.as_str())?;
     let logs: Vec<_> = batches.iter().map(|batch| batch.threads.first().and_then(|row| row.log)).collect();
     let logs = if logs.len() > 1 { Some(statement.add_argument(logs)?) } else { None };
     let mut batches = NumberedBatches { numbered: (0..).zip(batches.iter().copied()).collect(), logs };
@@ -148,7 +149,7 @@ fn add_threads(batches: &NumberedBatches<'_>, to: &mut Statement, guards: &str) 
         rows.update_or_delete_each(("UPDATE", "thread", &changes), &each, &key, &[("stamp", "stamp")]),
         rows.thread_number_expression(),
     );
-    let now = format!(
+    let current_row = format!(
         "SELECT x.stamp, x.log, x.record, x.id_record FROM $schema$.thread x \
          WHERE x.tenant = $1 AND {} AND x.stamp <> {} AND NOT EXISTS (SELECT FROM updated)",
         rows.conditions(&["id"]),
@@ -159,7 +160,7 @@ fn add_threads(batches: &NumberedBatches<'_>, to: &mut Statement, guards: &str) 
         to.part("updated_numbers", "SELECT array_agg(updated.n) AS n FROM updated");
     }
     if batches.has_one_batch() {
-        to.part("changed", &now);
+        to.part("changed", &current_row);
         to.add_answer(
             "SELECT 'stale', 0, clock.now, changed.stamp, changed.log, changed.record, changed.id_record \
              FROM clock, changed"

@@ -53,7 +53,7 @@ async fn drop_after(mut call: Call, polls: usize) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_call_leaves_its_connection_clean() {
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
-    let mut config = test_schema.0.config().clone();
+    let mut config = test_schema.config().clone();
     config.connections = 1;
     let store = PostgresStore::open(config).await.unwrap();
     let stores = stores(&store);

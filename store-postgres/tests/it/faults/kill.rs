@@ -131,15 +131,15 @@ async fn expect_all_commits_exist(store: &PostgresStore, numbers: &[u64]) {
     let found = store.verify(&IgnoreProgress).await.unwrap();
     assert_eq!(found.findings, []);
     let stores = stores(store);
-    let rows = stores.outbox.as_ref().unwrap();
-    let (mut delivered, mut page) = (0, PageRequest::first(1_000));
+    let outbox = stores.outbox.as_ref().unwrap();
+    let (mut row_count, mut page) = (0, PageRequest::first(1_000));
     loop {
-        let found = rows.list_outbox(OutboxQuery::default().with_page(page)).await.unwrap();
-        delivered += found.items.len() as u64;
+        let found = outbox.list_outbox(OutboxQuery::default().with_page(page)).await.unwrap();
+        row_count += found.items.len() as u64;
         let Some(next) = found.next else { break };
         page = PageRequest::first(1_000).after(next);
     }
-    assert_eq!(delivered, numbers.iter().sum::<u64>());
+    assert_eq!(row_count, numbers.iter().sum::<u64>());
     for (writer, number) in numbers.iter().enumerate() {
         let id = thread(format!("t-{writer}"));
         let found = stores.threads.as_ref().unwrap().load_thread(&id).await.unwrap().unwrap();

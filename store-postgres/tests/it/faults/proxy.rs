@@ -119,7 +119,7 @@ impl Proxy {
         format!("postgres://postgres@127.0.0.1:{}/postgres?sslmode=disable&allow_unsafe=true", self.port)
     }
 
-    /// Requests that the connection is cut on which this message comes next.
+    /// Requests a cut at this message, on the connection on which it comes.
     pub(crate) fn request_cut(&self, at: Cut) {
         let mut state = self.shared.state();
         *state = State { cut: Some(at), ..State::default() };

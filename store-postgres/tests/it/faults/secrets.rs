@@ -42,25 +42,25 @@ async fn no_error_shows_the_password() {
     // From now on every user needs a password, and `PASSWORD` is a wrong one.
     std::fs::write(server.data().join("pg_hba.conf"), "local all all scram-sha-256\n").unwrap();
     assert!(server.program("pg_ctl").arg("reload").arg("-D").arg(server.data()).output().unwrap().status.success());
-    let (user, socket) = (format!("postgres:{PASSWORD}"), server.folder().display().to_string());
+    let (login, socket) = (format!("postgres:{PASSWORD}"), server.folder().display().to_string());
     for url in [
-        format!("postgres://{user}@localhost/postgres?host={socket}"),
+        format!("postgres://{login}@localhost/postgres?host={socket}"),
         format!("postgres://nobody:{PASSWORD}@localhost/postgres?host={socket}"),
         format!("postgres://postgres@localhost/postgres?host={socket}&password={PASSWORD}"),
-        format!("postgres://{user}@localhost/nothing?host={socket}"),
-        format!("postgres://{user}@localhost/postgres?host=/nowhere"),
-        format!("postgres://{user}@127.0.0.1:1/postgres"),
-        format!("postgres://{user}@{silent_address}/postgres"),
-        format!("postgres://{user}@{silent_address}/postgres?sslmode=require"),
-        format!("postgres://{user}@nowhere.invalid/postgres"),
-        format!("postgres://{user}@{silent_address}/postgres?sslmode=verify-full&sslrootcert=/nowhere"),
-        format!("postgres://{user}@localhost/postgres?host={socket}&schema={PASSWORD}"),
-        format!("postgres://{user}@localhost/postgres?host={socket}&port={PASSWORD}"),
-        format!("postgres://{user}@localhost/postgres?host={socket}&sslmode={PASSWORD}"),
-        format!("postgres://{user}@localhost/postgres?host={socket}&what={PASSWORD}"),
-        format!("postgres://{user}@[::1/postgres"),
-        format!("postgres:{user}@localhost"),
-        format!("mysql://{user}@localhost/postgres"),
+        format!("postgres://{login}@localhost/nothing?host={socket}"),
+        format!("postgres://{login}@localhost/postgres?host=/nowhere"),
+        format!("postgres://{login}@127.0.0.1:1/postgres"),
+        format!("postgres://{login}@{silent_address}/postgres"),
+        format!("postgres://{login}@{silent_address}/postgres?sslmode=require"),
+        format!("postgres://{login}@nowhere.invalid/postgres"),
+        format!("postgres://{login}@{silent_address}/postgres?sslmode=verify-full&sslrootcert=/nowhere"),
+        format!("postgres://{login}@localhost/postgres?host={socket}&schema={PASSWORD}"),
+        format!("postgres://{login}@localhost/postgres?host={socket}&port={PASSWORD}"),
+        format!("postgres://{login}@localhost/postgres?host={socket}&sslmode={PASSWORD}"),
+        format!("postgres://{login}@localhost/postgres?host={socket}&what={PASSWORD}"),
+        format!("postgres://{login}@[::1/postgres"),
+        format!("postgres:{login}@localhost"),
+        format!("mysql://{login}@localhost/postgres"),
     ] {
         check_error_hides_password(&url).await;
     }

@@ -20,7 +20,7 @@ async fn open_through_proxy(
     change: impl FnOnce(&mut PostgresConfig),
 ) -> (Proxy, PostgresStore) {
     let proxy = Proxy::start(server_socket()).await;
-    let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(test_schema.0.config().schema()).unwrap();
+    let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(test_schema.config().schema()).unwrap();
     config.uses_test_clock = true;
     change(&mut config);
     let store = PostgresStore::open(config).await.unwrap();

@@ -21,7 +21,7 @@ fn delay(random: &mut Random) -> Duration {
 async fn a_follower_of_slow_writers_misses_nothing() {
     let commits_per_writer = TestLength::pick_by_env(20, 40, 1_563);
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
-    let (store, reader) = (test_schema.0.open().await.unwrap(), test_schema.0.open().await.unwrap());
+    let (store, reader) = (test_schema.open().await.unwrap(), test_schema.open().await.unwrap());
     let thread_of = |number: usize| thread(format!("t-{}", number % 8));
     let mut writing = Vec::new();
     for writer in 0..WRITERS {
@@ -78,7 +78,7 @@ async fn a_follower_of_slow_writers_misses_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn numbers_of_a_sequence_are_not_in_the_order_of_commits() {
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
-    let table = format!("{}.naive", test_schema.0.config().schema());
+    let table = format!("{}.naive", test_schema.config().schema());
     let mut reader = PgConnection::connect(&server_url()).await.unwrap();
     let made = format!("CREATE TABLE {table} (position bigserial PRIMARY KEY)");
     sqlx::raw_sql(AssertSqlSafe(made)).execute(&mut reader).await.unwrap();

@@ -20,12 +20,12 @@ impl Certificates {
     fn new() -> Self {
         let folder = PathBuf::from(format!("/tmp/agentstore-tls-{}", std::process::id()));
         fs::create_dir(&folder).unwrap();
-        let made = Self(folder);
-        let [ours, theirs] = ["ours", "theirs"].map(|name| made.create_authority(name));
-        made.write_server_certificate("good", &ours, 2_000..4_000);
-        made.write_server_certificate("expired", &ours, 2_000..2_001);
+        let certificates = Self(folder);
+        let [ours, theirs] = ["ours", "theirs"].map(|name| certificates.create_authority(name));
+        certificates.write_server_certificate("good", &ours, 2_000..4_000);
+        certificates.write_server_certificate("expired", &ours, 2_000..2_001);
         drop(theirs);
-        made
+        certificates
     }
 
     fn create_authority(&self, name: &str) -> CertifiedIssuer<'static, KeyPair> {

@@ -15,19 +15,19 @@ use crate::fixture::{SchemaGuard, server_url};
 async fn a_commit_whose_connection_is_cut_has_one_effect() {
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
     let proxy = Proxy::start(server_socket()).await;
-    let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(test_schema.0.config().schema()).unwrap();
+    let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(test_schema.config().schema()).unwrap();
     (config.connections, config.uses_test_clock) = (1, true);
-    let (direct, cut) = (test_schema.0.open().await.unwrap(), PostgresStore::open(config).await.unwrap());
-    let (direct, cut, entries) = (commits(&direct), commits(&cut), stores(&direct).threads.unwrap());
+    let (direct, proxied) = (test_schema.open().await.unwrap(), PostgresStore::open(config).await.unwrap());
+    let (direct, proxied, threads) = (commits(&direct), commits(&proxied), stores(&direct).threads.unwrap());
     let (mut cuts, mut lost, mut unknown) = (0, 0, 0);
     while cuts < TestLength::pick_by_env(30, 100, 1_000) {
         for cut_at in Cut::ALL {
             for at in 0.. {
                 let id = thread(format!("t-{cuts}"));
                 // The first commit prepares the statement, so the second one usually finds it prepared.
-                let _first = cut.commit(commit_with_message(&id, "first")).await.unwrap();
+                let _first = proxied.commit(commit_with_message(&id, "first")).await.unwrap();
                 proxy.request_cut(cut_at(at));
-                let answer = cut.commit(commit_with_message(&id, "second")).await;
+                let answer = proxied.commit(commit_with_message(&id, "second")).await;
                 if !proxy.end_cut() {
                     let _receipt = answer.unwrap();
                     break;
@@ -42,7 +42,7 @@ async fn a_commit_whose_connection_is_cut_has_one_effect() {
                 );
                 lost += usize::from(!again.deduplicated);
                 unknown += usize::from(answer.is_err());
-                let page = entries.list_entries(&id, EntryQuery::default()).await.unwrap();
+                let page = threads.list_entries(&id, EntryQuery::default()).await.unwrap();
                 assert_eq!(page.items.len(), 2, "{:?}", cut_at(at));
             }
         }

@@ -173,7 +173,7 @@ async fn work_until_none_left(file: &Path) {
     store.close().await.unwrap();
 }
 
-/// Enqueues `number` dispatches, each with another dedupe key, while other processes use the same keys.
+/// Enqueues `number` dispatches, each with a different dedupe key, while other processes use the same keys.
 async fn take_a_key(file: &Path, name: &str, number: usize) {
     let store = open(file).await;
     send_line("open");

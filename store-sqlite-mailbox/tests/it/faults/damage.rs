@@ -15,25 +15,26 @@ use super::{
 
 const DISPATCH_COUNT: usize = 60;
 
-/// Reads every dispatch. Checks that each is as expected, is missing, or cannot be read. Returns how many were read.
-async fn count_readable(store: &SqliteMailbox, wanted: &[(String, String)]) -> usize {
-    let mut right = 0;
-    for (id, shown) in wanted {
+/// Reads the dispatches with the `expected` ids. Checks that each has the expected text, is missing, or cannot be read.
+/// Returns how many were read.
+async fn count_readable(store: &SqliteMailbox, expected: &[(String, String)]) -> usize {
+    let mut readable_count = 0;
+    for (id, text) in expected {
         match mailbox(store).load_dispatch(&id.parse().unwrap()).await {
             Ok(Some(found)) => {
-                assert_eq!(format!("{found:?}"), *shown);
-                right += 1;
+                assert_eq!(format!("{found:?}"), *text);
+                readable_count += 1;
             }
             Ok(None) => {}
             Err(error) => assert!([ErrorKind::Corrupt, ErrorKind::Unavailable].contains(&error.kind()), "{error:?}"),
         }
     }
-    right
+    readable_count
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_changed_bit_changes_the_data_that_is_read() {
-    let (folder, flips) = (Folder::new(), TestLength::pick_by_env(60, 300, 10_000));
+    let (folder, flip_count) = (Folder::new(), TestLength::pick_by_env(60, 300, 10_000));
     let store = open(&folder.file()).await;
     enqueue_many(&store, "d", DISPATCH_COUNT).await;
     for _ in 0..10 {
@@ -42,25 +43,25 @@ async fn no_changed_bit_changes_the_data_that_is_read() {
     }
     let all = DispatchQuery::default().with_page(PageRequest::first(1_000));
     let all = mailbox(&store).list_dispatches(all).await.unwrap().items;
-    let wanted: Vec<_> = all.iter().map(|found| (found.id.to_string(), format!("{found:?}"))).collect();
-    assert_eq!(count_readable(&store, &wanted).await, DISPATCH_COUNT);
+    let expected: Vec<_> = all.iter().map(|found| (found.id.to_string(), format!("{found:?}"))).collect();
+    assert_eq!(count_readable(&store, &expected).await, DISPATCH_COUNT);
     store.close().await.unwrap();
     let bytes = fs::read(folder.file()).unwrap();
     let (mut random, mut refused, mut unread) = (Random::new(7), 0, 0);
-    for _ in 0..flips {
+    for _ in 0..flip_count {
         let (at, bit) = (random.below(bytes.len()), random.below(8));
         let mut changed = bytes.clone();
         changed[at] ^= 1 << bit;
         fs::write(folder.file(), changed).unwrap();
         match SqliteMailbox::open(SqliteConfig::new(folder.file())).await {
             Ok(store) => {
-                unread += DISPATCH_COUNT - count_readable(&store, &wanted).await;
+                unread += DISPATCH_COUNT - count_readable(&store, &expected).await;
                 store.close().await.unwrap();
             }
             Err(_) => refused += 1,
         }
     }
-    println!("{flips} changed bits: {refused} openings refused, {unread} dispatches not read, no wrong data read");
+    println!("{flip_count} changed bits: {refused} openings refused, {unread} dispatches not read, no wrong data read");
     assert!(unread > 0);
 }
 

@@ -64,7 +64,7 @@ async fn a_transaction_that_begins_with_a_read_gets_a_busy_error() {
     assert!(began.elapsed() < Duration::from_secs(10), "the write waited");
 }
 
-/// Each dispatch is claimed once, whichever processes claim.
+/// Each dispatch is claimed once, even if several processes claim at the same time.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_dispatch_is_claimed_once_among_processes() {
     let (folder, process_count, number) =
@@ -89,7 +89,7 @@ async fn each_dispatch_is_claimed_once_among_processes() {
     store.close().await.unwrap();
 }
 
-/// If several processes enqueue under one key at the same time, one of them is accepted.
+/// If several processes enqueue under one key at the same time, one of the calls is accepted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_used_by_several_processes_at_once_is_accepted_once() {
     let (folder, calls_per_process) = (Folder::new(), TestLength::pick_by_env(20, 40, 500));

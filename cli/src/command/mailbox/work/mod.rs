@@ -24,7 +24,7 @@ use crate::{
 
 /// The exit code with which a command postpones its dispatch (`EX_TEMPFAIL` of `sysexits.h`).
 const EXIT_CODE_POSTPONE: i32 = 75;
-/// How many bytes of the standard output of a command are kept, from its beginning.
+/// How many bytes are kept of what a command prints to standard output. They are the first ones.
 const MAX_OUTPUT_BYTES: usize = 64 << 10;
 
 /// Run a command for each dispatch, until the worker is stopped
@@ -38,7 +38,7 @@ const MAX_OUTPUT_BYTES: usize = 64 << 10;
     worker has a `file:` store open, the command can read the store but not write to it: docs/compositions.md says \
     which stores can be combined.\n\n\
     Exit code 0 acknowledges the dispatch. Its result contains the output of the command: at most 64 KiB, and less if \
-    the mailbox does not accept that much. Exit code 75 postpones the dispatch, which does not count as an attempt. \
+    the mailbox does not accept that much. Exit code 75 postpones the dispatch, which uses up no attempt. \
     Any other exit code, or an end by a signal, is a failure: the dispatch is tried again after a pause if it has \
     attempts left, and the end of standard error is recorded as its error. If the claim is lost, the command is killed \
     together with all processes that it started. The same happens if the worker dies: at once on Linux, within a \
@@ -46,8 +46,8 @@ const MAX_OUTPUT_BYTES: usize = 64 << 10;
     A command may run twice for one dispatch. AGENTSTORE_DISPATCH_ID is then the same, and AGENTSTORE_CLAIM is \
     greater.\n\n\
     After Ctrl-C or SIGTERM the worker makes no more claims, and running commands may finish. After a second signal it \
-    ends the commands and releases their dispatches at once. With `--json` each command that ended is a document on \
-    its own line, and the last document is the summary.\n\n\
+    ends the commands and releases their dispatches at once. With `--json` the worker prints one line for each command \
+    that ended, and the summary on the last line. Each line is a document.\n\n\
     Warnings, for example about a server that is unavailable, go to standard error. Each kind is printed when it first \
     occurs, and then from time to time. The worker waits for a server that is unavailable. An error that waiting does \
     not resolve, for example that the server lost its stored data, ends the worker after `--patience` with exit code \
@@ -72,7 +72,7 @@ pub(super) struct Args {
     until_idle: bool,
     /// The longest time that a command may run; without a limit if not given
     ///
-    /// A command that runs longer is ended, and its attempt has failed.
+    /// A command that runs longer is ended, and its attempt fails.
     #[arg(long, value_name = "TIME", value_parser = args::parse_duration)]
     timeout: Option<Duration>,
     /// How long a dispatch is postponed if its command exits with 75
@@ -100,7 +100,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     if let Some(name) = args.worker {
         options = options.with_name(name);
     }
-    let (name, later) = (options.name.clone(), args.later);
+    let (name, pause) = (options.name.clone(), args.later);
     let max_bytes = session.stores().mailbox_capabilities().max_record_bytes;
     let (report_sender, mut reports) = mpsc::unbounded_channel();
     let exec = Arc::new(CommandSpec { command: args.exec, environment: Environment(session.child_environment()?) });
@@ -110,7 +110,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
             let exit = run_command(&exec, &work).await;
             // The receiver is dropped if the output failed. The dispatch is settled nevertheless.
             let _ = report_sender.send(CommandReport::new(&work, &exit));
-            handler_result(exit, later, max_bytes)
+            handler_result(exit, pause, max_bytes)
         }
     };
     let mut signals = Signals::new()?;
@@ -195,15 +195,16 @@ fn result_document(output: &str, printed_bytes: u64, max_bytes: u64) -> String {
     }
 }
 
-/// Returns how the dispatch is settled if its command ended in this way.
-fn handler_result(exit: CommandOutcome, later: Duration, max_bytes: u64) -> Result<Done, WorkFailure> {
+/// Returns how the dispatch of a command that ended in this way is settled. `pause` is how long exit code 75 postpones
+/// it.
+fn handler_result(exit: CommandOutcome, pause: Duration, max_bytes: u64) -> Result<Done, WorkFailure> {
     let CommandOutcome { end_reason, output, printed_bytes, error_output } = exit;
     match end_reason {
         EndReason::Code(0) => {
             let output = String::from_utf8_lossy(&output);
             Ok(Done::ack_with_result(Json::parse(&result_document(&output, printed_bytes, max_bytes))?))
         }
-        EndReason::Code(EXIT_CODE_POSTPONE) => Ok(Done::Snooze { after: later }),
+        EndReason::Code(EXIT_CODE_POSTPONE) => Ok(Done::Snooze { after: pause }),
         EndReason::Code(code) => {
             Err(WorkFailure::new(child::with_error_output(format!("exit code {code}"), &error_output)))
         }

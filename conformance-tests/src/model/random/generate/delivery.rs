@@ -10,7 +10,7 @@ use super::{
     once_in, small_number, thread,
 };
 
-/// A commit of outbox rows, sometimes with a fence. It has no other parts, so that it is mostly refused because of its
+/// A commit of outbox rows, sometimes with a fence. It has no other parts, so that most refusals are because of the
 /// rows.
 pub(super) fn commit_with_rows() -> BoxedStrategy<Op> {
     (thread(), once_in(4, small_number()), vec(outbox_row(), 1..4))
@@ -36,11 +36,11 @@ pub(super) fn commit_with_rows() -> BoxedStrategy<Op> {
 pub(super) fn mailbox_ops() -> BoxedStrategy<Op> {
     let dispatch = || 0_u8..8;
     let delay = || once_in(4, select(vec![0_u16, 3, 1_000]));
-    let work = (dispatch(), thread(), 0_u8..3, once_in(3, 0_u8..2), delay(), 1_u8..4);
+    let enqueue = (dispatch(), thread(), 0_u8..3, once_in(3, 0_u8..2), delay(), 1_u8..4);
     let claim = (1_u8..4, once_in(4, thread()), once_in(6, dispatch()), select(vec![2_u16, 1_000, 30_000]));
     let which = any::<u8>;
     prop_oneof![
-        10 => work.prop_map(|(dispatch, thread, priority, key, delay, attempts)| MailboxOp::Enqueue {
+        10 => enqueue.prop_map(|(dispatch, thread, priority, key, delay, attempts)| MailboxOp::Enqueue {
             dispatch, thread, priority, key, delay, attempts,
         }),
         8 => claim.prop_map(|(limit, thread, dispatch, lease)| MailboxOp::Claim { limit, thread, dispatch, lease }),
@@ -48,9 +48,9 @@ pub(super) fn mailbox_ops() -> BoxedStrategy<Op> {
         4 => (which(), 0_u8..3, once_in(3, Just(())), once_in(2, settlement())).prop_map(
             |(which, number, expects_absent, settlement)| MailboxOp::CommitUnderClaim { which, number, expects_absent: expects_absent.is_some(), settlement }
         ),
-        2 => (thread(), once_in(3, 0_u8..2), once_in(3, Just(()))).prop_map(|(thread, key, over)| MailboxOp::Interrupt {
-            thread, key, take_over: over.is_some(),
-        }),
+        2 => (thread(), once_in(3, 0_u8..2), once_in(3, Just(()))).prop_map(
+            |(thread, key, take_over)| MailboxOp::Interrupt { thread, key, take_over: take_over.is_some() }
+        ),
         4 => (which(), select(vec![0_u16, 2, 1_000])).prop_map(|(which, lease)| MailboxOp::Extend { which, lease }),
         1 => (which(), 0_u8..2).prop_map(|(which, instance)| MailboxOp::Start { which, instance }),
         1 => dispatch().prop_map(|dispatch| MailboxOp::Cancel { dispatch }),

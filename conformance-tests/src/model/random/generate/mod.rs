@@ -12,14 +12,15 @@ use super::ops::{
     ParentOp, RewindTarget, RunFilterOp, RunOp, ScopeOp, StateChangeOp, StateKeyOp, ThreadFieldsOp, ThreadFilterOp,
     ThreadPatchOp,
 };
-/// How many different numbers most operations choose from, which stand for threads, runs, keys, names and values.
+
+/// Most operations choose from the numbers below this one. The numbers stand for threads, runs, keys, names and values.
 pub(super) const SMALL_NUMBERS: u8 = 4;
 
 fn small_number() -> impl Strategy<Value = u8> {
     0..SMALL_NUMBERS
 }
 
-/// A thread. Most steps are about thread 0.
+/// Generates the number of a thread. Most steps are about thread 0.
 fn thread() -> impl Strategy<Value = u8> {
     prop_oneof![6 => Just(0_u8), 3 => Just(1), 2 => small_number()]
 }
@@ -29,14 +30,25 @@ fn once_in<S: Strategy>(times: u32, strategy: S) -> impl Strategy<Value = Option
     option::weighted((1.0 / f64::from(times)).min(0.9), strategy)
 }
 
-/// Histories of `steps` steps. Most histories use all operations. Some are mainly about the outbox or the mailbox.
+/// Generates histories of `steps` steps. Most histories use all operations. Some are mainly about the outbox or the
+/// mailbox.
 ///
-/// One step in a thousand is left out. Because every step can be left out, proptest shortens a history by leaving out
-/// more steps.
+/// One step in a thousand is left out. Because every step can be left out, proptest can shorten a history by leaving
+/// out more steps.
 pub(super) fn histories(steps: usize) -> impl Strategy<Value = Vec<Op>> {
-    let delivery = prop_oneof![10 => outbox_ops(), 6 => commit_with_rows(), 2 => commit_ops(), 1 => read_ops(), 5 => environment_ops()];
-    let mail = prop_oneof![20 => mailbox_ops(), 2 => commit_ops(), 2 => read_ops(), 4 => environment_ops()];
-    prop_oneof![4 => history_of(op(), steps), 1 => history_of(delivery.boxed(), steps), 1 => history_of(mail.boxed(), steps)]
+    let outbox_steps = prop_oneof![
+        10 => outbox_ops(),
+        6 => commit_with_rows(),
+        2 => commit_ops(),
+        1 => read_ops(),
+        5 => environment_ops(),
+    ];
+    let mailbox_steps = prop_oneof![20 => mailbox_ops(), 2 => commit_ops(), 2 => read_ops(), 4 => environment_ops()];
+    prop_oneof![
+        4 => history_of(op(), steps),
+        1 => history_of(outbox_steps.boxed(), steps),
+        1 => history_of(mailbox_steps.boxed(), steps),
+    ]
 }
 
 fn history_of(op: BoxedStrategy<Op>, steps: usize) -> impl Strategy<Value = Vec<Op>> {
@@ -88,9 +100,11 @@ fn input_ops() -> BoxedStrategy<Op> {
 }
 
 fn event_ops() -> BoxedStrategy<Op> {
-    let emit = (vec(event(), 0..4), once_in(2, small_number()), once_in(4, 0_u8..2), once_in(10, small_number()));
+    let append = (vec(event(), 0..4), once_in(2, small_number()), once_in(4, 0_u8..2), once_in(10, small_number()));
     prop_oneof![
-        6 => emit.prop_map(|(events, key, expect, fence)| Op::AppendEvents(AppendEventsOp { events, key, expect, fence })),
+        6 => append.prop_map(
+            |(events, key, expect, fence)| Op::AppendEvents(AppendEventsOp { events, key, expect, fence })
+        ),
         2 => any::<u8>().prop_map(|which| Op::RepeatAppendEvents { which }),
         2 => (scope(), small_number(), once_in(3, any::<u8>()), any::<bool>())
             .prop_map(|(scope, index, older_millis, dry_run)| Op::Trim { scope, index, older_millis, dry_run }),

@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use super::{Answer, Asked, Issued, is_issued, items, pieces, require, text};
 
-/// What has to come back is the content of a message with signed thinking.
+/// Later requests have to repeat the content of a message with signed thinking.
 pub(super) fn check(body: &Value, model: &str, issued: &[Issued]) -> Result<Asked, String> {
     require(body["stream"] == true && body["max_tokens"].is_u64(), "it is not streamed, or has no limit")?;
     require(body["tools"][0]["input_schema"]["type"] == "object", "it has no tool")?;
-    let mut open: Vec<&Value> = Vec::new();
+    let mut open_calls: Vec<&Value> = Vec::new();
     let messages = items(&body["messages"]);
     for (at, message) in messages.iter().enumerate() {
         let role = if at % 2 == 0 { "user" } else { "assistant" };
@@ -17,11 +17,11 @@ pub(super) fn check(body: &Value, model: &str, issued: &[Issued]) -> Result<Aske
         require(!text(content).trim().is_empty() || !items(content).is_empty(), "a message is empty")?;
         let of_type = |kind: &'static str| items(content).iter().filter(move |block| block["type"] == kind);
         let answered: Vec<_> = of_type("tool_result").map(|result| &result["tool_use_id"]).collect();
-        require(answered == open, "the results do not answer the calls of the message before")?;
+        require(answered == open_calls, "the results do not answer the calls of the message before")?;
         let results = items(content).iter().take_while(|block| block["type"] == "tool_result");
         require(results.count() == answered.len(), "results have to come first")?;
-        open = of_type("tool_use").map(|call| &call["id"]).collect();
-        let is_own = open.iter().any(|id| issued.iter().any(|it| it.model == model && has_call(&it.value, id)));
+        open_calls = of_type("tool_use").map(|call| &call["id"]).collect();
+        let is_own = open_calls.iter().any(|id| issued.iter().any(|it| it.model == model && has_call(&it.value, id)));
         if is_own || of_type("thinking").next().is_some() {
             require(is_issued(issued, model, content), "thinking is missing, changed or of another model")?;
         }

@@ -4,30 +4,30 @@ use serde_json::{Value, json};
 
 use super::{Answer, Asked, Issued, is_issued, items, pieces, require};
 
-/// The documented value for calls that another model made.
+/// The signature that the documentation of the API gives for calls that another model made.
 const ANY_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// What has to come back is a content with signatures.
+/// Later requests have to repeat each content with signatures.
 pub(super) fn check(body: &Value, model: &str, issued: &[Issued]) -> Result<Asked, String> {
     require(body["tools"][0]["functionDeclarations"][0]["name"] == "add", "it has no tool")?;
     let contents = items(&body["contents"]);
-    let named = |content: &Value, field: &str| -> Vec<Value> {
+    let names_in = |content: &Value, field: &str| -> Vec<Value> {
         items(&content["parts"]).iter().filter_map(|part| part.get(field)).map(|it| it["name"].clone()).collect()
     };
-    let is_question = |content: &&Value| content["role"] == "user" && named(content, "functionResponse").is_empty();
+    let is_question = |content: &&Value| content["role"] == "user" && names_in(content, "functionResponse").is_empty();
     let turn = contents.iter().rposition(|content| is_question(&content)).unwrap_or_default();
-    let mut open = Vec::new();
+    let mut open_calls = Vec::new();
     for (at, content) in contents.iter().enumerate() {
         let role = if at % 2 == 0 { "user" } else { "model" };
         require(content["role"] == role && !items(&content["parts"]).is_empty(), "the roles do not alternate")?;
-        require(named(content, "functionResponse") == open, "the results do not answer the calls before")?;
-        open = named(content, "functionCall");
+        require(names_in(content, "functionResponse") == open_calls, "the results do not answer the calls before")?;
+        open_calls = names_in(content, "functionCall");
         let signatures: Vec<_> =
             items(&content["parts"]).iter().filter_map(|part| part["thoughtSignature"].as_str()).collect();
         if signatures.iter().any(|signature| *signature != ANY_SIGNATURE) {
             require(is_issued(issued, model, content), "a signed content was changed, or is of another model")?;
         }
-        let is_signed = at < turn || open.is_empty() || !signatures.is_empty();
+        let is_signed = at < turn || open_calls.is_empty() || !signatures.is_empty();
         require(is_signed, "a call of the current turn has no signature")?;
     }
     let last = contents.last().filter(|last| last["role"] == "user").ok_or("the last content is not of the user")?;

@@ -1,6 +1,6 @@
-//! A server with the HTTP APIs of all four providers. It refuses what they refuse, as far as a history can be wrong.
+//! A server with the HTTP APIs of all four providers. It refuses a request whose history they would refuse.
 //!
-//! The model that it plays calls the tool if the question is `add A B`, and otherwise repeats the question.
+//! Its model calls the tool if the question is `add A B`, and otherwise repeats the question.
 
 mod anthropic;
 mod google;
@@ -24,15 +24,15 @@ pub(crate) const KEY: &str = "right-key-2718281828";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Normal,
-    /// It answers a part, and then nothing until the client is gone.
+    /// It sends a part of the answer, and then nothing until the client disconnects.
     Hang,
-    /// It answers a part, and closes the connection.
+    /// It sends a part of the answer, and closes the connection.
     Break,
-    /// It answers a part, and reports an error.
+    /// It sends a part of the answer, and then an error.
     Overload,
     /// It refuses the request with 429.
     Refuse,
-    /// It answers with the address of another server.
+    /// It answers with a redirect.
     Redirect,
 }
 
@@ -53,7 +53,7 @@ struct Answer {
     call: Option<Value>,
 }
 
-/// What the server has sent: the part of an answer that has to come back as it is.
+/// The part of an answer that later requests have to repeat unchanged.
 #[derive(Clone)]
 struct Issued {
     model: String,
@@ -66,7 +66,7 @@ struct Api {
     key_header: &'static str,
     /// Checks a request, and returns what it asks.
     check: fn(&Value, &str, &[Issued]) -> Result<Asked, String>,
-    /// Returns the events of an answer, and what has to come back of it.
+    /// Returns the events of an answer, and the part of it that later requests have to repeat.
     reply: fn(&Answer) -> (Vec<Value>, Value),
     /// Returns an error inside of a stream.
     error: fn(&str) -> Value,
@@ -105,12 +105,14 @@ static APIS: [Api; 4] = [
 
 #[derive(Default)]
 struct State {
+    /// How the next requests are handled.
     modes: VecDeque<Mode>,
     requests: Vec<Value>,
     issued: Vec<Issued>,
     violations: Vec<String>,
 }
 
+/// A running server.
 pub(crate) struct Fake {
     url: String,
     state: Arc<Mutex<State>>,
@@ -146,12 +148,12 @@ impl Fake {
         self.state.lock().unwrap().requests.clone()
     }
 
-    /// Returns what has to come back of all answers, in the order of the answers.
+    /// Returns the part of each answer that later requests have to repeat, in the order of the answers.
     pub(crate) fn issued(&self) -> Vec<Value> {
         self.state.lock().unwrap().issued.iter().map(|issued| issued.value.clone()).collect()
     }
 
-    /// Returns the texts of the last request to Anthropic.
+    /// Returns the texts of the messages in the last request, which must be one to Anthropic.
     pub(crate) fn last_texts(&self) -> Vec<String> {
         let requests = self.requests();
         requests.last().unwrap()["messages"].as_array().unwrap().iter().map(|it| text(&it["content"])).collect()
@@ -168,9 +170,9 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
     let request = Request::read(&mut reader)?;
     let Request { path, body, .. } = &request;
     let api = APIS.iter().find(|api| path.ends_with(api.path)).unwrap();
-    let given = request.header(api.key_header).trim_start_matches("Bearer ");
-    if given != KEY {
-        return refuse(&stream, "401 Unauthorized", &format!("incorrect key: {given}"));
+    let given_key = request.header(api.key_header).trim_start_matches("Bearer ");
+    if given_key != KEY {
+        return refuse(&stream, "401 Unauthorized", &format!("incorrect key: {given_key}"));
     }
     let (mode, number) = {
         let mut state = state.lock().unwrap();
@@ -283,7 +285,7 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive(' ')
 }
 
-/// Returns the text of content that is a text or a list of parts.
+/// Returns the text of a content, which is a text or a list of parts.
 fn text(content: &Value) -> String {
     let parts = content.as_array().into_iter().flatten().filter_map(|part| part["text"].as_str());
     content.as_str().map_or_else(|| parts.collect(), str::to_owned)
@@ -293,8 +295,8 @@ fn items(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-fn require(holds: bool, otherwise: &str) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(otherwise.to_owned()) }
+fn require(holds: bool, violation_text: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(violation_text.to_owned()) }
 }
 
 /// Returns whether the model has issued a value.

@@ -4,19 +4,20 @@ use serde_json::{Value, json};
 
 use super::{Answer, Asked, Issued, is_issued, items, pieces, require, text};
 
-/// What has to come back are the calls. This API signs nothing.
+/// Later requests have to repeat the calls. This API signs nothing.
 pub(super) fn check(body: &Value, model: &str, issued: &[Issued]) -> Result<Asked, String> {
     require(body["stream"] == true && body["tools"][0]["function"]["name"] == "add", "it has no tool")?;
-    let mut open: Vec<&Value> = Vec::new();
+    let mut open_calls: Vec<&Value> = Vec::new();
     let mut results = Vec::new();
     for message in items(&body["messages"]) {
         if message["role"] == "tool" {
-            let at = open.iter().position(|id| **id == message["tool_call_id"]).ok_or("a result without a call")?;
-            open.remove(at);
+            let at =
+                open_calls.iter().position(|id| **id == message["tool_call_id"]).ok_or("a result without a call")?;
+            open_calls.remove(at);
             results.push(text(&message["content"]));
             continue;
         }
-        require(open.is_empty(), "a call without a result")?;
+        require(open_calls.is_empty(), "a call without a result")?;
         results.clear();
         let calls = items(&message["tool_calls"]);
         for call in calls {
@@ -25,16 +26,16 @@ pub(super) fn check(body: &Value, model: &str, issued: &[Issued]) -> Result<Aske
                 serde_json::from_str::<Value>(arguments).is_ok_and(|it| it.is_object()),
                 "arguments are no object",
             )?;
-            open.push(&call["id"]);
+            open_calls.push(&call["id"]);
         }
-        let is_own = issued.iter().any(|it| it.model == model && open.contains(&&it.value[0]["id"]));
+        let is_own = issued.iter().any(|it| it.model == model && open_calls.contains(&&it.value[0]["id"]));
         if is_own {
             require(is_issued(issued, model, &message["tool_calls"]), "a call was changed")?;
         }
         let is_known = ["user", "assistant"].iter().any(|role| message["role"] == *role);
         require(is_known && (!text(&message["content"]).is_empty() || !calls.is_empty()), "a message is empty")?;
     }
-    require(open.is_empty(), "a call without a result")?;
+    require(open_calls.is_empty(), "a call without a result")?;
     let last = items(&body["messages"]).last().ok_or("there are no messages")?;
     match last["role"].as_str() {
         Some("user") => Ok(Asked::Question(text(&last["content"]))),

@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use super::{Answer, Asked, Issued, items, pieces, require, text};
 
-/// What has to come back are the items of the output: encrypted reasoning, and what follows it.
+/// Later requests have to repeat the items of the output: encrypted reasoning, and the item that follows it.
 pub(super) fn check(body: &Value, model: &str, issued: &[Issued]) -> Result<Asked, String> {
     require(body["stream"] == true && body["tools"][0]["name"] == "add", "it has no tool")?;
     let input = items(&body["input"]);
-    let mut open: Vec<&Value> = Vec::new();
+    let mut open_calls: Vec<&Value> = Vec::new();
     let mut results = Vec::new();
     for (at, item) in input.iter().enumerate() {
         let kind = item["type"].as_str().unwrap_or("message");
@@ -23,11 +23,11 @@ pub(super) fn check(body: &Value, model: &str, issued: &[Issued]) -> Result<Aske
         match kind {
             "function_call" => {
                 results.clear();
-                open.push(&item["call_id"]);
+                open_calls.push(&item["call_id"]);
             }
             "function_call_output" => {
-                let at = open.iter().position(|id| **id == item["call_id"]).ok_or("a result without a call")?;
-                open.remove(at);
+                let at = open_calls.iter().position(|id| **id == item["call_id"]).ok_or("a result without a call")?;
+                open_calls.remove(at);
                 results.push(text(&item["output"]));
             }
             "message" => require(item["role"] != "user" || !text(&item["content"]).is_empty(), "a message is empty")?,
@@ -35,7 +35,7 @@ pub(super) fn check(body: &Value, model: &str, issued: &[Issued]) -> Result<Aske
             other => return Err(format!("the item `{other}` is not known")),
         }
     }
-    require(open.is_empty(), "a call without a result")?;
+    require(open_calls.is_empty(), "a call without a result")?;
     let last = input.last().ok_or("there is no input")?;
     match last["role"].as_str() {
         Some("user") => Ok(Asked::Question(text(&last["content"]))),
