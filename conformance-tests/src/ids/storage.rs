@@ -1,6 +1,6 @@
 //! Every id works wherever a store accepts an id, and different ids never share a record.
 
-use store_core::Commit;
+use store_core::{Commit, ThreadFilter};
 
 use super::{
     corpus::{AMBIGUOUS_PAIRS, unusual_valid_ids},
