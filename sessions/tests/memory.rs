@@ -67,11 +67,23 @@ fn pi_line(at: usize, parent: &str) -> String {
     format!(r#"{{"type":"message","id":"{id}","parentId":{parent},"timestamp":"{time}","message":{message}}}"#)
 }
 
+fn kimi_cli_line(at: usize, _parent: &str) -> String {
+    match at % 4 {
+        0 => format!(r#"{{"role":"_checkpoint","id":{}}}"#, at / 4),
+        1 => r#"{"role":"user","content":"x"}"#.to_owned(),
+        2 => format!(
+            r#"{{"role":"assistant","content":"x","tool_calls":[{{"type":"function","id":"call_{at}","function":{{"name":"n","arguments":"{{}}"}}}}]}}"#
+        ),
+        _ => format!(r#"{{"role":"tool","content":"x","tool_call_id":"call_{}"}}"#, at - 1),
+    }
+}
+
 /// Writes a file whose last line makes a strict import refuse it, so that nothing is written to the store.
 fn write_file(path: &Path, format: &str) {
     let (header, line): (_, fn(usize, &str) -> String) = match format {
         "pi" => (r#"{"type":"session","version":3,"id":"s","timestamp":"2026-01-05T10:00:00.000Z"}"#, pi_line),
         "agent-core" => ("", agent_core_line),
+        "kimi-cli" => ("", kimi_cli_line),
         _ => ("", claude_code_line),
     };
     let mut file = BufWriter::new(File::create(path).unwrap());
@@ -106,7 +118,7 @@ async fn the_first_pass_keeps_few_bytes_of_each_line() {
         return measure(&format).await;
     }
     // Each format is measured in a process of its own, because the peak of a process never falls.
-    for format in ["pi", "agent-core", "claude-code"] {
+    for format in ["pi", "agent-core", "claude-code", "kimi-cli"] {
         let test = "the_first_pass_keeps_few_bytes_of_each_line";
         let status =
             Command::new(std::env::current_exe().unwrap()).args(["--exact", test]).env(FORMAT, format).status();

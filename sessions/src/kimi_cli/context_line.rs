@@ -8,22 +8,141 @@ use super::{
     line::LineBody,
     message::{COMPACTION_MARKER, SYSTEM_PROMPT_ROLE, comparable_form, first_text, is_injected, plain_text},
 };
-use crate::{json::Object, source::Line};
+use crate::{
+    compact::{self, Names, to_u32},
+    json::Object,
+    source::Line,
+};
 
-/// What is kept of a line of a context file.
-#[derive(Debug, Clone)]
+/// What is kept of the lines of a context file: about 30 bytes for each line. Lines are counted from 0.
+#[derive(Debug, Default)]
+pub(super) struct ContextLines {
+    kinds: Vec<ContextLineKind>,
+    /// For each line, `fingerprint` and `content_hash`.
+    hashes: Vec<[u64; 2]>,
+    /// The lines with a user message whose text is plain, and the hash of this text.
+    text_hashes: Vec<(u32, u64)>,
+    /// The lines with calls, and the number of the id of each call.
+    calls: Vec<(u32, u32)>,
+    /// The lines with a result, and the number of the id of the call that it answers.
+    answers: Vec<(u32, u32)>,
+}
+
+/// What a line is, and what it is compared by.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct ContextLine {
     pub(super) kind: ContextLineKind,
-    /// The hash and the number of its bytes. Lines for which both are equal count as equal.
-    pub(super) fingerprint: (u64, usize),
+    /// The hash of its bytes. Lines with the same hash count as equal.
+    pub(super) fingerprint: u64,
     /// For a message: a hash of its content, which does not depend on how the JSON is written.
     pub(super) content_hash: u64,
-    /// For a user message: a hash of its text.
-    pub(super) text_hash: Option<u64>,
-    /// The ids of the calls in it.
-    pub(super) calls: Vec<String>,
-    /// The id of the call that it answers.
-    pub(super) answered_call: Option<String>,
+}
+
+impl ContextLines {
+    pub(super) const fn len(&self) -> usize {
+        self.kinds.len()
+    }
+
+    pub(super) fn get(&self, row: usize) -> Option<ContextLine> {
+        let (kind, [fingerprint, content_hash]) = (*self.kinds.get(row)?, *self.hashes.get(row)?);
+        Some(ContextLine { kind, fingerprint, content_hash })
+    }
+
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = ContextLine> + ExactSizeIterator {
+        let lines = self.kinds.iter().zip(&self.hashes);
+        lines.map(|(kind, [fingerprint, content_hash])| ContextLine {
+            kind: *kind,
+            fingerprint: *fingerprint,
+            content_hash: *content_hash,
+        })
+    }
+
+    /// For a user message with plain text: the hash of this text.
+    pub(super) fn text_hash(&self, row: usize) -> Option<u64> {
+        let at = self.text_hashes.binary_search_by_key(&to_u32(row), |(row, _)| *row).ok()?;
+        Some(self.text_hashes.get(at)?.1)
+    }
+
+    /// The numbers of the ids of the calls in a line.
+    pub(super) fn calls(&self, row: usize) -> impl Iterator<Item = u32> {
+        let row = to_u32(row);
+        let first = self.calls.partition_point(|(at, _)| *at < row);
+        self.calls.iter().skip(first).take_while(move |(at, _)| *at == row).map(|(_, call)| *call)
+    }
+
+    /// The number of the id of the call that a line answers.
+    pub(super) fn answered_call(&self, row: usize) -> Option<u32> {
+        let at = self.answers.binary_search_by_key(&to_u32(row), |(row, _)| *row).ok()?;
+        Some(self.answers.get(at)?.1)
+    }
+
+    /// The numbers of the ids of all calls.
+    pub(super) fn all_calls(&self) -> impl Iterator<Item = u32> {
+        self.calls.iter().map(|(_, call)| *call)
+    }
+
+    /// The numbers of the ids of all calls that a line answers.
+    pub(super) fn all_answered_calls(&self) -> impl Iterator<Item = u32> {
+        self.answers.iter().map(|(_, call)| *call)
+    }
+
+    /// Adds a line that is blank or not a JSON object.
+    pub(super) fn push_blank_or_broken(&mut self, line: &Line) {
+        let kind = if line.is_blank() { ContextLineKind::Blank } else { ContextLineKind::SideEntry };
+        self.push(ContextLine { kind, fingerprint: hash(&line.bytes), content_hash: 0 });
+    }
+
+    /// Adds a line that is an object. `call_ids` gets the ids of its calls and results.
+    pub(super) fn push_object(&mut self, line: &Line, object: &Object<'_>, line_body: &LineBody, call_ids: &mut Names) {
+        let mut added = ContextLine {
+            kind: ContextLineKind::of(object, line_body),
+            fingerprint: hash(&line.bytes),
+            content_hash: 0,
+        };
+        if let NewBody::Message(message) = &line_body.body
+            && !line_body.side
+        {
+            added.content_hash = hash(&comparable_form(object));
+            for block in &message.blocks {
+                match &block.kind {
+                    BlockKind::ToolUse(call) => call_ids.add(&call.id).into_iter().for_each(|id| self.push_call(id.0)),
+                    BlockKind::ToolResult(result) => {
+                        call_ids.add(&result.tool_use_id).into_iter().for_each(|id| self.push_answer(id.0));
+                    }
+                    _ => {}
+                }
+            }
+            if added.kind == ContextLineKind::Message(Role::User)
+                && let Some(text) = object.raw("content").and_then(plain_text)
+            {
+                self.push_text_hash(hash(&text));
+            }
+        }
+        self.push(added);
+    }
+
+    /// Adds a line. What belongs to it besides was added before.
+    pub(super) fn push(&mut self, line: ContextLine) {
+        compact::push(&mut self.kinds, line.kind);
+        compact::push(&mut self.hashes, [line.fingerprint, line.content_hash]);
+    }
+
+    /// Adds the hash of the text of the line that is added next.
+    pub(super) fn push_text_hash(&mut self, text_hash: u64) {
+        compact::push(&mut self.text_hashes, (to_u32(self.kinds.len()), text_hash));
+    }
+
+    /// Adds a call of the line that is added next.
+    pub(super) fn push_call(&mut self, call: u32) {
+        compact::push(&mut self.calls, (to_u32(self.kinds.len()), call));
+    }
+
+    /// Adds the call that the line that is added next answers. Of several, the last one counts.
+    pub(super) fn push_answer(&mut self, call: u32) {
+        let row = to_u32(self.kinds.len());
+        self.answers.pop_if(|(last, _)| *last == row);
+        compact::push(&mut self.answers, (row, call));
+    }
 }
 
 /// What a line of a context file is.
@@ -36,7 +155,10 @@ pub(super) enum ContextLineKind {
     /// The system prompt.
     Prompt,
     /// A checkpoint.
-    Checkpoint(u64),
+    Checkpoint {
+        /// Whether its number is 0.
+        is_first: bool,
+    },
     /// A message.
     Message(Role),
     /// A user message that kimi-cli itself inserted, such as a reminder or a checkpoint.
@@ -46,6 +168,28 @@ pub(super) enum ContextLineKind {
 }
 
 impl ContextLineKind {
+    /// Finds out what a line is that is an object.
+    fn of(object: &Object<'_>, line_body: &LineBody) -> Self {
+        if line_body.side {
+            return Self::SideEntry;
+        }
+        let message = match &line_body.body {
+            NewBody::Checkpoint { number: Some(number), .. } => return Self::Checkpoint { is_first: *number == 0 },
+            NewBody::Message(message) => message,
+            _ => return Self::SideEntry,
+        };
+        let text = first_text(&message.blocks);
+        if object.text("role").as_deref() == Some(SYSTEM_PROMPT_ROLE) {
+            Self::Prompt
+        } else if message.role == Role::User && text == Some(COMPACTION_MARKER) {
+            Self::Summary
+        } else if message.role == Role::User && is_injected(text) {
+            Self::Injected
+        } else {
+            Self::Message(message.role)
+        }
+    }
+
     /// Whether an entry of the tree represents it.
     pub(super) const fn is_node(self) -> bool {
         !matches!(self, Self::Blank | Self::SideEntry)
@@ -63,52 +207,7 @@ impl ContextLineKind {
 
     /// Whether every history begins with such lines.
     pub(super) const fn is_opening(self) -> bool {
-        matches!(self, Self::Prompt | Self::Checkpoint(0))
-    }
-}
-
-impl ContextLine {
-    /// Describes a line that is blank or not a JSON object.
-    pub(super) fn blank_or_broken(line: &Line) -> Self {
-        let kind = if line.is_blank() { ContextLineKind::Blank } else { ContextLineKind::SideEntry };
-        let fingerprint = (hash(&line.bytes), line.bytes.len());
-        Self { kind, fingerprint, content_hash: 0, text_hash: None, calls: Vec::new(), answered_call: None }
-    }
-
-    /// Describes a line that is an object.
-    pub(super) fn of(line: &Line, object: &Object<'_>, line_body: &LineBody) -> Self {
-        let mut row = Self::blank_or_broken(line);
-        if line_body.side {
-            return row;
-        }
-        let message = match &line_body.body {
-            NewBody::Checkpoint { number: Some(number), .. } => {
-                row.kind = ContextLineKind::Checkpoint(*number);
-                return row;
-            }
-            NewBody::Message(message) => message,
-            _ => return row,
-        };
-        row.kind = ContextLineKind::Message(message.role);
-        row.content_hash = hash(&comparable_form(object));
-        for block in &message.blocks {
-            match &block.kind {
-                BlockKind::ToolUse(call) => row.calls.push(call.id.clone()),
-                BlockKind::ToolResult(result) => row.answered_call = Some(result.tool_use_id.clone()),
-                _ => {}
-            }
-        }
-        let text = first_text(&message.blocks);
-        if object.text("role").as_deref() == Some(SYSTEM_PROMPT_ROLE) {
-            row.kind = ContextLineKind::Prompt;
-        } else if message.role == Role::User && text == Some(COMPACTION_MARKER) {
-            row.kind = ContextLineKind::Summary;
-        } else if message.role == Role::User && is_injected(text) {
-            row.kind = ContextLineKind::Injected;
-        } else if message.role == Role::User {
-            row.text_hash = object.raw("content").and_then(plain_text).map(|text| hash(&text));
-        }
-        row
+        matches!(self, Self::Prompt | Self::Checkpoint { is_first: true })
     }
 }
 

@@ -69,7 +69,7 @@ impl<'a> ContextDrafts<'a> {
     /// Adds the drafts of a line to `ready`.
     pub(super) fn add_line(&mut self, line: Line, time: Option<Timestamp>, ready: &mut VecDeque<Draft>) -> Result<()> {
         let row = row_index(line.number);
-        let Some(position) = self.placed.positions.get(row).copied() else { return Ok(()) };
+        let Some(position) = self.layout().history.position(self.file, row) else { return Ok(()) };
         if let Some(Continuation::Rewind { shared, .. }) = &self.placed.continuation
             && row == *shared
         {
@@ -185,7 +185,9 @@ impl<'a> ContextDrafts<'a> {
 
     /// Sets whether a tool failed, if the wire file says so. It is more reliable than the text of the result.
     fn note_failure(&self, at: (usize, usize), body: &mut NewBody) {
-        let Some(&is_error) = self.layout().wire_matches.failures.get(&at) else { return };
+        let Some(wire) = &self.session.wire else { return };
+        let record = self.layout().wire_matches.record_of_line(at);
+        let Some(is_error) = record.and_then(|record| wire.rows.is_error(record)) else { return };
         if let NewBody::Message(message) = body
             && let Some(Block { kind: BlockKind::ToolResult(result), .. }) = message.blocks.first_mut()
         {

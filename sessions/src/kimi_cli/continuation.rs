@@ -1,7 +1,7 @@
 //! Decides how a file of the history continues the previous file: after a compaction, a revert, or a clear.
 
 use super::{
-    context_line::{ContextLine, ContextLineKind},
+    context_line::{ContextLine, ContextLineKind, ContextLines},
     history::{History, Node, StoredDecision, TreePosition},
 };
 
@@ -38,12 +38,12 @@ pub(super) struct Compaction {
 /// as it is.
 pub(super) fn decide_continuation(
     history: &History,
-    previous: &[ContextLine],
-    rows: &[ContextLine],
+    previous: &ContextLines,
+    rows: &ContextLines,
     is_stored: &dyn Fn(StoredDecision) -> bool,
 ) -> Continuation {
     let file = history.files().len();
-    let shared = previous.iter().zip(rows).take_while(|(a, b)| a.fingerprint == b.fingerprint).count();
+    let shared = previous.iter().zip(rows.iter()).take_while(|(a, b)| a.fingerprint == b.fingerprint).count();
     let stored = |decision: fn(usize, usize) -> StoredDecision| {
         (0..=shared).rev().find(|shared| is_stored(decision(file, *shared)))
     };
@@ -61,8 +61,8 @@ pub(super) fn decide_continuation(
 /// A file, and the previous file that it continues.
 struct FilePair<'a> {
     history: &'a History,
-    previous: &'a [ContextLine],
-    rows: &'a [ContextLine],
+    previous: &'a ContextLines,
+    rows: &'a ContextLines,
     /// How many leading lines are equal in both files.
     shared: usize,
     file: usize,
@@ -70,7 +70,7 @@ struct FilePair<'a> {
 }
 
 impl FilePair<'_> {
-    fn position(&self, row: usize) -> Option<&TreePosition> {
+    fn position(&self, row: usize) -> Option<TreePosition> {
         self.history.position(self.file.checked_sub(1)?, row)
     }
 
@@ -87,7 +87,7 @@ impl FilePair<'_> {
             shared.checked_sub(1).is_none_or(|row| self.position(row).is_some_and(|position| position.is_exact))
         };
         let shared = (0..=self.shared).rev().find(is_exact).unwrap_or_default();
-        let is_conversation = |row: &ContextLine| row.kind.is_node() && !row.kind.is_opening();
+        let is_conversation = |row: ContextLine| row.kind.is_node() && !row.kind.is_opening();
         let is_revert = self.rows.iter().take(shared).any(is_conversation);
         let is_open = shared == self.rows.len();
         Continuation::Rewind { shared: if is_revert || is_open { shared } else { stored_count }, is_open }
@@ -117,19 +117,20 @@ impl FilePair<'_> {
     /// The lines of the previous file that this file repeats after the summary: its last two messages of the user or
     /// the assistant, and the messages between and after them.
     fn find_kept_lines(&self, at: usize, opening_depth: usize) -> Option<Vec<usize>> {
-        let messages = |rows: &[ContextLine]| -> Vec<usize> {
-            rows.iter().enumerate().filter(|(_, row)| row.kind.is_message()).map(|(row, _)| row).collect()
+        let previous = || self.previous.iter().enumerate();
+        let is_user_or_assistant = |(_, row): &(usize, ContextLine)| row.kind.is_user_or_assistant();
+        let (first, _) = previous().rev().filter(is_user_or_assistant).nth(1)?;
+        let tail: Vec<_> = previous().skip(first).filter(|(_, row)| row.kind.is_message()).collect();
+        let following_lines = self.rows.iter().skip(at + 1);
+        if following_lines.len() < tail.len() {
+            return None;
+        }
+        let is_equal = |((_, row), again): (&(usize, ContextLine), ContextLine)| {
+            again.kind.is_message() && row.content_hash == again.content_hash
         };
-        let mut tail = messages(self.previous);
-        let is_user_or_assistant =
-            |row: &&usize| self.previous.get(**row).is_some_and(|row| row.kind.is_user_or_assistant());
-        let first = *tail.iter().rev().filter(is_user_or_assistant).nth(1)?;
-        tail.retain(|row| *row >= first);
-        let following_lines = self.rows.get(at + 1..)?.get(..tail.len())?;
-        let is_equal = |(row, again): (&usize, &ContextLine)| {
-            again.kind.is_message() && self.previous.get(*row).is_some_and(|row| row.content_hash == again.content_hash)
-        };
-        if !tail.iter().zip(following_lines).all(is_equal) || !self.are_entries(&tail, opening_depth) {
+        let all_equal = tail.iter().zip(following_lines).all(is_equal);
+        let tail: Vec<_> = tail.into_iter().map(|(row, _)| row).collect();
+        if !all_equal || !self.are_entries(&tail, opening_depth) {
             return None;
         }
         let fits_stored_decisions = !(self.is_stored)(StoredDecision::Line(self.file, at))
@@ -140,8 +141,8 @@ impl FilePair<'_> {
     /// Whether each of these lines has an entry that is not a compaction, and whether there is an entry before them
     /// that the summary can replace.
     fn are_entries(&self, tail: &[usize], opening_depth: usize) -> bool {
-        let node = |row: &usize| -> Option<&Node> { self.history.node(self.position(*row)?.node?) };
-        let has_more = |first: &Node| first.depth > opening_depth + 1;
+        let node = |row: &usize| -> Option<Node> { self.history.node(self.position(*row)?.node?) };
+        let has_more = |first: Node| first.depth > opening_depth + 1;
         tail.first().and_then(node).is_some_and(has_more)
             && tail.iter().all(|row| node(row).is_some_and(|node| !node.is_compaction))
     }
@@ -151,7 +152,7 @@ impl FilePair<'_> {
 mod tests {
     use super::{Compaction, Continuation};
     use crate::kimi_cli::{
-        context_line::{ContextLine, ContextLineKind, hash},
+        context_line::{ContextLine, ContextLineKind, ContextLines, hash},
         history::{History, StoredDecision},
     };
     use store_core::Role;
@@ -159,32 +160,25 @@ mod tests {
     /// Makes a line of each character: `s` and `z` are instructions, digits are checkpoints, `=` and `#` summaries,
     /// other upper case letters messages of the assistant, other lower case letters messages of the user, and `_` is
     /// usage.
-    fn rows(text: &str) -> Vec<ContextLine> {
-        let row = |char: char| {
+    fn rows(text: &str) -> ContextLines {
+        let mut rows = ContextLines::default();
+        for char in text.chars() {
             let kind = match char {
                 's' | 'z' => ContextLineKind::Prompt,
-                '0'..='9' => ContextLineKind::Checkpoint(u64::from(char as u32 - '0' as u32)),
+                '0'..='9' => ContextLineKind::Checkpoint { is_first: char == '0' },
                 '=' | '#' => ContextLineKind::Summary,
                 'A'..='Z' => ContextLineKind::Message(Role::Assistant),
                 '_' => ContextLineKind::SideEntry,
                 _ => ContextLineKind::Message(Role::User),
             };
-            let hash = hash(&char);
-            ContextLine {
-                kind,
-                fingerprint: (hash, 1),
-                content_hash: hash,
-                text_hash: None,
-                calls: Vec::new(),
-                answered_call: None,
-            }
-        };
-        text.chars().map(row).collect()
+            rows.push(ContextLine { kind, fingerprint: hash(&char), content_hash: hash(&char) });
+        }
+        rows
     }
 
     fn history(files: &[&str], stored: &[StoredDecision]) -> History {
         let rows: Vec<_> = files.iter().map(|text| rows(text)).collect();
-        let rows: Vec<_> = rows.iter().map(Vec::as_slice).collect();
+        let rows: Vec<_> = rows.iter().collect();
         History::of(&rows, &|decision| stored.contains(&decision))
     }
 

@@ -12,6 +12,7 @@ use super::{
     session::{KimiSession, LineFile, ThreadLayout},
     state::WholeFile,
     wire,
+    wire_matches::HistoryLine,
 };
 use crate::{
     error::{Error, Result},
@@ -126,8 +127,7 @@ impl<'a> KimiDrafts<'a> {
             Stage::Context(at, mut open, mut context) => match session.contexts.get(at) {
                 Some(file) => match open.next(file)? {
                     Some(line) => {
-                        let time = self.layout().wire_matches.times.get(&(at, row_index(line.number)));
-                        self.time = time.copied().or(self.time);
+                        self.time = self.time_of_line((at, row_index(line.number))).or(self.time);
                         context.add_line(line, self.time, &mut self.ready)?;
                         Stage::Context(at, open, context)
                     }
@@ -157,6 +157,11 @@ impl<'a> KimiDrafts<'a> {
         Ok(())
     }
 
+    /// The time of a line of a context, if the wire file says it.
+    fn time_of_line(&self, at: HistoryLine) -> Option<Timestamp> {
+        self.session.wire.as_ref()?.rows.time(self.layout().wire_matches.record_of_line(at)?)
+    }
+
     fn open_context(&mut self, at: usize) -> Result<Stage<'a>> {
         let session = self.session;
         let Some((file, context)) = session.contexts.get(at).zip(ContextDrafts::new(session, at)) else {
@@ -165,7 +170,7 @@ impl<'a> KimiDrafts<'a> {
                 None => Stage::WholeFiles(0),
             });
         };
-        let has_times = session.wire.iter().flat_map(|wire| &wire.rows).any(|record| record.time.is_some());
+        let has_times = session.wire.as_ref().is_some_and(|wire| wire.rows.first_time().is_some());
         if !has_times {
             self.time = file.modified.or(self.time);
         }
@@ -177,9 +182,8 @@ impl<'a> KimiDrafts<'a> {
             return Ok(());
         }
         let at = row_index(line.number);
-        let record = self.session.wire.as_ref().and_then(|wire| wire.rows.get(at));
-        self.time = record.and_then(|record| record.time).or(self.time);
-        let matched = self.layout().wire_matches.record_lines.get(at).copied().flatten();
+        self.time = self.session.wire.as_ref().and_then(|wire| wire.rows.time(at)).or(self.time);
+        let matched = self.layout().wire_matches.line_of_record(at);
         let position = matched.and_then(|(file, row)| self.layout().history.position(file, row));
         let parent = self.layout().node_id(position.and_then(|position| position.next_parent))?;
         let lenient = lenient::read(&line.bytes);

@@ -1,14 +1,18 @@
 //! The history of a session over all its context files: one tree, and the position of each line in it.
+//!
+//! The tree has an entry for almost every line of large files, so what follows from the lines before is not kept: the
+//! parent of an entry is mostly the entry before it, and most lines of a file are new ones in order.
 
 use std::collections::HashSet;
 
 use super::{
-    context_line::ContextLine,
+    context_line::ContextLines,
     continuation::{self, Compaction, Continuation},
 };
+use crate::compact::{push, to_u32};
 
 /// An entry of the tree.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Node {
     /// The file of the history, from 0.
     pub(super) file: usize,
@@ -19,6 +23,16 @@ pub(super) struct Node {
     pub(super) depth: usize,
     /// Whether it is a compaction, which replaces earlier entries.
     pub(super) is_compaction: bool,
+}
+
+/// Entries of the tree of which each but the first is the child of the one before.
+#[derive(Debug)]
+struct Chain {
+    first: usize,
+    /// The parent of the first entry.
+    parent: Option<usize>,
+    /// The depth of the first entry.
+    depth: usize,
 }
 
 /// The position of a line in the tree.
@@ -34,11 +48,58 @@ pub(super) struct TreePosition {
     pub(super) is_exact: bool,
 }
 
+/// Consecutive lines of a file that are new, or that repeat consecutive lines of an earlier file.
+#[derive(Debug, Clone, Copy)]
+struct Segment {
+    /// The first line.
+    row: usize,
+    count: usize,
+    /// The file and line that the first line repeats, or its own.
+    original: (usize, usize),
+    next_parent: NextParent,
+    is_exact: bool,
+}
+
+/// The entry that becomes the parent of the line after a line of a segment.
+#[derive(Debug, Clone, Copy)]
+enum NextParent {
+    /// The last entry in the segment so far. Before the first one it is this entry.
+    LastNode(Option<usize>),
+    /// This entry.
+    Fixed(Option<usize>),
+}
+
 /// A file of the history, and the positions of its lines in the tree.
 #[derive(Debug, Default)]
 pub(super) struct PlacedFile {
     pub(super) continuation: Option<Continuation>,
-    pub(super) positions: Vec<TreePosition>,
+    segments: Vec<Segment>,
+    /// The entry of its first new line that is in the tree, or the next entry if there is none.
+    first_node: usize,
+    /// The entry of its summary.
+    summary: Option<usize>,
+}
+
+impl PlacedFile {
+    /// The number of lines whose positions are known.
+    fn len(&self) -> usize {
+        self.segments.last().map_or(0, |last| last.row + last.count)
+    }
+
+    /// Adds a segment after the last one.
+    fn push(&mut self, count: usize, original: (usize, usize), next_parent: NextParent, is_exact: bool) {
+        if count > 0 {
+            self.segments.push(Segment { row: self.len(), count, original, next_parent, is_exact });
+        }
+    }
+
+    /// Repeats the first `count` lines of an earlier file.
+    fn repeat_first(&mut self, earlier: &Self, count: usize) {
+        for segment in &earlier.segments {
+            let count = segment.count.min(count.saturating_sub(segment.row));
+            self.push(count, segment.original, segment.next_parent, segment.is_exact);
+        }
+    }
 }
 
 /// An entry that an earlier import may have stored. If it is stored, this import must make the same decision again. The
@@ -58,15 +119,17 @@ pub(super) enum StoredDecision {
 /// The tree of a session.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    nodes: Vec<Node>,
     files: Vec<PlacedFile>,
+    /// The line of each entry.
+    rows: Vec<u32>,
+    chains: Vec<Chain>,
 }
 
 impl History {
     /// Joins the files of a session, the oldest first. `is_stored` says what earlier imports have stored.
-    pub(super) fn of(files: &[&[ContextLine]], is_stored: &dyn Fn(StoredDecision) -> bool) -> Self {
+    pub(super) fn of(files: &[&ContextLines], is_stored: &dyn Fn(StoredDecision) -> bool) -> Self {
         let mut history = Self::default();
-        let mut previous: Option<&[ContextLine]> = None;
+        let mut previous: Option<&ContextLines> = None;
         for rows in files {
             let continuation =
                 previous.map(|previous| continuation::decide_continuation(&history, previous, rows, is_stored));
@@ -76,32 +139,73 @@ impl History {
         history
     }
 
-    pub(super) fn node(&self, at: usize) -> Option<&Node> {
-        self.nodes.get(at)
+    pub(super) fn node(&self, at: usize) -> Option<Node> {
+        let row = usize::try_from(*self.rows.get(at)?).ok()?;
+        let file = self.files.partition_point(|file| file.first_node <= at).checked_sub(1)?;
+        let chain = self.chain(at)?;
+        let above = at - chain.first;
+        Some(Node {
+            file,
+            row,
+            parent: if above == 0 { chain.parent } else { Some(at - 1) },
+            depth: chain.depth + above,
+            is_compaction: self.files.get(file)?.summary == Some(at),
+        })
     }
 
     pub(super) fn files(&self) -> &[PlacedFile] {
         &self.files
     }
 
-    pub(super) fn position(&self, file: usize, row: usize) -> Option<&TreePosition> {
-        self.files.get(file)?.positions.get(row)
+    pub(super) fn position(&self, file: usize, row: usize) -> Option<TreePosition> {
+        let segments = &self.files.get(file)?.segments;
+        let segment = segments.get(segments.partition_point(|segment| segment.row <= row).checked_sub(1)?)?;
+        let offset = Some(row - segment.row).filter(|offset| *offset < segment.count)?;
+        let (file, first) = segment.original;
+        let original = (file, first + offset);
+        let (last_node, node_row) = self.last_node(original).unzip();
+        Some(TreePosition {
+            original,
+            node: last_node.filter(|_| node_row == Some(original.1)),
+            next_parent: match segment.next_parent {
+                NextParent::LastNode(before) => last_node.filter(|_| node_row >= Some(first)).or(before),
+                NextParent::Fixed(node) => node,
+            },
+            is_exact: segment.is_exact,
+        })
     }
 
-    /// Whether a line repeats no earlier line.
-    pub(super) fn is_new(&self, at: (usize, usize)) -> bool {
-        self.position(at.0, at.1).is_some_and(|position| position.original == at)
+    /// The last entry of a file up to a line, and its line.
+    fn last_node(&self, (file, row): (usize, usize)) -> Option<(usize, usize)> {
+        let first = self.files.get(file)?.first_node;
+        let end = self.files.get(file + 1).map_or(self.rows.len(), |next| next.first_node);
+        let up_to = self.rows.get(first..end)?.partition_point(|at| *at <= to_u32(row));
+        let at = first + up_to.checked_sub(1)?;
+        Some((at, usize::try_from(*self.rows.get(at)?).ok()?))
+    }
+
+    fn chain(&self, at: usize) -> Option<&Chain> {
+        self.chains.get(self.chains.partition_point(|chain| chain.first <= at).checked_sub(1)?)
+    }
+
+    /// The lines of a file that repeat no line of an earlier file.
+    pub(super) fn new_lines(&self, file: usize) -> impl Iterator<Item = usize> {
+        let segments = self.files.get(file).into_iter().flat_map(|placed| &placed.segments);
+        let new = segments.filter(move |segment| segment.original == (file, segment.row));
+        new.flat_map(|segment| segment.row..segment.row + segment.count)
     }
 
     /// The entry after which kimi-cli would continue the session.
     pub(super) fn head(&self) -> Option<usize> {
-        self.files.last()?.positions.last()?.next_parent
+        let last = self.files.len().checked_sub(1)?;
+        self.position(last, self.files.get(last)?.len().checked_sub(1)?)?.next_parent
     }
 
     /// The first entry without children, in the order of the files and lines.
     pub(super) fn first_leaf(&self) -> Option<usize> {
-        let parents: HashSet<_> = self.nodes.iter().filter_map(|node| node.parent).collect();
-        (0..self.nodes.len()).find(|at| !parents.contains(at))
+        let parents: HashSet<_> = self.chains.iter().filter_map(|chain| chain.parent).collect();
+        let ends = self.chains.iter().skip(1).map(|chain| chain.first).chain([self.rows.len()]);
+        ends.filter_map(|end| end.checked_sub(1)).find(|last| !parents.contains(last))
     }
 
     /// An entry and its ancestors.
@@ -114,82 +218,93 @@ impl History {
         at.and_then(|at| self.node(at)).map_or(0, |node| node.depth)
     }
 
-    fn add_file(&mut self, rows: &[ContextLine], mut continuation: Option<Continuation>) {
+    fn add_file(&mut self, rows: &ContextLines, mut continuation: Option<Continuation>) {
         let file = self.files.len();
-        let previous = self.files.last().map(|previous| previous.positions.clone()).unwrap_or_default();
-        let mut builder =
-            FileBuilder { file, rows, positions: Vec::with_capacity(rows.len()), next_parent: None, is_exact: true };
+        self.files.push(PlacedFile { first_node: self.rows.len(), ..PlacedFile::default() });
+        let mut builder = FileBuilder { history: self, file, rows, next_parent: None };
         match &mut continuation {
             None => {}
-            Some(Continuation::Rewind { shared, .. }) => {
-                builder.positions.extend(previous.iter().take(*shared));
-                builder.next_parent = builder.positions.last().and_then(|last| last.next_parent);
-            }
-            Some(Continuation::Compaction(compaction)) => self.add_through_summary(&mut builder, compaction, &previous),
+            Some(Continuation::Rewind { shared, .. }) => builder.repeat_first(*shared),
+            Some(Continuation::Compaction(compaction)) => builder.add_through_summary(compaction),
         }
-        builder.is_exact = true;
-        self.append(&mut builder, rows.len());
-        let positions = builder.positions;
-        self.files.push(PlacedFile { continuation, positions });
-    }
-
-    /// Adds the lines of a file that begins with a summary, up to the last line that the summary keeps.
-    fn add_through_summary(
-        &mut self,
-        builder: &mut FileBuilder<'_>,
-        compaction: &mut Compaction,
-        previous: &[TreePosition],
-    ) {
-        if !compaction.has_new_instructions {
-            builder.positions.extend(previous.iter().take(compaction.at));
-        }
-        builder.next_parent = previous.last().and_then(|last| last.next_parent);
-        builder.is_exact = false;
-        self.append(builder, compaction.at);
-        if let Some(last) = builder.next_parent.filter(|_| compaction.has_new_instructions) {
-            compaction.covers.1 = last;
-        }
-        builder.is_exact = compaction.kept.is_empty();
-        self.append(builder, compaction.at + 1);
-        if let Some(node) = builder.next_parent.and_then(|next_parent| self.nodes.get_mut(next_parent)) {
-            node.is_compaction = true;
-        }
-        let kept = compaction.kept.iter().filter_map(|row| previous.get(*row));
-        builder.positions.extend(kept.map(|position| TreePosition {
-            next_parent: builder.next_parent,
-            is_exact: false,
-            ..*position
-        }));
-        if let Some(last) = builder.positions.last_mut() {
-            last.is_exact = true;
+        builder.append(rows.len(), true);
+        if let Some(placed) = self.files.get_mut(file) {
+            placed.continuation = continuation;
         }
     }
 
-    /// Adds lines as new ones, up to but not including the line `to`.
-    fn append(&mut self, builder: &mut FileBuilder<'_>, to: usize) {
-        for (row, found) in builder.rows.iter().enumerate().take(to).skip(builder.positions.len()) {
-            let mut node = None;
-            if found.kind.is_node() {
-                node = Some(self.push(builder.file, row, builder.next_parent));
-                builder.next_parent = node;
-            }
-            let (next_parent, is_exact) = (builder.next_parent, builder.is_exact);
-            builder.positions.push(TreePosition { original: (builder.file, row), node, next_parent, is_exact });
+    fn push_node(&mut self, row: usize, parent: Option<usize>) -> usize {
+        let at = self.rows.len();
+        if at == 0 || parent != Some(at - 1) {
+            let depth = self.depth(parent) + 1;
+            self.chains.push(Chain { first: at, parent, depth });
         }
-    }
-
-    fn push(&mut self, file: usize, row: usize, parent: Option<usize>) -> usize {
-        let depth = self.depth(parent) + 1;
-        self.nodes.push(Node { file, row, parent, depth, is_compaction: false });
-        self.nodes.len() - 1
+        push(&mut self.rows, to_u32(row));
+        at
     }
 }
 
-/// A file whose lines are being added to the tree.
+/// The last file of a history, whose lines are being added.
 struct FileBuilder<'a> {
+    history: &'a mut History,
     file: usize,
-    rows: &'a [ContextLine],
-    positions: Vec<TreePosition>,
+    rows: &'a ContextLines,
+    /// The parent of the next entry.
     next_parent: Option<usize>,
-    is_exact: bool,
+}
+
+impl FileBuilder<'_> {
+    /// Changes the file, given the file before it.
+    fn change(&mut self, change: impl FnOnce(&mut PlacedFile, &PlacedFile)) {
+        let Some((last, earlier)) = self.history.files.split_last_mut() else { return };
+        change(last, earlier.last().unwrap_or(&PlacedFile::default()));
+    }
+
+    fn len(&self) -> usize {
+        self.history.files.get(self.file).map_or(0, PlacedFile::len)
+    }
+
+    /// Adds the first `count` lines, which the previous file contains, too.
+    fn repeat_first(&mut self, count: usize) {
+        self.change(|placed, previous| placed.repeat_first(previous, count));
+        self.next_parent = self.history.head();
+    }
+
+    /// Adds the lines of a file that begins with a summary, up to the last line that the summary keeps.
+    fn add_through_summary(&mut self, compaction: &mut Compaction) {
+        let Some(previous) = self.file.checked_sub(1) else { return };
+        let previous_len = self.history.files.get(previous).map_or(0, PlacedFile::len);
+        let last = previous_len.checked_sub(1).and_then(|last| self.history.position(previous, last));
+        if !compaction.has_new_instructions {
+            self.change(|placed, previous| placed.repeat_first(previous, compaction.at));
+        }
+        self.next_parent = last.and_then(|last| last.next_parent);
+        self.append(compaction.at, false);
+        if let Some(last) = self.next_parent.filter(|_| compaction.has_new_instructions) {
+            compaction.covers.1 = last;
+        }
+        self.append(compaction.at + 1, compaction.kept.is_empty());
+        let summary = self.next_parent;
+        let kept = compaction.kept.iter().filter_map(|row| self.history.position(previous, *row));
+        let kept: Vec<_> = kept.map(|position| position.original).collect();
+        self.change(|placed, _| {
+            placed.summary = summary;
+            for (at, original) in kept.iter().enumerate() {
+                placed.push(1, *original, NextParent::Fixed(summary), at + 1 == kept.len());
+            }
+        });
+    }
+
+    /// Adds lines as new ones, up to but not including the line `to`.
+    fn append(&mut self, to: usize, is_exact: bool) {
+        let (from, before) = (self.len(), self.next_parent);
+        let count = to.saturating_sub(from);
+        for (row, found) in self.rows.iter().enumerate().skip(from).take(count) {
+            if found.kind.is_node() {
+                self.next_parent = Some(self.history.push_node(row, self.next_parent));
+            }
+        }
+        let original = (self.file, from);
+        self.change(|placed, _| placed.push(count, original, NextParent::LastNode(before), is_exact));
+    }
 }

@@ -3,14 +3,14 @@
 use store_core::{EntryId, Timestamp};
 
 use super::{
-    context_line::ContextLine,
+    context_line::ContextLines,
     drafts::KimiDrafts,
     folder::{WIRE_FILE_NAME, is_context},
     history::{History, StoredDecision},
     ids::{self, FileLineIds},
     state::WholeFile,
-    wire::WireRecord,
-    wire_matches::{HistoryLine, WireMatches},
+    wire::WireRecords,
+    wire_matches::{HistoryLine, WireMatches, match_lines},
 };
 use crate::{
     compact::LineEnds,
@@ -22,22 +22,22 @@ use crate::{
 };
 
 /// A file with one JSON object on each line, and what the first pass found in it.
-pub(super) struct LineFile<T> {
+pub(super) struct LineFile<R> {
     pub(super) source: Source,
     pub(super) provenance: FileProvenance,
     pub(super) line_ends: LineEnds,
     /// When the file was last written.
     pub(super) modified: Option<Timestamp>,
-    /// What the import keeps of each line between the two passes.
-    pub(super) rows: Vec<T>,
+    /// What the import keeps of its lines between the two passes.
+    pub(super) rows: R,
 }
 
 /// A session of kimi-cli that the first pass has read.
 pub(super) struct KimiSession {
     pub(super) info: SessionInfo,
     /// The contexts that are not empty, the oldest first.
-    pub(super) contexts: Vec<LineFile<ContextLine>>,
-    pub(super) wire: Option<LineFile<WireRecord>>,
+    pub(super) contexts: Vec<LineFile<ContextLines>>,
+    pub(super) wire: Option<LineFile<WireRecords>>,
     /// The state and the unknown files, each with the prefix of the id of its entry.
     pub(super) whole_files: Vec<(&'static str, WholeFile)>,
     /// Which entry becomes the head.
@@ -97,9 +97,9 @@ impl KimiSession {
         if let Some(wire) = &self.wire {
             set_reimported(&mut provenance, &wire.provenance, reimported_wire);
         }
-        let rows: Vec<_> = self.contexts.iter().map(|context| context.rows.as_slice()).collect();
+        let rows: Vec<_> = self.contexts.iter().map(|context| &context.rows).collect();
         let history = History::of(&rows, &|decision| self.is_stored(&ids, stored, decision));
-        let wire_matches = self.wire_matches(&history);
+        let wire_matches = self.wire.as_ref().map(|wire| match_lines(&history, &rows, &wire.rows)).unwrap_or_default();
         ThreadLayout { history, wire_matches, ids, wire_ids, provenance }
     }
 
@@ -117,18 +117,6 @@ impl KimiSession {
             StoredDecision::OpenRewind(_, shared) => ids.open_rewind(shared),
         };
         id.is_ok_and(|id| stored.has_imported(self, &id))
-    }
-
-    fn wire_matches(&self, history: &History) -> WireMatches {
-        let mut lines = Vec::new();
-        for (file, context) in self.contexts.iter().enumerate() {
-            for (row, found) in context.rows.iter().enumerate() {
-                if history.is_new((file, row)) {
-                    lines.push(((file, row), found));
-                }
-            }
-        }
-        WireMatches::of(&lines, self.wire.as_ref().map_or(&[], |wire| &wire.rows))
     }
 }
 

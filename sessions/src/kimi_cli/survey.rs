@@ -1,22 +1,20 @@
 //! The first pass: reads every file of a session once.
 
-use std::{
-    collections::HashSet,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use store_core::{JsonMap, ThreadFields};
 
 use super::{
-    context_line::ContextLine,
+    context_line::ContextLines,
     folder::{CONTEXT_FILE_NAME, FoundFile, SessionFolder, modification_time},
     line,
     session::{KimiSession, LineFile, ThreadLayout},
     state::{StateFile, WholeFile},
-    wire::{self, WireRecord},
+    wire::{self, WireEvent, WireRecords},
 };
 use crate::{
     blocks::cut_to_1_kib,
+    compact::{Bits, Names},
     error::{Error, Result},
     issue::{IssueCode, Issues},
     json::json_string,
@@ -103,8 +101,10 @@ struct SessionReader<'a> {
     issues: Issues,
     /// The provenance of all files, in the order of their entries.
     provenance: Vec<FileProvenance>,
-    contexts: Vec<LineFile<ContextLine>>,
-    wire: Option<LineFile<WireRecord>>,
+    contexts: Vec<LineFile<ContextLines>>,
+    wire: Option<LineFile<WireRecords>>,
+    /// The ids of all calls.
+    call_ids: Names,
     version: Option<String>,
     state: Option<StateFile>,
     whole_files: Vec<(&'static str, WholeFile)>,
@@ -118,6 +118,7 @@ impl<'a> SessionReader<'a> {
             provenance: Vec::new(),
             contexts: Vec::new(),
             wire: None,
+            call_ids: Names::default(),
             version: None,
             state: None,
             whole_files: Vec::new(),
@@ -127,7 +128,15 @@ impl<'a> SessionReader<'a> {
     /// Reads every file. Returns false if the session is refused.
     fn read(&mut self, folder: &SessionFolder) -> Result<bool> {
         for found in &folder.contexts {
-            let Some(read) = read_line_file(found, self.options, &mut self.issues, describe_line)? else {
+            let call_ids = &mut self.call_ids;
+            let describe =
+                |rows: &mut ContextLines, line: &Line, content: LineContent<'_>, issues: &mut Issues| match content {
+                    LineContent::Object(object) => {
+                        rows.push_object(line, &object, &line::read(line.number, &object, issues), call_ids);
+                    }
+                    LineContent::Blank | LineContent::Broken => rows.push_blank_or_broken(line),
+                };
+            let Some(read) = read_line_file(found, self.options, &mut self.issues, describe)? else {
                 return Ok(false);
             };
             self.provenance.push(read.provenance.clone());
@@ -144,13 +153,15 @@ impl<'a> SessionReader<'a> {
         }
         if let Some(found) = &folder.wire {
             let mut version = None;
-            let record = |line: &Line, content: LineContent<'_>, issues: &mut Issues| match content {
-                LineContent::Object(object) => {
-                    version = version.take().or_else(|| wire::version(&object));
-                    WireRecord::read(line.number, &object, issues)
-                }
-                LineContent::Blank | LineContent::Broken => WireRecord::without_event(),
-            };
+            let call_ids = &mut self.call_ids;
+            let record =
+                |records: &mut WireRecords, line: &Line, content: LineContent<'_>, issues: &mut Issues| match content {
+                    LineContent::Object(object) => {
+                        version = version.take().or_else(|| wire::version(&object));
+                        records.push_object(line.number, &object, issues, call_ids);
+                    }
+                    LineContent::Blank | LineContent::Broken => records.push(None, WireEvent::Other),
+                };
             let Some(read) = read_line_file(found, self.options, &mut self.issues, record)? else { return Ok(false) };
             self.version = version.or_else(|| Some(wire::FIRST_VERSION.to_owned()));
             self.provenance.push(read.provenance.clone());
@@ -200,9 +211,9 @@ impl<'a> SessionReader<'a> {
     }
 
     fn finish(self, open: OpenSession) -> Result<SurveyedSession> {
-        let Self { options, mut issues, provenance, contexts, wire, version, state, whole_files } = self;
+        let Self { options, mut issues, provenance, contexts, wire, call_ids, version, state, whole_files } = self;
         let OpenSession { path, name, subfolder, .. } = open;
-        let first_record = wire.iter().flat_map(|wire| &wire.rows).find_map(|record| record.time);
+        let first_record = wire.as_ref().and_then(|wire| wire.rows.first_time());
         let mut fields = ThreadFields::default();
         fields.metadata = JsonMap::from([("session_id".to_owned(), json_string(&cut_to_1_kib(&session_name(&path))))]);
         if let Some(subfolder) = &subfolder {
@@ -233,65 +244,61 @@ impl<'a> SessionReader<'a> {
         let mut session =
             KimiSession { info, contexts, wire, whole_files, head, is_cleared, layout: ThreadLayout::default() };
         session.layout = session.layout(&StoredEntries::default());
-        note_unpaired_calls(&session, &mut issues);
+        note_unpaired_calls(&session, &call_ids, &mut issues);
         issues.set_file(None);
         Ok(SurveyedSession { session: Box::new(session), issues })
     }
 }
 
 /// Reads a file of lines. Returns `None` if a line is too long.
-fn read_line_file<T>(
+fn read_line_file<R: Default>(
     found: &FoundFile,
     options: &ImportOptions,
     issues: &mut Issues,
-    mut read: impl FnMut(&Line, LineContent<'_>, &mut Issues) -> T,
-) -> Result<Option<LineFile<T>>> {
+    mut read: impl FnMut(&mut R, &Line, LineContent<'_>, &mut Issues),
+) -> Result<Option<LineFile<R>>> {
     let source = Source::new(found.path.clone(), options.max_line);
-    let mut rows = Vec::new();
-    let mut take = |line: &Line, content: LineContent<'_>, issues: &mut Issues| rows.push(read(line, content, issues));
+    let mut rows = R::default();
+    let mut take = |line: &Line, content: LineContent<'_>, issues: &mut Issues| read(&mut rows, line, content, issues);
     let Some(ScannedFile { provenance, line_ends }) = scan(&source, found.name.as_ref(), issues, &mut take)? else {
         return Ok(None);
     };
     Ok(Some(LineFile { source, provenance, line_ends, modified: modification_time(&found.path), rows }))
 }
 
-/// Describes a line of a context.
-fn describe_line(line: &Line, content: LineContent<'_>, issues: &mut Issues) -> ContextLine {
-    match content {
-        LineContent::Object(object) => ContextLine::of(line, &object, &line::read(line.number, &object, issues)),
-        LineContent::Blank | LineContent::Broken => ContextLine::blank_or_broken(line),
-    }
-}
-
 /// Notes calls without a result and results without a call. Each file contains a complete history, so a call and its
 /// result are looked for in the same file, including the lines that the file repeats from earlier files.
-fn note_unpaired_calls(session: &KimiSession, issues: &mut Issues) {
-    for (file, context) in session.contexts.iter().enumerate() {
-        issues.set_file(context.provenance.name.clone());
-        let called: HashSet<_> = context.rows.iter().flat_map(|row| &row.calls).collect();
-        let answered: HashSet<_> = context.rows.iter().filter_map(|row| row.answered_call.as_ref()).collect();
-        let mut noted = HashSet::new();
-        for (at, row) in context.rows.iter().enumerate() {
-            if !session.layout.history.is_new((file, at)) {
-                continue;
+fn note_unpaired_calls(session: &KimiSession, call_ids: &Names, issues: &mut Issues) {
+    for (file, LineFile { provenance, rows, .. }) in session.contexts.iter().enumerate() {
+        issues.set_file(provenance.name.clone());
+        let called = set_of(rows.all_calls());
+        let answered = set_of(rows.all_answered_calls());
+        let mut noted = Bits::default();
+        let mut is_unpaired = |call: u32, others: &Bits| {
+            let call = usize::try_from(call).unwrap_or(usize::MAX);
+            let is_unpaired = !others.contains(call) && !noted.contains(call);
+            if is_unpaired {
+                noted.insert(call);
             }
-            let line = u64::try_from(at).unwrap_or(u64::MAX).saturating_add(1);
-            for id in row.calls.iter().filter(|id| !answered.contains(id)) {
-                if noted.insert(id) {
-                    issues.add(
-                        line,
-                        IssueCode::OpenCall,
-                        format!("no result for call `{id}`"),
-                        "kept; the context adds a result",
-                    );
-                }
+            is_unpaired
+        };
+        for row in session.layout.history.new_lines(file) {
+            let line = u64::try_from(row).unwrap_or(u64::MAX).saturating_add(1);
+            let id = |call: u32| call_ids.text(call).unwrap_or_default();
+            for call in rows.calls(row).filter(|call| is_unpaired(*call, &answered)) {
+                let problem = format!("no result for call `{}`", id(call));
+                issues.add(line, IssueCode::OpenCall, problem, "kept; the context adds a result");
             }
-            for id in row.answered_call.iter().filter(|id| !called.contains(id)) {
-                if noted.insert(id) {
-                    let action = "kept; the context leaves the result out";
-                    issues.add(line, IssueCode::OrphanResult, format!("no call for result `{id}`"), action);
-                }
+            for call in rows.answered_call(row).into_iter().filter(|call| is_unpaired(*call, &called)) {
+                let problem = format!("no call for result `{}`", id(call));
+                issues.add(line, IssueCode::OrphanResult, problem, "kept; the context leaves the result out");
             }
         }
     }
+}
+
+fn set_of(numbers: impl Iterator<Item = u32>) -> Bits {
+    let mut set = Bits::default();
+    numbers.filter_map(|number| usize::try_from(number).ok()).for_each(|number| set.insert(number));
+    set
 }

@@ -5,6 +5,7 @@ use store_core::{Custom, NewBody, Timestamp};
 
 use super::{context_line::hash, message::plain_text};
 use crate::{
+    compact::{self, Names, to_u32},
     issue::{IssueCode, Issues},
     json::Object,
     lines::note_bad_field,
@@ -14,28 +15,34 @@ use crate::{
 /// The version of a wire file that does not name its version.
 pub(super) const FIRST_VERSION: &str = "1.1";
 
-/// What the import keeps of a record between the two passes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct WireRecord {
-    pub(super) time: Option<Timestamp>,
-    pub(super) event: WireEvent,
+/// What the import keeps of the records of a wire file between the two passes: about 16 bytes for each. Records are
+/// counted from 0.
+#[derive(Debug, Default)]
+pub(super) struct WireRecords {
+    events: Vec<WireEvent>,
+    /// For each record, its time in milliseconds, or `NO_TIME`.
+    times: Vec<u64>,
+    /// The records with which turns begin, and the hash of what the user said.
+    turns: Vec<(u32, Option<u64>)>,
 }
 
+const NO_TIME: u64 = u64::MAX;
+
 /// What a record is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WireEvent {
-    /// A turn begins, with the hash of what the user said.
-    Turn(Option<u64>),
+    /// A turn begins.
+    Turn,
     /// A request to the model begins.
     Step,
     /// The model says something.
     Part,
-    /// The model calls a tool.
-    Call(String),
+    /// The model calls a tool. The number is that of the call's id.
+    Call(u32),
     /// A tool answers.
     Result {
-        /// The id of the call.
-        id: String,
+        /// The number of the call's id.
+        call: u32,
         /// Whether the tool failed.
         is_error: Option<bool>,
     },
@@ -43,16 +50,36 @@ pub(super) enum WireEvent {
     Other,
 }
 
-impl WireRecord {
-    /// A line without a record, such as a blank line.
-    pub(super) const fn without_event() -> Self {
-        Self { time: None, event: WireEvent::Other }
+impl WireRecords {
+    pub(super) fn events(&self) -> &[WireEvent] {
+        &self.events
     }
 
-    /// Reads a record, and notes what is wrong with its line.
-    pub(super) fn read(line: u64, object: &Object<'_>, issues: &mut Issues) -> Self {
+    pub(super) fn time(&self, record: usize) -> Option<Timestamp> {
+        Timestamp::from_millis(*self.times.get(record)?).ok()
+    }
+
+    pub(super) fn first_time(&self) -> Option<Timestamp> {
+        (0..self.times.len()).find_map(|record| self.time(record))
+    }
+
+    /// For the result of a call: whether the tool failed, if the record says it.
+    pub(super) fn is_error(&self, record: usize) -> Option<bool> {
+        match self.events.get(record)? {
+            WireEvent::Result { is_error, .. } => *is_error,
+            _ => None,
+        }
+    }
+
+    /// The records with which turns begin, and the hash of what the user said.
+    pub(super) fn turns(&self) -> impl Iterator<Item = (usize, Option<u64>)> {
+        self.turns.iter().filter_map(|(record, said)| Some((usize::try_from(*record).ok()?, *said)))
+    }
+
+    /// Adds a record, and notes what is wrong with its line. `call_ids` gets the id of the call that it is about.
+    pub(super) fn push_object(&mut self, line: u64, object: &Object<'_>, issues: &mut Issues, call_ids: &mut Names) {
         if is_metadata(object) {
-            return Self::without_event();
+            return self.push(None, WireEvent::Other);
         }
         let time = object.raw("timestamp").and_then(time::read);
         if time.is_none() {
@@ -62,26 +89,45 @@ impl WireRecord {
         let kind = message.as_ref().and_then(|message| message.text("type"));
         let Some((message, kind)) = message.zip(kind) else {
             note_bad_field(issues, line, "`message` is not an object with a type");
-            return Self { time, event: WireEvent::Other };
+            return self.push(time, WireEvent::Other);
         };
-        let event = message.object("payload").and_then(|payload| event(&kind, &payload));
-        Self { time, event: event.unwrap_or(WireEvent::Other) }
+        let payload = message.object("payload");
+        match payload.as_ref().filter(|_| kind == "TurnBegin") {
+            Some(payload) => {
+                let said = payload.raw("user_input").and_then(plain_text);
+                self.push_turn(time, said.map(|text| hash(&text)));
+            }
+            None => {
+                let event = payload.and_then(|payload| event(&kind, &payload, call_ids));
+                self.push(time, event.unwrap_or(WireEvent::Other));
+            }
+        }
+    }
+
+    /// Adds a record with which a turn begins, and the hash of what the user said.
+    pub(super) fn push_turn(&mut self, time: Option<Timestamp>, said: Option<u64>) {
+        compact::push(&mut self.turns, (to_u32(self.events.len()), said));
+        self.push(time, WireEvent::Turn);
+    }
+
+    /// Adds a record that does not begin a turn.
+    pub(super) fn push(&mut self, time: Option<Timestamp>, event: WireEvent) {
+        compact::push(&mut self.times, time.map_or(NO_TIME, Timestamp::as_millis));
+        compact::push(&mut self.events, event);
     }
 }
 
-fn event(kind: &str, payload: &Object<'_>) -> Option<WireEvent> {
+/// What a record is about that does not begin a turn.
+fn event(kind: &str, payload: &Object<'_>, call_ids: &mut Names) -> Option<WireEvent> {
+    let mut number = |field| Some(call_ids.add(&payload.text(field)?)?.0);
     Some(match kind {
-        "TurnBegin" => {
-            let said = payload.raw("user_input").and_then(plain_text);
-            WireEvent::Turn(said.map(|text| hash(&text)))
-        }
         "StepBegin" => WireEvent::Step,
         "ContentPart" => WireEvent::Part,
-        "ToolCall" => WireEvent::Call(payload.text("id")?),
+        "ToolCall" => WireEvent::Call(number("id")?),
         "ToolResult" => {
             let returned = payload.object("return_value");
             let is_error = returned.and_then(|returned| returned.bool("is_error"));
-            WireEvent::Result { id: payload.text("tool_call_id")?, is_error }
+            WireEvent::Result { call: number("tool_call_id")?, is_error }
         }
         _ => return None,
     })

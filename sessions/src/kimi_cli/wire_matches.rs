@@ -1,250 +1,323 @@
 //! Matches the lines of context files with the records of the wire file, to find out when a line was written and
 //! whether a tool failed.
 
-use std::collections::{HashMap, HashSet};
-
-use store_core::{Role, Timestamp};
+use store_core::Role;
 
 use super::{
-    context_line::{ContextLine, ContextLineKind},
-    wire::{WireEvent, WireRecord},
+    context_line::{ContextLineKind, ContextLines},
+    history::History,
+    wire::{WireEvent, WireRecords},
 };
+use crate::compact::{Bits, push, to_u32};
 
 /// A line of the history: the number of the file and the number of the line, both from 0.
 pub(super) type HistoryLine = (usize, usize);
 
-/// What the records of the wire file say about the lines of contexts.
+/// A line of the history, in less memory.
+type SmallLine = (u32, u32);
+
+/// Which lines of contexts and which records of the wire file belong together.
 #[derive(Debug, Default)]
 pub(super) struct WireMatches {
-    /// When lines were written.
-    pub(super) times: HashMap<HistoryLine, Timestamp>,
-    /// Whether the tool failed, for lines that contain a result.
-    pub(super) failures: HashMap<HistoryLine, bool>,
-    /// For each record, the line that it matches. A record without a match has the line of the last record before it
-    /// that has a match.
-    pub(super) record_lines: Vec<Option<HistoryLine>>,
+    /// The record of each line that has one, in the order of the lines.
+    lines: Vec<(SmallLine, u32)>,
+    /// The line of each record that has one, in the order of the records.
+    records: Vec<(u32, SmallLine)>,
 }
 
 impl WireMatches {
-    /// Matches `lines` in their order. They are the lines that do not repeat a line of an earlier file.
-    pub(super) fn of(lines: &[(HistoryLine, &ContextLine)], records: &[WireRecord]) -> Self {
-        let mut matcher = Matcher {
-            records,
-            turns: turns(lines, records),
-            unique_answers: unique_answers(lines, records),
-            turn_range: (0, 0),
-            matched_records: HashSet::new(),
-            line_of_record: HashMap::new(),
-            wire_matches: Self::default(),
-        };
-        for (at, row) in lines {
-            matcher.match_line(*at, row);
-        }
-        let Matcher { line_of_record, mut wire_matches, .. } = matcher;
-        let mut last = None;
-        for record in 0..records.len() {
-            last = line_of_record.get(&record).copied().or(last);
-            wire_matches.record_lines.push(last);
-        }
-        wire_matches
+    /// The record that says when a line was written and, for the result of a call, whether the tool failed.
+    pub(super) fn record_of_line(&self, at: HistoryLine) -> Option<usize> {
+        let at = self.lines.binary_search_by_key(&small_line(at), |(line, _)| *line).ok()?;
+        usize::try_from(self.lines.get(at)?.1).ok()
     }
+
+    /// The line that a record matches. A record without a match has the line of the last record before it that has a
+    /// match.
+    pub(super) fn line_of_record(&self, record: usize) -> Option<HistoryLine> {
+        let record = to_u32(record);
+        let up_to = self.records.partition_point(|(at, _)| *at <= record);
+        let (file, row) = self.records.get(up_to.checked_sub(1)?)?.1;
+        Some((usize::try_from(file).ok()?, usize::try_from(row).ok()?))
+    }
+}
+
+/// Matches the lines that do not repeat a line of an earlier file, in their order.
+pub(super) fn match_lines(history: &History, contexts: &[&ContextLines], records: &WireRecords) -> WireMatches {
+    let lines = NewLines { history, contexts };
+    let mut answered_calls: Vec<_> = lines.all().filter_map(|(_, rows, row)| rows.answered_call(row)).collect();
+    answered_calls.sort_unstable();
+    let mut matcher = Matcher {
+        records,
+        turns: match_turns(&lines, records),
+        calls: RecordsOfCalls::of(records, |event| match event {
+            WireEvent::Call(call) => Some(call),
+            _ => None,
+        }),
+        answers: RecordsOfCalls::of(records, |event| match event {
+            WireEvent::Result { call, .. } => Some(call),
+            _ => None,
+        }),
+        answered_calls,
+        turn: (0, 0),
+        next_part: 0,
+        matched_records: Bits::default(),
+        wire_matches: WireMatches::default(),
+    };
+    for (at, rows, row) in lines.all() {
+        matcher.match_line(at, rows, row);
+    }
+    let mut wire_matches = matcher.wire_matches;
+    wire_matches.records.sort_unstable();
+    wire_matches
+}
+
+fn small_line((file, row): HistoryLine) -> SmallLine {
+    (to_u32(file), to_u32(row))
+}
+
+/// The lines of all contexts that repeat no earlier line.
+struct NewLines<'a> {
+    history: &'a History,
+    contexts: &'a [&'a ContextLines],
+}
+
+impl<'a> NewLines<'a> {
+    fn all(&self) -> impl Iterator<Item = (SmallLine, &'a ContextLines, usize)> {
+        self.contexts
+            .iter()
+            .enumerate()
+            .flat_map(|(file, rows)| self.history.new_lines(file).map(move |row| (small_line((file, row)), *rows, row)))
+    }
+}
+
+/// For each call, the records about it.
+struct RecordsOfCalls(Vec<(u32, u32)>);
+
+impl RecordsOfCalls {
+    fn of(records: &WireRecords, call_of: fn(WireEvent) -> Option<u32>) -> Self {
+        let mut all = Vec::new();
+        for (record, event) in records.events().iter().enumerate() {
+            call_of(*event).into_iter().for_each(|call| push(&mut all, (call, to_u32(record))));
+        }
+        all.sort_unstable();
+        Self(all)
+    }
+
+    /// The records about a call from the record `from` on, in order.
+    fn of_call(&self, call: u32, from: usize) -> impl Iterator<Item = usize> {
+        let first = self.0.partition_point(|known| *known < (call, to_u32(from)));
+        let records = self.0.iter().skip(first).take_while(move |(known, _)| *known == call);
+        records.filter_map(|(_, record)| usize::try_from(*record).ok())
+    }
+}
+
+/// A turn, which began with a user message.
+struct Turn {
+    line: SmallLine,
+    /// The record with which it begins.
+    begin: usize,
+    /// The record with which the next turn begins, or the number of records.
+    end: usize,
 }
 
 /// Finds the matches, from the first line to the last.
 struct Matcher<'a> {
-    records: &'a [WireRecord],
-    /// For the line of a user message: the record with which the turn of this message begins.
-    turns: HashMap<HistoryLine, usize>,
-    /// For each call id that is answered by exactly one record and exactly one line: the record.
-    unique_answers: HashMap<&'a str, usize>,
+    records: &'a WireRecords,
+    /// The turns of the user messages, in the order of the lines.
+    turns: Vec<Turn>,
+    calls: RecordsOfCalls,
+    answers: RecordsOfCalls,
+    /// The calls that lines answer, sorted.
+    answered_calls: Vec<u32>,
     /// The first record of the current turn, and the end of the turn. The range is empty while no turn is known.
-    turn_range: (usize, usize),
-    matched_records: HashSet<usize>,
-    /// The line that each record matches.
-    line_of_record: HashMap<usize, HistoryLine>,
+    turn: (usize, usize),
+    /// No part of the current turn before this record is without a match.
+    next_part: usize,
+    matched_records: Bits,
     wire_matches: WireMatches,
 }
 
 impl Matcher<'_> {
-    fn match_line(&mut self, at: HistoryLine, row: &ContextLine) {
-        let is_turn = |record: &WireRecord| matches!(record.event, WireEvent::Turn(_));
-        if let Some(&turn) = self.turns.get(&at) {
-            let next_turn = self.records.iter().skip(turn + 1).position(is_turn);
-            self.turn_range = (turn, next_turn.map_or(self.records.len(), |next_turn| turn + 1 + next_turn));
-            return self.record_match(turn, at);
+    fn match_line(&mut self, at: SmallLine, rows: &ContextLines, row: usize) {
+        if let Ok(found) = self.turns.binary_search_by_key(&at, |turn| turn.line)
+            && let Some(Turn { begin, end, .. }) = self.turns.get(found)
+        {
+            self.turn = (*begin, *end);
+            self.next_part = *begin;
+            return self.record_match(*begin, at);
         }
-        match row.kind {
-            ContextLineKind::Message(Role::Assistant) => self.match_assistant_line(at, row),
-            ContextLineKind::Message(Role::Tool) => self.match_result_line(at, row),
+        match rows.get(row).map(|row| row.kind) {
+            Some(ContextLineKind::Message(Role::Assistant)) => self.match_assistant_line(at, rows.calls(row)),
+            Some(ContextLineKind::Message(Role::Tool)) => self.match_result_line(at, rows.answered_call(row)),
             // A user message without a known turn ends the turn before it.
-            ContextLineKind::Message(Role::User) => self.turn_range = (0, 0),
+            Some(ContextLineKind::Message(Role::User)) => self.turn = (0, 0),
             _ => {}
         }
     }
 
-    fn record_match(&mut self, record: usize, at: HistoryLine) {
+    fn record_match(&mut self, record: usize, at: SmallLine) {
         self.matched_records.insert(record);
-        self.line_of_record.insert(record, at);
-        if let Some(time) = self.records.get(record).and_then(|record| record.time) {
-            self.wire_matches.times.insert(at, time);
+        push(&mut self.wire_matches.records, (to_u32(record), at));
+        let lines = &mut self.wire_matches.lines;
+        match lines.last_mut().filter(|(line, _)| *line == at) {
+            None => push(lines, (at, to_u32(record))),
+            // Of several records, the last one that has a time counts.
+            Some((_, last)) if self.records.time(record).is_some() => *last = to_u32(record),
+            Some(_) => {}
         }
     }
 
-    /// The first record of the current turn that fits and has no match yet.
-    fn find_unmatched_record(&self, fits: impl Fn(&WireEvent) -> bool) -> Option<usize> {
-        let (from, to) = self.turn_range;
-        let mut records = self.records.iter().enumerate().take(to).skip(from);
-        records.find(|(at, record)| !self.matched_records.contains(at) && fits(&record.event)).map(|(at, _)| at)
+    /// The first record about a call in the current turn that has no match yet.
+    fn find_unmatched_record(&self, records: &RecordsOfCalls, call: u32) -> Option<usize> {
+        let (from, to) = self.turn;
+        let mut records = records.of_call(call, from).take_while(|record| *record < to);
+        records.find(|record| !self.matched_records.contains(*record))
     }
 
-    fn match_assistant_line(&mut self, at: HistoryLine, row: &ContextLine) {
-        if !row.calls.is_empty() {
-            let calls: Vec<_> = row
-                .calls
-                .iter()
-                .filter_map(|id| self.find_unmatched_record(|event| *event == WireEvent::Call(id.clone())))
-                .collect();
+    fn match_assistant_line(&mut self, at: SmallLine, calls: impl Iterator<Item = u32>) {
+        let mut calls = calls.peekable();
+        if calls.peek().is_some() {
+            let calls: Vec<_> = calls.filter_map(|call| self.find_unmatched_record(&self.calls, call)).collect();
             // All of these calls are part of the line, and so are the parts of their step. The last call completed the
             // line, so the line gets its time.
             let parts = calls.first().map(|call| self.parts_of_step(*call)).unwrap_or_default();
             return parts.into_iter().chain(calls).for_each(|record| self.record_match(record, at));
         }
-        let Some(first) = self.find_unmatched_record(|event| *event == WireEvent::Part) else { return };
-        self.parts_of_step(first).into_iter().for_each(|part| self.record_match(part, at));
+        self.next_part =
+            (self.next_part..self.turn.1).find(|record| self.is_unmatched_part(*record)).unwrap_or(self.turn.1);
+        if self.next_part < self.turn.1 {
+            self.parts_of_step(self.next_part).into_iter().for_each(|part| self.record_match(part, at));
+        }
+    }
+
+    fn is_unmatched_part(&self, record: usize) -> bool {
+        self.records.events().get(record) == Some(&WireEvent::Part) && !self.matched_records.contains(record)
     }
 
     /// The parts without a match in the step that contains a record.
     fn parts_of_step(&self, record: usize) -> Vec<usize> {
-        let (from, to) = self.turn_range;
-        let turn = || self.records.iter().enumerate().take(to).skip(from);
-        let is_step = |found: &WireRecord| found.event == WireEvent::Step;
-        let step = turn().take(record.saturating_sub(from)).rev().find(|(_, found)| is_step(found));
-        let start = step.map_or(from, |(at, _)| at + 1);
-        let records = turn().skip(start.saturating_sub(from)).take_while(|(_, found)| !is_step(found));
-        let parts = records.filter(|(at, found)| found.event == WireEvent::Part && !self.matched_records.contains(at));
-        parts.map(|(at, _)| at).collect()
+        let (from, to) = self.turn;
+        let is_step = |record: &usize| self.records.events().get(*record) == Some(&WireEvent::Step);
+        let start = (from..record).rev().find(is_step).map_or(from, |step| step + 1);
+        let records = (start..to).take_while(|record| !is_step(record));
+        records.filter(|record| self.is_unmatched_part(*record)).collect()
     }
 
-    fn match_result_line(&mut self, at: HistoryLine, row: &ContextLine) {
-        let Some(id) = &row.answered_call else { return };
-        let is_answer = |event: &WireEvent| matches!(event, WireEvent::Result { id: answered, .. } if answered == id);
-        let unique_answers = || self.unique_answers.get(id.as_str()).copied();
-        let Some(record) = self.find_unmatched_record(is_answer).or_else(unique_answers) else { return };
-        if let Some(WireRecord { event: WireEvent::Result { is_error: Some(is_error), .. }, .. }) =
-            self.records.get(record)
-        {
-            self.wire_matches.failures.insert(at, *is_error);
+    fn match_result_line(&mut self, at: SmallLine, call: Option<u32>) {
+        let Some(call) = call else { return };
+        let record = self.find_unmatched_record(&self.answers, call).or_else(|| self.find_unique_answer(call));
+        if let Some(record) = record {
+            self.record_match(record, at);
         }
-        self.record_match(record, at);
     }
-}
 
-/// For each call id that is answered by exactly one record and exactly one line: the record.
-fn unique_answers<'a>(lines: &[(HistoryLine, &ContextLine)], records: &'a [WireRecord]) -> HashMap<&'a str, usize> {
-    let mut answers: HashMap<&str, usize> = HashMap::new();
-    for id in lines.iter().filter_map(|(_, row)| row.answered_call.as_deref()) {
-        *answers.entry(id).or_default() += 1;
+    /// The record that answers a call, if there is exactly one and exactly one line answers the call.
+    fn find_unique_answer(&self, call: u32) -> Option<usize> {
+        let first = self.answered_calls.partition_point(|answered| *answered < call);
+        let is_answered_again = self.answered_calls.get(first + 1) == Some(&call);
+        let mut records = self.answers.of_call(call, 0);
+        let record = records.next()?;
+        (!is_answered_again && records.next().is_none()).then_some(record)
     }
-    let mut found: HashMap<&str, Vec<usize>> = HashMap::new();
-    for (at, record) in records.iter().enumerate() {
-        if let WireEvent::Result { id, .. } = &record.event {
-            found.entry(id).or_default().push(at);
-        }
-    }
-    let single = |(id, at): (&'a str, Vec<usize>)| match at.as_slice() {
-        [at] if answers.get(id) == Some(&1) => Some((id, *at)),
-        _ => None,
-    };
-    found.into_iter().filter_map(single).collect()
 }
 
 /// Finds the turn that each user message begins. First, messages and turns with the same text are paired, in order.
 /// The messages and turns between two such pairs are then paired, in order, if there are equally many of both.
-fn turns(lines: &[(HistoryLine, &ContextLine)], records: &[WireRecord]) -> HashMap<HistoryLine, usize> {
-    let user_lines: Vec<_> = lines.iter().filter(|(_, row)| row.kind == ContextLineKind::Message(Role::User)).collect();
-    let turns = records.iter().enumerate().filter_map(|(at, record)| match record.event {
-        WireEvent::Turn(text) => Some((at, text)),
-        _ => None,
-    });
-    let turns: Vec<_> = turns.collect();
+fn match_turns(lines: &NewLines<'_>, records: &WireRecords) -> Vec<Turn> {
+    let is_user =
+        |rows: &ContextLines, row| rows.get(row).is_some_and(|row| row.kind == ContextLineKind::Message(Role::User));
+    let messages: Vec<_> = lines.all().filter(|(_, rows, row)| is_user(rows, *row)).collect();
+    let turns: Vec<_> = records.turns().collect();
+    let texts = turns.iter().enumerate().filter_map(|(turn, (_, text))| Some(((*text)?, turn)));
+    let mut texts: Vec<_> = texts.collect();
+    texts.sort_unstable();
     let mut pairs = Vec::new();
-    let mut from = 0;
-    for (at, (_, row)) in user_lines.iter().enumerate() {
-        let rest = turns.iter().enumerate().skip(from);
-        let same = rest.clone().find(|(_, (_, text))| row.text_hash.is_some() && *text == row.text_hash);
-        if let Some((turn, _)) = same {
-            pairs.push((at, turn));
-            from = turn + 1;
+    let mut first_free = 0;
+    for (message, (_, rows, row)) in messages.iter().enumerate() {
+        let Some(text) = rows.text_hash(*row) else { continue };
+        let found = texts.get(texts.partition_point(|known| *known < (text, first_free)));
+        if let Some((_, turn)) = found.filter(|(known, _)| *known == text) {
+            pairs.push((message, *turn));
+            first_free = turn + 1;
         }
     }
     let mut all = pairs.clone();
-    let (mut next_line, mut next_turn) = (0, 0);
-    for (at, turn) in pairs.into_iter().chain([(user_lines.len(), turns.len())]) {
-        if at - next_line == turn - next_turn {
-            all.extend((next_line..at).zip(next_turn..turn));
+    let (mut next_message, mut next_turn) = (0, 0);
+    for (message, turn) in pairs.into_iter().chain([(messages.len(), turns.len())]) {
+        if message - next_message == turn - next_turn {
+            all.extend((next_message..message).zip(next_turn..turn));
         }
-        (next_line, next_turn) = (at + 1, turn + 1);
+        (next_message, next_turn) = (message + 1, turn + 1);
     }
-    let pair = |(at, turn): (usize, usize)| Some((user_lines.get(at)?.0, turns.get(turn)?.0));
-    all.into_iter().filter_map(pair).collect()
+    all.sort_unstable();
+    let turn = |(message, turn): (usize, usize)| {
+        let end = turns.get(turn + 1).map_or(records.events().len(), |(next, _)| *next);
+        Some(Turn { line: messages.get(message)?.0, begin: turns.get(turn)?.0, end })
+    };
+    all.into_iter().filter_map(turn).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use store_core::{Role, Timestamp};
 
-    use super::{HistoryLine, WireMatches};
-    use crate::kimi_cli::{
-        context_line::{ContextLine, ContextLineKind, hash},
-        wire::{WireEvent, WireRecord},
+    use super::match_lines;
+    use crate::{
+        compact::Names,
+        kimi_cli::{
+            context_line::{ContextLine, ContextLineKind, ContextLines, hash},
+            history::History,
+            wire::{WireEvent, WireRecords},
+        },
     };
 
-    /// Makes a line: `U:text` is a user message, `A` an assistant message, `A:id` one with a call, `T:id` a result.
-    fn row(text: &str) -> ContextLine {
+    /// Adds a line: `U:text` is a user message, `A` an assistant message, `A:id` one with a call, `T:id` a result.
+    fn add_line(rows: &mut ContextLines, call_ids: &mut Names, text: &str) {
         let (role, what) = text.split_once(':').unwrap_or((text, ""));
-        let mut row = ContextLine {
-            kind: ContextLineKind::Message(Role::Assistant),
-            fingerprint: (0, 0),
-            content_hash: 0,
-            text_hash: None,
-            calls: Vec::new(),
-            answered_call: None,
+        let role = match role {
+            "U" => Role::User,
+            "T" => Role::Tool,
+            _ => Role::Assistant,
         };
         match role {
-            "U" => (row.kind, row.text_hash) = (ContextLineKind::Message(Role::User), Some(hash(what))),
-            "T" => (row.kind, row.answered_call) = (ContextLineKind::Message(Role::Tool), Some(what.to_owned())),
+            Role::User => rows.push_text_hash(hash(what)),
+            Role::Tool => rows.push_answer(call_ids.add(what).unwrap().0),
             _ if what.is_empty() => {}
-            _ => row.calls.push(what.to_owned()),
+            _ => rows.push_call(call_ids.add(what).unwrap().0),
         }
-        row
+        rows.push(ContextLine { kind: ContextLineKind::Message(role), fingerprint: 0, content_hash: 0 });
     }
 
-    /// Makes a record: `U:text` is a turn, `S` a step, `P` a part, `C:id` a call, `R:id` a result, `E:id` the result
+    /// Adds a record: `U:text` is a turn, `S` a step, `P` a part, `C:id` a call, `R:id` a result, `E:id` the result
     /// of a failed call. Its time is `at` milliseconds.
-    fn record(at: usize, text: &str) -> WireRecord {
+    fn add_record(records: &mut WireRecords, call_ids: &mut Names, at: usize, text: &str) {
         let (kind, what) = text.split_once(':').unwrap_or((text, ""));
-        let result = |is_error| WireEvent::Result { id: what.to_owned(), is_error: Some(is_error) };
+        let time = Timestamp::from_millis(at as u64).ok();
+        let mut call = || call_ids.add(what).unwrap().0;
         let event = match kind {
-            "U" => WireEvent::Turn(Some(hash(what))),
+            "U" => return records.push_turn(time, Some(hash(what))),
             "S" => WireEvent::Step,
             "P" => WireEvent::Part,
-            "C" => WireEvent::Call(what.to_owned()),
-            "R" => result(false),
-            _ => result(true),
+            "C" => WireEvent::Call(call()),
+            "R" => WireEvent::Result { call: call(), is_error: Some(false) },
+            _ => WireEvent::Result { call: call(), is_error: Some(true) },
         };
-        WireRecord { time: Timestamp::from_millis(at as u64).ok(), event }
+        records.push(time, event);
     }
 
     /// Checks the matches. `expected` has for each line the number of the record whose time it gets, or `-` for none,
     /// and then `!` if the tool failed.
     fn check(lines: &[&str], records: &[&str], expected: &str) {
-        let rows: Vec<_> = lines.iter().map(|text| row(text)).collect();
-        let rows: Vec<(HistoryLine, &ContextLine)> = rows.iter().enumerate().map(|(at, row)| ((0, at), row)).collect();
-        let records: Vec<_> = records.iter().enumerate().map(|(at, text)| record(at, text)).collect();
-        let wire_matches = WireMatches::of(&rows, &records);
-        let found = rows.iter().map(|(at, _)| {
-            let time = wire_matches.times.get(at).map_or("-".to_owned(), |time| time.as_millis().to_string());
-            format!("{time}{}", if wire_matches.failures.get(at) == Some(&true) { "!" } else { "" })
+        let (mut rows, mut wire, mut call_ids) = (ContextLines::default(), WireRecords::default(), Names::default());
+        lines.iter().for_each(|text| add_line(&mut rows, &mut call_ids, text));
+        records.iter().enumerate().for_each(|(at, text)| add_record(&mut wire, &mut call_ids, at, text));
+        let history = History::of(&[&rows], &|_| false);
+        let wire_matches = match_lines(&history, &[&rows], &wire);
+        let found = (0..lines.len()).map(|row| {
+            let record = wire_matches.record_of_line((0, row));
+            let time = record.map_or("-".to_owned(), |record| wire.time(record).unwrap().as_millis().to_string());
+            format!("{time}{}", if record.and_then(|record| wire.is_error(record)) == Some(true) { "!" } else { "" })
         });
         assert_eq!(found.collect::<Vec<_>>().join(" "), expected, "{lines:?}");
     }
