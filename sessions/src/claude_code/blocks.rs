@@ -6,6 +6,7 @@ use store_core::{
 
 use crate::{
     blocks::{MessageBlocks, SourceCall},
+    export::pointer,
     json::{Object, parse_json_array, parse_json_string},
 };
 
@@ -110,17 +111,12 @@ fn attach_others(blocks: &mut MessageBlocks<'_>, item: &Object<'_>, read: &[&str
         let mut set = String::new();
         let mut object = Writer::open(&mut set);
         for (name, raw) in others {
-            object.key(&pointer(name)).push_str(raw);
+            object.key(&pointer("", name)).push_str(raw);
         }
         object.close();
         let data = Json::parse(&format!("{{\"part\":{{\"set\":{set}}}}}")).unwrap_or_else(|_| Json::null());
         block.opaque = Some(Opaque::new(origin, data));
     }
-}
-
-/// The JSON pointer to a field.
-fn pointer(name: &str) -> String {
-    format!("/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
 /// The fields that [`read_content`] attached to a block, if the opaque data is of this form.

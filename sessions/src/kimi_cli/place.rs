@@ -9,7 +9,7 @@ use md5::{Digest, Md5};
 use store_core::ThreadId;
 
 use crate::{
-    export::uuid_of,
+    export::{shell_word, uuid_of},
     formats::{ToolFolders, ToolPlace},
     json::Object,
     lenient,
@@ -37,7 +37,11 @@ pub(super) fn place(thread: &ThreadId, folders: &ToolFolders) -> ToolPlace {
     let folder = share.join("sessions").join(folder_hash(&working_folder)).join(&id);
     // A path with links is not the path that kimi-cli finds out by itself.
     let has_links = fs::canonicalize(&working_folder).is_ok_and(|real| real != working_folder);
-    let option = if has_links { format!(" --work-dir {}", shell_quoted(&working_folder)) } else { String::new() };
+    let option = if has_links {
+        format!(" --work-dir {}", shell_word(&working_folder.to_string_lossy()))
+    } else {
+        String::new()
+    };
     let continues = format!("kimi{option} --session {id}");
     if is_known(&share, &working_folder) {
         return ToolPlace::new(folder, continues);
@@ -76,11 +80,6 @@ fn is_known(share: &Path, working_folder: &Path) -> bool {
         Some(is_local && folder.text("path")? == working_folder.to_string_lossy())
     };
     known.into_iter().any(|raw| is_this(raw) == Some(true))
-}
-
-/// A path as one word of a shell command.
-fn shell_quoted(path: &Path) -> String {
-    format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

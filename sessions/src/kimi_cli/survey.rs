@@ -18,6 +18,7 @@ use crate::{
     error::{Error, Result},
     issue::{IssueCode, Issues},
     json::json_string,
+    lines::file_stem,
     options::ImportOptions,
     provenance::{FileProvenance, Provenance, StoredAs},
     scan::{LineContent, ScannedFile, scan},
@@ -91,8 +92,7 @@ fn session_name(path: &Path) -> String {
     if path.is_dir() {
         return name;
     }
-    let stem = [".gz", ".zst"].iter().fold(name.as_str(), |stem, end| stem.strip_suffix(end).unwrap_or(stem));
-    stem.strip_suffix(".jsonl").unwrap_or(stem).to_owned()
+    file_stem(Path::new(&name))
 }
 
 /// Reads the files of one session.
