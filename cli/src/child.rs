@@ -159,8 +159,8 @@ impl ProcessGroup {
         let end_reason = tokio::select! {
             biased;
             status = self.child.wait() => end_reason_of(status),
-            why = stop => {
-                if matches!(why, CancelReason::Deadline | CancelReason::Stopping) {
+            reason = stop => {
+                if matches!(reason, CancelReason::Deadline | CancelReason::Stopping) {
                     self.kill(Signal::TERM);
                     let _in_time = timeout(KILL_DELAY, self.child.wait()).await;
                 }
@@ -168,7 +168,7 @@ impl ProcessGroup {
                 // process while the group has members.
                 self.kill(Signal::KILL);
                 let _status = self.child.wait().await;
-                EndReason::Cancelled(why)
+                EndReason::Cancelled(reason)
             }
         };
         // Without the id, dropping the group kills nothing: if the command ended by itself, the processes that it left
@@ -225,7 +225,7 @@ struct OutputReader {
 }
 
 impl OutputReader {
-    fn new(stream: Option<impl AsyncRead + Unpin + Send + 'static>, keep: KeptPart) -> Self {
+    fn new(stream: Option<impl AsyncRead + Unpin + Send + 'static>, kept_part: KeptPart) -> Self {
         let kept = Arc::new(Mutex::new((Vec::new(), 0)));
         let shared = Arc::clone(&kept);
         let task = tokio::spawn(async move {
@@ -236,9 +236,9 @@ impl OutputReader {
                 let (bytes, printed_bytes) = &mut *shared;
                 *printed_bytes += length as u64;
                 bytes.extend_from_slice(buffer.get(..length).unwrap_or_default());
-                match keep {
-                    KeptPart::Beginning(most) => bytes.truncate(most),
-                    KeptPart::End(most) => drop(bytes.drain(..bytes.len().saturating_sub(most))),
+                match kept_part {
+                    KeptPart::Beginning(max_bytes) => bytes.truncate(max_bytes),
+                    KeptPart::End(max_bytes) => drop(bytes.drain(..bytes.len().saturating_sub(max_bytes))),
                 }
             }
         });

@@ -38,8 +38,8 @@ pub(crate) async fn run(workload: &Workload) -> Result<Durations> {
             anyhow::Ok(())
         }));
     }
-    for enqueuing in enqueue_tasks {
-        enqueuing.await??;
+    for task in enqueue_tasks {
+        task.await??;
     }
     let enqueue_time = start.elapsed();
     let (start, count) = (Instant::now(), Arc::new(AtomicUsize::new(0)));

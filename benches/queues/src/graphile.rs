@@ -74,8 +74,8 @@ pub(crate) async fn run(workload: &Workload) -> Result<Durations> {
             anyhow::Ok(())
         }));
     }
-    for enqueuing in enqueue_tasks {
-        enqueuing.await??;
+    for task in enqueue_tasks {
+        task.await??;
     }
     let enqueue_time = start.elapsed();
     let start = Instant::now();

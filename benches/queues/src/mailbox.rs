@@ -21,33 +21,33 @@ pub(crate) async fn run(workload: &Workload) -> Result<Durations> {
         PostgresConfig::new(&workload.url)?.with_schema(&format!("bench_mailbox_{}", workload.name))?,
     )
     .await?;
-    let stores = store.tenant(&TenantId::new(&workload.name)?)?;
-    let mailbox = stores.mailbox.context("the store has no mailbox")?;
-    let wake_ups = stores.wake_ups.context("the store has no wake-ups")?;
+    let tenant_stores = store.tenant(&TenantId::new(&workload.name)?)?;
+    let mailbox = tenant_stores.mailbox.context("the store has no mailbox")?;
+    let wake_ups = tenant_stores.wake_ups.context("the store has no wake-ups")?;
     let start = Instant::now();
     let mut enqueue_tasks = Vec::new();
     for number in 0..WORKER_COUNT {
         enqueue_tasks.push(tokio::spawn(enqueue(Arc::clone(&mailbox), workload.clone(), number)));
     }
-    for enqueuing in enqueue_tasks {
-        enqueuing.await??;
+    for task in enqueue_tasks {
+        task.await??;
     }
     let enqueue_time = start.elapsed();
-    let (start, done) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
+    let (start, done_count) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
     let mut worker_tasks = Vec::new();
-    for worker in 0..WORKER_COUNT {
+    for worker_number in 0..WORKER_COUNT {
         worker_tasks.push(tokio::spawn(work(
             Arc::clone(&mailbox),
             Arc::clone(&wake_ups),
             workload.jobs,
-            worker,
-            Arc::clone(&done),
+            worker_number,
+            Arc::clone(&done_count),
         )));
     }
-    wait_until_done(|| done.load(Ordering::Relaxed), workload.jobs).await?;
+    wait_until_done(|| done_count.load(Ordering::Relaxed), workload.jobs).await?;
     let work_time = start.elapsed();
-    for worker in worker_tasks {
-        worker.await??;
+    for task in worker_tasks {
+        task.await??;
     }
     store.close().await?;
     Ok(Durations { enqueue_time, work_time })
@@ -72,12 +72,12 @@ async fn work(
     mailbox: Arc<dyn MailboxStore>,
     wake_ups: Arc<dyn WakeUps>,
     jobs: usize,
-    worker: usize,
-    done: Arc<AtomicUsize>,
+    worker_number: usize,
+    done_count: Arc<AtomicUsize>,
 ) -> Result<()> {
-    let name = WorkerId::new(format!("worker-{worker}"))?;
-    while done.load(Ordering::Relaxed) < jobs {
-        let request = ClaimRequest::new(name.clone(), Duration::from_secs(60)).up_to(u32::try_from(BATCH_SIZE)?);
+    let worker_id = WorkerId::new(format!("worker-{worker_number}"))?;
+    while done_count.load(Ordering::Relaxed) < jobs {
+        let request = ClaimRequest::new(worker_id.clone(), Duration::from_secs(60)).up_to(u32::try_from(BATCH_SIZE)?);
         let claims = mailbox.claim(request).await?;
         if claims.claimed.is_empty() {
             // Another worker has claimed the dispatch that woke this worker. The pause limits how often a worker claims
@@ -86,10 +86,11 @@ async fn work(
             wake_ups.wait(Duration::from_millis(100)).await?;
             continue;
         }
-        let settlements = claims.claimed.iter().map(|held| (held.claim(), Settlement::Ack { result: None })).collect();
+        let settlements =
+            claims.claimed.iter().map(|dispatch| (dispatch.claim(), Settlement::Ack { result: None })).collect();
         for answer in mailbox.settle(settlements).await? {
             answer?;
-            done.fetch_add(1, Ordering::Relaxed);
+            done_count.fetch_add(1, Ordering::Relaxed);
         }
     }
     Ok(())

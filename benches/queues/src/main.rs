@@ -2,7 +2,7 @@
 //! enqueued in batches. Then eight workers do the jobs. Each queue is configured for throughput as its authors advise.
 //!
 //! The jobs called "free" have no order. Those called "ordered" belong to threads, and the jobs of one thread are done
-//! one after the other.
+//! one after another.
 
 mod apalis_queue;
 mod graphile;
@@ -28,7 +28,7 @@ Options:
   --only QUEUE   only this queue: mailbox, graphile or apalis
 ";
 
-/// The number of tasks that enqueue jobs, and the number of workers that do them.
+/// The number of tasks that enqueue jobs, and also the number of workers that do the jobs.
 pub(crate) const WORKER_COUNT: usize = 8;
 /// The number of jobs that a task enqueues with one call, and the most that a worker takes with one call.
 pub(crate) const BATCH_SIZE: usize = 100;
@@ -122,11 +122,11 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Waits until `all` jobs are done.
-pub(crate) async fn wait_until_done(done: impl Fn() -> usize, all: usize) -> Result<()> {
+/// Waits until `job_count` jobs are done.
+pub(crate) async fn wait_until_done(done_count: impl Fn() -> usize, job_count: usize) -> Result<()> {
     let start = Instant::now();
-    while done() < all {
-        anyhow::ensure!(start.elapsed() < WORK_TIMEOUT, "only {} of {all} jobs are done", done());
+    while done_count() < job_count {
+        anyhow::ensure!(start.elapsed() < WORK_TIMEOUT, "only {} of {job_count} jobs are done", done_count());
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     Ok(())

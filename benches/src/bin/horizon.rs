@@ -19,7 +19,7 @@ use store_postgres::PostgresStore;
 
 const HELP: &str = "\
 Measures what enqueue, claim and settle cost while an older transaction stays open. PostgreSQL cannot remove the row
-versions that have become dead since its start. Each dispatch belongs to a thread of its own.
+versions that have become dead since that transaction began. Each dispatch belongs to a thread of its own.
 
 Usage: cargo run --release -p benches --bin horizon -- [OPTIONS]
 
@@ -83,9 +83,9 @@ struct OpenTransaction(Child);
 impl OpenTransaction {
     /// Starts a statement that sleeps for a minute longer than the measurement takes.
     fn new(options: &Options) -> Result<Self> {
-        let wait = format!("SELECT pg_sleep({})", options.duration.as_secs() + 60);
+        let sleep_statement = format!("SELECT pg_sleep({})", options.duration.as_secs() + 60);
         let psql = Command::new("psql")
-            .args(["--no-psqlrc", "--quiet", "--command", &wait])
+            .args(["--no-psqlrc", "--quiet", "--command", &sleep_statement])
             .arg(&options.url)
             .stdout(Stdio::null())
             .spawn();
@@ -106,7 +106,7 @@ struct IntervalFigures {
     enqueue: Vec<Duration>,
     claim: Vec<Duration>,
     settle: Vec<Duration>,
-    done: usize,
+    settled_count: usize,
 }
 
 async fn measure(options: &Options, store: &PostgresStore) -> Result<()> {
@@ -115,10 +115,10 @@ async fn measure(options: &Options, store: &PostgresStore) -> Result<()> {
     let figures = Arc::new(Mutex::new(IntervalFigures::default()));
     let batch_interval = Duration::from_secs(1) * u32::try_from(WORKER_COUNT * BATCH_SIZE)? / options.rate;
     let mut workers = Vec::new();
-    for worker in 0..WORKER_COUNT {
+    for worker_number in 0..WORKER_COUNT {
         workers.push(tokio::spawn(run_worker(
             Arc::clone(&mailbox),
-            worker,
+            worker_number,
             batch_interval,
             (Arc::clone(&figures), options.duration),
         )));
@@ -133,7 +133,7 @@ async fn measure(options: &Options, store: &PostgresStore) -> Result<()> {
             "{}",
             json!({
                 "after_s": start.elapsed().as_secs(),
-                "per_second": (f64::from(u32::try_from(figures.done)?) / interval.as_secs_f64()).round(),
+                "per_second": (f64::from(u32::try_from(figures.settled_count)?) / interval.as_secs_f64()).round(),
                 "enqueue_ms": millis(figures.enqueue),
                 "claim_ms": millis(figures.claim),
                 "settle_ms": millis(figures.settle),
@@ -148,11 +148,11 @@ async fn measure(options: &Options, store: &PostgresStore) -> Result<()> {
 
 async fn run_worker(
     mailbox: Arc<dyn MailboxStore>,
-    worker: usize,
+    worker_number: usize,
     batch_interval: Duration,
     (figures, duration): (Arc<Mutex<IntervalFigures>>, Duration),
 ) -> Result<()> {
-    let (name, run) = (WorkerId::new(format!("worker-{worker}"))?, RunId::new("bench")?);
+    let (worker_id, run) = (WorkerId::new(format!("worker-{worker_number}"))?, RunId::new("bench")?);
     let (start, mut ticks) = (Instant::now(), tokio::time::interval(batch_interval));
     let mut number = 0;
     while start.elapsed() < duration {
@@ -160,22 +160,22 @@ async fn run_worker(
         let mut dispatches = Vec::new();
         for _ in 0..BATCH_SIZE {
             number += 1;
-            dispatches.push(NewDispatch::new(ThreadId::new(format!("t-{worker}-{number}"))?, run.clone()));
+            dispatches.push(NewDispatch::new(ThreadId::new(format!("t-{worker_number}-{number}"))?, run.clone()));
         }
         let (enqueue_time, enqueued) = timed(mailbox.enqueue(dispatches)).await;
         ensure!(enqueued?.iter().all(Result::is_ok), "a dispatch was refused");
-        let request = ClaimRequest::new(name.clone(), Duration::from_secs(60)).up_to(u32::try_from(BATCH_SIZE)?);
+        let request = ClaimRequest::new(worker_id.clone(), Duration::from_secs(60)).up_to(u32::try_from(BATCH_SIZE)?);
         let (claim_time, claims) = timed(mailbox.claim(request)).await;
         let settlements: Vec<_> =
-            claims?.claimed.iter().map(|held| (held.claim(), Settlement::Ack { result: None })).collect();
-        let done = settlements.len();
+            claims?.claimed.iter().map(|dispatch| (dispatch.claim(), Settlement::Ack { result: None })).collect();
+        let settled_count = settlements.len();
         let (settle_time, settled) = timed(mailbox.settle(settlements)).await;
         ensure!(settled?.iter().all(Result::is_ok), "a settlement was refused");
         let mut figures = figures.lock().unwrap_or_else(PoisonError::into_inner);
         figures.enqueue.push(enqueue_time);
         figures.claim.push(claim_time);
         figures.settle.push(settle_time);
-        figures.done += done;
+        figures.settled_count += settled_count;
     }
     Ok(())
 }

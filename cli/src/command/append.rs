@@ -1,4 +1,4 @@
-//! `append`: appends a message, or what a provider answered, at the head of a thread.
+//! `append`: appends a message, or the messages of a provider's request or reply, at the head of a thread.
 
 use agentstore::{Message, NewEntry, ThreadId};
 
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     model: Option<ModelArgs>,
     /// The messages of the request or reply, if a provider is given.
     #[arg(skip)]
-    from_provider: Vec<Message>,
+    provider_messages: Vec<Message>,
     #[command(flatten)]
     guard: GuardArgs,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn read_input(&mut self) -> Result<()> {
         match &self.model {
-            Some(model) => self.from_provider = self.message.read_body(&model.target())?,
+            Some(model) => self.provider_messages = self.message.read_body(&model.target())?,
             None => self.message.read_input()?,
         }
         Ok(())
@@ -43,7 +43,7 @@ impl Args {
 }
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    let messages = if args.model.is_some() { args.from_provider } else { vec![args.message.into_message()?] };
+    let messages = if args.model.is_some() { args.provider_messages } else { vec![args.message.into_message()?] };
     let entries = messages.into_iter().map(NewEntry::new);
     let guard = args.guard.for_new_or_existing_thread(session, args.thread.clone()).await?;
     let receipt = session.commits()?.commit(guard.commit().entries(entries)).await?;

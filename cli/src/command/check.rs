@@ -69,7 +69,7 @@ fn print(report: &Report, out: &mut Output) -> Result<()> {
     if report.compatible { out.print_line(out.style(summary).green()) } else { out.print_line(summary) }
 }
 
-/// Prints losses as a table. Records that no model gets are left out: most results have some.
+/// Prints losses as a table. Records that no model gets are left out, because most tool results have such records.
 pub(super) fn print_losses(losses: &[Loss], out: &mut Output) -> Result<()> {
     let mut losses = losses.iter().filter(|loss| !loss.kind.is_record()).peekable();
     if losses.peek().is_none() {

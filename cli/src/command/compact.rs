@@ -151,8 +151,8 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
             let summary = summarize(&args, &planned, session).await?;
             let outcome = compactor.write(&planned, summary.into()).await?;
             let compacted = compacted_or_failure(outcome, &planned, session).await?;
-            let after = compactor.measure(&args.thread).await?;
-            print_compacted(&compacted, &planned, (&compactor, after), out)
+            let tokens_after = compactor.measure(&args.thread).await?;
+            print_compacted(&compacted, &planned, (&compactor, tokens_after), out)
         }
         CompactionPlan::NotDue(tokens) => {
             let reason = format!("{} and {reserved} reserved are less than {window}", tokens_text(tokens));
@@ -303,13 +303,13 @@ fn context_size_text(tokens: ContextTokens) -> String {
 fn print_compacted(
     compacted: &Compacted,
     planned: &PlannedCompaction,
-    (compactor, after): (&Compactor, ContextTokens),
+    (compactor, tokens_after): (&Compactor, ContextTokens),
     out: &mut Output,
 ) -> Result<Ending> {
     let thread = &planned.thread().id;
     if out.is_json() {
         let mut document = Document::new("compacted", thread, planned.tokens()).with_plan(planned, compactor);
-        document.tokens_after = Some(after.size());
+        document.tokens_after = Some(tokens_after.size());
         document.receipt = Some(&compacted.receipt);
         out.print_document(&document)?;
         return Ok(Ending::Success);
@@ -321,7 +321,7 @@ fn print_compacted(
         with_noun(compacted.summarized as u64, "message"),
         terminal_safe(thread.as_str()),
         with_noun(planned.tokens().counted, "token"),
-        after.counted
+        tokens_after.counted
     ))?;
     for (seq, id) in (compacted.receipt.first_seq.unwrap_or_default()..).zip(&compacted.receipt.entry_ids) {
         out.print_line(format!("  entry @{seq} {}", terminal_safe(id.as_str())))?;

@@ -88,8 +88,8 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
 }
 
 /// Returns the absolute path of the folder in which the tool will be started. It must exist.
-fn working_folder(given: Option<&Path>) -> Result<PathBuf> {
-    let folder = given.map_or_else(env::current_dir, std::path::absolute);
+fn working_folder(folder_arg: Option<&Path>) -> Result<PathBuf> {
+    let folder = folder_arg.map_or_else(env::current_dir, std::path::absolute);
     let folder = folder.map_err(|error| Failure::io("the working folder cannot be determined", error))?;
     let what = || format!("the working folder `{}` cannot be read", folder.display());
     fs::read_dir(&folder).map_err(|error| Failure::io(what(), error).with_advice("name a folder that exists"))?;
@@ -101,8 +101,8 @@ fn moved_paths(files: &[PathBuf], from: &Path, to: &Path) -> Vec<PathBuf> {
     files.iter().map(|file| to.join(file.strip_prefix(from).unwrap_or(file))).collect()
 }
 
-/// Returns whether the thread was imported from a session of this tool: then the file at its place may be that session.
-/// A copy of such a thread does not count, because only this command writes a file for it.
+/// Returns whether the thread was imported from a session of this tool. If so, the file at its place may be that
+/// session. A copy of such a thread does not count, because only this command writes a file for it.
 async fn was_imported_from(tool: FormatName, thread: &ThreadId, session: &Session) -> Result<bool> {
     let is_copy = session.require_thread(thread).await?.metadata.contains_key(COPIED_FROM);
     let imported = session.imported_format(thread).await?;
@@ -124,8 +124,10 @@ fn question(planned: &Exported, existing: &[PathBuf], folder: &Path) -> String {
     if existing.is_empty() {
         return format!("Write {files} to {folder}?");
     }
-    let older = with_noun(existing.len() as u64, "file");
-    format!("Write {files} to {folder} and replace {older} of an earlier `continue-in`, kept under another name?")
+    let existing_files = with_noun(existing.len() as u64, "file");
+    format!(
+        "Write {files} to {folder} and replace {existing_files} of an earlier `continue-in`, kept under another name?"
+    )
 }
 
 /// The folders of the user, and the environment variables that move the folders of tools.

@@ -1,6 +1,6 @@
-//! Compares the cost of calls on a mailbox with many dispatches and on a mailbox with few (MB-28). The dispatches
-//! belong to other threads, or to the same thread, or have finished. Also compares interrupts of long and short queues,
-//! and the last claims of a long queue with its first claims.
+//! Compares the cost of calls on a mailbox with many dispatches and on a mailbox with few (MB-28). The dispatches in
+//! the large mailbox belong to other threads than the measured calls, or to the same thread, or have finished. Also
+//! compares interrupts of long and short queues, and the last claims of a long queue with its first claims.
 
 use std::{sync::Arc, time::Duration};
 
@@ -132,8 +132,8 @@ async fn measure_calls(
     let thread = if existing == ExistingDispatches::OtherThreads { format!("more-{sample}") } else { "t".to_owned() };
     let (enqueue_time, done) = timed(enqueue(mailbox, vec![new_dispatch(&ThreadId::new(thread)?)?])).await;
     done?;
-    let (claim_time, held) = timed_claim(mailbox).await?;
-    let settlement = vec![(held.claim(), Settlement::Ack { result: None })];
+    let (claim_time, dispatch) = timed_claim(mailbox).await?;
+    let settlement = vec![(dispatch.claim(), Settlement::Ack { result: None })];
     let (settle_time, done) = timed(mailbox.settle(settlement)).await;
     done?.pop().context("the settlement got no answer")??;
     let mut times = vec![enqueue_time, claim_time, settle_time];
@@ -195,8 +195,8 @@ pub(crate) async fn measure_drain(backend: Backend, options: &Options) -> Result
     let [mailbox, _] = small_and_large_mailboxes(&measured_store)?;
     let mut step_samples = Samples::default();
     for number in 0..total {
-        let (took, held) = timed_claim(&*mailbox).await?;
-        let settlement = vec![(held.claim(), Settlement::Ack { result: None })];
+        let (took, dispatch) = timed_claim(&*mailbox).await?;
+        let settlement = vec![(dispatch.claim(), Settlement::Ack { result: None })];
         mailbox.settle(settlement).await?.pop().context("the settlement got no answer")??;
         if number < samples as u64 {
             step_samples.add(false, took);

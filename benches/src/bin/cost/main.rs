@@ -58,8 +58,8 @@ pub(crate) struct Options {
     pub(crate) dispatches: u64,
     pub(crate) threads: usize,
     pub(crate) tenants: usize,
-    pub(crate) only: Option<String>,
-    pub(crate) part: Option<String>,
+    pub(crate) only_backend: Option<String>,
+    pub(crate) only_part: Option<String>,
 }
 
 fn main() -> ExitCode {
@@ -81,8 +81,8 @@ fn parse_options() -> Result<Option<Options>> {
         dispatches: 100_000,
         threads: 100_000,
         tenants: 200,
-        only: None,
-        part: None,
+        only_backend: None,
+        only_part: None,
     };
     let mut parser = Parser::from_env();
     while let Some(arg) = parser.next()? {
@@ -93,8 +93,8 @@ fn parse_options() -> Result<Option<Options>> {
             Arg::Long("dispatches") => options.dispatches = parser.value()?.parse()?,
             Arg::Long("threads") => options.threads = parser.value()?.parse()?,
             Arg::Long("tenants") => options.tenants = parser.value()?.parse()?,
-            Arg::Long("only") => options.only = Some(parser.value()?.parse()?),
-            Arg::Long("part") => options.part = Some(parser.value()?.parse()?),
+            Arg::Long("only") => options.only_backend = Some(parser.value()?.parse()?),
+            Arg::Long("part") => options.only_part = Some(parser.value()?.parse()?),
             Arg::Long("help") | Arg::Short('h') => {
                 print!("{HELP}");
                 return Ok(None);
@@ -110,12 +110,12 @@ fn run(options: &Options) -> Result<bool> {
     let mut is_within_limits = true;
     benches::print_heading();
     for backend in Backend::ALL {
-        if !options.only.as_ref().map_or(!backend.needs_server(), |only| only == backend.name()) {
+        if !options.only_backend.as_ref().map_or(!backend.needs_server(), |only| only == backend.name()) {
             continue;
         }
         for part in PARTS {
             let is_unsupported = backend.keeps_only_mailboxes() && PARTS_WITH_THREADS.contains(&part);
-            if is_unsupported || options.part.as_ref().is_some_and(|only| only != part) {
+            if is_unsupported || options.only_part.as_ref().is_some_and(|only| only != part) {
                 continue;
             }
             let rows = runtime.block_on(async {

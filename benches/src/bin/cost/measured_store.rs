@@ -51,10 +51,10 @@ impl Backend {
         matches!(self, Self::Sqlite | Self::Nats)
     }
 
-    /// Returns the number of samples to take when the user asks for `wanted`. For a backend that syncs or needs a
-    /// server it is a quarter of that, because its calls are slow.
-    pub(crate) fn sample_count(self, wanted: usize) -> usize {
-        if matches!(self, Self::Memory | Self::File) { wanted } else { wanted.div_ceil(4) }
+    /// Returns the number of samples to take if the user asks for `requested` samples. For a backend that syncs or
+    /// needs a server it is a quarter of that, because its calls are slow.
+    pub(crate) fn sample_count(self, requested: usize) -> usize {
+        if matches!(self, Self::Memory | Self::File) { requested } else { requested.div_ceil(4) }
     }
 }
 

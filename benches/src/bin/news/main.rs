@@ -53,10 +53,10 @@ impl AwaitedWrite {
         }
     }
 
-    fn is_supported(self, stores: &TenantStores) -> bool {
+    fn is_supported(self, tenant_stores: &TenantStores) -> bool {
         match self {
-            Self::Events => stores.events.is_some(),
-            Self::Work => stores.mailbox.is_some() && stores.wake_ups.is_some(),
+            Self::Events => tenant_stores.events.is_some(),
+            Self::Work => tenant_stores.mailbox.is_some() && tenant_stores.wake_ups.is_some(),
         }
     }
 }
@@ -134,23 +134,23 @@ fn measure(
     times: usize,
 ) -> Result<()> {
     let (stores, url, tenant) = store_and_tenant;
-    let stores = stores.tenant(tenant)?;
+    let tenant_stores = stores.tenant(tenant)?;
     if awaited == AwaitedWrite::Events {
         // Because of this event, the tenant and the scope exist when the other process subscribes.
-        runtime.block_on(append_or_enqueue(awaited, &stores, "before"))?;
+        runtime.block_on(append_or_enqueue(awaited, &tenant_stores, "before"))?;
     }
-    let mut receiver = ReceivingProcess::begin(awaited, url, tenant)?;
+    let mut receiver = ReceivingProcess::start(awaited, url, tenant)?;
     receiver.read_line()?;
-    let mut took = Vec::new();
+    let mut delays = Vec::new();
     for number in 0..times {
         std::thread::sleep(PAUSE);
-        runtime.block_on(append_or_enqueue(awaited, &stores, &format!("n-{number}")))?;
-        let written = monotonic_micros();
-        took.push((receiver.read_line()?.parse::<i64>()? - written).max(0));
+        runtime.block_on(append_or_enqueue(awaited, &tenant_stores, &format!("n-{number}")))?;
+        let write_time = monotonic_micros();
+        delays.push((receiver.read_line()?.parse::<i64>()? - write_time).max(0));
     }
     drop(receiver);
-    took.sort_unstable();
-    let percentile = |percent: usize| took.get((took.len() * percent / 100).min(took.len().saturating_sub(1)));
+    delays.sort_unstable();
+    let percentile = |percent: usize| delays.get((delays.len() * percent / 100).min(delays.len().saturating_sub(1)));
     let [p50, p99, slowest] = [50, 99, 100].map(|percent| percentile(percent).copied().unwrap_or_default());
     println!(
         "{}",
@@ -159,15 +159,15 @@ fn measure(
     Ok(())
 }
 
-async fn append_or_enqueue(awaited: AwaitedWrite, stores: &TenantStores, name: &str) -> Result<()> {
+async fn append_or_enqueue(awaited: AwaitedWrite, tenant_stores: &TenantStores, name: &str) -> Result<()> {
     match awaited {
         AwaitedWrite::Events => {
             let event = NewEvent::new(name.parse()?, [Scope::Thread(measured_thread()?)]);
-            let events = stores.events.as_ref().context("the store has no events")?;
+            let events = tenant_stores.events.as_ref().context("the store has no events")?;
             events.append_events(AppendEvents::new([event])).await?;
         }
         AwaitedWrite::Work => {
-            let mailbox = stores.mailbox.as_ref().context("the store has no mailbox")?;
+            let mailbox = tenant_stores.mailbox.as_ref().context("the store has no mailbox")?;
             let work = NewDispatch::new(measured_thread()?, name.parse()?);
             mailbox.enqueue(vec![work]).await?.pop().context("the enqueue got no answer")??;
         }
@@ -182,7 +182,7 @@ struct ReceivingProcess {
 }
 
 impl ReceivingProcess {
-    fn begin(awaited: AwaitedWrite, url: &str, tenant: &TenantId) -> Result<Self> {
+    fn start(awaited: AwaitedWrite, url: &str, tenant: &TenantId) -> Result<Self> {
         let mut process = Command::new(std::env::current_exe()?)
             .args(["--receive", awaited.name(), url, tenant.as_str()])
             .stdout(Stdio::piped())

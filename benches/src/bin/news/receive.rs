@@ -15,19 +15,19 @@ const LEASE: Duration = Duration::from_mins(10);
 pub(crate) async fn run_receiver(awaited: AwaitedWrite, url: &str, tenant: TenantId) -> Result<()> {
     let options = OpenOptions::new();
     let options = if url.starts_with("file:") { options.read_only() } else { options };
-    let opened = options.open(url).await?;
-    let stores = opened.tenant(&tenant)?;
+    let stores = options.open(url).await?;
+    let tenant_stores = stores.tenant(&tenant)?;
     match awaited {
-        AwaitedWrite::Events => receive_events(stores).await?,
-        AwaitedWrite::Work => receive_dispatches(stores).await?,
+        AwaitedWrite::Events => receive_events(tenant_stores).await?,
+        AwaitedWrite::Work => receive_dispatches(tenant_stores).await?,
     }
-    Ok(opened.close().await?)
+    Ok(stores.close().await?)
 }
 
-async fn receive_events(stores: TenantStores) -> Result<()> {
-    let events = stores.events.context("the store has no events")?;
+async fn receive_events(tenant_stores: TenantStores) -> Result<()> {
+    let event_store = tenant_stores.events.context("the store has no events")?;
     let mut events =
-        events.subscribe(Subscribe::new(Scope::Thread(measured_thread()?), SubscriptionStart::Now)).await?.events;
+        event_store.subscribe(Subscribe::new(Scope::Thread(measured_thread()?), SubscriptionStart::Now)).await?.events;
     println!("open");
     while let Some(event) = events.next().await {
         event?;
@@ -36,16 +36,16 @@ async fn receive_events(stores: TenantStores) -> Result<()> {
     Ok(())
 }
 
-async fn receive_dispatches(stores: TenantStores) -> Result<()> {
-    let wake_ups = stores.wake_ups.context("the store has no wake-ups")?;
-    let mailbox = stores.mailbox.context("the store has no mailbox")?;
+async fn receive_dispatches(tenant_stores: TenantStores) -> Result<()> {
+    let wake_ups = tenant_stores.wake_ups.context("the store has no wake-ups")?;
+    let mailbox = tenant_stores.mailbox.context("the store has no mailbox")?;
     println!("open");
     loop {
         wake_ups.wait(Duration::from_mins(1)).await?;
         let request = ClaimRequest::new("waiter".parse()?, LEASE);
-        while let Some(held) = mailbox.claim(request.clone()).await?.claimed.pop() {
+        while let Some(dispatch) = mailbox.claim(request.clone()).await?.claimed.pop() {
             println!("{}", monotonic_micros());
-            let settlements = vec![(held.claim(), Settlement::Ack { result: None })];
+            let settlements = vec![(dispatch.claim(), Settlement::Ack { result: None })];
             mailbox.settle(settlements).await?.pop().context("the settlement got no answer")??;
         }
     }

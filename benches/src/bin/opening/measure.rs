@@ -28,7 +28,7 @@ const COMMITS_BEFORE_KILL: u64 = 1_000;
 
 /// What a process reports about its opening.
 struct OpeningReport {
-    took: Duration,
+    opening_time: Duration,
     peak_kib: u64,
     unclean: bool,
     index_rebuilt: bool,
@@ -58,7 +58,7 @@ pub(crate) fn measure(options: &Options) -> Result<Value> {
         }
         ensure!(openings.iter().all(is_expected), "{name}: the store was opened in an unexpected condition");
         let peak = openings.iter().map(|opened| opened.peak_kib).max().unwrap_or_default();
-        let took = median(openings.iter().map(|opened| opened.took).collect());
+        let took = median(openings.iter().map(|opened| opened.opening_time).collect());
         figures.insert(format!("{name}, ms"), json!(rounded(took.as_secs_f64() * 1e3)));
         figures.insert(format!("{name}, peak MiB"), json!(rounded(peak)));
         Ok(())
@@ -86,12 +86,12 @@ fn bytes_without_index(folder: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Returns the figure with one decimal place.
+/// Returns the figure as the report prints it, with one decimal place.
 fn rounded(number: impl Into<ReportFigure>) -> f64 {
     (number.into().0 * 10.0).round() / 10.0
 }
 
-/// A figure as the report prints it. A number with a fraction (`f64`) is in milliseconds and stays as it is. A whole
+/// A figure as the report prints it. A number with a fraction (`f64`) is in milliseconds and does not change. A whole
 /// number (`u64`) is in KiB and becomes MiB.
 struct ReportFigure(f64);
 
@@ -135,7 +135,7 @@ fn open_in_new_process(root: &Path) -> Result<OpeningReport> {
     let number = |name: &str| report.get(name).and_then(Value::as_u64).with_context(|| name.to_owned());
     let flag = |name: &str| report.get(name).and_then(Value::as_bool).with_context(|| name.to_owned());
     Ok(OpeningReport {
-        took: Duration::from_micros(number("micros")?),
+        opening_time: Duration::from_micros(number("micros")?),
         peak_kib: number("peak_kib")?,
         unclean: flag("unclean")?,
         index_rebuilt: flag("index_rebuilt")?,

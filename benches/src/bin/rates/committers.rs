@@ -65,14 +65,14 @@ pub(crate) async fn rate(
     duration: Duration,
 ) -> Result<f64> {
     let commits = store.tenant(&TenantId::default_tenant())?.commits.context("the store has no threads")?;
-    let mut running = Vec::new();
+    let mut committer_tasks = Vec::new();
     for number in 0..count {
         let thread = ThreadId::new(format!("{thread_prefix}-{number}"))?;
-        running.push(tokio::spawn(run_committer(Arc::clone(&commits), shape, thread, duration)));
+        committer_tasks.push(tokio::spawn(run_committer(Arc::clone(&commits), shape, thread, duration)));
     }
     let mut total = 0;
-    for committer in running {
-        total += committer.await??;
+    for task in committer_tasks {
+        total += task.await??;
     }
     Ok(f64::from(u32::try_from(total)?) / duration.as_secs_f64())
 }
@@ -83,11 +83,11 @@ async fn run_committer(
     thread: ThreadId,
     duration: Duration,
 ) -> Result<u64> {
-    let (start, mut done, mut expect) = (Instant::now(), 0, Expect::Absent);
+    let (start, mut commit_count, mut expect) = (Instant::now(), 0, Expect::Absent);
     while start.elapsed() < duration {
-        let receipt = commits.commit(shape.new_commit(&thread, done)?.expecting(expect)).await?;
+        let receipt = commits.commit(shape.new_commit(&thread, commit_count)?.expecting(expect)).await?;
         expect = Expect::Version(receipt.version);
-        done += 1;
+        commit_count += 1;
     }
-    Ok(done)
+    Ok(commit_count)
 }

@@ -83,7 +83,7 @@ fn run(options: &Options) -> Result<()> {
 async fn measure(options: &Options, schema: &str, store: &PostgresStore) -> Result<()> {
     let baseline = pgbench::PgbenchBaseline::new(options, schema)?;
     let mut pgbench_rates = [const { Vec::new() }; CLIENT_COUNTS.len()];
-    let (mut dispatches, mut wal_bytes_per_dispatch) = (Vec::new(), Vec::new());
+    let (mut dispatch_rates, mut wal_bytes_per_dispatch) = (Vec::new(), Vec::new());
     let mut rates_of_shapes = [const { [const { Vec::new() }; COMMITTER_COUNTS.len()] }; CommitShape::ALL.len()];
     // Fill the tables, so that the server can make plans for tables that are not empty.
     for shape in CommitShape::ALL {
@@ -102,10 +102,11 @@ async fn measure(options: &Options, schema: &str, store: &PostgresStore) -> Resu
                 rates.push(committers::rate(store, shape, (count, &name), options.duration).await?);
             }
         }
-        let before = baseline.wal_bytes()?;
+        let wal_bytes_before = baseline.wal_bytes()?;
         let rate = queue::rate(store, round, options.duration).await?;
-        wal_bytes_per_dispatch.push((baseline.wal_bytes()? - before) / (rate * options.duration.as_secs_f64()));
-        dispatches.push(rate);
+        wal_bytes_per_dispatch
+            .push((baseline.wal_bytes()? - wal_bytes_before) / (rate * options.duration.as_secs_f64()));
+        dispatch_rates.push(rate);
     }
     let pgbench_rates = pgbench_rates.map(median);
     for (clients, rate) in CLIENT_COUNTS.into_iter().zip(pgbench_rates) {
@@ -116,8 +117,8 @@ async fn measure(options: &Options, schema: &str, store: &PostgresStore) -> Resu
     }
     for (shape, rates) in CommitShape::ALL.into_iter().zip(rates_of_shapes) {
         for (count, rates) in COMMITTER_COUNTS.into_iter().zip(rates) {
-            let (rate, [one, eight]) = (median(rates), pgbench_rates);
-            let limit = if count == 1 { one } else { eight };
+            let (rate, [rate_of_one_client, rate_of_eight_clients]) = (median(rates), pgbench_rates);
+            let limit = if count == 1 { rate_of_one_client } else { rate_of_eight_clients };
             println!(
                 "{}",
                 json!({
@@ -130,7 +131,7 @@ async fn measure(options: &Options, schema: &str, store: &PostgresStore) -> Resu
         }
     }
     let (workers, batch) = (queue::WORKER_COUNT, queue::BATCH_SIZE);
-    let (rate, wal_bytes_per_dispatch) = (median(dispatches).round(), median(wal_bytes_per_dispatch).round());
+    let (rate, wal_bytes_per_dispatch) = (median(dispatch_rates).round(), median(wal_bytes_per_dispatch).round());
     println!(
         "{}",
         json!({

@@ -22,7 +22,7 @@ const LEASE: Duration = Duration::from_secs(60);
 pub(crate) async fn rate(store: &PostgresStore, round: usize, duration: Duration) -> Result<f64> {
     let mailbox = store.tenant(&TenantId::default_tenant())?.mailbox.context("the store has no mailbox")?;
     let workers: Vec<_> = (0..WORKER_COUNT)
-        .map(|worker| tokio::spawn(run_worker(Arc::clone(&mailbox), (round, worker), duration)))
+        .map(|worker_number| tokio::spawn(run_worker(Arc::clone(&mailbox), (round, worker_number), duration)))
         .collect();
     let mut total = 0;
     for worker in workers {
@@ -33,24 +33,26 @@ pub(crate) async fn rate(store: &PostgresStore, round: usize, duration: Duration
 
 async fn run_worker(
     mailbox: Arc<dyn MailboxStore>,
-    (round, worker): (usize, usize),
+    (round, worker_number): (usize, usize),
     duration: Duration,
 ) -> Result<usize> {
-    let (name, run) = (WorkerId::new(format!("worker-{worker}"))?, RunId::new("bench")?);
-    let threads = (0..BATCH_SIZE).map(|at| ThreadId::new(format!("queue-{round}-{worker}-{at}")));
+    let (worker_id, run) = (WorkerId::new(format!("worker-{worker_number}"))?, RunId::new("bench")?);
+    let threads = (0..BATCH_SIZE).map(|number| ThreadId::new(format!("queue-{round}-{worker_number}-{number}")));
     let threads = threads.collect::<Result<Vec<_>, _>>()?;
-    let (start, mut done) = (Instant::now(), 0);
+    let (start, mut settled_count) = (Instant::now(), 0);
     while start.elapsed() < duration {
         let dispatches = threads.iter().map(|thread| NewDispatch::new(thread.clone(), run.clone())).collect();
         for enqueued in mailbox.enqueue(dispatches).await? {
             enqueued?;
         }
-        let claims = mailbox.claim(ClaimRequest::new(name.clone(), LEASE).up_to(u32::try_from(BATCH_SIZE)?)).await?;
-        let settlements = claims.claimed.iter().map(|held| (held.claim(), Settlement::Ack { result: None })).collect();
+        let claims =
+            mailbox.claim(ClaimRequest::new(worker_id.clone(), LEASE).up_to(u32::try_from(BATCH_SIZE)?)).await?;
+        let settlements =
+            claims.claimed.iter().map(|dispatch| (dispatch.claim(), Settlement::Ack { result: None })).collect();
         for settled in mailbox.settle(settlements).await? {
             settled?;
         }
-        done += claims.claimed.len();
+        settled_count += claims.claimed.len();
     }
-    Ok(done)
+    Ok(settled_count)
 }

@@ -59,20 +59,20 @@ pub(crate) async fn measure(options: &Options, file: PathBuf) -> Result<[Duratio
         next_dispatch: AtomicUsize::new(0),
         open_claims: Mutex::default(),
     });
-    let mut took = [Duration::ZERO; 3];
+    let mut times = [Duration::ZERO; 3];
     for wave in options.waves() {
-        for (took, call_kind) in took.iter_mut().zip([CallKind::Enqueue, CallKind::Claim, CallKind::Acknowledge]) {
+        for (time, call_kind) in times.iter_mut().zip([CallKind::Enqueue, CallKind::Claim, CallKind::Acknowledge]) {
             shared.next_dispatch.store(wave.start, Ordering::SeqCst);
             let start = Instant::now();
-            let call = |_| tokio::spawn(Arc::clone(&shared).run_caller(call_kind, wave.end));
-            for caller in (0..options.callers).map(call).collect::<Vec<_>>() {
+            let spawn_caller = |_| tokio::spawn(Arc::clone(&shared).run_caller(call_kind, wave.end));
+            for caller in (0..options.callers).map(spawn_caller).collect::<Vec<_>>() {
                 caller.await??;
             }
-            *took += start.elapsed();
+            *time += start.elapsed();
         }
     }
     store.close().await?;
-    Ok(took)
+    Ok(times)
 }
 
 impl SharedState {
@@ -89,7 +89,7 @@ impl SharedState {
                         .enqueue(vec![new_dispatch(&format!("thread-{number}"))?])
                         .await?
                         .pop()
-                        .context("no receipt")??;
+                        .context("the enqueue got no answer")??;
                 }
                 CallKind::Claim => {
                     let mut claims = self.mailbox.claim(ClaimRequest::new(worker.clone(), LEASE)).await?;

@@ -72,21 +72,21 @@ type StepFn<'a> = Box<dyn FnMut(u32) -> Result<()> + 'a>;
 /// Returns how long each step takes for all dispatches. Each transaction does a step for as many dispatches as there
 /// are callers.
 fn measure(options: &Options, conn: &Connection, mut steps: [StepFn<'_>; 3]) -> Result<[Duration; 3]> {
-    let mut took = [Duration::ZERO; 3];
+    let mut times = [Duration::ZERO; 3];
     for wave in options.waves() {
-        for (took, step) in took.iter_mut().zip(&mut steps) {
+        for (time, step) in times.iter_mut().zip(&mut steps) {
             let start = Instant::now();
             for first in wave.clone().step_by(options.callers) {
                 conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-                for at in first..wave.end.min(first + options.callers) {
-                    step(u32::try_from(at)?)?;
+                for number in first..wave.end.min(first + options.callers) {
+                    step(u32::try_from(number)?)?;
                 }
                 conn.prepare_cached("COMMIT")?.execute([])?;
             }
-            *took += start.elapsed();
+            *time += start.elapsed();
         }
     }
-    Ok(took)
+    Ok(times)
 }
 
 const CREATE_JOBS: &str = "
@@ -112,8 +112,8 @@ pub(crate) fn measure_one_row(options: &Options, file: &Path, texts: &MailboxTex
         let _body: String = conn.prepare_cached(CLAIM)?.query_row([state], |row| row.get(0))?;
         Ok(())
     };
-    let acknowledge = |at| {
-        conn.prepare_cached(ACKNOWLEDGE)?.execute((state, at + 1))?;
+    let acknowledge = |number| {
+        conn.prepare_cached(ACKNOWLEDGE)?.execute((state, number + 1))?;
         Ok(())
     };
     measure(options, &conn, [Box::new(enqueue), Box::new(claim), Box::new(acknowledge)])
@@ -150,19 +150,19 @@ pub(crate) fn measure_same_rows(options: &Options, file: &Path, texts: &MailboxT
         conn.execute_batch(text)?;
     }
     let MailboxTexts { body, payload, mailbox_record, state, .. } = texts;
-    let claimed: RefCell<Vec<(i64, String)>> = RefCell::default();
-    let enqueue = |at| {
-        let name = format!("thread-{at}");
+    let claimed_dispatches: RefCell<Vec<(i64, String)>> = RefCell::default();
+    let enqueue = |number| {
+        let name = format!("thread-{number}");
         // An enqueue of the mailbox reads the record of the thread first.
         anyhow::ensure!(!conn.prepare_cached(LOAD_MAILBOX)?.exists([&name])?, "the thread exists already");
-        conn.prepare_cached(ADD_MAILBOX)?.execute((name, mailbox_record, at))?;
+        conn.prepare_cached(ADD_MAILBOX)?.execute((name, mailbox_record, number))?;
         let mailbox_row = conn.last_insert_rowid();
         conn.prepare_cached(ADD_PAYLOAD)?.execute([payload])?;
-        let values = (UuidSource.next_id(), mailbox_row, at, conn.last_insert_rowid(), body);
+        let values = (UuidSource.next_id(), mailbox_row, number, conn.last_insert_rowid(), body);
         conn.prepare_cached(ADD_DISPATCH)?.execute(values)?;
         Ok(())
     };
-    let claim = |at| {
+    let claim = |number| {
         let name: String = conn.prepare_cached(FIND_READY_THREAD)?.query_row([], |row| row.get(0))?;
         let read_row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
         let (mailbox_row, _record): (i64, String) = conn.prepare_cached(LOAD_MAILBOX)?.query_row([name], read_row)?;
@@ -170,17 +170,20 @@ pub(crate) fn measure_same_rows(options: &Options, file: &Path, texts: &MailboxT
         let (id, _body, _payload): (String, String, String) =
             conn.prepare_cached(FIND_FIRST_DISPATCH)?.query_row([mailbox_row], read_row)?;
         conn.prepare_cached(CLAIM_DISPATCH)?.execute((&id, state))?;
-        conn.prepare_cached(CLAIM_MAILBOX)?.execute((mailbox_row, mailbox_record, at))?;
-        claimed.borrow_mut().push((mailbox_row, id));
+        conn.prepare_cached(CLAIM_MAILBOX)?.execute((mailbox_row, mailbox_record, number))?;
+        claimed_dispatches.borrow_mut().push((mailbox_row, id));
         Ok(())
     };
-    let acknowledge = |at| {
-        let (mailbox_row, id) =
-            claimed.borrow().get(usize::try_from(at)?).cloned().context("no dispatch is claimed")?;
+    let acknowledge = |number| {
+        let (mailbox_row, id) = claimed_dispatches
+            .borrow()
+            .get(usize::try_from(number)?)
+            .cloned()
+            .context("no dispatch is claimed_dispatches")?;
         let read_row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
         let (_state, _record): (String, String) =
             conn.prepare_cached(LOAD_CLAIMED_DISPATCH)?.query_row([&id], read_row)?;
-        conn.prepare_cached(ACKNOWLEDGE_DISPATCH)?.execute((&id, state, at))?;
+        conn.prepare_cached(ACKNOWLEDGE_DISPATCH)?.execute((&id, state, number))?;
         conn.prepare_cached(FREE_MAILBOX)?.execute((mailbox_row, mailbox_record))?;
         Ok(())
     };

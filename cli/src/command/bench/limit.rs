@@ -37,11 +37,11 @@ pub(super) async fn run(
     iteration: LoopIteration,
     duration: Duration,
 ) -> Result<Measurement> {
-    let (mut inserts, mut messages) = (Vec::new(), Vec::new());
+    let (mut inserters, mut publishers) = (Vec::new(), Vec::new());
     for _ in 0..loops {
         match target {
-            BenchTarget::PostgresSchema(schema) => inserts.push(BaselineInserts::open(schema).await?),
-            BenchTarget::NatsPrefix(prefix) => messages.push(BaselinePublisher::open(prefix).await?),
+            BenchTarget::PostgresSchema(schema) => inserters.push(BaselineInserts::open(schema).await?),
+            BenchTarget::NatsPrefix(prefix) => publishers.push(BaselinePublisher::open(prefix).await?),
             BenchTarget::Memory | BenchTarget::FileStore(_) | BenchTarget::SqliteMailbox(_) => {}
         }
     }
@@ -55,10 +55,10 @@ pub(super) async fn run(
         })
         .map_err(|error| Error::unavailable("a loop that measures the limit cannot write its file").with_source(error)),
         BenchTarget::PostgresSchema(_) => {
-            run_in_tasks(inserts.into_iter().map(|one| run_inserts(one, bytes, until))).await
+            run_in_tasks(inserters.into_iter().map(|inserter| run_inserts(inserter, bytes, until))).await
         }
         BenchTarget::NatsPrefix(_) => {
-            run_in_tasks(messages.into_iter().map(|one| run_publishes(one, iteration, until))).await
+            run_in_tasks(publishers.into_iter().map(|publisher| run_publishes(publisher, iteration, until))).await
         }
     }?;
     Ok(Measurement { count, took: start.elapsed(), call_durations: Vec::new() })
@@ -67,7 +67,7 @@ pub(super) async fn run(
 /// Runs loops at the same time, each in its own thread, and returns the number of iterations of all loops.
 fn run_in_threads<E: Send>(loops: usize, run: impl Fn(usize) -> Result<u64, E> + Sync) -> Result<u64, E> {
     thread::scope(|scope| {
-        let running: Vec<_> = (0..loops)
+        let handles: Vec<_> = (0..loops)
             .map(|number| {
                 scope.spawn({
                     let run = &run;
@@ -75,59 +75,59 @@ fn run_in_threads<E: Send>(loops: usize, run: impl Fn(usize) -> Result<u64, E> +
                 })
             })
             .collect();
-        running.into_iter().map(|one| one.join().unwrap_or(Ok(0))).sum()
+        handles.into_iter().map(|handle| handle.join().unwrap_or(Ok(0))).sum()
     })
 }
 
 fn run_pushes(bytes: usize, until: Instant) -> u64 {
     let (body, log) = (vec![b'x'; bytes], Mutex::new(Vec::new()));
-    let mut done = 0;
+    let mut iterations = 0;
     while Instant::now() < until {
         if let Ok(mut log) = log.lock() {
             log.push(body.clone());
         }
-        done += 1;
+        iterations += 1;
     }
-    done
+    iterations
 }
 
 fn run_appends(folder: &Path, number: usize, bytes: usize, until: Instant) -> io::Result<u64> {
     let path = folder.join(format!("bare-{number}"));
     let mut file = File::options().create(true).append(true).open(&path)?;
     let body = vec![b'x'; bytes];
-    let mut done = 0;
+    let mut iterations = 0;
     while Instant::now() < until {
         file.write_all(&body)?;
         file.sync_data()?;
-        done += 1;
+        iterations += 1;
     }
-    Ok(done)
+    Ok(iterations)
 }
 
 /// Runs loops at the same time, each in its own task, and returns the number of iterations of all loops.
 async fn run_in_tasks(loops: impl Iterator<Item = impl Future<Output = Result<u64>> + Send + 'static>) -> Result<u64> {
-    let running: Vec<_> = loops.map(tokio::spawn).collect();
-    let mut all = 0;
-    for one in running {
-        all += one.await.unwrap_or(Ok(0))?;
+    let tasks: Vec<_> = loops.map(tokio::spawn).collect();
+    let mut total = 0;
+    for task in tasks {
+        total += task.await.unwrap_or(Ok(0))?;
     }
-    Ok(all)
+    Ok(total)
 }
 
-async fn run_inserts(mut connection: BaselineInserts, bytes: usize, until: Instant) -> Result<u64> {
-    let (body, mut done) = ("x".repeat(bytes), 0);
+async fn run_inserts(mut inserter: BaselineInserts, bytes: usize, until: Instant) -> Result<u64> {
+    let (body, mut iterations) = ("x".repeat(bytes), 0);
     while Instant::now() < until {
-        connection.insert(&body).await?;
-        done += 1;
+        inserter.insert(&body).await?;
+        iterations += 1;
     }
-    Ok(done)
+    Ok(iterations)
 }
 
-async fn run_publishes(connection: BaselinePublisher, iteration: LoopIteration, until: Instant) -> Result<u64> {
-    let (body, mut done) = ("x".repeat(iteration.record_bytes), 0);
+async fn run_publishes(publisher: BaselinePublisher, iteration: LoopIteration, until: Instant) -> Result<u64> {
+    let (body, mut iterations) = ("x".repeat(iteration.record_bytes), 0);
     while Instant::now() < until {
-        connection.publish(&body, iteration.records).await?;
-        done += 1;
+        publisher.publish(&body, iteration.records).await?;
+        iterations += 1;
     }
-    Ok(done)
+    Ok(iterations)
 }

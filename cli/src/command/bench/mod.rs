@@ -33,7 +33,7 @@ const ROUNDS: u32 = 5;
     as three writes. Bodies have 600 bytes, or 4 KiB if the name of the scenario ends in `-4k`.")]
 pub(crate) struct Args {
     /// Run only this scenario; can be given more than once
-    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(SCENARIOS.map(|one| one.name)))]
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(SCENARIOS.map(|scenario| scenario.name)))]
     scenario: Vec<String>,
     /// How long each scenario runs, in seconds; its limit runs for the same time
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
@@ -58,42 +58,42 @@ struct ScenarioResult {
 pub(crate) async fn run(args: Args, global: &GlobalArgs, out: &mut Output) -> Result<Ending> {
     let target = BenchTarget::new(&global.store_url()).await?;
     // If no scenario is named, every scenario that the store supports runs.
-    let is_wanted = |one: &Scenario| match args.scenario.is_empty() {
-        true => target.keeps_threads() || one.needs_only_a_mailbox(),
-        false => args.scenario.iter().any(|name| name == one.name),
+    let is_selected = |scenario: &Scenario| match args.scenario.is_empty() {
+        true => target.keeps_threads() || scenario.needs_only_a_mailbox(),
+        false => args.scenario.iter().any(|name| name == scenario.name),
     };
-    let wanted: Vec<Scenario> = SCENARIOS.into_iter().filter(is_wanted).collect();
+    let selected_scenarios: Vec<Scenario> = SCENARIOS.into_iter().filter(is_selected).collect();
     let bar = TerminalProgress::new("measuring");
-    let results = measure(&target, &wanted, Duration::from_secs(args.seconds), &bar).await;
+    let results = measure(&target, &selected_scenarios, Duration::from_secs(args.seconds), &bar).await;
     bar.finish();
-    let limit = limit::description(&target);
+    let limit_description = limit::description(&target);
     let removed = target.remove().await;
     let results = results?;
     removed?;
-    print(global, limit, &results, out)
+    print(global, limit_description, &results, out)
 }
 
 async fn measure(
     target: &BenchTarget,
-    wanted: &[Scenario],
+    selected_scenarios: &[Scenario],
     duration: Duration,
     bar: &TerminalProgress,
 ) -> Result<Vec<ScenarioResult>> {
     let duration = duration / ROUNDS;
     let mut results = Vec::new();
-    let (total_rounds, mut finished_rounds) = (wanted.len() as u64 * u64::from(ROUNDS + 1), 0);
-    for scenario in wanted {
+    let (total_rounds, mut finished_rounds) = (selected_scenarios.len() as u64 * u64::from(ROUNDS + 1), 0);
+    for scenario in selected_scenarios {
         let (loops, iteration) = (scenario.limit_loops(target.is_on_server()), scenario.limit_iteration());
         let (mut store, mut scenario_total, mut limit_total) =
             (target.open().await?, Measurement::default(), Measurement::default());
         for round in 0..=ROUNDS {
             let limit_part = limit::run(target, loops, iteration, duration).await?;
-            let (next, part) = run_round(target, store, *scenario, duration).await?;
-            store = next;
+            let (next_store, scenario_part) = run_round(target, store, *scenario, duration).await?;
+            store = next_store;
             // The first round only warms up.
             if round > 0 {
                 limit_total.add(limit_part);
-                scenario_total.add(part);
+                scenario_total.add(scenario_part);
             }
             finished_rounds += 1;
             let _goes_on = bar.advance(finished_rounds, Some(total_rounds));
@@ -125,41 +125,42 @@ async fn run_round(
     scenario: Scenario,
     duration: Duration,
 ) -> Result<(Arc<dyn Store>, Measurement)> {
-    let done = scenario.run(&*store, duration).await?;
+    let measurement = scenario.run(&*store, duration).await?;
     if !matches!(target, BenchTarget::Memory) {
-        return Ok((store, done));
+        return Ok((store, measurement));
     }
     store.close().await?;
-    Ok((target.open().await?, done))
+    Ok((target.open().await?, measurement))
 }
 
 /// Returns the given percentile of the call durations, in microseconds. The durations must be sorted.
 fn percentile(call_durations: &[Duration], percent: usize) -> f64 {
-    let at = (call_durations.len() * percent / 100).min(call_durations.len().saturating_sub(1));
-    call_durations.get(at).map_or(0.0, |took| (took.as_secs_f64() * 1e7).round() / 10.0)
+    let index = (call_durations.len() * percent / 100).min(call_durations.len().saturating_sub(1));
+    call_durations.get(index).map_or(0.0, |took| (took.as_secs_f64() * 1e7).round() / 10.0)
 }
 
-fn print(global: &GlobalArgs, limit: &str, results: &[ScenarioResult], out: &mut Output) -> Result<Ending> {
+fn print(global: &GlobalArgs, limit_description: &str, results: &[ScenarioResult], out: &mut Output) -> Result<Ending> {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let store = global.store_url().to_string();
     if out.is_json() {
-        let document = serde_json::json!({ "store": store, "cores": cores, "limit_is": limit, "scenarios": results });
+        let document =
+            serde_json::json!({ "store": store, "cores": cores, "limit_is": limit_description, "scenarios": results });
         out.print_document(&document)?;
         return Ok(Ending::Success);
     }
     let mut table = out.table(&["SCENARIO", "PER SECOND", "LIMIT", "RATIO", "P50", "P99"]);
-    for one in results {
+    for result in results {
         table.add_row([
-            one.scenario.to_owned(),
-            format!("{} {}", one.value, one.unit),
-            one.limit.to_string(),
-            format!("{:.2}", one.ratio),
-            format_micros(one.p50_us),
-            format_micros(one.p99_us),
+            result.scenario.to_owned(),
+            format!("{} {}", result.value, result.unit),
+            result.limit.to_string(),
+            format!("{:.2}", result.ratio),
+            format_micros(result.p50_us),
+            format_micros(result.p99_us),
         ]);
     }
     out.print_table(table)?;
-    out.print_line(format!("limit: {limit}, with the same bytes, in parallel loops; {cores} cores"))?;
+    out.print_line(format!("limit: {limit_description}, with the same bytes, in parallel loops; {cores} cores"))?;
     Ok(Ending::Success)
 }
 

@@ -138,41 +138,41 @@ impl Scenario {
 
     /// Runs the callers for the given duration.
     pub(super) async fn run(self, store: &dyn Store, duration: Duration) -> Result<Measurement> {
-        let stores = store.tenant(&TenantId::default_tenant())?;
+        let tenant_stores = store.tenant(&TenantId::default_tenant())?;
         let unsupported = |operation| Error::new(Detail::Unsupported { operation });
-        let name = UuidSource.next_id();
+        let unique_name = UuidSource.next_id();
         let start = Instant::now();
         let until = start + duration;
-        let mut running = Vec::new();
+        let mut caller_tasks = Vec::new();
         for caller in 0..self.callers {
-            let caller_name = format!("{name}-{caller}");
-            running.push(match self.work {
+            let caller_name = format!("{unique_name}-{caller}");
+            caller_tasks.push(match self.work {
                 WorkKind::Dispatches => {
-                    let mailbox = stores.mailbox.clone().ok_or_else(|| unsupported("measuring a mailbox"))?;
+                    let mailbox = tenant_stores.mailbox.clone().ok_or_else(|| unsupported("measuring a mailbox"))?;
                     tokio::spawn(run_dispatches(mailbox, caller_name, self.bytes, until))
                 }
                 work => {
-                    let commits = stores.commits.clone().ok_or_else(|| unsupported("measuring commits"))?;
-                    let thread = ThreadId::new(if work == WorkKind::OneThread { &name } else { &caller_name })?;
+                    let commits = tenant_stores.commits.clone().ok_or_else(|| unsupported("measuring commits"))?;
+                    let thread = ThreadId::new(if work == WorkKind::OneThread { &unique_name } else { &caller_name })?;
                     tokio::spawn(self.run_commits(commits, thread, caller_name, until))
                 }
             });
         }
-        let mut all = Measurement::default();
-        for caller in running {
-            let measured = caller.await.map_err(|e| Error::unavailable("a caller ended early").with_source(e))??;
-            all.count += measured.count;
-            all.call_durations.extend(measured.call_durations);
+        let mut total = Measurement::default();
+        for task in caller_tasks {
+            let measured = task.await.map_err(|e| Error::unavailable("a caller ended early").with_source(e))??;
+            total.count += measured.count;
+            total.call_durations.extend(measured.call_durations);
         }
-        all.took = start.elapsed();
-        Ok(all)
+        total.took = start.elapsed();
+        Ok(total)
     }
 
     async fn run_commits(
         self,
         commits: Arc<dyn CommitCoordinator>,
         thread: ThreadId,
-        name: String,
+        caller_name: String,
         until: Instant,
     ) -> Result<Measurement> {
         let (mut measured, mut expect) = (Measurement::default(), Expect::Absent);
@@ -182,11 +182,11 @@ impl Scenario {
             // commits of the other scenarios have a key.
             let commit = match self.work {
                 WorkKind::Entry => commit.expecting(expect),
-                _ => commit.with_key(CommitKey::new(format!("{name}-{}", measured.count))?),
+                _ => commit.with_key(CommitKey::new(format!("{caller_name}-{}", measured.count))?),
             };
-            let began = Instant::now();
+            let start = Instant::now();
             let receipt = commits.commit(commit).await?;
-            measured.call_durations.push(began.elapsed());
+            measured.call_durations.push(start.elapsed());
             measured.count += 1;
             expect = Expect::Version(receipt.version);
             // A store that never waits would not let the tasks of other callers run.
@@ -212,34 +212,35 @@ impl Scenario {
 
 async fn run_dispatches(
     mailbox: Arc<dyn MailboxStore>,
-    name: String,
+    caller_name: String,
     bytes: usize,
     until: Instant,
 ) -> Result<Measurement> {
-    let (worker, run) = (WorkerId::new(name.clone())?, RunId::new("bench")?);
+    let (worker, run) = (WorkerId::new(caller_name.clone())?, RunId::new("bench")?);
     let payload = Json::parse(&format!("\"{}\"", "x".repeat(bytes)))?;
-    let threads =
-        (0..DISPATCHES_PER_CALL).map(|at| ThreadId::new(format!("{name}-{at}"))).collect::<Result<Vec<_>>>()?;
+    let threads = (0..DISPATCHES_PER_CALL)
+        .map(|number| ThreadId::new(format!("{caller_name}-{number}")))
+        .collect::<Result<Vec<_>>>()?;
     let mut measured = Measurement::default();
     while Instant::now() < until {
         let batch =
             threads.iter().map(|thread| NewDispatch::new(thread.clone(), run.clone()).with_payload(payload.clone()));
         let batch = batch.collect();
-        let began = Instant::now();
+        let start = Instant::now();
         for enqueued in mailbox.enqueue(batch).await? {
             let _enqueued = enqueued?;
         }
-        measured.call_durations.push(began.elapsed());
+        measured.call_durations.push(start.elapsed());
         let batch_size = u32::try_from(DISPATCHES_PER_CALL).unwrap_or(u32::MAX);
-        let began = Instant::now();
+        let start = Instant::now();
         let claimed = mailbox.claim(ClaimRequest::new(worker.clone(), LEASE).up_to(batch_size)).await?.claimed;
-        measured.call_durations.push(began.elapsed());
-        let settlements = claimed.iter().map(|held| (held.claim(), Settlement::Ack { result: None })).collect();
-        let began = Instant::now();
+        measured.call_durations.push(start.elapsed());
+        let settlements = claimed.iter().map(|dispatch| (dispatch.claim(), Settlement::Ack { result: None })).collect();
+        let start = Instant::now();
         for settled in mailbox.settle(settlements).await? {
             let _settled = settled?;
         }
-        measured.call_durations.push(began.elapsed());
+        measured.call_durations.push(start.elapsed());
         measured.count += claimed.len() as u64;
     }
     Ok(measured)

@@ -1,4 +1,4 @@
-//! Opens the stores that the suite needs. Each is a new store of the same kind as the named store, next to it.
+//! Opens the stores that the suite needs. Each is a new store next to the named store, and of the same kind.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
