@@ -62,15 +62,15 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     }
     let events = session.commits()?.events();
     let query = EventQuery::new(scope.clone()).with_filter(filter);
-    let found = pages::load_all(async |page| events.list_events(query.clone().with_page(page)).await).await?;
+    let stored_events = pages::load_all(async |page| events.list_events(query.clone().with_page(page)).await).await?;
     if out.is_json() {
         let mut list = JsonList::begin(out, &json!({}), "events")?;
-        found.iter().try_for_each(|event| list.item(event))?;
+        stored_events.iter().try_for_each(|event| list.item(event))?;
         list.end()?;
-    } else if found.is_empty() {
+    } else if stored_events.is_empty() {
         out.print_line(format!("{} has no such events", terminal_safe(&scope.to_string())))?;
     } else {
-        print(&found, out)?;
+        print(&stored_events, out)?;
     }
     Ok(Ending::Success)
 }

@@ -99,30 +99,30 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let bar = Arc::new(TerminalProgress::of_bytes("importing"));
     options.progress = Arc::<TerminalProgress>::clone(&bar);
     let mut importer = Importer::new(&*commits, &options);
-    let mut refused = None;
-    let imported = import_files(&args.files, &mut importer, |report| {
+    let mut last_refused = None;
+    let import_all = import_files(&args.files, &mut importer, |report| {
         bar.while_hidden(|| print(&report, out))?;
         if report.is_failure() {
-            let others = refused.take().map_or(0, |(_, others)| others + 1);
-            refused = Some((report, others));
+            let other_count = last_refused.take().map_or(0, |(_, other_count)| other_count + 1);
+            last_refused = Some((report, other_count));
         }
         Ok(())
     });
-    let (import_result, print_result) = match imported.await {
+    let (import_result, print_result) = match import_all.await {
         Ok(import_result) => (import_result, Ok(())),
         Err(failure) => (Ok(()), Err(failure)),
     };
     importer.finish(import_result).await.map_err(to_failure)?;
     print_result?;
     bar.finish();
-    match refused {
-        Some((report, others)) => Err(refusal_failure(&report, others, args.strict, out.is_json())),
+    match last_refused {
+        Some((report, other_count)) => Err(refusal_failure(&report, other_count, args.strict, out.is_json())),
         None => Ok(Ending::Success),
     }
 }
 
-/// Imports each path, and passes each report to `on_report`. The outer error is that of `on_report`, the inner one that
-/// of the import.
+/// Imports each path, and passes each report to `on_report`. The outer result has the error of `on_report`, the inner
+/// result that of the import.
 async fn import_files(
     files: &[PathBuf],
     importer: &mut Importer<'_>,
@@ -155,7 +155,7 @@ pub(super) fn to_failure(error: sessions::Error) -> Failure {
 
 /// Returns the failure of an import. Without `--json` it does not repeat the reasons, because the report has named
 /// them.
-fn refusal_failure(report: &ImportReport, others: u64, strict: bool, json: bool) -> Failure {
+fn refusal_failure(report: &ImportReport, other_count: u64, strict: bool, json: bool) -> Failure {
     let reasons: Vec<_> =
         report.issues.iter().map(|issue| format!("{}: {}", issue.code.name(), issue.detail)).collect();
     let reasons = match reasons.as_slice() {
@@ -163,7 +163,7 @@ fn refusal_failure(report: &ImportReport, others: u64, strict: bool, json: bool)
         _ if !json => "not imported; its report says why".to_owned(),
         reasons => reasons.join("; "),
     };
-    let more = if others == 0 { String::new() } else { format!(" (and {others} more)") };
+    let more = if other_count == 0 { String::new() } else { format!(" (and {other_count} more)") };
     let what = format!("session `{}`{more}", report.file.display());
     Failure::from(Error::invalid(what, reasons)).with_advice(refusal_advice(report, strict))
 }

@@ -26,8 +26,8 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let thread = session.require_thread(&args.thread).await?;
     let entry = args.entry.resolve(session, &args.thread).await?;
-    let done = if args.clear { "removed the label of" } else { "labelled" };
-    let what = format!("{done} entry {entry} of thread {}", args.thread);
+    let action = if args.clear { "removed the label of" } else { "labelled" };
+    let what = format!("{action} entry {entry} of thread {}", args.thread);
     let label = Label::new(entry, args.text);
     let receipt = session.commits()?.label(args.guard.for_existing_thread(&thread), label).await?;
     print_receipt(&receipt, &what, out)

@@ -55,7 +55,7 @@ pub(crate) struct Args {
 
 /// What a round did, and its first error.
 struct RoundReport {
-    done: MaintenanceSummary,
+    summary: MaintenanceSummary,
     first_error: Option<(String, Value)>,
 }
 
@@ -69,50 +69,50 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         maintenance = maintenance.dry();
     }
     let (round_sender, mut rounds) = mpsc::unbounded_channel();
-    let maintenance = maintenance.with_report(move |done, error| {
+    let maintenance = maintenance.with_report(move |summary, error| {
         let first_error = error.map(|error| (error.to_string(), json!(error)));
         // The receiver is dropped if the output failed. The round has run nevertheless.
-        let _ = round_sender.send(RoundReport { done: *done, first_error });
+        let _ = round_sender.send(RoundReport { summary: *summary, first_error });
     });
     if args.once || args.dry_run {
-        let ended = maintenance.run_once().await;
+        let round_result = maintenance.run_once().await;
         if let Ok(round) = rounds.try_recv() {
             print_once(&round, &retention, args.dry_run, out)?;
         }
-        return Ok(ended.map(|_| Ending::Success)?);
+        return Ok(round_result.map(|_| Ending::Success)?);
     }
     let mut signals = Signals::new()?;
-    let running = maintenance.start()?;
+    let loop_handle = maintenance.start()?;
     if !out.is_json() {
         out.print_to_stderr(format!(
             "maintaining tenant {}; press Ctrl-C to stop",
             terminal_safe(session.tenant().as_str())
         ));
     }
-    report_until_ended(running, &mut signals, &mut rounds, out).await
+    report_until_ended(loop_handle, &mut signals, &mut rounds, out).await
 }
 
 /// Prints what each round did, until the maintenance has ended. A signal asks it to stop.
 async fn report_until_ended(
-    mut running: LoopHandle<MaintenanceSummary>,
+    mut loop_handle: LoopHandle<MaintenanceSummary>,
     signals: &mut Signals,
     rounds: &mut mpsc::UnboundedReceiver<RoundReport>,
     out: &mut Output,
 ) -> Result<Ending> {
-    let done = loop {
+    let summary = loop {
         tokio::select! {
-            done = running.wait() => break done?,
+            summary = loop_handle.wait() => break summary?,
             Some(round) = rounds.recv() => print_round(&round, out)?,
-            () = signals.next() => running.ask_to_stop(),
+            () = signals.next() => loop_handle.ask_to_stop(),
         }
     };
     while let Ok(round) = rounds.try_recv() {
         print_round(&round, out)?;
     }
     if out.is_json() {
-        out.print_document(&json!({ "summary": done }))?;
+        out.print_document(&json!({ "summary": summary }))?;
     } else {
-        out.print_line(format!("total: {}", summary_line(&done)))?;
+        out.print_line(format!("total: {}", summary_line(&summary)))?;
     }
     Ok(Ending::Success)
 }
@@ -121,26 +121,28 @@ async fn report_until_ended(
 /// printed.
 fn print_round(round: &RoundReport, out: &mut Output) -> Result<()> {
     if out.is_json() {
-        out.print_document(&json!({ "did": round.done, "error": round.first_error.as_ref().map(|(_, error)| error) }))?;
+        out.print_document(
+            &json!({ "did": round.summary, "error": round.first_error.as_ref().map(|(_, error)| error) }),
+        )?;
     } else {
         if let Some((error, _)) = &round.first_error {
             out.print_to_stderr(format!(
                 "{} failed and will be tried again: {}",
-                text::with_noun(round.done.failed, "step"),
+                text::with_noun(round.summary.failed, "step"),
                 terminal_safe(error)
             ));
         }
-        if removed_by_kind(&round.done).iter().any(|(_, count)| *count > 0) {
-            out.print_line(summary_line(&round.done))?;
+        if removed_by_kind(&round.summary).iter().any(|(_, count)| *count > 0) {
+            out.print_line(summary_line(&round.summary))?;
         }
     }
     out.flush()
 }
 
 /// Prints the round of `--once` or `--dry-run`.
-fn print_once(round: &RoundReport, retention: &Retention, is_dry: bool, out: &mut Output) -> Result<()> {
+fn print_once(round: &RoundReport, retention: &Retention, is_dry_run: bool, out: &mut Output) -> Result<()> {
     if out.is_json() {
-        return out.print_document(&json!({ "did": round.done, "dry_run": is_dry }));
+        return out.print_document(&json!({ "did": round.summary, "dry_run": is_dry_run }));
     }
     let age_text =
         |age: Option<Duration>| age.map_or_else(|| "forever".to_owned(), |age| text::format_duration(age.as_secs()));
@@ -153,9 +155,9 @@ fn print_once(round: &RoundReport, retention: &Retention, is_dry: bool, out: &mu
         String::new(),
         age_text(retention.events),
     ];
-    let more = if round.done.more { " or more" } else { "" };
-    let mut table = out.table(&["what", if is_dry { "would be removed" } else { "removed" }, "kept for"]);
-    for ((what, count), age) in removed_by_kind(&round.done).into_iter().zip(ages) {
+    let more = if round.summary.more { " or more" } else { "" };
+    let mut table = out.table(&["what", if is_dry_run { "would be removed" } else { "removed" }, "kept for"]);
+    for ((what, count), age) in removed_by_kind(&round.summary).into_iter().zip(ages) {
         // One call counts at most 1,000 records, so the real number may be higher.
         let more = if count >= 1_000 { more } else { "" };
         table.add_row([what.to_owned(), format!("{count}{more}"), age]);
@@ -164,20 +166,20 @@ fn print_once(round: &RoundReport, retention: &Retention, is_dry: bool, out: &mu
     out.flush()
 }
 
-fn removed_by_kind(done: &MaintenanceSummary) -> [(&'static str, u64); 6] {
+fn removed_by_kind(summary: &MaintenanceSummary) -> [(&'static str, u64); 6] {
     [
-        ("expired claims", done.reclaimed),
-        ("dispatches", done.dispatches),
-        ("outbox rows", done.outbox),
-        ("idle threads", done.threads),
-        ("deleted threads", done.deleted),
-        ("events", done.events),
+        ("expired claims", summary.reclaimed),
+        ("dispatches", summary.dispatches),
+        ("outbox rows", summary.outbox),
+        ("idle threads", summary.threads),
+        ("deleted threads", summary.deleted),
+        ("events", summary.events),
     ]
 }
 
 /// Returns what was done, in one line.
-fn summary_line(done: &MaintenanceSummary) -> String {
-    let parts: Vec<_> = removed_by_kind(done)
+fn summary_line(summary: &MaintenanceSummary) -> String {
+    let parts: Vec<_> = removed_by_kind(summary)
         .iter()
         .filter(|(_, count)| *count > 0)
         .map(|(what, count)| format!("{count} {what}"))

@@ -231,9 +231,9 @@ pub(crate) async fn run(cli: Cli, out: &mut Output) -> Result<ExitCode> {
             command.read_input()?;
             let session = Session::open(&global, command.access()).await?;
             let ending = command.run(&session, out).await;
-            let closed = session.close().await;
+            let close_result = session.close().await;
             let ending = ending?;
-            closed?;
+            close_result?;
             ending
         }
     };

@@ -38,20 +38,20 @@ impl Args {
 }
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    let plan = inspect(session, true).await?;
-    let to_do = plan.findings.iter().filter(|finding| finding.repair == RepairStatus::CanBeRebuilt).count();
-    if args.dry_run || to_do == 0 {
+    let plan = run_repair(session, true).await?;
+    let repairable_count = plan.findings.iter().filter(|finding| finding.repair == RepairStatus::CanBeRebuilt).count();
+    if args.dry_run || repairable_count == 0 {
         return report(&plan, out);
     }
     if !out.is_json() {
         print(&plan, out)?;
         out.flush()?;
     }
-    prompt::confirm(args.yes, &format!("Repair {}?", with_noun(to_do as u64, "finding")))?;
-    report(&inspect(session, false).await?, out)
+    prompt::confirm(args.yes, &format!("Repair {}?", with_noun(repairable_count as u64, "finding")))?;
+    report(&run_repair(session, false).await?, out)
 }
 
-async fn inspect(session: &Session, dry_run: bool) -> Result<Inspection> {
+async fn run_repair(session: &Session, dry_run: bool) -> Result<Inspection> {
     let bar = TerminalProgress::new(if dry_run { "checking" } else { "repairing" });
     let inspection = inspector(session)?.repair(dry_run, &bar).await;
     bar.finish();

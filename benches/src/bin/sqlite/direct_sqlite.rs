@@ -175,11 +175,8 @@ pub(crate) fn measure_same_rows(options: &Options, file: &Path, texts: &MailboxT
         Ok(())
     };
     let acknowledge = |number| {
-        let (mailbox_row, id) = claimed_dispatches
-            .borrow()
-            .get(usize::try_from(number)?)
-            .cloned()
-            .context("no dispatch is claimed_dispatches")?;
+        let (mailbox_row, id) =
+            claimed_dispatches.borrow().get(usize::try_from(number)?).cloned().context("no dispatch is claimed")?;
         let read_row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
         let (_state, _record): (String, String) =
             conn.prepare_cached(LOAD_CLAIMED_DISPATCH)?.query_row([&id], read_row)?;

@@ -30,11 +30,11 @@ pub(super) struct KilledWriter {
 pub(super) fn start_and_kill(demo: &Demo, thread: &ThreadId, first_turn: u64) -> Result<KilledWriter> {
     let mut child = start(demo, thread, first_turn)?;
     let pid = child.id();
-    let killed = read_output_and_kill(&mut child, first_turn);
-    // These calls may fail because the child has ended. If it ended by itself, `killed` is an error.
+    let last_turns = read_output_and_kill(&mut child, first_turn);
+    // These calls may fail because the child has ended. If it ended by itself, `last_turns` is an error.
     let _ = child.kill();
     let _ = child.wait();
-    let (last_acknowledged, last_begun) = killed?;
+    let (last_acknowledged, last_begun) = last_turns?;
     Ok(KilledWriter { pid, first_turn, last_acknowledged, last_begun })
 }
 

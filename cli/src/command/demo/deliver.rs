@@ -25,41 +25,42 @@ pub(super) async fn deliver_input(
     let started_at = now();
     let commits = session.commits()?;
     let (pending, events) = (commits.pending(), commits.events());
-    let name = format!("{}-delivered", demo.id_prefix);
-    let run = RunId::new(&name)?;
+    let base_name = format!("{}-delivered", demo.id_prefix);
+    let run = RunId::new(&base_name)?;
     let run_change =
         |status| Ok::<_, agentstore::Error>(RunChange::new(run.clone(), status).with_agent(AgentId::new("demo")?));
     let _running = commits.commit(Commit::new(id.clone()).with_run(run_change(RunStatus::Running)?)).await?;
-    let ids = [EntryId::new(format!("{name}-1"))?, EntryId::new(format!("{name}-2"))?];
+    let ids = [EntryId::new(format!("{base_name}-1"))?, EntryId::new(format!("{base_name}-2"))?];
     let user_input = |text: &str, id: &EntryId| NewInput::message(Message::user(text)).with_id(id.clone());
     let inputs = [user_input("And in French?", &ids[0]), user_input("Quickly, please.", &ids[1])];
     let _queued = pending.append_pending(AppendPending::new(id.clone(), inputs)).await?;
-    let second = PendingUpdate::new(id.clone(), ids[1].clone()).with_message(Message::user("Take your time."));
-    let _changed = pending.update_pending(second).await?;
+    let update = PendingUpdate::new(id.clone(), ids[1].clone()).with_message(Message::user("Take your time."));
+    let _changed = pending.update_pending(update).await?;
     let mut stream = events.subscribe(Subscribe::new(Scope::Thread(id.clone()), SubscriptionStart::Now)).await?.events;
     let queue = pending.load_queue(id).await?;
     let selected = select_inputs(&queue.inputs, Boundary::NewRun, &run, |_| true);
     let scopes = [Scope::Thread(id.clone()), Scope::Run(run.clone())];
     let event = |kind: &str| Ok::<_, agentstore::Error>(NewEvent::new(kind.parse()?, scopes.clone()));
     let turn = Commit::new(id.clone())
-        .with_key(CommitKey::new(&name)?)
+        .with_key(CommitKey::new(&base_name)?)
         .consuming(selected.clone())
         .entry(NewEntry::new(Message::assistant("Sans hâte : la voici.")))
         .with_run(run_change(RunStatus::done(RunOutcome::NaturalEnd))?)
         .with_events(AppendEvents::new([event("input.taken")?, event("run.ended")?]));
     let receipt = commits.commit(turn).await?;
-    let received = [next_event(&mut stream).await?, next_event(&mut stream).await?];
-    let again = Commit::new(id.clone()).with_key(CommitKey::new(format!("{name}-again"))?).consuming(selected);
-    let refused = commits.commit(again).await.err().map(|error| error.kind());
+    let received_events = [next_event(&mut stream).await?, next_event(&mut stream).await?];
+    let repeated_commit =
+        Commit::new(id.clone()).with_key(CommitKey::new(format!("{base_name}-again"))?).consuming(selected);
+    let refusal = commits.commit(repeated_commit).await.err().map(|error| error.kind());
     let mut failed_checks = Vec::new();
     check(&mut failed_checks, receipt.consumed == ids, "the turn did not consume exactly the queued inputs");
     check(&mut failed_checks, pending.load_queue(id).await?.inputs.is_empty(), "the queue is not empty");
     check(
         &mut failed_checks,
-        received.iter().map(|event| &event.id).eq(receipt.events.iter().map(|event| &event.id)),
+        received_events.iter().map(|event| &event.id).eq(receipt.events.iter().map(|event| &event.id)),
         "the subscriber did not receive exactly the events of the turn",
     );
-    check(&mut failed_checks, refused == Some(ErrorKind::AlreadyConsumed), "input was consumed twice");
+    check(&mut failed_checks, refusal == Some(ErrorKind::AlreadyConsumed), "input was consumed twice");
     let step_result = StepResult {
         did: "queued two inputs for a run, changed one, then committed a turn that consumed both and added two events"
             .to_owned(),

@@ -46,7 +46,7 @@ struct Demo {
     /// The URL of the mailbox's store, if the mailbox is in another store than the threads.
     mailbox: Option<StoreUrl>,
     tenant: TenantId,
-    /// The beginning of the ids and keys that this demo uses. Each demo on the same store has another beginning.
+    /// The beginning of the ids and keys that this demo uses. Each demo on the same store has a different beginning.
     id_prefix: String,
     /// The folder with the session file.
     folder: PathBuf,
@@ -64,13 +64,13 @@ pub(crate) async fn run(args: Args, global: &GlobalArgs, out: &mut Output) -> Re
     };
     let mut report = DemoReport::begin(&demo.open(Access::Create).await?, out)?;
     let steps_result = steps::run_all(&demo, &mut report).await;
-    let kept = args.keep && global.given_store_url().is_none();
-    if kept {
+    let is_kept = args.keep && global.given_store_url().is_none();
+    if is_kept {
         // From here on the folder is not removed.
         let _kept = folder.keep();
     }
     steps_result?;
-    report.end(kept.then(|| demo.url.to_string()).as_deref())
+    report.end(is_kept.then(|| demo.url.to_string()).as_deref())
 }
 
 impl Demo {

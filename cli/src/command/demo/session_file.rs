@@ -34,18 +34,18 @@ const MAX_READ_LINES: usize = 30;
 pub(super) fn generate() -> String {
     let mut builder = SessionFileBuilder::begin();
     for (from, metres) in UNITS {
-        let before = builder.parent_id.clone();
+        let parent_before = builder.parent_id.clone();
         if from == INTERRUPTED_UNIT {
             builder.write_user_message("Put the conversions of the furlong into a table.");
             builder.write_interrupted_answer();
-            builder.parent_id = before;
+            builder.parent_id = parent_before;
         }
-        for (to, other) in UNITS.into_iter().filter(|(to, _)| *to != from) {
-            builder.write_conversion(from, to, metres / other);
+        for (to, other_metres) in UNITS.into_iter().filter(|(to, _)| *to != from) {
+            builder.write_conversion(from, to, metres / other_metres);
         }
-        let kept = builder.write_test_run(from);
+        let test_request = builder.write_test_run(from);
         if from == LAST_UNIT_BEFORE_COMPACTION {
-            builder.write_compaction(&kept);
+            builder.write_compaction(&test_request);
         }
     }
     builder.text
@@ -81,8 +81,8 @@ impl SessionFileBuilder {
         let thought = format!("One {from} is {factor:.6} {to}. I look at what is there first.");
         let offset = self.code.len().saturating_sub(MAX_READ_LINES);
         self.write_tool_call(Some(&thought), "read", &format!(r#"{{"path":"src/lib.rs","offset":{}}}"#, offset + 1));
-        let shown = self.code.iter().skip(offset).map(|line| format!("{line}\n")).collect::<String>();
-        self.write_tool_result("read", &shown);
+        let read_lines = self.code.iter().skip(offset).map(|line| format!("{line}\n")).collect::<String>();
+        self.write_tool_result("read", &read_lines);
         self.write_tool_call(None, "append", &format!(r#"{{"path":"src/lib.rs","text":{}}}"#, quoted(&function)));
         self.code.push(function);
         self.write_tool_result("append", &format!("src/lib.rs has {} lines", self.code.len()));
@@ -98,11 +98,12 @@ impl SessionFileBuilder {
         question
     }
 
-    /// Writes a compaction whose summary replaces all lines before `kept`.
-    fn write_compaction(&mut self, kept: &str) {
+    /// Writes a compaction whose summary replaces all lines before `first_kept`.
+    fn write_compaction(&mut self, first_kept: &str) {
         let functions = self.code.len();
         let summary = format!("src/lib.rs converts between units of length: {functions} functions, all tested.");
-        let fields = format!(r#""summary":{},"firstKeptEntryId":"{kept}","tokensBefore":61000"#, quoted(&summary));
+        let fields =
+            format!(r#""summary":{},"firstKeptEntryId":"{first_kept}","tokensBefore":61000"#, quoted(&summary));
         self.write_line("compaction", &fields);
     }
 
@@ -128,11 +129,11 @@ impl SessionFileBuilder {
         self.write_assistant_message("", "aborted", r#","errorMessage":"Request was aborted""#);
     }
 
-    fn write_assistant_message(&mut self, blocks: &str, stop: &str, error: &str) {
+    fn write_assistant_message(&mut self, blocks: &str, stop_reason: &str, error_field: &str) {
         let input = 900 + 40 * (self.line_count % 400);
         let usage = format!(r#"{{"input":{input},"output":60,"cacheRead":0,"cacheWrite":0}}"#);
         let model_fields = r#""api":"anthropic-messages","provider":"anthropic","model":"claude-sonnet-4-5""#;
-        let fields = format!(r#",{model_fields},"usage":{usage},"stopReason":"{stop}"{error}"#);
+        let fields = format!(r#",{model_fields},"usage":{usage},"stopReason":"{stop_reason}"{error_field}"#);
         let _id = self.write_message("assistant", &format!("[{blocks}]"), &fields);
     }
 
@@ -150,9 +151,9 @@ impl SessionFileBuilder {
     fn write_line(&mut self, kind: &str, fields: &str) -> String {
         self.line_count += 1;
         let (id, time) = (format!("{:08x}", self.line_count), self.time());
-        let parent = self.parent_id.as_deref().map_or_else(|| "null".to_owned(), |last| format!("\"{last}\""));
-        let begin = format!(r#""type":"{kind}","id":"{id}","parentId":{parent},"timestamp":"{time}""#);
-        let _infallible = writeln!(self.text, "{{{begin},{fields}}}");
+        let parent = self.parent_id.as_deref().map_or_else(|| "null".to_owned(), |id| format!("\"{id}\""));
+        let common_fields = format!(r#""type":"{kind}","id":"{id}","parentId":{parent},"timestamp":"{time}""#);
+        let _infallible = writeln!(self.text, "{{{common_fields},{fields}}}");
         self.parent_id = Some(id.clone());
         id
     }

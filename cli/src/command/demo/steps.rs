@@ -90,29 +90,42 @@ async fn import_session(demo: &Demo, session: &Session, report: &mut DemoReport<
 /// Commits a turn as one atomic step. Its key makes it safe to repeat, and its guard refuses a second writer.
 async fn commit_turn(demo: &Demo, session: &Session, id: &ThreadId, report: &mut DemoReport<'_>) -> Result<()> {
     let started_at = now();
-    let before = session.require_thread(id).await?;
+    let thread_before = session.require_thread(id).await?;
     let turn = Turn::new(id, &demo.id_prefix, 1);
     let commits = session.commits()?;
-    let commit = turn.to_commit()?.expecting(Expect::Version(before.version));
+    let commit = turn.to_commit()?.expecting(Expect::Version(thread_before.version));
     let receipt = commits.commit(commit.clone()).await?;
-    let again = commits.commit(commit).await?;
-    let late =
-        Turn::new(id, &format!("{}-late", demo.id_prefix), 1).to_commit()?.expecting(Expect::Version(before.version));
-    let refused = commits.commit(late).await.err().map(|error| error.kind());
-    let after = session.require_thread(id).await?;
+    let second_receipt = commits.commit(commit).await?;
+    let late_commit = Turn::new(id, &format!("{}-late", demo.id_prefix), 1)
+        .to_commit()?
+        .expecting(Expect::Version(thread_before.version));
+    let refusal = commits.commit(late_commit).await.err().map(|error| error.kind());
+    let thread_after = session.require_thread(id).await?;
     let run = session.threads()?.load_run(&turn.run_id()?).await?;
     let mut failed_checks = Vec::new();
-    check(&mut failed_checks, after.version == before.version.plus(ENTRIES_PER_TURN), "the turn is incomplete");
+    check(
+        &mut failed_checks,
+        thread_after.version == thread_before.version.plus(ENTRIES_PER_TURN),
+        "the turn is incomplete",
+    );
     check(
         &mut failed_checks,
         run.is_some_and(|run| run.finished_at.is_some()),
         "the run is missing or has not finished",
     );
-    check(&mut failed_checks, after.state_revision == before.state_revision + 1, "the state was not updated");
-    check(&mut failed_checks, again.deduplicated && again.version == receipt.version, "the repeat was applied again");
     check(
         &mut failed_checks,
-        refused == Some(ErrorKind::Conflict),
+        thread_after.state_revision == thread_before.state_revision + 1,
+        "the state was not updated",
+    );
+    check(
+        &mut failed_checks,
+        second_receipt.deduplicated && second_receipt.version == receipt.version,
+        "the repeat was applied again",
+    );
+    check(
+        &mut failed_checks,
+        refusal == Some(ErrorKind::Conflict),
         "a commit that expected an old version was accepted",
     );
     let step_result = StepResult {
@@ -120,7 +133,7 @@ async fn commit_turn(demo: &Demo, session: &Session, id: &ThreadId, report: &mut
         proved: "a commit is one atomic step: a repeat with its key got the first receipt, and a commit that expected \
                  the old version was refused",
         failed_checks,
-        figures: json!({ "version": receipt.version.number(), "deduplicated": again.deduplicated }),
+        figures: json!({ "version": receipt.version.number(), "deduplicated": second_receipt.deduplicated }),
     };
     report.add_step("commit", started_at, step_result)
 }
@@ -128,28 +141,32 @@ async fn commit_turn(demo: &Demo, session: &Session, id: &ThreadId, report: &mut
 /// Begins a new branch below an earlier entry.
 async fn fork(demo: &Demo, session: &Session, id: &ThreadId, report: &mut DemoReport<'_>) -> Result<()> {
     let started_at = now();
-    let before = session.require_thread(id).await?;
+    let thread_before = session.require_thread(id).await?;
     let question = first_entry_id(&Turn::new(id, &demo.id_prefix, 1))?;
     let answer = NewEntry::new(Message::assistant("Another answer, without reading the file."));
     let commits = session.commits()?;
-    let receipt = commits.fork(Guard::from(&before), Fork::below(question.clone()).entry(answer)).await?;
-    let named = commits
+    let receipt = commits.fork(Guard::from(&thread_before), Fork::below(question.clone()).entry(answer)).await?;
+    let label_receipt = commits
         .label(Guard::from(&receipt), agentstore::Label::new(question, Some("where two answers begin".to_owned())))
         .await?;
     let threads = session.threads()?;
-    let old_branch = before.head.clone().map_or_else(ContextRequest::head, ContextRequest::at);
+    let old_branch = thread_before.head.clone().map_or_else(ContextRequest::head, ContextRequest::at);
     let old_count = threads.load_context(id, old_branch).await?.context.messages.len();
     let new_count = threads.load_context(id, ContextRequest::head()).await?.context.messages.len();
-    let after = session.require_thread(id).await?;
+    let thread_after = session.require_thread(id).await?;
     let mut failed_checks = Vec::new();
-    check(&mut failed_checks, after.leaves == before.leaves + 1, "there is no new leaf");
-    check(&mut failed_checks, after.head == receipt.head && named.head == receipt.head, "the head is at another entry");
+    check(&mut failed_checks, thread_after.leaves == thread_before.leaves + 1, "there is no new leaf");
+    check(
+        &mut failed_checks,
+        thread_after.head == receipt.head && label_receipt.head == receipt.head,
+        "the head is at another entry",
+    );
     check(&mut failed_checks, old_count > 0 && new_count > 0 && old_count != new_count, "the branches do not differ");
     let step_result = StepResult {
-        did: format!("forked below an earlier question: now {}", with_noun(u64::from(after.leaves), "leaf")),
+        did: format!("forked below an earlier question: now {}", with_noun(u64::from(thread_after.leaves), "leaf")),
         proved: "both branches are in one log: the old branch is still there, and each has its own context",
         failed_checks,
-        figures: json!({ "leaves": after.leaves, "messages_of_old_branch": old_count,
+        figures: json!({ "leaves": thread_after.leaves, "messages_of_old_branch": old_count,
             "messages_of_new_branch": new_count }),
     };
     report.add_step("fork", started_at, step_result)
@@ -158,23 +175,24 @@ async fn fork(demo: &Demo, session: &Session, id: &ThreadId, report: &mut DemoRe
 /// Sets a checkpoint, appends an entry, and rewinds to the checkpoint.
 async fn rewind(session: &Session, id: &ThreadId, report: &mut DemoReport<'_>) -> Result<()> {
     let started_at = now();
-    let before = session.require_thread(id).await?;
+    let thread_before = session.require_thread(id).await?;
     let commits = session.commits()?;
-    let saved = commits
-        .checkpoint(Guard::from(&before), agentstore::NewCheckpoint::new().with_label("before the detour"))
+    let checkpoint_receipt = commits
+        .checkpoint(Guard::from(&thread_before), agentstore::NewCheckpoint::new().with_label("before the detour"))
         .await?;
     let detour = NewEntry::new(Message::user("Delete everything."));
-    let detour_receipt = commits.commit(Guard::from(&saved).commit().entry(detour)).await?;
-    let rewound = commits.rewind(Guard::from(&detour_receipt), RewindTo::Label("before the detour".to_owned())).await?;
-    let still_there = session.threads()?.load_entry(id, last_entry_id(&detour_receipt)?).await?;
+    let detour_receipt = commits.commit(Guard::from(&checkpoint_receipt).commit().entry(detour)).await?;
+    let rewind_receipt =
+        commits.rewind(Guard::from(&detour_receipt), RewindTo::Label("before the detour".to_owned())).await?;
+    let detour_entry = session.threads()?.load_entry(id, last_entry_id(&detour_receipt)?).await?;
     let mut failed_checks = Vec::new();
-    check(&mut failed_checks, rewound.head == before.head, "the head is at another entry");
-    check(&mut failed_checks, still_there.is_some(), "an entry was deleted");
+    check(&mut failed_checks, rewind_receipt.head == thread_before.head, "the head is at another entry");
+    check(&mut failed_checks, detour_entry.is_some(), "an entry was deleted");
     let step_result = StepResult {
         did: "set a checkpoint, appended an entry, and rewound to the checkpoint".to_owned(),
         proved: "the head is where it was, and nothing was deleted: the appended entry stays readable as a branch",
         failed_checks,
-        figures: json!({ "version": rewound.version.number() }),
+        figures: json!({ "version": rewind_receipt.version.number() }),
     };
     report.add_step("rewind", started_at, step_result)
 }
@@ -210,11 +228,11 @@ async fn print_tree_and_context(session: &Session, id: &ThreadId, out: &mut Outp
         out.print_line(line)?;
     }
     let context = session.threads()?.load_context(id, ContextRequest::head()).await?.context;
-    let all = context.messages.len();
+    let message_count = context.messages.len();
     out.print_line(format!(
-        "\nthe last of {all} messages that a model would get, as `agentstore context` prints them:\n"
+        "\nthe last of {message_count} messages that a model would get, as `agentstore context` prints them:\n"
     ))?;
-    for message in context.messages.iter().skip(all.saturating_sub(SHOWN_MESSAGES)) {
+    for message in context.messages.iter().skip(message_count.saturating_sub(SHOWN_MESSAGES)) {
         let role = format!("{:<9}", message.message.role.name());
         let room = out.width().saturating_sub(role.len() + 1);
         out.print_line(format!(
@@ -226,10 +244,10 @@ async fn print_tree_and_context(session: &Session, id: &ThreadId, out: &mut Outp
     Ok(())
 }
 
-/// Adds `otherwise` to `failed_checks` if the check does not hold.
-pub(super) fn check(failed_checks: &mut Vec<String>, holds: bool, otherwise: &str) {
+/// Adds `failure_text` to `failed_checks` if the check does not hold.
+pub(super) fn check(failed_checks: &mut Vec<String>, holds: bool, failure_text: &str) {
     if !holds {
-        failed_checks.push(otherwise.to_owned());
+        failed_checks.push(failure_text.to_owned());
     }
 }
 

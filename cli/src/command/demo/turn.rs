@@ -55,12 +55,12 @@ impl Turn {
         let entries = messages.into_iter().zip(self.entry_ids()?);
         let entries: Vec<_> =
             entries.map(|(message, id)| NewEntry::new(message).with_id(id).with_run(run.clone(), None)).collect();
-        let done = RunChange::new(run, RunStatus::done(RunOutcome::NaturalEnd)).with_agent(AgentId::new("demo")?);
-        let counted = StateChange::new().with("demo.turns", StateOp::Add(1));
+        let run_change = RunChange::new(run, RunStatus::done(RunOutcome::NaturalEnd)).with_agent(AgentId::new("demo")?);
+        let state_change = StateChange::new().with("demo.turns", StateOp::Add(1));
         Ok(Commit::new(self.thread.clone())
             .with_key(self.commit_key()?)
             .entries(entries)
-            .with_run(done)
-            .with_state(counted))
+            .with_run(run_change)
+            .with_state(state_change))
     }
 }

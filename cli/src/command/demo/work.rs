@@ -26,40 +26,41 @@ pub(super) async fn interrupt_and_complete(
 ) -> Result<()> {
     let started_at = now();
     let (mailbox, commits) = (session.mailbox()?, session.commits()?);
-    let name = |what: &str| format!("{}-{what}", demo.id_prefix);
+    let prefixed = |what: &str| format!("{}-{what}", demo.id_prefix);
     let message_commit = |key: &str, text: &str| {
         let entry = NewEntry::new(Message::assistant(text));
-        Ok::<_, Error>(Commit::new(id.clone()).with_key(CommitKey::new(name(key))?).entry(entry))
+        Ok::<_, Error>(Commit::new(id.clone()).with_key(CommitKey::new(prefixed(key))?).entry(entry))
     };
     let enqueue = async |what: &str| {
-        let dispatch = NewDispatch::new(id.clone(), RunId::new(name(what))?).with_id(DispatchId::new(name(what))?);
+        let dispatch =
+            NewDispatch::new(id.clone(), RunId::new(prefixed(what))?).with_id(DispatchId::new(prefixed(what))?);
         mailbox.enqueue(vec![dispatch]).await?.into_iter().try_for_each(|queued| queued.map(drop))
     };
     enqueue("first").await?;
     let first = claim(&*mailbox, id).await?;
     let _interrupted = mailbox.interrupt(Interrupt::new(id.clone()).because("the user changed their mind")).await?;
     let settles_in_commit = session.stores().capabilities().fenced;
-    let late = message_commit("late", "This is not wanted any more.")?.fenced(first.fence());
-    let mut refused = Vec::new();
+    let late_commit = message_commit("late", "This is not wanted any more.")?.fenced(first.fence());
+    let mut refusals = Vec::new();
     if settles_in_commit {
-        refused.push(commits.commit(late.clone()).await.err());
+        refusals.push(commits.commit(late_commit.clone()).await.err());
     }
-    refused.push(settle(&*mailbox, &first, None).await.err());
+    refusals.push(settle(&*mailbox, &first, None).await.err());
     enqueue("second").await?;
     let second = claim(&*mailbox, id).await?;
     if !settles_in_commit {
         // The store of the threads does not know of the interrupt. It refuses commits with the earlier claim only after
         // a commit with the fence of the next claim.
         let _taken = commits.commit(Commit::new(id.clone()).fenced(second.fence())).await?;
-        refused.push(commits.commit(late).await.err());
+        refusals.push(commits.commit(late_commit).await.err());
     }
     let result = Some(Json::parse(r#"{"answers":1}"#)?);
     let row = NewOutboxRow::new("webhook".parse()?, "billing".parse()?, Json::parse(r#"{"answers":1}"#)?);
-    let done = message_commit("done", "This is wanted.")?.with_outbox([row]).fenced(second.fence());
+    let answer_commit = message_commit("done", "This is wanted.")?.with_outbox([row]).fenced(second.fence());
     let receipt = if settles_in_commit {
-        commits.commit(done.settling(Settlement::Ack { result: result.clone() })).await?
+        commits.commit(answer_commit.settling(Settlement::Ack { result: result.clone() })).await?
     } else {
-        let receipt = commits.commit(done).await?;
+        let receipt = commits.commit(answer_commit).await?;
         settle(&*mailbox, &second, result.clone()).await?;
         receipt
     };
@@ -67,7 +68,7 @@ pub(super) async fn interrupt_and_complete(
     let [first, second] = loads.map(|found| found.map(|dispatch| (dispatch.status, dispatch.result)));
     let mut failed = Vec::new();
     let is_stale = |error: &Option<Error>| error.as_ref().is_some_and(|error| error.kind() == ErrorKind::StaleEpoch);
-    check(&mut failed, refused.iter().all(is_stale), "an interrupted worker could still write");
+    check(&mut failed, refusals.iter().all(is_stale), "an interrupted worker could still write");
     check(&mut failed, first == Some((DispatchStatus::Superseded, None)), "the interrupted dispatch is not superseded");
     check(&mut failed, second == Some((DispatchStatus::Acked, result)), "the second dispatch is not acknowledged");
     let rows = receipt.outbox.len();
@@ -87,7 +88,7 @@ pub(super) async fn interrupt_and_complete(
         ),
         proved,
         failed_checks: failed,
-        figures: json!({ "refused": refused.len(), "outbox_rows": rows }),
+        figures: json!({ "refused": refusals.len(), "outbox_rows": rows }),
     };
     report.add_step("work", started_at, step_result)
 }

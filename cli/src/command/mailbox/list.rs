@@ -35,17 +35,17 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let mut filter = args.thread.map_or_else(DispatchFilter::default, DispatchFilter::of_thread);
     filter.statuses = (!args.statuses.is_empty()).then_some(args.statuses);
     let query = DispatchQuery::new(filter);
-    let found = pages::load_all(async |page| mailbox.list_dispatches(query.clone().with_page(page)).await).await?;
+    let dispatches = pages::load_all(async |page| mailbox.list_dispatches(query.clone().with_page(page)).await).await?;
     if out.is_json() {
         let mut list = JsonList::begin(out, &json!({ "counts": counts_document(&counts) }), "dispatches")?;
-        found.iter().try_for_each(|dispatch| list.item(dispatch))?;
+        dispatches.iter().try_for_each(|dispatch| list.item(dispatch))?;
         list.end()?;
         return Ok(Ending::Success);
     }
-    if found.is_empty() {
+    if dispatches.is_empty() {
         out.print_line("the mailbox has no such dispatches")?;
     } else {
-        print(&found, out)?;
+        print(&dispatches, out)?;
     }
     out.print_line(out.style(counts_line(&counts)).dim())?;
     Ok(Ending::Success)
@@ -66,9 +66,9 @@ pub(super) fn counts_line(counts: &DispatchCounts) -> String {
     )
 }
 
-fn print(found: &[Dispatch], out: &mut Output) -> Result<()> {
+fn print(dispatches: &[Dispatch], out: &mut Output) -> Result<()> {
     let mut table = out.table(&["dispatch", "thread", "run", "status", "priority", "failures", "not before", "detail"]);
-    for dispatch in found {
+    for dispatch in dispatches {
         let why = dispatch.reason.as_deref().or(dispatch.last_error.as_deref());
         let worker = dispatch.claim.as_ref().map(|claim| format!("claimed by {}", claim.worker));
         table.add_row([

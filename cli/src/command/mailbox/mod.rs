@@ -78,29 +78,29 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     }
 }
 
-/// Prints which of the named dispatches the mailbox refused, and the number of the others. `did` says what was done
-/// with the others, such as `cancelled`.
+/// Prints which of the named dispatches the mailbox refused, and the number of the others. `participle` says what was
+/// done with the others, such as `cancelled`.
 fn print_answers(
     answers: Vec<(DispatchId, agentstore::Result<Dispatch>)>,
-    did: &str,
+    participle: &str,
     out: &mut Output,
 ) -> Result<Ending> {
-    let (mut done, mut refused) = (Vec::new(), Vec::new());
+    let (mut accepted, mut refused) = (Vec::new(), Vec::new());
     for (id, answer) in answers {
         match answer {
-            Ok(_) => done.push(id),
+            Ok(_) => accepted.push(id),
             Err(error) => refused.push((id, error)),
         }
     }
     let ending = if refused.is_empty() { Ending::Success } else { Ending::Problem };
     if out.is_json() {
         let refused: Vec<Value> = refused.iter().map(|(id, error)| json!({ "dispatch": id, "error": error })).collect();
-        out.print_document(&json!({ did: done, "refused": refused }))?;
+        out.print_document(&json!({ participle: accepted, "refused": refused }))?;
         return Ok(ending);
     }
     for (id, error) in &refused {
         out.print_line(format!("refused {}: {error}", terminal_safe(id.as_str())))?;
     }
-    out.print_line(format!("{did} {}", with_noun(agentstore::length(done.len()), "dispatch")))?;
+    out.print_line(format!("{participle} {}", with_noun(agentstore::length(accepted.len()), "dispatch")))?;
     Ok(ending)
 }

@@ -68,7 +68,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     }
 }
 
-/// The options that say when an input may be consumed.
+/// The options that say when an input may be consumed, and by which run.
 #[derive(Debug, clap::Args)]
 struct DeliveryArgs {
     /// The boundary: the earliest point of a run at which it may consume the input; new_run if not given

@@ -59,7 +59,7 @@ pub(super) struct Args {
     /// How long a claim lasts; it is extended while the command runs
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = args::parse_duration)]
     lease: Duration,
-    /// The greatest number of commands that run at the same time, each for another thread
+    /// The greatest number of commands that run at the same time, each for a different thread
     #[arg(long, value_name = "N", default_value_t = 1)]
     concurrency: u32,
     /// The name of the worker; generated if not given
@@ -100,29 +100,29 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     if let Some(name) = args.worker {
         options = options.with_name(name);
     }
-    let (name, pause) = (options.name.clone(), args.later);
-    let max_bytes = session.stores().mailbox_capabilities().max_record_bytes;
+    let (name, postpone_delay) = (options.name.clone(), args.later);
+    let max_result_bytes = session.stores().mailbox_capabilities().max_record_bytes;
     let (report_sender, mut reports) = mpsc::unbounded_channel();
-    let exec = Arc::new(CommandSpec { command: args.exec, environment: Environment(session.child_environment()?) });
+    let spec = Arc::new(CommandSpec { command: args.exec, environment: Environment(session.child_environment()?) });
     let handler = move |work: Work| {
-        let (exec, report_sender) = (Arc::clone(&exec), report_sender.clone());
+        let (spec, report_sender) = (Arc::clone(&spec), report_sender.clone());
         async move {
-            let exit = run_command(&exec, &work).await;
+            let outcome = run_command(&spec, &work).await;
             // The receiver is dropped if the output failed. The dispatch is settled nevertheless.
-            let _ = report_sender.send(CommandReport::new(&work, &exit));
-            handler_result(exit, pause, max_bytes)
+            let _ = report_sender.send(CommandReport::new(&work, &outcome));
+            handler_result(outcome, postpone_delay, max_result_bytes)
         }
     };
     let mut signals = Signals::new()?;
     let worker = Worker::with_options(session.stores(), session.tenant(), handler, options)?;
-    let mut running = if args.until_idle { worker.start_until_idle()? } else { worker.start()? };
+    let mut worker_handle = if args.until_idle { worker.start_until_idle()? } else { worker.start()? };
     if !out.is_json() && !args.until_idle {
         out.print_to_stderr(format!(
             "worker {} is waiting for work; press Ctrl-C to stop it",
             text::terminal_safe(name.as_str())
         ));
     }
-    let summary = report_until_ended(&mut running, &mut signals, &mut reports, out).await?;
+    let summary = report_until_ended(&mut worker_handle, &mut signals, &mut reports, out).await?;
     // The worker and its handlers have ended, so all reports have been sent.
     while let Ok(report) = reports.try_recv() {
         report.print(out)?;
@@ -131,7 +131,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
 }
 
 /// Runs the command for one attempt.
-async fn run_command(exec: &CommandSpec, work: &Work) -> CommandOutcome {
+async fn run_command(spec: &CommandSpec, work: &Work) -> CommandOutcome {
     let (dispatch, number) = (work.dispatch(), work.claim_number());
     let bytes = match serde_json::to_vec(dispatch) {
         Ok(document) => document,
@@ -145,39 +145,39 @@ async fn run_command(exec: &CommandSpec, work: &Work) -> CommandOutcome {
         ("AGENTSTORE_CLAIM", format!("{}.{}", number.incarnation, number.counter)),
     ];
     let input = CommandInput { bytes, variables, max_output_bytes: MAX_OUTPUT_BYTES };
-    child::run(exec, input, work.cancellation().cancelled()).await
+    child::run(spec, input, work.cancellation().cancelled()).await
 }
 
 /// Prints each command that ends, and passes signals on to the worker, until the worker has ended.
 async fn report_until_ended(
-    running: &mut LoopHandle,
+    worker_handle: &mut LoopHandle,
     signals: &mut Signals,
     reports: &mut mpsc::UnboundedReceiver<CommandReport>,
     out: &mut Output,
 ) -> Result<WorkSummary> {
-    let stopping = running.stop_token();
+    let stop_token = worker_handle.stop_token();
     loop {
         tokio::select! {
-            summary = running.wait() => return Ok(summary?),
+            summary = worker_handle.wait() => return Ok(summary?),
             Some(report) = reports.recv() => report.print(out)?,
             () = signals.next() => {
-                if stopping.is_cancelled() {
+                if stop_token.is_cancelled() {
                     out.print_to_stderr("releasing the running dispatches");
-                    running.ask_to_abort_attempts();
+                    worker_handle.ask_to_abort_attempts();
                 } else {
                     out.print_to_stderr(
                         "making no more claims; running commands may finish; a second signal releases their dispatches",
                     );
-                    running.ask_to_stop();
+                    worker_handle.ask_to_stop();
                 }
             }
         }
     }
 }
 
-/// Returns the result of a command as a JSON document of at most `max_bytes` bytes, with as much of `output` as fits.
-/// `printed_bytes` is the number of bytes that the command printed; `output` may contain only the first of them.
-fn result_document(output: &str, printed_bytes: u64, max_bytes: u64) -> String {
+/// Returns the result of a command as a JSON document of at most `max_result_bytes` bytes, with as much of `output` as
+/// fits. `printed_bytes` is the number of bytes that the command printed; `output` may contain only the first of them.
+fn result_document(output: &str, printed_bytes: u64, max_result_bytes: u64) -> String {
     let mut kept = output;
     loop {
         // Bytes that are not UTF-8 become longer as text. So the length of `output` does not tell whether the reader
@@ -185,7 +185,7 @@ fn result_document(output: &str, printed_bytes: u64, max_bytes: u64) -> String {
         let is_cut = kept.len() < output.len() || printed_bytes > MAX_OUTPUT_BYTES as u64;
         let document =
             json!({ "exit": 0, "output": kept, "is_cut": is_cut, "printed_bytes": printed_bytes }).to_string();
-        let excess = (document.len() as u64).saturating_sub(max_bytes);
+        let excess = (document.len() as u64).saturating_sub(max_result_bytes);
         if excess == 0 || kept.is_empty() {
             return document;
         }
@@ -195,23 +195,27 @@ fn result_document(output: &str, printed_bytes: u64, max_bytes: u64) -> String {
     }
 }
 
-/// Returns how the dispatch of a command that ended in this way is settled. `pause` is how long exit code 75 postpones
-/// it.
-fn handler_result(exit: CommandOutcome, pause: Duration, max_bytes: u64) -> Result<Done, WorkFailure> {
-    let CommandOutcome { end_reason, output, printed_bytes, error_output } = exit;
+/// Returns how to settle the dispatch of a command with this outcome. `postpone_delay` is how long exit code 75
+/// postpones the dispatch.
+fn handler_result(
+    outcome: CommandOutcome,
+    postpone_delay: Duration,
+    max_result_bytes: u64,
+) -> Result<Done, WorkFailure> {
+    let CommandOutcome { end_reason, output, printed_bytes, error_output } = outcome;
     match end_reason {
         EndReason::Code(0) => {
             let output = String::from_utf8_lossy(&output);
-            Ok(Done::ack_with_result(Json::parse(&result_document(&output, printed_bytes, max_bytes))?))
+            Ok(Done::ack_with_result(Json::parse(&result_document(&output, printed_bytes, max_result_bytes))?))
         }
-        EndReason::Code(EXIT_CODE_POSTPONE) => Ok(Done::Snooze { after: pause }),
+        EndReason::Code(EXIT_CODE_POSTPONE) => Ok(Done::Snooze { after: postpone_delay }),
         EndReason::Code(code) => {
             Err(WorkFailure::new(child::with_error_output(format!("exit code {code}"), &error_output)))
         }
         EndReason::Signal(signal) => {
             Err(WorkFailure::new(child::with_error_output(format!("killed by signal {signal}"), &error_output)))
         }
-        EndReason::Cancelled(why) => Err(WorkFailure::new(format!("stopped: {}", why.name()))),
+        EndReason::Cancelled(reason) => Err(WorkFailure::new(format!("stopped: {}", reason.name()))),
         EndReason::SystemError(error) => Err(WorkFailure::new(error).with_verdict(Verdict::Retry)),
     }
 }
@@ -244,8 +248,8 @@ mod tests {
 
     #[test]
     fn an_oversized_result_is_cut_and_marked_as_cut() {
-        let check = |output: &str, printed_bytes: u64, max_bytes: u64, is_cut: bool| {
-            let text = result_document(output, printed_bytes, max_bytes);
+        let check = |output: &str, printed_bytes: u64, max_result_bytes: u64, is_cut: bool| {
+            let text = result_document(output, printed_bytes, max_result_bytes);
             let document: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(
                 (&document["is_cut"], &document["printed_bytes"]),
@@ -253,15 +257,18 @@ mod tests {
                 "{text}"
             );
             let kept = document["output"].as_str().unwrap();
-            assert!(text.len() as u64 <= max_bytes && output.starts_with(kept), "{text}");
-            (kept.len(), max_bytes - text.len() as u64)
+            assert!(text.len() as u64 <= max_result_bytes && output.starts_with(kept), "{text}");
+            (kept.len(), max_result_bytes - text.len() as u64)
         };
-        assert_eq!(check("short", 5, 1_000, false).0, 5);
-        assert_eq!(check(&"x".repeat(65_536), 100_000, 1 << 20, true).0, 65_536);
+        let (kept_bytes, _) = check("short", 5, 1_000, false);
+        assert_eq!(kept_bytes, 5);
+        let (kept_bytes, _) = check(&"x".repeat(65_536), 100_000, 1 << 20, true);
+        assert_eq!(kept_bytes, 65_536);
         // Nearly all of the space is used, even with control characters, which take six bytes each, and with characters
         // of two bytes.
         for output in ["x".repeat(60_000), "\u{1}".repeat(60_000), "é".repeat(30_000)] {
-            assert!(check(&output, 60_000, 20_000, true).1 < 12);
+            let (_, unused_bytes) = check(&output, 60_000, 20_000, true);
+            assert!(unused_bytes < 12);
         }
     }
 }

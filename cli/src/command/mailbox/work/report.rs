@@ -28,7 +28,7 @@ pub(super) struct CommandReport {
 }
 
 impl CommandReport {
-    pub(super) fn new(work: &Work, exit: &CommandOutcome) -> Self {
+    pub(super) fn new(work: &Work, outcome: &CommandOutcome) -> Self {
         let dispatch = work.dispatch();
         let mut report = Self {
             dispatch: dispatch.id.clone(),
@@ -40,10 +40,10 @@ impl CommandReport {
             stopped: None,
             error: None,
         };
-        match &exit.end_reason {
+        match &outcome.end_reason {
             EndReason::Code(code) => report.exit = Some(*code),
             EndReason::Signal(signal) => report.signal = Some(*signal),
-            EndReason::Cancelled(why) => report.stopped = Some(why.name()),
+            EndReason::Cancelled(reason) => report.stopped = Some(reason.name()),
             EndReason::SystemError(error) => report.error = Some(error.to_string()),
         }
         report
@@ -54,14 +54,17 @@ impl CommandReport {
         if out.is_json() {
             out.print_document(self)?;
         } else {
-            let how = match (self.exit, self.signal, self.stopped, &self.error) {
+            let how_it_ended = match (self.exit, self.signal, self.stopped, &self.error) {
                 (Some(code), ..) => format!("exit code {code}"),
                 (_, Some(signal), ..) => format!("killed by signal {signal}"),
-                (.., Some(why), _) => format!("stopped: {why}"),
+                (.., Some(reason), _) => format!("stopped: {reason}"),
                 (.., error) => format!("not run: {}", terminal_safe(error.as_deref().unwrap_or_default())),
             };
             let (dispatch, thread) = (terminal_safe(self.dispatch.as_str()), terminal_safe(self.thread.as_str()));
-            out.print_line(format!("dispatch {dispatch} of thread {thread}, attempt {}: {how}", self.attempt))?;
+            out.print_line(format!(
+                "dispatch {dispatch} of thread {thread}, attempt {}: {how_it_ended}",
+                self.attempt
+            ))?;
         }
         out.flush()
     }
