@@ -31,17 +31,20 @@ pub(crate) struct ContextDiff<'a>(Vec<DiffPart<'a>>);
 impl<'a> ContextDiff<'a> {
     pub(crate) fn of(first: &'a Context, second: &'a Context) -> Self {
         let (first, second) = (first.messages.as_slice(), second.messages.as_slice());
-        let compared = |messages: &'a [ContextMessage]| messages.iter().map(Compared).collect::<Vec<_>>();
-        let operations = capture_diff_slices(Algorithm::Myers, &compared(first), &compared(second));
+        let compared_messages =
+            |messages: &'a [ContextMessage]| messages.iter().map(ComparedMessage).collect::<Vec<_>>();
+        let operations = capture_diff_slices(Algorithm::Myers, &compared_messages(first), &compared_messages(second));
         let mut parts = Vec::new();
         for operation in operations {
-            let of_first = first.get(operation.old_range()).unwrap_or_default();
-            let of_second = second.get(operation.new_range()).unwrap_or_default();
+            let first_messages = first.get(operation.old_range()).unwrap_or_default();
+            let second_messages = second.get(operation.new_range()).unwrap_or_default();
             match operation {
-                DiffOp::Equal { .. } => parts.push(DiffPart::Both(of_first)),
-                DiffOp::Delete { .. } => parts.push(DiffPart::First(of_first)),
-                DiffOp::Insert { .. } => parts.push(DiffPart::Second(of_second)),
-                DiffOp::Replace { .. } => parts.extend([DiffPart::First(of_first), DiffPart::Second(of_second)]),
+                DiffOp::Equal { .. } => parts.push(DiffPart::Both(first_messages)),
+                DiffOp::Delete { .. } => parts.push(DiffPart::First(first_messages)),
+                DiffOp::Insert { .. } => parts.push(DiffPart::Second(second_messages)),
+                DiffOp::Replace { .. } => {
+                    parts.extend([DiffPart::First(first_messages), DiffPart::Second(second_messages)])
+                }
             }
         }
         Self(parts)
@@ -98,18 +101,18 @@ impl<'a> ContextDiff<'a> {
 
 /// A message. Two of them are equal if they look the same to a model.
 #[derive(Debug)]
-struct Compared<'a>(&'a ContextMessage);
+struct ComparedMessage<'a>(&'a ContextMessage);
 
-impl PartialEq for Compared<'_> {
+impl PartialEq for ComparedMessage<'_> {
     fn eq(&self, other: &Self) -> bool {
         let (message, other) = (&self.0.message, &other.0.message);
         message.role == other.role && message.blocks == other.blocks
     }
 }
 
-impl Eq for Compared<'_> {}
+impl Eq for ComparedMessage<'_> {}
 
-impl Hash for Compared<'_> {
+impl Hash for ComparedMessage<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.message.role.name().hash(state);
         text::message_text(&self.0.message).hash(state);
@@ -132,8 +135,8 @@ mod tests {
 
     fn context(texts: &str) -> Context {
         let mut context = Context::default();
-        for (at, text) in texts.split_whitespace().enumerate() {
-            let id = EntryId::new(format!("{at}-{}", texts.len())).unwrap();
+        for (number, text) in texts.split_whitespace().enumerate() {
+            let id = EntryId::new(format!("{number}-{}", texts.len())).unwrap();
             context.messages.push(ContextMessage::new(id, false, Message::user(text)));
         }
         context
@@ -144,7 +147,7 @@ mod tests {
         let check = |first: &str, second: &str, expected: &str| {
             let (first, second) = (context(first), context(second));
             let diff = ContextDiff::of(&first, &second);
-            let (shown, same): (Vec<_>, Vec<_>) = diff
+            let (part_texts, same): (Vec<_>, Vec<_>) = diff
                 .parts()
                 .iter()
                 .map(|part| match part {
@@ -153,7 +156,7 @@ mod tests {
                     DiffPart::Second(messages) => (format!("+{}", messages.len()), false),
                 })
                 .unzip();
-            assert_eq!(shown.join(" "), expected, "{first:?} {second:?}");
+            assert_eq!(part_texts.join(" "), expected, "{first:?} {second:?}");
             assert_eq!(diff.is_same(), same.into_iter().all(|same| same));
         };
         check("", "", "");

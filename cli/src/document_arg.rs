@@ -48,20 +48,20 @@ impl DocumentArg {
             }
             Self::File(path) => {
                 let place = format!("`{}`", path.display());
-                let read = fs::read(path).map_err(|error| {
+                let read_result = fs::read(path).map_err(|error| {
                     let advice = "check that the file exists and is readable; write `@@` for text that begins with `@`";
                     Failure::io(format!("{place} cannot be read"), error).with_advice(advice)
                 });
-                (place, read?)
+                (place, read_result?)
             }
             Self::Stdin => ("standard input".to_owned(), read_stdin(flag)?),
         };
-        let refused = |reason| Failure::Usage(format!("{place}: {reason}"));
-        let text = String::from_utf8(bytes).map_err(|_| refused("it is not UTF-8 text".to_owned()))?;
+        let parse_failure = |reason| Failure::Usage(format!("{place}: {reason}"));
+        let text = String::from_utf8(bytes).map_err(|_| parse_failure("it is not UTF-8 text".to_owned()))?;
         if matches!(self, Self::Stdin) && text.trim().is_empty() {
             return Err(Failure::Usage(format!("standard input contains no {}; use `{flag}` to give one", noun(flag))));
         }
-        parse(&text).map_err(refused)
+        parse(&text).map_err(parse_failure)
     }
 }
 
@@ -71,14 +71,14 @@ fn noun(flag: &str) -> &str {
 }
 
 /// Reads a JSON value, if one is given.
-pub(crate) fn read_json(given: Option<&DocumentArg>, flag: &str) -> Result<Option<Json>> {
+pub(crate) fn read_json(argument: Option<&DocumentArg>, flag: &str) -> Result<Option<Json>> {
     let parse = |text: &str| {
         Json::parse(text).map_err(|error| match std::error::Error::source(&error) {
             Some(source) => format!("it is not a JSON value ({source})"),
             None => error.to_string(),
         })
     };
-    given.map(|given| given.read(flag, parse)).transpose()
+    argument.map(|argument| argument.read(flag, parse)).transpose()
 }
 
 fn read_stdin(flag: &str) -> Result<Vec<u8>> {
@@ -99,12 +99,12 @@ mod tests {
 
     #[test]
     fn an_argument_is_inline_text_a_file_or_standard_input() {
-        let given = |text: &str| DocumentArg::from(OsString::from(text));
+        let parse_arg = |text: &str| DocumentArg::from(OsString::from(text));
         let inline = |text: &str| DocumentArg::Inline(text.as_bytes().to_vec());
         assert_eq!(
-            [given("-"), given("@a b"), given("@@a")],
+            [parse_arg("-"), parse_arg("@a b"), parse_arg("@@a")],
             [DocumentArg::Stdin, DocumentArg::File(PathBuf::from("a b")), inline("@a")]
         );
-        assert_eq!([given("a@b"), given("--"), given("")], [inline("a@b"), inline("--"), inline("")]);
+        assert_eq!([parse_arg("a@b"), parse_arg("--"), parse_arg("")], [inline("a@b"), inline("--"), inline("")]);
     }
 }

@@ -50,24 +50,24 @@ impl fmt::Display for EntryRef {
 pub(crate) struct PointRef(String);
 
 impl PointRef {
-    /// Returns the thread, and the entry if one is named. `@ENTRY` alone means an entry of `other`.
+    /// Returns the thread, and the entry if one is named. `@ENTRY` alone means an entry of `default_thread`.
     ///
     /// An id of a thread may itself contain an `@`. Of the threads that the text may mean, the one with the longest id
     /// is used.
     pub(crate) async fn resolve(
         &self,
         session: &Session,
-        other: Option<&ThreadId>,
+        default_thread: Option<&ThreadId>,
     ) -> Result<(ThreadId, Option<EntryId>)> {
         let threads = session.threads()?;
-        let whole = ThreadId::new(&self.0)?;
-        if threads.load_thread(&whole).await?.is_some() {
-            return Ok((whole, None));
+        let whole_id = ThreadId::new(&self.0)?;
+        if threads.load_thread(&whole_id).await?.is_some() {
+            return Ok((whole_id, None));
         }
         for (at, _) in self.0.rmatch_indices('@') {
             let (thread, entry) = self.0.split_at_checked(at).unwrap_or_default();
-            let thread = match other {
-                Some(other) if thread.is_empty() => other.clone(),
+            let thread = match default_thread {
+                Some(default_thread) if thread.is_empty() => default_thread.clone(),
                 _ => match ThreadId::new(thread) {
                     Ok(thread) => thread,
                     Err(_) => continue,

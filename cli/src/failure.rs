@@ -150,8 +150,8 @@ pub(crate) fn report_parser_result(error: &clap::Error) -> ExitCode {
     // The first paragraph says what is wrong. The others describe the usage.
     let reason: Vec<_> = plain.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
     let reason = reason.join(" ");
-    let shown = if console::colors_enabled_stderr() { text.ansi().to_string() } else { plain };
-    report_usage(json, reason.strip_prefix("error: ").unwrap_or(&reason), &shown)
+    let styled_text = if console::colors_enabled_stderr() { text.ansi().to_string() } else { plain };
+    report_usage(json, reason.strip_prefix("error: ").unwrap_or(&reason), &styled_text)
 }
 
 fn report_usage(json: bool, reason: &str, text: &str) -> ExitCode {

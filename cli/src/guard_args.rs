@@ -46,8 +46,8 @@ impl GuardArgs {
             let key = self.key.map_or_else(|| CommitKey::new(UuidSource.next_id()), Ok)?;
             return Ok(Guard::keyed(id, key));
         };
-        let found = session.threads()?.load_thread(&id).await?;
-        Ok(with_key(expected_version_guard(expected, id, found.as_ref()), self.key))
+        let current = session.threads()?.load_thread(&id).await?;
+        Ok(with_key(expected_version_guard(expected, id, current.as_ref()), self.key))
     }
 
     /// Returns the guard for a write to an existing thread. If neither a version nor a key is given, the write is
@@ -61,8 +61,8 @@ impl GuardArgs {
     }
 }
 
-fn expected_version_guard(expected: ExpectedVersion, id: ThreadId, found: Option<&Thread>) -> Guard {
-    match (expected, found) {
+fn expected_version_guard(expected: ExpectedVersion, id: ThreadId, current: Option<&Thread>) -> Guard {
+    match (expected, current) {
         // A thread that does not exist has no entries, so version 0 also matches a missing thread.
         (ExpectedVersion::Absent, _) | (ExpectedVersion::Version(0), None) => Guard::absent(id),
         (ExpectedVersion::Version(number), None) => Guard::at(id, Version::new(number, 1, 0)),

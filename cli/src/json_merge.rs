@@ -1,4 +1,4 @@
-//! Joins JSON documents as text, so that the spelling of numbers and the order of keys are preserved.
+//! Joins JSON objects as text, so that the spelling of numbers and the order of keys are preserved.
 
 use serde::Serialize;
 use serde_json::value::RawValue;

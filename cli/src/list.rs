@@ -15,17 +15,18 @@ const LEAST_TEXT_WIDTH: usize = 12;
 /// The first cell of a row is its id. If the other cells do not fit beside the longest id, each id gets a line of its
 /// own. Columns without any text are left out.
 pub(crate) fn list_lines(width: usize, headings: &[&str], rows: &[Vec<String>]) -> Vec<Vec<String>> {
-    let cell = |row: &[String], at: usize| terminal_safe(row.get(at).map_or("", String::as_str));
-    let has_text = |at: &usize| *at == 0 || rows.iter().any(|row| !cell(row, *at).is_empty());
-    let kept: Vec<usize> = (0..headings.len()).filter(has_text).collect();
+    let cell = |row: &[String], column: usize| terminal_safe(row.get(column).map_or("", String::as_str));
+    let has_text = |column: &usize| *column == 0 || rows.iter().any(|row| !cell(row, *column).is_empty());
+    let shown_columns: Vec<usize> = (0..headings.len()).filter(has_text).collect();
     let headings: Vec<String> = headings.iter().map(|&heading| heading.to_owned()).collect();
     let records: Vec<Vec<String>> = std::iter::once(headings.as_slice())
         .chain(rows.iter().map(Vec::as_slice))
-        .map(|row| kept.iter().map(|&at| cell(row, at)).collect())
+        .map(|row| shown_columns.iter().map(|&column| cell(row, column)).collect())
         .collect();
-    let width_of =
-        |at: usize| records.iter().filter_map(|record| record.get(at)).map(|text| measure_text_width(text)).max();
-    let widths: Vec<usize> = (0..kept.len()).map(|at| width_of(at).unwrap_or_default()).collect();
+    let width_of = |column: usize| {
+        records.iter().filter_map(|record| record.get(column)).map(|text| measure_text_width(text)).max()
+    };
+    let widths: Vec<usize> = (0..shown_columns.len()).map(|column| width_of(column).unwrap_or_default()).collect();
     let layout = Layout::new(width, &widths);
     records.iter().map(|record| layout.lines(record)).collect()
 }

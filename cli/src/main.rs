@@ -61,6 +61,6 @@ fn run_cli(cli: Cli, only_prints: bool) -> Result<ExitCode, Failure> {
     }
     let outcome = runtime.block_on(command::run(cli, &mut out));
     // An error of the command is more important than an error of writing its output.
-    let finished = out.finish();
-    outcome.and_then(|code| finished.map(|()| code))
+    let finish_result = out.finish();
+    outcome.and_then(|code| finish_result.map(|()| code))
 }

@@ -17,20 +17,20 @@ pub(crate) struct MessageArgs {
     #[arg(long, short, value_name = "TEXT|JSON|@FILE|-")]
     message: Option<DocumentArg>,
     #[arg(skip)]
-    parsed: Option<Message>,
+    parsed_message: Option<Message>,
 }
 
 impl MessageArgs {
     /// Reads the message. A command calls this before it opens the store.
     pub(crate) fn read_input(&mut self) -> Result<()> {
-        self.parsed = Some(read_message(self.given())?);
+        self.parsed_message = Some(read_message(self.argument())?);
         Ok(())
     }
 
     /// Reads a request or a reply of a provider in place of the message. A command calls this before it opens the
     /// store.
     pub(crate) fn read_body(&self, source: &Target) -> Result<Vec<Message>> {
-        self.given().read(MESSAGE_FLAG, |text| {
+        self.argument().read(MESSAGE_FLAG, |text| {
             let body = Json::parse(text).map_err(|error| error.to_string())?;
             let normalized = normalize(source, &body);
             normalized.map(|normalized| normalized.messages).map_err(|error| {
@@ -40,14 +40,14 @@ impl MessageArgs {
         })
     }
 
-    fn given(&self) -> &DocumentArg {
+    fn argument(&self) -> &DocumentArg {
         self.message.as_ref().unwrap_or(&DocumentArg::Stdin)
     }
 
     /// Returns the message, and reads it if `read_input` was not called.
     pub(crate) fn into_message(self) -> Result<Message> {
-        let given = self.message.unwrap_or(DocumentArg::Stdin);
-        self.parsed.map_or_else(|| read_message(&given), Ok)
+        let argument = self.message.unwrap_or(DocumentArg::Stdin);
+        self.parsed_message.map_or_else(|| read_message(&argument), Ok)
     }
 }
 
@@ -58,8 +58,8 @@ fn api_error(text: &str) -> Option<String> {
 }
 
 /// Reads a message.
-pub(crate) fn read_message(given: &DocumentArg) -> Result<Message> {
-    given.read(MESSAGE_FLAG, parse)
+pub(crate) fn read_message(argument: &DocumentArg) -> Result<Message> {
+    argument.read(MESSAGE_FLAG, parse)
 }
 
 /// Parses text that begins with a brace as a message document. Any other text is a message of the user.

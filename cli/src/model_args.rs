@@ -53,20 +53,20 @@ pub(crate) struct CompileArgs {
     #[arg(long, value_name = "JSON|@FILE|-", requires = "provider")]
     settings: Option<DocumentArg>,
     #[arg(skip)]
-    parsed: Option<Json>,
+    parsed_settings: Option<Json>,
 }
 
 impl CompileArgs {
     /// Reads the settings. A command calls this before it opens the store.
     pub(crate) fn read_input(&mut self) -> Result<()> {
-        self.parsed = read_json(self.settings.as_ref(), SETTINGS_FLAG)?;
+        self.parsed_settings = read_json(self.settings.as_ref(), SETTINGS_FLAG)?;
         Ok(())
     }
 
     pub(crate) fn options(&self) -> CompileOptions {
         let mut options = CompileOptions::default();
         options.thinking_as_text = self.thinking_as_text;
-        options.settings.clone_from(&self.parsed);
+        options.settings.clone_from(&self.parsed_settings);
         options
     }
 }

@@ -56,8 +56,8 @@ impl Write for Stdout {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let flushed = self.inner.flush();
-        self.ignoring_closed_reader(flushed, ())
+        let flush_result = self.inner.flush();
+        self.ignoring_closed_reader(flush_result, ())
     }
 }
 
@@ -144,19 +144,19 @@ impl Output {
         if let Some(ids) = table.column_mut(0) {
             ids.set_constraint(ColumnConstraint::ContentWidth);
         }
-        for (at, line) in table.lines().enumerate() {
+        for (index, line) in table.lines().enumerate() {
             // The style is applied after the layout, because the table would count control sequences as columns.
             let line = line.trim_end();
-            if at == 0 { self.print_line(self.style(line).bold())? } else { self.print_line(line)? }
+            if index == 0 { self.print_line(self.style(line).bold())? } else { self.print_line(line)? }
         }
         Ok(())
     }
 
     /// Prints a list of records whose ids are not cut ([`list_lines`]). The first cell of a row is its id.
     pub(crate) fn print_list(&mut self, headings: &[&str], rows: &[Vec<String>]) -> Result<()> {
-        for (at, lines) in list_lines(self.width, headings, rows).iter().enumerate() {
+        for (index, lines) in list_lines(self.width, headings, rows).iter().enumerate() {
             for line in lines {
-                if at == 0 { self.print_line(self.style(line).bold())? } else { self.print_line(line)? }
+                if index == 0 { self.print_line(self.style(line).bold())? } else { self.print_line(line)? }
             }
         }
         Ok(())
@@ -168,8 +168,8 @@ impl Output {
             return Ok(());
         }
         self.writer().flush()?;
-        let named = std::env::var("PAGER").ok().filter(|pager| !pager.trim().is_empty());
-        let pager = named.unwrap_or_else(|| "less".to_owned());
+        let pager_from_env = std::env::var("PAGER").ok().filter(|pager| !pager.trim().is_empty());
+        let pager = pager_from_env.unwrap_or_else(|| "less".to_owned());
         let mut words = pager.split_whitespace();
         let mut command = Command::new(words.next().unwrap_or("less"));
         command.args(words).stdin(Stdio::piped());
@@ -196,15 +196,15 @@ impl Output {
         match self.sink {
             Sink::Direct(mut stdout) => Ok(stdout.flush()?),
             Sink::Paged(mut child, mut input) => {
-                let flushed = input.flush();
+                let flush_result = input.flush();
                 drop(input);
                 child.wait().map_err(|error| Failure::io("the pager failed", error))?;
-                Ok(flushed?)
+                Ok(flush_result?)
             }
         }
     }
 
-    /// Returns the writer for bytes that are printed as they are.
+    /// Returns the writer for bytes that are printed unchanged.
     pub(crate) fn writer(&mut self) -> &mut (dyn Write + Send) {
         match &mut self.sink {
             Sink::Direct(stdout) => stdout,
@@ -216,7 +216,7 @@ impl Output {
 /// A list in one JSON document, written item by item: `{…head, "<name>":[…]}`.
 pub(crate) struct JsonList<'a> {
     out: &'a mut Output,
-    empty: bool,
+    is_empty: bool,
 }
 
 impl<'a> JsonList<'a> {
@@ -226,13 +226,13 @@ impl<'a> JsonList<'a> {
         let open = head.strip_suffix('}').unwrap_or("{");
         let comma = if open.len() > 1 { "," } else { "" };
         write!(out.writer(), "{open}{comma}\"{name}\":[")?;
-        Ok(Self { out, empty: true })
+        Ok(Self { out, is_empty: true })
     }
 
     /// Writes an item.
     pub(crate) fn item(&mut self, item: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string(item)?;
-        let comma = if std::mem::take(&mut self.empty) { "" } else { "," };
+        let comma = if std::mem::take(&mut self.is_empty) { "" } else { "," };
         Ok(write!(self.out.writer(), "{comma}{text}")?)
     }
 

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 #[derive(Debug)]
 pub(crate) struct TerminalProgress {
     bar: ProgressBar,
-    shown: Once,
+    show_once: Once,
     /// How the bar looks once its length is known.
     template: &'static str,
 }
@@ -30,7 +30,7 @@ impl TerminalProgress {
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {pos}") {
             bar.set_style(style);
         }
-        Self { bar, shown: Once::new(), template }
+        Self { bar, show_once: Once::new(), template }
     }
 
     /// Calls `print` while the bar is hidden.
@@ -46,7 +46,7 @@ impl TerminalProgress {
 
 impl Progress for TerminalProgress {
     fn advance(&self, done: u64, total: Option<u64>) -> bool {
-        self.shown.call_once(|| {
+        self.show_once.call_once(|| {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
             self.bar.enable_steady_tick(Duration::from_millis(200));
         });

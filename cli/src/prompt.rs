@@ -21,9 +21,9 @@ pub(crate) fn confirm_name(yes: bool, name: &str, what: &str) -> Result<()> {
     if yes {
         return Ok(());
     }
-    let first = ask(&format!("This deletes {what}. Type the name `{name}` to confirm: "))?;
-    let again = if first == name { ask("Type it again: ")? } else { String::new() };
-    if again == name {
+    let first_answer = ask(&format!("This deletes {what}. Type the name `{name}` to confirm: "))?;
+    let second_answer = if first_answer == name { ask("Type it again: ")? } else { String::new() };
+    if second_answer == name {
         return Ok(());
     }
     Err(Failure::Usage(format!(
@@ -44,7 +44,7 @@ pub(crate) fn ask_unless_input_ended(question: &str) -> Result<Option<String>> {
     let read = io::stdin().lock().read_line(&mut answer);
     let length = read.map_err(|error| Failure::io("standard input cannot be read", error))?;
     if length == 0 {
-        // What follows begins on a line of its own.
+        // The next output begins on a line of its own.
         stderr.write_all(b"\n")?;
     }
     Ok((length > 0).then(|| answer.trim_end_matches(['\n', '\r']).to_owned()))

@@ -11,7 +11,8 @@ use crate::failure::{Failure, Result};
 /// The end of the name of a replaced file. No tool takes a file with such a name for a session.
 const SUFFIX: &str = ".replaced";
 
-/// Files that were moved aside. Unless [`ReplacedFiles::keep`] is called, they are moved back.
+/// Files that were moved aside, each with its old and its new name. Unless [`ReplacedFiles::keep`] is called, they are
+/// moved back.
 #[derive(Debug, Default)]
 pub(crate) struct ReplacedFiles(Vec<(PathBuf, PathBuf)>);
 
@@ -64,11 +65,11 @@ fn free_name(file: &Path) -> PathBuf {
 
 /// Returns whether both files can be read and have the same bytes.
 pub(crate) fn have_same_bytes(first: &Path, second: &Path) -> bool {
-    let same = || -> io::Result<bool> {
+    let compare = || -> io::Result<bool> {
         let is_same_length = fs::metadata(first)?.len() == fs::metadata(second)?.len();
         Ok(is_same_length && fs::read(first)? == fs::read(second)?)
     };
-    same().unwrap_or(false)
+    compare().unwrap_or(false)
 }
 
 #[cfg(test)]

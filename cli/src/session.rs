@@ -137,8 +137,8 @@ impl Session {
     pub(crate) async fn imported_format(&self, id: &ThreadId) -> Result<Option<FormatName>> {
         self.require_thread(id).await?;
         let query = EntryQuery::all().with_page(PageRequest::first(1));
-        let first = self.threads()?.list_entries(id, query).await?.items.into_iter().next();
-        Ok(first.and_then(|entry| entry.origin.as_ref()?.format.parse().ok()))
+        let first_entry = self.threads()?.list_entries(id, query).await?.items.into_iter().next();
+        Ok(first_entry.and_then(|entry| entry.origin.as_ref()?.format.parse().ok()))
     }
 
     /// Returns the file with the log of a thread, if the store has such files.

@@ -11,8 +11,8 @@ fn collect_help_examples(command: &clap::Command, lines: &mut Vec<String>) {
     let helps = [command.get_after_help(), command.get_after_long_help()];
     let text = helps.into_iter().flatten().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     // An explanation of the example may follow after two spaces.
-    let shown = text.lines().filter_map(|line| line.strip_prefix("  ")?.split("  ").next());
-    lines.extend(shown.map(str::to_owned));
+    let examples = text.lines().filter_map(|line| line.strip_prefix("  ")?.split("  ").next());
+    lines.extend(examples.map(str::to_owned));
     command.get_subcommands().for_each(|command| collect_help_examples(command, lines));
 }
 
@@ -34,9 +34,9 @@ fn agentstore_calls(line: &str) -> Vec<Vec<String>> {
     let Some(words) = shlex::split(line) else { return Vec::new() };
     let parts = words.split(|word| ["|", "&&", ";"].contains(&word.as_str()));
     let calls = parts.filter_map(|part| {
-        let at = part.iter().position(|word| word == "agentstore")?;
+        let start = part.iter().position(|word| word == "agentstore")?;
         let end = part.iter().position(|word| [">", "<", ">>", "&"].contains(&word.as_str())).unwrap_or(part.len());
-        part.get(at..end).map(<[String]>::to_vec)
+        part.get(start..end).map(<[String]>::to_vec)
     });
     calls.collect()
 }

@@ -35,12 +35,12 @@ pub(crate) fn with_noun(number: u64, noun: &str) -> String {
 /// Returns a number of seconds in its two largest units, as `2d 3h`, `5m 7s` or `0s`.
 pub(crate) fn format_duration(seconds: u64) -> String {
     let units = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
-    let mut rest = seconds;
+    let mut remaining = seconds;
     let mut parts = Vec::new();
     for (unit, size) in units {
-        if rest >= size {
-            parts.push(format!("{}{unit}", rest / size));
-            rest %= size;
+        if remaining >= size {
+            parts.push(format!("{}{unit}", remaining / size));
+            remaining %= size;
         }
     }
     parts.truncate(2);

@@ -42,7 +42,7 @@ struct SideEntry {
 
 /// The lines of a drawing.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Drawn {
+pub(crate) struct DrawnTree {
     pub(crate) lines: Vec<String>,
     /// The number of entries that have no line of their own.
     pub(crate) left_out: u64,
@@ -64,7 +64,7 @@ impl Tree {
     /// Adds the next entry of the log.
     pub(crate) fn push(&mut self, entry: &Entry) {
         if let Body::Label(label) = &*entry.body
-            && let Some(target) = self.by_id.get(&label.target).and_then(|&at| self.nodes.get_mut(at))
+            && let Some(target) = self.by_id.get(&label.target).and_then(|&index| self.nodes.get_mut(index))
         {
             target.label.clone_from(&label.text);
         }
@@ -78,20 +78,20 @@ impl Tree {
             siblings.push(SideEntry { seq, kind, text });
             return;
         }
-        let at = self.nodes.len();
+        let index = self.nodes.len();
         let mut depth = 1;
         match parent.and_then(|parent| self.nodes.get_mut(parent)) {
             Some(parent) => {
-                parent.children.push(at);
+                parent.children.push(index);
                 depth += parent.depth;
             }
-            None => self.roots.push(at),
+            None => self.roots.push(index),
         }
         let label = match &*entry.body {
             Body::Checkpoint(checkpoint) => checkpoint.label.clone(),
             _ => None,
         };
-        self.by_id.insert(entry.id.clone(), at);
+        self.by_id.insert(entry.id.clone(), index);
         self.nodes.push(Node {
             seq,
             id: entry.id.clone(),
@@ -112,24 +112,24 @@ impl Tree {
     }
 
     /// Draws the tree. With `all`, nothing is folded, and each side entry is drawn below its parent.
-    pub(crate) fn draw(&self, head: Option<&EntryId>, all: bool, out: &Output) -> Drawn {
-        let drawing = Drawing { tree: self, head_path: self.path(head), head, all, out };
-        drawing.draw()
+    pub(crate) fn draw(&self, head: Option<&EntryId>, all: bool, out: &Output) -> DrawnTree {
+        let painter = TreePainter { tree: self, head_path: self.path(head), head, all, out };
+        painter.draw()
     }
 
     /// Returns the nodes from the head up to its root.
     fn path(&self, head: Option<&EntryId>) -> BTreeSet<usize> {
         let mut path = BTreeSet::new();
         let mut next = head.and_then(|id| self.by_id.get(id)).copied();
-        while let Some(at) = next {
-            path.insert(at);
-            next = self.nodes.get(at).and_then(|node| node.parent);
+        while let Some(index) = next {
+            path.insert(index);
+            next = self.nodes.get(index).and_then(|node| node.parent);
         }
         path
     }
 }
 
-struct Drawing<'a> {
+struct TreePainter<'a> {
     tree: &'a Tree,
     head: Option<&'a EntryId>,
     head_path: BTreeSet<usize>,
@@ -137,9 +137,9 @@ struct Drawing<'a> {
     out: &'a Output,
 }
 
-impl Drawing<'_> {
-    fn draw(&self) -> Drawn {
-        let mut drawn = Drawn::default();
+impl TreePainter<'_> {
+    fn draw(&self) -> DrawnTree {
+        let mut drawn = DrawnTree::default();
         let mut remaining = Vec::new();
         self.draw_side_entries("", &self.tree.side_roots, &mut drawn);
         self.queue_children(&self.tree.roots, String::new(), &mut remaining);
@@ -164,7 +164,7 @@ impl Drawing<'_> {
     }
 
     /// Draws a segment up to its leaf or its branch point. Entries that need no line of their own are folded.
-    fn draw_segment(&self, segment: Segment, drawn: &mut Drawn, remaining: &mut Vec<Segment>) {
+    fn draw_segment(&self, segment: Segment, drawn: &mut DrawnTree, remaining: &mut Vec<Segment>) {
         let Segment { node: first, first_prefix, margin } = segment;
         let mut folded: Vec<&Node> = Vec::new();
         let mut first_prefix = Some(first_prefix);
@@ -198,7 +198,7 @@ impl Drawing<'_> {
     }
 
     /// Draws the folded entries as one line. A single entry is drawn itself, because it takes no more space.
-    fn draw_folded(&self, folded: &mut Vec<&Node>, margin: &str, drawn: &mut Drawn) {
+    fn draw_folded(&self, folded: &mut Vec<&Node>, margin: &str, drawn: &mut DrawnTree) {
         match folded.as_slice() {
             [] => {}
             [only] => self.draw_entry((margin, margin), only, drawn),
@@ -213,21 +213,21 @@ impl Drawing<'_> {
     }
 
     /// Draws an entry, and its side entries below it.
-    fn draw_entry(&self, (first_prefix, margin): (&str, &str), node: &Node, drawn: &mut Drawn) {
+    fn draw_entry(&self, (first_prefix, margin): (&str, &str), node: &Node, drawn: &mut DrawnTree) {
         drawn.lines.push(self.entry_line(first_prefix, node));
         let branch = if node.children.is_empty() { " " } else { "│" };
         self.draw_side_entries(&format!("{margin}{branch} "), &node.side_entries, drawn);
     }
 
-    fn draw_side_entries(&self, prefix: &str, side_entries: &[SideEntry], drawn: &mut Drawn) {
+    fn draw_side_entries(&self, prefix: &str, side_entries: &[SideEntry], drawn: &mut DrawnTree) {
         if !self.all {
             drawn.left_out += side_entries.len() as u64;
             return;
         }
         for SideEntry { seq, kind, text } in side_entries {
-            let begin = format!("{prefix}· @{seq} {kind}  ");
-            let room = self.out.width().saturating_sub(console::measure_text_width(&begin));
-            let line = format!("{begin}{}", text::one_line(text, room));
+            let line_start = format!("{prefix}· @{seq} {kind}  ");
+            let room = self.out.width().saturating_sub(console::measure_text_width(&line_start));
+            let line = format!("{line_start}{}", text::one_line(text, room));
             drawn.lines.push(self.out.style(line.trim_end()).dim().to_string());
         }
     }
@@ -250,17 +250,17 @@ impl Drawing<'_> {
         if is_head {
             notes.push_str(&format!("  {}", self.out.style("← head").green().bold()));
         }
-        let begin = format!("{first_prefix}{mark} @{} {}  ", node.seq, self.out.style(node.kind).bold());
-        let used = console::measure_text_width(&begin) + console::measure_text_width(&notes);
+        let line_start = format!("{first_prefix}{mark} @{} {}  ", node.seq, self.out.style(node.kind).bold());
+        let used = console::measure_text_width(&line_start) + console::measure_text_width(&notes);
         let room = self.out.width().saturating_sub(used);
         let text = if room < 8 { String::new() } else { text::one_line(&node.text, room) };
-        format!("{begin}{text}{notes}")
+        format!("{line_start}{text}{notes}")
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Drawn, Tree};
+    use super::{DrawnTree, Tree};
     use crate::output::Output;
     use agentstore::{Entry, EntryId};
 
@@ -269,7 +269,7 @@ mod tests {
         drawn(log, head, false).lines.join("\n")
     }
 
-    fn drawn(log: &[&str], head: &str, all: bool) -> Drawn {
+    fn drawn(log: &[&str], head: &str, all: bool) -> DrawnTree {
         let mut tree = Tree::default();
         for (at, text) in log.iter().enumerate() {
             let seq = at + 1;
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_chain_of_entries_is_folded() {
+    fn a_long_sequence_of_entries_is_folded() {
         assert_eq!(
             draw(&["a<", "b<a", "c<b", "d<c", "e<d"], "e"),
             "● @1 user  a\n│ ⋯ 3 entries\n◉ @5 user  e  leaf, path of 5  ← head"
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn the_branch_of_the_head_is_drawn_straight() {
+    fn the_branch_of_the_head_is_drawn_without_indentation() {
         assert_eq!(
             draw(&["a<", "b<a", "c<b", "x<a", "y<x", "c=kept"], "c"),
             "● @1 user  a\n├─● @4 user  x\n│ ○ @5 user  y  leaf, path of 3\n● @2 user  b\n◉ @3 user  c  [kept]  leaf, path of 3  ← head"
@@ -320,7 +320,7 @@ mod tests {
 
     /// Labels of this log are side entries without a parent.
     #[test]
-    fn what_is_left_out_is_counted_and_can_be_drawn() {
+    fn left_out_entries_are_counted_and_can_be_drawn() {
         let log = ["a<", "b<a", "c<b", "d<c", "a=kept"];
         assert_eq!(drawn(&log, "d", false).left_out, 3);
         let all = drawn(&log, "d", true);
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn several_roots_are_drawn_side_by_side() {
+    fn several_roots_are_drawn_like_branches() {
         assert_eq!(
             draw(&["a<", "b<", "c<b"], ""),
             "├─○ @1 user  a  leaf, path of 1\n● @2 user  b\n○ @3 user  c  leaf, path of 2"

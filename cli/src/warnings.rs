@@ -25,8 +25,8 @@ use tracing_subscriber::{
 
 use crate::{args::GlobalArgs, text::terminal_safe};
 
-/// The shortest time between two warnings of one kind. A worker itself leaves a minute between two such warnings, so
-/// all its warnings are printed.
+/// The shortest time between two warnings of one kind. A worker itself warns of each kind at most once a minute, so all
+/// its warnings are printed.
 const MIN_INTERVAL: Duration = Duration::from_secs(30);
 /// The greatest number of kinds that are remembered.
 const MAX_KINDS: usize = 256;
@@ -40,19 +40,20 @@ pub(crate) fn install(global: &GlobalArgs) {
     let rust_log = std::env::var("RUST_LOG").ok().filter(|text| !text.is_empty());
     let requested = rust_log.as_deref().map(Targets::from_str);
     let is_invalid = matches!(requested, Some(Err(_)));
-    let (ours, others) = match (global.quiet, global.verbose) {
+    let (our_level, other_level) = match (global.quiet, global.verbose) {
         (true, _) => (LevelFilter::ERROR, LevelFilter::OFF),
         (_, true) => (LevelFilter::DEBUG, LevelFilter::WARN),
         _ => (LevelFilter::WARN, LevelFilter::OFF),
     };
-    let default_targets = || Targets::new().with_default(others).with_targets(OUR_TARGETS.map(|target| (target, ours)));
+    let default_targets =
+        || Targets::new().with_default(other_level).with_targets(OUR_TARGETS.map(|target| (target, our_level)));
     let targets = match requested {
         Some(Ok(requested)) if !global.quiet && !global.verbose => requested,
         _ => default_targets(),
     };
-    let warnings = Warnings { json: global.json, last_printed: Mutex::default() };
+    let printer = WarningPrinter { json: global.json, last_printed: Mutex::default() };
     // This fails only if a subscriber is already installed, and the command installs no other.
-    let _ = tracing_subscriber::registry().with(warnings.with_filter(targets)).try_init();
+    let _ = tracing_subscriber::registry().with(printer.with_filter(targets)).try_init();
     if is_invalid {
         tracing::warn!(
             "RUST_LOG is invalid and ignored: expected a filter such as `warn` or `agentstore=debug,async_nats=info`"
@@ -61,7 +62,7 @@ pub(crate) fn install(global: &GlobalArgs) {
 }
 
 /// Prints events, and remembers when each kind of warning was printed.
-struct Warnings {
+struct WarningPrinter {
     json: bool,
     last_printed: Mutex<HashMap<(Identifier, String), LastPrinted>>,
 }
@@ -72,9 +73,9 @@ struct LastPrinted {
     left_out: u64,
 }
 
-impl<S: Subscriber> Layer<S> for Warnings {
+impl<S: Subscriber> Layer<S> for WarningPrinter {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let (meta, mut fields) = (event.metadata(), Fields::default());
+        let (meta, mut fields) = (event.metadata(), EventFields::default());
         event.record(&mut fields);
         let is_warning = *meta.level() <= Level::WARN;
         let left_out =
@@ -87,9 +88,9 @@ impl<S: Subscriber> Layer<S> for Warnings {
     }
 }
 
-impl Warnings {
+impl WarningPrinter {
     /// Returns how many warnings of the kind were left out before this one, or none if this one is left out, too.
-    fn left_out_if_printed(&self, callsite: Identifier, fields: &Fields, now: Instant) -> Option<u64> {
+    fn left_out_if_printed(&self, callsite: Identifier, fields: &EventFields, now: Instant) -> Option<u64> {
         let mut last_printed = self.last_printed.lock().unwrap_or_else(PoisonError::into_inner);
         if last_printed.len() >= MAX_KINDS {
             last_printed.clear();
@@ -114,23 +115,23 @@ impl Warnings {
 
 /// The fields of an event.
 #[derive(Default)]
-struct Fields {
+struct EventFields {
     message: String,
     others: Vec<(&'static str, String)>,
 }
 
-impl Visit for Fields {
+impl Visit for EventFields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.put(field, format!("{value:?}"));
+        self.add(field, format!("{value:?}"));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.put(field, value.to_owned());
+        self.add(field, value.to_owned());
     }
 }
 
-impl Fields {
-    fn put(&mut self, field: &Field, value: String) {
+impl EventFields {
+    fn add(&mut self, field: &Field, value: String) {
         match field.name() {
             "message" => self.message = value,
             name => self.others.push((name, value)),
@@ -176,19 +177,19 @@ mod tests {
     use tokio::time::Instant;
     use tracing::Callsite;
 
-    use super::{Fields, MIN_INTERVAL, Warnings};
+    use super::{EventFields, MIN_INTERVAL, WarningPrinter};
 
-    fn fields(kind: &str) -> Fields {
+    fn fields(kind: &str) -> EventFields {
         let others = vec![("error", "connection\nlost".to_owned()), ("kind", kind.to_owned())];
-        Fields { message: "nothing can be claimed".to_owned(), others }
+        EventFields { message: "nothing can be claimed".to_owned(), others }
     }
 
     #[test]
     fn each_kind_of_warning_is_rate_limited() {
-        let warnings = Warnings { json: false, last_printed: Mutex::default() };
+        let printer = WarningPrinter { json: false, last_printed: Mutex::default() };
         let callsite = tracing::callsite! { name: "place", kind: tracing::metadata::Kind::EVENT, fields: message };
         let (now, callsite) = (Instant::now(), callsite.metadata().callsite());
-        let left_out = |kind, at| warnings.left_out_if_printed(callsite.clone(), &fields(kind), at);
+        let left_out = |kind, at| printer.left_out_if_printed(callsite.clone(), &fields(kind), at);
         assert_eq!(left_out("unavailable", now), Some(0));
         assert_eq!((0..9).find_map(|_| left_out("unavailable", now + MIN_INTERVAL - Duration::from_millis(1))), None);
         assert_eq!(left_out("corrupt", now), Some(0));

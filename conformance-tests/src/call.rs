@@ -28,19 +28,19 @@ pub(crate) fn call<'a, T: 'a>(call: impl Future<Output = Result<T>> + Send + 'a)
 }
 
 /// Calls that read threads, their logs and runs.
-pub(crate) fn read_calls<'a>(threads: &'a dyn ThreadRunStore, t: &'a ThreadId) -> Calls<'a> {
+pub(crate) fn read_calls<'a>(threads: &'a dyn ThreadRunStore, thread: &'a ThreadId) -> Calls<'a> {
     let page = PageRequest::default;
     vec![
-        ("load_thread", call(threads.load_thread(t))),
+        ("load_thread", call(threads.load_thread(thread))),
         ("list_threads", call(threads.list_threads(ThreadQuery::default()))),
         ("count_threads", call(async { threads.count_threads(&ThreadFilter::default()).await })),
-        ("validate_parent", call(async { threads.validate_parent(t, &id("u")).await })),
-        ("load_entry", call(async { threads.load_entry(t, &id("e")).await })),
-        ("list_entries", call(threads.list_entries(t, EntryQuery::all()))),
-        ("list_leaves", call(threads.list_leaves(t, page()))),
-        ("list_branch_points", call(threads.list_branch_points(t, page()))),
-        ("list_snapshots", call(threads.list_snapshots(t, page()))),
-        ("load_context", call(threads.load_context(t, ContextRequest::head()))),
+        ("validate_parent", call(async { threads.validate_parent(thread, &id("u")).await })),
+        ("load_entry", call(async { threads.load_entry(thread, &id("e")).await })),
+        ("list_entries", call(threads.list_entries(thread, EntryQuery::all()))),
+        ("list_leaves", call(threads.list_leaves(thread, page()))),
+        ("list_branch_points", call(threads.list_branch_points(thread, page()))),
+        ("list_snapshots", call(threads.list_snapshots(thread, page()))),
+        ("load_context", call(threads.load_context(thread, ContextRequest::head()))),
         ("load_run", call(async { threads.load_run(&id("r")).await })),
         ("list_runs", call(threads.list_runs(RunQuery::default()))),
         ("count_runs", call(async { threads.count_runs(&RunFilter::default()).await })),
@@ -51,28 +51,28 @@ pub(crate) fn read_calls<'a>(threads: &'a dyn ThreadRunStore, t: &'a ThreadId) -
 pub(crate) fn write_calls<'a>(
     threads: &'a dyn ThreadRunStore,
     commits: &'a dyn CommitCoordinator,
-    t: &'a ThreadId,
+    thread: &'a ThreadId,
 ) -> Calls<'a> {
-    let new_id = id(&format!("{t} new"));
+    let new_id = id(&format!("{thread} new"));
     let prune = PruneRequest { idle: Duration::ZERO, limit: 1, dry_run: true };
     let title = ThreadPatch::default().with_title("dropped");
     vec![
         ("create_thread", call(threads.create_thread(NewThread::new(new_id)))),
-        ("update_thread", call(threads.update_thread(t, title, Expect::Any))),
-        ("delete_thread", call(threads.delete_thread(t, DeleteRequest::default()))),
+        ("update_thread", call(threads.update_thread(thread, title, Expect::Any))),
+        ("delete_thread", call(threads.delete_thread(thread, DeleteRequest::default()))),
         ("prune_threads", call(threads.prune_threads(prune))),
         ("purge_deleted", call(threads.purge_deleted(&IgnoreProgress))),
-        ("reset_fence", call(threads.reset_fence(t))),
-        ("commit", call(commits.commit(keyed_commit(t)))),
-        ("commit of nothing", call(commits.commit(Commit::new(t.clone())))),
+        ("reset_fence", call(threads.reset_fence(thread))),
+        ("commit", call(commits.commit(keyed_commit(thread)))),
+        ("commit of nothing", call(commits.commit(Commit::new(thread.clone())))),
     ]
 }
 
 /// A commit that has a key, two entries, a run, a change of the state and an event.
-pub(crate) fn keyed_commit(t: &ThreadId) -> Commit {
-    let (key, run) = (format!("{t} dropped"), RunChange::new(id(&format!("{t} r")), RunStatus::Running));
-    let event = NewEvent::new(id("dropped"), [Scope::Thread(t.clone())]);
-    keyed_commit_with_message(t, &key, "one")
+pub(crate) fn keyed_commit(thread: &ThreadId) -> Commit {
+    let (key, run) = (format!("{thread} dropped"), RunChange::new(id(&format!("{thread} r")), RunStatus::Running));
+    let event = NewEvent::new(id("dropped"), [Scope::Thread(thread.clone())]);
+    keyed_commit_with_message(thread, &key, "one")
         .entry(message_entry("two"))
         .with_run(run.with_agent(id("agent")))
         .with_state(StateChange::new().with("n", StateOp::Add(1)))
@@ -80,50 +80,50 @@ pub(crate) fn keyed_commit(t: &ThreadId) -> Commit {
 }
 
 /// A request to append the inputs `c` and `d`.
-pub(crate) fn append_pending_request(t: &ThreadId) -> AppendPending {
+pub(crate) fn append_pending_request(thread: &ThreadId) -> AppendPending {
     let input = |name: &str| NewInput::message(Message::user(name)).with_id(id(name));
-    AppendPending::new(t.clone(), [input("c"), input("d")])
+    AppendPending::new(thread.clone(), [input("c"), input("d")])
 }
 
 /// Calls on the pending input of a thread. Its queue is at `revision` and holds the inputs `a` and `b`.
-pub(crate) fn pending_calls<'a>(pending: &'a dyn PendingStore, t: &'a ThreadId, revision: u64) -> Calls<'a> {
+pub(crate) fn pending_calls<'a>(pending: &'a dyn PendingStore, thread: &'a ThreadId, revision: u64) -> Calls<'a> {
     let [a, b]: [EntryId; 2] = [id("a"), id("b")];
-    let update = PendingUpdate::new(t.clone(), a.clone()).with_message(Message::user("dropped"));
+    let update = PendingUpdate::new(thread.clone(), a.clone()).with_message(Message::user("dropped"));
     let page = PageRequest::default();
     vec![
-        ("append_pending", call(pending.append_pending(append_pending_request(t)))),
-        ("load_queue", call(pending.load_queue(t))),
+        ("append_pending", call(pending.append_pending(append_pending_request(thread)))),
+        ("load_queue", call(pending.load_queue(thread))),
         ("update_pending", call(pending.update_pending(update))),
-        ("retract_pending", call(async { pending.retract_pending(t, &id("a")).await })),
-        ("reorder_pending", call(pending.reorder_pending(Reorder::new(t.clone(), revision, vec![b, a])))),
+        ("retract_pending", call(async { pending.retract_pending(thread, &id("a")).await })),
+        ("reorder_pending", call(pending.reorder_pending(Reorder::new(thread.clone(), revision, vec![b, a])))),
         ("list_threads_with_pending", call(pending.list_threads_with_pending(page))),
     ]
 }
 
 /// A request to append two events, each in the scopes of the thread and of its run. The request has a key.
-pub(crate) fn append_events_request(t: &ThreadId) -> AppendEvents {
-    let (scope, run) = (Scope::Thread(t.clone()), Scope::Run(id(&format!("{t} r"))));
+pub(crate) fn append_events_request(thread: &ThreadId) -> AppendEvents {
+    let (scope, run) = (Scope::Thread(thread.clone()), Scope::Run(id(&format!("{thread} r"))));
     let event = |kind: &str| NewEvent::new(id(kind), [scope.clone(), run.clone()]);
-    AppendEvents::new([event("one"), event("two")]).with_key(id("w"), id(&format!("{t} dropped")))
+    AppendEvents::new([event("one"), event("two")]).with_key(id("w"), id(&format!("{thread} dropped")))
 }
 
 /// A request to trim all events of a thread.
-pub(crate) fn trim_request(t: &ThreadId) -> TrimRequest {
-    TrimRequest::new(Scope::Thread(t.clone()), TrimBefore::Time(Timestamp::MAX))
+pub(crate) fn trim_request(thread: &ThreadId) -> TrimRequest {
+    TrimRequest::new(Scope::Thread(thread.clone()), TrimBefore::Time(Timestamp::MAX))
 }
 
 /// Calls on the events of a thread and of its run.
-pub(crate) fn event_calls<'a>(events: &'a dyn EventStore, t: &'a ThreadId) -> Calls<'a> {
-    let scope = Scope::Thread(t.clone());
-    let (counted, loaded) = (scope.clone(), scope.clone());
+pub(crate) fn event_calls<'a>(events: &'a dyn EventStore, thread: &'a ThreadId) -> Calls<'a> {
+    let scope = Scope::Thread(thread.clone());
+    let (counted_scope, loaded_scope) = (scope.clone(), scope.clone());
     vec![
-        ("append_events", call(events.append_events(append_events_request(t)))),
+        ("append_events", call(events.append_events(append_events_request(thread)))),
         ("load_event", call(async { events.load_event(&id("e")).await })),
         ("list_events", call(events.list_events(EventQuery::new(scope.clone())))),
-        ("count_events", call(async move { events.count_events(&counted, &EventFilter::default()).await })),
-        ("load_scope", call(async move { events.load_scope(&loaded).await })),
+        ("count_events", call(async move { events.count_events(&counted_scope, &EventFilter::default()).await })),
+        ("load_scope", call(async move { events.load_scope(&loaded_scope).await })),
         ("subscribe", call(events.subscribe(Subscribe::new(scope, SubscriptionStart::First)))),
-        ("trim_events", call(events.trim_events(trim_request(t)))),
+        ("trim_events", call(events.trim_events(trim_request(thread)))),
     ]
 }
 
@@ -155,14 +155,14 @@ pub(crate) fn live_calls(live: &dyn LiveChannel) -> Calls<'_> {
     ]
 }
 
-/// Calls on the mailbox, about the thread `t`. None of them finds a dispatch.
-pub(crate) fn mailbox_calls<'a>(mailbox: &'a dyn MailboxStore, t: &'a ThreadId) -> Calls<'a> {
+/// Calls on the mailbox, about the thread `thread`. None of them finds a dispatch.
+pub(crate) fn mailbox_calls<'a>(mailbox: &'a dyn MailboxStore, thread: &'a ThreadId) -> Calls<'a> {
     let claim = || ClaimRef::new(id("d"), ClaimToken::new("token"));
     let lease = Duration::from_secs(1);
     vec![
-        ("enqueue", call(mailbox.enqueue(vec![NewDispatch::new(t.clone(), id("r"))]))),
+        ("enqueue", call(mailbox.enqueue(vec![NewDispatch::new(thread.clone(), id("r"))]))),
         ("cancel", call(async move { mailbox.cancel(&id("d")).await })),
-        ("interrupt", call(mailbox.interrupt(Interrupt::new(t.clone())))),
+        ("interrupt", call(mailbox.interrupt(Interrupt::new(thread.clone())))),
         ("claim", call(mailbox.claim(ClaimRequest::new(id("w"), lease)))),
         ("extend", call(async move { mailbox.extend(&claim(), lease).await })),
         ("start", call(async move { mailbox.start(&claim(), id("i")).await })),
@@ -171,7 +171,7 @@ pub(crate) fn mailbox_calls<'a>(mailbox: &'a dyn MailboxStore, t: &'a ThreadId) 
         ("list_dispatches", call(mailbox.list_dispatches(DispatchQuery::default()))),
         ("count_dispatches", call(mailbox.count_dispatches(None))),
         ("list_ready_threads", call(mailbox.list_ready_threads(PageRequest::default()))),
-        ("load_epoch", call(mailbox.load_epoch(t))),
+        ("load_epoch", call(mailbox.load_epoch(thread))),
         ("reclaim", call(mailbox.reclaim(1))),
         ("purge", call(mailbox.purge(Purge::new(Timestamp::MAX)))),
         ("requeue", call(mailbox.requeue(Requeue::ids([id("d")])))),

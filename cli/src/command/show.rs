@@ -54,22 +54,25 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
 
 fn print_thread(thread: &Thread, session: &Session, out: &mut Output) -> Result<()> {
     let mut rows = vec![("thread", thread.id.to_string())];
-    let mut row = |name, value: Option<String>| rows.extend(value.map(|value| (name, value)));
-    row("title", thread.title.clone());
-    row("resource", thread.resource_id.as_ref().map(ToString::to_string));
-    row("parent", thread.parent_thread_id.as_ref().map(ToString::to_string));
-    row("version", Some(format!("{}, with {}", thread.version.number(), with_noun(u64::from(thread.leaves), "leaf"))));
-    row("head", Some(thread.head.as_ref().map_or_else(|| "none".to_owned(), ToString::to_string)));
-    row("created", Some(text::format_time(thread.created_at)));
-    row("active", Some(text::format_time(thread.updated_at)));
-    row("tokens", Some(text::format_tokens(&thread.usage)));
-    row("last run", thread.latest_run.as_ref().map(ToString::to_string));
-    let open: Vec<_> = thread.open_runs.iter().map(ToString::to_string).collect();
-    row("open runs", (!open.is_empty()).then(|| open.join(", ")));
+    let mut add_row = |name, value: Option<String>| rows.extend(value.map(|value| (name, value)));
+    add_row("title", thread.title.clone());
+    add_row("resource", thread.resource_id.as_ref().map(ToString::to_string));
+    add_row("parent", thread.parent_thread_id.as_ref().map(ToString::to_string));
+    add_row(
+        "version",
+        Some(format!("{}, with {}", thread.version.number(), with_noun(u64::from(thread.leaves), "leaf"))),
+    );
+    add_row("head", Some(thread.head.as_ref().map_or_else(|| "none".to_owned(), ToString::to_string)));
+    add_row("created", Some(text::format_time(thread.created_at)));
+    add_row("active", Some(text::format_time(thread.updated_at)));
+    add_row("tokens", Some(text::format_tokens(&thread.usage)));
+    add_row("last run", thread.latest_run.as_ref().map(ToString::to_string));
+    let open_runs: Vec<_> = thread.open_runs.iter().map(ToString::to_string).collect();
+    add_row("open runs", (!open_runs.is_empty()).then(|| open_runs.join(", ")));
     for (name, value) in &thread.metadata {
-        row("metadata", Some(format!("{name} = {}", value.as_str())));
+        add_row("metadata", Some(format!("{name} = {}", value.as_str())));
     }
-    row("log file", session.log_file(&thread.id)?.map(|path| path.display().to_string()));
+    add_row("log file", session.log_file(&thread.id)?.map(|path| path.display().to_string()));
     for (name, value) in rows {
         out.print_line(format!("{} {}", out.style(format!("{name:<9}")).dim(), terminal_safe(&value)))?;
     }

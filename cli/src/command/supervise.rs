@@ -26,45 +26,46 @@ pub(crate) struct Args {
 
 /// Runs the command, and ends with the same exit code or signal.
 pub(super) async fn run(args: Args) -> Result<ExitCode> {
-    let failed = |error: io::Error| Failure::io("the command cannot be supervised", error);
+    let supervise_failure = |error: io::Error| Failure::io("the command cannot be supervised", error);
     // These signals go to the whole process group, and are meant for the command. The supervisor handles them, so that
     // it does not end before the command.
     for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
-        let _handled = signal(kind).map_err(failed)?;
+        let _handled = signal(kind).map_err(supervise_failure)?;
     }
-    let mut notified = signal(SignalKind::user_defined2()).map_err(failed)?;
+    let mut parent_death_signal = signal(SignalKind::user_defined2()).map_err(supervise_failure)?;
     // The kernel sends the signal when the thread that started this process ends. The worker may outlive that thread.
     #[cfg(target_os = "linux")]
-    rustix::process::set_parent_process_death_signal(Some(Signal::USR2)).map_err(|error| failed(error.into()))?;
+    rustix::process::set_parent_process_death_signal(Some(Signal::USR2))
+        .map_err(|error| supervise_failure(error.into()))?;
     let is_orphaned = || getppid() != Pid::from_raw(args.worker);
     // The worker may have died before the kernel was asked for the signal.
     if is_orphaned() {
         return Ok(ExitCode::from(FAILURE_EXIT_CODE));
     }
     let mut checks = interval(CHECK_INTERVAL);
-    let mut command = Command::new("sh").args(["-c", &args.exec]).spawn().map_err(failed)?;
+    let mut command = Command::new("sh").args(["-c", &args.exec]).spawn().map_err(supervise_failure)?;
     let status = loop {
         tokio::select! {
             biased;
-            status = command.wait() => break status.map_err(failed)?,
-            _ = notified.recv() => {}
+            status = command.wait() => break status.map_err(supervise_failure)?,
+            _ = parent_death_signal.recv() => {}
             _ = checks.tick() => {}
         }
         if is_orphaned() {
             // This process is a member of the group, so the signal ends it, too.
-            kill_process_group(getpgrp(), Signal::KILL).map_err(|error| failed(error.into()))?;
+            kill_process_group(getpgrp(), Signal::KILL).map_err(|error| supervise_failure(error.into()))?;
         }
     };
     match (status.code(), status.signal()) {
         (Some(code), _) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))),
         (None, signal) => {
-            let number = signal.unwrap_or_default();
-            if let Some(signal) = Signal::from_named_raw(number) {
-                kill_process(getpid(), signal).map_err(|error| failed(error.into()))?;
+            let signal_number = signal.unwrap_or_default();
+            if let Some(signal) = Signal::from_named_raw(signal_number) {
+                kill_process(getpid(), signal).map_err(|error| supervise_failure(error.into()))?;
             }
             // A signal that this process handles does not end it. It then returns the exit code that a shell would
             // return.
-            Ok(ExitCode::from(u8::try_from(128 + number).unwrap_or(u8::MAX)))
+            Ok(ExitCode::from(u8::try_from(128 + signal_number).unwrap_or(u8::MAX)))
         }
     }
 }

@@ -110,12 +110,12 @@ fn query(args: &Args) -> ThreadQuery {
 
 fn print(threads: &[Thread], out: &mut Output) -> Result<()> {
     let row = |thread: &Thread| {
-        let open = thread.open_runs.len();
+        let open_run_count = thread.open_runs.len();
         vec![
             thread.id.to_string(),
             thread.version.number().to_string(),
             text::format_minute(thread.updated_at),
-            if open == 0 { String::new() } else { format!("{open} open") },
+            if open_run_count == 0 { String::new() } else { format!("{open_run_count} open") },
             thread.title.clone().unwrap_or_default(),
         ]
     };

@@ -49,24 +49,24 @@ pub(super) fn print(inspection: &Inspection, out: &mut Output) -> Result<()> {
         print_finding(finding, out)?;
     }
     let Inspection { tenants, threads, entries, runs, findings, stopped, .. } = inspection;
-    let read = [(tenants, "tenant"), (threads, "thread"), (entries, "entry"), (runs, "run")];
-    let read: Vec<_> = read.iter().map(|&(&number, noun)| with_noun(number, noun)).collect();
-    let found = match findings.len() {
+    let read_counts = [(tenants, "tenant"), (threads, "thread"), (entries, "entry"), (runs, "run")];
+    let read_counts: Vec<_> = read_counts.iter().map(|&(&number, noun)| with_noun(number, noun)).collect();
+    let result_text = match findings.len() {
         0 => out.style("nothing is wrong".to_owned()).green(),
         number => out.style(with_noun(number as u64, "finding")).red(),
     };
     let stopped = if *stopped { ", stopped before the end" } else { "" };
-    out.print_line(format!("read {}: {found}{stopped}", read.join(", ")))
+    out.print_line(format!("read {}: {result_text}{stopped}", read_counts.join(", ")))
 }
 
 fn print_finding(finding: &Finding, out: &mut Output) -> Result<()> {
     let kind = serde_json::to_string(&finding.kind)?.replace(['"', '_'], " ");
-    let mut which = String::new();
+    let mut owner = String::new();
     if let Some(tenant) = &finding.tenant {
-        which.push_str(&format!(", tenant {tenant}"));
+        owner.push_str(&format!(", tenant {tenant}"));
     }
     if let Some(thread) = &finding.thread {
-        which.push_str(&format!(", thread {thread}"));
+        owner.push_str(&format!(", thread {thread}"));
     }
     let repair = match finding.repair {
         RepairStatus::CanBeRebuilt => "`agentstore repair` can rebuild it",
@@ -78,7 +78,7 @@ fn print_finding(finding: &Finding, out: &mut Output) -> Result<()> {
         "{} {}{}",
         out.style(kind.trim()).red().bold(),
         terminal_safe(&finding.place),
-        terminal_safe(&which)
+        terminal_safe(&owner)
     ))?;
     out.print_line(format!("  {}; {repair}", terminal_safe(&finding.detail)))
 }

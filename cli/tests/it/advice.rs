@@ -7,12 +7,12 @@ use std::{
 
 use serde_json::json;
 
-use crate::helpers::{CommandOutput, TestStore, at, fixture, run};
+use crate::helpers::{CommandOutput, TestStore, fixture, run, value_at};
 
 /// Returns the advice of a refused command.
 fn expect_advice(response: &CommandOutput) -> String {
     assert_eq!(response.code, 1, "{response:?}");
-    at(&response.error(), "/advice").as_str().unwrap().to_owned()
+    value_at(&response.error(), "/advice").as_str().unwrap().to_owned()
 }
 
 /// Tests ER-11 and MB-5: if the key is in use, the advice names another key and not another id.
@@ -23,8 +23,8 @@ fn the_advice_for_a_taken_key_is_another_key() {
     enqueue("d-1", "k").expect_success();
     let taken_key = enqueue("d-2", "k");
     let error = taken_key.error();
-    assert_eq!((at(&error, "/id"), at(&error, "/key")), (&json!("d-1"), &json!("k")), "{error}");
-    assert!(at(&error, "/message").as_str().unwrap().contains("`k`"), "{error}");
+    assert_eq!((value_at(&error, "/id"), value_at(&error, "/key")), (&json!("d-1"), &json!("k")), "{error}");
+    assert!(value_at(&error, "/message").as_str().unwrap().contains("`k`"), "{error}");
     let advice = expect_advice(&taken_key);
     assert!(advice.contains("another `--key`") && !advice.contains("id"), "{taken_key:?}");
     let taken_id = enqueue("d-1", "other");
@@ -45,8 +45,8 @@ fn the_advice_for_a_long_line_is_a_larger_limit() {
         assert!(response.out.contains("long_line"), "{response:?}");
         assert!(response.err.contains("--max-line") && !response.err.contains("--format"), "{response:?}");
     }
-    let unknown = fixture("bad/unknown-format.jsonl");
-    let response = store.run(&["import", unknown.to_str().unwrap()]);
+    let unknown_format = fixture("bad/unknown-format.jsonl");
+    let response = store.run(&["import", unknown_format.to_str().unwrap()]);
     assert!(response.err.contains("--format") && !response.err.contains("--max-line"), "{response:?}");
 }
 
@@ -95,7 +95,11 @@ fn the_advice_for_a_locked_store_names_usable_compositions() {
     ] {
         let refused = store.run(&[args, &["--json"]].concat());
         let (error, advice) = (refused.error(), expect_advice(&refused));
-        assert_eq!((at(&error, "/cause"), at(&error, "/retryable")), (&json!("held"), &json!(true)), "{error}");
+        assert_eq!(
+            (value_at(&error, "/cause"), value_at(&error, "/retryable")),
+            (&json!("held"), &json!(true)),
+            "{error}"
+        );
         for expected_text in ["--mailbox sqlite:PATH", "postgres://", "docs/compositions.md"] {
             assert!(advice.contains(expected_text), "{advice}");
         }

@@ -2,16 +2,16 @@
 
 use std::fs;
 
-use crate::helpers::{TestStore, at, run};
+use crate::helpers::{TestStore, run, value_at};
 
 #[test]
 fn a_store_is_benchmarked_against_the_machine_limit() {
     let response = run(&["bench", "--store", "memory:", "--scenario", "commit-8", "--seconds", "1", "--json"], "");
     assert_eq!(response.code, 0, "{response:?}");
     let report = &response.documents()[0];
-    assert_eq!(at(report, "/scenarios").as_array().unwrap().len(), 1);
-    assert_eq!(at(report, "/scenarios/0/scenario"), "commit-8");
-    let number = |path: &str| at(report, &format!("/scenarios/0/{path}")).as_f64().unwrap();
+    assert_eq!(value_at(report, "/scenarios").as_array().unwrap().len(), 1);
+    assert_eq!(value_at(report, "/scenarios/0/scenario"), "commit-8");
+    let number = |path: &str| value_at(report, &format!("/scenarios/0/{path}")).as_f64().unwrap();
     assert!(number("value") > 0.0 && number("limit") > number("value"), "{report}");
     assert!(number("p99_us") >= number("p50_us") && number("p50_us") > 0.0, "{report}");
 }
@@ -24,7 +24,7 @@ fn a_benchmark_leaves_no_files_and_does_not_touch_the_named_store() {
     assert_eq!(response.code, 0, "{response:?}");
     assert!(response.out.contains("turn-8") && response.out.contains("fdatasync"), "{response:?}");
     assert_eq!(fs::read_dir(store.sibling_path("")).unwrap().count(), 1);
-    assert_eq!(at(&store.json(&["threads"]), "/threads/0/version"), 1);
+    assert_eq!(value_at(&store.json(&["threads"]), "/threads/0/version"), 1);
 }
 
 #[test]

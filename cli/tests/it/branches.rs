@@ -2,32 +2,32 @@
 
 use serde_json::{Value, json};
 
-use crate::helpers::{TestStore, at};
+use crate::helpers::{TestStore, value_at};
 
 fn context_texts(store: &TestStore, args: &[&str]) -> Vec<String> {
     let context = store.json(&[&["context", "t"], args].concat());
-    let messages = at(&context, "/messages").as_array().unwrap();
-    messages.iter().map(|message| at(message, "/message/blocks/0/text").as_str().unwrap().to_owned()).collect()
+    let messages = value_at(&context, "/messages").as_array().unwrap();
+    messages.iter().map(|message| value_at(message, "/message/blocks/0/text").as_str().unwrap().to_owned()).collect()
 }
 
 fn store_with_three_messages() -> (TestStore, Vec<Value>) {
     let store = TestStore::new();
     let receipts = ["a", "b", "c"].map(|text| store.append("t", text));
-    (store, receipts.iter().map(|receipt| at(receipt, "/head").clone()).collect())
+    (store, receipts.iter().map(|receipt| value_at(receipt, "/head").clone()).collect())
 }
 
 #[test]
-fn a_fork_leaves_the_old_branch_as_it_was() {
+fn a_fork_does_not_change_the_old_branch() {
     let (store, ids) = store_with_three_messages();
     store.json(&["fork", "t", "--at", "@1", "--message", "x"]);
     assert_eq!(context_texts(&store, &[]), ["a", "x"]);
     assert_eq!(context_texts(&store, &["--at", "@3"]), ["a", "b", "c"]);
     assert_eq!(context_texts(&store, &["--at", ids[1].as_str().unwrap()]), ["a", "b"]);
     let tree = store.json(&["tree", "t"]);
-    assert_eq!(at(&tree, "/leaves/0/path_length"), 3);
-    assert_eq!(at(&tree, "/leaves/1/path_length"), 2);
-    assert_eq!(at(&tree, "/head"), at(&tree, "/leaves/1/entry"));
-    assert_eq!(at(&tree, "/branch_points/0"), &json!({ "entry": ids[0], "children": 2 }));
+    assert_eq!(value_at(&tree, "/leaves/0/path_length"), 3);
+    assert_eq!(value_at(&tree, "/leaves/1/path_length"), 2);
+    assert_eq!(value_at(&tree, "/head"), value_at(&tree, "/leaves/1/entry"));
+    assert_eq!(value_at(&tree, "/branch_points/0"), &json!({ "entry": ids[0], "children": 2 }));
 }
 
 #[test]
@@ -35,12 +35,12 @@ fn a_rewind_moves_the_head_to_the_given_target() {
     let (store, ids) = store_with_three_messages();
     store.json(&["checkpoint", "t", "--label", "here"]);
     store.append("t", "d");
-    let back = store.json(&["rewind", "t", "--label", "here"]);
-    assert_eq!(at(&back, "/head"), &ids[2]);
-    let back = store.json(&["rewind", "t", "--to", "@1"]);
-    assert_eq!(at(&back, "/head"), &ids[0]);
-    let back = store.json(&["rewind", "t", "--snapshot", "here"]);
-    assert_eq!(at(&back, "/head"), &ids[2]);
+    let receipt = store.json(&["rewind", "t", "--label", "here"]);
+    assert_eq!(value_at(&receipt, "/head"), &ids[2]);
+    let receipt = store.json(&["rewind", "t", "--to", "@1"]);
+    assert_eq!(value_at(&receipt, "/head"), &ids[0]);
+    let receipt = store.json(&["rewind", "t", "--snapshot", "here"]);
+    assert_eq!(value_at(&receipt, "/head"), &ids[2]);
     assert_eq!(store.json(&["rewind", "t", "--start"]).get("head"), None);
     assert_eq!(context_texts(&store, &[]), [""; 0]);
     store.run(&["rewind", "t", "--checkpoint", "7"]).expect_failure(1, &["checkpoint `7` does not exist"]);
@@ -101,5 +101,5 @@ fn writing_to_a_missing_thread_does_not_create_it() {
     ] {
         store.run(args).expect_failure(1, &["thread `u` does not exist"]);
     }
-    assert_eq!(at(&store.json(&["threads"]), "/threads").as_array().unwrap().len(), 1);
+    assert_eq!(value_at(&store.json(&["threads"]), "/threads").as_array().unwrap().len(), 1);
 }

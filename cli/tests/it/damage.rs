@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf};
 use fjall::{Database, KeyspaceCreateOptions, PersistMode};
 use store_file::testing::{Position, encode_group, verified_checksum};
 
-use crate::helpers::{TestStore, at, closed_pipe};
+use crate::helpers::{TestStore, closed_pipe, value_at};
 
 fn store_with_two_threads() -> TestStore {
     let store = TestStore::new();
@@ -44,18 +44,18 @@ fn rewrite_groups(log: PathBuf, change: impl FnOnce(&mut Vec<String>)) {
     }
     change(&mut groups);
     let mut bytes = format!("{header}\n").into_bytes();
-    let mut at = Position { offset: bytes.len() as u64, crc: verified_checksum(header.as_bytes()).unwrap() };
+    let mut position = Position { offset: bytes.len() as u64, crc: verified_checksum(header.as_bytes()).unwrap() };
     for group in groups {
         let (lines, commit) = group.rsplit_once('\n').unwrap();
         let fields = &commit[r#"{"t":"commit","v":1,"#.len()..commit.rfind(r#","synced":"#).unwrap()];
         let lines: Vec<&str> = lines.lines().collect();
-        at = encode_group(&mut bytes, at, at.offset, &lines, &format!("{{{fields}}}")).unwrap().end;
+        position = encode_group(&mut bytes, position, position.offset, &lines, &format!("{{{fields}}}")).unwrap().end;
     }
     fs::write(log, bytes).unwrap();
 }
 
 /// Changes a row of the index. `change` gets the old row, or an empty text if there is none, and returns the new row.
-fn plant_row(store: &TestStore, key: &[u8], change: impl Fn(&str) -> String) {
+fn change_row(store: &TestStore, key: &[u8], change: impl Fn(&str) -> String) {
     let database = Database::builder(store.path().join("index")).open().unwrap();
     let rows = database.keyspace("rows", KeyspaceCreateOptions::default).unwrap();
     let old = rows.get(key).unwrap().map(|value| String::from_utf8(value.to_vec()).unwrap()).unwrap_or_default();
@@ -84,10 +84,10 @@ fn verify_reads_all_of_a_sound_store() {
     let store = store_with_two_threads();
     let report = store.json(&["verify"]);
     for (total, number) in [("/tenants", 1), ("/threads", 2), ("/entries", 6)] {
-        assert_eq!(at(&report, total), number, "{report}");
+        assert_eq!(value_at(&report, total), number, "{report}");
     }
-    assert_eq!(at(&report, "/findings").as_array().unwrap().len(), 0);
-    assert_eq!(at(&report, "/capabilities/survives"), "power");
+    assert_eq!(value_at(&report, "/findings").as_array().unwrap().len(), 0);
+    assert_eq!(value_at(&report, "/capabilities/survives"), "power");
     let response = store.run(&["verify"]).expect_success();
     assert!(
         response.out.contains("nothing is wrong") && response.out.contains("survives a power cut"),
@@ -128,14 +128,14 @@ const PLANTED_DAMAGE: [PlantedDamage; 13] = [
     ),
     (
         "a wrong head",
-        |store| plant_row(store, THREAD_ROW_KEY, |row| row.replace(r#""head":"0"#, r#""head":"9"#)),
+        |store| change_row(store, THREAD_ROW_KEY, |row| row.replace(r#""head":"0"#, r#""head":"9"#)),
         "wrong_head",
         "head",
         "can_be_rebuilt",
     ),
     (
         "a wrong count of leaves",
-        |store| plant_row(store, THREAD_ROW_KEY, |row| row.replace(r#""leaves":1"#, r#""leaves":2"#)),
+        |store| change_row(store, THREAD_ROW_KEY, |row| row.replace(r#""leaves":1"#, r#""leaves":2"#)),
         "wrong_sum",
         "leaves",
         "can_be_rebuilt",
@@ -144,7 +144,7 @@ const PLANTED_DAMAGE: [PlantedDamage; 13] = [
         "a run without its thread",
         |store| {
             let row = r#"{"log":999,"span":[0,1,1],"thread":"gone","status":"running","created_at":1}"#;
-            plant_row(store, b"\x05default\0\x01r-9\0\x01", |_| row.to_owned());
+            change_row(store, b"\x05default\0\x01r-9\0\x01", |_| row.to_owned());
         },
         "orphan_run",
         "index, run `r-9`",
@@ -212,19 +212,27 @@ fn all_damage_is_found_and_derived_data_is_repaired() {
         assert_eq!(response.code, 1, "{what}: {response:?}");
         assert!(response.out.contains(&kind.replace('_', " ")) && response.out.contains(place), "{what}: {response:?}");
         assert!(response.out.contains("1 finding"), "{what}: {response:?}");
-        let found = store.run(&["verify", "--json"]);
-        let document = found.documents().remove(0);
-        assert_eq!((found.code, at(&document, "/findings/0/kind")), (1, &kind.into()), "{what}");
-        assert_eq!(at(&document, "/findings/0/repair"), repair, "{what}");
-        assert!(at(&document, "/findings/0/place").as_str().unwrap().contains(place), "{what}: {document}");
+        let verify_output = store.run(&["verify", "--json"]);
+        let document = verify_output.documents().remove(0);
+        assert_eq!((verify_output.code, value_at(&document, "/findings/0/kind")), (1, &kind.into()), "{what}");
+        assert_eq!(value_at(&document, "/findings/0/repair"), repair, "{what}");
+        assert!(value_at(&document, "/findings/0/place").as_str().unwrap().contains(place), "{what}: {document}");
         assert!(accepted_data(&store) == data_before, "{what}");
         let can_be_rebuilt = repair == "can_be_rebuilt";
         let code = i32::from(!can_be_rebuilt);
-        let dry = store.run(&["repair", "--dry-run", "--json"]);
-        assert_eq!((dry.code, at(&dry.documents()[0], "/findings/0/repair")), (code, &repair.into()), "{what}");
-        let done = store.run(&["repair", "--yes", "--json"]);
-        let after = if can_be_rebuilt { "rebuilt" } else { repair };
-        assert_eq!((done.code, at(&done.documents()[0], "/findings/0/repair")), (code, &after.into()), "{what}");
+        let dry_run_output = store.run(&["repair", "--dry-run", "--json"]);
+        assert_eq!(
+            (dry_run_output.code, value_at(&dry_run_output.documents()[0], "/findings/0/repair")),
+            (code, &repair.into()),
+            "{what}"
+        );
+        let repair_output = store.run(&["repair", "--yes", "--json"]);
+        let expected_repair = if can_be_rebuilt { "rebuilt" } else { repair };
+        assert_eq!(
+            (repair_output.code, value_at(&repair_output.documents()[0], "/findings/0/repair")),
+            (code, &expected_repair.into()),
+            "{what}"
+        );
         assert_eq!(store.run(&["verify"]).code, code, "{what}");
         assert!(accepted_data(&store) == data_before, "{what}");
         store.run(&["append", "sound", "--message", "five"]).expect_success();
@@ -245,7 +253,7 @@ fn verify_fails_on_damage_even_if_its_output_is_not_read() {
 #[test]
 fn a_repair_asks_for_confirmation() {
     let store = store_with_two_threads();
-    plant_row(&store, THREAD_ROW_KEY, |row| row.replace(r#""leaves":1"#, r#""leaves":2"#));
+    change_row(&store, THREAD_ROW_KEY, |row| row.replace(r#""leaves":1"#, r#""leaves":2"#));
     let response = store.run_with_input(&["repair"], "n\n");
     assert!(
         response.code == 2 && response.err.contains("Repair 1 finding?") && response.err.contains("nothing was done"),
@@ -269,7 +277,7 @@ fn damage_in_the_middle_of_the_root_log_is_located() {
     flip_bit(store.path().join("root.log"), 1);
     store.run(&["verify"]).expect_failure(1, &["root.log at byte "]);
     let error = store.run(&["verify", "--json"]);
-    assert_eq!((error.code, at(&error.error(), "/kind")), (1, &"corrupt".into()));
+    assert_eq!((error.code, value_at(&error.error(), "/kind")), (1, &"corrupt".into()));
     flip_bit(store.path().join("root.log"), 1);
     assert!(accepted_data(&store) == data_before);
     store.run(&["verify"]).expect_success();

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::helpers::{TestStore, at};
+use crate::helpers::{TestStore, value_at};
 
 /// More bytes than Linux allows in one argument.
 const LARGE_BYTES: usize = 200_000;
@@ -17,9 +17,12 @@ fn file_argument(store: &TestStore, name: &str, text: &str) -> String {
 
 fn roles_and_lengths(store: &TestStore, thread: &str) -> Vec<(Value, usize)> {
     let context = store.json(&["context", thread]);
-    let messages = at(&context, "/messages").as_array().unwrap();
+    let messages = value_at(&context, "/messages").as_array().unwrap();
     let role_and_length = |message: &Value| {
-        (at(message, "/message/role").clone(), at(message, "/message/blocks/0/text").as_str().unwrap().len())
+        (
+            value_at(message, "/message/role").clone(),
+            value_at(message, "/message/blocks/0/text").as_str().unwrap().len(),
+        )
     };
     messages.iter().map(role_and_length).collect()
 }
@@ -27,10 +30,10 @@ fn roles_and_lengths(store: &TestStore, thread: &str) -> Vec<(Value, usize)> {
 #[test]
 fn a_message_comes_from_a_file_or_standard_input() {
     let store = TestStore::new();
-    let long = "x".repeat(LARGE_BYTES);
-    let document = json!({"role": "assistant", "blocks": [{"text": long}]}).to_string();
+    let long_text = "x".repeat(LARGE_BYTES);
+    let document = json!({"role": "assistant", "blocks": [{"text": long_text}]}).to_string();
     let (text, reply) =
-        (file_argument(&store, "text.txt", &format!("{long}\n")), file_argument(&store, "reply.json", &document));
+        (file_argument(&store, "text.txt", &format!("{long_text}\n")), file_argument(&store, "reply.json", &document));
     store.run(&["append", "t", "--message", &text]).expect_success();
     store.run(&["append", "t", "--message", &reply]).expect_success();
     store.run_with_input(&["append", "t", "--message", "-"], &document).expect_success();
@@ -50,7 +53,7 @@ fn a_message_comes_from_a_file_or_standard_input() {
         .run_with_input(&["pending", "edit", "t", "i", "--message", "-"], &document.replace("xxxx", "yyyy"))
         .expect_success();
     let queue = store.json(&["pending", "list", "t"]);
-    assert!(at(&queue, "/inputs/0/body/message/blocks/0/text").as_str().unwrap().starts_with("yyy"));
+    assert!(value_at(&queue, "/inputs/0/body/message/blocks/0/text").as_str().unwrap().starts_with("yyy"));
 }
 
 #[test]
@@ -64,7 +67,7 @@ fn a_payload_and_a_result_come_from_a_file_or_standard_input() {
         .expect_success();
     let list = store.json(&["mailbox", "list"]);
     for pointer in ["/dispatches/0/payload/text", "/dispatches/1/payload/text"] {
-        assert_eq!(at(&list, pointer).as_str().unwrap().len(), LARGE_BYTES);
+        assert_eq!(value_at(&list, pointer).as_str().unwrap().len(), LARGE_BYTES);
     }
     // The document is read, and then the store refuses the decision because the run does not exist.
     let decide = ["pending", "decide", "t", "r", "k", "--resume", "--result"];
@@ -75,7 +78,7 @@ fn a_payload_and_a_result_come_from_a_file_or_standard_input() {
 #[test]
 fn an_unreadable_document_is_reported_before_the_store_is_created() {
     let store = TestStore::new();
-    let bad = file_argument(&store, "bad.json", "{\"role\":\"king\"}");
+    let wrong_document = file_argument(&store, "bad.json", "{\"role\":\"king\"}");
     let bytes = store.sibling_path("bytes");
     fs::write(&bytes, b"\xff").unwrap();
     let bytes = format!("@{}", bytes.display());
@@ -83,7 +86,7 @@ fn an_unreadable_document_is_reported_before_the_store_is_created() {
     for (args, input, code, expected_text) in [
         (&["append", "t", "--message", "@/not/there"][..], "", 1, "`/not/there` cannot be read"),
         (&["append", "t", "--message", "@"], "", 2, "`--message`: a file name must follow"),
-        (&["append", "t", "--message", &bad], "", 2, "bad.json`: it is not a message"),
+        (&["append", "t", "--message", &wrong_document], "", 2, "bad.json`: it is not a message"),
         (&["append", "t", "--message", &bytes], "", 2, "bytes`: it is not UTF-8 text"),
         (&["append", "t"], "{\"role\":\"king\"}", 2, "standard input: it is not a message"),
         (&["append", "t", "--message", "-"], " \n", 2, "standard input contains no message"),

@@ -10,7 +10,7 @@ use agentstore::{
 };
 use serde_json::{Value, json};
 
-use crate::helpers::{TestStore, at};
+use crate::helpers::{TestStore, value_at};
 
 fn public_event(kind: &str) -> NewEvent {
     let scopes = [Scope::Thread(ThreadId::new("t").unwrap()), Scope::Run(RunId::new("r").unwrap())];
@@ -45,10 +45,10 @@ fn events_are_listed() {
     });
     let all = store.json(&["events", "t"]);
     let kinds = |list: &Value| -> Vec<String> {
-        at(list, "/events").as_array().unwrap().iter().map(|event| at(event, "/kind").to_string()).collect()
+        value_at(list, "/events").as_array().unwrap().iter().map(|event| value_at(event, "/kind").to_string()).collect()
     };
     assert_eq!(kinds(&all), [r#""started""#, r#""noted""#, r#""ended""#]);
-    assert_eq!(at(&all, "/events/0/payload"), &json!({"n": 1.50}));
+    assert_eq!(value_at(&all, "/events/0/payload"), &json!({"n": 1.50}));
     assert_eq!(kinds(&store.json(&["events", "--run", "r", "--public"])), [r#""started""#, r#""ended""#]);
     assert_eq!(kinds(&store.json(&["events", "t", "--kind", "noted"])), [r#""noted""#]);
     let response = store.run(&["events", "t"]).expect_success().out;
@@ -72,14 +72,17 @@ fn events_can_be_followed_while_another_process_writes() {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
-        assert_eq!(at(&next(), "/kind"), "before");
+        let mut next_event = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+        assert_eq!(value_at(&next_event(), "/kind"), "before");
         let entry = NewEntry::new(Message::user("hello"));
         let commit = Commit::new(ThreadId::new("t").unwrap()).entry(entry).with_key("k".parse().unwrap());
         let thread_event = NewEvent::new("in a commit".parse().unwrap(), [Scope::Thread(ThreadId::new("t").unwrap())]);
         let _ = commits.commit(commit.with_events(AppendEvents::new([thread_event]))).await.unwrap();
         commits.events().append_events(AppendEvents::new([public_event("after")])).await.unwrap();
-        assert_eq!([next(), next()].map(|event| at(&event, "/kind").clone()), [json!("in a commit"), json!("after")]);
+        assert_eq!(
+            [next_event(), next_event()].map(|event| value_at(&event, "/kind").clone()),
+            [json!("in a commit"), json!("after")]
+        );
         child.kill().unwrap();
         child.wait().unwrap();
         stores.close().await.unwrap();

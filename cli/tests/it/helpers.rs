@@ -128,7 +128,7 @@ pub(crate) fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../sessions/fixtures").join(name)
 }
 
-/// Returns the field of a document at a JSON pointer.
-pub(crate) fn at<'a>(document: &'a Value, pointer: &str) -> &'a Value {
+/// Returns the value at a JSON pointer in a document.
+pub(crate) fn value_at<'a>(document: &'a Value, pointer: &str) -> &'a Value {
     document.pointer(pointer).unwrap_or_else(|| panic!("no `{pointer}` in {document}"))
 }

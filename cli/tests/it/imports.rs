@@ -10,22 +10,22 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::helpers::{TestStore, at, fixture};
+use crate::helpers::{TestStore, fixture, value_at};
 
 #[test]
 fn an_import_prints_a_report_and_its_thread_exports_to_the_same_bytes() {
     let store = TestStore::new();
     let file = fixture("pi/v1-turns.jsonl");
     let report = store.json(&["import", file.to_str().unwrap()]);
-    assert_eq!((at(&report, "/format"), at(&report, "/lines")), (&json!("pi-v1"), &json!(17)));
+    assert_eq!((value_at(&report, "/format"), value_at(&report, "/lines")), (&json!("pi-v1"), &json!(17)));
     for field in ["/file", "/version", "/entries", "/bytes", "/messages", "/leaves", "/issues"] {
-        at(&report, field);
+        value_at(&report, field);
     }
-    let thread = at(&report, "/thread").as_str().unwrap();
+    let thread = value_at(&report, "/thread").as_str().unwrap();
     let out = store.sibling_path("out.jsonl");
     let args = ["export", thread, "--format", "pi-v1", "--output", out.to_str().unwrap()];
     let exported = store.json(&args);
-    assert_eq!(at(&exported, "/exact"), true);
+    assert_eq!(value_at(&exported, "/exact"), true);
     assert!(fs::read(&out).unwrap() == fs::read(&file).unwrap());
     store.run(&args).expect_failure(1, &["out.jsonl` cannot be written", "choose a file that does not exist yet"]);
     // The format is by default the one that the thread was imported from.
@@ -35,7 +35,7 @@ fn an_import_prints_a_report_and_its_thread_exports_to_the_same_bytes() {
     store.run(&["export", "own"]).expect_failure(2, &["thread `own` was not imported", "--format", "claude-code"]);
     store.run(&["export", "none"]).expect_failure(1, &["thread `none` does not exist"]);
     let again = store.json(&["import", file.to_str().unwrap()]);
-    assert_eq!(at(&again, "/added"), 0);
+    assert_eq!(value_at(&again, "/added"), 0);
 }
 
 #[test]
@@ -44,16 +44,16 @@ fn several_files_give_a_report_each() {
     let (tree, joined_lines) = (fixture("pi/v3-tree.jsonl"), fixture("bad/pi-welded-lines.jsonl"));
     let response =
         store.run(&["import", tree.to_str().unwrap(), joined_lines.to_str().unwrap(), "--json"]).expect_success();
-    let formats: Vec<_> = response.documents().iter().map(|line| at(line, "/format").clone()).collect();
+    let formats: Vec<_> = response.documents().iter().map(|line| value_at(line, "/format").clone()).collect();
     assert_eq!(formats.len(), 2);
-    assert_eq!(at(&response.documents()[1], "/issues/0/code"), "malformed_line");
+    assert_eq!(value_at(&response.documents()[1], "/issues/0/code"), "malformed_line");
 }
 
 #[test]
 fn importing_a_file_that_is_not_a_session_exits_with_1() {
     let store = TestStore::new();
-    let unknown = fixture("bad/unknown-format.jsonl");
-    let response = store.run(&["import", unknown.to_str().unwrap()]);
+    let unknown_format = fixture("bad/unknown-format.jsonl");
+    let response = store.run(&["import", unknown_format.to_str().unwrap()]);
     assert_eq!(response.code, 1, "{response:?}");
     for text in ["its report says why", "what to do", "agent-core"] {
         assert!(response.err.contains(text), "{response:?}");
@@ -61,9 +61,9 @@ fn importing_a_file_that_is_not_a_session_exits_with_1() {
     // The reason is printed once, in the report.
     assert!(response.out.contains("unknown_format") && !response.err.contains("unknown_format"), "{response:?}");
     assert!(!response.out.contains("0 lines"), "{response:?}");
-    let response = store.run(&["import", unknown.to_str().unwrap(), "--json"]);
-    assert!(at(&response.documents()[0], "/thread").is_null());
-    assert_eq!(at(&response.error(), "/kind"), "invalid");
+    let response = store.run(&["import", unknown_format.to_str().unwrap(), "--json"]);
+    assert!(value_at(&response.documents()[0], "/thread").is_null());
+    assert_eq!(value_at(&response.error(), "/kind"), "invalid");
     let response = store.run(&["import", "/not/there.jsonl"]);
     assert_eq!(response.code, 1, "{response:?}");
     assert!(response.out.contains("unreadable") && response.err.contains("check that the file exists"), "{response:?}");
@@ -101,11 +101,11 @@ fn a_strict_import_writes_nothing_of_a_file_with_issues() {
     let response = store.run(&["import", "--strict", joined_lines.to_str().unwrap()]);
     assert_eq!(response.code, 1, "{response:?}");
     assert!(response.out.contains("malformed_line") && response.err.contains("--strict"), "{response:?}");
-    assert_eq!(at(&store.json(&["threads"]), "/threads"), &json!([]));
+    assert_eq!(value_at(&store.json(&["threads"]), "/threads"), &json!([]));
 }
 
 #[test]
-fn files_may_come_before_their_parents() {
+fn a_session_can_be_imported_before_its_parent() {
     let store = TestStore::new();
     let write_session = |id: &str, parent: &str| {
         let path = store.sibling_path(&format!("{id}.jsonl"));
@@ -118,8 +118,8 @@ fn files_may_come_before_their_parents() {
     };
     let (child, parent) = (write_session("child", "/x/1_parent.jsonl"), write_session("parent", ""));
     store.run(&["import", child.to_str().unwrap(), parent.to_str().unwrap()]).expect_success();
-    let shown = store.run(&["show", "child"]).expect_success();
-    assert!(shown.out.lines().any(|line| line.contains("parent") && line.ends_with("parent")), "{shown:?}");
+    let show_output = store.run(&["show", "child"]).expect_success();
+    assert!(show_output.out.lines().any(|line| line.contains("parent") && line.ends_with("parent")), "{show_output:?}");
 }
 
 /// A session from standard input is imported, and written where another tool looks for it.
@@ -136,19 +136,19 @@ fn a_session_is_continued_in_another_tool() {
     let imported = run(&["import", "-", "--json"]);
     assert!(imported.status.success(), "{imported:?}");
     let report: Value = serde_json::from_slice(&imported.stdout).unwrap();
-    let thread = at(&report, "/thread").as_str().unwrap();
+    let thread = value_at(&report, "/thread").as_str().unwrap();
     let unconfirmed = run(&["continue-in", "codex", thread]);
     assert_eq!(unconfirmed.status.code(), Some(2), "{unconfirmed:?}");
     assert!(!tool_folder.exists());
     let written = run(&["continue-in", "codex", thread, "--yes", "--json"]);
     assert!(written.status.success(), "{written:?}");
     let document: Value = serde_json::from_slice(&written.stdout).unwrap();
-    let file = at(&document, "/exported/files/0").as_str().unwrap();
+    let file = value_at(&document, "/exported/files/0").as_str().unwrap();
     assert!(file.starts_with(tool_folder.to_str().unwrap()) && fs::metadata(file).unwrap().len() > 0, "{file}");
-    assert!(at(&document, "/command").as_str().unwrap().starts_with("codex resume "), "{document}");
+    assert!(value_at(&document, "/command").as_str().unwrap().starts_with("codex resume "), "{document}");
     let copy = store.sibling_path("copy");
     let exported = store.json(&["export", thread, "--format", "kimi-cli", "--folder", copy.to_str().unwrap()]);
-    assert!(copy.join("context.jsonl").is_file() && !at(&exported, "/losses").as_array().unwrap().is_empty());
+    assert!(copy.join("context.jsonl").is_file() && !value_at(&exported, "/losses").as_array().unwrap().is_empty());
 }
 
 /// Runs `continue-in` with a folder next to the store as the folder of each tool. Returns the exit code, the standard
@@ -164,19 +164,26 @@ fn continue_in(store: &TestStore, args: &[&str]) -> (Option<i32>, String, String
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// Returns the text of each file in a folder and below it, by its name, sorted.
-fn files_below(folder: &Path) -> Vec<(String, String)> {
-    let mut found = Vec::new();
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct FileText {
+    name: String,
+    text: String,
+}
+
+/// Returns the name and the text of each file in a folder and its subfolders, sorted by name.
+fn files_below(folder: &Path) -> Vec<FileText> {
+    let mut files = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            found.extend(files_below(&path));
+            files.extend(files_below(&path));
         } else {
-            found.push((path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read_to_string(&path).unwrap()));
+            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+            files.push(FileText { name, text: fs::read_to_string(&path).unwrap() });
         }
     }
-    found.sort();
-    found
+    files.sort();
+    files
 }
 
 /// A second `continue-in` keeps the file of the first one under another name.
@@ -200,7 +207,10 @@ fn a_second_continue_in_keeps_the_earlier_file() {
         assert!(code == Some(0) && err.contains(".replaced"), "{tool}: {err}");
         let second = files_below(&tools);
         assert_eq!(second.len(), 2, "{tool}");
-        assert!(second[0].1.contains(&format!("more for {tool}")) && second[1].1 == first[0].1, "{tool}: {second:?}");
+        assert!(
+            second[0].text.contains(&format!("more for {tool}")) && second[1].text == first[0].text,
+            "{tool}: {second:?}"
+        );
         fs::remove_dir_all(&tools).unwrap();
     }
 }
@@ -210,7 +220,7 @@ fn a_second_continue_in_keeps_the_earlier_file() {
 fn an_original_session_is_not_replaced() {
     let store = TestStore::new();
     let report = store.json(&["import", fixture("claude-code/fork.jsonl").to_str().unwrap()]);
-    let thread = at(&report, "/thread").as_str().unwrap();
+    let thread = value_at(&report, "/thread").as_str().unwrap();
     let (code, _, err) = continue_in(&store, &["claude-code", thread, "--yes"]);
     assert_eq!(code, Some(0), "{err}");
     let tools = store.sibling_path("tools");
@@ -220,7 +230,7 @@ fn an_original_session_is_not_replaced() {
     assert!(code == Some(1) && err.contains("is not replaced") && err.contains("--fork"), "{out}{err}");
     assert_eq!(files_below(&tools), original);
     let copy = store.json(&["step", thread, "--fork"]);
-    let copy = at(&copy, "/thread").as_str().unwrap();
+    let copy = value_at(&copy, "/thread").as_str().unwrap();
     let (code, _, err) = continue_in(&store, &["claude-code", copy, "--yes"]);
     assert!(code == Some(0) && files_below(&tools).len() == 2, "{err}");
     store.append(copy, "and more");
@@ -261,16 +271,19 @@ fn a_file_name_that_is_not_utf_8_is_reported() {
     let response = import(true);
     let out = String::from_utf8(response.stdout).unwrap();
     let reports: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let shown: Vec<_> = reports.iter().map(|report| at(report, "/file").as_str().unwrap()).collect();
-    assert!(shown[0].ends_with("one-\u{fffd}.jsonl") && shown[2].ends_with("three.jsonl"), "{shown:?}");
+    let shown_names: Vec<_> = reports.iter().map(|report| value_at(report, "/file").as_str().unwrap()).collect();
+    assert!(
+        shown_names[0].ends_with("one-\u{fffd}.jsonl") && shown_names[2].ends_with("three.jsonl"),
+        "{shown_names:?}"
+    );
     let error: Value = serde_json::from_slice(&response.stderr).unwrap();
     assert_eq!(
-        (response.status.code(), at(&error, "/kind"), reports.len()),
+        (response.status.code(), value_at(&error, "/kind"), reports.len()),
         (Some(1), &json!("invalid"), 3),
         "{error}"
     );
     assert!(String::from_utf8(import(false).stdout).unwrap().contains("one-\u{fffd}.jsonl"));
-    assert_eq!(at(&store.json(&["threads"]), "/threads").as_array().unwrap().len(), 2);
+    assert_eq!(value_at(&store.json(&["threads"]), "/threads").as_array().unwrap().len(), 2);
 }
 
 /// The commands work on a store in a folder whose name is not UTF-8, and print valid UTF-8.

@@ -8,7 +8,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::helpers::{TestStore, at};
+use crate::helpers::{TestStore, value_at};
 
 /// Returns a store with a thread of one message, two cancelled dispatches and a queued one.
 fn store_with_dispatches() -> TestStore {
@@ -23,7 +23,7 @@ fn store_with_dispatches() -> TestStore {
 }
 
 fn dispatch_count(store: &TestStore) -> usize {
-    at(&store.json(&["mailbox", "list"]), "/dispatches").as_array().unwrap().len()
+    value_at(&store.json(&["mailbox", "list"]), "/dispatches").as_array().unwrap().len()
 }
 
 /// Tests MB-11: a queued dispatch is cancelled, even if the command refuses others.
@@ -37,21 +37,21 @@ fn dispatches_are_cancelled_by_id() {
     }
     let refused = store.run(&["mailbox", "cancel", "d-1", "--json"]);
     let document: Value = serde_json::from_str(&refused.out).unwrap();
-    assert_eq!((refused.code, at(&document, "/refused/0/error/kind")), (1, &json!("invalid_transition")));
+    assert_eq!((refused.code, value_at(&document, "/refused/0/error/kind")), (1, &json!("invalid_transition")));
     store.run(&["mailbox", "cancel"]).expect_failure(2, &["DISPATCH"]);
-    assert_eq!(at(&store.json(&["mailbox", "list"]), "/counts/cancelled"), 3);
+    assert_eq!(value_at(&store.json(&["mailbox", "list"]), "/counts/cancelled"), 3);
 }
 
-/// Tests WK-9 for the command: records are removed once they have the age that is given, and not before.
+/// Tests WK-9 for the command: a record is removed only after it has reached the given age.
 #[test]
 fn maintain_once_removes_records_of_the_given_age() {
     let store = store_with_dispatches();
-    let kept = store.json(&["maintain", "--once"]);
-    assert_eq!((at(&kept, "/did/dispatches"), at(&kept, "/dry_run")), (&json!(0), &json!(false)));
-    let all = ["maintain", "--dispatches", "0s", "--threads", "0s"];
+    let report = store.json(&["maintain", "--once"]);
+    assert_eq!((value_at(&report, "/did/dispatches"), value_at(&report, "/dry_run")), (&json!(0), &json!(false)));
+    let args = ["maintain", "--dispatches", "0s", "--threads", "0s"];
     for _ in 0..2 {
-        let dry = store.json(&[&all[..], &["--dry-run"]].concat());
-        assert_eq!((at(&dry, "/did/dispatches"), at(&dry, "/dry_run")), (&json!(2), &json!(true)));
+        let dry_run = store.json(&[&args[..], &["--dry-run"]].concat());
+        assert_eq!((value_at(&dry_run, "/did/dispatches"), value_at(&dry_run, "/dry_run")), (&json!(2), &json!(true)));
         assert_eq!(dispatch_count(&store), 3);
     }
     let response = store.run(&["maintain", "--once", "--dispatches", "0s", "--events", "never"]).expect_success().out;
@@ -60,8 +60,12 @@ fn maintain_once_removes_records_of_the_given_age() {
     assert!(rows.contains(&"events 0 forever".to_owned()), "{response}");
     assert_eq!(dispatch_count(&store), 1);
     store.json(&["mailbox", "cancel", "d-3"]);
-    let gone = store.json(&["maintain", "--once", "--threads", "0s", "--dispatches", "never"]);
-    assert_eq!((at(&gone, "/did/threads"), at(&gone, "/did/dispatches")), (&json!(1), &json!(0)), "{gone}");
+    let report = store.json(&["maintain", "--once", "--threads", "0s", "--dispatches", "never"]);
+    assert_eq!(
+        (value_at(&report, "/did/threads"), value_at(&report, "/did/dispatches")),
+        (&json!(1), &json!(0)),
+        "{report}"
+    );
     store.run(&["show", "t"]).expect_failure(1, &["does not exist"]);
     store.run(&["maintain", "--once", "--every", "1m"]).expect_failure(2, &["cannot be used with"]);
     store.run(&["maintain", "--events", "soon"]).expect_failure(2, &["or `never`"]);
@@ -79,13 +83,13 @@ fn the_maintain_command_runs_until_it_is_stopped() {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
-    let first = next();
-    assert_eq!((at(&first, "/did/dispatches"), at(&first, "/error")), (&json!(2), &Value::Null), "{first}");
-    assert_eq!(at(&next(), "/did/dispatches"), 0);
+    let mut next_document = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    let first = next_document();
+    assert_eq!((value_at(&first, "/did/dispatches"), value_at(&first, "/error")), (&json!(2), &Value::Null), "{first}");
+    assert_eq!(value_at(&next_document(), "/did/dispatches"), 0);
     kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), Signal::TERM).unwrap();
-    let last = std::iter::repeat_with(next).find(|line| line.get("summary").is_some()).unwrap();
-    assert_eq!(at(&last, "/summary/dispatches"), 2, "{last}");
+    let last = std::iter::repeat_with(next_document).find(|line| line.get("summary").is_some()).unwrap();
+    assert_eq!(value_at(&last, "/summary/dispatches"), 2, "{last}");
     assert!(child.wait().unwrap().success());
     assert_eq!(dispatch_count(&store), 1);
 }

@@ -26,27 +26,27 @@ async fn the_page_of_backends_matches_their_capabilities() {
     let mailbox = folder.path().join("mailbox.db");
     let sqlite = agentstore::open(&format!("sqlite:{}", mailbox.display())).await.unwrap();
     // This server syncs its data. The servers of other tests need not sync.
-    let server = Postgres::start(&[]).unwrap();
-    let config = PostgresConfig::new(&server.url()).unwrap();
+    let postgres_server = Postgres::start(&[]).unwrap();
+    let config = PostgresConfig::new(&postgres_server.url()).unwrap();
     let postgres = PostgresStore::open(config).await.unwrap();
-    let nats = Nats::start("jetstream { sync_interval: always }").unwrap();
-    let queue = agentstore::open(&format!("{}?assume_sync=true", nats.url())).await.unwrap();
+    let nats_server = Nats::start("jetstream { sync_interval: always }").unwrap();
+    let nats = agentstore::open(&format!("{}?assume_sync=true", nats_server.url())).await.unwrap();
     let supports = [
         ("memory:", StoreSupport::of(memory.store()).unwrap()),
         ("file:", StoreSupport::of(file.store()).unwrap()),
         ("postgres:", StoreSupport::of(&postgres).unwrap()),
         ("sqlite:", StoreSupport::of(sqlite.store()).unwrap()),
-        ("nats:", StoreSupport::of(queue.store()).unwrap()),
+        ("nats:", StoreSupport::of(nats.store()).unwrap()),
     ];
-    queue.close().await.unwrap();
-    nats.stop().unwrap();
+    nats.close().await.unwrap();
+    nats_server.stop().unwrap();
     postgres.close().await.unwrap();
-    server.stop().unwrap();
+    postgres_server.stop().unwrap();
     let text = format!("{PAGE_HEADING}{}", comparison_table(&supports));
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/backends.md");
     if std::env::var_os("AGENTSTORE_WRITE_MATRIX").is_some() {
         fs::write(&page, &text).unwrap();
     }
-    let found = fs::read_to_string(&page).unwrap_or_default();
-    assert_eq!(found, text, "docs/backends.md is outdated: `cargo xtask matrix` writes it again");
+    let page_text = fs::read_to_string(&page).unwrap_or_default();
+    assert_eq!(page_text, text, "docs/backends.md is outdated: `cargo xtask matrix` writes it again");
 }

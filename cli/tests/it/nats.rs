@@ -14,7 +14,7 @@ use test_servers::Nats;
 
 use crate::{
     demo::{run_demo, work_step},
-    helpers::{CommandOutput, at, run},
+    helpers::{CommandOutput, run, value_at},
     postgres::PostgresTestStore,
     work::wait_until,
 };
@@ -50,65 +50,65 @@ impl Drop for NatsTestStore {
 
 #[test]
 fn a_mailbox_on_nats_can_be_filled_and_managed() {
-    let prefix = NatsTestStore::new();
-    prefix.run(&["mailbox", "list"]).expect_failure(1, &["does not exist yet"]);
-    let enqueue = |thread, id| prefix.json(&["mailbox", "enqueue", thread, "--run", "r", "--id", id]);
+    let store = NatsTestStore::new();
+    store.run(&["mailbox", "list"]).expect_failure(1, &["does not exist yet"]);
+    let enqueue = |thread, id| store.json(&["mailbox", "enqueue", thread, "--run", "r", "--id", id]);
     enqueue("t", "d-1");
     enqueue("t", "d-2");
     enqueue("u", "d-3");
-    let listed = prefix.json(&["mailbox", "list"]);
-    assert_eq!(at(&listed, "/dispatches").as_array().unwrap().len(), 3);
+    let listed = store.json(&["mailbox", "list"]);
+    assert_eq!(value_at(&listed, "/dispatches").as_array().unwrap().len(), 3);
     let work = ["mailbox", "work", "--exec", "cat > /dev/null", "--until-idle"];
-    assert_eq!(prefix.run(&work).code, 0);
-    let done = prefix.json(&["mailbox", "list", "--status", "acked"]);
-    assert_eq!(at(&done, "/dispatches").as_array().unwrap().len(), 3);
+    assert_eq!(store.run(&work).code, 0);
+    let acked = store.json(&["mailbox", "list", "--status", "acked"]);
+    assert_eq!(value_at(&acked, "/dispatches").as_array().unwrap().len(), 3);
     enqueue("t", "d-4");
-    prefix.json(&["mailbox", "interrupt", "t", "--yes"]);
-    let verified = prefix.json(&["verify"]);
-    assert_eq!(at(&verified, "/findings"), &json!([]));
-    let shown = at(&verified, "/store").as_str().unwrap();
-    assert!(shown.contains("prefix=test-") && !shown.contains("allow_unsafe"), "{shown}");
-    assert_eq!(at(&prefix.json(&["mailbox", "purge", "--older-than", "0s", "--yes"]), "/removed"), &json!(4));
-    prefix.run(&["threads"]).expect_failure(1, &["keeping threads"]);
+    store.json(&["mailbox", "interrupt", "t", "--yes"]);
+    let verified = store.json(&["verify"]);
+    assert_eq!(value_at(&verified, "/findings"), &json!([]));
+    let shown_url = value_at(&verified, "/store").as_str().unwrap();
+    assert!(shown_url.contains("prefix=test-") && !shown_url.contains("allow_unsafe"), "{shown_url}");
+    assert_eq!(value_at(&store.json(&["mailbox", "purge", "--older-than", "0s", "--yes"]), "/removed"), &json!(4));
+    store.run(&["threads"]).expect_failure(1, &["keeping threads"]);
 }
 
 #[test]
 fn threads_and_mailbox_are_in_two_stores() {
-    let (prefix, folder) = (NatsTestStore::new(), tempfile::tempdir().unwrap());
+    let (store, folder) = (NatsTestStore::new(), tempfile::tempdir().unwrap());
     let threads = format!("file:{}", folder.path().join("data").display());
-    let stores = ["--store", &threads, "--mailbox", &prefix.url];
+    let stores = ["--store", &threads, "--mailbox", &store.url];
     let run_on_both = |args: &[&str]| run(&[&stores, args].concat(), "");
     run_on_both(&["append", "t", "--message", "hi"]).expect_success();
     run_on_both(&["mailbox", "enqueue", "t", "--run", "r"]).expect_success();
     assert_eq!(run_on_both(&["mailbox", "work", "--exec", "cat > /dev/null", "--until-idle"]).code, 0);
-    let done = prefix.json(&["mailbox", "list", "--status", "acked"]);
-    assert_eq!(at(&done, "/dispatches").as_array().unwrap().len(), 1);
+    let acked = store.json(&["mailbox", "list", "--status", "acked"]);
+    assert_eq!(value_at(&acked, "/dispatches").as_array().unwrap().len(), 1);
 }
 
 #[test]
 fn the_demo_on_two_servers_proves_every_step() {
     let (threads, mailbox) = (PostgresTestStore::new(), NatsTestStore::new());
     let document = run_demo(&["--store", threads.url(), "--mailbox", &mailbox.url]);
-    let steps = at(&document, "/steps").as_array().unwrap();
-    assert!(steps.iter().all(|step| at(step, "/outcome") == "proved"), "{document}");
-    let did = at(work_step(&document), "/did").as_str().unwrap();
+    let steps = value_at(&document, "/steps").as_array().unwrap();
+    assert!(steps.iter().all(|step| value_at(step, "/outcome") == "proved"), "{document}");
+    let did = value_at(work_step(&document), "/did").as_str().unwrap();
     assert!(did.ends_with("then acknowledged it in the other store"), "{document}");
 }
 
 #[test]
 fn the_suite_runs_on_a_named_nats_server() {
-    let prefix = NatsTestStore::new();
-    let report = prefix.json(&["conformance"]);
-    let counts = ["/passed", "/failed"].map(|sum| at(&report, sum).as_u64().unwrap());
+    let store = NatsTestStore::new();
+    let report = store.json(&["conformance"]);
+    let counts = ["/passed", "/failed"].map(|sum| value_at(&report, sum).as_u64().unwrap());
     assert!(counts[0] > 80 && counts[1] == 0, "{counts:?}");
 }
 
 #[test]
 fn a_nats_mailbox_is_benchmarked_against_bare_messages() {
-    let prefix = NatsTestStore::new();
-    let report = prefix.json(&["bench", "--seconds", "1"]);
-    assert_eq!(at(&report, "/scenarios").as_array().unwrap().len(), 1);
-    let number = |path: &str| at(&report, &format!("/scenarios/0/{path}")).as_f64().unwrap();
+    let store = NatsTestStore::new();
+    let report = store.json(&["bench", "--seconds", "1"]);
+    assert_eq!(value_at(&report, "/scenarios").as_array().unwrap().len(), 1);
+    let number = |path: &str| value_at(&report, &format!("/scenarios/0/{path}")).as_f64().unwrap();
     assert!(number("value") > 0.0 && number("limit") > number("value"), "{report}");
 }
 
@@ -149,7 +149,7 @@ fn a_worker_whose_server_lost_its_data_ends_with_an_error() {
     let worker = start_worker(&url, "true", &["--patience", "500ms"]);
     let acked = || {
         let response = run(&["--store", &url, "mailbox", "list", "--status", "acked", "--json"], "").expect_success();
-        !at(&serde_json::from_str(&response.out).unwrap(), "/dispatches").as_array().unwrap().is_empty()
+        !value_at(&serde_json::from_str(&response.out).unwrap(), "/dispatches").as_array().unwrap().is_empty()
     };
     wait_until("the work", acked);
     server.kill().unwrap();
@@ -160,8 +160,8 @@ fn a_worker_whose_server_lost_its_data_ends_with_an_error() {
     let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert_eq!(output.status.code(), Some(1), "{out} {err}");
     let lines: Vec<Value> = err.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let (last, warnings) = lines.split_last().unwrap();
-    assert_eq!((at(last, "/kind"), at(last, "/retryable")), (&json!("corrupt"), &json!(false)), "{err}");
+    let (error, warnings) = lines.split_last().unwrap();
+    assert_eq!((value_at(error, "/kind"), value_at(error, "/retryable")), (&json!("corrupt"), &json!(false)), "{err}");
     // Each kind of error is printed once, however often the call was tried.
     let warning_count =
         |kind: &str| warnings.iter().filter(|warning| warning.get("kind") == Some(&json!(kind))).count();
@@ -169,7 +169,7 @@ fn a_worker_whose_server_lost_its_data_ends_with_an_error() {
     assert!(warnings.len() <= 4, "{err}");
     // Standard output has only documents: here the one about the command that ended.
     let documents: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!((documents.len(), at(&documents[0], "/exit")), (1, &json!(0)), "{out}");
+    assert_eq!((documents.len(), value_at(&documents[0], "/exit")), (1, &json!(0)), "{out}");
 }
 
 /// Tests NA-11: the output of a command is cut to the size that the mailbox accepts, and its dispatch is acknowledged.
@@ -185,10 +185,11 @@ fn a_result_too_large_for_the_server_is_cut() {
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     let response = run(&["--store", &url, "mailbox", "list", "--json"], "").expect_success();
     let listed: Value = serde_json::from_str(&response.out).unwrap();
-    let done = at(&listed, "/dispatches/0");
-    let result = ["status", "result/is_cut", "result/printed_bytes"].map(|path| at(done, &format!("/{path}")).clone());
+    let dispatch = value_at(&listed, "/dispatches/0");
+    let result =
+        ["status", "result/is_cut", "result/printed_bytes"].map(|path| value_at(dispatch, &format!("/{path}")).clone());
     assert_eq!(result, [json!("acked"), json!(true), json!(60_000)]);
-    assert!(at(done, "/result/output").as_str().unwrap().len() > 5_000);
+    assert!(value_at(dispatch, "/result/output").as_str().unwrap().len() > 5_000);
     server.stop().unwrap();
 }
 

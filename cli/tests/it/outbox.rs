@@ -3,7 +3,7 @@
 use agentstore::{ClaimOutbox, Commit, Json, NewOutboxRow, OutboxId, OutboxSettlement, TenantId, ThreadId};
 use serde_json::json;
 
-use crate::helpers::{TestStore, at};
+use crate::helpers::{TestStore, value_at};
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
@@ -20,9 +20,9 @@ fn fill_outbox(store: &TestStore) -> Vec<OutboxId> {
         let outbox = commits.outbox();
         let claim = ClaimOutbox::new("mail".parse().unwrap(), "w".parse().unwrap(), 3);
         let claimed = outbox.claim_outbox(claim).await.unwrap().rows;
-        let dead = || OutboxSettlement::DeadLetter { error: "no such address".to_owned() };
-        let settlements = [OutboxSettlement::Delivered, dead(), dead()];
-        let settlements = claimed.iter().zip(settlements).map(|(claimed, end)| claimed.settle(end)).collect();
+        let dead_letter = || OutboxSettlement::DeadLetter { error: "no such address".to_owned() };
+        let settlements = [OutboxSettlement::Delivered, dead_letter(), dead_letter()];
+        let settlements = claimed.iter().zip(settlements).map(|(row, settlement)| row.settle(settlement)).collect();
         let results = outbox.settle_outbox(settlements).await.unwrap();
         assert!(results.iter().all(Result::is_ok), "{results:?}");
         stores.close().await.unwrap();
@@ -37,10 +37,10 @@ fn the_outbox_commands_manage_rows() {
     let ids = fill_outbox(&store);
     let all = store.json(&["outbox", "list"]);
     let counts = json!({"pending": 1, "claimed": 0, "delivered": 1, "dead_letter": 2});
-    assert_eq!(at(&all, "/counts"), &counts);
-    assert_eq!(at(&all, "/rows").as_array().unwrap().len(), 4);
-    let dead = store.json(&["outbox", "list", "--status", "dead_letter"]);
-    assert_eq!(at(&dead, "/rows/0/last_error"), &json!("no such address"));
+    assert_eq!(value_at(&all, "/counts"), &counts);
+    assert_eq!(value_at(&all, "/rows").as_array().unwrap().len(), 4);
+    let dead_letters = store.json(&["outbox", "list", "--status", "dead_letter"]);
+    assert_eq!(value_at(&dead_letters, "/rows/0/last_error"), &json!("no such address"));
     let response = store.run(&["outbox", "list", "--lane", "mail"]).expect_success().out;
     assert!(
         response.contains("dead_letter") && response.contains("0 pending, 0 claimed, 1 delivered, 2 dead letters"),
@@ -49,16 +49,16 @@ fn the_outbox_commands_manage_rows() {
     assert!(store.run(&["outbox", "list", "--lane", "none"]).expect_success().out.contains("no such rows"));
     store.run(&["outbox", "list", "--status", "lost"]).expect_failure(2, &["outbox status"]);
 
-    let one = store.json(&["outbox", "requeue", ids[1].as_str()]);
-    assert_eq!(one, json!({"requeued": [ids[1].as_str()], "refused": []}));
+    let requeued = store.json(&["outbox", "requeue", ids[1].as_str()]);
+    assert_eq!(requeued, json!({"requeued": [ids[1].as_str()], "refused": []}));
     let refused = store.run(&["outbox", "requeue", ids[0].as_str()]);
     assert!(refused.code == 1 && refused.out.contains("refused") && refused.out.contains("delivered"), "{refused:?}");
-    let rest = store.json(&["outbox", "requeue", "--lane", "mail", "--yes"]);
-    assert_eq!(at(&rest, "/requeued"), &json!([ids[2].as_str()]));
+    let requeued = store.json(&["outbox", "requeue", "--lane", "mail", "--yes"]);
+    assert_eq!(value_at(&requeued, "/requeued"), &json!([ids[2].as_str()]));
 
-    let dry = store.json(&["outbox", "purge", "--older-than", "0s", "--dry-run"]);
-    assert_eq!((at(&dry, "/found"), at(&dry, "/removed")), (&json!(1), &json!(0)));
-    assert_eq!(at(&store.json(&["outbox", "purge", "--yes"]), "/removed"), &json!(0));
-    assert_eq!(at(&store.json(&["outbox", "purge", "--older-than", "0s", "--yes"]), "/removed"), &json!(1));
+    let dry_run = store.json(&["outbox", "purge", "--older-than", "0s", "--dry-run"]);
+    assert_eq!((value_at(&dry_run, "/found"), value_at(&dry_run, "/removed")), (&json!(1), &json!(0)));
+    assert_eq!(value_at(&store.json(&["outbox", "purge", "--yes"]), "/removed"), &json!(0));
+    assert_eq!(value_at(&store.json(&["outbox", "purge", "--older-than", "0s", "--yes"]), "/removed"), &json!(1));
     store.run(&["outbox", "purge", "--older-than", "soon"]).expect_failure(2, &["24h"]);
 }

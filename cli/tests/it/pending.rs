@@ -5,15 +5,15 @@ use agentstore::{
 };
 use serde_json::json;
 
-use crate::helpers::{TestStore, at};
+use crate::helpers::{TestStore, value_at};
 
 fn pending_ids(store: &TestStore, thread: &str) -> Vec<String> {
     let queue = store.json(&["pending", "list", thread]);
-    at(&queue, "/inputs")
+    value_at(&queue, "/inputs")
         .as_array()
         .unwrap()
         .iter()
-        .map(|input| at(input, "/id").as_str().unwrap().to_owned())
+        .map(|input| value_at(input, "/id").as_str().unwrap().to_owned())
         .collect()
 }
 
@@ -31,20 +31,23 @@ fn input_is_queued_changed_ordered_and_retracted() {
     store.json(&["pending", "append", "t", "--id", "b", "--message", "second", "--at", "next_step", "--alone"]);
     store.json(&["pending", "append", "t", "--id", "c", "--message", "third", "--for", "r", "--only", "--barrier"]);
     let again = store.json(&["pending", "append", "t", "--id", "a", "--message", "first"]);
-    assert_eq!((at(&again, "/deduplicated"), at(&again, "/inputs/0/revision")), (&json!(true), &json!(1)));
+    assert_eq!((value_at(&again, "/deduplicated"), value_at(&again, "/inputs/0/revision")), (&json!(true), &json!(1)));
     assert_eq!(pending_ids(&store, "t"), ["a", "b", "c"]);
     let edited = store.json(&["pending", "edit", "t", "b", "--message", "other", "--expect", "2"]);
-    assert_eq!((at(&edited, "/revision"), at(&edited, "/delivery/boundary")), (&json!(4), &json!("next_step")));
+    assert_eq!(
+        (value_at(&edited, "/revision"), value_at(&edited, "/delivery/boundary")),
+        (&json!(4), &json!("next_step"))
+    );
     store.json(&["pending", "reorder", "t", "c", "a", "b"]);
     let response = store.run(&["pending", "list", "t"]).expect_success().out;
     assert!(
         response.contains("next_step, alone") && response.contains("only for r") && response.contains("other"),
         "{response}"
     );
-    let gone = store.json(&["pending", "retract", "t", "a"]);
-    assert_eq!(at(&gone, "/body/message/blocks/0/text"), "first");
+    let retracted = store.json(&["pending", "retract", "t", "a"]);
+    assert_eq!(value_at(&retracted, "/body/message/blocks/0/text"), "first");
     assert_eq!(pending_ids(&store, "t"), ["c", "b"]);
-    assert_eq!(at(&store.json(&["pending", "list"]), "/threads"), &json!(["t"]));
+    assert_eq!(value_at(&store.json(&["pending", "list"]), "/threads"), &json!(["t"]));
 }
 
 #[test]
@@ -75,9 +78,9 @@ fn a_ticket_is_decided_once() {
     add_waiting_run(&store);
     let decide = ["pending", "decide", "t", "r", "k", "--resume", "--result", r#"{"n":1.0}"#];
     let first = store.json(&decide);
-    assert_eq!(at(&store.json(&decide), "/inputs"), at(&first, "/inputs"));
+    assert_eq!(value_at(&store.json(&decide), "/inputs"), value_at(&first, "/inputs"));
     let queue = store.json(&["pending", "list", "t"]);
-    assert_eq!(at(&queue, "/inputs/0/delivery/boundary"), "resume_input");
+    assert_eq!(value_at(&queue, "/inputs/0/delivery/boundary"), "resume_input");
     store.run(&["pending", "decide", "t", "r", "k", "--cancel"]).expect_failure(1, &["decision"]);
     let response = store.run(&["pending", "list", "t"]).expect_success().out;
     assert!(response.contains("resume ticket k of run r"), "{response}");
@@ -87,13 +90,14 @@ fn a_ticket_is_decided_once() {
 fn add_waiting_run(store: &TestStore) {
     let mut waiting = WaitingState::new(WaitingReason::ToolPermission);
     waiting.tickets.push(Ticket::new("k"));
-    let run = |status| RunChange::new(RunId::new("r").unwrap(), status).with_agent(AgentId::new("a").unwrap());
+    let run_change = |status| RunChange::new(RunId::new("r").unwrap(), status).with_agent(AgentId::new("a").unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let stores = agentstore::open(&format!("file:{}", store.path().display())).await.unwrap();
         let commits = stores.commits(&TenantId::default_tenant()).unwrap();
         for status in [RunStatus::Running, RunStatus::Waiting(Box::new(waiting))] {
-            let _ = commits.commit(Commit::new(ThreadId::new("t").unwrap()).with_run(run(status))).await.unwrap();
+            let _ =
+                commits.commit(Commit::new(ThreadId::new("t").unwrap()).with_run(run_change(status))).await.unwrap();
         }
         stores.close().await.unwrap();
     });

@@ -6,7 +6,7 @@ use agentstore::{
 };
 use serde_json::{Value, json};
 
-use crate::helpers::{CommandOutput, at, run};
+use crate::helpers::{CommandOutput, run, value_at};
 
 /// A store in a schema of its own. The schema is removed when this value is dropped.
 pub(crate) struct PostgresTestStore {
@@ -46,29 +46,29 @@ impl Drop for PostgresTestStore {
 
 #[test]
 fn the_schema_is_created_by_migrate_or_by_the_first_write() {
-    let server = PostgresTestStore::new();
-    let _unmade = server.run(&["threads"]).expect_failure(1, &["none", "agentstore migrate"]);
-    assert_eq!(at(&server.json(&["migrate"]), "/from"), 0);
-    assert_eq!(at(&server.json(&["migrate"]), "/from"), 1);
-    assert!(server.run(&["migrate"]).expect_success().out.contains("already has version 1"));
-    assert_eq!(at(&server.json(&["threads"]), "/threads"), &json!([]));
+    let store = PostgresTestStore::new();
+    let _output = store.run(&["threads"]).expect_failure(1, &["none", "agentstore migrate"]);
+    assert_eq!(value_at(&store.json(&["migrate"]), "/from"), 0);
+    assert_eq!(value_at(&store.json(&["migrate"]), "/from"), 1);
+    assert!(store.run(&["migrate"]).expect_success().out.contains("already has version 1"));
+    assert_eq!(value_at(&store.json(&["threads"]), "/threads"), &json!([]));
     let not_migrated = PostgresTestStore::new();
-    assert_eq!(at(&not_migrated.json(&["append", "t", "--message", "hi"]), "/version"), 1);
-    let _wrong = run(&["migrate", "--store", "memory:"], "").expect_failure(1, &["without a schema"]);
+    assert_eq!(value_at(&not_migrated.json(&["append", "t", "--message", "hi"]), "/version"), 1);
+    let _output = run(&["migrate", "--store", "memory:"], "").expect_failure(1, &["without a schema"]);
 }
 
 #[test]
 fn the_demo_on_a_server_proves_every_step() {
-    let server = PostgresTestStore::new();
+    let store = PostgresTestStore::new();
     for _ in 0..2 {
-        let document = server.json(&["demo"]);
-        assert_eq!(at(&document, "/failed"), 0, "{document}");
-        let shown = at(&document, "/store").as_str().unwrap();
-        assert!(shown.starts_with("postgres://localhost/") && !shown.contains("postgres@"), "{shown}");
-        let steps = at(&document, "/steps").as_array().unwrap();
-        assert!(steps.iter().all(|step| at(step, "/outcome") == "proved"), "{document}");
+        let document = store.json(&["demo"]);
+        assert_eq!(value_at(&document, "/failed"), 0, "{document}");
+        let shown_url = value_at(&document, "/store").as_str().unwrap();
+        assert!(shown_url.starts_with("postgres://localhost/") && !shown_url.contains("postgres@"), "{shown_url}");
+        let steps = value_at(&document, "/steps").as_array().unwrap();
+        assert!(steps.iter().all(|step| value_at(step, "/outcome") == "proved"), "{document}");
     }
-    assert_eq!(at(&server.json(&["verify"]), "/findings"), &json!([]));
+    assert_eq!(value_at(&store.json(&["verify"]), "/findings"), &json!([]));
 }
 
 #[test]

@@ -2,17 +2,17 @@
 
 use serde_json::{Value, json};
 
-use crate::helpers::{TestStore, at};
+use crate::helpers::{TestStore, value_at};
 
 const CLAUDE: [&str; 4] = ["--provider", "anthropic", "--model", "claude-sonnet-4-5"];
 const GPT: [&str; 4] = ["--provider", "openai-responses", "--model", "gpt-5-nano"];
 
-fn with<'a>(args: &[&'a str], target: [&'a str; 4]) -> Vec<&'a str> {
+fn with_target<'a>(args: &[&'a str], target: [&'a str; 4]) -> Vec<&'a str> {
     [args, &target].concat()
 }
 
-fn body(store: &TestStore, target: [&str; 4]) -> Value {
-    let response = store.run(&with(&["context", "t"], target));
+fn request_body(store: &TestStore, target: [&str; 4]) -> Value {
+    let response = store.run(&with_target(&["context", "t"], target));
     assert_eq!(response.code, 0, "{response:?}");
     serde_json::from_str(&response.out).unwrap()
 }
@@ -28,7 +28,7 @@ fn store_with_answer() -> TestStore {
     store.run(&["append", "t", "--message", "Capital of France?"]).expect_success();
     let reply =
         json!({"id": "msg_1", "role": "assistant", "content": signed_content(), "stop_reason": "end_turn"}).to_string();
-    store.run_with_input(&with(&["append", "t"], CLAUDE), &reply).expect_success();
+    store.run_with_input(&with_target(&["append", "t"], CLAUDE), &reply).expect_success();
     store
 }
 
@@ -36,7 +36,7 @@ fn store_with_answer() -> TestStore {
 fn a_thread_switches_to_another_provider_and_back() {
     let store = store_with_answer();
     store.run(&["append", "t", "--message", "And of Italy?"]).expect_success();
-    let to_gpt = store.run(&with(&["context", "t"], GPT));
+    let to_gpt = store.run(&with_target(&["context", "t"], GPT));
     assert_eq!(
         (to_gpt.code, to_gpt.out.contains("EqQB"), to_gpt.err.contains("1 loss;")),
         (0, false, true),
@@ -46,21 +46,21 @@ fn a_thread_switches_to_another_provider_and_back() {
         {"type": "message", "id": "msg_2", "role": "assistant", "status": "completed",
          "content": [{"type": "output_text", "text": "Rome.", "annotations": []}]}
     ]});
-    store.run_with_input(&with(&["append", "t"], GPT), &reply.to_string()).expect_success();
+    store.run_with_input(&with_target(&["append", "t"], GPT), &reply.to_string()).expect_success();
     store.run(&["append", "t", "--message", "Thanks."]).expect_success();
-    let back = body(&store, CLAUDE);
-    assert_eq!(at(&back, "/messages/1/content"), &signed_content());
-    assert_eq!(at(&back, "/messages/3/content/0/text"), "Rome.");
-    assert_eq!(at(&body(&store, GPT), "/input/3"), at(&reply, "/output/0"));
+    let claude_body = request_body(&store, CLAUDE);
+    assert_eq!(value_at(&claude_body, "/messages/1/content"), &signed_content());
+    assert_eq!(value_at(&claude_body, "/messages/3/content/0/text"), "Rome.");
+    assert_eq!(value_at(&request_body(&store, GPT), "/input/3"), value_at(&reply, "/output/0"));
 }
 
 #[test]
 fn settings_are_part_of_the_body() {
     let store = store_with_answer();
     let settings = r#"{"max_tokens":64,"tools":[]}"#;
-    let args = with(&["context", "t", "--settings", settings], CLAUDE);
+    let args = with_target(&["context", "t", "--settings", settings], CLAUDE);
     let body: Value = serde_json::from_str(&store.run(&args).expect_success().out).unwrap();
-    assert_eq!((at(&body, "/max_tokens"), at(&body, "/model")), (&json!(64), &json!("claude-sonnet-4-5")));
+    assert_eq!((value_at(&body, "/max_tokens"), value_at(&body, "/model")), (&json!(64), &json!("claude-sonnet-4-5")));
     for command in ["check", "convert"] {
         store.run(&[command, "t"]).expect_failure(2, &["--provider <API>"]);
     }
@@ -68,51 +68,54 @@ fn settings_are_part_of_the_body() {
     assert!(refused.code == 2 && refused.err.contains("openai-responses"), "{refused:?}");
 }
 
-/// An error of the API is shown as it is, in place of a reply.
+/// If the input is an error of the API in place of a reply, the command shows the text of the error.
 #[test]
 fn an_error_of_the_api_is_not_a_message() {
     let store = store_with_answer();
-    let before = store.json(&["context", "t"]);
+    let context_before = store.json(&["context", "t"]);
     for error in [
         json!({"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key"}}),
         json!({"error": {"code": 400, "message": "invalid x-api-key", "status": "INVALID_ARGUMENT"}}),
     ] {
-        let response = store.run_with_input(&with(&["append", "t"], CLAUDE), &error.to_string());
+        let response = store.run_with_input(&with_target(&["append", "t"], CLAUDE), &error.to_string());
         response.expect_failure(2, &["the API answered with an error: invalid x-api-key"]);
     }
-    assert_eq!(store.json(&["context", "t"]), before);
+    assert_eq!(store.json(&["context", "t"]), context_before);
 }
 
 #[test]
 fn a_check_lists_what_would_be_lost() {
     let store = store_with_answer();
-    let refused = store.run(&with(&["check", "t"], GPT));
+    let refused = store.run(&with_target(&["check", "t"], GPT));
     assert!(refused.code == 1 && refused.out.contains("thinking") && refused.out.contains("1 loss"), "{refused:?}");
-    assert!(store.run(&with(&["check", "t"], CLAUDE)).expect_success().out.contains("nothing is lost"));
+    assert!(store.run(&with_target(&["check", "t"], CLAUDE)).expect_success().out.contains("nothing is lost"));
 }
 
 /// Details of a result, which no model gets, do not make a check fail.
 #[test]
-fn a_check_ends_with_0_if_the_history_is_sent_as_it_is() {
+fn a_check_ends_with_0_if_the_history_is_sent_unchanged() {
     let store = store_with_call();
     let result = json!({"role": "tool", "blocks": [
         {"tool_result": {"tool_use_id": "c1", "blocks": [{"text": "4 C"}], "details": {"ms": 12}}}]});
     store.run_with_input(&["append", "t"], &result.to_string()).expect_success();
-    let checked = store.run(&with(&["check", "t"], CLAUDE)).expect_success();
+    let checked = store.run(&with_target(&["check", "t"], CLAUDE)).expect_success();
     assert_eq!(checked.out, "nothing is lost; 1 record for people (details of results), which no model gets\n");
-    let report = store.json(&with(&["check", "t"], CLAUDE));
-    assert_eq!((at(&report, "/compatible"), at(&report, "/losses/0/kind")), (&json!(true), &json!("details")));
+    let report = store.json(&with_target(&["check", "t"], CLAUDE));
+    assert_eq!(
+        (value_at(&report, "/compatible"), value_at(&report, "/losses/0/kind")),
+        (&json!(true), &json!("details"))
+    );
     // If the body has the whole history, nothing is printed to standard error.
-    store.run(&with(&["context", "t"], CLAUDE)).expect_success();
+    store.run(&with_target(&["context", "t"], CLAUDE)).expect_success();
 }
 
 #[test]
 fn a_conversion_makes_a_new_thread() {
     let store = store_with_answer();
-    let converted = store.json(&with(&["convert", "t", "--to", "new"], GPT));
-    assert_eq!((at(&converted, "/thread"), at(&converted, "/messages")), (&json!("new"), &json!(2)));
-    assert_eq!(at(&converted, "/losses/0/kind"), "thinking");
-    assert!(store.run(&with(&["check", "new"], GPT)).expect_success().out.contains("nothing is lost"));
+    let converted = store.json(&with_target(&["convert", "t", "--to", "new"], GPT));
+    assert_eq!((value_at(&converted, "/thread"), value_at(&converted, "/messages")), (&json!("new"), &json!(2)));
+    assert_eq!(value_at(&converted, "/losses/0/kind"), "thinking");
+    assert!(store.run(&with_target(&["check", "new"], GPT)).expect_success().out.contains("nothing is lost"));
 }
 
 /// Returns a store whose thread `t` ends with a call.
@@ -127,9 +130,9 @@ fn store_with_call() -> TestStore {
 #[test]
 fn a_check_treats_open_calls_as_the_request_will() {
     let store = store_with_call();
-    let answered = store.run(&with(&["check", "t"], CLAUDE));
+    let answered = store.run(&with_target(&["check", "t"], CLAUDE));
     assert!(answered.code == 1 && answered.out.contains("no result was recorded"), "{answered:?}");
-    let dropped = store.run(&with(&["check", "t", "--open-calls", "drop"], CLAUDE)).expect_success();
+    let dropped = store.run(&with_target(&["check", "t", "--open-calls", "drop"], CLAUDE)).expect_success();
     assert!(dropped.out.contains("nothing is lost"), "{dropped:?}");
 }
 
@@ -140,9 +143,9 @@ fn a_body_that_the_api_refuses_is_printed_with_a_warning() {
         json!({"role": "tool", "blocks": [{"tool_result": {"tool_use_id": "c1", "blocks": [{"text": "4 C"}]}}]});
     store.run_with_input(&["append", "t"], &result.to_string()).expect_success();
     let settings = r#"{"thinking":{"type":"enabled","budget_tokens":1024}}"#;
-    let printed = store.run(&with(&["context", "t", "--settings", settings], CLAUDE));
+    let printed = store.run(&with_target(&["context", "t", "--settings", settings], CLAUDE));
     assert!(printed.code == 0 && printed.out.contains("\"messages\""), "{printed:?}");
     assert!(printed.err.starts_with("refused: with thinking switched on"), "{printed:?}");
-    let checked = store.run(&with(&["check", "t", "--settings", settings], CLAUDE));
+    let checked = store.run(&with_target(&["check", "t", "--settings", settings], CLAUDE));
     assert!(checked.code == 1 && checked.out.contains("refused: with thinking switched on"), "{checked:?}");
 }

@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use crate::helpers::{TestStore, at};
+use crate::helpers::{TestStore, value_at};
 
 fn thread_ids(store: &TestStore) -> Vec<String> {
     let document = store.json(&["threads"]);
-    let threads = at(&document, "/threads").as_array().unwrap();
-    threads.iter().map(|thread| at(thread, "/id").as_str().unwrap().to_owned()).collect()
+    let threads = value_at(&document, "/threads").as_array().unwrap();
+    threads.iter().map(|thread| value_at(thread, "/id").as_str().unwrap().to_owned()).collect()
 }
 
 #[test]

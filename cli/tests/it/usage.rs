@@ -4,7 +4,7 @@ use std::{fs::File, process::Command};
 
 use serde_json::json;
 
-use crate::helpers::{TestStore, at, closed_pipe, fixture, run};
+use crate::helpers::{TestStore, closed_pipe, fixture, run, value_at};
 
 const COMMANDS: &[&str] = &[
     "demo",
@@ -29,7 +29,7 @@ const COMMANDS: &[&str] = &[
     "conformance",
 ];
 
-/// The commands around sessions and contexts say what their exit codes mean.
+/// The help of the commands for sessions and contexts says what their exit codes mean.
 #[test]
 fn the_help_says_what_exit_codes_mean() {
     for command in [
@@ -54,9 +54,9 @@ fn the_help_says_what_exit_codes_mean() {
 
 #[test]
 fn every_command_shows_an_example() {
-    let all = run(&["--help"], "").expect_success();
+    let general_help = run(&["--help"], "").expect_success();
     for command in COMMANDS {
-        assert!(all.out.contains(&format!("\n  {command} ")), "{command}: {}", all.out);
+        assert!(general_help.out.contains(&format!("\n  {command} ")), "{command}: {}", general_help.out);
         let response = run(&[command, "--help"], "").expect_success();
         assert!(response.out.contains("Example"), "{command}: {}", response.out);
         for option in ["--store", "--tenant", "--json"] {
@@ -65,7 +65,7 @@ fn every_command_shows_an_example() {
     }
 }
 
-/// Tests CP-1.
+/// Tests CP-1: an invalid command line ends with exit code 2, and the error says what is wrong.
 #[test]
 fn invalid_arguments_exit_with_2() {
     for (args, expected_text) in [
@@ -97,16 +97,16 @@ fn invalid_arguments_exit_with_2() {
     }
 }
 
-/// Tests ER-7.
+/// Tests ER-7: with `--json`, an error about the command line is printed as an error document.
 #[test]
 fn a_usage_error_can_be_printed_as_json() {
     let response = run(&["rewind", "t", "--json"], "").expect_failure(2, &[]);
     let error = response.error();
-    assert_eq!((at(&error, "/kind"), at(&error, "/outcome")), (&json!("invalid"), &json!("not_applied")));
-    assert!(at(&error, "/message").as_str().unwrap().contains("--checkpoint"), "{error}");
+    assert_eq!((value_at(&error, "/kind"), value_at(&error, "/outcome")), (&json!("invalid"), &json!("not_applied")));
+    assert!(value_at(&error, "/message").as_str().unwrap().contains("--checkpoint"), "{error}");
 }
 
-/// Tests ER-6 and ER-7.
+/// Tests ER-6 and ER-7: an error says for which record the command failed, and what the user can do.
 #[test]
 fn an_error_names_the_record_and_what_to_do() {
     let store = TestStore::new();
@@ -117,9 +117,9 @@ fn an_error_names_the_record_and_what_to_do() {
     store.run(&["context", "t", "--at", "e-9"]).expect_failure(1, &["entry `e-9` does not exist", "agentstore tree"]);
     let error = store.run(&["show", "other", "--json"]).expect_failure(1, &[]).error();
     for (field, value) in [("/kind", "not_found"), ("/what", "thread"), ("/id", "other"), ("/outcome", "not_applied")] {
-        assert_eq!(at(&error, field), value);
+        assert_eq!(value_at(&error, field), value);
     }
-    assert_eq!(at(&error, "/retryable"), false);
+    assert_eq!(value_at(&error, "/retryable"), false);
 }
 
 #[test]
@@ -168,16 +168,16 @@ fn without_a_url_the_store_is_in_the_current_folder() {
 #[test]
 fn a_commit_whose_output_fails_is_reported_as_unknown() {
     let store = TestStore::new();
-    let full = || File::options().write(true).open("/dev/full").unwrap();
-    let response = store.run_with_stdout(&["append", "t", "--message", "hi", "--json"], full());
+    let full_device = || File::options().write(true).open("/dev/full").unwrap();
+    let response = store.run_with_stdout(&["append", "t", "--message", "hi", "--json"], full_device());
     let error = response.error();
     assert_eq!(
-        (response.code, at(&error, "/outcome"), at(&error, "/retryable")),
+        (response.code, value_at(&error, "/outcome"), value_at(&error, "/retryable")),
         (1, &json!("unknown"), &json!(false))
     );
-    assert_eq!(at(&store.json(&["context", "t"]), "/messages").as_array().unwrap().len(), 1, "{response:?}");
-    let response = store.run_with_stdout(&["threads", "--json"], full());
-    assert_eq!((response.code, at(&response.error(), "/outcome")), (1, &json!("not_applied")));
+    assert_eq!(value_at(&store.json(&["context", "t"]), "/messages").as_array().unwrap().len(), 1, "{response:?}");
+    let response = store.run_with_stdout(&["threads", "--json"], full_device());
+    assert_eq!((response.code, value_at(&response.error(), "/outcome")), (1, &json!("not_applied")));
 }
 
 #[test]
@@ -187,5 +187,5 @@ fn an_import_continues_if_its_output_is_closed() {
     // These are more reports than fit into the buffer of the output.
     let files = [vec![first.to_str().unwrap(); 60], vec![last.to_str().unwrap()]].concat();
     assert_eq!(store.run_with_stdout(&[&["import"], &files[..]].concat(), closed_pipe()).code, 0);
-    assert_eq!(at(&store.json(&["threads"]), "/threads").as_array().unwrap().len(), 2);
+    assert_eq!(value_at(&store.json(&["threads"]), "/threads").as_array().unwrap().len(), 2);
 }

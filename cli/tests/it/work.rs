@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    helpers::{CommandOutput, at, run},
+    helpers::{CommandOutput, run, value_at},
     postgres::PostgresTestStore,
 };
 
@@ -51,12 +51,12 @@ impl WorkSetup {
 
     /// Puts the options that name the stores in front of the arguments.
     fn args<'a>(&'a self, args: &[&'a str]) -> Vec<&'a str> {
-        let mut all = vec!["--store", self.store_url.as_str()];
+        let mut all_args = vec!["--store", self.store_url.as_str()];
         if let Some(url) = &self.mailbox_url {
-            all.extend(["--mailbox", url.as_str()]);
+            all_args.extend(["--mailbox", url.as_str()]);
         }
-        all.extend_from_slice(args);
-        all
+        all_args.extend_from_slice(args);
+        all_args
     }
 
     fn run(&self, args: &[&str]) -> CommandOutput {
@@ -75,11 +75,16 @@ impl WorkSetup {
     /// Returns the status of a dispatch, the number of its failures, and how its attempts ended.
     fn status_summary(&self, id: &str) -> (String, Value, Vec<String>) {
         let list = self.json(&["mailbox", "list"]);
-        let all = at(&list, "/dispatches").as_array().unwrap();
-        let found = all.iter().find(|dispatch| at(dispatch, "/id") == id).unwrap();
-        let history = found.get("history").and_then(Value::as_array).cloned().unwrap_or_default();
-        let ends = history.iter().map(|attempt| at(attempt, "/end").as_str().unwrap().to_owned()).collect();
-        (at(found, "/status").as_str().unwrap().to_owned(), at(found, "/attempts").clone(), ends)
+        let all = value_at(&list, "/dispatches").as_array().unwrap();
+        let dispatch = all.iter().find(|dispatch| value_at(dispatch, "/id") == id).unwrap();
+        let history = dispatch.get("history").and_then(Value::as_array).cloned().unwrap_or_default();
+        let ends = history.iter().map(|attempt| value_at(attempt, "/end").as_str().unwrap().to_owned()).collect();
+        (value_at(dispatch, "/status").as_str().unwrap().to_owned(), value_at(dispatch, "/attempts").clone(), ends)
+    }
+
+    fn status(&self, id: &str) -> String {
+        let (status, _, _) = self.status_summary(id);
+        status
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -105,9 +110,9 @@ impl WorkSetup {
 
 pub(crate) fn wait_until(what: &str, condition: impl Fn() -> bool) {
     #[expect(clippy::disallowed_methods, reason = "a test waits in real time")]
-    let began = Instant::now();
+    let start = Instant::now();
     while !condition() {
-        assert!(began.elapsed() < TIMEOUT, "timed out while waiting for {what}");
+        assert!(start.elapsed() < TIMEOUT, "timed out while waiting for {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -129,7 +134,7 @@ fn wait_for_summary(worker: Child) -> Value {
     let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert!(output.status.success(), "{:?}: {out} {err}", output.status);
     let last: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
-    at(&last, "/summary").clone()
+    value_at(&last, "/summary").clone()
 }
 
 /// Tests WK-3: the way in which a command ends decides what becomes of its dispatch.
@@ -150,14 +155,15 @@ fn the_exit_code_of_a_command_decides_how_its_dispatch_is_settled() {
     // Two attempts fail. Their warnings are of one kind, which is printed once.
     let warnings: Vec<Value> = response.err.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((response.code, warnings.len()), (0, 1), "{response:?}");
-    assert_eq!(at(&warnings[0], "/message"), "an attempt failed");
+    assert_eq!(value_at(&warnings[0], "/message"), "an attempt failed");
     let lines = response.documents();
-    let (last, reports) = lines.split_last().unwrap();
-    let counts = ["acked", "retried", "snoozed", "lost"].map(|name| at(last, &format!("/summary/{name}")).clone());
-    assert_eq!(counts, [json!(5), json!(2), json!(1), json!(0)], "{last}");
+    let (summary_line, reports) = lines.split_last().unwrap();
+    let counts =
+        ["acked", "retried", "snoozed", "lost"].map(|name| value_at(summary_line, &format!("/summary/{name}")).clone());
+    assert_eq!(counts, [json!(5), json!(2), json!(1), json!(0)], "{summary_line}");
     assert_eq!(reports.len(), 8);
-    let report_of = |id: &str| reports.iter().find(|report| at(report, "/dispatch") == id).unwrap();
-    assert_eq!((at(report_of("bad"), "/exit"), at(report_of("killed"), "/signal")), (&json!(3), &json!(9)));
+    let report_of = |id: &str| reports.iter().find(|report| value_at(report, "/dispatch") == id).unwrap();
+    assert_eq!((value_at(report_of("bad"), "/exit"), value_at(report_of("killed"), "/signal")), (&json!(3), &json!(9)));
 
     let ends = |ends: &[&str]| ends.iter().map(|end| (*end).to_owned()).collect::<Vec<_>>();
     assert_eq!(setup.status_summary("good"), ("acked".to_owned(), json!(0), ends(&["acked"])));
@@ -165,43 +171,44 @@ fn the_exit_code_of_a_command_decides_how_its_dispatch_is_settled() {
     assert_eq!(setup.status_summary("bad"), ("acked".to_owned(), json!(1), ends(&["retried", "acked"])));
     assert_eq!(setup.status_summary("killed"), ("acked".to_owned(), json!(1), ends(&["retried", "acked"])));
     let list = setup.json(&["mailbox", "list"]);
-    let found = |id: &str| {
-        let all = at(&list, "/dispatches").as_array().unwrap();
-        all.iter().find(|dispatch| at(dispatch, "/id") == id).unwrap().clone()
+    let dispatch_with_id = |id: &str| {
+        let all = value_at(&list, "/dispatches").as_array().unwrap();
+        all.iter().find(|dispatch| value_at(dispatch, "/id") == id).unwrap().clone()
     };
-    let good = found("good");
-    let output = at(&good, "/result/output").as_str().unwrap();
+    let good = dispatch_with_id("good");
+    let output = value_at(&good, "/result/output").as_str().unwrap();
     let document: Value = serde_json::from_str(output.lines().next().unwrap()).unwrap();
-    assert_eq!((at(&document, "/id"), at(&document, "/payload/n")), (&json!("good"), &json!(1)));
-    let claim = at(&document, "/claim/number").as_array().unwrap().clone();
+    assert_eq!((value_at(&document, "/id"), value_at(&document, "/payload/n")), (&json!("good"), &json!(1)));
+    let claim = value_at(&document, "/claim/number").as_array().unwrap().clone();
     let expected_last_line = format!("good r 1 {}.{}", claim[0], claim[1]);
     assert_eq!(output.lines().last(), Some(expected_last_line.as_str()));
-    assert!(at(&document, "/claim").get("token").is_none());
-    assert_eq!(at(&found("bad"), "/last_error"), &json!("exit code 3: first\nno network"));
-    assert_eq!(at(&found("killed"), "/last_error"), &json!("killed by signal 9"));
-    let long = found("long");
+    assert!(value_at(&document, "/claim").get("token").is_none());
+    assert_eq!(value_at(&dispatch_with_id("bad"), "/last_error"), &json!("exit code 3: first\nno network"));
+    assert_eq!(value_at(&dispatch_with_id("killed"), "/last_error"), &json!("killed by signal 9"));
+    let long = dispatch_with_id("long");
     assert_eq!(
-        (at(&long, "/result/output").as_str().unwrap().len(), at(&long, "/result/is_cut")),
+        (value_at(&long, "/result/output").as_str().unwrap().len(), value_at(&long, "/result/is_cut")),
         (65_536, &json!(true))
     );
-    assert_eq!(at(&found("quiet"), "/result/output"), &json!("started\n"));
+    assert_eq!(value_at(&dispatch_with_id("quiet"), "/result/output"), &json!("started\n"));
 }
 
 /// Kills a worker in the middle of its work, and lets another worker do the work. Checks that the command of the killed
 /// worker and the processes that the command started end as well.
 fn check_another_worker_finishes(setup: &WorkSetup) {
     setup.enqueue("t", "d");
-    let mut first = setup.start_worker("sleep 1000 & echo $! > number; wait; touch outlived", &["--lease", "1s"]);
-    let command = read_process_id(&setup.path("number"));
-    assert!(test_kill_process(command).is_ok(), "the command is not running");
-    send_signal(&first, Signal::KILL);
-    first.wait().unwrap();
-    wait_until("the end of the command", || test_kill_process(command).is_err());
-    let second = setup.start_worker("touch done", &["--lease", "30s"]);
+    let mut first_worker =
+        setup.start_worker("sleep 1000 & echo $! > number; wait; touch outlived", &["--lease", "1s"]);
+    let command_process = read_process_id(&setup.path("number"));
+    assert!(test_kill_process(command_process).is_ok(), "the command is not running");
+    send_signal(&first_worker, Signal::KILL);
+    first_worker.wait().unwrap();
+    wait_until("the end of the command", || test_kill_process(command_process).is_err());
+    let second_worker = setup.start_worker("touch done", &["--lease", "30s"]);
     wait_until("the second worker", || setup.path("done").exists());
-    send_signal(&second, Signal::TERM);
-    let summary = wait_for_summary(second);
-    assert_eq!((at(&summary, "/claimed"), at(&summary, "/acked")), (&json!(1), &json!(1)));
+    send_signal(&second_worker, Signal::TERM);
+    let summary = wait_for_summary(second_worker);
+    assert_eq!((value_at(&summary, "/claimed"), value_at(&summary, "/acked")), (&json!(1), &json!(1)));
     let ends = vec!["lease_expired".to_owned(), "acked".to_owned()];
     assert_eq!(setup.status_summary("d"), ("acked".to_owned(), json!(1), ends));
     assert!(!setup.path("outlived").exists());
@@ -243,13 +250,13 @@ fn a_command_whose_claim_is_lost_is_killed_with_its_child_processes() {
     setup.enqueue("t", "d");
     let exec = "sleep 1000 & echo $! > number; trap '' TERM; wait; touch outlived; sleep 1000";
     let worker = setup.start_worker(exec, &["--lease", "600ms"]);
-    let started = read_process_id(&setup.path("number"));
+    let child_process = read_process_id(&setup.path("number"));
     setup.json(&["mailbox", "interrupt", "t", "--yes"]);
-    wait_until("the end of what the command started", || test_kill_process(started).is_err());
-    wait_until("the end of the attempt", || setup.status_summary("d").0 == "superseded");
+    wait_until("the end of the process that the command started", || test_kill_process(child_process).is_err());
+    wait_until("the end of the attempt", || setup.status("d") == "superseded");
     send_signal(&worker, Signal::TERM);
     let summary = wait_for_summary(worker);
-    assert_eq!((at(&summary, "/lost"), at(&summary, "/acked")), (&json!(1), &json!(0)));
+    assert_eq!((value_at(&summary, "/lost"), value_at(&summary, "/acked")), (&json!(1), &json!(0)));
     assert!(!setup.path("outlived").exists());
 }
 
@@ -264,8 +271,8 @@ fn a_worker_that_is_asked_to_end_lets_its_command_finish() {
     send_signal(&worker, Signal::INT);
     fs::write(setup.path("go"), "").unwrap();
     let summary = wait_for_summary(worker);
-    assert_eq!((at(&summary, "/claimed"), at(&summary, "/acked")), (&json!(1), &json!(1)));
-    assert_eq!(setup.status_summary("after").0, "queued");
+    assert_eq!((value_at(&summary, "/claimed"), value_at(&summary, "/acked")), (&json!(1), &json!(1)));
+    assert_eq!(setup.status("after"), "queued");
 }
 
 /// Tests WK-4: after the deadline, or at the second signal, the command is ended and its dispatch is released.
@@ -276,7 +283,7 @@ fn the_dispatch_of_an_unfinished_command_is_released() {
         setup.enqueue("t", "d");
         let mut worker =
             setup.start_worker("echo $$ > number; trap 'exit 0' TERM; while true; do sleep 0.05; done", args);
-        let command = read_process_id(&setup.path("number"));
+        let command_process = read_process_id(&setup.path("number"));
         let mut stderr = std::io::BufReader::new(worker.stderr.take().unwrap());
         for _ in 0..signals {
             send_signal(&worker, Signal::TERM);
@@ -284,8 +291,8 @@ fn the_dispatch_of_an_unfinished_command_is_released() {
             std::io::BufRead::read_line(&mut stderr, &mut line).unwrap();
         }
         let summary = wait_for_summary(worker);
-        assert_eq!((at(&summary, "/released"), at(&summary, "/acked")), (&json!(1), &json!(0)));
-        assert!(test_kill_process(command).is_err());
+        assert_eq!((value_at(&summary, "/released"), value_at(&summary, "/acked")), (&json!(1), &json!(0)));
+        assert!(test_kill_process(command_process).is_err());
         assert_eq!(setup.status_summary("d"), ("queued".to_owned(), json!(0), vec!["released".to_owned()]));
     }
 }
@@ -297,25 +304,25 @@ fn a_mailbox_can_be_in_another_store() {
     setup.enqueue("t", "d");
     setup.json(&["append", "t", "--message", "hi"]);
     let listed = setup.json(&["threads"]);
-    assert!(at(&listed, "/mailbox").as_str().unwrap().ends_with("/queue"));
-    assert_eq!(at(&listed, "/capabilities/fenced"), &json!(false));
+    assert!(value_at(&listed, "/mailbox").as_str().unwrap().ends_with("/queue"));
+    assert_eq!(value_at(&listed, "/capabilities/fenced"), &json!(false));
     let run_on_url = |url: &str, args: &[&str]| {
         let response = run(&[&["--store", url, "--json"], args].concat(), "").expect_success();
         serde_json::from_str::<Value>(&response.out).unwrap()
     };
     let (store, mailbox) = (&setup.store_url, setup.mailbox_url.as_ref().unwrap());
-    assert_eq!(at(&run_on_url(store, &["mailbox", "list"]), "/counts/queued"), &json!(0));
-    assert_eq!(at(&run_on_url(mailbox, &["mailbox", "list"]), "/counts/queued"), &json!(1));
-    assert_eq!(at(&run_on_url(mailbox, &["threads"]), "/threads"), &json!([]));
+    assert_eq!(value_at(&run_on_url(store, &["mailbox", "list"]), "/counts/queued"), &json!(0));
+    assert_eq!(value_at(&run_on_url(mailbox, &["mailbox", "list"]), "/counts/queued"), &json!(1));
+    assert_eq!(value_at(&run_on_url(mailbox, &["threads"]), "/threads"), &json!([]));
     // This is another spelling of the same path.
-    let same = run_on_url(store, &["threads", "--mailbox", &store.replace("/data", "/./data")]);
-    assert!(same.get("mailbox").is_none());
-    assert_eq!(at(&same, "/capabilities/fenced"), &json!(true));
+    let output = run_on_url(store, &["threads", "--mailbox", &store.replace("/data", "/./data")]);
+    assert!(output.get("mailbox").is_none());
+    assert_eq!(value_at(&output, "/capabilities/fenced"), &json!(true));
     let response = setup.run(&["mailbox", "work", "--exec", "true", "--until-idle"]).expect_success();
     assert_eq!(response.out, "dispatch d of thread t, attempt 1: exit code 0\n1 done\n");
     setup.json(&["tenants", "delete", "default", "--yes"]);
     for url in [store, mailbox] {
-        assert_eq!(at(&run_on_url(url, &["tenants"]), "/tenants"), &json!([]));
+        assert_eq!(value_at(&run_on_url(url, &["tenants"]), "/tenants"), &json!([]));
     }
 }
 
@@ -337,7 +344,7 @@ fn a_command_finds_the_store_of_its_worker() {
     );
     setup.run(&with_tenant_option(&["mailbox", "work", "--until-idle", "--exec", &exec])).expect_success();
     let list = setup.json(&with_tenant_option(&["mailbox", "list"]));
-    let output = at(&list, "/dispatches/0/result/output").as_str().unwrap();
+    let output = value_at(&list, "/dispatches/0/result/output").as_str().unwrap();
     assert!(output.contains(r#"{"text":"hi"}"#) && output.contains("docs/compositions.md"), "{output}");
     let mailbox = setup.mailbox_url.as_ref().unwrap();
     assert_eq!(output.lines().last().unwrap(), format!("{} {mailbox} acme", setup.store_url));
@@ -353,7 +360,7 @@ fn a_command_on_a_server_writes_to_its_thread() {
     let exec = format!("{program} append $AGENTSTORE_THREAD_ID --message done && echo \"$AGENTSTORE_URL\"");
     setup.run(&["mailbox", "work", "--until-idle", "--exec", &exec]).expect_success();
     let list = setup.json(&["mailbox", "list"]);
-    let output = at(&list, "/dispatches/0/result/output").as_str().unwrap();
+    let output = value_at(&list, "/dispatches/0/result/output").as_str().unwrap();
     assert!(output.lines().last().unwrap().contains("postgres:canary@"), "{output}");
-    assert_eq!(at(&setup.json(&["context", "t"]), "/messages/0/message/blocks/0/text"), "done");
+    assert_eq!(value_at(&setup.json(&["context", "t"]), "/messages/0/message/blocks/0/text"), "done");
 }

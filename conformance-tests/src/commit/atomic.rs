@@ -18,12 +18,12 @@ use crate::{
 /// before and after a call.
 async fn thread_as_text(given: &Given, thread: &str) -> Result<String, Failure> {
     let (thread, threads) = (id(thread), given.threads()?);
-    let Some(found) = threads.load_thread(&thread).await? else { return Ok("no thread".to_owned()) };
+    let Some(record) = threads.load_thread(&thread).await? else { return Ok("no thread".to_owned()) };
     let context = threads.load_context(&thread, ContextRequest::head()).await?;
     let mut query = store_core::RunQuery::default();
     query.filter.thread = Some(thread.clone());
     let runs = threads.list_runs(query).await?.items;
-    Ok(format!("{found:?} {context:?} {runs:?} {:?}", given.read_log(&thread).await?))
+    Ok(format!("{record:?} {context:?} {runs:?} {:?}", given.read_log(&thread).await?))
 }
 
 /// A commit with two entries, a run, a state change and a key.
@@ -45,21 +45,21 @@ pub(crate) async fn every_part_of_a_commit_survives_a_reopen(given: &Given) -> V
     expect_every_part_stored(given, true).await
 }
 
-async fn expect_every_part_stored(given: &Given, reopened: bool) -> Verdict {
+async fn expect_every_part_stored(given: &Given, with_reopen: bool) -> Verdict {
     let mut fields = ThreadFields::default();
     fields.title = Some("title".to_owned());
     let commit = commit_with_all_parts("t", "k").creating(fields);
     let receipt = given.commit(commit.clone()).await?;
-    let before = thread_as_text(given, "t").await?;
-    reopen_if(given, reopened).await?;
-    expect_eq(thread_as_text(given, "t").await?, before)?;
+    let text_before = thread_as_text(given, "t").await?;
+    reopen_if(given, with_reopen).await?;
+    expect_eq(thread_as_text(given, "t").await?, text_before)?;
     let context = given.threads()?.load_context(&id("t"), ContextRequest::head()).await?;
     expect_eq(context.context.messages.len(), 1)?;
     expect_eq(context.state, [("a".to_owned(), json("1")), ("n".to_owned(), json("2"))].into())?;
     expect_eq(context.latest_run.map(|run| run.id), Some(id("new run")))?;
     expect_eq((context.thread.title, context.thread.version), (Some("title".to_owned()), receipt.version))?;
-    let again = given.commit(commit).await?;
-    expect_eq((again.deduplicated, again.entry_ids), (true, receipt.entry_ids))
+    let repeat_receipt = given.commit(commit).await?;
+    expect_eq((repeat_receipt.deduplicated, repeat_receipt.entry_ids), (true, receipt.entry_ids))
 }
 
 /// Commits that are refused because of one of their parts. Each comes with the name of this part and the kind of the
@@ -100,26 +100,26 @@ pub(crate) async fn no_part_of_a_refused_commit_appears_after_a_reopen(given: &G
     expect_no_part_stored(given, true).await
 }
 
-async fn expect_no_part_stored(given: &Given, reopened: bool) -> Verdict {
+async fn expect_no_part_stored(given: &Given, with_reopen: bool) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a", "b"])).await?;
     write_run(given, "other", running_run("foreign")).await?;
     let accepted_commit = writer.guarded_commit().await?.with_run(done_run("done")).with_key(id("used"));
     given.expect_accepted(accepted_commit.with_state(StateChange::new().set("text", json("\"x\"")))).await?;
-    let (before, other_before) = (thread_as_text(given, "t").await?, thread_as_text(given, "other").await?);
+    let (text_before, other_text_before) = (thread_as_text(given, "t").await?, thread_as_text(given, "other").await?);
     for (part, commit, kind) in refused_commits() {
         let result = given.commits()?.commit(commit).await;
         expect_kind(result, kind).map_err(|failure| failure.about(part))?;
-        expect_eq(thread_as_text(given, "t").await?, before.clone()).map_err(|failure| failure.about(part))?;
+        expect_eq(thread_as_text(given, "t").await?, text_before.clone()).map_err(|failure| failure.about(part))?;
     }
     expect_eq(given.threads()?.count_runs(&RunFilter::default()).await?, 2)?;
-    reopen_if(given, reopened).await?;
-    expect_eq(thread_as_text(given, "t").await?, before)?;
-    expect_eq(thread_as_text(given, "other").await?, other_before)?;
+    reopen_if(given, with_reopen).await?;
+    expect_eq(thread_as_text(given, "t").await?, text_before)?;
+    expect_eq(thread_as_text(given, "other").await?, other_text_before)?;
     let receipt = given.commit(commit_with_all_parts("t", "k")).await?;
     expect_eq((receipt.deduplicated, receipt.version.number()), (false, 4))
 }
 
-/// A refused commit creates no thread, whatever the reason for the refusal is.
+/// A refused commit creates no thread, for any reason of the refusal.
 pub(crate) async fn a_refused_commit_creates_no_thread(given: &Given) -> Verdict {
     let creating_commit = || commit_with_all_parts("t", "k").expecting(Expect::Absent);
     let mut fields_with_own_parent = ThreadFields::default();
@@ -162,7 +162,7 @@ pub(crate) async fn an_error_names_the_part_of_the_commit(given: &Given) -> Verd
         let Err(error) = given.commits()?.commit(commit).await else {
             return Err(Failure::new("the commit was accepted"));
         };
-        expect_eq(error.part().map(|found| found.starts_with(part)), Some(true))
+        expect_eq(error.part().map(|named_part| named_part.starts_with(part)), Some(true))
             .map_err(|failure| failure.about(format!("{part}: {error:?}")))?;
         expect_eq(error.to_string().contains(part), true)?;
     }
@@ -172,12 +172,12 @@ pub(crate) async fn an_error_names_the_part_of_the_commit(given: &Given) -> Verd
 /// Only a commit writes entries, runs and thread state. An update of the thread does not change them.
 pub(crate) async fn an_update_writes_no_entry_run_or_state(given: &Given) -> Verdict {
     let first = given.commit(commit_with_all_parts("t", "k")).await?;
-    let before = given.threads()?.load_context(&id("t"), ContextRequest::head()).await?;
+    let context_before = given.threads()?.load_context(&id("t"), ContextRequest::head()).await?;
     let patch = ThreadPatch::default().with_title("new").with_metadata("k", json("1"));
     given.threads()?.update_thread(&id("t"), patch, Expect::Any).await?;
-    let mut after = given.threads()?.load_context(&id("t"), ContextRequest::head()).await?;
-    expect_eq(after.thread.version, first.version)?;
-    after.thread = before.thread.clone();
-    expect_eq(after, before)?;
+    let mut context_after = given.threads()?.load_context(&id("t"), ContextRequest::head()).await?;
+    expect_eq(context_after.thread.version, first.version)?;
+    context_after.thread = context_before.thread.clone();
+    expect_eq(context_after, context_before)?;
     given.expect_accepted(commit_with_message(&id("t"), Expect::Version(first.version), "next")).await
 }

@@ -28,17 +28,20 @@ pub(super) async fn a_lost_claim_writes_nothing(given: &Given) -> Verdict {
     let writer = ThreadWriter::new(given, "t");
     let first = enqueue_and_claim(given, "a").await?;
     given.expect_accepted(commit_under_claim(&first, "k1")).await?;
-    let mut forged = first.fence();
-    forged.token = ClaimToken::new("forged");
-    writer
-        .expect_commit_refused(keyed_commit_with_message(&id("t"), "k2", "x").fenced(forged), ErrorKind::ClaimLost)
-        .await?;
-    // The right token is not enough if the claim number is another one.
-    let mut other_number = first.fence();
-    other_number.claim.counter += 1;
+    let mut forged_fence = first.fence();
+    forged_fence.token = ClaimToken::new("forged");
     writer
         .expect_commit_refused(
-            keyed_commit_with_message(&id("t"), "k2", "x").fenced(other_number),
+            keyed_commit_with_message(&id("t"), "k2", "x").fenced(forged_fence),
+            ErrorKind::ClaimLost,
+        )
+        .await?;
+    // The right token is not enough if the claim number is wrong.
+    let mut fence_with_other_number = first.fence();
+    fence_with_other_number.claim.counter += 1;
+    writer
+        .expect_commit_refused(
+            keyed_commit_with_message(&id("t"), "k2", "x").fenced(fence_with_other_number),
             ErrorKind::ClaimLost,
         )
         .await?;
@@ -53,8 +56,8 @@ pub(super) async fn a_lost_claim_writes_nothing(given: &Given) -> Verdict {
     writer.expect_commit_refused(commit_under_claim(&second, "k3"), ErrorKind::ClaimLost).await?;
     // A claim of another thread does not count for this thread.
     enqueue_all(given, [new_dispatch("u", "b")]).await?;
-    let other = expect_next_claim(given, "b").await?;
-    writer.expect_commit_refused(commit_under_claim(&other, "k3"), ErrorKind::ClaimLost).await.map(drop)
+    let claim_of_u = expect_next_claim(given, "b").await?;
+    writer.expect_commit_refused(commit_under_claim(&claim_of_u, "k3"), ErrorKind::ClaimLost).await.map(drop)
 }
 
 /// After an interrupt, a commit under an earlier claim is refused with `StaleEpoch` and does not change the dispatch.
@@ -83,8 +86,8 @@ pub(super) async fn a_commit_settles_its_claim(given: &Given) -> Verdict {
     let receipt =
         given.commit(commit_under_claim(&claimed, "k").settling(Settlement::Ack { result: result.clone() })).await?;
     expect_eq(receipt.version.number(), 1)?;
-    let done = expect_status(given, "a", DispatchStatus::Acked).await?;
-    expect_eq((done.result, done.history.len()), (result, 1))?;
+    let acked = expect_status(given, "a", DispatchStatus::Acked).await?;
+    expect_eq((acked.result, acked.history.len()), (result, 1))?;
     // A commit with only a fence and a settlement also settles the dispatch. It creates no thread.
     let second = mailbox(given)?.claim(claim_request().of_thread(id("u"))).await?.claimed.remove(0);
     given.expect_accepted(Commit::new(id("u")).fenced(second.fence()).settling(Settlement::Release)).await?;
@@ -100,17 +103,18 @@ pub(super) async fn a_refused_commit_settles_nothing(given: &Given) -> Verdict {
     let writer = ThreadWriter::new(given, "t");
     let claimed = enqueue_and_claim(given, "a").await?;
     given.expect_accepted(commit_under_claim(&claimed, "k1")).await?;
-    let guarded = || commit_with_message(&id("t"), Expect::Absent, "x").fenced(claimed.fence()).settling(ack());
-    writer.expect_commit_refused(guarded(), ErrorKind::Conflict).await?;
+    let settling_commit = || commit_with_message(&id("t"), Expect::Absent, "x").fenced(claimed.fence()).settling(ack());
+    writer.expect_commit_refused(settling_commit(), ErrorKind::Conflict).await?;
     let before = expect_status(given, "a", DispatchStatus::Claimed).await?;
     writer
         .expect_commit_refused(commit_under_claim(&claimed, "k1").settling(ack()), ErrorKind::IdempotencyMismatch)
         .await?;
     expect_eq(expect_status(given, "a", DispatchStatus::Claimed).await?, before)?;
     expect_nothing_to_claim(given).await?;
-    let mut forged = guarded();
-    forged.fence.as_mut().ok_or_else(|| crate::Failure::new("the fence is missing"))?.token = ClaimToken::new("forged");
-    writer.expect_commit_refused(forged, ErrorKind::ClaimLost).await?;
+    let mut forged_commit = settling_commit();
+    forged_commit.fence.as_mut().ok_or_else(|| crate::Failure::new("the fence is missing"))?.token =
+        ClaimToken::new("forged");
+    writer.expect_commit_refused(forged_commit, ErrorKind::ClaimLost).await?;
     given.expect_accepted(commit_under_claim(&claimed, "k2").settling(ack())).await
 }
 
@@ -120,8 +124,8 @@ pub(super) async fn a_repeat_of_a_settling_commit_gives_its_receipt(given: &Give
     let claimed = enqueue_and_claim(given, "a").await?;
     let commit = || commit_under_claim(&claimed, "k").settling(ack());
     let first = given.commit(commit()).await?;
-    let again = given.commit(commit()).await?;
-    expect_eq((again.version, again.deduplicated), (first.version, true))?;
+    let second = given.commit(commit()).await?;
+    expect_eq((second.version, second.deduplicated), (first.version, true))?;
     let other = commit_under_claim(&claimed, "k").settling(Settlement::Release);
     expect_kind(given.commits()?.commit(other).await, ErrorKind::IdempotencyMismatch)?;
     expect_kind(given.commits()?.commit(commit_under_claim(&claimed, "k")).await, ErrorKind::IdempotencyMismatch)?;
@@ -175,7 +179,7 @@ pub(super) async fn either_a_settling_commit_or_a_competing_claim_succeeds(given
         given.advance(LEASE).await;
         let (store, commits) = (mailbox(given)?, given.commits()?);
         let commit = commit_under_claim(&claimed, &format!("k{round}")).settling(ack());
-        let succeeded = run_concurrently(2, |task| {
+        let successes = run_concurrently(2, |task| {
             let (store, commits, commit) = (Arc::clone(&store), Arc::clone(&commits), commit.clone());
             async move {
                 match task {
@@ -185,10 +189,10 @@ pub(super) async fn either_a_settling_commit_or_a_competing_claim_succeeds(given
             }
         })
         .await;
-        expect_eq(succeeded.iter().filter(|one_succeeded| **one_succeeded).count(), 1)?;
-        let status = if succeeded[0] { DispatchStatus::Acked } else { DispatchStatus::Claimed };
+        expect_eq(successes.iter().filter(|one_succeeded| **one_succeeded).count(), 1)?;
+        let status = if successes[0] { DispatchStatus::Acked } else { DispatchStatus::Claimed };
         expect_status(given, "a", status).await?;
-        expect_eq(given.threads()?.load_thread(&id("t")).await?.is_some(), succeeded[0])?;
+        expect_eq(given.threads()?.load_thread(&id("t")).await?.is_some(), successes[0])?;
         given.store().delete_tenant(&id("default")).await?;
     }
     Ok(())

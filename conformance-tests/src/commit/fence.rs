@@ -31,8 +31,8 @@ pub(crate) async fn a_lower_claim_is_refused(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a"])).await?;
     let steps = [((1, 5), true), ((1, 5), true), ((1, 4), false), ((1, 6), true), ((1, 5), false), ((2, 1), true)];
     let more_steps = [((1, 900), false), ((2, 0), false), ((2, 2), true), ((0, 0), false), ((2, 2), true)];
-    for (at, ((incarnation, counter), is_accepted)) in steps.into_iter().chain(more_steps).enumerate() {
-        let commit = keyed_commit_with_message(&writer.thread, &at.to_string(), "text")
+    for (number, ((incarnation, counter), is_accepted)) in steps.into_iter().chain(more_steps).enumerate() {
+        let commit = keyed_commit_with_message(&writer.thread, &number.to_string(), "text")
             .fenced(fence_of_claim(incarnation, counter));
         if is_accepted {
             given.expect_accepted(commit).await?;
@@ -42,8 +42,8 @@ pub(crate) async fn a_lower_claim_is_refused(given: &Given) -> Verdict {
     }
     given.expect_accepted(keyed_commit_with_message(&writer.thread, "unfenced", "text")).await?;
     // A refused commit does not raise the highest claim number.
-    let refused = commit_with_message(&writer.thread, Expect::Absent, "x").fenced(fence_of_claim(9, 9));
-    writer.expect_commit_refused(refused, ErrorKind::Conflict).await?;
+    let conflicting_commit = commit_with_message(&writer.thread, Expect::Absent, "x").fenced(fence_of_claim(9, 9));
+    writer.expect_commit_refused(conflicting_commit, ErrorKind::Conflict).await?;
     given.expect_accepted(keyed_commit_with_message(&writer.thread, "last", "text").fenced(fence_of_claim(2, 2))).await
 }
 
@@ -65,8 +65,8 @@ pub(crate) async fn a_commit_with_only_a_fence_raises_the_claim_number(given: &G
     let commit_under_lower_claim = keyed_commit_with_message(&id("t"), "k", "late").fenced(fence_of_claim(1, 6));
     ThreadWriter::new(given, "t").expect_commit_refused(commit_under_lower_claim, ErrorKind::StaleEpoch).await?;
     // The guard of such a commit is checked like that of any other commit.
-    let guarded = commit_with_only_fence("t", fence_of_claim(1, 8)).expecting(Expect::Absent);
-    expect_kind(given.commits()?.commit(guarded).await, ErrorKind::Conflict)?;
+    let conflicting_commit = commit_with_only_fence("t", fence_of_claim(1, 8)).expecting(Expect::Absent);
+    expect_kind(given.commits()?.commit(conflicting_commit).await, ErrorKind::Conflict)?;
     given.expect_accepted(commit_with_only_fence("t", fence_of_claim(1, 7))).await
 }
 
@@ -82,10 +82,10 @@ pub(crate) async fn the_highest_claim_number_survives_a_reopen(given: &Given) ->
     expect_claim_numbers_remembered(given, true).await
 }
 
-async fn expect_claim_numbers_remembered(given: &Given, reopened: bool) -> Verdict {
+async fn expect_claim_numbers_remembered(given: &Given, with_reopen: bool) -> Verdict {
     given.expect_accepted(keyed_commit_with_message(&id("t"), "k", "a").fenced(fence_of_claim(1, 5))).await?;
     given.expect_accepted(commit_with_only_fence("absent", fence_of_claim(1, 5))).await?;
-    reopen_if(given, reopened).await?;
+    reopen_if(given, with_reopen).await?;
     for thread in ["t", "absent"] {
         expect_kind(
             given.commits()?.commit(commit_with_only_fence(thread, fence_of_claim(1, 4))).await,
@@ -94,7 +94,7 @@ async fn expect_claim_numbers_remembered(given: &Given, reopened: bool) -> Verdi
     }
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
     given.threads()?.purge_deleted(&IgnoreProgress).await?;
-    reopen_if(given, reopened).await?;
+    reopen_if(given, with_reopen).await?;
     let recreating_commit =
         |counter| commit_with_message(&id("t"), Expect::Absent, "anew").fenced(fence_of_claim(1, counter));
     expect_kind(given.commits()?.commit(recreating_commit(4)).await, ErrorKind::StaleEpoch)?;
@@ -118,16 +118,16 @@ pub(crate) async fn no_lower_claim_writes_after_a_higher_one(given: &Given) -> V
         let results = run_concurrently(6, |task| {
             let (commits, thread) = (Arc::clone(&commits), store_core::ThreadId::clone(&thread));
             async move {
-                let mut accepted = 0;
+                let mut accepted_count = 0;
                 for step in 0..4 {
                     let name = format!("{task}-{step}");
                     let commit = Commit::new(thread.clone()).with_key(id(&name)).entry(user_entry(&name));
                     match commits.commit(commit.fenced(fence_of_claim(1, task as u64))).await {
-                        Ok(_) => accepted += 1,
+                        Ok(_) => accepted_count += 1,
                         Err(error) => expect_eq(error.kind(), ErrorKind::StaleEpoch)?,
                     }
                 }
-                Ok::<usize, crate::check::Failure>(accepted)
+                Ok::<usize, crate::check::Failure>(accepted_count)
             }
         })
         .await;
@@ -146,13 +146,13 @@ pub(crate) async fn no_lower_claim_writes_after_a_higher_one(given: &Given) -> V
 pub(crate) async fn a_fence_can_be_reset(given: &Given) -> Verdict {
     let writer = ThreadWriter::new(given, "t");
     given.expect_accepted(keyed_commit_with_message(&writer.thread, "k", "a").fenced(fence_of_claim(5, 5))).await?;
-    let before = writer.load_thread().await?;
+    let thread_before = writer.load_thread().await?;
     let commit_under_lower_claim = || keyed_commit_with_message(&writer.thread, "l", "b").fenced(fence_of_claim(1, 1));
     writer.expect_commit_refused(commit_under_lower_claim(), ErrorKind::StaleEpoch).await?;
     given.threads()?.reset_fence(&id("other")).await?;
     writer.expect_commit_refused(commit_under_lower_claim(), ErrorKind::StaleEpoch).await?;
     given.threads()?.reset_fence(&writer.thread).await?;
-    expect_eq(writer.load_thread().await?, before)?;
+    expect_eq(writer.load_thread().await?, thread_before)?;
     given.expect_accepted(commit_under_lower_claim()).await?;
     // Now the claim number 1 is the highest one.
     let commit_under_lowest_claim = keyed_commit_with_message(&writer.thread, "m", "c").fenced(fence_of_claim(1, 0));
@@ -170,9 +170,9 @@ pub(crate) async fn the_fence_of_an_update_is_checked(given: &Given) -> Verdict 
         patch.fence = Some(fence);
         threads.update_thread(&writer.thread, patch, Expect::Any)
     };
-    let before = writer.load_thread().await?;
+    let thread_before = writer.load_thread().await?;
     expect_kind(update("late", fence_of_claim(1, 4)).await, ErrorKind::StaleEpoch)?;
-    expect_eq(writer.load_thread().await?, before)?;
+    expect_eq(writer.load_thread().await?, thread_before)?;
     update("a", fence_of_claim(1, 5)).await?;
     update("b", fence_of_claim(1, 7)).await?;
     writer

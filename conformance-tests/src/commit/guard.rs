@@ -56,8 +56,8 @@ pub(crate) async fn version_zero_can_be_a_guard(given: &Given) -> Verdict {
 pub(crate) async fn the_guard_any_creates_a_thread_that_never_existed(given: &Given) -> Verdict {
     let (thread, threads) = (id("t"), given.threads()?);
     given.expect_accepted(keyed_commit_with_message(&thread, "k", "a")).await?;
-    let by_state = Commit::new(id("by state")).with_state(StateChange::new().set("k", Json::null()));
-    given.expect_accepted(by_state).await?;
+    let commit_of_state = Commit::new(id("by state")).with_state(StateChange::new().set("k", Json::null()));
+    given.expect_accepted(commit_of_state).await?;
     write_run(given, "by run", running_run("r")).await?;
     for name in ["by state", "by run"] {
         expect_eq(given.thread(&id(name)).await?.version.number(), 0)?;
@@ -83,16 +83,17 @@ pub(crate) async fn the_guard_any_creates_a_thread_that_never_existed(given: &Gi
 /// entry.
 pub(crate) async fn entries_need_a_guard_or_a_key(given: &Given) -> Verdict {
     let writer = ThreadWriter::new(given, "t");
-    let unguarded = || Commit::new(id("t"));
-    for commit in
-        [unguarded().entries(user_entries(&["x"])), unguarded().entry(side_entry("x")).with_run(running_run("r"))]
-    {
+    let unguarded_commit = || Commit::new(id("t"));
+    for commit in [
+        unguarded_commit().entries(user_entries(&["x"])),
+        unguarded_commit().entry(side_entry("x")).with_run(running_run("r")),
+    ] {
         expect_kind(given.commits()?.commit(commit).await, ErrorKind::Invalid)?;
     }
     expect_eq(given.threads()?.load_thread(&id("t")).await?, None)?;
     writer.expect_accepted(user_entries(&["a"])).await?;
-    writer.expect_commit_refused(unguarded().entries(user_entries(&["x"])), ErrorKind::Invalid).await?;
-    given.expect_accepted(unguarded().entries(user_entries(&["b"])).with_key(id("k"))).await?;
+    writer.expect_commit_refused(unguarded_commit().entries(user_entries(&["x"])), ErrorKind::Invalid).await?;
+    given.expect_accepted(unguarded_commit().entries(user_entries(&["b"])).with_key(id("k"))).await?;
     let guarded_and_keyed_commit = writer.guarded_commit().await?.entries(user_entries(&["c"])).with_key(id("l"));
     given.expect_accepted(guarded_and_keyed_commit).await?;
     writer.expect_log_ids("a b c").await
@@ -113,8 +114,8 @@ pub(crate) async fn a_commit_without_entries_does_not_change_the_version(given: 
         expect_eq((receipt.version, receipt.first_seq), (first.version, None))?;
         expect_eq((receipt.entry_ids.len(), receipt.head), (0, first.head.clone()))?;
     }
-    let stale = Version::new(1, 1, first.version.incarnation());
-    for expect in [Expect::Absent, Expect::Version(stale)] {
+    let stale_version = Version::new(1, 1, first.version.incarnation());
+    for expect in [Expect::Absent, Expect::Version(stale_version)] {
         expect_conflict(given, commit_without_entries().with_state(state()).expecting(expect), Some(first.version))
             .await?;
         expect_conflict(given, commit_without_entries().with_run(done_run("s")).expecting(expect), Some(first.version))
@@ -123,15 +124,19 @@ pub(crate) async fn a_commit_without_entries_does_not_change_the_version(given: 
     expect_eq(given.thread(&id("t")).await?.open_runs, vec![id("s")])
 }
 
-/// A commit without content is refused, whatever its guard, key and time are. The part `create` alone is enough
+/// A commit without content is refused, even if it has a guard, a key or a time. The part `create` alone is enough
 /// content.
 pub(crate) async fn a_commit_with_nothing_in_it_is_refused(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a"])).await?;
-    let empty = || Commit::new(id("t"));
-    let (guarded, time) = (writer.guarded_commit().await?, store_core::Timestamp::MIN);
-    for commit in
-        [empty(), guarded, empty().with_key(id("k")), empty().at(time), empty().with_state(StateChange::new())]
-    {
+    let empty_commit = || Commit::new(id("t"));
+    let (guarded_commit, time) = (writer.guarded_commit().await?, store_core::Timestamp::MIN);
+    for commit in [
+        empty_commit(),
+        guarded_commit,
+        empty_commit().with_key(id("k")),
+        empty_commit().at(time),
+        empty_commit().with_state(StateChange::new()),
+    ] {
         writer.expect_commit_refused(commit, ErrorKind::Invalid).await?;
     }
     let empty_commit_to_no_thread = Commit::new(id("absent")).expecting(Expect::Absent);
@@ -154,14 +159,14 @@ pub(crate) async fn create_fields_apply_only_to_a_new_thread(given: &Given) -> V
     expect_eq((&created.title, &created.resource_id), (&fields.title, &fields.resource_id))?;
     expect_eq((&created.parent_thread_id, &created.metadata), (&fields.parent_thread_id, &fields.metadata))?;
     expect_eq(created.revision.number(), 1)?;
-    let mut other = ThreadFields::default();
-    (other.title, other.parent_thread_id) = (Some("other".to_owned()), Some(id("unknown")));
-    given.expect_accepted(keyed_commit_with_message(&id("t"), "k", "b").creating(other.clone())).await?;
+    let mut other_fields = ThreadFields::default();
+    (other_fields.title, other_fields.parent_thread_id) = (Some("other".to_owned()), Some(id("unknown")));
+    given.expect_accepted(keyed_commit_with_message(&id("t"), "k", "b").creating(other_fields.clone())).await?;
     let existing = given.thread(&id("t")).await?;
     expect_eq((existing.title, existing.revision), (created.title, created.revision))?;
     expect_eq(existing.parent_thread_id, created.parent_thread_id)?;
-    let orphan = commit_with_message(&id("orphan"), Expect::Absent, "a").creating(other);
-    let error = expect_kind(given.commits()?.commit(orphan).await, ErrorKind::NotFound)?;
+    let commit_with_unknown_parent = commit_with_message(&id("orphan"), Expect::Absent, "a").creating(other_fields);
+    let error = expect_kind(given.commits()?.commit(commit_with_unknown_parent).await, ErrorKind::NotFound)?;
     expect_eq(error.to_string().contains("unknown"), true)?;
     expect_eq(given.threads()?.load_thread(&id("orphan")).await?, None)
 }

@@ -2,7 +2,7 @@
 
 use store_core::{Commit, NewEntry, StateChange};
 
-/// Changes `change` so that it first clears the state.
+/// Returns the change with `clear` set, so that it first clears the state.
 pub(super) fn clear_state_first(mut change: StateChange) -> StateChange {
     change.clear = true;
     change

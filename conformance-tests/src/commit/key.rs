@@ -30,7 +30,7 @@ pub(crate) async fn a_commit_key_survives_a_reopen(given: &Given) -> Verdict {
     expect_repeats_return_first_receipt(given, true).await
 }
 
-async fn expect_repeats_return_first_receipt(given: &Given, reopened: bool) -> Verdict {
+async fn expect_repeats_return_first_receipt(given: &Given, with_reopen: bool) -> Verdict {
     let state = StateChange::new().with("n", StateOp::Add(1));
     let commit = commit_with_message(&id("t"), Expect::Absent, "a")
         .with_key(id("k"))
@@ -40,17 +40,17 @@ async fn expect_repeats_return_first_receipt(given: &Given, reopened: bool) -> V
     expect_eq(first.deduplicated, false)?;
     for round in 0..3 {
         let (thread, log) = (given.thread(&id("t")).await?, given.read_log(&id("t")).await?);
-        let mut again = given.commit(commit.clone()).await?;
-        expect_eq(again.deduplicated, true)?;
-        again.deduplicated = false;
-        expect_eq(&again, &first)?;
+        let mut repeat_receipt = given.commit(commit.clone()).await?;
+        expect_eq(repeat_receipt.deduplicated, true)?;
+        repeat_receipt.deduplicated = false;
+        expect_eq(&repeat_receipt, &first)?;
         expect_eq(given.thread(&id("t")).await?, thread)?;
         expect_eq(given.read_log(&id("t")).await?, log)?;
         if round == 0 {
             given.expect_accepted(keyed_commit_with_message(&id("t"), "l", "b").with_run(done_run("r"))).await?;
             given.expect_accepted(Commit::new(id("t")).with_state(clear_state_first(StateChange::new()))).await?;
         }
-        reopen_if(given, reopened).await?;
+        reopen_if(given, with_reopen).await?;
     }
     Ok(())
 }
@@ -70,17 +70,17 @@ pub(crate) async fn guard_fence_and_map_order_are_not_part_of_the_content(given:
         keyed_commit().entry(NewEntry::new(message))
     };
     let first = given.commit(commit_with_metadata(["x", "y"])).await?;
-    let swapped = StateChange::new().remove("b").set("a", json(" 1.0 "));
+    let state_in_other_order = StateChange::new().remove("b").set("a", json(" 1.0 "));
     let fence = Fence::new(id("d"), ClaimToken::new("token"), 1, ClaimNumber { incarnation: 1, counter: 1 });
     for repeat in [
         commit_with_metadata(["y", "x"]),
         commit_with_metadata(["x", "y"]).expecting(Expect::Absent),
         commit_with_metadata(["x", "y"]).expecting(Expect::Version(first.version.plus(7))),
         commit_with_metadata(["x", "y"]).fenced(fence),
-        commit_with_metadata(["x", "y"]).with_state(swapped),
+        commit_with_metadata(["x", "y"]).with_state(state_in_other_order),
     ] {
-        let again = given.commit(repeat).await?;
-        expect_eq((again.deduplicated, &again.entry_ids), (true, &first.entry_ids))?;
+        let repeat_receipt = given.commit(repeat).await?;
+        expect_eq((repeat_receipt.deduplicated, &repeat_receipt.entry_ids), (true, &first.entry_ids))?;
     }
     expect_eq(given.read_log(&id("t")).await?.len(), 2)
 }
@@ -115,10 +115,10 @@ fn commits_with_other_content() -> Vec<Commit> {
 pub(crate) async fn the_same_key_with_other_content_is_a_mismatch(given: &Given) -> Verdict {
     let writer = ThreadWriter::new(given, "t");
     given.expect_accepted(keyed_commit()).await?;
-    for other in commits_with_other_content() {
-        let about = format!("{other:?}");
-        let refused = writer.expect_commit_refused(other, ErrorKind::IdempotencyMismatch).await;
-        refused.map_err(|failure| failure.about(about))?;
+    for commit in commits_with_other_content() {
+        let commit_text = format!("{commit:?}");
+        let refused = writer.expect_commit_refused(commit, ErrorKind::IdempotencyMismatch).await;
+        refused.map_err(|failure| failure.about(commit_text))?;
     }
     expect_eq(given.commit(keyed_commit()).await?.deduplicated, true)
 }
@@ -126,13 +126,15 @@ pub(crate) async fn the_same_key_with_other_content_is_a_mismatch(given: &Given)
 /// A refused commit does not use up its key: the key can be used again with any content.
 pub(crate) async fn a_refused_commit_does_not_use_up_its_key(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a"])).await?;
-    let keyed = |entry: NewEntry| Commit::new(id("t")).with_key(id("k")).entry(entry);
-    writer.expect_commit_refused(keyed(user_entry("a")), ErrorKind::AlreadyExists).await?;
-    writer.expect_commit_refused(keyed(user_entry("b")).expecting(Expect::Absent), ErrorKind::Conflict).await?;
-    writer.expect_commit_refused(keyed(user_entry("b").below(id("unknown"))), ErrorKind::Invalid).await?;
-    let receipt = given.commit(keyed(user_entry("b"))).await?;
+    let commit_of_entry = |entry: NewEntry| Commit::new(id("t")).with_key(id("k")).entry(entry);
+    writer.expect_commit_refused(commit_of_entry(user_entry("a")), ErrorKind::AlreadyExists).await?;
+    writer
+        .expect_commit_refused(commit_of_entry(user_entry("b")).expecting(Expect::Absent), ErrorKind::Conflict)
+        .await?;
+    writer.expect_commit_refused(commit_of_entry(user_entry("b").below(id("unknown"))), ErrorKind::Invalid).await?;
+    let receipt = given.commit(commit_of_entry(user_entry("b"))).await?;
     expect_eq((receipt.deduplicated, receipt.version.number()), (false, 2))?;
-    writer.expect_commit_refused(keyed(user_entry("c")), ErrorKind::IdempotencyMismatch).await.map(drop)
+    writer.expect_commit_refused(commit_of_entry(user_entry("c")), ErrorKind::IdempotencyMismatch).await.map(drop)
 }
 
 /// The keys of two threads are independent of each other. So are the keys of a deleted thread and those
@@ -157,14 +159,17 @@ pub(crate) async fn keys_belong_to_one_thread(given: &Given) -> Verdict {
 /// A thread remembers its keys as long as it exists, however many commits follow and however much time passes.
 pub(crate) async fn a_key_lives_as_long_as_its_thread(given: &Given) -> Verdict {
     let first = given.commit(keyed_commit_with_message(&id("t"), "k", "a")).await?;
-    for at in 0..300 {
-        let _receipt = given.commit(keyed_commit_with_message(&id("t"), &format!("k{at}"), "more")).await?;
+    for number in 0..300 {
+        let _receipt = given.commit(keyed_commit_with_message(&id("t"), &format!("k{number}"), "more")).await?;
     }
     given.advance(Duration::from_secs(400 * 24 * 60 * 60)).await;
     write_run(given, "t", running_run("keeps the thread from being pruned")).await?;
     given.threads()?.purge_deleted(&IgnoreProgress).await?;
-    let again = given.commit(keyed_commit_with_message(&id("t"), "k", "a")).await?;
-    expect_eq((again.deduplicated, again.version, again.time), (true, first.version, first.time))?;
+    let repeat_receipt = given.commit(keyed_commit_with_message(&id("t"), "k", "a")).await?;
+    expect_eq(
+        (repeat_receipt.deduplicated, repeat_receipt.version, repeat_receipt.time),
+        (true, first.version, first.time),
+    )?;
     expect_eq(given.commit(keyed_commit_with_message(&id("t"), "k7", "more")).await?.deduplicated, true)
 }
 
@@ -178,8 +183,8 @@ pub(crate) async fn a_repeat_is_checked_by_its_key_alone(given: &Given) -> Verdi
     let fence = |counter| Fence::new(id("d"), ClaimToken::new("token"), 1, ClaimNumber { incarnation: 1, counter });
     given.expect_accepted(Commit::new(id("t")).entry(custom_entry("b")).with_key(id("l")).fenced(fence(9))).await?;
     for guard in [Expect::Absent, Expect::Any, Expect::Version(first.version.plus(9))] {
-        let again = given.commit(commit.clone().expecting(guard).fenced(fence(1))).await?;
-        expect_eq((again.deduplicated, again.version), (true, first.version))?;
+        let repeat_receipt = given.commit(commit.clone().expecting(guard).fenced(fence(1))).await?;
+        expect_eq((repeat_receipt.deduplicated, repeat_receipt.version), (true, first.version))?;
     }
     // A repeat with a higher claim number does not raise the highest claim number of the thread.
     given.expect_accepted(commit.fenced(fence(99))).await?;

@@ -21,7 +21,7 @@ async fn expect_over_limit(writer: &ThreadWriter<'_>, commit: Commit, max: u64) 
     let error = writer.expect_commit_refused(commit, ErrorKind::LimitExceeded).await?;
     match error.detail() {
         Detail::LimitExceeded { max: found, actual, .. } if *found == max && *actual > max => Ok(()),
-        other => Err(Failure::new(format!("found {other:?}, wanted a limit of {max}"))),
+        detail => Err(Failure::new(format!("found {detail:?}, wanted a limit of {max}"))),
     }
 }
 
@@ -38,8 +38,9 @@ pub(crate) async fn a_commit_has_a_thousand_entries_at_most(given: &Given) -> Ve
 /// A commit may change 1,000 state keys, and not one more. The state of a thread may have 1,000 keys in all.
 pub(crate) async fn state_has_a_thousand_keys_at_most(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", [user_entry("a")]).await?;
-    let keys =
-        |from: u32, to: u32| (from..to).fold(StateChange::new(), |change, at| change.set(format!("k{at}"), json("1")));
+    let keys = |from: u32, to: u32| {
+        (from..to).fold(StateChange::new(), |change, number| change.set(format!("k{number}"), json("1")))
+    };
     let state_commit = |change: StateChange| Commit::new(id("t")).with_state(change);
     expect_over_limit(&writer, state_commit(keys(0, 1_001)), 1_000).await?;
     given.expect_accepted(state_commit(keys(0, 1_000))).await?;
@@ -71,16 +72,16 @@ pub(crate) async fn state_has_a_megabyte_at_most(given: &Given) -> Verdict {
 /// A thread may have at most 64 open runs. Runs that are done do not count.
 pub(crate) async fn a_thread_has_64_open_runs_at_most(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", [user_entry("a")]).await?;
-    for at in 0..64 {
-        write_run(given, "t", running_run(&format!("r{at}"))).await?;
+    for number in 0..64 {
+        write_run(given, "t", running_run(&format!("r{number}"))).await?;
     }
-    let one_more = || Commit::new(id("t")).with_run(running_run("one more"));
-    expect_over_limit(&writer, one_more(), 64).await?;
+    let commit_of_one_more_run = || Commit::new(id("t")).with_run(running_run("one more"));
+    expect_over_limit(&writer, commit_of_one_more_run(), 64).await?;
     write_run(given, "t", done_run("done at once")).await?;
     write_run(given, "t", running_run("r7")).await?;
     write_run(given, "other", running_run("elsewhere")).await?;
     write_run(given, "t", done_run("r0")).await?;
-    given.expect_accepted(one_more()).await?;
+    given.expect_accepted(commit_of_one_more_run()).await?;
     expect_eq(writer.load_thread().await?.open_runs.len(), 64)
 }
 
@@ -99,13 +100,13 @@ pub(crate) async fn a_text_has_a_kibibyte_at_most(given: &Given) -> Verdict {
     for draft in drafts(&longest_text) {
         writer.expect_accepted([draft]).await?;
     }
-    let titled = |thread: &str, title: String| {
+    let commit_with_title = |thread: &str, title: String| {
         let mut fields = ThreadFields::default();
         fields.title = Some(title);
         Commit::new(id(thread)).creating(fields)
     };
-    expect_over_limit(&ThreadWriter::new(given, "long"), titled("long", too_long_text), 1_024).await?;
-    given.expect_accepted(titled("fits", longest_text)).await
+    expect_over_limit(&ThreadWriter::new(given, "long"), commit_with_title("long", too_long_text), 1_024).await?;
+    given.expect_accepted(commit_with_title("fits", longest_text)).await
 }
 
 /// The metadata of a new thread may have at most 64 KiB, counted as one JSON document.
@@ -123,8 +124,8 @@ pub(crate) async fn metadata_has_64_kibibytes_at_most(given: &Given) -> Verdict 
 
 /// If a store is opened with a smaller limit on records, it refuses every entry, run and state value above this limit.
 pub(crate) async fn a_record_has_a_limit(given: &Given) -> Verdict {
-    let small = given.open_another_store_with_limits(|limits| limits.record_bytes = 2_000).await?;
-    let writer = ThreadWriter::with_entries(&small, "t", [user_entry("a")]).await?;
+    let small_store = given.open_another_store_with_limits(|limits| limits.record_bytes = 2_000).await?;
+    let writer = ThreadWriter::with_entries(&small_store, "t", [user_entry("a")]).await?;
     let text = |bytes: usize| "x".repeat(bytes);
     let mut run = running_run("r");
     run.request = Some(json(&format!("\"{}\"", text(2_001))));
@@ -143,15 +144,15 @@ pub(crate) async fn a_record_has_a_limit(given: &Given) -> Verdict {
 /// If a store is opened with a smaller limit on records, it refuses every state value above this limit, whatever
 /// operation would write it.
 pub(crate) async fn a_state_value_has_a_limit(given: &Given) -> Verdict {
-    let small = given.open_another_store_with_limits(|limits| limits.record_bytes = 2_000).await?;
-    let writer = ThreadWriter::with_entries(&small, "t", [user_entry("a")]).await?;
+    let small_store = given.open_another_store_with_limits(|limits| limits.record_bytes = 2_000).await?;
+    let writer = ThreadWriter::with_entries(&small_store, "t", [user_entry("a")]).await?;
     let text = json(&format!("\"{}\"", "x".repeat(1_200)));
     let append = |key: &str| StateChange::new().with(key, StateOp::Append(vec![text.clone()]));
     let merge =
         |field: &str| StateChange::new().with("object", StateOp::Merge(json(&format!("{{\"{field}\":{text}}}"))));
     let state_commit = |change: StateChange| Commit::new(id("t")).with_state(change);
     for change in [append("list"), merge("a"), merge("a"), append("other list")] {
-        small.expect_accepted(state_commit(change)).await?;
+        small_store.expect_accepted(state_commit(change)).await?;
     }
     for change in [append("list"), merge("b")] {
         expect_over_limit(&writer, state_commit(change), 2_000).await?;
@@ -177,36 +178,44 @@ pub(crate) async fn smaller_limits_are_enforced(given: &Given) -> Verdict {
         (limits.commit_bytes, limits.commit_entries, limits.commit_state_keys) = (5_000, 3, 2);
         (limits.open_runs, limits.state_keys, limits.text_bytes) = (1, 3, 8);
     };
-    let small = given.open_another_store_with_limits(change).await?;
-    let writer = ThreadWriter::with_entries(&small, "t", [user_entry("a")]).await?;
-    let large = || NewEntry::new(Message::user("x".repeat(2_000)));
+    let small_store = given.open_another_store_with_limits(change).await?;
+    let writer = ThreadWriter::with_entries(&small_store, "t", [user_entry("a")]).await?;
+    let large_entry = || NewEntry::new(Message::user("x".repeat(2_000)));
     let state = |keys: &[&str]| keys.iter().fold(StateChange::new(), |change, key| change.set(*key, json("1")));
-    expect_over_limit(&writer, writer.guarded_commit().await?.entries([large(), large(), large()]), 5_000).await?;
+    expect_over_limit(
+        &writer,
+        writer.guarded_commit().await?.entries([large_entry(), large_entry(), large_entry()]),
+        5_000,
+    )
+    .await?;
     expect_over_limit(&writer, writer.guarded_commit().await?.entries((0..4).map(|_| message_entry("x"))), 3).await?;
     expect_over_limit(&writer, writer.guarded_commit().await?.with_state(state(&["a", "b", "c"])), 2).await?;
     expect_over_limit(&writer, writer.guarded_commit().await?.entry(label("a", Some("123456789"))), 8).await?;
-    small
-        .expect_accepted(writer.guarded_commit().await?.entries([large(), large()]).with_state(state(&["a", "b"])))
+    small_store
+        .expect_accepted(
+            writer.guarded_commit().await?.entries([large_entry(), large_entry()]).with_state(state(&["a", "b"])),
+        )
         .await?;
     expect_over_limit(&writer, writer.guarded_commit().await?.with_state(state(&["c", "d"])), 3).await?;
-    write_run(&small, "t", running_run("r")).await?;
+    write_run(&small_store, "t", running_run("r")).await?;
     expect_over_limit(&writer, writer.guarded_commit().await?.with_run(running_run("s")), 1).await?;
     // A run that is done does not count as open.
-    let done_run_at_the_limit = small.commits()?.commit(writer.guarded_commit().await?.with_run(done_run("s"))).await;
+    let done_run_at_the_limit =
+        small_store.commits()?.commit(writer.guarded_commit().await?.with_run(done_run("s"))).await;
     expect_eq(done_run_at_the_limit.is_ok(), true)
 }
 
 /// The limit on the bytes of a commit applies to its entries, run, state, events and outbox rows together. In this case
 /// no single part is too large.
 pub(crate) async fn the_parts_of_a_commit_count_together(given: &Given) -> Verdict {
-    let small = given.open_another_store_with_limits(|limits| limits.commit_bytes = 5_000).await?;
-    let writer = ThreadWriter::with_entries(&small, "t", [user_entry("a")]).await?;
-    let large = || NewEntry::new(Message::user("x".repeat(2_000)));
+    let small_store = given.open_another_store_with_limits(|limits| limits.commit_bytes = 5_000).await?;
+    let writer = ThreadWriter::with_entries(&small_store, "t", [user_entry("a")]).await?;
+    let large_entry = || NewEntry::new(Message::user("x".repeat(2_000)));
     let (text, mut run) = (json(&format!("\"{}\"", "x".repeat(2_000))), running_run("r"));
     run.request = Some(text.clone());
     let event = NewEvent::new(id("kind"), [Scope::Thread(id("t"))]).with_payload(text.clone());
     let row = NewOutboxRow::new(id("lane"), id("target"), text.clone());
-    let commit_of_two_entries = writer.guarded_commit().await?.entries([large(), large()]);
+    let commit_of_two_entries = writer.guarded_commit().await?.entries([large_entry(), large_entry()]);
     for commit in [
         commit_of_two_entries.clone().with_run(run),
         commit_of_two_entries.clone().with_state(StateChange::new().set("a", text)),
@@ -215,7 +224,7 @@ pub(crate) async fn the_parts_of_a_commit_count_together(given: &Given) -> Verdi
     ] {
         expect_over_limit(&writer, commit, 5_000).await?;
     }
-    small.expect_accepted(commit_of_two_entries).await
+    small_store.expect_accepted(commit_of_two_entries).await
 }
 
 /// Limits on stored totals are checked in the atomic step, so that concurrent commits together do not exceed a limit.
@@ -225,8 +234,8 @@ pub(crate) async fn totals_are_checked_in_the_atomic_step(given: &Given) -> Verd
         let commits = std::sync::Arc::clone(&commits);
         async move {
             let mut accepted = 0;
-            for at in 0..16 {
-                let run = running_run(&format!("{task}-{at}"));
+            for number in 0..16 {
+                let run = running_run(&format!("{task}-{number}"));
                 match commits.commit(Commit::new(id("t")).with_run(run)).await {
                     Ok(_) => accepted += 1,
                     refused => drop(expect_kind(refused, ErrorKind::LimitExceeded)?),

@@ -82,7 +82,7 @@ static CHECKS: &[Check] = &[
 /// Creates a thread of version 3 and state revision 1, with the maximum number of state keys, a used commit key, a
 /// claim number and a run that is done.
 async fn create_thread_at_its_limits(given: &Given) -> Verdict {
-    let state = (0..1_000).fold(StateChange::new(), |change, at| change.set(format!("k{at}"), json("1")));
+    let state = (0..1_000).fold(StateChange::new(), |change, number| change.set(format!("k{number}"), json("1")));
     let first = Commit::new(id("t")).expecting(Expect::Absent).entries(user_entries(&["a", "b", "c"]));
     given
         .expect_accepted(
@@ -110,13 +110,13 @@ async fn expect_error(given: &Given, commit: Commit) -> Result<Error, Failure> {
 pub(crate) async fn the_first_failing_check_determines_the_error(given: &Given) -> Verdict {
     create_thread_at_its_limits(given).await?;
     let writer = ThreadWriter::new(given, "t");
-    let (before, log) = (writer.load_thread().await?, given.read_log(&writer.thread).await?);
-    for (at, first) in CHECKS.iter().enumerate() {
+    let (thread_before, log_before) = (writer.load_thread().await?, given.read_log(&writer.thread).await?);
+    for (first_index, first) in CHECKS.iter().enumerate() {
         // A check is also paired with itself, which shows that its failure alone gives its error.
-        for (second_at, second) in CHECKS.iter().enumerate().skip(at) {
-            let mut commit = valid_commit(at * CHECKS.len() + second_at);
+        for (second_index, second) in CHECKS.iter().enumerate().skip(first_index) {
+            let mut commit = valid_commit(first_index * CHECKS.len() + second_index);
             (second.make_commit_fail)(&mut commit);
-            if second_at > at {
+            if second_index > first_index {
                 (first.make_commit_fail)(&mut commit);
             }
             let pair = format!("{} before {}", first.name, second.name);
@@ -126,15 +126,15 @@ pub(crate) async fn the_first_failing_check_determines_the_error(given: &Given) 
             }
         }
     }
-    expect_eq((writer.load_thread().await?, given.read_log(&writer.thread).await?), (before, log))
+    expect_eq((writer.load_thread().await?, given.read_log(&writer.thread).await?), (thread_before, log_before))
 }
 
 /// For a deleted thread the error is `NotFound`, unless the check of shape and limits fails, which comes first.
 pub(crate) async fn a_deleted_thread_is_reported_before_other_errors(given: &Given) -> Verdict {
     create_thread_at_its_limits(given).await?;
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
-    for (at, check) in CHECKS.iter().enumerate() {
-        let mut commit = valid_commit(at);
+    for (index, check) in CHECKS.iter().enumerate() {
+        let mut commit = valid_commit(index);
         (check.make_commit_fail)(&mut commit);
         let error = expect_error(given, commit).await?;
         let kind = if check.name == "shape" { ErrorKind::Invalid } else { ErrorKind::NotFound };
@@ -148,15 +148,21 @@ pub(crate) async fn a_deleted_thread_is_reported_before_other_errors(given: &Giv
 /// The limits on the commit itself are checked together with its shape, before all checks against stored data.
 pub(crate) async fn limits_of_the_commit_are_checked_first(given: &Given) -> Verdict {
     create_thread_at_its_limits(given).await?;
-    let stale = || valid_commit(0).expecting(Expect::Absent).fenced(fence_of_claim(1));
-    let many = stale().entries((0..1_001).map(|at| user_entry(&at.to_string())));
-    let keys = (0..1_001).fold(StateChange::new(), |change, at| change.set(format!("k{at}"), json("1")));
-    let mut long = ThreadFields::default();
-    long.title = Some("x".repeat(1_025));
-    for commit in [many, stale().with_state(keys), stale().creating(long)] {
+    let stale_commit = || valid_commit(0).expecting(Expect::Absent).fenced(fence_of_claim(1));
+    let commit_of_many_entries = stale_commit().entries((0..1_001).map(|number| user_entry(&number.to_string())));
+    let change_of_many_keys =
+        (0..1_001).fold(StateChange::new(), |change, number| change.set(format!("k{number}"), json("1")));
+    let mut fields_with_long_title = ThreadFields::default();
+    fields_with_long_title.title = Some("x".repeat(1_025));
+    for commit in [
+        commit_of_many_entries,
+        stale_commit().with_state(change_of_many_keys),
+        stale_commit().creating(fields_with_long_title),
+    ] {
         expect_kind(given.commits()?.commit(commit.with_key(id("used"))).await, ErrorKind::LimitExceeded)?;
     }
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
-    let many = keyed_commit_with_message(&id("t"), "k", "x").entries((0..1_001).map(|at| user_entry(&at.to_string())));
-    expect_kind(given.commits()?.commit(many).await, ErrorKind::LimitExceeded).map(drop)
+    let commit_of_many_entries =
+        keyed_commit_with_message(&id("t"), "k", "x").entries((0..1_001).map(|number| user_entry(&number.to_string())));
+    expect_kind(given.commits()?.commit(commit_of_many_entries).await, ErrorKind::LimitExceeded).map(drop)
 }

@@ -28,11 +28,11 @@ pub(crate) async fn one_of_several_commits_with_the_same_guard_succeeds(given: &
             async move { commits.commit(commit).await }
         })
         .await;
-        let (succeeded, refused) = expect_exactly_one(results)?;
-        expect_kinds(refused, ErrorKind::Conflict)?;
-        expect_eq(succeeded.version.number(), round)?;
-        versions.insert(succeeded.version.number());
-        guard = Expect::Version(succeeded.version);
+        let (receipt, errors) = expect_exactly_one(results)?;
+        expect_kinds(errors, ErrorKind::Conflict)?;
+        expect_eq(receipt.version.number(), round)?;
+        versions.insert(receipt.version.number());
+        guard = Expect::Version(receipt.version);
     }
     let log = given.read_log(&thread).await?;
     expect_eq((log.len() as u64, versions.len() as u64), (ROUNDS, ROUNDS))?;
@@ -54,11 +54,11 @@ pub(crate) async fn unguarded_commits_all_take_effect(given: &Given) -> Verdict 
         let log = given.read_log(&thread).await?;
         expect_eq(log.len(), (round + 1) * TASKS * 3)?;
         for receipt in results.into_iter().collect::<Result<Vec<Receipt>, Error>>()? {
-            let first = usize::try_from(receipt.first_seq.unwrap_or_default()).unwrap_or_default() - 1;
-            let found: Vec<_> = log[first..first + 3].iter().map(|entry| entry.id.clone()).collect();
-            expect_eq(&found, &receipt.entry_ids)?;
-            expect_eq(log[first + 1].parent.as_ref(), found.first())?;
-            expect_eq(receipt.head.as_ref(), found.last())?;
+            let first_index = usize::try_from(receipt.first_seq.unwrap_or_default()).unwrap_or_default() - 1;
+            let entry_ids: Vec<_> = log[first_index..first_index + 3].iter().map(|entry| entry.id.clone()).collect();
+            expect_eq(&entry_ids, &receipt.entry_ids)?;
+            expect_eq(log[first_index + 1].parent.as_ref(), entry_ids.first())?;
+            expect_eq(receipt.head.as_ref(), entry_ids.last())?;
         }
     }
     expect_eq(given.thread(&thread).await?.leaves, 1)
@@ -95,9 +95,9 @@ pub(crate) async fn a_key_with_different_content_is_refused(given: &Given) -> Ve
             async move { commits.commit(commit).await }
         })
         .await;
-        let (succeeded, refused) = expect_exactly_one(results)?;
-        expect_kinds(refused, ErrorKind::IdempotencyMismatch)?;
-        expect_eq((succeeded.version.number(), succeeded.deduplicated), (round + 1, false))?;
+        let (receipt, errors) = expect_exactly_one(results)?;
+        expect_kinds(errors, ErrorKind::IdempotencyMismatch)?;
+        expect_eq((receipt.version.number(), receipt.deduplicated), (round + 1, false))?;
     }
     Ok(())
 }
@@ -145,11 +145,11 @@ pub(crate) async fn a_refused_commit_does_not_affect_other_writers(given: &Given
             format!("task {task}: {task_results:?}"),
         )?;
     }
-    let after = given.threads()?.load_context(&thread, ContextRequest::head()).await?;
-    expect_eq(after.context.messages.len(), accepted)?;
-    expect_eq(after.state.get("count"), Some(&json(&accepted.to_string())))?;
-    expect_eq((after.state.len(), after.thread.open_runs.len()), (2, 0))?;
-    expect_eq(after.thread.state_revision, accepted as u64 + 1)
+    let context = given.threads()?.load_context(&thread, ContextRequest::head()).await?;
+    expect_eq(context.context.messages.len(), accepted)?;
+    expect_eq(context.state.get("count"), Some(&json(&accepted.to_string())))?;
+    expect_eq((context.state.len(), context.thread.open_runs.len()), (2, 0))?;
+    expect_eq(context.thread.state_revision, accepted as u64 + 1)
 }
 
 /// After a thousand commits in a row, the log has no gaps, the counters are exact, and every acknowledged entry is
@@ -157,16 +157,18 @@ pub(crate) async fn a_refused_commit_does_not_affect_other_writers(given: &Given
 pub(crate) async fn a_thousand_commits_follow_each_other(given: &Given) -> Verdict {
     let (thread, commits) = (id::<ThreadId>("t"), given.commits()?);
     let mut guard = Expect::Absent;
-    for at in 0..1_000 {
-        let commit = Commit::new(thread.clone()).expecting(guard).entry(user_entry(&at.to_string()));
+    for number in 0..1_000 {
+        let commit = Commit::new(thread.clone()).expecting(guard).entry(user_entry(&number.to_string()));
         let receipt = commits.commit(commit.with_state(StateChange::new().with("n", StateOp::Add(1)))).await?;
         guard = Expect::Version(receipt.version);
     }
-    let after = given.thread(&thread).await?;
-    expect_eq((after.version.number(), after.state_revision, after.leaves), (1_000, 1_000, 1))?;
+    let record = given.thread(&thread).await?;
+    expect_eq((record.version.number(), record.state_revision, record.leaves), (1_000, 1_000, 1))?;
     let log = given.read_log(&thread).await?;
     expect(
-        log.iter().enumerate().all(|(at, entry)| entry.seq == at as u64 + 1 && entry.id.as_str() == at.to_string()),
+        log.iter()
+            .enumerate()
+            .all(|(number, entry)| entry.seq == number as u64 + 1 && entry.id.as_str() == number.to_string()),
         "the log has gaps or is out of order",
     )
 }
@@ -183,14 +185,14 @@ pub(crate) async fn many_writers_leave_complete_logs_and_exact_counters(given: &
             acknowledged[task % 8].extend(receipt.entry_ids);
         }
     }
-    for (at, wanted) in acknowledged.into_iter().enumerate() {
-        let thread = id::<ThreadId>(&format!("t{at}"));
+    for (number, expected_ids) in acknowledged.into_iter().enumerate() {
+        let thread = id::<ThreadId>(&format!("t{number}"));
         let log = given.read_log(&thread).await?;
         expect_eq(log.iter().map(|entry| entry.seq).collect::<Vec<_>>(), (1..=8 * ROUNDS as u64).collect::<Vec<_>>())?;
-        expect_eq(log.iter().map(|entry| entry.id.clone()).collect::<BTreeSet<_>>(), wanted)?;
-        let after = given.threads()?.load_context(&thread, ContextRequest::head()).await?;
-        expect_eq((after.thread.version.number(), after.thread.leaves), (8 * ROUNDS as u64, 1))?;
-        expect_eq(after.state.get("n"), Some(&json(&(8 * ROUNDS).to_string())))?;
+        expect_eq(log.iter().map(|entry| entry.id.clone()).collect::<BTreeSet<_>>(), expected_ids)?;
+        let context = given.threads()?.load_context(&thread, ContextRequest::head()).await?;
+        expect_eq((context.thread.version.number(), context.thread.leaves), (8 * ROUNDS as u64, 1))?;
+        expect_eq(context.state.get("n"), Some(&json(&(8 * ROUNDS).to_string())))?;
     }
     Ok(())
 }

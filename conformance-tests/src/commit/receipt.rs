@@ -18,26 +18,26 @@ use crate::{
 pub(crate) async fn a_receipt_says_what_the_next_read_gives(given: &Given) -> Verdict {
     let writer = ThreadWriter::new(given, "t");
     let state = |value: &str| StateChange::new().set("k", json(value));
-    let failed = RunStatus::done(RunOutcome::Failed { error: "x".repeat(2_000) });
-    for (at, commit) in [
+    let failed_status = RunStatus::done(RunOutcome::Failed { error: "x".repeat(2_000) });
+    for (number, commit) in [
         Commit::new(id("t")).creating(ThreadFields::default()),
         Commit::new(id("t")).entries(user_entries(&["a", "b"])).with_run(running_run("r")),
         Commit::new(id("t")).entries([side_entry("c"), rewind("a")]).with_state(state("1")),
         Commit::new(id("t")).entries([user_entry("d"), rewind_to_start()]),
-        Commit::new(id("t")).with_run(run_change("r", failed)).with_state(state("2")),
+        Commit::new(id("t")).with_run(run_change("r", failed_status)).with_state(state("2")),
         Commit::new(id("t")).entries([user_entry("e")]),
     ]
     .into_iter()
     .enumerate()
     {
         let writes_run = commit.run.is_some();
-        let receipt = given.commit(commit.with_key(id(&at.to_string()))).await?;
+        let receipt = given.commit(commit.with_key(id(&number.to_string()))).await?;
         let (thread, log) = (writer.load_thread().await?, given.read_log(&writer.thread).await?);
         expect_eq((&receipt.thread, receipt.version, &receipt.head), (&thread.id, thread.version, &thread.head))?;
         expect_eq((receipt.state_revision, receipt.time), (thread.state_revision, thread.updated_at))?;
-        let new = &log[log.len() - receipt.entry_ids.len()..];
-        expect_eq(receipt.first_seq, new.first().map(|entry| entry.seq))?;
-        expect_eq(receipt.entry_ids, new.iter().map(|entry| entry.id.clone()).collect::<Vec<_>>())?;
+        let new_entries = &log[log.len() - receipt.entry_ids.len()..];
+        expect_eq(receipt.first_seq, new_entries.first().map(|entry| entry.seq))?;
+        expect_eq(receipt.entry_ids, new_entries.iter().map(|entry| entry.id.clone()).collect::<Vec<_>>())?;
         let status = if writes_run { Some(load_run(given, "r").await?.status) } else { None };
         expect_eq(receipt.run_status, status)?;
         expect_eq(receipt.deduplicated, false)?;
@@ -89,14 +89,17 @@ pub(crate) async fn versions_follow_the_order_of_commits(given: &Given) -> Verdi
     for receipts in &receipts_by_task {
         expect(receipts.windows(2).all(|pair| pair[0].version.number() < pair[1].version.number()), "out of order")?;
     }
-    let mut all = receipts_by_task.concat();
-    all.sort_by_key(|receipt| receipt.version.number());
+    let mut all_receipts = receipts_by_task.concat();
+    all_receipts.sort_by_key(|receipt| receipt.version.number());
     let log = given.read_log(&id("t")).await?;
-    for (receipt, entry) in all.iter().zip(&log) {
+    for (receipt, entry) in all_receipts.iter().zip(&log) {
         expect_eq((receipt.version.number(), receipt.head.as_ref()), (entry.seq, Some(&entry.id)))?;
     }
-    expect(all.windows(2).all(|pair| pair[0].time <= pair[1].time), "the times of the receipts decrease")?;
-    expect(all.windows(2).all(|pair| pair[0].state_revision < pair[1].state_revision), "state revisions do not grow")
+    expect(all_receipts.windows(2).all(|pair| pair[0].time <= pair[1].time), "the times of the receipts decrease")?;
+    expect(
+        all_receipts.windows(2).all(|pair| pair[0].state_revision < pair[1].state_revision),
+        "state revisions do not grow",
+    )
 }
 
 /// If a commit states a time `at`, this becomes the time of the thread, and of each entry that has no time of its own.
@@ -136,8 +139,8 @@ pub(crate) async fn a_commit_time_in_the_future_is_refused(given: &Given) -> Ver
         writer
             .expect_commit_refused(writer.guarded_commit().await?.entry(user_entry("x")).at(at), ErrorKind::Invalid)
             .await?;
-        let new = commit_with_message(&id("new"), Expect::Absent, "x").at(at);
-        expect_kind(given.commits()?.commit(new).await, ErrorKind::Invalid)?;
+        let creating_commit = commit_with_message(&id("new"), Expect::Absent, "x").at(at);
+        expect_kind(given.commits()?.commit(creating_commit).await, ErrorKind::Invalid)?;
     }
     expect_eq(given.threads()?.load_thread(&id("new")).await?, None)?;
     given.expect_accepted(writer.guarded_commit().await?.entry(user_entry("b")).at(now)).await

@@ -70,7 +70,7 @@ struct StepDocument<'a> {
     context: Option<&'a [ContextMessage]>,
 }
 
-/// A path, whose contexts are computed as they are needed.
+/// A path. Its contexts are computed when they are needed.
 struct Path {
     thread: ThreadId,
     entries: Vec<Arc<Entry>>,
@@ -113,7 +113,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     } else if out.is_terminal() && std::io::stdin().is_terminal() {
         walk::run(&path, args.context, out).await?;
     } else {
-        list(&path, args.context, out).await?;
+        print_all_steps(&path, args.context, out).await?;
     }
     Ok(Ending::Success)
 }
@@ -142,13 +142,13 @@ async fn fork(
 }
 
 /// Prints all steps.
-async fn list(path: &Path, with_context: bool, out: &mut Output) -> Result<()> {
+async fn print_all_steps(path: &Path, with_context: bool, out: &mut Output) -> Result<()> {
     out.start_pager()?;
-    let mut before = path.context_after(None).await?;
+    let mut context_before = path.context_after(None).await?;
     for step in 0..path.entries.len() {
-        let after = path.context_after(Some(step)).await?;
-        print_step(path, step, (&before, &after), with_context, out)?;
-        before = after;
+        let context_after = path.context_after(Some(step)).await?;
+        print_step(path, step, (&context_before, &context_after), with_context, out)?;
+        context_before = context_after;
     }
     Ok(())
 }
@@ -157,26 +157,26 @@ async fn list(path: &Path, with_context: bool, out: &mut Output) -> Result<()> {
 fn print_step(
     path: &Path,
     step: usize,
-    (before, after): (&Context, &Context),
+    (context_before, context_after): (&Context, &Context),
     with_context: bool,
     out: &mut Output,
 ) -> Result<()> {
     let Some(entry) = path.entries.get(step) else { return Ok(()) };
-    let (diff, failed) = (ContextDiff::of(before, after), failure_of(entry));
+    let (diff, failed) = (ContextDiff::of(context_before, context_after), failure_of(entry));
     if out.is_json() {
         return out.print_document(&StepDocument {
             step: step + 1,
             of: path.entries.len(),
             entry,
             failed,
-            context_messages: after.messages.len(),
+            context_messages: context_after.messages.len(),
             removed: diff.only_first(),
             added: diff.only_second(),
-            context: with_context.then_some(&after.messages),
+            context: with_context.then_some(&context_after.messages),
         });
     }
     print_entry(path, step, entry, failed, out)?;
-    let size = with_noun(after.messages.len() as u64, "message");
+    let size = with_noun(context_after.messages.len() as u64, "message");
     if diff.is_same() {
         out.print_line(out.style(format!("  the context has {size}, as before")).dim())?;
     } else {
@@ -184,7 +184,7 @@ fn print_step(
         diff.print(false, out)?;
     }
     if with_context {
-        print_context(after, out)?;
+        print_context(context_after, out)?;
     }
     out.print_line("")
 }
@@ -247,7 +247,7 @@ mod tests {
     use super::failure_of;
 
     /// Stores a body and returns its entry.
-    async fn stored(body: impl Into<NewBody>) -> std::sync::Arc<Entry> {
+    async fn store_and_load(body: impl Into<NewBody>) -> std::sync::Arc<Entry> {
         let commits = agentstore::open("memory:").await.unwrap().commits(&TenantId::default_tenant()).unwrap();
         let thread = ThreadId::new("t").unwrap();
         let first = Commit::new(thread.clone()).expecting(Expect::Absent).entry(NewEntry::new(body));
@@ -255,7 +255,7 @@ mod tests {
         commits.threads().list_entries(&thread, EntryQuery::all()).await.unwrap().items.remove(0)
     }
 
-    fn result(is_error: Option<bool>) -> Message {
+    fn tool_result(is_error: Option<bool>) -> Message {
         let mut result = ToolResult::new("c-1", vec![Block::text("no such file")]);
         result.is_error = is_error;
         Message::new(Role::Tool, vec![Block::new(BlockKind::ToolResult(result))])
@@ -269,15 +269,15 @@ mod tests {
         complete.stop = Some("end_turn".to_owned());
         let custom = |kind: &str| NewBody::from(Custom::new(kind, Json::parse("{\"code\":7}").unwrap()));
         for (body, expected) in [
-            (NewBody::from(result(Some(true))), Some("the result of call c-1")),
-            (NewBody::from(result(Some(false))), None),
-            (NewBody::from(result(None)), None),
+            (NewBody::from(tool_result(Some(true))), Some("the result of call c-1")),
+            (NewBody::from(tool_result(Some(false))), None),
+            (NewBody::from(tool_result(None)), None),
             (NewBody::from(stopped), Some("the message stopped with `error`")),
             (NewBody::from(complete), None),
             (custom("tool.error"), Some("tool.error {\"code\":7}")),
             (custom("terror"), None),
         ] {
-            let entry = stored(body).await;
+            let entry = store_and_load(body).await;
             assert_eq!(failure_of(&entry).as_deref(), expected, "{:?}", Body::clone(&entry.body));
         }
     }
