@@ -36,11 +36,11 @@ fn clearing_change() -> StateChange {
     clear_state_first(StateChange::new())
 }
 
-/// A commit changes the state by key: keys that it does not name stay as they are. The revision increases by one with
-/// each commit that changes the state.
+/// A commit changes the state by key: the other keys keep their values. The revision increases by one with each commit
+/// that changes the state.
 pub(crate) async fn state_changes_by_key(given: &Given) -> Verdict {
     let change = StateChange::new;
-    for (at, (step, pairs)) in [
+    for (index, (step, pairs)) in [
         (
             change().set("a", json("1")).set("b", json(r#"{"z":1.0,"z":-0.0}"#)),
             &[("a", "1"), ("b", r#"{"z":1.0,"z":-0.0}"#)][..],
@@ -58,7 +58,7 @@ pub(crate) async fn state_changes_by_key(given: &Given) -> Verdict {
     .enumerate()
     {
         let receipt = change_state_for_receipt(given, step).await?;
-        expect_eq(receipt.state_revision, at as u64 + 1)?;
+        expect_eq(receipt.state_revision, index as u64 + 1)?;
         expect_eq(load_state(given).await?, (receipt.state_revision, state_with(pairs)))?;
     }
     Ok(())
@@ -74,14 +74,16 @@ pub(crate) async fn state_is_kept_if_a_commit_does_not_change_it(given: &Given) 
         .commit(keyed_commit_with_message(&id("t"), "l", "text").with_state(StateChange::new().expecting(1)))
         .await?;
     expect_eq(receipt.state_revision, 1)?;
-    let wrong = keyed_commit_with_message(&id("t"), "m", "text").with_state(StateChange::new().expecting(2));
-    expect_kind(given.commits()?.commit(wrong).await, ErrorKind::Conflict)?;
+    let conflicting_commit =
+        keyed_commit_with_message(&id("t"), "m", "text").with_state(StateChange::new().expecting(2));
+    expect_kind(given.commits()?.commit(conflicting_commit).await, ErrorKind::Conflict)?;
     expect_eq(load_state(given).await?, (1, state_with(&[("a", "1")])))?;
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
     given.expect_accepted(commit_with_message(&id("t"), Expect::Absent, "anew")).await?;
     expect_eq(load_state(given).await?, (0, state_with(&[])))?;
     let receipt = change_state_for_receipt(given, StateChange::new().with("a", StateOp::Add(1)).expecting(0)).await?;
-    expect_eq((receipt.state_revision, load_state(given).await?.1), (1, state_with(&[("a", "1")])))
+    expect_eq(load_state(given).await?, (receipt.state_revision, state_with(&[("a", "1")])))?;
+    expect_eq(receipt.state_revision, 1)
 }
 
 /// A commit may name a state key at most once. If a key is both set and removed, or set twice, the commit is refused.
@@ -124,14 +126,14 @@ fn refused_operations() -> Vec<(&'static str, StateOp)> {
 /// keys of the commit do not change either.
 pub(crate) async fn an_operation_on_a_value_of_another_type_is_refused(given: &Given) -> Verdict {
     for (stored, op) in refused_operations() {
-        let about = format!("{op:?} of {stored}");
+        let operation_text = format!("{op:?} of {stored}");
         change_state(given, clearing_change().set("k", json(stored))).await?;
-        let before = load_state(given).await?;
+        let state_before = load_state(given).await?;
         let refused_commit =
             Commit::new(id("t")).with_state(StateChange::new().with("n", StateOp::Add(1)).with("k", op));
         let refused = expect_kind(given.commits()?.commit(refused_commit).await, ErrorKind::Invalid);
-        refused.map_err(|failure| failure.about(about))?;
-        expect_eq(load_state(given).await?, before)?;
+        refused.map_err(|failure| failure.about(operation_text))?;
+        expect_eq(load_state(given).await?, state_before)?;
     }
     Ok(())
 }
@@ -139,7 +141,7 @@ pub(crate) async fn an_operation_on_a_value_of_another_type_is_refused(given: &G
 /// An operation applies to the stored value. A missing key counts as 0, as an empty list or as an empty object.
 pub(crate) async fn an_operation_applies_to_the_stored_value(given: &Given) -> Verdict {
     let list = |items: &[&str]| StateOp::Append(items.iter().map(|item| json(item)).collect());
-    for (stored, op, after) in [
+    for (stored, op, expected) in [
         (None, StateOp::Add(-5), "-5"),
         (None, StateOp::Add(i64::MIN), "-9223372036854775808"),
         (Some("9223372036854775806"), StateOp::Add(1), "9223372036854775807"),
@@ -155,11 +157,11 @@ pub(crate) async fn an_operation_applies_to_the_stored_value(given: &Given) -> V
         (Some("{}"), StateOp::Merge(json("{}")), "{}"),
         (Some("1.0"), StateOp::Set(json("2.50")), "2.50"),
     ] {
-        let before = stored.map_or_else(clearing_change, |stored| clearing_change().set("k", json(stored)));
-        change_state(given, before).await?;
+        let initial_change = stored.map_or_else(clearing_change, |stored| clearing_change().set("k", json(stored)));
+        change_state(given, initial_change).await?;
         change_state(given, StateChange::new().with("k", op.clone())).await?;
-        expect_eq(load_state(given).await?.1, state_with(&[("k", after)]))
-            .map_err(|failure| failure.about(format!("{op:?}")))?;
+        let (_, state) = load_state(given).await?;
+        expect_eq(state, state_with(&[("k", expected)])).map_err(|failure| failure.about(format!("{op:?}")))?;
     }
     Ok(())
 }
@@ -205,9 +207,10 @@ pub(crate) async fn concurrent_operations_all_take_effect(given: &Given) -> Verd
 /// A commit that expects a different state revision is refused with `Conflict`. Of several concurrent commits that
 /// expect the same revision, exactly one succeeds.
 pub(crate) async fn one_of_several_commits_with_the_same_state_revision_succeeds(given: &Given) -> Verdict {
-    for wrong in [1, u64::MAX] {
-        let mismatched = Commit::new(id("t")).with_state(StateChange::new().set("a", json("1")).expecting(wrong));
-        expect_kind(given.commits()?.commit(mismatched).await, ErrorKind::Conflict)?;
+    for wrong_revision in [1, u64::MAX] {
+        let conflicting_commit =
+            Commit::new(id("t")).with_state(StateChange::new().set("a", json("1")).expecting(wrong_revision));
+        expect_kind(given.commits()?.commit(conflicting_commit).await, ErrorKind::Conflict)?;
     }
     let commits = given.commits()?;
     for round in 0..30 {
@@ -217,9 +220,10 @@ pub(crate) async fn one_of_several_commits_with_the_same_state_revision_succeeds
             async move { commits.commit(commit).await }
         })
         .await;
-        let (succeeded, refused) = expect_exactly_one(results)?;
-        expect_kinds(refused, ErrorKind::Conflict)?;
-        expect_eq(succeeded.state_revision, round + 1)?;
+        let (receipt, errors) = expect_exactly_one(results)?;
+        expect_kinds(errors, ErrorKind::Conflict)?;
+        expect_eq(receipt.state_revision, round + 1)?;
     }
-    expect_eq(load_state(given).await?.1.get("n"), Some(&json("30")))
+    let (_, state) = load_state(given).await?;
+    expect_eq(state.get("n"), Some(&json("30")))
 }

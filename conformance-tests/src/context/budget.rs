@@ -54,7 +54,7 @@ pub(crate) async fn the_oldest_turns_are_left_out_first(given: &Given) -> Verdic
             assistant_entry("h"),
         ])
         .await?;
-    for (max_messages, wanted, left_out) in [
+    for (max_messages, expected, left_out) in [
         (9, "s a b c d!1 ?1=e f g h", ""),
         (100, "s a b c d!1 ?1=e f g h", ""),
         (8, "s c d!1 ?1=e f g h", "a b"),
@@ -64,7 +64,7 @@ pub(crate) async fn the_oldest_turns_are_left_out_first(given: &Given) -> Verdic
     ] {
         let context = load_context_within(&writer, Budget::Messages(max_messages)).await?;
         let found = (short_form(&context), left_out_ids(&context));
-        expect_eq(found, (wanted.to_owned(), left_out.to_owned())).map_err(|failure| failure.about(max_messages))?;
+        expect_eq(found, (expected.to_owned(), left_out.to_owned())).map_err(|failure| failure.about(max_messages))?;
     }
     // The counter counts one token for each letter, one for the line break in the message `d`, and none for results.
     let context = load_context_within(&writer, token_budget(7)).await?;

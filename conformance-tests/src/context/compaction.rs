@@ -19,9 +19,9 @@ use crate::{
 };
 
 /// Checks that the context of the entry `at` has this short form.
-async fn expect_context(writer: &ThreadWriter<'_>, at: &str, wanted: &str) -> Verdict {
+async fn expect_context(writer: &ThreadWriter<'_>, at: &str, expected: &str) -> Verdict {
     let context = writer.load_context(ContextRequest::at(id(at))).await?.context;
-    expect_eq(short_form(&context), wanted).map_err(|failure| failure.about(at))
+    expect_eq(short_form(&context), expected).map_err(|failure| failure.about(at))
 }
 
 /// A compaction that covers no interval. The text of its summary is its id.
@@ -150,7 +150,7 @@ pub(crate) async fn repeated_compaction_keeps_the_entries_after_the_interval(giv
 /// A compaction is due if the used tokens and the reserved tokens together fill the window of the model.
 pub(crate) async fn a_compaction_is_due_when_the_window_fills(_given: &Given) -> Verdict {
     expect_eq(DEFAULT_RESERVED_TOKENS, 50_000)?;
-    for (usage, reserved, window, due) in [
+    for (usage, reserved, window, is_due) in [
         (0, 0, 1, false),
         (99, 0, 100, false),
         (100, 0, 100, true),
@@ -160,7 +160,7 @@ pub(crate) async fn a_compaction_is_due_when_the_window_fills(_given: &Given) ->
         (u64::MAX - 1, 0, u64::MAX, false),
         (0, 0, 0, true),
     ] {
-        expect_eq(is_compaction_due(usage, reserved, window), due)?;
+        expect_eq(is_compaction_due(usage, reserved, window), is_due)?;
     }
     Ok(())
 }

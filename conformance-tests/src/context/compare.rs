@@ -13,9 +13,9 @@ use crate::{
 
 /// Returns the id of the last entry that both paths have, and the ids of the entries after it on either path.
 async fn shared_and_separate_ids(writer: &ThreadWriter<'_>, left: &str, right: &str) -> Result<[String; 3], Failure> {
-    let found = writer.given.threads()?.compare_leaves(&writer.thread, &id(left), &id(right)).await?;
-    let shared = found.shared.map(|entry| entry.id.to_string()).unwrap_or_default();
-    Ok([shared, writer.find_ids(found.left).await?, writer.find_ids(found.right).await?])
+    let comparison = writer.given.threads()?.compare_leaves(&writer.thread, &id(left), &id(right)).await?;
+    let shared = comparison.shared.map(|entry| entry.id.to_string()).unwrap_or_default();
+    Ok([shared, writer.find_ids(comparison.left).await?, writer.find_ids(comparison.right).await?])
 }
 
 /// The paths of two leaves share their entries up to the point at which they separate. A comparison returns the last
@@ -37,7 +37,7 @@ pub(crate) async fn two_leaves_are_compared(given: &Given) -> Verdict {
             user_entry("j").below(id("d")),
         ])
         .await?;
-    for (left, right, wanted) in [
+    for (left, right, expected) in [
         ("j", "i", ["b", "c d j", "e f i"]),
         ("i", "j", ["b", "e f i", "c d j"]),
         ("h", "j", ["a", "h", "b c d j"]),
@@ -45,9 +45,9 @@ pub(crate) async fn two_leaves_are_compared(given: &Given) -> Verdict {
         ("d", "d", ["d", "", ""]),
         ("g", "h", ["", "g", "a h"]),
     ] {
-        expect_eq(shared_and_separate_ids(&writer, left, right).await?, wanted.map(str::to_owned))?;
+        expect_eq(shared_and_separate_ids(&writer, left, right).await?, expected.map(str::to_owned))?;
     }
     let threads = given.threads()?;
     let unknown = threads.compare_leaves(&writer.thread, &id("a"), &id("unknown")).await;
-    expect_kind(unknown.map(|found| found.shared), ErrorKind::NotFound).map(drop)
+    expect_kind(unknown.map(|comparison| comparison.shared), ErrorKind::NotFound).map(drop)
 }

@@ -34,19 +34,19 @@ fn commit_of_round(thread: &ThreadId, round: u64) -> Commit {
 
 /// Checks that all parts of a context are from the same moment. The version of the thread tells which commit was the
 /// last one, and each part must be as this commit left it.
-fn expect_consistent(found: &ThreadContext) -> Verdict {
-    let last_round = found.thread.version.number() - 1;
+fn expect_consistent(loaded: &ThreadContext) -> Verdict {
+    let last_round = loaded.thread.version.number() - 1;
     let name = Some(id(&last_round.to_string()));
-    expect_eq((&found.thread.head, &found.at), (&name, &name))?;
-    expect_eq(found.context.messages.len() as u64, last_round + 1)?;
-    expect_eq(found.context.messages.last().map(|message| &message.entry), name.as_ref())?;
-    expect_eq(found.state.get("round"), Some(&json(&last_round.to_string())))?;
-    let run = expect_some(found.latest_run.as_ref(), "latest run")?;
+    expect_eq((&loaded.thread.head, &loaded.at), (&name, &name))?;
+    expect_eq(loaded.context.messages.len() as u64, last_round + 1)?;
+    expect_eq(loaded.context.messages.last().map(|message| &message.entry), name.as_ref())?;
+    expect_eq(loaded.state.get("round"), Some(&json(&last_round.to_string())))?;
+    let run = expect_some(loaded.latest_run.as_ref(), "latest run")?;
     expect_eq(u64::from(run.steps), last_round)?;
     expect_eq(run.is_open(), last_round.is_multiple_of(2))?;
-    let open: Vec<_> = found.open_runs.iter().map(|run| run.id.clone()).collect();
-    expect_eq(&open, &found.thread.open_runs)?;
-    expect_eq(open.len(), usize::from(run.is_open()))
+    let open_run_ids: Vec<_> = loaded.open_runs.iter().map(|run| run.id.clone()).collect();
+    expect_eq(&open_run_ids, &loaded.thread.open_runs)?;
+    expect_eq(open_run_ids.len(), usize::from(run.is_open()))
 }
 
 /// While another task commits, each read shows thread, head, version, context, state and runs as of the same moment.
@@ -54,40 +54,40 @@ pub(crate) async fn a_context_is_a_consistent_snapshot(given: &Given) -> Verdict
     let (commits, threads) = (given.commits()?, given.threads()?);
     let thread: ThreadId = id("t");
     given.expect_accepted(commit_of_round(&thread, 0)).await?;
-    let (reads, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-    let reading = read_until_done(threads, thread.clone(), (Arc::clone(&reads), Arc::clone(&done)));
-    let writing = async move {
-        let mut next = 1;
+    let (reads, is_done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let reader = read_until_done(threads, thread.clone(), (Arc::clone(&reads), Arc::clone(&is_done)));
+    let writer = async move {
+        let mut next_round = 1;
         let mut result = Ok(());
         // The writer continues until the reader has read often enough, but not forever if the reader failed.
         while result.is_ok()
-            && (next < MIN_ROUNDS || (reads.load(Ordering::SeqCst) < MIN_READS && next < 20 * MIN_ROUNDS))
+            && (next_round < MIN_ROUNDS || (reads.load(Ordering::SeqCst) < MIN_READS && next_round < 20 * MIN_ROUNDS))
         {
-            result = commits.commit(commit_of_round(&thread, next)).await.map(drop);
-            next += 1;
+            result = commits.commit(commit_of_round(&thread, next_round)).await.map(drop);
+            next_round += 1;
             tokio::task::yield_now().await;
         }
-        done.store(true, Ordering::SeqCst);
-        result.map(|()| next)
+        is_done.store(true, Ordering::SeqCst);
+        result.map(|()| next_round)
     };
-    let (commit_count, read) = run_two_concurrently(writing, reading).await;
-    read?;
+    let (commit_count, reader_result) = run_two_concurrently(writer, reader).await;
+    reader_result?;
     let final_context = given.threads()?.load_context(&id("t"), ContextRequest::head()).await?;
     expect_eq(final_context.thread.version.number(), commit_count?)?;
     expect_consistent(&final_context)
 }
 
-/// Reads the context until `done` is set, counts the reads in `reads`, and checks each context.
+/// Reads the context until `is_done` is set, counts the reads in `reads`, and checks each context.
 async fn read_until_done(
     threads: Arc<dyn ThreadRunStore>,
     thread: ThreadId,
-    (reads, done): (Arc<AtomicU64>, Arc<AtomicBool>),
+    (reads, is_done): (Arc<AtomicU64>, Arc<AtomicBool>),
 ) -> Verdict {
     let mut newest = 0;
-    while !done.load(Ordering::SeqCst) {
-        let found = threads.load_context(&thread, ContextRequest::head()).await?;
-        expect_consistent(&found)?;
-        let version = found.thread.version.number();
+    while !is_done.load(Ordering::SeqCst) {
+        let loaded = threads.load_context(&thread, ContextRequest::head()).await?;
+        expect_consistent(&loaded)?;
+        let version = loaded.thread.version.number();
         expect(version >= newest, format!("version {version} was read after version {newest}"))?;
         newest = version;
         reads.fetch_add(1, Ordering::SeqCst);

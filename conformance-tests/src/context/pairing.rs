@@ -13,10 +13,10 @@ use crate::{
 };
 
 /// Checks the messages and the repairs of the context of the head, and that loading it does not change the log.
-async fn expect_repaired(writer: &ThreadWriter<'_>, open_calls: OpenCalls, wanted: (&str, &str)) -> Verdict {
+async fn expect_repaired(writer: &ThreadWriter<'_>, open_calls: OpenCalls, expected: (&str, &str)) -> Verdict {
     let log = writer.given.read_log(&writer.thread).await?;
     let context = writer.load_context(ContextRequest::head().with_open_calls(open_calls)).await?.context;
-    expect_eq((short_form(&context).as_str(), repairs_as_text(&context).as_str()), wanted)?;
+    expect_eq((short_form(&context).as_str(), repairs_as_text(&context).as_str()), expected)?;
     for message in &context.messages {
         expect(!message.message.blocks.is_empty(), format!("message `{}` has no blocks", message.entry))?;
     }

@@ -22,16 +22,16 @@ use crate::{
 pub(crate) async fn a_context_is_made_of_the_path(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a", "b", "c"])).await?;
     writer.expect_accepted([user_entry("d").below(id("a")), assistant_entry("e"), side_entry("beside")]).await?;
-    for (at, wanted) in [("a", "a"), ("c", "a b c"), ("d", "a d"), ("e", "a d e")] {
+    for (at, expected) in [("a", "a"), ("c", "a b c"), ("d", "a d"), ("e", "a d e")] {
         let context = writer.load_context(ContextRequest::at(id(at))).await?;
-        expect_eq((context.at, short_form(&context.context)), (Some(id(at)), wanted.to_owned()))?;
+        expect_eq((context.at, short_form(&context.context)), (Some(id(at)), expected.to_owned()))?;
     }
-    let head = writer.head_context().await?;
-    expect_eq((head.at, short_form(&head.context)), (Some(id("e")), "a d e".to_owned()))?;
+    let head_context = writer.head_context().await?;
+    expect_eq((head_context.at, short_form(&head_context.context)), (Some(id("e")), "a d e".to_owned()))?;
     writer.expect_accepted([rewind("b")]).await?;
-    let head = writer.head_context().await?;
-    expect_eq((head.at, short_form(&head.context)), (Some(id("b")), "a b".to_owned()))?;
-    expect(head.context.messages.iter().all(|message| !message.synthetic), "a message of the log is synthetic")
+    let head_context = writer.head_context().await?;
+    expect_eq((head_context.at, short_form(&head_context.context)), (Some(id("b")), "a b".to_owned()))?;
+    expect(head_context.context.messages.iter().all(|message| !message.synthetic), "a message of the log is synthetic")
 }
 
 /// Without a head the context is empty. A thread has no head if it has no entries, if it has side entries only, and
@@ -40,11 +40,12 @@ pub(crate) async fn without_a_head_the_context_is_empty(given: &Given) -> Verdic
     let thread = given.create_empty_thread("empty").await?;
     let empty = given.threads()?.load_context(&thread.id, ContextRequest::head()).await?;
     expect_eq((&empty.thread, empty.at, empty.context.messages.len()), (&thread, None, 0))?;
-    let side =
+    let writer_of_side_entries =
         ThreadWriter::with_entries(given, "side", [side_entry("beside"), user_entry("x").with_side(true)]).await?;
-    expect_eq(side.head_context().await?.context.messages.len(), 0)?;
-    let cleared = ThreadWriter::with_entries(given, "cleared", [user_entry("a"), rewind_to_start()]).await?;
-    expect_eq(cleared.head_context().await?.context.messages.len(), 0)
+    expect_eq(writer_of_side_entries.head_context().await?.context.messages.len(), 0)?;
+    let writer_of_cleared_thread =
+        ThreadWriter::with_entries(given, "cleared", [user_entry("a"), rewind_to_start()]).await?;
+    expect_eq(writer_of_cleared_thread.head_context().await?.context.messages.len(), 0)
 }
 
 /// A context has the messages with visibility `all` or `internal`, in order and unchanged. It has no messages with
@@ -103,9 +104,9 @@ pub(crate) async fn a_context_names_the_model_used_last(given: &Given) -> Verdic
     .await?;
     writer.expect_accepted([user_entry("e"), assistant_entry("f")]).await?;
     let origin = |model: &str| Some(Origin::new("provider").with_model(model));
-    for (at, wanted) in [("a", None), ("b", origin("one")), ("c", origin("one")), ("f", origin("two"))] {
+    for (at, expected) in [("a", None), ("b", origin("one")), ("c", origin("one")), ("f", origin("two"))] {
         let found = writer.load_context(ContextRequest::at(id(at))).await?.context.origin;
-        expect_eq(found, wanted).map_err(|failure| failure.about(at))?;
+        expect_eq(found, expected).map_err(|failure| failure.about(at))?;
     }
     writer.expect_accepted([rewind("c")]).await?;
     expect_eq(writer.head_context().await?.context.origin, origin("one"))?;
@@ -178,13 +179,13 @@ pub(crate) async fn an_unknown_thread_or_entry_is_not_found(given: &Given) -> Ve
     ThreadWriter::with_entries(given, "t", user_entries(&["a"])).await?;
     ThreadWriter::with_entries(given, "other", user_entries(&["foreign"])).await?;
     let threads = given.threads()?;
-    for (thread, at, named) in
+    for (thread, at, named_id) in
         [("unknown", None, "unknown"), ("unknown", Some("a"), "unknown"), ("t", Some("foreign"), "foreign")]
     {
         let request = at.map_or_else(ContextRequest::head, |at| ContextRequest::at(id(at)));
         let error = expect_kind(threads.load_context(&id(thread), request).await, ErrorKind::NotFound)?;
         let Detail::NotFound { what } = error.detail() else { return Err(Failure::new(format!("{error:?}"))) };
-        expect_eq(what.id.as_str(), named)?;
+        expect_eq(what.id.as_str(), named_id)?;
     }
     Ok(())
 }

@@ -31,7 +31,7 @@ fn message_form(message: &ContextMessage) -> String {
 fn result_form(result: &ToolResult, synthetic: bool) -> String {
     let result_text = match text_of_block(result.blocks.first().map(|block| &block.kind)) {
         NO_RESULT if synthetic && result.is_error == Some(true) => "none",
-        other => other,
+        text => text,
     };
     format!("?{}={result_text}", result.tool_use_id)
 }
@@ -50,9 +50,9 @@ pub(super) fn message_text(message: &Message) -> String {
 
 /// The repairs of a context, sorted and separated by spaces, for example `a:orphan_result_dropped:c`.
 pub(super) fn repairs_as_text(context: &Context) -> String {
-    let mut all: Vec<_> = context.repairs.iter().map(repair_as_text).collect();
-    all.sort();
-    all.join(" ")
+    let mut repair_texts: Vec<_> = context.repairs.iter().map(repair_as_text).collect();
+    repair_texts.sort();
+    repair_texts.join(" ")
 }
 
 fn repair_as_text(repair: &Repair) -> String {

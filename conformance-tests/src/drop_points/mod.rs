@@ -33,11 +33,11 @@ pub(crate) use self::thread_calls::{check_unknown_outcomes_on_threads, test_drop
 /// More polls than any call needs.
 pub(crate) const MAX_POLLS: usize = 200;
 /// How long a call may take. A call that takes longer is assumed to wait forever. No call needs that long, even if the
-/// machine is busy and the call waits until the store notices that an earlier caller was dropped.
+/// machine is busy and the call waits until the store notices that an earlier call was dropped.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the test waits before it assumes that a dropped call will not take effect later.
 pub(crate) const LATE_EFFECT_DELAY: Duration = Duration::from_millis(20);
-/// Calls whose effect the store reverts if the caller was dropped before it received the answer.
+/// Calls whose effect the store reverts if the call was dropped before its answer was received.
 const REVERTED_WHEN_UNANSWERED: [&str; 2] = ["claim", "claim_outbox"];
 /// The maximum number of times that a test checks whether an effect was reverted or a claim was released. With the
 /// delay between them, all checks take 10 s.
@@ -94,20 +94,20 @@ pub(crate) trait DropPointTarget: Send + Sync + 'static {
     type Prepared: Send + Sync;
 
     /// Prepares the records that the calls on a thread need.
-    async fn prepare(&self, given: &Given, t: &ThreadId) -> Result<Self::Prepared, Failure>;
+    async fn prepare(&self, given: &Given, thread: &ThreadId) -> Result<Self::Prepared, Failure>;
 
-    /// The calls that the test makes on the thread `t`.
-    fn calls<'a>(&'a self, t: &'a ThreadId, prepared: &'a Self::Prepared) -> Calls<'a>;
+    /// The calls that the test makes on the thread `thread`.
+    fn calls<'a>(&'a self, thread: &'a ThreadId, prepared: &'a Self::Prepared) -> Calls<'a>;
 
     /// Describes the records of the thread. The text contains nothing that differs between threads, such as ids.
-    async fn describe(&self, t: &ThreadId) -> Result<String, Failure>;
+    async fn describe(&self, thread: &ThreadId) -> Result<String, Failure>;
 
     /// Makes calls that are all refused, on the same thread. Meanwhile the test drops its own call, so that the dropped
     /// call meets locks that are taken and queues that are filled.
-    async fn make_refused_calls(&self, t: &ThreadId);
+    async fn make_refused_calls(&self, thread: &ThreadId);
 
     /// Writes to every record that a dropped call may have left locked.
-    async fn check_nothing_locked(&self, t: &ThreadId) -> Verdict;
+    async fn check_nothing_locked(&self, thread: &ThreadId) -> Verdict;
 }
 
 /// Drops each call on a target after each possible number of polls.
@@ -126,7 +126,7 @@ impl<T: DropPointTarget> DropPointTest<T> {
     pub(crate) async fn run(&self, given: &Given, changing_calls: &[&str]) -> Verdict {
         let (mut calls_that_changed, mut counts, mut index) = (BTreeSet::new(), DropPointCounts::default(), 0);
         while let Some(call_test) = CallDropTest::observe_effect(&self.target, given, index).await? {
-            if call_test.before_and_after[0] != call_test.before_and_after[1] {
+            if call_test.description_before != call_test.description_after {
                 calls_that_changed.insert(call_test.name);
             }
             // Quick tests try a third of the numbers of polls: 0, 3, 6 … if no other call runs, and 2, 5, 8 … while
@@ -175,28 +175,30 @@ impl DropPointCounts {
 struct CallDropTest<'a, T> {
     target: &'a Arc<T>,
     given: &'a Given,
-    /// The place of the call in the list of [`DropPointTarget::calls`].
+    /// The index of the call in the list of [`DropPointTarget::calls`].
     index: usize,
     name: &'static str,
-    /// What `describe` returns before the call, and after it.
-    before_and_after: [String; 2],
+    /// What `describe` returned before the call.
+    description_before: String,
+    /// What `describe` returned after the call.
+    description_after: String,
 }
 
 impl<'a, T: DropPointTarget> CallDropTest<'a, T> {
     /// Makes the call at `index` in the list and waits until it ends. Returns `None` if there is no such call.
     async fn observe_effect(target: &'a Arc<T>, given: &'a Given, index: usize) -> Result<Option<Self>, Failure> {
-        let t: ThreadId = id(&format!("t-{index}-whole"));
-        let prepared = target.prepare(given, &t).await?;
-        let before = describe(&**target, &t).await?;
-        let mut calls = target.calls(&t, &prepared);
+        let thread: ThreadId = id(&format!("t-{index}-whole"));
+        let prepared = target.prepare(given, &thread).await?;
+        let description_before = describe(&**target, &thread).await?;
+        let mut calls = target.calls(&thread, &prepared);
         if index >= calls.len() {
             return Ok(None);
         }
         let (name, call) = calls.swap_remove(index);
         // The test also makes calls that are refused, so the answer does not matter.
         let _ended = call.await;
-        let after = describe(&**target, &t).await?;
-        Ok(Some(Self { target, given, index, name, before_and_after: [before, after] }))
+        let description_after = describe(&**target, &thread).await?;
+        Ok(Some(Self { target, given, index, name, description_before, description_after }))
     }
 
     /// Drops the call after each of these numbers of polls, each time on a new thread, until it ends before it is
@@ -207,10 +209,10 @@ impl<'a, T: DropPointTarget> CallDropTest<'a, T> {
         round: Option<usize>,
     ) -> Result<usize, Failure> {
         for (points, polls) in poll_counts.enumerate() {
-            let t: ThreadId = id(&format!("t-{}-{polls}-{round:?}", self.index));
+            let thread: ThreadId = id(&format!("t-{}-{polls}-{round:?}", self.index));
             let circumstance = if round.is_some() { ", while another task made calls" } else { "" };
             let about = |failure: Failure| failure.about(format!("`{}` after {polls} polls{circumstance}", self.name));
-            if self.drop_after(&t, polls, round.is_some()).await.map_err(about)? {
+            if self.drop_after(&thread, polls, round.is_some()).await.map_err(about)? {
                 return Ok(points);
             }
         }
@@ -218,17 +220,17 @@ impl<'a, T: DropPointTarget> CallDropTest<'a, T> {
     }
 
     /// Drops the call after this number of polls. Returns whether it ended before it was dropped.
-    async fn drop_after(&self, t: &ThreadId, polls: usize, with_other_calls: bool) -> Result<bool, Failure> {
-        let prepared = self.target.prepare(self.given, t).await?;
-        let other_calls = with_other_calls.then(|| BackgroundCalls::begin(self.target, t));
-        let (_, call) = self.target.calls(t, &prepared).swap_remove(self.index);
+    async fn drop_after(&self, thread: &ThreadId, polls: usize, with_other_calls: bool) -> Result<bool, Failure> {
+        let prepared = self.target.prepare(self.given, thread).await?;
+        let other_calls = with_other_calls.then(|| BackgroundCalls::begin(self.target, thread));
+        let (_, call) = self.target.calls(thread, &prepared).swap_remove(self.index);
         // A refusal counts as an end. Such a call was also refused when `observe_effect` made it.
         let has_ended = poll_then_drop(call, polls).await.map_or(true, |answer| answer.is_some());
-        let mut first_read = describe(&**self.target, t).await?;
+        let mut first_read = describe(&**self.target, thread).await?;
         tokio::time::sleep(LATE_EFFECT_DELAY).await;
-        let later_read = describe(&**self.target, t).await?;
+        let later_read = describe(&**self.target, thread).await?;
         if !has_ended && REVERTED_WHEN_UNANSWERED.contains(&self.name) {
-            self.expect_reverted(t).await?;
+            self.expect_reverted(thread).await?;
             // The first read may show the claim before the store reverted it, so only the later read is checked below.
             first_read.clone_from(&later_read);
         }
@@ -236,28 +238,29 @@ impl<'a, T: DropPointTarget> CallDropTest<'a, T> {
             other_calls.end().await?;
         }
         let describe_reads = || {
-            format!("a read shows {first_read}, a later read {later_read}, expected one of {:?}", self.before_and_after)
+            let expected = [&self.description_before, &self.description_after];
+            format!("a read shows {first_read}, a later read {later_read}, expected one of {expected:?}")
         };
         expect(first_read == later_read, format!("the dropped call took effect later: {}", describe_reads()))?;
-        expect(self.before_and_after.contains(&later_read), describe_reads())?;
+        expect([&self.description_before, &self.description_after].contains(&&later_read), describe_reads())?;
         expect(
-            !has_ended || first_read == self.before_and_after[1],
+            !has_ended || first_read == self.description_after,
             format!("the call ended without its effect: {}", describe_reads()),
         )?;
-        let (_, again) = self.target.calls(t, &prepared).swap_remove(self.index);
-        let again = timeout(CALL_TIMEOUT, again).await;
+        let (_, repeated_call) = self.target.calls(thread, &prepared).swap_remove(self.index);
+        let repeated_answer = timeout(CALL_TIMEOUT, repeated_call).await;
         // The repeated call may be refused, because the dropped call may have taken effect.
-        let _answer = again.map_err(|_| Failure::new("the repeated call does not return"))?;
-        timeout(CALL_TIMEOUT, self.target.check_nothing_locked(t))
+        let _answer = repeated_answer.map_err(|_| Failure::new("the repeated call does not return"))?;
+        timeout(CALL_TIMEOUT, self.target.check_nothing_locked(thread))
             .await
             .map_err(|_| Failure::new("a lock is still held"))??;
         Ok(has_ended)
     }
 
     /// Checks that the effect of the call is reverted within 10 s.
-    async fn expect_reverted(&self, t: &ThreadId) -> Verdict {
+    async fn expect_reverted(&self, thread: &ThreadId) -> Verdict {
         for _ in 0..MAX_REVERT_CHECKS {
-            if describe(&**self.target, t).await? == self.before_and_after[0] {
+            if describe(&**self.target, thread).await? == self.description_before {
                 return Ok(());
             }
             tokio::time::sleep(LATE_EFFECT_DELAY).await;
@@ -266,8 +269,8 @@ impl<'a, T: DropPointTarget> CallDropTest<'a, T> {
     }
 }
 
-async fn describe(target: &impl DropPointTarget, t: &ThreadId) -> Result<String, Failure> {
-    timeout(CALL_TIMEOUT, target.describe(t)).await.map_err(|_| Failure::new("the next read does not return"))?
+async fn describe(target: &impl DropPointTarget, thread: &ThreadId) -> Result<String, Failure> {
+    timeout(CALL_TIMEOUT, target.describe(thread)).await.map_err(|_| Failure::new("the next read does not return"))?
 }
 
 /// Another task that makes refused calls until [`end`](Self::end) stops it.
@@ -277,12 +280,12 @@ struct BackgroundCalls {
 }
 
 impl BackgroundCalls {
-    fn begin<T: DropPointTarget>(target: &Arc<T>, t: &ThreadId) -> Self {
+    fn begin<T: DropPointTarget>(target: &Arc<T>, thread: &ThreadId) -> Self {
         let is_stopped = Arc::new(AtomicBool::new(false));
-        let (target, t, done) = (Arc::clone(target), t.clone(), Arc::clone(&is_stopped));
+        let (target, thread, stop_flag) = (Arc::clone(target), thread.clone(), Arc::clone(&is_stopped));
         let task = tokio::spawn(async move {
-            while !done.load(Ordering::SeqCst) {
-                target.make_refused_calls(&t).await;
+            while !stop_flag.load(Ordering::SeqCst) {
+                target.make_refused_calls(&thread).await;
                 tokio::task::yield_now().await;
             }
         });
@@ -291,8 +294,8 @@ impl BackgroundCalls {
 
     async fn end(self) -> Verdict {
         self.is_stopped.store(true, Ordering::SeqCst);
-        let ended =
+        let join_result =
             timeout(CALL_TIMEOUT, self.task).await.map_err(|_| Failure::new("a call of the other task hangs"))?;
-        ended.map_err(|panic| Failure::new(panic.to_string()))
+        join_result.map_err(|panic| Failure::new(panic.to_string()))
     }
 }

@@ -74,58 +74,65 @@ impl ThreadCalls {
 impl DropPointTarget for ThreadCalls {
     type Prepared = Revisions;
 
-    fn calls<'a>(&'a self, t: &'a ThreadId, revisions: &'a Revisions) -> Calls<'a> {
-        (self.make_calls)(&self.stores, t, *revisions)
+    fn calls<'a>(&'a self, thread: &'a ThreadId, revisions: &'a Revisions) -> Calls<'a> {
+        (self.make_calls)(&self.stores, thread, *revisions)
     }
 
-    async fn prepare(&self, _given: &Given, t: &ThreadId) -> Result<Revisions, Failure> {
-        self.stores.prepare(t).await
+    async fn prepare(&self, _given: &Given, thread: &ThreadId) -> Result<Revisions, Failure> {
+        self.stores.prepare(thread).await
     }
 
-    async fn describe(&self, t: &ThreadId) -> Result<String, Failure> {
-        self.stores.describe(t).await
+    async fn describe(&self, thread: &ThreadId) -> Result<String, Failure> {
+        self.stores.describe(thread).await
     }
 
-    async fn make_refused_calls(&self, t: &ThreadId) {
+    async fn make_refused_calls(&self, thread: &ThreadId) {
         let wrong_version = Expect::Version(Version::new(1_000, 1, 0));
-        let event = NewEvent::new(id("x"), [Scope::Thread(t.clone())]);
-        let unknown: EntryId = id("unknown");
+        let event = NewEvent::new(id("x"), [Scope::Thread(thread.clone())]);
+        let unknown_input: EntryId = id("unknown");
         let commit =
-            self.stores.commits.commit(Commit::new(t.clone()).expecting(wrong_version).entry(message_entry("x")));
-        let retract = self.stores.pending.retract_pending(t, &unknown);
-        let append = AppendEvents::new([event]).expecting(Scope::Thread(t.clone()), 1_000);
+            self.stores.commits.commit(Commit::new(thread.clone()).expecting(wrong_version).entry(message_entry("x")));
+        let retract = self.stores.pending.retract_pending(thread, &unknown_input);
+        let append = AppendEvents::new([event]).expecting(Scope::Thread(thread.clone()), 1_000);
         let append = self.stores.events.append_events(append);
         let _refused = tokio::join!(commit, retract, append);
     }
 
-    async fn check_nothing_locked(&self, t: &ThreadId) -> Verdict {
-        self.stores.check_nothing_locked(t).await
+    async fn check_nothing_locked(&self, thread: &ThreadId) -> Verdict {
+        self.stores.check_nothing_locked(thread).await
     }
 }
 
 #[async_trait]
 impl ResolveOutcome for ThreadCalls {
-    async fn resolve_outcome(&self, call: &str, t: &ThreadId, revisions: &Revisions) -> Result<Resolution, Failure> {
+    async fn resolve_outcome(
+        &self,
+        call: &str,
+        thread: &ThreadId,
+        revisions: &Revisions,
+    ) -> Result<Resolution, Failure> {
         let ThreadStores { threads, commits, pending, events } = &self.stores;
-        let loaded = threads.load_thread(t).await?;
-        let inputs = pending.load_queue(t).await?.inputs;
+        let loaded = threads.load_thread(thread).await?;
+        let inputs = pending.load_queue(thread).await?.inputs;
         let first_input = inputs.first().map(|input| (input.id.as_str(), input.revision));
         Ok(match call {
-            "create_thread" => Resolution::ByRead(threads.load_thread(&id(&format!("{t} new"))).await?.is_some()),
+            "create_thread" => Resolution::ByRead(threads.load_thread(&id(&format!("{thread} new"))).await?.is_some()),
             "update_thread" => {
                 Resolution::ByRead(loaded.map(|thread| thread.revision) != Some(revisions.thread_revision))
             }
             "delete_thread" => Resolution::ByRead(loaded.is_none()),
-            "commit" => Resolution::ByRepeat(commits.commit(keyed_commit(t)).await?.deduplicated),
+            "commit" => Resolution::ByRepeat(commits.commit(keyed_commit(thread)).await?.deduplicated),
             "append_pending" => {
-                Resolution::ByRepeat(pending.append_pending(append_pending_request(t)).await?.deduplicated)
+                Resolution::ByRepeat(pending.append_pending(append_pending_request(thread)).await?.deduplicated)
             }
             "update_pending" => Resolution::ByRead(first_input.is_some_and(|(_, revision)| revision > 1)),
             "retract_pending" => Resolution::ByRead(inputs.iter().all(|input| input.id.as_str() != "a")),
             "reorder_pending" => Resolution::ByRead(first_input.is_some_and(|(id, _)| id == "b")),
-            "append_events" => Resolution::ByRepeat(events.append_events(append_events_request(t)).await?.deduplicated),
+            "append_events" => {
+                Resolution::ByRepeat(events.append_events(append_events_request(thread)).await?.deduplicated)
+            }
             "trim_events" => {
-                events.trim_events(trim_request(t)).await?;
+                events.trim_events(trim_request(thread)).await?;
                 Resolution::Idempotent
             }
             _ => return Err(missing_resolution(call)),
@@ -136,45 +143,48 @@ impl ResolveOutcome for ThreadCalls {
 impl ThreadStores {
     /// Prepares a thread with a child, an entry, the inputs `a` and `b` and an event. Also creates and deletes another
     /// thread.
-    async fn prepare(&self, t: &ThreadId) -> Result<Revisions, Failure> {
-        drop(self.commits.commit(keyed_commit_with_message(t, "first", "x")).await?);
+    async fn prepare(&self, thread: &ThreadId) -> Result<Revisions, Failure> {
+        drop(self.commits.commit(keyed_commit_with_message(thread, "first", "x")).await?);
         let mut child_fields = ThreadFields::default();
-        child_fields.parent_thread_id = Some(t.clone());
-        self.threads.create_thread(NewThread::new(id(&format!("{t} child"))).with_fields(child_fields)).await?;
+        child_fields.parent_thread_id = Some(thread.clone());
+        self.threads.create_thread(NewThread::new(id(&format!("{thread} child"))).with_fields(child_fields)).await?;
         let input = |name: &str| NewInput::message(Message::user(name)).with_id(id(name));
-        self.pending.append_pending(AppendPending::new(t.clone(), [input("a"), input("b")])).await?;
-        let event = NewEvent::new(id("first"), [Scope::Thread(t.clone())]);
+        self.pending.append_pending(AppendPending::new(thread.clone(), [input("a"), input("b")])).await?;
+        let event = NewEvent::new(id("first"), [Scope::Thread(thread.clone())]);
         self.events.append_events(AppendEvents::new([event])).await?;
-        let deleted_thread = id(&format!("{t} gone"));
+        let deleted_thread = id(&format!("{thread} gone"));
         drop(self.commits.commit(keyed_commit_with_message(&deleted_thread, "first", "x")).await?);
         self.threads.delete_thread(&deleted_thread, DeleteRequest::default()).await?;
-        let thread = expect_some(self.threads.load_thread(t).await?, "thread")?;
-        Ok(Revisions { queue_revision: self.pending.load_queue(t).await?.revision, thread_revision: thread.revision })
+        let record = expect_some(self.threads.load_thread(thread).await?, "thread")?;
+        Ok(Revisions {
+            queue_revision: self.pending.load_queue(thread).await?.revision,
+            thread_revision: record.revision,
+        })
     }
 
     /// Describes the thread, its child, its runs, its queue, its events, and the thread that a call creates. The text
     /// contains nothing that differs between threads.
-    async fn describe(&self, t: &ThreadId) -> Result<String, Failure> {
-        let thread = self.threads.load_thread(t).await?;
-        let child = self.threads.load_thread(&id(&format!("{t} child"))).await?;
-        let created_thread = self.threads.load_thread(&id(&format!("{t} new"))).await?;
+    async fn describe(&self, thread: &ThreadId) -> Result<String, Failure> {
+        let record = self.threads.load_thread(thread).await?;
+        let child = self.threads.load_thread(&id(&format!("{thread} child"))).await?;
+        let created_thread = self.threads.load_thread(&id(&format!("{thread} new"))).await?;
         let mut runs = RunFilter::default();
-        runs.thread = Some(t.clone());
+        runs.thread = Some(thread.clone());
         let mut description = format!(
             "child {:?}, new {}, {} runs",
             child.map(|child| child.parent_thread_id.is_some()),
             created_thread.is_some(),
             self.threads.count_runs(&runs).await?
         );
-        if let Some(thread) = thread {
-            let state = self.threads.load_context(t, ContextRequest::head()).await?.state;
-            let (version, revision) = (thread.version.number(), thread.revision.number());
-            description += &format!(", {version} entries, revision {revision}, {:?}, state {state:?}", thread.title);
+        if let Some(record) = record {
+            let state = self.threads.load_context(thread, ContextRequest::head()).await?.state;
+            let (version, revision) = (record.version.number(), record.revision.number());
+            description += &format!(", {version} entries, revision {revision}, {:?}, state {state:?}", record.title);
         }
-        let queue = self.pending.load_queue(t).await?;
+        let queue = self.pending.load_queue(thread).await?;
         let inputs: Vec<_> = queue.inputs.iter().map(|input| (input.id.as_str(), &input.body)).collect();
         description += &format!(", queue {} {inputs:?}", queue.revision);
-        for scope in [Scope::Thread(t.clone()), Scope::Run(id(&format!("{t} r")))] {
+        for scope in [Scope::Thread(thread.clone()), Scope::Run(id(&format!("{thread} r")))] {
             let info = self.events.load_scope(&scope).await?;
             let listed = self.events.list_events(EventQuery::new(scope)).await?.items;
             let kinds: Vec<_> = listed.iter().map(|event| event.kind.as_str()).collect();
@@ -184,14 +194,14 @@ impl ThreadStores {
     }
 
     /// Writes to the thread and its queue (if the thread exists), to its events, and to another thread.
-    async fn check_nothing_locked(&self, t: &ThreadId) -> Verdict {
-        if self.threads.load_thread(t).await?.is_some() {
-            drop(self.commits.commit(keyed_commit_with_message(t, "next", "x")).await?);
+    async fn check_nothing_locked(&self, thread: &ThreadId) -> Verdict {
+        if self.threads.load_thread(thread).await?.is_some() {
+            drop(self.commits.commit(keyed_commit_with_message(thread, "next", "x")).await?);
             let next = NewInput::message(Message::user("next"));
-            self.pending.append_pending(AppendPending::new(t.clone(), [next])).await?;
+            self.pending.append_pending(AppendPending::new(thread.clone(), [next])).await?;
         }
-        let event = NewEvent::new(id("next"), [Scope::Thread(t.clone())]);
+        let event = NewEvent::new(id("next"), [Scope::Thread(thread.clone())]);
         self.events.append_events(AppendEvents::new([event])).await?;
-        Ok(self.commits.commit(keyed_commit_with_message(&id("another"), t.as_str(), "x")).await.map(drop)?)
+        Ok(self.commits.commit(keyed_commit_with_message(&id("another"), thread.as_str(), "x")).await.map(drop)?)
     }
 }
